@@ -1,0 +1,1 @@
+"""Faults, experiments, the journal and the figures computed from it."""

@@ -1,0 +1,55 @@
+"""The errors a user can see, each with the exit code it ends the command with (docs/contracts.md)."""
+
+from __future__ import annotations
+
+
+class R2ccError(Exception):
+    """Base of every expected failure: a message that says what, and a hint that says what to do next."""
+
+    exit_code = 3
+
+    def __init__(self, message: str, hint: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  try: {self.hint}" if self.hint else self.message
+
+
+class UsageError(R2ccError):
+    """Bad usage or bad input; nothing was started."""
+
+    exit_code = 2
+
+
+class InfraError(R2ccError):
+    """The infrastructure failed; says nothing about R2CC. Run again."""
+
+
+class CommandError(InfraError):
+    """A command on a host failed: names host, argv, exit code and the last lines of stderr."""
+
+
+class SourceError(InfraError):
+    """NCCL's source could not be had, or is not what the pin says."""
+
+
+class BuildError(InfraError):
+    """A compiler or make failed."""
+
+
+class LabError(InfraError):
+    """The lab could not be built or was lost."""
+
+
+class FaultError(InfraError):
+    """A fault could not be injected, verified or reverted."""
+
+
+class InputErrors(UsageError):
+    """Every error of one input file at once, each with file and line."""
+
+    def __init__(self, errors: list[str]) -> None:
+        super().__init__("\n".join(errors), hint=None)
+        self.errors = errors

@@ -1,0 +1,1 @@
+"""Reports rendered from a run directory: terminal, Markdown, JSON and HTML."""
