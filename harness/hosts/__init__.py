@@ -1,0 +1,21 @@
+"""A host is a thing that runs commands. Everything above this package is the same on every bed.
+
+`run` starts a command, waits for it and returns its `Result`; `spawn` starts one and returns a `Process` whose stdout
+streams. `env` is *added* to the caller's environment (a rank still needs PATH and HOME). Nothing passes through a shell.
+"""
+
+from harness.hosts.base import Host, Process, Redirect, Result
+from harness.hosts.fake import Answer, FakeHost, FakeProcess
+from harness.hosts.local import LocalHost, LocalProcess
+
+__all__ = [
+    "Answer",
+    "FakeHost",
+    "FakeProcess",
+    "Host",
+    "LocalHost",
+    "LocalProcess",
+    "Process",
+    "Redirect",
+    "Result",
+]

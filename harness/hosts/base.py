@@ -1,0 +1,71 @@
+"""What a host and a running command are to everyone else."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Protocol, runtime_checkable
+
+STDERR_LINES_QUOTED = 8
+
+Redirect = int | IO[bytes] | None
+"""Where a stream goes: a file descriptor, an open file, or None for the default of `spawn`."""
+
+
+@dataclass(frozen=True)
+class Result:
+    """What a finished command left behind. A process killed by signal N has `exit_code` -N, as in subprocess."""
+
+    argv: tuple[str, ...]
+    exit_code: int
+    stdout: str = ""
+    stderr: str = ""
+    elapsed_s: float = 0.0
+
+
+@runtime_checkable
+class Process(Protocol):
+    """A running command. `stdout` is a binary pipe unless it was redirected; `pid` is as this process sees it."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def stdout(self) -> IO[bytes] | None: ...
+    def poll(self) -> int | None: ...
+    def wait(self, timeout_s: float | None = None) -> int: ...
+    def send_signal(self, signum: int) -> None: ...
+    def terminate(self) -> None: ...
+    def kill(self) -> None: ...
+    def stderr_tail(self, lines: int = STDERR_LINES_QUOTED) -> str: ...
+
+
+@runtime_checkable
+class Host(Protocol):
+    """One machine, or something that stands for one."""
+
+    @property
+    def name(self) -> str: ...
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        input: str | None = None,
+        timeout_s: float | None = None,
+        check: bool = True,
+    ) -> Result: ...
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stdout: Redirect = None,
+        stderr: Redirect = None,
+    ) -> Process: ...
+
+    def put(self, local: Path, remote: str) -> None: ...
+    def get(self, remote: str, local: Path) -> None: ...
+    def read_text(self, path: str) -> str: ...

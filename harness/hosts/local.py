@@ -1,0 +1,133 @@
+"""This machine."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from harness.errors import CommandError
+from harness.hosts.base import STDERR_LINES_QUOTED, Redirect, Result
+from harness.hosts.commands import (
+    checked,
+    copy_file,
+    located,
+    merged_env,
+    read_file,
+    start_error,
+    tail_of,
+    timeout_error,
+)
+
+
+class LocalProcess:
+    """A child of ours. stderr goes to an unlinked file when not redirected, so a chatty rank can never block on it."""
+
+    def __init__(self, popen: subprocess.Popen[bytes], host: str, errors: IO[bytes] | None) -> None:
+        self._popen = popen
+        self._host = host
+        self._errors = errors
+
+    @property
+    def pid(self) -> int:
+        return self._popen.pid
+
+    @property
+    def stdout(self) -> IO[bytes] | None:
+        return self._popen.stdout
+
+    def poll(self) -> int | None:
+        return self._popen.poll()
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        """Exit code. Raises CommandError when the process still runs after `timeout_s` (it is left running)."""
+        try:
+            return self._popen.wait(timeout_s)
+        except subprocess.TimeoutExpired as error:
+            message = f"{self._host}: pid {self.pid} still runs after {timeout_s} s"
+            raise CommandError(message, "wait longer, or kill it") from error
+
+    def send_signal(self, signum: int) -> None:
+        self._popen.send_signal(signum)
+
+    def terminate(self) -> None:
+        self._popen.terminate()
+
+    def kill(self) -> None:
+        self._popen.kill()
+
+    def stderr_tail(self, lines: int = STDERR_LINES_QUOTED) -> str:
+        return tail_of(self._errors, lines)
+
+
+@dataclass(frozen=True)
+class LocalHost:
+    """This machine."""
+
+    name: str = "localhost"
+
+    def run(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        input: str | None = None,
+        timeout_s: float | None = None,
+        check: bool = True,
+    ) -> Result:
+        """Runs a command to its end. CommandError if it cannot start, times out or (with `check`) exits non-zero."""
+        started = time.monotonic()
+        full = merged_env(env)
+        try:
+            done = subprocess.run(
+                located(argv, full),
+                env=full,
+                input=None if input is None else input.encode(),
+                stdin=subprocess.DEVNULL if input is None else None,
+                capture_output=True,
+                timeout=timeout_s,
+                check=False,
+            )
+        except subprocess.TimeoutExpired as error:
+            stderr = (error.stderr or b"").decode(errors="replace")
+            raise timeout_error(self.name, argv, error.timeout, stderr) from error
+        except OSError as error:
+            raise start_error(self.name, argv, error) from error
+        texts = (done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+        return checked(self.name, Result(tuple(argv), done.returncode, *texts, time.monotonic() - started), check)
+
+    def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stdout: Redirect = None,
+        stderr: Redirect = None,
+    ) -> LocalProcess:
+        """Starts a command. Not redirected, stdout is a binary pipe and stderr is kept for `stderr_tail`."""
+        full = merged_env(env)
+        errors = tempfile.TemporaryFile() if stderr is None else None  # noqa: SIM115 (lives as long as the process)
+        try:
+            popen = subprocess.Popen(
+                located(argv, full),
+                env=full,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if stdout is None else stdout,
+                stderr=errors if stderr is None else stderr,
+            )
+        except OSError as error:
+            raise start_error(self.name, argv, error) from error
+        return LocalProcess(popen, self.name, errors)
+
+    def put(self, local: Path, remote: str) -> None:
+        copy_file(self.name, str(local), remote)
+
+    def get(self, remote: str, local: Path) -> None:
+        copy_file(self.name, remote, str(local))
+
+    def read_text(self, path: str) -> str:
+        return read_file(self.name, path)
