@@ -1,0 +1,125 @@
+"""The `r2cc` command: loads sub-commands by entry point and turns errors into one clear message.
+
+Everything here, and every module registered in the group `r2cc.commands`, is imported for `r2cc --help` and must be
+light: no pydantic, pyroute2, matplotlib or rich at module level.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from importlib.metadata import EntryPoint, entry_points
+from typing import NoReturn
+
+import click
+
+from harness.errors import R2ccError, UsageError
+
+COMMAND_GROUP = "r2cc.commands"
+INTERRUPTED_EXIT_CODE = 130
+
+
+class EntryPointGroup(click.Group):
+    """A group whose sub-commands are the entry points of `r2cc.commands`, imported when first needed."""
+
+    def _entry_points(self) -> dict[str, EntryPoint]:
+        return {entry.name: entry for entry in entry_points(group=COMMAND_GROUP)}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Names of everything registered, whether or not it can be imported."""
+        return sorted({*super().list_commands(ctx), *self._entry_points()})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command itself; one whose module cannot be imported becomes a command that says so."""
+        registered = super().get_command(ctx, cmd_name)
+        entry = self._entry_points().get(cmd_name)
+        if registered is not None or entry is None:
+            return registered
+        return load_command(entry)
+
+
+def load_command(entry: EntryPoint) -> click.Command:
+    """Import one entry point. A broken one must not take `r2cc --help` and every other command down with it."""
+    try:
+        command = entry.load()
+    except (ImportError, AttributeError) as error:
+        return unavailable_command(entry, error)
+    if not isinstance(command, click.Command):
+        return unavailable_command(entry, TypeError(f"{entry.value} is not a click command"))
+    return command
+
+
+def unavailable_command(entry: EntryPoint, cause: Exception) -> click.Command:
+    """A stand-in that names the module and why it could not be imported, when called."""
+
+    def explain() -> NoReturn:
+        hint = "reinstall r2cc (`make setup`); R2CC_DEBUG=1 shows the import's traceback"
+        raise UsageError(f"`r2cc {entry.name}` cannot be loaded from {entry.value}: {cause}", hint=hint) from cause
+
+    return click.Command(
+        entry.name,
+        callback=explain,
+        short_help=f"(cannot be loaded: {cause})",
+        context_settings={"ignore_unknown_options": True, "allow_extra_args": True},
+        add_help_option=False,
+    )
+
+
+@click.group(cls=EntryPointGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="r2cc", prog_name="r2cc")
+def cli() -> None:
+    """Keep NCCL's collectives running through NIC and link failures, and prove it with experiments.
+
+    Exit codes: 0 holds, 1 deviated or regressed, 2 bad usage or input, 3 the infrastructure failed (run again),
+    130 interrupted.
+    """
+
+
+def main(argv: Sequence[str] | None = None) -> NoReturn:
+    """Entry point of the console script; always ends the process with an exit code of the overview."""
+    sys.exit(run_cli(argv))
+
+
+def run_cli(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code, with at most one message on stderr for what went wrong."""
+    try:
+        result = cli.main(args=None if argv is None else list(argv), prog_name="r2cc", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return UsageError.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("r2cc: interrupted", err=True)
+        return INTERRUPTED_EXIT_CODE
+    except BrokenPipeError:
+        return _reader_went_away()
+    except Exception as error:  # noqa: BLE001 - the one place that decides what a user sees of an error
+        return report_error(error)
+    return result if isinstance(result, int) else 0
+
+
+def report_error(error: Exception) -> int:
+    """Print one message for the error and return its exit code; with R2CC_DEBUG=1, the traceback instead."""
+    if os.environ.get("R2CC_DEBUG") == "1":
+        import traceback
+
+        traceback.print_exception(error)
+    else:
+        click.echo(f"r2cc: error: {describe_error(error)}", err=True)
+    return error.exit_code if isinstance(error, R2ccError) else R2ccError.exit_code
+
+
+def describe_error(error: Exception) -> str:
+    """Expected errors speak for themselves; the operating system's are named; the rest is a bug of ours."""
+    if isinstance(error, R2ccError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"{error}\n  try: R2CC_DEBUG=1 shows where"
+    summary = f"{type(error).__name__}: {error}"
+    return f"internal error, please report it: {summary}\n  try: R2CC_DEBUG=1 shows the traceback"
+
+
+def _reader_went_away() -> int:
+    """`r2cc ... | head` is no error; point stdout elsewhere so that the interpreter's last flush stays quiet."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0

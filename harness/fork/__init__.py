@@ -1,0 +1,1 @@
+"""Which NCCL we fork: fetch it, verify it against the pin, patch it, re-create the patches."""
