@@ -1,0 +1,98 @@
+"""How long every iteration took, one dot each, with the bounds that the verdict used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reports import names, svg
+from reports.charts import LEFT, RIGHT, WIDTH, Figure, Key, Panel, empty, grid
+from reports.trace import Json, Trace
+from reports.units import ms, short_ms
+
+TOP = 20.0
+BOTTOM = 190.0
+
+
+def figure(traces: Sequence[Trace], faults: dict[str, list[Json]]) -> Figure:
+    """`faults` holds the summary's faults of each arm, for the bounds."""
+    times = {id(t): t.iteration_ms() for t in traces}
+    values = [v for per in times.values() for v in per.values()]
+    low, high = min(values, default=1.0) * 0.8, max(values, default=10.0) * 1.3
+    last = max((index for per in times.values() for index in per), default=1)
+    panels = [_panel(t, times[id(t)], faults.get(t.arm, []), low, high, last) for t in traces]
+    keys = [Key("dot-ours", "iteration"), Key("dot-hit", "while the fault was on"), Key("bound", "bound")]
+    caption = "The slowest rank’s time. The scale is logarithmic, the same for all arms; a bound is what this mode can reach at best."
+    return Figure("iterations", "Time of each iteration", caption, panels, keys)
+
+
+def _panel(trace: Trace, times: dict[int, float], faults: Sequence[Json], low: float, high: float, last: int) -> Panel:
+    ident = f"it-{abs(hash((trace.arm, trace.run))) % 10**6}"
+    if not times:
+        return empty(trace.arm, ident, "no iteration was completed")
+    across = svg.Scale(-0.7, last + 0.7, LEFT, WIDTH - RIGHT)
+    up = svg.Scale(low, high, BOTTOM, TOP, log=True)
+    ticks = svg.log_ticks(low, high)
+    if len(ticks) > 6:
+        ticks = ticks[:: -(-len(ticks) // 6)]
+    hit = hit_iterations(trace)
+    parts = [grid(up, ticks, [short_ms(t) for t in ticks]), _shade(hit, across), _bounds(faults, hit, across, up)]
+    cls = names.arm_class(trace.arm)
+    for index, value in times.items():
+        parts.append(_dot(across(index), up(value), f"dot-hit {cls}" if index in hit else f"dot-{cls}", f"iteration {index}: {ms(value)}"))
+    parts.append(_index_axis(across, last))
+    parts.append(_label_worst(times, across, up))
+    return Panel(trace.arm, svg.document(WIDTH, BOTTOM + 34, f"Iteration times, {names.arm(trace.arm)}", describe(times, hit), "".join(parts), ident))
+
+
+def hit_iterations(trace: Trace) -> set[int]:
+    """Iterations during which a fault was on, in whole or in part."""
+    hit = set()
+    for index, spans in trace.iterations.items():
+        start, end = min(s for s, _ in spans), max(e for _, e in spans)
+        if any(w.start_ns < end and (w.end_ns is None or w.end_ns > start) for w in trace.windows()):
+            hit.add(index)
+    return hit
+
+
+def _shade(hit: set[int], across: svg.Scale) -> str:
+    if not hit:
+        return ""
+    left, right = across(min(hit) - 0.5), across(max(hit) + 0.5)
+    return svg.rect(left, TOP, right - left, BOTTOM - TOP, "window", "the fault was on") + svg.text(left + 3, TOP - 4, "fault", "tick fault-text")
+
+
+def _bounds(faults: Sequence[Json], hit: set[int], across: svg.Scale, up: svg.Scale) -> str:
+    parts = []
+    for fault in faults:
+        at, bound, degraded = fault.get("at_iteration"), fault.get("iteration_bound_ms"), fault.get("degraded_bound_ms")
+        if at is not None and bound:
+            parts.append(svg.line(across(at - 0.5), up(bound), across(at + 0.5), up(bound), "bound"))
+        whole = {i for i in hit if at is not None and i > at}
+        if degraded and whole:
+            parts.append(svg.line(across(min(whole) - 0.5), up(degraded), across(max(whole) + 0.5), up(degraded), "bound"))
+    return "".join(parts)
+
+
+def _dot(x: float, y: float, cls: str, title: str) -> str:
+    return svg.tag("circle", svg.tag("title", title), cx=x, cy=y, r=3, class_=cls)
+
+
+def _index_axis(across: svg.Scale, last: int) -> str:
+    ticks = [t for t in svg.nice_ticks(0, last, 8) if t == int(t)]
+    marks = "".join(svg.text(across(t), BOTTOM + 16, f"{t:g}", anchor="middle") for t in ticks)
+    label = svg.text(WIDTH - RIGHT, BOTTOM + 30, "iteration", anchor="end")
+    return svg.line(LEFT, BOTTOM, WIDTH - RIGHT, BOTTOM, "axis") + marks + label
+
+
+def _label_worst(times: dict[int, float], across: svg.Scale, up: svg.Scale) -> str:
+    worst = max(times, key=lambda i: times[i])
+    near_right = across(worst) > WIDTH - 90
+    return svg.text(across(worst) + (-7 if near_right else 7), up(times[worst]) + 4, ms(times[worst]), "label", "end" if near_right else "start")
+
+
+def describe(times: dict[int, float], hit: set[int]) -> str:
+    """The figure in one sentence, for those who cannot see it."""
+    healthy = sorted(v for i, v in times.items() if i not in hit)
+    worst = max(times, key=lambda i: times[i])
+    median = f"healthy median {ms(healthy[len(healthy) // 2])}, " if healthy else ""
+    return f"{len(times)} iterations: {median}longest {ms(times[worst])} at iteration {worst}."

@@ -1,0 +1,134 @@
+"""Reading a run directory: the journal is the truth, everything else only helps to name things.
+
+A run that was killed leaves half a journal, perhaps with half a last line, and no summary. It still loads; what is missing is said in
+`notes`, which every rendering shows.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.errors import UsageError
+from reports.trace import Json, NicId, Trace
+
+
+OUTSIDE = "-"
+
+
+@dataclass
+class RunDir:
+    """A run directory, read: what was asked for, where it ran, what happened, and what it came to."""
+
+    path: Path
+    experiment: Json
+    environment: Json
+    traces: list[Trace]
+    summary: Json
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The experiment's name, else the directory's."""
+        return str(self.experiment.get("name") or self.path.name)
+
+    def traces_of(self, arm: str) -> list[Trace]:
+        """The repeats of an arm, in order."""
+        return [trace for trace in self.traces if trace.arm == arm]
+
+    def arm_names(self) -> list[str]:
+        """Arms in the summary's order, then those that only the journal knows (a run that was killed)."""
+        named = [str(arm["name"]) for arm in self.summary.get("arms", [])]
+        return named + [name for name in dict.fromkeys(t.arm for t in self.traces) if name not in named]
+
+    def faulted(self) -> list[NicId]:
+        """The NICs that faults were aimed at, each once."""
+        return list(dict.fromkeys(w.target for trace in self.traces for w in trace.windows()))
+
+    def raw_files(self) -> list[str]:
+        """Names of the run's files, relative to the directory, for the links of a report."""
+        names = ["journal.jsonl", "summary.json", "experiment.yaml", "environment.json", "report.md"]
+        found = [name for name in names if (self.path / name).is_file()]
+        raw = self.path / "raw"
+        return found + sorted(str(p.relative_to(self.path)) for p in raw.rglob("*") if p.is_file()) if raw.is_dir() else found
+
+
+def load(path: Path) -> RunDir:
+    """Read a run directory.
+
+    Raises UsageError when there is no journal: without one there is nothing to report.
+    """
+    journal = path / "journal.jsonl"
+    if not journal.is_file():
+        hint = "name a directory that `r2cc chaos run` made, such as runs/<time>-<experiment>"
+        raise UsageError(f"{path} is not a run directory: it has no journal.jsonl", hint)
+    notes: list[str] = []
+    traces = read_journal(journal, notes)
+    summary = _read_summary(path, notes)
+    return RunDir(path, _read_yaml(path / "experiment.yaml", notes), _read_json(path / "environment.json", notes), traces, summary, notes)
+
+
+def read_journal(path: Path, notes: list[str]) -> list[Trace]:
+    """All arms and repeats of a journal, in order of appearance. Lines that cannot be read are counted in `notes`."""
+    traces: dict[tuple[str, int], Trace] = {}
+    broken: list[int] = []
+    with path.open("rb") as lines:
+        for number, raw in enumerate(lines, start=1):
+            try:
+                _take(traces, json.loads(raw))
+            except (ValueError, KeyError, TypeError, AttributeError):
+                broken.append(number)
+    if broken:
+        notes.append(f"{len(broken)} line(s) of journal.jsonl could not be read, the first is line {broken[0]}: the run was cut short.")
+    notes.extend(_missing(list(traces.values())))
+    return list(traces.values())
+
+
+def _take(traces: dict[tuple[str, int], Trace], line: Json) -> None:
+    if line["arm"] == OUTSIDE:
+        return
+    key = (str(line["arm"]), int(line.get("run") or 0))
+    trace = traces.setdefault(key, Trace(*key))
+    trace.add(line)
+
+
+def _missing(traces: list[Trace]) -> list[str]:
+    if not traces:
+        return ["journal.jsonl holds no run: nothing was measured."]
+    return [
+        f"Arm {t.arm}, repeat {t.run + 1} did not end: the journal stops after {len(t.iterations)} iteration(s)."
+        for t in traces
+        if not t.ended
+    ]
+
+
+def _read_summary(path: Path, notes: list[str]) -> Json:
+    summary = _read_json(path / "summary.json", notes)
+    return summary or {"verdict": "failed", "arms": []}
+
+
+def _read_json(path: Path, notes: list[str]) -> Json:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        notes.append(f"{path.name} is missing.")
+        return {}
+    except ValueError:
+        notes.append(f"{path.name} is not valid JSON.")
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _read_yaml(path: Path, notes: list[str]) -> Json:
+    import yaml
+
+    try:
+        value = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        notes.append(f"{path.name} is missing.")
+        return {}
+    except yaml.YAMLError:
+        notes.append(f"{path.name} is not valid YAML.")
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,44 @@
+"""Figures as people read them: 8.2 ms, 4.1 s, 1.00 GB. One place, so that every rendering says the same."""
+
+from __future__ import annotations
+
+NONE = "–"
+
+
+def ms(value: float | None) -> str:
+    """A duration given in milliseconds: tenths below 100 ms, whole ms below a second, then seconds."""
+    if value is None:
+        return NONE
+    if abs(value) >= 999.5:
+        return f"{value / 1000:.1f} s"
+    return f"{value:.0f} ms" if abs(value) >= 99.95 else f"{value:.1f} ms"
+
+
+def short_ms(value: float) -> str:
+    """A tick label: 10 ms, 0.1 ms, 1 s."""
+    return f"{value / 1000:g} s" if value >= 1000 else f"{value:g} ms"
+
+
+def size(value: float | None) -> str:
+    """Bytes in powers of 1000, as networks count."""
+    if value is None:
+        return NONE
+    for factor, unit in ((1e9, "GB"), (1e6, "MB"), (1e3, "kB")):
+        if abs(value) >= factor:
+            return f"{value / factor:.{2 if factor == 1e9 else 1}f} {unit}"
+    return f"{value:.0f} B"
+
+
+def gbit(value: float | None) -> str:
+    """A rate."""
+    return NONE if value is None else f"{value:.2f} Gbit/s"
+
+
+def seconds(value: float) -> str:
+    """A moment on the page's time axis."""
+    return f"{value:.3f} s"
+
+
+def count(value: int | None, noun: str) -> str:
+    """`1 iteration`, `40 iterations`."""
+    return f"{NONE if value is None else value} {noun}{'' if value == 1 else 's'}"
