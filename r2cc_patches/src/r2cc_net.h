@@ -1,0 +1,14 @@
+// The two doors into R2CC: the hook in NCCL's plugin/net.cc, and the stand-alone library.
+#pragma once
+
+#include "nccl_net.h"
+
+/// Returns the resilient net around `inner`, or `inner` itself when R2CC_MODE is 0 or the net has no fence and cancel
+/// (device-offload nets, nets we have no operations for). Called once per inner net, before any communicator exists.
+ncclNet_t* r2ccWrapNet(ncclNet_t* inner);
+
+extern "C" {
+/// For programs that drive a net themselves (the host bench): an ncclNet_v11_t for "Socket" or "IB", wrapped as
+/// R2CC_MODE says; null for another name.
+__attribute__((visibility("default"))) const void* r2ccNetGet(const char* inner);
+}
