@@ -1,0 +1,101 @@
+"""What an iteration can take at best while NICs are gone, from the healthy rate measured in the same run.
+
+A NIC's healthy rate is the bytes it carried in a healthy iteration over that iteration's time. Who carries what comes from
+`bench_start` (at the start) and from the net library's `path` lines (after a migration), never from a constant.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+
+from chaos.phases import degraded_indices, healthy_indices, healthy_ms, hit_index
+from chaos.rundata import Connection, FaultTimes, Key, Nic, RunData
+from chaos.stats import median
+
+Load = dict[tuple[Nic, str], float]
+"""(NIC, tx or rx) -> chunks."""
+MIGRATE, BALANCE = 1, 2
+
+
+def carriers(data: RunData, at_ns: int) -> list[Connection]:
+    """The connections with the NICs that carried them at `at_ns`: as started, then moved by every active path before."""
+    now = {connection.key: connection for connection in data.connections}
+    rank_of = {host: rank for rank, host in data.host_of.items()}
+    for line in data.by_event.get("path", []):
+        key = (rank_of.get(line["host"], -1), str(line["connection"]))
+        if line["t_ns"] > at_ns or line["state"] != "active" or line.get("direction") != "recv" or key not in now:
+            continue
+        old = now[key]
+        now[key] = Connection(key, (line["host"], line["nic"]), (old.sender[0], line.get("peer_nic") or line["nic"]))
+    return list(now.values())
+
+
+def loads(connections: list[Connection], chunks: Mapping[Key, float]) -> Load:
+    """Chunks that each NIC sends and receives when its connections carry `chunks`."""
+    load: Load = defaultdict(float)
+    for connection in connections:
+        load[connection.receiver, "rx"] += chunks.get(connection.key, 0)
+        load[connection.sender, "tx"] += chunks.get(connection.key, 0)
+    return dict(load)
+
+
+def healthy_chunks(data: RunData) -> dict[Key, float]:
+    """Chunks that each connection delivers in a healthy iteration (median)."""
+    indices = healthy_indices(data)
+    return {key: median([len(per_iteration.get(index, [])) for index in indices]) or 0.0
+            for key, per_iteration in data.deliveries.items()}
+
+
+def remaining_chunks(data: RunData, index: int, at_ns: int) -> dict[Key, float]:
+    """Chunks of iteration `index` that each connection had still to deliver at `at_ns`."""
+    return {key: float(sum(gap.end_ns > at_ns for gap in per_iteration.get(index, [])))
+            for key, per_iteration in data.deliveries.items()}
+
+
+def time_ms(load: Load, healthy_load: Load, healthy_iteration_ms: float) -> float | None:
+    """How long the busiest NIC takes for `load` at its healthy rate; a NIC idle before is taken to be as fast as the best."""
+    fastest = max(healthy_load.values(), default=0.0)
+    if fastest <= 0:
+        return None
+    return healthy_iteration_ms * max((load[nic] / (healthy_load.get(nic) or fastest) for nic in load), default=0.0)
+
+
+def iteration_bound_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host: int) -> float | None:
+    """Time before the fault, plus what was left over what the mode can carry; None where no bound is known (stock)."""
+    index, onset_ns, healthy = hit_index(data, fault), fault.onset_ns, median(healthy_ms(data))
+    whole = data.whole().get(index) if index is not None else None
+    if index is None or onset_ns is None or whole is None or healthy is None:
+        return None
+    left = remaining_chunks(data, index, onset_ns)
+    end_ns = min(whole.end_ns, fault.reverted_ns or whole.end_ns)
+    rest = _mode_time_ms(data, fault, mode, nics_of_host, left, end_ns, healthy)
+    return None if rest is None else (onset_ns - whole.start_ns) / 1e6 + rest
+
+
+def degraded_bound_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host: int) -> float | None:
+    """What a whole iteration can take at best while the fault lasts; None where no bound is known or none was whole."""
+    healthy = median(healthy_ms(data))
+    if healthy is None or fault.reverted_ns is None or not degraded_indices(data, fault):
+        return None
+    return _mode_time_ms(data, fault, mode, nics_of_host, healthy_chunks(data), fault.reverted_ns, healthy)
+
+
+def _mode_time_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host: int, chunks: Mapping[Key, float],
+                  at_ns: int, healthy: float) -> float | None:
+    """`migrate` puts a lost NIC's share where the paths say; `balance` spreads it evenly over the host's other NICs."""
+    usual = loads(data.connections, healthy_chunks(data))
+    if mode == MIGRATE:
+        return time_ms(loads(carriers(data, at_ns), chunks), usual, healthy)
+    if mode != BALANCE:
+        return None
+    gone = _gone_at(data, fault, at_ns)
+    as_started = time_ms(loads(data.connections, chunks), usual, healthy)
+    return None if as_started is None or gone >= nics_of_host else as_started * nics_of_host / (nics_of_host - gone)
+
+
+def _gone_at(data: RunData, fault: FaultTimes, at_ns: int) -> int:
+    """How many NICs of the fault's host are gone just before `at_ns`."""
+    gone = {other.nic for other in data.faults if other.host == fault.host and other.onset_ns is not None
+            and other.onset_ns < at_ns and (other.reverted_ns is None or other.reverted_ns >= at_ns)}
+    return len(gone | {fault.nic})

@@ -1,0 +1,163 @@
+"""One repeat of one arm, read out of its journal lines into the few shapes that figures are computed from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+from typing import Any
+
+Line = dict[str, Any]
+Nic = tuple[str, str]
+"""Host and name of a NIC."""
+Key = tuple[int, str]
+"""A connection as its receiver counts it: rank and connection id (as text)."""
+
+
+@dataclass(frozen=True)
+class Connection:
+    """The receiving end of one ordered stream, with the NICs that carry it at the start."""
+
+    key: Key
+    receiver: Nic
+    sender: Nic
+
+
+@dataclass(frozen=True)
+class Span:
+    """One iteration on one rank, or a gap between two deliveries, in monotonic nanoseconds."""
+
+    start_ns: int
+    end_ns: int
+
+    @property
+    def ms(self) -> float:
+        return (self.end_ns - self.start_ns) / 1e6
+
+    def overlaps(self, other: Span) -> bool:
+        return self.start_ns <= other.end_ns and other.start_ns <= self.end_ns
+
+
+@dataclass(frozen=True)
+class FaultTimes:
+    """What the controller wrote about one fault; several onsets when it flaps."""
+
+    id: str
+    kind: str
+    host: str
+    nic: str
+    onsets: tuple[Span, ...]
+    """From just before the command was issued to the probe that confirmed it: the change lies inside."""
+    reverts: tuple[int, ...]
+    """When each undo was issued."""
+    missed: bool
+
+    @property
+    def onset_ns(self) -> int | None:
+        return self.onsets[0].start_ns if self.onsets else None
+
+    @property
+    def reverted_ns(self) -> int | None:
+        return self.reverts[-1] if self.reverts else None
+
+
+@dataclass
+class RunData:
+    """Every line of one run, by kind."""
+
+    lines: list[Line]
+    by_event: dict[str, list[Line]] = field(default_factory=dict)
+    iterations: dict[int, dict[int, Span]] = field(default_factory=dict)
+    """Index (measured ones only) -> rank -> when."""
+    deliveries: dict[Key, dict[int, list[Span]]] = field(default_factory=dict)
+    """Receiving connection -> iteration -> gaps, in order."""
+    connections: list[Connection] = field(default_factory=list)
+    host_of: dict[int, str] = field(default_factory=dict)
+    faults: list[FaultTimes] = field(default_factory=list)
+
+    @property
+    def start(self) -> Line | None:
+        """The first `bench_start`; None when no rank got that far."""
+        return next(iter(self.by_event.get("bench_start", [])), None)
+
+    @property
+    def ranks(self) -> int:
+        return int(self.start["ranks"]) if self.start else 0
+
+    def whole(self) -> dict[int, Span]:
+        """Iterations that every rank finished: from the first start to the last end."""
+        return {index: Span(min(s.start_ns for s in spans.values()), max(s.end_ns for s in spans.values()))
+                for index, spans in sorted(self.iterations.items()) if len(spans) == self.ranks}
+
+    def durations_ms(self) -> dict[int, float]:
+        """How long each whole iteration took: the slowest rank's own time, so that clocks are never compared."""
+        return {index: max(span.ms for span in self.iterations[index].values()) for index in self.whole()}
+
+
+def read_run(lines: Iterable[Line]) -> RunData:
+    """Sorts the lines of one (arm, run) by kind; tolerates a journal that stops anywhere."""
+    data = RunData(list(lines))
+    by_event: dict[str, list[Line]] = defaultdict(list)
+    for line in data.lines:
+        by_event[line["event"]].append(line)
+    data.by_event = dict(by_event)
+    data.host_of = {line["rank"]: line["host"] for line in by_event["bench_start"]}
+    for line in by_event["iteration"]:
+        if line["index"] >= 0:
+            data.iterations.setdefault(line["index"], {})[line["rank"]] = Span(line["start_ns"], line["end_ns"])
+    data.deliveries = _deliveries(by_event["delivery"])
+    data.connections = _connections(by_event["bench_start"])
+    data.faults = _faults(by_event["fault"])
+    return data
+
+
+def _deliveries(lines: Sequence[Line]) -> dict[Key, dict[int, list[Span]]]:
+    """Gaps as spans; lists that were split over several lines are joined in the order of `part` first."""
+    parts: dict[tuple[Key, int], list[Line]] = defaultdict(list)
+    for line in lines:
+        if line["index"] >= 0:
+            parts[(line["rank"], str(line["connection"])), line["index"]].append(line)
+    found: dict[Key, dict[int, list[Span]]] = defaultdict(dict)
+    for (key, index), pieces in parts.items():
+        pieces.sort(key=lambda piece: piece.get("part", 0))
+        gaps_us = [gap for piece in pieces for gap in piece["gaps_us"]]
+        edges = [pieces[0]["start_ns"] + round(us * 1000) for us in accumulate(gaps_us, initial=0.0)]
+        found[key][index] = [Span(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+    return dict(found)
+
+
+def _connections(starts: Sequence[Line]) -> list[Connection]:
+    """Pairs each receiving end with the sending end: same two ranks and channel, in the order they are listed."""
+    host_of = {line["rank"]: line["host"] for line in starts}
+    sending: dict[tuple[int, int, int], list[str]] = defaultdict(list)
+    for line in starts:
+        for end in line["connections"]:
+            if end["direction"] == "send":
+                sending[line["rank"], end["peer"], end["channel"]].append(end["nic"])
+    found = []
+    for line in starts:
+        for end in line["connections"]:
+            if end["direction"] == "recv":
+                matching = sending[end["peer"], line["rank"], end["channel"]]
+                sender = (host_of.get(end["peer"], "?"), matching.pop(0) if matching else end["nic"])
+                found.append(Connection((line["rank"], str(end["id"])), (line["host"], end["nic"]), sender))
+    return found
+
+
+def _faults(lines: Sequence[Line]) -> list[FaultTimes]:
+    """Groups fault lines by id; an injection that was never confirmed lasts until the command returned."""
+    groups: dict[str, list[Line]] = defaultdict(list)
+    for line in lines:
+        groups[line["id"]].append(line)
+    return [_fault(group) for group in groups.values()]
+
+
+def _fault(group: Sequence[Line]) -> FaultTimes:
+    first = group[0]
+    active = {line.get("cycle", 0): line["t_ns"] for line in group if line["phase"] == "active"}
+    onsets = tuple(Span(line.get("before_ns", line["t_ns"]), active.get(line.get("cycle", 0), line["t_ns"]))
+                   for line in group if line["phase"] == "injected")
+    reverts = tuple(line.get("before_ns", line["t_ns"]) for line in group if line["phase"] == "reverted")
+    missed = any(line["phase"] == "missed" for line in group)
+    return FaultTimes(first["id"], first["kind"], first["host"], first["nic"], onsets, reverts, missed)
