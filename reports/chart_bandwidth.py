@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reports import names, series, svg
-from reports.charts import LEFT, RIGHT, WIDTH, Figure, Key, Panel, empty, shade, time_axis, time_scale
+from reports.charts import LEFT, RIGHT, WIDTH, Figure, Key, Panel, empty, ident, shade, time_axis, time_scale
 from reports.trace import NicId, Trace
 
 STRIP = 50.0
@@ -43,9 +43,9 @@ def _caption(main: Sequence[str], axis: series.Axis, peak: float) -> str:
 
 
 def _panel(trace: Trace, nics: Sequence[NicId], faulted: Sequence[NicId], axis: series.Axis, peak: float, strip: float) -> Panel:
-    ident = f"bw-{'all' if strip == SMALL_STRIP else 'main'}-{names.arm_class(trace.arm)}-{abs(hash((trace.arm, trace.run))) % 10**6}"
+    name = ident("bandwidth-rest" if strip == SMALL_STRIP else "bandwidth", trace)
     if not any(nic in trace.samples for nic in nics):
-        return empty(trace.arm, ident, "no byte counters in the journal")
+        return empty(trace.arm, name, "no byte counters in the journal")
     scale = time_scale(axis)
     bottom = TOP + len(nics) * (strip + GAP) - GAP
     parts = [shade(trace, scale, TOP, bottom)]
@@ -53,7 +53,7 @@ def _panel(trace: Trace, nics: Sequence[NicId], faulted: Sequence[NicId], axis: 
         parts.append(_strip(trace, nic, nic in faulted, axis, peak, TOP + row * (strip + GAP), strip))
     parts.append(time_axis(scale, bottom + 4))
     title = f"Bandwidth over time, {names.arm(trace.arm)}"
-    return Panel(trace.arm, svg.document(WIDTH, bottom + 26, title, _describe(trace, nics), "".join(parts), ident))
+    return Panel(trace.arm, svg.document(WIDTH, bottom + 26, title, _describe(trace, nics), "".join(parts), name))
 
 
 def _strip(trace: Trace, nic: NicId, hit: bool, axis: series.Axis, peak: float, top: float, height: float) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reports import names, svg
-from reports.charts import LEFT, RIGHT, WIDTH, Figure, Key, Panel, empty, grid
+from reports.charts import LEFT, RIGHT, WIDTH, Figure, Key, Panel, empty, grid, ident
 from reports.trace import Json, Trace
 from reports.units import ms, short_ms
 
@@ -26,9 +26,9 @@ def figure(traces: Sequence[Trace], faults: dict[str, list[Json]]) -> Figure:
 
 
 def _panel(trace: Trace, times: dict[int, float], faults: Sequence[Json], low: float, high: float, last: int) -> Panel:
-    ident = f"it-{abs(hash((trace.arm, trace.run))) % 10**6}"
+    name = ident("iterations", trace)
     if not times:
-        return empty(trace.arm, ident, "no iteration was completed")
+        return empty(trace.arm, name, "no iteration was completed")
     across = svg.Scale(-0.7, last + 0.7, LEFT, WIDTH - RIGHT)
     up = svg.Scale(low, high, BOTTOM, TOP, log=True)
     ticks = svg.log_ticks(low, high)
@@ -41,7 +41,7 @@ def _panel(trace: Trace, times: dict[int, float], faults: Sequence[Json], low: f
         parts.append(_dot(across(index), up(value), f"dot-hit {cls}" if index in hit else f"dot-{cls}", f"iteration {index}: {ms(value)}"))
     parts.append(_index_axis(across, last))
     parts.append(_label_worst(times, across, up))
-    return Panel(trace.arm, svg.document(WIDTH, BOTTOM + 34, f"Iteration times, {names.arm(trace.arm)}", describe(times, hit), "".join(parts), ident))
+    return Panel(trace.arm, svg.document(WIDTH, BOTTOM + 34, f"Iteration times, {names.arm(trace.arm)}", describe(times, hit), "".join(parts), name))
 
 
 def hit_iterations(trace: Trace) -> set[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reports import names, series, svg
-from reports.charts import LEFT, WIDTH, Figure, Key, Panel, empty, grid, shade, time_axis, time_scale
+from reports.charts import LEFT, WIDTH, Figure, Key, Panel, empty, grid, ident, shade, time_axis, time_scale
 from reports.trace import Json, Trace
 from reports.units import ms, short_ms
 
@@ -32,9 +32,9 @@ def figure(traces: Sequence[Trace], faults: dict[str, list[Json]], limit_ms: flo
 
 
 def _panel(trace: Trace, waits: Sequence[float], axis: series.Axis, high: float, limit_ms: float | None, faults: Sequence[Json]) -> Panel:
-    ident = f"wt-{abs(hash((trace.arm, trace.run))) % 10**6}"
+    name = ident("waits", trace)
     if not any(waits):
-        return empty(trace.arm, ident, "no deliveries in the journal")
+        return empty(trace.arm, name, "no deliveries in the journal")
     scale = time_scale(axis)
     up = svg.Scale(FLOOR_MS, high, BOTTOM, TOP, log=True)
     across = svg.Scale(0, axis.bins, scale.start, scale.end)
@@ -46,7 +46,7 @@ def _panel(trace: Trace, waits: Sequence[float], axis: series.Axis, high: float,
     if limit_ms:
         parts.append(svg.line(LEFT, up(limit_ms), WIDTH - 10, up(limit_ms), "bound"))
     parts += [_peak(waits, across, up), time_axis(scale, BOTTOM)]
-    return Panel(trace.arm, svg.document(WIDTH, BOTTOM + 24, f"Longest wait for data, {names.arm(trace.arm)}", _describe(waits, faults), "".join(parts), ident))
+    return Panel(trace.arm, svg.document(WIDTH, BOTTOM + 24, f"Longest wait for data, {names.arm(trace.arm)}", _describe(waits, faults), "".join(parts), name))
 
 
 def _thin(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:

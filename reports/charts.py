@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -41,6 +42,11 @@ class Figure:
     keys: list[Key] = field(default_factory=list)
     more: list[Panel] = field(default_factory=list)
     more_title: str = ""
+
+
+def ident(prefix: str, trace: Trace) -> str:
+    """An id for an element of a panel: unique on the page, and safe whatever an arm is called."""
+    return f"{prefix}-{re.sub('[^a-z0-9]+', '-', trace.arm.lower())}-{trace.run}"
 
 
 def time_scale(axis: Axis) -> svg.Scale:

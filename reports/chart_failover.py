@@ -1,0 +1,84 @@
+"""The first moments of a failover, magnified: when the fault began, who noticed, and when data flowed again."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reports import names, svg
+from reports.charts import RIGHT, WIDTH, Figure, Key, Panel, ident
+from reports.trace import Json, Trace
+from reports.units import ms
+
+LEAD = 118.0
+ROW = 24.0
+TOP = 14.0
+BEFORE_MS = 2.0
+MIN_SPAN_MS = 15.0
+MAX_SPAN_MS = 400.0
+
+
+def figure(traces: Sequence[Trace], faults: dict[str, list[Json]]) -> Figure | None:
+    """None when no arm of ours changed a path: there is nothing to magnify then."""
+    panels = [p for t in traces if (p := _panel(t, faults.get(t.arm, []))) is not None]
+    if not panels:
+        return None
+    caption = "Milliseconds from the fault’s injection. A dot is an event of one connection or NIC; the bar is the stall as the receivers saw it."
+    return Figure("failover", "The failover, step by step", caption, panels, [Key("window", "stall"), Key("dot-ours", "event")])
+
+
+def _panel(trace: Trace, faults: Sequence[Json]) -> Panel | None:
+    windows = trace.windows()
+    if not windows or not any(e["event"] == "path" for e in trace.events):
+        return None
+    onset = windows[0].start_ns
+    stall = max((float(f["stall_ms"]) for f in faults if f.get("stall_ms") is not None), default=0.0)
+    span = min(MAX_SPAN_MS, max(MIN_SPAN_MS, stall * 1.6, _last_path_ms(trace, onset) * 1.2))
+    steps = _steps(trace, onset, span)
+    scale = svg.Scale(-BEFORE_MS, span, LEAD, WIDTH - RIGHT - 8)
+    bottom = TOP + ROW * len(steps)
+    parts = [svg.rect(scale(0), TOP, scale(stall) - scale(0), bottom - TOP, "window", f"stall {ms(stall)}")] if stall else []
+    parts += [_row(label, times, TOP + ROW * (i + 0.5), scale) for i, (label, times) in enumerate(steps.items())]
+    parts.append(_axis(scale, bottom))
+    text = "; ".join(f"{label} after {ms(min(times))}" for label, times in steps.items())
+    title = f"Steps of the failover, {names.arm(trace.arm)}"
+    return Panel(trace.arm, svg.document(WIDTH, bottom + 26, title, text + ".", "".join(parts), ident("failover", trace)))
+
+
+def _last_path_ms(trace: Trace, onset_ns: int) -> float:
+    """When the last path became active after the fault, if that was soon: a failback seconds later is another story."""
+    times = [(int(e["t_ns"]) - onset_ns) / 1e6 for e in trace.events if e["event"] == "path" and e.get("state") == "active"]
+    return max((t for t in times if 0 <= t < MAX_SPAN_MS), default=0.0)
+
+
+def _steps(trace: Trace, onset_ns: int, span_ms: float) -> dict[str, list[float]]:
+    steps: dict[str, list[float]] = {}
+    for line in sorted(trace.events, key=lambda e: int(e["t_ns"])):
+        label = _label(line)
+        at = (int(line["t_ns"]) - onset_ns) / 1e6
+        if label and -BEFORE_MS <= at <= span_ms:
+            steps.setdefault(label, []).append(at)
+    return steps
+
+
+def _label(line: Json) -> str | None:
+    event = line["event"]
+    if event == "fault":
+        return {"injected": "fault injected", "active": "fault confirmed", "reverted": "fault reverted"}.get(str(line.get("phase")))
+    if event == "link":
+        return f"link {'up' if line.get('up') else 'down'}"
+    if event == "nic":
+        return f"NIC {line.get('state')}"
+    return f"path {line.get('state')}" if event == "path" else None
+
+
+def _row(label: str, times: Sequence[float], y: float, scale: svg.Scale) -> str:
+    parts = [svg.line(LEAD, y, WIDTH - RIGHT, y, "grid"), svg.text(LEAD - 8, y + 4, label, "label", "end")]
+    spread = sorted({round(t, 2) for t in times})[:60]
+    parts += [svg.tag("circle", svg.tag("title", f"{label} +{ms(t)}"), cx=scale(t), cy=y, r=3.5, class_="dot-ours") for t in spread]
+    return "".join(parts)
+
+
+def _axis(scale: svg.Scale, y: float) -> str:
+    ticks = svg.nice_ticks(0, scale.high, 6)
+    marks = [svg.text(scale(t), y + 16, f"{t:g}{' ms' if t == ticks[-1] else ''}", anchor="middle") for t in ticks]
+    return svg.line(LEAD, y, WIDTH - RIGHT, y, "axis") + "".join(marks)

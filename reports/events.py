@@ -1,0 +1,89 @@
+"""What happened, in order: faults, links, NICs and paths as rows of a table, many alike folded into one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reports.trace import Json, Trace
+from reports.units import ms
+
+FOLD_NS = 20_000_000
+MAX_ROWS = 120
+SHOWN = frozenset({"fault", "link", "nic", "path", "error", "log", "probe", "run_end"})
+
+
+@dataclass(frozen=True)
+class EventRow:
+    """One moment: seconds on the page's axis, distance to the fault's onset, where and what."""
+
+    at_s: float
+    after_fault: str
+    host: str
+    kind: str
+    what: str
+
+
+def rows(trace: Trace) -> tuple[list[EventRow], int]:
+    """The rows to show and how many more the journal holds."""
+    onset = next((w.start_ns for w in trace.windows()), None)
+    lines = sorted((e for e in trace.events if e["event"] in SHOWN), key=lambda e: int(e["t_ns"]))
+    folded = [_row(group, trace.origin_ns(), onset) for group in _fold(lines)]
+    return folded[:MAX_ROWS], max(0, len(folded) - MAX_ROWS)
+
+
+def _fold(lines: Sequence[Json]) -> list[list[Json]]:
+    """Groups path lines of one host that say the same within 20 ms."""
+    groups: list[list[Json]] = []
+    latest: dict[tuple[object, ...], list[Json]] = {}
+    for line in lines:
+        key = _key(line)
+        group = latest.get(key)
+        if line["event"] == "path" and group and int(line["t_ns"]) - int(group[0]["t_ns"]) < FOLD_NS:
+            group.append(line)
+            continue
+        groups.append([line])
+        latest[key] = groups[-1]
+    return groups
+
+
+def _key(line: Json) -> tuple[object, ...]:
+    return (line["event"], line.get("host"), line.get("state"), line.get("cause"), line.get("epoch"), line.get("nic"), line.get("direction"))
+
+
+def _row(group: Sequence[Json], origin_ns: int, onset_ns: int | None) -> EventRow:
+    first = group[0]
+    t_ns = int(first["t_ns"])
+    after = "" if onset_ns is None else f"{'+' if t_ns >= onset_ns else '−'}{ms(abs(t_ns - onset_ns) / 1e6)}"
+    return EventRow((t_ns - origin_ns) / 1e9, after, str(first.get("host", "")), str(first["event"]), describe(group))
+
+
+def describe(group: Sequence[Json]) -> str:
+    """A group of like events in words."""
+    first = group[0]
+    event = first["event"]
+    if event == "fault":
+        return f"{first.get('kind')} on {first.get('nic')}: {first.get('phase')}"
+    if event == "link":
+        return f"link {first.get('nic')} went {'up' if first.get('up') else 'down'}"
+    if event == "nic":
+        return f"R2CC holds {first.get('nic')} to be {first.get('state')}" + _because(first)
+    if event == "path":
+        return _describe_paths(group)
+    if event == "probe":
+        return f"probe {first.get('id', '')}: {'holds' if first.get('holds') else 'does not hold'}"
+    if event == "run_end":
+        return f"run ended: {first.get('outcome', '')}" + (f", {first['reason']}" if first.get("reason") else "")
+    return str(first.get("message", ""))[:400]
+
+
+def _describe_paths(group: Sequence[Json]) -> str:
+    first = group[0]
+    replayed = sum(int(line.get("replayed") or 0) for line in group)
+    many = f"{len(group)} connections" if len(group) > 1 else f"connection {first.get('connection')}"
+    text = f"{many} {first.get('state')} on {first.get('nic')}, epoch {first.get('epoch', '?')}"
+    return text + (f", {replayed} messages sent again" if replayed else "") + _because(first)
+
+
+def _because(line: Json) -> str:
+    return f" (told by {line['cause']})" if line.get("cause") else ""

@@ -1,0 +1,57 @@
+"""The HTML report: one file that needs nothing else, asks nobody, and runs no script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports import bytes_table, names, units, view
+from reports.rundir import RunDir
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def render(run: RunDir, link_prefix: str = "") -> str:
+    """The whole page. `link_prefix` leads from where the page is written to the run directory."""
+    from markupsafe import Markup
+
+    css = (TEMPLATES / "report.css").read_text(encoding="utf-8")
+    traces = view.shown_traces(run)
+    return _environment().get_template("report.html.j2").render(
+        v=view.build(run),
+        css=Markup(css),  # noqa: S704 - our own file, and the policy below pins its hash
+        policy=policy(css),
+        figures=view.figures(run, traces),
+        traces=traces,
+        repeats={name: len(run.traces_of(name)) for name in run.arm_names()},
+        bytes_rows=lambda trace: view.bytes_rows(run, trace),
+        event_rows=view.event_rows,
+        environment=view.environment(run),
+        files=run.raw_files(),
+        link_prefix=link_prefix,
+        faulted_hosts={nic.host for nic in run.faulted()},
+    )
+
+
+def policy(css: str) -> str:
+    """The page's content security policy: nothing may load, and only this style sheet may apply."""
+    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    env = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    env.filters.update(ms=units.ms, size=units.size, gbit=units.gbit, arm=names.arm, arm_class=names.arm_class, icon=names.icon, verdict=names.verdict)
+    env.filters["svg"] = Markup  # our own SVG; every text in it was escaped by reports.svg
+    env.globals.update(peak_gbit=bytes_table.peak_gbit)
+    return env

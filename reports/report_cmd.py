@@ -1,0 +1,71 @@
+"""`r2cc report`: render run directories again, from their journals alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from reports.rundir import RunDir
+
+FORMATS = ("terminal", "md", "json", "html")
+
+
+def _parse_formats(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...]:
+    asked = [part.strip() for part in value.split(",") if part.strip()]
+    if "all" in asked:
+        return FORMATS
+    unknown = [name for name in asked if name not in FORMATS]
+    if unknown or not asked:
+        raise click.BadParameter(f"{', '.join(unknown) or 'nothing'} is no format; choose from {', '.join(FORMATS)} or all")
+    return tuple(dict.fromkeys(asked))
+
+
+@click.command("report")
+@click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option("--format", "formats", default="terminal,md,html", show_default=True, callback=_parse_formats, help="Comma-separated: terminal, md, json, html; or all.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Write files here instead of into each run directory.")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--quiet", is_flag=True, help="Print no verdict and no paths.")
+def report(directories: tuple[Path, ...], formats: tuple[str, ...], out: Path | None, as_json: bool, quiet: bool) -> None:
+    """Render reports of run directories from their journals.
+
+    A single `md` or `json` goes to standard output unless --out is given. The exit code says whether the reports could be made, not what
+    they say: `r2cc chaos run` judged that.
+    """
+    chosen = ("json",) if as_json else formats
+    for directory in directories:
+        _report_one(directory, chosen, _target(directory, out, len(directories)), to_stdout=out is None, quiet=quiet)
+
+
+def _target(directory: Path, out: Path | None, count: int) -> Path:
+    if out is None:
+        return directory
+    return out / directory.resolve().name if count > 1 else out
+
+
+def _report_one(directory: Path, formats: tuple[str, ...], target: Path, *, to_stdout: bool, quiet: bool) -> None:
+    from reports import write
+    from reports.rundir import load
+
+    run = load(directory)
+    files = [kind for kind in formats if kind != "terminal"]
+    if len(formats) == 1 and files and files[0] != "html" and to_stdout:
+        click.echo(write.render(run, files[0]), nl=False)
+        return
+    if "terminal" in formats and not quiet:
+        _show(run)
+    for kind in files:
+        path = write.write(run, kind, target)
+        if not quiet:
+            click.echo(str(path))
+
+
+def _show(run: RunDir) -> None:
+    import sys
+
+    from reports import terminal
+
+    terminal.show(run, sys.stdout)

@@ -1,0 +1,163 @@
+"""The arms side by side: rows of cells that HTML, Markdown and the terminal all print alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from reports import names
+from reports.trace import Json
+from reports.units import NONE, ms, size
+
+FIGURES = frozenset({"ms", "ratio", "s"})
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value, what it is held against, and how it came out: good, bad, void or nothing."""
+
+    text: str
+    note: str = ""
+    state: str = ""
+
+    def plain(self) -> str:
+        """For Markdown and terminals."""
+        sign = {"good": " ✓", "bad": " ✗", "void": " (void)"}.get(self.state, "")
+        return f"{self.text}{sign}" + (f" ({self.note})" if self.note else "")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: a name, an explanation for newcomers, and a cell for each arm."""
+
+    name: str
+    help: str
+    cells: list[Cell]
+
+
+def side_by_side(arms: Sequence[Json]) -> list[Row]:
+    """The table of the issue: expectation, verdict, correctness, then every time with its bound."""
+    rows = [
+        Row("Expected", "what the experiment says this arm should do", [Cell(_expect(a)) for a in arms]),
+        Row("Verdict", "what it did", [_verdict(a) for a in arms]),
+        Row("Iterations completed", "by every rank, over all repeats", [_completed(a) for a in arms]),
+        Row("Wrong elements", "of the results, every element compared with the exact sum", [_wrong(a) for a in arms]),
+        Row("Healthy iteration", "median without a fault; 99th percentile in brackets", [_healthy(a) for a in arms]),
+    ]
+    for ident in _fault_ids(arms):
+        rows += _fault_rows(arms, ident)
+    return rows
+
+
+def checks(arms: Sequence[Json]) -> list[Row]:
+    """Every check by name, the worst outcome of all repeats of an arm."""
+    found = {str(c["name"]): str(c.get("unit", "")) for a in arms for c in _checks_of(a)}
+    return [Row(name.replace("_", " "), unit, [_check_cell(a, name) for a in arms]) for name, unit in found.items()]
+
+
+def _expect(arm: Json) -> str:
+    return {"holds": "holds", "deviates": "deviates", "any": "anything"}.get(str(arm.get("expect")), str(arm.get("expect")))
+
+
+def _verdict(arm: Json) -> Cell:
+    state = {True: "good", False: "bad"}.get(arm.get("as_expected"), "void")  # type: ignore[arg-type]
+    note = {"good": "as expected", "bad": "not as expected", "void": "not judged"}[state]
+    return Cell(names.verdict(str(arm.get("verdict"))).lower(), note, "" if state == "void" else state)
+
+
+def _completed(arm: Json) -> Cell:
+    runs = arm["runs"]
+    done = sum(int(r.get("iterations") or 0) for r in runs)
+    whole = sum(bool(r.get("completed")) for r in runs)
+    note = "" if whole == len(runs) else f"{len(runs) - whole} of {len(runs)} runs did not finish"
+    return Cell(str(done), note, "bad" if note else "")
+
+
+def _wrong(arm: Json) -> Cell:
+    wrong = sum(int(r.get("wrong_elements") or 0) for r in arm["runs"])
+    return Cell(str(wrong), "", "bad" if wrong else "good")
+
+
+def _healthy(arm: Json) -> Cell:
+    medians = [r["healthy_ms"]["median"] for r in arm["runs"] if r["healthy_ms"]["median"] is not None]
+    tails = [r["healthy_ms"]["p99"] for r in arm["runs"] if r["healthy_ms"]["p99"] is not None]
+    if not medians:
+        return Cell(NONE)
+    return Cell(ms(sorted(medians)[len(medians) // 2]), f"p99 {ms(max(tails))}" if tails else "", _void(arm))
+
+
+def _fault_ids(arms: Sequence[Json]) -> list[str]:
+    return list(dict.fromkeys(str(f["id"]) for a in arms for r in a["runs"] for f in r["faults"]))
+
+
+def _fault_rows(arms: Sequence[Json], ident: str) -> list[Row]:
+    faults = [[f for r in a["runs"] for f in r["faults"] if f["id"] == ident] for a in arms]
+    first = next(f for per_arm in faults for f in per_arm)
+    where = f"{names.fault(str(first['kind']))} on {first['host']} {first['nic']}"
+    repeats = max(len(per_arm) for per_arm in faults)
+    worst = f", worst of {repeats} repeats" if repeats > 1 else ""
+
+    def row(name: str, text: str, cell: Callable[[Json, Sequence[Json]], Cell]) -> Row:
+        return Row(name, text, [cell(a, f) for a, f in zip(arms, faults, strict=True)])
+
+    return [
+        row("Stall", f"longest time without new data: {where}{worst}", lambda a, f: _stall(a, f)),
+        row("Failover iteration", f"the iteration that the fault hit{worst}", lambda a, f: _against(a, f, "iteration_ms", "iteration_bound_ms")),
+        row("While degraded", f"median of whole iterations during the fault{worst}", lambda a, f: _against(a, f, "degraded_ms", "degraded_bound_ms")),
+        row("After the fault", f"median after the revert{worst}", lambda a, f: Cell(ms(_worst(f, "after_ms")), "", _void(a))),
+        row("Time to return", f"from the revert to full bandwidth{worst}", lambda a, f: Cell(ms(_worst(f, "return_ms")), "", _void(a))),
+    ]
+
+
+def _stall(arm: Json, faults: Sequence[Json]) -> Cell:
+    value = _worst(faults, "stall_ms")
+    check = next((c for c in _checks_of(arm) if "stall" in str(c["name"]) and c.get("bound") is not None), None)
+    note = f"limit {ms(float(check['bound']))}" if check else ""
+    if value is None or _void(arm):
+        return Cell(ms(value), note, _void(arm) if value is not None else "")
+    return Cell(ms(value), note, "" if not check else "good" if value <= float(check["bound"]) else "bad")
+
+
+def _against(arm: Json, faults: Sequence[Json], value_key: str, bound_key: str) -> Cell:
+    pairs = [(float(f[value_key]), f.get(bound_key)) for f in faults if f.get(value_key) is not None]
+    if not pairs:
+        return Cell(NONE)
+    value, bound = max(pairs, key=lambda pair: pair[0] / float(pair[1]) if pair[1] else pair[0])
+    note = f"{value / float(bound):.2f} × bound {ms(float(bound))}" if bound else ""
+    return Cell(ms(value), note, _void(arm))
+
+
+def _worst(faults: Sequence[Json], key: str) -> float | None:
+    return max((float(f[key]) for f in faults if f.get(key) is not None), default=None)
+
+
+def _void(arm: Json) -> str:
+    return "void" if any(r.get("void") for r in arm["runs"]) else ""
+
+
+def _checks_of(arm: Json) -> list[Json]:
+    return [c for r in arm["runs"] for c in r.get("checks", [])] + list(arm.get("checks", []))
+
+
+def _check_cell(arm: Json, name: str) -> Cell:
+    order = {"deviated": 0, "void": 1, "holds": 2}
+    found = sorted((c for c in _checks_of(arm) if c["name"] == name), key=lambda c: order.get(str(c["outcome"]), 3))
+    if not found:
+        return Cell(NONE)
+    state = {"deviated": "bad", "void": "void", "holds": "good"}.get(str(found[0]["outcome"]), "")
+    unit = str(found[0].get("unit", ""))
+    bound = found[0].get("bound")
+    return Cell(with_unit(found[0].get("value"), unit), "" if bound is None else f"bound {with_unit(bound, unit)}", state)
+
+
+def with_unit(value: float | bool | None, unit: str) -> str:
+    """A figure with its unit, in the scale people read it."""
+    if value is None:
+        return NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if unit == "ms":
+        return ms(value)
+    if unit == "bytes":
+        return size(value)
+    return f"{value:.4g} {unit}".strip() if unit != "ratio" else f"{value:.3f}"

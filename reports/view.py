@@ -1,0 +1,163 @@
+"""Everything a report says, computed once: HTML, Markdown and the terminal only print it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reports import bytes_table, chart_bandwidth, chart_failover, chart_iterations, chart_waits, events, names, sentence, tables
+from reports.charts import Figure
+from reports.rundir import RunDir
+from reports.trace import Json, Trace
+from reports.units import NONE, ms, size
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A big figure at the top of the page."""
+
+    value: str
+    label: str
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class View:
+    """The report in words and tables, without its figures."""
+
+    name: str
+    title: str
+    verdict: str
+    headline: str
+    remarks: list[str]
+    notes: list[str]
+    tiles: list[Tile]
+    arms: list[str]
+    side_by_side: list[tables.Row]
+    checks: list[tables.Row]
+    facts: list[tuple[str, str]]
+
+
+def build(run: RunDir) -> View:
+    """The words and tables of a run's report."""
+    arms = run.summary.get("arms", [])
+    return View(
+        name=run.name,
+        title=str(run.experiment.get("title") or run.experiment.get("description") or "").strip(),
+        verdict=str(run.summary.get("verdict", "failed")),
+        headline=sentence.headline(run.summary),
+        remarks=_remarks(run.summary),
+        notes=run.notes,
+        tiles=_tiles(arms),
+        arms=[str(arm["name"]) for arm in arms],
+        side_by_side=tables.side_by_side(arms) if arms else [],
+        checks=tables.checks(arms) if arms else [],
+        facts=_facts(run),
+    )
+
+
+def shown_traces(run: RunDir) -> list[Trace]:
+    """The repeat of each arm that figures show: the one with the longest stall, so that nothing is hidden."""
+    arms = {str(a["name"]): a for a in run.summary.get("arms", [])}
+    shown = []
+    for name in run.arm_names():
+        traces = run.traces_of(name)
+        if traces:
+            worst = _worst_run(arms.get(name))
+            shown.append(next((t for t in traces if t.run == worst), traces[0]))
+    return shown
+
+
+def figures(run: RunDir, traces: Sequence[Trace]) -> list[Figure]:
+    """Every figure of the page, in reading order."""
+    if not traces:
+        return []
+    faults = {t.arm: _faults_of(run.summary, t) for t in traces}
+    made = [
+        chart_bandwidth.figure(traces, run.faulted()),
+        chart_iterations.figure(traces, faults),
+        chart_waits.figure(traces, faults, stall_limit_ms(run.summary)),
+        chart_failover.figure(traces, faults),
+    ]
+    return [figure for figure in made if figure is not None]
+
+
+def stall_limit_ms(summary: Json) -> float | None:
+    """The stall that the experiment allows, from its checks."""
+    found = [c for a in summary.get("arms", []) for r in a["runs"] for c in r.get("checks", [])]
+    bounds = [float(c["bound"]) for c in found if "stall" in str(c["name"]) and c.get("bound") and c.get("unit") == "ms"]
+    return min(bounds, default=None)
+
+
+def bytes_rows(run: RunDir, trace: Trace) -> list[bytes_table.BytesRow]:
+    """The bytes table of one arm's shown repeat."""
+    known = _run_of(run.summary, trace)
+    return bytes_table.rows(trace, run.faulted(), known.get("bytes_per_nic", {}) if known else {})
+
+
+def event_rows(trace: Trace) -> tuple[list[events.EventRow], int]:
+    """The events table of one arm's shown repeat."""
+    return events.rows(trace)
+
+
+def environment(run: RunDir) -> list[tuple[str, str]]:
+    """environment.json flattened to names and values, as `cpu.model`."""
+    return _flatten(run.environment)
+
+
+def _flatten(value: object, prefix: str = "") -> list[tuple[str, str]]:
+    if isinstance(value, dict):
+        return [pair for key, inner in value.items() for pair in _flatten(inner, f"{prefix}.{key}" if prefix else str(key))]
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        return [pair for i, inner in enumerate(value) for pair in _flatten(inner, f"{prefix}[{i}]")]
+    return [(prefix, ", ".join(map(str, value)) if isinstance(value, list) else str(value))]
+
+
+def _remarks(summary: Json) -> list[str]:
+    void = [str(why) for a in summary.get("arms", []) for r in a["runs"] for why in r.get("void", [])]
+    errors = [f"{a['name']}: {why}" for a in summary.get("arms", []) for r in a["runs"] for why in r.get("errors", [])]
+    return list(dict.fromkeys([*map(str, summary.get("reasons", [])), *void, *errors]))
+
+
+def _tiles(arms: Sequence[Json]) -> list[Tile]:
+    if not arms:
+        return []
+    tiles = []
+    ours, stock = sentence.best_arm(arms), next((a for a in arms if a["name"] == "stock"), None)
+    for arm, kind in ((ours, "ours"), (stock, "base")):
+        if arm is not None and (stall := sentence.worst_stall_ms(arm)) is not None:
+            void = "void, " if any(r.get("void") for r in arm["runs"]) else ""
+            tiles.append(Tile(ms(stall), f"{void}stall with {names.arm(str(arm['name']))}", kind))
+    wrong = sum(int(r.get("wrong_elements") or 0) for a in arms for r in a["runs"])
+    done = sum(int(r.get("iterations") or 0) for a in arms for r in a["runs"])
+    return [*tiles, Tile(str(wrong), "wrong elements in all results", "bad" if wrong else "good"), Tile(str(done), "iterations completed")]
+
+
+def _facts(run: RunDir) -> list[tuple[str, str]]:
+    summary = run.summary
+    hardware = summary.get("hardware") or {}
+    if isinstance(hardware, dict):
+        cores = f"{hardware.get('cores')} cores, {size(hardware.get('memory_bytes'))} memory, {hardware.get('cpu')}" if hardware else NONE
+    else:
+        cores = str(hardware)
+    pairs = [("Experiment", run.name), ("Bed", summary.get("bed")), ("Machine", cores), ("Build", summary.get("build_id")), ("Seed", summary.get("seed")), ("Run", run.path.resolve().name)]
+    return [(name, NONE if value is None else str(value)) for name, value in pairs]
+
+
+def _worst_run(arm: Json | None) -> int | None:
+    runs = arm["runs"] if arm else []
+    stalls = {int(r["run"]): sentence.worst(f.get("stall_ms") for f in r["faults"]) for r in runs}
+    known = {run: stall for run, stall in stalls.items() if stall is not None}
+    return max(known, key=lambda run: known[run]) if known else None
+
+
+def _run_of(summary: Json, trace: Trace) -> Json | None:
+    for arm in summary.get("arms", []):
+        if arm["name"] == trace.arm:
+            return next((r for r in arm["runs"] if r["run"] == trace.run), None)
+    return None
+
+
+def _faults_of(summary: Json, trace: Trace) -> list[Json]:
+    run = _run_of(summary, trace)
+    return list(run["faults"]) if run else []
