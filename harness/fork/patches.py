@@ -1,0 +1,63 @@
+"""The patch files: listing, identifying and applying them, strictly."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from harness.errors import CommandError, SourceError
+from harness.hosts import LocalHost
+
+APPLY_TIMEOUT_S = 60.0
+
+
+@dataclass(frozen=True)
+class Patch:
+    """One patch file, identified by its content."""
+
+    name: str
+    sha256: str
+
+    def as_dict(self) -> dict[str, str]:
+        return asdict(self)
+
+
+def list_patches(folder: Path) -> list[Patch]:
+    """The patches of one NCCL version, in the order they apply: by name."""
+    files = sorted(folder.glob("*.patch"))
+    return [Patch(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]
+
+
+def apply_patch(tree: Path, patch: Path) -> None:
+    """Apply one patch to the tree, all of it or none, without fuzz. Raises SourceError with git's own words.
+
+    The ceiling keeps git from taking the tree for a part of our own repository.
+    """
+    argv = ["git", "-C", str(tree), "apply", "-p1", "--whitespace=nowarn", "--verbose", str(patch)]
+    env = {"GIT_CEILING_DIRECTORIES": str(tree.parent), "LC_ALL": "C.UTF-8"}
+    try:
+        result = LocalHost().run(argv, env=env, timeout_s=APPLY_TIMEOUT_S)
+    except CommandError as error:
+        hint = "mend the patch by hand, or apply the others, edit nccl_fork/tree and run `r2cc fork refresh`"
+        raise SourceError(f"{patch.name} does not apply: {error.message}", hint) from error
+    moved = [line for line in result.stderr.splitlines() if "offset" in line]
+    if moved:
+        print(f"warning: {patch.name} applied with an offset: {'; '.join(moved)}", file=sys.stderr)
+
+
+def patched_files(patch: Path) -> list[str]:
+    """The paths a patch changes, as it names them after its `a/` and `b/`."""
+    names: list[str] = []
+    for line in patch.read_text().splitlines():
+        if line.startswith("diff --git a/") and " b/" in line:
+            names.append(line.rsplit(" b/", 1)[1])
+    return names
+
+
+def header(patch: Path) -> str:
+    """What a patch says before its first difference: why it is there."""
+    lines = patch.read_text().splitlines(keepends=True)
+    first = next((number for number, line in enumerate(lines) if line.startswith(("diff --git ", "--- a/"))), len(lines))
+    return "".join(lines[:first])

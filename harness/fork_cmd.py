@@ -1,0 +1,111 @@
+"""`r2cc fork`: which NCCL we fork."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from harness.fork.state import ForkStatus
+    from harness.progress import Progress
+
+quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, only errors.")
+force_option = click.option("--force", is_flag=True, help="Replace an edited tree; the edits are lost.")
+
+
+@click.group(short_help="Fetch, patch and refresh the NCCL we fork.")
+def fork() -> None:
+    """The NCCL we fork: fetched from any source, verified against nccl_fork/pin.toml, patched, edited, refreshed.
+
+    Maintainers edit nccl_fork/tree and run `r2cc fork refresh`.
+    """
+
+
+@fork.command(short_help="Fetch the pinned NCCL and verify it.")
+@click.option(
+    "--source",
+    metavar="PATH",
+    help="A directory, tar archive or git repository (also a URL). Default: $R2CC_NCCL_SOURCE, else the cache, upstream "
+    "git, and the distribution's source archive through apt, in this order.",
+)
+@force_option
+@quiet_option
+def fetch(source: str | None, force: bool, quiet: bool) -> None:
+    """Fetch the pinned NCCL into nccl_fork/tree. Whatever the source, its content must match the pin."""
+    from harness.fork.tree import fetch as fetch_tree
+    from harness.repo import checkout
+
+    _print(fetch_tree(checkout(), source, force=force, progress=_progress(quiet)), quiet)
+
+
+@fork.command(short_help="Apply our patches to the fetched NCCL.")
+@force_option
+@quiet_option
+def patch(force: bool, quiet: bool) -> None:
+    """Apply r2cc_patches/patches/ to the pristine source, if they changed since they were last applied."""
+    from harness.fork.tree import patch as patch_tree
+    from harness.repo import checkout
+
+    _print(patch_tree(checkout(), force=force, progress=_progress(quiet)), quiet)
+
+
+@fork.command(short_help="Say what is fetched, patched and edited.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def status(as_json: bool) -> None:
+    """Say what is fetched, from where, which patches are applied, and whether the tree was edited since."""
+    from harness.fork.pin import load_pin
+    from harness.fork.state import fork_status
+    from harness.repo import checkout
+
+    layout = checkout()
+    found = fork_status(layout, load_pin(layout.pin))
+    if as_json:
+        click.echo(json.dumps(found.as_dict(), indent=1))
+    else:
+        _print(found, quiet=False)
+
+
+@fork.command(short_help="Re-create the patches from an edited tree.")
+@click.option("--into", metavar="PATCH", help="Where edits of files go that no patch touches yet; may be a new name.")
+def refresh(into: str | None) -> None:
+    """Re-create the patch files from nccl_fork/tree.
+
+    Each patch keeps its header and its files. Edits of a file that several patches touch go to the last of them.
+    """
+    from harness.fork.refresh import refresh as refresh_patches
+    from harness.repo import checkout
+
+    for line in refresh_patches(checkout(), into=into):
+        click.echo(line)
+
+
+def _progress(quiet: bool) -> Progress:
+    from harness.progress import show, silent
+
+    return silent if quiet else show
+
+
+def _print(found: ForkStatus, quiet: bool) -> None:
+    if quiet:
+        return
+    for line in describe(found):
+        click.echo(line)
+
+
+def describe(found: ForkStatus) -> list[str]:
+    """The status for a human."""
+    lines = [f"NCCL {found.version}, commit {found.commit[:12]}, tree {found.pinned_tree[:12]}"]
+    if not found.fetched:
+        absent = "the tree is of another version or not ours" if found.exists else "not fetched"
+        return [*lines, f"  {absent}: `r2cc fork fetch`"]
+    lines.append(f"  fetched and verified (source: {found.source})")
+    if found.patched:
+        lines.append(f"  patched: {len(found.applied)} of {len(found.patches)} patches applied")
+        lines += [f"    {patch.name}" for patch in found.applied]
+    else:
+        lines.append(f"  patches to apply: {len(found.patches)}: `r2cc fork patch`")
+    if found.edited:
+        lines.append("  edited since: `r2cc fork refresh` makes patches of the edits")
+    return lines
