@@ -1,0 +1,71 @@
+"""Which machines an experiment runs on: the lab by default. Nothing of it outlives its context manager."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import LabError, UsageError
+from harness.hosts import Host
+from harness.hosts.commands import merged_env
+
+if TYPE_CHECKING:
+    from harness.lab.lab import Nic
+
+LAB_TOOLS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
+SUPPORTED = "supported: lab (the default), lab:FILE with a topology file or the name of a shipped topology"
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """An open bed. `switch` is where cables are cut; None where nobody lets us into the switch."""
+
+    bed: str
+    hosts: Mapping[str, Host]
+    switch: Host | None
+    nics: Sequence[Nic]
+
+
+@contextmanager
+def open_inventory(spec: str = "lab") -> Iterator[Inventory]:
+    """Opens the bed that `--inventory` names; what was made for it is gone when the block ends, however it ends.
+
+    Raises UsageError (exit 2) for a bed that does not exist, InputErrors for a bad topology, LabError (exit 3) when this
+    machine cannot carry a lab. All of these before anything is started.
+    """
+    from harness.lab.lab import Lab
+    from harness.lab.topology import Topology
+
+    topology = Topology.load(_topology_source(spec))
+    require_tools()
+    with Lab.up(topology) as lab:
+        yield Inventory("lab", lab.hosts, lab.switch, lab.nics)
+
+
+def _topology_source(spec: str) -> str | Path:
+    """`lab` means the shipped default; `lab:NAME` a shipped topology; `lab:FILE` a file."""
+    kind, colon, source = spec.partition(":")
+    if kind == "lab" and source:
+        return source
+    if spec == "lab":
+        return "default"
+    if spec == "vm":
+        raise UsageError("the vm lab is not there yet", SUPPORTED)
+    if kind == "lab" and colon:
+        raise UsageError("'lab:' names no topology file", SUPPORTED)
+    if Path(spec).exists():
+        raise UsageError(f"inventory {spec}: hosts over SSH are not there yet", SUPPORTED)
+    raise UsageError(f"no inventory '{spec}'", SUPPORTED)
+
+
+def require_tools(path: str | None = None) -> None:
+    """Raises LabError naming every program that faults in the lab need and this machine lacks."""
+    where = merged_env(None)["PATH"] if path is None else path
+    missing = [tool for tool in LAB_TOOLS if shutil.which(tool, path=where) is None]
+    if missing:
+        packages = " ".join(sorted({LAB_TOOLS[tool] for tool in missing}))
+        raise LabError(f"the lab needs {', '.join(missing)}", f"sudo apt-get install {packages}")

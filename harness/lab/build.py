@@ -1,0 +1,96 @@
+"""Makes a plan real with pyroute2. Runs inside the lab, in a process of its own that ends when the lab stands."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from harness.lab.netns import HostNamespaces, inside_network
+from harness.lab.plan import SWITCH, Cable, Plan, Shaping
+
+# Each NIC on its own, as on real fabrics: without these a host answers ARP for one rail's address on another rail.
+SETTINGS = {
+    "net/ipv4/conf/all/arp_ignore": "1",
+    "net/ipv4/conf/all/arp_announce": "2",
+    "net/ipv4/conf/all/rp_filter": "1",
+    "net/ipv6/conf/all/disable_ipv6": "1",
+    "net/ipv6/conf/default/disable_ipv6": "1",
+}
+
+
+def make_real(plan: Plan, namespaces: Mapping[str, HostNamespaces]) -> list[str]:
+    """Creates everything in `plan`; returns warnings. Any failure leaves it to the lab's death to clean up."""
+    warnings: list[str] = []
+    with inside_network(namespaces[SWITCH].net):
+        warnings += _settings(SWITCH)
+        _make_switch(plan, namespaces)
+    for host in plan.hosts:
+        with inside_network(namespaces[host].net):
+            warnings += _settings(host)
+            _make_host([cable for cable in plan.cables if cable.host == host])
+    return warnings
+
+
+def _settings(host: str, root: Path = Path("/proc/sys")) -> list[str]:
+    """Writes SETTINGS for the current network; one warning for what this machine does not let us change."""
+    refused = []
+    for name, value in SETTINGS.items():
+        path = root / name
+        try:
+            if path.exists() and path.read_text().strip() != value:
+                path.write_text(value)
+        except OSError as error:
+            refused.append(f"{name} ({error.strerror})")
+    return [f"{host}: could not set {', '.join(refused)}"] if refused else []
+
+
+def _make_switch(plan: Plan, namespaces: Mapping[str, HostNamespaces]) -> None:
+    from pyroute2 import IPRoute
+
+    with IPRoute() as ip:
+        ip.link("set", index=1, state="up")
+        for bridge in plan.bridges:
+            # Ports forward at once and addresses are never forgotten while a port is up: no STP, no snooping.
+            ip.link("add", ifname=bridge.name, kind="bridge", br_stp_state=0, br_mcast_snooping=0)
+        bridges = _indexes(ip)
+        for cable in plan.cables:
+            far_end = {"ifname": cable.nic, "net_ns_fd": namespaces[cable.host].net, "mtu": cable.mtu}
+            ip.link("add", ifname=cable.port, kind="veth", mtu=cable.mtu, peer=far_end)
+        ports = _indexes(ip)
+        for cable in plan.cables:
+            ip.link("set", index=ports[cable.port], master=bridges[cable.bridge], state="up")
+            _shape(ip, ports[cable.port], cable.shaping)
+        for bridge in plan.bridges:
+            ip.link("set", index=bridges[bridge.name], mtu=bridge.mtu, state="up")
+
+
+def _make_host(cables: Iterable[Cable]) -> None:
+    from pyroute2 import IPRoute
+
+    with IPRoute() as ip:
+        ip.link("set", index=1, state="up")
+        indexes = _indexes(ip)
+        for cable in cables:
+            index = indexes[cable.nic]
+            _shape(ip, index, cable.shaping)
+            ip.addr("add", index=index, address=cable.address, prefixlen=cable.prefix)
+            ip.link("set", index=index, state="up")
+
+
+def _shape(ip: Any, index: int, shaping: Shaping | None) -> None:
+    if shaping is None:
+        return
+    ip.tc(
+        "add",
+        "tbf",
+        index=index,
+        handle="1:0",
+        rate=round(shaping.rate_gbit * 1e9 / 8),
+        burst=shaping.burst_bytes,
+        limit=shaping.limit_bytes,
+    )
+
+
+def _indexes(ip: Any) -> dict[str, int]:
+    return {link.get_attr("IFLA_IFNAME"): int(link["index"]) for link in ip.get_links()}

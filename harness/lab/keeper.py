@@ -1,0 +1,163 @@
+"""The lab's keeper: the one process outside that holds a lab, and ends it when its owner, its time or it itself ends.
+
+Started by `Lab.up` as `python -m harness.lab.keeper`: reads its task as JSON from stdin, answers with one JSON line.
+It imports little, because a lab should be up in a few tenths of a second.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from harness.errors import LabError, R2ccError
+from harness.lab import inside, netns, state
+
+POLL_MAX_MS = 2**31 - 1
+
+
+def main() -> int:
+    task = json.load(sys.stdin)
+    try:
+        owner_fd = _open_owner(task["owner_pid"])
+        claim = state.claim(task["name"])
+    except R2ccError as error:
+        return _refuse(error)
+    try:
+        return _keep(task, claim, owner_fd)
+    except R2ccError as error:
+        return _refuse(error)
+    finally:
+        claim.release()
+
+
+def _refuse(error: R2ccError) -> int:
+    print(json.dumps({"error": error.message, "hint": error.hint, "exit_code": error.exit_code}), flush=True)
+    return error.exit_code
+
+
+def _open_owner(pid: int | None) -> int | None:
+    """A pidfd of the owner: becomes readable when that process (not just one of its threads) is gone."""
+    if pid is None:
+        return None
+    try:
+        owner = os.pidfd_open(pid)
+    except ProcessLookupError as error:
+        raise LabError("the lab's owner was gone before the lab was up") from error
+    if os.getppid() != pid:  # it died before pidfd_open, and the number may be another process by now
+        raise LabError("the lab's owner was gone before the lab was up")
+    return owner
+
+
+def _keep(task: dict[str, Any], claim: state.Claim, owner_fd: int | None) -> int:
+    stop_fd = _stop_signals()
+    listener = socket.socket(socket.AF_UNIX)
+    with netns.working_in(claim.folder):
+        listener.bind(state.SOCKET)
+    listener.listen(64)
+    _isolate()
+    init = _start_inside(task, claim, listener)
+    try:
+        ready = init.wait_ready()
+        expires_at = None if task["ttl_s"] is None else time.time() + task["ttl_s"]
+        claim.write(_describe(task, init, ready, expires_at))
+        print(json.dumps({"folder": str(claim.folder), **ready}), flush=True)
+        inside.detach_from_terminal()
+        _wait_for_the_end([fd for fd in (owner_fd, stop_fd, init.pidfd) if fd is not None], task["ttl_s"])
+    finally:
+        init.kill()
+    return 0
+
+
+def _describe(
+    task: dict[str, Any], init: inside.Init, ready: dict[str, Any], expires_at: float | None
+) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "name": task["name"],
+        "keeper_pid": os.getpid(),
+        "init_pid": init.pid,
+        "owner_pid": task["owner_pid"],
+        "started_at": time.time(),
+        "expires_at": expires_at,
+        "topology": task["topology"],
+        "plan": task["plan"],
+        **ready,
+    }
+
+
+def _stop_signals() -> int:
+    """A file that becomes readable on SIGTERM, SIGINT or SIGHUP: `lab down` and a closed terminal end us cleanly."""
+    readable, writable = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, lambda _number, _frame: None)
+    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
+    return readable
+
+
+def _isolate() -> None:
+    """Gives our children a pid namespace; as a plain user (or a root without power) inside a user namespace."""
+    try:
+        try:
+            netns.unshare(netns.CLONE_NEWPID | netns.CLONE_NEWNS)
+        except PermissionError:
+            netns.become_root_of_new_user_namespace()
+            netns.unshare(netns.CLONE_NEWPID | netns.CLONE_NEWNS)
+    except OSError as error:
+        raise LabError(f"this machine lets us make no namespaces: {error.strerror or error}", _remedy()) from error
+
+
+_SWITCHES = {
+    "/proc/sys/kernel/apparmor_restrict_unprivileged_userns": ("0", "kernel.apparmor_restrict_unprivileged_userns=0"),
+    "/proc/sys/kernel/unprivileged_userns_clone": ("1", "kernel.unprivileged_userns_clone=1"),
+}
+
+
+def _remedy(switches: dict[str, tuple[str, str]] | None = None) -> str:
+    """What to type so that the next try works, judged by the switches this kernel has."""
+    for file, (wanted, setting) in (switches or _SWITCHES).items():
+        path = Path(file)
+        if path.exists() and path.read_text().strip() != wanted:
+            return f"sudo sysctl -w {setting} (or run as root)"
+    limit = Path("/proc/sys/user/max_user_namespaces")
+    if limit.exists() and limit.read_text().strip() == "0":
+        return "sudo sysctl -w user.max_user_namespaces=15000 (or run as root)"
+    return "run as root; in a container, allow namespaces (docker run --privileged)"
+
+
+def _start_inside(task: dict[str, Any], claim: state.Claim, listener: socket.socket) -> inside.Init:
+    """Forks pid 1 of the lab, which never returns here."""
+    ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
+    life_read, life_write = os.pipe2(os.O_CLOEXEC)
+    pid = os.fork()
+    if pid == 0:
+        for fd in (claim.lock_fd, ready_read, life_write):
+            os.close(fd)
+        signal.set_wakeup_fd(-1)
+        inside.main(task["plan"], listener, ready_write, life_read)
+    os.close(ready_write)
+    os.close(life_read)
+    listener.close()
+    return inside.Init(pid, os.pidfd_open(pid), ready_read, life_write)
+
+
+def _wait_for_the_end(fds: list[int], ttl_s: float | None) -> None:
+    """Returns when any of `fds` is readable or the time to live is over."""
+    poll = select.poll()
+    for fd in fds:
+        poll.register(fd, select.POLLIN)
+    deadline = None if ttl_s is None else time.monotonic() + ttl_s
+    while True:
+        left_ms = None if deadline is None else max(0, round((deadline - time.monotonic()) * 1000))
+        if poll.poll(None if left_ms is None else min(left_ms, POLL_MAX_MS)) or left_ms == 0:
+            return
+
+
+if __name__ == "__main__":
+    sys.exit(main())

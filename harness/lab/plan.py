@@ -1,0 +1,116 @@
+"""From a topology to the list of things to make. Pure: nothing here touches the machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the process inside the lab uses plans only and must start fast
+    from harness.lab.topology import Topology
+
+SWITCH = "switch"
+MGMT_BRIDGE = "mgmt"
+MGMT_NIC = "mgmt0"
+
+MIN_BURST_BYTES = 131072
+BURST_MS = 1.0
+QUEUE_MS = 2.0
+
+
+@dataclass(frozen=True)
+class Shaping:
+    """A token bucket: at most `burst_bytes` at once, then `rate_gbit`; what waits fits in `limit_bytes`, then drops."""
+
+    rate_gbit: float
+    burst_bytes: int
+    limit_bytes: int
+
+
+@dataclass(frozen=True)
+class Bridge:
+    """One rail's switch (or the management network's)."""
+
+    name: str
+    mtu: int
+
+
+@dataclass(frozen=True)
+class Cable:
+    """A veth pair from a host's NIC to a switch port; `shaping` applies on egress at both of its ends."""
+
+    host: str
+    nic: str
+    address: str
+    prefix: int
+    port: str
+    bridge: str
+    mtu: int
+    rail: int | None
+    shaping: Shaping | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything to make, in order: namespaces, bridges inside `switch`, cables."""
+
+    hosts: tuple[str, ...]
+    bridges: tuple[Bridge, ...]
+    cables: tuple[Cable, ...]
+
+
+def shaping(rate_gbit: float, mtu: int) -> Shaping:
+    """Numbers chosen by measurement (docs/lab.md): burst holds the rate, the short queue keeps probes fast."""
+    bytes_per_ms = rate_gbit * 1e9 / 8 / 1000
+    burst = max(MIN_BURST_BYTES, int(bytes_per_ms * BURST_MS), 2 * mtu)
+    return Shaping(rate_gbit, burst, max(int(bytes_per_ms * QUEUE_MS), MIN_BURST_BYTES))
+
+
+def describe(topology: Topology) -> Plan:
+    """Topology to plan; names and addresses as docs/contracts.md fixes them."""
+    hosts = tuple(f"h{i}" for i in range(topology.hosts))
+    rails = range(topology.nics)
+    bridges = (*(Bridge(f"rail{rail}", topology.mtu) for rail in rails), Bridge(MGMT_BRIDGE, topology.mtu))
+    cables = [_data_cable(topology, i, rail) for i in range(topology.hosts) for rail in rails]
+    cables += [_mgmt_cable(topology, i) for i in range(topology.hosts)]
+    return Plan(hosts, bridges, tuple(cables))
+
+
+def _data_cable(topology: Topology, index: int, rail: int) -> Cable:
+    host, nic = f"h{index}", f"eth{rail}"
+    return Cable(
+        host=host,
+        nic=nic,
+        address=f"10.{rail + 1}.0.{index + 1}",
+        prefix=24,
+        port=f"{host}-{nic}",
+        bridge=f"rail{rail}",
+        mtu=topology.mtu,
+        rail=rail,
+        shaping=shaping(topology.rate_of(host, nic), topology.mtu),
+    )
+
+
+def _mgmt_cable(topology: Topology, index: int) -> Cable:
+    host = f"h{index}"
+    return Cable(
+        host=host,
+        nic=MGMT_NIC,
+        address=f"10.250.0.{index + 1}",
+        prefix=24,
+        port=f"{host}-{MGMT_NIC}",
+        bridge=MGMT_BRIDGE,
+        mtu=topology.mtu,
+        rail=None,
+        shaping=None,
+    )
+
+
+def plan_to_json(plan: Plan) -> dict[str, Any]:
+    return asdict(plan)
+
+
+def plan_from_json(value: Mapping[str, Any]) -> Plan:
+    """The inverse of `plan_to_json`."""
+    cables = [Cable(**{**c, "shaping": Shaping(**c["shaping"]) if c["shaping"] else None}) for c in value["cables"]]
+    return Plan(tuple(value["hosts"]), tuple(Bridge(**b) for b in value["bridges"]), tuple(cables))
