@@ -1,0 +1,46 @@
+// One rank's run from the first connection to the last line.
+#pragma once
+
+#include <functional>
+#include <vector>
+
+#include "bootstrap.h"
+#include "data.h"
+#include "json.h"
+#include "lane.h"
+#include "net.h"
+#include "options.h"
+#include "progress.h"
+
+namespace r2cc::bench {
+
+class Bench {
+ public:
+  // `bootstrap` has met all ranks.
+  Bench(const Options& options, Bootstrap& bootstrap, const LineWriter& out);
+
+  // The number of wrong elements over all measured iterations. Throws TransportError.
+  uint64_t run();
+
+ private:
+  void checkFingerprints();
+  void exchangeHandles();
+  void connect();
+  void iterate(int64_t index);
+  void writeIteration(int64_t index, uint64_t startNs, uint64_t endNs, uint64_t wrong) const;
+  void close();
+
+  // Runs `pass` on the progress thread until it is done, watching the other ranks meanwhile.
+  void onProgressThread(std::function<Pass()> pass);
+
+  const Options options_;
+  Bootstrap& bootstrap_;
+  const LineWriter& out_;
+  Net net_;
+  RankData data_;
+  std::vector<Lane> lanes_;
+  ProgressThread progress_;  // after lanes_: its thread ends before they are destroyed
+  uint64_t wrongElements_ = 0;
+};
+
+}  // namespace r2cc::bench

@@ -1,0 +1,78 @@
+#include "data.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+
+#include "pattern.h"
+
+namespace r2cc::bench {
+namespace {
+
+constexpr size_t kBlockElements = 32768;  // 128 KiB: stays in the core's cache between check and refill
+
+}  // namespace
+
+RankData::RankData(const Options& options)
+    : options_(options),
+      inPlace_(options.op == Op::AllReduce),
+      elements_(options.bytes / sizeof(float)),
+      send_(options.bytes),
+      receive_(inPlace_ ? FloatBuffer() : FloatBuffer(options.bytes)) {}
+
+void RankData::fill(int64_t index) {
+  const Pattern pattern(options_.seed, index, options_.ranks);
+  pattern.fill(send_.data(), elements_, 0, pattern.inputOf(options_.rank));
+}
+
+uint64_t RankData::checkAndRefill(int64_t index) {
+  if (inPlace_) return checkAllReduce(index);
+  const uint64_t wrong = options_.op == Op::Stream ? checkStream(index) : checkAllToAll(index);
+  fill(index + 1);
+  return wrong;
+}
+
+uint64_t RankData::checkAllReduce(int64_t index) {
+  const Pattern now(options_.seed, index, options_.ranks);
+  const Pattern next(options_.seed, index + 1, options_.ranks);
+  uint64_t wrong = 0;
+  for (size_t first = 0; first < elements_; first += kBlockElements) {
+    const size_t count = std::min(kBlockElements, elements_ - first);
+    wrong += now.countWrong(send_.data() + first, count, first, now.sum());
+    next.fill(send_.data() + first, count, first, next.inputOf(options_.rank));
+  }
+  return wrong;
+}
+
+uint64_t RankData::checkStream(int64_t index) const {
+  const Pattern pattern(options_.seed, index, options_.ranks);
+  const int from = (options_.rank + options_.ranks - 1) % options_.ranks;
+  return pattern.countWrong(receive_.data(), elements_, 0, pattern.inputOf(from));
+}
+
+// Block p of the receive buffer is block `rank` of what rank p sent; the own block does not travel.
+uint64_t RankData::checkAllToAll(int64_t index) const {
+  const Pattern pattern(options_.seed, index, options_.ranks);
+  const size_t block = elements_ / static_cast<size_t>(options_.ranks);
+  const uint64_t firstSent = static_cast<uint64_t>(options_.rank) * block;
+  uint64_t wrong = 0;
+  for (int from = 0; from < options_.ranks; from++) {
+    if (from == options_.rank) continue;
+    const float* data = receive_.data() + static_cast<size_t>(from) * block;
+    wrong += pattern.countWrong(data, block, firstSent, pattern.inputOf(from));
+  }
+  return wrong;
+}
+
+// Element 0 of the next rank's block: it travels in every operation.
+void RankData::corruptOne() {
+  const size_t block = elements_ / static_cast<size_t>(options_.ranks);
+  const int from = (options_.rank + 1) % options_.ranks;
+  float* victim = receiveBuffer().data() + static_cast<size_t>(from) * block;
+  uint32_t bits = 0;
+  std::memcpy(&bits, victim, sizeof(bits));
+  bits ^= 1u;
+  std::memcpy(victim, &bits, sizeof(bits));
+}
+
+}  // namespace r2cc::bench

@@ -1,0 +1,50 @@
+// The transport under test: an ncclNet_v11_t table from a shared library, initialised as NCCL does it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "nccl_net.h"
+#include "options.h"
+
+namespace r2cc::bench {
+
+struct NicInfo {
+  std::string name;
+  int speedMbps = 0;
+};
+
+class Net {
+ public:
+  // Loads `library`, asks r2ccNetGet() for the transport (or takes the plugin symbol ncclNetPlugin_v11), and initialises it.
+  // The library stays loaded for the life of the process: its own threads may outlive us.
+  // Throws TransportError.
+  Net(const std::string& library, NetKind kind, uint64_t commId);
+  ~Net();
+  Net(const Net&) = delete;
+  Net& operator=(const Net&) = delete;
+
+  const ncclNet_v11_t& table() const { return *table_; }
+  void* context() const { return context_; }
+  const std::vector<NicInfo>& nics() const { return nics_; }
+
+  // Tells the transport what the next connections are for, as NCCL does before each connect.
+  void announce(Op op, int ranks, int flowsPerPeer) const;
+  void finalize();
+
+ private:
+  void readNics();
+
+  const ncclNet_v11_t* table_;
+  void* context_ = nullptr;
+  ncclNetCommConfig_v11_t config_{NCCL_NET_TRAFFIC_CLASS_UNDEF};
+  std::vector<NicInfo> nics_;
+};
+
+// libr2cc_net.so in the directory of the running program.
+std::string defaultLibrary();
+
+// Throws TransportError that names the call and the code unless the result is ncclSuccess.
+void checkNet(ncclResult_t result, const char* call, int peer = -1, int connection = -1);
+
+}  // namespace r2cc::bench

@@ -1,0 +1,165 @@
+#include "options.h"
+
+#include <charconv>
+#include <functional>
+#include <map>
+
+#include "errors.h"
+#include "pattern.h"
+
+namespace r2cc::bench {
+namespace {
+
+constexpr int kMaxSlots = 32;  // NCCL_NET_MAX_REQUESTS: a net accepts no more requests on one comm
+constexpr uint32_t kMaxChunkBytes = 64u << 20;
+
+template <typename Int>
+Int parseInt(const std::string& option, const std::string& text, Int low, Int high) {
+  Int value{};
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high) {
+    throw UsageError(option + " takes a whole number from " + std::to_string(low) + " to " + std::to_string(high) +
+                     ", not '" + text + "'");
+  }
+  return value;
+}
+
+template <typename Enum>
+Enum parseEnum(const std::string& option, const std::string& text, const std::map<std::string, Enum>& names) {
+  const auto found = names.find(text);
+  if (found != names.end()) return found->second;
+  std::string choices;
+  for (const auto& [name, value] : names) choices += (choices.empty() ? "" : ", ") + name;
+  throw UsageError(option + " takes one of " + choices + ", not '" + text + "'");
+}
+
+// "ADDR:PORT" or "[V6]:PORT"; the address itself is checked when it is resolved.
+void parseRoot(const std::string& text, Options& options) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos || colon == 0) throw UsageError("--root takes ADDR:PORT, not '" + text + "'");
+  options.rootAddress = text.substr(0, colon);
+  if (options.rootAddress.front() == '[' && options.rootAddress.back() == ']') {
+    options.rootAddress = options.rootAddress.substr(1, options.rootAddress.size() - 2);
+  }
+  options.rootPort = parseInt<uint16_t>("--root's port", text.substr(colon + 1), 1, UINT16_MAX);
+}
+
+Corruption parseCorruption(const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos) throw UsageError("--corrupt takes RANK:ITERATION, not '" + text + "'");
+  return {parseInt<int>("--corrupt's rank", text.substr(0, colon), 0, kMaxRanks - 1),
+          parseInt<int64_t>("--corrupt's iteration", text.substr(colon + 1), 0, INT64_MAX)};
+}
+
+using Setter = std::function<void(Options&, const std::string& option, const std::string& value)>;
+
+template <typename Int>
+Setter intSetter(Int Options::*field, Int low, Int high) {
+  return [=](Options& o, const std::string& option, const std::string& v) { o.*field = parseInt(option, v, low, high); };
+}
+
+std::map<std::string, Setter> makeSetters() {
+  const std::map<std::string, Op> ops{
+      {"allreduce", Op::AllReduce}, {"stream", Op::Stream}, {"alltoall", Op::AllToAll}};
+  const std::map<std::string, NetKind> nets{{"socket", NetKind::Socket}, {"ib", NetKind::Ib}};
+  return {
+      {"--rank", intSetter(&Options::rank, 0, kMaxRanks - 1)},
+      {"--ranks", intSetter(&Options::ranks, 2, kMaxRanks)},
+      {"--root", [](Options& o, const std::string&, const std::string& v) { parseRoot(v, o); }},
+      {"--op", [ops](Options& o, const std::string& n, const std::string& v) { o.op = parseEnum(n, v, ops); }},
+      {"--bytes", intSetter<uint64_t>(&Options::bytes, sizeof(float), uint64_t{1} << 36)},
+      {"--iterations", intSetter<int64_t>(&Options::iterations, 1, INT64_MAX / 2)},
+      {"--warmup", intSetter<int64_t>(&Options::warmup, 0, 1'000'000)},
+      {"--channels", intSetter(&Options::channels, 1, 64)},
+      {"--connections-per-peer", intSetter(&Options::connectionsPerPeer, 1, 64)},
+      {"--chunk-bytes", intSetter<uint32_t>(&Options::chunkBytes, sizeof(float), kMaxChunkBytes)},
+      {"--slots", intSetter(&Options::slots, 1, kMaxSlots)},
+      {"--seed", intSetter<uint64_t>(&Options::seed, 0, UINT64_MAX)},
+      {"--net", [nets](Options& o, const std::string& n, const std::string& v) { o.net = parseEnum(n, v, nets); }},
+      {"--timeout-s", intSetter(&Options::timeoutS, 1, 86'400)},
+      {"--idle-us", intSetter(&Options::idleUs, 0, 100'000)},
+      {"--corrupt", [](Options& o, const std::string&, const std::string& v) { o.corrupt = parseCorruption(v); }},
+      {"--library", [](Options& o, const std::string&, const std::string& v) { o.library = v; }},
+      {"--nonce", [](Options& o, const std::string&, const std::string& v) { o.nonce = v; }},
+  };
+}
+
+void checkTogether(const Options& options) {
+  if (options.rank < 0) throw UsageError("--rank is missing");
+  if (options.ranks == 0) throw UsageError("--ranks is missing");
+  if (options.rootAddress.empty()) throw UsageError("--root is missing");
+  if (options.rank >= options.ranks) throw UsageError("--rank must be below --ranks");
+  if (options.bytes % sizeof(float) != 0) throw UsageError("--bytes must be a multiple of 4 (float32 elements)");
+  if (options.chunkBytes % sizeof(float) != 0) throw UsageError("--chunk-bytes must be a multiple of 4");
+  if (options.corrupt.rank >= options.ranks) throw UsageError("--corrupt's rank must be below --ranks");
+  if (options.corrupt.rank >= 0 && options.corrupt.iteration >= options.iterations) {
+    throw UsageError("--corrupt's iteration must be below --iterations");
+  }
+}
+
+}  // namespace
+
+const char* nameOf(Op op) {
+  switch (op) {
+    case Op::AllReduce:
+      return "allreduce";
+    case Op::Stream:
+      return "stream";
+    case Op::AllToAll:
+      return "alltoall";
+  }
+  return "unknown";
+}
+
+std::string usageText() {
+  return "usage: r2cc_bench --rank R --ranks N --root ADDR:PORT [options]\n"
+         "  --op allreduce|stream|alltoall   what to run (allreduce)\n"
+         "  --bytes N                        float32 data of a rank (67108864)\n"
+         "  --iterations N  --warmup N       measured (40) and unmeasured (2) iterations\n"
+         "  --channels N                     rings; channel c uses NIC c modulo the number of NICs (4)\n"
+         "  --connections-per-peer N         connections that share one channel's data (1)\n"
+         "  --chunk-bytes N  --slots N       message size (131072) and messages in flight per connection (8)\n"
+         "  --seed N                         changes every input value (1)\n"
+         "  --net socket|ib                  transport (socket)\n"
+         "  --library PATH                   libr2cc_net.so, or any net plugin (default: beside this program)\n"
+         "  --timeout-s N                    give up after so long without any progress (120)\n"
+         "  --idle-us N                      sleep when nothing moved; 0 spins as NCCL does (100)\n"
+         "  --corrupt RANK:ITERATION         self-test: flip one bit of the result; must end with exit code 1\n"
+         "  --nonce TEXT                     ranks with another text are turned away\n"
+         "exit: 0 exact, 1 wrong elements, 2 usage, 3 transport error or a peer died\n";
+}
+
+Options parseOptions(const std::vector<std::string>& args) {
+  const std::map<std::string, Setter> setters = makeSetters();
+  Options options;
+  for (size_t i = 0; i < args.size(); i++) {
+    if (args[i] == "--help" || args[i] == "-h") {
+      options.help = true;
+      return options;
+    }
+    const auto setter = setters.find(args[i]);
+    if (setter == setters.end()) throw UsageError("unknown option '" + args[i] + "'");
+    if (i + 1 == args.size()) throw UsageError(args[i] + " needs a value");
+    setter->second(options, args[i], args[i + 1]);
+    i++;
+  }
+  checkTogether(options);
+  return options;
+}
+
+std::string fingerprint(const Options& o) {
+  std::string text = std::string("op=") + nameOf(o.op) + " net=" + (o.net == NetKind::Ib ? "ib" : "socket");
+  const auto add = [&text](const char* name, auto value) { text += std::string(" ") + name + "=" + std::to_string(value); };
+  add("ranks", o.ranks);
+  add("bytes", o.bytes);
+  add("iterations", o.iterations);
+  add("warmup", o.warmup);
+  add("channels", o.channels);
+  add("connections-per-peer", o.connectionsPerPeer);
+  add("chunk-bytes", o.chunkBytes);
+  add("slots", o.slots);
+  add("seed", o.seed);
+  return text;
+}
+
+}  // namespace r2cc::bench

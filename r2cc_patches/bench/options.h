@@ -1,0 +1,50 @@
+// The command line of r2cc_bench as one checked value.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace r2cc::bench {
+
+enum class Op { AllReduce, Stream, AllToAll };
+enum class NetKind { Socket, Ib };
+
+struct Corruption {
+  int rank = -1;  // -1: corrupt nothing
+  int64_t iteration = 0;
+};
+
+struct Options {
+  int rank = -1;
+  int ranks = 0;
+  std::string rootAddress;
+  uint16_t rootPort = 0;
+  Op op = Op::AllReduce;
+  uint64_t bytes = 64u << 20;
+  int64_t iterations = 40;
+  int64_t warmup = 2;
+  int channels = 4;
+  int connectionsPerPeer = 1;
+  uint32_t chunkBytes = 128u << 10;
+  int slots = 8;
+  uint64_t seed = 1;
+  NetKind net = NetKind::Socket;
+  int timeoutS = 120;
+  int idleUs = 100;  // sleep of the progress thread when nothing moved; 0: only yield, as NCCL does
+  Corruption corrupt;
+  std::string library;  // empty: libr2cc_net.so beside the executable
+  std::string nonce;    // tells runs apart that share a root address
+  bool help = false;
+};
+
+const char* nameOf(Op op);
+std::string usageText();
+
+// Throws UsageError that names the option and what it takes.
+Options parseOptions(const std::vector<std::string>& args);
+
+// What all ranks must agree on; compared as text when they meet.
+std::string fingerprint(const Options& options);
+
+}  // namespace r2cc::bench

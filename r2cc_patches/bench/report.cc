@@ -1,0 +1,121 @@
+#include "report.h"
+
+#include <sys/resource.h>
+
+#include <cstdlib>
+
+#include "clock.h"
+#include "json.h"
+
+namespace r2cc::bench {
+namespace {
+
+constexpr uint64_t kNsPerUs = 1000;
+
+JsonObject lineOf(const char* event, int rank, uint64_t tNs) {
+  JsonObject line;
+  line.unsignedInteger("t_ns", tNs).text("event", event).integer("rank", rank);
+  return line;
+}
+
+std::string connectionJson(const ConnectionId& id, const char* direction, const Net& net) {
+  return JsonObject()
+      .integer("id", id.id)
+      .integer("peer", id.peer)
+      .text("direction", direction)
+      .integer("channel", id.channel)
+      .text("nic", net.nics()[static_cast<size_t>(id.nic)].name)
+      .str();
+}
+
+void appendItem(std::string& list, const std::string& item) { list += (list.empty() ? "" : ",") + item; }
+
+int modeFromEnvironment() {
+  const char* mode = std::getenv("R2CC_MODE");
+  return mode != nullptr ? std::atoi(mode) : 0;
+}
+
+double seconds(const timeval& time) {
+  return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
+}
+
+}  // namespace
+
+std::string startLine(const Options& options, const Net& net, const std::vector<Lane>& lanes) {
+  std::string nics;
+  for (const NicInfo& nic : net.nics()) appendItem(nics, jsonQuote(nic.name));
+  std::string connections;
+  for (const Lane& lane : lanes) {
+    appendItem(connections, connectionJson(lane.sender().id(), "send", net));
+    appendItem(connections, connectionJson(lane.receiver().id(), "recv", net));
+  }
+  return lineOf("bench_start", options.rank, nowNs())
+      .text("op", nameOf(options.op))
+      .unsignedInteger("bytes", options.bytes)
+      .integer("ranks", options.ranks)
+      .integer("channels", options.channels)
+      .unsignedInteger("chunk_bytes", options.chunkBytes)
+      .integer("slots", options.slots)
+      .integer("mode", modeFromEnvironment())
+      .raw("nics", "[" + nics + "]")
+      .raw("connections", "[" + connections + "]")
+      .str();
+}
+
+std::string progressLine(int rank, int64_t index, uint64_t startNs) {
+  return lineOf("progress", rank, startNs).integer("index", index).unsignedInteger("start_ns", startNs).str();
+}
+
+std::string iterationLine(const Options& options, int64_t index, uint64_t startNs, uint64_t endNs, uint64_t wrongElements) {
+  return lineOf("iteration", options.rank, nowNs())
+      .integer("index", index)
+      .unsignedInteger("start_ns", startNs)
+      .unsignedInteger("end_ns", endNs)
+      .unsignedInteger("bytes", options.bytes)
+      .unsignedInteger("wrong_elements", wrongElements)
+      .str();
+}
+
+std::string errorLine(int rank, const std::string& message, int peer, int connection) {
+  JsonObject line = lineOf("error", rank, nowNs());
+  line.text("message", message.substr(0, 1024));
+  line.raw("peer", peer < 0 ? "null" : std::to_string(peer));
+  line.raw("connection", connection < 0 ? "null" : std::to_string(connection));
+  return line.str();
+}
+
+std::string endLine(int rank, int64_t completed, uint64_t wrongElements) {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return lineOf("bench_end", rank, nowNs())
+      .integer("completed", completed)
+      .unsignedInteger("wrong_elements", wrongElements)
+      .unsignedInteger("max_rss_bytes", static_cast<uint64_t>(usage.ru_maxrss) * 1024)
+      .real("cpu_s", seconds(usage.ru_utime) + seconds(usage.ru_stime))
+      .str();
+}
+
+std::vector<std::string> deliveryLines(int rank, int connection, int64_t index, uint64_t startNs,
+                                       const std::vector<uint64_t>& deliveredNs) {
+  std::vector<std::string> lines;
+  uint64_t previousUs = 0;
+  for (size_t next = 0; next < deliveredNs.size();) {
+    JsonObject line = lineOf("delivery", rank, nowNs());
+    line.integer("connection", connection).integer("index", index).unsignedInteger("start_ns", startNs);
+    line.unsignedInteger("part", lines.size());
+    const size_t room = kMaxLineBytes - line.str().size() - std::string(",\"gaps_us\":[]\n").size();
+    std::string gaps;
+    while (next < deliveredNs.size()) {
+      const uint64_t us = (deliveredNs[next] - startNs) / kNsPerUs;
+      const std::string gap = std::to_string(us - previousUs);
+      if (gaps.size() + gap.size() + 1 > room) break;
+      appendItem(gaps, gap);
+      previousUs = us;
+      next++;
+    }
+    lines.push_back(line.raw("gaps_us", "[" + gaps + "]").str());
+  }
+  return lines;
+}
+
+}  // namespace r2cc::bench

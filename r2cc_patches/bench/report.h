@@ -1,0 +1,25 @@
+// The lines of docs/contracts.md ("r2cc_bench") as text; nothing is written here.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "lane.h"
+#include "net.h"
+#include "options.h"
+
+namespace r2cc::bench {
+
+std::string startLine(const Options& options, const Net& net, const std::vector<Lane>& lanes);
+std::string progressLine(int rank, int64_t index, uint64_t startNs);
+std::string iterationLine(const Options& options, int64_t index, uint64_t startNs, uint64_t endNs, uint64_t wrongElements);
+std::string errorLine(int rank, const std::string& message, int peer, int connection);
+std::string endLine(int rank, int64_t completed, uint64_t wrongElements);
+
+// The gaps between deliveries in microseconds, the first from the iteration's start. Rounded so that they add up to the
+// rounded whole: no drift over a long list. As many lines as it takes to stay below kMaxLineBytes; `part` counts them.
+std::vector<std::string> deliveryLines(int rank, int connection, int64_t index, uint64_t startNs,
+                                       const std::vector<uint64_t>& deliveredNs);
+
+}  // namespace r2cc::bench
