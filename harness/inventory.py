@@ -34,8 +34,8 @@ class Inventory:
 def open_inventory(spec: str = "lab") -> Iterator[Inventory]:
     """Opens the bed that `--inventory` names; what was made for it is gone when the block ends, however it ends.
 
-    Raises UsageError (exit 2) for a bed that does not exist, InputErrors for a bad topology, LabError (exit 3) when this
-    machine cannot carry a lab. All of these before anything is started.
+    Raises, before anything is started: UsageError (exit 2) for a bed that does not exist, InputErrors for a bad
+    topology, LabError (exit 3) when this machine cannot carry a lab.
     """
     from harness.lab.lab import Lab
     from harness.lab.topology import Topology

@@ -77,7 +77,7 @@ def _report(fd: int, report: Mapping[str, Any]) -> None:
 
 def _make_hosts(plan: Plan) -> tuple[dict[str, netns.HostNamespaces], list[str]]:
     warnings: list[str] = []
-    netns.mount("none", "/", "none", netns.MS_REC | netns.MS_SLAVE)
+    netns.private_mounts()
     try:
         netns.mount("proc", "/proc", "proc", netns.MS_NOSUID | netns.MS_NODEV | netns.MS_NOEXEC)
     except OSError as error:

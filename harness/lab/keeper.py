@@ -61,12 +61,12 @@ def _keep(task: dict[str, Any], claim: state.Claim, owner_fd: int | None) -> int
     with netns.working_in(claim.folder):
         listener.bind(state.SOCKET)
     listener.listen(64)
-    _isolate()
+    in_user_namespace = _isolate()
     init = _start_inside(task, claim, listener)
     try:
         ready = init.wait_ready()
         expires_at = None if task["ttl_s"] is None else time.time() + task["ttl_s"]
-        claim.write(_describe(task, init, ready, expires_at))
+        claim.write({**_describe(task, init, expires_at), **ready, "user_namespace": in_user_namespace})
         print(json.dumps({"folder": str(claim.folder), **ready}), flush=True)
         inside.detach_from_terminal()
         _wait_for_the_end([fd for fd in (owner_fd, stop_fd, init.pidfd) if fd is not None], task["ttl_s"])
@@ -75,9 +75,7 @@ def _keep(task: dict[str, Any], claim: state.Claim, owner_fd: int | None) -> int
     return 0
 
 
-def _describe(
-    task: dict[str, Any], init: inside.Init, ready: dict[str, Any], expires_at: float | None
-) -> dict[str, Any]:
+def _describe(task: dict[str, Any], init: inside.Init, expires_at: float | None) -> dict[str, Any]:
     return {
         "schema": 1,
         "name": task["name"],
@@ -88,7 +86,6 @@ def _describe(
         "expires_at": expires_at,
         "topology": task["topology"],
         "plan": task["plan"],
-        **ready,
     }
 
 
@@ -101,14 +98,16 @@ def _stop_signals() -> int:
     return readable
 
 
-def _isolate() -> None:
-    """Gives our children a pid namespace; as a plain user (or a root without power) inside a user namespace."""
+def _isolate() -> bool:
+    """Gives our children a pid namespace. True: inside a user namespace, as a plain user or a root without power."""
     try:
         try:
-            netns.unshare(netns.CLONE_NEWPID | netns.CLONE_NEWNS)
+            netns.unshare(netns.CLONE_NEWPID)
+            return False
         except PermissionError:
             netns.become_root_of_new_user_namespace()
-            netns.unshare(netns.CLONE_NEWPID | netns.CLONE_NEWNS)
+            netns.unshare(netns.CLONE_NEWPID)
+            return True
     except OSError as error:
         raise LabError(f"this machine lets us make no namespaces: {error.strerror or error}", _remedy()) from error
 
