@@ -23,7 +23,9 @@ def figure(traces: Sequence[Trace], faults: dict[str, list[Json]]) -> Figure | N
     if not panels:
         return None
     caption = "Milliseconds from the fault’s injection. A dot is an event of one connection or NIC; the bar is the stall as the receivers saw it."
-    return Figure("failover", "The failover, step by step", caption, panels, [Key("window", "stall"), Key("dot-ours", "event")])
+    return Figure(
+        "failover", "The failover, step by step", caption, panels, [Key("window", "stall"), Key("dot-ours", "event")]
+    )
 
 
 def _panel(trace: Trace, faults: Sequence[Json]) -> Panel | None:
@@ -36,17 +38,25 @@ def _panel(trace: Trace, faults: Sequence[Json]) -> Panel | None:
     steps = _steps(trace, onset, span)
     scale = svg.Scale(-BEFORE_MS, span, LEAD, WIDTH - RIGHT - 8)
     bottom = TOP + ROW * len(steps)
-    parts = [svg.rect(scale(0), TOP, scale(stall) - scale(0), bottom - TOP, "window", f"stall {ms(stall)}")] if stall else []
+    parts = (
+        [svg.rect(scale(0), TOP, scale(stall) - scale(0), bottom - TOP, "window", f"stall {ms(stall)}")]
+        if stall
+        else []
+    )
     parts += [_row(label, times, TOP + ROW * (i + 0.5), scale) for i, (label, times) in enumerate(steps.items())]
     parts.append(_axis(scale, bottom))
     text = "; ".join(f"{label} after {ms(min(times))}" for label, times in steps.items())
     title = f"Steps of the failover, {names.arm(trace.arm)}"
-    return Panel(trace.arm, svg.document(WIDTH, bottom + 26, title, text + ".", "".join(parts), ident("failover", trace)))
+    return Panel(
+        trace.arm, svg.document(WIDTH, bottom + 26, title, text + ".", "".join(parts), ident("failover", trace))
+    )
 
 
 def _last_path_ms(trace: Trace, onset_ns: int) -> float:
     """When the last path became active after the fault, if that was soon: a failback seconds later is another story."""
-    times = [(int(e["t_ns"]) - onset_ns) / 1e6 for e in trace.events if e["event"] == "path" and e.get("state") == "active"]
+    times = [
+        (int(e["t_ns"]) - onset_ns) / 1e6 for e in trace.events if e["event"] == "path" and e.get("state") == "active"
+    ]
     return max((t for t in times if 0 <= t < MAX_SPAN_MS), default=0.0)
 
 
@@ -63,7 +73,9 @@ def _steps(trace: Trace, onset_ns: int, span_ms: float) -> dict[str, list[float]
 def _label(line: Json) -> str | None:
     event = line["event"]
     if event == "fault":
-        return {"injected": "fault injected", "active": "fault confirmed", "reverted": "fault reverted"}.get(str(line.get("phase")))
+        return {"injected": "fault injected", "active": "fault confirmed", "reverted": "fault reverted"}.get(
+            str(line.get("phase"))
+        )
     if event == "link":
         return f"link {'up' if line.get('up') else 'down'}"
     if event == "nic":
@@ -74,7 +86,10 @@ def _label(line: Json) -> str | None:
 def _row(label: str, times: Sequence[float], y: float, scale: svg.Scale) -> str:
     parts = [svg.line(LEAD, y, WIDTH - RIGHT, y, "grid"), svg.text(LEAD - 8, y + 4, label, "label", "end")]
     spread = sorted({round(t, 2) for t in times})[:60]
-    parts += [svg.tag("circle", svg.tag("title", f"{label} +{ms(t)}"), cx=scale(t), cy=y, r=3.5, class_="dot-ours") for t in spread]
+    parts += [
+        svg.tag("circle", svg.tag("title", f"{label} +{ms(t)}"), cx=scale(t), cy=y, r=3.5, class_="dot-ours")
+        for t in spread
+    ]
     return "".join(parts)
 
 

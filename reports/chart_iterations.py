@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from reports import names, svg
 from reports.charts import LEFT, RIGHT, WIDTH, Figure, Key, Panel, empty, grid, ident
 from reports.trace import Json, Trace
-from reports.units import ms, short_ms
+from reports.units import limit, ms
 
 TOP = 20.0
 BOTTOM = 190.0
@@ -17,7 +17,7 @@ def figure(traces: Sequence[Trace], faults: dict[str, list[Json]]) -> Figure:
     """`faults` holds the summary's faults of each arm, for the bounds."""
     times = {id(t): t.iteration_ms() for t in traces}
     values = [v for per in times.values() for v in per.values()]
-    low, high = min(values, default=1.0) * 0.8, max(values, default=10.0) * 1.3
+    low, high = min(values, default=1.0) * 0.8, max(values, default=10.0) * 1.7
     last = max((index for per in times.values() for index in per), default=1)
     panels = [_panel(t, times[id(t)], faults.get(t.arm, []), low, high, last) for t in traces]
     keys = [Key("dot-ours", "iteration"), Key("dot-hit", "while the fault was on"), Key("bound", "bound")]
@@ -35,13 +35,25 @@ def _panel(trace: Trace, times: dict[int, float], faults: Sequence[Json], low: f
     if len(ticks) > 6:
         ticks = ticks[:: -(-len(ticks) // 6)]
     hit = hit_iterations(trace)
-    parts = [grid(up, ticks, [short_ms(t) for t in ticks]), _shade(hit, across), _bounds(faults, hit, across, up)]
+    parts = [grid(up, ticks, [limit(t) for t in ticks]), _shade(hit, across), _bounds(faults, hit, across, up)]
     cls = names.arm_class(trace.arm)
     for index, value in times.items():
-        parts.append(_dot(across(index), up(value), f"dot-hit {cls}" if index in hit else f"dot-{cls}", f"iteration {index}: {ms(value)}"))
+        parts.append(
+            _dot(
+                across(index),
+                up(value),
+                f"dot-hit {cls}" if index in hit else f"dot-{cls}",
+                f"iteration {index}: {ms(value)}",
+            )
+        )
     parts.append(_index_axis(across, last))
     parts.append(_label_worst(times, across, up))
-    return Panel(trace.arm, svg.document(WIDTH, BOTTOM + 34, f"Iteration times, {names.arm(trace.arm)}", describe(times, hit), "".join(parts), name))
+    return Panel(
+        trace.arm,
+        svg.document(
+            WIDTH, BOTTOM + 34, f"Iteration times, {names.arm(trace.arm)}", describe(times, hit), "".join(parts), name
+        ),
+    )
 
 
 def hit_iterations(trace: Trace) -> set[int]:
@@ -58,7 +70,9 @@ def _shade(hit: set[int], across: svg.Scale) -> str:
     if not hit:
         return ""
     left, right = across(min(hit) - 0.5), across(max(hit) + 0.5)
-    return svg.rect(left, TOP, right - left, BOTTOM - TOP, "window", "the fault was on") + svg.text(left + 3, TOP - 4, "fault", "tick fault-text")
+    return svg.rect(left, TOP, right - left, BOTTOM - TOP, "window", "the fault was on") + svg.text(
+        left + 3, TOP - 4, "fault", "tick fault-text"
+    )
 
 
 def _bounds(faults: Sequence[Json], hit: set[int], across: svg.Scale, up: svg.Scale) -> str:
@@ -69,7 +83,9 @@ def _bounds(faults: Sequence[Json], hit: set[int], across: svg.Scale, up: svg.Sc
             parts.append(svg.line(across(at - 0.5), up(bound), across(at + 0.5), up(bound), "bound"))
         whole = {i for i in hit if at is not None and i > at}
         if degraded and whole:
-            parts.append(svg.line(across(min(whole) - 0.5), up(degraded), across(max(whole) + 0.5), up(degraded), "bound"))
+            parts.append(
+                svg.line(across(min(whole) - 0.5), up(degraded), across(max(whole) + 0.5), up(degraded), "bound")
+            )
     return "".join(parts)
 
 
@@ -86,8 +102,8 @@ def _index_axis(across: svg.Scale, last: int) -> str:
 
 def _label_worst(times: dict[int, float], across: svg.Scale, up: svg.Scale) -> str:
     worst = max(times, key=lambda i: times[i])
-    near_right = across(worst) > WIDTH - 90
-    return svg.text(across(worst) + (-7 if near_right else 7), up(times[worst]) + 4, ms(times[worst]), "label", "end" if near_right else "start")
+    anchor = "end" if across(worst) > WIDTH - 60 else "start" if across(worst) < LEFT + 30 else "middle"
+    return svg.text(across(worst), up(times[worst]) - 8, ms(times[worst]), "label", anchor)
 
 
 def describe(times: dict[int, float], hit: set[int]) -> str:

@@ -67,7 +67,16 @@ def shade(trace: Trace, scale: svg.Scale, top: float, bottom: float, label: bool
     parts = []
     for number, window in enumerate(trace.windows()):
         start, end = window_s(trace, window, scale.high)
-        parts.append(svg.rect(scale(start), top, max(1.0, scale(end) - scale(start)), bottom - top, "window", title=f"fault: {window.kind} on {window.target}"))
+        parts.append(
+            svg.rect(
+                scale(start),
+                top,
+                max(1.0, scale(end) - scale(start)),
+                bottom - top,
+                "window",
+                title=f"fault: {window.kind} on {window.target}",
+            )
+        )
         if label and number == 0:
             parts.append(svg.text(scale(start) + 3, top - 4, "fault", cls="tick fault-text"))
     return "".join(parts)

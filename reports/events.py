@@ -48,7 +48,15 @@ def _fold(lines: Sequence[Json]) -> list[list[Json]]:
 
 
 def _key(line: Json) -> tuple[object, ...]:
-    return (line["event"], line.get("host"), line.get("state"), line.get("cause"), line.get("epoch"), line.get("nic"), line.get("direction"))
+    return (
+        line["event"],
+        line.get("host"),
+        line.get("state"),
+        line.get("cause"),
+        line.get("epoch"),
+        line.get("nic"),
+        line.get("direction"),
+    )
 
 
 def _row(group: Sequence[Json], origin_ns: int, onset_ns: int | None) -> EventRow:

@@ -23,19 +23,23 @@ def render(run: RunDir, link_prefix: str = "") -> str:
 
     css = (TEMPLATES / "report.css").read_text(encoding="utf-8")
     traces = view.shown_traces(run)
-    return _environment().get_template("report.html.j2").render(
-        v=view.build(run),
-        css=Markup(css),  # noqa: S704 - our own file, and the policy below pins its hash
-        policy=policy(css),
-        figures=view.figures(run, traces),
-        traces=traces,
-        repeats={name: len(run.traces_of(name)) for name in run.arm_names()},
-        bytes_rows=lambda trace: view.bytes_rows(run, trace),
-        event_rows=view.event_rows,
-        environment=view.environment(run),
-        files=run.raw_files(),
-        link_prefix=link_prefix,
-        faulted_hosts={nic.host for nic in run.faulted()},
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            v=view.build(run),
+            css=Markup(css),
+            policy=policy(css),
+            figures=view.figures(run, traces),
+            traces=traces,
+            repeats={name: len(run.traces_of(name)) for name in run.arm_names()},
+            bytes_rows=lambda trace: view.bytes_rows(run, trace),
+            event_rows=view.event_rows,
+            environment=view.environment(run),
+            files=run.raw_files(),
+            link_prefix=link_prefix,
+            faulted_hosts={nic.host for nic in run.faulted()},
+        )
     )
 
 
@@ -50,8 +54,22 @@ def _environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    env = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    env.filters.update(ms=units.ms, size=units.size, gbit=units.gbit, arm=names.arm, arm_class=names.arm_class, icon=names.icon, verdict=names.verdict)
+    env = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters.update(
+        ms=units.ms,
+        size=units.size,
+        gbit=units.gbit,
+        arm=names.arm,
+        arm_class=names.arm_class,
+        icon=names.icon,
+        verdict=names.verdict,
+    )
     env.filters["svg"] = Markup  # our own SVG; every text in it was escaped by reports.svg
     env.globals.update(peak_gbit=bytes_table.peak_gbit)
     return env

@@ -31,6 +31,10 @@ def escape(text: str) -> str:
 def _table(title: str, arms: Sequence[str], rows: Sequence[tables.Row]) -> list[str]:
     if not rows:
         return []
-    head = f"| {title} | " + " | ".join(f"{escape(names.arm(a))} `{a.replace('`', '')}`".replace("|", "") for a in arms) + " |"
+    head = (
+        f"| {title} | "
+        + " | ".join(f"{escape(names.arm(a))} `{a.replace('`', '')}`".replace("|", "") for a in arms)
+        + " |"
+    )
     body = [f"| {escape(row.name)} | " + " | ".join(escape(cell.plain()) for cell in row.cells) + " |" for row in rows]
     return [head, "|---" * (len(arms) + 1) + "|", *body, ""]

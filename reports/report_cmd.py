@@ -19,17 +19,32 @@ def _parse_formats(_ctx: click.Context, _param: click.Parameter, value: str) -> 
         return FORMATS
     unknown = [name for name in asked if name not in FORMATS]
     if unknown or not asked:
-        raise click.BadParameter(f"{', '.join(unknown) or 'nothing'} is no format; choose from {', '.join(FORMATS)} or all")
+        raise click.BadParameter(
+            f"{', '.join(unknown) or 'nothing'} is no format; choose from {', '.join(FORMATS)} or all"
+        )
     return tuple(dict.fromkeys(asked))
 
 
 @click.command("report")
 @click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--format", "formats", default="terminal,md,html", show_default=True, callback=_parse_formats, help="Comma-separated: terminal, md, json, html; or all.")
-@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Write files here instead of into each run directory.")
+@click.option(
+    "--format",
+    "formats",
+    default="terminal,md,html",
+    show_default=True,
+    callback=_parse_formats,
+    help="Comma-separated: terminal, md, json, html; or all.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write files here instead of into each run directory.",
+)
 @click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
 @click.option("--quiet", is_flag=True, help="Print no verdict and no paths.")
-def report(directories: tuple[Path, ...], formats: tuple[str, ...], out: Path | None, as_json: bool, quiet: bool) -> None:
+def report(
+    directories: tuple[Path, ...], formats: tuple[str, ...], out: Path | None, as_json: bool, quiet: bool
+) -> None:
     """Render reports of run directories from their journals.
 
     A single `md` or `json` goes to standard output unless --out is given. The exit code says whether the reports could be made, not what

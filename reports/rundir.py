@@ -1,20 +1,23 @@
 """Reading a run directory: the journal is the truth, everything else only helps to name things.
 
-A run that was killed leaves half a journal, perhaps with half a last line, and no summary. It still loads; what is missing is said in
-`notes`, which every rendering shows.
+A run that was killed leaves half a journal, perhaps with half a last line, and no summary. It still loads; what is
+missing is said in `notes`, which every rendering shows.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import UsageError
+from reports import recompute
 from reports.trace import Json, NicId, Trace
 
-
 OUTSIDE = "-"
+"""The arm of lines that belong to none."""
+COMMON = {"t_ns", "host", "arm", "run", "event"}
 
 
 @dataclass
@@ -51,7 +54,11 @@ class RunDir:
         names = ["journal.jsonl", "summary.json", "experiment.yaml", "environment.json", "report.md"]
         found = [name for name in names if (self.path / name).is_file()]
         raw = self.path / "raw"
-        return found + sorted(str(p.relative_to(self.path)) for p in raw.rglob("*") if p.is_file()) if raw.is_dir() else found
+        return (
+            found + sorted(str(p.relative_to(self.path)) for p in raw.rglob("*") if p.is_file())
+            if raw.is_dir()
+            else found
+        )
 
 
 def load(path: Path) -> RunDir:
@@ -64,33 +71,56 @@ def load(path: Path) -> RunDir:
         hint = "name a directory that `r2cc chaos run` made, such as runs/<time>-<experiment>"
         raise UsageError(f"{path} is not a run directory: it has no journal.jsonl", hint)
     notes: list[str] = []
-    traces = read_journal(journal, notes)
-    summary = _read_summary(path, notes)
-    return RunDir(path, _read_yaml(path / "experiment.yaml", notes), _read_json(path / "environment.json", notes), traces, summary, notes)
+    lines = read_lines(journal, notes)
+    experiment = _read_yaml(path / "experiment.yaml", notes)
+    environment = _read_json(path / "environment.json", notes)
+    known = _read_json(path / "summary.json", notes)
+    traces = group(lines, notes)
+    summary = recompute.summary(lines, experiment, environment, known, notes)
+    return RunDir(path, experiment, environment, traces, summary, notes)
 
 
-def read_journal(path: Path, notes: list[str]) -> list[Trace]:
-    """All arms and repeats of a journal, in order of appearance. Lines that cannot be read are counted in `notes`."""
-    traces: dict[tuple[str, int], Trace] = {}
+def read_lines(path: Path, notes: list[str]) -> list[Json]:
+    """The lines of a journal that have the common fields; how many have not is said in `notes`."""
+    lines: list[Json] = []
     broken: list[int] = []
-    with path.open("rb") as lines:
-        for number, raw in enumerate(lines, start=1):
-            try:
-                _take(traces, json.loads(raw))
-            except (ValueError, KeyError, TypeError, AttributeError):
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, start=1):
+            line = _parse(raw)
+            if line is None:
                 broken.append(number)
+            else:
+                lines.append(line)
     if broken:
-        notes.append(f"{len(broken)} line(s) of journal.jsonl could not be read, the first is line {broken[0]}: the run was cut short.")
+        cut = f"{len(broken)} line(s) of journal.jsonl could not be read, the first is line {broken[0]}"
+        notes.append(f"{cut}: the run was cut short, or the file was damaged.")
+    return lines
+
+
+def _parse(raw: bytes) -> Json | None:
+    try:
+        line = json.loads(raw)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) and line.keys() >= COMMON else None
+
+
+def group(lines: Iterable[Json], notes: list[str]) -> list[Trace]:
+    """All arms and repeats, in order of appearance. A line that lacks a field of its kind is left out and counted."""
+    traces: dict[tuple[str, int], Trace] = {}
+    odd = 0
+    for line in lines:
+        if line["arm"] == OUTSIDE:
+            continue
+        try:
+            key = (str(line["arm"]), int(line["run"]))
+            traces.setdefault(key, Trace(*key)).add(line)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            odd += 1
+    if odd:
+        notes.append(f"{odd} line(s) of journal.jsonl lack a field and are left out.")
     notes.extend(_missing(list(traces.values())))
     return list(traces.values())
-
-
-def _take(traces: dict[tuple[str, int], Trace], line: Json) -> None:
-    if line["arm"] == OUTSIDE:
-        return
-    key = (str(line["arm"]), int(line.get("run") or 0))
-    trace = traces.setdefault(key, Trace(*key))
-    trace.add(line)
 
 
 def _missing(traces: list[Trace]) -> list[str]:
@@ -101,11 +131,6 @@ def _missing(traces: list[Trace]) -> list[str]:
         for t in traces
         if not t.ended
     ]
-
-
-def _read_summary(path: Path, notes: list[str]) -> Json:
-    summary = _read_json(path / "summary.json", notes)
-    return summary or {"verdict": "failed", "arms": []}
 
 
 def _read_json(path: Path, notes: list[str]) -> Json:

@@ -57,7 +57,11 @@ def _compare(arms: Sequence[Json]) -> str:
     if ours is None or kind is None:
         return ""
     cost = worst_stall_ms(ours)
-    text = f"With R2CC the {names.fault(kind)} cost {ms(cost)}" if cost is not None else f"R2CC came through the {names.fault(kind)}"
+    text = (
+        f"With R2CC the {names.fault(kind)} cost {ms(cost)}"
+        if cost is not None
+        else f"R2CC came through the {names.fault(kind)}"
+    )
     base = worst_stall_ms(stock) if stock else None
     return f"{text}; stock NCCL stalled for {ms(base)}." if base is not None else f"{text}."
 

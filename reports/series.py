@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -128,4 +129,4 @@ def _one(points: Sequence[tuple[int, int]], after: int, moment: int) -> float:
 
 
 def _slopes(values: Sequence[float], bin_ns: int) -> list[float]:
-    return [max(0.0, (b - a) * 8 / bin_ns) for a, b in zip(values, values[1:], strict=False)]
+    return [max(0.0, (b - a) * 8 / bin_ns) for a, b in itertools.pairwise(values)]

@@ -6,6 +6,7 @@ carry a text for screen readers. Colours come from classes only, so the page's c
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +40,11 @@ def number(value: float) -> str:
 
 def tag(name: str, content: str = "", /, **attributes: object) -> str:
     """One element; attribute names use `_` for `-` and a final `_` for reserved words. `content` must be safe already."""
-    parts = [f' {key.rstrip("_").replace("_", "-")}="{_attribute(value)}"' for key, value in attributes.items() if value is not None]
+    parts = [
+        f' {key.rstrip("_").replace("_", "-")}="{_attribute(value)}"'
+        for key, value in attributes.items()
+        if value is not None
+    ]
     return f"<{name}{''.join(parts)}>{content}</{name}>" if content else f"<{name}{''.join(parts)}/>"
 
 
@@ -65,7 +70,7 @@ def path(points: Sequence[tuple[float, float]], cls: str, close: bool = False) -
         return ""
     rounded = [(round(x, 1), round(y, 1)) for x, y in points]
     steps = [f"M{number(rounded[0][0])} {number(rounded[0][1])}"]
-    for (x0, y0), (x1, y1) in zip(rounded, rounded[1:], strict=False):
+    for (x0, y0), (x1, y1) in itertools.pairwise(rounded):
         steps.append(_step(x1 - x0, y1 - y0))
     return tag("path", d="".join(steps) + ("z" if close else ""), class_=cls)
 

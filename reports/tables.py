@@ -7,9 +7,7 @@ from dataclasses import dataclass
 
 from reports import names
 from reports.trace import Json
-from reports.units import NONE, ms, size
-
-FIGURES = frozenset({"ms", "ratio", "s"})
+from reports.units import NONE, limit, ms, size
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,9 @@ def checks(arms: Sequence[Json]) -> list[Row]:
 
 
 def _expect(arm: Json) -> str:
-    return {"holds": "holds", "deviates": "deviates", "any": "anything"}.get(str(arm.get("expect")), str(arm.get("expect")))
+    return {"holds": "holds", "deviates": "deviates", "any": "anything"}.get(
+        str(arm.get("expect")), str(arm.get("expect"))
+    )
 
 
 def _verdict(arm: Json) -> Cell:
@@ -101,18 +101,34 @@ def _fault_rows(arms: Sequence[Json], ident: str) -> list[Row]:
         return Row(name, text, [cell(a, f) for a, f in zip(arms, faults, strict=True)])
 
     return [
-        row("Stall", f"longest time without new data: {where}{worst}", lambda a, f: _stall(a, f)),
-        row("Failover iteration", f"the iteration that the fault hit{worst}", lambda a, f: _against(a, f, "iteration_ms", "iteration_bound_ms")),
-        row("While degraded", f"median of whole iterations during the fault{worst}", lambda a, f: _against(a, f, "degraded_ms", "degraded_bound_ms")),
-        row("After the fault", f"median after the revert{worst}", lambda a, f: Cell(ms(_worst(f, "after_ms")), "", _void(a))),
-        row("Time to return", f"from the revert to full bandwidth{worst}", lambda a, f: Cell(ms(_worst(f, "return_ms")), "", _void(a))),
+        row("Stall", f"longest time without new data: {where}{worst}", _stall),
+        row(
+            "Failover iteration",
+            f"the iteration that the fault hit{worst}",
+            lambda a, f: _against(a, f, "iteration_ms", "iteration_bound_ms"),
+        ),
+        row(
+            "While degraded",
+            f"median of whole iterations during the fault{worst}",
+            lambda a, f: _against(a, f, "degraded_ms", "degraded_bound_ms"),
+        ),
+        row(
+            "After the fault",
+            f"median after the revert{worst}",
+            lambda a, f: Cell(ms(_worst(f, "after_ms")), "", _void(a)),
+        ),
+        row(
+            "Time to return",
+            f"from the revert to full bandwidth{worst}",
+            lambda a, f: Cell(ms(_worst(f, "return_ms")), "", _void(a)),
+        ),
     ]
 
 
 def _stall(arm: Json, faults: Sequence[Json]) -> Cell:
     value = _worst(faults, "stall_ms")
     check = next((c for c in _checks_of(arm) if "stall" in str(c["name"]) and c.get("bound") is not None), None)
-    note = f"limit {ms(float(check['bound']))}" if check else ""
+    note = f"limit {limit(float(check['bound']))}" if check else ""
     if value is None or _void(arm):
         return Cell(ms(value), note, _void(arm) if value is not None else "")
     return Cell(ms(value), note, "" if not check else "good" if value <= float(check["bound"]) else "bad")
@@ -147,7 +163,11 @@ def _check_cell(arm: Json, name: str) -> Cell:
     state = {"deviated": "bad", "void": "void", "holds": "good"}.get(str(found[0]["outcome"]), "")
     unit = str(found[0].get("unit", ""))
     bound = found[0].get("bound")
-    return Cell(with_unit(found[0].get("value"), unit), "" if bound is None else f"bound {with_unit(bound, unit)}", state)
+    return Cell(
+        with_unit(found[0].get("value"), unit),
+        "" if bound is None else f"bound {limit(bound) if unit == 'ms' else with_unit(bound, unit)}",
+        state,
+    )
 
 
 def with_unit(value: float | bool | None, unit: str) -> str:

@@ -19,7 +19,9 @@ def show(run: RunDir, file: TextIO) -> None:
 
     v = view.build(run)
     console = Console(file=file, highlight=False, markup=False, width=None if file.isatty() else 110)
-    mark = Text(f"{names.icon(v.verdict)} {names.verdict(v.verdict)}  ", style=f"bold {COLOURS.get(v.verdict, 'white')}")
+    mark = Text(
+        f"{names.icon(v.verdict)} {names.verdict(v.verdict)}  ", style=f"bold {COLOURS.get(v.verdict, 'white')}"
+    )
     console.print(mark.append(clean(v.headline), style="bold default"))
     for remark in v.remarks:
         console.print(Text(f"  {clean(remark)}"))
@@ -48,5 +50,7 @@ def _print_table(console: object, arms: Sequence[str], rows: Sequence[tables.Row
     for arm in arms:
         table.add_column(Text(clean(names.arm(arm))))
     for row in rows:
-        table.add_row(Text(clean(row.name)), *[Text(clean(c.plain()), style=STATES.get(c.state, "")) for c in row.cells])
+        table.add_row(
+            Text(clean(row.name)), *[Text(clean(c.plain()), style=STATES.get(c.state, "")) for c in row.cells]
+        )
     console.print(table)

@@ -125,7 +125,9 @@ def target_of(line: Json) -> NicId:
 
 
 def _window(line: Json, end_ns: int | None) -> Window:
-    return Window(str(line.get("id", "fault")), str(line.get("kind", "fault")), target_of(line), int(line["t_ns"]), end_ns)
+    return Window(
+        str(line.get("id", "fault")), str(line.get("kind", "fault")), target_of(line), int(line["t_ns"]), end_ns
+    )
 
 
 def _add_sample(trace: Trace, line: Json) -> None:

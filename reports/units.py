@@ -14,9 +14,9 @@ def ms(value: float | None) -> str:
     return f"{value:.0f} ms" if abs(value) >= 99.95 else f"{value:.1f} ms"
 
 
-def short_ms(value: float) -> str:
-    """A tick label: 10 ms, 0.1 ms, 1 s."""
-    return f"{value / 1000:g} s" if value >= 1000 else f"{value:g} ms"
+def limit(value: float) -> str:
+    """A limit, which somebody wrote down: without the digits that a measurement has."""
+    return f"{value / 1000:g} s" if abs(value) >= 1000 else f"{value:g} ms"
 
 
 def size(value: float | None) -> str:

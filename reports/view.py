@@ -5,7 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports import bytes_table, chart_bandwidth, chart_failover, chart_iterations, chart_waits, events, names, sentence, tables
+from reports import (
+    bytes_table,
+    chart_bandwidth,
+    chart_failover,
+    chart_iterations,
+    chart_waits,
+    events,
+    names,
+    sentence,
+    tables,
+)
 from reports.charts import Figure
 from reports.rundir import RunDir
 from reports.trace import Json, Trace
@@ -85,7 +95,9 @@ def figures(run: RunDir, traces: Sequence[Trace]) -> list[Figure]:
 def stall_limit_ms(summary: Json) -> float | None:
     """The stall that the experiment allows, from its checks."""
     found = [c for a in summary.get("arms", []) for r in a["runs"] for c in r.get("checks", [])]
-    bounds = [float(c["bound"]) for c in found if "stall" in str(c["name"]) and c.get("bound") and c.get("unit") == "ms"]
+    bounds = [
+        float(c["bound"]) for c in found if "stall" in str(c["name"]) and c.get("bound") and c.get("unit") == "ms"
+    ]
     return min(bounds, default=None)
 
 
@@ -107,16 +119,16 @@ def environment(run: RunDir) -> list[tuple[str, str]]:
 
 def _flatten(value: object, prefix: str = "") -> list[tuple[str, str]]:
     if isinstance(value, dict):
-        return [pair for key, inner in value.items() for pair in _flatten(inner, f"{prefix}.{key}" if prefix else str(key))]
+        return [
+            pair for key, inner in value.items() for pair in _flatten(inner, f"{prefix}.{key}" if prefix else str(key))
+        ]
     if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
         return [pair for i, inner in enumerate(value) for pair in _flatten(inner, f"{prefix}[{i}]")]
     return [(prefix, ", ".join(map(str, value)) if isinstance(value, list) else str(value))]
 
 
 def _remarks(summary: Json) -> list[str]:
-    void = [str(why) for a in summary.get("arms", []) for r in a["runs"] for why in r.get("void", [])]
-    errors = [f"{a['name']}: {why}" for a in summary.get("arms", []) for r in a["runs"] for why in r.get("errors", [])]
-    return list(dict.fromkeys([*map(str, summary.get("reasons", [])), *void, *errors]))
+    return list(dict.fromkeys(map(str, summary.get("reasons", []))))
 
 
 def _tiles(arms: Sequence[Json]) -> list[Tile]:
@@ -130,17 +142,32 @@ def _tiles(arms: Sequence[Json]) -> list[Tile]:
             tiles.append(Tile(ms(stall), f"{void}stall with {names.arm(str(arm['name']))}", kind))
     wrong = sum(int(r.get("wrong_elements") or 0) for a in arms for r in a["runs"])
     done = sum(int(r.get("iterations") or 0) for a in arms for r in a["runs"])
-    return [*tiles, Tile(str(wrong), "wrong elements in all results", "bad" if wrong else "good"), Tile(str(done), "iterations completed")]
+    return [
+        *tiles,
+        Tile(str(wrong), "wrong elements in all results", "bad" if wrong else "good"),
+        Tile(str(done), "iterations completed"),
+    ]
 
 
 def _facts(run: RunDir) -> list[tuple[str, str]]:
     summary = run.summary
     hardware = summary.get("hardware") or {}
     if isinstance(hardware, dict):
-        cores = f"{hardware.get('cores')} cores, {size(hardware.get('memory_bytes'))} memory, {hardware.get('cpu')}" if hardware else NONE
+        cores = (
+            f"{hardware.get('cores')} cores, {size(hardware.get('memory_bytes'))} memory, {hardware.get('cpu')}"
+            if hardware
+            else NONE
+        )
     else:
         cores = str(hardware)
-    pairs = [("Experiment", run.name), ("Bed", summary.get("bed")), ("Machine", cores), ("Build", summary.get("build_id")), ("Seed", summary.get("seed")), ("Run", run.path.resolve().name)]
+    pairs = [
+        ("Experiment", run.name),
+        ("Bed", summary.get("bed")),
+        ("Machine", cores),
+        ("Build", summary.get("build_id")),
+        ("Seed", summary.get("seed")),
+        ("Run", run.path.resolve().name),
+    ]
     return [(name, NONE if value is None else str(value)) for name, value in pairs]
 
 

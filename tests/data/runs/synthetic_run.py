@@ -1,7 +1,7 @@
 """Makes a run directory that looks like the demo's: 2 arms x 40 iterations x 4 hosts x 4 NICs, one NIC of one host fails.
 
 A small model, not a recording: every healthy iteration takes HEALTHY_MS with all NICs at the full rate; the stock arm stands still while
-the fault lasts; the migrate arm stalls for STALL_MS and then runs at half speed, one surviving NIC carrying two shares. Numbers that tests
+the fault lasts; the migrate arm stalls for `stall_ms` and then runs at half speed, one surviving NIC carrying two shares. Numbers that tests
 compare with (the summary) come from the same constants. Run as a script: `python synthetic_run.py DIR`.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import random
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ HOSTS = ["h0", "h1", "h2", "h3"]
 NICS = ["eth0", "eth1", "eth2", "eth3"]
 HEALTHY_MS = 212.0
 DEGRADED_MS = 423.0
-STALL_MS = {"stock": 4118.0, "migrate": 7.4}
+STOCK_STALL_MS = 4118.0
 OUTAGE_MS = 4000.0
 FAULT_ITERATION = 8
 BYTES = 64 << 20
@@ -38,12 +38,16 @@ class Options:
     iterations: int = 40
     repeats: int = 1
     kind: str = "link_down"
-    verdict: str = "holds"
-    void: list[str] = field(default_factory=list)
+    stall_ms: float = 7.4
+    cpu_busy: float = 0.52
     abort_at: int | None = None
     hostile: str = ""
     sample_ms: int = 10
     seed: int = 1
+
+    def stall_of(self, arm: str) -> float:
+        """How long data stands still in an arm."""
+        return STOCK_STALL_MS if arm == "stock" else self.stall_ms
 
 
 @dataclass
@@ -73,29 +77,29 @@ def make(path: Path, options: Options | None = None) -> Path:
     return path
 
 
-def timeline(arm: str, start_ms: float, iterations: int) -> tuple[list[tuple[float, float]], float]:
+def timeline(arm: str, start_ms: float, opts: Options) -> tuple[list[tuple[float, float]], float]:
     """Start and end of every iteration, and the moment of the fault (in the middle of iteration 8)."""
     spans: list[tuple[float, float]] = []
     fault_ms = start_ms + HEALTHY_MS * (FAULT_ITERATION + 0.5)
     now = start_ms
-    for index in range(iterations):
-        spans.append((now, now + _duration(arm, index, now, fault_ms)))
+    for index in range(opts.iterations):
+        spans.append((now, now + _duration(arm, index, now, fault_ms, opts)))
         now = spans[-1][1]
     return spans, fault_ms
 
 
-def _duration(arm: str, index: int, now: float, fault_ms: float) -> float:
+def _duration(arm: str, index: int, now: float, fault_ms: float, opts: Options) -> float:
     wobble = 1.0 + 0.006 * ((index * 7) % 5 - 2) / 2
     if arm == "stock":
-        return HEALTHY_MS * wobble + (STALL_MS["stock"] if index == FAULT_ITERATION else 0.0)
+        return HEALTHY_MS * wobble + (STOCK_STALL_MS if index == FAULT_ITERATION else 0.0)
     if index == FAULT_ITERATION:
-        return HEALTHY_MS / 2 + STALL_MS["migrate"] + DEGRADED_MS / 2
+        return HEALTHY_MS / 2 + opts.stall_ms + DEGRADED_MS / 2
     return (DEGRADED_MS if fault_ms < now < fault_ms + OUTAGE_MS else HEALTHY_MS) * wobble
 
 
-def phases(arm: str, fault_ms: float, start_ms: float, end_ms: float) -> list[Phase]:
+def phases(arm: str, fault_ms: float, start_ms: float, end_ms: float, opts: Options) -> list[Phase]:
     """The NICs' rates over time."""
-    stall_end = fault_ms + STALL_MS[arm]
+    stall_end = fault_ms + opts.stall_of(arm)
     full, half, idle = (1.0, 1.0, 1.0), (0.0, 1.0, 0.5), (0.0, 0.0, 0.0)
     parts = [(start_ms, fault_ms, full), (fault_ms, stall_end, idle)]
     if arm == "stock":
@@ -107,46 +111,120 @@ def phases(arm: str, fault_ms: float, start_ms: float, end_ms: float) -> list[Ph
 
 
 def _run(lines: list[dict[str, Any]], arm: str, run: int, start_ms: float, opts: Options) -> float:
-    spans, fault_ms = timeline(arm, start_ms, opts.iterations)
+    spans, fault_ms = timeline(arm, start_ms, opts)
     end_ms = spans[-1][1]
     rng = random.Random(f"{opts.seed}-{arm}-{run}")
     mine: list[dict[str, Any]] = []
-    mine.append({"event": "run_start", "host": "controller", "mode": MODES[arm], "wall_ns": WALL_NS, "t_ns": _ns(start_ms - 300)})
+    mine.append(
+        {
+            "event": "run_start",
+            "host": "controller",
+            "mode": MODES[arm],
+            "wall_ns": WALL_NS,
+            "t_ns": _ns(start_ms - 300),
+        }
+    )
     for rank, host in enumerate(HOSTS):
         _bench(mine, host, rank, arm, spans, fault_ms, opts)
-        _samples(mine, host, phases(arm, fault_ms, start_ms, end_ms), opts.sample_ms, rng)
+        _samples(mine, host, phases(arm, fault_ms, start_ms, end_ms, opts), opts, rng)
     _fault(mine, fault_ms, opts.kind)
     if arm == "migrate":
         _failover(mine, fault_ms)
     if opts.hostile:
+        for line in mine:
+            line["host"] = opts.hostile if line["host"] == HOSTS[-1] else line["host"]
         mine.append({"event": "log", "host": opts.hostile, "message": opts.hostile, "t_ns": _ns(fault_ms + 1)})
     codes = dict.fromkeys(HOSTS, 0)
-    mine.append({"event": "run_end", "host": "controller", "t_ns": _ns(end_ms + 200), "exit_codes": codes, "outcome": "finished", "reason": None})
+    mine.append(
+        {
+            "event": "run_end",
+            "host": "controller",
+            "t_ns": _ns(end_ms + 200),
+            "exit_codes": codes,
+            "outcome": "finished",
+            "reason": None,
+        }
+    )
     mine.sort(key=lambda line: line["t_ns"])
     lines.extend({"schema": 1, "arm": arm, "run": run, **line} for line in mine)
     return end_ms
 
 
-def _bench(out: list[dict[str, Any]], host: str, rank: int, arm: str, spans: list[tuple[float, float]], fault_ms: float, opts: Options) -> None:
+def _bench(
+    out: list[dict[str, Any]],
+    host: str,
+    rank: int,
+    arm: str,
+    spans: list[tuple[float, float]],
+    fault_ms: float,
+    opts: Options,
+) -> None:
     base = {"host": host, "rank": rank}
-    setup = {"op": "allreduce", "bytes": BYTES, "ranks": RANKS, "channels": 4, "chunk_bytes": 1 << 17, "slots": 8, "mode": MODES[arm]}
-    out.append({**base, "event": "bench_start", **setup, "nics": NICS, "connections": _connections(rank), "t_ns": _ns(spans[0][0] - 50)})
+    setup = {
+        "op": "allreduce",
+        "bytes": BYTES,
+        "ranks": RANKS,
+        "channels": 4,
+        "chunk_bytes": 1 << 17,
+        "slots": 8,
+        "mode": MODES[arm],
+    }
+    out.append(
+        {
+            **base,
+            "event": "bench_start",
+            **setup,
+            "nics": NICS,
+            "connections": _connections(rank),
+            "t_ns": _ns(spans[0][0] - 50),
+        }
+    )
     for index, (start, end) in enumerate(spans):
         out.append({**base, "event": "progress", "index": index, "start_ns": _ns(start), "t_ns": _ns(start)})
         span = {"start_ns": _ns(start), "end_ns": _ns(end)}
-        out.append({**base, "event": "iteration", "index": index, "bytes": BYTES, "wrong_elements": 0, **span, "t_ns": _ns(end)})
+        out.append(
+            {
+                **base,
+                "event": "iteration",
+                "index": index,
+                "bytes": BYTES,
+                "wrong_elements": 0,
+                **span,
+                "t_ns": _ns(end),
+            }
+        )
         for channel in range(len(NICS)):
-            gaps = _gaps(start, end, fault_ms if index == FAULT_ITERATION else None, STALL_MS[arm], channel)
+            gaps = _gaps(start, end, fault_ms if index == FAULT_ITERATION else None, opts.stall_of(arm), channel)
             connection = f"recv-{channel}"
-            line = {**base, "event": "delivery", "connection": connection, "index": index, "start_ns": _ns(start), "gaps_us": gaps}
+            line = {
+                **base,
+                "event": "delivery",
+                "connection": connection,
+                "index": index,
+                "start_ns": _ns(start),
+                "gaps_us": gaps,
+            }
             out.append({**line, "t_ns": _ns(end) + 1})
-    out.append({**base, "event": "bench_end", "completed": len(spans), "wrong_elements": 0, "t_ns": _ns(spans[-1][1] + 20), **_usage(arm)})
+    out.append(
+        {
+            **base,
+            "event": "bench_end",
+            "completed": len(spans),
+            "wrong_elements": 0,
+            "t_ns": _ns(spans[-1][1] + 20),
+            **_usage(arm),
+        }
+    )
 
 
 def _connections(rank: int) -> list[dict[str, Any]]:
     """A ring: every channel sends to the next rank and receives from the one before, channel c on NIC c."""
     peers = {"send": (rank + 1) % RANKS, "recv": (rank - 1) % RANKS}
-    return [{"id": f"{way}-{c}", "peer": peer, "direction": way, "channel": c, "nic": nic} for way, peer in peers.items() for c, nic in enumerate(NICS)]
+    return [
+        {"id": f"{way}-{c}", "peer": peer, "direction": way, "channel": c, "nic": nic}
+        for way, peer in peers.items()
+        for c, nic in enumerate(NICS)
+    ]
 
 
 def _usage(arm: str) -> dict[str, Any]:
@@ -168,7 +246,8 @@ def _gaps(start: float, end: float, fault_ms: float | None, stall_ms: float, cha
     return gaps
 
 
-def _samples(out: list[dict[str, Any]], host: str, parts: list[Phase], step_ms: int, rng: random.Random) -> None:
+def _samples(out: list[dict[str, Any]], host: str, parts: list[Phase], opts: Options, rng: random.Random) -> None:
+    step_ms = opts.sample_ms
     sent = {nic: 1_000_000.0 * (i + 1) for i, nic in enumerate(NICS)}
     now = parts[0].start_ms - 40
     first = {nic: {"tx_bytes": int(v), "rx_bytes": int(v)} for nic, v in sent.items()}
@@ -185,7 +264,7 @@ def _samples(out: list[dict[str, Any]], host: str, parts: list[Phase], step_ms: 
         if changed:
             out.append({"event": "sample", "host": host, "nics": changed, "t_ns": _ns(now)})
         if host == HOSTS[0] and int(now) // step_ms % 10 == 0:
-            out.append({"event": "cpu", "host": host, "busy": 0.52, "t_ns": _ns(now)})
+            out.append({"event": "cpu", "host": host, "busy": opts.cpu_busy, "t_ns": _ns(now)})
     last = {nic: {"tx_bytes": int(v), "rx_bytes": int(v * 0.998)} for nic, v in sent.items()}
     out.append({"event": "sample", "host": host, "nics": last, "t_ns": _ns(now + step_ms)})
 
@@ -201,24 +280,57 @@ def _rate(phase: Phase | None, host: str, nic: str) -> float:
 def _fault(out: list[dict[str, Any]], fault_ms: float, kind: str) -> None:
     at = {"armed": -120.0, "injected": 0.0, "active": 3.1, "reverted": OUTAGE_MS, "verified": OUTAGE_MS + 6}
     for phase, offset in at.items():
-        fault = {"event": "fault", "id": "f0", "kind": kind, "host": VICTIM[0], "nic": VICTIM[1], "phase": phase}
+        fault = {"event": "fault", "id": "cable", "kind": kind, "host": VICTIM[0], "nic": VICTIM[1], "phase": phase}
         out.append({**fault, "t_ns": _ns(fault_ms + offset)})
     for offset, up in ((3.0, False), (OUTAGE_MS + 3.2, True)):
         out.append({"event": "link", "host": VICTIM[0], "nic": VICTIM[1], "up": up, "t_ns": _ns(fault_ms + offset)})
 
 
 def _failover(out: list[dict[str, Any]], fault_ms: float) -> None:
-    steps = [("frozen", 3.2, 1), ("exchanging", 4.0, 1), ("active", 5.9, 2), ("connecting", OUTAGE_MS + 9, 2), ("active", OUTAGE_MS + 31, 3)]
-    out.append({"event": "nic", "host": VICTIM[0], "rank": 1, "nic": VICTIM[1], "state": "down", "cause": "netlink", "t_ns": _ns(fault_ms + 3.05)})
+    steps = [
+        ("frozen", 3.2, 1),
+        ("exchanging", 4.0, 1),
+        ("active", 5.9, 2),
+        ("connecting", OUTAGE_MS + 9, 2),
+        ("active", OUTAGE_MS + 31, 3),
+    ]
+    out.append(
+        {
+            "event": "nic",
+            "host": VICTIM[0],
+            "rank": 1,
+            "nic": VICTIM[1],
+            "state": "down",
+            "cause": "netlink",
+            "t_ns": _ns(fault_ms + 3.05),
+        }
+    )
     for number in range(4):
         host, connection = ("h1", f"recv-{number}") if number % 2 else ("h2", f"recv-{number}")
         for state, offset, epoch in steps:
             nic = VICTIM[1] if state in ("frozen", "connecting") or epoch == 3 else SPARE[1]
-            line = {"event": "path", "host": host, "rank": int(host[1]), "connection": connection, "direction": "recv", "nic": nic}
+            line = {
+                "event": "path",
+                "host": host,
+                "rank": int(host[1]),
+                "connection": connection,
+                "direction": "recv",
+                "nic": nic,
+            }
             replayed = 6 + number if (state, epoch) == ("active", 2) else 0
             detail = {"peer_nic": nic, "state": state, "epoch": epoch, "cause": "netlink", "replayed": replayed}
             out.append({**line, **detail, "t_ns": _ns(fault_ms + offset + 0.05 * number)})
-    out.append({"event": "nic", "host": VICTIM[0], "rank": 1, "nic": VICTIM[1], "state": "up", "cause": "netlink", "t_ns": _ns(fault_ms + OUTAGE_MS + 3.3)})
+    out.append(
+        {
+            "event": "nic",
+            "host": VICTIM[0],
+            "rank": 1,
+            "nic": VICTIM[1],
+            "state": "up",
+            "cause": "netlink",
+            "t_ns": _ns(fault_ms + OUTAGE_MS + 3.3),
+        }
+    )
 
 
 def _cut(lines: list[dict[str, Any]], iteration: int) -> list[dict[str, Any]]:
@@ -229,56 +341,51 @@ def _cut(lines: list[dict[str, Any]], iteration: int) -> list[dict[str, Any]]:
     return lines
 
 
-def summary(opts: Options) -> dict[str, Any]:
-    """The summary that belongs to the journal, from the model's own constants."""
-    void = bool(opts.void)
-    verdict = "void" if void else opts.verdict
-    arms = []
-    for arm, expect in (("stock", "deviates"), ("migrate", "holds")):
-        held = "void" if void else "deviated" if arm == "stock" else "holds" if opts.verdict != "deviated" else "deviated"
-        expected = None if void else held == expect.replace("deviates", "deviated")
-        runs = [_summary_run(arm, run, opts) for run in range(opts.repeats)]
-        whole = {"name": arm, "mode": MODES[arm], "expect": expect, "verdict": held, "as_expected": expected, "runs": runs}
-        arms.append({**whole, "metrics": [_memory(arm)], "checks": []})
-    code = {"holds": 0, "deviated": 1}.get(verdict, 3)
-    hardware = {"fingerprint": "a1b2c3d4", "cpu": "EPYC 9J14", "cores": 2, "memory_bytes": 8 << 30}
-    whole = {"schema": 1, "verdict": verdict, "exit_code": code, "experiment": "nic_down", "bed": "lab", "hardware": hardware}
-    return {**whole, "build_id": "2.29.7-1-r2cc-5f3c1d9a", "seed": opts.seed, "reasons": opts.void, "arms": arms}
-
-
-def _summary_run(arm: str, run: int, opts: Options) -> dict[str, Any]:
-    spans, fault_ms = timeline(arm, T0_NS / 1e6, opts.iterations)
-    took = spans[FAULT_ITERATION][1] - spans[FAULT_ITERATION][0]
-    fault = {"id": "f0", "kind": opts.kind, "host": VICTIM[0], "nic": VICTIM[1], "at_iteration": FAULT_ITERATION, "hit": True,
-             "onset_ns": _ns(fault_ms), "reverted_ns": _ns(fault_ms + OUTAGE_MS), "detect_ms": 3.1, "stall_ms": STALL_MS[arm],
-             "iteration_ms": round(took, 3), "iteration_bound_ms": 317.5, "degraded_ms": DEGRADED_MS, "degraded_bound_ms": 424.0,
-             "after_ms": HEALTHY_MS, "return_ms": 71.0}
-    if arm == "stock":
-        fault |= {"degraded_ms": None, "degraded_bound_ms": None, "return_ms": 118.0, "detect_ms": None}
-    nics = {h: {n: {"tx_bytes": 1_003_200_000, "rx_bytes": 1_001_100_000} for n in NICS} for h in HOSTS}
-    holds = arm != "stock" and opts.verdict != "deviated"
-    stall = {"name": "stall", "outcome": "void" if opts.void else "holds" if holds else "deviated", "value": STALL_MS[arm], "bound": 10.0, "unit": "ms"}
-    exact = {"name": "exact", "outcome": "holds", "value": 0, "bound": 0, "unit": "elements"}
-    return {"run": run, "completed": True, "iterations": opts.iterations, "wrong_elements": 0,
-            "healthy_ms": {"median": HEALTHY_MS, "p99": HEALTHY_MS * 1.006}, "bytes_per_nic": nics, "faults": [fault],
-            "metrics": [_memory(arm)], "verdict": stall["outcome"], "void": opts.void, "checks": [exact, stall], "errors": []}
-
-
-def _memory(arm: str) -> dict[str, Any]:
-    return {"name": "max_rss", "unit": "bytes", "size_bytes": BYTES, "value": _usage(arm)["max_rss_bytes"], "bound": None}
-
-
 def _write(path: Path, lines: list[dict[str, Any]], opts: Options) -> None:
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-    (path / "journal.jsonl").write_text(text + ('{"schema":1,"ev' if opts.abort_at is not None else ""), encoding="utf-8")
-    experiment = {"name": opts.hostile or "nic_down", "title": "One NIC of one host fails in the middle of an AllReduce"}
-    (path / "experiment.yaml").write_text(json.dumps(experiment), encoding="utf-8")
-    environment = {"kernel": "6.18.5", "cpu": {"model": "x86_64", "cores": 2}, "hostname": opts.hostile or "buildbox", "python": "3.11.2"}
+    cut = '{"schema":1,"ev' if opts.abort_at is not None else ""
+    (path / "journal.jsonl").write_text(text + cut, encoding="utf-8")
+    (path / "experiment.yaml").write_text(json.dumps(experiment(opts)), encoding="utf-8")
+    environment = {"kernel": "6.18.5", "cpu": {"model": "x86_64", "cores": 2}, "hostname": opts.hostile or "buildbox"}
     (path / "environment.json").write_text(json.dumps(environment), encoding="utf-8")
     (path / "raw").mkdir(exist_ok=True)
     (path / "raw" / "h0.stderr").write_text("", encoding="utf-8")
     if opts.abort_at is None:
-        (path / "summary.json").write_text(json.dumps(summary(opts), indent=1), encoding="utf-8")
+        (path / "summary.json").write_text(json.dumps(summary(lines, opts), indent=1), encoding="utf-8")
+
+
+def experiment(opts: Options) -> dict[str, Any]:
+    """The resolved experiment, as chaos writes it."""
+    fault = {"id": "cable", "kind": opts.kind, "host": VICTIM[0], "nic": VICTIM[1], "duration_s": OUTAGE_MS / 1000}
+    limits = {"stall_ms_max": 10.0, "iteration_within_bound": 0.1, "healthy_ratio_max": 1.01}
+    return {
+        "name": "nic_down",
+        "description": opts.hostile or "One NIC of one host loses its link in the middle of an AllReduce",
+        "topology": "demo",
+        "workload": {"bytes": BYTES, "iterations": opts.iterations},
+        "faults": [{**fault, "at": {"iteration": FAULT_ITERATION, "fraction": 0.5}}],
+        "hypothesis": {**limits, "memory_over_stock_bytes_max": 8 << 20},
+        "arms": {"stock": {"expect": "deviates"}, "migrate": {"expect": "holds"}},
+        "repeats": opts.repeats,
+        "seed": opts.seed,
+    }
+
+
+def summary(lines: list[dict[str, Any]], opts: Options) -> dict[str, Any]:
+    """The summary that chaos computes from these lines."""
+    from chaos.model import Experiment
+    from chaos.summary import summarize
+
+    hardware = {"fingerprint": "a1b2c3d4", "cpu": "EPYC 9J14", "cores": 2, "memory_bytes": 8 << 30}
+    whole: dict[str, Any] = summarize(
+        lines,
+        Experiment.model_validate(experiment(opts)),
+        ["stock", "migrate"],
+        bed="lab",
+        hardware=hardware,
+        build_id="2.29.7-1-r2cc-5f3c1d9a",
+    )
+    return whole
 
 
 def _ns(ms: float) -> int:

@@ -1,0 +1,61 @@
+"""The summary, computed again from the journal, so that a report never repeats a figure it cannot show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reports.trace import Json
+
+UNFINISHED = "the journal ends before the experiment did"
+HARDWARE = {"fingerprint": "unknown", "cpu": "unknown", "cores": 0, "memory_bytes": 0}
+
+
+def summary(lines: Sequence[Json], experiment: Json, environment: Json, known: Json, notes: list[str]) -> Json:
+    """The summary of journal lines; `known` (summary.json, {} if missing) only says where it ran and why it stopped.
+
+    Falls back on `known`, and says so, when the experiment cannot be read or lines lack fields of their kind.
+    """
+    from pydantic import ValidationError
+
+    from chaos.model import Experiment
+    from chaos.summary import summarize
+
+    try:
+        checked = Experiment.model_validate(experiment)
+        arms = _arms(lines, known, checked.arms)
+        return dict(summarize(lines, checked, arms, **_circumstances(known, environment)))
+    except (ValidationError, KeyError, TypeError, ValueError, StopIteration) as error:
+        why = f"{type(error).__name__}: {error}".splitlines()[0]
+        notes.append(
+            f"The figures could not be computed from the journal ({why}){'; these are of summary.json' if known else ''}."
+        )
+        return known or {"verdict": "failed", "arms": [], "reasons": []}
+
+
+def _arms(lines: Sequence[Json], known: Json, declared: object) -> list[str]:
+    """The arms that the summary knows or else the journal, in the experiment's order and no others."""
+    named = [str(arm["name"]) for arm in known.get("arms", [])]
+    seen = named or list(dict.fromkeys(str(line["arm"]) for line in lines))
+    return [name for name in seen if name in declared]  # type: ignore[operator]
+
+
+def _circumstances(known: Json, environment: Json) -> Json:
+    stopped = known.get("exit_code") == 130
+    failure = _failure(known)
+    return {
+        "bed": str(known.get("bed") or environment.get("bed") or "unknown"),
+        "hardware": known.get("hardware") or environment.get("hardware") or HARDWARE,
+        "build_id": known.get("build_id") or environment.get("build_id"),
+        "void_ok": known.get("verdict") == "void" and known.get("exit_code") == 0,
+        "failure": failure,
+        "interrupted": stopped,
+    }
+
+
+def _failure(known: Json) -> str | None:
+    """What stopped the experiment, which only the controller knew; without its summary, that it never wrote one."""
+    if not known:
+        return UNFINISHED
+    if known.get("verdict") != "failed" or any(arm.get("verdict") == "failed" for arm in known.get("arms", [])):
+        return None
+    return next(iter(known.get("reasons", [])), UNFINISHED)
