@@ -27,8 +27,8 @@ def fork() -> None:
 @click.option(
     "--source",
     metavar="PATH",
-    help="A directory, tar archive or git repository (also a URL). Default: $R2CC_NCCL_SOURCE, else the cache, upstream "
-    "git, and the distribution's source archive through apt, in this order.",
+    help="A directory, tar archive or git repository (also a URL). Default: $R2CC_NCCL_SOURCE, else the cache, "
+    "upstream git, and the distribution's source archive through apt, in this order.",
 )
 @force_option
 @quiet_option

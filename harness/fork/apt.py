@@ -29,7 +29,9 @@ def fetch_through_apt(archive: Archive, scratch: Path, target: Path) -> None:
             return
         except SourceError as error:
             failures.append(f"{mirror}: {error.message}")
-    raise SourceError("no configured apt mirror has it\n" + "\n".join(failures) if failures else "no apt mirror is set up")
+    raise SourceError(
+        "\n    ".join(["no configured apt mirror has it", *failures]) if failures else "no mirror is set up"
+    )
 
 
 def host_mirrors() -> list[str]:

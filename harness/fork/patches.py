@@ -11,6 +11,7 @@ from harness.errors import CommandError, SourceError
 from harness.hosts import LocalHost
 
 APPLY_TIMEOUT_S = 60.0
+FIRST_LINES = ("diff --git ", "--- a/", "--- /dev/null")
 
 
 @dataclass(frozen=True)
@@ -48,16 +49,18 @@ def apply_patch(tree: Path, patch: Path) -> None:
 
 
 def patched_files(patch: Path) -> list[str]:
-    """The paths a patch changes, as it names them after its `a/` and `b/`."""
-    names: list[str] = []
-    for line in patch.read_text().splitlines():
-        if line.startswith("diff --git a/") and " b/" in line:
-            names.append(line.rsplit(" b/", 1)[1])
-    return names
+    """The paths a patch changes, as git reads it. Raises SourceError for what is no patch."""
+    env = {"GIT_CEILING_DIRECTORIES": str(patch.parent.parent), "LC_ALL": "C.UTF-8"}
+    try:
+        listing = LocalHost().run(["git", "apply", "--numstat", "-z", str(patch)], env=env, timeout_s=APPLY_TIMEOUT_S)
+    except CommandError as error:
+        raise SourceError(f"{patch.name} is no patch that git can read: {error.message}", "restore it") from error
+    return [entry.split("\t", 2)[2] for entry in listing.stdout.split("\0") if entry]
 
 
 def header(patch: Path) -> str:
     """What a patch says before its first difference: why it is there."""
     lines = patch.read_text().splitlines(keepends=True)
-    first = next((number for number, line in enumerate(lines) if line.startswith(("diff --git ", "--- a/"))), len(lines))
+    starts = [number for number, line in enumerate(lines) if line.startswith(FIRST_LINES)]
+    first = starts[0] if starts else len(lines)
     return "".join(lines[:first])

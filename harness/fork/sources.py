@@ -111,7 +111,8 @@ def export_commit(repository: Path, commit: str, target: Path) -> None:
     """Unpack one commit's tree."""
     archive = target.with_name(f"{target.name}.tar")
     run_bounded(
-        ["git", "-C", str(repository), "archive", "--format=tar", "-o", str(archive), f"{commit}^{{tree}}"], timeout_s=60
+        ["git", "-C", str(repository), "archive", "--format=tar", "-o", str(archive), f"{commit}^{{tree}}"],
+        timeout_s=60,
     )
     unpack_tar(archive, target)
     archive.unlink()

@@ -75,7 +75,7 @@ def _link(member: tarfile.TarInfo, path: Path, target: Path, archive: Path) -> N
 
 
 def copy_directory(source: Path, target: Path) -> None:
-    """Copy a source directory, links as links, without what git keeps in it; a read-only source gives a writable copy."""
+    """Copy a source directory, without what git keeps in it, links as links, read-only files made writable."""
     shutil.copytree(source, target, symlinks=True, dirs_exist_ok=True, ignore=shutil.ignore_patterns(".git"))
     for folder, _, names in os.walk(target):
         Path(folder).chmod(EXECUTABLE)

@@ -1,0 +1,106 @@
+"""Runs make with a count of what is compiled, a log, and an error that shows what the compiler said."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.errors import BuildError
+from harness.hosts import LocalHost
+from harness.hosts.commands import indent, last_lines
+from harness.progress import Progress, Step
+from harness.repo import Layout
+
+POLL_S = 0.1
+LIMIT_S = 1800.0
+ERROR_LINES = 25
+
+
+def make_arguments(layout: Layout, cuda: Path) -> list[str]:
+    """All paths relative to our C++ and free of spaces: make splits what has one, wherever the checkout lies."""
+    return [
+        f"NCCL_TREE={_relative(layout.tree, layout)}",
+        f"CUDA_INC={_relative(_without_space(cuda, layout), layout)}",
+        f"BUILD={_relative(layout.net, layout)}",
+    ]
+
+
+def _relative(path: Path, layout: Layout) -> str:
+    return os.path.relpath(path, layout.native) if path.is_relative_to(layout.root) else str(path)
+
+
+def _without_space(path: Path, layout: Layout) -> Path:
+    """A toolkit in a folder with a space is reached through a link in the cache."""
+    if path.is_relative_to(layout.root) or " " not in str(path):
+        return path
+    link = layout.cache / "cuda-include"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.unlink(missing_ok=True)
+    link.symlink_to(path)
+    return link
+
+
+def make_command(layout: Layout, target: str, arguments: list[str]) -> list[str]:
+    jobs = len(os.sched_getaffinity(0))
+    return ["make", "-C", str(layout.native), "--no-print-directory", f"-j{jobs}", target, *arguments]
+
+
+def run_make(layout: Layout, target: str, arguments: list[str], *, progress: Progress, verbose: bool) -> None:
+    """Build one target; everything make says goes to a log. Raises BuildError with the log's last lines."""
+    layout.net.mkdir(parents=True, exist_ok=True)
+    log = log_of(layout, target)
+    command = make_command(layout, target, arguments)
+    total = count_compilations(command)
+    with progress(f"compiling {target}") as step, log.open("wb") as output:
+        process = LocalHost().spawn(command, stdout=output, stderr=output)
+        try:
+            code = _follow(process.poll, log, total, step, verbose)
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait(10)
+    if code != 0:
+        raise BuildError(f"`make {target}` failed with exit code {code}\n{indent(errors_of(log))}", f"see {log}")
+
+
+def log_of(layout: Layout, target: str) -> Path:
+    return layout.net / ("build.log" if target == "net" else f"{target}.log")
+
+
+def _follow(poll: Callable[[], int | None], log: Path, total: int, step: Step, verbose: bool) -> int:
+    """Wait for make and count what it compiles from its own echo of commands."""
+    deadline = time.monotonic() + LIMIT_S
+    shown = 0
+    while True:
+        code = poll()
+        text = log.read_text(errors="replace")
+        step.update(f"{min(compilations(text), total)} of {total} files")
+        if verbose:
+            print(text[shown:], end="", flush=True)
+            shown = len(text)
+        if code is not None:
+            return code
+        if time.monotonic() > deadline:
+            raise BuildError(f"make still ran after {LIMIT_S:g} s", f"see {log}")
+        time.sleep(POLL_S)
+
+
+def count_compilations(command: list[str]) -> int:
+    """How many files make will compile, asked of make itself; a dry run takes milliseconds."""
+    result = LocalHost().run([*command, "--dry-run"], timeout_s=60, check=False)
+    return compilations(result.stdout)
+
+
+def compilations(text: str) -> int:
+    return sum(" -c " in line for line in text.splitlines())
+
+
+def errors_of(log: Path) -> str:
+    """The lines that say why: from the first error on, else the last ones."""
+    lines = log.read_text(errors="replace").splitlines()
+    first = next((number for number, line in enumerate(lines) if "error:" in line or "*** " in line), None)
+    if first is None:
+        return last_lines("\n".join(lines), ERROR_LINES)
+    return "\n".join(line[:400] for line in lines[first : first + ERROR_LINES])

@@ -1,0 +1,125 @@
+"""`net`: the resilient net with the fork's socket and IB transports, the host bench and the sampler."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.build.cuda import cuda_include
+from harness.build.inputs import Inputs, compiler_version, cuda_version, flags_from_environment, source_hashes
+from harness.build.make import log_of, make_arguments, run_make
+from harness.errors import BuildError
+from harness.filelock import exclusive
+from harness.fork.tree import ensure
+from harness.progress import Progress, show
+from harness.repo import Layout, checkout
+
+OUTPUTS = {"library": "libr2cc_net.so", "bench": "r2cc_bench", "sampler": "r2cc_sampler"}
+
+
+@dataclass(frozen=True)
+class NetBuild:
+    """What was built, by absolute path. `rebuilt` is false when everything was there already."""
+
+    library: Path
+    bench: Path
+    sampler: Path
+    build_id: str
+    rebuilt: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
+
+
+def build_net(
+    source: str | None = None,
+    progress: Progress = show,
+    *,
+    verbose: bool = False,
+    layout: Layout | None = None,
+) -> NetBuild:
+    """Fetch, patch and compile as far as anything changed. Raises SourceError, BuildError or UsageError."""
+    layout = layout or checkout()
+    with exclusive(layout.cache / "locks" / "build.lock", "building"):
+        status = ensure(layout, source, progress=progress)
+        cuda = cuda_include(layout, progress)
+        inputs = Inputs(
+            nccl_version=status.version,
+            nccl_tree=status.tree_hash or status.pinned_tree,
+            patches=[patch.name for patch in status.applied],
+            edited=status.edited,
+            sources=source_hashes(layout.native),
+            compiler=compiler_version(),
+            cuda_include=str(cuda),
+            cuda_version=cuda_version(cuda),
+            flags=flags_from_environment(),
+        )
+        if is_current(layout.net, inputs):
+            return _result(layout.net, inputs.build_id, rebuilt=False)
+        (layout.net / "build.json").unlink(missing_ok=True)
+        _start_over_with_new_tools(layout.net, inputs)
+        run_make(layout, "net", make_arguments(layout, cuda), progress=progress, verbose=verbose)
+        _record(layout.net, inputs)
+        return _result(layout.net, inputs.build_id, rebuilt=True)
+
+
+def run_target(target: str, progress: Progress = show, *, verbose: bool = False, layout: Layout | None = None) -> Path:
+    """Run another target of our Makefile, such as its tests, on what build_net made ready. Returns its log.
+
+    Raises BuildError with the log's lines that say why.
+    """
+    layout = layout or checkout()
+    with exclusive(layout.cache / "locks" / "build.lock", "building"):
+        arguments = make_arguments(layout, cuda_include(layout, progress))
+        run_make(layout, target, arguments, progress=progress, verbose=verbose)
+    return log_of(layout, target)
+
+
+def _start_over_with_new_tools(folder: Path, inputs: Inputs) -> None:
+    """make compares times of files and so cannot see that the compiler or CUDA's headers are other ones now."""
+    tools = json.dumps([inputs.compiler, inputs.cuda_include, inputs.cuda_version, inputs.flags]) + "\n"
+    known = folder / "tools.json"
+    if known.is_file() and known.read_text() == tools:
+        return
+    shutil.rmtree(folder / "obj", ignore_errors=True)
+    folder.mkdir(parents=True, exist_ok=True)
+    known.write_text(tools)
+
+
+def is_current(folder: Path, inputs: Inputs) -> bool:
+    """True if build.json names the same inputs and the files it names are still as make left them."""
+    try:
+        known = json.loads((folder / "build.json").read_text())
+        return bool(known["inputs"] == asdict(inputs) and known["outputs"] == _output_hashes(folder))
+    except (OSError, ValueError, KeyError):
+        return False
+
+
+def _output_hashes(folder: Path) -> dict[str, str]:
+    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in OUTPUTS.values()}
+
+
+def _record(folder: Path, inputs: Inputs) -> None:
+    """build.json is written last and whole: its presence says that the build is complete."""
+    try:
+        outputs = _output_hashes(folder)
+    except FileNotFoundError as error:
+        raise BuildError(f"make made no {error.filename}", f"see {folder / 'build.log'}") from error
+    record = {"schema": 1, "build_id": inputs.build_id, "inputs": asdict(inputs), "outputs": outputs}
+    part = folder / "build.json.part"
+    part.write_text(json.dumps(record, indent=1) + "\n")
+    part.replace(folder / "build.json")
+
+
+def _result(folder: Path, build_id: str, *, rebuilt: bool) -> NetBuild:
+    return NetBuild(
+        library=folder / OUTPUTS["library"],
+        bench=folder / OUTPUTS["bench"],
+        sampler=folder / OUTPUTS["sampler"],
+        build_id=build_id,
+        rebuilt=rebuilt,
+    )

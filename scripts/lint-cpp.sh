@@ -1,0 +1,20 @@
+#!/usr/bin/env bash
+# clang-format and clang-tidy, both from the lock, over our C++ (never over the fork's). Run by `make lint-cpp`, which
+# builds first: clang-tidy needs the patched tree and the generated headers.
+set -euo pipefail
+cd "$(dirname "$0")/../r2cc_patches"
+bin=../.venv/bin
+
+mapfile -d '' -t all < <(find src bench tests -name '*.cc' -print0 -o -name '*.h' -print0 | sort -z)
+echo "clang-format: ${#all[@]} files"
+"$bin/clang-format" --dry-run -Werror "${all[@]}"
+
+# The include folders that the build itself used, as it recorded them.
+cuda=$(../.venv/bin/python -c 'import json; print(json.load(open("../build/net/build.json"))["inputs"]["cuda_include"])')
+[ -d "$cuda/cccl" ] && extra=(-isystem "$cuda/cccl") || extra=()
+tree=../nccl_fork/tree/src/include
+flags=(-std=c++17 -DNCCL_OS_LINUX -pthread -Isrc -Ibench -isystem ../build/net/include -isystem "$tree"
+  -isystem "$tree/plugin" -isystem "$cuda" "${extra[@]}")
+mapfile -d '' -t sources < <(find src bench tests -name '*.cc' -print0 | sort -z)
+echo "clang-tidy: ${#sources[@]} files"
+printf '%s\0' "${sources[@]}" | xargs -0 -P "$(nproc)" -I FILE "$bin/clang-tidy" --quiet FILE -- "${flags[@]}"

@@ -1,0 +1,35 @@
+#!/usr/bin/env bash
+# Makes .venv with the locked packages and R2CC itself in it: `scripts/setup.sh runtime` or `dev` (which has the tools of
+# the tests and of lint too). What is set up already is left alone, without any network access.
+set -euo pipefail
+cd "$(dirname "$0")/.." && cd "$(pwd -P)"
+level=${1:-runtime}
+case $level in
+  runtime) lock=requirements.lock ;;
+  dev) lock=requirements-dev.lock ;;
+  *) echo "usage: $0 runtime|dev" >&2; exit 2 ;;
+esac
+
+bash scripts/system-packages.sh
+mkdir -p .cache/locks
+exec 9>.cache/locks/setup.lock
+flock -n 9 || { echo "waiting for another set-up to finish ..." >&2; flock 9; }
+
+# A virtual environment cannot be moved, and goes with its Python.
+usable() { grep -qF -- "-m venv $PWD/.venv" .venv/pyvenv.cfg && .venv/bin/python -c 'import pip'; }
+stamp=.venv/.r2cc-$level
+key=$({ .venv/bin/python -VV; cat "$lock" pyproject.toml; } 2>/dev/null | sha256sum)
+
+if usable 2>/dev/null; then
+  [ "$(cat "$stamp" 2>/dev/null)" = "$key" ] && exit 0
+else
+  rm -rf .venv
+  echo "making .venv ..." >&2
+  python3 -m venv .venv
+  key=$({ .venv/bin/python -VV; cat "$lock" pyproject.toml; } | sha256sum)
+fi
+echo "installing the packages of $lock ..." >&2
+pip=(.venv/bin/python -m pip --disable-pip-version-check --no-input)
+"${pip[@]}" install --quiet --require-hashes --requirement "$lock"
+PYTHONWARNINGS=ignore "${pip[@]}" install --quiet --no-deps --no-build-isolation --editable .
+echo "$key" >"$stamp"
