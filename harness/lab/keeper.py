@@ -23,6 +23,7 @@ POLL_MAX_MS = 2**31 - 1
 
 
 def main() -> int:
+    stop_fd = _stop_signals()
     task = json.load(sys.stdin)
     try:
         owner_fd = _open_owner(task["owner_pid"])
@@ -30,7 +31,7 @@ def main() -> int:
     except R2ccError as error:
         return _refuse(error)
     try:
-        return _keep(task, claim, owner_fd)
+        return _keep(task, claim, owner_fd, stop_fd)
     except R2ccError as error:
         return _refuse(error)
     finally:
@@ -55,8 +56,7 @@ def _open_owner(pid: int | None) -> int | None:
     return owner
 
 
-def _keep(task: dict[str, Any], claim: state.Claim, owner_fd: int | None) -> int:
-    stop_fd = _stop_signals()
+def _keep(task: dict[str, Any], claim: state.Claim, owner_fd: int | None, stop_fd: int) -> int:
     listener = socket.socket(socket.AF_UNIX)
     with netns.working_in(claim.folder):
         listener.bind(state.SOCKET)

@@ -88,13 +88,7 @@ class Lab:
             host.close()
         if self.keeper is None:
             return
-        self.keeper.terminate()
-        try:
-            self.keeper.wait(DOWN_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self.keeper.kill()
-            self.keeper.wait()
-            state.living()
+        _end(self.keeper)
 
     def __enter__(self) -> Lab:
         return self
@@ -147,20 +141,20 @@ def enter_command(name: str, host: str, argv: list[str]) -> list[str]:
 
 def _start_keeper(task: dict[str, Any]) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
     package = str(Path(harness.__file__).parent.parent)
+    search = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
     with tempfile.TemporaryFile() as errors:
         keeper = subprocess.Popen(
             [sys.executable, "-m", "harness.lab.keeper"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=errors,
-            env={**os.environ, "PYTHONPATH": package},
+            env={**os.environ, "PYTHONPATH": search},
             start_new_session=True,
         )
         try:
             return keeper, _first_answer(keeper, task)
         except BaseException:
-            keeper.kill()
-            keeper.wait()
+            _end(keeper)
             errors.seek(0)
             sys.stderr.write(errors.read().decode(errors="replace"))
             raise
@@ -168,6 +162,17 @@ def _start_keeper(task: dict[str, Any]) -> tuple[subprocess.Popen[bytes], dict[s
             assert keeper.stdin is not None and keeper.stdout is not None
             keeper.stdin.close()
             keeper.stdout.close()
+
+
+def _end(keeper: subprocess.Popen[bytes]) -> None:
+    """Asks the keeper to take its lab down and waits; kills it when it does not answer, which ends the lab as well."""
+    keeper.terminate()
+    try:
+        keeper.wait(DOWN_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        keeper.kill()
+        keeper.wait()
+        state.living()
 
 
 def _first_answer(keeper: subprocess.Popen[bytes], task: dict[str, Any]) -> dict[str, Any]:

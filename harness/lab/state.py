@@ -63,6 +63,7 @@ class Claim:
 
 def claim(name: str) -> Claim:
     """Makes the folder of a new lab. Raises UsageError when a lab of that name is alive; a dead one's is taken over."""
+    living()
     folder = root() / name
     taken = try_lock(folder, create=True)
     if taken is None:

@@ -1,0 +1,139 @@
+"""`r2cc lab`: bring a lab up to look around in, see what is up, run commands in it, take it down."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.lab.lab import Lab
+
+DEFAULT_NAME = "lab"
+NAME_PATTERN = r"[a-z0-9][a-z0-9_-]{0,31}"
+
+
+def _checked_name(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    import re
+
+    if not re.fullmatch(NAME_PATTERN, value):
+        raise click.BadParameter("use lower-case letters, digits, '-' and '_', at most 32")
+    return value
+
+
+name_option = click.option("--name", default=DEFAULT_NAME, show_default=True, callback=_checked_name, help="Which lab.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def lab() -> None:
+    """Hosts, NICs and switches made of network namespaces; no root needed."""
+
+
+@lab.command()
+@click.argument("topology", default="default", metavar="[FILE]")
+@click.option("--ttl", "ttl_s", type=click.IntRange(1), default=3600, show_default=True, help="Seconds it may live.")
+@name_option
+@json_option
+def up(topology: str, ttl_s: int, name: str, as_json: bool) -> None:
+    """Bring up a lab and leave it running until its time to live is over or `r2cc lab down`.
+
+    FILE is a topology in YAML, or the name of a shipped one (default: four hosts, four NICs each, 1 Gbit/s a NIC).
+    """
+    from harness.inventory import require_tools
+    from harness.lab.lab import Lab
+    from harness.lab.topology import Topology
+
+    description = Topology.load(topology if "/" not in topology else Path(topology))
+    require_tools()
+    started = time.monotonic()
+    made = Lab.up(description, ttl_s=ttl_s, name=name)
+    for warning in made.warnings:
+        click.echo(f"r2cc: warning: {warning}", err=True)
+    if as_json:
+        click.echo(json.dumps(_as_json(made, ttl_s)))
+        return
+    click.echo(f"lab '{name}' is up after {time.monotonic() - started:.2f} s, for {ttl_s} s: {', '.join(made.hosts)}")
+    click.echo(f"  r2cc lab exec {_name_flag(name)}{next(iter(made.hosts))} -- ip -br addr")
+
+
+def _name_flag(name: str) -> str:
+    return "" if name == DEFAULT_NAME else f"--name {name} "
+
+
+def _as_json(made: Lab, ttl_s: float) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "name": made.name,
+        "ttl_s": ttl_s,
+        "hosts": list(made.hosts),
+        "nics": [vars(nic) for nic in made.nics],
+        "warnings": made.warnings,
+    }
+
+
+@lab.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Show the labs that are up, those owned by a running experiment included."""
+    from harness.lab.state import living
+
+    labs = [_summary(state) for state in living()]
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "labs": labs}))
+        return
+    if not labs:
+        click.echo("no lab is up (r2cc lab up)")
+    for one in labs:
+        left = "until its owner, pid {owner_pid}, ends" if one["left_s"] is None else "for {left_s} s more"
+        shape = "{name}: {hosts} hosts x {nics} NICs x {rate_gbit:g} Gbit/s, mtu {mtu}, up "
+        click.echo((shape + left).format(**one))
+
+
+def _summary(state: dict[str, Any]) -> dict[str, Any]:
+    topology, expires_at = state["topology"], state["expires_at"]
+    return {
+        **{key: topology[key] for key in ("hosts", "nics", "rate_gbit", "mtu")},
+        **{key: state[key] for key in ("name", "keeper_pid", "init_pid", "owner_pid", "warnings")},
+        "left_s": None if expires_at is None else max(0, round(expires_at - time.time())),
+    }
+
+
+@lab.command(name="exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("host")
+@click.argument("argv", nargs=-1, required=True, metavar="-- COMMAND...", type=click.UNPROCESSED)
+@name_option
+def exec_(host: str, argv: tuple[str, ...], name: str) -> int:
+    """Run a command on a HOST of the lab (h0, h1, ..., or switch); its exit code is ours."""
+    from harness.lab.lab import Lab, enter_command
+
+    argv = argv[1:] if argv[0] == "--" else argv
+    made = Lab.attach(name)
+    target = {**made.hosts, made.switch.name: made.switch}.get(host)
+    if target is None:
+        raise UsageError(f"lab '{name}' has no host '{host}'", f"one of: {', '.join(made.hosts)}, {made.switch.name}")
+    if sys.stdin.isatty():  # a shell on a terminal needs job control, which only a child of ours can have
+        command = enter_command(name, host, list(argv))
+        os.execvp(command[0], command)
+    process = target.spawn(argv, stdin=0, stdout=1, stderr=2)
+    try:
+        code = process.wait()
+    finally:
+        process.close()
+    return code if code >= 0 else 128 - code
+
+
+@lab.command()
+@name_option
+def down(name: str) -> None:
+    """Take a lab down, with everything that runs in it. Not an error when it is not up."""
+    from harness.lab.lab import down as take_down
+
+    click.echo(f"lab '{name}' is down" if take_down(name) else f"lab '{name}' was not up")
