@@ -57,7 +57,7 @@ def _topology_source(spec: str) -> str | Path:
         raise UsageError("the vm lab is not there yet", SUPPORTED)
     if kind == "lab" and colon:
         raise UsageError("'lab:' names no topology file", SUPPORTED)
-    if Path(spec).exists():
+    if Path(spec).is_file():
         raise UsageError(f"inventory {spec}: hosts over SSH are not there yet", SUPPORTED)
     raise UsageError(f"no inventory '{spec}'", SUPPORTED)
 

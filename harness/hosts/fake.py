@@ -44,6 +44,10 @@ class FakeProcess:
     def stderr_tail(self, lines: int = STDERR_LINES_QUOTED) -> str:
         return last_lines(self.errors, lines)
 
+    def close(self) -> None:
+        if self.stdout is not None:
+            self.stdout.close()
+
 
 Answer = Result | Callable[[tuple[str, ...]], Result]
 

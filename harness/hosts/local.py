@@ -63,6 +63,21 @@ class LocalProcess:
     def stderr_tail(self, lines: int = STDERR_LINES_QUOTED) -> str:
         return tail_of(self._errors, lines)
 
+    def close(self) -> None:
+        """Kills it if it still runs, and closes what we hold of it."""
+        if self.poll() is None:
+            self.kill()
+            self._popen.wait()
+        self._close_files()
+
+    def _close_files(self) -> None:
+        for file in (self.stdout, self._errors):
+            if file is not None:
+                file.close()
+
+    def __del__(self) -> None:
+        self._close_files()
+
 
 @dataclass(frozen=True)
 class LocalHost:

@@ -81,6 +81,8 @@ def parse(text: str, file: str) -> Topology:
     """Parses YAML text; `file` is only what the messages call it."""
     document = yaml_lines.read(text, file)
     errors = [*document.errors]
+    if document.root is None and errors:
+        raise InputErrors(errors)
     try:
         topology = Topology.model_validate(document.value)
     except ValidationError as error:

@@ -1,0 +1,62 @@
+"""Which `--inventory` values are understood, and that the others stop before anything is started."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import inventory
+from harness.errors import InputErrors, LabError, UsageError
+from harness.lab.lab import Lab
+
+
+@pytest.fixture(autouse=True)
+def no_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anything that gets as far as starting a lab fails the test."""
+
+    def started(*_args: object, **_options: object) -> Lab:
+        raise AssertionError("a lab was started")
+
+    monkeypatch.setattr(Lab, "up", started)
+
+
+@pytest.mark.parametrize(
+    ("spec", "says"),
+    [
+        ("vm", "vm lab is not there yet"),
+        ("lab:", "names no topology file"),
+        ("cluster.yaml", "no inventory 'cluster.yaml'"),
+        ("labs", "no inventory 'labs'"),
+        ("", "no inventory ''"),
+        ("lab:absent.yaml", "cannot read topology absent.yaml"),
+    ],
+)
+def test_unsupported_beds_are_usage_errors(spec: str, says: str) -> None:
+    with pytest.raises(UsageError, match=says) as caught, inventory.open_inventory(spec):
+        pass
+    assert caught.value.exit_code == 2
+    assert caught.value.hint
+
+
+def test_an_existing_inventory_file_is_not_mistaken_for_a_typo(tmp_path: Path) -> None:
+    file = tmp_path / "hosts.yaml"
+    file.write_text("hosts: []\n")
+    with pytest.raises(UsageError, match="hosts over SSH are not there yet"), inventory.open_inventory(str(file)):
+        pass
+
+
+def test_a_bad_topology_lists_its_errors(tmp_path: Path) -> None:
+    file = tmp_path / "t.yaml"
+    file.write_text("hosts: 0\nnics: 0\n")
+    with pytest.raises(InputErrors) as caught, inventory.open_inventory(f"lab:{file}"):
+        pass
+    assert [error.startswith(f"{file}:{line}: ") for line, error in enumerate(caught.value.errors, 1)] == [True, True]
+
+
+def test_missing_tools_are_named_together_with_the_remedy(tmp_path: Path) -> None:
+    (tmp_path / "tc").touch(mode=0o755)
+    with pytest.raises(LabError, match="the lab needs ip, nft") as caught:
+        inventory.require_tools(str(tmp_path))
+    assert caught.value.hint == "sudo apt-get install iproute2 nftables"
+    assert caught.value.exit_code == 3
