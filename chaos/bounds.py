@@ -1,7 +1,7 @@
 """What an iteration can take at best while NICs are gone, from the healthy rate measured in the same run.
 
-A NIC's healthy rate is the bytes it carried in a healthy iteration over that iteration's time. Who carries what comes from
-`bench_start` (at the start) and from the net library's `path` lines (after a migration), never from a constant.
+A NIC's healthy rate is the bytes it carried in a healthy iteration over that iteration's time. Who carries what comes
+from `bench_start` (at the start) and from the net library's `path` lines (after a migration), never from a constant.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MIGRATE, BALANCE = 1, 2
 
 
 def carriers(data: RunData, at_ns: int) -> list[Connection]:
-    """The connections with the NICs that carried them at `at_ns`: as started, then moved by every active path before."""
+    """The connections with the NICs that carried them at `at_ns`: as started, then as active paths moved them."""
     now = {connection.key: connection for connection in data.connections}
     rank_of = {host: rank for rank, host in data.host_of.items()}
     for line in data.by_event.get("path", []):
@@ -43,18 +43,26 @@ def loads(connections: list[Connection], chunks: Mapping[Key, float]) -> Load:
 def healthy_chunks(data: RunData) -> dict[Key, float]:
     """Chunks that each connection delivers in a healthy iteration (median)."""
     indices = healthy_indices(data)
-    return {key: median([len(per_iteration.get(index, [])) for index in indices]) or 0.0
-            for key, per_iteration in data.deliveries.items()}
+    return {
+        key: median([len(per_iteration.get(index, [])) for index in indices]) or 0.0
+        for key, per_iteration in data.deliveries.items()
+    }
 
 
-def remaining_chunks(data: RunData, index: int, at_ns: int) -> dict[Key, float]:
-    """Chunks of iteration `index` that each connection had still to deliver at `at_ns`."""
-    return {key: float(sum(gap.end_ns > at_ns for gap in per_iteration.get(index, [])))
-            for key, per_iteration in data.deliveries.items()}
+def remaining_chunks(data: RunData, index: int, at_ns: int, healthy_iteration_ms: float) -> dict[Key, float]:
+    """Chunks of iteration `index` that each connection had still to deliver at `at_ns`; one under way counts in part."""
+    found: dict[Key, float] = {}
+    for key, per_iteration in data.deliveries.items():
+        gaps = per_iteration.get(index, [])
+        usual_ms = healthy_iteration_ms / len(gaps) if gaps else 1.0
+        under_way = [gap for gap in gaps if gap.start_ns <= at_ns < gap.end_ns]
+        done = sum(min(1.0, (at_ns - gap.start_ns) / 1e6 / usual_ms) for gap in under_way)
+        found[key] = sum(gap.end_ns > at_ns for gap in gaps) - done
+    return found
 
 
 def time_ms(load: Load, healthy_load: Load, healthy_iteration_ms: float) -> float | None:
-    """How long the busiest NIC takes for `load` at its healthy rate; a NIC idle before is taken to be as fast as the best."""
+    """How long the busiest NIC takes for `load` at its healthy rate; one that was idle counts as the best."""
     fastest = max(healthy_load.values(), default=0.0)
     if fastest <= 0:
         return None
@@ -67,7 +75,7 @@ def iteration_bound_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host
     whole = data.whole().get(index) if index is not None else None
     if index is None or onset_ns is None or whole is None or healthy is None:
         return None
-    left = remaining_chunks(data, index, onset_ns)
+    left = remaining_chunks(data, index, onset_ns, healthy)
     end_ns = min(whole.end_ns, fault.reverted_ns or whole.end_ns)
     rest = _mode_time_ms(data, fault, mode, nics_of_host, left, end_ns, healthy)
     return None if rest is None else (onset_ns - whole.start_ns) / 1e6 + rest
@@ -81,8 +89,15 @@ def degraded_bound_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host:
     return _mode_time_ms(data, fault, mode, nics_of_host, healthy_chunks(data), fault.reverted_ns, healthy)
 
 
-def _mode_time_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host: int, chunks: Mapping[Key, float],
-                  at_ns: int, healthy: float) -> float | None:
+def _mode_time_ms(
+    data: RunData,
+    fault: FaultTimes,
+    mode: int,
+    nics_of_host: int,
+    chunks: Mapping[Key, float],
+    at_ns: int,
+    healthy: float,
+) -> float | None:
     """`migrate` puts a lost NIC's share where the paths say; `balance` spreads it evenly over the host's other NICs."""
     usual = loads(data.connections, healthy_chunks(data))
     if mode == MIGRATE:
@@ -96,6 +111,12 @@ def _mode_time_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host: int
 
 def _gone_at(data: RunData, fault: FaultTimes, at_ns: int) -> int:
     """How many NICs of the fault's host are gone just before `at_ns`."""
-    gone = {other.nic for other in data.faults if other.host == fault.host and other.onset_ns is not None
-            and other.onset_ns < at_ns and (other.reverted_ns is None or other.reverted_ns >= at_ns)}
+    gone = {
+        other.nic
+        for other in data.faults
+        if other.host == fault.host
+        and other.onset_ns is not None
+        and other.onset_ns < at_ns
+        and (other.reverted_ns is None or other.reverted_ns >= at_ns)
+    }
     return len(gone | {fault.nic})

@@ -27,8 +27,10 @@ def load(path: Path) -> Experiment:
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the experiment {path}: {error}",
-                         "give the path of a YAML file, for example experiments/nic_down.yaml") from error
+        raise UsageError(
+            f"cannot read the experiment {path}: {error}",
+            "give the path of a YAML file, for example experiments/nic_down.yaml",
+        ) from error
     return loads(text, path)
 
 
@@ -44,8 +46,8 @@ def loads(text: str, path: Path) -> Experiment:
     readable = document.value is not None or not errors
     checked = _sections(document, report) if readable else {}
     topology = topologies.checked(document, text, path, errors) if "topology" in checked else None
-    if topology is not None:
-        problems_of_timeline(checked["faults"], checked.get("workload"), topologies.nics_of(topology), report)
+    nics = None if topology is None else topologies.nics_of(topology)
+    problems_of_timeline(checked.get("faults", {}), checked.get("iterations"), nics, report)
     if errors:
         raise InputErrors(sorted(set(errors), key=yaml_lines.line_of))
     return _built(checked, path)
@@ -53,6 +55,7 @@ def loads(text: str, path: Path) -> Experiment:
 
 def _built(checked: dict[str, Any], path: Path) -> Experiment:
     topology = checked["topology"]
+    checked = {key: part for key, part in checked.items() if key in Experiment.model_fields}
     if isinstance(topology, str):
         file = topologies.beside(path, topology)
         topology = str(file.resolve()) if isinstance(file, Path) else file
@@ -78,9 +81,18 @@ def _sections(document: Document, report: Report) -> dict[str, Any]:
     for key, model in (("workload", Workload), ("hypothesis", Hypothesis)):
         if (part := _model(model, value.get(key, {}), (key,), report)) is not None:
             checked[key] = part
+    checked["iterations"] = _iterations(value.get("workload"))
     checked["faults"] = _faults(value.get("faults", []), report)
     checked["arms"] = _arms(value.get("arms"), report)
     return checked
+
+
+def _iterations(workload: Any) -> int | None:
+    """How many iterations there are, even if something else is wrong with the workload."""
+    count = (
+        workload.get("iterations", Workload.model_fields["iterations"].default) if isinstance(workload, dict) else None
+    )
+    return count if isinstance(count, int) else None
 
 
 def _plain(values: dict[str, Any], report: Report) -> None:
@@ -111,7 +123,12 @@ def _words(model: type[BaseModel], problem: Mapping[str, Any]) -> str:
 def _inner_fields(model: type[BaseModel], name: str | int) -> list[str]:
     inner = model.model_fields[str(name)].annotation
     candidates = [inner, *get_args(inner)]
-    return [key for kind in candidates if isinstance(kind, type) and issubclass(kind, BaseModel) for key in kind.model_fields]
+    return [
+        key
+        for kind in candidates
+        if isinstance(kind, type) and issubclass(kind, BaseModel)
+        for key in kind.model_fields
+    ]
 
 
 def _faults(value: Any, report: Report) -> dict[int, FaultSpec]:
@@ -119,8 +136,11 @@ def _faults(value: Any, report: Report) -> dict[int, FaultSpec]:
     if not isinstance(value, list):
         report(("faults",), "a list of faults is needed here")
         return {}
-    found = {index: fault for index, item in enumerate(value)
-             if (fault := _model(FaultSpec, item, ("faults", index), report)) is not None}
+    found = {
+        index: fault
+        for index, item in enumerate(value)
+        if (fault := _model(FaultSpec, item, ("faults", index), report)) is not None
+    }
     first: dict[str, int] = {}
     for index, fault in found.items():
         if first.setdefault(fault.id, index) != index:
@@ -130,7 +150,9 @@ def _faults(value: Any, report: Report) -> dict[int, FaultSpec]:
 
 def _arms(value: Any, report: Report) -> dict[str, Arm]:
     if value is not None and (not isinstance(value, dict) or not value):
-        report(("arms",), "at least one arm is needed: a name and what it should do, for example stock: {expect: deviates}")
+        report(
+            ("arms",), "at least one arm is needed: a name and what it should do, for example stock: {expect: deviates}"
+        )
         return {}
     found: dict[str, Arm] = {}
     for name, item in (value or {}).items():

@@ -46,7 +46,7 @@ class Journal:
         whole = {"schema": SCHEMA, "host": host, "arm": self._arm, "run": self._run, **line}
         data = json.dumps(whole, separators=(",", ":"), allow_nan=False).encode() + b"\n"
         while data:
-            data = data[os.write(self._fd, data):]
+            data = data[os.write(self._fd, data) :]
         return whole
 
     def close(self) -> None:
@@ -57,8 +57,9 @@ class Journal:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
 

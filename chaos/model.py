@@ -1,4 +1,4 @@
-"""What an experiment is: the pydantic models of its sections. Loading and everything that crosses sections: experiment.py."""
+"""What an experiment is: the pydantic models of its sections. Loading, and what crosses sections: experiment.py."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 MODES = {"stock": 0, "migrate": 1, "balance": 2, "allreduce": 3}
-"""R2CC_MODE of each arm a bed without RDMA offers (docs/contracts.md; `upstream` and `restart` need more than this lab)."""
+"""R2CC_MODE of each arm that a bed without RDMA offers; `upstream` and `restart` need more than this lab."""
 ARM_NAME = "stock | migrate | balance | allreduce"
 MIB = 1024 * 1024
 

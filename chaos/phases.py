@@ -37,8 +37,11 @@ def hit_index(data: RunData, fault: FaultTimes) -> int | None:
 
 def _unfinished(data: RunData, onset_ns: int) -> int | None:
     """An iteration that started before the onset and that no rank finished, because the run ended in it."""
-    started = [line for line in data.by_event.get("progress", [])
-               if line["index"] >= 0 and line["start_ns"] <= onset_ns and line["index"] not in data.iterations]
+    started = [
+        line
+        for line in data.by_event.get("progress", [])
+        if line["index"] >= 0 and line["start_ns"] <= onset_ns and line["index"] not in data.iterations
+    ]
     return max((line["index"] for line in started), default=None)
 
 
@@ -64,8 +67,11 @@ def undisturbed_indices(data: RunData) -> list[int]:
 
 
 def _within(data: RunData, start_ns: int, end_ns: int | None) -> list[int]:
-    return [index for index, span in data.whole().items()
-            if span.start_ns > start_ns and (end_ns is None or span.end_ns < end_ns)]
+    return [
+        index
+        for index, span in data.whole().items()
+        if span.start_ns > start_ns and (end_ns is None or span.end_ns < end_ns)
+    ]
 
 
 def pick(values: dict[int, float], indices: Sequence[int]) -> list[float]:

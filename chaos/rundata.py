@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 Line = dict[str, Any]
@@ -87,8 +87,11 @@ class RunData:
 
     def whole(self) -> dict[int, Span]:
         """Iterations that every rank finished: from the first start to the last end."""
-        return {index: Span(min(s.start_ns for s in spans.values()), max(s.end_ns for s in spans.values()))
-                for index, spans in sorted(self.iterations.items()) if len(spans) == self.ranks}
+        return {
+            index: Span(min(s.start_ns for s in spans.values()), max(s.end_ns for s in spans.values()))
+            for index, spans in sorted(self.iterations.items())
+            if len(spans) == self.ranks
+        }
 
     def durations_ms(self) -> dict[int, float]:
         """How long each whole iteration took: the slowest rank's own time, so that clocks are never compared."""
@@ -123,7 +126,7 @@ def _deliveries(lines: Sequence[Line]) -> dict[Key, dict[int, list[Span]]]:
         pieces.sort(key=lambda piece: piece.get("part", 0))
         gaps_us = [gap for piece in pieces for gap in piece["gaps_us"]]
         edges = [pieces[0]["start_ns"] + round(us * 1000) for us in accumulate(gaps_us, initial=0.0)]
-        found[key][index] = [Span(a, b) for a, b in zip(edges, edges[1:], strict=False)]
+        found[key][index] = [Span(a, b) for a, b in pairwise(edges)]
     return dict(found)
 
 
@@ -153,11 +156,19 @@ def _faults(lines: Sequence[Line]) -> list[FaultTimes]:
     return [_fault(group) for group in groups.values()]
 
 
+def _issued_ns(line: Line) -> int:
+    """When the command of a fault line was issued; when it had returned, in journals that say no more."""
+    return int(line.get("before_ns", line["t_ns"]))
+
+
 def _fault(group: Sequence[Line]) -> FaultTimes:
     first = group[0]
-    active = {line.get("cycle", 0): line["t_ns"] for line in group if line["phase"] == "active"}
-    onsets = tuple(Span(line.get("before_ns", line["t_ns"]), active.get(line.get("cycle", 0), line["t_ns"]))
-                   for line in group if line["phase"] == "injected")
-    reverts = tuple(line.get("before_ns", line["t_ns"]) for line in group if line["phase"] == "reverted")
+    active = {int(line.get("cycle", 0)): int(line["t_ns"]) for line in group if line["phase"] == "active"}
+    onsets = tuple(
+        Span(_issued_ns(line), active.get(line.get("cycle", 0), int(line["t_ns"])))
+        for line in group
+        if line["phase"] == "injected"
+    )
+    reverts = tuple(_issued_ns(line) for line in group if line["phase"] == "reverted")
     missed = any(line["phase"] == "missed" for line in group)
     return FaultTimes(first["id"], first["kind"], first["host"], first["nic"], onsets, reverts, missed)

@@ -10,16 +10,16 @@ from chaos.stats import percentile
 
 
 def stall_ms(data: RunData, fault: FaultTimes) -> float | None:
-    """Longest delivery gap that overlaps the fault's onset, less the connection's healthy p99; maximum over connections.
+    """Longest delivery gap overlapping the fault's onset, less the connection's healthy p99; maximum over connections.
 
-    The onset is the interval from issuing the command to the probe that confirmed it, because the link changes somewhere
-    inside it. None when no connection had a delivery gap there: nothing was measured, which is not the same as 0.
+    The onset is the interval from issuing the command to the probe that confirmed it, because the link changes
+    somewhere inside it. None when no connection had a delivery gap there: nothing was measured, which is not the same as 0.
     """
     return _worst(data, fault, fault.onsets)
 
 
 def longest_gap_ms(data: RunData, fault: FaultTimes) -> float | None:
-    """The same for every gap from the onset to the undo: shows stalls that began later, for example further down a ring."""
+    """The same for every gap from the onset to the undo: shows stalls that began later, as further down a ring."""
     if fault.onset_ns is None:
         return None
     return _worst(data, fault, [Span(fault.onset_ns, fault.reverted_ns or _last_ns(data))])
@@ -27,8 +27,12 @@ def longest_gap_ms(data: RunData, fault: FaultTimes) -> float | None:
 
 def _worst(data: RunData, fault: FaultTimes, windows: Iterable[Span]) -> float | None:
     healthy = set(healthy_indices(data))
-    stalls = [stall for key in data.deliveries for window in windows
-              if (stall := _of_connection(data, key, window, healthy)) is not None]
+    stalls = [
+        stall
+        for key in data.deliveries
+        for window in windows
+        if (stall := _of_connection(data, key, window, healthy)) is not None
+    ]
     return max(stalls, default=None)
 
 
@@ -50,8 +54,8 @@ def detect_ms(data: RunData, fault: FaultTimes) -> float | None:
     """From issuing the fault to the first sign, anywhere, that the net library knew; None when it never did (stock)."""
     if fault.onset_ns is None:
         return None
-    signs = [line["t_ns"] for line in data.by_event.get("nic", []) if line["state"] in ("down", "suspect")]
-    signs += [line["t_ns"] for line in data.by_event.get("path", []) if line["state"] in ("frozen", "failed")]
+    signs = [int(line["t_ns"]) for line in data.by_event.get("nic", []) if line["state"] in ("down", "suspect")]
+    signs += [int(line["t_ns"]) for line in data.by_event.get("path", []) if line["state"] in ("frozen", "failed")]
     first = min((t_ns for t_ns in signs if t_ns >= fault.onset_ns), default=None)
     if first is None or (fault.reverted_ns is not None and first > fault.reverted_ns):
         return None

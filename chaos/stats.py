@@ -22,7 +22,7 @@ def median(values: Sequence[float]) -> float | None:
 
 
 def spread(values: Sequence[float]) -> float | None:
-    """How much values vary: (p90 - p10) / median, so that one outlier alone does not make a run void; None of nothing."""
+    """How much values vary: (p90 - p10) / median, so that one outlier makes no run void; None of nothing."""
     p10, p50, p90 = (percentile(values, percent) for percent in (10, 50, 90))
     if p10 is None or p50 is None or p90 is None or p50 == 0:
         return None

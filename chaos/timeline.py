@@ -1,29 +1,38 @@
-"""What is wrong with a timeline as a whole: places that do not exist, total loss, overlaps, iterations never reached."""
+"""What is wrong with a timeline as a whole: places that do not exist, total loss, overlaps, what never comes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from itertools import combinations
 
-from chaos.model import FaultSpec, Workload
+from chaos.model import FaultSpec
 
 Place = tuple[str | int, ...]
 Report = Callable[[Place, str], None]
 
 
-def problems_of_timeline(faults: Mapping[int, FaultSpec], workload: Workload | None, nics: Mapping[str, list[str]],
-                         report: Report) -> None:
-    """Reports everything wrong with faults that are right one by one; `nics` are the topology's, by host."""
-    real = {index: fault for index, fault in faults.items() if _exists(index, fault, nics, report)}
+def problems_of_timeline(
+    faults: Mapping[int, FaultSpec], iterations: int | None, nics: Mapping[str, list[str]] | None, report: Report
+) -> None:
+    """Reports everything wrong with faults that are right one by one.
+
+    `nics` are the topology's, by host; None when the topology could not be read, and `iterations` likewise.
+    """
     for index, fault in faults.items():
-        if workload and fault.at.iteration is not None and fault.at.iteration >= workload.iterations:
-            report(("faults", index, "at", "iteration"),
-                   f"iteration {fault.at.iteration} is never reached: the last one is {workload.iterations - 1}")
+        if iterations is not None and fault.at.iteration is not None and fault.at.iteration >= iterations:
+            report(
+                ("faults", index, "at", "iteration"),
+                f"iteration {fault.at.iteration} is never reached: the last one is {iterations - 1}",
+            )
+    real = {index: fault for index, fault in faults.items() if nics is None or _exists(index, fault, nics, report)}
     for (_, first), (index, second) in combinations(real.items(), 2):
         if (first.host, first.nic) == (second.host, second.nic) and overlap(first, second):
-            report(("faults", index, "at"), f"overlaps {first.id} on {first.host} {first.nic}: a NIC is broken once at a time")
-    for index, fault in real.items():
-        _total_loss(index, fault, list(real.values()), nics, report)
+            report(
+                ("faults", index, "at"),
+                f"overlaps {first.id} on {first.host} {first.nic}: a NIC is broken once at a time",
+            )
+    for index, fault in real.items() if nics is not None else ():
+        _total_loss(index, fault, list(real.values()), nics or {}, report)
 
 
 def _exists(index: int, fault: FaultSpec, nics: Mapping[str, list[str]], report: Report) -> bool:
@@ -55,11 +64,15 @@ def _start(fault: FaultSpec) -> float:
     return (fault.at.iteration or 0) + (fault.at.fraction or 0.0)
 
 
-def _total_loss(index: int, fault: FaultSpec, faults: list[FaultSpec], nics: Mapping[str, list[str]], report: Report) -> None:
+def _total_loss(
+    index: int, fault: FaultSpec, faults: list[FaultSpec], nics: Mapping[str, list[str]], report: Report
+) -> None:
     """A host with no path left can do nothing but hold: that has to be asked for."""
     if fault.allow_total_loss:
         return
-    gone = {other.nic for other in faults if other.host == fault.host and (other is fault or _may_overlap(fault, other))}
+    gone = {
+        other.nic for other in faults if other.host == fault.host and (other is fault or _may_overlap(fault, other))
+    }
     if gone == set(nics[fault.host]):
         report(("faults", index), f"leaves {fault.host} without any path; say allow_total_loss: true if that is meant")
 

@@ -1,4 +1,4 @@
-"""The topology an experiment names or holds: read by the lab's own reader, with line numbers of the experiment's file."""
+"""The topology an experiment names or holds: read by the lab's own reader, with the experiment file's lines."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ def _inline(document: Document, text: str) -> str:
     assert isinstance(document.root, yaml.MappingNode)
     node = next(value for key, value in document.root.value if key.value == "topology")
     start, end = node.start_mark, node.end_mark
-    return "\n" * start.line + " " * start.column + text[start.index:end.index]
+    section: str = text[start.index : end.index]
+    return "\n" * start.line + " " * start.column + section
 
 
 def nics_of(topology: Topology) -> dict[str, list[str]]:

@@ -1,0 +1,212 @@
+"""One repeat of one arm: starts the processes, merges what they print, strikes the faults, ends everything."""
+
+from __future__ import annotations
+
+import queue
+import signal
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from chaos.beds import Bed
+from chaos.injector import Injector
+from chaos.journal import Journal, now_ns
+from chaos.launch import Launch, PlannedFault
+from chaos.live import Display
+from chaos.streams import Running, Spoken, parse, start, stop_all
+from chaos.triggers import Pace, Timers, strike_ns
+from harness.errors import InfraError
+
+PEERS_S = 10.0
+"""How long the other ranks have to end by themselves when one has died (docs/contracts.md)."""
+NO_PROGRESS_S = 30.0
+NO_PROGRESS_ITERATIONS = 10
+TICK_S = 0.1
+DRAIN_NS = 3_000_000_000
+EXIT_WRONG, EXIT_TRANSPORT = 1, 3
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything of one repeat that is known before it starts."""
+
+    arm: str
+    run: int
+    ranks: Sequence[Launch]
+    samplers: Sequence[Launch]
+    faults: Sequence[PlannedFault]
+
+
+class ArmRun:
+    """Runs a plan once. Whatever happens, the journal is complete, what was broken healed, what was started ended."""
+
+    def __init__(self, plan: Plan, bed: Bed, journal: Journal, raw: Path, display: Display) -> None:
+        self._plan = plan
+        self._bed = bed
+        self._journal = journal
+        self._raw = raw
+        self._display = display
+        self._lines: queue.SimpleQueue[Spoken] = queue.SimpleQueue()
+        self._timers = Timers()
+        self._pace = Pace(len(plan.ranks))
+        self._seen: set[tuple[str, int]] = set()
+        self._ranks: list[Running] = []
+        self._samplers: list[Running] = []
+        self._watched_ns = 0
+        self._first_dead: Running | None = None
+        self._hung = False
+
+    def run(self) -> None:
+        """Returns when the workload has ended in a way that can be judged. Raises InfraError when it cannot be."""
+        stack = ExitStack()
+        stack.callback(self._drain)
+        stack.callback(stop_all, self._ranks)
+        self._injector = Injector(self._bed.switch, self._journal, stack, self._display.note)
+        with stack:
+            for planned in self._plan.faults:
+                self._injector.arm(planned)
+            stack.callback(stop_all, self._samplers)
+            self._start(self._plan.samplers, self._samplers)
+            self._start(self._plan.ranks, self._ranks)
+            self._watched_ns = now_ns()
+            self._follow()
+        missed = self._injector.miss()
+        self._judge()
+        if missed:
+            raise InfraError(
+                f"the fault {', '.join(missed)} missed: the workload ended before it could strike",
+                "let it strike earlier, or run more iterations",
+            )
+
+    def exit_codes(self) -> dict[str, int | None]:
+        return {running.launch.name: running.exit_code for running in self._ranks}
+
+    def _start(self, launches: Sequence[Launch], into: list[Running]) -> None:
+        prefix = f"{self._plan.arm}-{self._plan.run}"
+        start(launches, dict(self._bed.hosts), self._lines, self._raw, prefix, into)
+        for running in into:
+            launch = running.launch
+            self._journal.write(
+                "command", host=launch.host, argv=launch.argv, env=launch.env, exit_code=None, name=launch.name
+            )
+
+    def _follow(self) -> None:
+        """The event loop: lines, timers, and the watch over progress, until every rank has ended."""
+        while not all(running.eof for running in self._ranks):
+            self._take(self._wait_s())
+            for action in self._timers.due(now_ns()):
+                action()
+            self._watch()
+        for running in self._ranks:
+            running.finish()
+        self._watch()
+
+    def _wait_s(self) -> float:
+        next_ns = self._timers.next_ns()
+        return TICK_S if next_ns is None else min(TICK_S, max(0.0, (next_ns - now_ns()) / 1e9))
+
+    def _take(self, wait_s: float) -> None:
+        """One line, if one comes in time, and those waiting behind it."""
+        try:
+            spoken = self._lines.get(timeout=wait_s) if wait_s > 0 else self._lines.get_nowait()
+            while True:
+                self._hear(spoken)
+                spoken = self._lines.get_nowait()
+        except queue.Empty:
+            return
+
+    def _hear(self, spoken: Spoken) -> None:
+        speaker = spoken.speaker
+        if spoken.line is None:
+            speaker.eof = True
+            if speaker in self._samplers and not speaker.stopped:
+                self._journal.write("log", host=speaker.launch.host, message=f"{speaker.launch.name} ended early")
+            return
+        line = parse(spoken.line)
+        if line is None:
+            text = spoken.line[:500].decode(errors="replace").rstrip()
+            self._journal.write("log", host=speaker.launch.host, message=f"{speaker.launch.name} printed: {text}")
+            return
+        self._journal.merge(speaker.launch.host, line)
+        if line["event"] == "progress":
+            self._progress(line)
+        elif line["event"] == "iteration":
+            self._iteration(line)
+
+    def _progress(self, line: dict[str, Any]) -> None:
+        """The first rank to begin an iteration sets the clock of the faults that wait for it."""
+        self._watched_ns = now_ns()
+        for planned in self._plan.faults:
+            spec = planned.spec
+            if (spec.id, 0) in self._seen:
+                continue
+            t_ns = strike_ns(spec, line["index"], line["start_ns"], self._pace)
+            if t_ns is not None:
+                self._seen.add((spec.id, 0))
+                self._timers.at(t_ns, partial(self._strike, planned, 0))
+
+    def _strike(self, planned: PlannedFault, cycle: int) -> None:
+        """Injects; the end of this outage and the beginning of the next are measured from when the command was issued."""
+        issued_ns = self._injector.strike(planned.spec.id, cycle)
+        begins, ends = planned.spec.cycles[cycle]
+        self._timers.at(issued_ns + round((ends - begins) * 1e9), partial(self._heal, planned))
+        if cycle + 1 < len(planned.spec.cycles):
+            pause = planned.spec.cycles[cycle + 1][0] - begins
+            self._timers.at(issued_ns + round(pause * 1e9), partial(self._strike, planned, cycle + 1))
+
+    def _heal(self, planned: PlannedFault) -> None:
+        self._injector.heal(planned.spec.id)
+        self._watched_ns = now_ns()
+
+    def _iteration(self, line: dict[str, Any]) -> None:
+        self._watched_ns = now_ns()
+        whole = self._pace.ended(line["index"], (line["end_ns"] - line["start_ns"]) / 1e6)
+        if whole is not None and line["index"] >= 0:
+            self._display.iteration(line["index"], whole)
+
+    def _watch(self) -> None:
+        """Ends the others when one rank died and they do not, and all of them when nothing moves."""
+        for running in self._ranks:
+            if running.eof and self._first_dead is None and running.reap() not in (None, 0, EXIT_WRONG):
+                self._first_dead = running
+                self._display.note(f"{running.launch.name} on {running.launch.host} {_how(running.exit_code)}")
+                self._timers.at(now_ns() + round(PEERS_S * 1e9), partial(stop_all, self._ranks))
+        patience_s = max(NO_PROGRESS_S, NO_PROGRESS_ITERATIONS * self._pace.median_ms() / 1e3)
+        if not self._hung and not self._injector.any_active() and now_ns() - self._watched_ns > patience_s * 1e9:
+            self._hung = True
+            self._journal.write("log", message=f"no progress for {patience_s:.0f} s: the ranks are ended")
+            stop_all(self._ranks)
+
+    def _drain(self) -> None:
+        """What was printed before the end belongs into the journal, also when the end was an error."""
+        deadline = now_ns() + DRAIN_NS
+        while now_ns() < deadline and not all(running.eof for running in (*self._ranks, *self._samplers)):
+            self._take(TICK_S)
+
+    def _judge(self) -> None:
+        """Tells ends that say something about the arm from those that do not."""
+        broken = [r for r in self._ranks if not r.stopped and r.exit_code not in (0, EXIT_WRONG, EXIT_TRANSPORT)]
+        if broken:
+            raise self._death(broken[0])
+        if self._injector.any_struck():
+            return
+        if self._hung:
+            raise InfraError("the workload hung before any fault struck", f"see {self._raw}")
+        if self._first_dead is not None:
+            raise self._death(self._first_dead)
+
+    def _death(self, running: Running) -> InfraError:
+        stderr = self._raw / f"{self._plan.arm}-{self._plan.run}-{running.launch.name}.stderr"
+        last = stderr.read_text(errors="replace").strip().splitlines()[-3:] if stderr.exists() else []
+        message = f"{running.launch.name} on {running.launch.host} {_how(running.exit_code)}" + "".join(
+            f"\n  | {line}" for line in last
+        )
+        return InfraError(message, f"see {stderr}")
+
+
+def _how(exit_code: int | None) -> str:
+    code = exit_code or 0
+    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"

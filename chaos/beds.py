@@ -1,0 +1,96 @@
+"""The bed an experiment runs on: its own topology as a lab, or whatever `--inventory` names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from chaos.launch import NicLike, faults
+from chaos.model import Experiment
+from harness.errors import UsageError
+from harness.hosts import Host
+from harness.inventory import Inventory, open_inventory, require_tools
+from harness.lab.lab import Lab
+from harness.lab.plan import describe
+from harness.lab.topology import Topology
+
+LAB = "lab"
+
+
+@dataclass(frozen=True)
+class Bed:
+    """Hosts to run on, the host that has the switch's side of the NICs, and where ranks meet."""
+
+    name: str
+    hosts: Mapping[str, Host]
+    switch: Host
+    nics: Sequence[NicLike]
+    root: str
+    """Address of the first host's management interface."""
+
+
+def topology_of(experiment: Experiment) -> Topology:
+    """The experiment's own topology; it was checked when the experiment was loaded."""
+    if isinstance(experiment.topology, str):
+        path = Path(experiment.topology)
+        return Topology.load(path if path.is_absolute() else experiment.topology)
+    return Topology.load(yaml.safe_dump(experiment.topology) + "\n")
+
+
+def check_inventory(inventory: str, experiment: Experiment) -> None:
+    """Raises UsageError or InputErrors for a bed that cannot carry the experiment, before anything is started."""
+    faults(experiment, planned_bed(inventory, experiment)[1])
+
+
+@contextmanager
+def open_bed(inventory: str, experiment: Experiment) -> Iterator[Bed]:
+    """Opens the bed; everything made for it is gone afterwards. `lab` means the experiment's own topology."""
+    if inventory != LAB:
+        with open_inventory(inventory) as opened:
+            yield _bed(opened)
+        return
+    require_tools()
+    with Lab.up(topology_of(experiment)) as lab:
+        yield _bed(Inventory(LAB, lab.hosts, lab.switch, lab.nics))
+
+
+def planned_bed(inventory: str, experiment: Experiment) -> tuple[list[str], list[NicLike], str]:
+    """Hosts, NICs and meeting address that the bed will have, without opening anything; for `--dry-run`."""
+    if inventory == LAB:
+        topology = topology_of(experiment)
+    elif inventory.startswith("lab:"):
+        topology = Topology.load(inventory.removeprefix("lab:"))
+    else:
+        raise UsageError(
+            f"what would run on the inventory {inventory} cannot be said without opening it",
+            "use --dry-run with --inventory lab or lab:FILE",
+        )
+    plan = describe(topology)
+    nics: list[NicLike] = [PlannedNic(c.host, c.nic, c.port) for c in plan.cables if c.rail is not None]
+    return list(plan.hosts), nics, root_address()
+
+
+@dataclass(frozen=True)
+class PlannedNic:
+    """A NIC that a lab will have."""
+
+    host: str
+    name: str
+    switch_port: str
+
+
+def root_address() -> str:
+    """The first lab host's `mgmt0` (docs/contracts.md, Names in the lab)."""
+    return "10.250.0.1"
+
+
+def _bed(opened: Inventory) -> Bed:
+    if opened.switch is None:
+        raise UsageError(
+            f"the bed {opened.bed} lets nobody into its switch, where these faults act", "use --inventory lab"
+        )
+    return Bed(opened.bed, opened.hosts, opened.switch, list(opened.nics), root_address())

@@ -1,0 +1,214 @@
+"""`r2cc chaos`: run experiments, check experiment files, list faults. Imports little: it is loaded for `r2cc --help`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+if TYPE_CHECKING:
+    from chaos.model import Experiment
+
+EXAMPLES = """\b
+Examples:
+  r2cc chaos run experiments/nic_down.yaml
+  r2cc chaos run experiments/nic_down.yaml --arms stock,migrate --repeats 3
+  r2cc chaos run experiments/flap.yaml --dry-run
+  r2cc chaos run experiments/black_hole.yaml --json > summary.json
+
+\b
+Exit codes: 0 every arm did as expected, 1 one deviated, 2 bad usage or input (nothing was started),
+3 the infrastructure failed, the fault missed or the figures are void (run again), 130 interrupted and rolled back.
+"""
+
+
+@click.group()
+def chaos() -> None:
+    """Break NICs and links on purpose while collectives run, and judge what happens.
+
+    \b
+    Examples:
+      r2cc chaos run experiments/nic_down.yaml
+      r2cc chaos validate experiments/*.yaml
+      r2cc chaos faults
+    """
+
+
+@chaos.command(epilog=EXAMPLES)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--inventory",
+    default="lab",
+    show_default=True,
+    metavar="lab|lab:FILE",
+    help="Where to run; `lab` builds the experiment's own topology.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Where the run directory is made.",
+)
+@click.option("--arms", metavar="A,B", help="Run only these arms of the experiment.")
+@click.option("--repeats", type=click.IntRange(1, 1000), help="Run every arm so often, interleaved.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of the workload's data.")
+@click.option("--dry-run", is_flag=True, help="Print what would run on which host; start nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print summary.json alone on stdout; progress goes to stderr.")
+@click.option(
+    "--void-ok",
+    is_flag=True,
+    help="Exit 0 when the machine was too busy to measure, if all that could be judged is as expected.",
+)
+@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.option("--verbose", is_flag=True, help="Plain progress lines, also on a terminal.")
+def run(
+    file: Path,
+    inventory: str,
+    out: Path,
+    arms: str | None,
+    repeats: int | None,
+    seed: int | None,
+    dry_run: bool,
+    as_json: bool,
+    void_ok: bool,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    """Run the experiment in FILE; the run directory's path is the last line printed."""
+    from chaos.experiment import load
+
+    experiment = _adjusted(load(file), repeats, seed)
+    chosen = _arms(experiment, arms)
+    if dry_run:
+        return _dry_run(experiment, chosen, inventory, as_json=as_json)
+    return _run(experiment, chosen, inventory, out, as_json=as_json, void_ok=void_ok, quiet=quiet, verbose=verbose)
+
+
+def _adjusted(experiment: Experiment, repeats: int | None, seed: int | None) -> Experiment:
+    changes = {"repeats": repeats, "seed": seed}
+    return experiment.model_copy(update={key: value for key, value in changes.items() if value is not None})
+
+
+def _arms(experiment: Experiment, names: str | None) -> list[str]:
+    """The arms asked for, in the order asked for; UsageError for one that the experiment does not have."""
+    from harness.errors import UsageError
+
+    known: list[str] = list(experiment.arms)
+    if names is None:
+        return known
+    chosen = list(dict.fromkeys(name.strip() for name in names.split(",") if name.strip()))
+    unknown = [name for name in chosen if name not in known]
+    if unknown or not chosen:
+        raise UsageError(
+            f"--arms: {experiment.name} has no arm {', '.join(unknown) or names!r}", f"it has {', '.join(known)}"
+        )
+    return chosen
+
+
+def _run(
+    experiment: Experiment,
+    arms: list[str],
+    inventory: str,
+    out: Path,
+    *,
+    as_json: bool,
+    void_ok: bool,
+    quiet: bool,
+    verbose: bool,
+) -> int:
+    from chaos import live, rundir, runner
+    from chaos.beds import check_inventory, open_bed
+    from chaos.workbench import built
+    from harness.plugins import after_run
+
+    check_inventory(inventory, experiment)
+    stream = sys.stderr if as_json else sys.stdout
+    bench, build = built(quiet=quiet)
+    directory = rundir.create(out, experiment.name)
+    display = live.display(stream, quiet=quiet, plain=verbose)
+    request = runner.Request(arms, bench, build, lambda: open_bed(inventory, experiment), void_ok=void_ok)
+    summary = runner.run(experiment, request, directory, display)
+    try:
+        after_run(directory.path, quiet=quiet or as_json)
+    finally:
+        _last_words(summary, directory.shown(), as_json=as_json, quiet=quiet)
+    return int(summary["exit_code"])
+
+
+def _last_words(summary: dict[str, Any], shown: str, *, as_json: bool, quiet: bool) -> None:
+    """The verdict and why, then the run directory's path as the very last line (or summary.json alone)."""
+    if not quiet:
+        click.echo(f"verdict: {summary['verdict']}", err=as_json)
+        for reason in summary["reasons"]:
+            click.echo(f"  {reason}", err=as_json)
+    if as_json:
+        click.echo(json.dumps(summary, indent=1))
+        click.echo(shown, err=True)
+    else:
+        click.echo(shown)
+
+
+def _dry_run(experiment: Experiment, arms: list[str], inventory: str, *, as_json: bool) -> int:
+    from chaos.beds import planned_bed
+    from chaos.dryrun import steps, text
+    from chaos.workbench import unbuilt
+
+    hosts, nics, root = planned_bed(inventory, experiment)
+    found = steps(experiment, arms, hosts, nics, root, unbuilt())
+    click.echo(json.dumps(found, indent=1) if as_json else text(experiment, found))
+    return 0
+
+
+@chaos.command()
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+def validate(files: tuple[Path, ...]) -> int:
+    """Check experiment FILES; every error of every file is listed, with its line.
+
+    \b
+    Example:
+      r2cc chaos validate experiments/*.yaml
+    """
+    from chaos.experiment import load
+    from harness.errors import InputErrors, UsageError
+
+    errors: list[str] = []
+    for file in files:
+        try:
+            experiment = load(file)
+            click.echo(
+                f"{file}: ok ({experiment.name}: {len(experiment.faults)} fault(s), arms {', '.join(experiment.arms)})"
+            )
+        except InputErrors as error:
+            errors += error.errors
+        except UsageError as error:
+            errors.append(str(error))
+    if errors:
+        raise InputErrors(errors)
+    return 0
+
+
+@chaos.command()
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
+def faults(as_json: bool) -> int:
+    """List the faults: what each does, what it needs, what others see, and the exact commands.
+
+    \b
+    Example:
+      r2cc chaos faults --json
+    """
+    from chaos.faults import catalogue
+
+    entries = catalogue()
+    if as_json:
+        click.echo(json.dumps(entries, indent=1))
+        return 0
+    for entry in entries:
+        click.echo(
+            f"{entry['kind']}\n  does   {entry['does']}\n  seen   {entry['peer_sees']}\n  needs  {', '.join(entry['requires'])}"
+        )
+        click.echo(f"  inject {entry['inject']}\n  revert {entry['revert']}\n  probe  {entry['probe']}")
+    return 0

@@ -1,0 +1,78 @@
+"""What an experiment would run, on which host, in which order; from the very functions that the runner uses. Pure."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+from chaos import launch
+from chaos.launch import Bench, NicLike, PlannedFault
+from chaos.model import MODES, Experiment
+
+SWITCH = "switch"
+Json = dict[str, Any]
+
+
+def steps(
+    experiment: Experiment, arms: Sequence[str], hosts: Sequence[str], nics: Sequence[NicLike], root: str, bench: Bench
+) -> list[Json]:
+    """One entry for every run: processes to start and faults to carry out."""
+    planned = launch.faults(experiment, nics)
+    samplers = launch.samplers(launch.by_host(nics), bench)
+    return [
+        {
+            "arm": arm,
+            "mode": MODES[arm],
+            "run": run,
+            "start": [
+                {"host": each.host, "name": each.name, "argv": each.argv, "env": each.env}
+                for each in (*samplers, *launch.ranks(experiment, arm, hosts, root, bench))
+            ],
+            "faults": [fault_step(each) for each in planned],
+        }
+        for run in range(experiment.repeats)
+        for arm in arms
+    ]
+
+
+def fault_step(planned: PlannedFault) -> Json:
+    """A fault's commands, and when each runs."""
+    spec, fault = planned.spec, planned.fault
+    return {
+        "id": spec.id,
+        "kind": spec.kind,
+        "host": spec.host,
+        "nic": spec.nic,
+        "on": SWITCH,
+        "when": when(planned),
+        "outages_s": [list(cycle) for cycle in spec.cycles],
+        "inject": fault.inject(),
+        "probe": fault.probe(),
+        "revert": fault.revert(),
+    }
+
+
+def when(planned: PlannedFault) -> str:
+    """The trigger in words."""
+    at = planned.spec.at
+    if at.time_s is not None:
+        return f"{at.time_s:g} s after the first measured iteration began"
+    return f"{(at.fraction or 0):.0%} into iteration {at.iteration}"
+
+
+def text(experiment: Experiment, found: Sequence[Json]) -> str:
+    """For people; every command as one would type it on its host."""
+    lines = [f"{experiment.name}: would run {len(found)} time(s); nothing was started"]
+    for step in found:
+        lines.append(f"\n{step['arm']}, run {step['run']} (R2CC_MODE={step['mode']})")
+        for each in step["start"]:
+            command = launch.Launch(each["host"], each["name"], each["argv"], each["env"]).line()
+            lines.append(f"  {each['host']:<8} $ {command}")
+        for fault in step["faults"]:
+            lines.append(f"  fault {fault['id']}: {fault['kind']} on {fault['host']} {fault['nic']}, {fault['when']}")
+            for begins, ends in fault["outages_s"]:
+                lines.append(f"    from {begins:g} s to {ends:g} s:")
+                for name in ("inject", "probe", "revert", "probe"):
+                    lines.append(f"      {fault['on']:<8} $ {shlex.join(fault[name])}")
+    return "\n".join(lines)

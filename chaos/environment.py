@@ -1,0 +1,75 @@
+"""environment.json: what a reader needs to compare runs, from an allow-list, so that no secret can slip in."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import sys
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+ALLOWED_VARIABLES = (
+    "NCCL_DEBUG",
+    "NCCL_SOCKET_IFNAME",
+    "R2CC_EVENT_FILE",
+    "R2CC_HOLD_MS",
+    "R2CC_MODE",
+    "R2CC_SCHEDULE",
+)
+PACKAGES = ("r2cc", "click", "pydantic", "pyroute2", "PyYAML", "rich")
+
+
+def cpu_model(cpuinfo: str) -> str:
+    """The first `model name` of /proc/cpuinfo; the architecture's name where there is none (ARM)."""
+    for line in cpuinfo.splitlines():
+        key, _, value = line.partition(":")
+        if key.strip() == "model name":
+            return value.strip()
+    return platform.machine()
+
+
+def memory_bytes(meminfo: str) -> int:
+    """MemTotal of /proc/meminfo in bytes; 0 when it is not there."""
+    for line in meminfo.splitlines():
+        if line.startswith("MemTotal:"):
+            return int(line.split()[1]) * 1024
+    return 0
+
+
+def hardware() -> dict[str, Any]:
+    """What figures depend on, and a fingerprint to key series of runs by (memory rounded: it differs between boots)."""
+    cpu = cpu_model(Path("/proc/cpuinfo").read_text())
+    memory = memory_bytes(Path("/proc/meminfo").read_text())
+    cores = len(os.sched_getaffinity(0))
+    text = f"{cpu}|{cores}|{round(memory / 2**30)}"
+    return {
+        "fingerprint": hashlib.sha256(text.encode()).hexdigest()[:12],
+        "cpu": cpu,
+        "cores": cores,
+        "memory_bytes": memory,
+    }
+
+
+def environment(build: Mapping[str, Any], variables: Mapping[str, str] | None = None) -> dict[str, Any]:
+    """The whole of environment.json; `build` is the build's own description (id and what went into it)."""
+    given = os.environ if variables is None else variables
+    return {
+        "schema": 1,
+        "hardware": hardware(),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "platform": sys.platform,
+        "packages": {name: found for name in PACKAGES if (found := _version(name))},
+        "build": dict(build),
+        "variables": {name: given[name] for name in ALLOWED_VARIABLES if name in given},
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None

@@ -1,0 +1,59 @@
+"""The run directory: made once, never reused, readable at any moment of the run."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+
+
+@dataclass(frozen=True)
+class RunDir:
+    """runs/<UTC time>-<experiment>/ and the names of what lies in it."""
+
+    path: Path
+
+    @property
+    def journal(self) -> Path:
+        return self.path / "journal.jsonl"
+
+    @property
+    def raw(self) -> Path:
+        return self.path / "raw"
+
+    def write_text(self, name: str, text: str) -> None:
+        """Whole or not at all: a reader never sees half a file."""
+        part = self.path / f".{name}.part"
+        part.write_text(text, encoding="utf-8")
+        part.replace(self.path / name)
+
+    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
+        self.write_text(name, json.dumps(value, indent=1, allow_nan=False) + "\n")
+
+    def shown(self) -> str:
+        """The path as the user would type it: relative to the current directory when inside of it."""
+        relative = os.path.relpath(self.path)
+        return str(self.path) if relative.startswith("..") else relative
+
+
+def create(base: Path, experiment: str, now: datetime | None = None) -> RunDir:
+    """Makes a fresh directory under `base`; UsageError when that is not possible."""
+    stamp = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%SZ")
+    for serial in range(100):
+        path = base / (f"{stamp}-{experiment}" + (f"-{serial}" if serial else ""))
+        try:
+            path.mkdir(parents=True)
+        except FileExistsError:
+            if not path.is_dir():
+                raise UsageError(f"{path} is a file", "give another --out") from None
+            continue
+        except OSError as error:
+            raise UsageError(f"cannot make the run directory {path}: {error.strerror}", "give another --out") from error
+        return RunDir(path)
+    raise UsageError(f"too many run directories of this second in {base}", "give another --out")

@@ -1,0 +1,139 @@
+"""Runs an experiment: opens the bed, runs the arms interleaved, and leaves a run directory whatever happens."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from types import FrameType
+from typing import Any, NoReturn
+
+from chaos import launch
+from chaos.armrun import ArmRun, Plan
+from chaos.beds import Bed
+from chaos.environment import environment, hardware
+from chaos.experiment import dump
+from chaos.journal import Journal, read
+from chaos.launch import Bench
+from chaos.live import Display
+from chaos.model import MODES, Experiment
+from chaos.rundir import RunDir
+from chaos.summary import summarize
+from harness.errors import R2ccError
+
+Json = dict[str, Any]
+OpenBed = Callable[[], AbstractContextManager[Bed]]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run, besides the experiment itself."""
+
+    arms: Sequence[str]
+    bench: Bench
+    build: Json
+    open_bed: OpenBed
+    void_ok: bool = False
+
+
+def run(experiment: Experiment, request: Request, out: RunDir, display: Display) -> Json:
+    """Runs all arms and returns the summary, which is also in the run directory, as everything else is.
+
+    Never raises for what the summary can say: its `verdict` is then `failed` and its `reasons` begin with why.
+    """
+    out.write_text("experiment.yaml", dump(experiment))
+    out.write_json("environment.json", environment(request.build))
+    stop: tuple[str, bool] | None = None
+    bed_name = "lab"
+    with Journal(out.journal) as journal:
+        try:
+            with terminable(), request.open_bed() as bed, display:
+                bed_name = bed.name
+                _run_all(experiment, request, bed, journal, out, display)
+        except KeyboardInterrupt:
+            stop = ("interrupted; everything was rolled back", True)
+        except (R2ccError, OSError) as error:
+            stop = (str(error), False)
+        summary = summarize(
+            read(out.journal),
+            experiment,
+            request.arms,
+            bed=bed_name,
+            hardware=hardware(),
+            build_id=request.build.get("build_id"),
+            void_ok=request.void_ok,
+            failure=stop and stop[0],
+            interrupted=bool(stop and stop[1]),
+        )
+        journal.enter("-", 0)
+        journal.write("verdict", verdict=summary["verdict"], exit_code=summary["exit_code"], reasons=summary["reasons"])
+    out.write_json("summary.json", summary)
+    return summary
+
+
+def _run_all(
+    experiment: Experiment, request: Request, bed: Bed, journal: Journal, out: RunDir, display: Display
+) -> None:
+    """Interleaved, A B A B: a machine that slows down over minutes slows all arms alike."""
+    for plan in plans(experiment, request.arms, bed, request.bench):
+        display.run_started(plan.arm, plan.run, experiment.repeats, experiment.workload.iterations)
+        _run_one(plan, bed, journal, out, display)
+
+
+def plans(experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Bench) -> list[Plan]:
+    """Every repeat of every arm, in the order in which they run."""
+    nics = launch.by_host(bed.nics)
+    hosts = [host for host in bed.hosts if host in nics]
+    return [
+        Plan(
+            arm,
+            run,
+            launch.ranks(experiment, arm, hosts, bed.root, bench),
+            launch.samplers(nics, bench),
+            launch.faults(experiment, bed.nics),
+        )
+        for run in range(experiment.repeats)
+        for arm in arms
+    ]
+
+
+def _run_one(plan: Plan, bed: Bed, journal: Journal, out: RunDir, display: Display) -> None:
+    journal.enter(plan.arm, plan.run)
+    journal.write("run_start", mode=MODES[plan.arm], wall_ns=time.time_ns(), hosts=list(bed.hosts))
+    outcome, reason = "failed", "internal error"
+    arm_run = ArmRun(plan, bed, journal, out.raw, display)
+    try:
+        arm_run.run()
+        outcome, reason = "finished", ""
+    except KeyboardInterrupt:
+        outcome, reason = "interrupted", "interrupted"
+        raise
+    except R2ccError as error:
+        reason = error.message
+        raise
+    except OSError as error:
+        reason = str(error)
+        raise
+    finally:
+        journal.write("run_end", exit_codes=arm_run.exit_codes(), outcome=outcome, reason=reason or None)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM and SIGHUP roll everything back, as Ctrl-C does. Does nothing outside of the main thread (tests)."""
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    try:
+        old = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

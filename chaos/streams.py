@@ -1,0 +1,104 @@
+"""Running processes whose stdout lines arrive, whoever prints them, in one queue."""
+
+from __future__ import annotations
+
+import json
+import queue
+import threading
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from chaos.launch import Launch
+from harness.errors import CommandError
+from harness.hosts import Host, Process
+
+TERMINATE_S = 2.0
+EXIT_S = 5.0
+
+
+@dataclass(frozen=True)
+class Spoken:
+    """A line that a process printed; `line` is None when it closed its stdout."""
+
+    speaker: Running
+    line: bytes | None
+
+
+class Running:
+    """A started Launch. Its stdout is read by a thread of its own, so that no process ever waits for the controller."""
+
+    def __init__(self, launch: Launch, host: Host, lines: queue.SimpleQueue[Spoken], stderr: IO[bytes]) -> None:
+        self.launch = launch
+        self.exit_code: int | None = None
+        self.eof = False
+        self.stopped = False
+        """Ended by us: its exit code says nothing about it."""
+        self.process: Process = host.spawn(launch.argv, env=launch.env, stderr=stderr)
+        self._reader = threading.Thread(target=self._read, args=(lines,), name=launch.name, daemon=True)
+        self._reader.start()
+
+    def _read(self, lines: queue.SimpleQueue[Spoken]) -> None:
+        stream = self.process.stdout
+        try:
+            if stream is not None:
+                for line in iter(stream.readline, b""):
+                    lines.put(Spoken(self, line))
+        except (OSError, ValueError) as error:
+            note = {"event": "log", "message": f"{self.launch.name}: cannot read its output: {error}"}
+            lines.put(Spoken(self, json.dumps(note).encode()))
+        lines.put(Spoken(self, None))
+
+    def reap(self) -> int | None:
+        """Its exit code; None while it runs."""
+        if self.exit_code is None:
+            self.exit_code = self.process.poll()
+        return self.exit_code
+
+    def finish(self) -> None:
+        """Waits for the exit code of a process that has closed its stdout; one that stays is ended."""
+        try:
+            self.exit_code = self.process.wait(EXIT_S)
+        except CommandError:
+            stop_all([self])
+
+
+def stop_all(running: Sequence[Running]) -> None:
+    """Ends them by their own handles: all politely, then, those that stay, for sure. Nothing happens to ended ones."""
+    for ask, patience_s in (("terminate", TERMINATE_S), ("kill", EXIT_S)):
+        alive = [each for each in running if each.reap() is None]
+        for each in alive:
+            each.stopped = True
+            getattr(each.process, ask)()
+        deadline = time.monotonic() + patience_s
+        for each in alive:
+            with suppress(CommandError):
+                each.exit_code = each.process.wait(max(0.0, deadline - time.monotonic()))
+
+
+def start(
+    launches: Sequence[Launch],
+    hosts: dict[str, Host],
+    lines: queue.SimpleQueue[Spoken],
+    raw: Path,
+    prefix: str,
+    started: list[Running],
+) -> None:
+    """Starts all of them, appending to `started` one by one so that the caller can end what runs if a later one fails."""
+    raw.mkdir(parents=True, exist_ok=True)
+    for launch in launches:
+        with (raw / f"{prefix}-{launch.name}.stderr").open("wb") as stderr:
+            started.append(Running(launch, hosts[launch.host], lines, stderr))
+
+
+def parse(line: bytes) -> dict[str, Any] | None:
+    """A line of the common schema, or None: cut short by a crash, or not for us."""
+    try:
+        value = json.loads(line)
+    except ValueError:
+        return None
+    good = isinstance(value, dict) and isinstance(value.get("event"), str) and isinstance(value.get("t_ns"), int)
+    return value if good else None

@@ -1,0 +1,105 @@
+"""summary.json from the journal alone: the figures of every run, the verdicts on them, and what they come to. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from chaos import verdict
+from chaos.figures import Json, run_figures
+from chaos.journal import OUTSIDE, SCHEMA, Line
+from chaos.model import MODES, Experiment
+from chaos.rundata import read_run
+
+
+def summarize(
+    lines: Iterable[Line],
+    experiment: Experiment,
+    arms: Iterable[str],
+    *,
+    bed: str,
+    hardware: Json,
+    build_id: str | None,
+    void_ok: bool = False,
+    failure: str | None = None,
+    interrupted: bool = False,
+) -> Json:
+    """Builds summary.json. `failure` is what stopped the experiment before its end, if anything did."""
+    runs = grouped(lines)
+    entries = {
+        name: [run_entry(data, run, experiment, name) for run, data in sorted(runs.get(name, {}).items())]
+        for name in arms
+    }
+    whole = [arm_entry(name, entries, experiment) for name in entries]
+    word, code = verdict.overall(whole, void_ok=void_ok)
+    if failure is not None:
+        word, code = verdict.FAILED, 130 if interrupted else 3
+    why = ([failure] if failure else []) + verdict.reasons(whole)
+    return {
+        "schema": SCHEMA,
+        "verdict": word,
+        "exit_code": code,
+        "experiment": experiment.name,
+        "bed": bed,
+        "hardware": hardware,
+        "build_id": build_id,
+        "seed": experiment.seed,
+        "reasons": list(dict.fromkeys(why)),
+        "arms": whole,
+    }
+
+
+def grouped(lines: Iterable[Line]) -> dict[str, dict[int, list[Line]]]:
+    """Lines by arm and repeat."""
+    found: dict[str, dict[int, list[Line]]] = defaultdict(lambda: defaultdict(list))
+    for line in lines:
+        if line["arm"] != OUTSIDE:
+            found[line["arm"]][line["run"]].append(line)
+    return {arm: dict(runs) for arm, runs in found.items()}
+
+
+def run_entry(lines: list[Line], run: int, experiment: Experiment, arm: str) -> Json:
+    """One `runs[]` entry."""
+    figures = run_figures(read_run(lines), MODES[arm], iterations=experiment.workload.iterations)
+    checks = verdict.run_checks(figures, experiment.hypothesis_of(arm))
+    why = failure_of(lines, figures)
+    errors = list(dict.fromkeys([*([why] if why else []), *figures["errors"]]))
+    return {
+        "run": run,
+        **figures,
+        "checks": checks,
+        "errors": errors,
+        "verdict": verdict.run_verdict(figures, checks, why),
+    }
+
+
+def failure_of(lines: list[Line], figures: Json) -> str | None:
+    """Why the run does not count at all: it did not end, the infrastructure failed, or a fault hit no iteration."""
+    end = next((line for line in lines if line["event"] == "run_end"), None)
+    if end is None:
+        return "the journal stops before the run ended"
+    if end["outcome"] != "finished":
+        return str(end.get("reason") or end["outcome"])
+    missed = [fault["id"] for fault in figures["faults"] if not fault["hit"]]
+    return f"the fault {', '.join(missed)} missed: no collective was in flight when it struck" if missed else None
+
+
+def arm_entry(name: str, runs: Mapping[str, list[Json]], experiment: Experiment) -> Json:
+    """One `arms[]` entry."""
+    hypothesis, own = experiment.hypothesis_of(name), runs[name]
+    metrics: list[Json] = []
+    checks: list[Json] = []
+    if name != verdict.BASELINE and runs.get(verdict.BASELINE):
+        metrics, checks = verdict.compare_with_stock(own, runs[verdict.BASELINE], hypothesis)
+    arm = {
+        "name": name,
+        "mode": MODES[name],
+        "expect": next(a.expect for n, a in experiment.arms.items() if n == name),
+        "verdict": verdict.arm_verdict(own, checks),
+        "as_expected": None,
+        "runs": own,
+        "metrics": metrics,
+        "checks": checks,
+    }
+    arm["as_expected"] = verdict.as_expected(arm, hypothesis)
+    return arm

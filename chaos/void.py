@@ -1,0 +1,44 @@
+"""When a measurement says nothing: the machine was too busy, or healthy iterations varied too much."""
+
+from __future__ import annotations
+
+from chaos.phases import healthy_indices, healthy_ms
+from chaos.rundata import RunData, Span
+from chaos.stats import spread
+
+CPU_BUSY_MAX = 0.85
+HEALTHY_SPREAD_MAX = 0.10
+
+
+def busy(data: RunData, window: Span | None) -> float | None:
+    """Mean share of all cores that was busy inside `window`; None without a sample there."""
+    if window is None:
+        return None
+    shares = [line["busy"] for line in data.by_event.get("cpu", []) if window.start_ns <= line["t_ns"] <= window.end_ns]
+    return sum(shares) / len(shares) if shares else None
+
+
+def cpu_busy(data: RunData) -> float | None:
+    """The busier of two means: over the healthy iterations (the yardstick), and over all measured ones.
+
+    One mean alone would hide a machine that is too busy under load behind the idle seconds of a stalled arm.
+    """
+    whole = data.whole()
+    healthy = [whole[index] for index in healthy_indices(data)]
+    means = [mean for spans in (healthy, list(whole.values())) if (mean := busy(data, _around(spans))) is not None]
+    return max(means, default=None)
+
+
+def reasons(data: RunData) -> list[str]:
+    """Why the run's figures say nothing; empty when they do. Says nothing about correctness, which is never void."""
+    found = []
+    share, varied = cpu_busy(data), spread(healthy_ms(data))
+    if share is not None and share > CPU_BUSY_MAX:
+        found.append(f"the machine's CPU was {share:.0%} busy (limit {CPU_BUSY_MAX:.0%})")
+    if varied is not None and varied > HEALTHY_SPREAD_MAX:
+        found.append(f"healthy iterations varied by {varied:.0%} (limit {HEALTHY_SPREAD_MAX:.0%})")
+    return found
+
+
+def _around(spans: list[Span]) -> Span | None:
+    return Span(min(s.start_ns for s in spans), max(s.end_ns for s in spans)) if spans else None
