@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports import names, svg
-from reports.charts import RIGHT, WIDTH, Figure, Key, Panel, ident
+from reports import svg
+from reports.charts import RIGHT, WIDTH, Figure, Key, Panel, panel
 from reports.trace import Json, Trace
 from reports.units import ms
 
@@ -22,7 +22,10 @@ def figure(traces: Sequence[Trace], faults: dict[str, list[Json]]) -> Figure | N
     panels = [p for t in traces if (p := _panel(t, faults.get(t.arm, []))) is not None]
     if not panels:
         return None
-    caption = "Milliseconds from the fault’s injection. A dot is an event of one connection or NIC; the bar is the stall as the receivers saw it."
+    caption = (
+        "Milliseconds from the fault’s injection. A dot is an event of one connection or NIC; the shaded time is as "
+        "long as the stall that the receivers saw."
+    )
     return Figure(
         "failover", "The failover, step by step", caption, panels, [Key("window", "stall"), Key("dot-ours", "event")]
     )
@@ -39,17 +42,14 @@ def _panel(trace: Trace, faults: Sequence[Json]) -> Panel | None:
     scale = svg.Scale(-BEFORE_MS, span, LEAD, WIDTH - RIGHT - 8)
     bottom = TOP + ROW * len(steps)
     parts = (
-        [svg.rect(scale(0), TOP, scale(stall) - scale(0), bottom - TOP, "window", f"stall {ms(stall)}")]
+        [svg.rect(scale(0), TOP, scale(stall) - scale(0), bottom - TOP, cls="window", title=f"stall {ms(stall)}")]
         if stall
         else []
     )
     parts += [_row(label, times, TOP + ROW * (i + 0.5), scale) for i, (label, times) in enumerate(steps.items())]
     parts.append(_axis(scale, bottom))
     text = "; ".join(f"{label} after {ms(min(times))}" for label, times in steps.items())
-    title = f"Steps of the failover, {names.arm(trace.arm)}"
-    return Panel(
-        trace.arm, svg.document(WIDTH, bottom + 26, title, text + ".", "".join(parts), ident("failover", trace))
-    )
+    return panel(trace, "failover", bottom + 26, parts, title="Steps of the failover", text=f"{text}.")
 
 
 def _last_path_ms(trace: Trace, onset_ns: int) -> float:

@@ -5,55 +5,59 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reports import names, svg
-from reports.charts import LEFT, RIGHT, WIDTH, Figure, Key, Panel, empty, grid, ident
+from reports.charts import LEFT, RIGHT, WIDTH, Figure, Key, Panel, empty, grid, panel
 from reports.trace import Json, Trace
 from reports.units import limit, ms
 
 TOP = 20.0
 BOTTOM = 190.0
+MAX_DOTS = 400
 
 
 def figure(traces: Sequence[Trace], faults: dict[str, list[Json]]) -> Figure:
     """`faults` holds the summary's faults of each arm, for the bounds."""
-    times = {id(t): t.iteration_ms() for t in traces}
-    values = [v for per in times.values() for v in per.values()]
-    low, high = min(values, default=1.0) * 0.8, max(values, default=10.0) * 1.7
-    last = max((index for per in times.values() for index in per), default=1)
-    panels = [_panel(t, times[id(t)], faults.get(t.arm, []), low, high, last) for t in traces]
+    times = [t.iteration_ms() for t in traces]
+    values = [v for per in times for v in per.values()]
+    up = svg.Scale(min(values, default=1.0) * 0.8, max(values, default=10.0) * 1.7, BOTTOM, TOP, log=True)
+    last = max((index for per in times for index in per), default=1)
+    across = svg.Scale(-0.7, last + 0.7, LEFT, WIDTH - RIGHT)
+    panels = [_panel(t, per, faults.get(t.arm, []), across, up) for t, per in zip(traces, times, strict=True)]
     keys = [Key("dot-ours", "iteration"), Key("dot-hit", "while the fault was on"), Key("bound", "bound")]
-    caption = "The slowest rank’s time. The scale is logarithmic, the same for all arms; a bound is what this mode can reach at best."
+    caption = (
+        "The slowest rank’s time. The scale is logarithmic, the same for all arms; a bound is what this mode can reach "
+        "at best with the NICs that are left."
+    )
     return Figure("iterations", "Time of each iteration", caption, panels, keys)
 
 
-def _panel(trace: Trace, times: dict[int, float], faults: Sequence[Json], low: float, high: float, last: int) -> Panel:
-    name = ident("iterations", trace)
+def _panel(trace: Trace, times: dict[int, float], faults: Sequence[Json], across: svg.Scale, up: svg.Scale) -> Panel:
     if not times:
-        return empty(trace.arm, name, "no iteration was completed")
-    across = svg.Scale(-0.7, last + 0.7, LEFT, WIDTH - RIGHT)
-    up = svg.Scale(low, high, BOTTOM, TOP, log=True)
-    ticks = svg.log_ticks(low, high)
-    if len(ticks) > 6:
-        ticks = ticks[:: -(-len(ticks) // 6)]
+        return empty(trace, "iterations", "no iteration was completed")
     hit = hit_iterations(trace)
-    parts = [grid(up, ticks, [limit(t) for t in ticks]), _shade(hit, across), _bounds(faults, hit, across, up)]
-    cls = names.arm_class(trace.arm)
-    for index, value in times.items():
-        parts.append(
-            _dot(
-                across(index),
-                up(value),
-                f"dot-hit {cls}" if index in hit else f"dot-{cls}",
-                f"iteration {index}: {ms(value)}",
-            )
-        )
-    parts.append(_index_axis(across, last))
-    parts.append(_label_worst(times, across, up))
-    return Panel(
-        trace.arm,
-        svg.document(
-            WIDTH, BOTTOM + 34, f"Iteration times, {names.arm(trace.arm)}", describe(times, hit), "".join(parts), name
+    ticks = svg.log_ticks(up.low, up.high)
+    parts = [
+        grid(up, ticks, [limit(t) for t in ticks]),
+        _shade(hit, across),
+        _bounds(faults, hit, across, up),
+        *(
+            _dot(across(i), up(times[i]), _class(trace, i in hit), f"iteration {i}: {ms(times[i])}")
+            for i in thin(times)
         ),
-    )
+        _index_axis(across, max(times)),
+        _label_worst(times, across, up),
+    ]
+    return panel(trace, "iterations", BOTTOM + 34, parts, title="Iteration times", text=describe(times, hit))
+
+
+def thin(times: dict[int, float], most: int = MAX_DOTS) -> list[int]:
+    """The iterations to draw: all, or of a long run the slowest of every few, so that none that matters is hidden."""
+    indices = sorted(times)
+    step = -(-len(indices) // most)
+    return [max(indices[i : i + step], key=lambda index: times[index]) for i in range(0, len(indices), step)]
+
+
+def _class(trace: Trace, hit: bool) -> str:
+    return "dot-hit" if hit else f"dot-{names.arm_class(trace.arm)}"
 
 
 def hit_iterations(trace: Trace) -> set[int]:
@@ -70,9 +74,8 @@ def _shade(hit: set[int], across: svg.Scale) -> str:
     if not hit:
         return ""
     left, right = across(min(hit) - 0.5), across(max(hit) + 0.5)
-    return svg.rect(left, TOP, right - left, BOTTOM - TOP, "window", "the fault was on") + svg.text(
-        left + 3, TOP - 4, "fault", "tick fault-text"
-    )
+    window = svg.rect(left, TOP, right - left, BOTTOM - TOP, cls="window", title="the fault was on")
+    return window + svg.text(left + 3, TOP - 4, "fault", "tick fault-text")
 
 
 def _bounds(faults: Sequence[Json], hit: set[int], across: svg.Scale, up: svg.Scale) -> str:

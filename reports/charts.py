@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from reports import svg
+from reports import names, svg
 from reports.series import Axis
 from reports.trace import Trace, Window
 
@@ -62,23 +62,15 @@ def time_axis(scale: svg.Scale, y: float) -> str:
     return svg.line(scale.start, y, scale.end, y, "axis") + "".join(marks + labels)
 
 
-def shade(trace: Trace, scale: svg.Scale, top: float, bottom: float, label: bool = True) -> str:
+def shade(trace: Trace, scale: svg.Scale, top: float, bottom: float) -> str:
     """The fault windows of a run, shaded, the first one labelled."""
     parts = []
     for number, window in enumerate(trace.windows()):
-        start, end = window_s(trace, window, scale.high)
-        parts.append(
-            svg.rect(
-                scale(start),
-                top,
-                max(1.0, scale(end) - scale(start)),
-                bottom - top,
-                "window",
-                title=f"fault: {window.kind} on {window.target}",
-            )
-        )
-        if label and number == 0:
-            parts.append(svg.text(scale(start) + 3, top - 4, "fault", cls="tick fault-text"))
+        start, end = (scale(moment) for moment in window_s(trace, window, scale.high))
+        title = f"fault: {window.kind} on {window.target}"
+        parts.append(svg.rect(start, top, max(1.0, end - start), bottom - top, cls="window", title=title))
+        if number == 0:
+            parts.append(svg.text(start + 3, top - 4, "fault", cls="tick fault-text"))
     return "".join(parts)
 
 
@@ -89,17 +81,24 @@ def window_s(trace: Trace, window: Window, latest_s: float) -> tuple[float, floa
     return (window.start_ns - origin) / 1e9, min(end, latest_s)
 
 
-def grid(scale: svg.Scale, ticks: Sequence[float], labels: Sequence[str], x_end: float = WIDTH - RIGHT) -> str:
+def grid(scale: svg.Scale, ticks: Sequence[float], labels: Sequence[str]) -> str:
     """Horizontal grid lines with their labels at the left."""
     parts = []
     for tick, label in zip(ticks, labels, strict=True):
         y = scale(tick)
-        parts.append(svg.line(LEFT, y, x_end, y, "grid"))
+        parts.append(svg.line(LEFT, y, WIDTH - RIGHT, y, "grid"))
         parts.append(svg.text(LEFT - 5, y + 4, label, anchor="end"))
     return "".join(parts)
 
 
-def empty(arm: str, ident: str, why: str) -> Panel:
+def panel(trace: Trace, name: str, height: float, parts: Sequence[str], *, title: str, text: str) -> Panel:
+    """A panel from its marks; `text` says what they show to those who cannot see them."""
+    whole = f"{title}, {names.arm(trace.arm)}"
+    return Panel(
+        trace.arm, svg.document(WIDTH, height, "".join(parts), title=whole, text=text, ident=ident(name, trace))
+    )
+
+
+def empty(trace: Trace, name: str, why: str) -> Panel:
     """A panel that says why there is nothing to draw."""
-    body = svg.text(WIDTH / 2, 40, why, cls="label", anchor="middle")
-    return Panel(arm, svg.document(WIDTH, 72, why, why, body, ident))
+    return panel(trace, name, 72, [svg.text(WIDTH / 2, 40, why, cls="label", anchor="middle")], title=why, text=why)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reports.trace import Json, Trace
@@ -10,6 +10,7 @@ from reports.units import ms
 
 FOLD_NS = 20_000_000
 MAX_ROWS = 120
+MAX_MESSAGE = 400
 SHOWN = frozenset({"fault", "link", "nic", "path", "error", "log", "probe", "run_end"})
 
 
@@ -67,22 +68,16 @@ def _row(group: Sequence[Json], origin_ns: int, onset_ns: int | None) -> EventRo
 
 
 def describe(group: Sequence[Json]) -> str:
-    """A group of like events in words."""
+    """A group of like events in words; a kind that has none says its message."""
     first = group[0]
-    event = first["event"]
-    if event == "fault":
-        return f"{first.get('kind')} on {first.get('nic')}: {first.get('phase')}"
-    if event == "link":
-        return f"link {first.get('nic')} went {'up' if first.get('up') else 'down'}"
-    if event == "nic":
-        return f"R2CC holds {first.get('nic')} to be {first.get('state')}" + _because(first)
-    if event == "path":
+    if first["event"] == "path":
         return _describe_paths(group)
-    if event == "probe":
-        return f"probe {first.get('id', '')}: {'holds' if first.get('holds') else 'does not hold'}"
-    if event == "run_end":
-        return f"run ended: {first.get('outcome', '')}" + (f", {first['reason']}" if first.get("reason") else "")
-    return str(first.get("message", ""))[:400]
+    words = _WORDS.get(first["event"])
+    return words(first) if words else str(first.get("message", ""))[:MAX_MESSAGE]
+
+
+def _run_end(line: Json) -> str:
+    return f"run ended: {line.get('outcome', '')}" + (f", {line['reason']}" if line.get("reason") else "")
 
 
 def _describe_paths(group: Sequence[Json]) -> str:
@@ -95,3 +90,12 @@ def _describe_paths(group: Sequence[Json]) -> str:
 
 def _because(line: Json) -> str:
     return f" (told by {line['cause']})" if line.get("cause") else ""
+
+
+_WORDS: dict[str, Callable[[Json], str]] = {
+    "fault": lambda line: f"{line.get('kind')} on {line.get('nic')}: {line.get('phase')}",
+    "link": lambda line: f"link {line.get('nic')} went {'up' if line.get('up') else 'down'}",
+    "nic": lambda line: f"R2CC holds {line.get('nic')} to be {line.get('state')}" + _because(line),
+    "probe": lambda line: f"probe {line.get('id', '')}: {'holds' if line.get('holds') else 'does not hold'}",
+    "run_end": _run_end,
+}

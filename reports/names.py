@@ -25,6 +25,18 @@ VERDICTS = {
     "void": "Void",
 }
 ICONS = {"holds": "✓", "deviated": "✗", "failed": "!", "void": "∅"}
+CHECKS = {
+    "exact": ("Exact results", "wrong elements, over every iteration and rank"),
+    "completes": ("Completes", "every rank finishes every iteration"),
+    "stall_ms": ("Stall", "longest time without new data"),
+    "iteration_ms": ("Failover iteration", "against its bound with the tolerance"),
+    "degraded_ms": ("While degraded", "against its bound with the tolerance"),
+    "return_ms": ("Time to return", "from the revert to full bandwidth"),
+    "after_ms": ("After the fault", "against a healthy iteration"),
+    "undisturbed": ("Other iterations", "the slowest that no fault touched, over the healthy median"),
+    "healthy_ratio": ("Healthy, against stock", "iteration time without a fault, R2CC over stock"),
+    "rank_memory_over_stock": ("Memory over stock", "of a rank, at its largest"),
+}
 BASELINES = frozenset({"stock", "upstream", "restart"})
 
 
@@ -36,6 +48,13 @@ def arm(name: str) -> str:
 def arm_class(name: str) -> str:
     """The style of an arm: ours in colour, what we compare with in grey."""
     return "base" if name in BASELINES else "ours"
+
+
+def check(name: str) -> tuple[str, str]:
+    """A check's name and an explanation; what is in brackets is the fault that it is about."""
+    base, _, rest = name.partition("(")
+    title, text = CHECKS.get(base, (base.replace("_", " "), ""))
+    return (f"{title} ({rest.rstrip(')')})" if rest else title), text
 
 
 def fault(kind: str) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 
 from reports.trace import Json
 
 UNFINISHED = "the journal ends before the experiment did"
-HARDWARE = {"fingerprint": "unknown", "cpu": "unknown", "cores": 0, "memory_bytes": 0}
+UNKNOWN = "unknown"
+HARDWARE = {"fingerprint": UNKNOWN, "cpu": UNKNOWN, "cores": 0, "memory_bytes": 0}
 
 
 def summary(lines: Sequence[Json], experiment: Json, environment: Json, known: Json, notes: list[str]) -> Json:
@@ -22,33 +23,31 @@ def summary(lines: Sequence[Json], experiment: Json, environment: Json, known: J
 
     try:
         checked = Experiment.model_validate(experiment)
-        arms = _arms(lines, known, checked.arms)
+        arms = _arms(lines, known, set(map(str, checked.arms)))
         return dict(summarize(lines, checked, arms, **_circumstances(known, environment)))
     except (ValidationError, KeyError, TypeError, ValueError, StopIteration) as error:
         why = f"{type(error).__name__}: {error}".splitlines()[0]
-        notes.append(
-            f"The figures could not be computed from the journal ({why}){'; these are of summary.json' if known else ''}."
-        )
+        instead = "; these are of summary.json" if known else ""
+        notes.append(f"The figures could not be computed from the journal ({why}){instead}.")
         return known or {"verdict": "failed", "arms": [], "reasons": []}
 
 
-def _arms(lines: Sequence[Json], known: Json, declared: object) -> list[str]:
+def _arms(lines: Sequence[Json], known: Json, declared: Container[str]) -> list[str]:
     """The arms that the summary knows or else the journal, in the experiment's order and no others."""
     named = [str(arm["name"]) for arm in known.get("arms", [])]
     seen = named or list(dict.fromkeys(str(line["arm"]) for line in lines))
-    return [name for name in seen if name in declared]  # type: ignore[operator]
+    return [name for name in seen if name in declared]
 
 
 def _circumstances(known: Json, environment: Json) -> Json:
-    stopped = known.get("exit_code") == 130
-    failure = _failure(known)
+    build = environment.get("build") or {}
     return {
-        "bed": str(known.get("bed") or environment.get("bed") or "unknown"),
+        "bed": known.get("bed") or UNKNOWN,
         "hardware": known.get("hardware") or environment.get("hardware") or HARDWARE,
-        "build_id": known.get("build_id") or environment.get("build_id"),
+        "build_id": known.get("build_id") or build.get("build_id"),
         "void_ok": known.get("verdict") == "void" and known.get("exit_code") == 0,
-        "failure": failure,
-        "interrupted": stopped,
+        "failure": _failure(known),
+        "interrupted": known.get("exit_code") == 130,
     }
 
 

@@ -47,8 +47,8 @@ def report(
 ) -> None:
     """Render reports of run directories from their journals.
 
-    A single `md` or `json` goes to standard output unless --out is given. The exit code says whether the reports could be made, not what
-    they say: `r2cc chaos run` judged that.
+    A single `md` or `json` goes to standard output unless --out is given. The exit code says whether the reports could
+    be made, not what they say: `r2cc chaos run` judged that.
     """
     chosen = ("json",) if as_json else formats
     for directory in directories:
@@ -70,12 +70,13 @@ def _report_one(directory: Path, formats: tuple[str, ...], target: Path, *, to_s
     if len(formats) == 1 and files and files[0] != "html" and to_stdout:
         click.echo(write.render(run, files[0]), nl=False)
         return
-    if "terminal" in formats and not quiet:
+    paths = [write.write(run, kind, target) for kind in files]
+    if quiet:
+        return
+    if "terminal" in formats:
         _show(run)
-    for kind in files:
-        path = write.write(run, kind, target)
-        if not quiet:
-            click.echo(str(path))
+    for path in paths:
+        click.echo(str(path))
 
 
 def _show(run: RunDir) -> None:

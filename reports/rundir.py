@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness import schemas
 from harness.errors import UsageError
 from reports import recompute
 from reports.trace import Json, NicId, Trace
@@ -74,7 +75,7 @@ def load(path: Path) -> RunDir:
     lines = read_lines(journal, notes)
     experiment = _read_yaml(path / "experiment.yaml", notes)
     environment = _read_json(path / "environment.json", notes)
-    known = _read_json(path / "summary.json", notes)
+    known = _read_summary(path / "summary.json", notes)
     traces = group(lines, notes)
     summary = recompute.summary(lines, experiment, environment, known, notes)
     return RunDir(path, experiment, environment, traces, summary, notes)
@@ -131,6 +132,15 @@ def _missing(traces: list[Trace]) -> list[str]:
         for t in traces
         if not t.ended
     ]
+
+
+def _read_summary(path: Path, notes: list[str]) -> Json:
+    """summary.json if it is one: what other tools left there must not break a page."""
+    value = _read_json(path, notes)
+    if value and (wrong := schemas.problems("summary", value)):
+        notes.append(f"{path.name} is not used, it does not fit its schema: {wrong[0]}")
+        return {}
+    return value
 
 
 def _read_json(path: Path, notes: list[str]) -> Json:

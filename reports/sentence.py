@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from reports import names
 from reports.trace import Json
@@ -39,9 +39,9 @@ def worst_stall_ms(arm: Json) -> float | None:
     return worst(fault.get("stall_ms") for run in arm["runs"] for fault in run["faults"])
 
 
-def worst(values: object) -> float | None:
+def worst(values: Iterable[float | None]) -> float | None:
     """The largest of some numbers, leaving out those that could not be measured."""
-    known = [float(v) for v in values if v is not None]  # type: ignore[attr-defined]
+    known = [float(v) for v in values if v is not None]
     return max(known, default=None)
 
 

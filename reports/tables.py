@@ -49,8 +49,8 @@ def side_by_side(arms: Sequence[Json]) -> list[Row]:
 
 def checks(arms: Sequence[Json]) -> list[Row]:
     """Every check by name, the worst outcome of all repeats of an arm."""
-    found = {str(c["name"]): str(c.get("unit", "")) for a in arms for c in _checks_of(a)}
-    return [Row(name.replace("_", " "), unit, [_check_cell(a, name) for a in arms]) for name, unit in found.items()]
+    found = dict.fromkeys(str(c["name"]) for a in arms for c in _checks_of(a))
+    return [Row(*names.check(name), [_check_cell(a, name) for a in arms]) for name in found]
 
 
 def _expect(arm: Json) -> str:
@@ -129,9 +129,10 @@ def _stall(arm: Json, faults: Sequence[Json]) -> Cell:
     value = _worst(faults, "stall_ms")
     check = next((c for c in _checks_of(arm) if "stall" in str(c["name"]) and c.get("bound") is not None), None)
     note = f"limit {limit(float(check['bound']))}" if check else ""
-    if value is None or _void(arm):
+    if value is None or _void(arm) or not check:
         return Cell(ms(value), note, _void(arm) if value is not None else "")
-    return Cell(ms(value), note, "" if not check else "good" if value <= float(check["bound"]) else "bad")
+    bound = float(check["bound"])
+    return Cell(beyond(value, bound), note, "good" if value <= bound else "bad")
 
 
 def _against(arm: Json, faults: Sequence[Json], value_key: str, bound_key: str) -> Cell:
@@ -161,13 +162,22 @@ def _check_cell(arm: Json, name: str) -> Cell:
     if not found:
         return Cell(NONE)
     state = {"deviated": "bad", "void": "void", "holds": "good"}.get(str(found[0]["outcome"]), "")
-    unit = str(found[0].get("unit", ""))
-    bound = found[0].get("bound")
-    return Cell(
-        with_unit(found[0].get("value"), unit),
-        "" if bound is None else f"bound {limit(bound) if unit == 'ms' else with_unit(bound, unit)}",
-        state,
-    )
+    value, bound, unit = found[0].get("value"), found[0].get("bound"), str(found[0].get("unit", ""))
+    if value is None:
+        return Cell("not measured", "", state)
+    text = beyond(value, bound) if unit == "ms" and bound is not None else with_unit(value, unit)
+    return Cell(text, _limit(bound, unit), state)
+
+
+def _limit(bound: float | bool | None, unit: str) -> str:
+    if bound is None or isinstance(bound, bool):
+        return ""
+    return f"limit {with_unit(round(bound, 1), unit) if unit == 'ms' else with_unit(bound, unit)}"
+
+
+def beyond(value_ms: float, bound_ms: float) -> str:
+    """A duration with enough digits to see that it is over its limit, when it is by little."""
+    return f"{value_ms:.3f} ms" if value_ms > bound_ms and ms(value_ms) == ms(bound_ms) else ms(value_ms)
 
 
 def with_unit(value: float | bool | None, unit: str) -> str:
@@ -177,7 +187,7 @@ def with_unit(value: float | bool | None, unit: str) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if unit == "ms":
-        return ms(value)
+        return limit(value) if value == round(value) else ms(value)
     if unit == "bytes":
         return size(value)
     return f"{value:.4g} {unit}".strip() if unit != "ratio" else f"{value:.3f}"

@@ -1,8 +1,8 @@
-"""Makes a run directory that looks like the demo's: 2 arms x 40 iterations x 4 hosts x 4 NICs, one NIC of one host fails.
+"""Makes a run directory that looks like the demo's: 2 arms x 40 iterations x 4 hosts x 4 NICs, one NIC fails.
 
-A small model, not a recording: every healthy iteration takes HEALTHY_MS with all NICs at the full rate; the stock arm stands still while
-the fault lasts; the migrate arm stalls for `stall_ms` and then runs at half speed, one surviving NIC carrying two shares. Numbers that tests
-compare with (the summary) come from the same constants. Run as a script: `python synthetic_run.py DIR`.
+A small model, not a recording: every healthy iteration takes HEALTHY_MS with all NICs at the full rate; the stock arm
+stands still while the fault lasts; the migrate arm stalls for `stall_ms` and then runs at half speed, one surviving
+NIC carrying two shares. The summary is what chaos computes from the lines. Run as a script: `synthetic_run.py DIR`.
 """
 
 from __future__ import annotations
@@ -26,9 +26,11 @@ RATE_BYTES_PER_MS = 119_500.0
 VICTIM = ("h1", "eth2")
 SPARE = ("h1", "eth3")
 T0_NS = 5_000_000_000
+Line = dict[str, Any]
 WALL_NS = 1_790_000_000_000_000_000
 MODES = {"stock": 0, "migrate": 1}
 RANKS = len(HOSTS)
+CHUNKS = 48
 
 
 @dataclass
@@ -38,7 +40,7 @@ class Options:
     iterations: int = 40
     repeats: int = 1
     kind: str = "link_down"
-    stall_ms: float = 7.4
+    stall_ms: float = 4.2
     cpu_busy: float = 0.52
     abort_at: int | None = None
     hostile: str = ""
@@ -65,7 +67,7 @@ def make(path: Path, options: Options | None = None) -> Path:
     """Write a whole run directory and return it."""
     opts = options or Options()
     path.mkdir(parents=True, exist_ok=True)
-    lines: list[dict[str, Any]] = []
+    lines: list[Line] = []
     start_ms = T0_NS / 1e6
     arms = ["stock", "migrate"]
     for run in range(opts.repeats):
@@ -110,22 +112,24 @@ def phases(arm: str, fault_ms: float, start_ms: float, end_ms: float, opts: Opti
     return [Phase(a, b, *rates) for a, b, rates in parts]
 
 
-def _run(lines: list[dict[str, Any]], arm: str, run: int, start_ms: float, opts: Options) -> float:
+@dataclass
+class Plan:
+    """When everything happens in one repeat of one arm."""
+
+    arm: str
+    spans: list[tuple[float, float]]
+    fault_ms: float
+    opts: Options
+
+
+def _run(lines: list[Line], arm: str, run: int, start_ms: float, opts: Options) -> float:
     spans, fault_ms = timeline(arm, start_ms, opts)
     end_ms = spans[-1][1]
+    plan = Plan(arm, spans, fault_ms, opts)
     rng = random.Random(f"{opts.seed}-{arm}-{run}")
-    mine: list[dict[str, Any]] = []
-    mine.append(
-        {
-            "event": "run_start",
-            "host": "controller",
-            "mode": MODES[arm],
-            "wall_ns": WALL_NS,
-            "t_ns": _ns(start_ms - 300),
-        }
-    )
+    mine = [_line("run_start", start_ms - 300, mode=MODES[arm], wall_ns=WALL_NS)]
     for rank, host in enumerate(HOSTS):
-        _bench(mine, host, rank, arm, spans, fault_ms, opts)
+        _bench(mine, host, rank, plan)
         _samples(mine, host, phases(arm, fault_ms, start_ms, end_ms, opts), opts, rng)
     _fault(mine, fault_ms, opts.kind)
     if arm == "migrate":
@@ -133,88 +137,33 @@ def _run(lines: list[dict[str, Any]], arm: str, run: int, start_ms: float, opts:
     if opts.hostile:
         for line in mine:
             line["host"] = opts.hostile if line["host"] == HOSTS[-1] else line["host"]
-        mine.append({"event": "log", "host": opts.hostile, "message": opts.hostile, "t_ns": _ns(fault_ms + 1)})
+        mine.append(_line("log", fault_ms + 1, host=opts.hostile, message=opts.hostile))
     codes = dict.fromkeys(HOSTS, 0)
-    mine.append(
-        {
-            "event": "run_end",
-            "host": "controller",
-            "t_ns": _ns(end_ms + 200),
-            "exit_codes": codes,
-            "outcome": "finished",
-            "reason": None,
-        }
-    )
-    mine.sort(key=lambda line: line["t_ns"])
+    mine.append(_line("run_end", end_ms + 200, exit_codes=codes, outcome="finished", reason=None))
+    mine.sort(key=lambda line: int(line["t_ns"]))
     lines.extend({"schema": 1, "arm": arm, "run": run, **line} for line in mine)
     return end_ms
 
 
-def _bench(
-    out: list[dict[str, Any]],
-    host: str,
-    rank: int,
-    arm: str,
-    spans: list[tuple[float, float]],
-    fault_ms: float,
-    opts: Options,
-) -> None:
+def _line(event: str, at_ms: float, *, host: str = "controller", **fields: Any) -> Line:
+    return {"event": event, "host": host, "t_ns": _ns(at_ms), **fields}
+
+
+def _bench(out: list[Line], host: str, rank: int, plan: Plan) -> None:
     base = {"host": host, "rank": rank}
-    setup = {
-        "op": "allreduce",
-        "bytes": BYTES,
-        "ranks": RANKS,
-        "channels": 4,
-        "chunk_bytes": 1 << 17,
-        "slots": 8,
-        "mode": MODES[arm],
-    }
-    out.append(
-        {
-            **base,
-            "event": "bench_start",
-            **setup,
-            "nics": NICS,
-            "connections": _connections(rank),
-            "t_ns": _ns(spans[0][0] - 50),
-        }
-    )
-    for index, (start, end) in enumerate(spans):
-        out.append({**base, "event": "progress", "index": index, "start_ns": _ns(start), "t_ns": _ns(start)})
-        span = {"start_ns": _ns(start), "end_ns": _ns(end)}
-        out.append(
-            {
-                **base,
-                "event": "iteration",
-                "index": index,
-                "bytes": BYTES,
-                "wrong_elements": 0,
-                **span,
-                "t_ns": _ns(end),
-            }
-        )
+    setup = {"op": "allreduce", "bytes": BYTES, "ranks": RANKS, "channels": 4, "chunk_bytes": 1 << 17, "slots": 8}
+    wired = {"mode": MODES[plan.arm], "nics": NICS, "connections": _connections(rank)}
+    out.append(_line("bench_start", plan.spans[0][0] - 50, **base, **setup, **wired))
+    for index, (start, end) in enumerate(plan.spans):
+        hit = plan.fault_ms if index == FAULT_ITERATION else None
+        common = {**base, "index": index, "start_ns": _ns(start)}
+        out.append(_line("progress", start, **common))
+        out.append(_line("iteration", end, **common, end_ns=_ns(end), bytes=BYTES, wrong_elements=0))
         for channel in range(len(NICS)):
-            gaps = _gaps(start, end, fault_ms if index == FAULT_ITERATION else None, opts.stall_of(arm), channel)
-            connection = f"recv-{channel}"
-            line = {
-                **base,
-                "event": "delivery",
-                "connection": connection,
-                "index": index,
-                "start_ns": _ns(start),
-                "gaps_us": gaps,
-            }
-            out.append({**line, "t_ns": _ns(end) + 1})
-    out.append(
-        {
-            **base,
-            "event": "bench_end",
-            "completed": len(spans),
-            "wrong_elements": 0,
-            "t_ns": _ns(spans[-1][1] + 20),
-            **_usage(arm),
-        }
-    )
+            gaps = _gaps(start, end, hit, plan.opts.stall_of(plan.arm), channel)
+            out.append(_line("delivery", end, **common, connection=f"recv-{channel}", gaps_us=gaps))
+    done = {"completed": len(plan.spans), "wrong_elements": 0}
+    out.append(_line("bench_end", plan.spans[-1][1] + 20, **base, **done, **_usage(plan.arm)))
 
 
 def _connections(rank: int) -> list[dict[str, Any]]:
@@ -232,21 +181,19 @@ def _usage(arm: str) -> dict[str, Any]:
 
 
 def _gaps(start: float, end: float, fault_ms: float | None, stall_ms: float, channel: int) -> list[float]:
-    """About 40 gaps that add up to the iteration, one of them the stall."""
-    usual = 1.0 + 0.08 * channel
-    gaps: list[float] = []
-    now = start
-    while now < end:
-        gap = usual * 5.0 * (1 + 0.2 * ((len(gaps) * 13) % 7 - 3) / 3)
-        if fault_ms is not None and now <= fault_ms < now + gap:
-            gap += stall_ms
-        gap = min(gap, end - now)
-        gaps.append(round(gap * 1000, 1))
-        now += max(gap, 0.001)
-    return gaps
+    """CHUNKS gaps in microseconds that add up to the iteration; the one around the fault is longer by the stall."""
+    moving = end - start - (stall_ms if fault_ms is not None else 0.0)
+    share = [1 + 0.2 * ((i * 13 + channel) % 7 - 3) / 3 for i in range(CHUNKS)]
+    gaps = [moving * s / sum(share) for s in share]
+    if fault_ms is not None:
+        now, hit = start, 0
+        while hit < CHUNKS - 1 and now + gaps[hit] < fault_ms:
+            now, hit = now + gaps[hit], hit + 1
+        gaps[hit] += stall_ms
+    return [round(gap * 1000, 1) for gap in gaps]
 
 
-def _samples(out: list[dict[str, Any]], host: str, parts: list[Phase], opts: Options, rng: random.Random) -> None:
+def _samples(out: list[Line], host: str, parts: list[Phase], opts: Options, rng: random.Random) -> None:
     step_ms = opts.sample_ms
     sent = {nic: 1_000_000.0 * (i + 1) for i, nic in enumerate(NICS)}
     now = parts[0].start_ms - 40
@@ -277,7 +224,7 @@ def _rate(phase: Phase | None, host: str, nic: str) -> float:
     return phase.spare if (host, nic) == SPARE else phase.others
 
 
-def _fault(out: list[dict[str, Any]], fault_ms: float, kind: str) -> None:
+def _fault(out: list[Line], fault_ms: float, kind: str) -> None:
     at = {"armed": -120.0, "injected": 0.0, "active": 3.1, "reverted": OUTAGE_MS, "verified": OUTAGE_MS + 6}
     for phase, offset in at.items():
         fault = {"event": "fault", "id": "cable", "kind": kind, "host": VICTIM[0], "nic": VICTIM[1], "phase": phase}
@@ -286,54 +233,43 @@ def _fault(out: list[dict[str, Any]], fault_ms: float, kind: str) -> None:
         out.append({"event": "link", "host": VICTIM[0], "nic": VICTIM[1], "up": up, "t_ns": _ns(fault_ms + offset)})
 
 
-def _failover(out: list[dict[str, Any]], fault_ms: float) -> None:
+def _failover(out: list[Line], fault_ms: float) -> None:
+    """The connections on the victim move to the spare: the one it receives on, and the one it sends on."""
+    back = OUTAGE_MS + 9
     steps = [
         ("frozen", 3.2, 1),
         ("exchanging", 4.0, 1),
         ("active", 5.9, 2),
-        ("connecting", OUTAGE_MS + 9, 2),
-        ("active", OUTAGE_MS + 31, 3),
+        ("connecting", back, 2),
+        ("active", back + 22, 3),
     ]
-    out.append(
-        {
-            "event": "nic",
-            "host": VICTIM[0],
-            "rank": 1,
-            "nic": VICTIM[1],
-            "state": "down",
-            "cause": "netlink",
-            "t_ns": _ns(fault_ms + 3.05),
-        }
-    )
-    for number in range(4):
-        host, connection = ("h1", f"recv-{number}") if number % 2 else ("h2", f"recv-{number}")
-        for state, offset, epoch in steps:
-            nic = VICTIM[1] if state in ("frozen", "connecting") or epoch == 3 else SPARE[1]
-            line = {
-                "event": "path",
-                "host": host,
-                "rank": int(host[1]),
-                "connection": connection,
-                "direction": "recv",
-                "nic": nic,
-            }
-            replayed = 6 + number if (state, epoch) == ("active", 2) else 0
-            detail = {"peer_nic": nic, "state": state, "epoch": epoch, "cause": "netlink", "replayed": replayed}
-            out.append({**line, **detail, "t_ns": _ns(fault_ms + offset + 0.05 * number)})
-    out.append(
-        {
-            "event": "nic",
-            "host": VICTIM[0],
-            "rank": 1,
-            "nic": VICTIM[1],
-            "state": "up",
-            "cause": "netlink",
-            "t_ns": _ns(fault_ms + OUTAGE_MS + 3.3),
-        }
-    )
+    _nic(out, fault_ms + 3.05, "down")
+    for host, peer in (("h1", "h0"), ("h2", "h1")):
+        for way, end in (("recv", host), ("send", peer)):
+            for state, offset, epoch in steps:
+                nics = {"nic": VICTIM[1], "peer_nic": VICTIM[1]}
+                if state == "active" and epoch == 2:
+                    nics["nic" if end == VICTIM[0] else "peer_nic"] = SPARE[1]
+                line = {
+                    "event": "path",
+                    "host": end,
+                    "rank": int(end[1]),
+                    "connection": f"{way}-2",
+                    "direction": way,
+                    **nics,
+                }
+                replayed = 6 if (state, epoch, way) == ("active", 2, "send") else 0
+                detail = {"state": state, "epoch": epoch, "cause": "netlink", "replayed": replayed}
+                out.append({**line, **detail, "t_ns": _ns(fault_ms + offset + 0.1 * int(end[1]))})
+    _nic(out, fault_ms + OUTAGE_MS + 3.3, "up")
 
 
-def _cut(lines: list[dict[str, Any]], iteration: int) -> list[dict[str, Any]]:
+def _nic(out: list[Line], at_ms: float, state: str) -> None:
+    line = {"event": "nic", "host": VICTIM[0], "rank": 1, "nic": VICTIM[1], "state": state, "cause": "netlink"}
+    out.append({**line, "t_ns": _ns(at_ms)})
+
+
+def _cut(lines: list[Line], iteration: int) -> list[Line]:
     last_arm = lines[-1]["arm"]
     for number, line in enumerate(lines):
         if line["arm"] == last_arm and line["event"] == "progress" and line["index"] == iteration:
@@ -341,12 +277,12 @@ def _cut(lines: list[dict[str, Any]], iteration: int) -> list[dict[str, Any]]:
     return lines
 
 
-def _write(path: Path, lines: list[dict[str, Any]], opts: Options) -> None:
+def _write(path: Path, lines: list[Line], opts: Options) -> None:
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
     cut = '{"schema":1,"ev' if opts.abort_at is not None else ""
     (path / "journal.jsonl").write_text(text + cut, encoding="utf-8")
     (path / "experiment.yaml").write_text(json.dumps(experiment(opts)), encoding="utf-8")
-    environment = {"kernel": "6.18.5", "cpu": {"model": "x86_64", "cores": 2}, "hostname": opts.hostile or "buildbox"}
+    environment = {"kernel": "6.18.5", "cpu": {"model": "x86_64", "cores": 2}, "note": opts.hostile or "synthetic"}
     (path / "environment.json").write_text(json.dumps(environment), encoding="utf-8")
     (path / "raw").mkdir(exist_ok=True)
     (path / "raw" / "h0.stderr").write_text("", encoding="utf-8")
@@ -371,7 +307,7 @@ def experiment(opts: Options) -> dict[str, Any]:
     }
 
 
-def summary(lines: list[dict[str, Any]], opts: Options) -> dict[str, Any]:
+def summary(lines: list[Line], opts: Options) -> dict[str, Any]:
     """The summary that chaos computes from these lines."""
     from chaos.model import Experiment
     from chaos.summary import summarize

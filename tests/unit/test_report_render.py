@@ -1,0 +1,246 @@
+"""Whole reports of synthetic runs: what they say is what the summary says, whatever the run directory looks like."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import sys
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from harness.errors import UsageError
+from reports import html, markdown, render, rundir, sentence, tables, terminal, view, write
+from reports.report_cmd import report
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "data" / "runs"))
+
+import synthetic_run  # noqa: E402
+from synthetic_run import Options  # noqa: E402
+
+HOSTILE = "<script>alert(1)</script> |`\x1b[2J"
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that ended well, in a directory whose name has a space."""
+    return synthetic_run.make(tmp_path_factory.mktemp("runs") / "nic down")
+
+
+def shown(run: rundir.RunDir) -> str:
+    """The page's text without markup, white space folded."""
+    page = re.sub(r"<style>.*?</style>", "", html.render(run), flags=re.S)
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", page)).split())
+
+
+def figure(run: rundir.RunDir, arm: str, key: str) -> Any:
+    entry = next(a for a in run.summary["arms"] if a["name"] == arm)
+    return entry["runs"][0]["faults"][0][key]
+
+
+def test_the_recomputed_summary_is_the_one_that_chaos_wrote(whole: Path) -> None:
+    run = rundir.load(whole)
+    assert run.summary == json.loads((whole / "summary.json").read_text())
+    assert run.notes == []
+
+
+def test_the_page_shows_the_summary_s_figures(whole: Path) -> None:
+    run = rundir.load(whole)
+    text = shown(run)
+    for arm in ("stock", "migrate"):
+        for key in ("stall_ms", "iteration_ms", "after_ms", "return_ms"):
+            assert view.ms(figure(run, arm, key)) in text, (arm, key)
+    assert figure(run, "stock", "stall_ms") > 4000 > 10 > figure(run, "migrate", "stall_ms")
+    assert run.summary["build_id"] in text
+
+
+def test_the_verdict_comes_first_and_is_a_plain_sentence(whole: Path) -> None:
+    run = rundir.load(whole)
+    stall = view.ms(figure(run, "migrate", "stall_ms"))
+    wanted = f"With R2CC the link failure cost {stall}; stock NCCL stalled for 4.1 s."
+    page = html.render(run)
+    assert wanted in unescape(page)
+    assert page.index("<h1") < page.index("<table")
+    assert markdown.render(run).splitlines()[0].endswith(wanted)
+
+
+def test_the_journal_is_the_truth(whole: Path, tmp_path: Path) -> None:
+    """A summary that was touched up changes nothing: only where the run was made is taken from it."""
+    copy = synthetic_run.make(tmp_path / "copy")
+    forged = json.loads((copy / "summary.json").read_text())
+    forged["arms"][1]["runs"][0]["faults"][0]["stall_ms"] = 0.001
+    forged["verdict"] = "deviated"
+    (copy / "summary.json").write_text(json.dumps(forged))
+    run = rundir.load(copy)
+    assert figure(run, "migrate", "stall_ms") == figure(rundir.load(whole), "migrate", "stall_ms")
+    assert run.summary["verdict"] == "holds"
+
+
+def test_the_page_is_one_small_file_that_loads_nothing(whole: Path) -> None:
+    page = html.render(rundir.load(whole))
+    assert len(page.encode()) < 1_000_000
+    assert "default-src 'none'" in unescape(page)
+    assert not re.search(r"""(src|href|url|action|srcset)\s*[=(]\s*["']?(https?:)?//""", page)
+    assert "<script" not in page and " style=" not in page and "@import" not in page
+
+
+def test_links_lead_to_files_that_exist(whole: Path, tmp_path: Path) -> None:
+    for target in (whole, tmp_path / "else where"):
+        path = write.write(rundir.load(whole), "html", target)
+        links = [unescape(link) for link in re.findall(r'<li><a href="([^"]*)"', path.read_text())]
+        assert len(links) >= 5
+        from urllib.parse import unquote
+
+        assert all((path.parent / unquote(link)).is_file() for link in links)
+
+
+def test_deviated_names_the_arm(tmp_path: Path) -> None:
+    run = rundir.load(synthetic_run.make(tmp_path, Options(stall_ms=45.0)))
+    assert run.summary["verdict"] == "deviated"
+    assert sentence.headline(run.summary).startswith("Not as expected: R2CC. With R2CC the link failure cost 4")
+    text = shown(run)
+    assert "✗ Deviated" in text and "not as expected" in text
+
+
+def test_void_is_said_wherever_a_time_stands(tmp_path: Path) -> None:
+    run = rundir.load(synthetic_run.make(tmp_path, Options(cpu_busy=0.97)))
+    assert run.summary["verdict"] == "void"
+    text = shown(run)
+    assert "Void The times below say nothing" in text and "All 80 iterations gave exact results" in text
+    assert "97% busy" in text
+    rows = {row.name: row for row in tables.side_by_side(run.summary["arms"])}
+    assert {cell.state for cell in rows["Stall"].cells} == {"void"}
+    assert {cell.state for cell in rows["Wrong elements"].cells} == {"good"}, "exactness is never void"
+    assert "(void)" in markdown.render(run)
+
+
+def test_wrong_elements_are_not_hidden(tmp_path: Path) -> None:
+    path = synthetic_run.make(tmp_path)
+    journal = path / "journal.jsonl"
+    spoiled, count = re.subn('"wrong_elements":0}', '"wrong_elements":3}', journal.read_text(), count=1)
+    assert count == 1
+    journal.write_text(spoiled)
+    run = rundir.load(path)
+    assert run.summary["verdict"] == "deviated"
+    assert "3 ✗" in markdown.render(run)
+
+
+def test_half_a_journal_renders_and_says_so(tmp_path: Path) -> None:
+    run = rundir.load(synthetic_run.make(tmp_path, Options(abort_at=11)))
+    assert run.summary["verdict"] == "failed"
+    text = shown(run)
+    for said in (
+        "summary.json is missing",
+        "could not be read",
+        "Arm migrate, repeat 1 did not end",
+        "could not be carried out",
+    ):
+        assert said in text
+    assert "With R2CC the link failure cost" not in text
+
+
+def test_a_journal_that_ends_between_two_arms_does_not_hold(tmp_path: Path) -> None:
+    """Every run in it is whole, so only the missing summary tells that something is missing."""
+    path = synthetic_run.make(tmp_path)
+    lines = [x for x in (path / "journal.jsonl").read_text().splitlines() if json.loads(x)["arm"] == "stock"]
+    (path / "journal.jsonl").write_text("\n".join(lines) + "\n")
+    (path / "summary.json").unlink()
+    run = rundir.load(path)
+    assert run.summary["verdict"] == "failed"
+    assert "the journal ends before the experiment did" in shown(run)
+
+
+@pytest.mark.parametrize("kept", [0, 1, 7, 40, 400])
+def test_any_beginning_of_a_journal_renders(tmp_path: Path, whole: Path, kept: int) -> None:
+    with (whole / "journal.jsonl").open() as journal:
+        lines = [next(journal) for _ in range(kept)]
+    (tmp_path / "journal.jsonl").write_text("".join(lines) + '{"schema":1,')
+    run = rundir.load(tmp_path)
+    assert run.notes
+    assert "<h1" in html.render(run)
+    assert markdown.render(run)
+    terminal.show(run, io.StringIO())
+
+
+@pytest.mark.parametrize("name", ["summary.json", "environment.json", "experiment.yaml"])
+@pytest.mark.parametrize("text", ["", "[1, 2]", "{not json: [", '{"arms": 7}', "\x00"])
+def test_damaged_neighbours_of_the_journal_are_noted(tmp_path: Path, name: str, text: str) -> None:
+    path = synthetic_run.make(tmp_path, Options(iterations=10))
+    (path / name).write_text(text)
+    run = rundir.load(path)
+    assert run.notes
+    assert "<h1" in html.render(run)
+
+
+def test_lines_of_unknown_or_broken_kinds_are_counted_not_fatal(tmp_path: Path) -> None:
+    path = synthetic_run.make(tmp_path, Options(iterations=10))
+    with (path / "journal.jsonl").open("a") as journal:
+        base = {"schema": 1, "host": "h0", "arm": "migrate", "run": 0, "t_ns": 1}
+        for extra in ({"event": "from_the_future"}, {"event": "sample", "nics": {"eth0": {}}}, {"event": "cpu"}):
+            journal.write(json.dumps({**base, **extra}) + "\n")
+        journal.write("[]\n\xff\n")
+    run = rundir.load(path)
+    assert any("2 line(s) of journal.jsonl lack a field" in note for note in run.notes)
+    assert any("2 line(s) of journal.jsonl could not be read" in note for note in run.notes)
+    assert "<h1" in html.render(run)
+
+
+def test_hostile_names_are_text_everywhere(tmp_path: Path) -> None:
+    run = rundir.load(synthetic_run.make(tmp_path, Options(hostile=HOSTILE, iterations=12)))
+    page = html.render(run)
+    assert "<script" not in page and "&lt;script&gt;alert(1)" in page
+    assert "<script" not in markdown.render(run) and "|`" not in markdown.render(run).replace("`", "", 4)
+    out = io.StringIO()
+    terminal.show(run, out)
+    assert "\x1b" not in out.getvalue()
+
+
+def test_repeats_show_the_worst_and_say_how_many(tmp_path: Path) -> None:
+    run = rundir.load(synthetic_run.make(tmp_path, Options(repeats=2, iterations=20)))
+    assert "worst of 2 repeats" in shown(run)
+    assert [trace.arm for trace in view.shown_traces(run)] == ["stock", "migrate"]
+
+
+def test_no_journal_is_bad_input(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="not a run directory"):
+        rundir.load(tmp_path)
+
+
+def test_after_run_writes_both_files_and_keeps_stdout_clean(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    render.after_run(whole, quiet=False)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "Holds" in said.err and "report.html" in said.err
+    assert (whole / "report.html").is_file() and (whole / "report.md").is_file()
+    assert not list(whole.glob(".*.tmp"))
+    render.after_run(whole, quiet=True)
+    assert capsys.readouterr() == ("", "")
+
+
+def test_command_formats_and_places(whole: Path, tmp_path: Path) -> None:
+    runner = CliRunner()
+    assert json.loads(runner.invoke(report, [str(whole), "--json"]).output)["verdict"] == "holds"
+    assert runner.invoke(report, [str(whole), "--format", "md"]).output.startswith("## ✓ Holds")
+    done = runner.invoke(report, [str(whole), "--format", "all", "--out", str(tmp_path / "a b"), "--quiet"])
+    assert (done.exit_code, done.output) == (0, "")
+    assert {p.name for p in (tmp_path / "a b").iterdir()} == {"report.html", "report.md", "report.json"}
+
+
+def test_several_directories_get_folders_of_their_own(whole: Path, tmp_path: Path) -> None:
+    other = synthetic_run.make(tmp_path / "other", Options(iterations=10))
+    done = CliRunner().invoke(report, [str(whole), str(other), "--format", "md", "--out", str(tmp_path / "out")])
+    assert done.exit_code == 0, done.output
+    assert sorted(str(p.relative_to(tmp_path / "out")) for p in (tmp_path / "out").rglob("*.md")) == [
+        "nic down/report.md",
+        "other/report.md",
+    ]
+
+
+@pytest.mark.parametrize("formats", ["", "pdf", "html,pdf"])
+def test_unknown_formats_are_usage_errors(whole: Path, formats: str) -> None:
+    done = CliRunner().invoke(report, [str(whole), "--format", formats])
+    assert done.exit_code == 2 and "choose from" in done.output
