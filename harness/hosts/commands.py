@@ -79,7 +79,7 @@ def _signal_name(number: int) -> str:
 
 def tail_of(file: IO[bytes] | None, lines: int) -> str:
     """The last lines of a file that another process still writes; its offset is not touched."""
-    if file is None:
+    if file is None or file.closed:
         return ""
     size = os.fstat(file.fileno()).st_size
     return last_lines(os.pread(file.fileno(), 65536, max(0, size - 65536)).decode(errors="replace"), lines)

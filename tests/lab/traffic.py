@@ -4,6 +4,8 @@ sink ADDRESS PORT STREAMS SECONDS       counts payload that arrives between two 
 source ADDRESS PORT STREAMS [ALGORITHM] sends until the sink closes
 echo ADDRESS PORT                       returns UDP datagrams to their sender
 probe FROM TO PORT COUNT INTERVAL_MS    round-trip times of UDP datagrams, in ms
+watch                                   a line for every link event: time (CLOCK_MONOTONIC), index, carrier
+reach DEVICE ADDRESS PORT               whether a UDP echo answers over exactly that NIC, within 0.5 s
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import contextlib
 import json
 import selectors
 import socket
+import struct
 import sys
 import threading
 import time
@@ -93,5 +96,31 @@ def probe(local: str, remote: str, port: str, count: str, interval_ms: str) -> N
     print(json.dumps({"times_ms": times_ms, "lost": lost}), flush=True)
 
 
+def watch() -> None:
+    rtmgrp_link, iff_lower_up = 1, 1 << 16
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE) as events:
+        events.bind((0, rtmgrp_link))
+        print(json.dumps({"listening": True}), flush=True)
+        while True:
+            data = events.recv(65536)
+            index, flags = struct.unpack_from("=iI", data, 16 + 4)  # nlmsghdr, then ifinfomsg from its index on
+            line = {"t_ns": time.monotonic_ns(), "index": index, "carrier": bool(flags & iff_lower_up)}
+            print(json.dumps(line), flush=True)
+
+
+def reach(device: str, address: str, port: str) -> None:
+    with socket.socket(type=socket.SOCK_DGRAM) as link:
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, device.encode())
+        link.settimeout(0.5)
+        link.sendto(b"?", (address, int(port)))
+        try:
+            answered = link.recv(64) == b"?"
+        except OSError:
+            answered = False
+    print(json.dumps({"answered": answered}), flush=True)
+
+
+ROLES = {"sink": sink, "source": source, "echo": echo, "probe": probe, "watch": watch, "reach": reach}
+
 if __name__ == "__main__":
-    {"sink": sink, "source": source, "echo": echo, "probe": probe}[sys.argv[1]](*sys.argv[2:])
+    ROLES[sys.argv[1]](*sys.argv[2:])

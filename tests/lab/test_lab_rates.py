@@ -1,0 +1,103 @@
+"""The lab's NICs carry what they say, to 1 %, with plain TCP; and a probe gets through a loaded NIC quickly.
+
+Judged only when the machine had time to carry the traffic: rates are low, and a miss is measured again.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.hosts import Process
+from harness.lab.lab import Lab
+from harness.lab.topology import Topology
+
+pytestmark = pytest.mark.lab
+
+TRAFFIC = str(Path(__file__).with_name("traffic.py"))
+MTU = 9000
+WIRE_BYTES_PER_PAYLOAD_BYTE = (MTU + 14) / (MTU - 52)  # Ethernet header; IP, TCP and its timestamps
+ATTEMPTS = 3
+RATE_GBIT, SLOW_GBIT = 0.5, 0.25
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    text = f"hosts: 4\nnics: 1\nrate_gbit: {RATE_GBIT}\nmtu: {MTU}\noverrides:\n"
+    with Lab.up(Topology.load(f"{text}  - {{host: h3, nic: eth0, rate_gbit: {SLOW_GBIT}}}\n")) as made:
+        yield made
+
+
+class Transfer:
+    """`streams` TCP connections from each of `senders` to `receiver`, over rail 0."""
+
+    def __init__(self, lab: Lab, receiver: str, senders: list[str], seconds: float = 1.5, streams: int = 1) -> None:
+        address = f"10.1.0.{int(receiver[1:]) + 1}"
+        total = str(streams * len(senders))
+        self.sink = lab.hosts[receiver].spawn([sys.executable, TRAFFIC, "sink", address, "5000", total, str(seconds)])
+        self._line()
+        command = [sys.executable, TRAFFIC, "source", address, "5000", str(streams)]
+        self.sources: list[Process] = [lab.hosts[sender].spawn(command) for sender in senders]
+
+    def _line(self) -> dict[str, float]:
+        assert self.sink.stdout is not None
+        line: dict[str, float] = json.loads(self.sink.stdout.readline())
+        return line
+
+    def finish_gbit(self) -> float:
+        """The rate on the wire that the receiver saw, headers included."""
+        measured = self._line()
+        for process in (self.sink, *self.sources):
+            process.close()
+        return measured["bytes"] * 8e-9 * WIRE_BYTES_PER_PAYLOAD_BYTE / measured["elapsed_s"]
+
+
+@pytest.mark.parametrize(
+    ("receiver", "senders", "streams", "expected_gbit"),
+    [
+        ("h1", ["h0"], 1, RATE_GBIT),
+        ("h0", ["h1"], 1, RATE_GBIT),
+        ("h0", ["h1"], 4, RATE_GBIT),
+        ("h0", ["h1", "h2"], 2, RATE_GBIT),
+        ("h0", ["h3"], 1, SLOW_GBIT),
+        ("h3", ["h0"], 1, SLOW_GBIT),
+    ],
+    ids=["forth", "back", "streams", "incast", "from-slow", "to-slow"],
+)
+def test_tcp_gets_the_rate_to_one_percent(
+    lab: Lab, receiver: str, senders: list[str], streams: int, expected_gbit: float
+) -> None:
+    seen = []
+    for _ in range(ATTEMPTS):
+        seen.append(Transfer(lab, receiver, senders, streams=streams).finish_gbit())
+        if seen[-1] == pytest.approx(expected_gbit, rel=0.01):
+            return
+    pytest.fail(f"{seen} Gbit/s, not {expected_gbit} within 1 %")
+
+
+@pytest.mark.parametrize("senders", [["h1"], ["h1", "h2"]], ids=["one", "incast"])
+def test_a_probe_overtakes_nothing_but_waits_little(lab: Lab, senders: list[str]) -> None:
+    """The failure detector's margin: the median round trip through a saturated NIC stays below 6 ms.
+
+    A full queue is 3 ms at any rate, and one more burst of 131072 bytes (2 ms at 0.5 Gbit/s) may be ahead of it.
+    """
+    echo = lab.hosts["h0"].spawn([sys.executable, TRAFFIC, "echo", "10.1.0.1", "5001"])
+    assert echo.stdout is not None
+    echo.stdout.readline()
+    medians_ms = []
+    try:
+        for _ in range(ATTEMPTS):
+            transfer = Transfer(lab, "h0", senders, seconds=1.5, streams=2)
+            command = [sys.executable, TRAFFIC, "probe", "10.1.0.2", "10.1.0.1", "5001", "100", "8"]
+            answer = json.loads(lab.hosts["h1"].run(command, timeout_s=60).stdout)
+            rate_gbit = transfer.finish_gbit()
+            medians_ms.append(answer["times_ms"][len(answer["times_ms"]) // 2])
+            if rate_gbit > 0.9 * RATE_GBIT and medians_ms[-1] < 6 and len(answer["times_ms"]) >= 95:
+                return
+    finally:
+        echo.close()
+    pytest.fail(f"median round trips {medians_ms} ms")
