@@ -31,12 +31,13 @@ def run_bounded(argv: Sequence[str], *, timeout_s: float, env: Mapping[str, str]
         )
     except OSError as error:
         raise SourceError(f"cannot start {argv[0]}: {error.strerror}", f"install {argv[0]}") from error
-    try:
-        stdout, stderr = child.communicate(timeout=timeout_s)
-    except subprocess.TimeoutExpired as error:
-        raise SourceError(f"gave up after {timeout_s:g} s: {shlex.join(argv)}", "check the network") from error
-    finally:
-        _end_group(child)
+    with child:
+        try:
+            stdout, stderr = child.communicate(timeout=timeout_s)
+        except subprocess.TimeoutExpired as error:
+            raise SourceError(f"gave up after {timeout_s:g} s: {shlex.join(argv)}", "check the network") from error
+        finally:
+            _end_group(child)
     if child.returncode != 0:
         raise SourceError(f"failed with exit code {child.returncode}: {shlex.join(argv)}\n{indent(last_lines(stderr))}")
     return stdout
@@ -48,4 +49,3 @@ def _end_group(child: subprocess.Popen[str]) -> None:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:
         return
-    child.wait()

@@ -13,10 +13,17 @@ from harness.fork.treehash import tree_hash
 
 def write_tree(tree: Path, algorithm: str, scratch: Path) -> str:
     """What git itself says."""
-    env = {**os.environ, "GIT_DIR": str(scratch / algorithm), "GIT_WORK_TREE": str(tree), "GIT_CONFIG_GLOBAL": os.devnull}
+    env = {
+        **os.environ,
+        "GIT_DIR": str(scratch / algorithm),
+        "GIT_WORK_TREE": str(tree),
+        "GIT_CONFIG_GLOBAL": os.devnull,
+    }
     for words in (["init", "-q", f"--object-format={algorithm}"], ["add", "--all", "--force", "."]):
         subprocess.run(["git", *words], cwd=tree, env=env, check=True, timeout=30)
-    done = subprocess.run(["git", "write-tree"], cwd=tree, env=env, check=True, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(
+        ["git", "write-tree"], cwd=tree, env=env, check=True, capture_output=True, text=True, timeout=30
+    )
     return done.stdout.strip()
 
 
