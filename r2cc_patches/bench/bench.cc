@@ -86,17 +86,18 @@ void Bench::iterate(int64_t index) {
   for (Lane& lane : lanes_) lane.begin();
   uint64_t endNs = 0;
   onProgressThread([&] {
-    bool moved = false;
+    size_t moved = 0;
     bool complete = true;
     for (Lane& lane : lanes_) {
-      moved |= lane.advance();
+      moved += lane.advance();
       complete &= lane.complete();
     }
     if (complete) {
       endNs = nowNs();
       return Pass::Done;
     }
-    return moved ? Pass::Moved : Pass::Idle;
+    if (moved >= lanes_.size()) return Pass::Saturated;
+    return moved > 0 ? Pass::Moved : Pass::Idle;
   });
   bootstrap_.barrier();  // checking must not take the CPU from ranks that still work
   if (options_.corrupt.rank == options_.rank && options_.corrupt.iteration == index) data_.corruptOne();

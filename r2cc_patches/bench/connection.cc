@@ -72,7 +72,8 @@ bool Sender::post(uint64_t received) {
 }
 
 bool Sender::advance(uint64_t received) {
-  if (post(received)) return true;
+  while (post(received)) {
+  }
   if (done_ == posted_ || !testOldest()) return false;
   done_++;
   return true;
@@ -112,7 +113,8 @@ bool Receiver::post(uint64_t sent) {
 }
 
 bool Receiver::advance(uint64_t sent) {
-  if (post(sent)) return true;  // NCCL posts to every free slot before it tests
+  while (post(sent)) {  // NCCL, too, posts to every free slot before it tests
+  }
   return done_ < posted_ && finishOldest();
 }
 

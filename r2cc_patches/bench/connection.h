@@ -61,7 +61,8 @@ class Sender : public RequestWindow {
   void useBuffer(const FloatBuffer& data);
   void begin(const std::vector<Message>& messages) { restart(messages); }
 
-  // One pass; `received` counts this lane's finished receives. True if anything moved.
+  // Posts what it can, then tests the oldest request once. `received` counts this lane's finished receives. True if a
+  // message has completed.
   bool advance(uint64_t received);
 
  private:

@@ -83,12 +83,12 @@ void Lane::begin() {
   receiver_.begin(schedule_.receives);
 }
 
-// Receives first: a chunk that has just arrived can be passed on in the same pass.
-bool Lane::advance() {
-  bool moved = false;
-  if (!receiver_.complete()) moved |= receiver_.advance(sender_.done());
-  if (!sender_.complete()) moved |= sender_.advance(receiver_.done());
-  return moved;
+// Receives first: a chunk that has just arrived is passed on in the same turn.
+size_t Lane::advance() {
+  size_t completed = 0;
+  if (!receiver_.complete()) completed += receiver_.advance(sender_.done()) ? 1 : 0;
+  if (!sender_.complete()) completed += sender_.advance(receiver_.done()) ? 1 : 0;
+  return completed;
 }
 
 void Lane::close() {

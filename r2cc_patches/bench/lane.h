@@ -41,7 +41,9 @@ class Lane {
   void useBuffers(const FloatBuffer& sendData, const FloatBuffer& receiveData);
 
   void begin();
-  bool advance();
+  // One turn: posts what can be posted, completes at most one message in each direction, so that no lane keeps the others
+  // waiting. Returns the number of messages completed.
+  size_t advance();
   bool complete() const { return sender_.complete() && receiver_.complete(); }
   void close();
 

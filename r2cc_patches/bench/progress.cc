@@ -9,23 +9,16 @@
 #include <system_error>
 
 namespace r2cc::bench {
-namespace {
-
-constexpr int kYieldsBeforeSleep = 2;
-
-}  // namespace
-
-void IdleBackoff::idle() {
-  if (sleepUs_ == 0 || idlePasses_ < kYieldsBeforeSleep) {
-    idlePasses_++;
+void ProgressThread::pause() const {
+  if (idleUs_ == 0) {
     sched_yield();
     return;
   }
-  const timespec pause{sleepUs_ / 1'000'000, (sleepUs_ % 1'000'000) * 1000L};
-  nanosleep(&pause, nullptr);
+  const timespec time{idleUs_ / 1'000'000, (idleUs_ % 1'000'000) * 1000L};
+  nanosleep(&time, nullptr);
 }
 
-ProgressThread::ProgressThread(int idleUs) : ended_(eventfd(0, EFD_CLOEXEC)), backoff_(idleUs) {
+ProgressThread::ProgressThread(int idleUs) : ended_(eventfd(0, EFD_CLOEXEC)), idleUs_(idleUs) {
   if (!ended_.valid()) throw std::system_error(errno, std::generic_category(), "eventfd");
   thread_ = std::thread([this] { run(); });
 }
@@ -61,12 +54,8 @@ std::exception_ptr ProgressThread::runTask() {
     while (!stop_.load(std::memory_order_relaxed)) {
       const Pass pass = task_();
       if (pass == Pass::Done) break;
-      if (pass == Pass::Idle) {
-        backoff_.idle();
-      } else {
-        backoff_.moved();
-        moves_.fetch_add(1, std::memory_order_relaxed);
-      }
+      if (pass != Pass::Idle) moves_.fetch_add(1, std::memory_order_relaxed);
+      if (pass != Pass::Saturated) pause();
     }
   } catch (...) {
     return std::current_exception();

@@ -13,23 +13,8 @@
 
 namespace r2cc::bench {
 
-enum class Pass { Done, Moved, Idle };
-
-// What to do after a pass in which nothing moved.
-//
-// NCCL spins on sched_yield(), one core a process. Where several ranks share few cores that alone makes every measurement
-// void, so we yield a few times and then sleep. Sleeping costs no bandwidth while it is shorter than what the socket
-// buffers hold; docs/bench.md has the measurement.
-class IdleBackoff {
- public:
-  explicit IdleBackoff(int sleepUs) : sleepUs_(sleepUs) {}
-  void moved() { idlePasses_ = 0; }
-  void idle();
-
- private:
-  int sleepUs_;
-  int idlePasses_ = 0;
-};
+// What one pass over all connections did. Saturated: there is probably more to do at once.
+enum class Pass { Done, Saturated, Moved, Idle };
 
 class ProgressThread {
  public:
@@ -39,6 +24,11 @@ class ProgressThread {
   ProgressThread& operator=(const ProgressThread&) = delete;
 
   // Calls `pass` until it returns Done or throws. One task at a time: collect() first.
+  //
+  // NCCL spins: a pass that moved nothing is followed by sched_yield(), one core a process. Where several ranks share few
+  // cores that alone makes every measurement void. A pass of ours takes all that is there, so that unless it was
+  // saturated nothing can be gained by looking again at once: we sleep. That costs no bandwidth while the sleep is
+  // shorter than what the socket buffers hold; docs/bench.md has the measurement.
   void start(std::function<Pass()> pass);
   // Readable once the task has ended.
   int endedFd() const { return ended_.get(); }
@@ -50,9 +40,10 @@ class ProgressThread {
  private:
   void run();
   std::exception_ptr runTask();
+  void pause() const;
 
   Fd ended_;
-  IdleBackoff backoff_;
+  int idleUs_;
   std::atomic<uint64_t> moves_{0};
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
