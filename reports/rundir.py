@@ -7,7 +7,7 @@ missing is said in `notes`, which every rendering shows.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -144,26 +144,28 @@ def _read_summary(path: Path, notes: list[str]) -> Json:
 
 
 def _read_json(path: Path, notes: list[str]) -> Json:
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        notes.append(f"{path.name} is missing.")
-        return {}
-    except ValueError:
-        notes.append(f"{path.name} is not valid JSON.")
-        return {}
-    return value if isinstance(value, dict) else {}
+    return _read(path, notes, json.loads)
 
 
 def _read_yaml(path: Path, notes: list[str]) -> Json:
     import yaml
 
+    return _read(path, notes, yaml.safe_load)
+
+
+def _read(path: Path, notes: list[str], parse: Callable[[str], object]) -> Json:
+    """A mapping from a file; {} and a note when the file is missing, cannot be parsed, or holds something else."""
+    from yaml import YAMLError
+
     try:
-        value = yaml.safe_load(path.read_text(encoding="utf-8"))
+        value = parse(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         notes.append(f"{path.name} is missing.")
         return {}
-    except yaml.YAMLError:
-        notes.append(f"{path.name} is not valid YAML.")
+    except (ValueError, YAMLError):
+        notes.append(f"{path.name} cannot be read.")
         return {}
-    return value if isinstance(value, dict) else {}
+    if not isinstance(value, dict):
+        notes.append(f"{path.name} holds no mapping.")
+        return {}
+    return value

@@ -104,7 +104,7 @@ def test_sizes_and_counts() -> None:
 
 
 def test_long_runs_keep_their_slowest_iterations() -> None:
-    times = {i: 10.0 for i in range(1000)} | {777: 900.0}
+    times = dict.fromkeys(range(1000), 10.0) | {777: 900.0}
     drawn = chart_iterations.thin(times, most=100)
     assert len(drawn) == 100 and 777 in drawn
 
