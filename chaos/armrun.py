@@ -85,13 +85,15 @@ class ArmRun:
         return {running.launch.name: running.exit_code for running in self._ranks}
 
     def _start(self, launches: Sequence[Launch], into: list[Running]) -> None:
-        prefix = f"{self._plan.arm}-{self._plan.run}"
-        start(launches, dict(self._bed.hosts), self._lines, self._raw, prefix, into)
-        for running in into:
-            launch = running.launch
+        """Appends one by one, so that those already running are ended when a later one cannot be started."""
+        for launch in launches:
+            into.append(start(launch, self._bed.hosts[launch.host], self._lines, self._stderr(launch)))
             self._journal.write(
                 "command", host=launch.host, argv=launch.argv, env=launch.env, exit_code=None, name=launch.name
             )
+
+    def _stderr(self, launch: Launch) -> Path:
+        return self._raw / f"{self._plan.arm}-{self._plan.run}-{launch.name}.stderr"
 
     def _follow(self) -> None:
         """The event loop: lines, timers, and the watch over progress, until every rank has ended."""
@@ -149,7 +151,7 @@ class ArmRun:
                 self._timers.at(t_ns, partial(self._strike, planned, 0))
 
     def _strike(self, planned: PlannedFault, cycle: int) -> None:
-        """Injects; the end of this outage and the beginning of the next are measured from when the command was issued."""
+        """Injects; this outage's end and the next one's beginning are measured from when the command was issued."""
         issued_ns = self._injector.strike(planned.spec.id, cycle)
         begins, ends = planned.spec.cycles[cycle]
         self._timers.at(issued_ns + round((ends - begins) * 1e9), partial(self._heal, planned))
@@ -199,7 +201,7 @@ class ArmRun:
             raise self._death(self._first_dead)
 
     def _death(self, running: Running) -> InfraError:
-        stderr = self._raw / f"{self._plan.arm}-{self._plan.run}-{running.launch.name}.stderr"
+        stderr = self._stderr(running.launch)
         last = stderr.read_text(errors="replace").strip().splitlines()[-3:] if stderr.exists() else []
         message = f"{running.launch.name} on {running.launch.host} {_how(running.exit_code)}" + "".join(
             f"\n  | {line}" for line in last

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from chaos.phases import degraded_indices, healthy_indices, healthy_ms, hit_index
 from chaos.rundata import Connection, FaultTimes, Key, Nic, RunData
@@ -50,7 +51,7 @@ def healthy_chunks(data: RunData) -> dict[Key, float]:
 
 
 def remaining_chunks(data: RunData, index: int, at_ns: int, healthy_iteration_ms: float) -> dict[Key, float]:
-    """Chunks of iteration `index` that each connection had still to deliver at `at_ns`; one under way counts in part."""
+    """Chunks that each connection had still to deliver in iteration `index`; one under way counts in part."""
     found: dict[Key, float] = {}
     for key, per_iteration in data.deliveries.items():
         gaps = per_iteration.get(index, [])
@@ -77,7 +78,7 @@ def iteration_bound_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host
         return None
     left = remaining_chunks(data, index, onset_ns, healthy)
     end_ns = min(whole.end_ns, fault.reverted_ns or whole.end_ns)
-    rest = _mode_time_ms(data, fault, mode, nics_of_host, left, end_ns, healthy)
+    rest = _Carrying(data, fault, mode, nics_of_host, healthy).time_ms(left, end_ns)
     return None if rest is None else (onset_ns - whole.start_ns) / 1e6 + rest
 
 
@@ -86,37 +87,39 @@ def degraded_bound_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host:
     healthy = median(healthy_ms(data))
     if healthy is None or fault.reverted_ns is None or not degraded_indices(data, fault):
         return None
-    return _mode_time_ms(data, fault, mode, nics_of_host, healthy_chunks(data), fault.reverted_ns, healthy)
+    return _Carrying(data, fault, mode, nics_of_host, healthy).time_ms(healthy_chunks(data), fault.reverted_ns)
 
 
-def _mode_time_ms(
-    data: RunData,
-    fault: FaultTimes,
-    mode: int,
-    nics_of_host: int,
-    chunks: Mapping[Key, float],
-    at_ns: int,
-    healthy: float,
-) -> float | None:
-    """`migrate` puts a lost NIC's share where the paths say; `balance` spreads it evenly over the host's other NICs."""
-    usual = loads(data.connections, healthy_chunks(data))
-    if mode == MIGRATE:
-        return time_ms(loads(carriers(data, at_ns), chunks), usual, healthy)
-    if mode != BALANCE:
-        return None
-    gone = _gone_at(data, fault, at_ns)
-    as_started = time_ms(loads(data.connections, chunks), usual, healthy)
-    return None if as_started is None or gone >= nics_of_host else as_started * nics_of_host / (nics_of_host - gone)
+@dataclass(frozen=True)
+class _Carrying:
+    """How fast a mode can carry bytes while a fault lasts."""
 
+    data: RunData
+    fault: FaultTimes
+    mode: int
+    nics_of_host: int
+    healthy: float
 
-def _gone_at(data: RunData, fault: FaultTimes, at_ns: int) -> int:
-    """How many NICs of the fault's host are gone just before `at_ns`."""
-    gone = {
-        other.nic
-        for other in data.faults
-        if other.host == fault.host
-        and other.onset_ns is not None
-        and other.onset_ns < at_ns
-        and (other.reverted_ns is None or other.reverted_ns >= at_ns)
-    }
-    return len(gone | {fault.nic})
+    def time_ms(self, chunks: Mapping[Key, float], at_ns: int) -> float | None:
+        """`migrate` puts a lost NIC's share where the paths say; `balance` spreads it over the host's other NICs."""
+        data = self.data
+        usual = loads(data.connections, healthy_chunks(data))
+        if self.mode == MIGRATE:
+            return time_ms(loads(carriers(data, at_ns), chunks), usual, self.healthy)
+        as_started = time_ms(loads(data.connections, chunks), usual, self.healthy)
+        gone = self._gone(at_ns)
+        if self.mode != BALANCE or as_started is None or gone >= self.nics_of_host:
+            return None
+        return as_started * self.nics_of_host / (self.nics_of_host - gone)
+
+    def _gone(self, at_ns: int) -> int:
+        """How many NICs of the fault's host are gone just before `at_ns`."""
+        gone = {
+            other.nic
+            for other in self.data.faults
+            if other.host == self.fault.host
+            and other.onset_ns is not None
+            and other.onset_ns < at_ns
+            and (other.reverted_ns is None or other.reverted_ns >= at_ns)
+        }
+        return len(gone | {self.fault.nic})

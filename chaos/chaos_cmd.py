@@ -1,4 +1,4 @@
-"""`r2cc chaos`: run experiments, check experiment files, list faults. Imports little: it is loaded for `r2cc --help`."""
+"""`r2cc chaos`: run experiments, check their files, list faults. Imports little: it is loaded for `r2cc --help`."""
 
 from __future__ import annotations
 
@@ -66,6 +66,7 @@ def chaos() -> None:
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--verbose", is_flag=True, help="Plain progress lines, also on a terminal.")
 def run(
+    *,
     file: Path,
     inventory: str,
     out: Path,
@@ -158,7 +159,7 @@ def _dry_run(experiment: Experiment, arms: list[str], inventory: str, *, as_json
     from chaos.workbench import unbuilt
 
     hosts, nics, root = planned_bed(inventory, experiment)
-    found = steps(experiment, arms, hosts, nics, root, unbuilt())
+    found = steps(experiment, arms, hosts=hosts, nics=nics, root=root, bench=unbuilt())
     click.echo(json.dumps(found, indent=1) if as_json else text(experiment, found))
     return 0
 
@@ -207,8 +208,7 @@ def faults(as_json: bool) -> int:
         click.echo(json.dumps(entries, indent=1))
         return 0
     for entry in entries:
-        click.echo(
-            f"{entry['kind']}\n  does   {entry['does']}\n  seen   {entry['peer_sees']}\n  needs  {', '.join(entry['requires'])}"
-        )
-        click.echo(f"  inject {entry['inject']}\n  revert {entry['revert']}\n  probe  {entry['probe']}")
+        click.echo(f"{entry['kind']}\n  does   {entry['does']}\n  seen   {entry['peer_sees']}")
+        click.echo(f"  needs  {', '.join(entry['requires'])}\n  inject {entry['inject']}")
+        click.echo(f"  revert {entry['revert']}\n  probe  {entry['probe']}")
     return 0

@@ -170,3 +170,13 @@ def dump(experiment: Experiment) -> str:
     """The resolved experiment as YAML; loading it again gives the same experiment."""
     text: str = yaml.safe_dump(experiment.resolved(), sort_keys=False, allow_unicode=True, width=110)
     return text
+
+
+def json_schema() -> dict[str, Any]:
+    """The form of an experiment file as JSON Schema; harness/schemas/experiment.schema.json is a copy, kept by a test."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "r2cc:experiment:1",
+        **Experiment.model_json_schema(),
+        "title": "An experiment file",
+    }

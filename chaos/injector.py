@@ -31,9 +31,9 @@ class State:
 
 
 class Injector:
-    """All faults of one run, on the host that has the switch's side of the NICs. Use as `stack.enter_context`-free:
+    """All faults of one run, on the host that has the switch's side of the NICs.
 
-    undoing is registered on the ExitStack given, so that it happens after Ctrl-C, SIGTERM and any exception, too.
+    Undoing is registered on the ExitStack given, so that it happens after Ctrl-C, SIGTERM and any exception, too.
     """
 
     def __init__(self, switch: Host, journal: Journal, stack: ExitStack, tell: Tell) -> None:
@@ -139,7 +139,7 @@ class Injector:
             ) from error
 
     def _confirm(self, state: State, *, active: bool) -> None:
-        """Probes until the fault is as it should be. FaultError after a second: a fault that did not take proves nothing."""
+        """Probes until the fault is as it should be. FaultError after a second: it proves nothing otherwise."""
         deadline = time.monotonic() + CONFIRM_S
         while self._probe(state) != active:
             if time.monotonic() > deadline:

@@ -158,7 +158,7 @@ def _faults(lines: Sequence[Line]) -> list[FaultTimes]:
 
 def _issued_ns(line: Line) -> int:
     """When the command of a fault line was issued; when it had returned, in journals that say no more."""
-    return int(line.get("before_ns", line["t_ns"]))
+    return int(line["before_ns"] if "before_ns" in line else line["t_ns"])
 
 
 def _fault(group: Sequence[Line]) -> FaultTimes:

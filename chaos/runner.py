@@ -51,7 +51,9 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
         try:
             with terminable(), request.open_bed() as bed, display:
                 bed_name = bed.name
-                _run_all(experiment, request, bed, journal, out, display)
+                for plan in plans(experiment, request.arms, bed, request.bench):
+                    display.run_started(plan.arm, plan.run, experiment.repeats, experiment.workload.iterations)
+                    _run_one(plan, bed, journal, out=out, display=display)
         except KeyboardInterrupt:
             stop = ("interrupted; everything was rolled back", True)
         except (R2ccError, OSError) as error:
@@ -73,17 +75,8 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
     return summary
 
 
-def _run_all(
-    experiment: Experiment, request: Request, bed: Bed, journal: Journal, out: RunDir, display: Display
-) -> None:
-    """Interleaved, A B A B: a machine that slows down over minutes slows all arms alike."""
-    for plan in plans(experiment, request.arms, bed, request.bench):
-        display.run_started(plan.arm, plan.run, experiment.repeats, experiment.workload.iterations)
-        _run_one(plan, bed, journal, out, display)
-
-
 def plans(experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Bench) -> list[Plan]:
-    """Every repeat of every arm, in the order in which they run."""
+    """Every repeat of every arm in the order in which they run: A B A B, so that a machine growing slow slows all."""
     nics = launch.by_host(bed.nics)
     hosts = [host for host in bed.hosts if host in nics]
     return [
@@ -99,7 +92,7 @@ def plans(experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Bench) -
     ]
 
 
-def _run_one(plan: Plan, bed: Bed, journal: Journal, out: RunDir, display: Display) -> None:
+def _run_one(plan: Plan, bed: Bed, journal: Journal, *, out: RunDir, display: Display) -> None:
     journal.enter(plan.arm, plan.run)
     journal.write("run_start", mode=MODES[plan.arm], wall_ns=time.time_ns(), hosts=list(bed.hosts))
     outcome, reason = "failed", "internal error"

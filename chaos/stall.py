@@ -13,7 +13,7 @@ def stall_ms(data: RunData, fault: FaultTimes) -> float | None:
     """Longest delivery gap overlapping the fault's onset, less the connection's healthy p99; maximum over connections.
 
     The onset is the interval from issuing the command to the probe that confirmed it, because the link changes
-    somewhere inside it. None when no connection had a delivery gap there: nothing was measured, which is not the same as 0.
+    somewhere inside it. None when no connection had a delivery gap there: nothing was measured, which is not 0.
     """
     return _worst(data, fault, fault.onsets)
 

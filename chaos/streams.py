@@ -79,19 +79,11 @@ def stop_all(running: Sequence[Running]) -> None:
                 each.exit_code = each.process.wait(max(0.0, deadline - time.monotonic()))
 
 
-def start(
-    launches: Sequence[Launch],
-    hosts: dict[str, Host],
-    lines: queue.SimpleQueue[Spoken],
-    raw: Path,
-    prefix: str,
-    started: list[Running],
-) -> None:
-    """Starts all of them, appending to `started` one by one so that the caller can end what runs if a later one fails."""
-    raw.mkdir(parents=True, exist_ok=True)
-    for launch in launches:
-        with (raw / f"{prefix}-{launch.name}.stderr").open("wb") as stderr:
-            started.append(Running(launch, hosts[launch.host], lines, stderr))
+def start(launch: Launch, host: Host, lines: queue.SimpleQueue[Spoken], stderr: Path) -> Running:
+    """Starts one process; what it says on stderr goes to a file of its own."""
+    stderr.parent.mkdir(parents=True, exist_ok=True)
+    with stderr.open("wb") as file:
+        return Running(launch, host, lines, file)
 
 
 def parse(line: bytes) -> dict[str, Any] | None:

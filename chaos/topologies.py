@@ -37,8 +37,8 @@ def _inline(document: Document, text: str) -> str:
     assert isinstance(document.root, yaml.MappingNode)
     node = next(value for key, value in document.root.value if key.value == "topology")
     start, end = node.start_mark, node.end_mark
-    section: str = text[start.index : end.index]
-    return "\n" * start.line + " " * start.column + section
+    section, before = text[start.index : end.index], "\n" * int(start.line) + " " * int(start.column)
+    return before + section
 
 
 def nics_of(topology: Topology) -> dict[str, list[str]]:

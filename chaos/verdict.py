@@ -144,7 +144,7 @@ def as_expected(arm: Json, hypothesis: Hypothesis) -> bool | None:
 
 
 def overall(arms: list[Json], *, void_ok: bool) -> tuple[str, int]:
-    """(verdict, exit code) of the experiment; `void_ok`: a void one ends with 0 if all that was judged is as expected."""
+    """(verdict, exit code) of the experiment; with `void_ok` a void one ends with 0 if all that was judged held."""
     answers = {arm["as_expected"] for arm in arms}
     if any(arm["verdict"] == FAILED for arm in arms) or not arms:
         return FAILED, 3

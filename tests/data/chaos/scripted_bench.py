@@ -1,7 +1,7 @@
 """A stand-in for r2cc_bench and r2cc_sampler: prints the lines of docs/contracts.md on a schedule, moves no byte.
 
-    scripted_bench.py rank --rank 0 --ranks 2 --iterations 6 --iteration-ms 40 [--die-at 3] [--error-at 3] [--hang-at 3]
-                      [--wrong-at 3] [--stall-at 3 --stall-ms 200] [--rss BYTES]
+    scripted_bench.py rank --rank 0 --ranks 2 --iterations 6 --iteration-ms 40 [--die-at 3] [--error-at 3]
+                      [--hang-at 3] [--wrong-at 3] [--stall-at 3 --stall-ms 200] [--rss BYTES]
     scripted_bench.py sampler --nics eth0,eth1 [--cpu 0.4]
 
 A rank delivers 8 chunks an iteration on one receiving connection for each of two NICs. `--die-at` kills it with SIGKILL.
@@ -15,6 +15,7 @@ import os
 import signal
 import sys
 import time
+from itertools import pairwise
 
 CHUNKS = 8
 CHUNK_BYTES = 131072
@@ -80,7 +81,7 @@ def iteration(args: argparse.Namespace, index: int, size: int) -> int:
         pause = args.stall_ms * 1_000_000 if index == args.stall_at and chunk == CHUNKS // 2 else 0
         until(times[-1] + step + pause)
         times.append(time.monotonic_ns())
-    gaps = [(b - a) / 1000 for a, b in zip(times, times[1:], strict=False)]
+    gaps = [(b - a) / 1000 for a, b in pairwise(times)]
     for channel in range(len(NICS)):
         say("delivery", rank=args.rank, connection=10 + channel, index=index, start_ns=start, gaps_us=gaps[:5], part=0)
         say("delivery", rank=args.rank, connection=10 + channel, index=index, start_ns=start, gaps_us=gaps[5:], part=1)

@@ -1,0 +1,203 @@
+"""Figures from a journal written down by hand; every number here is computed by hand in the comment next to it."""
+
+from __future__ import annotations
+
+import chaos_literal as literal
+import pytest
+
+from chaos import void
+from chaos.bounds import carriers, loads
+from chaos.figures import run_figures
+from chaos.phases import degraded_indices, healthy_indices, hit_index
+from chaos.rundata import read_run
+from chaos.stall import longest_gap_ms, stall_ms
+from chaos.stats import median, percentile, spread
+
+
+def figures(arm: str, **options: object) -> dict[str, object]:
+    mode = 1 if arm == "migrate" else 0
+    return run_figures(read_run(literal.lines(arm, **options)), mode, iterations=10)  # type: ignore[arg-type]
+
+
+def fault(arm: str) -> dict[str, object]:
+    found = figures(arm)["faults"]
+    assert isinstance(found, list)
+    assert len(found) == 1
+    return dict(found[0])
+
+
+def test_phases_of_the_migrate_arm() -> None:
+    data = read_run(literal.lines("migrate"))
+    (cable,) = data.faults
+    assert healthy_indices(data) == [0, 1, 2, 3]  # 4 had begun when the fault struck
+    assert hit_index(data, cable) == 4
+    assert degraded_indices(data, cable) == [5, 6]  # 7 ended after the undo
+
+
+def test_stall_is_the_longest_gap_at_the_onset_less_the_usual_one() -> None:
+    assert fault("migrate")["stall_ms"] == 20.0  # r1: 30 ms from 1440 to 1470, usual p99 gap 10 ms; r0: 10 - 10
+    assert fault("stock")["stall_ms"] == 560.0  # 570 - 10
+
+
+def test_stall_of_a_gap_that_began_after_the_command_but_before_the_probe_counts() -> None:
+    lines = literal.lines("migrate")
+    for line in lines:
+        if line["event"] == "delivery" and line["index"] == 4 and line["connection"] == "r1" and line["part"] == 0:
+            line["gaps_us"] = [10_000.0, 10_000.0, 10_000.0, 10_000.0, 14_000.0, 60_000.0]  # stands still from 1454
+    data = read_run(lines)
+    assert stall_ms(data, data.faults[0]) == 50.0  # active (confirmed) at 1455: the gap 1454 to 1514 overlaps the onset
+
+
+def test_stall_without_any_healthy_gap_is_unknown_not_zero() -> None:
+    lines = [line for line in literal.lines("migrate") if line["event"] != "delivery" or line["index"] >= 4]
+    data = read_run(lines)
+    assert stall_ms(data, data.faults[0]) is None
+
+
+def test_longest_gap_sees_what_began_after_the_onset() -> None:
+    data = read_run(literal.lines("migrate"))
+    assert longest_gap_ms(data, data.faults[0]) == 20.0
+    for line in data.by_event["delivery"]:
+        if line["index"] == 6 and line["part"] == 0:
+            line["gaps_us"] = [90_000.0, *line["gaps_us"][1:]]
+    later = read_run(data.lines)
+    assert longest_gap_ms(later, later.faults[0]) == 80.0
+    assert stall_ms(later, later.faults[0]) == 20.0
+
+
+def test_detection_counts_from_the_command() -> None:
+    assert fault("migrate")["detect_ms"] == 3.5  # nic line at 1448.5, command issued at 1445
+    assert fault("stock")["detect_ms"] is None
+
+
+def test_failover_iteration_and_its_bound() -> None:
+    found = fault("migrate")
+    assert found["at_iteration"] == 4
+    assert found["hit"] is True
+    assert found["iteration_ms"] == 170.0
+    # Before the fault 45 ms. Left: 5.5 chunks of each connection; all 11 of a host on eth0, which carries 10 in 100 ms.
+    assert found["iteration_bound_ms"] == 155.0
+    assert fault("stock")["iteration_bound_ms"] is None  # a stock iteration is bound by the outage, not by a mode
+
+
+def test_bound_follows_the_paths_and_is_no_constant() -> None:
+    """With nothing moved (no `path` lines) the same bytes fit: the bound is a healthy iteration."""
+    lines = [line for line in literal.lines("migrate") if line["event"] != "path"]
+    (found,) = run_figures(read_run(lines), 1, iterations=10)["faults"]
+    assert found["iteration_bound_ms"] == 100.0  # 45 + 5.5 chunks at 10 ms
+    assert found["degraded_bound_ms"] == 100.0
+
+
+def test_bound_of_balance_spreads_over_all_survivors() -> None:
+    (found,) = run_figures(read_run(literal.lines("migrate")), 2, iterations=10)["faults"]
+    assert found["iteration_bound_ms"] == 155.0  # 45 + 55 * 2 / (2 - 1)
+    assert found["degraded_bound_ms"] == 200.0
+
+
+def test_carriers_change_with_time() -> None:
+    data = read_run(literal.lines("migrate"))
+    chunks = dict.fromkeys(data.deliveries, 10.0)
+    before = loads(carriers(data, literal.ns(1440)), chunks)
+    while_down = loads(carriers(data, literal.ns(1800)), chunks)
+    back = loads(carriers(data, literal.ns(2100)), chunks)
+    assert before == back
+    assert before[("h1", "eth1"), "rx"] == 10.0
+    assert while_down == {((host, "eth0"), way): 20.0 for host in ("h0", "h1") for way in ("rx", "tx")}
+
+
+def test_degraded_after_and_return() -> None:
+    found = fault("migrate")
+    assert found["degraded_ms"] == 200.0
+    assert found["degraded_bound_ms"] == 200.0  # 20 chunks on eth0 instead of 10
+    assert found["after_ms"] == 102.5  # 105 and 100
+    assert found["return_ms"] == 225.0  # iteration 8 (105 ms) is slower than 100 / 0.98; iteration 9 begins at 2225
+    stock = fault("stock")
+    assert (stock["degraded_ms"], stock["after_ms"], stock["return_ms"]) == (None, 100.0, 65.0)
+
+
+def test_run_level_figures() -> None:
+    found = figures("migrate")
+    assert found["completed"] is True
+    assert found["iterations"] == 10
+    assert found["healthy_ms"] == {"median": 100.0, "p99": 100.0}
+    per_nic = {"tx_bytes": 100_000, "rx_bytes": 200_000}
+    assert found["bytes_per_nic"] == {host: {"eth0": per_nic, "eth1": per_nic} for host in ("h0", "h1")}
+    metrics = {entry["name"]: entry["value"] for entry in found["metrics"]}  # type: ignore[attr-defined]
+    assert metrics["rank_memory"] == 53_001_000
+    assert metrics["cpu_busy"] == 0.5
+    assert metrics["busbw"] == pytest.approx(0.0002)  # 20000 B in 100 ms, times 2 (n - 1) / n = 1
+    assert found["void"] == []
+
+
+def test_a_run_cut_short_is_incomplete_but_readable() -> None:
+    found = figures("migrate", iterations=6)
+    assert found["completed"] is False
+    assert found["iterations"] == 6
+
+
+def test_an_iteration_that_one_rank_did_not_finish_is_not_whole() -> None:
+    lines = [
+        line
+        for line in literal.lines("migrate")
+        if not (line["event"] == "iteration" and line["rank"] == 1 and line["index"] == 9)
+    ]
+    found = run_figures(read_run(lines), 1, iterations=10)
+    assert (found["iterations"], found["completed"]) == (9, False)
+
+
+def test_wrong_elements_are_counted_over_all_ranks() -> None:
+    lines = literal.lines("migrate")
+    for line in lines:
+        if line["event"] == "iteration" and line["index"] in (2, 6):
+            line["wrong_elements"] = 3
+    assert run_figures(read_run(lines), 1, iterations=10)["wrong_elements"] == 12
+
+
+def test_a_fault_between_iterations_did_not_hit() -> None:
+    lines = literal.lines("migrate")
+    for line in lines:
+        if line["event"] == "fault" and line["phase"] == "injected":
+            line["before_ns"] = literal.ns(950)
+    (found,) = run_figures(read_run(lines), 1, iterations=10)["faults"]
+    assert (found["hit"], found["at_iteration"], found["stall_ms"]) == (False, None, None)
+
+
+@pytest.mark.parametrize(("share", "is_void"), [(0.85, False), (0.86, True)])
+def test_void_when_the_machine_is_too_busy(share: float, is_void: bool) -> None:
+    lines = literal.lines("migrate")
+    for line in lines:
+        if line["event"] == "cpu":
+            line["busy"] = share
+    assert bool(void.reasons(read_run(lines))) is is_void
+
+
+def test_idle_seconds_of_a_stall_do_not_hide_a_busy_machine() -> None:
+    lines = literal.lines("stock")
+    busy = [literal.at(ms, "h0", "cpu", busy=0.95) for ms in (1150, 1250, 1350)]
+    idle = [literal.at(1500 + 10 * i, "h0", "cpu", busy=0.0) for i in range(50)]
+    data = read_run([line for line in lines if line["event"] != "cpu"] + busy + idle)
+    assert void.cpu_busy(data) == pytest.approx(0.95)
+
+
+@pytest.mark.parametrize(("fourth_ms", "is_void"), [(114, False), (140, True)])
+def test_void_when_healthy_iterations_vary(fourth_ms: int, is_void: bool) -> None:
+    # p10 = 100, p50 = 100, p90 = 100 + 0.7 * (x - 100): 9.8 % and 28 %
+    data = read_run(literal.lines("migrate", durations=[100, 100, 100, fourth_ms, 170, 200, 200, 150, 105, 100]))
+    assert len(healthy_indices(data)) == 4
+    assert bool(void.reasons(data)) is is_void
+
+
+def test_percentiles_interpolate() -> None:
+    assert percentile([4.0, 1.0, 3.0, 2.0], 50) == 2.5
+    assert percentile([1.0, 2.0, 3.0, 4.0, 5.0], 99) == pytest.approx(4.96)
+    assert percentile([], 50) is None
+    assert median([7.0]) == 7.0
+    assert spread([90.0, 100.0, 110.0]) == pytest.approx(0.16)  # p10 = 92, p90 = 108
+    assert spread([]) is None
+
+
+def test_empty_and_truncated_journals_give_figures_not_crashes() -> None:
+    lines = literal.lines("migrate")
+    for count in range(0, len(lines), 7):
+        found = run_figures(read_run(lines[:count]), 1, iterations=10)
+        assert found["completed"] is False
