@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import EntryPoint, entry_points
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -18,6 +18,7 @@ from harness.errors import R2ccError, UsageError
 
 COMMAND_GROUP = "r2cc.commands"
 INTERRUPTED_EXIT_CODE = 130
+OUTPUT_CUT_OFF_EXIT_CODE = 141
 
 
 class EntryPointGroup(click.Group):
@@ -37,6 +38,13 @@ class EntryPointGroup(click.Group):
         if registered is not None or entry is None:
             return registered
         return load_command(entry)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the sub-command. Caught here because click itself would end with 1, which means "deviated" here."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            return _reader_went_away()
 
 
 def load_command(entry: EntryPoint) -> click.Command:
@@ -91,8 +99,6 @@ def run_cli(argv: Sequence[str] | None = None) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("r2cc: interrupted", err=True)
         return INTERRUPTED_EXIT_CODE
-    except BrokenPipeError:
-        return _reader_went_away()
     except Exception as error:  # noqa: BLE001 - the one place that decides what a user sees of an error
         return report_error(error)
     return result if isinstance(result, int) else 0
@@ -120,6 +126,6 @@ def describe_error(error: Exception) -> str:
 
 
 def _reader_went_away() -> int:
-    """`r2cc ... | head` is no error; point stdout elsewhere so that the interpreter's last flush stays quiet."""
+    """`r2cc ... | head`: end as SIGPIPE would, in silence; stdout goes elsewhere for the interpreter's last flush."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return 0
+    return OUTPUT_CUT_OFF_EXIT_CODE

@@ -100,7 +100,7 @@ def compilations(text: str) -> int:
 def errors_of(log: Path) -> str:
     """The lines that say why: from the first error on, else the last ones."""
     lines = log.read_text(errors="replace").splitlines()
-    first = next((number for number, line in enumerate(lines) if "error:" in line or "*** " in line), None)
+    first = next((number for number, line in enumerate(lines) if "error:" in line), None)
     if first is None:
         return last_lines("\n".join(lines), ERROR_LINES)
     return "\n".join(line[:400] for line in lines[first : first + ERROR_LINES])

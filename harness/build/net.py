@@ -60,9 +60,13 @@ def build_net(
         )
         if is_current(layout.net, inputs):
             return _result(layout.net, inputs.build_id, rebuilt=False)
-        (layout.net / "build.json").unlink(missing_ok=True)
-        _start_over_with_new_tools(layout.net, inputs)
-        run_make(layout, "net", make_arguments(layout, cuda), progress=progress, verbose=verbose)
+        _remove_what_make_would_trust(layout.net, inputs)
+        unfinished = layout.net / "unfinished"
+        unfinished.touch()
+        try:
+            run_make(layout, "net", make_arguments(layout, cuda), progress=progress, verbose=verbose)
+        finally:
+            unfinished.unlink()
         _record(layout.net, inputs)
         return _result(layout.net, inputs.build_id, rebuilt=True)
 
@@ -79,15 +83,19 @@ def run_target(target: str, progress: Progress = show, *, verbose: bool = False,
     return log_of(layout, target)
 
 
-def _start_over_with_new_tools(folder: Path, inputs: Inputs) -> None:
-    """make compares times of files and so cannot see that the compiler or CUDA's headers are other ones now."""
+def _remove_what_make_would_trust(folder: Path, inputs: Inputs) -> None:
+    """make compares times of files. It sees neither another compiler, nor what a killed make left half written.
+
+    Results go in any case (linking again takes a second), objects with other tools or after a kill.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("build.json", *OUTPUTS.values()):
+        (folder / name).unlink(missing_ok=True)
     tools = json.dumps([inputs.compiler, inputs.cuda_include, inputs.cuda_version, inputs.flags]) + "\n"
     known = folder / "tools.json"
-    if known.is_file() and known.read_text() == tools:
-        return
-    shutil.rmtree(folder / "obj", ignore_errors=True)
-    folder.mkdir(parents=True, exist_ok=True)
-    known.write_text(tools)
+    if not known.is_file() or known.read_text() != tools or (folder / "unfinished").exists():
+        shutil.rmtree(folder / "obj", ignore_errors=True)
+        known.write_text(tools)
 
 
 def is_current(folder: Path, inputs: Inputs) -> bool:
