@@ -1,0 +1,103 @@
+// Bounds-checked little-endian encoding. A message type lists its fields once, in visit(); Writer and Reader are the
+// two visitors. A Reader that ran past its input stays failed and yields zeros, so parsers check once, at the end.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+namespace r2cc {
+
+class Writer {
+ public:
+  explicit Writer(std::vector<uint8_t>& out) : out_(out) {}
+
+  template <class T>
+  void operator()(const T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      integer(static_cast<std::underlying_type_t<T>>(value));
+    } else if constexpr (std::is_integral_v<T>) {
+      integer(value);
+    } else {
+      const_cast<T&>(value).visit(*this);
+    }
+  }
+  template <size_t N>
+  void operator()(const std::array<uint8_t, N>& bytes) {
+    out_.insert(out_.end(), bytes.begin(), bytes.end());
+  }
+  template <class T>
+  void list(const std::vector<T>& items, size_t /*most*/) {
+    (*this)(static_cast<uint8_t>(items.size()));
+    for (const T& item : items) (*this)(item);
+  }
+
+ private:
+  template <class T>
+  void integer(T value) {
+    const auto bits = static_cast<std::make_unsigned_t<T>>(value);
+    for (size_t i = 0; i < sizeof(T); i++) out_.push_back(static_cast<uint8_t>(bits >> (8 * i)));
+  }
+  std::vector<uint8_t>& out_;
+};
+
+class Reader {
+ public:
+  Reader(const uint8_t* data, size_t size) : at_(data), left_(size) {}
+
+  template <class T>
+  void operator()(T& value) {
+    if constexpr (std::is_enum_v<T>) {
+      std::underlying_type_t<T> raw{};
+      integer(raw);
+      value = static_cast<T>(raw);
+    } else if constexpr (std::is_integral_v<T>) {
+      integer(value);
+    } else {
+      value.visit(*this);
+    }
+  }
+  template <size_t N>
+  void operator()(std::array<uint8_t, N>& bytes) {
+    if (take(N)) memcpy(bytes.data(), at_ - N, N);
+  }
+  template <class T>
+  void list(std::vector<T>& items, size_t most) {
+    uint8_t count = 0;
+    (*this)(count);
+    if (count > most) ok_ = false;
+    items.clear();
+    for (uint8_t i = 0; ok_ && i < count; i++) (*this)(items.emplace_back());
+  }
+  /// A reader over the next `size` bytes, which this reader skips.
+  Reader sub(size_t size) { return take(size) ? Reader(at_ - size, size) : Reader(at_, 0); }
+
+  bool ok() const { return ok_; }
+  size_t left() const { return left_; }
+
+ private:
+  bool take(size_t size) {
+    if (!ok_ || size > left_) return ok_ = false;
+    at_ += size;
+    left_ -= size;
+    return true;
+  }
+  template <class T>
+  void integer(T& value) {
+    value = 0;
+    if (!take(sizeof(T))) return;
+    std::make_unsigned_t<T> bits = 0;
+    for (size_t i = 0; i < sizeof(T); i++) {
+      bits = static_cast<std::make_unsigned_t<T>>(bits | (std::make_unsigned_t<T>{*(at_ - sizeof(T) + i)} << (8 * i)));
+    }
+    value = static_cast<T>(bits);
+  }
+  const uint8_t* at_;
+  size_t left_;
+  bool ok_ = true;
+};
+
+}  // namespace r2cc

@@ -1,0 +1,34 @@
+#include "config.h"
+
+#include <cstdlib>
+
+#include "clock.h"
+
+namespace r2cc {
+namespace {
+
+int64_t number(const char* name, int64_t fallback) {
+  const char* text = getenv(name);
+  if (text == nullptr || *text == '\0') return fallback;
+  char* end = nullptr;
+  const int64_t value = strtoll(text, &end, 10);
+  return *end == '\0' && value >= 0 ? value : fallback;
+}
+
+std::string text(const char* name) {
+  const char* value = getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+Config Config::fromEnvironment() {
+  Config c;
+  c.mode = static_cast<int>(number("R2CC_MODE", 1));
+  c.holdNs = msToNs(number("R2CC_HOLD_MS", 60000));
+  c.eventFile = text("R2CC_EVENT_FILE");
+  c.sideInterface = text("R2CC_SIDE_IFNAME");
+  return c;
+}
+
+}  // namespace r2cc

@@ -1,0 +1,112 @@
+// One per process: the thread that watches links, answers datagrams, judges paths and moves connections. Everything it
+// owns is under one mutex, which NCCL's threads take only to listen, connect, accept, register and close.
+#pragma once
+
+#include <atomic>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "config.h"
+#include "connector.h"
+#include "handle.h"
+#include "links.h"
+#include "peer.h"
+#include "recv_connection.h"
+#include "send_connection.h"
+#include "side_channel.h"
+
+namespace r2cc {
+
+struct Listen {
+  uint64_t id;
+  uint8_t dev;
+  void* ctx;
+  std::deque<std::shared_ptr<RecvConnection>> arrived;  // in the order of their Hello, not yet accepted
+};
+
+class Engine {
+ public:
+  using Warn = std::function<void(const std::string&)>;
+  /// `nics`: the inner net's devices in order, side-only interfaces behind them.
+  Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic> nics, Warn warn);
+  ~Engine();
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // NCCL's side; none of these waits for the network.
+  ncclResult_t listen(void* ctx, int dev, void* handle, void** listenComm);
+  ncclResult_t connect(void* ctx, int dev, void* handle, void** sendComm);
+  ncclResult_t accept(void* listenComm, void** recvComm);
+  ncclResult_t regMr(void* comm, void* data, size_t size, int type, uint64_t offset, int fd, void** handle);
+  ncclResult_t deregMr(void* comm, void* handle);
+  void closeSend(void* comm);
+  void closeRecv(void* comm);
+  void closeListen(void* listenComm);
+
+  /// What netlink reports; public because tests report links of NICs that do not exist.
+  void onLink(size_t nic, bool up);
+  /// Datagrams not accepted so far: malformed, unauthenticated, replayed, for somebody else.
+  uint64_t dropped() const { return dropped_; }
+
+ private:
+  void loop();
+  void tick(int64_t now);
+  void tickPeer(Peer& peer, int64_t now);
+  void judgePaths(Peer& peer, int64_t now);
+  void probeRound(Peer& peer, int64_t now);
+  void nursePath(Peer& peer, Path& path, int64_t now);
+  void watchSilence(Peer& peer, int64_t now);
+  void onDatagram(size_t nic, const NicAddress& from, const uint8_t* data, size_t size);
+  void onRefused(const NicAddress& to);
+  void dispatch(Peer& peer, Path* path, Type type, Reader& reader);
+  bool dispatchToSender(Peer& peer, Type type, Reader& reader);
+  bool dispatchToReceiver(Peer& peer, Type type, Reader& reader);
+  void onHello(Peer& peer, const Hello& hello);
+  void onPing(Peer& peer, const Path& path, const Ping& ping);
+  void seeRemoteLinks(Peer& peer, const Header& header);
+  void pathDown(Peer& peer, Path& path, const std::string& cause);
+  void pathEvent(const Peer& peer, const Path& path, const char* state, const std::string& cause);
+  void failAll(Peer& peer, const std::string& why);
+  void announceLinks();
+  bool linkUp(size_t nic) const { return (self_.nicsUp >> nic & 1) != 0; }
+  Peer& peerFor(uint64_t process, bool weConnect, const Key& key);
+  Peer* findPeer(uint64_t process, bool weConnect);
+  void watch(int fd, uint64_t tag);
+  std::vector<NicAddress> addresses() const;
+  void remember(std::shared_ptr<Connection> connection);
+  void onLaneMade(const LanePtr& lane, bool ok);
+
+  const Config config_;
+  EventLog events_;
+  std::vector<LocalNic> nics_;
+  SideChannel side_;
+  LinkWatch links_;
+  Self self_;
+  Warn warn_;
+  Services services_;
+
+  std::mutex mutex_;
+  std::map<std::pair<uint64_t, bool>, std::unique_ptr<Peer>> peers_;
+  std::unordered_map<uint64_t, std::unique_ptr<Listen>> listens_;
+  std::unordered_map<const Connection*, std::shared_ptr<Connection>> connections_;
+  uint64_t nextId_ = 1;
+  int announcements_ = 0;  // left to send of the last change of links
+  int64_t lastTick_ = 0;
+  std::atomic<uint64_t> dropped_{0};
+  uint64_t failovers_ = 0, failbacks_ = 0, probes_ = 0, acks_ = 0;
+
+  int epoll_ = -1, wakeFd_ = -1, timerFd_ = -1;
+  std::atomic<bool> stop_{false};
+  std::unique_ptr<Connector> connector_;
+  std::thread thread_;
+};
+
+}  // namespace r2cc

@@ -1,0 +1,173 @@
+// Judgement: which paths live, which peers are gone, and who has to be told.
+#include "engine.h"
+
+namespace r2cc {
+namespace {
+
+constexpr int64_t kLateNs = msToNs(12);         // a tick this late means we were not running: no verdicts from it
+constexpr int kAnnouncements = 4;               // a change of links is said at once and on the next ticks
+constexpr int64_t kAckBackstopNs = msToNs(1);
+constexpr int kRefusalsToDie = 3;               // a live host says "no such port", and nothing else is heard
+constexpr int64_t kRefusalSilenceNs = msToNs(30);
+constexpr int64_t kCallNs = msToNs(1000);       // a silent peer that owes us something is asked whether it lives
+constexpr int kAlternates = 2;                  // healthy paths probed beside a suspect one
+constexpr int64_t kProbationPingNs = msToNs(10);
+
+}  // namespace
+
+void Engine::tick(int64_t now) {
+  const bool late = lastTick_ != 0 && now - lastTick_ > kLateNs;
+  lastTick_ = now;
+  if (announcements_ > 0) announceLinks();
+  for (const auto& [key, peer] : peers_) {
+    if (late) {
+      for (const auto& path : peer->paths()) path->forgetMisses();
+    }
+    tickPeer(*peer, now);
+  }
+}
+
+void Engine::tickPeer(Peer& peer, int64_t now) {
+  judgePaths(peer, now);
+  const auto sends = peer.sends;  // copies: a failing connection may be closed by NCCL meanwhile
+  for (const auto& [id, connection] : sends) connection->tick(now);
+  const auto receives = peer.receivesById;
+  for (const auto& [id, connection] : receives) connection->tick(now);
+  if (peer.acksDue.load(std::memory_order_relaxed) > 0 && now - peer.acksSinceNs > kAckBackstopNs) {
+    for (const Path* path : peer.best(1)) peer.flushAcks(*path);
+  }
+  watchSilence(peer, now);
+}
+
+void Engine::judgePaths(Peer& peer, int64_t now) {
+  for (const auto& path : peer.paths()) {
+    if (!path->data) continue;
+    const bool remoteDown = (peer.remoteUp >> peer.remote()[path->remote].dev & 1) == 0;
+    if (!linkUp(path->local) || remoteDown) {
+      if (path->linkLost(now)) pathDown(peer, *path, linkUp(path->local) ? "peer" : "netlink");
+    } else {
+      nursePath(peer, *path, now);
+    }
+  }
+  if (!peer.weConnect) return;
+  std::vector<const Path*> stuck;
+  for (const auto& [id, connection] : peer.sends) {
+    if (const Path* path = connection->stalledPath(now)) stuck.push_back(path);
+  }
+  bool suspects = false;
+  for (const auto& path : peer.paths()) {
+    bool standsStill = false;
+    for (const Path* s : stuck) standsStill |= s == path.get();
+    path->stalled(standsStill);
+    suspects |= path->state() == PathState::Suspect;
+  }
+  if (suspects && now - peer.lastRound >= kRoundNs) probeRound(peer, now);
+}
+
+/// Closes the last round of probes, then sends the next: on every suspect path and on a few others at the same time.
+void Engine::probeRound(Peer& peer, int64_t now) {
+  const auto answered = [&](const Path& p) { return p.pingRound == peer.round && p.pongRound == peer.round; };
+  for (const auto& path : peer.paths()) {
+    if (path->state() != PathState::Suspect || path->pingRound != peer.round || peer.round == 0) continue;
+    bool elsewhere = false;
+    for (const auto& other : peer.paths()) elsewhere |= other != path && other->data && answered(*other);
+    if (path->round(answered(*path), elsewhere, now)) pathDown(peer, *path, "probe");
+  }
+  peer.round++;
+  peer.lastRound = now;
+  int alternates = 0;
+  for (const auto& path : peer.paths()) {
+    const bool suspect = path->state() == PathState::Suspect;
+    if (!path->data || (!suspect && (path->state() != PathState::Up || alternates == kAlternates))) continue;
+    if (!suspect) alternates++;
+    path->pingRound = peer.round;
+    path->lastPing = now;
+    probes_++;
+    peer.sendOn(*path, Ping{peer.round});
+  }
+}
+
+/// A dead path is asked now and then; one that answers is watched for a while before it is trusted.
+void Engine::nursePath(Peer& peer, Path& path, int64_t now) {
+  if (path.up()) return;
+  const int64_t every = path.state() == PathState::Dead ? kDeadPingNs : kProbationPingNs;
+  if (now - path.lastPing >= every) {
+    path.lastPing = now;
+    probes_++;
+    peer.sendOn(path, Ping{peer.round});
+  }
+  if (path.probationTick(now)) pathEvent(peer, path, path.up() ? "up" : "down", "probation");
+}
+
+/// Nothing heard from a peer that owes us something: ask; after the hold time, give up.
+void Engine::watchSilence(Peer& peer, int64_t now) {
+  bool waiting = false;
+  for (const auto& [id, c] : peer.sends) waiting |= !c->over() && (c->hasOutstanding() || !c->everActive());
+  for (const auto& [id, c] : peer.receivesById) waiting |= !c->over() && c->hasOutstanding();
+  if (!waiting) {
+    peer.lastHeard = std::max(peer.lastHeard, now - kCallNs);
+    return;
+  }
+  const int64_t silent = now - peer.lastHeard;
+  if (peer.refusals >= kRefusalsToDie && silent > kRefusalSilenceNs) {
+    return failAll(peer, "the process of peer " + peer.describe() + " is gone (its host refuses its ports)");
+  }
+  if (silent > config_.holdNs) {
+    return failAll(peer, "peer " + peer.describe() + " is silent on every path for " +
+                             std::to_string(config_.holdNs / 1000000) + " ms (R2CC_HOLD_MS)");
+  }
+  if (silent < kCallNs || now - peer.lastCalled < kCallNs) return;
+  peer.lastCalled = now;
+  peer.tellEverywhere(Ping{peer.round});
+}
+
+void Engine::failAll(Peer& peer, const std::string& why) {
+  const auto sends = peer.sends;
+  for (const auto& [id, connection] : sends) connection->fail(why);
+  const auto receives = peer.receivesById;
+  for (const auto& [id, connection] : receives) connection->fail(why);
+}
+
+void Engine::onLink(size_t nic, bool up) {
+  if (linkUp(nic) == up) return;
+  const uint32_t bit = uint32_t{1} << nic;
+  self_.nicsUp = up ? self_.nicsUp | bit : self_.nicsUp & ~bit;
+  self_.nicsVersion++;
+  events_.line("nic").add("nic", nics_[nic].name).add("state", up ? "up" : "down").add("cause", "netlink");
+  announcements_ = kAnnouncements;
+  announceLinks();
+  for (const auto& [key, peer] : peers_) judgePaths(*peer, nowNs());
+}
+
+/// Every header carries our links; a ping is the smallest reason to send one.
+void Engine::announceLinks() {
+  announcements_--;
+  for (const auto& [key, peer] : peers_) {
+    for (const Path* path : peer->best(3)) {
+      if (linkUp(path->local)) peer->sendOn(*path, Ping{peer->round});
+    }
+  }
+}
+
+void Engine::seeRemoteLinks(Peer& peer, const Header& header) {
+  if (header.nicsVersion <= peer.remoteVersion) return;
+  peer.remoteVersion = header.nicsVersion;
+  if (header.nicsUp == peer.remoteUp) return;
+  peer.remoteUp = header.nicsUp;
+  judgePaths(peer, nowNs());
+}
+
+void Engine::pathDown(Peer& peer, Path& path, const std::string& cause) {
+  pathEvent(peer, path, "down", cause);
+  const auto sends = peer.sends;
+  for (const auto& [id, connection] : sends) connection->onPathDown(&path, cause);
+}
+
+void Engine::pathEvent(const Peer& peer, const Path& path, const char* state, const std::string& cause) {
+  if (!peer.weConnect || !path.data) return;  // the sending end judges; two ends would say everything twice
+  auto line = events_.line("nic");
+  line.add("nic", nics_[path.local].name).add("peer", peer.describe());
+  line.add("peer_nic", peer.remote()[path.remote].dev).add("state", state).add("cause", cause);
+}
+
+}  // namespace r2cc

@@ -1,0 +1,148 @@
+// Datagrams in: who sent it, is it genuine and new, and whom it concerns.
+#include <algorithm>
+
+#include "engine.h"
+
+namespace r2cc {
+namespace {
+
+/// Reads a message; false when it is malformed.
+template <class M>
+bool read(Reader& reader, M& message) {
+  reader(message);
+  return reader.ok();
+}
+
+}  // namespace
+
+void Engine::onDatagram(size_t nic, const NicAddress& from, const uint8_t* data, size_t size) {
+  const auto parsed = Parsed::open(data, size);
+  if (!parsed || parsed->header().to != self_.id) return void(dropped_++);
+  const Header& header = parsed->header();
+  const bool weConnect = header.keyOfSender != 0;
+  Peer* peer = findPeer(header.from, weConnect);
+  if (weConnect && peer == nullptr) return void(dropped_++);  // only those we connected to have a key of their own
+  if (!parsed->verify(weConnect ? peer->key : self_.key)) return void(dropped_++);
+  if (peer == nullptr) peer = &peerFor(header.from, false, self_.key);
+  if (!peer->replays.accept(header.seq)) return void(dropped_++);
+  peer->lastHeard = nowNs();
+  peer->refusals = 0;
+  seeRemoteLinks(*peer, header);
+  Path* path = peer->find(nic, from);
+  if (!parsed->forEach([&](Type type, Reader& reader) { dispatch(*peer, path, type, reader); })) dropped_++;
+}
+
+void Engine::dispatch(Peer& peer, Path* path, Type type, Reader& reader) {
+  if (type == Type::Ping) {
+    Ping ping;
+    if (read(reader, ping) && path != nullptr) onPing(peer, *path, ping);
+    return;
+  }
+  if (type == Type::Pong) {
+    Pong pong;
+    if (!read(reader, pong) || path == nullptr) return;
+    path->pongRound = std::max(path->pongRound, pong.round);
+    if (path->pong(nowNs())) pathEvent(peer, *path, "probation", "probe");
+    return;
+  }
+  if (!(peer.weConnect ? dispatchToSender(peer, type, reader) : dispatchToReceiver(peer, type, reader))) dropped_++;
+}
+
+/// Messages that a receiver sends.
+bool Engine::dispatchToSender(Peer& peer, Type type, Reader& reader) {
+  const auto find = [&](uint64_t id) {
+    const auto it = peer.sends.find(id);
+    return it == peer.sends.end() ? nullptr : it->second;  // a copy: the handler may close it
+  };
+  const auto give = [&](auto message, auto handler) {
+    if (!read(reader, message)) return false;
+    if (const auto connection = find(message.connection)) handler(*connection, message);
+    return true;
+  };
+  switch (type) {
+    case Type::Welcome:
+      return give(Welcome{}, [&](SendConnection& c, const Welcome& m) {
+        peer.setRemote(m.nics);
+        c.onWelcome(m);
+      });
+    case Type::LaneHandle: return give(LaneHandle{}, [](SendConnection& c, const LaneHandle& m) { c.onLaneHandle(m); });
+    case Type::LaneUp: return give(LaneUp{}, [](SendConnection& c, const LaneUp& m) { c.onLaneUp(m); });
+    case Type::Suspect: return give(Suspect{}, [](SendConnection& c, const Suspect& m) { c.onSuspect(m); });
+    case Type::Fenced: return give(Fenced{}, [](SendConnection& c, const Fenced& m) { c.onFenced(m); });
+    case Type::Switched: return give(Switched{}, [](SendConnection& c, const Switched& m) { c.onSwitched(m); });
+    case Type::Ack: return give(Ack{}, [](SendConnection& c, const Ack& m) { c.onAck(m.delivered); });
+    case Type::Bye: return give(Bye{}, [](SendConnection& c, const Bye& m) { c.onBye(m.delivered); });
+    default: return false;
+  }
+}
+
+/// Messages that a sender sends. One for a connection that was closed here is told how much it had.
+bool Engine::dispatchToReceiver(Peer& peer, Type type, Reader& reader) {
+  if (type == Type::Hello) {
+    Hello hello;
+    if (!read(reader, hello)) return false;
+    onHello(peer, hello);
+    return true;
+  }
+  const auto give = [&](auto message, auto handler) {
+    if (!read(reader, message)) return false;
+    const auto it = peer.receivesById.find(message.connection);
+    if (it != peer.receivesById.end()) {
+      const std::shared_ptr<RecvConnection> connection = it->second;
+      handler(*connection, message);
+    } else if (peer.closedAt.count(message.connection) != 0 && type != Type::Bye) {
+      peer.tell(Bye{message.connection, 0, peer.closedAt[message.connection]});
+    }
+    return true;
+  };
+  switch (type) {
+    case Type::OpenLane: return give(OpenLane{}, [](RecvConnection& c, const OpenLane& m) { c.onOpenLane(m); });
+    case Type::CloseLane: return give(CloseLane{}, [](RecvConnection& c, const CloseLane& m) { c.onCloseLane(m); });
+    case Type::Freeze: return give(Freeze{}, [](RecvConnection& c, const Freeze& m) { c.onFreeze(m); });
+    case Type::Switch: return give(Switch{}, [](RecvConnection& c, const Switch& m) { c.onSwitch(m); });
+    case Type::Bye: return give(Bye{}, [](RecvConnection& c, const Bye&) { c.onBye(); });
+    default: return false;
+  }
+}
+
+void Engine::onHello(Peer& peer, const Hello& hello) {
+  peer.setRemote(hello.nics);
+  Welcome answer;
+  answer.connection = hello.connection;
+  answer.nics = addresses();
+  const bool exists = peer.receivesById.count(hello.connection) != 0;
+  const auto entry = listens_.find(hello.listen);
+  if (!exists && entry != listens_.end()) {
+    Listen& listen = *entry->second;
+    const auto made = std::make_shared<RecvConnection>(services_, peer, hello.connection, listen.ctx,
+                                                       peer.route(listen.dev, hello.homeDev));
+    peer.receivesById[made->id] = made;
+    {
+      const Owned owned(peer.ackOwner, Owned::Wait::Yes);
+      peer.receives.push_back(made.get());
+    }
+    remember(made);
+    listen.arrived.push_back(made);
+  }
+  answer.known = exists || entry != listens_.end() ? 1 : 0;
+  peer.tell(answer);
+}
+
+/// The answer goes back over the same path and brings all acknowledgements along: a lost one costs one probe.
+void Engine::onPing(Peer& peer, const Path& path, const Ping& ping) {
+  Datagram d = peer.datagram();
+  d.add(Pong{ping.round});
+  for (const auto& [id, connection] : peer.receivesById) {
+    if (!d.add(Ack{id, connection->delivered()})) break;
+  }
+  peer.send(path, d);
+}
+
+void Engine::onRefused(const NicAddress& to) {
+  for (const auto& [key, peer] : peers_) {
+    const auto same = [&](const NicAddress& nic) { return nic.sameSocket(to); };
+    if (std::any_of(peer->remote().begin(), peer->remote().end(), same)) peer->refusals++;
+  }
+}
+
+}  // namespace r2cc

@@ -1,0 +1,74 @@
+// A lane: one inner comm on one path. Made by the connector thread, used under its connection's ownership, closed by
+// the connector thread again; in between nobody else touches the comm.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "inner_net.h"
+#include "path.h"
+#include "wire.h"
+
+namespace r2cc {
+
+enum class LaneState : uint8_t {
+  Requested,   // sender only: the receiver was asked for a handle
+  Connecting,  // the connector works on it
+  Up,
+  Closed,      // fenced, or given up; the connector frees it
+};
+
+/// Message numbers posted to the inner comm and not yet complete, oldest first. Ascending: invariant 2.
+class PostedFifo {
+ public:
+  bool empty() const { return head_ == tail_; }
+  uint64_t front() const { return numbers_[head_ % kSize]; }
+  void pop() { head_++; }
+  /// False, and nothing posted, when `number` would break the ascending order or overflow.
+  bool push(uint64_t number) {
+    if (tail_ - head_ == kSize || (ever_ && number <= highest_)) return false;
+    numbers_[tail_++ % kSize] = number;
+    highest_ = number;
+    ever_ = true;
+    return true;
+  }
+
+ private:
+  static constexpr uint64_t kSize = NCCL_NET_MAX_REQUESTS;
+  uint64_t numbers_[kSize] = {};
+  uint64_t head_ = 0, tail_ = 0, highest_ = 0;
+  bool ever_ = false;
+};
+
+class Connection;
+
+struct Lane {
+  Lane(Connection* connection, uint32_t id, bool sends, Path* path, int dev, const InnerNet& inner, void* ctx)
+      : connection(connection), id(id), sends(sends), path(path), dev(dev), inner(inner), ctx(ctx) {}
+
+  Connection* const connection;  // may be gone: the engine looks it up before it follows it
+
+  const uint32_t id;  // chosen by the sender, unique in the connection
+  const bool sends;
+  Path* const path;   // owned by the peer, which outlives its connections
+  const int dev;      // local device of the inner net
+  const InnerNet inner;
+  void* const ctx;
+
+  std::atomic<LaneState> state{LaneState::Requested};
+  std::atomic<bool> error{false};  // the transport reported an error; the engine will see to it
+  bool remoteUp = false;           // sender: the receiver holds its end
+  int64_t createdNs = 0;
+
+  void* comm = nullptr;
+  void* listenComm = nullptr;  // receiver, until accepted
+  InnerHandle handle{};
+  PostedFifo posted;
+
+  bool usable() const { return state == LaneState::Up && (remoteUp || !sends); }
+};
+
+using LanePtr = std::shared_ptr<Lane>;
+
+}  // namespace r2cc

@@ -1,0 +1,39 @@
+// Who may touch a connection right now. NCCL's threads try and, if another thread holds it, say "not done yet"; the
+// engine waits (holders only post and test, for microseconds). Uncontended it is one atomic exchange.
+#pragma once
+
+#include <atomic>
+#include <thread>
+
+namespace r2cc {
+
+class Ownership {
+ public:
+  bool tryAcquire() { return !held_.exchange(true, std::memory_order_acquire); }
+  void acquire() {
+    while (!tryAcquire()) std::this_thread::yield();
+  }
+  void release() { held_.store(false, std::memory_order_release); }
+
+ private:
+  std::atomic<bool> held_{false};
+};
+
+/// Holds it, or failed to (then converts to false), until the end of the scope.
+class Owned {
+ public:
+  enum class Wait { No, Yes };
+  Owned(Ownership& o, Wait wait) : o_(o), mine_(wait == Wait::Yes ? (o.acquire(), true) : o.tryAcquire()) {}
+  ~Owned() {
+    if (mine_) o_.release();
+  }
+  Owned(const Owned&) = delete;
+  Owned& operator=(const Owned&) = delete;
+  explicit operator bool() const { return mine_; }
+
+ private:
+  Ownership& o_;
+  bool mine_;
+};
+
+}  // namespace r2cc

@@ -1,0 +1,113 @@
+#include "peer.h"
+
+#include <arpa/inet.h>
+
+#include <algorithm>
+
+#include "recv_connection.h"
+
+namespace r2cc {
+
+Peer::Peer(uint64_t id, bool weConnect, const Key& key, const Self& self, const SideChannel& side,
+           const std::vector<LocalNic>& local)
+    : id(id), weConnect(weConnect), key(key), lastHeard(nowNs()), self_(self), side_(side), local_(local) {}
+
+void Peer::setRemote(const std::vector<NicAddress>& nics) {
+  for (const NicAddress& nic : nics) {
+    const auto known = [&](const NicAddress& old) { return old.sameSocket(nic); };
+    if (nic.family == 0 || std::any_of(remote_.begin(), remote_.end(), known)) continue;
+    remote_.push_back(nic);
+  }
+  const auto shared = [&](const NicAddress& nic) {
+    return std::any_of(local_.begin(), local_.end(), [&](const LocalNic& l) { return l.address.sameSubnet(nic); });
+  };
+  for (size_t l = 0; l < local_.size(); l++) {
+    if (local_[l].address.family == 0) continue;
+    for (size_t r = 0; r < remote_.size(); r++) {
+      const auto same = [&](const auto& p) { return p->local == l && p->remote == r; };
+      if (std::any_of(paths_.begin(), paths_.end(), same)) continue;
+      if (shared(remote_[r]) && !local_[l].address.sameSubnet(remote_[r])) continue;
+      const bool data = !((local_[l].address.flags | remote_[r].flags) & kSideOnly);
+      paths_.push_back(std::make_unique<Path>(static_cast<uint8_t>(l), static_cast<uint8_t>(r), data));
+    }
+  }
+}
+
+Path* Peer::find(size_t localNic, const NicAddress& from) const {
+  for (const auto& path : paths_) {
+    if (path->local == localNic && remote_[path->remote].sameSocket(from)) return path.get();
+  }
+  return nullptr;
+}
+
+Path* Peer::route(uint8_t localDev, uint8_t remoteDev) const {
+  Path* other = nullptr;
+  for (const auto& path : paths_) {
+    if (!path->data || remote_[path->remote].dev != remoteDev) continue;
+    if (path->local == localDev) return path.get();
+    if (other == nullptr) other = path.get();
+  }
+  return other;
+}
+
+std::string Peer::describe() const {
+  if (remote_.empty()) return "unknown";
+  char text[INET6_ADDRSTRLEN] = "";
+  inet_ntop(remote_[0].family, remote_[0].ip.data(), text, sizeof(text));
+  return text;
+}
+
+Datagram Peer::datagram() const {
+  Header header;
+  header.from = self_.id;
+  header.to = id;
+  header.seq = ++seq_;
+  header.keyOfSender = weConnect ? 0 : 1;
+  header.nicsUp = self_.nicsUp.load(std::memory_order_relaxed);
+  header.nicsVersion = self_.nicsVersion.load(std::memory_order_relaxed);
+  return Datagram(header);
+}
+
+bool Peer::send(const Path& path, Datagram& datagram) const {
+  return side_.send(path.local, remote_[path.remote], datagram.seal(key));
+}
+
+std::vector<const Path*> Peer::best(size_t count) const {
+  std::vector<const Path*> out;
+  const auto take = [&](auto wanted) {
+    for (const auto& path : paths_) {
+      if (out.size() < count && path->data && wanted(*path)) out.push_back(path.get());
+    }
+  };
+  take([](const Path& p) { return p.state() == PathState::Up; });
+  take([](const Path& p) { return p.state() == PathState::Probation; });
+  take([](const Path& p) { return p.state() == PathState::Suspect; });
+  take([](const Path& p) { return p.state() == PathState::Dead; });
+  for (const auto& path : paths_) {
+    if (!path->data) out.push_back(path.get());
+  }
+  return out;
+}
+
+void Peer::flushAcks(const Path& path) {
+  const Owned owned(ackOwner, Owned::Wait::No);
+  if (!owned) return;  // somebody else is at it
+  acksDue.store(0, std::memory_order_relaxed);
+  Datagram d = datagram();
+  for (RecvConnection* connection : receives) {
+    const uint64_t delivered = connection->delivered();
+    if (delivered == connection->ackedToPeer) continue;
+    const Ack ack{connection->id, delivered};
+    if (!d.add(ack)) {
+      send(path, d);
+      d = datagram();
+      d.add(ack);
+    }
+    connection->ackedToPeer = delivered;
+  }
+  if (d.empty()) return;
+  acksSent++;
+  send(path, d);
+}
+
+}  // namespace r2cc

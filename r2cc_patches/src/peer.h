@@ -1,0 +1,125 @@
+// Another process, as seen through one key: its NICs, the paths to them, and the datagrams exchanged with it.
+// A pair of processes that connect to each other both ways has two of these, one a key.
+#pragma once
+
+#include <algorithm>
+#include <atomic>
+#include <bitset>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ownership.h"
+#include "path.h"
+#include "side_channel.h"
+#include "wire.h"
+
+namespace r2cc {
+
+class SendConnection;
+class RecvConnection;
+
+/// What this process shows of itself in every header. Written by the engine, read by every sender of datagrams.
+struct Self {
+  uint64_t id = 0;
+  Key key{};
+  std::atomic<uint32_t> nicsUp{0};
+  std::atomic<uint32_t> nicsVersion{1};
+};
+
+/// Accepts each sequence number once, within a window wide enough that a datagram delayed on one busy NIC is still
+/// taken after later ones came over another.
+class ReplayWindow {
+ public:
+  bool accept(uint64_t seq) {
+    if (seq > highest_) {
+      seen_ <<= std::min<uint64_t>(seq - highest_, kBits);
+      seen_.set(0);
+      highest_ = seq;
+      return true;
+    }
+    const uint64_t back = highest_ - seq;
+    if (back >= kBits || seen_.test(back)) return false;
+    seen_.set(back);
+    return true;
+  }
+
+ private:
+  static constexpr uint64_t kBits = 1024;
+  uint64_t highest_ = 0;
+  std::bitset<kBits> seen_;
+};
+
+class Peer {
+ public:
+  /// `weConnect`: our connections to it, sealed with its key; else its connections to us, sealed with ours.
+  Peer(uint64_t id, bool weConnect, const Key& key, const Self& self, const SideChannel& side,
+       const std::vector<LocalNic>& local);
+
+  const uint64_t id;
+  const bool weConnect;
+  const Key key;
+
+  /// Makes the paths: NICs of one subnet face each other; a NIC that shares a subnet with none faces all.
+  /// Called again with a longer list (Welcome completes what the handle began); paths that exist stay.
+  void setRemote(const std::vector<NicAddress>& nics);
+  const std::vector<NicAddress>& remote() const { return remote_; }
+  /// Paths never move or die before the peer does.
+  const std::vector<std::unique_ptr<Path>>& paths() const { return paths_; }
+  Path* find(size_t localNic, const NicAddress& from) const;
+  /// The path data takes from our device to its device: that pair, or where routing leads for it. Null: none.
+  Path* route(uint8_t localDev, uint8_t remoteDev) const;
+  std::string describe() const;
+
+  Datagram datagram() const;
+  /// Thread-safe: seals and sends.
+  bool send(const Path& path, Datagram& datagram) const;
+  template <class M>
+  bool sendOn(const Path& path, const M& message) const {
+    Datagram d = datagram();
+    return d.add(message) && send(path, d);
+  }
+  /// Handshakes: on the two best paths and on the side-only interface, each a datagram of its own.
+  template <class M>
+  void tell(const M& message) const {
+    for (const Path* path : best(2)) sendOn(*path, message);
+  }
+  template <class M>
+  void tellEverywhere(const M& message) const {
+    for (const auto& path : paths_) sendOn(*path, message);
+  }
+  /// Answers go back the way the question came.
+  std::vector<const Path*> best(size_t count) const;
+
+  // Acknowledgements of what this peer sends us. Counted by the threads that receive, sent by whoever comes first.
+  std::atomic<int> acksDue{0};
+  std::atomic<int64_t> acksSinceNs{0};
+  void flushAcks(const Path& path);
+  Ownership ackOwner;  // guards `receives` and the connections' acked counts
+  std::vector<RecvConnection*> receives;
+
+  // The rest belongs to the engine.
+  std::map<uint64_t, std::shared_ptr<SendConnection>> sends;
+  std::map<uint64_t, std::shared_ptr<RecvConnection>> receivesById;
+  std::map<uint64_t, uint64_t> closedAt;  // receive connections closed here: how much they had
+  ReplayWindow replays;
+  uint32_t remoteUp = ~uint32_t{0}, remoteVersion = 0;
+  int64_t lastHeard = 0;
+  int64_t lastCalled = 0;
+  uint32_t round = 0;
+  int64_t lastRound = 0;
+  int refusals = 0;
+  uint64_t probesSent = 0, acksSent = 0;
+
+ private:
+  const Self& self_;
+  const SideChannel& side_;
+  const std::vector<LocalNic>& local_;
+  std::vector<NicAddress> remote_;
+  std::vector<std::unique_ptr<Path>> paths_;
+  mutable std::atomic<uint64_t> seq_{0};
+};
+
+}  // namespace r2cc

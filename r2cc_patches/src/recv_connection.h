@@ -1,0 +1,48 @@
+// The receiving end: the truth about what arrived. Posts receives to the plan's lanes in ascending order, counts what
+// is complete, acknowledges it, and answers the sender's handshakes. It never starts one: it reports a suspicion.
+#pragma once
+
+#include "connection.h"
+
+namespace r2cc {
+
+class RecvConnection final : public Connection {
+ public:
+  RecvConnection(const Services& services, Peer& peer, uint64_t id, void* ctx, const Path* home);
+  ~RecvConnection() override;
+
+  // NCCL's side
+  ncclResult_t irecv(void* data, size_t size, int tag, void* mr, void* profiler, void** request);
+  ncclResult_t test(Request& request, int* done, int* size) override;
+  ncclResult_t iflush(int n, void** data, int* sizes, void** mrs, void** request);
+
+  // The engine's side
+  void onOpenLane(const OpenLane& message);
+  void onCloseLane(const CloseLane& message);
+  void onLaneMade(const LanePtr& lane, bool ok) override;
+  void onFreeze(const Freeze& message);
+  void onSwitch(const Switch& message);
+  void onBye();
+  void tick(int64_t now);
+
+  /// Messages below this are complete. Any thread.
+  uint64_t delivered() const { return delivered_.load(std::memory_order_acquire); }
+  uint64_t ackedToPeer = 0;  // guarded by Peer::ackOwner
+
+ private:
+  void pump();
+  void progress();
+  bool progressLane(Lane& lane);
+  void finished(Request& request);
+  void ackIfDue();
+  Fenced count(uint8_t laneUsable) const;
+
+  std::atomic<uint64_t> delivered_{0};
+  int unacked_ = 0;
+  bool large_ = false;       // the last message was big: its sender waits for nothing else
+  Fenced lastFenced_{};      // repeated as it was: the sender replays from this very count
+  Switched lastSwitched_{};
+  int64_t lastSuspect_ = 0;
+};
+
+}  // namespace r2cc

@@ -1,0 +1,186 @@
+// The resilient net as NCCL sees it: an ncclNet_v11_t around an inner one.
+#include <dlfcn.h>
+
+#include <cstring>
+#include <memory>
+#include <mutex>
+
+#include "engine.h"
+#include "r2cc_net.h"
+
+extern ncclNet_t ncclNetIb;
+extern ncclNet_t ncclNetSocket;
+extern const r2cc::InnerOps r2ccNetSocketOps;
+
+namespace r2cc {
+
+const InnerOps* innerOps(const ncclNet_t* net) { return net == &ncclNetSocket ? &r2ccNetSocketOps : nullptr; }
+
+namespace {
+
+/// The process's engine: made by the first communicator, gone with the last. NCCL's table functions carry no context
+/// of ours (devices, getProperties, test), so the process has one; health is one view per process anyway.
+struct Process {
+  std::mutex mutex;
+  InnerNet inner{};
+  ncclNet_t table{};
+  std::unique_ptr<Engine> engine;
+  int users = 0;
+  ncclDebugLogger_t log = nullptr;
+};
+
+Process& process() {
+  static Process p;
+  return p;
+}
+
+std::vector<LocalNic> localNics(const InnerNet& inner, const Config& config) {
+  std::vector<LocalNic> nics;
+  int count = 0;
+  if (inner.net->devices(&count) != ncclSuccess) return nics;
+  for (int dev = 0; dev < count; dev++) {
+    ncclNetProperties_t props{};
+    if (inner.net->getProperties(dev, &props) != ncclSuccess) break;
+    nics.push_back(findLocalNic(props.name, static_cast<uint8_t>(dev), false));
+  }
+  if (!config.sideInterface.empty() && nics.size() < kMaxNics) {
+    nics.push_back(findLocalNic(config.sideInterface, static_cast<uint8_t>(nics.size()), true));
+  }
+  return nics;
+}
+
+void warn(const std::string& text) {
+  const ncclDebugLogger_t log = process().log;
+  if (log != nullptr) log(NCCL_LOG_WARN, NCCL_NET, "r2cc", 0, "%s", text.c_str());
+}
+
+ncclResult_t netInit(void** ctx, uint64_t commId, ncclNetCommConfig_t* config, ncclDebugLogger_t log,
+                     ncclProfilerCallback_t profiler) {
+  Process& p = process();
+  const std::lock_guard<std::mutex> lock(p.mutex);
+  p.log = log;
+  const ncclResult_t result = p.inner.net->init(ctx, commId, config, log, profiler);
+  if (result != ncclSuccess) return result;
+  if (p.users == 0) {
+    const Config settings = Config::fromEnvironment();
+    try {
+      p.engine = std::make_unique<Engine>(settings, p.inner, localNics(p.inner, settings), warn);
+    } catch (const std::exception& problem) {
+      warn(std::string("R2CC: cannot start: ") + problem.what());
+      (void)p.inner.net->finalize(*ctx);
+      return ncclSystemError;
+    }
+    log(NCCL_LOG_INFO, NCCL_NET | NCCL_INIT, "r2cc", 0, "R2CC: resilient net around %s, R2CC_MODE=%d",
+        p.inner.net->name, settings.mode);
+  }
+  p.users++;
+  return ncclSuccess;
+}
+
+ncclResult_t netFinalize(void* ctx) {
+  Process& p = process();
+  const std::lock_guard<std::mutex> lock(p.mutex);
+  if (p.users > 0 && --p.users == 0) p.engine.reset();
+  return p.inner.net->finalize(ctx);
+}
+
+ncclResult_t netDevices(int* count) { return process().inner.net->devices(count); }
+
+ncclResult_t netProperties(int dev, ncclNetProperties_t* props) {
+  const ncclResult_t result = process().inner.net->getProperties(dev, props);
+  if (result == ncclSuccess) props->maxRecvs = 1;  // one message, one receive: the comm is then first in, first out
+  return result;
+}
+
+ncclResult_t netListen(void* ctx, int dev, void* handle, void** listenComm) {
+  return process().engine->listen(ctx, dev, handle, listenComm);
+}
+ncclResult_t netConnect(void* ctx, int dev, void* handle, void** sendComm, ncclNetDeviceHandle_v11_t**) {
+  return process().engine->connect(ctx, dev, handle, sendComm);
+}
+ncclResult_t netAccept(void* listenComm, void** recvComm, ncclNetDeviceHandle_v11_t**) {
+  return process().engine->accept(listenComm, recvComm);
+}
+ncclResult_t netRegMr(void* comm, void* data, size_t size, int type, void** handle) {
+  return process().engine->regMr(comm, data, size, type, 0, -1, handle);
+}
+ncclResult_t netRegMrDmaBuf(void* comm, void* data, size_t size, int type, uint64_t offset, int fd, void** handle) {
+  return process().engine->regMr(comm, data, size, type, offset, fd, handle);
+}
+ncclResult_t netDeregMr(void* comm, void* handle) { return process().engine->deregMr(comm, handle); }
+
+ncclResult_t netIsend(void* comm, void* data, size_t size, int tag, void* mr, void* profiler, void** request) {
+  return static_cast<SendConnection*>(static_cast<Connection*>(comm))->isend(data, size, tag, mr, profiler, request);
+}
+ncclResult_t netIrecv(void* comm, int n, void** data, size_t* sizes, int* tags, void** mrs, void** profilers,
+                      void** request) {
+  *request = nullptr;
+  if (n != 1) return ncclInvalidUsage;
+  return static_cast<RecvConnection*>(static_cast<Connection*>(comm))
+      ->irecv(data[0], sizes[0], tags[0], mrs[0], profilers == nullptr ? nullptr : profilers[0], request);
+}
+ncclResult_t netIflush(void* comm, int n, void** data, int* sizes, void** mrs, void** request) {
+  return static_cast<RecvConnection*>(static_cast<Connection*>(comm))->iflush(n, data, sizes, mrs, request);
+}
+ncclResult_t netTest(void* request, int* done, int* size) {
+  auto* r = static_cast<Request*>(request);
+  return r->connection->test(*r, done, size);
+}
+ncclResult_t netCloseSend(void* comm) {
+  if (comm != nullptr) process().engine->closeSend(comm);
+  return ncclSuccess;
+}
+ncclResult_t netCloseRecv(void* comm) {
+  if (comm != nullptr) process().engine->closeRecv(comm);
+  return ncclSuccess;
+}
+ncclResult_t netCloseListen(void* listenComm) {
+  if (listenComm != nullptr) process().engine->closeListen(listenComm);
+  return ncclSuccess;
+}
+
+ncclNet_t tableFor(const ncclNet_t& inner) {
+  ncclNet_t t = inner;  // what we do not wrap (mergeDevices, setNetAttr) stays the inner net's
+  t.init = netInit;
+  t.devices = netDevices;
+  t.getProperties = netProperties;
+  t.listen = netListen;
+  t.connect = netConnect;
+  t.accept = netAccept;
+  t.regMr = netRegMr;
+  t.regMrDmaBuf = inner.regMrDmaBuf == nullptr ? nullptr : netRegMrDmaBuf;
+  t.deregMr = netDeregMr;
+  t.isend = netIsend;
+  t.irecv = netIrecv;
+  t.iflush = netIflush;
+  t.test = netTest;
+  t.closeSend = netCloseSend;
+  t.closeRecv = netCloseRecv;
+  t.closeListen = netCloseListen;
+  t.getDeviceMr = nullptr;
+  t.irecvConsumed = nullptr;
+  t.finalize = netFinalize;
+  return t;
+}
+
+}  // namespace
+}  // namespace r2cc
+
+ncclNet_t* r2ccWrapNet(ncclNet_t* inner) {
+  using namespace r2cc;
+  const InnerOps* ops = innerOps(inner);
+  if (ops == nullptr || Config::fromEnvironment().mode == 0) return inner;
+  Process& p = process();
+  const std::lock_guard<std::mutex> lock(p.mutex);
+  if (p.inner.net == nullptr) {
+    p.inner = InnerNet{inner, ops};
+    p.table = tableFor(*inner);
+  }
+  return p.inner.net == inner ? &p.table : inner;
+}
+
+extern "C" const void* r2ccNetGet(const char* inner) {
+  if (strcmp(inner, "Socket") == 0) return r2ccWrapNet(&ncclNetSocket);
+  if (strcmp(inner, "IB") == 0) return r2ccWrapNet(&ncclNetIb);
+  return nullptr;
+}
