@@ -10,7 +10,7 @@ from reports import names, svg
 from reports.series import Axis
 from reports.trace import Trace, Window
 
-WIDTH = 440.0
+WIDTH = 400.0
 LEFT = 46.0
 RIGHT = 10.0
 

@@ -34,7 +34,7 @@ def rows(trace: Trace) -> tuple[list[EventRow], int]:
 
 
 def _fold(lines: Sequence[Json]) -> list[list[Json]]:
-    """Groups path lines of one host that say the same within 20 ms."""
+    """Groups path lines that say the same within 20 ms, whichever hosts they come from."""
     groups: list[list[Json]] = []
     latest: dict[tuple[object, ...], list[Json]] = {}
     for line in lines:
@@ -51,20 +51,19 @@ def _fold(lines: Sequence[Json]) -> list[list[Json]]:
 def _key(line: Json) -> tuple[object, ...]:
     return (
         line["event"],
-        line.get("host"),
         line.get("state"),
         line.get("cause"),
         line.get("epoch"),
         line.get("nic"),
-        line.get("direction"),
     )
 
 
 def _row(group: Sequence[Json], origin_ns: int, onset_ns: int | None) -> EventRow:
     first = group[0]
     t_ns = int(first["t_ns"])
+    hosts = ", ".join(dict.fromkeys(str(line.get("host", "")) for line in group))
     after = "" if onset_ns is None else f"{'+' if t_ns >= onset_ns else '−'}{ms(abs(t_ns - onset_ns) / 1e6)}"
-    return EventRow((t_ns - origin_ns) / 1e9, after, str(first.get("host", "")), str(first["event"]), describe(group))
+    return EventRow((t_ns - origin_ns) / 1e9, after, hosts, str(first["event"]), describe(group))
 
 
 def describe(group: Sequence[Json]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -38,9 +39,21 @@ def render(run: RunDir, link_prefix: str = "") -> str:
             environment=view.environment(run),
             files=run.raw_files(),
             link_prefix=link_prefix,
-            faulted_hosts={nic.host for nic in run.faulted()},
+            hidden_hosts=_hidden_hosts(run),
         )
     )
+
+
+def glue(text: str) -> str:
+    """Text in which no line breaks between a figure and its unit."""
+    return re.sub(r"(\d) (ms|s|Gbit/s|[kMG]?B|[KMG]iB)\b", "\\1\u00a0\\2", text)
+
+
+def _hidden_hosts(run: RunDir) -> list[str]:
+    """Hosts without a fault, which tables show behind a fold; none when no host had one."""
+    faulted = {nic.host for nic in run.faulted()}
+    hosts = sorted({nic.host for trace in run.traces for nic in trace.samples})
+    return [host for host in hosts if host not in faulted] if faulted & set(hosts) else []
 
 
 def policy(css: str) -> str:
@@ -62,6 +75,7 @@ def _environment() -> Environment:
         lstrip_blocks=True,
     )
     env.filters.update(
+        glue=glue,
         ms=units.ms,
         size=units.size,
         gbit=units.gbit,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from reports import names
 from reports.trace import Json
-from reports.units import NONE, limit, ms, size
+from reports.units import NONE, limit, memory, ms
 
 
 @dataclass(frozen=True)
@@ -189,5 +189,5 @@ def with_unit(value: float | bool | None, unit: str) -> str:
     if unit == "ms":
         return limit(value) if value == round(value) else ms(value)
     if unit == "bytes":
-        return size(value)
+        return memory(value)
     return f"{value:.4g} {unit}".strip() if unit != "ratio" else f"{value:.3f}"

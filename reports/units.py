@@ -29,6 +29,13 @@ def size(value: float | None) -> str:
     return f"{value:.0f} B"
 
 
+def memory(value: float | None) -> str:
+    """Bytes in powers of 1024, as memory is counted."""
+    if value is None:
+        return NONE
+    return f"{value / (1 << 30):.1f} GiB" if abs(value) >= 1 << 30 else f"{value / (1 << 20):.1f} MiB"
+
+
 def gbit(value: float | None) -> str:
     """A rate."""
     return NONE if value is None else f"{value:.2f} Gbit/s"

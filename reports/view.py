@@ -19,7 +19,7 @@ from reports import (
 from reports.charts import Figure
 from reports.rundir import RunDir
 from reports.trace import Json, Trace
-from reports.units import NONE, ms, size
+from reports.units import NONE, memory, ms
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,9 @@ def _flatten(value: object, prefix: str = "") -> list[tuple[str, str]]:
 
 
 def _remarks(summary: Json) -> list[str]:
-    return list(dict.fromkeys(map(str, summary.get("reasons", []))))
+    """Why it is not simply `holds`; that each figure of a void run is void need not be said one by one."""
+    reasons = list(dict.fromkeys(map(str, summary.get("reasons", []))))
+    return [why for why in reasons if not why.endswith(": void")] or reasons
 
 
 def _tiles(arms: Sequence[Json]) -> list[Tile]:
@@ -154,7 +156,7 @@ def _facts(run: RunDir) -> list[tuple[str, str]]:
     hardware = summary.get("hardware") or {}
     if isinstance(hardware, dict):
         cores = (
-            f"{hardware.get('cores')} cores, {size(hardware.get('memory_bytes'))} memory, {hardware.get('cpu')}"
+            f"{hardware.get('cores')} cores, {memory(hardware.get('memory_bytes'))} memory, {hardware.get('cpu')}"
             if hardware
             else NONE
         )
