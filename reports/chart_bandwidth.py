@@ -37,7 +37,7 @@ def figure(traces: Sequence[Trace], faulted: Sequence[NicId]) -> Figure:
     return Figure(
         id="bandwidth",
         title="Bandwidth of each NIC over time",
-        caption=_caption(main, axis, peak),
+        caption=_caption(main, axis, peak, hit=bool(faulted)),
         panels=[_panel(t, [n for h in main for n in hosts[h]], large) for t in traces],
         keys=[
             Key("area-faulted", "sent, faulted NIC"),
@@ -59,12 +59,11 @@ def mean_gbit(trace: Trace, nic: NicId) -> float | None:
     return span.tx_bytes * 8 / 1e9 / max(span.seconds, 1e-9)
 
 
-def _caption(main: Sequence[str], axis: series.Axis, peak: float) -> str:
-    return (
-        f"The NICs of {', '.join(main)}, where the fault was. Every strip goes from 0 to {peak:.2f} Gbit/s; each point "
-        f"is the mean of {axis.bin_ns // 1_000_000} ms. The number is the mean rate sent while the fault was on: an "
-        "empty strip carries nothing."
-    )
+def _caption(main: Sequence[str], axis: series.Axis, peak: float, *, hit: bool) -> str:
+    where = f"The NICs of {', '.join(main)}{', where the fault was' if hit else ''}."
+    scale = f"Every strip goes from 0 to {peak:.2f} Gbit/s; each point is the mean of {axis.bin_ns // 1_000_000} ms."
+    inside = "The number is the mean rate sent while the fault was on: an empty strip carries nothing."
+    return f"{where} {scale} {inside}" if hit else f"{where} {scale}"
 
 
 def _panel(trace: Trace, nics: Sequence[NicId], strips: Strips) -> Panel:

@@ -209,6 +209,13 @@ def test_hostile_names_are_text_everywhere(tmp_path: Path) -> None:
     assert "\x1b" not in out.getvalue()
 
 
+def test_a_run_without_a_fault_has_nothing_to_compare(tmp_path: Path) -> None:
+    run = rundir.load(synthetic_run.make(tmp_path, Options(fault=False, iterations=12)))
+    text = shown(run)
+    assert "✓ Holds All 24 iterations gave exact results." in text
+    assert "where the fault was" not in text and "step by step" not in text
+
+
 def test_repeats_show_the_worst_and_say_how_many(tmp_path: Path) -> None:
     run = rundir.load(synthetic_run.make(tmp_path, Options(repeats=2, iterations=20)))
     assert "worst of 2 repeats" in shown(run)

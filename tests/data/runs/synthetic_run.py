@@ -30,7 +30,6 @@ Line = dict[str, Any]
 WALL_NS = 1_790_000_000_000_000_000
 MODES = {"stock": 0, "migrate": 1}
 RANKS = len(HOSTS)
-CHUNKS = 48
 
 
 @dataclass
@@ -40,6 +39,8 @@ class Options:
     iterations: int = 40
     repeats: int = 1
     kind: str = "link_down"
+    fault: bool = True
+    chunks: int = 48
     stall_ms: float = 4.2
     cpu_busy: float = 0.52
     abort_at: int | None = None
@@ -92,6 +93,8 @@ def timeline(arm: str, start_ms: float, opts: Options) -> tuple[list[tuple[float
 
 def _duration(arm: str, index: int, now: float, fault_ms: float, opts: Options) -> float:
     wobble = 1.0 + 0.006 * ((index * 7) % 5 - 2) / 2
+    if not opts.fault:
+        return HEALTHY_MS * wobble
     if arm == "stock":
         return HEALTHY_MS * wobble + (STOCK_STALL_MS if index == FAULT_ITERATION else 0.0)
     if index == FAULT_ITERATION:
@@ -103,6 +106,8 @@ def phases(arm: str, fault_ms: float, start_ms: float, end_ms: float, opts: Opti
     """The NICs' rates over time."""
     stall_end = fault_ms + opts.stall_of(arm)
     full, half, idle = (1.0, 1.0, 1.0), (0.0, 1.0, 0.5), (0.0, 0.0, 0.0)
+    if not opts.fault:
+        return [Phase(start_ms, end_ms, *full)]
     parts = [(start_ms, fault_ms, full), (fault_ms, stall_end, idle)]
     if arm == "stock":
         parts.append((stall_end, end_ms, full))
@@ -131,8 +136,9 @@ def _run(lines: list[Line], arm: str, run: int, start_ms: float, opts: Options) 
     for rank, host in enumerate(HOSTS):
         _bench(mine, host, rank, plan)
         _samples(mine, host, phases(arm, fault_ms, start_ms, end_ms, opts), opts, rng)
-    _fault(mine, fault_ms, opts.kind)
-    if arm == "migrate":
+    if opts.fault:
+        _fault(mine, fault_ms, opts.kind)
+    if opts.fault and arm == "migrate":
         _failover(mine, fault_ms)
     if opts.hostile:
         for line in mine:
@@ -155,12 +161,12 @@ def _bench(out: list[Line], host: str, rank: int, plan: Plan) -> None:
     wired = {"mode": MODES[plan.arm], "nics": NICS, "connections": _connections(rank)}
     out.append(_line("bench_start", plan.spans[0][0] - 50, **base, **setup, **wired))
     for index, (start, end) in enumerate(plan.spans):
-        hit = plan.fault_ms if index == FAULT_ITERATION else None
+        hit = plan.fault_ms if plan.opts.fault and index == FAULT_ITERATION else None
         common = {**base, "index": index, "start_ns": _ns(start)}
         out.append(_line("progress", start, **common))
         out.append(_line("iteration", end, **common, end_ns=_ns(end), bytes=BYTES, wrong_elements=0))
         for channel in range(len(NICS)):
-            gaps = _gaps(start, end, hit, plan.opts.stall_of(plan.arm), channel)
+            gaps = _gaps(start, end, hit, plan.opts.stall_of(plan.arm), plan.opts.chunks)
             out.append(_line("delivery", end, **common, connection=f"recv-{channel}", gaps_us=gaps))
     done = {"completed": len(plan.spans), "wrong_elements": 0}
     out.append(_line("bench_end", plan.spans[-1][1] + 20, **base, **done, **_usage(plan.arm)))
@@ -180,14 +186,14 @@ def _usage(arm: str) -> dict[str, Any]:
     return {"max_rss_bytes": (212 << 20) + (0 if arm == "stock" else 5 << 20), "cpu_s": 3.1}
 
 
-def _gaps(start: float, end: float, fault_ms: float | None, stall_ms: float, channel: int) -> list[float]:
-    """CHUNKS gaps in microseconds that add up to the iteration; the one around the fault is longer by the stall."""
+def _gaps(start: float, end: float, fault_ms: float | None, stall_ms: float, chunks: int) -> list[float]:
+    """`chunks` gaps in microseconds that add up to the iteration; the one around the fault is longer by the stall."""
     moving = end - start - (stall_ms if fault_ms is not None else 0.0)
-    share = [1 + 0.2 * ((i * 13 + channel) % 7 - 3) / 3 for i in range(CHUNKS)]
+    share = [1 + 0.2 * ((i * 13) % 7 - 3) / 3 for i in range(chunks)]
     gaps = [moving * s / sum(share) for s in share]
     if fault_ms is not None:
         now, hit = start, 0
-        while hit < CHUNKS - 1 and now + gaps[hit] < fault_ms:
+        while hit < chunks - 1 and now + gaps[hit] < fault_ms:
             now, hit = now + gaps[hit], hit + 1
         gaps[hit] += stall_ms
     return [round(gap * 1000, 1) for gap in gaps]
@@ -299,9 +305,9 @@ def experiment(opts: Options) -> dict[str, Any]:
         "description": opts.hostile or "One NIC of one host loses its link in the middle of an AllReduce",
         "topology": "demo",
         "workload": {"bytes": BYTES, "iterations": opts.iterations},
-        "faults": [{**fault, "at": {"iteration": FAULT_ITERATION, "fraction": 0.5}}],
+        "faults": [{**fault, "at": {"iteration": FAULT_ITERATION, "fraction": 0.5}}] if opts.fault else [],
         "hypothesis": {**limits, "memory_over_stock_bytes_max": 8 << 20},
-        "arms": {"stock": {"expect": "deviates"}, "migrate": {"expect": "holds"}},
+        "arms": {"stock": {"expect": "deviates" if opts.fault else "holds"}, "migrate": {"expect": "holds"}},
         "repeats": opts.repeats,
         "seed": opts.seed,
     }
