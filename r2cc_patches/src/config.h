@@ -6,6 +6,9 @@
 
 namespace r2cc {
 
+/// Modes above this are accepted and run as this: they are refinements of it that a later version brings.
+constexpr int kHighestMode = 1;
+
 struct Config {
   int mode = 1;                // R2CC_MODE: 0 stock, 1 live migration
   int64_t holdNs = 0;          // R2CC_HOLD_MS: how long a host without any path is waited for

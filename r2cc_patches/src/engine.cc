@@ -13,6 +13,7 @@ namespace r2cc {
 namespace {
 
 constexpr int64_t kTickNs = msToNs(2);
+constexpr size_t kClosedRemembered = 4096;
 constexpr uint64_t kTagWake = 1000, kTagTimer = 1001, kTagLinks = 1002;  // below: a NIC's index
 
 void everyTick(int fd) {
@@ -62,6 +63,7 @@ Engine::~Engine() {
   thread_.join();
   for (const auto& [raw, connection] : connections_) connection->shutdown();
   connector_.reset();  // closes what was just given to it; may still call onLaneMade
+  for (const auto& [key, peer] : peers_) acks_ += peer->acksSent;
   auto line = events_.line("net_end");
   line.add("failovers", static_cast<int64_t>(failovers_)).add("failbacks", static_cast<int64_t>(failbacks_));
   line.add("acks", static_cast<int64_t>(acks_)).add("probes", static_cast<int64_t>(probes_));
@@ -220,6 +222,7 @@ void Engine::closeRecv(void* comm) {
     peer.receives.erase(std::remove(peer.receives.begin(), peer.receives.end(), connection), peer.receives.end());
   }
   peer.closedAt[connection->id] = delivered;
+  if (peer.closedAt.size() > kClosedRemembered) peer.closedAt.erase(peer.closedAt.begin());
   peer.receivesById.erase(connection->id);
   connections_.erase(connection);
 }

@@ -110,7 +110,8 @@ void Engine::onHello(Peer& peer, const Hello& hello) {
   Welcome answer;
   answer.connection = hello.connection;
   answer.nics = addresses();
-  const bool exists = peer.receivesById.count(hello.connection) != 0;
+  // A Hello that was delayed until after the close must not bring the connection back.
+  const bool exists = peer.receivesById.count(hello.connection) != 0 || peer.closedAt.count(hello.connection) != 0;
   const auto entry = listens_.find(hello.listen);
   if (!exists && entry != listens_.end()) {
     Listen& listen = *entry->second;

@@ -72,6 +72,10 @@ ncclResult_t netInit(void** ctx, uint64_t commId, ncclNetCommConfig_t* config, n
     }
     log(NCCL_LOG_INFO, NCCL_NET | NCCL_INIT, "r2cc", 0, "R2CC: resilient net around %s, R2CC_MODE=%d",
         p.inner.net->name, settings.mode);
+    if (settings.mode > kHighestMode) {
+      warn("R2CC: R2CC_MODE=" + std::to_string(settings.mode) + " is not in this version; running mode " +
+           std::to_string(kHighestMode));
+    }
   }
   p.users++;
   return ncclSuccess;
