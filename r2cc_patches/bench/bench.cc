@@ -17,15 +17,13 @@ std::vector<Lane> makeLanes(const Net& net, const Options& options) {
   return lanes;
 }
 
-std::string libraryOf(const Options& options) { return options.library.empty() ? defaultLibrary() : options.library; }
-
 }  // namespace
 
-Bench::Bench(const Options& options, Bootstrap& bootstrap, const LineWriter& out)
+Bench::Bench(const Options& options, const ncclNet_v11_t& table, Bootstrap& bootstrap, const LineWriter& out)
     : options_(options),
       bootstrap_(bootstrap),
       out_(out),
-      net_(libraryOf(options), options.net, nonceOf(options.nonce + fingerprint(options))),
+      net_(table, nonceOf(options.nonce + fingerprint(options))),
       data_(options),
       lanes_(makeLanes(net_, options)),
       progress_(options.idleUs) {}

@@ -17,7 +17,7 @@ namespace r2cc::bench {
 class Bench {
  public:
   // `bootstrap` has met all ranks.
-  Bench(const Options& options, Bootstrap& bootstrap, const LineWriter& out);
+  Bench(const Options& options, const ncclNet_v11_t& table, Bootstrap& bootstrap, const LineWriter& out);
 
   // The number of wrong elements over all measured iterations. Throws TransportError.
   uint64_t run();

@@ -31,7 +31,9 @@ void logToStderr(ncclDebugLogLevel level, unsigned long, const char* file, int l
 
 ncclResult_t noProfiler(void**, int, void*, int64_t, void*) { return ncclSuccess; }
 
-const ncclNet_v11_t* loadTable(const std::string& library, NetKind kind) {
+}  // namespace
+
+const ncclNet_v11_t& loadTable(const std::string& library, NetKind kind) {
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* why = dlerror();
@@ -47,17 +49,15 @@ const ncclNet_v11_t* loadTable(const std::string& library, NetKind kind) {
     table = dlsym(handle, "ncclNetPlugin_v11");
   }
   if (table == nullptr) throw TransportError(library + " offers no " + inner + " transport with the v11 net interface");
-  return static_cast<const ncclNet_v11_t*>(table);
+  return *static_cast<const ncclNet_v11_t*>(table);
 }
-
-}  // namespace
 
 void checkNet(ncclResult_t result, const char* call, int peer, int connection) {
   if (result == ncclSuccess) return;
   throw TransportError(std::string(call) + " failed with NCCL result " + std::to_string(result), peer, connection);
 }
 
-Net::Net(const std::string& library, NetKind kind, uint64_t commId) : table_(loadTable(library, kind)) {
+Net::Net(const ncclNet_v11_t& table, uint64_t commId) : table_(&table) {
   checkNet(table_->init(&context_, commId, &config_, logToStderr, noProfiler), "init");
   readNics();
 }

@@ -16,10 +16,8 @@ struct NicInfo {
 
 class Net {
  public:
-  // Loads `library`, asks r2ccNetGet() for the transport (or takes the plugin symbol ncclNetPlugin_v11), and initialises it.
-  // The library stays loaded for the life of the process: its own threads may outlive us.
-  // Throws TransportError.
-  Net(const std::string& library, NetKind kind, uint64_t commId);
+  // Initialises the transport and reads its NICs. Throws TransportError.
+  Net(const ncclNet_v11_t& table, uint64_t commId);
   ~Net();
   Net(const Net&) = delete;
   Net& operator=(const Net&) = delete;
@@ -40,6 +38,10 @@ class Net {
   ncclNetCommConfig_v11_t config_{NCCL_NET_TRAFFIC_CLASS_UNDEF};
   std::vector<NicInfo> nics_;
 };
+
+// Loads `library` and asks r2ccNetGet() for the transport, or takes the plugin symbol ncclNetPlugin_v11. The library stays
+// loaded for the life of the process: its own threads may outlive us. Throws TransportError.
+const ncclNet_v11_t& loadTable(const std::string& library, NetKind kind);
 
 // libr2cc_net.so in the directory of the running program.
 std::string defaultLibrary();

@@ -1,0 +1,219 @@
+// Whole runs of the bench, every rank a thread of this process, over the fake transport.
+#include <poll.h>
+#include <unistd.h>
+
+#include <future>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "../bench/bench.h"
+#include "../bench/errors.h"
+#include "bench_fake_net.h"
+#include "bench_ports.h"
+#include "check.h"
+
+using namespace r2cc::bench;
+using namespace r2cc::test;
+
+namespace {
+
+struct RankResult {
+  uint64_t wrong = 0;
+  std::string error;
+  std::string lines;
+};
+
+Options small(Op op) {
+  Options options;
+  options.ranks = 4;
+  options.rootAddress = "127.0.0.1";
+  options.op = op;
+  options.bytes = 4 * 20011;  // divides by nothing
+  options.iterations = 3;
+  options.warmup = 1;
+  options.channels = 3;
+  options.chunkBytes = 1024;
+  options.slots = 4;
+  options.timeoutS = 20;
+  options.idleUs = 10;
+  return options;
+}
+
+std::string drain(int fd) {
+  std::string text;
+  char buffer[65536];
+  for (ssize_t n = read(fd, buffer, sizeof(buffer)); n > 0; n = read(fd, buffer, sizeof(buffer))) {
+    text.append(buffer, static_cast<size_t>(n));
+  }
+  return text;
+}
+
+RankResult runRank(const Options& options, const ncclNet_v11_t& table) {
+  int ends[2];
+  if (pipe(ends) != 0) return {0, "no pipe", ""};
+  auto reader = std::async(std::launch::async, drain, ends[0]);
+  RankResult result;
+  {
+    const LineWriter out(ends[1]);
+    std::unique_ptr<Bootstrap> bootstrap;
+    try {
+      bootstrap = std::make_unique<Bootstrap>(options);
+      Bench bench(options, table, *bootstrap, out);
+      result.wrong = bench.run();
+    } catch (const std::exception& error) {
+      result.error = error.what();
+      if (bootstrap) bootstrap->fail(result.error);
+    }
+  }
+  close(ends[1]);
+  result.lines = reader.get();
+  close(ends[0]);
+  return result;
+}
+
+std::vector<RankResult> runAll(const Options& base, const ncclNet_v11_t& table) {
+  const uint16_t port = freePort();
+  std::vector<std::future<RankResult>> ranks;
+  for (int rank = 0; rank < base.ranks; rank++) {
+    Options options = base;
+    options.rank = rank;
+    options.rootPort = port;
+    ranks.push_back(std::async(std::launch::async, [options, &table] { return runRank(options, table); }));
+  }
+  std::vector<RankResult> results;
+  for (auto& rank : ranks) results.push_back(rank.get());
+  return results;
+}
+
+size_t count(const std::string& text, const std::string& part) {
+  size_t found = 0;
+  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) found++;
+  return found;
+}
+
+void checkExact(const std::vector<RankResult>& results) {
+  for (const RankResult& result : results) {
+    CHECK_EQ(result.error, std::string());
+    CHECK_EQ(result.wrong, 0U);
+    CHECK_EQ(count(result.lines, "\"event\":\"iteration\""), 4U);
+    CHECK_EQ(count(result.lines, "\"event\":\"progress\""), 4U);
+    CHECK_EQ(count(result.lines, "\"event\":\"bench_end\""), 1U);
+  }
+  CHECK_EQ(fakeComplaint(), std::string());
+  CHECK_EQ(fakeOpenComms(), 0);
+}
+
+}  // namespace
+
+TEST(every_operation_is_exact_and_leaves_nothing_open) {
+  for (const Op op : {Op::AllReduce, Op::Stream, Op::AllToAll}) checkExact(runAll(small(op), fakeNet({}, 2)));
+}
+
+TEST(null_requests_and_late_completions_change_nothing) {
+  for (const Op op : {Op::AllReduce, Op::AllToAll}) {
+    FakeFaults faults;
+    faults.nullEvery = 3;
+    faults.lateTests = 2;
+    faults.connectCalls = 5;
+    checkExact(runAll(small(op), fakeNet(faults, 3)));
+    CHECK(fakeNullRequests() > 10);
+  }
+}
+
+TEST(several_connections_a_peer_one_slot_and_tiny_data) {
+  Options options = small(Op::AllReduce);
+  options.connectionsPerPeer = 3;
+  options.slots = 1;
+  checkExact(runAll(options, fakeNet({}, 4)));
+  options.bytes = 4;  // fewer elements than connections: most have nothing to do
+  checkExact(runAll(options, fakeNet({}, 4)));
+}
+
+TEST(two_ranks_and_32_slots) {
+  Options options = small(Op::AllReduce);
+  options.ranks = 2;
+  options.slots = 32;
+  checkExact(runAll(options, fakeNet({}, 1)));
+}
+
+TEST(a_flipped_bit_on_the_wire_is_seen) {
+  FakeFaults faults;
+  faults.flipBitOfMessage = 100;
+  uint64_t wrong = 0;
+  for (const RankResult& result : runAll(small(Op::AllReduce), fakeNet(faults, 2))) wrong += result.wrong;
+  CHECK(wrong > 0);
+}
+
+TEST(the_self_test_s_corruption_is_caught_on_its_rank_in_its_iteration) {
+  for (const Op op : {Op::AllReduce, Op::Stream, Op::AllToAll}) {
+    Options options = small(op);
+    options.corrupt = {2, 1};
+    const auto results = runAll(options, fakeNet({}, 2));
+    for (size_t rank = 0; rank < results.size(); rank++) {
+      CHECK_EQ(results[rank].error, std::string());
+      CHECK_EQ(results[rank].wrong, rank == 2 ? 1U : 0U);
+    }
+    const std::string& lines = results[2].lines;
+    const size_t at = lines.find("\"event\":\"iteration\",\"rank\":2,\"index\":1,");
+    CHECK(at != std::string::npos);
+    CHECK(lines.substr(at, lines.find('\n', at) - at).find("\"wrong_elements\":1}") != std::string::npos);
+    CHECK_EQ(count(lines, "\"wrong_elements\":1"), 2U);  // that iteration and the end, no other
+  }
+}
+
+TEST(transport_errors_end_every_rank_with_the_cause) {
+  FakeFaults isend;
+  isend.failIsendAfter = 50;
+  FakeFaults test;
+  test.failTestAfter = 200;
+  FakeFaults unset;
+  unset.leaveRequestUnset = true;
+  FakeFaults sizes;
+  sizes.shortSizes = true;
+  const std::vector<std::pair<FakeFaults, std::string>> cases{
+      {isend, "isend failed"}, {test, "test failed"}, {unset, "set no request"}, {sizes, "bytes instead of"}};
+  for (const auto& [faults, cause] : cases) {
+    bool named = false;
+    for (const RankResult& result : runAll(small(Op::AllReduce), fakeNet(faults, 2))) {
+      CHECK(!result.error.empty());
+      named |= result.error.find(cause) != std::string::npos;
+    }
+    CHECK(named);
+  }
+}
+
+TEST(no_progress_ends_the_run_after_the_timeout) {
+  FakeFaults faults;
+  faults.neverDeliver = true;
+  Options options = small(Op::AllReduce);
+  options.timeoutS = 1;
+  bool named = false;
+  for (const RankResult& result : runAll(options, fakeNet(faults, 2))) {
+    CHECK(!result.error.empty());
+    named |= result.error.find("no progress for 1 s") != std::string::npos;
+  }
+  CHECK(named);
+}
+
+TEST(ranks_with_different_options_refuse_to_start) {
+  const ncclNet_v11_t& table = fakeNet({}, 2);
+  const uint16_t port = freePort();
+  std::vector<std::future<RankResult>> ranks;
+  for (int rank = 0; rank < 2; rank++) {
+    Options options = small(Op::AllReduce);
+    options.ranks = 2;
+    options.rank = rank;
+    options.rootPort = port;
+    options.seed = static_cast<uint64_t>(rank);
+    ranks.push_back(std::async(std::launch::async, [options, &table] { return runRank(options, table); }));
+  }
+  for (auto& rank : ranks) CHECK(rank.get().error.find("was started with") != std::string::npos);
+}
+
+TEST(a_library_that_is_no_net_is_named) {
+  CHECK(THROWN(TransportError, loadTable("libm.so.6", NetKind::Socket)).find("offers no Socket") != std::string::npos);
+  CHECK(THROWN(TransportError, loadTable("/no/such.so", NetKind::Ib)).find("/no/such.so") != std::string::npos);
+  CHECK(THROWN(TransportError, Net(fakeNet({}, 0), 1)).find("no NIC") != std::string::npos);
+}

@@ -1,0 +1,105 @@
+// A test harness in one header: TEST defines and registers, CHECK counts and goes on, runTests() runs and reports.
+#pragma once
+
+#include <chrono>
+#include <cstdio>
+#include <cstring>
+#include <exception>
+#include <iostream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace r2cc::check {
+
+struct Test {
+  const char* name;
+  void (*body)();
+};
+
+class Suite {
+ public:
+  static Suite& instance() {
+    static Suite suite;
+    return suite;
+  }
+
+  bool add(const char* name, void (*body)()) {
+    tests_.push_back({name, body});
+    return true;
+  }
+
+  void failed(const char* file, int line, const std::string& what) {
+    failures_++;
+    std::fprintf(stderr, "%s:%d: %s\n", file, line, what.c_str());
+  }
+  void counted() { checks_++; }
+
+  // Runs the tests whose names contain `filter`. The process's exit code: 0 if all held and at least one check was made.
+  int run(const char* filter) {
+    int ran = 0;
+    for (const Test& test : tests_) {
+      if (std::strstr(test.name, filter) == nullptr) continue;
+      ran++;
+      runOne(test);
+    }
+    std::fprintf(stderr, "%d tests, %d checks, %d failures\n", ran, checks_, failures_);
+    return failures_ == 0 && checks_ > 0 ? 0 : 1;
+  }
+
+ private:
+  void runOne(const Test& test) {
+    const int before = failures_;
+    const auto start = std::chrono::steady_clock::now();
+    try {
+      test.body();
+    } catch (const std::exception& error) {
+      failed(test.name, 0, std::string("unexpected exception: ") + error.what());
+    }
+    const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
+    std::fprintf(stderr, "%-4s %s (%.0f ms)\n", failures_ == before ? "ok" : "FAIL", test.name, took.count());
+  }
+
+  std::vector<Test> tests_;
+  int checks_ = 0;
+  int failures_ = 0;
+};
+
+template <typename A, typename B>
+void equal(const A& a, const B& b, const char* text, const char* file, int line) {
+  Suite::instance().counted();
+  if (a == b) return;
+  std::ostringstream what;
+  what << text << ": " << a << " != " << b;
+  Suite::instance().failed(file, line, what.str());
+}
+
+inline void holds(bool condition, const char* text, const char* file, int line) {
+  Suite::instance().counted();
+  if (!condition) Suite::instance().failed(file, line, text);
+}
+
+// Calls `body`, which must throw Error; returns its message ("" if it threw nothing).
+template <typename Error, typename Body>
+std::string messageOf(const Body& body, const char* file, int line) {
+  Suite::instance().counted();
+  try {
+    body();
+  } catch (const Error& error) {
+    return error.what();
+  }
+  Suite::instance().failed(file, line, "nothing was thrown");
+  return "";
+}
+
+inline int runTests(int argc, char** argv) { return Suite::instance().run(argc > 1 ? argv[1] : ""); }
+
+}  // namespace r2cc::check
+
+#define TEST(name)                                                                                           \
+  static void test_##name();                                                                                 \
+  [[maybe_unused]] static const bool registered_##name = r2cc::check::Suite::instance().add(#name, test_##name); \
+  static void test_##name()
+#define CHECK(condition) r2cc::check::holds((condition), #condition, __FILE__, __LINE__)
+#define CHECK_EQ(a, b) r2cc::check::equal((a), (b), #a " == " #b, __FILE__, __LINE__)
+#define THROWN(Error, ...) r2cc::check::messageOf<Error>([&] { __VA_ARGS__; }, __FILE__, __LINE__)
