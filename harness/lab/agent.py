@@ -7,6 +7,7 @@ that runs in the lab: that is how a lab cannot outlive its owner. It serves one 
 
 from __future__ import annotations
 
+import errno
 import os
 import selectors
 import shutil
@@ -73,9 +74,10 @@ class Agent:
     def _start(self, client: socket.socket, request: Mapping[str, Any], fds: list[int]) -> None:
         try:
             pid = self._spawn(request, fds)
-        except OSError as error:
+        except (OSError, ValueError, KeyError) as error:  # a bad request must never end the lab
+            number, text = (error.errno, error.strerror) if isinstance(error, OSError) else (errno.EINVAL, repr(error))
             with suppress(OSError):
-                wire.send(client, {"errno": error.errno, "error": error.strerror})
+                wire.send(client, {"errno": number, "error": text})
             client.close()
             return
         self._clients[pid] = client

@@ -171,7 +171,7 @@ class NamespaceHost:
             received = wire.receive(link)
         except OSError as error:
             link.close()
-            raise LabError(f"{self.name}: the lab went away", "r2cc lab status") from error
+            raise LabError(f"{self.name}: the lab went away ({error})", "r2cc lab status") from error
         if received is None or "errno" in received[0]:
             link.close()
             if received is None:

@@ -134,7 +134,7 @@ def enter_command(name: str, host: str, argv: list[str]) -> list[str]:
         raise UsageError(f"lab '{name}' has no host '{host}'", f"one of: {', '.join(found['namespaces'])}")
     proc = f"/proc/{found['init_pid']}"
     files = {kind: f"{proc}/fd/{fd}" for kind, fd in found["namespaces"][host].items()}
-    user = [] if os.geteuid() == 0 and not found["user_namespace"] else [f"--user={proc}/ns/user"]
+    user = [f"--user={proc}/ns/user", "--preserve-credentials"] if found["user_namespace"] else []
     options = [f"--net={files['net']}", f"--uts={files['uts']}", f"--mount={files['mnt']}", f"--pid={proc}/ns/pid"]
     return ["nsenter", *user, *options, "--", *argv]
 

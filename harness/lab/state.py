@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,7 @@ from typing import Any
 from harness.errors import LabError, UsageError
 
 SOCKET = "agent.sock"
+LOOK_S = 1.0
 _LOCK, _STATE = "lock", "state.json"
 
 
@@ -65,7 +67,7 @@ def claim(name: str) -> Claim:
     """Makes the folder of a new lab. Raises UsageError when a lab of that name is alive; a dead one's is taken over."""
     living()
     folder = root() / name
-    taken = try_lock(folder, create=True)
+    taken = _try_for_a_moment(folder)
     if taken is None:
         raise UsageError(
             f"a lab named '{name}' is already up", f"r2cc lab down --name {name}, or choose another --name"
@@ -73,6 +75,16 @@ def claim(name: str) -> Claim:
     for leftover in (SOCKET, _STATE):
         (folder / leftover).unlink(missing_ok=True)
     return Claim(folder, taken)
+
+
+def _try_for_a_moment(folder: Path) -> int | None:
+    """Somebody who only looks whether the folder is stale holds its lock for a moment, too; a lab has a state file."""
+    deadline = time.monotonic() + LOOK_S
+    while (taken := try_lock(folder, create=True)) is None:
+        if (folder / _STATE).exists() or time.monotonic() > deadline:
+            return None
+        time.sleep(0.01)
+    return taken
 
 
 def try_lock(folder: Path, *, create: bool = False) -> int | None:

@@ -18,7 +18,8 @@ def send(to: socket.socket, message: dict[str, Any], fds: Sequence[int] = ()) ->
     data = json.dumps(message).encode()
     frame = _LENGTH.pack(len(data)) + data
     sent = socket.send_fds(to, [frame], list(fds)) if fds else to.send(frame)
-    to.sendall(frame[sent:])
+    if sent < len(frame):  # a peer that has all may have closed already: not even zero bytes may be sent to it then
+        to.sendall(frame[sent:])
 
 
 def receive(source: socket.socket) -> tuple[dict[str, Any], list[int]] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import statistics
 import subprocess
 import sys
@@ -12,12 +13,14 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.errors import CommandError, LabError, UsageError
 from harness.hosts import Host, Process
 from harness.inventory import open_inventory
+from harness.lab import wire
 from harness.lab.host import NamespaceHost
 from harness.lab.lab import Lab, Nic
 from harness.lab.topology import Topology
@@ -94,6 +97,34 @@ def test_failures_name_the_host(lab: Lab) -> None:
         lab.hosts["h1"].run(["no-such-program"])
     with pytest.raises(CommandError, match="h1: an empty command"):
         lab.hosts["h1"].run([])
+
+
+def test_a_bad_request_does_not_end_the_lab(lab: Lab) -> None:
+    with pytest.raises(CommandError, match="embedded null byte"):
+        lab.hosts["h0"].run(["true", "a\0b"])
+    with pytest.raises(CommandError, match="cannot start true"):
+        NamespaceHost("h99", lab.folder).run(["true"])
+    assert lab.hosts["h0"].run(["true"]).exit_code == 0
+
+
+def test_a_command_may_end_before_its_client_looks(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine the agent has run the command, answered and closed before the client goes on."""
+    send = wire.send
+
+    def slow_send(*arguments: Any) -> None:
+        real = socket.send_fds
+
+        def late(*inner: Any) -> int:
+            sent = real(*inner)
+            time.sleep(0.1)
+            return sent
+
+        with monkeypatch.context() as patch:
+            patch.setattr(socket, "send_fds", late)
+            send(*arguments)
+
+    monkeypatch.setattr(wire, "send", slow_send)
+    assert lab.hosts["h0"].run(["hostname"]).stdout == "h0\n"
 
 
 def test_a_timeout_ends_the_command_and_its_children(lab: Lab) -> None:
