@@ -1,6 +1,7 @@
 """The lab's NICs carry what they say, to 1 %, with plain TCP; and a probe gets through a loaded NIC quickly.
 
-Judged only when the machine had time to carry the traffic: rates are low, and a miss is measured again.
+A measurement on a machine whose CPU was over 85 % busy says nothing (docs/contracts.md: void) and is made again; when
+all are void the test is skipped and says so.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ def lab() -> Iterator[Lab]:
         yield made
 
 
+def cpu_ticks() -> tuple[int, int]:
+    """Busy and all ticks of all cores so far."""
+    fields = [int(text) for text in Path("/proc/stat").read_text().splitlines()[0].split()[1:9]]
+    return sum(fields) - fields[3] - fields[4], sum(fields)  # without idle and iowait
+
+
 class Transfer:
     """`streams` TCP connections from each of `senders` to `receiver`, over rail 0."""
 
@@ -42,6 +49,7 @@ class Transfer:
         self._line()
         command = [sys.executable, TRAFFIC, "source", address, "5000", str(streams)]
         self.sources: list[Process] = [lab.hosts[sender].spawn(command) for sender in senders]
+        self._cpu_at_start = cpu_ticks()
 
     def _line(self) -> dict[str, float]:
         assert self.sink.stdout is not None
@@ -51,6 +59,8 @@ class Transfer:
     def finish_gbit(self) -> float:
         """The rate on the wire that the receiver saw, headers included."""
         measured = self._line()
+        busy, total = (after - before for after, before in zip(cpu_ticks(), self._cpu_at_start, strict=True))
+        self.is_void = busy > 0.85 * total
         for process in (self.sink, *self.sources):
             process.close()
         return measured["bytes"] * 8e-9 * WIRE_BYTES_PER_PAYLOAD_BYTE / measured["elapsed_s"]
@@ -71,12 +81,20 @@ class Transfer:
 def test_tcp_gets_the_rate_to_one_percent(
     lab: Lab, receiver: str, senders: list[str], streams: int, expected_gbit: float
 ) -> None:
-    seen = []
+    judged = []
     for _ in range(ATTEMPTS):
-        seen.append(Transfer(lab, receiver, senders, streams=streams).finish_gbit())
-        if seen[-1] == pytest.approx(expected_gbit, rel=0.01):
+        transfer = Transfer(lab, receiver, senders, streams=streams)
+        seen_gbit = transfer.finish_gbit()
+        if seen_gbit == pytest.approx(expected_gbit, rel=0.01):
             return
-    pytest.fail(f"{seen} Gbit/s, not {expected_gbit} within 1 %")
+        judged += [] if transfer.is_void else [seen_gbit]
+    fail_or_void(judged, f"Gbit/s, not {expected_gbit} within 1 %")
+
+
+def fail_or_void(judged: list[float], what: str) -> None:
+    if not judged:
+        pytest.skip(f"void: the machine was over 85 % busy in all {ATTEMPTS} measurements")
+    pytest.fail(f"{judged} {what}")
 
 
 @pytest.mark.parametrize("senders", [["h1"], ["h1", "h2"]], ids=["one", "incast"])
@@ -88,16 +106,17 @@ def test_a_probe_overtakes_nothing_but_waits_little(lab: Lab, senders: list[str]
     echo = lab.hosts["h0"].spawn([sys.executable, TRAFFIC, "echo", "10.1.0.1", "5001"])
     assert echo.stdout is not None
     echo.stdout.readline()
-    medians_ms = []
+    judged = []
     try:
         for _ in range(ATTEMPTS):
             transfer = Transfer(lab, "h0", senders, seconds=1.5, streams=2)
             command = [sys.executable, TRAFFIC, "probe", "10.1.0.2", "10.1.0.1", "5001", "100", "8"]
             answer = json.loads(lab.hosts["h1"].run(command, timeout_s=60).stdout)
             rate_gbit = transfer.finish_gbit()
-            medians_ms.append(answer["times_ms"][len(answer["times_ms"]) // 2])
-            if rate_gbit > 0.9 * RATE_GBIT and medians_ms[-1] < 6 and len(answer["times_ms"]) >= 95:
+            median_ms = answer["times_ms"][len(answer["times_ms"]) // 2]
+            if rate_gbit > 0.9 * RATE_GBIT and median_ms < 6 and len(answer["times_ms"]) >= 95:
                 return
+            judged += [] if transfer.is_void else [median_ms]
     finally:
         echo.close()
-    pytest.fail(f"median round trips {medians_ms} ms")
+    fail_or_void(judged, "ms in the median")
