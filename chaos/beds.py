@@ -70,7 +70,7 @@ def planned_bed(inventory: str, experiment: Experiment) -> tuple[list[str], list
             "use --dry-run with --inventory lab or lab:FILE",
         )
     plan = describe(topology)
-    nics: list[NicLike] = [PlannedNic(c.host, c.nic, c.port) for c in plan.cables if c.rail is not None]
+    nics: list[NicLike] = [PlannedNic(c.host, c.nic, c.address, c.port) for c in plan.cables if c.rail is not None]
     return list(plan.hosts), nics, root_address()
 
 
@@ -80,6 +80,7 @@ class PlannedNic:
 
     host: str
     name: str
+    address: str
     switch_port: str
 
 

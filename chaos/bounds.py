@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from chaos.paths import carriers
 from chaos.phases import degraded_indices, healthy_indices, healthy_ms, hit_index
 from chaos.rundata import Connection, FaultTimes, Key, Nic, RunData
 from chaos.stats import median
@@ -17,19 +18,6 @@ from chaos.stats import median
 Load = dict[tuple[Nic, str], float]
 """(NIC, tx or rx) -> chunks."""
 MIGRATE, BALANCE = 1, 2
-
-
-def carriers(data: RunData, at_ns: int) -> list[Connection]:
-    """The connections with the NICs that carried them at `at_ns`: as started, then as active paths moved them."""
-    now = {connection.key: connection for connection in data.connections}
-    rank_of = {host: rank for rank, host in data.host_of.items()}
-    for line in data.by_event.get("path", []):
-        key = (rank_of.get(line["host"], -1), str(line["connection"]))
-        if line["t_ns"] > at_ns or line["state"] != "active" or line.get("direction") != "recv" or key not in now:
-            continue
-        old = now[key]
-        now[key] = Connection(key, (line["host"], line["nic"]), (old.sender[0], line.get("peer_nic") or line["nic"]))
-    return list(now.values())
 
 
 def loads(connections: list[Connection], chunks: Mapping[Key, float]) -> Load:

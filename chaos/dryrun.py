@@ -15,7 +15,13 @@ Json = dict[str, Any]
 
 
 def steps(
-    experiment: Experiment, arms: Sequence[str], hosts: Sequence[str], nics: Sequence[NicLike], root: str, bench: Bench
+    experiment: Experiment,
+    arms: Sequence[str],
+    *,
+    hosts: Sequence[str],
+    nics: Sequence[NicLike],
+    root: str,
+    bench: Bench,
 ) -> list[Json]:
     """One entry for every run: processes to start and faults to carry out."""
     planned = launch.faults(experiment, nics)

@@ -173,7 +173,7 @@ def dump(experiment: Experiment) -> str:
 
 
 def json_schema() -> dict[str, Any]:
-    """The form of an experiment file as JSON Schema; harness/schemas/experiment.schema.json is a copy, kept by a test."""
+    """The form of an experiment file as JSON Schema; a test keeps harness/schemas/experiment.schema.json equal."""
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "r2cc:experiment:1",

@@ -94,7 +94,8 @@ def plans(experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Bench) -
 
 def _run_one(plan: Plan, bed: Bed, journal: Journal, *, out: RunDir, display: Display) -> None:
     journal.enter(plan.arm, plan.run)
-    journal.write("run_start", mode=MODES[plan.arm], wall_ns=time.time_ns(), hosts=list(bed.hosts))
+    nics = {host: {nic.name: {"address": nic.address} for nic in bed.nics if nic.host == host} for host in bed.hosts}
+    journal.write("run_start", mode=MODES[plan.arm], wall_ns=time.time_ns(), nics=nics)
     outcome, reason = "failed", "internal error"
     arm_run = ArmRun(plan, bed, journal, out.raw, display)
     try:

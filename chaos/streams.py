@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import json
+import os
 import queue
 import threading
 import time
+import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -37,7 +40,7 @@ class Running:
         self.eof = False
         self.stopped = False
         """Ended by us: its exit code says nothing about it."""
-        self.process: Process = host.spawn(launch.argv, env=launch.env, stderr=stderr)
+        self.process: Process = _spawn(launch, host, stderr)
         self._reader = threading.Thread(target=self._read, args=(lines,), name=launch.name, daemon=True)
         self._reader.start()
 
@@ -50,7 +53,10 @@ class Running:
         except (OSError, ValueError) as error:
             note = {"event": "log", "message": f"{self.launch.name}: cannot read its output: {error}"}
             lines.put(Spoken(self, json.dumps(note).encode()))
-        lines.put(Spoken(self, None))
+        finally:
+            if stream is not None:
+                stream.close()
+            lines.put(Spoken(self, None))
 
     def reap(self) -> int | None:
         """Its exit code; None while it runs."""
@@ -64,6 +70,23 @@ class Running:
             self.exit_code = self.process.wait(EXIT_S)
         except CommandError:
             stop_all([self])
+
+
+def _spawn(launch: Launch, host: Host, stderr: IO[bytes]) -> Process:
+    """Starts it with a stdin that never says anything and ends with us: a sampler that outlived us would never end."""
+    if "stdin" not in inspect.signature(host.spawn).parameters:
+        return host.spawn(launch.argv, env=launch.env, stderr=stderr)
+    ours, theirs = os.pipe2(os.O_CLOEXEC)[::-1]
+    spawn: Any = host.spawn
+    try:
+        process: Process = spawn(launch.argv, env=launch.env, stderr=stderr, stdin=theirs)
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)
+    weakref.finalize(process, os.close, ours)
+    return process
 
 
 def stop_all(running: Sequence[Running]) -> None:

@@ -61,7 +61,7 @@ def grouped(lines: Iterable[Line]) -> dict[str, dict[int, list[Line]]]:
 def run_entry(lines: list[Line], run: int, experiment: Experiment, arm: str) -> Json:
     """One `runs[]` entry."""
     figures = run_figures(read_run(lines), MODES[arm], iterations=experiment.workload.iterations)
-    checks = verdict.run_checks(figures, experiment.hypothesis_of(arm))
+    checks = verdict.run_checks(figures, experiment.hypothesis_of(arm), MODES[arm])
     why = failure_of(lines, figures)
     errors = list(dict.fromkeys([*([why] if why else []), *figures["errors"]]))
     return {

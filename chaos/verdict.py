@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from chaos.bounds import BALANCE, MIGRATE
 from chaos.figures import Json, metric
 from chaos.model import Hypothesis
 from chaos.stats import median
 
 HOLDS, DEVIATED, FAILED, VOID = "holds", "deviated", "failed", "void"
 BASELINE = "stock"
+BOUNDED = (MIGRATE, BALANCE)
+"""Modes that have a bound to be compared with."""
 
 
 def check(name: str, value: float | bool | None, bound: float | bool | None, unit: str, *, void: bool = False) -> Json:
@@ -26,7 +29,7 @@ def check(name: str, value: float | bool | None, bound: float | bool | None, uni
     return {"name": name, "outcome": outcome, "value": value, "bound": bound, "unit": unit}
 
 
-def run_checks(figures: Json, hypothesis: Hypothesis) -> list[Json]:
+def run_checks(figures: Json, hypothesis: Hypothesis, mode: int) -> list[Json]:
     """Everything the hypothesis says about one run."""
     checks = []
     if hypothesis.exact:
@@ -35,34 +38,30 @@ def run_checks(figures: Json, hypothesis: Hypothesis) -> list[Json]:
         checks.append(check("completes", figures["completed"], True, "bool"))
     void = bool(figures["void"])
     for fault in figures["faults"]:
-        checks += fault_checks(fault, hypothesis, figures["healthy_ms"]["median"], void)
-    worst = next((m["value"] for m in figures["metrics"] if m["name"] == "undisturbed_worst"), None)
+        for name, limit in limits_on(fault, hypothesis, figures["healthy_ms"]["median"], mode).items():
+            checks.append(check(f"{name}({fault['id']})", fault[name], limit, "ms", void=void))
     if hypothesis.undisturbed_within is not None:
+        worst = _metric(figures, "undisturbed_worst")
         checks.append(check("undisturbed", worst, 1 + hypothesis.undisturbed_within, "ratio", void=void))
     return checks
 
 
-def fault_checks(fault: Json, hypothesis: Hypothesis, healthy: float | None, void: bool) -> list[Json]:
-    """The limits on one fault's figures; names carry the fault's id, as in `stall_ms(cable)`."""
-    limits: list[tuple[str, str, float | None]] = [
-        ("stall_ms", "stall_ms", hypothesis.stall_ms_max),
-        ("iteration_ms", "iteration_ms", _over(fault["iteration_bound_ms"], hypothesis.iteration_within_bound)),
-        ("degraded_ms", "degraded_ms", _over(fault["degraded_bound_ms"], hypothesis.degraded_within_bound)),
-        ("return_ms", "return_ms", hypothesis.return_ms_max),
-        ("after_ms", "after_ms", _over(healthy, hypothesis.after_within_healthy)),
-    ]
-    asked = {
-        "stall_ms": hypothesis.stall_ms_max,
-        "iteration_ms": hypothesis.iteration_within_bound,
-        "degraded_ms": hypothesis.degraded_within_bound,
-        "return_ms": hypothesis.return_ms_max,
-        "after_ms": hypothesis.after_within_healthy,
+def limits_on(fault: Json, hypothesis: Hypothesis, healthy: float | None, mode: int) -> dict[str, float | None]:
+    """The limit on each of a fault's figures that the hypothesis speaks of; None where it cannot be known.
+
+    Bounds exist for the modes that have one: a stock iteration is bound by the outage alone.
+    """
+    asked: dict[str, tuple[float | None, float | None]] = {
+        "stall_ms": (hypothesis.stall_ms_max, hypothesis.stall_ms_max),
+        "return_ms": (hypothesis.return_ms_max, hypothesis.return_ms_max),
+        "after_ms": (hypothesis.after_within_healthy, _over(healthy, hypothesis.after_within_healthy)),
     }
-    return [
-        check(f"{name}({fault['id']})", fault[key], limit, "ms", void=void)
-        for name, key, limit in limits
-        if asked[name] is not None
-    ]
+    if mode in BOUNDED:
+        within = hypothesis.iteration_within_bound
+        asked["iteration_ms"] = (within, _over(fault["iteration_bound_ms"], within))
+        within = hypothesis.degraded_within_bound
+        asked["degraded_ms"] = (within, _over(fault["degraded_bound_ms"], within))
+    return {name: limit for name, (wanted, limit) in asked.items() if wanted is not None}
 
 
 def _over(bound: float | None, share: float | None) -> float | None:

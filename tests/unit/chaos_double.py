@@ -94,5 +94,9 @@ class Switch(FakeHost):
 
 @contextmanager
 def bed(switch: Switch) -> Iterator[Bed]:
-    nics = [PlannedNic(f"h{host}", f"eth{nic}", f"h{host}-eth{nic}") for host in range(2) for nic in range(2)]
+    nics = [
+        PlannedNic(f"h{host}", f"eth{nic}", f"10.{nic + 1}.0.{host + 1}", f"h{host}-eth{nic}")
+        for host in range(2)
+        for nic in range(2)
+    ]
     yield Bed("double", {name: LocalHost(name) for name in ("h0", "h1")}, switch, nics, "127.0.0.1")

@@ -205,10 +205,8 @@ def test_a_missing_file_is_bad_usage(tmp_path: Path) -> None:
 
 
 def test_arms_override_single_entries_of_the_hypothesis() -> None:
-    text = (
-        GOOD
-        + "  stock: {expect: any, hypothesis: {exact: false, stall_ms_max: 5000}}\nhypothesis: {stall_ms_max: 10, return_ms_max: 7}\n"
-    )
+    own = "  stock: {expect: any, hypothesis: {exact: false, stall_ms_max: 5000}}\n"
+    text = GOOD + own + "hypothesis: {stall_ms_max: 10, return_ms_max: 7}\n"
     experiment = loads(text, Path("x.yaml"))
     stock, migrate = experiment.hypothesis_of("stock"), experiment.hypothesis_of("migrate")
     assert (stock.exact, stock.stall_ms_max, stock.return_ms_max) == (False, 5000, 7)

@@ -6,8 +6,9 @@ import chaos_literal as literal
 import pytest
 
 from chaos import void
-from chaos.bounds import carriers, loads
+from chaos.bounds import loads
 from chaos.figures import run_figures
+from chaos.paths import carriers, match
 from chaos.phases import degraded_indices, healthy_indices, hit_index
 from chaos.rundata import read_run
 from chaos.stall import longest_gap_ms, stall_ms
@@ -103,6 +104,29 @@ def test_carriers_change_with_time() -> None:
     assert before == back
     assert before[("h1", "eth1"), "rx"] == 10.0
     assert while_down == {((host, "eth0"), way): 20.0 for host in ("h0", "h1") for way in ("rx", "tx")}
+
+
+def renumbered(with_addresses: bool) -> list[literal.Line]:
+    """As the net library really writes: own numbers, the peer by address, its NIC by index, the home NIC, `closed`."""
+    nics = {host: {"eth0": {"address": f"10.1.0.{i + 1}"}} for i, host in enumerate(("h0", "h1"))}
+    lines = literal.lines("migrate")
+    for line in lines:
+        if line["event"] == "run_start" and with_addresses:
+            line["nics"] = nics
+        if line["event"] == "path":
+            peer = "10.1.0.2" if line["host"] == "h0" else "10.1.0.1"
+            line.update(connection=7, home_nic="eth1", peer_nic=int(line["nic"][3]), peer=peer)
+    begin = literal.at(991, "h1", "path", connection=6, direction="recv", nic="", home_nic="eth0", state="exchanging")
+    end = literal.at(2400, "h1", "path", connection=7, direction="recv", nic="eth1", home_nic="eth1", state="closed")
+    return [*lines, *({**line, "arm": "migrate", "run": 0, "schema": 1} for line in (begin, end))]
+
+
+@pytest.mark.parametrize("with_addresses", [True, False])
+def test_connections_that_the_net_library_numbers_on_its_own_are_matched_by_home_nic(with_addresses: bool) -> None:
+    data = read_run(renumbered(with_addresses))
+    assert match(data) == {("h0", "10.1.0.2", "7"): (0, "r1"), ("h1", "10.1.0.1", "7"): (1, "r1")}
+    (found,) = run_figures(data, 1, iterations=10)["faults"]
+    assert (found["iteration_bound_ms"], found["degraded_bound_ms"]) == (155.0, 200.0)
 
 
 def test_degraded_after_and_return() -> None:

@@ -43,7 +43,8 @@ def test_lines_carry_the_common_schema(tmp_path: Path) -> None:
 
 def test_kill_9_leaves_a_readable_journal(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], env={**os.environ, "PYTHONPATH": os.getcwd()})
+    env = {**os.environ, "PYTHONPATH": str(Path.cwd())}
+    writer = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], env=env)
     try:
         deadline = time.monotonic() + 20
         while (not path.exists() or path.stat().st_size < 200_000) and time.monotonic() < deadline:

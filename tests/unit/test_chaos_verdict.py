@@ -1,0 +1,179 @@
+"""Verdicts: what each combination of figures, voids and expectations comes to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import chaos_literal as literal
+import pytest
+
+from chaos.model import Experiment
+from chaos.summary import summarize
+from chaos.verdict import check, combine, overall
+from harness.schemas import problems
+
+HARDWARE = {"fingerprint": "f", "cpu": "c", "cores": 2, "memory_bytes": 1}
+
+
+def summary(
+    lines: list[literal.Line],
+    *,
+    arms: tuple[str, ...] = ("stock", "migrate"),
+    experiment: Experiment | None = None,
+    **options: Any,
+) -> dict[str, Any]:
+    whole = summarize(
+        lines, experiment or literal.experiment(), arms, bed="lab", hardware=HARDWARE, build_id="b", **options
+    )
+    assert problems("summary", whole) == []
+    return whole
+
+
+def arm(whole: dict[str, Any], name: str) -> dict[str, Any]:
+    return next(entry for entry in whole["arms"] if entry["name"] == name)
+
+
+def outcomes(whole: dict[str, Any], name: str) -> dict[str, str]:
+    entry = arm(whole, name)
+    checks = [each for run in entry["runs"] for each in run["checks"]] + entry["checks"]
+    return {each["name"]: each["outcome"] for each in checks}
+
+
+def spoil(lines: list[literal.Line], event: str, arm_name: str, **changes: Any) -> list[literal.Line]:
+    return [{**line, **changes} if (line["event"], line["arm"]) == (event, arm_name) else line for line in lines]
+
+
+def test_both_arms_do_as_expected() -> None:
+    whole = summary(literal.journal())
+    assert (whole["verdict"], whole["exit_code"], whole["reasons"]) == ("holds", 0, [])
+    assert (arm(whole, "stock")["verdict"], arm(whole, "stock")["as_expected"]) == ("deviated", True)
+    assert (arm(whole, "migrate")["verdict"], arm(whole, "migrate")["as_expected"]) == ("holds", True)
+    assert outcomes(whole, "migrate") == dict.fromkeys(
+        ["exact", "completes", "stall_ms(cable)", "iteration_ms(cable)", "return_ms(cable)", "healthy_ratio",
+         "rank_memory_over_stock"], "holds")  # fmt: skip
+    # 170 <= 155 * 1.1; memory 3 MB above stock; healthy 100 / 100
+    metrics = {each["name"]: (each["value"], each["bound"]) for each in arm(whole, "migrate")["metrics"]}
+    assert metrics == {"healthy_ratio": (1.0, 1.01), "rank_memory_over_stock": (3_000_000, 8388608)}
+
+
+def test_an_arm_that_should_hold_and_does_not() -> None:
+    text = literal.EXPERIMENT.replace("stall_ms_max: 25.0", "stall_ms_max: 10.0")
+    whole = summary(literal.journal(), experiment=literal.loads(text, literal.Path("x.yaml")))
+    assert (whole["verdict"], whole["exit_code"]) == ("deviated", 1)
+    assert whole["reasons"] == [
+        "migrate was expected to hold and deviated",
+        "migrate, run 0: stall_ms(cable) 20.0 ms (limit 10.0): deviated",
+    ]
+
+
+def test_an_arm_that_should_deviate_and_does_not() -> None:
+    text = literal.EXPERIMENT.replace("stall_ms_max: 25.0", "stall_ms_max: 2500.0")
+    stock = [line for line in literal.journal() if line["arm"] == "stock"]
+    whole = summary(
+        stock,
+        arms=("stock",),
+        experiment=literal.loads(text, literal.Path("x.yaml")),
+    )
+    assert arm(whole, "stock")["as_expected"] is False
+    assert whole["exit_code"] == 1
+
+
+def test_wrong_elements_are_never_as_expected_not_even_when_deviation_is() -> None:
+    lines = spoil(literal.journal(), "iteration", "stock", wrong_elements=1)
+    whole = summary(lines)
+    assert outcomes(whole, "stock")["exact"] == "deviated"
+    assert arm(whole, "stock")["as_expected"] is False
+    assert whole["exit_code"] == 1
+    forgiving = literal.EXPERIMENT.replace("{expect: deviates}", "{expect: deviates, hypothesis: {exact: false}}")
+    assert summary(lines, experiment=literal.loads(forgiving, literal.Path("x.yaml")))["exit_code"] == 0
+
+
+BUSY = {"busy": 0.97}
+
+
+def test_a_busy_machine_makes_figures_void_but_not_correctness() -> None:
+    lines = spoil(spoil(literal.journal(), "cpu", "stock", **BUSY), "cpu", "migrate", **BUSY)
+    whole = summary(lines)
+    assert (whole["verdict"], whole["exit_code"]) == ("void", 3)
+    found = outcomes(whole, "migrate")
+    assert (found["exact"], found["completes"], found["stall_ms(cable)"]) == ("holds", "holds", "void")
+    assert found["rank_memory_over_stock"] == "holds"  # bytes do not depend on how busy the machine is
+    assert arm(whole, "migrate")["as_expected"] is None
+    assert any("97% busy" in reason for reason in whole["reasons"])
+    tolerated = summary(lines, void_ok=True)
+    assert (tolerated["verdict"], tolerated["exit_code"]) == ("void", 0)
+
+
+def test_void_ok_forgives_no_wrong_result_and_no_incomplete_run() -> None:
+    void = spoil(spoil(literal.journal(), "cpu", "stock", **BUSY), "cpu", "migrate", **BUSY)
+    wrong = spoil(void, "iteration", "migrate", wrong_elements=2)
+    assert summary(wrong, void_ok=True)["exit_code"] == 1
+    incomplete = [line for line in void if not (line["event"] == "bench_end" and line["arm"] == "migrate")]
+    whole = summary(incomplete, void_ok=True)
+    assert (whole["exit_code"], outcomes(whole, "migrate")["completes"]) == (1, "deviated")
+
+
+def test_a_fault_that_missed_is_a_failure_of_the_experiment() -> None:
+    lines = literal.journal()
+    for line in lines:
+        if line["event"] == "fault" and line.get("before_ns") and line["phase"] == "injected":
+            line["before_ns"] = literal.ns(980)
+    whole = summary(lines)
+    assert (whole["verdict"], whole["exit_code"]) == ("failed", 3)
+    assert any("cable missed" in reason for reason in whole["reasons"])
+
+
+def test_a_run_without_an_end_is_a_failure() -> None:
+    lines = [line for line in literal.journal() if not (line["event"] == "run_end" and line["arm"] == "migrate")]
+    whole = summary(lines)
+    assert (whole["verdict"], whole["exit_code"]) == ("failed", 3)
+    assert arm(whole, "stock")["as_expected"] is True
+
+
+@pytest.mark.parametrize(("interrupted", "code"), [(False, 3), (True, 130)])
+def test_what_stopped_the_experiment_comes_first(interrupted: bool, code: int) -> None:
+    whole = summary([], failure="the lab went away", interrupted=interrupted)
+    assert (whole["verdict"], whole["exit_code"], whole["reasons"][0]) == ("failed", code, "the lab went away")
+
+
+def test_the_healthy_ratio_pairs_repeats_and_takes_their_median() -> None:
+    lines: list[literal.Line] = []
+    for run, ms in enumerate((100, 102, 120)):
+        lines += literal.lines("stock", run)
+        lines += literal.lines("migrate", run, durations=[ms] * 4 + [170, 200, 200, 150, 105, 100])
+    found = {each["name"]: each["value"] for each in arm(summary(lines), "migrate")["metrics"]}
+    assert found["healthy_ratio"] == 1.02
+
+
+def test_every_repeat_of_a_deviating_arm_must_deviate() -> None:
+    quiet = [{**line, "run": 1, "arm": "stock"} for line in literal.lines("migrate")]
+    one_of_two = literal.lines("stock", 0) + quiet
+    whole = summary(one_of_two, arms=("stock",))
+    assert [run["verdict"] for run in arm(whole, "stock")["runs"]] == ["deviated", "holds"]
+    assert arm(whole, "stock")["as_expected"] is False
+
+
+@pytest.mark.parametrize(
+    ("value", "bound", "void", "outcome"),
+    [(10.0, 10.0, False, "holds"), (10.1, 10.0, False, "deviated"), (None, 10.0, False, "void"),
+     (1.0, 10.0, True, "void"), (True, True, False, "holds"), (False, True, False, "deviated"), (0, 0, False, "holds")],
+)  # fmt: skip
+def test_one_check(value: float | None, bound: float, void: bool, outcome: str) -> None:
+    assert check("x", value, bound, "ms", void=void)["outcome"] == outcome
+
+
+def test_deviation_outweighs_void() -> None:
+    holds, deviated, void = ({"outcome": word} for word in ("holds", "deviated", "void"))
+    assert combine([holds, void, deviated]) == "deviated"
+    assert combine([holds, void]) == "void"
+    assert combine([holds]) == "holds"
+
+
+@pytest.mark.parametrize(
+    ("answers", "void_ok", "expected"),
+    [([True, True], False, ("holds", 0)), ([True, False, None], True, ("deviated", 1)),
+     ([True, None], False, ("void", 3)), ([True, None], True, ("void", 0))],
+)  # fmt: skip
+def test_the_whole(answers: list[bool | None], void_ok: bool, expected: tuple[str, int]) -> None:
+    arms = [{"verdict": "x", "as_expected": answer} for answer in answers]
+    assert overall(arms, void_ok=void_ok) == expected
