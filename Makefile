@@ -1,7 +1,6 @@
 # Everything from a bare machine: `make demo` shows R2CC at work, `make test` proves it. `make help` lists the rest.
 # Only relative paths are used, so the checkout may lie in a folder with a space in its name.
 
-MAKEFLAGS += --no-print-directory
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-dev demo test test-python sanitize lint lint-python lint-cpp check nightly clean
 

@@ -37,7 +37,8 @@ if [ ${#missing[@]} -gt 0 ]; then
     exit 3
   fi
   echo "installing ${missing[*]} ..." >&2
-  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q >&2
+  # One broken third-party repository must not keep us from what the others have.
+  "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -q >&2 || echo "apt-get update had errors" >&2
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${install[@]}" -q >&2
 fi
 

@@ -16,6 +16,7 @@ from harness.repo import Layout
 POLL_S = 0.1
 LIMIT_S = 1800.0
 ERROR_LINES = 25
+OWN_FLAGS = {"MAKEFLAGS": "", "MFLAGS": ""}  # `make -B test` is not meant for the make that we start
 
 
 def make_arguments(layout: Layout, cuda: Path) -> list[str]:
@@ -54,7 +55,7 @@ def run_make(layout: Layout, target: str, arguments: list[str], *, progress: Pro
     command = make_command(layout, target, arguments)
     total = count_compilations(command)
     with progress(f"compiling {target}") as step, log.open("wb") as output:
-        process = LocalHost().spawn(command, stdout=output, stderr=output)
+        process = LocalHost().spawn(command, env=OWN_FLAGS, stdout=output, stderr=output)
         try:
             code = _follow(process.poll, log, total, step, verbose)
         finally:
@@ -89,7 +90,7 @@ def _follow(poll: Callable[[], int | None], log: Path, total: int, step: Step, v
 
 def count_compilations(command: list[str]) -> int:
     """How many files make will compile, asked of make itself; a dry run takes milliseconds."""
-    result = LocalHost().run([*command, "--dry-run"], timeout_s=60, check=False)
+    result = LocalHost().run([*command, "--dry-run"], env=OWN_FLAGS, timeout_s=60, check=False)
     return compilations(result.stdout)
 
 

@@ -159,6 +159,12 @@ def test_other_targets_run_and_their_failure_is_told(tiny_build: TinyFork) -> No
         run_target("bad-test", silent, layout=tiny_build.layout)
 
 
+def test_flags_of_a_make_around_us_are_not_ours(tiny_build: TinyFork, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make --dry-run` or a jobserver around `r2cc` must not turn the build into something else."""
+    monkeypatch.setenv("MAKEFLAGS", "n --jobserver-auth=98,99 -- BUILD=/nowhere")
+    assert build_net(progress=silent, layout=tiny_build.layout).rebuilt
+
+
 def test_progress_counts_files(tiny_build: TinyFork) -> None:
     from harness.progress import Step
 
