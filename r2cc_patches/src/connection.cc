@@ -47,6 +47,16 @@ std::string Connection::nicName(const Path* path) const {
   return path == nullptr ? "" : (*services_.local)[path->local].name;
 }
 
+Request* Connection::claim(void* data, size_t size, int tag, void* mr, void* profiler) {
+  Request& r = slot(posted_);
+  if (r.used) return nullptr;
+  r.number = posted_++;
+  r.data = data, r.size = size, r.tag = tag, r.mr = mr, r.profiler = profiler, r.inner = nullptr;
+  r.used = true, r.finished = false;
+  outstanding_.fetch_add(1, std::memory_order_relaxed);
+  return &r;
+}
+
 Lane* Connection::laneFor(uint64_t number) const {
   Lane* lane = nullptr;
   for (const PlanStep& step : plan_) {

@@ -107,6 +107,8 @@ class Connection {
 
   /// The one place that changes state_; writes the `path` event.
   void setState(ConnectionState next, const std::string& cause, int64_t replayed = -1);
+  /// The next message's request; null while NCCL still holds the one NCCL_NET_MAX_REQUESTS before it.
+  Request* claim(void* data, size_t size, int tag, void* mr, void* profiler);
   Request& slot(uint64_t number) { return requests_[number % NCCL_NET_MAX_REQUESTS]; }
   Lane* laneFor(uint64_t number) const;
   void* handleOn(const Lane& lane, void* mr) const;

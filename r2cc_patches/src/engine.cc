@@ -29,8 +29,13 @@ void drain(int fd) {
 
 }  // namespace
 
-Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic> nics, Warn warn)
-    : config_(config), events_(config.eventFile), nics_(std::move(nics)), side_(nics_), warn_(std::move(warn)) {
+Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic> nics, Warn warn,
+               SideChannel::Filter filter)
+    : config_(config),
+      events_(config.eventFile),
+      nics_(std::move(nics)),
+      side_(nics_, std::move(filter)),
+      warn_(std::move(warn)) {
   self_.id = randomId();
   self_.key = randomKey();
   uint32_t up = 0;

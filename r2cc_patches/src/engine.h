@@ -36,7 +36,9 @@ class Engine {
  public:
   using Warn = std::function<void(const std::string&)>;
   /// `nics`: the inner net's devices in order, side-only interfaces behind them.
-  Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic> nics, Warn warn);
+  /// `filter`: see SideChannel; for tests.
+  Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic> nics, Warn warn,
+         SideChannel::Filter filter = nullptr);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -51,13 +53,14 @@ class Engine {
   void closeRecv(void* comm);
   void closeListen(void* listenComm);
 
-  /// What netlink reports; public because tests report links of NICs that do not exist.
-  void onLink(size_t nic, bool up);
+  /// What netlink would report, for NICs that do not exist: tests. Any thread.
+  void reportLink(size_t nic, bool up);
   /// Datagrams not accepted so far: malformed, unauthenticated, replayed, for somebody else.
   uint64_t dropped() const { return dropped_; }
 
  private:
   void loop();
+  void onLink(size_t nic, bool up);
   void tick(int64_t now);
   void tickPeer(Peer& peer, int64_t now);
   void judgePaths(Peer& peer, int64_t now);

@@ -128,6 +128,11 @@ void Engine::failAll(Peer& peer, const std::string& why) {
   for (const auto& [id, connection] : receives) connection->fail(why);
 }
 
+void Engine::reportLink(size_t nic, bool up) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  onLink(nic, up);
+}
+
 void Engine::onLink(size_t nic, bool up) {
   if (linkUp(nic) == up) return;
   const uint32_t bit = uint32_t{1} << nic;

@@ -23,13 +23,8 @@ ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, v
   *request = nullptr;
   if (over()) return ncclRemoteError;
   const Owned owned(owner_, Owned::Wait::No);
-  if (!owned || slot(posted_).used) return ncclSuccess;
-  Request& r = slot(posted_);
-  r.number = posted_++;
-  r.data = data, r.size = size, r.tag = tag, r.mr = mr, r.profiler = profiler, r.inner = nullptr;
-  r.used = true, r.finished = false;
-  outstanding_.fetch_add(1, std::memory_order_relaxed);
-  *request = &r;
+  if (!owned) return ncclSuccess;
+  *request = claim(data, size, tag, mr, profiler);
   pump();
   return ncclSuccess;
 }

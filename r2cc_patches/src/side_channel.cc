@@ -9,6 +9,7 @@
 
 #include <cerrno>
 #include <memory>
+#include <utility>
 
 namespace r2cc {
 namespace {
@@ -86,7 +87,7 @@ LocalNic findLocalNic(const std::string& name, uint8_t dev, bool sideOnly) {
   return nic;
 }
 
-SideChannel::SideChannel(std::vector<LocalNic>& nics) {
+SideChannel::SideChannel(std::vector<LocalNic>& nics, Filter filter) : filter_(std::move(filter)) {
   for (LocalNic& nic : nics) fds_.push_back(openSocket(nic));
 }
 
@@ -98,6 +99,7 @@ SideChannel::~SideChannel() {
 
 bool SideChannel::send(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes) const {
   if (nic >= fds_.size() || fds_[nic] < 0) return false;
+  if (filter_ && !filter_(nic, to, bytes)) return true;
   const sockaddr_storage address = to.sockaddr();
   for (int attempt = 0; attempt < 2; attempt++) {
     const ssize_t sent = sendto(fds_[nic], bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL,

@@ -22,8 +22,10 @@ LocalNic findLocalNic(const std::string& name, uint8_t dev, bool sideOnly);
 
 class SideChannel {
  public:
+  /// Asked before a datagram leaves a NIC; false: it is lost on the way. Any thread. Tests make black holes with it.
+  using Filter = std::function<bool(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes)>;
   /// Opens a socket on every NIC that has an address and fills in the port numbers.
-  explicit SideChannel(std::vector<LocalNic>& nics);
+  explicit SideChannel(std::vector<LocalNic>& nics, Filter filter = nullptr);
   ~SideChannel();
   SideChannel(const SideChannel&) = delete;
   SideChannel& operator=(const SideChannel&) = delete;
@@ -40,6 +42,7 @@ class SideChannel {
 
  private:
   void readErrors(int fd, const OnRefused& refused) const;
+  const Filter filter_;
   std::vector<int> fds_;
 };
 
