@@ -1,0 +1,143 @@
+// An inner net that lives in one process and keeps a record: numbered messages over in-memory wires, with every fault a
+// real transport shows and, on top of it, the ones that no machine of ours can be made to show. What the resilient net
+// must never do to a transport (contracts of ncclNet and of InnerOps) ends up in violations().
+//
+// The wires are as hostile as the real ones may be: a send reads its buffer some time after isend(); bytes that left a
+// fenced sender still arrive; bytes held up by a silent cut arrive when it heals, unless the receiver was fenced.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <set>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "inner_net.h"
+#include "wire.h"
+
+namespace r2cc::fake {
+
+/// A NIC of the test: (host, rail).
+using Nic = std::pair<int, int>;
+
+class Fabric;
+
+/// The `ctx` that NCCL would pass: which host is calling.
+struct Host {
+  Fabric* fabric;
+  int index;
+};
+
+struct Mr;
+struct Request;
+struct Comm;
+struct Listener;
+struct Half;
+struct Wire;
+
+enum class Cut {
+  Hold,  // bytes in flight wait for the cut to heal, as a transport that retransmits makes them
+  Lose,  // bytes in flight are gone, and both ends see an error once it heals
+};
+
+struct Counts {
+  int comms = 0, listens = 0, halves = 0, mrs = 0;  // alive now
+  int made = 0, fenced = 0;                         // comms, ever
+  bool clean() const { return comms == 0 && listens == 0 && halves == 0 && mrs == 0; }
+};
+
+class Fabric {
+ public:
+  /// `needsAck`: as a socket, a send is over when the kernel has the bytes; else, as RDMA, when the receiver has them.
+  Fabric(int hosts, bool needsAck, uint64_t seed);
+  ~Fabric();
+  Fabric(const Fabric&) = delete;
+  Fabric& operator=(const Fabric&) = delete;
+
+  InnerNet inner() const;
+  void* context(int host) { return &hosts_[static_cast<size_t>(host)]; }
+
+  void cut(Nic nic, Cut how);
+  /// Only what goes from one NIC to the other; the way back stays open.
+  void cutOneWay(Nic from, Nic to);
+  void heal(Nic nic);
+  void healAll();
+  /// Every comm this host has on the NIC fails at its next use, or else the first one it makes there.
+  void breakComms(Nic nic);
+  /// connect() and listen() on this NIC fail at once, as long as it is set.
+  void refuse(Nic nic, bool on);
+  /// While set, the wires of the host deliver nothing and its NICs hold what they have: its process is not running.
+  void freeze(int host, bool on);
+  /// What the next wires add to every message.
+  void slowDown(int64_t delayNs);
+
+  bool carries(Nic from, Nic to) const;
+  Counts counts() const;
+  /// How many comms of the host on the NIC are neither fenced nor closed.
+  int lanes(Nic nic) const;
+  /// Live comms of the host that do not have exactly `count` buffers registered.
+  int lanesWithout(int host, int count) const;
+  std::vector<std::string> violations() const;
+  void violation(const std::string& what);
+
+ private:
+  friend struct Table;
+  friend struct Use;
+  using Lock = std::unique_lock<std::mutex>;
+
+  ncclResult_t listen(Host& host, int dev, void* handle, void** listenComm);
+  ncclResult_t connect(Host& host, int dev, void* handle, void** comm);
+  ncclResult_t accept(Listener& listener, void** comm);
+  ncclResult_t regMr(Comm& comm, void* data, size_t size, void** handle);
+  ncclResult_t deregMr(Comm& comm, Mr& mr);
+  ncclResult_t post(Comm& comm, void* data, size_t size, int tag, Mr* mr, Request** request);
+  ncclResult_t test(Request& request, int* done, int* size);
+  void fence(Comm& comm);
+  void close(Comm& comm, bool sends);
+  void cancelConnect(Half& half);
+  void cancelListen(Listener& listener);
+
+  void run();
+  void note(const std::string& what);
+  bool mayPost(const Comm& comm) const;
+  void checkMemory(const Comm& comm, const void* data, size_t size, const Mr* mr);
+  bool open(const Wire& wire) const;
+  bool carriesLocked(Nic from, Nic to) const;
+  bool advance(Wire& wire, int64_t now);
+  void read(Wire& wire, int64_t now);
+  void deliver(Wire& wire, Request& into);
+  void dropUnread(Wire& wire);
+  Comm& newComm(Host& host, int dev, bool sends, const std::shared_ptr<Wire>& wire);
+  int64_t someDelay(int64_t mostNs);
+  bool sometimes(unsigned oneIn);
+
+  const bool needsAck_;
+  std::deque<Host> hosts_;
+  mutable std::mutex mutex_;
+  std::condition_variable wake_;
+  std::mt19937_64 random_;
+  // Nothing is freed before the fabric is: what is touched after its end must be seen, not crash.
+  std::deque<Comm> comms_;
+  std::deque<Request> requests_;
+  std::deque<Mr> mrs_;
+  std::deque<Listener> listeners_;
+  std::deque<Half> halves_;
+  std::vector<std::shared_ptr<Wire>> wires_;
+  std::set<Nic> cut_, armed_, refused_;
+  std::set<std::pair<Nic, Nic>> oneWay_;
+  std::set<int> frozen_;
+  int64_t slowNs_ = 0;
+  std::vector<std::string> violations_;
+  Counts counts_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+}  // namespace r2cc::fake
