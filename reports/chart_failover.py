@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from reports import svg
 from reports.charts import RIGHT, WIDTH, Figure, Key, Panel, panel
-from reports.trace import Json, Trace
+from reports.trace import Json, Trace, moment_ns
 from reports.units import ms
 
 LEAD = 118.0
@@ -55,16 +55,16 @@ def _panel(trace: Trace, faults: Sequence[Json]) -> Panel | None:
 def _last_path_ms(trace: Trace, onset_ns: int) -> float:
     """When the last path became active after the fault, if that was soon: a failback seconds later is another story."""
     times = [
-        (int(e["t_ns"]) - onset_ns) / 1e6 for e in trace.events if e["event"] == "path" and e.get("state") == "active"
+        (moment_ns(e) - onset_ns) / 1e6 for e in trace.events if e["event"] == "path" and e.get("state") == "active"
     ]
     return max((t for t in times if 0 <= t < MAX_SPAN_MS), default=0.0)
 
 
 def _steps(trace: Trace, onset_ns: int, span_ms: float) -> dict[str, list[float]]:
     steps: dict[str, list[float]] = {}
-    for line in sorted(trace.events, key=lambda e: int(e["t_ns"])):
+    for line in sorted(trace.events, key=moment_ns):
         label = _label(line)
-        at = (int(line["t_ns"]) - onset_ns) / 1e6
+        at = (moment_ns(line) - onset_ns) / 1e6
         if label and -BEFORE_MS <= at <= span_ms:
             steps.setdefault(label, []).append(at)
     return steps

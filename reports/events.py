@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from reports.trace import Json, Trace
+from reports.trace import Json, Trace, moment_ns
 from reports.units import ms
 
 FOLD_NS = 20_000_000
@@ -27,20 +27,23 @@ class EventRow:
 
 def rows(trace: Trace) -> tuple[list[EventRow], int]:
     """The rows to show and how many more the journal holds."""
-    onset = next((w.start_ns for w in trace.windows()), None)
-    lines = sorted((e for e in trace.events if e["event"] in SHOWN), key=lambda e: int(e["t_ns"]))
-    folded = [_row(group, trace.origin_ns(), onset) for group in _fold(lines)]
+    windows = trace.windows()
+    onset_ns = windows[0].start_ns if windows else None
+    lines = sorted((e for e in trace.events if e["event"] in SHOWN), key=moment_ns)
+    folded = [_row(group, trace.origin_ns(), onset_ns) for group in _fold(lines, trace)]
     return folded[:MAX_ROWS], max(0, len(folded) - MAX_ROWS)
 
 
-def _fold(lines: Sequence[Json]) -> list[list[Json]]:
-    """Groups path lines that say the same within 20 ms, whichever hosts they come from."""
+def _fold(lines: Sequence[Json], trace: Trace) -> list[list[Json]]:
+    """Groups path lines that say the same within 20 ms, whichever hosts they come from; set-up and end fold whole."""
+    start_ns, end_ns = trace.origin_ns(), trace.end_ns()
     groups: list[list[Json]] = []
     latest: dict[tuple[object, ...], list[Json]] = {}
     for line in lines:
-        key = _key(line)
+        quiet = line["event"] == "path" and bool(trace.iterations) and not start_ns <= moment_ns(line) <= end_ns
+        key = (line.get("state"), moment_ns(line) < start_ns) if quiet else _key(line)
         group = latest.get(key)
-        if line["event"] == "path" and group and int(line["t_ns"]) - int(group[0]["t_ns"]) < FOLD_NS:
+        if line["event"] == "path" and group and (quiet or moment_ns(line) - moment_ns(group[0]) < FOLD_NS):
             group.append(line)
             continue
         groups.append([line])
@@ -49,20 +52,14 @@ def _fold(lines: Sequence[Json]) -> list[list[Json]]:
 
 
 def _key(line: Json) -> tuple[object, ...]:
-    return (
-        line["event"],
-        line.get("state"),
-        line.get("cause"),
-        line.get("epoch"),
-        line.get("nic"),
-    )
+    return (line["event"], line.get("state"), line.get("cause"), line.get("epoch"), line.get("nic"))
 
 
 def _row(group: Sequence[Json], origin_ns: int, onset_ns: int | None) -> EventRow:
     first = group[0]
-    t_ns = int(first["t_ns"])
-    hosts = ", ".join(dict.fromkeys(str(line.get("host", "")) for line in group))
+    t_ns = moment_ns(first)
     after = "" if onset_ns is None else f"{'+' if t_ns >= onset_ns else '−'}{ms(abs(t_ns - onset_ns) / 1e6)}"
+    hosts = ", ".join(sorted({str(line.get("host", "")) for line in group}))
     return EventRow((t_ns - origin_ns) / 1e9, after, hosts, str(first["event"]), describe(group))
 
 
@@ -81,14 +78,17 @@ def _run_end(line: Json) -> str:
 
 def _describe_paths(group: Sequence[Json]) -> str:
     first = group[0]
+    count = len({(line.get("host"), line.get("connection")) for line in group})
+    many = f"{count} connections" if count > 1 else f"connection {first.get('connection')}"
+    nics = sorted({str(line["nic"]) for line in group if line.get("nic")})
+    text = f"{many} {first.get('state')}" + (f" on {', '.join(nics)}" if nics else "")
     replayed = sum(int(line.get("replayed") or 0) for line in group)
-    many = f"{len(group)} connections" if len(group) > 1 else f"connection {first.get('connection')}"
-    text = f"{many} {first.get('state')} on {first.get('nic')}, epoch {first.get('epoch', '?')}"
-    return text + (f", {replayed} messages sent again" if replayed else "") + _because(first)
+    text += f", epoch {first.get('epoch', '?')}" + (f", {replayed} messages sent again" if replayed else "")
+    return text + (_because(first) if len({line.get("cause") for line in group}) == 1 else "")
 
 
 def _because(line: Json) -> str:
-    return f" (told by {line['cause']})" if line.get("cause") else ""
+    return f" ({line['cause']})" if line.get("cause") else ""
 
 
 _WORDS: dict[str, Callable[[Json], str]] = {

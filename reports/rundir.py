@@ -51,15 +51,11 @@ class RunDir:
         return list(dict.fromkeys(w.target for trace in self.traces for w in trace.windows()))
 
     def raw_files(self) -> list[str]:
-        """Names of the run's files, relative to the directory, for the links of a report."""
+        """Names of the run's files that hold something, relative to the directory, for the links of a report."""
         names = ["journal.jsonl", "summary.json", "experiment.yaml", "environment.json", "report.md"]
         found = [name for name in names if (self.path / name).is_file()]
-        raw = self.path / "raw"
-        return (
-            found + sorted(str(p.relative_to(self.path)) for p in raw.rglob("*") if p.is_file())
-            if raw.is_dir()
-            else found
-        )
+        raw = [p for p in sorted((self.path / "raw").rglob("*")) if p.is_file() and p.stat().st_size]
+        return found + [str(p.relative_to(self.path)) for p in raw]
 
 
 def load(path: Path) -> RunDir:

@@ -109,7 +109,7 @@ class Trace:
             if line.get("phase") == "injected":
                 opened.setdefault(key, line)
             elif line.get("phase") == "reverted" and key in opened:
-                found.append(_window(opened.pop(key), int(line["t_ns"])))
+                found.append(_window(opened.pop(key), moment_ns(line)))
         found.extend(_window(line, None) for line in opened.values())
         return sorted(found, key=lambda w: w.start_ns)
 
@@ -124,10 +124,14 @@ def target_of(line: Json) -> NicId:
     return NicId(str(line.get("target_host", line.get("host", ""))), nic)
 
 
+def moment_ns(line: Json) -> int:
+    """When it happened: for a fault when its command was issued, because its line is written after that returned."""
+    return int(line["before_ns"] if "before_ns" in line else line["t_ns"])
+
+
 def _window(line: Json, end_ns: int | None) -> Window:
-    return Window(
-        str(line.get("id", "fault")), str(line.get("kind", "fault")), target_of(line), int(line["t_ns"]), end_ns
-    )
+    fault = str(line.get("id", "fault"))
+    return Window(fault, str(line.get("kind", "fault")), target_of(line), moment_ns(line), end_ns)
 
 
 def _add_sample(trace: Trace, line: Json) -> None:

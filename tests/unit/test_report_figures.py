@@ -133,9 +133,9 @@ def test_like_path_changes_share_a_row_and_add_up() -> None:
     assert more == 0
     assert [row.what for row in rows] == [
         "link_down on eth2: injected",
-        "2 connections active on eth3, epoch 2, 7 messages sent again (told by netlink)",
-        "connection c failed on eth3, epoch 2 (told by netlink)",
-        "connection d active on eth3, epoch 2 (told by netlink)",
+        "2 connections active on eth3, epoch 2, 7 messages sent again (netlink)",
+        "connection c failed on eth3, epoch 2 (netlink)",
+        "connection d active on eth3, epoch 2 (netlink)",
     ]
     assert rows[1].after_fault == "+5.0 ms"
 

@@ -291,7 +291,7 @@ def _write(path: Path, lines: list[Line], opts: Options) -> None:
     environment = {"kernel": "6.18.5", "cpu": {"model": "x86_64", "cores": 2}, "note": opts.hostile or "synthetic"}
     (path / "environment.json").write_text(json.dumps(environment), encoding="utf-8")
     (path / "raw").mkdir(exist_ok=True)
-    (path / "raw" / "h0.stderr").write_text("", encoding="utf-8")
+    (path / "raw" / "h0.stderr").write_text("a line\n", encoding="utf-8")
     if opts.abort_at is None:
         (path / "summary.json").write_text(json.dumps(summary(lines, opts), indent=1), encoding="utf-8")
 
