@@ -115,12 +115,12 @@ def _fault_rows(arms: Sequence[Json], ident: str) -> list[Row]:
         row(
             "After the fault",
             f"median after the revert{worst}",
-            lambda a, f: Cell(ms(_worst(f, "after_ms")), "", _void(a)),
+            lambda a, f: _time(a, _worst(f, "after_ms")),
         ),
         row(
             "Time to return",
             f"from the revert to full bandwidth{worst}",
-            lambda a, f: Cell(ms(_worst(f, "return_ms")), "", _void(a)),
+            lambda a, f: _time(a, _worst(f, "return_ms")),
         ),
     ]
 
@@ -146,6 +146,10 @@ def _against(arm: Json, faults: Sequence[Json], value_key: str, bound_key: str) 
 
 def _worst(faults: Sequence[Json], key: str) -> float | None:
     return max((float(f[key]) for f in faults if f.get(key) is not None), default=None)
+
+
+def _time(arm: Json, value: float | None) -> Cell:
+    return Cell(ms(value), "", "" if value is None else _void(arm))
 
 
 def _void(arm: Json) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import sys
 from html import unescape
 from pathlib import Path
@@ -16,12 +17,14 @@ from click.testing import CliRunner
 from harness.errors import UsageError
 from reports import html, markdown, render, rundir, sentence, tables, terminal, view, write
 from reports.report_cmd import report
+from reports.trace import NicId
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data" / "runs"))
 
 import synthetic_run
 from synthetic_run import Options
 
+RECORDED = Path(__file__).parents[1] / "data" / "runs" / "recorded"
 HOSTILE = "<script>alert(1)</script> |`\x1b[2J"
 
 
@@ -46,6 +49,22 @@ def test_the_recomputed_summary_is_the_one_that_chaos_wrote(whole: Path) -> None
     run = rundir.load(whole)
     assert run.summary == json.loads((whole / "summary.json").read_text())
     assert run.notes == []
+
+
+def test_a_recorded_run_of_the_lab(tmp_path: Path) -> None:
+    """A real journal, made while the machine was busy: exactness is judged, times are void, every section is there."""
+    recorded = tmp_path / "recorded"
+    shutil.copytree(RECORDED, recorded)
+    run = rundir.load(recorded)
+    assert run.notes == []
+    assert run.summary == json.loads((recorded / "summary.json").read_text())
+    assert [f.id for f in view.figures(run, view.shown_traces(run))] == ["bandwidth", "iterations", "waits", "failover"]
+    text = shown(run)
+    for arm in ("stock", "migrate"):
+        assert view.ms(figure(run, arm, "stall_ms")) in text
+    assert "All 24 iterations gave exact results" in text
+    assert re.search(r"\+0\.0 ms h1 fault link_down on eth1: injected", text)
+    assert run.faulted() == [NicId("h1", "eth1")]
 
 
 def test_the_page_shows_the_summary_s_figures(whole: Path) -> None:
