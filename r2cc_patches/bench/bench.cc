@@ -33,7 +33,8 @@ void Bench::checkFingerprints() {
   const std::vector<std::string> all = bootstrap_.allGather(mine);
   for (size_t rank = 0; rank < all.size(); rank++) {
     if (all[rank] == mine) continue;
-    throw UsageError("rank " + std::to_string(rank) + " was started with '" + all[rank] + "', this rank with '" + mine + "'");
+    throw UsageError("rank " + std::to_string(rank) + " was started with '" + all[rank] + "', this rank with '" + mine +
+                     "'");
   }
 }
 
@@ -108,8 +109,7 @@ void Bench::writeIteration(int64_t index, uint64_t startNs, uint64_t endNs, uint
   out_.write(iterationLine(options_, index, startNs, endNs, wrong));
   for (const Lane& lane : lanes_) {
     const Receiver& receiver = lane.receiver();
-    for (std::string& line :
-         deliveryLines(options_.rank, receiver.id().id, index, startNs, receiver.deliveredNs())) {
+    for (std::string& line : deliveryLines(options_.rank, receiver.id().id, index, startNs, receiver.deliveredNs())) {
       out_.write(std::move(line));
     }
   }

@@ -95,7 +95,8 @@ void Bootstrap::admit(Pending& stranger, const Hello& hello) {
   const auto rank = static_cast<int>(hello.rank);
   std::string why;
   if (hello.ranks != static_cast<uint32_t>(options_.ranks)) {
-    why = "it was started with --ranks " + std::to_string(hello.ranks) + ", rank 0 with " + std::to_string(options_.ranks);
+    why = "it was started with --ranks " + std::to_string(hello.ranks) + ", rank 0 with " +
+          std::to_string(options_.ranks);
   } else if (rank <= 0 || rank >= options_.ranks || links_.count(rank) != 0) {
     why = "rank " + std::to_string(hello.rank) + " is taken or does not exist";
   }
@@ -175,8 +176,8 @@ std::string Bootstrap::awaitGather(int rank) {
   const uint64_t deadline = nowNs() + static_cast<uint64_t>(options_.timeoutS) * kSecondNs;
   while (link.frames.empty()) {
     if (nowNs() > deadline) {
-      throw TransportError("rank " + std::to_string(rank) + " did not come within " + std::to_string(options_.timeoutS) + " s",
-                           rank);
+      throw TransportError(
+          "rank " + std::to_string(rank) + " did not come within " + std::to_string(options_.timeoutS) + " s", rank);
     }
     pump(kTickMs, -1);
   }

@@ -1,7 +1,7 @@
 // How the ranks find each other, exchange handles, wait for each other, and notice each other's end.
 //
-// A star: every rank has one TCP connection to rank 0, on the management network. Whatever goes wrong anywhere reaches every
-// rank at once: rank 0 sees the connection close, or is told, and tells the others.
+// A star: every rank has one TCP connection to rank 0, on the management network. Whatever goes wrong anywhere reaches
+// every rank at once: rank 0 sees the connection close, or is told, and tells the others.
 #pragma once
 
 #include <functional>

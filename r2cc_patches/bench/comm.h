@@ -1,7 +1,7 @@
 // One comm of the transport under test, with its registered memory.
 //
-// Closes in NCCL's order (transport/net.cc, sendProxyFree and recvProxyFree): deregister, then close; the listener is closed
-// as soon as its connection is accepted. One error ends everything, as it does in NCCL.
+// Closes in NCCL's order (transport/net.cc, sendProxyFree and recvProxyFree): deregister, then close; the listener is
+// closed as soon as its connection is accepted. One error ends everything, as it does in NCCL.
 #pragma once
 
 #include <vector>

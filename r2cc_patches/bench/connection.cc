@@ -47,8 +47,8 @@ bool RequestWindow::testOldest() {
   checkNet(net_.table().test(requests_[slotOf(done_)], &done, sizes), "test", id_.peer, id_.id);
   if (done == 0) return false;
   if (static_cast<uint32_t>(sizes[0]) != oldest().bytes) {
-    throw TransportError("message " + std::to_string(done_) + " has " + std::to_string(sizes[0]) + " bytes instead of " +
-                             std::to_string(oldest().bytes),
+    throw TransportError("message " + std::to_string(done_) + " has " + std::to_string(sizes[0]) +
+                             " bytes instead of " + std::to_string(oldest().bytes),
                          id_.peer, id_.id);
   }
   return true;
@@ -107,9 +107,9 @@ bool Receiver::post(uint64_t sent) {
   void* registration = inPlace ? dataRegistration_ : slotRegistration_;
   void* profilerHandle = nullptr;
   void* profilerHandles = &profilerHandle;
-  return accepted(net_.table().irecv(comm_.get(), 1, &address, &size, &tag, &registration, &profilerHandles,
-                                     presetRequest()),
-                  "irecv");
+  return accepted(
+      net_.table().irecv(comm_.get(), 1, &address, &size, &tag, &registration, &profilerHandles, presetRequest()),
+      "irecv");
 }
 
 bool Receiver::advance(uint64_t sent) {

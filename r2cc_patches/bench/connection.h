@@ -1,8 +1,8 @@
 // The two ends of a connection and their requests, driven as NCCL's proxy drives them (transport/net.cc).
 //
-// Requests are posted in order and only the oldest is tested. A receive is posted for every free slot before its data can
-// come. The request pointer holds 1 before each call, so that a transport which forgets to write it is caught. A null
-// request means "not now": the same call is made again in a later pass.
+// Requests are posted in order and only the oldest is tested. A receive is posted for every free slot before its data
+// can come. The request pointer holds 1 before each call, so that a transport which forgets to write it is caught. A
+// null request means "not now": the same call is made again in a later pass.
 #pragma once
 
 #include <cstdint>

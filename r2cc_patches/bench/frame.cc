@@ -34,7 +34,8 @@ std::optional<Frame> FrameReader::next() {
   if (buffer_.size() < sizeof(header)) return std::nullopt;
   std::memcpy(&header, buffer_.data(), sizeof(header));
   if (!known(header.type) || header.reserved != 0) throw ProtocolError("bootstrap message of unknown type");
-  if (header.length > maxPayload_) throw ProtocolError("bootstrap message of " + std::to_string(header.length) + " bytes");
+  if (header.length > maxPayload_)
+    throw ProtocolError("bootstrap message of " + std::to_string(header.length) + " bytes");
   const size_t total = sizeof(header) + static_cast<size_t>(header.length);
   if (buffer_.size() < total) return std::nullopt;
   Frame frame{static_cast<FrameType>(header.type), buffer_.substr(sizeof(header), total - sizeof(header))};

@@ -29,7 +29,8 @@ class FrameReader {
   explicit FrameReader(size_t maxPayload) : maxPayload_(maxPayload) {}
 
   void feed(const char* data, size_t size) { buffer_.append(data, size); }
-  // Throws ProtocolError as soon as the header shows a wrong magic, type or length; never waits for the rest of such a frame.
+  // Throws ProtocolError as soon as the header shows a wrong magic, type or length; never waits for the rest of such a
+  // frame.
   std::optional<Frame> next();
   void allow(size_t maxPayload) { maxPayload_ = maxPayload; }
 

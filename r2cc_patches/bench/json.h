@@ -1,7 +1,7 @@
 // JSON lines on a file descriptor shared with other writers.
 //
-// The net library writes its own lines to the same pipe or O_APPEND file. A write(2) of at most PIPE_BUF (4096) bytes is not
-// torn by another writer's, so each line is one write, and what can be long is split (see report.h).
+// The net library writes its own lines to the same pipe or O_APPEND file. A write(2) of at most PIPE_BUF (4096) bytes
+// is not torn by another writer's, so each line is one write, and what can be long is split (see report.h).
 #pragma once
 
 #include <cstdint>

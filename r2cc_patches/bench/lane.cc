@@ -42,9 +42,10 @@ Lane::Lane(const Net& net, const Options& options, const LanePlace& place, int i
     : net_(net),
       place_(place),
       schedule_(scheduleOf(options, place)),
-      sender_(net,
-              {2 * index, modulo(options.rank + place.distance, options.ranks), place.channel, nicOf(net, place.channel)},
-              options.slots, options.rank),
+      sender_(
+          net,
+          {2 * index, modulo(options.rank + place.distance, options.ranks), place.channel, nicOf(net, place.channel)},
+          options.slots, options.rank),
       receiver_(net,
                 {2 * index + 1, modulo(options.rank - place.distance, options.ranks), place.channel,
                  nicOf(net, place.channel)},

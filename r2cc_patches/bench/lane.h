@@ -41,8 +41,8 @@ class Lane {
   void useBuffers(const FloatBuffer& sendData, const FloatBuffer& receiveData);
 
   void begin();
-  // One turn: posts what can be posted, completes at most one message in each direction, so that no lane keeps the others
-  // waiting. Returns the number of messages completed.
+  // One turn: posts what can be posted, completes at most one message in each direction, so that no lane keeps the
+  // others waiting. Returns the number of messages completed.
   size_t advance();
   bool complete() const { return sender_.complete() && receiver_.complete(); }
   void close();

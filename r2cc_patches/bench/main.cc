@@ -16,7 +16,8 @@ using namespace r2cc::bench;
 
 [[noreturn]] void leave(int code) {
   std::fflush(nullptr);
-  _exit(code);  // no destructors: after an error the transport may hang in close, and its threads use what we would free
+  _exit(
+      code);  // no destructors: after an error the transport may hang in close, and its threads use what we would free
 }
 
 void tell(const LineWriter& out, int rank, const std::string& message, int peer, int connection) {

@@ -39,8 +39,8 @@ class Net {
   std::vector<NicInfo> nics_;
 };
 
-// Loads `library` and asks r2ccNetGet() for the transport, or takes the plugin symbol ncclNetPlugin_v11. The library stays
-// loaded for the life of the process: its own threads may outlive us. Throws TransportError.
+// Loads `library` and asks r2ccNetGet() for the transport, or takes the plugin symbol ncclNetPlugin_v11. The library
+// stays loaded for the life of the process: its own threads may outlive us. Throws TransportError.
 const ncclNet_v11_t& loadTable(const std::string& library, NetKind kind);
 
 // libr2cc_net.so in the directory of the running program.

@@ -54,13 +54,13 @@ Corruption parseCorruption(const std::string& text) {
 using Setter = std::function<void(Options&, const std::string& option, const std::string& value)>;
 
 template <typename Int>
-Setter intSetter(Int Options::*field, Int low, Int high) {
-  return [=](Options& o, const std::string& option, const std::string& v) { o.*field = parseInt(option, v, low, high); };
+Setter intSetter(Int Options::* field, Int low, Int high) {
+  return
+      [=](Options& o, const std::string& option, const std::string& v) { o.*field = parseInt(option, v, low, high); };
 }
 
 std::map<std::string, Setter> makeSetters() {
-  const std::map<std::string, Op> ops{
-      {"allreduce", Op::AllReduce}, {"stream", Op::Stream}, {"alltoall", Op::AllToAll}};
+  const std::map<std::string, Op> ops{{"allreduce", Op::AllReduce}, {"stream", Op::Stream}, {"alltoall", Op::AllToAll}};
   const std::map<std::string, NetKind> nets{{"socket", NetKind::Socket}, {"ib", NetKind::Ib}};
   return {
       {"--rank", intSetter(&Options::rank, 0, kMaxRanks - 1)},
@@ -149,7 +149,9 @@ Options parseOptions(const std::vector<std::string>& args) {
 
 std::string fingerprint(const Options& o) {
   std::string text = std::string("op=") + nameOf(o.op) + " net=" + (o.net == NetKind::Ib ? "ib" : "socket");
-  const auto add = [&text](const char* name, auto value) { text += std::string(" ") + name + "=" + std::to_string(value); };
+  const auto add = [&text](const char* name, auto value) {
+    text += std::string(" ") + name + "=" + std::to_string(value);
+  };
   add("ranks", o.ranks);
   add("bytes", o.bytes);
   add("iterations", o.iterations);

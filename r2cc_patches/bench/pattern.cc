@@ -28,7 +28,8 @@ inline __attribute__((always_inline)) float valueAt(uint32_t index, uint32_t key
 // Loops of constant length are what GCC's -O2 vectorises; the rest of a run is done one by one.
 constexpr size_t kRun = 1024;
 
-inline __attribute__((always_inline)) void fillBody(float* out, size_t count, uint32_t first, uint32_t key, Affine form) {
+inline __attribute__((always_inline)) void fillBody(float* out, size_t count, uint32_t first, uint32_t key,
+                                                    Affine form) {
   size_t done = 0;
   for (; done + kRun <= count; done += kRun, first += kRun) {
     for (uint32_t i = 0; i < kRun; i++) out[done + i] = valueAt(first + i, key, form);

@@ -2,9 +2,9 @@
 //
 // Element i of rank r in one iteration is scale_r * p(i) + offset_r: p(i) is an 11-bit hash of index, iteration and
 // seed; scale_r is odd and different for every rank; offset_r has 12 bits. The sum over all ranks is therefore
-// (sum of scales) * p(i) + (sum of offsets): one hash an element, whatever the number of ranks. With at most 64 ranks every
-// partial sum, in any order, is a whole number below 2^24, hence exact in float32.
-// A chunk lost, doubled, moved, left from an earlier iteration, or taken from another rank changes the sum.
+// (sum of scales) * p(i) + (sum of offsets): one hash an element, whatever the number of ranks. With at most 64 ranks
+// every partial sum, in any order, is a whole number below 2^24, hence exact in float32. A chunk lost, doubled, moved,
+// left from an earlier iteration, or taken from another rank changes the sum.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// The progress thread: the only thread that calls the transport once it is initialised, for all connections, as in NCCL.
+// The progress thread: the only thread that calls the transport once it is initialised, for all connections, as in
+// NCCL.
 #pragma once
 
 #include <atomic>
@@ -25,8 +26,8 @@ class ProgressThread {
 
   // Calls `pass` until it returns Done or throws. One task at a time: collect() first.
   //
-  // NCCL spins: a pass that moved nothing is followed by sched_yield(), one core a process. Where several ranks share few
-  // cores that alone makes every measurement void. A pass of ours takes all that is there, so that unless it was
+  // NCCL spins: a pass that moved nothing is followed by sched_yield(), one core a process. Where several ranks share
+  // few cores that alone makes every measurement void. A pass of ours takes all that is there, so that unless it was
   // saturated nothing can be gained by looking again at once: we sleep. That costs no bandwidth while the sleep is
   // shorter than what the socket buffers hold; docs/bench.md has the measurement.
   void start(std::function<Pass()> pass);
@@ -48,9 +49,9 @@ class ProgressThread {
   std::atomic<bool> stop_{false};
   std::mutex mutex_;
   std::condition_variable wake_;
-  std::function<Pass()> task_;      // guarded by mutex_ while no task runs
-  std::exception_ptr failure_;      // guarded by mutex_
-  std::thread thread_;              // last: starts when everything else stands
+  std::function<Pass()> task_;  // guarded by mutex_ while no task runs
+  std::exception_ptr failure_;  // guarded by mutex_
+  std::thread thread_;          // last: starts when everything else stands
 };
 
 }  // namespace r2cc::bench

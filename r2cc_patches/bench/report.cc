@@ -32,7 +32,7 @@ void appendItem(std::string& list, const std::string& item) { list += (list.empt
 
 int modeFromEnvironment() {
   const char* mode = std::getenv("R2CC_MODE");
-  return mode != nullptr ? std::atoi(mode) : 0;
+  return mode != nullptr ? static_cast<int>(std::strtol(mode, nullptr, 10)) : 0;
 }
 
 double seconds(const timeval& time) {
@@ -66,7 +66,8 @@ std::string progressLine(int rank, int64_t index, uint64_t startNs) {
   return lineOf("progress", rank, startNs).integer("index", index).unsignedInteger("start_ns", startNs).str();
 }
 
-std::string iterationLine(const Options& options, int64_t index, uint64_t startNs, uint64_t endNs, uint64_t wrongElements) {
+std::string iterationLine(const Options& options, int64_t index, uint64_t startNs, uint64_t endNs,
+                          uint64_t wrongElements) {
   return lineOf("iteration", options.rank, nowNs())
       .integer("index", index)
       .unsignedInteger("start_ns", startNs)

@@ -105,12 +105,14 @@ std::vector<std::string> sampleLines(uint64_t tNs, const NicTable& nics) {
   std::string body;
   const auto flush = [&] {
     if (body.empty()) return;
-    lines.push_back(JsonObject().unsignedInteger("t_ns", tNs).text("event", "sample").raw("nics", "{" + body + "}").str());
+    lines.push_back(
+        JsonObject().unsignedInteger("t_ns", tNs).text("event", "sample").raw("nics", "{" + body + "}").str());
     body.clear();
   };
   constexpr size_t kFrame = 64;  // t_ns, event, braces, newline
   for (const auto& [name, bytes] : nics) {
-    const std::string values = JsonObject().unsignedInteger("tx_bytes", bytes.tx).unsignedInteger("rx_bytes", bytes.rx).str();
+    const std::string values =
+        JsonObject().unsignedInteger("tx_bytes", bytes.tx).unsignedInteger("rx_bytes", bytes.rx).str();
     const std::string entry = jsonQuote(name) + ":" + values;
     if (body.size() + entry.size() + 1 + kFrame > kMaxLineBytes) flush();
     body += (body.empty() ? "" : ",") + entry;
@@ -120,7 +122,12 @@ std::vector<std::string> sampleLines(uint64_t tNs, const NicTable& nics) {
 }
 
 std::string linkLine(uint64_t tNs, const std::string& nic, bool up) {
-  return JsonObject().unsignedInteger("t_ns", tNs).text("event", "link").text("nic", nic).raw("up", up ? "true" : "false").str();
+  return JsonObject()
+      .unsignedInteger("t_ns", tNs)
+      .text("event", "link")
+      .text("nic", nic)
+      .raw("up", up ? "true" : "false")
+      .str();
 }
 
 std::string cpuLine(uint64_t tNs, double busy) {

@@ -19,8 +19,8 @@ struct NicBytes {
 
 using NicTable = std::map<std::string, NicBytes>;
 
-// /proc/net/dev, by its header: the columns' order and number are the kernel's to change. Throws std::runtime_error when
-// there is no header with bytes for both directions.
+// /proc/net/dev, by its header: the columns' order and number are the kernel's to change. Throws std::runtime_error
+// when there is no header with bytes for both directions.
 class NetDevParser {
  public:
   NicTable parse(std::string_view text);

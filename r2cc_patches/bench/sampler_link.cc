@@ -22,7 +22,8 @@ std::string nameOf(const nlmsghdr* message) {
   int left = static_cast<int>(IFLA_PAYLOAD(message));
   for (const rtattr* a = IFLA_RTA(link); RTA_OK(a, left); a = RTA_NEXT(a, left)) {
     if (a->rta_type == IFLA_IFNAME) {
-      return std::string(static_cast<const char*>(RTA_DATA(a)), strnlen(static_cast<const char*>(RTA_DATA(a)), RTA_PAYLOAD(a)));
+      return std::string(static_cast<const char*>(RTA_DATA(a)),
+                         strnlen(static_cast<const char*>(RTA_DATA(a)), RTA_PAYLOAD(a)));
     }
   }
   return "";
@@ -69,7 +70,8 @@ void LinkWatch::receive(const std::function<void(const std::string&, bool)>& rep
     for (auto* m = reinterpret_cast<nlmsghdr*>(buffer); NLMSG_OK(m, left); m = NLMSG_NEXT(m, left)) {
       if (m->nlmsg_type != RTM_NEWLINK && m->nlmsg_type != RTM_DELLINK) continue;
       const auto* link = static_cast<const ifinfomsg*>(NLMSG_DATA(m));
-      const bool up = m->nlmsg_type == RTM_NEWLINK && (link->ifi_flags & IFF_UP) != 0 && (link->ifi_flags & IFF_LOWER_UP) != 0;
+      const bool up =
+          m->nlmsg_type == RTM_NEWLINK && (link->ifi_flags & IFF_UP) != 0 && (link->ifi_flags & IFF_LOWER_UP) != 0;
       const auto known = up_.find(link->ifi_index);
       const bool isNew = known == up_.end();
       if (!isNew && known->second == up) continue;

@@ -1,5 +1,5 @@
-// r2cc_sampler: NIC byte counters, link changes and CPU load of this network namespace as JSON lines, until SIGTERM, SIGINT or
-// the end of standard input.
+// r2cc_sampler: NIC byte counters, link changes and CPU load of this network namespace as JSON lines, until SIGTERM,
+// SIGINT or the end of standard input.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -120,7 +120,8 @@ class Sampler {
   // Handles links at once; true when the next sample is due, false at the end.
   bool waitForNext() {
     while (true) {
-      pollfd polled[] = {{signals_.get(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}, {timer_.get(), POLLIN, 0}, {links_.fd(), POLLIN, 0}};
+      pollfd polled[] = {
+          {signals_.get(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}, {timer_.get(), POLLIN, 0}, {links_.fd(), POLLIN, 0}};
       if (poll(polled, 4, -1) < 0) continue;
       if (polled[3].revents != 0) {
         links_.receive([this](const std::string& nic, bool up) { out_.write(linkLine(nowNs(), nic, up)); });
@@ -179,7 +180,8 @@ int main(int argc, char** argv) {
     Sampler(options, std::move(signals)).run();
     return kExitExact;
   } catch (const UsageError& error) {
-    std::fprintf(stderr, "r2cc_sampler: %s\nusage: r2cc_sampler [--interval-ms 10] [--nics eth0,eth1] [--cpu]\n", error.what());
+    std::fprintf(stderr, "r2cc_sampler: %s\nusage: r2cc_sampler [--interval-ms 10] [--nics eth0,eth1] [--cpu]\n",
+                 error.what());
     return kExitUsage;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "r2cc_sampler: %s\n", error.what());

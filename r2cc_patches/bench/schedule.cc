@@ -14,8 +14,8 @@ std::vector<Message> chunksOf(const Region& region, uint32_t chunkBytes, Action 
   return chunks;
 }
 
-// Appends the chunks of one ring step. `dependency` is the index, in the other direction's list, of the first chunk of the
-// same block, or -1; the block has the same chunks there, one for one.
+// Appends the chunks of one ring step. `dependency` is the index, in the other direction's list, of the first chunk of
+// the same block, or -1; the block has the same chunks there, one for one.
 void append(std::vector<Message>& list, const std::vector<Message>& block, Action action, int64_t dependency) {
   for (size_t chunk = 0; chunk < block.size(); chunk++) {
     Message message = block[chunk];
@@ -36,12 +36,13 @@ Region partOf(const Region& whole, uint64_t parts, uint64_t index) {
 
 LaneSchedule ringSchedule(int rank, int ranks, const Region& region, uint32_t chunkBytes) {
   std::vector<std::vector<Message>> blocks;
+  blocks.reserve(static_cast<size_t>(ranks));
   for (int block = 0; block < ranks; block++) {
     blocks.push_back(chunksOf(partOf(region, static_cast<uint64_t>(ranks), static_cast<uint64_t>(block)), chunkBytes,
                               Action::Store));
   }
   const auto block = [&](int index) -> const std::vector<Message>& {
-    return blocks[static_cast<size_t>(((index % ranks) + ranks) % ranks)];
+    return blocks[static_cast<size_t>((index % ranks) + ranks) % blocks.size()];
   };
   LaneSchedule lane;
   std::vector<int64_t> sentAt;  // index in lane.sends where step s starts
@@ -51,7 +52,7 @@ LaneSchedule ringSchedule(int rank, int ranks, const Region& region, uint32_t ch
     append(lane.sends, block(rank - step), Action::Store, receivedAt);
     receivedAt = static_cast<int64_t>(lane.receives.size());
     const bool reducing = step < ranks - 1;
-    const int64_t partialSent = reducing ? -1 : sentAt[static_cast<size_t>(step - ranks + 1)];
+    const int64_t partialSent = reducing ? -1 : sentAt[static_cast<size_t>(step) + 1 - blocks.size()];
     append(lane.receives, block(rank - step - 1), reducing ? Action::Reduce : Action::Store, partialSent);
   }
   return lane;

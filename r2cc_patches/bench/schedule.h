@@ -34,9 +34,9 @@ struct LaneSchedule {
 // Part `index` of `parts` nearly equal parts.
 Region partOf(const Region& whole, uint64_t parts, uint64_t index);
 
-// Ring AllReduce in place (Patarasuk and Yuan 2009, as NCCL's ring): ranks-1 steps add and pass on, ranks-1 steps copy and
-// pass on. A send waits for the receive that made its data; a final value is only received over a block whose partial
-// sum has been sent.
+// Ring AllReduce in place (Patarasuk and Yuan 2009, as NCCL's ring): ranks-1 steps add and pass on, ranks-1 steps copy
+// and pass on. A send waits for the receive that made its data; a final value is only received over a block whose
+// partial sum has been sent.
 LaneSchedule ringSchedule(int rank, int ranks, const Region& region, uint32_t chunkBytes);
 
 // `sent` of the send buffer goes out, `received` of the receive buffer comes in; nothing waits for anything.

@@ -32,6 +32,7 @@ Options optionsOf(int rank, int ranks, uint16_t port) {
 template <typename Body>
 std::vector<std::string> asRanks(int ranks, uint16_t port, const Body& body) {
   std::vector<std::future<std::string>> results;
+  results.reserve(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; rank++) {
     results.push_back(std::async(std::launch::async, [=]() -> std::string {
       try {
@@ -44,6 +45,7 @@ std::vector<std::string> asRanks(int ranks, uint16_t port, const Body& body) {
     }));
   }
   std::vector<std::string> messages;
+  messages.reserve(results.size());
   for (auto& result : results) messages.push_back(result.get());
   return messages;
 }
@@ -121,11 +123,16 @@ TEST(strangers_and_garbage_do_not_disturb_the_meeting) {
     open.push_back(stranger(port, std::string(100'000, '\xff')));
     open.push_back(stranger(port, encodeFrame(FrameType::Hello, "short")));
     open.push_back(stranger(port, encodeFrame(FrameType::Gather, "")));
-    open.push_back(stranger(port, encodeFrame(FrameType::Hello, encodeHello({kProtocolVersion, 1, 3, 0, nonceOf("another")}))));
+    open.push_back(
+        stranger(port, encodeFrame(FrameType::Hello, encodeHello({kProtocolVersion, 1, 3, 0, nonceOf("another")}))));
     open.push_back(stranger(port, encodeFrame(FrameType::Hello, encodeHello({99, 1, 3, 0, nonceOf("this run")}))));
-    open.push_back(stranger(port, encodeFrame(FrameType::Hello, encodeHello({kProtocolVersion, 0, 3, 0, nonceOf("this run")}))));
-    open.push_back(stranger(port, encodeFrame(FrameType::Hello, encodeHello({kProtocolVersion, 77, 3, 0, nonceOf("this run")}))));
-    { const Fd gone = stranger(port, "R2"); }
+    open.push_back(
+        stranger(port, encodeFrame(FrameType::Hello, encodeHello({kProtocolVersion, 0, 3, 0, nonceOf("this run")}))));
+    open.push_back(
+        stranger(port, encodeFrame(FrameType::Hello, encodeHello({kProtocolVersion, 77, 3, 0, nonceOf("this run")}))));
+    {
+      const Fd gone = stranger(port, "R2");
+    }
     return open;
   });
   std::vector<std::string> messages;

@@ -179,19 +179,22 @@ ncclResult_t fakeIsend(void* sendComm, void* data, size_t size, int, void* handl
   return ncclSuccess;
 }
 
-ncclResult_t fakeIrecv(void* recvComm, int n, void** data, size_t* sizes, int*, void** handles, void**, void** request) {
+ncclResult_t fakeIrecv(void* recvComm, int n, void** data, size_t* sizes, int*, void** handles, void**,
+                       void** request) {
   const Lock lock(state().mutex);
   if (n != 1) return ncclInternalError;
   post(*static_cast<Comm*>(recvComm), data[0], sizes[0], handles[0], request);
   return ncclSuccess;
 }
 
-// Puts the message on the wire when its send is tested, not when it is posted: like the socket transport, it needs calls.
+// Puts the message on the wire when its send is tested, not when it is posted: like the socket transport, it needs
+// calls.
 bool progressSend(Request& request) {
   Wire& wire = *request.comm->wire;
   if (wire.messages.size() >= 4 || state().faults.neverDeliver) return false;
   wire.messages.emplace_back(request.data, request.data + request.size);
-  if (state().messages++ == state().faults.flipBitOfMessage) wire.messages.back()[2] ^= 0x10;  // a bit that no rounding hides
+  if (state().messages++ == state().faults.flipBitOfMessage)
+    wire.messages.back()[2] ^= 0x10;  // a bit that no rounding hides
   return true;
 }
 
@@ -214,7 +217,8 @@ ncclResult_t fakeTest(void* opaque, int* done, int* sizes) {
   Comm& comm = *request.comm;
   *done = 0;
   if (fake.faults.failTestAfter >= 0 && fake.tests++ >= fake.faults.failTestAfter) return ncclSystemError;
-  if (comm.requests.empty() || comm.requests.front().get() != &request) fake.complain("test of a request that is not the oldest");
+  if (comm.requests.empty() || comm.requests.front().get() != &request)
+    fake.complain("test of a request that is not the oldest");
   if (request.tests++ < fake.faults.lateTests) return ncclSuccess;
   bool finished = false;
   if (comm.kind == Comm::Kind::Send) {

@@ -1,8 +1,8 @@
 // A transport inside one process with bad habits, for driving the bench without a network.
 //
-// Messages are copied when the receiver tests its oldest request. On demand it says "not now" (null requests), completes
-// late, needs many calls to connect, fails, changes data, or breaks the interface. It checks its caller as strictly as it
-// can: order of tests, number of requests, registered memory, deregistration before close.
+// Messages are copied when the receiver tests its oldest request. On demand it says "not now" (null requests),
+// completes late, needs many calls to connect, fails, changes data, or breaks the interface. It checks its caller as
+// strictly as it can: order of tests, number of requests, registered memory, deregistration before close.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,6 @@
 // The command line: what is accepted, and what is refused before anything starts.
+#include <algorithm>
+
 #include "../bench/errors.h"
 #include "../bench/options.h"
 #include "check.h"
@@ -7,10 +9,10 @@ using namespace r2cc::bench;
 
 namespace {
 
-const std::vector<std::string> kLeast{"--rank", "1", "--ranks", "4", "--root", "10.250.0.1:29500"};
+std::vector<std::string> least() { return {"--rank", "1", "--ranks", "4", "--root", "10.250.0.1:29500"}; }
 
 std::vector<std::string> with(const std::vector<std::string>& more) {
-  std::vector<std::string> args = kLeast;
+  std::vector<std::string> args = least();
   args.insert(args.end(), more.begin(), more.end());
   return args;
 }
@@ -18,7 +20,7 @@ std::vector<std::string> with(const std::vector<std::string>& more) {
 }  // namespace
 
 TEST(defaults_are_the_contract_s) {
-  const Options options = parseOptions(kLeast);
+  const Options options = parseOptions(least());
   CHECK_EQ(options.bytes, 67108864U);
   CHECK_EQ(options.iterations, 40);
   CHECK_EQ(options.warmup, 2);
@@ -32,8 +34,9 @@ TEST(defaults_are_the_contract_s) {
 }
 
 TEST(every_option_is_read) {
-  const Options options = parseOptions(with({"--op", "alltoall", "--net", "ib", "--corrupt", "2:7", "--seed", "18446744073709551615",
-                                             "--idle-us", "0", "--nonce", "n", "--library", "/x/y.so", "--slots", "32"}));
+  const Options options =
+      parseOptions(with({"--op", "alltoall", "--net", "ib", "--corrupt", "2:7", "--seed", "18446744073709551615",
+                         "--idle-us", "0", "--nonce", "n", "--library", "/x/y.so", "--slots", "32"}));
   CHECK(options.op == Op::AllToAll && options.net == NetKind::Ib);
   CHECK(options.corrupt.rank == 2 && options.corrupt.iteration == 7);
   CHECK_EQ(options.seed, UINT64_MAX);
@@ -42,28 +45,34 @@ TEST(every_option_is_read) {
 }
 
 TEST(bad_command_lines_are_refused_with_the_option_s_name) {
-  const std::vector<std::vector<std::string>> bad{
-      {"--bytes", "6"},       {"--bytes", "0"},       {"--bytes", "1e6"},        {"--bytes", "-4"},     {"--bytes", " 8"},
-      {"--op", "reduce"},     {"--slots", "0"},       {"--slots", "33"},         {"--chunk-bytes", "2"}, {"--chunk-bytes", "131071"},
-      {"--channels", "0"},    {"--net", "tcp"},       {"--timeout-s", "0"},      {"--corrupt", "1"},    {"--corrupt", "4:0"},
-      {"--corrupt", "1:40"},  {"--iterations", "0"},  {"--warmup", "-1"},        {"--bogus", "1"},      {"--seed"},
-      {"--rank", "4"},        {"--ranks", "1"},       {"--ranks", "65"},         {"--root", "nowhere"}, {"--root", "h:0"},
-      {"--root", ":5"},       {"--root", "h:65536"},  {"--idle-us", "1000000"}};
+  const std::vector<std::vector<std::string>> bad{{"--bytes", "6"},       {"--bytes", "0"},
+                                                  {"--bytes", "1e6"},     {"--bytes", "-4"},
+                                                  {"--bytes", " 8"},      {"--op", "reduce"},
+                                                  {"--slots", "0"},       {"--slots", "33"},
+                                                  {"--chunk-bytes", "2"}, {"--chunk-bytes", "131071"},
+                                                  {"--channels", "0"},    {"--net", "tcp"},
+                                                  {"--timeout-s", "0"},   {"--corrupt", "1"},
+                                                  {"--corrupt", "4:0"},   {"--corrupt", "1:40"},
+                                                  {"--iterations", "0"},  {"--warmup", "-1"},
+                                                  {"--bogus", "1"},       {"--seed"},
+                                                  {"--rank", "4"},        {"--ranks", "1"},
+                                                  {"--ranks", "65"},      {"--root", "nowhere"},
+                                                  {"--root", "h:0"},      {"--root", ":5"},
+                                                  {"--root", "h:65536"},  {"--idle-us", "1000000"}};
   for (const auto& args : bad) {
     const std::string message = THROWN(UsageError, parseOptions(with(args)));
     CHECK(message.find(args[0]) != std::string::npos);
   }
   for (const char* missing : {"--rank", "--ranks", "--root"}) {
-    std::vector<std::string> args;
-    for (size_t i = 0; i < kLeast.size(); i += 2) {
-      if (kLeast[i] != missing) args.insert(args.end(), {kLeast[i], kLeast[i + 1]});
-    }
+    std::vector<std::string> args = least();
+    const auto at = std::find(args.begin(), args.end(), missing);
+    args.erase(at, at + 2);
     CHECK(THROWN(UsageError, parseOptions(args)).find(missing) != std::string::npos);
   }
 }
 
 TEST(fingerprint_holds_all_that_ranks_must_share_and_nothing_of_one_rank) {
-  const Options base = parseOptions(kLeast);
+  const Options base = parseOptions(least());
   Options other = base;
   other.rank = 3;
   other.timeoutS = 5;

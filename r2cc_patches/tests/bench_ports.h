@@ -22,6 +22,7 @@ inline sockaddr_in loopback(uint16_t port) {
 
 inline uint16_t freePort() {
   const bench::Fd fd(socket(AF_INET, SOCK_STREAM, 0));
+  if (!fd.valid()) return 0;
   sockaddr_in address = loopback(0);
   socklen_t length = sizeof(address);
   if (bind(fd.get(), reinterpret_cast<sockaddr*>(&address), sizeof(address)) < 0) return 0;
@@ -34,7 +35,7 @@ inline bench::Fd stranger(uint16_t port, const std::string& text) {
   const sockaddr_in address = loopback(port);
   for (int attempt = 0; attempt < 200; attempt++) {
     bench::Fd fd(socket(AF_INET, SOCK_STREAM, 0));
-    if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
+    if (fd.valid() && connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
       (void)!send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
       return fd;
     }

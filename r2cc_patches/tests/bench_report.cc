@@ -56,13 +56,14 @@ TEST(no_delivery_no_line) { CHECK(deliveryLines(0, 1, 0, 5, {}).empty()); }
 
 TEST(delivery_line_has_the_contract_s_fields) {
   const std::string line = deliveryLines(1, 5, -2, 1000, {3000, 9000}).at(0);
-  CHECK(line.find("\"event\":\"delivery\",\"rank\":1,\"connection\":5,\"index\":-2,\"start_ns\":1000,\"part\":0,\"gaps_us\":[2,6]}") !=
-        std::string::npos);
+  CHECK(line.find("\"event\":\"delivery\",\"rank\":1,\"connection\":5,\"index\":-2,\"start_ns\":1000,\"part\":0,\"gaps_"
+                  "us\":[2,6]}") != std::string::npos);
 }
 
 TEST(error_line_survives_any_text) {
   const std::string line = errorLine(2, "bad \"thing\"\n\\ \x01\xff", 3, -1);
-  CHECK(line.find(R"("message":"bad \"thing\"\u000a\\ \u0001\u00ff","peer":3,"connection":null})") != std::string::npos);
+  CHECK(line.find(R"("message":"bad \"thing\"\u000a\\ \u0001\u00ff","peer":3,"connection":null})") !=
+        std::string::npos);
   CHECK(errorLine(0, std::string(100'000, '\x02'), -1, -1).size() > 1024);
 }
 

@@ -30,7 +30,7 @@ Options small(Op op) {
   options.ranks = 4;
   options.rootAddress = "127.0.0.1";
   options.op = op;
-  options.bytes = 4 * 20011;  // divides by nothing
+  options.bytes = 80044;  // divides by nothing
   options.iterations = 3;
   options.warmup = 1;
   options.channels = 3;
@@ -76,6 +76,7 @@ RankResult runRank(const Options& options, const ncclNet_v11_t& table) {
 std::vector<RankResult> runAll(const Options& base, const ncclNet_v11_t& table) {
   const uint16_t port = freePort();
   std::vector<std::future<RankResult>> ranks;
+  ranks.reserve(static_cast<size_t>(base.ranks));
   for (int rank = 0; rank < base.ranks; rank++) {
     Options options = base;
     options.rank = rank;
@@ -83,6 +84,7 @@ std::vector<RankResult> runAll(const Options& base, const ncclNet_v11_t& table) 
     ranks.push_back(std::async(std::launch::async, [options, &table] { return runRank(options, table); }));
   }
   std::vector<RankResult> results;
+  results.reserve(ranks.size());
   for (auto& rank : ranks) results.push_back(rank.get());
   return results;
 }

@@ -19,12 +19,13 @@ struct Test {
 
 class Suite {
  public:
-  static Suite& instance() {
+  static Suite& instance() noexcept {
     static Suite suite;
     return suite;
   }
 
-  bool add(const char* name, void (*body)()) {
+  // Without exceptions: it runs before main().
+  bool add(const char* name, void (*body)()) noexcept {
     tests_.push_back({name, body});
     return true;
   }
@@ -35,7 +36,8 @@ class Suite {
   }
   void counted() { checks_++; }
 
-  // Runs the tests whose names contain `filter`. The process's exit code: 0 if all held and at least one check was made.
+  // Runs the tests whose names contain `filter`. The process's exit code: 0 if all held and at least one check was
+  // made.
   int run(const char* filter) {
     int ran = 0;
     for (const Test& test : tests_) {
@@ -96,8 +98,8 @@ inline int runTests(int argc, char** argv) { return Suite::instance().run(argc >
 
 }  // namespace r2cc::check
 
-#define TEST(name)                                                                                           \
-  static void test_##name();                                                                                 \
+#define TEST(name)                                                                                               \
+  static void test_##name();                                                                                     \
   [[maybe_unused]] static const bool registered_##name = r2cc::check::Suite::instance().add(#name, test_##name); \
   static void test_##name()
 #define CHECK(condition) r2cc::check::holds((condition), #condition, __FILE__, __LINE__)
