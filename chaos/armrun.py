@@ -87,10 +87,10 @@ class ArmRun:
     def _start(self, launches: Sequence[Launch], into: list[Running]) -> None:
         """Appends one by one, so that those already running are ended when a later one cannot be started."""
         for launch in launches:
-            into.append(start(launch, self._bed.hosts[launch.host], self._lines, self._stderr(launch)))
-            self._journal.write(
-                "command", host=launch.host, argv=launch.argv, env=launch.env, exit_code=None, name=launch.name
-            )
+            running = start(launch, self._bed.hosts[launch.host], self._lines, self._stderr(launch))
+            into.append(running)
+            about: dict[str, Any] = {"name": launch.name, "pid": running.process.pid, "env": launch.env}
+            self._journal.write("command", host=launch.host, argv=launch.argv, exit_code=None, **about)
 
     def _stderr(self, launch: Launch) -> Path:
         return self._raw / f"{self._plan.arm}-{self._plan.run}-{launch.name}.stderr"

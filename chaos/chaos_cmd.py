@@ -105,7 +105,8 @@ def _arms(experiment: Experiment, names: str | None) -> list[str]:
     unknown = [name for name in chosen if name not in known]
     if unknown or not chosen:
         raise UsageError(
-            f"--arms: {experiment.name} has no arm {', '.join(unknown) or names!r}", f"it has {', '.join(known)}"
+            f"--arms: {experiment.name} has no arm {', '.join(map(repr, unknown)) or repr(names)}",
+            f"it has {', '.join(known)}",
         )
     return chosen
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import time
-from contextlib import AbstractContextManager
 from types import TracebackType
-from typing import IO, Protocol, Self
+from typing import IO, TYPE_CHECKING, Protocol, Self
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+REFRESH_HZ = 4
+"""Seldom: the machine that is watched is the one that is measured."""
 
 
 class Display(Protocol):
@@ -62,26 +67,24 @@ class Live(Plain):
 
     def __init__(self, out: IO[str]) -> None:
         from rich.console import Console
-        from rich.status import Status
 
         super().__init__(out)
         self._console = Console(file=out, highlight=False)
-        self._status: AbstractContextManager[Status] | None = None
         self._line: Status | None = None
         self._times: list[float] = []
         self._title = ""
         self._iterations = 0
 
     def __enter__(self) -> Self:
-        self._status = self._console.status("starting")
-        self._line = self._status.__enter__()
+        self._line = self._console.status("starting", refresh_per_second=REFRESH_HZ)
+        self._line.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._status is not None:
-            self._status.__exit__(kind, error, trace)
+        if self._line is not None:
+            self._line.stop()
 
     def run_started(self, arm: str, run: int, runs: int, iterations: int) -> None:
         self._arm, self._iterations, self._times = arm, iterations, []
@@ -95,9 +98,10 @@ class Live(Plain):
             self._line.update(f"{self._title}  iteration {index + 1}/{self._iterations}  {took_ms:7.1f} ms  {bars}")
 
     def note(self, message: str) -> None:
-        self._console.print(
-            f"[dim]{time.monotonic() - self._began:7.2f} s[/dim]  [bold]{self._arm:<9}[/bold] {message}"
-        )
+        from rich.markup import escape
+
+        at = f"[dim]{time.monotonic() - self._began:7.2f} s[/dim]"
+        self._console.print(f"{at}  [bold]{self._arm:<9}[/bold] {escape(message)}")
 
 
 def bars_of(values: list[float], bars: str) -> str:

@@ -69,6 +69,8 @@ def built(*, quiet: bool) -> tuple[HostBench, dict[str, Any]]:
 
 
 def unbuilt() -> HostBench:
-    """The same without building anything, for `--dry-run`: where the programs will be, relative to the checkout."""
-    folder = Path("build/net")
+    """The same without building anything, for `--dry-run`: where the programs will be."""
+    from harness.repo import checkout
+
+    folder = checkout().net
     return HostBench(folder / "r2cc_bench", folder / "r2cc_sampler", folder / "libr2cc_net.so")

@@ -1,0 +1,186 @@
+"""`r2cc chaos`: what a user types and sees. Nothing is started but click itself, unless a test says so."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chaos_double import EXPERIMENT, ScriptedBench, Switch, bed
+from click.testing import CliRunner, Result
+
+from chaos.chaos_cmd import chaos
+from harness.cli import run_cli
+from harness.errors import InputErrors, R2ccError, UsageError
+from harness.repo import checkout
+
+ROOT = Path(__file__).resolve().parents[2]
+NIC_DOWN = str(ROOT / "experiments" / "nic_down.yaml")
+
+
+def call(*arguments: str) -> Result:
+    return CliRunner().invoke(chaos, list(arguments), standalone_mode=False)
+
+
+def error_of(*arguments: str) -> R2ccError:
+    result = call(*arguments)
+    assert isinstance(result.exception, R2ccError), result
+    assert result.stdout == ""
+    return result.exception
+
+
+def test_dry_run_prints_the_exact_commands_in_order() -> None:
+    result = call("run", NIC_DOWN, "--dry-run", "--arms", "migrate")
+    folder = checkout().net
+    lines = [line.strip() for line in result.stdout.splitlines()]
+    assert lines[0] == "nic_down: would run 1 time(s); nothing was started"
+    assert lines[3] == f"h0       $ {folder}/r2cc_sampler --interval-ms 10 --nics eth0,eth1,eth2,eth3 --cpu"
+    assert lines[8] == (
+        "h1       $ NCCL_DEBUG=WARN NCCL_SOCKET_IFNAME=eth R2CC_EVENT_FILE=/proc/self/fd/1 R2CC_MODE=1 "
+        f"{folder}/r2cc_bench --rank 1 --ranks 4 --root 10.250.0.1:29500 --op allreduce --bytes 67108864 "
+        "--iterations 40 --warmup 2 --channels 4 --connections-per-peer 1 --chunk-bytes 131072 --slots 8 --seed 1 "
+        f"--timeout-s 120 --library {folder}/libr2cc_net.so"
+    )
+    assert lines[11:] == [
+        "fault cable: link_down on h1 eth2, 50% into iteration 8",
+        "from 0 s to 4 s:",
+        "switch   $ ip link set dev h1-eth2 down",
+        "switch   $ ip -j link show dev h1-eth2",
+        "switch   $ ip link set dev h1-eth2 up",
+        "switch   $ ip -j link show dev h1-eth2",
+    ]
+
+
+def test_dry_run_as_json_shows_modes_repeats_and_order() -> None:
+    steps = json.loads(call("run", NIC_DOWN, "--dry-run", "--json", "--repeats", "2", "--seed", "7").stdout)
+    assert [(step["arm"], step["run"], step["mode"]) for step in steps] == [
+        ("stock", 0, 0), ("migrate", 0, 1), ("stock", 1, 0), ("migrate", 1, 1)]  # fmt: skip
+    rank = steps[0]["start"][-1]
+    assert rank["argv"][rank["argv"].index("--seed") + 1] == "7"
+    assert steps[0]["faults"][0]["inject"] == ["ip", "link", "set", "dev", "h1-eth2", "down"]
+
+
+def test_dry_run_needs_neither_a_build_nor_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    def forbidden(*_: object, **__: object) -> None:
+        raise AssertionError("a dry run started something")
+
+    monkeypatch.setattr("subprocess.Popen.__init__", forbidden)
+    assert call("run", NIC_DOWN, "--dry-run").exit_code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message", "hint"),
+    [
+        (["nowhere.yaml"], "cannot read the experiment nowhere.yaml", "experiments/nic_down.yaml"),
+        ([NIC_DOWN, "--arms", "nope"], "--arms: nic_down has no arm 'nope'", "it has stock, migrate"),
+        ([NIC_DOWN, "--arms", ","], "--arms: nic_down has no arm ','", "it has stock, migrate"),
+        (
+            [NIC_DOWN, "--inventory", "lab:small", "--dry-run"],
+            "fault cable: this bed has no NIC eth2 on host h1",
+            "topology",
+        ),
+        ([NIC_DOWN, "--inventory", "lab:small"], "fault cable: this bed has no NIC eth2 on host h1", "topology"),
+        ([NIC_DOWN, "--inventory", "cluster.yaml", "--dry-run"], "cannot be said without opening it", "lab"),
+    ],
+)
+def test_bad_usage_starts_nothing(arguments: Sequence[str], message: str, hint: str, tmp_path: Path) -> None:
+    out = tmp_path / "runs"
+    error = error_of("run", *arguments, "--out", str(out))
+    assert isinstance(error, UsageError)
+    assert message in error.message
+    assert hint in str(error.hint)
+    assert not out.exists()
+
+
+def test_a_bad_file_lists_everything_and_exits_2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "bad.yaml"
+    path.write_text("name: x\ntopology: {hosts: 2, nics: 1, rate_gbit: 0}\nworkload: {op: dance}\narms: {}\n")
+    assert run_cli(["chaos", "run", str(path), "--out", str(tmp_path / "runs")]) == 2
+    shown = capsys.readouterr()
+    for part in (f"{path}:2: rate_gbit", f"{path}:3: workload.op", f"{path}:4: arms"):
+        assert part in shown.err
+    assert not (tmp_path / "runs").exists()
+
+
+def test_validate_reports_good_files_and_all_errors_of_bad_ones(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.yaml").write_text("name: 1\n")
+    result = call(
+        "validate", NIC_DOWN, str(tmp_path / "one.yaml"), str(tmp_path / "two.yaml"), str(tmp_path / "no.yaml")
+    )
+    assert isinstance(result.exception, InputErrors)
+    assert f"{NIC_DOWN}: ok (nic_down: 1 fault(s), arms stock, migrate)" in result.stdout
+    text = str(result.exception)
+    assert all(f"{name}.yaml:1: name: " in text for name in ("one", "two"))
+    assert "no.yaml" in text
+
+
+def test_faults_lists_the_three_kinds() -> None:
+    assert [entry["kind"] for entry in json.loads(call("faults", "--json").stdout)] == [
+        "link_down",
+        "black_hole",
+        "flap",
+    ]
+    assert "inject ip link set dev h1-eth2 down" in call("faults").stdout
+
+
+def test_help_has_examples_and_loads_nothing_heavy() -> None:
+    assert "r2cc chaos run experiments/nic_down.yaml" in call("run", "--help").stdout
+    code = (
+        "import sys, chaos.chaos_cmd; print([m for m in ('pydantic', 'yaml', 'rich', 'pyroute2') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.fixture
+def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
+    """`r2cc chaos run` with the scripted workload and this machine as its bed; what reporters were called with."""
+    called: list[Any] = []
+    monkeypatch.setattr("chaos.beds.open_bed", lambda inventory, experiment: bed(Switch()))
+    monkeypatch.setattr("chaos.workbench.built", lambda quiet: (ScriptedBench(), {"build_id": "b"}))
+    monkeypatch.setattr("harness.plugins.after_run", lambda path, quiet: called.append((path, quiet)))
+    values = {"iterations": 8, "kind": "link_down", "times": "duration_s: 0.1", "repeats": 1}
+    text = EXPERIMENT % {**values, "arms": "{stock: {expect: any}, migrate: {expect: holds}}"}
+    (tmp_path / "e.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+    return called
+
+
+def test_a_run_ends_with_its_directory_after_the_reports(scripted: list[Any]) -> None:
+    result = call("run", "e.yaml")
+    assert result.return_value == 0
+    last = result.stdout.splitlines()[-1]
+    assert Path(last).parent == Path("runs")
+    assert scripted == [(Path(last), False)]
+    assert "verdict: holds" in result.stdout
+    assert "iteration   7" in result.stdout
+
+
+def test_json_is_the_summary_alone_on_stdout(scripted: list[Any], tmp_path: Path) -> None:
+    result = call("run", "e.yaml", "--json", "--arms", "migrate", "--out", str(tmp_path / "elsewhere"))
+    summary = json.loads(result.stdout)
+    assert [arm["name"] for arm in summary["arms"]] == ["migrate"]
+    (made,) = (tmp_path / "elsewhere").iterdir()
+    assert json.loads((made / "summary.json").read_text()) == summary
+    assert "iteration   7" in result.stderr
+    assert scripted == [(made, True)]
+
+
+def test_quiet_says_only_where(scripted: list[Any]) -> None:
+    result = call("run", "e.yaml", "--quiet", "--arms", "migrate")
+    assert len(result.stdout.splitlines()) == 1
+
+
+def test_the_directory_is_named_even_when_a_report_fails(scripted: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(path: Path, quiet: bool) -> None:
+        raise UsageError("no report")
+
+    monkeypatch.setattr("harness.plugins.after_run", broken)
+    result = call("run", "e.yaml", "--arms", "migrate")
+    assert isinstance(result.exception, UsageError)
+    assert Path(result.stdout.splitlines()[-1]).is_dir()
