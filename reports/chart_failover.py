@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports import svg
+from reports import series, svg
 from reports.charts import RIGHT, WIDTH, Figure, Key, Panel, panel
-from reports.trace import Json, Trace, moment_ns
+from reports.trace import Delivery, Json, Trace, moment_ns
 from reports.units import ms
 
 LEAD = 118.0
@@ -17,39 +17,46 @@ MIN_SPAN_MS = 15.0
 MAX_SPAN_MS = 400.0
 
 
-def figure(traces: Sequence[Trace], faults: dict[str, list[Json]]) -> Figure | None:
+def figure(traces: Sequence[Trace]) -> Figure | None:
     """None when no arm of ours changed a path: there is nothing to magnify then."""
-    panels = [p for t in traces if (p := _panel(t, faults.get(t.arm, []))) is not None]
+    panels = [p for t in traces if (p := _panel(t)) is not None]
     if not panels:
         return None
     caption = (
-        "Milliseconds from the fault’s injection. A dot is an event of one connection or NIC; the shaded time is as "
-        "long as the stall that the receivers saw."
+        "Milliseconds from the moment the fault’s command was issued. A dot is an event of one connection or NIC; "
+        "shaded is the longest time around the fault that any connection got no data, its usual gap included."
     )
-    return Figure(
-        "failover", "The failover, step by step", caption, panels, [Key("window", "stall"), Key("dot-ours", "event")]
-    )
+    keys = [Key("window", "longest gap"), Key("dot-ours", "event")]
+    return Figure("failover", "The failover, step by step", caption, panels, keys)
 
 
-def _panel(trace: Trace, faults: Sequence[Json]) -> Panel | None:
+def _panel(trace: Trace) -> Panel | None:
     windows = trace.windows()
     if not windows or not any(e["event"] == "path" for e in trace.events):
         return None
     onset = windows[0].start_ns
-    stall = max((float(f["stall_ms"]) for f in faults if f.get("stall_ms") is not None), default=0.0)
-    span = min(MAX_SPAN_MS, max(MIN_SPAN_MS, stall * 1.6, _last_path_ms(trace, onset) * 1.2))
+    start, end = series.longest_gap_ms(_all(trace), onset, _active_ns(trace, onset)) or (0.0, 0.0)
+    span = min(MAX_SPAN_MS, max(MIN_SPAN_MS, end * 1.15, _last_path_ms(trace, onset) * 1.2))
     steps = _steps(trace, onset, span)
     scale = svg.Scale(-BEFORE_MS, span, LEAD, WIDTH - RIGHT - 8)
     bottom = TOP + ROW * len(steps)
-    parts = (
-        [svg.rect(scale(0), TOP, scale(stall) - scale(0), bottom - TOP, cls="window", title=f"stall {ms(stall)}")]
-        if stall
-        else []
-    )
+    left, right = scale(start), scale(end)
+    parts = [svg.rect(left, TOP, right - left, bottom - TOP, cls="window", title=f"longest gap {ms(end - start)}")]
     parts += [_row(label, times, TOP + ROW * (i + 0.5), scale) for i, (label, times) in enumerate(steps.items())]
     parts.append(_axis(scale, bottom))
     text = "; ".join(f"{label} after {ms(min(times))}" for label, times in steps.items())
-    return panel(trace, "failover", bottom + 26, parts, title="Steps of the failover", text=f"{text}.")
+    gap = f" No data from {ms(start)} to {ms(end)}."
+    return panel(trace, "failover", bottom + 26, parts, title="Steps of the failover", text=f"{text}.{gap}")
+
+
+def _all(trace: Trace) -> list[Delivery]:
+    return [delivery for per in trace.deliveries.values() for delivery in per]
+
+
+def _active_ns(trace: Trace, onset_ns: int) -> int:
+    """When a probe confirmed the first fault: its effect began between the command and this."""
+    active = [moment_ns(e) for e in trace.events if e["event"] == "fault" and e.get("phase") == "active"]
+    return min((t for t in active if t >= onset_ns), default=onset_ns)
 
 
 def _last_path_ms(trace: Trace, onset_ns: int) -> float:

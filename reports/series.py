@@ -86,6 +86,18 @@ def longest_wait_ms(deliveries: Iterable[Delivery], origin_ns: int, axis: Axis) 
     return worst
 
 
+def longest_gap_ms(deliveries: Iterable[Delivery], first_ns: int, last_ns: int) -> tuple[float, float] | None:
+    """Start and end, in ms from `first_ns`, of the longest gap that overlaps the time from `first_ns` to `last_ns`."""
+    best: tuple[float, float] | None = None
+    for delivery in deliveries:
+        now = float(delivery.start_ns)
+        for gap_us in delivery.gaps_us:
+            start, now = now, now + gap_us * 1e3
+            if start <= last_ns and now >= first_ns and (best is None or now - start > best[1] - best[0]):
+                best = (start, now)
+    return None if best is None else ((best[0] - first_ns) / 1e6, (best[1] - first_ns) / 1e6)
+
+
 def _raise(worst: list[float], start: float, end: float, gap_ms: float, axis: Axis) -> None:
     first = max(0, int(start // axis.bin_ns))
     last = min(axis.bins - 1, int(end // axis.bin_ns))

@@ -87,7 +87,7 @@ def figures(run: RunDir, traces: Sequence[Trace]) -> list[Figure]:
         chart_bandwidth.figure(traces, run.faulted()),
         chart_iterations.figure(traces, faults),
         chart_waits.figure(traces, faults, stall_limit_ms(run.summary)),
-        chart_failover.figure(traces, faults),
+        chart_failover.figure(traces),
     ]
     return [figure for figure in made if figure is not None]
 

@@ -47,6 +47,15 @@ def test_longest_wait_covers_every_bin_that_a_gap_overlaps() -> None:
     assert series.longest_wait_ms([stalled], 0, axis) == [120.0, 120.0, 120.0, 0.0]
 
 
+def test_longest_gap_around_a_fault() -> None:
+    """From 5 to 45 ms in one connection, 40 to 48 in the other; the longer one that ended before does not count."""
+    one = Delivery(-100 * MS, [80_000.0, 25_000.0, 40_000.0, 1_000.0])
+    other = Delivery(0, [40_000.0, 8_000.0])
+    assert series.longest_gap_ms([one, other], 42 * MS, 43 * MS) == (pytest.approx(-37.0), pytest.approx(3.0))
+    assert series.longest_gap_ms([one, other], 47 * MS, 47 * MS) == (pytest.approx(-7.0), pytest.approx(1.0))
+    assert series.longest_gap_ms([], 0, 1) is None
+
+
 def test_the_axis_fits_the_longest_run_in_a_readable_number_of_bins() -> None:
     short, long = Trace("a", 0), Trace("b", 0)
     short.iterations = {0: [(0, 100 * MS)]}
