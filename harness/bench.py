@@ -1,4 +1,4 @@
-"""Command lines and environments of `r2cc_bench` and `r2cc_sampler` (docs/contracts.md). Pure: nothing is started here."""
+"""Command lines and environments of `r2cc_bench` and `r2cc_sampler` (docs/contracts.md); nothing is started here."""
 
 from __future__ import annotations
 
