@@ -7,7 +7,7 @@
 namespace r2cc {
 
 inline int64_t nowNs() {
-  timespec t;
+  timespec t{};
   clock_gettime(CLOCK_MONOTONIC, &t);
   return int64_t{t.tv_sec} * 1000000000 + t.tv_nsec;
 }

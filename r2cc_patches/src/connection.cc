@@ -9,13 +9,20 @@ namespace r2cc {
 
 const char* name(ConnectionState state) {
   switch (state) {
-    case ConnectionState::Connecting: return "connecting";
-    case ConnectionState::Active: return "active";
-    case ConnectionState::Frozen: return "frozen";
-    case ConnectionState::Exchanging: return "exchanging";
-    case ConnectionState::Holding: return "holding";
-    case ConnectionState::Closed: return "closed";
-    case ConnectionState::Failed: return "failed";
+    case ConnectionState::Connecting:
+      return "connecting";
+    case ConnectionState::Active:
+      return "active";
+    case ConnectionState::Frozen:
+      return "frozen";
+    case ConnectionState::Exchanging:
+      return "exchanging";
+    case ConnectionState::Holding:
+      return "holding";
+    case ConnectionState::Closed:
+      return "closed";
+    case ConnectionState::Failed:
+      return "failed";
   }
   return "?";
 }
@@ -136,9 +143,8 @@ ncclResult_t Connection::regMr(void* data, size_t size, int type, uint64_t offse
     if (lane->state != LaneState::Up) continue;
     void* inner = nullptr;
     const ncclNet_t& net = *services_.inner.net;
-    const ncclResult_t result =
-        fd >= 0 ? net.regMrDmaBuf(lane->comm, data, size, type, offset, mr->fd, &inner)
-                : net.regMr(lane->comm, data, size, type, &inner);
+    const ncclResult_t result = fd >= 0 ? net.regMrDmaBuf(lane->comm, data, size, type, offset, mr->fd, &inner)
+                                        : net.regMr(lane->comm, data, size, type, &inner);
     if (result != ncclSuccess) {
       unregister(*mr);
       return result;

@@ -32,13 +32,13 @@ const char* name(ConnectionState state);
 
 /// What the engine lends to its connections.
 struct Services {
-  InnerNet inner;
+  InnerNet inner{};
   Connector* connector = nullptr;
   const EventLog* events = nullptr;
   const std::vector<LocalNic>* local = nullptr;
   int64_t holdNs = 0;
-  std::function<void()> wake;                         // thread-safe: makes the engine look at once
-  std::function<void(const std::string&)> warn;       // NCCL's log, level WARN
+  std::function<void()> wake;                    // thread-safe: makes the engine look at once
+  std::function<void(const std::string&)> warn;  // NCCL's log, level WARN
 };
 
 class Connection;

@@ -4,13 +4,13 @@
 namespace r2cc {
 namespace {
 
-constexpr int64_t kLateNs = msToNs(12);         // a tick this late means we were not running: no verdicts from it
-constexpr int kAnnouncements = 4;               // a change of links is said at once and on the next ticks
+constexpr int64_t kLateNs = msToNs(12);  // a tick this late means we were not running: no verdicts from it
+constexpr int kAnnouncements = 4;        // a change of links is said at once and on the next ticks
 constexpr int64_t kAckBackstopNs = msToNs(1);
-constexpr int kRefusalsToDie = 3;               // a live host says "no such port", and nothing else is heard
+constexpr int kRefusalsToDie = 3;  // a live host says "no such port", and nothing else is heard
 constexpr int64_t kRefusalSilenceNs = msToNs(30);
-constexpr int64_t kCallNs = msToNs(1000);       // a silent peer that owes us something is asked whether it lives
-constexpr int kAlternates = 2;                  // healthy paths probed beside a suspect one
+constexpr int64_t kCallNs = msToNs(1000);  // a silent peer that owes us something is asked whether it lives
+constexpr int kAlternates = 2;             // healthy paths probed beside a suspect one
 constexpr int64_t kProbationPingNs = msToNs(10);
 
 }  // namespace

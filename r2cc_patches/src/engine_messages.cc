@@ -65,14 +65,22 @@ bool Engine::dispatchToSender(Peer& peer, Type type, Reader& reader) {
         peer.setRemote(m.nics);
         c.onWelcome(m);
       });
-    case Type::LaneHandle: return give(LaneHandle{}, [](SendConnection& c, const LaneHandle& m) { c.onLaneHandle(m); });
-    case Type::LaneUp: return give(LaneUp{}, [](SendConnection& c, const LaneUp& m) { c.onLaneUp(m); });
-    case Type::Suspect: return give(Suspect{}, [](SendConnection& c, const Suspect& m) { c.onSuspect(m); });
-    case Type::Fenced: return give(Fenced{}, [](SendConnection& c, const Fenced& m) { c.onFenced(m); });
-    case Type::Switched: return give(Switched{}, [](SendConnection& c, const Switched& m) { c.onSwitched(m); });
-    case Type::Ack: return give(Ack{}, [](SendConnection& c, const Ack& m) { c.onAck(m.delivered); });
-    case Type::Bye: return give(Bye{}, [](SendConnection& c, const Bye& m) { c.onBye(m.delivered); });
-    default: return false;
+    case Type::LaneHandle:
+      return give(LaneHandle{}, [](SendConnection& c, const LaneHandle& m) { c.onLaneHandle(m); });
+    case Type::LaneUp:
+      return give(LaneUp{}, [](SendConnection& c, const LaneUp& m) { c.onLaneUp(m); });
+    case Type::Suspect:
+      return give(Suspect{}, [](SendConnection& c, const Suspect& m) { c.onSuspect(m); });
+    case Type::Fenced:
+      return give(Fenced{}, [](SendConnection& c, const Fenced& m) { c.onFenced(m); });
+    case Type::Switched:
+      return give(Switched{}, [](SendConnection& c, const Switched& m) { c.onSwitched(m); });
+    case Type::Ack:
+      return give(Ack{}, [](SendConnection& c, const Ack& m) { c.onAck(m.delivered); });
+    case Type::Bye:
+      return give(Bye{}, [](SendConnection& c, const Bye& m) { c.onBye(m.delivered); });
+    default:
+      return false;
   }
 }
 
@@ -96,12 +104,18 @@ bool Engine::dispatchToReceiver(Peer& peer, Type type, Reader& reader) {
     return true;
   };
   switch (type) {
-    case Type::OpenLane: return give(OpenLane{}, [](RecvConnection& c, const OpenLane& m) { c.onOpenLane(m); });
-    case Type::CloseLane: return give(CloseLane{}, [](RecvConnection& c, const CloseLane& m) { c.onCloseLane(m); });
-    case Type::Freeze: return give(Freeze{}, [](RecvConnection& c, const Freeze& m) { c.onFreeze(m); });
-    case Type::Switch: return give(Switch{}, [](RecvConnection& c, const Switch& m) { c.onSwitch(m); });
-    case Type::Bye: return give(Bye{}, [](RecvConnection& c, const Bye&) { c.onBye(); });
-    default: return false;
+    case Type::OpenLane:
+      return give(OpenLane{}, [](RecvConnection& c, const OpenLane& m) { c.onOpenLane(m); });
+    case Type::CloseLane:
+      return give(CloseLane{}, [](RecvConnection& c, const CloseLane& m) { c.onCloseLane(m); });
+    case Type::Freeze:
+      return give(Freeze{}, [](RecvConnection& c, const Freeze& m) { c.onFreeze(m); });
+    case Type::Switch:
+      return give(Switch{}, [](RecvConnection& c, const Switch& m) { c.onSwitch(m); });
+    case Type::Bye:
+      return give(Bye{}, [](RecvConnection& c, const Bye&) { c.onBye(); });
+    default:
+      return false;
   }
 }
 

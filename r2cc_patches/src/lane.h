@@ -16,7 +16,7 @@ enum class LaneState : uint8_t {
   Requested,   // sender only: the receiver was asked for a handle
   Connecting,  // the connector works on it
   Up,
-  Closed,      // fenced, or given up; the connector frees it
+  Closed,  // fenced, or given up; the connector frees it
 };
 
 /// Message numbers posted to the inner comm and not yet complete, oldest first. Ascending: invariant 2.
@@ -51,8 +51,8 @@ struct Lane {
 
   const uint32_t id;  // chosen by the sender, unique in the connection
   const bool sends;
-  Path* const path;   // owned by the peer, which outlives its connections
-  const int dev;      // local device of the inner net
+  Path* const path;  // owned by the peer, which outlives its connections
+  const int dev;     // local device of the inner net
   const InnerNet inner;
   void* const ctx;
 

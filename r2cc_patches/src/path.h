@@ -18,12 +18,12 @@ namespace r2cc {
 
 enum class PathState : uint8_t { Up, Suspect, Dead, Probation };
 
-constexpr int64_t kRoundNs = msToNs(4);          // between two probes of a suspect path
-constexpr int kMissesToDie = 6;                  // silent rounds, each answered elsewhere
-constexpr int64_t kDeadPingNs = msToNs(20);      // between two probes of a dead path
-constexpr int64_t kProbationNs = msToNs(100);    // the first return; doubles with every recent failure
-constexpr int kMaxDoublings = 6;                 // 6.4 s at most
-constexpr int64_t kForgiveNs = msToNs(60000);    // failures older than this no longer count
+constexpr int64_t kRoundNs = msToNs(4);        // between two probes of a suspect path
+constexpr int kMissesToDie = 6;                // silent rounds, each answered elsewhere
+constexpr int64_t kDeadPingNs = msToNs(20);    // between two probes of a dead path
+constexpr int64_t kProbationNs = msToNs(100);  // the first return; doubles with every recent failure
+constexpr int kMaxDoublings = 6;               // 6.4 s at most
+constexpr int64_t kForgiveNs = msToNs(60000);  // failures older than this no longer count
 constexpr int64_t kProbationSilenceNs = msToNs(80);
 
 class Path {

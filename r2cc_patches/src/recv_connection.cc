@@ -4,12 +4,12 @@
 
 namespace r2cc {
 namespace {
-constexpr int kAckEvery = 4;                        // half of NCCL's 8 slots: the sender never starves
-constexpr int kPeerAcksDue = 8;                     // one datagram acknowledges all connections of a peer
+constexpr int kAckEvery = 4;     // half of NCCL's 8 slots: the sender never starves
+constexpr int kPeerAcksDue = 8;  // one datagram acknowledges all connections of a peer
 constexpr int64_t kAckAfterNs = usToNs(300);
-constexpr size_t kLargeBytes = 64 * 1024;
+constexpr size_t kLargeBytes = 65536;
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
-constexpr int64_t kAcceptLimitNs = msToNs(15000);   // a lane the sender no longer wants
+constexpr int64_t kAcceptLimitNs = msToNs(15000);  // a lane the sender no longer wants
 }  // namespace
 
 RecvConnection::RecvConnection(const Services& services, Peer& peer, uint64_t id, void* ctx, const Path* home)
@@ -130,7 +130,8 @@ void RecvConnection::onOpenLane(const OpenLane& message) {
   if (lane == nullptr && !over()) {
     Path* path = peer.route(message.remoteDev, message.localDev);
     if (path != nullptr) {
-      lane = std::make_shared<Lane>(this, message.lane, /*sends=*/false, path, message.remoteDev, services_.inner, ctx_);
+      lane =
+          std::make_shared<Lane>(this, message.lane, /*sends=*/false, path, message.remoteDev, services_.inner, ctx_);
       lane->createdNs = nowNs();
       if (services_.inner.net->listen(ctx_, message.remoteDev, lane->handle.data(), &lane->listenComm) == ncclSuccess) {
         lanes_.push_back(lane);

@@ -39,8 +39,8 @@ class RecvConnection final : public Connection {
 
   std::atomic<uint64_t> delivered_{0};
   int unacked_ = 0;
-  bool large_ = false;       // the last message was big: its sender waits for nothing else
-  Fenced lastFenced_{};      // repeated as it was: the sender replays from this very count
+  bool large_ = false;   // the last message was big: its sender waits for nothing else
+  Fenced lastFenced_{};  // repeated as it was: the sender replays from this very count
   Switched lastSwitched_{};
   int64_t lastSuspect_ = 0;
 };

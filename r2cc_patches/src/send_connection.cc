@@ -58,8 +58,8 @@ void SendConnection::pump() {
     Lane& lane = *laneFor(nextToPost_);
     if (lane.error) return;
     r.inner = nullptr;
-    const ncclResult_t result = services_.inner.net->isend(lane.comm, r.data, r.size, r.tag, handleOn(lane, r.mr),
-                                                           r.profiler, &r.inner);
+    const ncclResult_t result =
+        services_.inner.net->isend(lane.comm, r.data, r.size, r.tag, handleOn(lane, r.mr), r.profiler, &r.inner);
     if (result != ncclSuccess) return laneError(lane);
     if (r.inner == nullptr) return;
     if (!lane.posted.push(nextToPost_)) return laneError(lane);
@@ -87,8 +87,7 @@ void SendConnection::progress() {
 
 // Invariant 4: the receiver is the truth. All it has is finished, all else goes out again, in order.
 void SendConnection::applyFenced(const Fenced& message) {
-  uint64_t acked = acked_.load(std::memory_order_relaxed);
-  if (message.delivered > acked) acked_.store(acked = message.delivered, std::memory_order_release);
+  onAck(message.delivered);
   for (uint64_t number = released_; number < posted_; number++) {
     Request& r = slot(number);
     const bool inMask = number >= message.delivered && number - message.delivered < 32 &&

@@ -67,10 +67,10 @@ class SendConnection final : public Connection {
   bool welcomed_ = false;
   std::atomic<bool> everActive_{false};
   std::atomic<uint64_t> acked_{0};
-  uint64_t released_ = 0;              // messages below this were reported done to NCCL
-  uint64_t holdFrom_ = UINT64_MAX;     // during a switch: messages from here wait for the answer
+  uint64_t released_ = 0;           // messages below this were reported done to NCCL
+  uint64_t holdFrom_ = UINT64_MAX;  // during a switch: messages from here wait for the answer
   uint32_t lanesMade_ = 0;
-  LanePtr target_;                     // of the exchange or switch under way
+  LanePtr target_;  // of the exchange or switch under way
   bool switching_ = false;
   std::string cause_;
   int64_t nextRepeat_ = 0, repeatAfter_ = 0;

@@ -28,7 +28,8 @@ bool SendConnection::opening(const Path* path) const {
 }
 
 void SendConnection::requestLane(Path* path) {
-  const auto lane = std::make_shared<Lane>(this, ++lanesMade_, /*sends=*/true, path, path->local, services_.inner, ctx_);
+  const auto lane =
+      std::make_shared<Lane>(this, ++lanesMade_, /*sends=*/true, path, path->local, services_.inner, ctx_);
   lane->createdNs = nowNs();
   lanes_.push_back(lane);
   nextRepeat_ = nowNs() + kFirstRepeatNs;
@@ -264,11 +265,14 @@ void SendConnection::maintain(int64_t now) {
   switch (state()) {
     case ConnectionState::Connecting:
     case ConnectionState::Frozen:
-    case ConnectionState::Holding: return recover(cause_);
+    case ConnectionState::Holding:
+      return recover(cause_);
     case ConnectionState::Exchanging:
     case ConnectionState::Closed:
-    case ConnectionState::Failed: return;
-    case ConnectionState::Active: break;
+    case ConnectionState::Failed:
+      return;
+    case ConnectionState::Active:
+      break;
   }
   {
     const Owned owned(owner_, Owned::Wait::Yes);

@@ -42,7 +42,9 @@ struct NicAddress {
   sockaddr_storage sockaddr() const;
   static NicAddress from(const sockaddr_storage& address);
   bool sameSubnet(const NicAddress& other) const;
-  bool sameSocket(const NicAddress& other) const { return family == other.family && port == other.port && ip == other.ip; }
+  bool sameSocket(const NicAddress& other) const {
+    return family == other.family && port == other.port && ip == other.ip;
+  }
 };
 
 struct Header {
@@ -59,7 +61,21 @@ struct Header {
 };
 
 enum class Type : uint8_t {
-  Hello = 1, Welcome, OpenLane, LaneHandle, LaneUp, CloseLane, Suspect, Freeze, Fenced, Switch, Switched, Ack, Ping, Pong,
+  None = 0,
+  Hello = 1,
+  Welcome,
+  OpenLane,
+  LaneHandle,
+  LaneUp,
+  CloseLane,
+  Suspect,
+  Freeze,
+  Fenced,
+  Switch,
+  Switched,
+  Ack,
+  Ping,
+  Pong,
   Bye,
 };
 
@@ -150,9 +166,9 @@ struct Fenced {
   static constexpr Type kType = Type::Fenced;
   uint64_t connection = 0;
   uint32_t epoch = 0;
-  uint8_t laneUsable = 0;     // 0: the receiver lost the lane; choose another under a new epoch
-  uint64_t delivered = 0;     // messages below this are complete
-  uint32_t deliveredMask = 0; // bit i: message delivered + i is complete too
+  uint8_t laneUsable = 0;      // 0: the receiver lost the lane; choose another under a new epoch
+  uint64_t delivered = 0;      // messages below this are complete
+  uint32_t deliveredMask = 0;  // bit i: message delivered + i is complete too
   template <class A>
   void visit(A& a) {
     a(connection), a(epoch), a(laneUsable), a(delivered), a(deliveredMask);
@@ -251,7 +267,7 @@ class Parsed {
   bool forEach(F visitor) const {
     Reader r(body_, bodySize_);
     while (r.left() > 0) {
-      Type type{};
+      Type type = Type::None;
       uint16_t length = 0;
       r(type), r(length);
       Reader message = r.sub(length);

@@ -20,6 +20,7 @@ struct Forward;
 template <auto Member, class... Args>
 struct Forward<Member, ncclResult_t (*ncclNet_t::*)(Args...)> {
   static ncclResult_t call(Args... args) {
+    if (chosen() == nullptr) return ncclInvalidUsage;  // before init
     const auto function = chosen()->*Member;
     return function == nullptr ? ncclInternalError : function(args...);
   }
