@@ -59,15 +59,18 @@ def time_ms(load: Load, healthy_load: Load, healthy_iteration_ms: float) -> floa
 
 
 def iteration_bound_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host: int) -> float | None:
-    """Time before the fault, plus what was left over what the mode can carry; None where no bound is known (stock)."""
-    index, onset_ns, healthy = hit_index(data, fault), fault.onset_ns, median(healthy_ms(data))
+    """Time before the fault, plus what was left over what the mode can carry; None where no bound is known (stock).
+
+    The fault counts from when its command had returned, which makes the bound smaller than counting from its start.
+    """
+    index, struck_ns, healthy = hit_index(data, fault), fault.struck_ns, median(healthy_ms(data))
     whole = data.whole().get(index) if index is not None else None
-    if index is None or onset_ns is None or whole is None or healthy is None:
+    if index is None or struck_ns is None or whole is None or healthy is None:
         return None
-    left = remaining_chunks(data, index, onset_ns, healthy)
+    left = remaining_chunks(data, index, struck_ns, healthy)
     end_ns = min(whole.end_ns, fault.reverted_ns or whole.end_ns)
     rest = _Carrying(data, fault, mode, nics_of_host, healthy).time_ms(left, end_ns)
-    return None if rest is None else (onset_ns - whole.start_ns) / 1e6 + rest
+    return None if rest is None else (struck_ns - whole.start_ns) / 1e6 + rest
 
 
 def degraded_bound_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host: int) -> float | None:

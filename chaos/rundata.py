@@ -51,6 +51,8 @@ class FaultTimes:
     """From just before the command was issued to the probe that confirmed it: the change lies inside."""
     reverts: tuple[int, ...]
     """When each undo was issued."""
+    struck_ns: int | None
+    """When the first injecting command had returned: the NIC was cut by then, most likely just before."""
     missed: bool
 
     @property
@@ -170,5 +172,9 @@ def _fault(group: Sequence[Line]) -> FaultTimes:
         if line["phase"] == "injected"
     )
     reverts = tuple(_issued_ns(line) for line in group if line["phase"] == "reverted")
+    struck = [
+        int(line["after_ns"] if "after_ns" in line else line["t_ns"]) for line in group if line["phase"] == "injected"
+    ]
+    struck_ns = struck[0] if struck else None
     missed = any(line["phase"] == "missed" for line in group)
-    return FaultTimes(first["id"], first["kind"], first["host"], first["nic"], onsets, reverts, missed)
+    return FaultTimes(first["id"], first["kind"], first["host"], first["nic"], onsets, reverts, struck_ns, missed)
