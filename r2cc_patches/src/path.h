@@ -38,7 +38,12 @@ class Path {
   bool up() const { return state() == PathState::Up || state() == PathState::Suspect; }
 
   /// Every transition is one of these; each returns true when the state changed.
-  bool linkLost(int64_t now) { return die(now); }
+  /// Said on every tick while a link is down. The first probe then waits a little after the link is back: the switch
+  /// may not forward yet, and the kernel repeats a lost ARP request only after a second.
+  bool linkLost(int64_t now) {
+    lastPing = now;
+    return die(now);
+  }
   bool stalled(bool standsStill) {
     if (state() == PathState::Up && standsStill) return misses_ = 0, set(PathState::Suspect);
     if (state() == PathState::Suspect && !standsStill) return set(PathState::Up);

@@ -8,6 +8,7 @@ namespace {
 constexpr int64_t kFirstRepeatNs = msToNs(4);
 constexpr int64_t kMaxRepeatNs = msToNs(50);
 constexpr int64_t kStandbyRetryNs = msToNs(500);
+constexpr uint64_t kSwitchAhead = 8;  // messages: NCCL's slots, so that the answer is there before anyone has to wait
 constexpr int64_t kLaneLimitNs = msToNs(3000);  // a lane that takes longer is tried elsewhere
 }  // namespace
 
@@ -207,7 +208,7 @@ void SendConnection::startSwitch(const LanePtr& lane) {
   target_ = lane;
   switching_ = true;
   epoch_++;
-  holdFrom_ = posted_ + NCCL_NET_MAX_REQUESTS;  // far enough ahead that nobody has to wait for the answer
+  holdFrom_ = posted_ + kSwitchAhead;
   nextRepeat_ = nowNs() + kFirstRepeatNs;
   repeatAfter_ = kFirstRepeatNs;
   peer.tell(Switch{id, epoch_, lane->id, holdFrom_});
