@@ -368,7 +368,7 @@ bool Fabric::advance(Wire& wire, int64_t now) {
       wire.frames.clear();
       break;
     }
-    if (to.waiting.empty()) break;
+    if (to.waiting.empty() || to.error) break;
     deliver(wire, *to.waiting.front());
     to.waiting.pop_front();
   }
@@ -565,7 +565,6 @@ ncclResult_t Fabric::test(Request& r, int* done, int* size) {
   if (r.reported) note("a request is tested after it was done on " + comm.name());
   if (!comm.outstanding.empty() && comm.outstanding.front() != &r)
     note("requests tested out of order on " + comm.name());
-  if (comm.error) return ncclRemoteError;
   Wire& wire = *comm.wire;
   advance(wire, nowNs());
   if (r.complete) {
@@ -575,6 +574,7 @@ ncclResult_t Fabric::test(Request& r, int* done, int* size) {
     if (size != nullptr) *size = static_cast<int>(r.size);
     return ncclSuccess;
   }
+  if (comm.error) return ncclRemoteError;  // after what is good: InnerOps promises that every completion is seen
   // Both ends hear of the other's end, if the path carries anything and what was on the way is through.
   const bool over = wire.lost || (comm.sends ? wire.receiver->gone() : wire.sender->gone() && wire.frames.empty());
   return over && open(wire) ? ncclRemoteError : ncclSuccess;

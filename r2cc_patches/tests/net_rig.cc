@@ -76,7 +76,9 @@ class Sender final : public End {
     return true;
   }
 
-  void closeComm() override { engine_.closeSend(comm_); }
+  void closeComm() override {
+    if (comm_ != nullptr) engine_.closeSend(comm_);
+  }
   InnerHandle handle_;
 };
 
