@@ -142,16 +142,17 @@ def _run(
 
 
 def _last_words(summary: dict[str, Any], shown: str, *, as_json: bool, quiet: bool) -> None:
-    """The verdict and why, then the run directory's path as the very last line (or summary.json alone)."""
+    """The verdict, then the run directory's path as the very last line (or summary.json alone).
+
+    Reasons are the report's to show; without one (`--json`), and when there was nothing to report, they are said here.
+    """
     if not quiet:
-        click.echo(f"verdict: {summary['verdict']}", err=as_json)
-        for reason in summary["reasons"]:
+        click.echo(f"verdict: {summary['verdict']} (exit code {summary['exit_code']})", err=as_json)
+        for reason in summary["reasons"] if as_json or summary["verdict"] == "failed" else ():
             click.echo(f"  {reason}", err=as_json)
     if as_json:
         click.echo(json.dumps(summary, indent=1))
-        click.echo(shown, err=True)
-    else:
-        click.echo(shown)
+    click.echo(shown, err=as_json)
 
 
 def _dry_run(experiment: Experiment, arms: list[str], inventory: str, *, as_json: bool) -> int:

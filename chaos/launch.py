@@ -30,7 +30,9 @@ class NicLike(Protocol):
 class Bench(Protocol):
     """How the workload's processes are started; harness.bench is the real one, tests have a double."""
 
-    def rank(self, workload: Workload, *, rank: int, ranks: int, root: str, seed: int) -> list[str]: ...
+    def rank(
+        self, workload: Workload, *, rank: int, ranks: int, root: str, seed: int, env: Mapping[str, str]
+    ) -> list[str]: ...
     def env(self, mode: int) -> dict[str, str]: ...
     def sampler(self, nics: Sequence[str], *, cpu: bool) -> list[str]: ...
 
@@ -66,7 +68,7 @@ def ranks(experiment: Experiment, arm: str, hosts: Sequence[str], root: str, ben
         Launch(
             host,
             f"rank{rank}",
-            bench.rank(experiment.workload, rank=rank, ranks=len(hosts), root=where, seed=experiment.seed),
+            bench.rank(experiment.workload, rank=rank, ranks=len(hosts), root=where, seed=experiment.seed, env=env),
             env,
         )
         for rank, host in enumerate(hosts)

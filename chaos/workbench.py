@@ -3,59 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from chaos.model import Workload
-
-EVENT_FILE = "/proc/self/fd/1"
-"""The net library writes its lines where the bench writes its own, so that their order is kept."""
-SAMPLE_MS = 10
+from harness.bench import BenchSpec, bench_command, bench_env, sampler_command, stray_settings
 
 
 @dataclass(frozen=True)
 class HostBench:
-    """Command lines of the host bench and its sampler (docs/contracts.md). Pure."""
+    """Command lines of the host bench and its sampler, from harness.bench. Pure but for the inherited variables' names.
+
+    NCCL_* and R2CC_* variables of the caller are kept from the ranks: what an arm sets must be all that is set.
+    """
 
     bench: Path
     sampler_program: Path
     library: Path
+    inherited: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
-    def rank(self, workload: Workload, *, rank: int, ranks: int, root: str, seed: int) -> list[str]:
-        """One rank; all options are given, so that the journal says everything that was asked for."""
-        options = {
-            "--rank": rank,
-            "--ranks": ranks,
-            "--root": root,
-            "--op": workload.op,
-            "--bytes": workload.bytes,
-            "--iterations": workload.iterations,
-            "--warmup": workload.warmup,
-            "--channels": workload.channels,
-            "--connections-per-peer": workload.connections_per_peer,
-            "--chunk-bytes": workload.chunk_bytes,
-            "--slots": workload.slots,
-            "--seed": seed,
-            "--timeout-s": max(1, round(workload.timeout_s)),
-            "--library": self.library,
-        }
-        return [str(self.bench), *(str(word) for option in options.items() for word in option)]
+    def rank(
+        self, workload: Workload, *, rank: int, ranks: int, root: str, seed: int, env: Mapping[str, str]
+    ) -> list[str]:
+        """One rank; every option is given, so that the journal says all that was asked for."""
+        spec = BenchSpec(
+            op=workload.op,
+            bytes=workload.bytes,
+            iterations=workload.iterations,
+            warmup=workload.warmup,
+            channels=workload.channels,
+            connections_per_peer=workload.connections_per_peer,
+            chunk_bytes=workload.chunk_bytes,
+            slots=workload.slots,
+            seed=seed,
+            timeout_s=max(1, round(workload.timeout_s)),
+        )
+        unset = stray_settings(self.inherited, env)
+        return bench_command(self.bench, spec, rank=rank, ranks=ranks, root=root, library=self.library, unset=unset)
 
     def env(self, mode: int) -> dict[str, str]:
         """What the net library reads; data goes over the lab's NICs only, never over `mgmt0`."""
-        return {
-            "R2CC_MODE": str(mode),
-            "R2CC_EVENT_FILE": EVENT_FILE,
-            "NCCL_SOCKET_IFNAME": "eth",
-            "NCCL_DEBUG": "WARN",
-        }
+        return bench_env(mode)
 
     def sampler(self, nics: Sequence[str], *, cpu: bool) -> list[str]:
-        """Ends with its stdin or on SIGTERM."""
-        command = [str(self.sampler_program), "--interval-ms", str(SAMPLE_MS), "--nics", ",".join(nics)]
-        return [*command, "--cpu"] if cpu else command
+        """The sampler of one host."""
+        return sampler_command(self.sampler_program, nics=nics, cpu=cpu)
 
 
 def built(*, quiet: bool) -> tuple[HostBench, dict[str, Any]]:

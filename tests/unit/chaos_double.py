@@ -49,7 +49,9 @@ class ScriptedBench:
     extra: Mapping[tuple[int, int], Sequence[str]] = field(default_factory=dict)
     cpu: float = 0.4
 
-    def rank(self, workload: Workload, *, rank: int, ranks: int, root: str, seed: int) -> list[str]:
+    def rank(
+        self, workload: Workload, *, rank: int, ranks: int, root: str, seed: int, env: Mapping[str, str]
+    ) -> list[str]:
         base = [sys.executable, str(SCRIPT), "rank", "--rank", str(rank), "--ranks", str(ranks)]
         per_rank = [word for (_, who), words in self.extra.items() if who == rank for word in words]
         return [*base, "--iterations", str(workload.iterations), "--iteration-ms", str(self.iteration_ms), *per_rank]

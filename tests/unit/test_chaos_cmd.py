@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -33,6 +34,14 @@ def error_of(*arguments: str) -> R2ccError:
     return result.exception
 
 
+@pytest.fixture(autouse=True)
+def _no_nccl_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of the machine that runs the tests would show in golden command lines."""
+    for name in list(os.environ):
+        if name.startswith("NCCL_"):
+            monkeypatch.delenv(name)
+
+
 def test_dry_run_prints_the_exact_commands_in_order() -> None:
     result = call("run", NIC_DOWN, "--dry-run", "--arms", "migrate")
     folder = checkout().net
@@ -43,7 +52,7 @@ def test_dry_run_prints_the_exact_commands_in_order() -> None:
         "h1       $ NCCL_DEBUG=WARN NCCL_SOCKET_IFNAME=eth R2CC_EVENT_FILE=/proc/self/fd/1 R2CC_MODE=1 "
         f"{folder}/r2cc_bench --rank 1 --ranks 4 --root 10.250.0.1:29500 --op allreduce --bytes 67108864 "
         "--iterations 40 --warmup 2 --channels 4 --connections-per-peer 1 --chunk-bytes 131072 --slots 8 --seed 1 "
-        f"--timeout-s 120 --library {folder}/libr2cc_net.so"
+        f"--net socket --timeout-s 120 --library {folder}/libr2cc_net.so"
     )
     assert lines[11:] == [
         "fault cable: link_down on h1 eth2, 50% into iteration 8",
@@ -53,6 +62,15 @@ def test_dry_run_prints_the_exact_commands_in_order() -> None:
         "switch   $ ip link set dev h1-eth2 up",
         "switch   $ ip -j link show dev h1-eth2",
     ]
+
+
+def test_settings_of_the_callers_shell_are_kept_from_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NCCL_BUFFSIZE", "1")
+    monkeypatch.setenv("R2CC_MODE", "3")
+    (step,) = json.loads(call("run", NIC_DOWN, "--dry-run", "--json", "--arms", "stock").stdout)
+    rank = step["start"][-1]
+    assert rank["argv"][:3] == ["env", "-u", "NCCL_BUFFSIZE"]
+    assert rank["env"]["R2CC_MODE"] == "0"
 
 
 def test_dry_run_as_json_shows_modes_repeats_and_order() -> None:
@@ -157,7 +175,7 @@ def test_a_run_ends_with_its_directory_after_the_reports(scripted: list[Any]) ->
     last = result.stdout.splitlines()[-1]
     assert Path(last).parent == Path("runs")
     assert scripted == [(Path(last), False)]
-    assert "verdict: holds" in result.stdout
+    assert "verdict: holds (exit code 0)" in result.stdout
     assert "iteration   7" in result.stdout
 
 
@@ -169,6 +187,14 @@ def test_json_is_the_summary_alone_on_stdout(scripted: list[Any], tmp_path: Path
     assert json.loads((made / "summary.json").read_text()) == summary
     assert "iteration   7" in result.stderr
     assert scripted == [(made, True)]
+
+
+def test_why_an_experiment_failed_is_said(scripted: list[Any], tmp_path: Path) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text(path.read_text().replace("at: {iteration: 4, fraction: 0.5}", "at: {time_s: 60}"))
+    result = call("run", "e.yaml", "--arms", "migrate")
+    assert result.return_value == 3
+    assert "the fault f0 missed: the workload ended before it could strike" in result.stdout
 
 
 def test_quiet_says_only_where(scripted: list[Any]) -> None:
