@@ -1,4 +1,5 @@
 // r2cc_bench: collectives on host memory over an ncclNet table, driven as NCCL drives it. See docs/bench.md.
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <csignal>
@@ -59,6 +60,8 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   // NCCL's own logger prints to `stdout`; file descriptor 1 is for JSON lines alone. glibc lets a program assign it.
   stdout = stderr;
+  // The net library opens /proc/self/fd/1 anew. Into a file both must append, or they overwrite each other's lines.
+  (void)fcntl(STDOUT_FILENO, F_SETFL, fcntl(STDOUT_FILENO, F_GETFL) | O_APPEND);
   try {
     const Options options = parseOptions({argv + 1, argv + argc});
     if (options.help) {

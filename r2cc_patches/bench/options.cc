@@ -123,7 +123,7 @@ std::string usageText() {
          "  --net socket|ib                  transport (socket)\n"
          "  --library PATH                   libr2cc_net.so, or any net plugin (default: beside this program)\n"
          "  --timeout-s N                    give up after so long without any progress (120)\n"
-         "  --idle-us N                      sleep when nothing moved; 0 spins as NCCL does (100)\n"
+         "  --idle-us N                      sleep when nothing moved; 0 spins as NCCL does (200)\n"
          "  --corrupt RANK:ITERATION         self-test: flip one bit of the result; must end with exit code 1\n"
          "  --nonce TEXT                     ranks with another text are turned away\n"
          "exit: 0 exact, 1 wrong elements, 2 usage, 3 transport error or a peer died\n";

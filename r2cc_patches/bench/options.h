@@ -31,7 +31,7 @@ struct Options {
   uint64_t seed = 1;
   NetKind net = NetKind::Socket;
   int timeoutS = 120;
-  int idleUs = 100;  // sleep of the progress thread when nothing moved; 0: only yield, as NCCL does
+  int idleUs = 200;  // sleep of the progress thread when nothing moved; 0: only yield, as NCCL does
   Corruption corrupt;
   std::string library;  // empty: libr2cc_net.so beside the executable
   std::string nonce;    // tells runs apart that share a root address

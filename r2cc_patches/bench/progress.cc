@@ -65,7 +65,7 @@ std::exception_ptr ProgressThread::runTask() {
 
 void ProgressThread::run() {
   prctl(PR_SET_NAME, "r2cc_progress");
-  prctl(PR_SET_TIMERSLACK, 1UL);  // a sleep of 100 us otherwise lasts 150
+  prctl(PR_SET_TIMERSLACK, 1UL);  // a sleep of 200 us otherwise lasts 250
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
     wake_.wait(lock, [this] { return stop_.load() || task_ != nullptr; });

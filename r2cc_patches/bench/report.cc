@@ -30,9 +30,10 @@ std::string connectionJson(const ConnectionId& id, const char* direction, const 
 
 void appendItem(std::string& list, const std::string& item) { list += (list.empty() ? "" : ",") + item; }
 
+// Without the variable the library runs mode 1 (r2cc_patches/src/config.cc).
 int modeFromEnvironment() {
   const char* mode = std::getenv("R2CC_MODE");
-  return mode != nullptr ? static_cast<int>(std::strtol(mode, nullptr, 10)) : 0;
+  return mode != nullptr ? static_cast<int>(std::strtol(mode, nullptr, 10)) : 1;
 }
 
 double seconds(const timeval& time) {
