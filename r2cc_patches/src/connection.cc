@@ -73,7 +73,8 @@ Lane* Connection::laneFor(uint64_t number) const {
 }
 
 void Connection::trimPlan(uint64_t through) {
-  while (plan_.size() > 1 && plan_[1].from <= through) plan_.erase(plan_.begin());
+  // Messages may have arrived whose inner requests are not yet over: only a lane of the plan is tested.
+  while (plan_.size() > 1 && plan_[1].from <= through && plan_[0].lane->posted.empty()) plan_.erase(plan_.begin());
 }
 
 LanePtr Connection::findLane(uint32_t laneId) const {
@@ -92,7 +93,8 @@ void Connection::laneError(Lane& lane) {
 }
 
 void Connection::dropLane(LanePtr lane) {
-  if (lane->comm != nullptr && lane->state == LaneState::Up) services_.inner.ops->fence(lane->comm);
+  // The state first: until the lane is up, its comm belongs to the connector's thread.
+  if (lane->state == LaneState::Up) services_.inner.ops->fence(lane->comm);
   for (const auto& mr : mrs_) {
     const auto on = std::find_if(mr->lanes.begin(), mr->lanes.end(), [&](auto& l) { return l.lane == lane.get(); });
     if (on == mr->lanes.end()) continue;
@@ -113,14 +115,18 @@ void Connection::fail(const std::string& why) {
   const Owned owned(owner_, Owned::Wait::Yes);
   if (hasOutstanding()) services_.warn("R2CC: connection failed: " + why);
   setState(ConnectionState::Failed, why);
+  dropAll();
+  peer.tell(bye());  // the other end must not wait for one that has given up
+}
+
+void Connection::dropAll() {
   while (!lanes_.empty()) dropLane(lanes_.back());
   plan_.clear();
 }
 
 void Connection::shutdown() {
   const Owned owned(owner_, Owned::Wait::Yes);
-  while (!lanes_.empty()) dropLane(lanes_.back());
-  plan_.clear();
+  dropAll();
 }
 
 bool Connection::registerOn(const LanePtr& lane) {
@@ -164,10 +170,13 @@ void Connection::unregister(Mr& mr) {
 }
 
 ncclResult_t Connection::deregMr(void* handle) {
-  const auto inUse = [&](const Request& r) { return r.used && !r.finished && r.mr == handle; };
-  if (!over() && std::any_of(std::begin(requests_), std::end(requests_), inUse)) {
-    fail("memory was deregistered while requests were using it");
-  }
+  // A send that has left may still have to go out again, until NCCL was told that it is done.
+  const auto uses = [&](const Request& r) { return r.used && (sends_ || !r.finished) && r.mr == handle; };
+  const auto inUse = [&] {
+    const Owned owned(owner_, Owned::Wait::Yes);  // NCCL's progress thread may be using other memory
+    return std::any_of(std::begin(requests_), std::end(requests_), uses);
+  };
+  if (!over() && inUse()) fail("memory was deregistered while requests were using it");
   const Owned owned(owner_, Owned::Wait::Yes);
   const auto it = std::find_if(mrs_.begin(), mrs_.end(), [&](const auto& mr) { return mr.get() == handle; });
   if (it == mrs_.end()) return ncclSuccess;

@@ -9,6 +9,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "connector.h"
@@ -97,6 +98,15 @@ class Connection {
   void fail(const std::string& why);
   /// Fences everything and gives the lanes to the connector. After this the object may die.
   void shutdown();
+  /// What the peer is told when this end is closed or given up, and whenever it asks afterwards.
+  virtual Bye bye() const = 0;
+  /// NCCL waits here and nothing comes: is the other end still there? Answered with Bye when it is not.
+  virtual void ask() = 0;
+  /// False when not a single message got through since the last call.
+  bool movedSinceAsked() {
+    const uint64_t mark = through();
+    return std::exchange(mark_, mark) != mark;
+  }
   bool hasOutstanding() const { return outstanding_.load(std::memory_order_relaxed) > 0; }
 
  protected:
@@ -119,6 +129,7 @@ class Connection {
   /// Fences a lane and lets the connector close it; forgets it everywhere.
   void dropLane(LanePtr lane);
   void dropPlan();
+  void dropAll();
   void laneError(Lane& lane);
   /// Removes steps whose messages are all through (`through`: all below it are). Their lanes are drained.
   void trimPlan(uint64_t through);
@@ -141,7 +152,10 @@ class Connection {
   std::atomic<bool> attention_{false};
 
  private:
+  /// Messages below this are with the receiver.
+  virtual uint64_t through() const = 0;
   void unregister(Mr& mr);
+  uint64_t mark_ = UINT64_MAX;
   std::atomic<ConnectionState> state_{ConnectionState::Connecting};
 };
 

@@ -207,7 +207,7 @@ void Engine::closeSend(void* comm) {
   const std::lock_guard<std::mutex> lock(mutex_);
   auto* connection = static_cast<SendConnection*>(static_cast<Connection*>(comm));
   Peer& peer = connection->peer;
-  peer.tell(Bye{connection->id, 1, 0});
+  peer.tell(connection->bye());
   connection->shutdown();
   failovers_ += connection->failovers;
   failbacks_ += connection->failbacks;
@@ -220,7 +220,7 @@ void Engine::closeRecv(void* comm) {
   auto* connection = static_cast<RecvConnection*>(static_cast<Connection*>(comm));
   Peer& peer = connection->peer;
   const uint64_t delivered = connection->delivered();
-  peer.tell(Bye{connection->id, 0, delivered});
+  peer.tell(connection->bye());
   connection->shutdown();
   {
     const Owned owned(peer.ackOwner, Owned::Wait::Yes);

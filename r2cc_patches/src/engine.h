@@ -67,6 +67,7 @@ class Engine {
   void probeRound(Peer& peer, int64_t now);
   void nursePath(Peer& peer, Path& path, int64_t now);
   void watchSilence(Peer& peer, int64_t now);
+  static void askIfStuck(Connection& connection);
   void onDatagram(size_t nic, const NicAddress& from, const uint8_t* data, size_t size);
   void onRefused(const NicAddress& to);
   void dispatch(Peer& peer, Path* path, Type type, Reader& reader);

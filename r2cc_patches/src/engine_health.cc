@@ -76,7 +76,10 @@ void Engine::probeRound(Peer& peer, int64_t now) {
   peer.round++;
   peer.lastRound = now;
   int alternates = 0;
-  for (const auto& path : peer.paths()) {
+  const size_t count = peer.paths().size();
+  for (size_t i = 0; i < count; i++) {
+    // Begins elsewhere each time: the first alternates may be black holes themselves.
+    const auto& path = peer.paths()[(i + peer.round) % count];
     const bool suspect = path->state() == PathState::Suspect;
     if (!path->data || (!suspect && (path->state() != PathState::Up || alternates == kAlternates))) continue;
     if (!suspect) alternates++;
@@ -99,6 +102,12 @@ void Engine::nursePath(Peer& peer, Path& path, int64_t now) {
   if (path.probationTick(now)) pathEvent(peer, path, path.up() ? "up" : "down", "probation");
 }
 
+/// A connection that has waited since the last call without a message getting through.
+void Engine::askIfStuck(Connection& connection) {
+  if (connection.over() || !connection.hasOutstanding()) return;
+  if (!connection.movedSinceAsked()) connection.ask();
+}
+
 /// Nothing heard from a peer that owes us something: ask; after the hold time, give up.
 void Engine::watchSilence(Peer& peer, int64_t now) {
   bool waiting = false;
@@ -116,9 +125,12 @@ void Engine::watchSilence(Peer& peer, int64_t now) {
     return failAll(peer, "peer " + peer.describe() + " is silent on every path for " +
                              std::to_string(config_.holdNs / 1000000) + " ms (R2CC_HOLD_MS)");
   }
-  if (silent < kCallNs || now - peer.lastCalled < kCallNs) return;
+  if (now - peer.lastCalled < kCallNs) return;
   peer.lastCalled = now;
-  peer.tellEverywhere(Ping{peer.round});
+  if (silent >= kCallNs) return peer.tellEverywhere(Ping{peer.round});
+  // The process answers, but its end of a connection may be closed and the word of it lost.
+  for (const auto& [id, c] : peer.sends) askIfStuck(*c);
+  for (const auto& [id, c] : peer.receivesById) askIfStuck(*c);
 }
 
 void Engine::failAll(Peer& peer, const std::string& why) {

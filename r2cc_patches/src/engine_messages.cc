@@ -29,6 +29,7 @@ void Engine::onDatagram(size_t nic, const NicAddress& from, const uint8_t* data,
   peer->refusals = 0;
   seeRemoteLinks(*peer, header);
   Path* path = peer->find(nic, from);
+  if (path != nullptr) path->lastHeard = peer->lastHeard;
   if (!parsed->forEach([&](Type type, Reader& reader) { dispatch(*peer, path, type, reader); })) dropped_++;
 }
 
@@ -56,7 +57,13 @@ bool Engine::dispatchToSender(Peer& peer, Type type, Reader& reader) {
   };
   const auto give = [&](auto message, auto handler) {
     if (!read(reader, message)) return false;
-    if (const auto connection = find(message.connection)) handler(*connection, message);
+    const auto connection = find(message.connection);
+    const bool question = type != Type::Bye && type != Type::Ack;
+    if (question && (connection == nullptr || connection->over())) {
+      peer.tell(Bye{message.connection, 1, 0});
+    } else if (connection != nullptr) {
+      handler(*connection, message);
+    }
     return true;
   };
   switch (type) {
@@ -97,7 +104,11 @@ bool Engine::dispatchToReceiver(Peer& peer, Type type, Reader& reader) {
     const auto it = peer.receivesById.find(message.connection);
     if (it != peer.receivesById.end()) {
       const std::shared_ptr<RecvConnection> connection = it->second;
-      handler(*connection, message);
+      if (connection->over() && type != Type::Bye) {
+        peer.tell(connection->bye());
+      } else {
+        handler(*connection, message);
+      }
     } else if (peer.closedAt.count(message.connection) != 0 && type != Type::Bye) {
       peer.tell(Bye{message.connection, 0, peer.closedAt[message.connection]});
     }

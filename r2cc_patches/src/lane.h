@@ -41,6 +41,8 @@ class PostedFifo {
   bool ever_ = false;
 };
 
+constexpr uint32_t kNoLane = 0;  // lanes are numbered from 1
+
 class Connection;
 
 struct Lane {

@@ -74,6 +74,7 @@ class Path {
 
   uint32_t pingRound = 0, pongRound = 0;  // last probe sent and answered
   int64_t lastPing = 0, lastPong = 0;
+  int64_t lastHeard = 0;  // anything genuine came over it
 
  private:
   bool set(PathState next) {

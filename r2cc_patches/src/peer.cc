@@ -75,9 +75,13 @@ bool Peer::send(const Path& path, Datagram& datagram) const {
 std::vector<const Path*> Peer::best(size_t count) const {
   std::vector<const Path*> out;
   const auto take = [&](auto wanted) {
+    const auto from = static_cast<std::ptrdiff_t>(out.size());
     for (const auto& path : paths_) {
-      if (out.size() < count && path->data && wanted(*path)) out.push_back(path.get());
+      if (path->data && wanted(*path)) out.push_back(path.get());
     }
+    const auto later = [](const Path* a, const Path* b) { return a->lastHeard > b->lastHeard; };
+    std::stable_sort(out.begin() + from, out.end(), later);
+    if (out.size() > count) out.resize(count);
   };
   take([](const Path& p) { return p.state() == PathState::Up; });
   take([](const Path& p) { return p.state() == PathState::Probation; });
@@ -91,8 +95,8 @@ std::vector<const Path*> Peer::best(size_t count) const {
 
 void Peer::flushAcks(const Path& path) {
   const Owned owned(ackOwner, Owned::Wait::No);
-  if (!owned) return;  // somebody else is at it
-  acksDue.store(0, std::memory_order_relaxed);
+  if (!owned) return;                              // somebody else is at it
+  acksDue.exchange(0, std::memory_order_acq_rel);  // then read: what is counted later is acknowledged later
   Datagram d = datagram();
   for (RecvConnection* connection : receives) {
     const uint64_t delivered = connection->delivered();

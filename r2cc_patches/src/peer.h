@@ -90,7 +90,7 @@ class Peer {
   void tellEverywhere(const M& message) const {
     for (const auto& path : paths_) sendOn(*path, message);
   }
-  /// Answers go back the way the question came.
+  /// Of the healthy ones those heard from last: answers go back the way the question came.
   std::vector<const Path*> best(size_t count) const;
 
   // Acknowledgements of what this peer sends us. Counted by the threads that receive, sent by whoever comes first.

@@ -108,7 +108,7 @@ void RecvConnection::finished(Request& r) {
   delivered_.store(next, std::memory_order_release);
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
   unacked_++;
-  if (peer.acksDue.fetch_add(1, std::memory_order_relaxed) == 0) peer.acksSinceNs = nowNs();
+  if (peer.acksDue.fetch_add(1, std::memory_order_acq_rel) == 0) peer.acksSinceNs = nowNs();
 }
 
 void RecvConnection::ackIfDue() {
@@ -187,6 +187,10 @@ void RecvConnection::onFreeze(const Freeze& message) {
     const Owned owned(owner_, Owned::Wait::Yes);
     for (const PlanStep& step : plan_) progressLane(*step.lane);
     dropPlan();
+    const std::vector<LanePtr> lanes = lanes_;
+    for (const LanePtr& lane : lanes) {
+      if (lane->id < message.oldestLane) dropLane(lane);  // the sender gave it up, and the word of it was lost
+    }
     attention_ = false;
     epoch_ = message.epoch;
     nextToPost_ = delivered();
@@ -217,6 +221,10 @@ void RecvConnection::onSwitch(const Switch& message) {
 }
 
 void RecvConnection::onBye() {
+  {
+    const Owned owned(owner_, Owned::Wait::Yes);
+    for (const PlanStep& step : plan_) progressLane(*step.lane);  // what came before the farewell counts
+  }
   if (hasOutstanding()) return fail("peer " + peer.describe() + " closed the connection while messages were expected");
   setState(ConnectionState::Closed, "by the sender");
 }
@@ -225,6 +233,7 @@ void RecvConnection::tick(int64_t now) {
   if (over()) return;
   if (attention() && now - lastSuspect_ >= kSuspectRepeatNs) {
     lastSuspect_ = now;
+    const Owned owned(owner_, Owned::Wait::Yes);  // NCCL's thread shortens the plan
     for (const PlanStep& step : plan_) {
       if (step.lane->error) peer.tell(Suspect{id, epoch_, step.lane->id});
     }

@@ -24,12 +24,15 @@ class RecvConnection final : public Connection {
   void onSwitch(const Switch& message);
   void onBye();
   void tick(int64_t now);
+  Bye bye() const override { return {id, 0, delivered()}; }
+  void ask() override { peer.tellEverywhere(Suspect{id, epoch_, kNoLane}); }
 
   /// Messages below this are complete. Any thread.
   uint64_t delivered() const { return delivered_.load(std::memory_order_acquire); }
   uint64_t ackedToPeer = 0;  // guarded by Peer::ackOwner
 
  private:
+  uint64_t through() const override { return delivered(); }
   void pump();
   void progress();
   bool progressLane(Lane& lane);

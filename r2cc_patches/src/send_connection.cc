@@ -6,7 +6,8 @@
 namespace r2cc {
 namespace {
 constexpr int64_t kStallNs = msToNs(8);
-}
+constexpr int64_t kLaneStallNs = msToNs(50);  // a lane that takes longer to make may be on a black hole
+}  // namespace
 
 SendConnection::SendConnection(const Services& services, Peer& peer, uint64_t id, void* ctx, uint64_t listen,
                                uint8_t homeDev, uint8_t remoteHomeDev, const std::vector<NicAddress>& ourNics)
@@ -44,7 +45,7 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
   *done = 1;
   if (size != nullptr) *size = static_cast<int>(request.size);
   request.used = false;
-  released_ = request.number + 1;
+  released_.store(request.number + 1, std::memory_order_release);
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
   return ncclSuccess;
 }
@@ -95,7 +96,7 @@ void SendConnection::applyFenced(const Fenced& message) {
     r.finished = number < message.delivered || inMask;
     r.inner = nullptr;
   }
-  nextToPost_ = std::max(released_, message.delivered);
+  nextToPost_ = std::max(released_.load(), message.delivered);
 }
 
 void SendConnection::onAck(uint64_t delivered) {
@@ -103,7 +104,17 @@ void SendConnection::onAck(uint64_t delivered) {
   if (delivered > acked_.load(std::memory_order_relaxed)) acked_.store(delivered, std::memory_order_release);
 }
 
+/// The path of a lane that is needed and does not come up, or null.
+const Path* SendConnection::stalledLane(int64_t now) const {
+  for (const LanePtr& lane : lanes_) {
+    const bool needed = state() == ConnectionState::Connecting || state() == ConnectionState::Frozen;
+    if (needed && !lane->usable() && now - lane->createdNs > kLaneStallNs) return lane->path;
+  }
+  return nullptr;
+}
+
 const Path* SendConnection::stalledPath(int64_t now) {
+  if (const Path* path = stalledLane(now)) return path;
   const uint64_t acked = acked_.load(std::memory_order_acquire);
   if (acked != seenAcked_ || !hasOutstanding() || state() != ConnectionState::Active) {
     seenAcked_ = acked;

@@ -32,13 +32,17 @@ class SendConnection final : public Connection {
   void onBye(uint64_t delivered);
   void onPathDown(const Path* path, const std::string& cause);
   void tick(int64_t now);
+  Bye bye() const override { return {id, 1, 0}; }
+  void ask() override { peer.tellEverywhere(CloseLane{id, kNoLane}); }
 
-  /// The path whose traffic stands still, or null: messages are out, none was acknowledged for kStallNs.
+  /// The path whose traffic stands still, or null: messages are out and none was acknowledged for kStallNs, or the
+  /// lane to go on with does not come up.
   const Path* stalledPath(int64_t now);
   bool everActive() const { return everActive_.load(std::memory_order_acquire); }
   uint64_t failovers = 0, failbacks = 0;
 
  private:
+  uint64_t through() const override { return acked_.load(std::memory_order_relaxed); }
   // data path (owner held)
   void pump();
   void progress();
@@ -60,6 +64,8 @@ class SendConnection final : public Connection {
   Path* bestPath(const Path* avoid) const;
   LanePtr idleLane(const Path* avoid) const;
   bool opening(const Path* path) const;
+  uint32_t oldestLane() const;
+  const Path* stalledLane(int64_t now) const;
 
   const uint64_t listen_;
   const uint8_t homeDev_, remoteHomeDev_;
@@ -67,11 +73,13 @@ class SendConnection final : public Connection {
   bool welcomed_ = false;
   std::atomic<bool> everActive_{false};
   std::atomic<uint64_t> acked_{0};
-  uint64_t released_ = 0;           // messages below this were reported done to NCCL
-  uint64_t holdFrom_ = UINT64_MAX;  // during a switch: messages from here wait for the answer
+  std::atomic<uint64_t> released_{0};  // messages below this were reported done to NCCL; the engine only looks
+  uint64_t holdFrom_ = UINT64_MAX;     // during a switch: messages from here wait for the answer
   uint32_t lanesMade_ = 0;
   LanePtr target_;  // of the exchange or switch under way
   bool switching_ = false;
+  int64_t switchSince_ = 0;
+  const Path* avoid_ = nullptr;  // no lane could be made on it just now
   std::string cause_;
   int64_t nextRepeat_ = 0, repeatAfter_ = 0;
   int64_t nextStandby_ = 0;

@@ -9,7 +9,8 @@ constexpr int64_t kFirstRepeatNs = msToNs(4);
 constexpr int64_t kMaxRepeatNs = msToNs(50);
 constexpr int64_t kStandbyRetryNs = msToNs(500);
 constexpr uint64_t kSwitchAhead = 8;  // messages: NCCL's slots, so that the answer is there before anyone has to wait
-constexpr int64_t kLaneLimitNs = msToNs(3000);  // a lane that takes longer is tried elsewhere
+constexpr int64_t kSwitchLimitNs = msToNs(1000);  // a switch that is not agreed by then becomes a failover
+constexpr int64_t kLaneLimitNs = msToNs(3000);    // a lane that takes longer is tried elsewhere
 }  // namespace
 
 void SendConnection::onWelcome(const Welcome& message) {
@@ -26,6 +27,12 @@ void SendConnection::onWelcome(const Welcome& message) {
 bool SendConnection::opening(const Path* path) const {
   return std::any_of(lanes_.begin(), lanes_.end(),
                      [&](const LanePtr& l) { return !l->usable() && (path == nullptr || l->path == path); });
+}
+
+uint32_t SendConnection::oldestLane() const {
+  uint32_t oldest = UINT32_MAX;
+  for (const LanePtr& lane : lanes_) oldest = std::min(oldest, lane->id);
+  return oldest;
 }
 
 void SendConnection::requestLane(Path* path) {
@@ -76,13 +83,15 @@ void SendConnection::laneReady(const LanePtr& lane) {
 /// A lane is gone, in whatever state: what that means depends on what it was for.
 void SendConnection::loseLane(const LanePtr& lane, const std::string& cause) {
   if (inPlan(lane) || lane == target_) return failover(lane, cause);
+  if (!lane->usable()) avoid_ = lane->path;
   peer.tell(CloseLane{id, lane->id});
   {
     const Owned owned(owner_, Owned::Wait::Yes);
     dropLane(lane);
   }
   nextStandby_ = nowNs() + kStandbyRetryNs;
-  if (state() == ConnectionState::Frozen || state() == ConnectionState::Connecting) recover(cause);
+  // The next tick tries again, elsewhere first: at once would be a loop as fast as the receiver can refuse.
+  cause_ = cause;
 }
 
 LanePtr SendConnection::idleLane(const Path* avoid) const {
@@ -122,7 +131,10 @@ void SendConnection::failover(const LanePtr& lane, const std::string& cause) {
   {
     const Owned owned(owner_, Owned::Wait::Yes);
     // A target whose exchange did not finish may carry posted receives at the other end: it is not fresh any more.
-    if (target_ != nullptr) dropLane(target_);
+    if (target_ != nullptr) {
+      peer.tell(CloseLane{id, target_->id});  // heeded only if it is not in the receiver's plan
+      dropLane(target_);
+    }
     if (findLane(lane->id) != nullptr) dropLane(lane);
     for (const PlanStep& step : plan_) {
       if (findLane(step.lane->id) != nullptr) dropLane(step.lane);
@@ -143,7 +155,8 @@ void SendConnection::recover(const std::string& cause) {
   cause_ = cause;
   if (const LanePtr lane = idleLane(nullptr)) return startExchange(lane);
   if (opening(nullptr)) return;
-  Path* path = bestPath(nullptr);
+  Path* path = bestPath(avoid_);
+  if (path == nullptr) path = bestPath(nullptr);
   if (path != nullptr) {
     if (state() == ConnectionState::Holding) setState(ConnectionState::Frozen, "a path returned");
     return requestLane(path);
@@ -159,7 +172,7 @@ void SendConnection::startExchange(const LanePtr& lane) {
   setState(ConnectionState::Exchanging, cause_);
   nextRepeat_ = nowNs() + kFirstRepeatNs;
   repeatAfter_ = kFirstRepeatNs;
-  peer.tell(Freeze{id, epoch_, lane->id, released_});
+  peer.tell(Freeze{id, epoch_, lane->id, released_, oldestLane()});
 }
 
 void SendConnection::onFenced(const Fenced& message) {
@@ -176,6 +189,7 @@ bool SendConnection::resume(const Fenced& message) {
   applyFenced(message);
   plan_.assign(1, {0, target_});
   target_ = nullptr;
+  avoid_ = nullptr;
   const auto replayed = std::count_if(std::begin(requests_), std::end(requests_),
                                       [&](const Request& r) { return r.used && !r.finished && r.number < posted_; });
   setState(ConnectionState::Active, cause_, replayed);
@@ -207,6 +221,7 @@ void SendConnection::startSwitch(const LanePtr& lane) {
   const Owned owned(owner_, Owned::Wait::Yes);
   target_ = lane;
   switching_ = true;
+  switchSince_ = nowNs();
   epoch_++;
   holdFrom_ = posted_ + kSwitchAhead;
   nextRepeat_ = nowNs() + kFirstRepeatNs;
@@ -238,6 +253,10 @@ void SendConnection::tick(int64_t now) {
       if (lane->error && findLane(lane->id) != nullptr) loseLane(lane, "transport error");
     }
   }
+  if (switching_ && now - switchSince_ > kSwitchLimitNs) {
+    const LanePtr lane = target_;
+    failover(lane, "the receiver did not agree to the switch");
+  }
   if (now >= nextRepeat_) repeat(now);
   if (welcomed_) maintain(now);
   if (state() == ConnectionState::Holding && now - holdingSince_ > services_.holdNs) {
@@ -246,16 +265,19 @@ void SendConnection::tick(int64_t now) {
   }
 }
 
-/// Requests are repeated until answered.
+/// Requests are repeated until answered, on every path: the best two may be black holes.
 void SendConnection::repeat(int64_t now) {
   repeatAfter_ = std::min(std::max(repeatAfter_, kFirstRepeatNs) * 2, kMaxRepeatNs);
   nextRepeat_ = now + repeatAfter_;
-  if (!welcomed_) return peer.tell(Hello{id, listen_, homeDev_, ourNics_});
+  if (!welcomed_) return peer.tellEverywhere(Hello{id, listen_, homeDev_, ourNics_});
   for (const LanePtr& lane : lanes_) {
-    if (!lane->remoteUp) peer.tell(OpenLane{id, lane->id, lane->path->local, peer.remote()[lane->path->remote].dev});
+    if (lane->remoteUp) continue;
+    peer.tellEverywhere(OpenLane{id, lane->id, lane->path->local, peer.remote()[lane->path->remote].dev});
   }
-  if (state() == ConnectionState::Exchanging) peer.tell(Freeze{id, epoch_, target_->id, released_});
-  if (switching_) peer.tell(Switch{id, epoch_, target_->id, holdFrom_});
+  if (state() == ConnectionState::Exchanging) {
+    peer.tellEverywhere(Freeze{id, epoch_, target_->id, released_, oldestLane()});
+  }
+  if (switching_) peer.tellEverywhere(Switch{id, epoch_, target_->id, holdFrom_});
 }
 
 void SendConnection::maintain(int64_t now) {
@@ -314,6 +336,7 @@ void SendConnection::onBye(uint64_t delivered) {
     if (!missing) {
       for (Request& r : requests_) r.finished = true;  // the receiver has them all, whatever the transport still says
       setState(ConnectionState::Closed, "by the receiver");
+      dropAll();  // NCCL may now take the memory away, whatever the transport is still doing with it
     }
   }
   if (missing) fail("peer " + peer.describe() + " closed the connection before it had everything");

@@ -155,10 +155,11 @@ struct Freeze {
   static constexpr Type kType = Type::Freeze;
   uint64_t connection = 0;
   uint32_t epoch = 0, lane = 0;
-  uint64_t completed = 0;  // messages the sender's user was told are done: the receiver must hold these
+  uint64_t completed = 0;   // messages the sender's user was told are done: the receiver must hold these
+  uint32_t oldestLane = 0;  // the sender has none below it any more
   template <class A>
   void visit(A& a) {
-    a(connection), a(epoch), a(lane), a(completed);
+    a(connection), a(epoch), a(lane), a(completed), a(oldestLane);
   }
 };
 
