@@ -18,6 +18,7 @@ ALLOWED_VARIABLES = (
     "R2CC_HOLD_MS",
     "R2CC_MODE",
     "R2CC_SCHEDULE",
+    "R2CC_SIDE_IFNAME",
 )
 PACKAGES = ("r2cc", "click", "pydantic", "pyroute2", "PyYAML", "rich")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 import queue
@@ -74,12 +73,9 @@ class Running:
 
 def _spawn(launch: Launch, host: Host, stderr: IO[bytes]) -> Process:
     """Starts it with a stdin that never says anything and ends with us: a sampler that outlived us would never end."""
-    if "stdin" not in inspect.signature(host.spawn).parameters:
-        return host.spawn(launch.argv, env=launch.env, stderr=stderr)
-    ours, theirs = os.pipe2(os.O_CLOEXEC)[::-1]
-    spawn: Any = host.spawn
+    theirs, ours = os.pipe2(os.O_CLOEXEC)
     try:
-        process: Process = spawn(launch.argv, env=launch.env, stderr=stderr, stdin=theirs)
+        process = host.spawn(launch.argv, env=launch.env, stderr=stderr, stdin=theirs)
     except BaseException:
         os.close(ours)
         raise

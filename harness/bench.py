@@ -14,6 +14,8 @@ Net = Literal["socket", "ib"]
 
 EVENT_FILE = "/proc/self/fd/1"
 """The net library writes its lines where the bench writes its own, so that their order is kept."""
+SIDE_INTERFACE = "mgmt0"
+"""The lab's management interface: one more way for the side channel, never for data."""
 SETTINGS = ("NCCL_", "R2CC_")
 """Variables with these prefixes change what NCCL or R2CC does: none is inherited by accident."""
 MODES = range(4)
@@ -101,6 +103,7 @@ def bench_env(
         "NCCL_SOCKET_IFNAME": interfaces,
         "R2CC_EVENT_FILE": EVENT_FILE,
         "R2CC_MODE": str(mode),
+        "R2CC_SIDE_IFNAME": SIDE_INTERFACE,
     }
     if topology_file is not None:
         env["R2CC_TOPO_FILE"] = str(topology_file)

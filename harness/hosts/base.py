@@ -66,6 +66,7 @@ class Host(Protocol):
         env: Mapping[str, str] | None = None,
         stdout: Redirect = None,
         stderr: Redirect = None,
+        stdin: Redirect = None,
     ) -> Process: ...
 
     def put(self, local: Path, remote: str) -> None: ...

@@ -92,6 +92,7 @@ class FakeHost:
         env: Mapping[str, str] | None = None,
         stdout: Redirect = None,
         stderr: Redirect = None,
+        stdin: Redirect = None,
     ) -> FakeProcess:
         result = self._answer(tuple(argv), env, None)
         process = FakeProcess(

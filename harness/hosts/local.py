@@ -122,15 +122,16 @@ class LocalHost:
         env: Mapping[str, str] | None = None,
         stdout: Redirect = None,
         stderr: Redirect = None,
+        stdin: Redirect = None,
     ) -> LocalProcess:
-        """Starts a command. Not redirected, stdout is a binary pipe and stderr is kept for `stderr_tail`."""
+        """Starts a command. Not redirected, stdin is empty, stdout a binary pipe, stderr kept for `stderr_tail`."""
         full = merged_env(env)
         errors = tempfile.TemporaryFile() if stderr is None else None  # noqa: SIM115 (lives as long as the process)
         try:
             popen = subprocess.Popen(
                 located(argv, full),
                 env=full,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if stdin is None else stdin,
                 stdout=subprocess.PIPE if stdout is None else stdout,
                 stderr=errors if stderr is None else stderr,
             )

@@ -75,6 +75,7 @@ def test_environment_of_the_stock_arm() -> None:
         "NCCL_SOCKET_IFNAME": "eth",
         "R2CC_EVENT_FILE": "/proc/self/fd/1",
         "R2CC_MODE": "0",
+        "R2CC_SIDE_IFNAME": "mgmt0",
     }
 
 
