@@ -40,7 +40,8 @@ struct Request {
   size_t size;
   int tag;
   bool complete = false;
-  bool reported = false;  // test() said done: the inner net has freed it
+  int64_t completeAt = 0;  // not before this time
+  bool reported = false;   // test() said done: the inner net has freed it
 };
 
 struct Comm {
@@ -77,7 +78,6 @@ struct Wire {
   Comm* receiver = nullptr;
   std::deque<Frame> frames;
   bool lost = false;  // bytes of it are gone
-  bool slow = false;
 };
 
 struct Listener {
@@ -335,9 +335,9 @@ void Fabric::freeze(int host, bool on) {
   wake_.notify_all();
 }
 
-void Fabric::slowDown(int64_t delayNs) {
+void Fabric::endSendsLate(int64_t delayNs) {
   const Lock lock(mutex_);
-  slowNs_ = delayNs;
+  lateNs_ = delayNs;
 }
 
 bool Fabric::carriesLocked(Nic from, Nic to) const {
@@ -399,7 +399,9 @@ void Fabric::deliver(Wire& wire, Request& into) {
   if (!frame.bytes.empty()) memcpy(into.data, frame.bytes.data(), frame.bytes.size());
   into.size = frame.bytes.size();
   into.complete = true;
-  if (!needsAck_) frame.send->complete = true;
+  if (needsAck_) return;
+  frame.send->complete = true;
+  frame.send->completeAt = nowNs() + lateNs_;
 }
 
 /// What is still in user memory when the sender stops never leaves it.
@@ -504,7 +506,7 @@ ncclResult_t Fabric::deregMr(Comm& comm, Mr& mr) {
   if (comm.closed) note("deregMr after close of " + comm.name());
   const auto inside = [&](const Request* r) {
     const auto* at = static_cast<const uint8_t*>(r->data);
-    return !r->complete && r->size > 0 && at >= mr.data && at < mr.data + mr.size;
+    return (!r->complete || nowNs() < r->completeAt) && r->size > 0 && at >= mr.data && at < mr.data + mr.size;
   };
   if (!comm.fenced && std::any_of(comm.outstanding.begin(), comm.outstanding.end(), inside)) {
     note("memory deregistered while a request of " + comm.name() + " uses it");
@@ -545,7 +547,7 @@ ncclResult_t Fabric::post(Comm& comm, void* data, size_t size, int tag, Mr* mr, 
   if (comm.sends) {
     const int64_t now = nowNs();
     const int64_t readAt = now + (sometimes(3) ? someDelay(200000) : 0);
-    comm.wire->frames.push_back({&r, tag, readAt, readAt + someDelay(100000) + slowNs_, false, {}});
+    comm.wire->frames.push_back({&r, tag, readAt, readAt + someDelay(100000), false, {}});
     wake_.notify_all();
   } else {
     comm.waiting.push_back(&r);
@@ -567,7 +569,7 @@ ncclResult_t Fabric::test(Request& r, int* done, int* size) {
     note("requests tested out of order on " + comm.name());
   Wire& wire = *comm.wire;
   advance(wire, nowNs());
-  if (r.complete) {
+  if (r.complete && nowNs() >= r.completeAt) {
     if (!comm.outstanding.empty()) comm.outstanding.pop_front();
     r.reported = true;
     *done = 1;

@@ -75,8 +75,8 @@ class Fabric {
   void refuse(Nic nic, bool on);
   /// While set, the wires of the host deliver nothing and its NICs hold what they have: its process is not running.
   void freeze(int host, bool on);
-  /// What the next wires add to every message.
-  void slowDown(int64_t delayNs);
+  /// Sends end this much later than their message arrives (direct transports only).
+  void endSendsLate(int64_t delayNs);
 
   bool carries(Nic from, Nic to) const;
   Counts counts() const;
@@ -133,7 +133,7 @@ class Fabric {
   std::set<Nic> cut_, armed_, refused_;
   std::set<std::pair<Nic, Nic>> oneWay_;
   std::set<int> frozen_;
-  int64_t slowNs_ = 0;
+  int64_t lateNs_ = 0;
   std::vector<std::string> violations_;
   Counts counts_;
   bool stop_ = false;

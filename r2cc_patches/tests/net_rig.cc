@@ -178,9 +178,14 @@ void End::oneDone() {
   done_++;
 }
 
-void End::close() {
+void End::deregister() {
   if (comm_ != nullptr && mr_ != nullptr) (void)engine_.deregMr(comm_, mr_);
+  mr_ = nullptr;
   std::vector<uint8_t>().swap(buffers_);  // whoever still uses it is now caught
+}
+
+void End::close() {
+  deregister();
   if (comm_ != nullptr || state() == State::Connecting || state() == State::Failed) closeComm();
   comm_ = nullptr;
 }
@@ -229,7 +234,8 @@ std::vector<LocalNic> Rig::nics(int host) const {
 }
 
 bool Rig::passes(int host, size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes) {
-  bool lost = sideSilent;
+  bool lost = false;
+  if (spy) spy(host, to, bytes);
   const auto parsed = Parsed::open(bytes.data(), bytes.size());
   if (parsed) {
     parsed->forEach([&](Type type, Reader&) {

@@ -30,6 +30,8 @@ class End {
 
   /// One turn of the progress thread. True: something moved.
   bool step();
+  /// NCCL takes the memory away, whatever is still using it.
+  void deregister();
   /// As NCCL: deregisters and frees the buffers first, then closes. Call when the progress thread is gone.
   void close();
   State state() const { return state_.load(); }
@@ -116,8 +118,8 @@ class Rig {
   int seen(Type type) const { return seen_[static_cast<size_t>(type)]; }
   /// Messages of this type are lost from now on (the whole datagram is).
   void loseType(Type type, bool on) { lose_[static_cast<size_t>(type)] = on; }
-  /// The side channel loses everything between the hosts.
-  std::atomic<bool> sideSilent{false};
+  /// Sees every datagram that leaves. Set it before start().
+  std::function<void(int host, const NicAddress& to, const std::vector<uint8_t>& bytes)> spy;
   std::vector<std::string> warnings() const;
   /// Everything that went wrong, one text; empty if nothing did. After stop().
   std::string problems() const;
