@@ -1,0 +1,142 @@
+// Long runs: random cases of the fault table, and thousands of flaps that may leave nothing behind.
+#include <dirent.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <random>
+
+#include "check.h"
+#include "net_faults.h"
+
+using namespace r2cc;
+using namespace r2cc::fake;
+
+namespace {
+
+int entries(const char* directory) {
+  DIR* dir = opendir(directory);
+  if (dir == nullptr) return -1;
+  int count = 0;
+  while (readdir(dir) != nullptr) count++;
+  closedir(dir);
+  return count;
+}
+
+int descriptors() { return entries("/proc/self/fd"); }
+int threads() { return entries("/proc/self/task"); }
+
+int64_t fromEnvironment(const char* name, int64_t fallback) {
+  const char* text = getenv(name);
+  return text == nullptr ? fallback : strtoll(text, nullptr, 10);
+}
+
+template <class T, size_t N>
+T any(std::mt19937_64& random, const T (&of)[N]) {
+  return of[random() % N];
+}
+
+/// One random fault on one NIC for a random while. Never the last rail: that is another test.
+void disturb(Rig& rig, std::mt19937_64& random) {
+  static constexpr Fault kAny[] = {Fault::LinkAtSender, Fault::LinkAtReceiver, Fault::LinkAtBoth,
+                                   Fault::BlackHole,    Fault::ErrorAtSender,  Fault::ErrorAtReceiver};
+  const Fault fault = any(random, kAny);
+  const int rail = static_cast<int>(random() % 2);
+  inject(rig, fault, rail, random() % 2 == 0 ? Cut::Hold : Cut::Lose);
+  std::this_thread::sleep_for(std::chrono::microseconds(random() % 30000));
+  revert(rig, fault, rail);
+  std::this_thread::sleep_for(std::chrono::microseconds(random() % 10000));
+}
+
+}  // namespace
+
+/// R2CC_SOAK_SEED repeats a run, R2CC_SOAK_MS makes it longer.
+TEST(net_soak_random_cases) {
+  const auto seed = static_cast<uint64_t>(fromEnvironment("R2CC_SOAK_SEED", nowNs() / 1000));
+  const int64_t end = nowNs() + msToNs(fromEnvironment("R2CC_SOAK_MS", 5000));
+  std::fprintf(stderr, "R2CC_SOAK_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  std::mt19937_64 random(seed);
+  int cases = 0;
+  do {
+    Case c;
+    c.fault = any(random, kFaults), c.when = any(random, kWhens), c.traffic = any(random, kTraffics);
+    c.needsAck = random() % 2 == 0;
+    c.cut = random() % 2 == 0 ? Cut::Hold : Cut::Lose;
+    c.seed = random();
+    const std::string problem = runCase(c);
+    CHECK_EQ(problem.empty() ? "" : c.name() + ": " + problem, "");
+    cases++;
+  } while (nowNs() < end);
+  std::fprintf(stderr, "%d cases\n", cases);
+}
+
+/// Faults come and go faster than they are dealt with, over traffic that never rests.
+TEST(net_soak_overlapping_faults) {
+  const auto seed = static_cast<uint64_t>(fromEnvironment("R2CC_SOAK_SEED", nowNs() / 1000));
+  const int64_t end = nowNs() + msToNs(fromEnvironment("R2CC_SOAK_MS", 4000));
+  std::fprintf(stderr, "R2CC_SOAK_SEED=%llu\n", static_cast<unsigned long long>(seed));
+  std::mt19937_64 random(seed);
+  Rig rig({});
+  constexpr uint64_t kMany = 100000000;
+  for (int i = 0; i < 4; i++) rig.stream(i % 2, 1 - i % 2, i % 3, kMany);
+  rig.start();
+  CHECK(Rig::within(msToNs(15000), [&] { return rig.delivered() > 100; }));
+  while (nowNs() < end) disturb(rig, random);
+  rig.fabric.healAll();
+  const uint64_t before = rig.delivered();
+  CHECK(Rig::within(msToNs(15000), [&] { return rig.delivered() > before + 500; }));
+  for (const Stream& s : rig.streams()) {  // every one of them lives
+    const uint64_t at = s.receiver->done();
+    CHECK(Rig::within(msToNs(15000), [&] { return s.receiver->done() > at + 10; }));
+  }
+  rig.stop();
+  for (const Stream& s : rig.streams()) CHECK_EQ(s.receiver->wrong(), "");
+  for (const std::string& v : rig.fabric.violations()) CHECK_EQ(v, "");
+  CHECK(rig.warnings().empty());
+}
+
+/// Invariant 9: what comes up goes away again.
+TEST(net_flaps_leave_nothing_behind) {
+  Rig rig({});
+  rig.stream(0, 1, 0, 100000000);
+  rig.start();
+  CHECK(Rig::within(msToNs(15000), [&] { return rig.delivered() > 100; }));
+  const int fds = descriptors();
+  const int tasks = threads();
+  for (int flap = 0; flap < 1000; flap++) {  // a NIC that flaps is soon left alone
+    rig.link(0, flap % 2, false);
+    std::this_thread::sleep_for(std::chrono::microseconds(200 + flap % 7 * 100));
+    rig.link(0, flap % 2, true);
+  }
+  int failed = 0;
+  for (int error = 0; error < 1000; error++) {  // a lane that fails is replaced each time
+    const int before = rig.seen(Type::Fenced);
+    for (int rail = 0; rail < 3; rail++) {
+      if (rig.fabric.lanes({0, rail}) > 0) rig.fabric.breakComms({0, rail});
+    }
+    if (!Rig::within(msToNs(5000), [&] { return rig.seen(Type::Fenced) > before; })) failed++;
+  }
+  CHECK_EQ(failed, 0);
+  const uint64_t at = rig.delivered();
+  CHECK(Rig::within(msToNs(15000), [&] { return rig.delivered() > at + 500; }));
+  const auto few = [&] { return rig.fabric.counts().comms <= 8 && rig.fabric.counts().listens <= 2; };
+  CHECK(Rig::within(msToNs(3000), few));
+  CHECK_EQ(descriptors(), fds);
+  CHECK_EQ(threads(), tasks);
+  CHECK(rig.fabric.counts().made > 1000);
+  CHECK(rig.fabric.counts().made < 40000);
+  rig.stop();
+  CHECK_EQ(rig.streams()[0].receiver->wrong(), "");
+  for (const std::string& v : rig.fabric.violations()) CHECK_EQ(v, "");
+}
+
+TEST(net_engines_leave_nothing_behind) {
+  const int fds = descriptors();
+  const int tasks = threads();
+  for (int i = 0; i < 20; i++) {
+    Case c;
+    c.seed = static_cast<uint64_t>(i);
+    CHECK_EQ(runCase(c), "");
+  }
+  CHECK_EQ(descriptors(), fds);
+  CHECK(Rig::within(msToNs(2000), [&] { return threads() == tasks; }));
+}
