@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 from chaos.phases import healthy_indices, healthy_ms
 from chaos.rundata import RunData, Span
 from chaos.stats import spread
@@ -10,22 +13,29 @@ CPU_BUSY_MAX = 0.85
 HEALTHY_SPREAD_MAX = 0.10
 
 
-def busy(data: RunData, window: Span | None) -> float | None:
-    """Mean share of all cores that was busy inside `window`; None without a sample there."""
-    if window is None:
-        return None
-    shares = [line["busy"] for line in data.by_event.get("cpu", []) if window.start_ns <= line["t_ns"] <= window.end_ns]
-    return sum(shares) / len(shares) if shares else None
+def busy(data: RunData, spans: Sequence[Span]) -> float | None:
+    """Mean share of all cores that was busy during `spans`; None without a sample there.
+
+    A `cpu` line speaks for the time since the line before it, and counts as far as that time lies within `spans`.
+    """
+    lines = data.by_event.get("cpu", [])
+    total = weighted = 0.0
+    for before, line in pairwise(lines):
+        overlap = sum(max(0, min(s.end_ns, line["t_ns"]) - max(s.start_ns, before["t_ns"])) for s in spans)
+        total += overlap
+        weighted += overlap * line["busy"]
+    return weighted / total if total else None
 
 
 def cpu_busy(data: RunData) -> float | None:
     """The busier of two means: over the healthy iterations (the yardstick), and over all measured ones.
 
-    One mean alone would hide a machine that is too busy under load behind the idle seconds of a stalled arm.
+    One mean alone would hide a machine that is too busy under load behind the idle seconds of a stalled arm. What the
+    bench does between iterations (filling and checking, which use every core) is no part of what is measured.
     """
     whole = data.whole()
     healthy = [whole[index] for index in healthy_indices(data)]
-    means = [mean for spans in (healthy, list(whole.values())) if (mean := busy(data, _around(spans))) is not None]
+    means = [mean for spans in (healthy, list(whole.values())) if (mean := busy(data, spans)) is not None]
     return max(means, default=None)
 
 
@@ -38,7 +48,3 @@ def reasons(data: RunData) -> list[str]:
     if varied is not None and varied > HEALTHY_SPREAD_MAX:
         found.append(f"healthy iterations varied by {varied:.0%} (limit {HEALTHY_SPREAD_MAX:.0%})")
     return found
-
-
-def _around(spans: list[Span]) -> Span | None:
-    return Span(min(s.start_ns for s in spans), max(s.end_ns for s in spans)) if spans else None

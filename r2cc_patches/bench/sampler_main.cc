@@ -27,7 +27,7 @@ namespace {
 
 using namespace r2cc::bench;
 
-constexpr uint64_t kCpuIntervalNs = 100'000'000u;
+constexpr uint64_t kCpuIntervalNs = 20'000'000u;
 
 struct SamplerOptions {
   int intervalMs = 10;

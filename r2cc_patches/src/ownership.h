@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 
 namespace r2cc {
@@ -11,7 +12,7 @@ class Ownership {
  public:
   bool tryAcquire() { return !held_.exchange(true, std::memory_order_acquire); }
   void acquire() {
-    while (!tryAcquire()) std::this_thread::yield();
+    while (!tryAcquire()) std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
   void release() { held_.store(false, std::memory_order_release); }
 

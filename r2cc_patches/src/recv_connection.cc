@@ -6,7 +6,7 @@ namespace r2cc {
 namespace {
 constexpr int kAckEvery = 4;     // half of NCCL's 8 slots: the sender never starves
 constexpr int kPeerAcksDue = 8;  // one datagram acknowledges all connections of a peer
-constexpr int64_t kAckAfterNs = usToNs(300);
+constexpr int64_t kAckAfterNs = msToNs(2);
 constexpr size_t kLargeBytes = 65536;
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
 constexpr int64_t kAcceptLimitNs = msToNs(15000);  // a lane the sender no longer wants
@@ -79,9 +79,9 @@ void RecvConnection::progress() {
   pump();
 }
 
-bool RecvConnection::progressLane(Lane& lane) {
+bool RecvConnection::progressLane(Lane& lane, Until until) {
   bool moved = false;
-  while (!lane.posted.empty() && !lane.error) {
+  while (!lane.posted.empty() && (until == Until::Nothing || !lane.error)) {
     Request& r = slot(lane.posted.front());
     int done = 0;
     int size = 0;
@@ -185,7 +185,7 @@ void RecvConnection::onFreeze(const Freeze& message) {
   const bool first = epoch_ == 0;
   {
     const Owned owned(owner_, Owned::Wait::Yes);
-    for (const PlanStep& step : plan_) progressLane(*step.lane);
+    for (const PlanStep& step : plan_) progressLane(*step.lane, Until::Nothing);
     dropPlan();
     const std::vector<LanePtr> lanes = lanes_;
     for (const LanePtr& lane : lanes) {
@@ -223,7 +223,8 @@ void RecvConnection::onSwitch(const Switch& message) {
 void RecvConnection::onBye() {
   {
     const Owned owned(owner_, Owned::Wait::Yes);
-    for (const PlanStep& step : plan_) progressLane(*step.lane);  // what came before the farewell counts
+    // What came before the farewell counts.
+    for (const PlanStep& step : plan_) progressLane(*step.lane, Until::Nothing);
   }
   if (hasOutstanding()) return fail("peer " + peer.describe() + " closed the connection while messages were expected");
   setState(ConnectionState::Closed, "by the sender");

@@ -35,7 +35,9 @@ class RecvConnection final : public Connection {
   uint64_t through() const override { return delivered(); }
   void pump();
   void progress();
-  bool progressLane(Lane& lane);
+  enum class Until { Error, Nothing };
+  /// Takes what is complete. Until::Nothing: also on a lane that cannot post any more (invariant 3: drain, then fence).
+  bool progressLane(Lane& lane, Until until = Until::Error);
   void finished(Request& request);
   void ackIfDue();
   Fenced count(uint8_t laneUsable) const;

@@ -297,7 +297,7 @@ void SendConnection::maintain(int64_t now) {
     case ConnectionState::Active:
       break;
   }
-  {
+  if (plan_.size() > 1) {  // only the engine changes a sender's plan
     const Owned owned(owner_, Owned::Wait::Yes);
     trimPlan(acked_.load(std::memory_order_relaxed));
   }

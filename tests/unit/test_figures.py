@@ -10,7 +10,7 @@ from chaos.bounds import loads
 from chaos.figures import run_figures
 from chaos.paths import carriers, match
 from chaos.phases import degraded_indices, healthy_indices, hit_index
-from chaos.rundata import read_run
+from chaos.rundata import Span, read_run
 from chaos.stall import longest_gap_ms, stall_ms
 from chaos.stats import median, percentile, spread
 
@@ -196,9 +196,17 @@ def test_void_when_the_machine_is_too_busy(share: float, is_void: bool) -> None:
     assert bool(void.reasons(read_run(lines))) is is_void
 
 
+def test_only_the_iterations_are_judged_not_the_time_between_them() -> None:
+    spans = [Span(literal.ns(0), literal.ns(100)), Span(literal.ns(200), literal.ns(300))]
+    shares = {0: 1.0, 100: 0.5, 200: 1.0, 250: 0.6, 350: 0.8}
+    lines = [literal.at(ms, "h0", "cpu", busy=share) for ms, share in shares.items()]
+    assert void.busy(read_run(lines), spans) == pytest.approx((0.5 * 100 + 0.6 * 50 + 0.8 * 50) / 200)
+    assert void.busy(read_run(lines), []) is None
+
+
 def test_idle_seconds_of_a_stall_do_not_hide_a_busy_machine() -> None:
     lines = literal.lines("stock")
-    busy = [literal.at(ms, "h0", "cpu", busy=0.95) for ms in (1150, 1250, 1350)]
+    busy = [literal.at(ms, "h0", "cpu", busy=0.95) for ms in (1000, 1150, 1300, 1450)]
     idle = [literal.at(1500 + 10 * i, "h0", "cpu", busy=0.0) for i in range(50)]
     data = read_run([line for line in lines if line["event"] != "cpu"] + busy + idle)
     assert void.cpu_busy(data) == pytest.approx(0.95)
