@@ -50,7 +50,8 @@ def test_dry_run_prints_the_exact_commands_in_order() -> None:
     assert lines[3] == f"h0       $ {folder}/r2cc_sampler --interval-ms 10 --nics eth0,eth1,eth2,eth3 --cpu"
     assert lines[8] == (
         "h1       $ NCCL_DEBUG=WARN NCCL_SOCKET_IFNAME=eth R2CC_EVENT_FILE=/proc/self/fd/1 R2CC_MODE=1 "
-        f"R2CC_SIDE_IFNAME=mgmt0 {folder}/r2cc_bench --rank 1 --ranks 4 --root 10.250.0.1:29500 --op allreduce --bytes 67108864 "
+        f"R2CC_SIDE_IFNAME=mgmt0 {folder}/r2cc_bench "
+        "--rank 1 --ranks 4 --root 10.250.0.1:29500 --op allreduce --bytes 67108864 "
         "--iterations 40 --warmup 2 --channels 4 --connections-per-peer 1 --chunk-bytes 131072 --slots 8 --seed 1 "
         f"--net socket --timeout-s 120 --library {folder}/libr2cc_net.so"
     )
