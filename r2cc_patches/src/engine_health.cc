@@ -29,10 +29,8 @@ void Engine::tick(int64_t now) {
 
 void Engine::tickPeer(Peer& peer, int64_t now) {
   judgePaths(peer, now);
-  const auto sends = peer.sends;  // copies: a failing connection may be closed by NCCL meanwhile
-  for (const auto& [id, connection] : sends) connection->tick(now);
-  const auto receives = peer.receivesById;
-  for (const auto& [id, connection] : receives) connection->tick(now);
+  for (const auto& [id, connection] : peer.sends) connection->tick(now);
+  for (const auto& [id, connection] : peer.receivesById) connection->tick(now);
   if (peer.acksDue.load(std::memory_order_relaxed) > 0 && now - peer.acksSinceNs > kAckBackstopNs) {
     for (const Path* path : peer.best(1)) peer.flushAcks(*path);
   }
@@ -134,10 +132,8 @@ void Engine::watchSilence(Peer& peer, int64_t now) {
 }
 
 void Engine::failAll(Peer& peer, const std::string& why) {
-  const auto sends = peer.sends;
-  for (const auto& [id, connection] : sends) connection->fail(why);
-  const auto receives = peer.receivesById;
-  for (const auto& [id, connection] : receives) connection->fail(why);
+  for (const auto& [id, connection] : peer.sends) connection->fail(why);
+  for (const auto& [id, connection] : peer.receivesById) connection->fail(why);
 }
 
 void Engine::reportLink(size_t nic, bool up) {
@@ -176,8 +172,7 @@ void Engine::seeRemoteLinks(Peer& peer, const Header& header) {
 
 void Engine::pathDown(Peer& peer, Path& path, const std::string& cause) {
   pathEvent(peer, path, "down", cause);
-  const auto sends = peer.sends;
-  for (const auto& [id, connection] : sends) connection->onPathDown(&path, cause);
+  for (const auto& [id, connection] : peer.sends) connection->onPathDown(&path, cause);
 }
 
 void Engine::pathEvent(const Peer& peer, const Path& path, const char* state, const std::string& cause) {

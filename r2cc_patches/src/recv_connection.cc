@@ -239,12 +239,13 @@ void RecvConnection::tick(int64_t now) {
       if (step.lane->error) peer.tell(Suspect{id, epoch_, step.lane->id});
     }
   }
-  const std::vector<LanePtr> lanes = lanes_;
-  for (const LanePtr& lane : lanes) {
-    if (lane->state != LaneState::Connecting || now - lane->createdNs < kAcceptLimitNs) continue;
-    const Owned owned(owner_, Owned::Wait::Yes);
-    dropLane(lane);
-  }
+  const auto unwanted = [&](const LanePtr& lane) {
+    return lane->state == LaneState::Connecting && now - lane->createdNs > kAcceptLimitNs;
+  };
+  const auto lane = std::find_if(lanes_.begin(), lanes_.end(), unwanted);
+  if (lane == lanes_.end()) return;
+  const Owned owned(owner_, Owned::Wait::Yes);
+  dropLane(*lane);
 }
 
 }  // namespace r2cc

@@ -281,10 +281,9 @@ void SendConnection::repeat(int64_t now) {
 }
 
 void SendConnection::maintain(int64_t now) {
-  const std::vector<LanePtr> lanes = lanes_;
-  for (const LanePtr& lane : lanes) {
-    if (!lane->usable() && now - lane->createdNs > kLaneLimitNs) loseLane(lane, "the lane could not be made in time");
-  }
+  const auto late = [&](const LanePtr& lane) { return !lane->usable() && now - lane->createdNs > kLaneLimitNs; };
+  const auto lane = std::find_if(lanes_.begin(), lanes_.end(), late);
+  if (lane != lanes_.end()) return loseLane(LanePtr(*lane), "the lane could not be made in time");
   switch (state()) {
     case ConnectionState::Connecting:
     case ConnectionState::Frozen:
@@ -317,13 +316,12 @@ void SendConnection::maintain(int64_t now) {
 /// One idle lane is enough; the rest would be descriptors that only grow.
 void SendConnection::prune() {
   const LanePtr keep = idleLane(planPath());
-  const std::vector<LanePtr> lanes = lanes_;
-  for (const LanePtr& lane : lanes) {
-    if (!lane->usable() || inPlan(lane) || lane == target_ || lane == keep || keep == nullptr) continue;
-    peer.tell(CloseLane{id, lane->id});
-    const Owned owned(owner_, Owned::Wait::Yes);
-    dropLane(lane);
-  }
+  const auto spare = [&](const LanePtr& l) { return l->usable() && !inPlan(l) && l != target_ && l != keep; };
+  const auto lane = std::find_if(lanes_.begin(), lanes_.end(), spare);
+  if (keep == nullptr || lane == lanes_.end()) return;
+  peer.tell(CloseLane{id, (*lane)->id});
+  const Owned owned(owner_, Owned::Wait::Yes);
+  dropLane(*lane);
 }
 
 void SendConnection::onBye(uint64_t delivered) {
