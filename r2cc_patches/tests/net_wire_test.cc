@@ -225,8 +225,11 @@ TEST(net_strangers_are_ignored) {
   const Stranger stranger;
   std::mt19937_64 random(2);
   uint64_t sent = 0;
-  const std::lock_guard<std::mutex> lock(mutex);
-  for (const auto& [to, bytes] : heard) {
+  const auto copies = [&] {
+    const std::lock_guard<std::mutex> lock(mutex);
+    return heard;
+  }();
+  for (const auto& [to, bytes] : copies) {
     stranger.send(to, bytes);  // the very same again: a replay
     std::vector<uint8_t> changed = bytes;
     changed[random() % changed.size()] ^= 0x10;  // a forgery
