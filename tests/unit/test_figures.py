@@ -49,6 +49,17 @@ def test_stall_of_a_gap_that_began_after_the_command_but_before_the_probe_counts
     assert stall_ms(data, data.faults[0]) == 50.0  # active (confirmed) at 1455: the gap 1454 to 1514 overlaps the onset
 
 
+@pytest.mark.parametrize(("begins_ms", "stall"), [(1550, 70.0), (1560, 0.0)])
+def test_stall_that_begins_when_receive_buffers_are_empty_counts(begins_ms: int, stall: float) -> None:
+    """Confirmed at 1455: the 100 ms after it belong to the onset, and no more."""
+    data = read_run(literal.lines("migrate"))
+    key = next(iter(data.deliveries))
+    usual = {index: spans for index, spans in data.deliveries[key].items() if index < 4}
+    late = Span(literal.ns(begins_ms), literal.ns(begins_ms + 80))
+    data.deliveries = {key: usual | {4: [Span(literal.ns(1445), literal.ns(1455)), late]}}
+    assert stall_ms(data, data.faults[0]) == stall
+
+
 def test_stall_without_any_healthy_gap_is_unknown_not_zero() -> None:
     lines = [line for line in literal.lines("migrate") if line["event"] != "delivery" or line["index"] >= 4]
     data = read_run(lines)
