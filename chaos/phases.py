@@ -26,13 +26,19 @@ def healthy_ms(data: RunData) -> list[float]:
 
 
 def hit_index(data: RunData, fault: FaultTimes) -> int | None:
-    """The measured iteration in flight, on any rank, when the fault took effect; None: the fault missed."""
-    if fault.onset_ns is None:
+    """The measured iteration in flight when the fault took effect; None: the fault missed.
+
+    Ranks do not end together: of two iterations in flight, the one that more ranks were in, or else the later.
+    """
+    onset_ns = fault.onset_ns
+    if onset_ns is None:
         return None
-    for index, spans in sorted(data.iterations.items()):
-        if any(span.start_ns <= fault.onset_ns <= span.end_ns for span in spans.values()):
-            return index
-    return _unfinished(data, fault.onset_ns)
+    inside = {
+        index: sum(span.start_ns <= onset_ns <= span.end_ns for span in spans.values())
+        for index, spans in data.iterations.items()
+    }
+    index = max(inside, key=lambda index: (inside[index], index), default=None)
+    return index if index is not None and inside[index] > 0 else _unfinished(data, onset_ns)
 
 
 def _unfinished(data: RunData, onset_ns: int) -> int | None:

@@ -61,7 +61,7 @@ const char* name(Traffic traffic) {
 uint64_t addStreams(Rig& rig, Traffic traffic, When when) {
   const int streams = traffic == Traffic::One ? 1 : traffic == Traffic::Sixteen ? 16 : 8;
   // A second fault needs traffic that is still running when the first is dealt with; it is let go in two parts.
-  const uint64_t each = (streams == 1 ? 200 : 40) * (when == When::DuringFailback ? 2 : 1);
+  const uint64_t each = (streams == 1 ? uint64_t{200} : uint64_t{40}) * (when == When::DuringFailback ? 2 : 1);
   for (int i = 0; i < streams; i++) {
     const bool back = traffic == Traffic::BothWays && i % 2 == 1;
     rig.stream(back ? 1 : 0, back ? 0 : 1, traffic == Traffic::Sixteen ? i % 2 : kHome, each);

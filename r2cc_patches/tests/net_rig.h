@@ -17,7 +17,7 @@
 namespace r2cc::fake {
 
 constexpr int kSlots = 8;
-constexpr size_t kSlotBytes = 80 * 1024;
+constexpr size_t kSlotBytes = 81920;
 
 /// One end of a stream, driven by its host's progress thread as NCCL drives a comm.
 class End {
