@@ -1,0 +1,120 @@
+// The fabric as an ncclNet table.
+#include "net_fake_parts.h"
+
+namespace r2cc::fake {
+
+/// One thread at a time in a comm: what Ownership promises.
+struct Use {
+  Use(Fabric& fabric, Comm& comm, const char* call) : comm(comm), mine(!comm.inUse.exchange(true)) {
+    if (!mine) fabric.violation(std::string("two threads at once in ") + comm.name() + ", one in " + call);
+  }
+  ~Use() {
+    if (mine) comm.inUse = false;
+  }
+  Use(const Use&) = delete;
+  Use& operator=(const Use&) = delete;
+  Comm& comm;
+  const bool mine;
+};
+
+struct Table {
+  static Comm& comm(void* p) { return *static_cast<Comm*>(p); }
+  static Fabric& fabric(void* p) { return *comm(p).host.fabric; }
+
+  static ncclResult_t init(void**, uint64_t, ncclNetCommConfig_t*, ncclDebugLogger_t, ncclProfilerCallback_t) {
+    return ncclInvalidUsage;  // the engine is made without it
+  }
+  static ncclResult_t devices(int* count) { return *count = 0, ncclSuccess; }
+  static ncclResult_t properties(int, ncclNetProperties_t*) { return ncclInvalidUsage; }
+  static ncclResult_t finalize(void*) { return ncclSuccess; }
+
+  static ncclResult_t listen(void* ctx, int dev, void* handle, void** listenComm) {
+    auto& host = *static_cast<Host*>(ctx);
+    return host.fabric->listen(host, dev, handle, listenComm);
+  }
+  static ncclResult_t connect(void* ctx, int dev, void* handle, void** comm, ncclNetDeviceHandle_v11_t**) {
+    auto& host = *static_cast<Host*>(ctx);
+    return host.fabric->connect(host, dev, handle, comm);
+  }
+  static ncclResult_t accept(void* listenComm, void** comm, ncclNetDeviceHandle_v11_t**) {
+    auto& listener = *static_cast<Listener*>(listenComm);
+    return listener.host->fabric->accept(listener, comm);
+  }
+  static ncclResult_t regMr(void* c, void* data, size_t size, int, void** handle) {
+    const Use use(fabric(c), comm(c), "regMr");
+    return fabric(c).regMr(comm(c), data, size, handle);
+  }
+  static ncclResult_t regMrDmaBuf(void* c, void* data, size_t size, int type, uint64_t, int fd, void** handle) {
+    if (fd < 0) fabric(c).violation("regMrDmaBuf without a descriptor");
+    return regMr(c, data, size, type, handle);
+  }
+  static ncclResult_t deregMr(void* c, void* handle) {
+    const Use use(fabric(c), comm(c), "deregMr");
+    return fabric(c).deregMr(comm(c), *static_cast<Mr*>(handle));
+  }
+  static ncclResult_t isend(void* c, void* data, size_t size, int tag, void* mr, void*, void** request) {
+    const Use use(fabric(c), comm(c), "isend");
+    return fabric(c).post(comm(c), data, size, tag, static_cast<Mr*>(mr), reinterpret_cast<Request**>(request));
+  }
+  static ncclResult_t irecv(void* c, int n, void** data, size_t* sizes, int* tags, void** mrs, void**, void** request) {
+    const Use use(fabric(c), comm(c), "irecv");
+    if (n != 1) fabric(c).violation("irecv of more than one message");
+    return fabric(c).post(comm(c), data[0], sizes[0], tags[0], static_cast<Mr*>(mrs[0]),
+                          reinterpret_cast<Request**>(request));
+  }
+  static ncclResult_t iflush(void*, int, void**, int*, void**, void** request) {
+    *request = nullptr;  // nothing to flush, as with sockets
+    return ncclSuccess;
+  }
+  static ncclResult_t test(void* request, int* done, int* size) {
+    auto& r = *static_cast<Request*>(request);
+    const Use use(*r.comm->host.fabric, *r.comm, "test");
+    return r.comm->host.fabric->test(r, done, size);
+  }
+  static ncclResult_t closeSend(void* c) {
+    const Use use(fabric(c), comm(c), "closeSend");
+    fabric(c).close(comm(c), true);
+    return ncclSuccess;
+  }
+  static ncclResult_t closeRecv(void* c) {
+    const Use use(fabric(c), comm(c), "closeRecv");
+    fabric(c).close(comm(c), false);
+    return ncclSuccess;
+  }
+  static ncclResult_t closeListen(void* listenComm) {
+    cancelListen(listenComm);
+    return ncclSuccess;
+  }
+  static void fence(void* c) {
+    const Use use(fabric(c), comm(c), "fence");
+    fabric(c).fence(comm(c));
+  }
+  static void cancelConnect(void* handle) {
+    const Handle h = loadHandle(handle);
+    if (h.half != nullptr) h.half->fabric->cancelConnect(*h.half);
+  }
+  static void cancelListen(void* listenComm) {
+    auto& listener = *static_cast<Listener*>(listenComm);
+    listener.host->fabric->cancelListen(listener);
+  }
+
+  static ncclNet_t net() {
+    ncclNet_t t{};
+    t.name = "Fake";
+    t.init = init, t.devices = devices, t.getProperties = properties, t.finalize = finalize;
+    t.listen = listen, t.connect = connect, t.accept = accept, t.closeListen = closeListen;
+    t.regMr = regMr, t.regMrDmaBuf = regMrDmaBuf, t.deregMr = deregMr;
+    t.isend = isend, t.irecv = irecv, t.iflush = iflush, t.test = test;
+    t.closeSend = closeSend, t.closeRecv = closeRecv;
+    return t;
+  }
+};
+
+InnerNet Fabric::inner() const {
+  static const ncclNet_t net = Table::net();
+  static const InnerOps buffered = {Table::fence, Table::cancelConnect, Table::cancelListen, true};
+  static const InnerOps direct = {Table::fence, Table::cancelConnect, Table::cancelListen, false};
+  return {&net, needsAck_ ? &buffered : &direct};
+}
+
+}  // namespace r2cc::fake
