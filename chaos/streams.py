@@ -11,8 +11,9 @@ import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 from chaos.launch import Launch
 from harness.errors import CommandError
@@ -20,6 +21,7 @@ from harness.hosts import Host, Process
 
 TERMINATE_S = 2.0
 EXIT_S = 5.0
+CHUNK_BYTES = 65536
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,13 @@ class Running:
         stream = self.process.stdout
         try:
             if stream is not None:
-                for line in iter(stream.readline, b""):
-                    lines.put(Spoken(self, line))
+                rest = b""
+                while chunk := cast(BufferedReader, stream).read1(CHUNK_BYTES):
+                    *whole, rest = (rest + chunk).split(b"\n")
+                    for line in whole:
+                        lines.put(Spoken(self, line))
+                if rest:
+                    lines.put(Spoken(self, rest))
         except (OSError, ValueError) as error:
             note = {"event": "log", "message": f"{self.launch.name}: cannot read its output: {error}"}
             lines.put(Spoken(self, json.dumps(note).encode()))

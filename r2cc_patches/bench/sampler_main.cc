@@ -28,6 +28,8 @@ namespace {
 using namespace r2cc::bench;
 
 constexpr uint64_t kCpuIntervalNs = 20'000'000u;
+// Lines are handed on in batches: whoever reads them runs on the machine that is measured.
+constexpr uint64_t kBatchNs = 100'000'000u;
 
 struct SamplerOptions {
   int intervalMs = 10;
@@ -114,6 +116,7 @@ class Sampler {
     sample(true);
     while (waitForNext()) sample(false);
     sample(true);
+    flush();
   }
 
  private:
@@ -124,12 +127,22 @@ class Sampler {
           {signals_.get(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}, {timer_.get(), POLLIN, 0}, {links_.fd(), POLLIN, 0}};
       if (poll(polled, 4, -1) < 0) continue;
       if (polled[3].revents != 0) {
-        links_.receive([this](const std::string& nic, bool up) { out_.write(linkLine(nowNs(), nic, up)); });
+        links_.receive([this](const std::string& nic, bool up) { keep(linkLine(nowNs(), nic, up)); });
+        flush();
       }
       if (polled[0].revents != 0 || (polled[1].revents != 0 && inputEnded())) return false;
       uint64_t expirations = 0;
       if (polled[2].revents != 0 && read(timer_.get(), &expirations, sizeof(expirations)) > 0) return true;
     }
+  }
+
+  void keep(const std::string& line) { (batch_ += line) += '\n'; }
+
+  void flush() {
+    flushedNs_ = nowNs();
+    if (batch_.empty()) return;
+    batch_.pop_back();  // write() adds the last newline
+    out_.write(std::exchange(batch_, {}));
   }
 
   static bool inputEnded() {
@@ -140,11 +153,12 @@ class Sampler {
   void sample(bool all) {
     const NicTable table = parser_.parse(netDev_.read());
     const uint64_t now = nowNs();
-    for (std::string& line : sampleLines(now, filter_.changed(table, all))) out_.write(std::move(line));
+    for (const std::string& line : sampleLines(now, filter_.changed(table, all))) keep(line);
+    if (now - flushedNs_ >= kBatchNs) flush();
     if (stat_ == nullptr || (now - cpuNs_ < kCpuIntervalNs && !all)) return;
     const CpuTicks ticks = parseCpu(stat_->read()).value_or(cpu_);
     if (ticks.total == cpu_.total) return;
-    out_.write(cpuLine(now, busyShare(cpu_, ticks)));
+    keep(cpuLine(now, busyShare(cpu_, ticks)));
     cpu_ = ticks;
     cpuNs_ = now;
   }
@@ -158,6 +172,8 @@ class Sampler {
   std::unique_ptr<ProcFile> stat_;  // null without --cpu
   CpuTicks cpu_;
   uint64_t cpuNs_ = 0;
+  std::string batch_;
+  uint64_t flushedNs_ = 0;
   LineWriter out_{STDOUT_FILENO};
 };
 

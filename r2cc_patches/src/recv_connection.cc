@@ -4,8 +4,8 @@
 
 namespace r2cc {
 namespace {
-constexpr int kAckEvery = 4;     // half of NCCL's 8 slots: the sender never starves
-constexpr int kPeerAcksDue = 8;  // one datagram acknowledges all connections of a peer
+constexpr uint64_t kAckEvery = 4;  // half of NCCL's 8 slots: the sender never starves
+constexpr int kPeerAcksDue = 8;    // one datagram acknowledges all connections of a peer
 constexpr int64_t kAckAfterNs = msToNs(2);
 constexpr size_t kLargeBytes = 65536;
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
@@ -107,16 +107,15 @@ void RecvConnection::finished(Request& r) {
   while (next < posted_ && slot(next).number == next && slot(next).finished) next++;
   delivered_.store(next, std::memory_order_release);
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
-  unacked_++;
   if (peer.acksDue.fetch_add(1, std::memory_order_acq_rel) == 0) peer.acksSinceNs = nowNs();
 }
 
 void RecvConnection::ackIfDue() {
   const int due = peer.acksDue.load(std::memory_order_relaxed);
   if (due == 0 || plan_.empty() || !services_.inner.ops->needsAck) return;
-  const bool drained = large_ && unacked_ > 0 && outstanding_.load(std::memory_order_relaxed) == 0;
-  if (unacked_ < kAckEvery && due < kPeerAcksDue && !drained && nowNs() - peer.acksSinceNs < kAckAfterNs) return;
-  unacked_ = 0;
+  const uint64_t unacked = delivered() - ackedToPeer.load(std::memory_order_relaxed);
+  const bool drained = large_ && unacked > 0 && outstanding_.load(std::memory_order_relaxed) == 0;
+  if (unacked < kAckEvery && due < kPeerAcksDue && !drained && nowNs() - peer.acksSinceNs < kAckAfterNs) return;
   peer.flushAcks(*plan_.back().lane->path);
 }
 

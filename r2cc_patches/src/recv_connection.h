@@ -29,7 +29,7 @@ class RecvConnection final : public Connection {
 
   /// Messages below this are complete. Any thread.
   uint64_t delivered() const { return delivered_.load(std::memory_order_acquire); }
-  uint64_t ackedToPeer = 0;  // guarded by Peer::ackOwner
+  std::atomic<uint64_t> ackedToPeer{0};  // written under Peer::ackOwner, by whichever connection sends for all
 
  private:
   uint64_t through() const override { return delivered(); }
@@ -43,7 +43,6 @@ class RecvConnection final : public Connection {
   Fenced count(uint8_t laneUsable) const;
 
   std::atomic<uint64_t> delivered_{0};
-  int unacked_ = 0;
   bool large_ = false;   // the last message was big: its sender waits for nothing else
   Fenced lastFenced_{};  // repeated as it was: the sender replays from this very count
   Switched lastSwitched_{};
