@@ -15,7 +15,7 @@ MGMT_NIC = "mgmt0"
 
 MIN_BURST_BYTES = 131072
 BURST_MS = 1.0
-QUEUE_MS = 3.0
+QUEUE_MS = 2.0
 
 
 @dataclass(frozen=True)

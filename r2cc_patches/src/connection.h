@@ -35,7 +35,7 @@ const char* name(ConnectionState state);
 struct Services {
   InnerNet inner{};
   Connector* connector = nullptr;
-  const EventLog* events = nullptr;
+  EventLog* events = nullptr;
   const std::vector<LocalNic>* local = nullptr;
   int64_t holdNs = 0;
   std::function<void()> wake;                    // thread-safe: makes the engine look at once

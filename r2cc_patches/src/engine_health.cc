@@ -18,6 +18,7 @@ constexpr int64_t kProbationPingNs = msToNs(10);
 void Engine::tick(int64_t now) {
   const bool late = lastTick_ != 0 && now - lastTick_ > kLateNs;
   lastTick_ = now;
+  events_.flush(now);
   if (announcements_ > 0) announceLinks();
   for (const auto& [key, peer] : peers_) {
     if (late) {
@@ -44,6 +45,7 @@ void Engine::judgePaths(Peer& peer, int64_t now) {
     if (!linkUp(path->local) || remoteDown) {
       if (path->linkLost(now)) pathDown(peer, *path, linkUp(path->local) ? "peer" : "netlink");
     } else {
+      path->linked = true;
       nursePath(peer, *path, now);
     }
   }

@@ -12,6 +12,9 @@
 namespace r2cc {
 namespace {
 
+constexpr int64_t kDelayNs = msToNs(50);
+constexpr size_t kMostBytes = 4000;  // what the kernel writes to a pipe in one piece (PIPE_BUF is 4096)
+
 void appendString(std::string& out, const std::string& value) {
   out += '"';
   for (const char c : value) {
@@ -36,10 +39,11 @@ EventLog::EventLog(const std::string& path) {
 }
 
 EventLog::~EventLog() {
+  flushAll();
   if (fd_ >= 0) close(fd_);
 }
 
-EventLog::Line::Line(const EventLog& log, const char* event) : log_(log) {
+EventLog::Line::Line(EventLog& log, const char* event) : log_(log) {
   if (!log_.enabled()) return;
   text_ = "{\"t_ns\":" + std::to_string(nowNs()) + ",\"event\":\"" + event + "\"";
 }
@@ -57,10 +61,35 @@ EventLog::Line& EventLog::Line::add(const char* key, const std::string& value) {
 }
 
 EventLog::Line::~Line() {
-  if (!log_.enabled()) return;
-  text_ += "}\n";
-  // A reader that is gone or slow must never hold up the network: a short or failed write loses this line only.
-  (void)!write(log_.fd_, text_.data(), text_.size());
+  if (log_.enabled()) log_.keep(text_ + "}\n");
+}
+
+void EventLog::keep(const std::string& line) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (kept_.empty()) keptSince_ = nowNs();
+  kept_ += line;
+}
+
+void EventLog::flush(int64_t now) {
+  bool due = false;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    due = !kept_.empty() && now - keptSince_ >= kDelayNs;
+  }
+  if (due) flushAll();
+}
+
+void EventLog::flushAll() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (size_t at = 0; at < kept_.size();) {
+    size_t end = kept_.size();
+    if (end - at > kMostBytes) end = kept_.rfind('\n', at + kMostBytes) + 1;
+    if (end <= at) end = kept_.find('\n', at) + 1;  // one line longer than that
+    // A reader that is gone or slow must never hold up the network: a short or failed write loses these lines only.
+    (void)!write(fd_, kept_.data() + at, end - at);
+    at = end;
+  }
+  kept_.clear();
 }
 
 }  // namespace r2cc

@@ -1,7 +1,9 @@
-// The net's own JSON lines (docs/contracts.md): one write(2) a line, so that lines of several writers never mix.
+// The net's own JSON lines (docs/contracts.md). They are kept and written a little later, whole lines in one write(2),
+// so that lines of several writers never mix and nobody is woken by them in the middle of a failover.
 #pragma once
 
 #include <cstdint>
+#include <mutex>
 #include <string>
 
 namespace r2cc {
@@ -14,11 +16,14 @@ class EventLog {
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;
   bool enabled() const { return fd_ >= 0; }
+  /// Writes what is older than the delay, or everything.
+  void flush(int64_t now);
+  void flushAll();
 
-  /// One line; written when the object dies.
+  /// One line; kept when the object dies.
   class Line {
    public:
-    Line(const EventLog& log, const char* event);
+    Line(EventLog& log, const char* event);
     ~Line();
     Line(const Line&) = delete;
     Line& operator=(const Line&) = delete;
@@ -26,13 +31,17 @@ class EventLog {
     Line& add(const char* key, const std::string& value);
 
    private:
-    const EventLog& log_;
+    EventLog& log_;
     std::string text_;
   };
-  Line line(const char* event) const { return Line(*this, event); }
+  Line line(const char* event) { return Line(*this, event); }
 
  private:
+  void keep(const std::string& line);
   int fd_ = -1;
+  std::mutex mutex_;
+  std::string kept_;
+  int64_t keptSince_ = 0;
 };
 
 }  // namespace r2cc

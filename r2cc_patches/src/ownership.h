@@ -10,14 +10,20 @@ namespace r2cc {
 
 class Ownership {
  public:
-  bool tryAcquire() { return !held_.exchange(true, std::memory_order_acquire); }
+  /// For threads that come again soon: they stand back while somebody waits.
+  bool tryAcquire() { return waiting_.load(std::memory_order_relaxed) == 0 && take(); }
+  /// A progress thread takes it again microseconds after it let go: without waiting_ one that sleeps would starve.
   void acquire() {
-    while (!tryAcquire()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    waiting_.fetch_add(1, std::memory_order_relaxed);
+    while (!take()) std::this_thread::sleep_for(std::chrono::microseconds(20));
+    waiting_.fetch_sub(1, std::memory_order_relaxed);
   }
   void release() { held_.store(false, std::memory_order_release); }
 
  private:
+  bool take() { return !held_.exchange(true, std::memory_order_acquire); }
   std::atomic<bool> held_{false};
+  std::atomic<int> waiting_{0};
 };
 
 /// Holds it, or failed to (then converts to false), until the end of the scope.

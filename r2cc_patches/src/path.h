@@ -42,6 +42,7 @@ class Path {
   /// may not forward yet, and the kernel repeats a lost ARP request only after a second.
   bool linkLost(int64_t now) {
     lastPing = now;
+    linked = false;
     return die(now);
   }
   bool stalled(bool standsStill) {
@@ -74,6 +75,7 @@ class Path {
 
   uint32_t pingRound = 0, pongRound = 0;  // last probe sent and answered
   int64_t lastPing = 0, lastPong = 0;
+  bool linked = true;     // both NICs have their link, as far as we know
   int64_t lastHeard = 0;  // anything genuine came over it
 
  private:

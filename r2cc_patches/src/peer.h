@@ -88,7 +88,10 @@ class Peer {
   }
   template <class M>
   void tellEverywhere(const M& message) const {
-    for (const auto& path : paths_) sendOn(*path, message);
+    // Not where a link is down: the kernel would ask for the neighbour in vain, and a second later only once more.
+    for (const auto& path : paths_) {
+      if (path->linked) sendOn(*path, message);
+    }
   }
   /// Of the healthy ones those heard from last: answers go back the way the question came.
   std::vector<const Path*> best(size_t count) const;

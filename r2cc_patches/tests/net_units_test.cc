@@ -40,10 +40,10 @@ int64_t revive(Path& path, int64_t now) {
   return now - start;
 }
 
-std::string eventLine(const std::function<void(const EventLog&)>& write) {
+std::string eventLine(const std::function<void(EventLog&)>& write) {
   const int fd = memfd_create("events", MFD_CLOEXEC);
   {
-    const EventLog log("/proc/self/fd/" + std::to_string(fd));
+    EventLog log("/proc/self/fd/" + std::to_string(fd));
     CHECK(log.enabled());
     write(log);
   }
@@ -251,7 +251,7 @@ TEST(net_config_from_environment) {
 }
 
 TEST(net_event_lines_are_json) {
-  const std::string line = eventLine([](const EventLog& log) {
+  const std::string line = eventLine([](EventLog& log) {
     log.line("path").add("epoch", int64_t{-7}).add("cause", std::string("a \"b\" \\ \n\t\x01 \x1f \xc3\xa4"));
   });
   const std::string expected = R"(,"event":"path","epoch":-7,"cause":"a \"b\" \\ \u000a\u0009\u0001 \u001f )";
@@ -260,7 +260,7 @@ TEST(net_event_lines_are_json) {
 }
 
 TEST(net_events_to_nowhere) {
-  const EventLog none("");
+  EventLog none("");
   CHECK(!none.enabled());
   none.line("nic").add("x", int64_t{1}).add("y", std::string("z"));
   const EventLog bad("/nonexistent/directory/file");

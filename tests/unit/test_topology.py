@@ -184,7 +184,7 @@ def test_a_plan_survives_json() -> None:
 def test_shaping_at_the_demos_rate() -> None:
     one = shaping(1.0, 9000)
     assert one.burst_bytes == 131072
-    assert one.limit_bytes == 375000  # 3 ms: docs/lab.md says why
+    assert one.limit_bytes == 250000  # 2 ms: docs/lab.md says why
 
 
 def test_the_schema_is_what_the_code_accepts() -> None:
