@@ -290,9 +290,8 @@ TEST(net_every_buffer_on_every_lane) {
   Rig rig({});
   halfWay(rig, 40);
   // The standby lane comes up after the buffers were registered, the first one before.
-  CHECK(Rig::within(kLimitNs, [&] {
-    return rig.fabric.lanes({0, 0}) + rig.fabric.lanes({0, 1}) + rig.fabric.lanes({0, 2}) >= 2;
-  }));
+  CHECK(Rig::within(
+      kLimitNs, [&] { return rig.fabric.lanes({0, 0}) + rig.fabric.lanes({0, 1}) + rig.fabric.lanes({0, 2}) >= 2; }));
   CHECK(Rig::within(kLimitNs, [&] { return rig.fabric.lanesWithout(0, 1) + rig.fabric.lanesWithout(1, 1) == 0; }));
   lift(rig);
   finish(rig);
