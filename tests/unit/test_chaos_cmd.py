@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -45,15 +46,18 @@ def _no_nccl_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_dry_run_prints_the_exact_commands_in_order() -> None:
     result = call("run", NIC_DOWN, "--dry-run", "--arms", "migrate")
     folder = checkout().net
+    sampler, bench, library = (
+        shlex.quote(f"{folder}/{name}") for name in ("r2cc_sampler", "r2cc_bench", "libr2cc_net.so")
+    )
     lines = [line.strip() for line in result.stdout.splitlines()]
     assert lines[0] == "nic_down: would run 1 time(s); nothing was started"
-    assert lines[3] == f"h0       $ {folder}/r2cc_sampler --interval-ms 10 --nics eth0,eth1,eth2,eth3 --cpu"
+    assert lines[3] == f"h0       $ {sampler} --interval-ms 10 --nics eth0,eth1,eth2,eth3 --cpu"
     assert lines[8] == (
         "h1       $ NCCL_DEBUG=WARN NCCL_SOCKET_IFNAME=eth R2CC_EVENT_FILE=/proc/self/fd/1 R2CC_MODE=1 "
-        f"R2CC_SIDE_IFNAME=mgmt0 {folder}/r2cc_bench "
+        f"R2CC_SIDE_IFNAME=mgmt0 {bench} "
         "--rank 1 --ranks 4 --root 10.250.0.1:29500 --op allreduce --bytes 67108864 "
         "--iterations 40 --warmup 2 --channels 4 --connections-per-peer 1 --chunk-bytes 131072 --slots 8 --seed 1 "
-        f"--net socket --timeout-s 120 --library {folder}/libr2cc_net.so"
+        f"--net socket --timeout-s 120 --library {library}"
     )
     assert lines[11:] == [
         "fault cable: link_down on h1 eth2, 50% into iteration 8",

@@ -166,11 +166,11 @@ def test_interrupted_or_out_of_space_leaves_nothing_behind(
     def fail(*_: object) -> None:
         raise error
 
-    monkeypatch.setattr(tree_module, "pack_tar", fail)
-    with pytest.raises(type(error)):
-        fetch(tiny_fork.layout, progress=silent)
+    with monkeypatch.context() as broken:
+        broken.setattr(tree_module, "pack_tar", fail)
+        with pytest.raises(type(error)):
+            fetch(tiny_fork.layout, progress=silent)
     assert not tiny_fork.tree.exists() and left_over(tiny_fork) == []
-    monkeypatch.undo()
     assert fetch(tiny_fork.layout, progress=silent).fetched
 
 
