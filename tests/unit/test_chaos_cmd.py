@@ -44,7 +44,7 @@ def _no_nccl_settings(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_dry_run_prints_the_exact_commands_in_order() -> None:
-    result = call("run", NIC_DOWN, "--dry-run", "--arms", "migrate")
+    result = call("run", NIC_DOWN, "--dry-run", "--arms", "migrate", "--repeats", "1")
     folder = checkout().net
     sampler, bench, library = (
         shlex.quote(f"{folder}/{name}") for name in ("r2cc_sampler", "r2cc_bench", "libr2cc_net.so")
@@ -72,7 +72,7 @@ def test_dry_run_prints_the_exact_commands_in_order() -> None:
 def test_settings_of_the_callers_shell_are_kept_from_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NCCL_BUFFSIZE", "1")
     monkeypatch.setenv("R2CC_MODE", "3")
-    (step,) = json.loads(call("run", NIC_DOWN, "--dry-run", "--json", "--arms", "stock").stdout)
+    (step,) = json.loads(call("run", NIC_DOWN, "--dry-run", "--json", "--arms", "stock", "--repeats", "1").stdout)
     rank = step["start"][-1]
     assert rank["argv"][:3] == ["env", "-u", "NCCL_BUFFSIZE"]
     assert rank["env"]["R2CC_MODE"] == "0"
