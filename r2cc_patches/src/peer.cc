@@ -93,24 +93,33 @@ std::vector<const Path*> Peer::best(size_t count) const {
   return out;
 }
 
-void Peer::flushAcks(const Path& path) {
+void Peer::flushAcks(const Path& path, bool hurry) {
   const Owned owned(ackOwner, Owned::Wait::No);
   if (!owned) return;                              // somebody else is at it
   acksDue.exchange(0, std::memory_order_acq_rel);  // then read: what is counted later is acknowledged later
-  Datagram d = datagram();
+  std::vector<Ack> acks;
   for (RecvConnection* connection : receives) {
     const uint64_t delivered = connection->delivered();
     if (delivered == connection->ackedToPeer) continue;
-    const Ack ack{connection->id, delivered};
-    if (!d.add(ack)) {
-      send(path, d);
-      d = datagram();
-      d.add(ack);
-    }
+    acks.push_back({connection->id, delivered});
     connection->ackedToPeer = delivered;
   }
-  if (d.empty()) return;
+  if (acks.empty()) return;
   acksSent++;
+  sendAcks(path, acks);
+  for (const auto& other : paths_) {
+    if (hurry && !other->data) sendAcks(*other, acks);
+  }
+}
+
+void Peer::sendAcks(const Path& path, const std::vector<Ack>& acks) const {
+  Datagram d = datagram();
+  for (const Ack& ack : acks) {
+    if (d.add(ack)) continue;
+    send(path, d);
+    d = datagram();
+    d.add(ack);
+  }
   send(path, d);
 }
 

@@ -99,7 +99,8 @@ class Peer {
   // Acknowledgements of what this peer sends us. Counted by the threads that receive, sent by whoever comes first.
   std::atomic<int> acksDue{0};
   std::atomic<int64_t> acksSinceNs{0};
-  void flushAcks(const Path& path);
+  /// In a hurry also over the side-only interface, where no data queues before them: the sender waits for nothing else.
+  void flushAcks(const Path& path, bool hurry = false);
   Ownership ackOwner;  // guards `receives` and the connections' acked counts
   std::vector<RecvConnection*> receives;
 
@@ -117,6 +118,7 @@ class Peer {
   uint64_t probesSent = 0, acksSent = 0;
 
  private:
+  void sendAcks(const Path& path, const std::vector<Ack>& acks) const;
   const Self& self_;
   const SideChannel& side_;
   const std::vector<LocalNic>& local_;

@@ -116,7 +116,7 @@ void RecvConnection::ackIfDue() {
   const uint64_t unacked = delivered() - ackedToPeer.load(std::memory_order_relaxed);
   const bool drained = large_ && unacked > 0 && outstanding_.load(std::memory_order_relaxed) == 0;
   if (unacked < kAckEvery && due < kPeerAcksDue && !drained && nowNs() - peer.acksSinceNs < kAckAfterNs) return;
-  peer.flushAcks(*plan_.back().lane->path);
+  peer.flushAcks(*plan_.back().lane->path, drained);
 }
 
 // ---- the engine's side ------------------------------------------------------------------------------------------
