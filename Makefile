@@ -2,7 +2,7 @@
 # Only relative paths are used, so the checkout may lie in a folder with a space in its name.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo test test-python sanitize lint lint-python lint-cpp check nightly clean
+.PHONY: help setup setup-dev demo false-positives many-faults soak test fuzz test-python model sanitize lint lint-python lint-cpp check nightly clean
 
 DEMO_ARMS ?= stock,migrate
 PYTEST_ARGS ?=
@@ -20,12 +20,30 @@ demo: setup ## Break a link under real traffic, with and without R2CC; prints th
 	@.venv/bin/r2cc build net
 	@.venv/bin/r2cc chaos run experiments/nic_down.yaml --arms $(DEMO_ARMS) --void-ok
 
+false-positives: setup ## What is slow, late or stopped must not be taken for broken; ARMS=balance for one arm alone
+	@.venv/bin/r2cc build net
+	@.venv/bin/r2cc chaos run experiments/false_positives $(if $(ARMS),--arms $(ARMS)) --void-ok
+
+many-faults: setup ## Several NICs, hosts or a whole rail at once, and faults during failovers
+	@.venv/bin/r2cc build net
+	@.venv/bin/r2cc chaos run experiments/many_faults $(if $(ARMS),--arms $(ARMS)) --void-ok
+
+soak: setup ## Random faults for MINUTES=n (10), printed SEED=s; a failure is shrunk to an experiment file
+	@.venv/bin/r2cc build net
+	@.venv/bin/r2cc chaos soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(ARMS),--arm $(ARMS))
+
 test: setup-dev ## Build, then the C++ tests, the Python tests and the tests in the lab
 	@.venv/bin/r2cc build net --then test
 	@.venv/bin/python -m pytest $(PYTEST_ARGS)
 
+fuzz: setup-dev ## Fuzz the wire formats and a live engine: `make fuzz SECONDS=60` a target (needs clang)
+	@FUZZ_SECONDS=$(or $(SECONDS),60) .venv/bin/r2cc build net --then fuzz
+
 test-python: setup-dev ## The Python unit tests alone
 	@.venv/bin/python -m pytest tests/unit -m "not build and not slow" $(PYTEST_ARGS)
+
+model: setup-dev ## Spin searches the protocol's model, and must find every deliberate mistake
+	@.venv/bin/python -m pytest tests/model $(PYTEST_ARGS)
 
 sanitize: setup-dev ## The C++ tests under ASan + UBSan and under TSan
 	@.venv/bin/r2cc build net --then test-asan --then test-tsan
@@ -44,8 +62,13 @@ lint-cpp: setup-dev ## clang-format and clang-tidy on our C++
 
 check: lint test sanitize ## What must hold before a change goes in
 
-nightly: check ## Everything, with the long tests and those that need the network or a browser
+nightly: check ## Everything, with the long tests, 10 minutes of fuzzing, and what needs the network or a browser
+	@bash scripts/lint-cpp.sh all
+	@FUZZ_SECONDS=300 .venv/bin/r2cc build net --then fuzz-if-possible
 	@.venv/bin/python -m pytest -m "slow or network or browser" $(PYTEST_ARGS)
+	@.venv/bin/r2cc chaos run experiments/false_positives --void-ok
+	@.venv/bin/r2cc chaos run experiments/false_positives/nightly --void-ok
+	@.venv/bin/r2cc chaos soak --minutes 10
 
 clean: ## Remove what was built and installed; keeps runs/ and an edited nccl_fork/tree
 	rm -rf build .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache r2cc.egg-info

@@ -11,14 +11,17 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from chaos.actors import Actors
 from chaos.beds import Bed
+from chaos.fault_spec import FaultSpec
 from chaos.injector import Injector
 from chaos.journal import Journal, now_ns
 from chaos.launch import Launch, PlannedFault
 from chaos.live import Display
 from chaos.streams import Running, Spoken, parse, start, stop_all
 from chaos.triggers import Pace, Timers, strike_ns
-from harness.errors import InfraError
+from harness.errors import FaultError, InfraError
+from harness.hosts import Process
 
 PEERS_S = 10.0
 """How long the other ranks have to end by themselves when one has died (docs/contracts.md)."""
@@ -26,6 +29,12 @@ NO_PROGRESS_S = 30.0
 NO_PROGRESS_ITERATIONS = 10
 TICK_S = 0.1
 DRAIN_NS = 3_000_000_000
+HUNG = "no progress"
+"""What the journal says of a run that was ended because nothing moved."""
+OURS = "R2CC: "
+QUOTED_BYTES = 65536
+STANDSTILL_S = 5.0
+STANDSTILL = "the machine stood still"
 EXIT_WRONG, EXIT_TRANSPORT = 1, 3
 
 
@@ -56,6 +65,8 @@ class ArmRun:
         self._ranks: list[Running] = []
         self._samplers: list[Running] = []
         self._watched_ns = 0
+        self._moved_ns = 0
+        """When an iteration began or ended last; `_watched_ns` also forgives the time of faults."""
         self._first_dead: Running | None = None
         self._hung = False
 
@@ -64,22 +75,37 @@ class ArmRun:
         stack = ExitStack()
         stack.callback(self._drain)
         stack.callback(stop_all, self._ranks)
-        self._injector = Injector(self._bed.switch, self._journal, stack, self._display.note)
+        actors = Actors(self._bed.switch, self._bed.hosts, self._process)
+        self._injector = Injector(actors, self._journal, stack, self._display.note)
         with stack:
             for planned in self._plan.faults:
                 self._injector.arm(planned)
             stack.callback(stop_all, self._samplers)
             self._start(self._plan.samplers, self._samplers)
             self._start(self._plan.ranks, self._ranks)
-            self._watched_ns = now_ns()
+            self._watched_ns = self._moved_ns = now_ns()
+            self._schedule_from_launch()
             self._follow()
         missed = self._injector.miss()
+        self._quote()
         self._judge()
         if missed:
             raise InfraError(
                 f"the fault {', '.join(missed)} missed: the workload ended before it could strike",
                 "let it strike earlier, or run more iterations",
             )
+
+    def _process(self, rank: int) -> Process:
+        """A rank's process, for faults on ranks."""
+        if rank >= len(self._ranks):
+            raise FaultError(f"rank {rank} does not run (yet)", "let the fault strike later")
+        return self._ranks[rank].process
+
+    def _schedule_from_launch(self) -> None:
+        for planned in self._plan.faults:
+            if planned.spec.at.launch_s is not None:
+                self._seen.add((planned.spec.id, 0))
+                self._timers.at(now_ns() + round(planned.spec.at.launch_s * 1e9), partial(self._strike, planned, 0))
 
     def exit_codes(self) -> dict[str, int | None]:
         return {running.launch.name: running.exit_code for running in self._ranks}
@@ -98,13 +124,21 @@ class ArmRun:
     def _follow(self) -> None:
         """The event loop: lines, timers, and the watch over progress, until every rank has ended."""
         while not all(running.eof for running in self._ranks):
+            began_ns = now_ns()
             self._take(self._wait_s())
+            self._forgive(now_ns() - began_ns)
             for action in self._timers.due(now_ns()):
                 action()
             self._watch()
         for running in self._ranks:
             running.finish()
         self._watch()
+
+    def _forgive(self, waited_ns: int) -> None:
+        """A machine that was suspended made everybody wait, the controller too: that is nobody's hang."""
+        if waited_ns > STANDSTILL_S * 1e9:
+            self._journal.write("log", message=f"{STANDSTILL} for {waited_ns / 1e9:.0f} s")
+            self._watched_ns = self._moved_ns = now_ns()
 
     def _wait_s(self) -> float:
         next_ns = self._timers.next_ns()
@@ -137,13 +171,23 @@ class ArmRun:
             self._progress(line)
         elif line["event"] == "iteration":
             self._iteration(line)
+        elif line["event"] == "late":
+            self._late(line)
+
+    def _late(self, line: dict[str, Any]) -> None:
+        """The bench carries such a fault out itself and says so."""
+        for planned in self._plan.faults:
+            spec = planned.spec
+            if (spec.kind, spec.rank, spec.at.iteration) == ("late", line["rank"], line["index"]):
+                self._injector.observed(spec.id, line["t_ns"], active=line["phase"] == "begin")
+                self._watched_ns = now_ns()
 
     def _progress(self, line: dict[str, Any]) -> None:
         """The first rank to begin an iteration sets the clock of the faults that wait for it."""
-        self._watched_ns = now_ns()
+        self._watched_ns = self._moved_ns = now_ns()
         for planned in self._plan.faults:
             spec = planned.spec
-            if (spec.id, 0) in self._seen:
+            if (spec.id, 0) in self._seen or spec.kind == "late":
                 continue
             t_ns = strike_ns(spec, line["index"], line["start_ns"], self._pace)
             if t_ns is not None:
@@ -152,19 +196,41 @@ class ArmRun:
 
     def _strike(self, planned: PlannedFault, cycle: int) -> None:
         """Injects; this outage's end and the next one's beginning are measured from when the command was issued."""
-        issued_ns = self._injector.strike(planned.spec.id, cycle)
-        begins, ends = planned.spec.cycles[cycle]
-        self._timers.at(issued_ns + round((ends - begins) * 1e9), partial(self._heal, planned))
-        if cycle + 1 < len(planned.spec.cycles):
-            pause = planned.spec.cycles[cycle + 1][0] - begins
+        spec = planned.spec
+        if self._ended(spec) or (spec.may_miss and self._injector.clash_of(planned)):
+            return
+        if spec.kind == "kill" and spec.rank is not None:
+            self._ranks[spec.rank].stopped = True
+        issued_ns = self._injector.strike(spec.id, cycle)
+        self._chain(spec.id, "injected", issued_ns, cycle)
+        if spec.forever:
+            return
+        begins, ends = spec.cycles[cycle]
+        self._timers.at(issued_ns + round((ends - begins) * 1e9), partial(self._heal, planned, cycle))
+        if cycle + 1 < len(spec.cycles):
+            pause = spec.cycles[cycle + 1][0] - begins
             self._timers.at(issued_ns + round(pause * 1e9), partial(self._strike, planned, cycle + 1))
 
-    def _heal(self, planned: PlannedFault) -> None:
-        self._injector.heal(planned.spec.id)
+    def _ended(self, spec: FaultSpec) -> bool:
+        """True when the fault comes too late: its rank, or the whole workload, has ended."""
+        asked = self._ranks if spec.rank is None else self._ranks[spec.rank : spec.rank + 1]
+        return all(running.eof for running in asked)
+
+    def _heal(self, planned: PlannedFault, cycle: int) -> None:
+        issued_ns = self._injector.heal(planned.spec.id)
         self._watched_ns = now_ns()
+        if issued_ns is not None:
+            self._chain(planned.spec.id, "reverted", issued_ns, cycle)
+
+    def _chain(self, fault_id: str, event: str, issued_ns: int, cycle: int) -> None:
+        """Faults that wait for this one; of a flap, for its first outage."""
+        for planned in self._plan.faults:
+            at = planned.spec.at
+            if (at.after, at.event, cycle) == (fault_id, event, 0):
+                self._timers.at(issued_ns + round((at.ms or 0) * 1e6), partial(self._strike, planned, 0))
 
     def _iteration(self, line: dict[str, Any]) -> None:
-        self._watched_ns = now_ns()
+        self._watched_ns = self._moved_ns = now_ns()
         whole = self._pace.ended(line["index"], (line["end_ns"] - line["start_ns"]) / 1e6)
         if whole is not None and line["index"] >= 0:
             self._display.iteration(line["index"], whole)
@@ -177,9 +243,12 @@ class ArmRun:
                 self._display.note(f"{running.launch.name} on {running.launch.host} {_how(running.exit_code)}")
                 self._timers.at(now_ns() + round(PEERS_S * 1e9), partial(stop_all, self._ranks))
         patience_s = max(NO_PROGRESS_S, NO_PROGRESS_ITERATIONS * self._pace.median_ms() / 1e3)
-        if not self._hung and not self._injector.any_active() and now_ns() - self._watched_ns > patience_s * 1e9:
+        longest_s = max((planned.spec.lasts_s for planned in self._plan.faults), default=0.0)
+        quiet = not self._injector.any_active() and now_ns() - self._watched_ns > patience_s * 1e9
+        endless = now_ns() - self._moved_ns > (2 * patience_s + longest_s) * 1e9
+        if not self._hung and (quiet or endless):
             self._hung = True
-            self._journal.write("log", message=f"no progress for {patience_s:.0f} s: the ranks are ended")
+            self._journal.write("log", message=f"{HUNG} for {patience_s:.0f} s: the ranks are ended")
             stop_all(self._ranks)
 
     def _drain(self) -> None:
@@ -187,6 +256,15 @@ class ArmRun:
         deadline = now_ns() + DRAIN_NS
         while now_ns() < deadline and not all(running.eof for running in (*self._ranks, *self._samplers)):
             self._take(TICK_S)
+
+    def _quote(self) -> None:
+        """What the net library said for operators, which its callers' error codes do not say."""
+        for running in self._ranks:
+            path = self._stderr(running.launch)
+            text = path.read_text(errors="replace")[-QUOTED_BYTES:] if path.exists() else ""
+            for line in dict.fromkeys(line for line in text.splitlines() if OURS in line):
+                message = OURS + line.partition(OURS)[2]
+                self._journal.write("log", host=running.launch.host, message=message[:1000])
 
     def _judge(self) -> None:
         """Tells ends that say something about the arm from those that do not."""

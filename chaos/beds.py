@@ -9,14 +9,16 @@ from pathlib import Path
 
 import yaml
 
-from chaos.launch import NicLike, faults
+from chaos.faults import NicLike
+from chaos.launch import faults
 from chaos.model import Experiment
 from harness.errors import UsageError
 from harness.hosts import Host
-from harness.inventory import Inventory, open_inventory, require_tools
+from harness.inventory import Inventory, open_inventory, require_tools, vm_shape
 from harness.lab.lab import Lab
 from harness.lab.plan import describe
 from harness.lab.topology import Topology
+from harness.vmlab.shape import MGMT_NIC
 
 LAB = "lab"
 
@@ -31,6 +33,8 @@ class Bed:
     nics: Sequence[NicLike]
     root: str
     """Address of the first host's management interface."""
+    places_file: Path | None = None
+    """What ranks get as R2CC_TOPO_FILE; None where the hosts' own sysfs tells."""
 
 
 def topology_of(experiment: Experiment) -> Topology:
@@ -55,19 +59,22 @@ def open_bed(inventory: str, experiment: Experiment) -> Iterator[Bed]:
         return
     require_tools()
     with Lab.up(topology_of(experiment)) as lab:
-        yield _bed(Inventory(LAB, lab.hosts, lab.switch, lab.nics))
+        yield _bed(Inventory(LAB, lab.hosts, lab.switch, lab.nics, lab.places_file))
 
 
 def planned_bed(inventory: str, experiment: Experiment) -> tuple[list[str], list[NicLike], str]:
     """Hosts, NICs and meeting address that the bed will have, without opening anything; for `--dry-run`."""
     if inventory == LAB:
         topology = topology_of(experiment)
+    elif (shape := vm_shape(inventory)) is not None:
+        data = [port for port in shape.ports() if port.nic != MGMT_NIC]
+        return shape.host_names(), [PlannedNic(p.host, p.nic, p.address, p.name) for p in data], root_address()
     elif inventory.startswith("lab:"):
         topology = Topology.load(inventory.removeprefix("lab:"))
     else:
         raise UsageError(
             f"what would run on the inventory {inventory} cannot be said without opening it",
-            "use --dry-run with --inventory lab or lab:FILE",
+            "use --dry-run with --inventory lab, lab:FILE or vm",
         )
     plan = describe(topology)
     nics: list[NicLike] = [PlannedNic(c.host, c.nic, c.address, c.port) for c in plan.cables if c.rail is not None]
@@ -94,4 +101,4 @@ def _bed(opened: Inventory) -> Bed:
         raise UsageError(
             f"the bed {opened.bed} lets nobody into its switch, where these faults act", "use --inventory lab"
         )
-    return Bed(opened.bed, opened.hosts, opened.switch, list(opened.nics), root_address())
+    return Bed(opened.bed, opened.hosts, opened.switch, list(opened.nics), root_address(), opened.places_file)

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from chaos.fault_spec import CUTTING
 from chaos.paths import carriers
 from chaos.phases import degraded_indices, healthy_indices, healthy_ms, hit_index
 from chaos.rundata import Connection, FaultTimes, Key, Nic, RunData
@@ -103,14 +104,13 @@ class _Carrying:
             return None
         return as_started * self.nics_of_host / (self.nics_of_host - gone)
 
-    def _gone(self, at_ns: int) -> int:
-        """How many NICs of the fault's host are gone just before `at_ns`."""
-        gone = {
-            other.nic
-            for other in self.data.faults
-            if other.host == self.fault.host
-            and other.onset_ns is not None
-            and other.onset_ns < at_ns
-            and (other.reverted_ns is None or other.reverted_ns >= at_ns)
-        }
-        return len(gone | {self.fault.nic})
+    def _gone(self, at_ns: int) -> float:
+        """How many NICs' worth is gone just before `at_ns` on the host that lost most; only what is known counts."""
+        gone: dict[Nic, float] = {}
+        for other in self.data.faults:
+            begun = other is self.fault or (other.onset_ns is not None and other.onset_ns < at_ns)
+            lasts = other is self.fault or other.reverted_ns is None or other.reverted_ns >= at_ns
+            if other.kind in (*CUTTING, "rate") and begun and lasts:
+                gone |= {nic: max(other.lost, gone.get(nic, 0.0)) for nic in other.nics}
+        hosts = {host for host, _ in gone}
+        return max((sum(lost for (host, _), lost in gone.items() if host == each) for each in hosts), default=0.0)

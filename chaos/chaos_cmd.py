@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from chaos.soak_cmd import soak
+
 if TYPE_CHECKING:
     from chaos.model import Experiment
 
@@ -17,6 +19,7 @@ Examples:
   r2cc chaos run experiments/nic_down.yaml
   r2cc chaos run experiments/nic_down.yaml --arms stock,migrate --repeats 3
   r2cc chaos run experiments/flap.yaml --dry-run
+  r2cc chaos run experiments/false_positives
   r2cc chaos run experiments/black_hole.yaml --json > summary.json
 
 \b
@@ -35,6 +38,9 @@ def chaos() -> None:
       r2cc chaos validate experiments/*.yaml
       r2cc chaos faults
     """
+
+
+chaos.add_command(soak)
 
 
 @chaos.command(epilog=EXAMPLES)
@@ -63,6 +69,7 @@ def chaos() -> None:
     is_flag=True,
     help="Exit 0 when the machine was too busy to measure, if all that could be judged is as expected.",
 )
+@click.option("--trace", is_flag=True, help="Keep flight-recorder dumps of all ranks under raw/ (see `r2cc trace`).")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--verbose", is_flag=True, help="Plain progress lines, also on a terminal.")
 def run(
@@ -76,17 +83,52 @@ def run(
     dry_run: bool,
     as_json: bool,
     void_ok: bool,
+    trace: bool,
     quiet: bool,
     verbose: bool,
 ) -> int:
-    """Run the experiment in FILE; the run directory's path is the last line printed."""
+    """Run the experiment in FILE; the run directory's path is the last line printed.
+
+    A folder means every experiment in it, one after the other; the exit code is that of the worst.
+    """
     from chaos.experiment import load
 
+    options: dict[str, Any] = {"out": out, "void_ok": void_ok, "trace": trace, "quiet": quiet, "verbose": verbose}
+    if file.is_dir() and not dry_run:
+        return _suite(file, arms, inventory, (repeats, seed), as_json=as_json, options=options)
     experiment = _adjusted(load(file), repeats, seed)
     chosen = _arms(experiment, arms)
     if dry_run:
         return _dry_run(experiment, chosen, inventory, as_json=as_json)
-    return _run(experiment, chosen, inventory, out, as_json=as_json, void_ok=void_ok, quiet=quiet, verbose=verbose)
+    summary, shown = _run(experiment, chosen, inventory, as_json=as_json, **options)
+    _last_words(summary, shown, as_json=as_json, quiet=quiet)
+    return int(summary["exit_code"])
+
+
+def _suite(
+    folder: Path,
+    arms: str | None,
+    inventory: str,
+    changes: tuple[int | None, int | None],
+    *,
+    as_json: bool,
+    options: dict[str, Any],
+) -> int:
+    from chaos import suite
+    from chaos.beds import check_inventory
+
+    wanted = [_adjusted(experiment, *changes) for experiment in suite.experiments(folder)]
+    chosen = {experiment.name: _arms(experiment, arms) for experiment in wanted}
+    for experiment in wanted:
+        check_inventory(inventory, experiment)
+
+    def run_one(experiment: Experiment) -> suite.Outcome:
+        summary, shown = _run(experiment, chosen[experiment.name], inventory, as_json=as_json, **options)
+        return suite.Outcome(experiment.name, summary["verdict"], summary["exit_code"], shown, summary["reasons"])
+
+    outcomes = suite.run_all(wanted, run_one, lambda line: None if options["quiet"] else click.echo(line, err=as_json))
+    click.echo(json.dumps(suite.as_json(outcomes), indent=1) if as_json else suite.table(outcomes))
+    return suite.exit_code(outcomes)
 
 
 def _adjusted(experiment: Experiment, repeats: int | None, seed: int | None) -> Experiment:
@@ -115,13 +157,15 @@ def _run(
     experiment: Experiment,
     arms: list[str],
     inventory: str,
-    out: Path,
     *,
+    out: Path,
     as_json: bool,
     void_ok: bool,
+    trace: bool,
     quiet: bool,
     verbose: bool,
-) -> int:
+) -> tuple[dict[str, Any], str]:
+    """(summary, run directory as one would type it)."""
     from chaos import live, rundir, runner
     from chaos.beds import check_inventory, open_bed
     from chaos.workbench import built
@@ -132,13 +176,14 @@ def _run(
     bench, build = built(quiet=quiet)
     directory = rundir.create(out, experiment.name)
     display = live.display(stream, quiet=quiet, plain=verbose)
-    request = runner.Request(arms, bench, build, lambda: open_bed(inventory, experiment), void_ok=void_ok)
+    request = runner.Request(arms, bench, build, lambda: open_bed(inventory, experiment), void_ok=void_ok, trace=trace)
     summary = runner.run(experiment, request, directory, display)
     try:
         after_run(directory.path, quiet=quiet or as_json)
-    finally:
+    except BaseException:
         _last_words(summary, directory.shown(), as_json=as_json, quiet=quiet)
-    return int(summary["exit_code"])
+        raise
+    return summary, directory.shown()
 
 
 def _last_words(summary: dict[str, Any], shown: str, *, as_json: bool, quiet: bool) -> None:
@@ -203,7 +248,7 @@ def faults(as_json: bool) -> int:
     Example:
       r2cc chaos faults --json
     """
-    from chaos.faults import catalogue
+    from chaos.catalogue import catalogue
 
     entries = catalogue()
     if as_json:
@@ -211,6 +256,6 @@ def faults(as_json: bool) -> int:
         return 0
     for entry in entries:
         click.echo(f"{entry['kind']}\n  does   {entry['does']}\n  seen   {entry['peer_sees']}")
-        click.echo(f"  needs  {', '.join(entry['requires'])}\n  inject {entry['inject']}")
+        click.echo(f"  needs  {', '.join(entry['requires']) or '-'} (on {entry['on']})\n  inject {entry['inject']}")
         click.echo(f"  revert {entry['revert']}\n  probe  {entry['probe']}")
     return 0

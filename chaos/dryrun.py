@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from chaos import launch
-from chaos.launch import Bench, NicLike, PlannedFault
+from chaos.faults import NicLike
+from chaos.launch import Bench, PlannedFault
 from chaos.model import MODES, Experiment
+from chaos.steps import Step, place_of
 
-SWITCH = "switch"
+PLACES = Path("<folder of the lab>/places.json")
+"""A lab that is not up has no folder yet."""
 Json = dict[str, Any]
 
 
@@ -33,7 +36,7 @@ def steps(
             "run": run,
             "start": [
                 {"host": each.host, "name": each.name, "argv": each.argv, "env": each.env}
-                for each in (*samplers, *launch.ranks(experiment, arm, hosts, root, bench))
+                for each in (*samplers, *launch.ranks(experiment, arm, hosts, root, bench, places_file=PLACES))
             ],
             "faults": [fault_step(each) for each in planned],
         }
@@ -48,15 +51,20 @@ def fault_step(planned: PlannedFault) -> Json:
     return {
         "id": spec.id,
         "kind": spec.kind,
-        "host": spec.host,
-        "nic": spec.nic,
-        "on": SWITCH,
+        "host": planned.host,
+        "nic": planned.nic,
+        "place": planned.place,
         "when": when(planned),
         "outages_s": [list(cycle) for cycle in spec.cycles],
-        "inject": fault.inject(),
-        "probe": fault.probe(),
-        "revert": fault.revert(),
+        "facts": _steps(fault.facts()),
+        "inject": _steps(fault.inject()),
+        "probe": _steps(fault.probe()),
+        "revert": _steps(fault.revert()),
     }
+
+
+def _steps(steps: Sequence[Step]) -> list[Json]:
+    return [{"on": place_of(step), "command": step.text()} for step in steps]
 
 
 def when(planned: PlannedFault) -> str:
@@ -64,6 +72,10 @@ def when(planned: PlannedFault) -> str:
     at = planned.spec.at
     if at.time_s is not None:
         return f"{at.time_s:g} s after the first measured iteration began"
+    if at.launch_s is not None:
+        return f"{at.launch_s:g} s after the ranks were started"
+    if at.after is not None:
+        return f"{at.ms:g} ms after {at.after} was {at.event}"
     return f"{(at.fraction or 0):.0%} into iteration {at.iteration}"
 
 
@@ -76,9 +88,14 @@ def text(experiment: Experiment, found: Sequence[Json]) -> str:
             command = launch.Launch(each["host"], each["name"], each["argv"], each["env"]).line()
             lines.append(f"  {each['host']:<8} $ {command}")
         for fault in step["faults"]:
-            lines.append(f"  fault {fault['id']}: {fault['kind']} on {fault['host']} {fault['nic']}, {fault['when']}")
+            lines.append(f"  fault {fault['id']}: {fault['kind']} on {fault['place']}, {fault['when']}")
+            lines += [f"      {_shown(step)}" for step in fault["facts"]]
             for begins, ends in fault["outages_s"]:
                 lines.append(f"    from {begins:g} s to {ends:g} s:")
                 for name in ("inject", "probe", "revert", "probe"):
-                    lines.append(f"      {fault['on']:<8} $ {shlex.join(fault[name])}")
+                    lines += [f"      {_shown(step)}" for step in fault[name]]
     return "\n".join(lines)
+
+
+def _shown(step: Json) -> str:
+    return f"{step['on']:<8} $ {step['command']}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from chaos import void
+from chaos import moves, void
 from chaos.bounds import degraded_bound_ms, iteration_bound_ms
 from chaos.phases import (
     after_indices,
@@ -21,6 +21,7 @@ from chaos.stats import median, percentile, spread
 
 HEALTHY_RATE = 0.98
 """A run is back when it reaches this share of its healthy rate (design page 10)."""
+FAILED = "R2CC: connection failed"
 Json = dict[str, Any]
 
 
@@ -30,7 +31,7 @@ def run_figures(data: RunData, mode: int, *, iterations: int) -> Json:
     ends = data.by_event.get("bench_end", [])
     healthy = healthy_ms(data)
     return {
-        "completed": len(finished) == iterations and len(ends) == data.ranks > 0,
+        "completed": len(finished) == _asked(ends, iterations) and len(ends) == data.ranks > 0,
         "iterations": len(finished),
         "wrong_elements": wrong_elements(data),
         "healthy_ms": {"median": _round(median(healthy)), "p99": _round(percentile(healthy, 99))},
@@ -38,8 +39,21 @@ def run_figures(data: RunData, mode: int, *, iterations: int) -> Json:
         "faults": [fault_figures(data, fault, mode) for fault in data.faults],
         "metrics": metrics(data),
         "void": void.reasons(data),
-        "errors": [f"{line['host']}: {line['message']}" for line in data.by_event.get("error", [])],
+        "errors": errors(data),
     }
+
+
+def _asked(ends: list[Json], iterations: int) -> int:
+    """How many iterations there should be: time may have ended the run before all were done."""
+    return min([int(end["completed"]) for end in ends] + [iterations])
+
+
+def errors(data: RunData) -> list[str]:
+    """What every rank ended with, and what the net library said about a connection that failed."""
+    said = [line for line in data.by_event.get("log", []) if FAILED in line["message"]]
+    return list(
+        dict.fromkeys(f"{line['host']}: {line['message']}" for line in [*data.by_event.get("error", []), *said])
+    )
 
 
 def wrong_elements(data: RunData) -> int:
@@ -118,6 +132,9 @@ def metrics(data: RunData) -> list[Json]:
         ("healthy_spread", "ratio"): (spread(healthy_ms(data)), void.HEALTHY_SPREAD_MAX),
         ("undisturbed_worst", "ratio"): (undisturbed_worst(data), None),
         ("longest_gap", "ms"): (max(gaps, default=None), None),
+        ("failovers", "connections"): (moves.failovers(data), None),
+        ("not_returned", "connections"): (moves.not_returned(data), None),
+        ("error_after", "ms"): (moves.error_after_ms(data), None),
     }
     return [metric(name, unit, size, value, bound) for (name, unit), (value, bound) in values.items()]
 

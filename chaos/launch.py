@@ -5,35 +5,41 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
-from chaos.faults import Fault, fault_of
+from chaos.catalogue import fault_of
+from chaos.fault_spec import RULES
+from chaos.faults import Fault, NicLike
+from chaos.faults_process import clock_file
 from chaos.model import MODES, Experiment, FaultSpec, Workload
+from chaos.steps import SWITCH
 from harness.errors import UsageError
 
 ROOT_PORT = 29500
-
-
-class NicLike(Protocol):
-    """What a bed tells about a NIC (docs/contracts.md, Nic)."""
-
-    @property
-    def host(self) -> str: ...
-    @property
-    def name(self) -> str: ...
-    @property
-    def address(self) -> str: ...
-    @property
-    def switch_port(self) -> str: ...
+Lateness = tuple[int, int, int]
+"""(rank, iteration, ms)."""
 
 
 class Bench(Protocol):
     """How the workload's processes are started; harness.bench is the real one, tests have a double."""
 
     def rank(
-        self, workload: Workload, *, rank: int, ranks: int, root: str, seed: int, env: Mapping[str, str]
+        self,
+        workload: Workload,
+        *,
+        rank: int,
+        ranks: int,
+        root: str,
+        seed: int,
+        env: Mapping[str, str],
+        late: Sequence[Lateness] = (),
     ) -> list[str]: ...
-    def env(self, mode: int) -> dict[str, str]: ...
+    def clock_env(self, file: str) -> dict[str, str]:
+        """What a rank needs so that its wall clock jumps by the seconds that `file` holds."""
+        ...
+
+    def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]: ...
     def sampler(self, nics: Sequence[str], *, cpu: bool) -> list[str]: ...
 
 
@@ -54,25 +60,68 @@ class Launch:
 
 @dataclass(frozen=True)
 class PlannedFault:
-    """A fault of the timeline, tied to the switch port of its NIC."""
+    """A fault of the timeline, tied to the NICs, the host and the rank that it breaks on this bed."""
 
     spec: FaultSpec
     fault: Fault
+    targets: tuple[tuple[str, str], ...] = ()
+    """(host, NIC) pairs; empty for what breaks no NIC."""
+    host: str = ""
+    """Where it happens; the first of several."""
+
+    @property
+    def nic(self) -> str:
+        return self.targets[0][1] if self.targets else ""
+
+    @property
+    def place(self) -> str:
+        """For people."""
+        if len(self.targets) > 1:
+            return f"{len(self.targets)} NICs ({', '.join(f'{host} {nic}' for host, nic in self.targets[:4])}...)"
+        return f"{self.host} {self.nic}" if self.targets else f"{self.host or 'the workload'}"
+
+    @property
+    def probed_on(self) -> str:
+        return SWITCH if self.targets else self.host
+
+    def clashes(self, other: PlannedFault) -> bool:
+        """True when both break the same NIC, or do the same to one host: neither could be told from the other."""
+        if self.targets or other.targets:
+            return bool(set(self.targets) & set(other.targets))
+        return (self.spec.kind, self.host) == (other.spec.kind, other.host)
 
 
-def ranks(experiment: Experiment, arm: str, hosts: Sequence[str], root: str, bench: Bench) -> list[Launch]:
-    """One rank on each host, in the hosts' order; `root` is the address the ranks meet at."""
-    env = {**bench.env(MODES[arm]), **next(spec.env for name, spec in experiment.arms.items() if name == arm)}
+def ranks(
+    experiment: Experiment,
+    arm: str,
+    hosts: Sequence[str],
+    root: str,
+    bench: Bench,
+    *,
+    extra: Mapping[str, str] | None = None,
+    places_file: Path | None = None,
+) -> list[Launch]:
+    """One rank on each host, in the hosts' order; `root` is the address the ranks meet at; an arm's own env wins."""
+    env = {
+        **bench.env(MODES[arm], places_file),
+        **(extra or {}),
+        **next(spec.env for name, spec in experiment.arms.items() if name == arm),
+    }
     where = f"{root}:{ROOT_PORT}"
-    return [
-        Launch(
-            host,
-            f"rank{rank}",
-            bench.rank(experiment.workload, rank=rank, ranks=len(hosts), root=where, seed=experiment.seed, env=env),
-            env,
-        )
-        for rank, host in enumerate(hosts)
+    late = [
+        (fault.rank, fault.at.iteration or 0, round((fault.duration_s or 0) * 1000))
+        for fault in experiment.faults
+        if fault.kind == "late" and fault.rank is not None
     ]
+    jumping = {fault.rank for fault in experiment.faults if fault.kind == "clock_jump"}
+    launches = []
+    for rank, host in enumerate(hosts):
+        mine = {**env, **(bench.clock_env(clock_file(rank)) if rank in jumping else {})}
+        argv = bench.rank(
+            experiment.workload, rank=rank, ranks=len(hosts), root=where, seed=experiment.seed, env=mine, late=late
+        )
+        launches.append(Launch(host, f"rank{rank}", argv, mine))
+    return launches
 
 
 def samplers(nics: Mapping[str, Sequence[str]], bench: Bench) -> list[Launch]:
@@ -84,15 +133,27 @@ def samplers(nics: Mapping[str, Sequence[str]], bench: Bench) -> list[Launch]:
 
 
 def faults(experiment: Experiment, nics: Sequence[NicLike]) -> list[PlannedFault]:
-    """The timeline on this bed. Raises UsageError for a NIC that the bed does not have (another inventory, perhaps)."""
-    ports = {(nic.host, nic.name): nic.switch_port for nic in nics}
-    planned = []
-    for spec in experiment.faults:
-        if (spec.host, spec.nic) not in ports:
-            hint = "use the experiment's own topology (--inventory lab), or change the fault's host and nic"
-            raise UsageError(f"fault {spec.id}: this bed has no NIC {spec.nic} on host {spec.host}", hint)
-        planned.append(PlannedFault(spec, fault_of(spec, ports[spec.host, spec.nic])))
-    return planned
+    """The timeline on this bed. UsageError for a place that the bed does not have (another inventory, perhaps)."""
+    return [_planned(spec, nics) for spec in experiment.faults]
+
+
+def _planned(spec: FaultSpec, nics: Sequence[NicLike]) -> PlannedFault:
+    known = {(nic.host, nic.name): nic for nic in nics}
+    names = by_host(nics)
+    targets = spec.targets(names)
+    where = RULES[spec.kind].where
+    hint = "use the experiment's own topology (--inventory lab), or change the fault's place"
+    if where in ("nics", "rail") and not targets:
+        place = (
+            f"rail {spec.rail}" if where == "rail" else ", ".join(spec.nics) or f"NIC {spec.nic} on host {spec.host}"
+        )
+        raise UsageError(f"fault {spec.id}: this bed has no {place}", hint)
+    hosts = list(names)
+    if (where == "rank" and (spec.rank or 0) >= len(hosts)) or (where == "host" and spec.host not in hosts):
+        place = f"host {spec.host}" if where == "host" else f"rank {spec.rank}"
+        raise UsageError(f"fault {spec.id}: this bed has no {place}", hint)
+    host = targets[0][0] if targets else spec.host if where == "host" else hosts[spec.rank or 0]
+    return PlannedFault(spec, fault_of(spec, [known[target] for target in targets], host), tuple(targets), host)
 
 
 def by_host(nics: Sequence[NicLike]) -> dict[str, list[str]]:

@@ -54,6 +54,10 @@ class FaultTimes:
     struck_ns: int | None
     """When the first injecting command had returned: the NIC was cut by then, most likely just before."""
     missed: bool
+    nics: frozenset[Nic] = frozenset()
+    """Everything it breaks; just (host, nic) for a single one, empty for what breaks no NIC."""
+    lost: float = 1.0
+    """The share of each NIC that is gone: all of it, or what its rate was lowered by."""
 
     @property
     def onset_ns(self) -> int | None:
@@ -177,4 +181,7 @@ def _fault(group: Sequence[Line]) -> FaultTimes:
     ]
     struck_ns = struck[0] if struck else None
     missed = any(line["phase"] == "missed" for line in group)
-    return FaultTimes(first["id"], first["kind"], first["host"], first["nic"], onsets, reverts, struck_ns, missed)
+    several = [(host, nic) for host, nic in first.get("nics", [])]
+    nics = frozenset(several or ([(first["host"], first["nic"])] if first["nic"] else []))
+    about = (first["id"], first["kind"], first["host"], first["nic"])
+    return FaultTimes(*about, onsets, reverts, struck_ns, missed, nics, 1.0 - first.get("fraction", 0.0))

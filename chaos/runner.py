@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -36,6 +37,7 @@ class Request:
     build: Json
     open_bed: OpenBed
     void_ok: bool = False
+    trace: bool = False
 
 
 def run(experiment: Experiment, request: Request, out: RunDir, display: Display) -> Json:
@@ -51,9 +53,9 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
         try:
             with terminable(), request.open_bed() as bed, display:
                 bed_name = bed.name
-                for plan in plans(experiment, request.arms, bed, request.bench):
+                for plan in plans(experiment, request.arms, bed, request.bench, out.raw if request.trace else None):
                     display.run_started(plan.arm, plan.run, experiment.repeats, experiment.workload.iterations)
-                    _run_one(plan, bed, journal, out=out, display=display)
+                    run_one(plan, bed, journal, out=out, display=display)
         except KeyboardInterrupt:
             stop = ("interrupted; everything was rolled back", True)
         except (R2ccError, OSError) as error:
@@ -75,15 +77,26 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
     return summary
 
 
-def plans(experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Bench) -> list[Plan]:
-    """Every repeat of every arm in the order in which they run: A B A B, so that a machine growing slow slows all."""
+def plans(experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Bench, trace: Path | None = None) -> list[Plan]:
+    """Every repeat of every arm in the order in which they run: A B A B, so that a machine growing slow slows all.
+
+    `trace`: the directory under which flight recorders write their dumps (`r2cc trace` reads them); None: no dumps.
+    """
     nics = launch.by_host(bed.nics)
     hosts = [host for host in bed.hosts if host in nics]
     return [
         Plan(
             arm,
             run,
-            launch.ranks(experiment, arm, hosts, bed.root, bench),
+            launch.ranks(
+                experiment,
+                arm,
+                hosts,
+                bed.root,
+                bench,
+                extra=_recording(trace, arm, run),
+                places_file=bed.places_file,
+            ),
             launch.samplers(nics, bench),
             launch.faults(experiment, bed.nics),
         )
@@ -92,7 +105,16 @@ def plans(experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Bench) -
     ]
 
 
-def _run_one(plan: Plan, bed: Bed, journal: Journal, *, out: RunDir, display: Display) -> None:
+def _recording(raw: Path | None, arm: str, run: int) -> dict[str, str]:
+    """The setting of the flight recorders, whose directory it makes; stock has no recorder."""
+    if raw is None or MODES[arm] == 0:
+        return {}
+    folder = raw / f"trace-{arm}-{run}"
+    folder.mkdir(parents=True, exist_ok=True)
+    return {"R2CC_TRACE_FILE": str(folder.resolve())}
+
+
+def run_one(plan: Plan, bed: Bed, journal: Journal, *, out: RunDir, display: Display) -> None:
     journal.enter(plan.arm, plan.run)
     nics = {host: {nic.name: {"address": nic.address} for nic in bed.nics if nic.host == host} for host in bed.hosts}
     journal.write("run_start", mode=MODES[plan.arm], wall_ns=time.time_ns(), nics=nics)

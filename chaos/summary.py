@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from chaos import verdict
 from chaos.figures import Json, run_figures
@@ -62,7 +62,7 @@ def run_entry(lines: list[Line], run: int, experiment: Experiment, arm: str) -> 
     """One `runs[]` entry."""
     figures = run_figures(read_run(lines), MODES[arm], iterations=experiment.workload.iterations)
     checks = verdict.run_checks(figures, experiment.hypothesis_of(arm), MODES[arm])
-    why = failure_of(lines, figures)
+    why = failure_of(lines, figures, {fault.id for fault in experiment.faults if fault.may_miss})
     errors = list(dict.fromkeys([*([why] if why else []), *figures["errors"]]))
     return {
         "run": run,
@@ -73,14 +73,14 @@ def run_entry(lines: list[Line], run: int, experiment: Experiment, arm: str) -> 
     }
 
 
-def failure_of(lines: list[Line], figures: Json) -> str | None:
+def failure_of(lines: list[Line], figures: Json, may_miss: Collection[str] = ()) -> str | None:
     """Why the run does not count at all: it did not end, the infrastructure failed, or a fault hit no iteration."""
     end = next((line for line in lines if line["event"] == "run_end"), None)
     if end is None:
         return "the journal stops before the run ended"
     if end["outcome"] != "finished":
         return str(end.get("reason") or end["outcome"])
-    missed = [fault["id"] for fault in figures["faults"] if not fault["hit"]]
+    missed = [fault["id"] for fault in figures["faults"] if not fault["hit"] and fault["id"] not in may_miss]
     return f"the fault {', '.join(missed)} missed: no collective was in flight when it struck" if missed else None
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from chaos.bounds import BALANCE, MIGRATE
 from chaos.figures import Json, metric
 from chaos.model import Hypothesis
+from chaos.moves import unmentioned
 from chaos.stats import median
 
 HOLDS, DEVIATED, FAILED, VOID = "holds", "deviated", "failed", "void"
@@ -36,6 +37,7 @@ def run_checks(figures: Json, hypothesis: Hypothesis, mode: int) -> list[Json]:
         checks.append(check("exact", figures["wrong_elements"], 0, "elements"))
     if hypothesis.completes:
         checks.append(check("completes", figures["completed"], True, "bool"))
+    checks += _on_moves(figures, hypothesis)
     void = bool(figures["void"])
     for fault in figures["faults"]:
         for name, limit in limits_on(fault, hypothesis, figures["healthy_ms"]["median"], mode).items():
@@ -43,6 +45,27 @@ def run_checks(figures: Json, hypothesis: Hypothesis, mode: int) -> list[Json]:
     if hypothesis.undisturbed_within is not None:
         worst = _metric(figures, "undisturbed_worst")
         checks.append(check("undisturbed", worst, 1 + hypothesis.undisturbed_within, "ratio", void=void))
+    return checks
+
+
+def _on_moves(figures: Json, hypothesis: Hypothesis) -> list[Json]:
+    """What the net library did: counted, not timed, and so judged on a busy machine, too."""
+    checks = []
+    if hypothesis.failovers_max is not None:
+        checks.append(check("failovers", _metric(figures, "failovers"), hypothesis.failovers_max, "connections"))
+    if hypothesis.returned is not None:
+        value = _metric(figures, "not_returned")
+        checks.append(check("returned", value == 0 if value is not None else None, hypothesis.returned, "bool"))
+    if hypothesis.error_within_ms is not None:
+        value = _metric(figures, "error_after")
+        checks.append(
+            check("error_after", value, hypothesis.error_within_ms, "ms")
+            if value is not None
+            else check("errors_on_every_rank", False, True, "bool")
+        )
+    if hypothesis.error_mentions:
+        missing = unmentioned(figures["errors"], hypothesis.error_mentions)
+        checks.append(check(f"errors_mention({', '.join(hypothesis.error_mentions)})", len(missing), 0, "missing"))
     return checks
 
 

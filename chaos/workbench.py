@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chaos.faults_process import CLOCK_LIBRARY
+from chaos.launch import Lateness
 from chaos.model import Workload
 from harness.bench import BenchSpec, bench_command, bench_env, sampler_command, stray_settings
 
@@ -26,7 +28,15 @@ class HostBench:
     inherited: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
     def rank(
-        self, workload: Workload, *, rank: int, ranks: int, root: str, seed: int, env: Mapping[str, str]
+        self,
+        workload: Workload,
+        *,
+        rank: int,
+        ranks: int,
+        root: str,
+        seed: int,
+        env: Mapping[str, str],
+        late: Sequence[Lateness] = (),
     ) -> list[str]:
         """One rank; every option is given, so that the journal says all that was asked for."""
         spec = BenchSpec(
@@ -40,13 +50,20 @@ class HostBench:
             slots=workload.slots,
             seed=seed,
             timeout_s=max(1, round(workload.timeout_s)),
+            seconds=workload.seconds,
+            late=tuple(late),
+            corrupt_carrier=workload.corrupt_carrier,
         )
         unset = stray_settings(self.inherited, env)
         return bench_command(self.bench, spec, rank=rank, ranks=ranks, root=root, library=self.library, unset=unset)
 
-    def env(self, mode: int) -> dict[str, str]:
+    def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]:
         """What the net library reads; data goes over the lab's NICs only, never over `mgmt0`."""
-        return bench_env(mode)
+        return bench_env(mode, topology_file=places_file)
+
+    def clock_env(self, file: str) -> dict[str, str]:
+        """The library that lets the wall clock jump lies beside the bench."""
+        return {"LD_PRELOAD": str(self.bench.with_name(CLOCK_LIBRARY)), "R2CC_TEST_CLOCK_FILE": file}
 
     def sampler(self, nics: Sequence[str], *, cpu: bool) -> list[str]:
         """The sampler of one host."""

@@ -40,6 +40,12 @@ class BenchSpec:
     """Self-test: (rank, iteration) whose result is changed by one bit after the collective."""
     nonce: str | None = None
     """Ranks that were started with another text are turned away."""
+    corrupt_carrier: str | None = None
+    """Self-test: RANK:NIC:LOSSES, the same once that NIC has lost its carrier so often."""
+    seconds: int = 0
+    """Not 0: iterations end after so many seconds."""
+    late: tuple[tuple[int, int, int], ...] = ()
+    """(rank, iteration, ms): who enters which iteration how late."""
 
 
 def bench_command(
@@ -72,9 +78,14 @@ def bench_command(
     }
     if spec.corrupt is not None:
         options["--corrupt"] = f"{spec.corrupt[0]}:{spec.corrupt[1]}"
+    if spec.corrupt_carrier is not None:
+        options["--corrupt-carrier"] = spec.corrupt_carrier
+    if spec.seconds:
+        options["--seconds"] = spec.seconds
     if spec.nonce is not None:
         options["--nonce"] = spec.nonce
-    return [*_without(unset), str(program), *_words(options)]
+    late = [word for place in spec.late for word in ("--late", ":".join(map(str, place)))]
+    return [*_without(unset), str(program), *_words(options), *late]
 
 
 def sampler_command(program: Path, *, nics: Sequence[str] = (), interval_ms: int = 10, cpu: bool = False) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,9 +16,14 @@ from harness.hosts.commands import merged_env
 
 if TYPE_CHECKING:
     from harness.lab.lab import Nic
+    from harness.vmlab.shape import Shape
 
 LAB_TOOLS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
-SUPPORTED = "supported: lab (the default), lab:FILE with a topology file or the name of a shipped topology"
+SUPPORTED = (
+    "supported: lab (the default), lab:FILE with a topology file or the name of a shipped topology, "
+    "vm or vm:2x4 for emulated machines with soft-RoCE (hosts x NICs)"
+)
+VM = re.compile(r"vm(?::(?P<hosts>[1-8])x(?P<nics>[1-8]))?")
 
 
 @dataclass(frozen=True)
@@ -28,6 +34,8 @@ class Inventory:
     hosts: Mapping[str, Host]
     switch: Host | None
     nics: Sequence[Nic]
+    places_file: Path | None = None
+    """For R2CC_TOPO_FILE, where the machines themselves cannot show how near their NICs are to each other."""
 
 
 @contextmanager
@@ -40,10 +48,34 @@ def open_inventory(spec: str = "lab") -> Iterator[Inventory]:
     from harness.lab.lab import Lab
     from harness.lab.topology import Topology
 
+    shape = vm_shape(spec)
+    if shape is not None:
+        with _open_vm(shape) as opened:
+            yield opened
+        return
     topology = Topology.load(_topology_source(spec))
     require_tools()
     with Lab.up(topology) as lab:
-        yield Inventory("lab", lab.hosts, lab.switch, lab.nics)
+        yield Inventory("lab", lab.hosts, lab.switch, lab.nics, lab.places_file)
+
+
+def vm_shape(spec: str) -> Shape | None:
+    """The guests that `vm` or `vm:HOSTSxNICS` means; None for every other bed."""
+    from harness.vmlab.shape import Shape
+
+    found = VM.fullmatch(spec)
+    if found is None:
+        return None
+    return Shape(hosts=int(found["hosts"]), nics=int(found["nics"])) if found["hosts"] else Shape()
+
+
+@contextmanager
+def _open_vm(shape: Shape) -> Iterator[Inventory]:
+    from harness.progress import show
+    from harness.vmlab.lab import VmLab
+
+    with VmLab.up(shape, progress=show) as lab:
+        yield Inventory("vm", lab.hosts, lab.switch, lab.nics)
 
 
 def _topology_source(spec: str) -> str | Path:
@@ -53,8 +85,8 @@ def _topology_source(spec: str) -> str | Path:
         return source
     if spec == "lab":
         return "default"
-    if spec == "vm":
-        raise UsageError("the vm lab is not there yet", SUPPORTED)
+    if kind == "vm":
+        raise UsageError(f"'{spec}' is no vm lab: at most 8 hosts and 8 NICs", SUPPORTED)
     if kind == "lab" and colon:
         raise UsageError("'lab:' names no topology file", SUPPORTED)
     if Path(spec).is_file():

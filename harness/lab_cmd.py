@@ -14,7 +14,9 @@ import click
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
+    from harness.lab.client import AgentHost
     from harness.lab.lab import Lab
+    from harness.vmlab.lab import VmLab
 
 DEFAULT_NAME = "lab"
 NAME_PATTERN = r"[a-z0-9][a-z0-9_-]{0,31}"
@@ -38,23 +40,23 @@ def lab() -> None:
 
 
 @lab.command()
-@click.argument("topology", default="default", metavar="[FILE]")
+@click.argument("topology", default=None, required=False, metavar="[FILE]")
+@click.option("--kind", type=click.Choice(["namespace", "vm"]), default="namespace", show_default=True, help="Hosts.")
+@click.option("--hosts", type=click.IntRange(1, 8), help="With --kind vm: guests (default 2).")
+@click.option("--nics", type=click.IntRange(1, 8), help="With --kind vm: data NICs of a guest (default 4).")
 @click.option("--ttl", "ttl_s", type=click.IntRange(1), default=3600, show_default=True, help="Seconds it may live.")
 @name_option
 @json_option
-def up(topology: str, ttl_s: int, name: str, as_json: bool) -> None:
+def up(
+    *, topology: str | None, kind: str, hosts: int | None, nics: int | None, ttl_s: int, name: str, as_json: bool
+) -> None:
     """Bring up a lab and leave it running until its time to live is over or `r2cc lab down`.
 
     FILE is a topology in YAML, or the name of a shipped one (default: four hosts, four NICs each, 1 Gbit/s a NIC).
+    `--kind vm` boots emulated machines with soft-RoCE NICs instead (docs/vm-lab.md).
     """
-    from harness.inventory import require_tools
-    from harness.lab.lab import Lab
-    from harness.lab.topology import Topology
-
-    description = Topology.load(topology if "/" not in topology else Path(topology))
-    require_tools()
     started = time.monotonic()
-    made = Lab.up(description, ttl_s=ttl_s, name=name)
+    made = _vm_lab(topology, hosts, nics, ttl_s, name) if kind == "vm" else _lab(topology, hosts, nics, ttl_s, name)
     for warning in made.warnings:
         click.echo(f"r2cc: warning: {warning}", err=True)
     if as_json:
@@ -64,11 +66,34 @@ def up(topology: str, ttl_s: int, name: str, as_json: bool) -> None:
     click.echo(f"  r2cc lab exec {_name_flag(name)}{next(iter(made.hosts))} -- ip -br addr")
 
 
+def _lab(topology: str | None, hosts: int | None, nics: int | None, ttl_s: int, name: str) -> Lab:
+    from harness.inventory import require_tools
+    from harness.lab.lab import Lab
+    from harness.lab.topology import Topology
+
+    if hosts or nics:
+        raise UsageError("--hosts and --nics are for --kind vm", "write them into a topology file")
+    source = topology or "default"
+    description = Topology.load(source if "/" not in source else Path(source))
+    require_tools()
+    return Lab.up(description, ttl_s=ttl_s, name=name)
+
+
+def _vm_lab(topology: str | None, hosts: int | None, nics: int | None, ttl_s: int, name: str) -> VmLab:
+    from harness.progress import show
+    from harness.vmlab.lab import VmLab
+    from harness.vmlab.shape import Shape
+
+    if topology is not None:
+        raise UsageError("--kind vm takes no topology file", "use --hosts and --nics")
+    return VmLab.up(Shape(hosts=hosts or 2, nics=nics or 4), ttl_s=ttl_s, name=name, progress=show)
+
+
 def _name_flag(name: str) -> str:
     return "" if name == DEFAULT_NAME else f"--name {name} "
 
 
-def _as_json(made: Lab, ttl_s: float) -> dict[str, Any]:
+def _as_json(made: Lab | VmLab, ttl_s: float) -> dict[str, Any]:
     return {
         "schema": 1,
         "name": made.name,
@@ -92,8 +117,11 @@ def status(as_json: bool) -> None:
     if not labs:
         click.echo("no lab is up (r2cc lab up)")
     for one in labs:
-        left = "until its owner, pid {owner_pid}, ends" if one["left_s"] is None else "for {left_s} s more"
-        shape = "{name}: {hosts} hosts x {nics} NICs x {rate_gbit:g} Gbit/s, mtu {mtu}, up "
+        left = "for {left_s} s more" if one["owner_pid"] is None else "until its owner, pid {owner_pid}, ends"
+        if one["kind"] == "vm":
+            shape = "{name}: {hosts} guests x {nics} NICs with soft-RoCE, mtu {mtu}, up "
+        else:
+            shape = "{name}: {hosts} hosts x {nics} NICs x {rate_gbit:g} Gbit/s, mtu {mtu}, up "
         click.echo((shape + left).format(**one))
 
 
@@ -102,8 +130,18 @@ def _summary(state: dict[str, Any]) -> dict[str, Any]:
     return {
         **{key: topology[key] for key in ("hosts", "nics", "rate_gbit", "mtu")},
         **{key: state[key] for key in ("name", "keeper_pid", "init_pid", "owner_pid", "warnings")},
+        "kind": state.get("kind", "namespace"),
         "left_s": None if expires_at is None else max(0, round(expires_at - time.time())),
     }
+
+
+def _attach(name: str) -> tuple[Lab | VmLab, bool]:
+    from harness.lab.lab import Lab
+    from harness.lab.state import living
+    from harness.vmlab.lab import VmLab
+
+    is_vm = any(state["name"] == name and state.get("kind") == "vm" for state in living())
+    return (VmLab.attach(name) if is_vm else Lab.attach(name)), is_vm
 
 
 @lab.command(name="exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -112,14 +150,15 @@ def _summary(state: dict[str, Any]) -> dict[str, Any]:
 @name_option
 def exec_(host: str, argv: tuple[str, ...], name: str) -> int:
     """Run a command on a HOST of the lab (h0, h1, ..., or switch); its exit code is ours."""
-    from harness.lab.lab import Lab, enter_command
+    from harness.lab.lab import enter_command
 
     argv = argv[1:] if argv[0] == "--" else argv
-    made = Lab.attach(name)
-    target = {**made.hosts, made.switch.name: made.switch}.get(host)
+    made, is_vm = _attach(name)
+    hosts: dict[str, AgentHost] = {**made.hosts, made.switch.name: made.switch}
+    target = hosts.get(host)
     if target is None:
         raise UsageError(f"lab '{name}' has no host '{host}'", f"one of: {', '.join(made.hosts)}, {made.switch.name}")
-    if sys.stdin.isatty():  # a shell on a terminal needs job control, which only a child of ours can have
+    if sys.stdin.isatty() and not is_vm:  # a shell on a terminal needs job control, which only a child of ours can have
         command = enter_command(name, host, list(argv))
         os.execvp(command[0], command)
     process = target.spawn(argv, stdin=0, stdout=1, stderr=2)

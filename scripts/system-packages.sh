@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that the programs R2CC runs are there. What is missing is installed through apt if that needs no password,
 # else named in one line with the command to type. Touches neither apt nor the network when nothing is missing.
+# `system-packages.sh vm` also sees to what the vm lab needs (docs/vm-lab.md).
 set -euo pipefail
 export PATH="$PATH:/usr/sbin:/sbin"
 
@@ -20,6 +21,11 @@ need git git
 need iproute2 ip tc
 need nftables nft
 need util-linux unshare nsenter flock
+if [ "${1:-}" = vm ]; then
+  need qemu-system-x86 qemu-system-x86_64
+  need squashfs-tools mksquashfs
+  need zstd zstd
+fi
 [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -d /etc/pki ] || missing+=(ca-certificates)
 python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 

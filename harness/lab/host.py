@@ -2,67 +2,26 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
-import select
 import signal
 import socket
-import subprocess
-import tempfile
-import time
-import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import Any
 
-from harness.errors import CommandError, LabError
-from harness.hosts.base import STDERR_LINES_QUOTED, Redirect, Result
-from harness.hosts.commands import checked, copy_file, merged_env, start_error, tail_of, timeout_error
-from harness.lab import wire
-from harness.lab.state import SOCKET
-
-LOST_WITH_LAB = -signal.SIGKILL
+from harness.hosts.commands import copy_file, merged_env
+from harness.lab.client import AgentHost, AgentProcess
 
 
-class NamespaceProcess:
-    """A command that runs in the lab. It ends with the lab, and when this process (its client) ends or `close`s it."""
+class NamespaceProcess(AgentProcess):
+    """A command in a namespace: a process of this machine, held by a pidfd."""
 
     def __init__(self, host: str, link: socket.socket, pidfd: int) -> None:
-        self._host = host
-        self._link = link
         self._pidfd = pidfd
-        self._exit_code: int | None = None
-        self._errors: IO[bytes] | None = None
-        self.pid = _pid_of(pidfd)
-        self.stdout: IO[bytes] | None = None
-
-    def poll(self) -> int | None:
-        """The exit code, or None while it runs; -9 also when the lab died under it."""
-        if self._exit_code is None and _readable(self._link, 0.0):
-            self._finish()
-        return self._exit_code
-
-    def wait(self, timeout_s: float | None = None) -> int:
-        """Exit code. Raises CommandError when the process still runs after `timeout_s` (it is left running)."""
-        if self._exit_code is None and not _readable(self._link, timeout_s):
-            raise CommandError(
-                f"{self._host}: pid {self.pid} still runs after {timeout_s} s", "wait longer, or kill it"
-            )
-        code = self.poll()
-        assert code is not None
-        return code
-
-    def _finish(self) -> None:
-        try:
-            received = wire.receive(self._link)
-        except OSError:
-            received = None
-        self._exit_code = LOST_WITH_LAB if received is None else int(received[0]["exit_code"])
-        self._link.close()
-        os.close(self._pidfd)
+        super().__init__(host, link, _pid_of(pidfd))
 
     def send_signal(self, signum: int) -> None:
         """To the process itself, never to a reused number. Nothing happens when it has ended."""
@@ -70,132 +29,14 @@ class NamespaceProcess:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._pidfd, signum)
 
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
-
-    def stderr_tail(self, lines: int = STDERR_LINES_QUOTED) -> str:
-        return tail_of(self._errors, lines)
-
-    def close(self) -> None:
-        """Ends it with its process group if it still runs, and closes what we hold. Safe to call twice."""
-        if self._exit_code is None:
-            self._exit_code = LOST_WITH_LAB
-            self._link.close()
-            os.close(self._pidfd)
-        for file in (self.stdout, self._errors):
-            if file is not None:
-                file.close()
-
-    def __del__(self) -> None:
-        self.close()
+    def _release(self) -> None:
+        super()._release()
+        os.close(self._pidfd)
 
 
 @dataclass(frozen=True)
-class NamespaceHost:
+class NamespaceHost(AgentHost):
     """One host (or the switch) of a lab. Files are this machine's: only network, /sys, /proc and host name differ."""
-
-    name: str
-    folder: Path
-    _processes: weakref.WeakSet[NamespaceProcess] = field(default_factory=weakref.WeakSet, repr=False, compare=False)
-
-    def run(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        input: str | None = None,
-        timeout_s: float | None = None,
-        check: bool = True,
-    ) -> Result:
-        """Runs a command to its end. CommandError if it cannot start, times out or (with `check`) exits non-zero."""
-        started = time.monotonic()
-        fds = [_memory("stdin", input or ""), _memory("stdout"), _memory("stderr")]
-        try:
-            process = self._start(argv, env, fds)
-            try:
-                exit_code = process.wait(timeout_s)
-            except CommandError as error:
-                assert timeout_s is not None
-                raise timeout_error(self.name, argv, timeout_s, _text(fds[2])) from error
-            finally:
-                process.close()
-            result = Result(tuple(argv), exit_code, _text(fds[1]), _text(fds[2]), time.monotonic() - started)
-        finally:
-            for fd in fds:
-                os.close(fd)
-        return checked(self.name, result, check)
-
-    def spawn(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        stdout: Redirect = None,
-        stderr: Redirect = None,
-        stdin: Redirect = None,
-    ) -> NamespaceProcess:
-        """Starts a command. Not redirected, stdout is a binary pipe and stderr is kept for `stderr_tail`.
-
-        Keep the returned object: when it is garbage collected the command is ended.
-        """
-        pipe = os.pipe2(os.O_CLOEXEC) if stdout in (None, subprocess.PIPE) else None
-        errors = tempfile.TemporaryFile() if stderr is None else None  # noqa: SIM115 (lives as long as the process)
-        null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        out = pipe[1] if pipe else _fd(stdout, null, null)
-        err = errors.fileno() if errors else _fd(stderr, null, out)
-        try:
-            process = self._start(argv, env, [_fd(stdin, null, null), out, err])
-        except BaseException:
-            if pipe:
-                os.close(pipe[0])
-            raise
-        finally:
-            os.close(null)
-            if pipe:
-                os.close(pipe[1])
-        process.stdout = os.fdopen(pipe[0], "rb") if pipe else None
-        process._errors = errors
-        self._processes.add(process)
-        return process
-
-    def _start(self, argv: Sequence[str], env: Mapping[str, str] | None, fds: list[int]) -> NamespaceProcess:
-        if not argv:
-            raise CommandError(f"{self.name}: an empty command was given", "give a program and its arguments")
-        request = {"host": self.name, "argv": list(argv), "env": merged_env(env), "cwd": str(Path.cwd())}
-        link = self._connect()
-        try:
-            wire.send(link, request, fds)
-            received = wire.receive(link)
-        except OSError as error:
-            link.close()
-            raise LabError(f"{self.name}: the lab went away ({error})", "r2cc lab status") from error
-        if received is None or "errno" in received[0]:
-            link.close()
-            if received is None:
-                raise LabError(f"{self.name}: the lab went away", "r2cc lab status")
-            raise start_error(self.name, argv, OSError(received[0]["errno"], received[0]["error"]))
-        return NamespaceProcess(self.name, link, received[1][0])
-
-    def _connect(self) -> socket.socket:
-        link = socket.socket(socket.AF_UNIX)
-        try:
-            folder = os.open(self.folder, os.O_PATH | os.O_CLOEXEC)
-            try:
-                link.connect(f"/proc/self/fd/{folder}/{SOCKET}")
-            finally:
-                os.close(folder)
-        except OSError as error:
-            link.close()
-            raise LabError(f"{self.name}: its lab is not up", "r2cc lab status shows which labs are up") from error
-        return link
-
-    def close(self) -> None:
-        """Ends every command of ours that still runs on this host."""
-        for process in list(self._processes):
-            process.close()
 
     def put(self, local: Path, remote: str) -> None:
         copy_file(self.name, str(local), remote)
@@ -207,39 +48,14 @@ class NamespaceHost:
         """Read from inside, so that /proc/net and /sys/class/net are this host's."""
         return self.run(["cat", "--", path], timeout_s=10.0).stdout
 
+    def _surroundings(self, env: Mapping[str, str] | None) -> dict[str, Any]:
+        return {"env": merged_env(env), "cwd": str(Path.cwd())}
+
+    def _held(self, link: socket.socket, answer: Mapping[str, Any], fds: list[int]) -> AgentProcess:
+        return NamespaceProcess(self.name, link, fds[0])
+
 
 def _pid_of(pidfd: int) -> int:
     """The process's number as we see it: in our pid namespace, not in the lab's."""
     found = re.search(r"^Pid:\s+(-?\d+)$", Path(f"/proc/self/fdinfo/{pidfd}").read_text(), re.MULTILINE)
     return int(found.group(1)) if found else -1
-
-
-def _readable(link: socket.socket, timeout_s: float | None) -> bool:
-    poll = select.poll()
-    poll.register(link, select.POLLIN)
-    return bool(poll.poll(None if timeout_s is None else timeout_s * 1000))
-
-
-def _fd(target: Redirect, null: int, out: int) -> int:
-    """The descriptor that a redirect means, subprocess.DEVNULL and subprocess.STDOUT included."""
-    if target in (None, subprocess.DEVNULL):
-        return null
-    if target == subprocess.STDOUT:
-        return out
-    return target if isinstance(target, int) else target.fileno()
-
-
-def _memory(name: str, content: str = "") -> int:
-    """An anonymous file in memory: with it a command's output needs no pumping and can never block the command."""
-    fd = os.memfd_create(name)
-    if content:
-        os.write(fd, content.encode())
-        os.lseek(fd, 0, os.SEEK_SET)
-    else:
-        fcntl.fcntl(fd, fcntl.F_SETFL, os.O_APPEND)
-    return fd
-
-
-def _text(fd: int) -> str:
-    size = os.fstat(fd).st_size
-    return os.pread(fd, size, 0).decode(errors="replace")

@@ -18,42 +18,25 @@ from typing import Any
 
 from harness.errors import LabError, R2ccError
 from harness.lab import inside, netns, state
+from harness.lab.lifetime import open_owner, refuse, stop_signals
 
 POLL_MAX_MS = 2**31 - 1
 
 
 def main() -> int:
-    stop_fd = _stop_signals()
+    stop_fd = stop_signals()
     task = json.load(sys.stdin)
     try:
-        owner_fd = _open_owner(task["owner_pid"])
+        owner_fd = open_owner(task["owner_pid"])
         claim = state.claim(task["name"])
     except R2ccError as error:
-        return _refuse(error)
+        return refuse(error)
     try:
         return _keep(task, claim, owner_fd, stop_fd)
     except R2ccError as error:
-        return _refuse(error)
+        return refuse(error)
     finally:
         claim.release()
-
-
-def _refuse(error: R2ccError) -> int:
-    print(json.dumps({"error": error.message, "hint": error.hint, "exit_code": error.exit_code}), flush=True)
-    return error.exit_code
-
-
-def _open_owner(pid: int | None) -> int | None:
-    """A pidfd of the owner: becomes readable when that process (not just one of its threads) is gone."""
-    if pid is None:
-        return None
-    try:
-        owner = os.pidfd_open(pid)
-    except ProcessLookupError as error:
-        raise LabError("the lab's owner was gone before the lab was up") from error
-    if os.getppid() != pid:  # it died before pidfd_open, and the number may be another process by now
-        raise LabError("the lab's owner was gone before the lab was up")
-    return owner
 
 
 def _keep(task: dict[str, Any], claim: state.Claim, owner_fd: int | None, stop_fd: int) -> int:
@@ -87,15 +70,6 @@ def _describe(task: dict[str, Any], init: inside.Init, expires_at: float | None)
         "topology": task["topology"],
         "plan": task["plan"],
     }
-
-
-def _stop_signals() -> int:
-    """A file that becomes readable on SIGTERM, SIGINT or SIGHUP: `lab down` and a closed terminal end us cleanly."""
-    readable, writable = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda _number, _frame: None)
-    signal.set_wakeup_fd(writable, warn_on_full_buffer=False)
-    return readable
 
 
 def _isolate() -> bool:

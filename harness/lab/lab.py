@@ -8,26 +8,24 @@ import os
 import select
 import signal
 import subprocess
-import sys
-import tempfile
-import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-import harness
-from harness.errors import LabError, UsageError
+from harness.errors import UsageError
 from harness.lab import state
 from harness.lab.host import NamespaceHost
+from harness.lab.launch import DOWN_TIMEOUT_S, end_keeper, start_keeper
+from harness.lab.places import FILE as PLACES
+from harness.lab.places import places
 from harness.lab.plan import SWITCH, Plan, describe, plan_from_json, plan_to_json
 
 if TYPE_CHECKING:
     from harness.lab.topology import Topology
 
 UP_TIMEOUT_S = 30.0
-DOWN_TIMEOUT_S = 5.0
 _serial = itertools.count()
 
 
@@ -71,10 +69,17 @@ class Lab:
             "topology": topology.model_dump(by_alias=True),
             "plan": plan_to_json(describe(topology)),
         }
-        keeper, answer = _start_keeper(task)
+        told = json.dumps(places(topology), indent=1)
+        keeper, answer = start_keeper("harness.lab.keeper", task, UP_TIMEOUT_S)
+        (Path(answer["folder"]) / PLACES).write_text(told)
         if ttl_s is not None:
             keeper.returncode = 0  # it is nobody's child from now on: do not warn that it still runs
         return _lab(label, answer, describe(topology), keeper if ttl_s is None else None)
+
+    @property
+    def places_file(self) -> Path:
+        """What the net library reads by R2CC_TOPO_FILE; every host of the lab sees it."""
+        return self.folder / PLACES
 
     @classmethod
     def attach(cls, name: str) -> Lab:
@@ -88,7 +93,7 @@ class Lab:
             host.close()
         if self.keeper is None:
             return
-        _end(self.keeper)
+        end_keeper(self.keeper)
 
     def __enter__(self) -> Lab:
         return self
@@ -137,59 +142,6 @@ def enter_command(name: str, host: str, argv: list[str]) -> list[str]:
     user = [f"--user={proc}/ns/user", "--preserve-credentials"] if found["user_namespace"] else []
     options = [f"--net={files['net']}", f"--uts={files['uts']}", f"--mount={files['mnt']}", f"--pid={proc}/ns/pid"]
     return ["nsenter", *user, *options, "--", *argv]
-
-
-def _start_keeper(task: dict[str, Any]) -> tuple[subprocess.Popen[bytes], dict[str, Any]]:
-    package = str(Path(harness.__file__).parent.parent)
-    search = os.pathsep.join([package, *filter(None, [os.environ.get("PYTHONPATH")])])
-    with tempfile.TemporaryFile() as errors:
-        keeper = subprocess.Popen(
-            [sys.executable, "-m", "harness.lab.keeper"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            env={**os.environ, "PYTHONPATH": search},
-            start_new_session=True,
-        )
-        try:
-            return keeper, _first_answer(keeper, task)
-        except BaseException:
-            _end(keeper)
-            errors.seek(0)
-            sys.stderr.write(errors.read().decode(errors="replace"))
-            raise
-        finally:
-            assert keeper.stdin is not None and keeper.stdout is not None
-            keeper.stdin.close()
-            keeper.stdout.close()
-
-
-def _end(keeper: subprocess.Popen[bytes]) -> None:
-    """Asks the keeper to take its lab down and waits; kills it when it does not answer, which ends the lab as well."""
-    keeper.terminate()
-    try:
-        keeper.wait(DOWN_TIMEOUT_S)
-    except subprocess.TimeoutExpired:
-        keeper.kill()
-        keeper.wait()
-        state.living()
-
-
-def _first_answer(keeper: subprocess.Popen[bytes], task: dict[str, Any]) -> dict[str, Any]:
-    assert keeper.stdin is not None and keeper.stdout is not None
-    keeper.stdin.write(json.dumps(task).encode())
-    keeper.stdin.close()
-    deadline = time.monotonic() + UP_TIMEOUT_S
-    if not select.select([keeper.stdout], [], [], deadline - time.monotonic())[0]:
-        raise LabError(f"the lab was not up after {UP_TIMEOUT_S:g} s", "see whether the machine is overloaded")
-    line = keeper.stdout.readline()
-    if not line:
-        raise LabError("the lab's keeper ended without a word", "run again; its stderr is above")
-    answer: dict[str, Any] = json.loads(line)
-    if "error" in answer:
-        kind = UsageError if answer["exit_code"] == UsageError.exit_code else LabError
-        raise kind(answer["error"], answer["hint"])
-    return answer
 
 
 def _lab(name: str, answer: dict[str, Any], plan: Plan, keeper: subprocess.Popen[bytes] | None) -> Lab:

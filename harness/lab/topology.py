@@ -32,6 +32,15 @@ class Override(_Model):
     rate_gbit: RateGbit
 
 
+class Placement(_Model):
+    """Where a NIC would sit in a real server: of every host, or of one. Hosts of the lab are told (`lab.places`)."""
+
+    host: Annotated[str, Field(pattern=r"^h[0-9]+$")] | None = None
+    nic: Annotated[str, Field(pattern=r"^eth[0-9]+$")]
+    numa: Annotated[StrictInt, Field(ge=0, le=1024)] | None = None
+    switch: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")] | None = None
+
+
 class Topology(_Model):
     """`hosts` servers with `nics` NICs each; NIC r of every host is on rail r. Rates hold in both directions."""
 
@@ -42,6 +51,7 @@ class Topology(_Model):
     rate_gbit: RateGbit = 1.0
     mtu: Mtu = 9000
     overrides: list[Override] = []
+    placement: list[Placement] = []
 
     @classmethod
     def load(cls, source: Path | str) -> Topology:
@@ -61,6 +71,11 @@ class Topology(_Model):
         """The rate of one NIC, in Gbit/s, overrides applied."""
         found = [o.rate_gbit for o in self.overrides if (o.host, o.nic) == (host, nic)]
         return found[0] if found else self.rate_gbit
+
+    def place_of(self, host: str, nic: str) -> Placement | None:
+        """Where a NIC sits; what is said of one host goes before what is said of all."""
+        found = [p for p in self.placement if p.nic == nic and p.host in (host, None)]
+        return min(found, key=lambda place: place.host is None, default=None)
 
 
 def find(source: Path | str) -> Path | None:
@@ -98,7 +113,8 @@ def _say(error: Mapping[str, Any]) -> str:
     """pydantic's message, with the value and what is allowed where that helps."""
     where = ".".join(str(part) for part in error["loc"])
     if error["type"] == "extra_forbidden":
-        known = Override if "overrides" in error["loc"] else Topology
+        lists: dict[str, type[BaseModel]] = {"overrides": Override, "placement": Placement}
+        known = lists.get(str(error["loc"][0]), Topology) if len(error["loc"]) > 1 else Topology
         names = ", ".join(field.alias or name for name, field in known.model_fields.items())
         return f"unknown key '{error['loc'][-1]}' (known: {names})"
     if error["type"] == "missing":
@@ -109,21 +125,27 @@ def _say(error: Mapping[str, Any]) -> str:
 
 def cross_errors(value: object) -> list[tuple[tuple[str | int, ...], str]]:
     """Mistakes between keys, looked for in the raw value so that they are reported next to all others."""
-    if not isinstance(value, dict) or not isinstance(value.get("overrides"), list):
+    if not isinstance(value, dict):
         return []
+    return _list_errors(value, "overrides", "override") + _list_errors(value, "placement", "placement")
+
+
+def _list_errors(value: Mapping[str, Any], key: str, noun: str) -> list[tuple[tuple[str | int, ...], str]]:
+    """NICs of one list that do not exist or are there twice. An entry without a host is about all hosts."""
     errors: list[tuple[tuple[str | int, ...], str]] = []
     seen: set[tuple[str, str]] = set()
-    for index, item in enumerate(value["overrides"]):
+    items = value.get(key)
+    for index, item in enumerate(items if isinstance(items, list) else []):
         if not isinstance(item, dict):
             continue
         host, nic = str(item.get("host")), str(item.get("nic"))
-        at = ("overrides", index)
-        for key, name, prefix, total in (("host", host, "h", "hosts"), ("nic", nic, "eth", "nics")):
+        for part, name, prefix, total in (("host", host, "h", "hosts"), ("nic", nic, "eth", "nics")):
             count = value.get(total)
             number = name.removeprefix(prefix)
             if isinstance(count, int) and number.isdigit() and int(number) >= count:
-                errors.append(((*at, key), f"no {key} '{name}': with {total}: {count} the last is {prefix}{count - 1}"))
+                last = f"{prefix}{count - 1}"
+                errors.append(((key, index, part), f"no {part} '{name}': with {total}: {count} the last is {last}"))
         if (host, nic) in seen:
-            errors.append((at, f"duplicate override for {host} {nic}"))
+            errors.append(((key, index), f"duplicate {noun} for {'' if item.get('host') is None else host + ' '}{nic}"))
         seen.add((host, nic))
     return errors

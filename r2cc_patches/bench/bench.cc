@@ -1,9 +1,14 @@
 #include "bench.h"
 
+#include <sys/timerfd.h>
+
 #include <algorithm>
+#include <cerrno>
+#include <system_error>
 
 #include "clock.h"
 #include "errors.h"
+#include "fd.h"
 #include "report.h"
 
 namespace r2cc::bench {
@@ -17,6 +22,15 @@ std::vector<Lane> makeLanes(const Net& net, const Options& options) {
   return lanes;
 }
 
+Fd timerOf(int ms) {
+  Fd timer(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC));
+  const itimerspec when{{0, 0}, {ms / 1000, ms % 1000 * 1'000'000L + 1}};
+  if (!timer.valid() || timerfd_settime(timer.get(), 0, &when, nullptr) != 0) {
+    throw std::system_error(errno, std::generic_category(), "timerfd");
+  }
+  return timer;
+}
+
 }  // namespace
 
 Bench::Bench(const Options& options, const ncclNet_v11_t& table, Bootstrap& bootstrap, const LineWriter& out)
@@ -26,7 +40,8 @@ Bench::Bench(const Options& options, const ncclNet_v11_t& table, Bootstrap& boot
       net_(table, nonceOf(options.nonce + fingerprint(options))),
       data_(options),
       lanes_(makeLanes(net_, options)),
-      progress_(options.idleUs) {}
+      progress_(options.idleUs),
+      carrier_(options.corruptCarrier, options.rank) {}
 
 void Bench::checkFingerprints() {
   const std::string mine = fingerprint(options_);
@@ -82,6 +97,7 @@ void Bench::iterate(int64_t index) {
   bootstrap_.barrier();
   const uint64_t startNs = nowNs();
   out_.write(progressLine(options_.rank, index, startNs));
+  beLate(index);
   for (Lane& lane : lanes_) lane.begin();
   uint64_t endNs = 0;
   onProgressThread([&] {
@@ -99,10 +115,35 @@ void Bench::iterate(int64_t index) {
     return moved > 0 ? Pass::Moved : Pass::Idle;
   });
   bootstrap_.barrier();  // checking must not take the CPU from ranks that still work
-  if (options_.corrupt.rank == options_.rank && options_.corrupt.iteration == index) data_.corruptOne();
+  corruptIfAsked(index);
   const uint64_t wrong = data_.checkAndRefill(index);
   wrongElements_ += wrong;
   writeIteration(index, startNs, endNs, wrong);
+}
+
+void Bench::corruptIfAsked(int64_t index) {
+  const bool asked = options_.corrupt.rank == options_.rank && options_.corrupt.iteration == index;
+  if (carrier_.due() || asked) data_.corruptOne();
+}
+
+// Sleeps while it watches the other ranks: they must not take it for dead, nor miss one of them that is.
+void Bench::beLate(int64_t index) {
+  for (const Lateness& late : options_.late) {
+    if (late.rank != options_.rank || late.iteration != index) continue;
+    out_.write(lateLine(options_.rank, index, late.ms, "begin"));
+    const Fd timer = timerOf(late.ms);
+    uint64_t waits = 0;
+    bootstrap_.waitFor(timer.get(), [&waits] { return waits++; });
+    out_.write(lateLine(options_.rank, index, late.ms, "end"));
+  }
+}
+
+// By rank 0's clock alone, and told to all: they must agree on which iteration is the last.
+bool Bench::timeIsUp(int64_t index) {
+  if (options_.seconds == 0 || index < 0) return false;
+  if (index == 0) firstNs_ = nowNs();
+  const bool mine = nowNs() - firstNs_ >= static_cast<uint64_t>(options_.seconds) * 1'000'000'000;
+  return index > 0 && !bootstrap_.allGather(mine ? "end" : "")[0].empty();
 }
 
 void Bench::writeIteration(int64_t index, uint64_t startNs, uint64_t endNs, uint64_t wrong) const {
@@ -129,10 +170,11 @@ uint64_t Bench::run() {
   connect();
   out_.write(startLine(options_, net_, lanes_));
   data_.fill(-options_.warmup);
-  for (int64_t index = -options_.warmup; index < options_.iterations; index++) iterate(index);
+  int64_t index = -options_.warmup;
+  for (; index < options_.iterations && !timeIsUp(index); index++) iterate(index);
   bootstrap_.barrier();
   close();
-  out_.write(endLine(options_.rank, options_.iterations, wrongElements_));
+  out_.write(endLine(options_.rank, index, wrongElements_));
   bootstrap_.barrier();  // nobody leaves while another may still fail
   return wrongElements_;
 }

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "bootstrap.h"
+#include "carrier.h"
 #include "data.h"
 #include "json.h"
 #include "lane.h"
@@ -27,6 +28,9 @@ class Bench {
   void exchangeHandles();
   void connect();
   void iterate(int64_t index);
+  bool timeIsUp(int64_t index);
+  void beLate(int64_t index);
+  void corruptIfAsked(int64_t index);
   void writeIteration(int64_t index, uint64_t startNs, uint64_t endNs, uint64_t wrong) const;
   void close();
 
@@ -40,6 +44,8 @@ class Bench {
   RankData data_;
   std::vector<Lane> lanes_;
   ProgressThread progress_;  // after lanes_: its thread ends before they are destroyed
+  CarrierWatch carrier_;
+  uint64_t firstNs_ = 0;  // when the first measured iteration could begin
   uint64_t wrongElements_ = 0;
 };
 

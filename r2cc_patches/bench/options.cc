@@ -3,6 +3,7 @@
 #include <charconv>
 #include <functional>
 #include <map>
+#include <utility>
 
 #include "errors.h"
 #include "pattern.h"
@@ -51,6 +52,34 @@ Corruption parseCorruption(const std::string& text) {
           parseInt<int64_t>("--corrupt's iteration", text.substr(colon + 1), 0, INT64_MAX)};
 }
 
+// "RANK:REST" split at the first colon.
+std::pair<int, std::string> parseRankPrefix(const std::string& option, const std::string& form,
+                                            const std::string& text) {
+  const size_t colon = text.find(':');
+  if (colon == std::string::npos) throw UsageError(option + " takes " + form + ", not '" + text + "'");
+  return {parseInt<int>(option + "'s rank", text.substr(0, colon), 0, kMaxRanks - 1), text.substr(colon + 1)};
+}
+
+CarrierCorruption parseCarrierCorruption(const std::string& text) {
+  const char* const form = "RANK:NIC:LOSSES";
+  const auto [rank, rest] = parseRankPrefix("--corrupt-carrier", form, text);
+  const size_t colon = rest.rfind(':');
+  if (colon == std::string::npos || colon == 0 || rest.find('/') != std::string::npos) {
+    throw UsageError(std::string("--corrupt-carrier takes ") + form + ", not '" + text + "'");
+  }
+  return {rank, rest.substr(0, colon),
+          parseInt<uint64_t>("--corrupt-carrier's losses", rest.substr(colon + 1), 1, UINT64_MAX)};
+}
+
+Lateness parseLateness(const std::string& text) {
+  const char* const form = "RANK:ITERATION:MS";
+  const auto [rank, rest] = parseRankPrefix("--late", form, text);
+  const size_t colon = rest.find(':');
+  if (colon == std::string::npos) throw UsageError(std::string("--late takes ") + form + ", not '" + text + "'");
+  return {rank, parseInt<int64_t>("--late's iteration", rest.substr(0, colon), 0, INT64_MAX),
+          parseInt<int>("--late's milliseconds", rest.substr(colon + 1), 0, 3'600'000)};
+}
+
 using Setter = std::function<void(Options&, const std::string& option, const std::string& value)>;
 
 template <typename Int>
@@ -78,6 +107,10 @@ std::map<std::string, Setter> makeSetters() {
       {"--net", [nets](Options& o, const std::string& n, const std::string& v) { o.net = parseEnum(n, v, nets); }},
       {"--timeout-s", intSetter(&Options::timeoutS, 1, 86'400)},
       {"--idle-us", intSetter(&Options::idleUs, 0, 100'000)},
+      {"--seconds", intSetter(&Options::seconds, 0, 86'400)},
+      {"--late", [](Options& o, const std::string&, const std::string& v) { o.late.push_back(parseLateness(v)); }},
+      {"--corrupt-carrier",
+       [](Options& o, const std::string&, const std::string& v) { o.corruptCarrier = parseCarrierCorruption(v); }},
       {"--corrupt", [](Options& o, const std::string&, const std::string& v) { o.corrupt = parseCorruption(v); }},
       {"--library", [](Options& o, const std::string&, const std::string& v) { o.library = v; }},
       {"--nonce", [](Options& o, const std::string&, const std::string& v) { o.nonce = v; }},
@@ -94,6 +127,13 @@ void checkTogether(const Options& options) {
   if (options.corrupt.rank >= options.ranks) throw UsageError("--corrupt's rank must be below --ranks");
   if (options.corrupt.rank >= 0 && options.corrupt.iteration >= options.iterations) {
     throw UsageError("--corrupt's iteration must be below --iterations");
+  }
+  if (options.corruptCarrier.rank >= options.ranks) {
+    throw UsageError("--corrupt-carrier's rank must be below --ranks");
+  }
+  for (const Lateness& late : options.late) {
+    if (late.rank >= options.ranks) throw UsageError("--late's rank must be below --ranks");
+    if (late.iteration >= options.iterations) throw UsageError("--late's iteration must be below --iterations");
   }
 }
 
@@ -124,6 +164,10 @@ std::string usageText() {
          "  --library PATH                   libr2cc_net.so, or any net plugin (default: beside this program)\n"
          "  --timeout-s N                    give up after so long without any progress (120)\n"
          "  --idle-us N                      sleep when nothing moved; 0 spins as NCCL does (200)\n"
+         "  --seconds N                      end after so many seconds, if --iterations are not done before (0: "
+         "never)\n"
+         "  --late RANK:ITERATION:MS         that rank enters that iteration late; may be given several times\n"
+         "  --corrupt-carrier RANK:NIC:N     self-test: flip one bit once that NIC has lost its carrier N times\n"
          "  --corrupt RANK:ITERATION         self-test: flip one bit of the result; must end with exit code 1\n"
          "  --nonce TEXT                     ranks with another text are turned away\n"
          "exit: 0 exact, 1 wrong elements, 2 usage, 3 transport error or a peer died\n";
@@ -161,6 +205,7 @@ std::string fingerprint(const Options& o) {
   add("chunk-bytes", o.chunkBytes);
   add("slots", o.slots);
   add("seed", o.seed);
+  add("seconds", o.seconds);
   return text;
 }
 

@@ -15,6 +15,20 @@ struct Corruption {
   int64_t iteration = 0;
 };
 
+// Self-test: what the bench does wrong on purpose once a NIC of its host has lost its carrier so often.
+struct CarrierCorruption {
+  int rank = -1;  // -1: corrupt nothing
+  std::string nic;
+  uint64_t losses = 0;
+};
+
+// One rank enters one iteration late, as a slow GPU does: it posts nothing, while its library goes on answering.
+struct Lateness {
+  int rank = -1;  // -1: nobody is late
+  int64_t iteration = 0;
+  int ms = 0;
+};
+
 struct Options {
   int rank = -1;
   int ranks = 0;
@@ -32,7 +46,10 @@ struct Options {
   NetKind net = NetKind::Socket;
   int timeoutS = 120;
   int idleUs = 200;  // sleep of the progress thread when nothing moved; 0: only yield, as NCCL does
+  int seconds = 0;   // 0: all iterations; else iterations end once so many seconds have passed
   Corruption corrupt;
+  CarrierCorruption corruptCarrier;
+  std::vector<Lateness> late;
   std::string library;  // empty: libr2cc_net.so beside the executable
   std::string nonce;    // tells runs apart that share a root address
   bool help = false;

@@ -67,6 +67,10 @@ std::string progressLine(int rank, int64_t index, uint64_t startNs) {
   return lineOf("progress", rank, startNs).integer("index", index).unsignedInteger("start_ns", startNs).str();
 }
 
+std::string lateLine(int rank, int64_t index, int ms, const char* phase) {
+  return lineOf("late", rank, nowNs()).integer("index", index).integer("ms", ms).text("phase", phase).str();
+}
+
 std::string iterationLine(const Options& options, int64_t index, uint64_t startNs, uint64_t endNs,
                           uint64_t wrongElements) {
   return lineOf("iteration", options.rank, nowNs())

@@ -13,6 +13,7 @@ namespace r2cc::bench {
 
 std::string startLine(const Options& options, const Net& net, const std::vector<Lane>& lanes);
 std::string progressLine(int rank, int64_t index, uint64_t startNs);
+std::string lateLine(int rank, int64_t index, int ms, const char* phase);
 std::string iterationLine(const Options& options, int64_t index, uint64_t startNs, uint64_t endNs,
                           uint64_t wrongElements);
 std::string errorLine(int rank, const std::string& message, int peer, int connection);

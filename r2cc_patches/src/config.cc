@@ -1,8 +1,7 @@
 #include "config.h"
 
+#include <algorithm>
 #include <cstdlib>
-
-#include "clock.h"
 
 namespace r2cc {
 namespace {
@@ -28,6 +27,12 @@ Config Config::fromEnvironment() {
   c.holdNs = msToNs(number("R2CC_HOLD_MS", 60000));
   c.eventFile = text("R2CC_EVENT_FILE");
   c.sideInterface = text("R2CC_SIDE_IFNAME");
+  c.lastResort = text("R2CC_LAST_RESORT_IFNAME");
+  c.probationNs = msToNs(number("R2CC_PROBATION_MS", 100));
+  c.damping = number("R2CC_DAMPING", 1) != 0;
+  c.traceFile = text("R2CC_TRACE_FILE");
+  c.traceBytes = static_cast<size_t>(std::clamp<int64_t>(number("R2CC_TRACE_MB", 4), 1, 1024)) << 20;
+  c.topologyFile = text("R2CC_TOPO_FILE");
   return c;
 }
 

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "flight.h"
+
 namespace r2cc {
 
 const char* name(ConnectionState state) {
@@ -29,6 +31,7 @@ const char* name(ConnectionState state) {
 
 Connection::Connection(const Services& services, Peer& peer, uint64_t id, void* ctx, bool sends)
     : id(id), peer(peer), services_(services), ctx_(ctx), sends_(sends) {
+  if (services.flight != nullptr) recorder_ = services.flight->open(id, sends, peer.id);
   for (Request& request : requests_) request.connection = this;
 }
 
@@ -42,11 +45,14 @@ void Connection::setState(ConnectionState next, const std::string& cause, int64_
   const ConnectionState previous = state();
   if (previous >= ConnectionState::Closed) return;  // for good
   state_.store(next, std::memory_order_release);
+  recorder_.state(static_cast<uint8_t>(next), epoch_, cause,
+                  {peer.describe(), nicName(home_), home_ == nullptr ? -1 : int{peer.remote()[home_->remote].dev}});
   auto line = services_.events->line("path");
   line.add("connection", static_cast<int64_t>(id)).add("direction", sends_ ? "send" : "recv");
   line.add("state", name(next)).add("epoch", epoch_).add("cause", cause).add("peer", peer.describe());
   line.add("home_nic", nicName(home_)).add("nic", nicName(planPath()));
   if (planPath() != nullptr) line.add("peer_nic", peer.remote()[planPath()->remote].dev);
+  if (!plan_.empty() && plan_.newest().lanes().size() > 1) line.add("shares", planShares());
   if (replayed >= 0) line.add("replayed", replayed);
 }
 
@@ -54,36 +60,67 @@ std::string Connection::nicName(const Path* path) const {
   return path == nullptr ? "" : (*services_.local)[path->local].name;
 }
 
+std::string Connection::planShares() const {
+  std::string out;
+  for (const PlanLane& l : plan_.newest().lanes()) {
+    out += (out.empty() ? "" : ",") + nicName(l.lane->path) + ":" + std::to_string(l.weight);
+  }
+  return out;
+}
+
+void* Connection::contextOf(const Path* path) const {
+  void* own = (*services_.local)[path->local].ctx;
+  return own != nullptr ? own : ctx_;
+}
+
 Request* Connection::claim(void* data, size_t size, int tag, void* mr, void* profiler) {
   Request& r = slot(posted_);
   if (r.used) return nullptr;
   r.number = posted_++;
-  r.data = data, r.size = size, r.tag = tag, r.mr = mr, r.profiler = profiler, r.inner = nullptr;
+  r.data = data, r.size = size, r.tag = tag, r.mr = mr, r.profiler = profiler;
+  r.inner = r.flush = nullptr, r.flushed = false, r.lane = kNoLane;
   r.used = true, r.finished = false;
   outstanding_.fetch_add(1, std::memory_order_relaxed);
   return &r;
 }
 
-Lane* Connection::laneFor(uint64_t number) const {
-  Lane* lane = nullptr;
-  for (const PlanStep& step : plan_) {
-    if (step.from <= number) lane = step.lane.get();
+void Connection::pump(uint64_t end) {
+  if (plan_.empty() || over()) return;
+  const Lane* blocked[kMaxLanes];
+  size_t blockedCount = 0;
+  bool prefix = true;
+  for (uint64_t number = nextToPost_; number < std::min(posted_, end); number++) {
+    Request& r = slot(number);
+    if (!r.finished && r.lane == kNoLane) {
+      Lane* lane = plan_.laneFor(number);
+      const bool waits = std::find(blocked, blocked + blockedCount, lane) != blocked + blockedCount;
+      if (waits || !post(r, *lane)) {
+        prefix = false;
+        if (!waits && blockedCount < kMaxLanes) blocked[blockedCount++] = lane;
+        continue;
+      }
+    }
+    if (prefix) nextToPost_ = number + 1;
   }
-  return lane;
 }
 
-void Connection::trimPlan(uint64_t through) {
-  // Messages may have arrived whose inner requests are not yet over: only a lane of the plan is tested.
-  while (plan_.size() > 1 && plan_[1].from <= through && plan_[0].lane->posted.empty()) plan_.erase(plan_.begin());
+/// False when the lane takes nothing now.
+bool Connection::post(Request& r, Lane& lane) {
+  if (lane.error || lane.state != LaneState::Up) return false;
+  r.inner = nullptr;
+  if (give(lane, r) != ncclSuccess) return laneError(lane), false;
+  if (r.inner == nullptr) return false;
+  if (!lane.posted.push(r.number)) return laneError(lane), false;
+  recorder_.post(r.number, r.size, lane.id);
+  r.lane = lane.id;
+  r.needsAck = lane.inner.ops->needsAck;
+  postedBelow_ = std::max(postedBelow_, r.number + 1);
+  return true;
 }
 
 LanePtr Connection::findLane(uint32_t laneId) const {
   const auto it = std::find_if(lanes_.begin(), lanes_.end(), [&](const LanePtr& l) { return l->id == laneId; });
   return it == lanes_.end() ? nullptr : *it;
-}
-
-bool Connection::inPlan(const LanePtr& lane) const {
-  return std::any_of(plan_.begin(), plan_.end(), [&](const PlanStep& step) { return step.lane == lane; });
 }
 
 void Connection::laneError(Lane& lane) {
@@ -93,30 +130,35 @@ void Connection::laneError(Lane& lane) {
 }
 
 void Connection::dropLane(LanePtr lane) {
+  recorder_.laneDown(lane->id, lane->error ? "transport error" : !lane->path->up() ? "path down" : "given up");
   // The state first: until the lane is up, its comm belongs to the connector's thread.
-  if (lane->state == LaneState::Up) services_.inner.ops->fence(lane->comm);
+  if (lane->state == LaneState::Up) lane->inner.ops->fence(lane->comm);
   for (const auto& mr : mrs_) {
     const auto on = std::find_if(mr->lanes.begin(), mr->lanes.end(), [&](auto& l) { return l.lane == lane.get(); });
     if (on == mr->lanes.end()) continue;
-    (void)services_.inner.net->deregMr(lane->comm, on->handle);
+    (void)lane->inner.net->deregMr(lane->comm, on->handle);
     mr->lanes.erase(on);
   }
   services_.connector->close(lane);
   lanes_.erase(std::remove(lanes_.begin(), lanes_.end(), lane), lanes_.end());
 }
 
-void Connection::dropPlan() {
-  for (const PlanStep& step : plan_) dropLane(step.lane);
-  plan_.clear();
-}
-
 void Connection::fail(const std::string& why) {
   if (over()) return;
   const Owned owned(owner_, Owned::Wait::Yes);
-  if (hasOutstanding()) services_.warn("R2CC: connection failed: " + why);
+  const std::string nic = home_ == nullptr ? "" : " over " + nicName(home_);
+  const std::string text = "connection" + nic + " to peer " + peer.describe() + " failed: " + why;
+  if (hasOutstanding()) services_.warn("R2CC: " + text);
+  reason_.assign(why.begin(), why.begin() + static_cast<std::ptrdiff_t>(std::min(why.size(), kMaxReason)));
   setState(ConnectionState::Failed, why);
   dropAll();
   peer.tell(bye());  // the other end must not wait for one that has given up
+}
+
+std::string Connection::readable(const std::vector<uint8_t>& reason) {
+  std::string out(reason.begin(), reason.end());
+  std::replace_if(out.begin(), out.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return out;
 }
 
 void Connection::dropAll() {
@@ -127,19 +169,26 @@ void Connection::dropAll() {
 void Connection::shutdown() {
   const Owned owned(owner_, Owned::Wait::Yes);
   dropAll();
+  for (const auto& mr : mrs_) unregister(*mr);  // what NCCL forgot is still on the anchors
 }
 
 bool Connection::registerOn(const LanePtr& lane) {
-  for (const auto& mr : mrs_) {
-    void* handle = nullptr;
-    const ncclNet_t& net = *services_.inner.net;
-    const ncclResult_t result =
-        mr->fd >= 0 ? net.regMrDmaBuf(lane->comm, mr->data, mr->size, mr->type, mr->offset, mr->fd, &handle)
-                    : net.regMr(lane->comm, mr->data, mr->size, mr->type, &handle);
-    if (result != ncclSuccess) return false;
-    mr->lanes.push_back({lane.get(), handle});
-  }
-  return true;
+  return std::all_of(mrs_.begin(), mrs_.end(), [&](const auto& mr) { return registerMr(*mr, *lane) == ncclSuccess; });
+}
+
+void Connection::onAnchor(const LanePtr& anchor) {
+  const Owned owned(owner_, Owned::Wait::Yes);
+  (void)registerOn(anchor);  // an anchor only saves time: a lane that needs the buffer says so itself
+}
+
+ncclResult_t Connection::registerMr(Mr& mr, const Lane& lane) {
+  void* handle = nullptr;
+  const ncclNet_t& net = *lane.inner.net;
+  const ncclResult_t result = mr.fd >= 0
+                                  ? net.regMrDmaBuf(lane.comm, mr.data, mr.size, mr.type, mr.offset, mr.fd, &handle)
+                                  : net.regMr(lane.comm, mr.data, mr.size, mr.type, &handle);
+  if (result == ncclSuccess) mr.lanes.push_back({&lane, handle});
+  return result;
 }
 
 ncclResult_t Connection::regMr(void* data, size_t size, int type, uint64_t offset, int fd, void** handle) {
@@ -147,23 +196,17 @@ ncclResult_t Connection::regMr(void* data, size_t size, int type, uint64_t offse
   auto mr = std::make_unique<Mr>(Mr{data, size, type, offset, fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0), {}});
   for (const LanePtr& lane : lanes_) {
     if (lane->state != LaneState::Up) continue;
-    void* inner = nullptr;
-    const ncclNet_t& net = *services_.inner.net;
-    const ncclResult_t result = fd >= 0 ? net.regMrDmaBuf(lane->comm, data, size, type, offset, mr->fd, &inner)
-                                        : net.regMr(lane->comm, data, size, type, &inner);
-    if (result != ncclSuccess) {
-      unregister(*mr);
-      return result;
-    }
-    mr->lanes.push_back({lane.get(), inner});
+    const ncclResult_t result = registerMr(*mr, *lane);
+    if (result != ncclSuccess) return unregister(*mr), result;
   }
+  for (const LanePtr& anchor : services_.anchors->ready()) (void)registerMr(*mr, *anchor);
   *handle = mr.get();
   mrs_.push_back(std::move(mr));
   return ncclSuccess;
 }
 
 void Connection::unregister(Mr& mr) {
-  for (const Mr::OnLane& on : mr.lanes) (void)services_.inner.net->deregMr(on.lane->comm, on.handle);
+  for (const Mr::OnLane& on : mr.lanes) (void)on.lane->inner.net->deregMr(on.lane->comm, on.handle);
   mr.lanes.clear();
   if (mr.fd >= 0) close(mr.fd);
   mr.fd = -1;

@@ -12,18 +12,22 @@
 #include <utility>
 #include <vector>
 
+#include "anchors.h"
 #include "connector.h"
 #include "events.h"
 #include "lane.h"
 #include "ownership.h"
 #include "peer.h"
+#include "plan.h"
+#include "recorder.h"
+#include "wanted.h"
 
 namespace r2cc {
 
 enum class ConnectionState : uint8_t {
   Connecting,  // no lane yet
   Active,      // messages flow
-  Frozen,      // lanes fenced; a fresh lane is being made
+  Frozen,      // a lane of the plan is fenced; another is being looked for
   Exchanging,  // sender: waiting for the receiver's count
   Holding,     // no path at all; waiting for one to return
   Closed,      // the peer closed it and nothing is missing
@@ -33,13 +37,17 @@ const char* name(ConnectionState state);
 
 /// What the engine lends to its connections.
 struct Services {
-  InnerNet inner{};
+  int mode = 1;
   Connector* connector = nullptr;
   EventLog* events = nullptr;
+  Flight* flight = nullptr;  // null: nothing is recorded
   const std::vector<LocalNic>* local = nullptr;
+  const Anchors* anchors = nullptr;
   int64_t holdNs = 0;
+  Distance distance;                             // between local NICs
   std::function<void()> wake;                    // thread-safe: makes the engine look at once
   std::function<void(const std::string&)> warn;  // NCCL's log, level WARN
+  std::function<void(const std::string&)> info;  // the same, level INFO
 };
 
 class Connection;
@@ -53,9 +61,14 @@ struct Request {
   int tag = 0;
   void* mr = nullptr;
   void* profiler = nullptr;
-  void* inner = nullptr;  // the inner net's request while posted
-  bool used = false;      // NCCL holds it
-  bool finished = false;  // sender: the inner send is over; receiver: the message is here
+  void* inner = nullptr;    // the inner net's request while posted
+  void* flush = nullptr;    // receiver: the inner net's flush of GPU memory while under way
+  bool flushed = false;     // receiver: before it counted
+  uint32_t lane = kNoLane;  // the lane it was posted on
+  bool used = false;        // NCCL holds it
+  bool finished = false;    // sender: the inner send is over; receiver: the message is here
+  bool needsAck = true;     // sender: done only when the receiver said so
+  bool isFlush = false;     // NCCL's own flush: `flush` is all there is to it
 };
 
 /// Memory NCCL registered, and its handle on every lane.
@@ -83,6 +96,8 @@ class Connection {
   Peer& peer;
 
   ncclResult_t regMr(void* data, size_t size, int type, uint64_t offset, int fd, void** handle);
+  /// Registers what there is on an anchor that came up after it.
+  void onAnchor(const LanePtr& anchor);
   /// Never fails and never waits for the peer. Requests still using the memory fail the connection first.
   ncclResult_t deregMr(void* handle);
   virtual ncclResult_t test(Request& request, int* done, int* size) = 0;
@@ -99,7 +114,7 @@ class Connection {
   /// Fences everything and gives the lanes to the connector. After this the object may die.
   void shutdown();
   /// What the peer is told when this end is closed or given up, and whenever it asks afterwards.
-  virtual Bye bye() const = 0;
+  Bye bye() const { return {id, static_cast<uint8_t>(sends_), sends_ ? 0 : through(), reason_}; }
   /// NCCL waits here and nothing comes: is the other end still there? Answered with Bye when it is not.
   virtual void ask() = 0;
   /// False when not a single message got through since the last call.
@@ -110,52 +125,60 @@ class Connection {
   bool hasOutstanding() const { return outstanding_.load(std::memory_order_relaxed) > 0; }
 
  protected:
-  struct PlanStep {
-    uint64_t from;  // first message of this step
-    LanePtr lane;
-  };
-
   /// The one place that changes state_; writes the `path` event.
   void setState(ConnectionState next, const std::string& cause, int64_t replayed = -1);
   /// The next message's request; null while NCCL still holds the one NCCL_NET_MAX_REQUESTS before it.
   Request* claim(void* data, size_t size, int tag, void* mr, void* profiler);
   Request& slot(uint64_t number) { return requests_[number % NCCL_NET_MAX_REQUESTS]; }
-  Lane* laneFor(uint64_t number) const;
+  /// Posts what NCCL has given us below `end` to the plan's lanes, each in ascending order: a lane that takes nothing
+  /// now blocks only what comes after on itself. Owner held.
+  void pump(uint64_t end);
+  /// The inner net's isend or irecv; leaves request.inner null when it takes nothing now.
+  virtual ncclResult_t give(Lane& lane, Request& request) = 0;
   void* handleOn(const Lane& lane, void* mr) const;
   /// Registers all memory on a lane that has just come up. False: the lane cannot be used.
   bool registerOn(const LanePtr& lane);
+  static ncclResult_t registerMr(Mr& mr, const Lane& lane);
   LanePtr findLane(uint32_t laneId) const;
-  bool inPlan(const LanePtr& lane) const;
-  /// Fences a lane and lets the connector close it; forgets it everywhere.
+  bool inPlan(const LanePtr& lane) const { return plan_.has(lane.get()); }
+  /// Fences a lane and lets the connector close it; only the plan may still name it, until it is replaced there.
   void dropLane(LanePtr lane);
-  void dropPlan();
   void dropAll();
   void laneError(Lane& lane);
-  /// Removes steps whose messages are all through (`through`: all below it are). Their lanes are drained.
-  void trimPlan(uint64_t through);
-  const Path* planPath() const { return plan_.empty() ? nullptr : plan_.back().lane->path; }
   std::string nicName(const Path* path) const;
+  /// What a peer says of its end, fit for a log.
+  static std::string readable(const std::vector<uint8_t>& reason);
+  /// The path of the newest step's first lane; null while there is no plan.
+  const Path* planPath() const { return plan_.empty() ? nullptr : plan_.newest().lanes()[0].lane->path; }
+  /// The NICs of the newest step with their weights: "eth0:25,eth2:6".
+  std::string planShares() const;
+  const InnerNet& innerOf(const Path* path) const { return (*services_.local)[path->local].inner; }
+  void* contextOf(const Path* path) const;
 
   const Services& services_;
   void* const ctx_;
   const bool sends_;
   Ownership owner_;
-  std::vector<PlanStep> plan_;
+  Plan plan_;
   std::vector<LanePtr> lanes_;
   std::vector<std::unique_ptr<Mr>> mrs_;
   Request requests_[NCCL_NET_MAX_REQUESTS];
-  uint64_t posted_ = 0;      // messages NCCL has given us
-  uint64_t nextToPost_ = 0;  // first message not yet on a lane
+  uint64_t posted_ = 0;       // messages NCCL has given us
+  uint64_t nextToPost_ = 0;   // all below it are on a lane or over
+  uint64_t postedBelow_ = 0;  // none from it on was ever on a lane
   uint32_t epoch_ = 0;
   const Path* home_ = nullptr;
   std::atomic<int> outstanding_{0};
   std::atomic<bool> attention_{false};
+  Recorder recorder_;
 
  private:
   /// Messages below this are with the receiver.
   virtual uint64_t through() const = 0;
+  bool post(Request& request, Lane& lane);
   void unregister(Mr& mr);
   uint64_t mark_ = UINT64_MAX;
+  std::vector<uint8_t> reason_;  // why it failed
   std::atomic<ConnectionState> state_{ConnectionState::Connecting};
 };
 

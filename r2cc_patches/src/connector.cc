@@ -4,41 +4,58 @@
 
 #include <algorithm>
 #include <chrono>
-#include <utility>
+#include <condition_variable>
+#include <thread>
+#include <vector>
 
 namespace r2cc {
 namespace {
 constexpr auto kPoll = std::chrono::microseconds(200);
 }
 
-Connector::Connector(Done done) : done_(std::move(done)), thread_([this] { loop(); }) {
-  pthread_setname_np(thread_.native_handle(), "r2cc-connect");
-}
-
-Connector::~Connector() {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    stop_ = true;
+class Connector::Worker {
+ public:
+  Worker(const Done& done, Closer& closer, std::atomic<uint64_t>& refused)
+      : done_(done), closer_(closer), refused_(refused), thread_([this] { loop(); }) {
+    pthread_setname_np(thread_.native_handle(), "r2cc-connect");
   }
-  wake_.notify_one();
-  thread_.join();
-}
+  ~Worker() {
+    {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      stop_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
 
-void Connector::make(LanePtr lane) {
-  lane->state = LaneState::Connecting;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  incoming_.push_back(std::move(lane));
-  wake_.notify_one();
-}
+  void make(LanePtr lane) { add(incoming_, std::move(lane)); }
+  void close(LanePtr lane) { add(closing_, std::move(lane)); }
 
-void Connector::close(LanePtr lane) {
-  lane->state = LaneState::Closed;
-  const std::lock_guard<std::mutex> lock(mutex_);
-  closing_.push_back(std::move(lane));
-  wake_.notify_one();
-}
+ private:
+  void add(std::vector<LanePtr>& queue, LanePtr lane) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    queue.push_back(std::move(lane));
+    wake_.notify_one();
+  }
+  void loop();
+  /// True when the lane needs no more work: made, failed, or closed meanwhile.
+  bool advance(const LanePtr& lane);
+  ncclResult_t accept(const Lane& lane, void** comm);
 
-void Connector::loop() {
+  const Done& done_;
+  Closer& closer_;
+  std::atomic<uint64_t>& refused_;
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  std::vector<LanePtr> incoming_;
+  std::vector<LanePtr> closing_;
+  bool stop_ = false;
+  std::thread thread_;
+};
+
+void Connector::Worker::loop() {
   std::vector<LanePtr> making;
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {
@@ -48,7 +65,7 @@ void Connector::loop() {
     lock.unlock();
     for (const LanePtr& lane : closing) {
       making.erase(std::remove(making.begin(), making.end(), lane), making.end());
-      dispose(*lane);
+      closer_.close(lane);
     }
     making.erase(std::remove_if(making.begin(), making.end(), [this](const LanePtr& l) { return advance(l); }),
                  making.end());
@@ -63,12 +80,12 @@ void Connector::loop() {
   }
 }
 
-bool Connector::advance(const LanePtr& lane) {
+bool Connector::Worker::advance(const LanePtr& lane) {
   if (lane->state != LaneState::Connecting) return true;  // its close() is in the queue
   const ncclNet_t& net = *lane->inner.net;
   void* comm = nullptr;
-  const ncclResult_t result = lane->sends ? net.connect(lane->ctx, lane->dev, lane->handle.data(), &comm, nullptr)
-                                          : net.accept(lane->listenComm, &comm, nullptr);
+  const ncclResult_t result =
+      lane->sends ? net.connect(lane->ctx, lane->dev, lane->handle.data(), &comm, nullptr) : accept(*lane, &comm);
   if (result == ncclSuccess && comm == nullptr) return false;
   if (result == ncclSuccess) lane->comm = comm;
   if (result == ncclSuccess && !lane->sends) {  // one lane, one accept
@@ -79,16 +96,35 @@ bool Connector::advance(const LanePtr& lane) {
   return true;
 }
 
-void Connector::dispose(Lane& lane) {
-  const ncclNet_t& net = *lane.inner.net;
-  if (lane.comm != nullptr) {
-    lane.inner.ops->fence(lane.comm);
-    (void)(lane.sends ? net.closeSend(lane.comm) : net.closeRecv(lane.comm));
-  } else if (lane.sends) {
-    lane.inner.ops->cancelConnect(lane.handle.data());
-  }
-  if (lane.listenComm != nullptr) lane.inner.ops->cancelListen(lane.listenComm);
-  lane.comm = lane.listenComm = nullptr;
+ncclResult_t Connector::Worker::accept(const Lane& lane, void** comm) {
+  if (lane.inner.ops->accept == nullptr) return lane.inner.net->accept(lane.listenComm, comm, nullptr);
+  uint64_t refused = 0;
+  const ncclResult_t result = lane.inner.ops->accept(lane.listenComm, comm, &refused);
+  refused_ += refused;
+  return result;
+}
+
+Connector::Connector(Done done) : done_(std::move(done)) {}
+
+Connector::~Connector() = default;
+
+Connector::Worker& Connector::workerFor(const ncclNet_t* net, int dev) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  std::unique_ptr<Worker>& worker = workers_[{net, dev}];
+  if (worker == nullptr) worker = std::make_unique<Worker>(done_, closer_, refused_);
+  return *worker;
+}
+
+void Connector::make(LanePtr lane) {
+  lane->state = LaneState::Connecting;
+  Worker& worker = workerFor(lane->inner.net, lane->dev);
+  worker.make(std::move(lane));
+}
+
+void Connector::close(LanePtr lane) {
+  lane->state = LaneState::Closed;
+  Worker& worker = workerFor(lane->inner.net, lane->dev);
+  worker.close(std::move(lane));
 }
 
 }  // namespace r2cc

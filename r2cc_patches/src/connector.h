@@ -1,20 +1,23 @@
-// Makes and closes inner comms on a thread of its own: inner connects may sleep, closes may wait, and neither may ever
-// hold up NCCL's progress thread or the engine.
+// Makes inner comms on threads of its own, and has them closed on another: inner connects may sleep, closes may wait,
+// and neither may ever hold up NCCL's progress thread, the engine, or the other. A device has its own thread: while the
+// kernel looks for a neighbour behind a black hole, lanes on other NICs are made.
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <functional>
+#include <map>
+#include <memory>
 #include <mutex>
-#include <thread>
-#include <vector>
+#include <utility>
 
+#include "closer.h"
 #include "lane.h"
 
 namespace r2cc {
 
 class Connector {
  public:
-  /// done(lane, ok) is called from the connector's thread for every lane given to make(), unless it was closed first.
+  /// done(lane, ok) is called from a connector's thread for every lane given to make(), unless it was closed first.
   using Done = std::function<void(const LanePtr&, bool ok)>;
   explicit Connector(Done done);
   /// Closes all that it was told to close, then ends.
@@ -22,24 +25,25 @@ class Connector {
   Connector(const Connector&) = delete;
   Connector& operator=(const Connector&) = delete;
 
+  /// Starts a device's thread before it is needed.
+  void prepare(const ncclNet_t* net, int dev) { (void)workerFor(net, dev); }
   /// Connects (sends) or accepts (receives) until the comm is there.
   void make(LanePtr lane);
   /// Frees a lane in any state. The caller has fenced it, or never used it.
   void close(LanePtr lane);
+  /// Strangers who connected to a lane's listen.
+  uint64_t refused() const { return refused_; }
 
  private:
-  void loop();
-  /// True when the lane needs no more work: made, failed, or closed meanwhile.
-  bool advance(const LanePtr& lane);
-  static void dispose(Lane& lane);
+  class Worker;
+  Worker& workerFor(const ncclNet_t* net, int dev);
 
   const Done done_;
+  std::atomic<uint64_t> refused_{0};
+  Closer closer_;
   std::mutex mutex_;
-  std::condition_variable wake_;
-  std::vector<LanePtr> incoming_;
-  std::vector<LanePtr> closing_;
-  bool stop_ = false;
-  std::thread thread_;
+  std::map<std::pair<const ncclNet_t*, int>, std::unique_ptr<Worker>>
+      workers_;  // by net and device; end before closer_
 };
 
 }  // namespace r2cc

@@ -10,13 +10,20 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
+
+#include "keys.h"
+#include "side_filter.h"
 
 namespace r2cc {
 namespace {
 
 constexpr int64_t kTickNs = msToNs(2);
+constexpr auto kBreath = std::chrono::microseconds(100);
 constexpr size_t kClosedRemembered = 4096;
 constexpr uint64_t kTagWake = 1000, kTagTimer = 1001, kTagLinks = 1002;  // below: a NIC's index
+constexpr uint64_t kTagDriver = 2000;                               // and from here: that of one whose driver talks
+constexpr uint8_t kNoCarrier = 1, kPortError = 2, kDeviceLost = 4;  // reasons of a NIC to be down
 
 /// The kernel's struct sched_attr, version 0; the C library has none.
 struct SchedAttr {
@@ -51,16 +58,26 @@ void drain(int fd) {
 }  // namespace
 
 Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic> nics, Warn warn,
-               SideChannel::Filter filter)
+               SideChannel::Filter filter, Warn info, Distance distance)
     : config_(config),
       events_(config.eventFile),
       nics_(std::move(nics)),
       side_(nics_, std::move(filter)),
-      warn_(std::move(warn)) {
+      warn_(std::move(warn)),
+      info_(info ? std::move(info) : [](const std::string&) {}) {
+  for (LocalNic& nic : nics_) {
+    if (nic.inner.net == nullptr && (nic.address.flags & kSideOnly) == 0) nic.inner = inner;
+  }
+  heardNs_.resize(nics_.size());
+  inquireUntil_.resize(nics_.size());
   self_.id = randomId();
   self_.key = randomKey();
+  keepOnlyFor(self_.id, side_.fds());
   uint32_t up = 0;
-  for (size_t i = 0; i < nics_.size(); i++) up |= LinkWatch::isUp(nics_[i].name) ? uint32_t{1} << i : 0;
+  for (size_t i = 0; i < nics_.size(); i++) {
+    downFor_.push_back(LinkWatch::isUp(nics_[i].name) ? 0 : kNoCarrier);
+    up |= downFor_[i] == 0 ? uint32_t{1} << i : 0;
+  }
   self_.nicsUp = up;
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   wakeFd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
@@ -71,13 +88,19 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
     const uint64_t one = 1;
     (void)!write(fd, &one, sizeof(one));
   };
-  services_ = Services{inner, connector_.get(), &events_, &nics_, config_.holdNs, wake, warn_};
+  startRecorder();
+  services_.mode = std::min(config_.mode, kHighestMode);
+  services_.connector = connector_.get(), services_.events = &events_, services_.flight = flight_.get();
+  services_.local = &nics_, services_.anchors = &anchors_, services_.distance = std::move(distance);
+  services_.holdNs = config_.holdNs;
+  services_.wake = wake, services_.warn = warn_, services_.info = info_;
   watch(wakeFd_, kTagWake);
   watch(timerFd_, kTagTimer);
   if (links_.fd() >= 0) watch(links_.fd(), kTagLinks);
   for (size_t i = 0; i < side_.fds().size(); i++) {
     if (side_.fds()[i] >= 0) watch(side_.fds()[i], i);
   }
+  watchNics();
   everyTick(timerFd_);
   thread_ = std::thread([this] { loop(); });
   pthread_setname_np(thread_.native_handle(), "r2cc-engine");
@@ -88,15 +111,31 @@ Engine::~Engine() {
   services_.wake();
   thread_.join();
   for (const auto& [raw, connection] : connections_) connection->shutdown();
+  anchors_.close(*connector_);
+  const uint64_t strangers = connector_->refused();
   connector_.reset();  // closes what was just given to it; may still call onLaneMade
   for (const auto& [key, peer] : peers_) acks_ += peer->acksSent;
   auto line = events_.line("net_end");
   line.add("failovers", static_cast<int64_t>(failovers_)).add("failbacks", static_cast<int64_t>(failbacks_));
   line.add("acks", static_cast<int64_t>(acks_)).add("probes", static_cast<int64_t>(probes_));
-  line.add("dropped", static_cast<int64_t>(dropped_.load()));
+  line.add("dropped", static_cast<int64_t>(dropped()));
+  line.add("refused_connects", static_cast<int64_t>(strangers));
+  line.add("dropped_malformed", static_cast<int64_t>(dropped_.malformed));
+  line.add("dropped_stranger", static_cast<int64_t>(dropped_.stranger));
+  line.add("dropped_forged", static_cast<int64_t>(dropped_.forged));
+  line.add("dropped_replayed", static_cast<int64_t>(dropped_.replayed));
+  line.add("dropped_refusals", static_cast<int64_t>(dropped_.refusals));
+  line.add("dropped_by_kernel", static_cast<int64_t>(droppedByKernel(side_.fds())));
   close(timerFd_);
   close(wakeFd_);
   close(epoll_);
+}
+
+void Engine::startRecorder() {
+  if (config_.traceFile.empty()) return;
+  FlightOptions options{config_.traceFile, config_.traceBytes, self_.id, config_.mode, {}, warn_};
+  for (const LocalNic& nic : nics_) options.nics.push_back(nic.name);
+  flight_ = std::make_unique<Flight>(std::move(options));
 }
 
 void Engine::watch(int fd, uint64_t tag) {
@@ -111,26 +150,60 @@ void Engine::loop() {
   epoll_event events[16];
   while (!stop_) {
     const int count = epoll_wait(epoll_, events, 16, -1);
-    const std::lock_guard<std::mutex> lock(mutex_);
+    std::unique_lock<std::mutex> lock(mutex_);
     // Links first: what they say makes sense of everything else.
     for (int i = 0; i < count; i++) {
       if (events[i].data.u64 != kTagLinks) continue;
       links_.read([this](unsigned ifindex, bool up) {
         for (size_t n = 0; n < nics_.size(); n++) {
-          if (nics_[n].ifindex == ifindex) onLink(n, up);
+          if (nics_[n].ifindex == ifindex) linkNews(n, kNoCarrier, up, "netlink");
         }
       });
+    }
+    std::vector<size_t> ready;
+    for (int i = 0; i < count; i++) {
+      if (events[i].data.u64 >= kTagDriver) readNicEvents(events[i].data.u64 - kTagDriver);
     }
     for (int i = 0; i < count; i++) {
       const uint64_t tag = events[i].data.u64;
       if (tag == kTagWake) drain(wakeFd_);
       if (tag == kTagTimer) drain(timerFd_);
-      if (tag >= kTagWake) continue;
-      side_.receive(
-          tag, [&](const NicAddress& from, const uint8_t* data, size_t size) { onDatagram(tag, from, data, size); },
-          [&](const NicAddress& to) { onRefused(to); });
+      if (tag < kTagWake) ready.push_back(tag);
     }
+    const bool flooded = receiveAll(std::move(ready));
     tick(nowNs());
+    flushOutboxes();
+    lock.unlock();
+    if (flooded) std::this_thread::sleep_for(kBreath);  // NCCL's threads want the mutex too
+  }
+}
+
+void Engine::flushOutboxes() {
+  for (const auto& [key, peer] : peers_) peer->flushOutbox();
+}
+
+/// A NIC is up when nothing says that it is down: carrier and driver are heard apart, and in any order.
+void Engine::linkNews(size_t nic, uint8_t reason, bool up, const char* cause) {
+  downFor_[nic] = static_cast<uint8_t>(up ? downFor_[nic] & ~reason : downFor_[nic] | reason);
+  onLink(nic, downFor_[nic] == 0, cause);
+}
+
+void Engine::watchNics() {
+  for (size_t nic = 0; nic < nics_.size(); nic++) {
+    const InnerOps* ops = nics_[nic].inner.ops;
+    if (ops == nullptr) continue;
+    connector_->prepare(nics_[nic].inner.net, nics_[nic].dev);
+    if (ops->openEvents == nullptr) continue;
+    const int fd = ops->openEvents(nics_[nic].dev);
+    if (fd >= 0) watch(fd, kTagDriver + nic);
+  }
+}
+
+void Engine::readNicEvents(size_t nic) {
+  NicEvent event;
+  while (nics_[nic].inner.ops->readEvent(nics_[nic].dev, &event)) {
+    // A lost device must be opened again before it is of use, and the fork opens its devices once.
+    linkNews(nic, event.fatal ? kDeviceLost : kPortError, event.up, event.cause);
   }
 }
 
@@ -148,13 +221,21 @@ void Engine::remember(std::shared_ptr<Connection> connection) {
 
 void Engine::onLaneMade(const LanePtr& lane, bool ok) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  if (connections_.count(lane->connection) != 0) lane->connection->onLaneMade(lane, ok);
+  if (lane->connection == nullptr) {
+    if (!anchors_.onMade(lane, ok)) return;
+    for (const auto& [raw, connection] : connections_) connection->onAnchor(lane);
+    return;
+  }
+  if (connections_.count(lane->connection) == 0) return;
+  lane->connection->onLaneMade(lane, ok);
+  lane->connection->peer.flushOutbox();
 }
 
 // ---- NCCL's side ------------------------------------------------------------------------------------------------
 
 ncclResult_t Engine::listen(void* ctx, int dev, void* handle, void** listenComm) {
   const std::lock_guard<std::mutex> lock(mutex_);
+  anchors_.make(nics_, ctx, *connector_);
   ConnectHandle out;
   out.process = self_.id;
   out.key = self_.key;
@@ -178,6 +259,7 @@ ncclResult_t Engine::listen(void* ctx, int dev, void* handle, void** listenComm)
 ncclResult_t Engine::connect(void* ctx, int dev, void* handle, void** sendComm) {
   *sendComm = nullptr;
   const std::lock_guard<std::mutex> lock(mutex_);
+  anchors_.make(nics_, ctx, *connector_);
   auto* state = static_cast<uint8_t*>(handle) + kHandleStateAt;
   SendConnection* connection = nullptr;
   memcpy(&connection, state, sizeof(void*));
@@ -187,7 +269,7 @@ ncclResult_t Engine::connect(void* ctx, int dev, void* handle, void** sendComm) 
       warn_("R2CC: the peer's connect handle was not written by R2CC: all ranks need the same library and R2CC_MODE");
       return ncclInvalidUsage;
     }
-    Peer& peer = peerFor(to.process, /*weConnect=*/true, to.key);
+    Peer& peer = peerFor(to.process, /*weConnect=*/true, pairKey(to.key, self_.id, to.process));
     peer.setRemote(to.nics);
     const auto made = std::make_shared<SendConnection>(services_, peer, nextId_++, ctx, to.listen,
                                                        static_cast<uint8_t>(dev), to.dev, addresses());
@@ -196,6 +278,7 @@ ncclResult_t Engine::connect(void* ctx, int dev, void* handle, void** sendComm) 
     remember(made);
     memcpy(state, &connection, sizeof(void*));
     connection->tick(nowNs());
+    peer.flushOutbox();
   }
   if (connection->over()) return ncclRemoteError;
   if (connection->everActive()) *sendComm = static_cast<Connection*>(connection);
@@ -222,7 +305,9 @@ ncclResult_t Engine::regMr(void* comm, void* data, size_t size, int type, uint64
 
 ncclResult_t Engine::deregMr(void* comm, void* handle) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  return static_cast<Connection*>(comm)->deregMr(handle);
+  const ncclResult_t result = static_cast<Connection*>(comm)->deregMr(handle);
+  static_cast<Connection*>(comm)->peer.flushOutbox();  // it may have failed the connection
+  return result;
 }
 
 void Engine::closeSend(void* comm) {
@@ -230,6 +315,7 @@ void Engine::closeSend(void* comm) {
   auto* connection = static_cast<SendConnection*>(static_cast<Connection*>(comm));
   Peer& peer = connection->peer;
   peer.tell(connection->bye());
+  peer.flushOutbox();
   connection->shutdown();
   failovers_ += connection->failovers;
   failbacks_ += connection->failbacks;
@@ -243,6 +329,7 @@ void Engine::closeRecv(void* comm) {
   Peer& peer = connection->peer;
   const uint64_t delivered = connection->delivered();
   peer.tell(connection->bye());
+  peer.flushOutbox();
   connection->shutdown();
   {
     const Owned owned(peer.ackOwner, Owned::Wait::Yes);
@@ -266,7 +353,9 @@ Peer* Engine::findPeer(uint64_t process, bool weConnect) {
 
 Peer& Engine::peerFor(uint64_t process, bool weConnect, const Key& key) {
   std::unique_ptr<Peer>& peer = peers_[{process, weConnect}];
-  if (peer == nullptr) peer = std::make_unique<Peer>(process, weConnect, key, self_, side_, nics_);
+  if (peer == nullptr)
+    peer = std::make_unique<Peer>(process, weConnect, key, self_, side_, nics_,
+                                  Probation{config_.probationNs, config_.damping});
   return *peer;
 }
 

@@ -16,6 +16,8 @@
 
 #include "config.h"
 #include "connector.h"
+#include "dropped.h"
+#include "flight.h"
 #include "handle.h"
 #include "links.h"
 #include "peer.h"
@@ -38,7 +40,7 @@ class Engine {
   /// `nics`: the inner net's devices in order, side-only interfaces behind them.
   /// `filter`: see SideChannel; for tests.
   Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic> nics, Warn warn,
-         SideChannel::Filter filter = nullptr);
+         SideChannel::Filter filter = nullptr, Warn info = nullptr, Distance distance = nullptr);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -56,11 +58,18 @@ class Engine {
   /// What netlink would report, for NICs that do not exist: tests. Any thread.
   void reportLink(size_t nic, bool up);
   /// Datagrams not accepted so far: malformed, unauthenticated, replayed, for somebody else.
-  uint64_t dropped() const { return dropped_; }
+  uint64_t dropped() const;
+  const Dropped& droppedByReason() const { return dropped_; }
+  /// Strangers who connected to a lane's listen.
+  uint64_t refusedConnects() const { return connector_->refused(); }
 
  private:
+  friend struct EngineDoor;  // tests: a datagram straight into the engine
   void loop();
-  void onLink(size_t nic, bool up);
+  void onLink(size_t nic, bool up, const char* cause);
+  void linkNews(size_t nic, uint8_t reason, bool up, const char* cause);
+  void readNicEvents(size_t nic);
+  void watchNics();
   void tick(int64_t now);
   void tickPeer(Peer& peer, int64_t now);
   void judgePaths(Peer& peer, int64_t now);
@@ -69,7 +78,9 @@ class Engine {
   void watchSilence(Peer& peer, int64_t now);
   static void askIfStuck(Connection& connection);
   void onDatagram(size_t nic, const NicAddress& from, const uint8_t* data, size_t size);
-  void onRefused(const NicAddress& to);
+  Peer* admit(const Parsed& parsed);
+  bool receiveAll(std::vector<size_t> ready);
+  void onRefused(const uint8_t* quote, size_t size);
   void dispatch(Peer& peer, Path* path, Type type, Reader& reader);
   bool dispatchToSender(Peer& peer, Type type, Reader& reader);
   bool dispatchToReceiver(Peer& peer, Type type, Reader& reader);
@@ -80,21 +91,34 @@ class Engine {
   void pathEvent(const Peer& peer, const Path& path, const char* state, const std::string& cause);
   void failAll(Peer& peer, const std::string& why);
   void announceLinks();
+  void measure(Peer& peer, int64_t now);
+  // where a silent path broke (engine_locate.cc)
+  void silentDeath(Peer& peer, Path& path, int64_t now);
+  void onPathDead(const Peer& peer, const PathDead& message);
+  void suspectAllOf(size_t nic, int64_t now);
+  void inquire(int64_t now);
+  void locate(Peer& peer, Path& path, int64_t now);
+  void flushOutboxes();
   bool linkUp(size_t nic) const { return (self_.nicsUp >> nic & 1) != 0; }
   Peer& peerFor(uint64_t process, bool weConnect, const Key& key);
   Peer* findPeer(uint64_t process, bool weConnect);
   void watch(int fd, uint64_t tag);
   std::vector<NicAddress> addresses() const;
+  void startRecorder();
   void remember(std::shared_ptr<Connection> connection);
   void onLaneMade(const LanePtr& lane, bool ok);
 
   const Config config_;
   EventLog events_;
   std::vector<LocalNic> nics_;
+  std::vector<uint8_t> downFor_;  // a NIC's reasons to be down, see linkNews
   SideChannel side_;
   LinkWatch links_;
   Self self_;
   Warn warn_;
+  Warn info_;
+  std::unique_ptr<Flight> flight_;  // outlives the connections; null unless R2CC_TRACE_FILE is set
+  Anchors anchors_;
   Services services_;
 
   std::mutex mutex_;
@@ -104,7 +128,11 @@ class Engine {
   uint64_t nextId_ = 1;
   int announcements_ = 0;  // left to send of the last change of links
   int64_t lastTick_ = 0;
-  std::atomic<uint64_t> dropped_{0};
+  std::vector<int64_t> heardNs_;       // when anybody was last heard over each NIC
+  std::vector<int64_t> inquireUntil_;  // NICs over which everybody is asked until then
+  int64_t lastInquiry_ = 0;
+  Dropped dropped_;
+  size_t turn_ = 0;  // which socket is read first
   uint64_t failovers_ = 0, failbacks_ = 0, probes_ = 0, acks_ = 0;
 
   int epoll_ = -1, wakeFd_ = -1, timerFd_ = -1;

@@ -1,4 +1,6 @@
 // Judgement: which paths live, which peers are gone, and who has to be told.
+#include <cmath>
+
 #include "engine.h"
 
 namespace r2cc {
@@ -20,6 +22,7 @@ void Engine::tick(int64_t now) {
   lastTick_ = now;
   events_.flush(now);
   if (announcements_ > 0) announceLinks();
+  inquire(now);
   for (const auto& [key, peer] : peers_) {
     if (late) {
       for (const auto& path : peer->paths()) path->forgetMisses();
@@ -30,6 +33,7 @@ void Engine::tick(int64_t now) {
 
 void Engine::tickPeer(Peer& peer, int64_t now) {
   judgePaths(peer, now);
+  if (peer.weConnect && services_.mode >= 2 && peer.capacities.due(now)) measure(peer, now);
   for (const auto& [id, connection] : peer.sends) connection->tick(now);
   for (const auto& [id, connection] : peer.receivesById) connection->tick(now);
   if (peer.acksDue.load(std::memory_order_relaxed) > 0 && now - peer.acksSinceNs > kAckBackstopNs) {
@@ -40,7 +44,7 @@ void Engine::tickPeer(Peer& peer, int64_t now) {
 
 void Engine::judgePaths(Peer& peer, int64_t now) {
   for (const auto& path : peer.paths()) {
-    if (!path->data) continue;
+    if (path->use == PathUse::SideOnly) continue;
     const bool remoteDown = (peer.remoteUp >> peer.remote()[path->remote].dev & 1) == 0;
     if (!linkUp(path->local) || remoteDown) {
       if (path->linkLost(now)) pathDown(peer, *path, linkUp(path->local) ? "peer" : "netlink");
@@ -58,7 +62,7 @@ void Engine::judgePaths(Peer& peer, int64_t now) {
   for (const auto& path : peer.paths()) {
     bool standsStill = false;
     for (const Path* s : stuck) standsStill |= s == path.get();
-    path->stalled(standsStill);
+    path->stalled(standsStill, now);
     suspects |= path->state() == PathState::Suspect;
   }
   if (suspects && now - peer.lastRound >= kRoundNs) probeRound(peer, now);
@@ -71,7 +75,9 @@ void Engine::probeRound(Peer& peer, int64_t now) {
     if (path->state() != PathState::Suspect || path->pingRound != peer.round || peer.round == 0) continue;
     bool elsewhere = false;
     for (const auto& other : peer.paths()) elsewhere |= other != path && other->data && answered(*other);
-    if (path->round(answered(*path), elsewhere, now)) pathDown(peer, *path, "probe");
+    if (!path->round(answered(*path), elsewhere, now)) continue;
+    pathDown(peer, *path, "probe");
+    silentDeath(peer, *path, now);
   }
   peer.round++;
   peer.lastRound = now;
@@ -81,7 +87,7 @@ void Engine::probeRound(Peer& peer, int64_t now) {
     // Begins elsewhere each time: the first alternates may be black holes themselves.
     const auto& path = peer.paths()[(i + peer.round) % count];
     const bool suspect = path->state() == PathState::Suspect;
-    if (!path->data || (!suspect && (path->state() != PathState::Up || alternates == kAlternates))) continue;
+    if (!suspect && (!path->data || path->state() != PathState::Up || alternates == kAlternates)) continue;
     if (!suspect) alternates++;
     path->pingRound = peer.round;
     path->lastPing = now;
@@ -90,16 +96,18 @@ void Engine::probeRound(Peer& peer, int64_t now) {
   }
 }
 
-/// A dead path is asked now and then; one that answers is watched for a while before it is trusted.
+/// A dead path is asked now and then, and so is one in doubt; one that was dead is watched before it is trusted.
 void Engine::nursePath(Peer& peer, Path& path, int64_t now) {
-  if (path.up()) return;
-  const int64_t every = path.state() == PathState::Dead ? kDeadPingNs : kProbationPingNs;
+  if (path.up() && !path.doubted()) return;
+  const int64_t every = path.state() == PathState::Probation ? kProbationPingNs : kDeadPingNs;
   if (now - path.lastPing >= every) {
     path.lastPing = now;
     probes_++;
     peer.sendOn(path, Ping{peer.round});
   }
-  if (path.probationTick(now)) pathEvent(peer, path, path.up() ? "up" : "down", "probation");
+  if (!path.probationTick(now)) return;
+  peer.plansVersion++;
+  pathEvent(peer, path, path.up() ? "up" : "down", "probation");
 }
 
 /// A connection that has waited since the last call without a message getting through.
@@ -140,15 +148,17 @@ void Engine::failAll(Peer& peer, const std::string& why) {
 
 void Engine::reportLink(size_t nic, bool up) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  onLink(nic, up);
+  onLink(nic, up, "netlink");
 }
 
-void Engine::onLink(size_t nic, bool up) {
+void Engine::onLink(size_t nic, bool up, const char* cause) {
   if (linkUp(nic) == up) return;
   const uint32_t bit = uint32_t{1} << nic;
   self_.nicsUp = up ? self_.nicsUp | bit : self_.nicsUp & ~bit;
   self_.nicsVersion++;
-  events_.line("nic").add("nic", nics_[nic].name).add("state", up ? "up" : "down").add("cause", "netlink");
+  events_.line("nic").add("nic", nics_[nic].name).add("state", up ? "up" : "down").add("cause", cause);
+  if (flight_ != nullptr) flight_->nic(nic, up, cause);
+  info_("R2CC: " + nics_[nic].name + (up ? " has its link back" : " lost its link: its connections go on over others"));
   announcements_ = kAnnouncements;
   announceLinks();
   for (const auto& [key, peer] : peers_) judgePaths(*peer, nowNs());
@@ -172,13 +182,35 @@ void Engine::seeRemoteLinks(Peer& peer, const Header& header) {
   judgePaths(peer, nowNs());
 }
 
+/// Balance: what each path carried since the last look, and what that says of the NIC.
+void Engine::measure(Peer& peer, int64_t now) {
+  for (const auto& [id, connection] : peer.sends) connection->sample(peer.capacities);
+  for (const Path* path : peer.capacities.close(peer.paths(), now)) {
+    peer.plansVersion++;
+    const std::string percent = std::to_string(std::lround(path->capacity * 100));
+    info_("R2CC: " + nics_[path->local].name + " to peer " + peer.describe() + " carries " + percent +
+          " % of what its siblings do");
+    auto line = events_.line("nic");
+    line.add("nic", nics_[path->local].name).add("peer", peer.describe());
+    line.add("peer_nic", peer.remote()[path->remote].dev).add("state", path->capacity < 1.0 ? "degraded" : "up");
+    line.add("cause", "rate").add("capacity_percent", static_cast<int64_t>(std::lround(path->capacity * 100)));
+  }
+}
+
 void Engine::pathDown(Peer& peer, Path& path, const std::string& cause) {
+  path.capacity = 1.0;  // what it can carry is found out anew when it is back
+  peer.plansVersion++;
   pathEvent(peer, path, "down", cause);
   for (const auto& [id, connection] : peer.sends) connection->onPathDown(&path, cause);
 }
 
 void Engine::pathEvent(const Peer& peer, const Path& path, const char* state, const std::string& cause) {
-  if (!peer.weConnect || !path.data) return;  // the sending end judges; two ends would say everything twice
+  // The sending end judges; two ends would say everything twice.
+  if (!peer.weConnect || path.use == PathUse::SideOnly) return;
+  if (flight_ != nullptr) {
+    const auto now = static_cast<uint8_t>(path.state());
+    flight_->path(path.local, peer.remote()[path.remote].dev, peer.describe(), now, cause);
+  }
   auto line = events_.line("nic");
   line.add("nic", nics_[path.local].name).add("peer", peer.describe());
   line.add("peer_nic", peer.remote()[path.remote].dev).add("state", state).add("cause", cause);

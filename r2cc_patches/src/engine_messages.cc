@@ -6,6 +6,8 @@
 namespace r2cc {
 namespace {
 
+constexpr size_t kMostArrived = 64;  // connections of one listen that NCCL has not accepted yet
+
 /// Reads a message; false when it is malformed.
 template <class M>
 bool read(Reader& reader, M& message) {
@@ -17,20 +19,16 @@ bool read(Reader& reader, M& message) {
 
 void Engine::onDatagram(size_t nic, const NicAddress& from, const uint8_t* data, size_t size) {
   const auto parsed = Parsed::open(data, size);
-  if (!parsed || parsed->header().to != self_.id) return void(dropped_++);
-  const Header& header = parsed->header();
-  const bool weConnect = header.keyOfSender != 0;
-  Peer* peer = findPeer(header.from, weConnect);
-  if (weConnect && peer == nullptr) return void(dropped_++);  // only those we connected to have a key of their own
-  if (!parsed->verify(weConnect ? peer->key : self_.key)) return void(dropped_++);
-  if (peer == nullptr) peer = &peerFor(header.from, false, self_.key);
-  if (!peer->replays.accept(header.seq)) return void(dropped_++);
+  if (!parsed) return void(dropped_.malformed++);
+  Peer* peer = admit(*parsed);
+  if (peer == nullptr) return;
   peer->lastHeard = nowNs();
-  peer->refusals = 0;
-  seeRemoteLinks(*peer, header);
+  heardNs_[nic] = peer->lastHeard;
+  seeRemoteLinks(*peer, parsed->header());
+  peer->remoteHeard = parsed->header().nicsHeard;
   Path* path = peer->find(nic, from);
   if (path != nullptr) path->lastHeard = peer->lastHeard;
-  if (!parsed->forEach([&](Type type, Reader& reader) { dispatch(*peer, path, type, reader); })) dropped_++;
+  if (!parsed->forEach([&](Type type, Reader& reader) { dispatch(*peer, path, type, reader); })) dropped_.malformed++;
 }
 
 void Engine::dispatch(Peer& peer, Path* path, Type type, Reader& reader) {
@@ -46,7 +44,14 @@ void Engine::dispatch(Peer& peer, Path* path, Type type, Reader& reader) {
     if (path->pong(nowNs())) pathEvent(peer, *path, "probation", "probe");
     return;
   }
-  if (!(peer.weConnect ? dispatchToSender(peer, type, reader) : dispatchToReceiver(peer, type, reader))) dropped_++;
+  if (type == Type::PathDead) {
+    PathDead message;
+    if (read(reader, message)) onPathDead(peer, message);
+    return;
+  }
+  if (!(peer.weConnect ? dispatchToSender(peer, type, reader) : dispatchToReceiver(peer, type, reader))) {
+    dropped_.malformed++;
+  }
 }
 
 /// Messages that a receiver sends.
@@ -60,7 +65,7 @@ bool Engine::dispatchToSender(Peer& peer, Type type, Reader& reader) {
     const auto connection = find(message.connection);
     const bool question = type != Type::Bye && type != Type::Ack;
     if (question && (connection == nullptr || connection->over())) {
-      peer.tell(Bye{message.connection, 1, 0});
+      peer.tell(connection != nullptr ? connection->bye() : Bye{message.connection, 1, 0});
     } else if (connection != nullptr) {
       handler(*connection, message);
     }
@@ -85,7 +90,7 @@ bool Engine::dispatchToSender(Peer& peer, Type type, Reader& reader) {
     case Type::Ack:
       return give(Ack{}, [](SendConnection& c, const Ack& m) { c.onAck(m.delivered); });
     case Type::Bye:
-      return give(Bye{}, [](SendConnection& c, const Bye& m) { c.onBye(m.delivered); });
+      return give(Bye{}, [](SendConnection& c, const Bye& m) { c.onBye(m); });
     default:
       return false;
   }
@@ -124,7 +129,7 @@ bool Engine::dispatchToReceiver(Peer& peer, Type type, Reader& reader) {
     case Type::Switch:
       return give(Switch{}, [](RecvConnection& c, const Switch& m) { c.onSwitch(m); });
     case Type::Bye:
-      return give(Bye{}, [](RecvConnection& c, const Bye&) { c.onBye(); });
+      return give(Bye{}, [](RecvConnection& c, const Bye& m) { c.onBye(m); });
     default:
       return false;
   }
@@ -138,6 +143,7 @@ void Engine::onHello(Peer& peer, const Hello& hello) {
   // A Hello that was delayed until after the close must not bring the connection back.
   const bool exists = peer.receivesById.count(hello.connection) != 0 || peer.closedAt.count(hello.connection) != 0;
   const auto entry = listens_.find(hello.listen);
+  if (!exists && entry != listens_.end() && entry->second->arrived.size() >= kMostArrived) return;  // it asks again
   if (!exists && entry != listens_.end()) {
     Listen& listen = *entry->second;
     const auto made = std::make_shared<RecvConnection>(services_, peer, hello.connection, listen.ctx,
@@ -154,21 +160,18 @@ void Engine::onHello(Peer& peer, const Hello& hello) {
   peer.tell(answer);
 }
 
-/// The answer goes back over the same path and brings all acknowledgements along: a lost one costs one probe.
+/// The answer goes back over the same path and brings acknowledgements along: a lost one costs a probe. Where there are
+/// more connections than fit, the next answer goes on with those that this one left out.
 void Engine::onPing(Peer& peer, const Path& path, const Ping& ping) {
   Datagram d = peer.datagram();
   d.add(Pong{ping.round});
-  for (const auto& [id, connection] : peer.receivesById) {
-    if (!d.add(Ack{id, connection->delivered()})) break;
+  auto next = peer.receivesById.lower_bound(peer.nextRepaired);
+  for (size_t i = 0; i < peer.receivesById.size(); i++, ++next) {
+    if (next == peer.receivesById.end()) next = peer.receivesById.begin();
+    peer.nextRepaired = next->first;
+    if (!d.add(Ack{next->first, next->second->delivered()})) break;
   }
   peer.send(path, d);
-}
-
-void Engine::onRefused(const NicAddress& to) {
-  for (const auto& [key, peer] : peers_) {
-    const auto same = [&](const NicAddress& nic) { return nic.sameSocket(to); };
-    if (std::any_of(peer->remote().begin(), peer->remote().end(), same)) peer->refusals++;
-  }
 }
 
 }  // namespace r2cc

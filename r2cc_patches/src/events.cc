@@ -8,27 +8,13 @@
 #include <cstring>
 
 #include "clock.h"
+#include "json_text.h"
 
 namespace r2cc {
 namespace {
 
 constexpr int64_t kDelayNs = msToNs(50);
 constexpr size_t kMostBytes = 4000;  // what the kernel writes to a pipe in one piece (PIPE_BUF is 4096)
-
-void appendString(std::string& out, const std::string& value) {
-  out += '"';
-  for (const char c : value) {
-    if (c == '"' || c == '\\') out += '\\';
-    if (static_cast<unsigned char>(c) < 0x20) {
-      char escaped[8];
-      snprintf(escaped, sizeof(escaped), "\\u%04x", c);
-      out += escaped;
-    } else {
-      out += c;
-    }
-  }
-  out += '"';
-}
 
 }  // namespace
 
@@ -56,7 +42,7 @@ EventLog::Line& EventLog::Line::add(const char* key, int64_t value) {
 EventLog::Line& EventLog::Line::add(const char* key, const std::string& value) {
   if (!log_.enabled()) return *this;
   text_ += std::string(",\"") + key + "\":";
-  appendString(text_, value);
+  appendJson(text_, value);
   return *this;
 }
 

@@ -1,22 +1,67 @@
 // What R2CC needs of a transport beyond ncclNet_v11_t. Each fork's transport gets these from a thin patch.
 #pragma once
 
+#include <cstdint>
+
 #include "nccl_net.h"
 
 namespace r2cc {
 
-/// Private operations of an inner transport. None of them waits for the peer.
+/// What a comm has carried since it was made, as far as the transport can tell.
+struct LaneSample {
+  uint64_t bytes = 0;        // that the other end's kernel or NIC confirmed
+  int64_t busyNs = 0;        // time during which the network, and not one of the two users, was what it waited for
+  uint64_t retransmits = 0;  // segments sent again
+};
+
+/// Something a NIC's driver said on its own: carrier, a dead device, an address that came or went.
+struct NicEvent {
+  bool up = true;
+  bool fatal = false;      // the device is lost until it is opened again
+  const char* cause = "";  // static text, as in the journal: "port_err", "device_fatal", "gid_change", "port_active"
+};
+
+/// Private operations of an inner transport. None of them waits for the peer. Null where it says so.
 struct InnerOps {
   /// Makes any later read or write of user memory by this comm impossible: returns once helper threads are gone and
   /// the sockets or queue pairs are dead. Requests of the comm must not be tested afterwards; the comm is still closed
   /// with closeSend or closeRecv.
-  void (*fence)(void* comm);
+  void (*fence)(void* comm) = nullptr;
   /// Frees what a connect() that never returned a comm has made so far; `handle` is the one given to connect().
-  void (*cancelConnect)(void* handle);
+  void (*cancelConnect)(void* handle) = nullptr;
   /// Frees what an accept() that never returned a comm has made so far, and closes the listen comm.
-  void (*cancelListen)(void* listenComm);
+  void (*cancelListen)(void* listenComm) = nullptr;
   /// True when a completed isend only means "in a kernel buffer": the send is done when the receiver says so.
-  bool needsAck;
+  bool needsAck = false;
+
+  /// Called before fence(): stops the comm and processes every completion it will ever have, good ones behind a bad one
+  /// included, so that test() then tells for each request whether its message was delivered whole. Null: test() alone
+  /// finds them all.
+  void (*drain)(void* comm) = nullptr;
+  /// True when requests of one comm may be tested in any order (each has completions of its own); false when testing
+  /// one reads what belongs to an older one.
+  bool testsInAnyOrder = false;
+  /// Fills `out`; false when the transport cannot tell. Null: never can (the sender's own clock is used then).
+  bool (*sample)(void* comm, LaneSample* out) = nullptr;
+  /// The network interface behind a device, into name[size]; false when there is none. Null: the device's name is it.
+  bool (*interfaceOf)(int dev, char* name, size_t size) = nullptr;
+  /// A descriptor that becomes readable when the device's driver has something to say, or -1; the caller never closes
+  /// it. Null: netlink alone tells.
+  int (*openEvents)(int dev) = nullptr;
+  /// Takes one event; false when there is none left. Never blocks.
+  bool (*readEvent)(int dev, NicEvent* out) = nullptr;
+  /// A device of this transport on an interface that devices() does not show, for listen() and connect() alone; -1 when
+  /// there is no such interface. Null: there are no others.
+  int (*hiddenDevice)(const char* interface) = nullptr;
+
+  /// After listen(): only who knows `secret` gets in, and the handle does not tell it. Null: the transport's own way.
+  void (*lockListen)(void* listenComm, void* handle, uint64_t secret) = nullptr;
+  /// Before connect(): makes a handle that came from the network safe to follow, and adds the secret. False: no listen
+  /// of this transport wrote it. Null: the handle is taken as it is.
+  bool (*unlockHandle)(void* handle, uint64_t secret) = nullptr;
+  /// As the net's accept(), but strangers can neither hold it up nor become the comm; `*refused` counts them. Null: the
+  /// net's own.
+  ncclResult_t (*accept)(void* listenComm, void** comm, uint64_t* refused) = nullptr;
 };
 
 struct InnerNet {
@@ -26,5 +71,7 @@ struct InnerNet {
 
 /// Operations for one of the fork's own nets, or null: such a net is passed through unwrapped.
 const InnerOps* innerOps(const ncclNet_t* net);
+/// The net as R2CC calls it, with its operations: IB has a few functions that differ from what stock NCCL calls.
+InnerNet innerNet(const ncclNet_t* net);
 
 }  // namespace r2cc

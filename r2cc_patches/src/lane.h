@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "inner_net.h"
 #include "path.h"
@@ -25,6 +26,12 @@ class PostedFifo {
   bool empty() const { return head_ == tail_; }
   uint64_t front() const { return numbers_[head_ % kSize]; }
   void pop() { head_++; }
+  /// Everything posted and not yet over, oldest first; for transports whose requests end in any order.
+  std::vector<uint64_t> all() const {
+    std::vector<uint64_t> out;
+    for (uint64_t i = head_; i < tail_; i++) out.push_back(numbers_[i % kSize]);
+    return out;
+  }
   /// False, and nothing posted, when `number` would break the ascending order or overflow.
   bool push(uint64_t number) {
     if (tail_ - head_ == kSize || (ever_ && number <= highest_)) return false;
@@ -67,7 +74,18 @@ struct Lane {
   void* listenComm = nullptr;  // receiver, until accepted
   InnerHandle handle{};
   PostedFifo posted;
+  // What it has carried, by the sender's own clock; the engine reads them.
+  std::atomic<uint64_t> bytes{0};
+  std::atomic<int64_t> busyNs{0};
+  int64_t busySince = 0;  // the owner's: when the oldest message under way could begin
+  LaneSample sampled{};   // the engine's: what was seen at its last look
 
+  /// The oldest message under way is over. By the owner, who alone writes these.
+  void carried(size_t size, int64_t now) {
+    busyNs.store(busyNs.load(std::memory_order_relaxed) + now - busySince, std::memory_order_relaxed);
+    bytes.store(bytes.load(std::memory_order_relaxed) + size, std::memory_order_relaxed);
+    busySince = now;
+  }
   bool usable() const { return state == LaneState::Up && (remoteUp || !sends); }
 };
 

@@ -21,18 +21,32 @@ enum class PathState : uint8_t { Up, Suspect, Dead, Probation };
 constexpr int64_t kRoundNs = msToNs(4);        // between two probes of a suspect path
 constexpr int kMissesToDie = 6;                // silent rounds, each answered elsewhere
 constexpr int64_t kDeadPingNs = msToNs(20);    // between two probes of a dead path
-constexpr int64_t kProbationNs = msToNs(100);  // the first return; doubles with every recent failure
-constexpr int kMaxDoublings = 6;               // 6.4 s at most
+constexpr int kMaxDoublings = 6;               // of the probation time
 constexpr int64_t kForgiveNs = msToNs(60000);  // failures older than this no longer count
 constexpr int64_t kProbationSilenceNs = msToNs(80);
+constexpr int64_t kAssociationNs = msToNs(150);  // how long a path is probed because its neighbour died
+
+/// How a path that came back is received.
+struct Probation {
+  int64_t ns = msToNs(100);  // the first return
+  bool damping = true;       // each recent failure doubles it
+};
+
+enum class PathUse : uint8_t {
+  Data,
+  LastResort,  // data when no data path is left; never evidence against one
+  SideOnly,    // datagrams, never evidence
+};
 
 class Path {
  public:
-  Path(uint8_t local, uint8_t remote, bool data) : local(local), remote(remote), data(data) {}
+  Path(uint8_t local, uint8_t remote, PathUse use, const Probation& probation = {})
+      : local(local), remote(remote), data(use == PathUse::Data), use(use), probation_(probation) {}
 
   const uint8_t local;   // index of the local NIC
   const uint8_t remote;  // index in the peer's NIC list
-  const bool data;       // false: side channel only, never evidence
+  const bool data;
+  const PathUse use;
 
   PathState state() const { return state_.load(std::memory_order_relaxed); }
   bool up() const { return state() == PathState::Up || state() == PathState::Suspect; }
@@ -45,11 +59,22 @@ class Path {
     linked = false;
     return die(now);
   }
-  bool stalled(bool standsStill) {
-    if (state() == PathState::Up && standsStill) return misses_ = 0, set(PathState::Suspect);
-    if (state() == PathState::Suspect && !standsStill) return set(PathState::Up);
+  bool stalled(bool standsStill, int64_t now) {
+    const bool suspect = standsStill || now < suspectUntil_;
+    if (state() == PathState::Up && suspect) return misses_ = 0, set(PathState::Suspect);
+    if (state() == PathState::Suspect && !suspect) return set(PathState::Up);
     return false;
   }
+  /// Another path that shares a NIC with this one died silently: probe this one too, whether or not it has traffic.
+  void suspect(int64_t now) {
+    if (up()) suspectUntil_ = now + kAssociationNs;
+  }
+  /// A lane on it broke: it may be a black hole, and must answer a probe before anything new is put on it.
+  void doubt(int64_t now) {
+    doubtedAt_ = now;
+    suspect(now);
+  }
+  bool doubted() const { return lastPong < doubtedAt_; }
   /// One probe round is over: was it answered here, and was it answered on another data path?
   bool round(bool answered, bool answeredElsewhere, int64_t now) {
     if (state() != PathState::Suspect) return false;
@@ -71,12 +96,18 @@ class Path {
   }
   /// Our own thread was late: what looked like silence was us.
   void forgetMisses() { misses_ = 0; }
-  int64_t probationNs() const { return kProbationNs << std::min(std::max(failures_ - 1, 0), kMaxDoublings); }
+  int64_t probationNs() const {
+    return probation_.damping ? probation_.ns << std::min(std::max(failures_ - 1, 0), kMaxDoublings) : probation_.ns;
+  }
 
   uint32_t pingRound = 0, pongRound = 0;  // last probe sent and answered
   int64_t lastPing = 0, lastPong = 0;
   bool linked = true;     // both NICs have their link, as far as we know
   int64_t lastHeard = 0;  // anything genuine came over it
+  int64_t diedAt() const { return lastDeath_; }
+  bool locate = false;                           // died silently, and where is not yet known
+  bool localWorks = false, remoteWorks = false;  // what was found out about it so far
+  double capacity = 1.0;                         // what it can carry beside a healthy one; see capacity.h
 
  private:
   bool set(PathState next) {
@@ -90,7 +121,10 @@ class Path {
     lastDeath_ = now;
     return set(PathState::Dead);
   }
+  const Probation probation_;
   std::atomic<PathState> state_{PathState::Up};
+  int64_t suspectUntil_ = 0;
+  int64_t doubtedAt_ = INT64_MIN / 2;
   int misses_ = 0;
   int failures_ = 0;
   int64_t lastDeath_ = INT64_MIN / 2;

@@ -9,13 +9,29 @@
 namespace r2cc {
 
 Peer::Peer(uint64_t id, bool weConnect, const Key& key, const Self& self, const SideChannel& side,
-           const std::vector<LocalNic>& local)
-    : id(id), weConnect(weConnect), key(key), lastHeard(nowNs()), self_(self), side_(side), local_(local) {}
+           const std::vector<LocalNic>& local, const Probation& probation)
+    : id(id),
+      weConnect(weConnect),
+      key(key),
+      lastHeard(nowNs()),
+      self_(self),
+      side_(side),
+      local_(local),
+      probation_(probation) {}
+
+namespace {
+PathUse useOf(uint8_t flags, uint8_t remoteFlags) {
+  const bool lastResort = (flags & remoteFlags & kLastResort) != 0;
+  return (flags | remoteFlags) == 0 ? PathUse::Data : lastResort ? PathUse::LastResort : PathUse::SideOnly;
+}
+}  // namespace
 
 void Peer::setRemote(const std::vector<NicAddress>& nics) {
   for (const NicAddress& nic : nics) {
     const auto known = [&](const NicAddress& old) { return old.sameSocket(nic); };
-    if (nic.family == 0 || std::any_of(remote_.begin(), remote_.end(), known)) continue;
+    // Bits are shifted by `dev` and arrays indexed by a path's ends: a broken peer cannot make either too large.
+    const bool sane = (nic.family == AF_INET || nic.family == AF_INET6) && nic.dev < kMaxNics;
+    if (!sane || remote_.size() == kMaxNics || std::any_of(remote_.begin(), remote_.end(), known)) continue;
     remote_.push_back(nic);
   }
   const auto shared = [&](const NicAddress& nic) {
@@ -27,8 +43,9 @@ void Peer::setRemote(const std::vector<NicAddress>& nics) {
       const auto same = [&](const auto& p) { return p->local == l && p->remote == r; };
       if (std::any_of(paths_.begin(), paths_.end(), same)) continue;
       if (shared(remote_[r]) && !local_[l].address.sameSubnet(remote_[r])) continue;
-      const bool data = !((local_[l].address.flags | remote_[r].flags) & kSideOnly);
-      paths_.push_back(std::make_unique<Path>(static_cast<uint8_t>(l), static_cast<uint8_t>(r), data));
+      const PathUse use = useOf(local_[l].address.flags, remote_[r].flags);
+      paths_.push_back(std::make_unique<Path>(static_cast<uint8_t>(l), static_cast<uint8_t>(r), use, probation_));
+      plansVersion++;
     }
   }
 }
@@ -50,6 +67,13 @@ Path* Peer::route(uint8_t localDev, uint8_t remoteDev) const {
   return other;
 }
 
+Path* Peer::pathOf(uint8_t local, uint8_t remoteDev) const {
+  for (const auto& path : paths_) {
+    if (path->local == local && remote_[path->remote].dev == remoteDev) return path.get();
+  }
+  return route(local, remoteDev);
+}
+
 std::string Peer::describe() const {
   if (remote_.empty()) return "unknown";
   char text[INET6_ADDRSTRLEN] = "";
@@ -65,11 +89,38 @@ Datagram Peer::datagram() const {
   header.keyOfSender = weConnect ? 0 : 1;
   header.nicsUp = self_.nicsUp.load(std::memory_order_relaxed);
   header.nicsVersion = self_.nicsVersion.load(std::memory_order_relaxed);
+  header.nicsHeard = self_.nicsHeard.load(std::memory_order_relaxed);
   return Datagram(header);
 }
 
 bool Peer::send(const Path& path, Datagram& datagram) const {
   return side_.send(path.local, remote_[path.remote], datagram.seal(key));
+}
+
+void Peer::sendAll(const std::vector<const Path*>& paths, const std::vector<Encoded>& messages) const {
+  for (const Path* path : paths) {
+    Datagram d = datagram();
+    for (const Encoded& message : messages) {
+      if (d.add(message)) continue;
+      send(*path, d);
+      d = datagram();
+      d.add(message);
+    }
+    send(*path, d);
+  }
+}
+
+void Peer::flushOutbox() {
+  if (!outbox_.empty()) sendAll(best(2), outbox_);
+  outbox_.clear();
+  if (outboxEverywhere_.empty()) return;
+  std::vector<const Path*> linked;
+  // Not where a link is down: the kernel would ask for the neighbour in vain, and a second later only once more.
+  for (const auto& path : paths_) {
+    if (path->linked) linked.push_back(path.get());
+  }
+  sendAll(linked, outboxEverywhere_);
+  outboxEverywhere_.clear();
 }
 
 std::vector<const Path*> Peer::best(size_t count) const {

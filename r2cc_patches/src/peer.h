@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "capacity.h"
 #include "ownership.h"
 #include "path.h"
 #include "side_channel.h"
@@ -27,6 +28,7 @@ struct Self {
   Key key{};
   std::atomic<uint32_t> nicsUp{0};
   std::atomic<uint32_t> nicsVersion{1};
+  std::atomic<uint32_t> nicsHeard{0};
 };
 
 /// Accepts each sequence number once, within a window wide enough that a datagram delayed on one busy NIC is still
@@ -56,7 +58,7 @@ class Peer {
  public:
   /// `weConnect`: our connections to it, sealed with its key; else its connections to us, sealed with ours.
   Peer(uint64_t id, bool weConnect, const Key& key, const Self& self, const SideChannel& side,
-       const std::vector<LocalNic>& local);
+       const std::vector<LocalNic>& local, const Probation& probation);
 
   const uint64_t id;
   const bool weConnect;
@@ -71,9 +73,12 @@ class Peer {
   Path* find(size_t localNic, const NicAddress& from) const;
   /// The path data takes from our device to its device: that pair, or where routing leads for it. Null: none.
   Path* route(uint8_t localDev, uint8_t remoteDev) const;
+  /// Between exactly these two NICs, whatever it is for; where routing leads when there is none. Null: none.
+  Path* pathOf(uint8_t local, uint8_t remoteDev) const;
   std::string describe() const;
 
   Datagram datagram() const;
+  uint64_t sentSeq() const { return seq_.load(std::memory_order_relaxed); }
   /// Thread-safe: seals and sends.
   bool send(const Path& path, Datagram& datagram) const;
   template <class M>
@@ -81,18 +86,18 @@ class Peer {
     Datagram d = datagram();
     return d.add(message) && send(path, d);
   }
-  /// Handshakes: on the two best paths and on the side-only interface, each a datagram of its own.
+  /// Handshakes: on the two best paths and on the side-only interface. They leave together when the engine's turn ends,
+  /// so that a failover of many connections is a few datagrams.
   template <class M>
-  void tell(const M& message) const {
-    for (const Path* path : best(2)) sendOn(*path, message);
+  void tell(const M& message) {
+    outbox_.push_back(Encoded::of(message));
   }
+  /// The same on every path: the best two may be black holes.
   template <class M>
-  void tellEverywhere(const M& message) const {
-    // Not where a link is down: the kernel would ask for the neighbour in vain, and a second later only once more.
-    for (const auto& path : paths_) {
-      if (path->linked) sendOn(*path, message);
-    }
+  void tellEverywhere(const M& message) {
+    outboxEverywhere_.push_back(Encoded::of(message));
   }
+  void flushOutbox();
   /// Of the healthy ones those heard from last: answers go back the way the question came.
   std::vector<const Path*> best(size_t count) const;
 
@@ -114,16 +119,27 @@ class Peer {
   int64_t lastCalled = 0;
   uint32_t round = 0;
   int64_t lastRound = 0;
-  int refusals = 0;
-  uint64_t probesSent = 0, acksSent = 0;
+  int refusals = 0;         // since it was last heard
+  uint64_t heardAtSeq = 0;  // the last datagram sent to it when it was last heard
+  uint64_t acksSent = 0;
+  uint64_t nextRepaired = 0;   // the connection whose acknowledgement the next pong begins with
+  uint32_t remoteHeard = 0;    // the NICs over which it hears anybody
+  uint32_t plansVersion = 1;   // ascends when a path comes, goes, or changes what it can carry
+  std::vector<double> demand;  // connections at home on each local NIC, as of demandVersion
+  uint32_t demandVersion = 0;
+  Capacities capacities;
+  bool onLastResort = false;  // and NCCL's log says so
 
  private:
+  void sendAll(const std::vector<const Path*>& paths, const std::vector<Encoded>& messages) const;
   void sendAcks(const Path& path, const std::vector<Ack>& acks) const;
   const Self& self_;
   const SideChannel& side_;
   const std::vector<LocalNic>& local_;
   std::vector<NicAddress> remote_;
+  const Probation probation_;
   std::vector<std::unique_ptr<Path>> paths_;
+  std::vector<Encoded> outbox_, outboxEverywhere_;
   mutable std::atomic<uint64_t> seq_{0};
 };
 

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "keys.h"
+
 namespace r2cc {
 namespace {
 constexpr uint64_t kAckEvery = 4;  // half of NCCL's 8 slots: the sender never starves
@@ -9,6 +11,8 @@ constexpr int kPeerAcksDue = 8;    // one datagram acknowledges all connections 
 constexpr int64_t kAckAfterNs = msToNs(2);
 constexpr size_t kLargeBytes = 65536;
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
+constexpr int64_t kFlushLimitNs = msToNs(2);
+constexpr int64_t kMentionNs = msToNs(5000);
 constexpr int64_t kAcceptLimitNs = msToNs(15000);  // a lane the sender no longer wants
 }  // namespace
 
@@ -25,7 +29,7 @@ ncclResult_t RecvConnection::irecv(void* data, size_t size, int tag, void* mr, v
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
   *request = claim(data, size, tag, mr, profiler);
-  pump();
+  pump(UINT64_MAX);
   return ncclSuccess;
 }
 
@@ -34,6 +38,7 @@ ncclResult_t RecvConnection::test(Request& request, int* done, int* size) {
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
   if (!request.finished && over()) return ncclRemoteError;
+  if (request.isFlush) return testFlush(request, done);
   if (!request.finished) progress();
   if (!request.finished) return ackIfDue(), ncclSuccess;
   *done = 1;
@@ -43,62 +48,140 @@ ncclResult_t RecvConnection::test(Request& request, int* done, int* size) {
   return ncclSuccess;
 }
 
-ncclResult_t RecvConnection::iflush(int n, void** data, int* sizes, void** mrs, void** request) {
-  *request = nullptr;
-  const Owned owned(owner_, Owned::Wait::Yes);
-  if (plan_.empty()) return ncclRemoteError;
-  // Sockets have nothing to flush and say so; a net that has passes the lane that wrote.
-  const Lane& lane = *plan_.back().lane;
-  std::vector<void*> handles(static_cast<size_t>(n));
-  for (int i = 0; i < n; i++) handles[static_cast<size_t>(i)] = handleOn(lane, mrs[i]);
-  return services_.inner.net->iflush(lane.comm, n, data, sizes, handles.data(), request);
-}
-
-// Posts what NCCL has given us to the plan's lanes, in ascending order.
-void RecvConnection::pump() {
-  if (state() != ConnectionState::Active) return;
-  for (; nextToPost_ < posted_; nextToPost_++) {
-    Request& r = slot(nextToPost_);
-    if (r.finished) continue;  // complete before a failover: nothing more will come for it
-    Lane& lane = *laneFor(nextToPost_);
-    if (lane.error) return;
-    void* handle = handleOn(lane, r.mr);
-    r.inner = nullptr;
-    const ncclResult_t result =
-        services_.inner.net->irecv(lane.comm, 1, &r.data, &r.size, &r.tag, &handle, &r.profiler, &r.inner);
-    if (result != ncclSuccess) return laneError(lane);
-    if (r.inner == nullptr) return;
-    if (!lane.posted.push(nextToPost_)) return laneError(lane);
-  }
+ncclResult_t RecvConnection::give(Lane& lane, Request& r) {
+  void* handle = handleOn(lane, r.mr);
+  return lane.inner.net->irecv(lane.comm, 1, &r.data, &r.size, &r.tag, &handle, &r.profiler, &r.inner);
 }
 
 void RecvConnection::progress() {
   bool moved = false;
-  for (const PlanStep& step : plan_) moved |= progressLane(*step.lane);
-  if (moved) trimPlan(delivered());
-  pump();
+  for (const PlanStep& step : plan_.steps()) {
+    for (const PlanLane& l : step.lanes()) moved |= progressLane(*l.lane);
+  }
+  if (moved) plan_.trim(delivered());
+  pump(UINT64_MAX);
 }
 
-bool RecvConnection::progressLane(Lane& lane, Until until) {
+bool RecvConnection::progressLane(Lane& lane) {
   bool moved = false;
-  while (!lane.posted.empty() && (until == Until::Nothing || !lane.error)) {
+  while (!lane.posted.empty() && !lane.error && lane.state == LaneState::Up) {
     Request& r = slot(lane.posted.front());
-    int done = 0;
-    int size = 0;
-    if (services_.inner.net->test(r.inner, &done, &size) != ncclSuccess) {
-      laneError(lane);
-      return moved;
-    }
-    if (!done) return moved;
+    const Outcome outcome = take(lane, r);
+    if (outcome == Outcome::Broken) laneError(lane);
+    if (outcome != Outcome::Complete) return moved;
     lane.posted.pop();
-    r.size = static_cast<size_t>(size);
     finished(r);
     moved = true;
   }
   return moved;
 }
 
+RecvConnection::Outcome RecvConnection::take(Lane& lane, Request& r) {
+  if (r.inner != nullptr) {
+    int done = 0;
+    int size = 0;
+    if (lane.inner.net->test(r.inner, &done, &size) != ncclSuccess) return Outcome::Broken;
+    if (!done) return Outcome::Waits;
+    r.inner = nullptr;
+    r.size = static_cast<size_t>(size);
+  }
+  return needsFlush(r) ? flush(lane, r) : Outcome::Complete;
+}
+
+void RecvConnection::drainLane(Lane& lane) {
+  if (lane.state != LaneState::Up) return;
+  if (flushes_) flushBeforeDrain(lane);
+  if (lane.inner.ops->drain != nullptr) lane.inner.ops->drain(lane.comm);
+  for (const uint64_t number : lane.posted.all()) {
+    Request& r = slot(number);
+    if (r.number != number || r.finished) continue;
+    // Data that was written and not flushed is not there: the sender's copy is the one that counts, if it has one.
+    const bool whole = !needsFlush(r) && take(lane, r) == Outcome::Complete;
+    if (whole) finished(r);
+    if (!whole && !lane.inner.ops->testsInAnyOrder) return;
+  }
+}
+
+/// A drained comm flushes no more. A NIC that lost its link can still be asked to, for the moment this may take.
+void RecvConnection::flushBeforeDrain(Lane& lane) {
+  const int64_t until = nowNs() + kFlushLimitNs;
+  for (const uint64_t number : lane.posted.all()) {
+    Request& r = slot(number);
+    if (r.number != number || r.finished || !needsFlush(r)) continue;
+    Outcome outcome = take(lane, r);
+    while (outcome == Outcome::Waits && r.flush != nullptr && nowNs() < until) outcome = take(lane, r);
+    if (outcome == Outcome::Complete) finished(r);
+    if (outcome != Outcome::Complete && !lane.inner.ops->testsInAnyOrder) return;
+  }
+}
+
+// ---- GPU memory -------------------------------------------------------------------------------------------------
+
+bool RecvConnection::needsFlush(const Request& r) const {
+  const auto* mr = static_cast<const Mr*>(r.mr);
+  return flushes_ && mr != nullptr && mr->type == NCCL_PTR_CUDA && r.size > 0;
+}
+
+/// On the lane that wrote, before the message counts: were that NIC to die in between, the sender would send again.
+RecvConnection::Outcome RecvConnection::flush(Lane& lane, Request& r) {
+  const ncclNet_t& net = *lane.inner.net;
+  if (r.flush == nullptr) {
+    void* handle = handleOn(lane, r.mr);
+    int size = static_cast<int>(r.size);
+    if (net.iflush(lane.comm, 1, &r.data, &size, &handle, &r.flush) != ncclSuccess) return Outcome::Broken;
+    if (r.flush == nullptr) return Outcome::Complete;
+  }
+  int done = 0;
+  if (net.test(r.flush, &done, nullptr) != ncclSuccess) return Outcome::Broken;
+  if (!done) return Outcome::Waits;
+  r.flush = nullptr;
+  r.flushed = true;
+  return Outcome::Complete;
+}
+
+/// NCCL asks for a flush where its GPU needs one. From the first time on, messages are flushed before they count, and
+/// there is nothing left to do here; until then it goes to the lane that wrote, if that still lives.
+ncclResult_t RecvConnection::iflush(int n, void** data, int* sizes, void** mrs, void** request) {
+  *request = nullptr;
+  const Owned owned(owner_, Owned::Wait::Yes);
+  if (over()) return ncclRemoteError;
+  if (n != 1) return ncclInvalidUsage;
+  flushes_ = true;
+  for (uint64_t back = 1; back <= std::min<uint64_t>(posted_, NCCL_NET_MAX_REQUESTS); back++) {
+    const Request& wrote = slot(posted_ - back);
+    if (wrote.data != data[0] || !wrote.finished) continue;
+    if (wrote.flushed) return ncclSuccess;
+    const LanePtr lane = findLane(wrote.lane);
+    const auto free =
+        std::find_if(std::begin(flushRequests_), std::end(flushRequests_), [](const Request& r) { return !r.used; });
+    if (lane == nullptr || lane->error || free == std::end(flushRequests_)) break;
+    void* handle = handleOn(*lane, mrs[0]);
+    if (lane->inner.net->iflush(lane->comm, 1, data, sizes, &handle, &free->flush) != ncclSuccess) break;
+    if (free->flush == nullptr) return ncclSuccess;
+    free->connection = this;
+    free->used = free->isFlush = true;
+    free->lane = lane->id;
+    *request = &*free;
+    return ncclSuccess;
+  }
+  return flushLost();
+}
+
+ncclResult_t RecvConnection::testFlush(Request& request, int* done) {
+  const LanePtr lane = findLane(request.lane);
+  const bool ok = lane != nullptr && lane->inner.net->test(request.flush, done, nullptr) == ncclSuccess;
+  if (!ok || *done) request.used = false;
+  return ok ? ncclSuccess : flushLost();
+}
+
+ncclResult_t RecvConnection::flushLost() const {
+  services_.warn("R2CC: the NIC that wrote into GPU memory is gone before its data was flushed (from peer " +
+                 peer.describe() + ", home " + nicName(home_) + "): the data cannot be trusted");
+  return ncclRemoteError;
+}
+
 void RecvConnection::finished(Request& r) {
+  recorder_.done(r.number, r.size, r.lane);
   r.finished = true;
   r.inner = nullptr;
   large_ = r.size >= kLargeBytes;
@@ -110,13 +193,20 @@ void RecvConnection::finished(Request& r) {
   if (peer.acksDue.fetch_add(1, std::memory_order_acq_rel) == 0) peer.acksSinceNs = nowNs();
 }
 
+/// A path that the plan uses: acknowledgements go where the data comes from.
+const Path* RecvConnection::ackPath() const {
+  const auto& lanes = plan_.newest().lanes();
+  const auto up = std::find_if(lanes.begin(), lanes.end(), [](const PlanLane& l) { return l.lane->path->up(); });
+  return (up == lanes.end() ? lanes.front() : *up).lane->path;
+}
+
 void RecvConnection::ackIfDue() {
   const int due = peer.acksDue.load(std::memory_order_relaxed);
-  if (due == 0 || plan_.empty() || !services_.inner.ops->needsAck) return;
+  if (due == 0 || plan_.empty() || !plan_.newest().lanes()[0].lane->inner.ops->needsAck) return;
   const uint64_t unacked = delivered() - ackedToPeer.load(std::memory_order_relaxed);
   const bool drained = large_ && unacked > 0 && outstanding_.load(std::memory_order_relaxed) == 0;
   if (unacked < kAckEvery && due < kPeerAcksDue && !drained && nowNs() - peer.acksSinceNs < kAckAfterNs) return;
-  peer.flushAcks(*plan_.back().lane->path, drained);
+  peer.flushAcks(*ackPath(), drained);
 }
 
 // ---- the engine's side ------------------------------------------------------------------------------------------
@@ -127,23 +217,26 @@ void RecvConnection::onOpenLane(const OpenLane& message) {
   answer.connection = id;
   answer.lane = message.lane;
   if (lane == nullptr && !over()) {
-    Path* path = peer.route(message.remoteDev, message.localDev);
-    if (path != nullptr) {
-      lane =
-          std::make_shared<Lane>(this, message.lane, /*sends=*/false, path, message.remoteDev, services_.inner, ctx_);
-      lane->createdNs = nowNs();
-      if (services_.inner.net->listen(ctx_, message.remoteDev, lane->handle.data(), &lane->listenComm) == ncclSuccess) {
-        lanes_.push_back(lane);
-        services_.connector->make(lane);
-      } else {
-        lane = nullptr;
-      }
-    }
+    if (Path* path = peer.pathOf(message.remoteDev, message.localDev)) lane = listenOn(*path, message.lane);
   }
   answer.failed = lane == nullptr;
   if (lane != nullptr) answer.handle = lane->handle;
   if (lane != nullptr && lane->state == LaneState::Up) return peer.tell(LaneUp{id, lane->id});
   peer.tell(answer);
+}
+
+LanePtr RecvConnection::listenOn(Path& path, uint32_t laneId) {
+  if (lanes_.size() >= kMaxLanes || path.use == PathUse::SideOnly) return nullptr;
+  const int dev = (*services_.local)[path.local].dev;
+  auto lane = std::make_shared<Lane>(this, laneId, /*sends=*/false, &path, dev, innerOf(&path), contextOf(&path));
+  lane->createdNs = nowNs();
+  if (lane->inner.net->listen(lane->ctx, dev, lane->handle.data(), &lane->listenComm) != ncclSuccess) return nullptr;
+  const InnerOps& ops = *lane->inner.ops;
+  if (ops.lockListen != nullptr)
+    ops.lockListen(lane->listenComm, lane->handle.data(), laneSecret(peer.key, id, laneId));
+  lanes_.push_back(lane);
+  services_.connector->make(lane);
+  return lane;
 }
 
 void RecvConnection::onLaneMade(const LanePtr& lane, bool ok) {
@@ -152,6 +245,7 @@ void RecvConnection::onLaneMade(const LanePtr& lane, bool ok) {
   if (!ok) return dropLane(lane);
   lane->state = LaneState::Up;
   if (!registerOn(lane)) return dropLane(lane);
+  recorder_.laneUp(lane->id, lane->path->local, peer.remote()[lane->path->remote].dev);
   peer.tell(LaneUp{id, lane->id});
 }
 
@@ -167,11 +261,38 @@ Fenced RecvConnection::count(uint8_t laneUsable) const {
   out.epoch = epoch_;
   out.laneUsable = laneUsable;
   out.delivered = delivered();
+  out.switchedEpoch = lastSwitched_.epoch;
+  out.switchedBoundary = lastSwitched_.boundary;
   for (uint64_t i = 0; i < NCCL_NET_MAX_REQUESTS; i++) {
     const Request& r = requests_[(out.delivered + i) % NCCL_NET_MAX_REQUESTS];
     if (r.number == out.delivered + i && r.number < posted_ && r.finished) out.deliveredMask |= uint32_t{1} << i;
   }
   return out;
+}
+
+/// The sender's user may have reused their buffers, and the lane that brought them is gone: nobody has them.
+bool RecvConnection::lostCompleted(uint64_t completed) const {
+  return std::any_of(std::begin(requests_), std::end(requests_), [&](const Request& r) {
+    return r.used && !r.finished && r.number < completed && (r.lane == kNoLane || findLane(r.lane) == nullptr);
+  });
+}
+
+LanePtr RecvConnection::usableLane(uint32_t laneId) const {
+  const LanePtr lane = findLane(laneId);
+  return lane != nullptr && lane->usable() && !lane->error ? lane : nullptr;
+}
+
+/// Drains and fences what the sender no longer has. The plan goes on naming these lanes until they are replaced.
+void RecvConnection::forget(const Freeze& message) {
+  for (const LanePtr& lane : plan_.lanes()) progressLane(*lane);
+  plan_.trim(delivered());
+  const std::vector<LanePtr> lanes = lanes_;
+  for (const LanePtr& lane : lanes) {
+    const bool known = std::find(message.lanes.begin(), message.lanes.end(), lane->id) != message.lanes.end();
+    if (known || lane->id > message.newestLane) continue;
+    drainLane(*lane);
+    dropLane(lane);
+  }
 }
 
 // Invariant 3: drain, fence, only then count; buffers are posted again after the count.
@@ -181,61 +302,85 @@ void RecvConnection::onFreeze(const Freeze& message) {
     if (lastFenced_.epoch == epoch_) peer.tell(lastFenced_);
     return;
   }
-  const bool first = epoch_ == 0;
+  const bool first = plan_.empty();
+  bool missing = false;
   {
     const Owned owned(owner_, Owned::Wait::Yes);
-    for (const PlanStep& step : plan_) progressLane(*step.lane, Until::Nothing);
-    dropPlan();
-    const std::vector<LanePtr> lanes = lanes_;
-    for (const LanePtr& lane : lanes) {
-      if (lane->id < message.oldestLane) dropLane(lane);  // the sender gave it up, and the word of it was lost
-    }
-    attention_ = false;
+    forget(message);
+    attention_ = std::any_of(lanes_.begin(), lanes_.end(), [](const LanePtr& l) { return l->error.load(); });
     epoch_ = message.epoch;
-    nextToPost_ = delivered();
-    const LanePtr lane = findLane(message.lane);
-    const bool usable = lane != nullptr && lane->usable() && !lane->error;
+    const LanePtr lane = usableLane(message.lane);
+    const bool usable = lane != nullptr || (message.lane == kNoLane && !plan_.broken() && !first);
     lastFenced_ = count(usable);
-    if (usable) plan_.push_back({0, lane});
+    recorder_.freeze(epoch_, message.lane, message.completed);
+    recorder_.fenced(epoch_, lastFenced_.delivered, usable);
+    missing = lostCompleted(message.completed);
+    if (usable && first) plan_.add(PlanStep(0, {{lane, 1}}));
+    if (usable && lane != nullptr) plan_.substitute(lane);
+    for (Request& r : requests_) {
+      if (r.finished || r.lane == kNoLane || findLane(r.lane) != nullptr) continue;
+      r.lane = kNoLane;
+      r.inner = r.flush = nullptr;
+    }
+    nextToPost_ = delivered();
     setState(usable ? ConnectionState::Active : ConnectionState::Frozen, first ? "connected" : "sender");
-    pump();
+    pump(UINT64_MAX);
   }
-  if (message.completed > lastFenced_.delivered) {
-    return fail("messages the sender was told were delivered are missing here (invariant 3)");
-  }
+  if (missing)
+    return fail(flushes_ ? "a NIC is gone before what it wrote into GPU memory was flushed"
+                         : "messages the sender was told were delivered are missing here (invariant 3)");
   peer.tell(lastFenced_);
 }
 
 void RecvConnection::onSwitch(const Switch& message) {
   if (message.epoch == epoch_ && lastSwitched_.epoch == epoch_) return peer.tell(lastSwitched_);
-  if (message.epoch <= epoch_ || state() != ConnectionState::Active) return;
+  if (message.epoch <= epoch_ || state() != ConnectionState::Active || message.lanes.empty()) return;
   const Owned owned(owner_, Owned::Wait::Yes);
-  const LanePtr lane = findLane(message.lane);
-  if (lane == nullptr || !lane->usable() || lane->error || inPlan(lane)) return;  // the sender gives it up in time
+  std::vector<PlanLane> lanes;
+  for (const WeightedLane& l : message.lanes) {
+    const LanePtr lane = usableLane(l.lane);
+    if (lane == nullptr) return peer.tell(Suspect{id, message.epoch, l.lane});
+    lanes.push_back({lane, l.weight});
+  }
   epoch_ = message.epoch;
-  lastSwitched_ = Switched{id, epoch_, std::max(message.boundary, nextToPost_)};
-  plan_.push_back({lastSwitched_.boundary, lane});
+  lastSwitched_ = Switched{id, epoch_, std::max(message.boundary, postedBelow_)};
+  recorder_.proposeSwitch(epoch_, message.lanes[0].lane, message.boundary);
+  recorder_.switched(epoch_, lastSwitched_.boundary);
+  plan_.add(PlanStep(lastSwitched_.boundary, std::move(lanes)));
   setState(ConnectionState::Active, "switch");
   peer.tell(lastSwitched_);
 }
 
-void RecvConnection::onBye() {
+void RecvConnection::onBye(const Bye& message) {
   {
     const Owned owned(owner_, Owned::Wait::Yes);
     // What came before the farewell counts.
-    for (const PlanStep& step : plan_) progressLane(*step.lane, Until::Nothing);
+    for (const LanePtr& lane : plan_.lanes()) drainLane(*lane);
   }
-  if (hasOutstanding()) return fail("peer " + peer.describe() + " closed the connection while messages were expected");
+  if (hasOutstanding()) {
+    return fail(message.reason.empty() ? "the peer closed it while messages were expected"
+                                       : "the peer says: " + readable(message.reason));
+  }
   setState(ConnectionState::Closed, "by the sender");
+}
+
+/// A CloseLane may have been lost: an idle lane is mentioned now and then, and closed when the sender does not know it.
+void RecvConnection::mentionIdle(int64_t now) {
+  if (now - lastMention_ < kMentionNs) return;
+  lastMention_ = now;
+  for (const LanePtr& lane : lanes_) {
+    if (lane->usable() && !inPlan(lane)) peer.tell(LaneUp{id, lane->id});
+  }
 }
 
 void RecvConnection::tick(int64_t now) {
   if (over()) return;
+  mentionIdle(now);
   if (attention() && now - lastSuspect_ >= kSuspectRepeatNs) {
     lastSuspect_ = now;
     const Owned owned(owner_, Owned::Wait::Yes);  // NCCL's thread shortens the plan
-    for (const PlanStep& step : plan_) {
-      if (step.lane->error) peer.tell(Suspect{id, epoch_, step.lane->id});
+    for (const LanePtr& lane : plan_.lanes()) {
+      if (lane->error) peer.tell(Suspect{id, epoch_, lane->id});
     }
   }
   const auto unwanted = [&](const LanePtr& lane) {

@@ -22,9 +22,8 @@ class RecvConnection final : public Connection {
   void onLaneMade(const LanePtr& lane, bool ok) override;
   void onFreeze(const Freeze& message);
   void onSwitch(const Switch& message);
-  void onBye();
+  void onBye(const Bye& message);
   void tick(int64_t now);
-  Bye bye() const override { return {id, 0, delivered()}; }
   void ask() override { peer.tellEverywhere(Suspect{id, epoch_, kNoLane}); }
 
   /// Messages below this are complete. Any thread.
@@ -33,20 +32,36 @@ class RecvConnection final : public Connection {
 
  private:
   uint64_t through() const override { return delivered(); }
-  void pump();
+  ncclResult_t give(Lane& lane, Request& request) override;
   void progress();
-  enum class Until { Error, Nothing };
-  /// Takes what is complete. Until::Nothing: also on a lane that cannot post any more (invariant 3: drain, then fence).
-  bool progressLane(Lane& lane, Until until = Until::Error);
+  /// Takes what is complete; true when anything was.
+  bool progressLane(Lane& lane);
+  /// Takes all that will ever come over a lane that is given up (invariant 3: drain, then fence, then count).
+  void drainLane(Lane& lane);
+  void flushBeforeDrain(Lane& lane);
+  enum class Outcome { Complete, Waits, Broken };
+  Outcome take(Lane& lane, Request& request);
+  Outcome flush(Lane& lane, Request& request);
+  bool needsFlush(const Request& request) const;
+  ncclResult_t testFlush(Request& request, int* done);
+  ncclResult_t flushLost() const;
   void finished(Request& request);
   void ackIfDue();
+  void forget(const Freeze& message);
   Fenced count(uint8_t laneUsable) const;
+  bool lostCompleted(uint64_t completed) const;
+  void mentionIdle(int64_t now);
+  LanePtr usableLane(uint32_t lane) const;
+  LanePtr listenOn(Path& path, uint32_t lane);
+  const Path* ackPath() const;
 
   std::atomic<uint64_t> delivered_{0};
-  bool large_ = false;   // the last message was big: its sender waits for nothing else
-  Fenced lastFenced_{};  // repeated as it was: the sender replays from this very count
+  bool large_ = false;        // the last message was big: its sender waits for nothing else
+  bool flushes_ = false;      // this NCCL wants GPU memory flushed: we do it before a message counts
+  Request flushRequests_[4];  // for NCCL's own flushes
+  Fenced lastFenced_{};       // repeated as it was: the sender replays from this very count
   Switched lastSwitched_{};
-  int64_t lastSuspect_ = 0;
+  int64_t lastSuspect_ = 0, lastMention_ = nowNs();
 };
 
 }  // namespace r2cc

@@ -1,12 +1,15 @@
 // The resilient net as NCCL sees it: an ncclNet_v11_t around an inner one.
-#include <dlfcn.h>
+#include <net/if.h>
 
 #include <cstring>
 #include <memory>
 #include <mutex>
 
 #include "engine.h"
+#include "last_resort.h"
+#include "net_ib_ops.h"
 #include "r2cc_net.h"
+#include "topology.h"
 
 extern ncclNet_t ncclNetIb;
 extern ncclNet_t ncclNetSocket;
@@ -14,17 +17,24 @@ extern const r2cc::InnerOps r2ccNetSocketOps;
 
 namespace r2cc {
 
-const InnerOps* innerOps(const ncclNet_t* net) { return net == &ncclNetSocket ? &r2ccNetSocketOps : nullptr; }
+const InnerOps* innerOps(const ncclNet_t* net) {
+  if (net == &ncclNetIb) return &r2ccNetIbOps;
+  return net == &ncclNetSocket ? &r2ccNetSocketOps : nullptr;
+}
+
+InnerNet innerNet(const ncclNet_t* net) { return {net == &ncclNetIb ? &r2ccNetIb : net, innerOps(net)}; }
 
 namespace {
 
 /// The process's engine: made by the first communicator, gone with the last. NCCL's table functions carry no context
-/// of ours (devices, getProperties, test), so the process has one; health is one view per process anyway.
+/// of ours (devices, getProperties, test), so the process has one; health is one view per process anyway. NCCL is given
+/// a table for each inner net before it knows which has devices: the one it initialises is `inner`.
 struct Process {
   std::mutex mutex;
   InnerNet inner{};
-  ncclNet_t table{};
-  std::unique_ptr<Engine> engine;
+  Distances distances;
+  std::unique_ptr<LastResort> lastResort;
+  std::unique_ptr<Engine> engine;  // after what it uses
   int users = 0;
   ncclDebugLogger_t log = nullptr;
 };
@@ -34,19 +44,41 @@ Process& process() {
   return p;
 }
 
-std::vector<LocalNic> localNics(const InnerNet& inner, const Config& config) {
+std::vector<LocalNic> localNics(const InnerNet& inner) {
   std::vector<LocalNic> nics;
   int count = 0;
   if (inner.net->devices(&count) != ncclSuccess) return nics;
   for (int dev = 0; dev < count; dev++) {
     ncclNetProperties_t props{};
     if (inner.net->getProperties(dev, &props) != ncclSuccess) break;
-    nics.push_back(findLocalNic(props.name, static_cast<uint8_t>(dev), false));
-  }
-  if (!config.sideInterface.empty() && nics.size() < kMaxNics) {
-    nics.push_back(findLocalNic(config.sideInterface, static_cast<uint8_t>(nics.size()), true));
+    char interface[IFNAMSIZ] = "";
+    const bool other = inner.ops->interfaceOf != nullptr && inner.ops->interfaceOf(dev, interface, sizeof(interface));
+    nics.push_back(findLocalNic(other ? interface : props.name, static_cast<uint8_t>(dev), 0));
+    nics.back().inner = inner;
+    nics.back().dev = dev;
   }
   return nics;
+}
+
+/// Behind the devices: the last resort, and the interface for the side channel alone, unless one is the other.
+void addSpecialNics(std::vector<LocalNic>& nics, const Config& config, const LastResort* lastResort) {
+  if (lastResort != nullptr) nics.push_back(lastResort->nic());
+  const bool resort = lastResort != nullptr && lastResort->nic().name == config.sideInterface;
+  if (!config.sideInterface.empty() && !resort && nics.size() < kMaxNics) {
+    nics.push_back(findLocalNic(config.sideInterface, static_cast<uint8_t>(nics.size()), kSideOnly));
+  }
+}
+
+std::vector<NicName> nicNames(const InnerNet& inner) {
+  std::vector<NicName> names;
+  int count = 0;
+  if (inner.net->devices(&count) != ncclSuccess) return names;
+  for (int dev = 0; dev < count; dev++) {
+    ncclNetProperties_t props{};
+    if (inner.net->getProperties(dev, &props) != ncclSuccess) break;
+    names.push_back({props.name, props.pciPath == nullptr ? "" : props.pciPath});
+  }
+  return names;
 }
 
 void warn(const std::string& text) {
@@ -54,17 +86,35 @@ void warn(const std::string& text) {
   if (log != nullptr) log(NCCL_LOG_WARN, NCCL_NET, "r2cc", 0, "%s", text.c_str());
 }
 
+void info(const std::string& text) {
+  const ncclDebugLogger_t log = process().log;
+  if (log != nullptr) log(NCCL_LOG_INFO, NCCL_NET, "r2cc", 0, "%s", text.c_str());
+}
+
+template <ncclNet_t* Inner>
 ncclResult_t netInit(void** ctx, uint64_t commId, ncclNetCommConfig_t* config, ncclDebugLogger_t log,
                      ncclProfilerCallback_t profiler) {
   Process& p = process();
   const std::lock_guard<std::mutex> lock(p.mutex);
   p.log = log;
+  if (p.users == 0) p.inner = innerNet(Inner);
+  if (p.inner.ops != innerOps(Inner)) {
+    warn(std::string("R2CC: this process already uses the net ") + p.inner.net->name + ", so not " + Inner->name);
+    return ncclSystemError;
+  }
   const ncclResult_t result = p.inner.net->init(ctx, commId, config, log, profiler);
   if (result != ncclSuccess) return result;
   if (p.users == 0) {
     const Config settings = Config::fromEnvironment();
+    p.distances = Distances(nicNames(p.inner), settings.topologyFile, hostName(), warn);
+    log(NCCL_LOG_INFO, NCCL_NET | NCCL_INIT, "r2cc", 0, "R2CC: NIC distances from %s: %s",
+        p.distances.fromFile() ? settings.topologyFile.c_str() : "sysfs", p.distances.describe().c_str());
+    std::vector<LocalNic> nics = localNics(p.inner);
+    p.lastResort = LastResort::make(settings, {commId, config, log, profiler}, nics, warn);
+    addSpecialNics(nics, settings, p.lastResort.get());
+    const auto distance = [&p](size_t a, size_t b) { return p.distances.distance(a, b); };
     try {
-      p.engine = std::make_unique<Engine>(settings, p.inner, localNics(p.inner, settings), warn);
+      p.engine = std::make_unique<Engine>(settings, p.inner, std::move(nics), warn, nullptr, info, distance);
     } catch (const std::exception& problem) {
       warn(std::string("R2CC: cannot start: ") + problem.what());
       (void)p.inner.net->finalize(*ctx);
@@ -84,7 +134,10 @@ ncclResult_t netInit(void** ctx, uint64_t commId, ncclNetCommConfig_t* config, n
 ncclResult_t netFinalize(void* ctx) {
   Process& p = process();
   const std::lock_guard<std::mutex> lock(p.mutex);
-  if (p.users > 0 && --p.users == 0) p.engine.reset();
+  if (p.users > 0 && --p.users == 0) {
+    p.engine.reset();
+    p.lastResort.reset();
+  }
   return p.inner.net->finalize(ctx);
 }
 
@@ -105,10 +158,16 @@ ncclResult_t netConnect(void* ctx, int dev, void* handle, void** sendComm, ncclN
 ncclResult_t netAccept(void* listenComm, void** recvComm, ncclNetDeviceHandle_v11_t**) {
   return process().engine->accept(listenComm, recvComm);
 }
+void expectGpuMemory(int type, size_t size) {
+  LastResort* const lastResort = process().lastResort.get();
+  if (lastResort != nullptr && type == NCCL_PTR_CUDA) lastResort->expect(size);
+}
 ncclResult_t netRegMr(void* comm, void* data, size_t size, int type, void** handle) {
+  expectGpuMemory(type, size);
   return process().engine->regMr(comm, data, size, type, 0, -1, handle);
 }
 ncclResult_t netRegMrDmaBuf(void* comm, void* data, size_t size, int type, uint64_t offset, int fd, void** handle) {
+  expectGpuMemory(type, size);
   return process().engine->regMr(comm, data, size, type, offset, fd, handle);
 }
 ncclResult_t netDeregMr(void* comm, void* handle) { return process().engine->deregMr(comm, handle); }
@@ -143,16 +202,18 @@ ncclResult_t netCloseListen(void* listenComm) {
   return ncclSuccess;
 }
 
-ncclNet_t tableFor(const ncclNet_t& inner) {
-  ncclNet_t t = inner;  // what we do not wrap (mergeDevices, setNetAttr) stays the inner net's
-  t.init = netInit;
+template <ncclNet_t* Inner>
+ncclNet_t* table() {
+  static ncclNet_t t;
+  t = *Inner;  // what we do not wrap (setNetAttr) stays the inner net's
+  t.init = netInit<Inner>;
   t.devices = netDevices;
   t.getProperties = netProperties;
   t.listen = netListen;
   t.connect = netConnect;
   t.accept = netAccept;
   t.regMr = netRegMr;
-  t.regMrDmaBuf = inner.regMrDmaBuf == nullptr ? nullptr : netRegMrDmaBuf;
+  t.regMrDmaBuf = Inner->regMrDmaBuf == nullptr ? nullptr : netRegMrDmaBuf;
   t.deregMr = netDeregMr;
   t.isend = netIsend;
   t.irecv = netIrecv;
@@ -163,8 +224,9 @@ ncclNet_t tableFor(const ncclNet_t& inner) {
   t.closeListen = netCloseListen;
   t.getDeviceMr = nullptr;
   t.irecvConsumed = nullptr;
+  t.makeVDevice = nullptr;  // a device is one NIC, so that one can fail alone; NCCL then merges none
   t.finalize = netFinalize;
-  return t;
+  return &t;
 }
 
 }  // namespace
@@ -172,15 +234,9 @@ ncclNet_t tableFor(const ncclNet_t& inner) {
 
 ncclNet_t* r2ccWrapNet(ncclNet_t* inner) {
   using namespace r2cc;
-  const InnerOps* ops = innerOps(inner);
-  if (ops == nullptr || Config::fromEnvironment().mode == 0) return inner;
-  Process& p = process();
-  const std::lock_guard<std::mutex> lock(p.mutex);
-  if (p.inner.net == nullptr) {
-    p.inner = InnerNet{inner, ops};
-    p.table = tableFor(*inner);
-  }
-  return p.inner.net == inner ? &p.table : inner;
+  if (innerOps(inner) == nullptr || Config::fromEnvironment().mode == 0) return inner;
+  const std::lock_guard<std::mutex> lock(process().mutex);
+  return inner == &ncclNetIb ? table<&ncclNetIb>() : table<&ncclNetSocket>();
 }
 
 extern "C" const void* r2ccNetGet(const char* inner) {

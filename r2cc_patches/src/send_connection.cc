@@ -1,4 +1,4 @@
-// The data path of the sending end; handshakes are in send_control.cc.
+// The data path of the sending end; lanes are in send_lanes.cc, handshakes in send_control.cc.
 #include "send_connection.h"
 
 #include <algorithm>
@@ -26,7 +26,7 @@ ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, v
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
   *request = claim(data, size, tag, mr, profiler);
-  pump();
+  pump(holdFrom_);
   return ncclSuccess;
 }
 
@@ -36,13 +36,13 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
   if (!owned) return ncclSuccess;
   // A send is done when its inner request is over (NCCL may then reuse the buffer) and the receiver has the message.
   const auto complete = [&] {
-    const bool arrived = !services_.inner.ops->needsAck || request.number < acked_.load(std::memory_order_acquire);
-    return request.finished && arrived;
+    return request.finished && (!request.needsAck || request.number < acked_.load(std::memory_order_acquire));
   };
   if (!complete() && over()) return ncclRemoteError;
   if (!complete()) progress();
   if (!complete()) return ncclSuccess;
   *done = 1;
+  recorder_.released(request.number, request.size);
   if (size != nullptr) *size = static_cast<int>(request.size);
   request.used = false;
   released_.store(request.number + 1, std::memory_order_release);
@@ -50,53 +50,53 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
   return ncclSuccess;
 }
 
-// Posts what NCCL has given us to the plan's lanes, in ascending order.
-void SendConnection::pump() {
-  if (state() != ConnectionState::Active) return;
-  for (; nextToPost_ < posted_ && nextToPost_ < holdFrom_; nextToPost_++) {
-    Request& r = slot(nextToPost_);
-    if (r.finished) continue;  // the receiver has it from before a failover
-    Lane& lane = *laneFor(nextToPost_);
-    if (lane.error) return;
-    r.inner = nullptr;
-    const ncclResult_t result =
-        services_.inner.net->isend(lane.comm, r.data, r.size, r.tag, handleOn(lane, r.mr), r.profiler, &r.inner);
-    if (result != ncclSuccess) return laneError(lane);
-    if (r.inner == nullptr) return;
-    if (!lane.posted.push(nextToPost_)) return laneError(lane);
-  }
+ncclResult_t SendConnection::give(Lane& lane, Request& r) {
+  if (lane.posted.empty() && clocked(lane)) lane.busySince = nowNs();
+  return lane.inner.net->isend(lane.comm, r.data, r.size, r.tag, handleOn(lane, r.mr), r.profiler, &r.inner);
 }
 
 void SendConnection::progress() {
-  for (const PlanStep& step : plan_) {
-    Lane& lane = *step.lane;
-    while (!lane.posted.empty() && !lane.error) {
-      Request& r = slot(lane.posted.front());
-      int done = 0;
-      if (services_.inner.net->test(r.inner, &done, nullptr) != ncclSuccess) {
-        laneError(lane);
-        break;
-      }
-      if (!done) break;
-      lane.posted.pop();
-      r.inner = nullptr;
-      r.finished = true;
-    }
+  for (const PlanStep& step : plan_.steps()) {
+    for (const PlanLane& l : step.lanes()) progressLane(*l.lane);
   }
-  pump();
+  pump(holdFrom_);
 }
 
-// Invariant 4: the receiver is the truth. All it has is finished, all else goes out again, in order.
-void SendConnection::applyFenced(const Fenced& message) {
+void SendConnection::progressLane(Lane& lane) {
+  while (!lane.posted.empty() && !lane.error && lane.state == LaneState::Up) {
+    Request& r = slot(lane.posted.front());
+    int done = 0;
+    if (lane.inner.net->test(r.inner, &done, nullptr) != ncclSuccess) return laneError(lane);
+    if (!done) return;
+    lane.posted.pop();
+    r.inner = nullptr;
+    r.finished = true;
+    if (clocked(lane)) lane.carried(r.size, nowNs());
+  }
+}
+
+/// Whether the way from post to completion is the only clock there is for what the lane carries. Where a send is over
+/// once the kernel has it, that says nothing, and the kernel is asked instead.
+bool SendConnection::clocked(const Lane& lane) const { return services_.mode >= 2 && !lane.inner.ops->needsAck; }
+
+// Invariant 4: the receiver is the truth. Of what was on dead lanes, all it has is finished and all else goes out
+// again.
+int64_t SendConnection::applyFenced(const Fenced& message) {
   onAck(message.delivered);
+  int64_t replayed = 0;
   for (uint64_t number = released_; number < posted_; number++) {
     Request& r = slot(number);
+    if (r.lane == kNoLane || findLane(r.lane) != nullptr) continue;
     const bool inMask = number >= message.delivered && number - message.delivered < 32 &&
                         (message.deliveredMask >> (number - message.delivered) & 1);
     r.finished = number < message.delivered || inMask;
     r.inner = nullptr;
+    if (r.finished) continue;
+    r.lane = kNoLane;
+    replayed++;
   }
-  nextToPost_ = std::max(released_.load(), message.delivered);
+  nextToPost_ = released_;
+  return replayed;
 }
 
 void SendConnection::onAck(uint64_t delivered) {
@@ -106,9 +106,10 @@ void SendConnection::onAck(uint64_t delivered) {
 
 /// The path of a lane that is needed and does not come up, or null.
 const Path* SendConnection::stalledLane(int64_t now) const {
+  const bool needed = state() == ConnectionState::Connecting || state() == ConnectionState::Frozen;
+  if (!needed) return nullptr;
   for (const LanePtr& lane : lanes_) {
-    const bool needed = state() == ConnectionState::Connecting || state() == ConnectionState::Frozen;
-    if (needed && !lane->usable() && now - lane->createdNs > kLaneStallNs) return lane->path;
+    if (!lane->usable() && now - lane->createdNs > kLaneStallNs) return lane->path;
   }
   return nullptr;
 }
@@ -116,6 +117,7 @@ const Path* SendConnection::stalledLane(int64_t now) const {
 const Path* SendConnection::stalledPath(int64_t now) {
   if (const Path* path = stalledLane(now)) return path;
   const uint64_t acked = acked_.load(std::memory_order_acquire);
+  if (acked != seenAcked_) lastCarried_ = now;
   if (acked != seenAcked_ || !hasOutstanding() || state() != ConnectionState::Active) {
     seenAcked_ = acked;
     lastMove_ = now;
@@ -123,10 +125,27 @@ const Path* SendConnection::stalledPath(int64_t now) {
   }
   if (now - lastMove_ < kStallNs) return nullptr;
   const Owned owned(owner_, Owned::Wait::Yes);
-  if (acked >= nextToPost_) return lastMove_ = now, nullptr;  // all arrived; NCCL has not asked yet
-  // The oldest message decides which lane is stuck.
-  const Lane* lane = laneFor(acked);
+  if (acked >= posted_) return lastMove_ = now, nullptr;  // all arrived; NCCL has not asked yet
+  // The oldest message decides which lane is stuck. It may not even be posted: RDMA waits for a word of the receiver's.
+  const Lane* lane = plan_.laneFor(acked);
   return lane == nullptr ? nullptr : lane->path;
+}
+
+void SendConnection::sample(Capacities& capacities) {
+  if (plan_.empty() || state() != ConnectionState::Active) return;
+  for (const LanePtr& lane : lanes_) {
+    if (!inPlan(lane) || lane->state != LaneState::Up || lane->error) continue;
+    LaneSample now;
+    const auto ask = lane->inner.ops->sample;
+    const bool asked = ask != nullptr && ask(lane->comm, &now);
+    if (!asked && !clocked(*lane)) continue;
+    if (!asked) {
+      now.bytes = lane->bytes.load(std::memory_order_relaxed);
+      now.busyNs = lane->busyNs.load(std::memory_order_relaxed);
+    }
+    capacities.add(*lane->path, now.bytes - lane->sampled.bytes, now.busyNs - lane->sampled.busyNs);
+    lane->sampled = now;
+  }
 }
 
 }  // namespace r2cc

@@ -1,11 +1,17 @@
 // The sending end: posts messages to the plan's lanes, and coordinates every change of the plan, so that a double
 // detection can never start two different failovers.
 //
-//   failover  a lane of the plan failed: fence, find a fresh lane, Freeze -> Fenced, replay what the receiver lacks
-//   switch    the home path is back: Switch -> Switched agrees a message number; nothing is fenced, nothing stops
+//   failover  a lane of the plan failed: fence it, find a fresh one, Freeze -> Fenced, replay what the receiver lacks;
+//             the other lanes of the plan go on meanwhile
+//   switch    another plan is better (home is back, balance): Switch -> Switched agrees a message number; nothing is
+//             fenced, nothing stops
 #pragma once
 
+#include <optional>
+
+#include "capacity.h"
 #include "connection.h"
+#include "wanted.h"
 
 namespace r2cc {
 
@@ -29,43 +35,65 @@ class SendConnection final : public Connection {
   void onFenced(const Fenced& message);
   void onSwitched(const Switched& message);
   void onAck(uint64_t delivered);
-  void onBye(uint64_t delivered);
+  void onBye(const Bye& message);
   void onPathDown(const Path* path, const std::string& cause);
   void tick(int64_t now);
-  Bye bye() const override { return {id, 1, 0}; }
   void ask() override { peer.tellEverywhere(CloseLane{id, kNoLane}); }
 
   /// The path whose traffic stands still, or null: messages are out and none was acknowledged for kStallNs, or the
   /// lane to go on with does not come up.
   const Path* stalledPath(int64_t now);
+  /// Adds what every lane of the plan carried since the last look to its path's account.
+  void sample(Capacities& capacities);
+  const Path* home() const { return home_; }
+  bool carriedSince(int64_t since) const { return lastCarried_ >= since; }
   bool everActive() const { return everActive_.load(std::memory_order_acquire); }
   uint64_t failovers = 0, failbacks = 0;
 
  private:
   uint64_t through() const override { return acked_.load(std::memory_order_relaxed); }
   // data path (owner held)
-  void pump();
+  ncclResult_t give(Lane& lane, Request& request) override;
+  bool clocked(const Lane& lane) const;
   void progress();
-  void applyFenced(const Fenced& message);
+  void progressLane(Lane& lane);
+  /// Returns how many messages go out again.
+  int64_t applyFenced(const Fenced& message);
 
-  // control
+  // lanes (send_lanes.cc)
   void requestLane(Path* path);
   void laneReady(const LanePtr& lane);
+  void loseLane(const LanePtr& lane, const std::string& cause);
+  /// It may replace any: up at both ends, nothing posted on it, its path up and not in doubt.
+  bool spare(const LanePtr& lane) const;
+  LanePtr idleLane(const Path* avoid) const;
+  Path* bestPath(const Path* avoid) const;
+  bool opening(const Path* path) const;
+  const Path* stalledLane(int64_t now) const;
+  /// Every path of the plan has an idle lane that would survive it.
+  bool covered(const Lane* without = nullptr) const;
+  void keepStandby(int64_t now);
+  void prune();
+  void refreshWanted(int64_t now);
+  std::vector<Share> current() const;
+  LanePtr laneOn(const Path* path) const;
+  /// Opens what the wanted plan lacks, and starts a switch once all is there. False: nothing is left to do.
+  bool approachWanted(int64_t now);
+
+  // failover and switch (send_control.cc)
   void recover(const std::string& cause);
   void startExchange(const LanePtr& lane);
   /// False when the receiver's count cannot be true.
   bool resume(const Fenced& message);
-  void startSwitch(const LanePtr& lane);
-  void failover(const LanePtr& lane, const std::string& cause);
-  void loseLane(const LanePtr& lane, const std::string& cause);
+  void settleSwitch(uint64_t boundary);
+  void startSwitch(std::vector<PlanLane> lanes);
+  void failover(const std::vector<LanePtr>& lanes, const std::string& cause);
+  /// The plan may come to need it, or the receiver's already does.
+  bool inUse(const LanePtr& lane) const;
   void maintain(int64_t now);
   void repeat(int64_t now);
-  void prune();
-  Path* bestPath(const Path* avoid) const;
-  LanePtr idleLane(const Path* avoid) const;
-  bool opening(const Path* path) const;
-  uint32_t oldestLane() const;
-  const Path* stalledLane(int64_t now) const;
+  Freeze freeze() const;
+  Switch proposal() const;
 
   const uint64_t listen_;
   const uint8_t homeDev_, remoteHomeDev_;
@@ -76,13 +104,18 @@ class SendConnection final : public Connection {
   std::atomic<uint64_t> released_{0};  // messages below this were reported done to NCCL; the engine only looks
   uint64_t holdFrom_ = UINT64_MAX;     // during a switch: messages from here wait for the answer
   uint32_t lanesMade_ = 0;
-  LanePtr target_;  // of the exchange or switch under way
-  bool switching_ = false;
+  LanePtr target_;                    // of the exchange under way
+  std::optional<PlanStep> proposed_;  // by a Switch that is not answered; a Freeze settles it too
+  uint32_t proposedEpoch_ = 0;
   int64_t switchSince_ = 0;
   const Path* avoid_ = nullptr;  // no lane could be made on it just now
   std::string cause_;
   int64_t nextRepeat_ = 0, repeatAfter_ = 0;
-  int64_t nextStandby_ = 0;
+  int64_t nextStandby_ = 0, nextMaintain_ = 0;
+  std::vector<Share> wanted_;  // by the version of the peer's plans it was made for
+  uint32_t wantedVersion_ = 0;
+  int64_t wantedSince_ = 0;
+  int64_t lastCarried_ = 0;
   int64_t holdingSince_ = 0;
   uint64_t seenAcked_ = 0;
   int64_t lastMove_ = 0;

@@ -1,4 +1,4 @@
-// The sending end as coordinator: lanes, failover, switch. Engine thread, under the engine's mutex.
+// The sending end as coordinator: failover, switch, and the clock. Engine thread, under the engine's mutex.
 #include <algorithm>
 
 #include "send_connection.h"
@@ -7,144 +7,39 @@ namespace r2cc {
 namespace {
 constexpr int64_t kFirstRepeatNs = msToNs(4);
 constexpr int64_t kMaxRepeatNs = msToNs(50);
-constexpr int64_t kStandbyRetryNs = msToNs(500);
 constexpr uint64_t kSwitchAhead = 8;  // messages: NCCL's slots, so that the answer is there before anyone has to wait
-constexpr int64_t kSwitchLimitNs = msToNs(1000);  // a switch that is not agreed by then becomes a failover
+constexpr int64_t kSwitchLimitNs = msToNs(1000);  // a switch that is not agreed by then is settled by an exchange
 constexpr int64_t kLaneLimitNs = msToNs(3000);    // a lane that takes longer is tried elsewhere
+constexpr int64_t kMaintainNs = msToNs(10);
 }  // namespace
 
 void SendConnection::onWelcome(const Welcome& message) {
   if (welcomed_ || over()) return;
-  if (message.known == 0) return fail("peer " + peer.describe() + " knows nothing of this connection");
+  if (message.known == 0) return fail("the peer knows nothing of it");
   welcomed_ = true;
   home_ = peer.route(homeDev_, remoteHomeDev_);
-  if (home_ == nullptr) return fail("no path to peer " + peer.describe() + ": no NICs share a network");
+  if (home_ == nullptr) return fail("no NICs of the two hosts share a network");
   recover("connect");
-}
-
-// ---- lanes ------------------------------------------------------------------------------------------------------
-
-bool SendConnection::opening(const Path* path) const {
-  return std::any_of(lanes_.begin(), lanes_.end(),
-                     [&](const LanePtr& l) { return !l->usable() && (path == nullptr || l->path == path); });
-}
-
-uint32_t SendConnection::oldestLane() const {
-  uint32_t oldest = UINT32_MAX;
-  for (const LanePtr& lane : lanes_) oldest = std::min(oldest, lane->id);
-  return oldest;
-}
-
-void SendConnection::requestLane(Path* path) {
-  const auto lane =
-      std::make_shared<Lane>(this, ++lanesMade_, /*sends=*/true, path, path->local, services_.inner, ctx_);
-  lane->createdNs = nowNs();
-  lanes_.push_back(lane);
-  nextRepeat_ = nowNs() + kFirstRepeatNs;
-  repeatAfter_ = kFirstRepeatNs;
-  peer.tell(OpenLane{id, lane->id, path->local, peer.remote()[path->remote].dev});
-}
-
-void SendConnection::onLaneHandle(const LaneHandle& message) {
-  const LanePtr lane = findLane(message.lane);
-  if (lane == nullptr || lane->state != LaneState::Requested) return;
-  if (message.failed != 0) return loseLane(lane, "the receiver could not listen");
-  lane->handle = message.handle;
-  services_.connector->make(lane);
-}
-
-void SendConnection::onLaneMade(const LanePtr& lane, bool ok) {
-  if (lane->state != LaneState::Connecting) return;
-  if (!ok) return loseLane(lane, "connect failed");
-  lane->state = LaneState::Up;
-  {
-    const Owned owned(owner_, Owned::Wait::Yes);
-    ok = registerOn(lane);
-  }
-  if (!ok) return loseLane(lane, "memory could not be registered");
-  if (lane->remoteUp) laneReady(lane);
-}
-
-void SendConnection::onLaneUp(const LaneUp& message) {
-  const LanePtr lane = findLane(message.lane);
-  if (lane == nullptr || lane->remoteUp) return;
-  lane->remoteUp = true;
-  if (lane->state == LaneState::Up) laneReady(lane);
-}
-
-void SendConnection::laneReady(const LanePtr& lane) {
-  if (state() == ConnectionState::Active) {
-    if (lane->path == home_ && planPath() != home_ && !switching_) startSwitch(lane);
-  } else if (state() != ConnectionState::Exchanging) {
-    startExchange(lane);
-  }
-}
-
-/// A lane is gone, in whatever state: what that means depends on what it was for.
-void SendConnection::loseLane(const LanePtr& lane, const std::string& cause) {
-  if (inPlan(lane) || lane == target_) return failover(lane, cause);
-  if (!lane->usable()) avoid_ = lane->path;
-  peer.tell(CloseLane{id, lane->id});
-  {
-    const Owned owned(owner_, Owned::Wait::Yes);
-    dropLane(lane);
-  }
-  nextStandby_ = nowNs() + kStandbyRetryNs;
-  // The next tick tries again, elsewhere first: at once would be a loop as fast as the receiver can refuse.
-  cause_ = cause;
-}
-
-LanePtr SendConnection::idleLane(const Path* avoid) const {
-  LanePtr best;
-  for (const LanePtr& lane : lanes_) {
-    if (!lane->usable() || lane->error || inPlan(lane) || lane == target_) continue;
-    if (!lane->path->up() || lane->path == avoid) continue;
-    if (best == nullptr || lane->path == home_) best = lane;
-  }
-  return best;
-}
-
-/// The path to open a lane on: home if it is up; else the one with the fewest connections of ours on it, so that the
-/// load of a failed NIC is spread over those that are left.
-Path* SendConnection::bestPath(const Path* avoid) const {
-  Path* best = nullptr;
-  size_t bestLoad = 0;
-  for (const auto& path : peer.paths()) {
-    if (!path->data || path.get() == avoid) continue;
-    const bool last = state() != ConnectionState::Active && path->state() == PathState::Probation;
-    if (!path->up() && !last) continue;
-    if (path.get() == home_) return path.get();
-    size_t load = path->up() ? 0 : 1000;
-    for (const auto& [other, connection] : peer.sends) {
-      for (const LanePtr& lane : connection->lanes_) load += lane->path == path.get() ? 1 : 0;
-    }
-    if (best == nullptr || load < bestLoad) best = path.get(), bestLoad = load;
-  }
-  return best;
 }
 
 // ---- failover ---------------------------------------------------------------------------------------------------
 
-void SendConnection::failover(const LanePtr& lane, const std::string& cause) {
+bool SendConnection::inUse(const LanePtr& lane) const {
+  return inPlan(lane) || lane == target_ || (proposed_ && proposed_->has(lane.get()));
+}
+
+void SendConnection::failover(const std::vector<LanePtr>& lanes, const std::string& cause) {
   if (over()) return;
-  const bool counted = state() == ConnectionState::Active;
+  const bool counted = state() == ConnectionState::Active && !lanes.empty();
   {
     const Owned owned(owner_, Owned::Wait::Yes);
+    for (const LanePtr& lane : lanes) {
+      if (findLane(lane->id) != nullptr) dropLane(lane);
+    }
     // A target whose exchange did not finish may carry posted receives at the other end: it is not fresh any more.
-    if (target_ != nullptr) {
-      peer.tell(CloseLane{id, target_->id});  // heeded only if it is not in the receiver's plan
-      dropLane(target_);
-    }
-    if (findLane(lane->id) != nullptr) dropLane(lane);
-    for (const PlanStep& step : plan_) {
-      if (findLane(step.lane->id) != nullptr) dropLane(step.lane);
-    }
+    if (target_ != nullptr && findLane(target_->id) != nullptr) dropLane(target_);
     target_ = nullptr;
-    switching_ = false;
-    holdFrom_ = UINT64_MAX;
-    attention_ = false;
     setState(ConnectionState::Frozen, cause);
-    plan_.clear();
   }
   if (counted) failovers++;
   recover(cause);
@@ -153,6 +48,8 @@ void SendConnection::failover(const LanePtr& lane, const std::string& cause) {
 /// Finds the lane to go on with: an idle one at once, else a new one, else none until a path returns.
 void SendConnection::recover(const std::string& cause) {
   cause_ = cause;
+  const bool lacks = plan_.empty() || plan_.broken() || (proposed_ && proposed_->broken());
+  if (!lacks) return startExchange(nullptr);
   if (const LanePtr lane = idleLane(nullptr)) return startExchange(lane);
   if (opening(nullptr)) return;
   Path* path = bestPath(avoid_);
@@ -163,7 +60,20 @@ void SendConnection::recover(const std::string& cause) {
   }
   if (state() == ConnectionState::Holding) return;
   holdingSince_ = nowNs();
+  services_.info("R2CC: no path to peer " + peer.describe() + " (" + cause + "): holding for up to " +
+                 std::to_string(services_.holdNs / 1000000) + " ms (R2CC_HOLD_MS)");
   setState(ConnectionState::Holding, cause);
+}
+
+Freeze SendConnection::freeze() const {
+  Freeze out;
+  out.connection = id;
+  out.epoch = epoch_;
+  out.lane = target_ == nullptr ? kNoLane : target_->id;
+  out.completed = released_;
+  out.newestLane = lanesMade_;
+  for (const LanePtr& lane : lanes_) out.lanes.push_back(lane->id);
+  return out;
 }
 
 void SendConnection::startExchange(const LanePtr& lane) {
@@ -172,74 +82,103 @@ void SendConnection::startExchange(const LanePtr& lane) {
   setState(ConnectionState::Exchanging, cause_);
   nextRepeat_ = nowNs() + kFirstRepeatNs;
   repeatAfter_ = kFirstRepeatNs;
-  peer.tell(Freeze{id, epoch_, lane->id, released_, oldestLane()});
+  recorder_.freeze(epoch_, lane == nullptr ? kNoLane : lane->id, released_);
+  peer.tell(freeze());
 }
 
 void SendConnection::onFenced(const Fenced& message) {
   if (state() != ConnectionState::Exchanging || message.epoch != epoch_) return;
-  if (message.laneUsable == 0) return failover(target_, "the receiver lost the lane");
-  if (!resume(message)) {
-    fail("peer " + peer.describe() + " counts messages that were never sent, or lacks some it confirmed");
-  }
+  recorder_.fenced(epoch_, message.delivered, message.laneUsable != 0);
+  if (message.laneUsable == 0 && target_ != nullptr) return failover({target_}, "the receiver lost the lane");
+  if (!resume(message)) fail("the peer counts messages that were never sent");
 }
 
 bool SendConnection::resume(const Fenced& message) {
   const Owned owned(owner_, Owned::Wait::Yes);
-  if (message.delivered < released_ || message.delivered > posted_) return false;
-  applyFenced(message);
-  plan_.assign(1, {0, target_});
+  if (message.delivered > posted_) return false;
+  if (proposed_) settleSwitch(message.switchedEpoch == proposedEpoch_ ? message.switchedBoundary : UINT64_MAX);
+  const int64_t replayed = applyFenced(message);
+  if (plan_.empty()) {
+    plan_.add(PlanStep(0, {{target_, 1}}));
+  } else if (target_ != nullptr) {
+    plan_.substitute(target_);
+  }
+  if (target_ != nullptr && target_->path->use == PathUse::LastResort && !std::exchange(peer.onLastResort, true)) {
+    services_.warn("R2CC: no other NIC to peer " + peer.describe() + " is left (" + cause_ +
+                   "): going on over sockets on " + nicName(target_->path) + " (R2CC_LAST_RESORT_IFNAME)");
+  }
   target_ = nullptr;
   avoid_ = nullptr;
-  const auto replayed = std::count_if(std::begin(requests_), std::end(requests_),
-                                      [&](const Request& r) { return r.used && !r.finished && r.number < posted_; });
+  nextMaintain_ = 0;
+  recorder_.replay(epoch_, message.delivered, static_cast<size_t>(replayed));
   setState(ConnectionState::Active, cause_, replayed);
   everActive_ = true;
-  pump();
+  pump(holdFrom_);
   return true;
 }
 
 void SendConnection::onSuspect(const Suspect& message) {
-  const LanePtr lane = findLane(message.lane);
-  if (lane == nullptr || message.epoch != epoch_) return;
+  const LanePtr lane = findLane(message.lane);  // a lane's number is never used again
+  if (lane == nullptr) return;
+  lane->path->doubt(nowNs());
   loseLane(lane, "the receiver reports a transport error");
 }
 
 void SendConnection::onPathDown(const Path* path, const std::string& cause) {
   const std::vector<LanePtr> lanes = lanes_;
+  std::vector<LanePtr> used;
   // Idle lanes first: none of them may be chosen as the target of the failover that follows.
   for (const LanePtr& lane : lanes) {
-    if (lane->path == path && !inPlan(lane) && lane != target_) loseLane(lane, cause);
+    if (lane->path != path) continue;
+    if (inUse(lane)) {
+      used.push_back(lane);
+    } else {
+      loseLane(lane, cause);
+    }
   }
-  for (const LanePtr& lane : lanes) {
-    if (lane->path == path && (inPlan(lane) || lane == target_)) return failover(lane, cause);
-  }
+  if (!used.empty()) failover(used, cause);
 }
 
 // ---- switch -----------------------------------------------------------------------------------------------------
 
-void SendConnection::startSwitch(const LanePtr& lane) {
+Switch SendConnection::proposal() const {
+  Switch out{id, proposedEpoch_, holdFrom_, {}};
+  if (!proposed_) return out;
+  for (const PlanLane& l : proposed_->lanes()) out.lanes.push_back({l.lane->id, l.weight});
+  return out;
+}
+
+void SendConnection::startSwitch(std::vector<PlanLane> lanes) {
   const Owned owned(owner_, Owned::Wait::Yes);
-  target_ = lane;
-  switching_ = true;
   switchSince_ = nowNs();
-  epoch_++;
+  proposedEpoch_ = ++epoch_;
   holdFrom_ = posted_ + kSwitchAhead;
+  proposed_.emplace(holdFrom_, std::move(lanes));
   nextRepeat_ = nowNs() + kFirstRepeatNs;
   repeatAfter_ = kFirstRepeatNs;
-  peer.tell(Switch{id, epoch_, lane->id, holdFrom_});
+  recorder_.proposeSwitch(epoch_, proposed_->lanes()[0].lane->id, holdFrom_);
+  peer.tell(proposal());
 }
 
 void SendConnection::onSwitched(const Switched& message) {
-  if (!switching_ || message.epoch != epoch_) return;
-  if (message.boundary < holdFrom_) return fail("peer " + peer.describe() + " lowered a switch boundary");
+  if (!proposed_ || message.epoch != epoch_ || state() != ConnectionState::Active) return;
+  if (message.boundary < holdFrom_) return fail("the peer lowered a switch boundary");
   const Owned owned(owner_, Owned::Wait::Yes);
-  plan_.push_back({message.boundary, target_});
-  target_ = nullptr;
-  switching_ = false;
+  recorder_.switched(epoch_, message.boundary);
+  settleSwitch(message.boundary);
+  setState(ConnectionState::Active, current().size() == 1 && current()[0].path == home_ ? "failback" : "balance");
+  pump(holdFrom_);
+}
+
+/// The receiver took the step from `boundary` on, or (UINT64_MAX) never did and never will. Owner held.
+void SendConnection::settleSwitch(uint64_t boundary) {
+  if (boundary != UINT64_MAX && proposed_) {
+    peer.onLastResort &= proposed_->lanes()[0].lane->path->use == PathUse::LastResort;
+    plan_.add(PlanStep(boundary, proposed_->lanes()));
+    failbacks += current().size() == 1 && current()[0].path == home_ ? 1 : 0;
+  }
+  proposed_.reset();
   holdFrom_ = UINT64_MAX;
-  failbacks++;
-  setState(ConnectionState::Active, "failback");
-  pump();
 }
 
 // ---- the clock --------------------------------------------------------------------------------------------------
@@ -247,21 +186,21 @@ void SendConnection::onSwitched(const Switched& message) {
 void SendConnection::tick(int64_t now) {
   if (over()) return;
   if (attention()) {
-    const std::vector<LanePtr> lanes = lanes_;
     attention_ = false;
+    const std::vector<LanePtr> lanes = lanes_;
     for (const LanePtr& lane : lanes) {
-      if (lane->error && findLane(lane->id) != nullptr) loseLane(lane, "transport error");
+      if (!lane->error || findLane(lane->id) == nullptr) continue;
+      lane->path->doubt(now);
+      loseLane(lane, "transport error");
     }
   }
-  if (switching_ && now - switchSince_ > kSwitchLimitNs) {
-    const LanePtr lane = target_;
-    failover(lane, "the receiver did not agree to the switch");
+  if (proposed_ && state() == ConnectionState::Active && now - switchSince_ > kSwitchLimitNs) {
+    failover({}, "the receiver did not agree to the switch");
   }
   if (now >= nextRepeat_) repeat(now);
   if (welcomed_) maintain(now);
   if (state() == ConnectionState::Holding && now - holdingSince_ > services_.holdNs) {
-    fail("no path to peer " + peer.describe() + " for " + std::to_string(services_.holdNs / 1000000) +
-         " ms (R2CC_HOLD_MS); last cause: " + cause_);
+    fail("no path for " + std::to_string(services_.holdNs / 1000000) + " ms (R2CC_HOLD_MS); last cause: " + cause_);
   }
 }
 
@@ -274,10 +213,8 @@ void SendConnection::repeat(int64_t now) {
     if (lane->remoteUp) continue;
     peer.tellEverywhere(OpenLane{id, lane->id, lane->path->local, peer.remote()[lane->path->remote].dev});
   }
-  if (state() == ConnectionState::Exchanging) {
-    peer.tellEverywhere(Freeze{id, epoch_, target_->id, released_, oldestLane()});
-  }
-  if (switching_) peer.tellEverywhere(Switch{id, epoch_, target_->id, holdFrom_});
+  if (state() == ConnectionState::Exchanging) peer.tellEverywhere(freeze());
+  if (proposed_ && state() == ConnectionState::Active) peer.tellEverywhere(proposal());
 }
 
 void SendConnection::maintain(int64_t now) {
@@ -296,40 +233,23 @@ void SendConnection::maintain(int64_t now) {
     case ConnectionState::Active:
       break;
   }
+  if (now < nextMaintain_ && plan_.size() == 1 && wantedVersion_ == peer.plansVersion) return;
+  nextMaintain_ = now + kMaintainNs;
   if (plan_.size() > 1) {  // only the engine changes a sender's plan
     const Owned owned(owner_, Owned::Wait::Yes);
-    trimPlan(acked_.load(std::memory_order_relaxed));
+    plan_.trim(acked_.load(std::memory_order_relaxed));
   }
-  if (switching_ || plan_.size() > 1 || now < nextStandby_) return;
-  const bool away = planPath() != home_;
-  if (away && home_->state() == PathState::Up) {
-    const LanePtr back = idleLane(nullptr);
-    if (back != nullptr && back->path == home_) return startSwitch(back);
-    if (!opening(home_)) requestLane(const_cast<Path*>(home_));
-  } else if (idleLane(planPath()) == nullptr && !opening(nullptr)) {
-    nextStandby_ = now + kStandbyRetryNs;
-    if (Path* path = bestPath(planPath())) requestLane(path);
-  }
+  if (approachWanted(now) || plan_.size() > 1) return;
+  keepStandby(now);
   prune();
 }
 
-/// One idle lane is enough; the rest would be descriptors that only grow.
-void SendConnection::prune() {
-  const LanePtr keep = idleLane(planPath());
-  const auto spare = [&](const LanePtr& l) { return l->usable() && !inPlan(l) && l != target_ && l != keep; };
-  const auto lane = std::find_if(lanes_.begin(), lanes_.end(), spare);
-  if (keep == nullptr || lane == lanes_.end()) return;
-  peer.tell(CloseLane{id, (*lane)->id});
-  const Owned owned(owner_, Owned::Wait::Yes);
-  dropLane(*lane);
-}
-
-void SendConnection::onBye(uint64_t delivered) {
+void SendConnection::onBye(const Bye& message) {
   if (over()) return;
   bool missing = false;
   {
     const Owned owned(owner_, Owned::Wait::Yes);
-    onAck(std::min(delivered, posted_));
+    onAck(std::min(message.delivered, posted_));
     missing = acked_.load(std::memory_order_relaxed) < posted_;
     if (!missing) {
       for (Request& r : requests_) r.finished = true;  // the receiver has them all, whatever the transport still says
@@ -337,7 +257,9 @@ void SendConnection::onBye(uint64_t delivered) {
       dropAll();  // NCCL may now take the memory away, whatever the transport is still doing with it
     }
   }
-  if (missing) fail("peer " + peer.describe() + " closed the connection before it had everything");
+  if (!missing) return;
+  fail(message.reason.empty() ? "the peer closed it before it had everything"
+                              : "the peer says: " + readable(message.reason));
 }
 
 }  // namespace r2cc

@@ -69,7 +69,7 @@ int openSocket(LocalNic& nic) {
 
 }  // namespace
 
-LocalNic findLocalNic(const std::string& name, uint8_t dev, bool sideOnly) {
+LocalNic findLocalNic(const std::string& name, uint8_t index, uint8_t flags) {
   LocalNic nic;
   nic.name = name;
   nic.ifindex = if_nametoindex(name.c_str());
@@ -82,8 +82,9 @@ LocalNic findLocalNic(const std::string& name, uint8_t dev, bool sideOnly) {
       if (nic.address.family == 0 || entry->ifa_addr->sa_family == AF_INET) nic.address = addressOf(entry);
     }
   }
-  nic.address.dev = dev;
-  nic.address.flags = sideOnly ? kSideOnly : 0;
+  nic.dev = index;
+  nic.address.dev = index;
+  nic.address.flags = flags;
   return nic;
 }
 
@@ -112,10 +113,10 @@ bool SideChannel::send(size_t nic, const NicAddress& to, const std::vector<uint8
 }
 
 void SideChannel::readErrors(int fd, const OnRefused& refused) const {
-  while (true) {
+  for (int burst = 0; burst < 16; burst++) {
     sockaddr_storage to{};
     char control[512];
-    char payload[1];
+    uint8_t payload[2048];
     iovec part{payload, sizeof(payload)};
     msghdr message{};
     message.msg_name = &to;
@@ -124,22 +125,24 @@ void SideChannel::readErrors(int fd, const OnRefused& refused) const {
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
-    if (recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT) < 0) return;
+    const ssize_t got = recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT);
+    if (got < 0) return;
     for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
       const bool ours = (c->cmsg_level == SOL_IP && c->cmsg_type == IP_RECVERR) ||
                         (c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_RECVERR);
       sock_extended_err error{};
       if (ours) memcpy(&error, CMSG_DATA(c), sizeof(error));
-      if (ours && error.ee_errno == ECONNREFUSED) refused(NicAddress::from(to));
+      if (ours && error.ee_errno == ECONNREFUSED) refused(payload, static_cast<size_t>(got));
     }
   }
 }
 
-void SideChannel::receive(size_t nic, const OnDatagram& datagram, const OnRefused& refused) const {
+size_t SideChannel::receive(size_t nic, size_t most, const OnDatagram& datagram, const OnRefused& refused) const {
   const int fd = fds_[nic];
-  if (fd < 0) return;
+  if (fd < 0) return 0;
   uint8_t buffer[2048];
-  for (int burst = 0; burst < 256; burst++) {
+  size_t taken = 0;
+  for (; taken < most; taken++) {
     sockaddr_storage from{};
     socklen_t size = sizeof(from);
     const ssize_t got = recvfrom(fd, buffer, sizeof(buffer), MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&from), &size);
@@ -148,6 +151,7 @@ void SideChannel::receive(size_t nic, const OnDatagram& datagram, const OnRefuse
     datagram(NicAddress::from(from), buffer, static_cast<size_t>(got));
   }
   readErrors(fd, refused);
+  return taken;
 }
 
 }  // namespace r2cc

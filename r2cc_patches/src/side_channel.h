@@ -6,19 +6,23 @@
 #include <string>
 #include <vector>
 
+#include "inner_net.h"
 #include "wire.h"
 
 namespace r2cc {
 
-/// A local interface: a device of the inner net (index == device) or, behind those, the side-only interface.
+/// A local NIC: first the devices of the inner net in its order, behind them a last resort and a side-only interface.
 struct LocalNic {
-  std::string name;
+  std::string name;  // of the network interface
   unsigned ifindex = 0;
-  NicAddress address;  // port 0 and family 0 when the interface has no IP address
+  NicAddress address;   // port 0 and family 0 when the interface has no IP address
+  InnerNet inner{};     // what carries data over it; none for a side-only interface
+  int dev = 0;          // which device of that it is
+  void* ctx = nullptr;  // to call it with; null: the communicator's own
 };
 
 /// Finds name's ifindex and first usable address (IPv4 first); family stays 0 when there is none.
-LocalNic findLocalNic(const std::string& name, uint8_t dev, bool sideOnly);
+LocalNic findLocalNic(const std::string& name, uint8_t index, uint8_t flags);
 
 class SideChannel {
  public:
@@ -36,9 +40,10 @@ class SideChannel {
   bool send(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes) const;
 
   using OnDatagram = std::function<void(const NicAddress& from, const uint8_t* data, size_t size)>;
-  using OnRefused = std::function<void(const NicAddress& to)>;
-  /// Reads what is pending on one socket; refused(to) reports "no such port" answers of a live host.
-  void receive(size_t nic, const OnDatagram& datagram, const OnRefused& refused) const;
+  using OnRefused = std::function<void(const uint8_t* quote, size_t size)>;
+  /// Reads what is pending on one socket, `most` datagrams at most; how many there were. refused() reports "no such
+  /// port" answers, with as much of the datagram they answer as they quote.
+  size_t receive(size_t nic, size_t most, const OnDatagram& datagram, const OnRefused& refused) const;
 
  private:
   void readErrors(int fd, const OnRefused& refused) const;

@@ -31,20 +31,54 @@ struct State {
   }
 };
 
-}  // namespace
-
-uint64_t sipHash(const Key& key, const uint8_t* data, size_t size) {
+State keyed(const Key& key) {
   const uint64_t k0 = load64(key.data());
   const uint64_t k1 = load64(key.data() + 8);
-  State s{k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261, k1 ^ 0x7465646279746573};
+  return {k0 ^ 0x736f6d6570736575, k1 ^ 0x646f72616e646f6d, k0 ^ 0x6c7967656e657261, k1 ^ 0x7465646279746573};
+}
+
+void absorbAll(State& s, const uint8_t* data, size_t size) {
   size_t i = 0;
   for (; i + 8 <= size; i += 8) s.absorb(load64(data + i));
   uint64_t last = uint64_t{size & 0xff} << 56;
   for (size_t j = 0; i + j < size; j++) last |= uint64_t{data[i + j]} << (8 * j);
   s.absorb(last);
-  s.c ^= 0xff;
+}
+
+uint64_t finish(State& s) {
   for (int r = 0; r < 4; r++) s.round();
   return s.a ^ s.b ^ s.c ^ s.d;
+}
+
+void store64(uint8_t* p, uint64_t v) {
+  for (int i = 0; i < 8; i++) p[i] = static_cast<uint8_t>(v >> (8 * i));
+}
+
+}  // namespace
+
+uint64_t sipHash(const Key& key, const uint8_t* data, size_t size) {
+  State s = keyed(key);
+  absorbAll(s, data, size);
+  s.c ^= 0xff;
+  return finish(s);
+}
+
+Tag sipTag(const Key& key, const uint8_t* data, size_t size) {
+  Tag tag;
+  State s = keyed(key);
+  s.b ^= 0xee;
+  absorbAll(s, data, size);
+  s.c ^= 0xee;
+  store64(tag.data(), finish(s));
+  s.b ^= 0xdd;
+  store64(tag.data() + 8, finish(s));
+  return tag;
+}
+
+bool sameTag(const Tag& tag, const uint8_t* other) {
+  volatile uint8_t different = 0;  // volatile: no early end, whatever the compiler thinks of it
+  for (size_t i = 0; i < tag.size(); i++) different = static_cast<uint8_t>(different | (tag[i] ^ other[i]));
+  return different == 0;
 }
 
 Key randomKey() {

@@ -1,10 +1,11 @@
 #include "wire.h"
 
 #include <algorithm>
+#include <tuple>
 
 namespace r2cc {
 namespace {
-constexpr size_t kSealSize = 8;
+constexpr size_t kSealSize = std::tuple_size_v<Tag>;
 }
 
 sockaddr_storage NicAddress::sockaddr() const {
@@ -64,9 +65,8 @@ bool Datagram::addRaw(Type type, const std::vector<uint8_t>& body) {
 }
 
 const std::vector<uint8_t>& Datagram::seal(const Key& key) {
-  const uint64_t mac = sipHash(key, bytes_.data(), bytes_.size());
-  Writer w(bytes_);
-  w(mac);
+  const Tag tag = sipTag(key, bytes_.data(), bytes_.size());
+  bytes_.insert(bytes_.end(), tag.begin(), tag.end());
   return bytes_;
 }
 
@@ -86,10 +86,7 @@ std::optional<Parsed> Parsed::open(const uint8_t* data, size_t size) {
 }
 
 bool Parsed::verify(const Key& key) const {
-  Reader r(data_ + size_ - kSealSize, kSealSize);
-  uint64_t mac = 0;
-  r(mac);
-  return mac == sipHash(key, data_, size_ - kSealSize);
+  return sameTag(sipTag(key, data_, size_ - kSealSize), data_ + size_ - kSealSize);
 }
 
 }  // namespace r2cc

@@ -1,6 +1,6 @@
 // The side channel's datagrams: one header, any number of messages, one keyed checksum.
 //
-//   header | (type u8, length u16, body) ... | siphash u64 over everything before it
+//   header | (type u8, length u16, body) ... | SipHash tag of 16 bytes over everything before it
 //
 // Every message is idempotent: requests are repeated until answered, answers may be repeated at any time.
 #pragma once
@@ -19,16 +19,20 @@
 namespace r2cc {
 
 constexpr uint32_t kMagic = 0x43433252;  // "R2CC"
-constexpr uint8_t kWireVersion = 1;
+constexpr uint8_t kWireVersion = 3;
 constexpr size_t kMaxDatagram = 1400;  // fits the smallest MTU anyone runs
 constexpr size_t kMaxNics = 32;        // bits in Header::nicsUp
-constexpr uint8_t kSideOnly = 1;       // NicAddress::flags: carries the side channel, never data
+constexpr size_t kMaxReason = 160;     // bytes of text in a Bye
+constexpr size_t kMaxLanes = 32;       // in one message
+// NicAddress::flags
+constexpr uint8_t kSideOnly = 1;    // carries the side channel, never data
+constexpr uint8_t kLastResort = 2;  // carries data only when no other NIC can
 
 using InnerHandle = std::array<uint8_t, NCCL_NET_HANDLE_MAXSIZE>;
 
 /// Where a NIC's side-channel socket listens.
 struct NicAddress {
-  uint8_t dev = 0;
+  uint8_t dev = 0;  // index in its owner's list of NICs
   uint8_t flags = 0;
   uint8_t family = 0;  // AF_INET or AF_INET6
   uint8_t prefix = 0;  // bits
@@ -53,10 +57,11 @@ struct Header {
   uint8_t keyOfSender = 0;    // whose key sealed this: the sender's own (1) or the receiver's (0)
   uint32_t nicsUp = 0;        // the sender's NICs, a bit per device
   uint32_t nicsVersion = 0;   // ascending; an older view never overwrites a newer one
+  uint32_t nicsHeard = 0;     // NICs over which anybody was heard lately: these work, whatever one path says
 
   template <class A>
   void visit(A& a) {
-    a(from), a(to), a(seq), a(keyOfSender), a(nicsUp), a(nicsVersion);
+    a(from), a(to), a(seq), a(keyOfSender), a(nicsUp), a(nicsVersion), a(nicsHeard);
   }
 };
 
@@ -77,6 +82,7 @@ enum class Type : uint8_t {
   Ping,
   Pong,
   Bye,
+  PathDead,
 };
 
 /// sender -> receiver: a connection for the listen that `listen` names.
@@ -150,16 +156,19 @@ struct Suspect {
   }
 };
 
-/// sender -> receiver: drain and fence every lane of the plan, count, and take all that is missing on `lane`.
+/// sender -> receiver: drain and fence every lane of the plan that the sender no longer has, count, and put `lane` in
+/// their place.
 struct Freeze {
   static constexpr Type kType = Type::Freeze;
   uint64_t connection = 0;
-  uint32_t epoch = 0, lane = 0;
-  uint64_t completed = 0;   // messages the sender's user was told are done: the receiver must hold these
-  uint32_t oldestLane = 0;  // the sender has none below it any more
+  uint32_t epoch = 0;
+  uint32_t lane = 0;            // kNoLane: nothing to replace, only to agree what was agreed
+  uint64_t completed = 0;       // messages the sender's user was told are done: the receiver must hold these
+  uint32_t newestLane = 0;      // the list knows of lanes up to this one
+  std::vector<uint32_t> lanes;  // those the sender has
   template <class A>
   void visit(A& a) {
-    a(connection), a(epoch), a(lane), a(completed), a(oldestLane);
+    a(connection), a(epoch), a(lane), a(completed), a(newestLane), a.list(lanes, kMaxLanes);
   }
 };
 
@@ -167,24 +176,36 @@ struct Fenced {
   static constexpr Type kType = Type::Fenced;
   uint64_t connection = 0;
   uint32_t epoch = 0;
-  uint8_t laneUsable = 0;      // 0: the receiver lost the lane; choose another under a new epoch
-  uint64_t delivered = 0;      // messages below this are complete
-  uint32_t deliveredMask = 0;  // bit i: message delivered + i is complete too
+  uint8_t laneUsable = 0;         // 0: the receiver lost the lane; choose another under a new epoch
+  uint64_t delivered = 0;         // messages below this are complete
+  uint32_t deliveredMask = 0;     // bit i: message delivered + i is complete too
+  uint32_t switchedEpoch = 0;     // the last Switch that was taken: its answer may have been lost
+  uint64_t switchedBoundary = 0;  // and what that answer was
   template <class A>
   void visit(A& a) {
-    a(connection), a(epoch), a(laneUsable), a(delivered), a(deliveredMask);
+    a(connection), a(epoch), a(laneUsable), a(delivered), a(deliveredMask), a(switchedEpoch), a(switchedBoundary);
   }
 };
 
-/// sender -> receiver: from `boundary` on use `lane`; the answer may raise the boundary.
+struct WeightedLane {
+  uint32_t lane = 0;
+  uint8_t weight = 0;
+  template <class A>
+  void visit(A& a) {
+    a(lane), a(weight);
+  }
+};
+
+/// sender -> receiver: from `boundary` on use these lanes; the answer may raise the boundary.
 struct Switch {
   static constexpr Type kType = Type::Switch;
   uint64_t connection = 0;
-  uint32_t epoch = 0, lane = 0;
+  uint32_t epoch = 0;
   uint64_t boundary = 0;
+  std::vector<WeightedLane> lanes;
   template <class A>
   void visit(A& a) {
-    a(connection), a(epoch), a(lane), a(boundary);
+    a(connection), a(epoch), a(boundary), a.list(lanes, kMaxLanes);
   }
 };
 
@@ -228,9 +249,34 @@ struct Bye {
   uint64_t connection = 0;
   uint8_t fromSender = 0;
   uint64_t delivered = 0;
+  // Text for the other end's log; empty: it is simply done. NOLINTNEXTLINE(readability-redundant-member-init)
+  std::vector<uint8_t> reason{};
   template <class A>
   void visit(A& a) {
-    a(connection), a(fromSender), a(delivered);
+    a(connection), a(fromSender), a(delivered), a.list(reason, kMaxReason);
+  }
+};
+
+/// Either way: probes over this path stayed silent. Look at all that shares a NIC with it.
+struct PathDead {
+  static constexpr Type kType = Type::PathDead;
+  uint8_t localDev = 0, remoteDev = 0;  // as the sender of the message sees them
+  template <class A>
+  void visit(A& a) {
+    a(localDev), a(remoteDev);
+  }
+};
+
+/// One message, encoded: what waits in an outbox.
+struct Encoded {
+  Type type = Type::None;
+  std::vector<uint8_t> body;
+  template <class M>
+  static Encoded of(const M& message) {
+    Encoded out{M::kType, {}};
+    Writer w(out.body);
+    w(message);
+    return out;
   }
 };
 
@@ -241,11 +287,10 @@ class Datagram {
   /// False, and nothing added, when the message does not fit any more.
   template <class M>
   bool add(const M& message) {
-    std::vector<uint8_t> body;
-    Writer w(body);
-    w(message);
-    return addRaw(M::kType, body);
+    const Encoded encoded = Encoded::of(message);
+    return addRaw(encoded.type, encoded.body);
   }
+  bool add(const Encoded& message) { return addRaw(message.type, message.body); }
   bool empty() const { return messages_ == 0; }
   /// Appends the checksum; the datagram is then ready to send.
   const std::vector<uint8_t>& seal(const Key& key);

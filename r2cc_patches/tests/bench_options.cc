@@ -41,24 +41,52 @@ TEST(every_option_is_read) {
   CHECK(options.corrupt.rank == 2 && options.corrupt.iteration == 7);
   CHECK_EQ(options.seed, UINT64_MAX);
   CHECK_EQ(options.slots, 32);
+  const Options more =
+      parseOptions(with({"--seconds", "9", "--late", "2:0:50", "--late", "3:7:1000", "--corrupt-carrier", "1:eth1:3"}));
+  CHECK_EQ(more.seconds, 9);
+  CHECK(more.late.size() == 2 && more.late[1].rank == 3 && more.late[1].iteration == 7 && more.late[1].ms == 1000);
+  CHECK(more.corruptCarrier.rank == 1 && more.corruptCarrier.nic == "eth1" && more.corruptCarrier.losses == 3);
   CHECK_EQ(parseOptions({"--rank", "0", "--ranks", "2", "--root", "[fd00::1]:5"}).rootAddress, std::string("fd00::1"));
 }
 
 TEST(bad_command_lines_are_refused_with_the_option_s_name) {
-  const std::vector<std::vector<std::string>> bad{{"--bytes", "6"},       {"--bytes", "0"},
-                                                  {"--bytes", "1e6"},     {"--bytes", "-4"},
-                                                  {"--bytes", " 8"},      {"--op", "reduce"},
-                                                  {"--slots", "0"},       {"--slots", "33"},
-                                                  {"--chunk-bytes", "2"}, {"--chunk-bytes", "131071"},
-                                                  {"--channels", "0"},    {"--net", "tcp"},
-                                                  {"--timeout-s", "0"},   {"--corrupt", "1"},
-                                                  {"--corrupt", "4:0"},   {"--corrupt", "1:40"},
-                                                  {"--iterations", "0"},  {"--warmup", "-1"},
-                                                  {"--bogus", "1"},       {"--seed"},
-                                                  {"--rank", "4"},        {"--ranks", "1"},
-                                                  {"--ranks", "65"},      {"--root", "nowhere"},
-                                                  {"--root", "h:0"},      {"--root", ":5"},
-                                                  {"--root", "h:65536"},  {"--idle-us", "1000000"}};
+  const std::vector<std::vector<std::string>> bad{{"--bytes", "6"},
+                                                  {"--bytes", "0"},
+                                                  {"--bytes", "1e6"},
+                                                  {"--bytes", "-4"},
+                                                  {"--bytes", " 8"},
+                                                  {"--op", "reduce"},
+                                                  {"--slots", "0"},
+                                                  {"--slots", "33"},
+                                                  {"--chunk-bytes", "2"},
+                                                  {"--chunk-bytes", "131071"},
+                                                  {"--channels", "0"},
+                                                  {"--net", "tcp"},
+                                                  {"--timeout-s", "0"},
+                                                  {"--corrupt", "1"},
+                                                  {"--corrupt", "4:0"},
+                                                  {"--corrupt", "1:40"},
+                                                  {"--iterations", "0"},
+                                                  {"--warmup", "-1"},
+                                                  {"--bogus", "1"},
+                                                  {"--seed"},
+                                                  {"--rank", "4"},
+                                                  {"--ranks", "1"},
+                                                  {"--ranks", "65"},
+                                                  {"--root", "nowhere"},
+                                                  {"--root", "h:0"},
+                                                  {"--root", ":5"},
+                                                  {"--root", "h:65536"},
+                                                  {"--idle-us", "1000000"},
+                                                  {"--late", "1:2"},
+                                                  {"--late", "1:-1:5"},
+                                                  {"--late", "4:0:1"},
+                                                  {"--late", "1:40:1"},
+                                                  {"--seconds", "-1"},
+                                                  {"--corrupt-carrier", "1:eth0"},
+                                                  {"--corrupt-carrier", "1:../x:1"},
+                                                  {"--corrupt-carrier", "1:eth0:0"},
+                                                  {"--corrupt-carrier", "4:eth0:1"}};
   for (const auto& args : bad) {
     const std::string message = THROWN(UsageError, parseOptions(with(args)));
     CHECK(message.find(args[0]) != std::string::npos);

@@ -113,6 +113,39 @@ TEST(every_operation_is_exact_and_leaves_nothing_open) {
   for (const Op op : {Op::AllReduce, Op::Stream, Op::AllToAll}) checkExact(runAll(small(op), fakeNet({}, 2)));
 }
 
+TEST(a_late_rank_says_so_delays_all_and_changes_nothing) {
+  Options options = small(Op::AllReduce);
+  options.late = {{2, 1, 60}};
+  const std::vector<RankResult> results = runAll(options, fakeNet({}, 2));
+  checkExact(results);
+  for (size_t rank = 0; rank < results.size(); rank++) {
+    CHECK_EQ(count(results[rank].lines, "\"event\":\"late\""), rank == 2 ? 2U : 0U);
+  }
+  CHECK_EQ(count(results[2].lines, "\"index\":1,\"ms\":60,\"phase\":\"begin\""), 1U);
+}
+
+TEST(time_ends_a_run_at_one_iteration_on_all_ranks) {
+  Options options = small(Op::Stream);
+  options.iterations = 1'000'000'000;
+  options.seconds = 1;
+  std::string end;
+  for (const RankResult& result : runAll(options, fakeNet({}, 2))) {
+    CHECK_EQ(result.error, std::string());
+    CHECK_EQ(result.wrong, 0U);
+    const size_t at = result.lines.find("\"completed\":");
+    const std::string mine = result.lines.substr(at, result.lines.find(',', at) - at);
+    CHECK(mine != "\"completed\":0" && (end.empty() || end == mine));
+    end = mine;
+  }
+  CHECK_EQ(fakeComplaint(), std::string());
+}
+
+TEST(a_nic_s_lost_carrier_is_counted_from_the_start_and_an_unknown_nic_is_refused) {
+  CHECK(!CarrierWatch({0, "lo", 1}, 0).due());
+  CHECK(!CarrierWatch({0, "no-such-nic", 1}, 1).due());
+  CHECK(THROWN(UsageError, CarrierWatch({0, "no-such-nic", 1}, 0)).find("no-such-nic") != std::string::npos);
+}
+
 TEST(null_requests_and_late_completions_change_nothing) {
   for (const Op op : {Op::AllReduce, Op::AllToAll}) {
     FakeFaults faults;

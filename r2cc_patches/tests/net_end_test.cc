@@ -200,6 +200,24 @@ TEST(net_receiver_closes_before_sends_are_over) {
   CHECK_EQ(joined(rig.fabric.violations()), "");
 }
 
+/// A path on which a lane broke must answer before it is used again, however long its answers are lost.
+TEST(net_doubt_ends_with_an_answer) {
+  Rig rig({});
+  halfWay(rig, 400);
+  rig.loseType(Type::Pong, true);
+  const int freezes = rig.seen(Type::Freeze);
+  rig.fabric.breakComms({0, 0});
+  lift(rig);
+  CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Freeze) > freezes; }));
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 400; }));
+  pauseMs(400);  // longer than the neighbours of a dead path are asked
+  CHECK_EQ(rig.fabric.lanes({0, 0}), 0);
+  CHECK_EQ(rig.seen(Type::Switch), 0);
+  rig.loseType(Type::Pong, false);
+  CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Switched) > 0; }));
+  finish(rig);
+}
+
 TEST(net_farewell_lost) {
   for (const bool receiverCloses : {true, false}) {
     Rig rig({});

@@ -86,10 +86,12 @@ void Fabric::cancelListen(Listener& listener) {
 
 // ---- memory and messages ----------------------------------------------------------------------------------------
 
-ncclResult_t Fabric::regMr(Comm& comm, void* data, size_t size, void** handle) {
+ncclResult_t Fabric::regMr(Comm& comm, void* data, size_t size, int type, void** handle) {
   const Lock lock(mutex_);
+  *handle = nullptr;
   if (comm.gone()) note("regMr on a dead " + comm.name());
-  *handle = &mrs_.emplace_back(Mr{&comm, static_cast<const uint8_t*>(data), size});
+  if (type != NCCL_PTR_HOST && !play_.gpu) return ncclInternalError;
+  *handle = &mrs_.emplace_back(Mr{&comm, static_cast<const uint8_t*>(data), size, type});
   comm.mrs++;
   counts_.mrs++;
   return ncclSuccess;
@@ -101,11 +103,12 @@ ncclResult_t Fabric::deregMr(Comm& comm, Mr& mr) {
   if (comm.closed) note("deregMr after close of " + comm.name());
   const auto inside = [&](const Request* r) {
     const auto* at = static_cast<const uint8_t*>(r->data);
-    return (!r->complete || nowNs() < r->completeAt) && r->size > 0 && at >= mr.data && at < mr.data + mr.size;
+    return !over(*r) && r->size > 0 && at >= mr.data && at < mr.data + mr.size;
   };
   if (!comm.fenced && std::any_of(comm.outstanding.begin(), comm.outstanding.end(), inside)) {
     note("memory deregistered while a request of " + comm.name() + " uses it");
   }
+  forget(comm, mr);
   mr.alive = false;
   comm.mrs--;
   counts_.mrs--;
@@ -122,13 +125,13 @@ void Fabric::checkMemory(const Comm& comm, const void* data, size_t size, const 
 /// A transport may refuse for now: no room, or (RDMA) no receive posted at the other end.
 bool Fabric::mayPost(const Comm& comm) const {
   if (comm.outstanding.size() >= NCCL_NET_MAX_REQUESTS) return false;
-  return !comm.sends || needsAck_ || comm.posted < comm.wire->receiver->posted;
+  return !comm.sends || play_.needsAck || comm.posted < comm.wire->receiver->posted;
 }
 
 ncclResult_t Fabric::post(Comm& comm, void* data, size_t size, int tag, Mr* mr, Request** request) {
   const Lock lock(mutex_);
   *request = nullptr;
-  if (comm.gone()) note("a message posted to a dead " + comm.name());
+  if (comm.gone() || comm.drained) note("a message posted to a dead " + comm.name());
   checkMemory(comm, data, size, mr);
   if (comm.error) return ncclRemoteError;
   if (!mayPost(comm) || sometimes(12)) return ncclSuccess;
@@ -137,7 +140,7 @@ ncclResult_t Fabric::post(Comm& comm, void* data, size_t size, int tag, Mr* mr, 
   }
   comm.highest = tag;
   comm.posted++;
-  Request& r = requests_.emplace_back(Request{&comm, data, size, tag});
+  Request& r = requests_.emplace_back(Request{&comm, data, size, tag, mr});
   comm.outstanding.push_back(&r);
   if (comm.sends) {
     const int64_t now = nowNs();
@@ -160,18 +163,22 @@ ncclResult_t Fabric::test(Request& r, int* done, int* size) {
     return ncclInternalError;
   }
   if (r.reported) note("a request is tested after it was done on " + comm.name());
-  if (!comm.outstanding.empty() && comm.outstanding.front() != &r)
+  if (r.flush) return testFlush(r, done);
+  if (!play_.anyOrder && !comm.outstanding.empty() && comm.outstanding.front() != &r) {
     note("requests tested out of order on " + comm.name());
+  }
   Wire& wire = *comm.wire;
   advance(wire, nowNs());
-  if (r.complete && nowNs() >= r.completeAt) {
-    if (!comm.outstanding.empty()) comm.outstanding.pop_front();
+  if (over(r) && !(play_.drains && comm.error && !comm.drained)) {
+    const auto mine = std::find(comm.outstanding.begin(), comm.outstanding.end(), &r);
+    if (mine != comm.outstanding.end()) comm.outstanding.erase(mine);
     r.reported = true;
     *done = 1;
     if (size != nullptr) *size = static_cast<int>(r.size);
     return ncclSuccess;
   }
-  if (comm.error) return ncclRemoteError;  // after what is good: InnerOps promises that every completion is seen
+  // After what is good: InnerOps promises that every completion is seen, if need be by drain.
+  if (comm.error || comm.drained) return ncclRemoteError;
   // Both ends hear of the other's end, if the path carries anything and what was on the way is through.
   const bool over = wire.lost || (comm.sends ? wire.receiver->gone() : wire.sender->gone() && wire.frames.empty());
   return over && open(wire) ? ncclRemoteError : ncclSuccess;
@@ -183,6 +190,7 @@ void Fabric::fence(Comm& comm) {
   if (comm.fenced) return;
   comm.fenced = true;
   counts_.fenced++;
+  settle(comm, UINT64_MAX, false);
   if (comm.sends) {
     dropUnread(*comm.wire);
   } else {

@@ -16,11 +16,6 @@ constexpr auto kWireTurn = std::chrono::microseconds(150);
 
 // ---- life -------------------------------------------------------------------------------------------------------
 
-Fabric::Fabric(int hosts, bool needsAck, uint64_t seed) : needsAck_(needsAck), random_(seed) {
-  for (int i = 0; i < hosts; i++) hosts_.push_back({this, i});
-  thread_ = std::thread([this] { run(); });
-}
-
 Fabric::~Fabric() {
   {
     const Lock lock(mutex_);
@@ -101,6 +96,12 @@ void Fabric::cutOneWay(Nic from, Nic to) {
   oneWay_.insert({from, to});
 }
 
+void Fabric::healOneWay(Nic from, Nic to) {
+  const Lock lock(mutex_);
+  oneWay_.erase({from, to});
+  wake_.notify_all();
+}
+
 void Fabric::heal(Nic nic) {
   const Lock lock(mutex_);
   cut_.erase(nic);
@@ -166,7 +167,7 @@ bool Fabric::advance(Wire& wire, int64_t now) {
   if (!open(wire) || wire.lost) return true;
   while (!wire.frames.empty() && wire.frames.front().read && wire.frames.front().arriveAt <= now) {
     Comm& to = *wire.receiver;
-    if (to.gone()) {
+    if (to.gone() || to.drained) {
       wire.frames.clear();
       break;
     }
@@ -184,10 +185,11 @@ void Fabric::read(Wire& wire, int64_t now) {
     if (++held > kKernelFrames) return;
     if (frame.read) continue;
     if (frame.readAt > now) return;
+    useMr(*frame.send, "read");
     const auto* from = static_cast<const uint8_t*>(frame.send->data);
     frame.bytes.assign(from, from + frame.send->size);
     frame.read = true;
-    if (needsAck_) frame.send->complete = true;
+    if (play_.needsAck) frame.send->complete = true;
   }
 }
 
@@ -198,12 +200,13 @@ void Fabric::deliver(Wire& wire, Request& into) {
     note("message " + std::to_string(frame.tag) + " landed in the buffer of message " + std::to_string(into.tag));
   }
   if (frame.bytes.size() > into.size) return note("a message is longer than the buffer it landed in");
-  if (!frame.bytes.empty()) memcpy(into.data, frame.bytes.data(), frame.bytes.size());
   into.size = frame.bytes.size();
   into.complete = true;
-  if (needsAck_) return;
+  if (play_.anyOrder) into.completeAt = nowNs() + someDelay(200000);
+  store(*wire.receiver, into, std::move(frame.bytes));
+  if (play_.needsAck || frame.send->comm->drained) return;
   frame.send->complete = true;
-  frame.send->completeAt = nowNs() + lateNs_;
+  frame.send->completeAt = nowNs() + lateNs_ + (play_.anyOrder ? someDelay(200000) : 0);
 }
 
 /// What is still in user memory when the sender stops never leaves it.

@@ -4,10 +4,14 @@
 //
 // The wires are as hostile as the real ones may be: a send reads its buffer some time after isend(); bytes that left a
 // fenced sender still arrive; bytes held up by a silent cut arrive when it heals, unless the receiver was fenced.
+//
+// It can play RDMA with GPU memory (Play). GPU data is not where the GPU sees it before a flush on the comm that wrote
+// it is over: until then a reader finds what was there before, and reads() notes a violation.
 #pragma once
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <memory>
@@ -47,6 +51,21 @@ enum class Cut {
   Lose,  // bytes in flight are gone, and both ends see an error once it heals
 };
 
+/// Which kind of transport it is.
+struct Play {
+  bool needsAck = true;   // as a socket: a send is over when the kernel has it; else when the receiver has it
+  bool anyOrder = false;  // completions come in any order, and requests may be tested in any order
+  bool drains = false;    // once a comm is broken, test() hides its good completions until drain()
+  bool gpu = false;       // takes GPU memory, by address and by DMA-BUF, and wants it flushed
+};
+
+/// A DMA-BUF registration: the file behind the descriptor at that time.
+struct DmaBuf {
+  Nic nic;
+  const void* data;
+  uint64_t inode;
+};
+
 struct Counts {
   int comms = 0, listens = 0, halves = 0, mrs = 0;  // alive now
   int made = 0, fenced = 0;                         // comms, ever
@@ -56,17 +75,19 @@ struct Counts {
 class Fabric {
  public:
   /// `needsAck`: as a socket, a send is over when the kernel has the bytes; else, as RDMA, when the receiver has them.
-  Fabric(int hosts, bool needsAck, uint64_t seed);
+  Fabric(int hosts, bool needsAck, uint64_t seed) : Fabric(hosts, Play{needsAck, false, false, false}, seed) {}
+  Fabric(int hosts, const Play& play, uint64_t seed);
   ~Fabric();
   Fabric(const Fabric&) = delete;
   Fabric& operator=(const Fabric&) = delete;
 
-  InnerNet inner() const;
+  InnerNet inner() const { return {&net_, &ops_}; }
   void* context(int host) { return &hosts_[static_cast<size_t>(host)]; }
 
   void cut(Nic nic, Cut how);
   /// Only what goes from one NIC to the other; the way back stays open.
   void cutOneWay(Nic from, Nic to);
+  void healOneWay(Nic from, Nic to);
   void heal(Nic nic);
   void healAll();
   /// Every comm this host has on the NIC fails at its next use, or else the first one it makes there.
@@ -84,6 +105,12 @@ class Fabric {
   int lanes(Nic nic) const;
   /// Live comms of the host that do not have exactly `count` buffers registered.
   int lanesWithout(int host, int count) const;
+  /// Devices of the host on which a usable comm has this buffer registered, ascending.
+  std::vector<int> devsWith(int host, const void* data) const;
+  std::vector<DmaBuf> dmaBufs() const;
+  /// Whoever reads GPU memory says so: false, and a violation, when no flush has made all of it visible.
+  bool reads(const void* data, size_t size);
+  int flushes(Nic nic) const;
   std::vector<std::string> violations() const;
   void violation(const std::string& what);
 
@@ -95,10 +122,14 @@ class Fabric {
   ncclResult_t listen(Host& host, int dev, void* handle, void** listenComm);
   ncclResult_t connect(Host& host, int dev, void* handle, void** comm);
   ncclResult_t accept(Listener& listener, void** comm);
-  ncclResult_t regMr(Comm& comm, void* data, size_t size, void** handle);
+  ncclResult_t regMr(Comm& comm, void* data, size_t size, int type, void** handle);
+  ncclResult_t regDmaBuf(Comm& comm, void* data, size_t size, int type, int fd, void** handle);
   ncclResult_t deregMr(Comm& comm, Mr& mr);
   ncclResult_t post(Comm& comm, void* data, size_t size, int tag, Mr* mr, Request** request);
+  ncclResult_t flush(Comm& comm, int n, void** data, int* sizes, void** mrs, Request** request);
   ncclResult_t test(Request& request, int* done, int* size);
+  ncclResult_t testFlush(Request& request, int* done);
+  void drain(Comm& comm);
   void fence(Comm& comm);
   void close(Comm& comm, bool sends);
   void cancelConnect(Half& half);
@@ -113,12 +144,19 @@ class Fabric {
   bool advance(Wire& wire, int64_t now);
   void read(Wire& wire, int64_t now);
   void deliver(Wire& wire, Request& into);
+  void store(Comm& comm, Request& into, std::vector<uint8_t> bytes);
+  void settle(Comm& comm, uint64_t before, bool visible);
+  void forget(Comm& comm, const Mr& mr);
+  void useMr(const Request& request, const char* how);
+  bool over(const Request& request) const;
   void dropUnread(Wire& wire);
   Comm& newComm(Host& host, int dev, bool sends, const std::shared_ptr<Wire>& wire);
   int64_t someDelay(int64_t mostNs);
   bool sometimes(unsigned oneIn);
 
-  const bool needsAck_;
+  const Play play_;
+  const ncclNet_t net_;
+  const InnerOps ops_;
   std::deque<Host> hosts_;
   mutable std::mutex mutex_;
   std::condition_variable wake_;
@@ -127,6 +165,8 @@ class Fabric {
   std::deque<Comm> comms_;
   std::deque<Request> requests_;
   std::deque<Mr> mrs_;
+  std::vector<DmaBuf> dmaBufs_;
+  std::map<const uint8_t*, size_t> unflushed_;  // GPU memory that was written, by its start
   std::deque<Listener> listeners_;
   std::deque<Half> halves_;
   std::vector<std::shared_ptr<Wire>> wires_;

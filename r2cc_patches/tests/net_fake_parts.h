@@ -27,6 +27,7 @@ struct Mr {
   Comm* comm{};
   const uint8_t* data{};
   size_t size{};
+  int type = NCCL_PTR_HOST;
   bool alive = true;
 };
 
@@ -35,9 +36,19 @@ struct Request {
   void* data{};
   size_t size{};
   int tag{};
+  Mr* mr{};
+  bool flush = false;         // an iflush
+  uint64_t flushesBelow = 0;  // what the comm wrote before this count
   bool complete = false;
   int64_t completeAt = 0;  // not before this time
   bool reported = false;   // test() said done: the inner net has freed it
+};
+
+/// GPU data on its way to where the GPU sees it.
+struct Unsettled {
+  uint64_t count;
+  uint8_t* to;
+  std::vector<uint8_t> bytes;
 };
 
 struct Comm {
@@ -48,7 +59,10 @@ struct Comm {
   const bool sends;
   const std::shared_ptr<Wire> wire;
   std::atomic<bool> inUse{false};
-  bool fenced = false, closed = false, error = false;
+  bool fenced = false, closed = false, error = false, drained = false;
+  std::vector<Unsettled> unsettled;
+  uint64_t stored = 0;  // messages written to GPU memory
+  int flushes = 0;
   int mrs = 0;
   int highest = -1;                  // number of the last message posted
   std::deque<Request*> outstanding;  // in the order posted, not yet reported done

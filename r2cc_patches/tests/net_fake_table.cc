@@ -40,13 +40,13 @@ struct Table {
     auto& listener = *static_cast<Listener*>(listenComm);
     return listener.host->fabric->accept(listener, comm);
   }
-  static ncclResult_t regMr(void* c, void* data, size_t size, int, void** handle) {
+  static ncclResult_t regMr(void* c, void* data, size_t size, int type, void** handle) {
     const Use use(fabric(c), comm(c), "regMr");
-    return fabric(c).regMr(comm(c), data, size, handle);
+    return fabric(c).regMr(comm(c), data, size, type, handle);
   }
   static ncclResult_t regMrDmaBuf(void* c, void* data, size_t size, int type, uint64_t, int fd, void** handle) {
-    if (fd < 0) fabric(c).violation("regMrDmaBuf without a descriptor");
-    return regMr(c, data, size, type, handle);
+    const Use use(fabric(c), comm(c), "regMrDmaBuf");
+    return fabric(c).regDmaBuf(comm(c), data, size, type, fd, handle);
   }
   static ncclResult_t deregMr(void* c, void* handle) {
     const Use use(fabric(c), comm(c), "deregMr");
@@ -62,9 +62,9 @@ struct Table {
     return fabric(c).post(comm(c), data[0], sizes[0], tags[0], static_cast<Mr*>(mrs[0]),
                           reinterpret_cast<Request**>(request));
   }
-  static ncclResult_t iflush(void*, int, void**, int*, void**, void** request) {
-    *request = nullptr;  // nothing to flush, as with sockets
-    return ncclSuccess;
+  static ncclResult_t iflush(void* c, int n, void** data, int* sizes, void** mrs, void** request) {
+    const Use use(fabric(c), comm(c), "iflush");
+    return fabric(c).flush(comm(c), n, data, sizes, mrs, reinterpret_cast<Request**>(request));
   }
   static ncclResult_t test(void* request, int* done, int* size) {
     auto& r = *static_cast<Request*>(request);
@@ -85,6 +85,10 @@ struct Table {
     cancelListen(listenComm);
     return ncclSuccess;
   }
+  static void drain(void* c) {
+    const Use use(fabric(c), comm(c), "drain");
+    fabric(c).drain(comm(c));
+  }
   static void fence(void* c) {
     const Use use(fabric(c), comm(c), "fence");
     fabric(c).fence(comm(c));
@@ -98,23 +102,31 @@ struct Table {
     listener.host->fabric->cancelListen(listener);
   }
 
-  static ncclNet_t net() {
+  static ncclNet_t net(const Play& play) {
     ncclNet_t t{};
     t.name = "Fake";
     t.init = init, t.devices = devices, t.getProperties = properties, t.finalize = finalize;
     t.listen = listen, t.connect = connect, t.accept = accept, t.closeListen = closeListen;
-    t.regMr = regMr, t.regMrDmaBuf = regMrDmaBuf, t.deregMr = deregMr;
+    t.regMr = regMr, t.deregMr = deregMr;
+    t.regMrDmaBuf = play.gpu || !play.needsAck ? regMrDmaBuf : nullptr;
     t.isend = isend, t.irecv = irecv, t.iflush = iflush, t.test = test;
     t.closeSend = closeSend, t.closeRecv = closeRecv;
     return t;
   }
+  static InnerOps ops(const Play& play) {
+    InnerOps o{};
+    o.fence = fence, o.cancelConnect = cancelConnect, o.cancelListen = cancelListen;
+    o.needsAck = play.needsAck;
+    o.testsInAnyOrder = play.anyOrder;
+    if (play.drains) o.drain = drain;
+    return o;
+  }
 };
 
-InnerNet Fabric::inner() const {
-  static const ncclNet_t net = Table::net();
-  static const InnerOps buffered = {Table::fence, Table::cancelConnect, Table::cancelListen, true};
-  static const InnerOps direct = {Table::fence, Table::cancelConnect, Table::cancelListen, false};
-  return {&net, needsAck_ ? &buffered : &direct};
+Fabric::Fabric(int hosts, const Play& play, uint64_t seed)
+    : play_(play), net_(Table::net(play)), ops_(Table::ops(play)), random_(seed) {
+  for (int i = 0; i < hosts; i++) hosts_.push_back({this, i});
+  thread_ = std::thread([this] { run(); });
 }
 
 }  // namespace r2cc::fake

@@ -22,6 +22,10 @@ const char* name(Fault fault) {
       return "transport error at the sender";
     case Fault::ErrorAtReceiver:
       return "transport error at the receiver";
+    case Fault::OneWayThere:
+      return "loss on the way there";
+    case Fault::OneWayBack:
+      return "loss on the way back";
   }
   return "?";
 }
@@ -42,6 +46,10 @@ const char* name(When when) {
       return "during a failover";
     case When::DuringFailback:
       return "during a failback";
+    case When::DuringBalance:
+      return "during a switch to balance";
+    case When::Balanced:
+      return "while balanced";
   }
   return "?";
 }
@@ -56,6 +64,26 @@ const char* name(Traffic traffic) {
       return "both directions";
   }
   return "?";
+}
+
+const char* name(Count count) {
+  switch (count) {
+    case Count::One:
+      return "1 NIC";
+    case Count::Two:
+      return "2 of 4 NICs";
+    case Count::AllButOne:
+      return "all NICs but one";
+    case Count::All:
+      return "all NICs for a while";
+  }
+  return "?";
+}
+
+constexpr int kRails = 4;
+
+int rails(Count count) {
+  return count == Count::One ? 1 : count == Count::Two ? 2 : count == Count::AllButOne ? kRails - 1 : kRails;
 }
 
 uint64_t addStreams(Rig& rig, Traffic traffic, When when) {
@@ -108,6 +136,31 @@ std::string duringFailover(Rig& rig, const Case& c, uint64_t each) {
   return "";
 }
 
+/// As many NICs as the case says, at the same time; all of them only for a while.
+void injectAll(Rig& rig, const Case& c) {
+  for (int rail = 0; rail < rails(c.count); rail++) inject(rig, c.fault, kHome + rail, c.cut);
+  if (c.count != Count::All) return;
+  pauseMs(30);
+  for (int rail = 0; rail < rails(c.count); rail++) revert(rig, c.fault, kHome + rail);
+}
+
+/// The home NIC is lost, its messages spread, and another of the NICs that carry them fails: before the receiver has
+/// agreed to the new plan, or after.
+std::string balanced(Rig& rig, const Case& c, uint64_t each) {
+  limit(rig, each / 3);
+  rig.start();
+  if (!reached(rig, each / 3 * rig.streams().size())) return "did not start; ";
+  const Type step = c.when == When::Balanced ? Type::Switched : Type::Switch;
+  const int before = rig.seen(step);
+  inject(rig, Fault::LinkAtBoth, kHome, c.cut);
+  if (!Rig::within(kLimitNs, [&] { return rig.seen(step) > before; })) return "no balance; ";
+  limit(rig, each / 3 + 12);
+  if (c.when == When::Balanced && !reached(rig, each / 3 * rig.streams().size() + 6)) return "stands still; ";
+  inject(rig, c.fault, kHome + 1, c.cut);
+  limit(rig, UINT64_MAX);
+  return "";
+}
+
 std::string atPoint(Rig& rig, const Case& c, uint64_t each) {
   const uint64_t all = each * rig.streams().size();
   const uint64_t point = c.when == When::FirstMessage ? 1 : c.when == When::LastMessage ? all - 2 : all / 2;
@@ -115,7 +168,7 @@ std::string atPoint(Rig& rig, const Case& c, uint64_t each) {
   rig.start();
   if (!reached(rig, point)) return "did not start; ";
   if (c.when == When::Idle) pauseMs(3);
-  inject(rig, c.fault, kHome, c.cut);
+  injectAll(rig, c);
   if (c.when == When::Idle) pauseMs(3);
   limit(rig, UINT64_MAX);
   return "";
@@ -126,12 +179,15 @@ std::string play(Rig& rig, const Case& c, uint64_t each) {
     case When::Connect:
       rig.start();
       if (!Rig::within(kLimitNs, [&] { return rig.seen(Type::OpenLane) > 0; })) return "did not start; ";
-      inject(rig, c.fault, kHome, c.cut);
+      injectAll(rig, c);
       return "";
     case When::DuringFailover:
       return duringFailover(rig, c, each);
     case When::DuringFailback:
       return duringFailback(rig, c, each);
+    case When::DuringBalance:
+    case When::Balanced:
+      return balanced(rig, c, each);
     default:
       return atPoint(rig, c, each);
   }
@@ -142,13 +198,21 @@ std::string play(Rig& rig, const Case& c, uint64_t each) {
 std::string Case::name() const {
   return std::string(fake::name(fault)) + " " + fake::name(when) + ", " + fake::name(traffic) +
          (needsAck ? ", buffered" : ", direct") + (cut == Cut::Hold ? ", bytes held" : ", bytes lost") + ", seed " +
-         std::to_string(seed);
+         std::to_string(seed) + ", mode " + std::to_string(mode) + ", " + fake::name(count);
+}
+
+bool Case::makesSense() const {
+  const bool needsBalance = when == When::DuringBalance || when == When::Balanced;
+  const bool several = when == When::DuringFailover || when == When::DuringFailback || needsBalance;
+  return (mode >= 2 || !needsBalance) && (count == Count::One || !several);
 }
 
 void inject(Rig& rig, Fault fault, int rail, Cut cut) {
   const Nic nic{0, rail};
   if (fault == Fault::ErrorAtSender) return rig.fabric.breakComms(nic);
   if (fault == Fault::ErrorAtReceiver) return rig.fabric.breakComms({1, rail});
+  if (fault == Fault::OneWayThere) return rig.fabric.cutOneWay({0, rail}, {1, rail});
+  if (fault == Fault::OneWayBack) return rig.fabric.cutOneWay({1, rail}, {0, rail});
   rig.fabric.cut(nic, cut);
   if (fault == Fault::LinkAtSender || fault == Fault::LinkAtBoth) rig.link(0, rail, false);
   if (fault == Fault::LinkAtReceiver || fault == Fault::LinkAtBoth) rig.link(1, rail, false);
@@ -156,6 +220,8 @@ void inject(Rig& rig, Fault fault, int rail, Cut cut) {
 
 void revert(Rig& rig, Fault fault, int rail) {
   rig.fabric.heal({0, rail});
+  rig.fabric.healOneWay({0, rail}, {1, rail});
+  rig.fabric.healOneWay({1, rail}, {0, rail});
   if (fault == Fault::LinkAtSender || fault == Fault::LinkAtBoth) rig.link(0, rail, true);
   if (fault == Fault::LinkAtReceiver || fault == Fault::LinkAtBoth) rig.link(1, rail, true);
 }
@@ -164,6 +230,8 @@ std::string runCase(const Case& c) {
   RigOptions options;
   options.needsAck = c.needsAck;
   options.seed = c.seed;
+  options.mode = c.mode;
+  if (c.count != Count::One || c.mode > 1) options.rails = kRails;
   Rig rig(options);
   const uint64_t each = addStreams(rig, c.traffic, c.when);
   std::string out = play(rig, c, each);

@@ -84,8 +84,10 @@ class Sender final : public End {
 
 class Receiver final : public End {
  public:
-  Receiver(Engine& engine, void* ctx, int dev, uint64_t seed, uint64_t messages, InnerHandle& handle)
-      : End(engine, ctx, dev, seed, messages) {
+  /// `gpu`: the buffers are GPU memory of this fabric, flushed before they are read.
+  Receiver(Engine& engine, void* ctx, int dev, uint64_t seed, uint64_t messages, InnerHandle& handle, Fabric* gpu)
+      : End(engine, ctx, dev, seed, messages), gpu_(gpu) {
+    if (gpu != nullptr) memory_ = NCCL_PTR_CUDA;
     if (engine.listen(ctx, dev, handle.data(), &listen_) != ncclSuccess) fail();
   }
 
@@ -118,14 +120,34 @@ class Receiver final : public End {
 
   bool harvest() override {
     if (done_ == posted_) return false;
-    auto& request = *static_cast<r2cc::Request*>(requests_[done_ % kSlots]);
-    int done = 0;
-    int size = -1;
-    if (request.connection->test(request, &done, &size) != ncclSuccess) return fail(), false;
-    if (!done) return false;
-    check(static_cast<size_t>(size));
+    if (flush_ == nullptr) {
+      auto& request = *static_cast<r2cc::Request*>(requests_[done_ % kSlots]);
+      int done = 0;
+      if (request.connection->test(request, &done, &size_) != ncclSuccess) return fail(), false;
+      if (!done) return false;
+      if (!startFlush()) return false;
+    }
+    if (!flushed()) return false;
+    if (gpu_ != nullptr && size_ > 0) (void)gpu_->reads(slot(done_), static_cast<size_t>(size_));
+    check(static_cast<size_t>(size_));
     oneDone();
     return true;
+  }
+
+  /// As NCCL where its GPU needs it: a flush before the message is used.
+  bool startFlush() {
+    if (gpu_ == nullptr || size_ == 0) return true;
+    void* data = slot(done_);
+    if (connection().iflush(1, &data, &size_, &mr_, &flush_) != ncclSuccess) return fail(), false;
+    return true;
+  }
+  bool flushed() {
+    if (flush_ == nullptr) return true;
+    auto& request = *static_cast<r2cc::Request*>(flush_);
+    int done = 0;
+    if (request.connection->test(request, &done, nullptr) != ncclSuccess) return fail(), false;
+    if (done) flush_ = nullptr;
+    return done != 0;
   }
 
   void check(size_t size) {
@@ -144,7 +166,10 @@ class Receiver final : public End {
     closeListen();
     if (comm_ != nullptr) engine_.closeRecv(comm_);
   }
+  Fabric* const gpu_;
   void* listen_ = nullptr;
+  void* flush_ = nullptr;
+  int size_ = 0;
 };
 
 }  // namespace
@@ -156,7 +181,7 @@ End::End(Engine& engine, void* ctx, int dev, uint64_t seed, uint64_t messages)
 
 void End::begin() {
   buffers_.resize(kSlots * kSlotBytes);
-  if (engine_.regMr(comm_, buffers_.data(), buffers_.size(), NCCL_PTR_HOST, 0, -1, &mr_) != ncclSuccess) return fail();
+  if (engine_.regMr(comm_, buffers_.data(), buffers_.size(), memory_, 0, -1, &mr_) != ncclSuccess) return fail();
   lastNs_ = nowNs();
   state_ = State::Running;
 }
@@ -196,9 +221,16 @@ void End::wrong(const std::string& what) {
 
 // ---- Rig --------------------------------------------------------------------------------------------------------
 
-Rig::Rig(const RigOptions& options) : fabric(options.hosts, options.needsAck, options.seed), options_(options) {
+Rig::Rig(const RigOptions& options)
+    : fabric(options.hosts, Play{options.needsAck, options.anyOrder, options.drains, options.gpu}, options.seed),
+      resort(options.hosts, Play{true, false, false, false}, options.seed + 1),
+      options_(options) {
   Config config;
   config.holdNs = options.holdNs;
+  config.mode = options.mode;
+  config.probationNs = options.probationNs;
+  config.damping = options.damping;
+  config.eventFile = options.eventFile;
   for (int host = 0; host < options.hosts; host++) {
     const auto warn = [this](const std::string& text) {
       const std::lock_guard<std::mutex> lock(mutex_);
@@ -218,16 +250,28 @@ Rig::~Rig() {
   engines_.clear();
 }
 
-std::vector<LocalNic> Rig::nics(int host) const {
+std::vector<LocalNic> Rig::nics(int host) {
   std::vector<LocalNic> out;
   for (int rail = 0; rail < options_.rails; rail++) {
     LocalNic nic;
     nic.name = "lo";
     nic.ifindex = 1000000U + static_cast<unsigned>(rail);  // no such interface: netlink says nothing about it
+    nic.dev = rail;
     nic.address.dev = static_cast<uint8_t>(rail);
     nic.address.family = AF_INET;
     nic.address.prefix = 24;
     nic.address.ip = {127, 0, static_cast<uint8_t>(rail + 1), static_cast<uint8_t>(host + 1)};
+    out.push_back(nic);
+  }
+  if (options_.lastResort) {
+    LocalNic nic = out.back();
+    nic.ifindex++;
+    nic.dev = 0;
+    nic.inner = resort.inner();
+    nic.ctx = resort.context(host);
+    nic.address.dev++;
+    nic.address.flags = kLastResort;
+    nic.address.ip[2]++;
     out.push_back(nic);
   }
   return out;
@@ -243,6 +287,8 @@ bool Rig::passes(int host, size_t nic, const NicAddress& to, const std::vector<u
       lost |= lose_[static_cast<size_t>(type) % lose_.size()];
     });
   }
+  const bool special = options_.lastResort && static_cast<int>(nic) == options_.rails;
+  if (special) return !lost && resort.carries({host, 0}, {to.ip[3] - 1, 0});
   return !lost && fabric.carries({host, static_cast<int>(nic)}, {to.ip[3] - 1, to.ip[2] - 1});
 }
 
@@ -250,7 +296,8 @@ Stream& Rig::stream(int from, int to, int rail, uint64_t messages) {
   const uint64_t seed = options_.seed * 1000 + streams_.size();
   InnerHandle handle{};
   Stream s{nullptr, nullptr, from, to};
-  s.receiver = std::make_unique<Receiver>(engine(to), context(to), rail, seed, messages, handle);
+  s.receiver = std::make_unique<Receiver>(engine(to), context(to), rail, seed, messages, handle,
+                                          options_.gpu ? &fabric : nullptr);
   s.sender = std::make_unique<Sender>(engine(from), context(from), rail, seed, messages, handle);
   streams_.push_back(std::move(s));
   return streams_.back();
@@ -333,6 +380,7 @@ std::string Rig::problems() const {
     }
   }
   for (const std::string& v : fabric.violations()) out += v + "\n";
+  for (const std::string& v : resort.violations()) out += v + "\n";
   for (const std::string& w : warnings()) out += w + "\n";
   return out;
 }

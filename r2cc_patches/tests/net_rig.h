@@ -34,8 +34,10 @@ class End {
   void deregister();
   /// As NCCL: deregisters and frees the buffers first, then closes. Call when the progress thread is gone.
   void close();
+  void* comm() const { return comm_; }
   State state() const { return state_.load(); }
   uint64_t done() const { return done_.load(); }
+  const void* buffers() const { return buffers_.data(); }
   int64_t longestGapNs() const { return gapNs_.load(); }
   const std::string& wrong() const { return wrong_; }  // read when the progress thread is gone
 
@@ -59,6 +61,7 @@ class End {
   const uint64_t seed_, messages_;
   void* comm_ = nullptr;
   void* mr_ = nullptr;
+  int memory_ = NCCL_PTR_HOST;
   std::vector<uint8_t> buffers_;
   std::array<void*, kSlots> requests_{};
   uint64_t posted_ = 0;
@@ -83,8 +86,14 @@ struct RigOptions {
   int hosts = 2;
   int rails = 3;
   bool needsAck = true;
+  bool anyOrder = false, drains = false, gpu = false;  // see Play
   int64_t holdNs = msToNs(20000);
   uint64_t seed = 1;
+  int mode = 1;
+  int64_t probationNs = msToNs(100);
+  bool damping = true;
+  std::string eventFile{};  // NOLINT(readability-redundant-member-init): named members may then be left out
+  bool lastResort = false;  // one more NIC behind the rails, over a fabric of its own that plays sockets
 };
 
 class Rig {
@@ -96,6 +105,7 @@ class Rig {
   Rig& operator=(const Rig&) = delete;
 
   Fabric fabric;
+  Fabric resort;  // what a last resort runs over
   Engine& engine(int host) { return *engines_[static_cast<size_t>(host)]; }
   void* context(int host) { return fabric.context(host); }
   /// The stream's home is `rail` at both ends.
@@ -125,7 +135,7 @@ class Rig {
   std::string problems() const;
 
  private:
-  std::vector<LocalNic> nics(int host) const;
+  std::vector<LocalNic> nics(int host);
   bool passes(int host, size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes);
   void progress(int host);
 

@@ -66,6 +66,35 @@ TEST(net_siphash_reference) {
     CHECK_EQ(sipHash(key, counting(size).data(), size), kFirst[size]);
 }
 
+// The first of the reference implementation's vectors for 128 bits, and as OpenSSL computes them.
+TEST(net_siphash_128_reference) {
+  Key key{};
+  for (size_t i = 0; i < key.size(); i++) key[i] = static_cast<uint8_t>(i);
+  const auto hex = [&](size_t size) {
+    std::string out;
+    for (const uint8_t b : sipTag(key, counting(size).data(), size)) {
+      char digits[3];
+      snprintf(digits, sizeof(digits), "%02x", b);
+      out += digits;
+    }
+    return out;
+  };
+  CHECK_EQ(hex(0), "a3817f04ba25a8e66df67214c7550293");
+  CHECK_EQ(hex(1), "da87c1d86b99af44347659119b22fc45");
+  CHECK_EQ(hex(2), "8177228da4a45dc7fca38bdef60affe4");
+  CHECK_EQ(hex(15), "5493e99933b0a8117e08ec0f97cfc3d9");
+}
+
+TEST(net_tags_are_compared_whole) {
+  const Tag tag = sipTag(randomKey(), counting(9).data(), 9);
+  CHECK(sameTag(tag, tag.data()));
+  for (size_t bit = 0; bit < tag.size() * 8; bit++) {
+    Tag other = tag;
+    other[bit / 8] ^= static_cast<uint8_t>(1U << (bit % 8));
+    CHECK(!sameTag(tag, other.data()));
+  }
+}
+
 TEST(net_siphash_depends_on_every_bit) {
   Key key = randomKey();
   std::vector<uint8_t> data = counting(63);
@@ -112,23 +141,25 @@ TEST(net_replay_window_takes_each_once) {
   for (const int times : taken) CHECK(times <= 1);
 }
 
+constexpr int64_t kFirst = msToNs(100);  // Probation's default
+
 TEST(net_path_transitions) {
   const int64_t t = msToNs(1000000);
-  Path path(0, 0, true);
+  Path path(0, 0, PathUse::Data);
   CHECK(path.state() == PathState::Up && path.up());
-  CHECK(!path.stalled(false) && !path.pong(t) && !path.probationTick(t));
+  CHECK(!path.stalled(false, 0) && !path.pong(t) && !path.probationTick(t));
   CHECK(!path.round(false, true, t));  // not suspect: silence means nothing
-  CHECK(path.stalled(true));
+  CHECK(path.stalled(true, 0));
   CHECK(path.state() == PathState::Suspect && path.up());
-  CHECK(!path.stalled(true));
-  CHECK(path.stalled(false));
+  CHECK(!path.stalled(true, 0));
+  CHECK(path.stalled(false, 0));
   CHECK(path.state() == PathState::Up);
-  CHECK(path.stalled(true));
+  CHECK(path.stalled(true, 0));
   for (int i = 1; i < kMissesToDie; i++) CHECK(!path.round(false, true, t));
   CHECK(path.round(false, true, t));
   CHECK(path.state() == PathState::Dead && !path.up());
-  CHECK(!path.linkLost(t) && !path.stalled(true) && !path.stalled(false) && !path.round(false, true, t));
-  CHECK(!path.probationTick(t + kProbationNs));
+  CHECK(!path.linkLost(t) && !path.stalled(true, 0) && !path.stalled(false, 0) && !path.round(false, true, t));
+  CHECK(!path.probationTick(t + kFirst));
   CHECK(path.pong(t));
   CHECK(path.state() == PathState::Probation && !path.up());
   CHECK(path.linkLost(t));
@@ -136,8 +167,8 @@ TEST(net_path_transitions) {
 }
 
 TEST(net_path_late_peer_is_no_evidence) {
-  Path path(0, 0, true);
-  CHECK(path.stalled(true));
+  Path path(0, 0, PathUse::Data);
+  CHECK(path.stalled(true, 0));
   for (int i = 0; i < 1000; i++) CHECK(!path.round(false, false, 0));  // silent everywhere
   CHECK(path.state() == PathState::Suspect);
   for (int i = 1; i < kMissesToDie; i++) CHECK(!path.round(false, true, 0));
@@ -149,11 +180,11 @@ TEST(net_path_late_peer_is_no_evidence) {
 }
 
 TEST(net_path_probation_doubles_and_is_forgiven) {
-  Path path(0, 0, true);
+  Path path(0, 0, PathUse::Data);
   int64_t now = msToNs(1000000);
   for (int failure = 0; failure < 10; failure++) {
     kill(path, now);
-    const int64_t expected = kProbationNs << std::min(failure, kMaxDoublings);
+    const int64_t expected = kFirst << std::min(failure, kMaxDoublings);
     CHECK_EQ(path.probationNs(), expected);
     const int64_t took = revive(path, now);
     CHECK(took >= expected && took < expected + msToNs(50));
@@ -161,11 +192,11 @@ TEST(net_path_probation_doubles_and_is_forgiven) {
   }
   now += kForgiveNs + msToNs(1);
   kill(path, now);
-  CHECK_EQ(path.probationNs(), kProbationNs);
+  CHECK_EQ(path.probationNs(), kFirst);
 }
 
 TEST(net_path_probation_ends_in_silence) {
-  Path path(0, 0, true);
+  Path path(0, 0, PathUse::Data);
   const int64_t t = msToNs(1000000);
   kill(path, t);
   CHECK(path.pong(t));
@@ -229,7 +260,7 @@ TEST(net_posted_numbers_ascend) {
 }
 
 TEST(net_config_from_environment) {
-  const char* const names[] = {"R2CC_MODE", "R2CC_HOLD_MS", "R2CC_EVENT_FILE", "R2CC_SIDE_IFNAME"};
+  const char* const names[] = {"R2CC_MODE", "R2CC_HOLD_MS", "R2CC_EVENT_FILE", "R2CC_SIDE_IFNAME", "R2CC_TOPO_FILE"};
   for (const char* name : names) unsetenv(name);
   CHECK_EQ(Config::fromEnvironment().mode, 1);
   CHECK_EQ(Config::fromEnvironment().holdNs, msToNs(60000));
@@ -243,6 +274,9 @@ TEST(net_config_from_environment) {
   CHECK_EQ(set.holdNs, msToNs(250));
   CHECK_EQ(set.eventFile, "/proc/self/fd/1");
   CHECK_EQ(set.sideInterface, "mgmt0");
+  CHECK_EQ(set.topologyFile, "");
+  setenv("R2CC_TOPO_FILE", "/t.json", 1);
+  CHECK_EQ(Config::fromEnvironment().topologyFile, "/t.json");
   for (const char* bad : {"", "x", "12x", "-5"}) {
     setenv("R2CC_HOLD_MS", bad, 1);
     CHECK_EQ(Config::fromEnvironment().holdNs, msToNs(60000));

@@ -49,7 +49,7 @@ void roundTrip(const M& message) {
 
 Header someHeader() {
   Header h;
-  h.from = 1, h.to = 2, h.seq = 3, h.keyOfSender = 1, h.nicsUp = 5, h.nicsVersion = 6;
+  h.from = 1, h.to = 2, h.seq = 3, h.keyOfSender = 1, h.nicsUp = 5, h.nicsVersion = 6, h.nicsHeard = 7;
   return h;
 }
 
@@ -58,9 +58,11 @@ std::vector<uint8_t> everything(const Key& key) {
   Datagram d(someHeader());
   Hello hello{1, 2, 3, {someNic(1), someNic(2)}};
   CHECK(d.add(hello) && d.add(Welcome{1, 1, {someNic(3)}}) && d.add(OpenLane{1, 2, 3, 4}) && d.add(LaneHandle{}));
-  CHECK(d.add(LaneUp{1, 2}) && d.add(CloseLane{1, 2}) && d.add(Suspect{1, 2, 3}) && d.add(Freeze{1, 2, 3, 4, 5}));
-  CHECK(d.add(Fenced{1, 2, 1, 4, 5}) && d.add(Switch{1, 2, 3, 4}) && d.add(Switched{1, 2, 3}) && d.add(Ack{1, 2}));
-  CHECK(d.add(Ping{1}) && d.add(Pong{1}) && d.add(Bye{1, 0, 2}));
+  CHECK(d.add(LaneUp{1, 2}) && d.add(CloseLane{1, 2}) && d.add(Suspect{1, 2, 3}) &&
+        d.add(Freeze{1, 2, 3, 4, 5, {3, 4}}));
+  CHECK(d.add(Fenced{1, 2, 1, 4, 5, 6, 7}) && d.add(Switch{1, 2, 3, {{4, 5}, {6, 7}}}) && d.add(Switched{1, 2, 3}) &&
+        d.add(Ack{1, 2}));
+  CHECK(d.add(Ping{1}) && d.add(Pong{1}) && d.add(Bye{1, 0, 2}) && d.add(PathDead{1, 2}));
   return d.seal(key);
 }
 
@@ -80,6 +82,8 @@ void consume(const std::vector<uint8_t>& bytes, const Key& key) {
         return take(LaneHandle{});
       case Type::Fenced:
         return take(Fenced{});
+      case Type::Switch:
+        return take(Switch{});
       default:
         return take(Freeze{});
     }
@@ -114,14 +118,15 @@ TEST(net_wire_round_trips) {
   roundTrip(LaneUp{1, 2});
   roundTrip(CloseLane{1, 2});
   roundTrip(Suspect{1, 2, 3});
-  roundTrip(Freeze{1, 2, 3, UINT64_MAX, 7});
-  roundTrip(Fenced{1, 2, 1, 4, UINT32_MAX});
-  roundTrip(Switch{1, 2, 3, 4});
+  roundTrip(Freeze{1, 2, 3, UINT64_MAX, 7, {1, UINT32_MAX}});
+  roundTrip(Fenced{1, 2, 1, 4, UINT32_MAX, 5, UINT64_MAX});
+  roundTrip(Switch{1, 2, 3, {{4, 5}, {6, 7}}});
   roundTrip(Switched{1, 2, 3});
   roundTrip(Ack{1, 2});
   roundTrip(Ping{1});
   roundTrip(Pong{UINT32_MAX});
   roundTrip(Bye{1, 1, 2});
+  roundTrip(PathDead{1, 255});
   roundTrip(someHeader());
 }
 
@@ -146,7 +151,7 @@ TEST(net_wire_datagram) {
   CHECK_EQ(parsed->header().seq, 3u);
   int messages = 0;
   CHECK(parsed->forEach([&](Type, Reader&) { messages++; }));
-  CHECK_EQ(messages, 15);
+  CHECK_EQ(messages, 16);
 }
 
 TEST(net_wire_datagram_is_bounded) {

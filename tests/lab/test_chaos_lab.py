@@ -21,11 +21,13 @@ import psutil
 import pytest
 import yaml
 
-from chaos.faults import KINDS
+from chaos import launch
+from chaos.actors import Actors
+from chaos.catalogue import KINDS
+from chaos.experiment import loads
+from chaos.faults_process import HELPER
 from chaos.injector import Injector
 from chaos.journal import Journal, read
-from chaos.launch import PlannedFault
-from chaos.model import FaultSpec
 from harness.lab import state
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
@@ -87,30 +89,134 @@ def passes(lab: Lab, source: str, target: str, address: str) -> bool:
     return answer == b"hello\n"
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
-def test_a_fault_cuts_its_nic_and_nothing_else_and_is_undone(lab: Lab, tmp_path: Path, kind: str) -> None:
-    spec = FaultSpec.model_validate(
-        {"id": "f", "kind": kind, "host": "h1", "nic": "eth1", "at": {"time_s": 0.0}}
-        | ({"times": 1, "down_s": 1.0, "up_s": 1.0} if kind == "flap" else {"duration_s": 1.0})
-    )
+TIMELINE = """
+name: one
+topology: {hosts: 2, nics: 2}
+workload: {iterations: 1}
+faults:
+  - {id: f, kind: %s, at: {time_s: 0.0}, %s}
+arms: {migrate: {expect: any}}
+"""
+ONE_NIC = "host: h1, nic: eth1, duration_s: 1.0"
+CUTS = {
+    "link_down": (ONE_NIC, "into out", "0"),
+    "black_hole": (ONE_NIC, "into out", "1"),
+    "one_way": (f"{ONE_NIC}, direction: in", "into", "1"),
+    "loss": (f"{ONE_NIC}, percent: 99.999", "into out", "1"),
+    "flap": ("host: h1, nic: eth1, times: 1, down_s: 1.0, up_s: 1.0", "into out", "0"),
+    "rail_down": ("rail: 1, duration_s: 1.0", "into out", "0"),
+    "rate": (f"{ONE_NIC}, fraction: 0.5", "", "1"),
+    "queue_full": (ONE_NIC, "perhaps", "1"),
+    "busy_cores": ("host: h1, duration_s: 1.0", "", "1"),
+}
+"""What each says besides its kind, what of h1's eth1 it cuts, and the carrier while it lasts."""
+
+
+def planned(kind: str, words: str, lab: Lab) -> launch.PlannedFault:
+    experiment = loads(TIMELINE % (kind, words), Path("one.yaml"))
+    (fault,) = launch.faults(experiment, lab.nics)
+    return fault
+
+
+def injector_of(lab: Lab, journal: Journal, stack: ExitStack, ranks: list[Any]) -> Injector:
+    return Injector(Actors(lab.switch, lab.hosts, lambda rank: ranks[rank]), journal, stack, lambda message: None)
+
+
+def queues(lab: Lab) -> list[str]:
+    return [host.run(["tc", "-j", "-d", "qdisc", "show"]).stdout for host in (lab.switch, *lab.hosts.values())]
+
+
+def test_every_kind_that_acts_on_hosts_is_tried_here() -> None:
+    assert set(CUTS) | {"side_flood", "stop", "kill", "late", "clock_jump"} == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", sorted(CUTS))
+def test_a_fault_does_what_it_says_and_nothing_else_and_is_undone(lab: Lab, tmp_path: Path, kind: str) -> None:
+    words, cut, carrier_then = CUTS[kind]
     carrier = "/sys/class/net/eth1/carrier"
+    before = queues(lab)
     stack = ExitStack()
     with Journal(tmp_path / "journal.jsonl") as journal, stack:
-        injector = Injector(lab.switch, journal, stack, lambda message: None)
-        injector.arm(PlannedFault(spec, KINDS[kind]("h1-eth1")))
+        injector = injector_of(lab, journal, stack, [])
+        injector.arm(planned(kind, words, lab))
         assert passes(lab, "h0", "h1", "10.2.0.2")
+        assert passes(lab, "h1", "h0", "10.2.0.1"), "and both know each other's address: ARP needs both ways"
         injector.strike("f", 0)
-        assert not passes(lab, "h0", "h1", "10.2.0.2"), "into the NIC"
-        assert not passes(lab, "h1", "h0", "10.2.0.1"), "out of the NIC"
+        if cut != "perhaps":
+            assert passes(lab, "h0", "h1", "10.2.0.2") is ("into" not in cut), "into the NIC"
+            assert passes(lab, "h1", "h0", "10.2.0.1") is ("out" not in cut), "out of the NIC"
         assert passes(lab, "h0", "h1", "10.1.0.2"), "the other rail"
         addresses = json.loads(lab.hosts["h1"].run(["ip", "-j", "addr", "show", "dev", "eth1"]).stdout)
         assert addresses[0]["addr_info"][0]["local"] == "10.2.0.2", "the host keeps its address"
-        assert lab.hosts["h1"].read_text(carrier).strip() == ("1" if kind == "black_hole" else "0")
+        assert lab.hosts["h1"].read_text(carrier).strip() == carrier_then
     assert lab.hosts["h1"].read_text(carrier).strip() == "1"
     assert passes(lab, "h0", "h1", "10.2.0.2")
     assert "r2cc_" not in lab.switch.run(["nft", "list", "tables"]).stdout
-    phases = [line["phase"] for line in read(tmp_path / "journal.jsonl") if line["event"] == "fault"]
-    assert phases == ["armed", "injected", "active", "reverted", "verified"]
+    assert [tidy(text) for text in queues(lab)] == [tidy(text) for text in before]
+    lines = [line for line in read(tmp_path / "journal.jsonl") if line["event"] == "fault"]
+    assert [line["phase"] for line in lines] == ["armed", "injected", "active", "reverted", "verified"]
+    assert helpers_left() == []
+
+
+def tidy(queues: str) -> Any:
+    """Rates, depths and limits; not how long a packet would wait, which tc computes from rounded numbers."""
+    return [(entry["dev"], entry["kind"], {**entry["options"], "lat": 0}) for entry in json.loads(queues)]
+
+
+def helpers_left() -> list[int]:
+    return [p.pid for p in psutil.process_iter(["cmdline"]) if "pressure.py" in " ".join(p.info["cmdline"] or [])]
+
+
+def test_a_flood_reaches_sockets_that_nobody_sends_to_and_ends(lab: Lab, tmp_path: Path) -> None:
+    listen = "import socket; s = socket.socket(type=socket.SOCK_DGRAM); s.bind(('10.2.0.2', 7008)); s.settimeout(5);"
+    stack = ExitStack()
+    with Journal(tmp_path / "journal.jsonl") as journal, stack:
+        injector = injector_of(lab, journal, stack, [])
+        injector.arm(planned("side_flood", "host: h1, duration_s: 1.0", lab))
+        injector.strike("f", 0)
+        got = lab.hosts["h1"].run([sys.executable, "-c", f"{listen} print(len(s.recv(100)))"], timeout_s=10)
+    assert got.stdout == "64\n"
+    assert helpers_left() == []
+
+
+def test_half_the_rate_halves_the_throughput_and_goes_back(lab: Lab, tmp_path: Path) -> None:
+    """Counted in bytes over half a second of blasting datagrams; no bound is tighter than a factor of 1.4."""
+    stack = ExitStack()
+    with Journal(tmp_path / "journal.jsonl") as journal, stack:
+        injector = injector_of(lab, journal, stack, [])
+        injector.arm(planned("rate", f"{ONE_NIC}, fraction: 0.1", lab))
+        blast = [sys.executable, "-IS", str(HELPER), "fill", "--from", "10.2.0.2", "--seconds", "0.5"]
+        full = sent_during(lab, blast)
+        injector.strike("f", 0)
+        slow = sent_during(lab, blast)
+        injector.heal("f")
+        again = sent_during(lab, blast)
+    assert slow < 0.2 * full
+    assert again > full / 1.4
+
+
+def sent_during(lab: Lab, argv: list[str]) -> int:
+    counter = "/sys/class/net/eth1/statistics/tx_bytes"
+    before = int(lab.hosts["h1"].read_text(counter))
+    lab.hosts["h1"].run(argv, timeout_s=20)
+    return int(lab.hosts["h1"].read_text(counter)) - before
+
+
+def test_a_rank_is_stopped_lives_on_and_dies(lab: Lab, tmp_path: Path) -> None:
+    rank = lab.hosts["h1"].spawn(["sleep", "60"])
+    stack = ExitStack()
+    with Journal(tmp_path / "journal.jsonl") as journal, stack:
+        injector = injector_of(lab, journal, stack, [None, rank])
+        stop = planned("stop", "rank: 1, duration_s: 1.0", lab)
+        kill = planned("kill", "rank: 1", lab)
+        injector.arm(stop)
+        injector.arm(launch.PlannedFault(kill.spec.model_copy(update={"id": "k"}), kill.fault, (), "h1"))
+        injector.strike("f", 0)
+        assert psutil.Process(rank.pid).status() == psutil.STATUS_STOPPED
+        injector.heal("f")
+        assert psutil.Process(rank.pid).status() == psutil.STATUS_SLEEPING
+        injector.strike("k", 0)
+        assert rank.wait(5) == -signal.SIGKILL
 
 
 def write(folder: Path, **changes: Any) -> Path:

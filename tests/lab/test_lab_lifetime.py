@@ -17,7 +17,7 @@ import pytest
 
 from harness.errors import LabError
 from harness.hosts import LocalHost
-from harness.lab import keeper, netns, state
+from harness.lab import keeper, lifetime, netns, state
 from harness.lab.lab import Lab, down
 from harness.lab.plan import Cable, Plan, describe
 from harness.lab.topology import Topology
@@ -258,7 +258,7 @@ def test_the_remedy_names_the_switch_that_is_off(tmp_path: Path) -> None:
 
 def test_an_owner_that_is_not_our_parent_is_refused() -> None:
     with pytest.raises(LabError, match="owner was gone"):
-        keeper._open_owner(os.getpid())
+        lifetime.open_owner(os.getpid())
 
 
 def test_mounting_is_refused_in_the_machines_own_mount_namespace(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -50,14 +50,25 @@ class ScriptedBench:
     cpu: float = 0.4
 
     def rank(
-        self, workload: Workload, *, rank: int, ranks: int, root: str, seed: int, env: Mapping[str, str]
+        self,
+        workload: Workload,
+        *,
+        rank: int,
+        ranks: int,
+        root: str,
+        seed: int,
+        env: Mapping[str, str],
+        late: Sequence[tuple[int, int, int]] = (),
     ) -> list[str]:
         base = [sys.executable, str(SCRIPT), "rank", "--rank", str(rank), "--ranks", str(ranks)]
         per_rank = [word for (_, who), words in self.extra.items() if who == rank for word in words]
         return [*base, "--iterations", str(workload.iterations), "--iteration-ms", str(self.iteration_ms), *per_rank]
 
-    def env(self, mode: int) -> dict[str, str]:
-        return {"R2CC_MODE": str(mode)}
+    def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]:
+        return {"R2CC_MODE": str(mode)} | ({} if places_file is None else {"R2CC_TOPO_FILE": str(places_file)})
+
+    def clock_env(self, file: str) -> dict[str, str]:
+        return {"R2CC_TEST_CLOCK_FILE": file}
 
     def sampler(self, nics: Sequence[str], *, cpu: bool) -> list[str]:
         more = ["--cpu", str(self.cpu)] if cpu else []

@@ -47,6 +47,13 @@ def test_bench_command_with_everything_changed() -> None:
     assert command(spec, rank=0)[7:] == [*CHANGED.split(), "a run's own; $text"]
 
 
+def test_lateness_time_and_self_tests() -> None:
+    spec = BenchSpec(corrupt_carrier="1:eth1:3", seconds=9, late=((2, 0, 50), (3, 7, 1000)))
+    assert command(spec) == [
+        *GOLDEN.split(), "--corrupt-carrier", "1:eth1:3", "--seconds", "9", "--late", "2:0:50", "--late", "3:7:1000",
+    ]  # fmt: skip
+
+
 def test_a_path_with_a_space_stays_one_word() -> None:
     words = bench_command(
         Path("/my dir/r2cc_bench"), BenchSpec(), rank=0, ranks=2, root="h:1", library=Path("/my dir/lib.so")

@@ -15,7 +15,9 @@ import pytest
 from chaos_double import EXPERIMENT, ScriptedBench, Switch, bed
 from click.testing import CliRunner, Result
 
+from chaos.catalogue import KINDS
 from chaos.chaos_cmd import chaos
+from chaos.fault_spec import RULES
 from harness.cli import run_cli
 from harness.errors import InputErrors, R2ccError, UsageError
 from harness.repo import checkout
@@ -54,7 +56,7 @@ def test_dry_run_prints_the_exact_commands_in_order() -> None:
     assert lines[3] == f"h0       $ {sampler} --interval-ms 10 --nics eth0,eth1,eth2,eth3 --cpu"
     assert lines[8] == (
         "h1       $ NCCL_DEBUG=WARN NCCL_SOCKET_IFNAME=eth R2CC_EVENT_FILE=/proc/self/fd/1 R2CC_MODE=1 "
-        f"R2CC_SIDE_IFNAME=mgmt0 {bench} "
+        f"R2CC_SIDE_IFNAME=mgmt0 R2CC_TOPO_FILE='<folder of the lab>/places.json' {bench} "
         "--rank 1 --ranks 4 --root 10.250.0.1:29500 --op allreduce --bytes 67108864 "
         "--iterations 40 --warmup 2 --channels 4 --connections-per-peer 1 --chunk-bytes 131072 --slots 8 --seed 1 "
         f"--net socket --timeout-s 120 --library {library}"
@@ -84,7 +86,7 @@ def test_dry_run_as_json_shows_modes_repeats_and_order() -> None:
         ("stock", 0, 0), ("migrate", 0, 1), ("stock", 1, 0), ("migrate", 1, 1)]  # fmt: skip
     rank = steps[0]["start"][-1]
     assert rank["argv"][rank["argv"].index("--seed") + 1] == "7"
-    assert steps[0]["faults"][0]["inject"] == ["ip", "link", "set", "dev", "h1-eth2", "down"]
+    assert steps[0]["faults"][0]["inject"] == [{"on": "switch", "command": "ip link set dev h1-eth2 down"}]
 
 
 def test_dry_run_needs_neither_a_build_nor_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,12 +144,10 @@ def test_validate_reports_good_files_and_all_errors_of_bad_ones(tmp_path: Path) 
     assert "no.yaml" in text
 
 
-def test_faults_lists_the_three_kinds() -> None:
-    assert [entry["kind"] for entry in json.loads(call("faults", "--json").stdout)] == [
-        "link_down",
-        "black_hole",
-        "flap",
-    ]
+def test_faults_lists_every_kind() -> None:
+    kinds = [entry["kind"] for entry in json.loads(call("faults", "--json").stdout)]
+    assert kinds == list(KINDS)
+    assert set(kinds) == set(RULES)
     assert "inject ip link set dev h1-eth2 down" in call("faults").stdout
 
 

@@ -139,7 +139,7 @@ repeats: 0
         ("  - {id: a, kind: link_down, host: h1, nic: eth0, at: {time_s: .nan}, duration_s: 1}",
          "{hosts: 2, nics: 2}", "x.yaml:5: faults.0.at.time_s: "),
         ("  - {id: a, kind: nuke, host: h1, nic: eth0, at: {time_s: 1}, duration_s: 1}",
-         "{hosts: 2, nics: 2}", "x.yaml:5: faults.0.kind: input should be 'link_down', 'black_hole' or 'flap'"),
+         "{hosts: 2, nics: 2}", "x.yaml:5: faults.0.kind: input should be 'link_down', 'black_hole', 'one_way', "),
         ("  - {id: a, id: b, kind: link_down, host: h1, nic: eth0, at: {time_s: 1}, duration_s: 1}",
          "{hosts: 2, nics: 2}", "x.yaml:5: duplicate key 'id'"),
     ],

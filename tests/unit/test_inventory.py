@@ -24,7 +24,7 @@ def no_lab(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     ("spec", "says"),
     [
-        ("vm", "vm lab is not there yet"),
+        ("vm:9x4", "no vm lab"),
         ("lab:", "names no topology file"),
         ("cluster.yaml", "no inventory 'cluster.yaml'"),
         ("labs", "no inventory 'labs'"),

@@ -1,0 +1,97 @@
+"""What is left of the bandwidth while NICs are gone or slow, from the first whole iteration after the switch.
+
+    .venv/bin/python benchmarks/degraded_bandwidth.py [--arm balance] [--times 5] [--lock FILE] [--json]
+
+The ratio is (healthy time / degraded time) / (what is left of the NICs): 1 means that nothing is lost but the NICs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import click
+from common import MIB, Figure, Json, Ran, Steps, command, experiment
+
+from chaos.phases import degraded_indices, healthy_ms
+from chaos.stats import median
+
+HOSTS, NICS = 4, 4
+EVERY_S, DOWN_S = 9.0, 4.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kind of loss and the share of bandwidth that is left in it."""
+
+    name: str
+    kind: str
+    nics: int
+    left: float
+    bound: float
+    settings: tuple[tuple[str, Any], ...] = ()
+
+
+CASES = (
+    Case("one_of_four", "link_down", 1, 3 / 4, 0.97),
+    Case("two_of_four", "link_down", 2, 2 / 4, 0.95),
+    Case("half_rate", "rate", 1, 3.5 / 4, 0.95, (("fraction", 0.5),)),
+)
+
+
+def timeline(case: Case, times: int) -> list[Json]:
+    """Each time another host and other NICs."""
+    found = []
+    for n in range(times):
+        host = n % HOSTS
+        nics = [f"h{host}:eth{(n + k) % NICS}" for k in range(case.nics)]
+        at = {"time_s": 3.0 + n * EVERY_S}
+        common = {"id": f"f{n}", "kind": case.kind, "nics": nics, "at": at, "duration_s": DOWN_S, "may_miss": True}
+        found.append({**common, **dict(case.settings)})
+    return found
+
+
+def ratios(ran: Ran, left: float) -> tuple[list[float], list[float]]:
+    """(of the first whole iteration, of the median one) of each fault."""
+    healthy, durations = median(healthy_ms(ran.data)), ran.data.durations_ms()
+    first, middle = [], []
+    for fault in ran.data.faults:
+        indices = degraded_indices(ran.data, fault)
+        times = [durations[index] for index in indices]
+        if healthy and times:
+            first.append(healthy / times[0] / left)
+            middle.append(healthy / (median(times) or times[0]) / left)
+    return first, middle
+
+
+def measure(steps: Steps, *, arm: str, rate_gbit: float, times: int, cases: str) -> tuple[list[Figure], Any]:
+    figures: list[Figure] = []
+    raw: Json = {}
+    for case in CASES:
+        if case.name not in cases.split(","):
+            continue
+        workload = {"bytes": int(64 * MIB * rate_gbit) // 4 * 4, "iterations": 1_000_000}
+        workload["seconds"] = int(3 + times * EVERY_S)
+        topology = {"hosts": HOSTS, "nics": NICS, "rate_gbit": rate_gbit}
+        name = f"degraded-{case.name}".replace("_", "-")
+        timeline_ = timeline(case, times)
+        ran = steps.run(experiment(name, topology=topology, workload=workload, faults=timeline_, arms=[arm]), arm)
+        first, middle = ratios(ran, case.left)
+        raw[case.name] = {"first": first, "median": middle, "healthy_ms": ran.figures["healthy_ms"]}
+        words = {"at_least": True, "void": ran.void}
+        figures += [
+            Figure(f"{case.name}: first whole iteration", median(first), case.bound, "of what is left", **words),
+            Figure(f"{case.name}: median iteration", median(middle), case.bound, "of what is left", **words),
+        ]
+    return figures, {"ratios": raw}
+
+
+main = command(
+    "Bandwidth while degraded",
+    measure,
+    click.option("--times", type=click.IntRange(1, 11), default=5, show_default=True, help="Faults of each case."),
+    click.option("--cases", default=",".join(case.name for case in CASES), show_default=True),
+)
+
+if __name__ == "__main__":
+    main()

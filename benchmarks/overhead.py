@@ -1,0 +1,78 @@
+"""What R2CC costs when nothing is broken: time per byte and per message, and CPU time, interleaved with stock.
+
+    .venv/bin/python benchmarks/overhead.py [--arm migrate] [--repeats 5] [--lock FILE] [--json]
+
+Sizes are those of one message. From 64 KiB up the ratio of iteration times counts; below, the time more per message.
+Medians over repeats A B A B ..., each compared with the stock run beside it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from common import KIB, MIB, Figure, Json, Ran, Steps, command, experiment
+
+from chaos.stats import median
+
+LARGE = (64 * KIB, 128 * KIB, MIB)
+SMALL = (256, 4 * KIB, 16 * KIB)
+RATIO, US_PER_MESSAGE, CPU_RATIO = 1.01, 1.0, 1.03
+SECONDS = 6
+
+
+def case(size: int, rate_gbit: float, arms: list[str]) -> Any:
+    """Large messages: the lab of all figures. Small ones: two hosts with one NIC each, so that messages alone count."""
+    if size >= LARGE[0]:
+        topology = {"hosts": 4, "nics": 4, "rate_gbit": rate_gbit}
+        workload: Json = {"op": "allreduce", "bytes": int(64 * MIB * rate_gbit) // 4 * 4, "chunk_bytes": size}
+    else:
+        topology = {"hosts": 2, "nics": 1, "rate_gbit": rate_gbit}
+        workload = {"op": "stream", "bytes": 2000 * size, "chunk_bytes": size, "channels": 1}
+    workload |= {"iterations": 1_000_000, "seconds": SECONDS, "warmup": 5}
+    return experiment(f"overhead-{size}", topology=topology, workload=workload, arms=arms)
+
+
+def cpu_per_iteration(ran: Ran) -> float:
+    ends = ran.data.by_event["bench_end"]
+    return float(sum(end["cpu_s"] for end in ends)) / max(1, int(ends[0]["completed"]))
+
+
+def measure(steps: Steps, *, arm: str, rate_gbit: float, repeats: int, sizes: str) -> tuple[list[Figure], Any]:
+    figures: list[Figure] = []
+    raw: Json = {}
+    for size in [int(text) for text in sizes.split(",")]:
+        pairs = []
+        for _ in range(repeats):
+            stock, ours = (steps.run(case(size, rate_gbit, [each]), each) for each in ("stock", arm))
+            pairs.append((stock, ours))
+        found, raw[str(size)] = _figures(size, pairs)
+        figures += found
+    return figures, {"pairs": raw}
+
+
+def _figures(size: int, pairs: list[tuple[Ran, Ran]]) -> tuple[list[Figure], Json]:
+    times = [(a.figures["healthy_ms"]["median"], b.figures["healthy_ms"]["median"]) for a, b in pairs]
+    cpu = [cpu_per_iteration(b) / cpu_per_iteration(a) for a, b in pairs]
+    void = any(ran.void for pair in pairs for ran in pair)
+    label = f"{size // KIB} KiB" if size >= KIB else f"{size} B"
+    if size >= LARGE[0]:
+        ratio = median([b / a for a, b in times])
+        first = Figure(f"{label}: time over stock", ratio, RATIO, "ratio", void=void)
+    else:
+        messages = pairs[0][0].figures["metrics"][0]["size_bytes"] / size
+        more = median([(b - a) * 1000 / messages for a, b in times])
+        first = Figure(f"{label}: more per message", more, US_PER_MESSAGE, "us", void=void)
+    figures = [first, Figure(f"{label}: CPU time over stock", median(cpu), CPU_RATIO, "ratio", void=void)]
+    return figures, {"healthy_ms": times, "cpu_ratio": cpu}
+
+
+main = command(
+    "Overhead when healthy",
+    measure,
+    click.option("--repeats", type=click.IntRange(1, 50), default=5, show_default=True),
+    click.option("--sizes", default=",".join(map(str, (*SMALL, *LARGE))), show_default=True),
+)
+
+if __name__ == "__main__":
+    main()

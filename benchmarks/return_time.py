@@ -1,0 +1,49 @@
+"""How soon after link-up a run is back at 98 % of its healthy rate.
+
+    .venv/bin/python benchmarks/return_time.py [--faults 20] [--arm migrate] [--lock FILE] [--json]
+
+Measured from the command that brought the link up to the start of the first whole iteration at that rate.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+from common import MIB, Figure, Steps, command, experiment, spread_faults
+
+from chaos.soak.judge import fates
+from chaos.stats import median, percentile
+
+HOSTS, NICS = 4, 4
+EVERY_S, DOWN_S = 4.5, 1.5
+BOUND_MS = 1000.0
+
+
+def measure(steps: Steps, *, arm: str, rate_gbit: float, faults: int) -> tuple[list[Figure], Any]:
+    timeline = spread_faults("link_down", faults, hosts=HOSTS, nics=NICS, every_s=EVERY_S, down_s=DOWN_S)
+    workload = {"bytes": int(64 * MIB * rate_gbit) // 4 * 4, "iterations": 1_000_000}
+    workload["seconds"] = int(3 + faults * EVERY_S + 2)
+    topology = {"hosts": HOSTS, "nics": NICS, "rate_gbit": rate_gbit}
+    ran = steps.run(experiment("returns", topology=topology, workload=workload, faults=timeline, arms=[arm]), arm)
+    moving = {fate.id for fate in fates(ran.data.lines) if fate.moved}
+    found = [f["return_ms"] for f in ran.figures["faults"] if f["id"] in moving]
+    known = [value for value in found if value is not None]
+    figures = [
+        Figure("faults that count", len(known), faults * 0.8, "", at_least=True),
+        Figure("never back", len(found) - len(known), 0, ""),
+        Figure("return, median", median(known), None, "ms"),
+        Figure("return, p99", percentile(known, 99), BOUND_MS, "ms", void=ran.void),
+        Figure("return, maximum", max(known, default=None), None, "ms"),
+    ]
+    return figures, {"return_ms": found}
+
+
+main = command(
+    "Return after link-up",
+    measure,
+    click.option("--faults", type=click.IntRange(1, 22), default=20, show_default=True),
+)
+
+if __name__ == "__main__":
+    main()

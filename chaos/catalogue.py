@@ -1,0 +1,95 @@
+"""Every kind of fault: how one is made from an experiment's entry, and the list that `r2cc chaos faults` shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from chaos.fault_spec import FaultSpec
+from chaos.faults import BlackHole, Fault, Flap, LinkDown, Loss, NicLike, OneWay, RailDown
+from chaos.faults_process import BusyCores, ClockJump, KillRank, LateRank, QueueFull, SideFlood, StopRank
+from chaos.faults_rate import Bucket, Rate
+from chaos.steps import place_of, text_of
+
+KINDS: Mapping[str, type[Any]] = {
+    made.kind: made
+    for made in (
+        LinkDown, BlackHole, OneWay, Loss, Rate, Flap, RailDown, QueueFull,
+        StopRank, KillRank, LateRank, ClockJump, SideFlood, BusyCores,
+    )
+}  # fmt: skip
+
+EXAMPLES: dict[str, dict[str, Any]] = {
+    "one_way": {"direction": "in"},
+    "loss": {"percent": 1.0},
+    "rate": {"fraction": 0.5},
+    "flap": {"times": 3, "down_s": 1.0, "up_s": 1.0, "duration_s": None},
+    "rail_down": {"host": "", "nic": "", "rail": 2},
+    "stop": {"host": "", "nic": "", "rank": 1},
+    "kill": {"host": "", "nic": "", "rank": 1, "duration_s": None},
+    "late": {"host": "", "nic": "", "rank": 1},
+    "clock_jump": {"host": "", "nic": "", "rank": 1, "jump_s": 3600},
+    "side_flood": {"nic": ""},
+    "busy_cores": {"nic": ""},
+}
+"""What differs from a second of h1's eth2, by kind."""
+
+
+@dataclass(frozen=True)
+class ExampleNic:
+    """A NIC of the catalogue."""
+
+    host: str
+    name: str
+    address: str
+    switch_port: str
+
+
+def fault_of(spec: FaultSpec, nics: Sequence[NicLike], host: str) -> Fault:
+    """The fault that an experiment asks for, on the NICs of this bed that it names, or on a host (a rank's)."""
+    made: Fault = KINDS[spec.kind](spec, tuple(nics), host)
+    return made
+
+
+def example(kind: str) -> Fault:
+    """The kind on h1's eth2 (or what it takes instead), for a second."""
+    words = {"id": "f", "kind": kind, "host": "h1", "nic": "eth2", "at": {"iteration": 3}, "duration_s": 1.0}
+    spec = FaultSpec.model_validate({**words, **EXAMPLES.get(kind, {})})
+    hosts = {f"h{n}": [f"eth{m}" for m in range(4)] for n in range(2)}
+    fault = fault_of(spec, [_nic(*target) for target in spec.targets(hosts)], "h1")
+    return _with_example_rates(fault) if isinstance(fault, Rate) else fault
+
+
+def _nic(host: str, name: str) -> ExampleNic:
+    address = f"10.{int(name.removeprefix('eth')) + 1}.0.{int(host.removeprefix('h')) + 1}"
+    return ExampleNic(host, name, address, f"{host}-{name}")
+
+
+def _with_example_rates(fault: Rate) -> Rate:
+    """As if it had been asked for: 1 Gbit/s, as the lab makes it."""
+    bucket = Bucket(125_000_000, 16384, 250_000)
+    return replace(fault, before=tuple((end, bucket) for end in fault.ends))
+
+
+def requirements() -> dict[str, tuple[str, ...]]:
+    """Programs that each kind needs."""
+    return {kind: made.requires for kind, made in KINDS.items()}
+
+
+def catalogue() -> list[dict[str, Any]]:
+    """Every fault with what it does and its commands for an example; for `r2cc chaos faults`."""
+    return [_entry(kind, example(kind)) for kind in KINDS]
+
+
+def _entry(kind: str, fault: Fault) -> dict[str, Any]:
+    steps = {"inject": fault.inject(), "revert": fault.revert(), "probe": fault.probe()}
+    places = dict.fromkeys(place_of(step) for step in (*steps["inject"], *steps["probe"]))
+    return {
+        "kind": kind,
+        "does": fault.does,
+        "peer_sees": fault.peer_sees,
+        "requires": list(fault.requires),
+        "on": ", ".join(places) or "the workload",
+        **{name: text_of(found) or "(nothing)" for name, found in steps.items()},
+    }

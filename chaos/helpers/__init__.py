@@ -1,0 +1,1 @@
+"""Programs that faults start on hosts."""

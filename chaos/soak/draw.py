@@ -1,0 +1,180 @@
+"""Draws rounds from the whole matrix of faults: kind x side x how many x when x traffic. Pure: a seed gives a round."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaos.fault_spec import RULES, FaultSpec
+from chaos.model import Experiment
+
+Nic = tuple[str, str]
+
+KINDS = {
+    "link_down": 6, "black_hole": 5, "one_way": 3, "loss": 2, "rate": 3, "flap": 2, "rail_down": 1,
+    "queue_full": 1, "stop": 2, "side_flood": 1, "busy_cores": 1, "clock_jump": 1,
+}  # fmt: skip
+"""How often each kind is drawn, relative to the others. `kill` ends a run and is no part of it."""
+EXTENTS = {"one": 12, "both_ends": 3, "two": 3, "all_but_one": 2, "all": 1}
+SHORT_S = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.8, 1.2)
+BUSY_S = (0.3, 0.6, 1.0)
+"""Of what takes the machine itself: never long."""
+GAP_S = (0.15, 1.1)
+"""From one fault to the next; the mean is about 0.6 s."""
+TOGETHER_MS = (0.0, 15.0)
+BACK_S = 0.1
+"""The shortest probation: a fault this long after another one's end strikes while connections go home."""
+MARGIN_S = 0.35
+"""A NIC is left alone so long after a fault on it: undoing takes some time on a busy machine."""
+SETTLE_S = 3
+FIRST_S = 0.5
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A bed and its traffic."""
+
+    hosts: int
+    nics: int
+    rate_gbit: float
+    workload: Mapping[str, Any]
+
+    @property
+    def topology(self) -> dict[str, Any]:
+        return {"hosts": self.hosts, "nics": self.nics, "rate_gbit": self.rate_gbit}
+
+    @property
+    def by_host(self) -> dict[str, list[str]]:
+        return {f"h{host}": [f"eth{nic}" for nic in range(self.nics)] for host in range(self.hosts)}
+
+
+SHAPES = (
+    Shape(4, 4, 0.2, {"op": "allreduce", "bytes": 4 << 20, "channels": 4}),
+    Shape(4, 4, 0.2, {"op": "allreduce", "bytes": 4 << 20, "channels": 4, "connections_per_peer": 4}),
+    Shape(3, 2, 0.2, {"op": "alltoall", "bytes": 1 << 20, "channels": 2}),
+    Shape(2, 4, 0.2, {"op": "stream", "bytes": 2 << 20, "channels": 1}),
+    Shape(2, 2, 0.2, {"op": "stream", "bytes": 1 << 20, "channels": 16, "chunk_bytes": 16384}),
+    Shape(3, 3, 0.2, {"op": "allreduce", "bytes": 1 << 20, "channels": 3, "chunk_bytes": 65536, "slots": 4}),
+)
+
+
+@dataclass
+class Timeline:
+    """Faults drawn so far, and until when each NIC and each rank or host is taken."""
+
+    rng: random.Random
+    shape: Shape
+    faults: list[FaultSpec] = field(default_factory=list)
+    taken: dict[Any, float] = field(default_factory=dict)
+
+    def add(self, at_s: float, kind: str | None = None) -> float | None:
+        """One fault at about that time; returns when it ends. None when what was drawn is broken already."""
+        kind = kind or _pick(self.rng, KINDS)
+        words = self._words(kind)
+        words["at"] = {"time_s": round(at_s, 4)}
+        words |= {"id": f"f{len(self.faults):03}", "kind": kind, "allow_total_loss": True, "may_miss": True}
+        spec = FaultSpec.model_validate(words)
+        places: list[Any] = spec.targets(self.shape.by_host) or [(kind, spec.rank, spec.host)]
+        if any(self.taken.get(place, 0.0) > at_s for place in places):
+            return None
+        end_s = at_s + spec.lasts_s
+        self.taken |= dict.fromkeys(places, end_s + MARGIN_S)
+        self.faults.append(spec)
+        return end_s
+
+    def _words(self, kind: str) -> dict[str, Any]:
+        """Where, how long, how bad."""
+        rng, where = self.rng, RULES[kind].where
+        words: dict[str, Any] = {}
+        if where == "nics":
+            words["nics"] = [f"{host}:{nic}" for host, nic in self._nics()]
+        elif where == "rail":
+            words["rail"] = rng.randrange(self.shape.nics)
+        elif where == "rank":
+            words["rank"] = rng.randrange(self.shape.hosts)
+        else:
+            words["host"] = f"h{rng.randrange(self.shape.hosts)}"
+        if kind == "flap":
+            return words | {
+                "times": rng.randint(2, 4),
+                "down_s": rng.choice(SHORT_S[:4]),
+                "up_s": rng.choice(SHORT_S[1:4]),
+            }
+        short = kind in ("busy_cores", "side_flood", "queue_full")
+        words["duration_s"] = rng.choice(BUSY_S if short else SHORT_S)
+        return words | self._strength(kind)
+
+    def _strength(self, kind: str) -> dict[str, Any]:
+        rng = self.rng
+        strengths: dict[str, dict[str, Any]] = {
+            "one_way": {"direction": rng.choice(("in", "out"))},
+            "loss": {"percent": rng.choice((0.1, 1.0, 5.0, 30.0))},
+            "rate": {"fraction": rng.choice((0.5, 0.1, 0.01, 0.001))},
+            "clock_jump": {"jump_s": rng.choice((-86400, -1, 1, 3600))},
+        }
+        return strengths.get(kind, {})
+
+    def _nics(self) -> list[Nic]:
+        rng, hosts = self.rng, self.shape.by_host
+        extent = _pick(rng, EXTENTS)
+        host = rng.choice(list(hosts))
+        names = hosts[host]
+        if extent == "both_ends":
+            other = rng.choice([name for name in hosts if name != host])
+            return [(host, rng.choice(names)), (other, rng.choice(names))]
+        count = {"one": 1, "two": min(2, len(names)), "all_but_one": len(names) - 1, "all": len(names)}[extent]
+        return [(host, name) for name in sorted(rng.sample(names, max(1, count)))]
+
+
+def round_of(seed: int, number: int, *, arm: str, seconds: float, shape: Shape | None = None) -> Experiment:
+    """Round `number` of the soak with that seed: the same every time, whatever rounds came before."""
+    rng = random.Random(f"{seed}/{number}")
+    shape = shape or SHAPES[(number + seed) % len(SHAPES)]
+    line = Timeline(rng, shape)
+    at_s = FIRST_S
+    while at_s < seconds:
+        end_s = line.add(at_s)
+        if end_s is not None and rng.random() < 0.25:
+            line.add(at_s + rng.uniform(*TOGETHER_MS) / 1000)
+        if end_s is not None and rng.random() < 0.15:
+            line.add(end_s + BACK_S + rng.uniform(0, 0.05))
+        at_s += rng.uniform(*GAP_S)
+    faults = sorted(line.faults, key=lambda fault: fault.at.time_s or 0.0) + _while_connecting(rng, shape)
+    return experiment_of(f"soak-{seed}-{number}", shape, faults, arm, seed=rng.randrange(2**31))
+
+
+def _while_connecting(rng: random.Random, shape: Shape) -> list[FaultSpec]:
+    """In half of the rounds one NIC is gone when the ranks start, and comes back while they connect."""
+    if rng.random() < 0.5:
+        return []
+    nic = f"h{rng.randrange(shape.hosts)}:eth{rng.randrange(shape.nics)}"
+    at = {"launch_s": round(rng.uniform(0.0, 0.3), 3)}
+    words = {"id": "connect", "kind": rng.choice(("link_down", "black_hole")), "nics": [nic], "may_miss": True}
+    return [FaultSpec.model_validate({**words, "at": at, "duration_s": 0.4, "allow_total_loss": True})]
+
+
+def experiment_of(name: str, shape: Shape, faults: Sequence[FaultSpec], arm: str, *, seed: int) -> Experiment:
+    """A round as an experiment; it ends some seconds after its last fault."""
+    more = {"iterations": 1_000_000, "seconds": seconds_of(faults), "timeout_s": 60.0}
+    words = {
+        "name": name,
+        "description": "A round of the soak.",
+        "topology": shape.topology,
+        "workload": {**shape.workload, **more},
+        "faults": [fault.model_dump(exclude_none=True) for fault in faults],
+        "arms": {arm: {"expect": "holds"}},
+        "seed": seed,
+    }
+    return Experiment.model_validate(words)
+
+
+def seconds_of(faults: Sequence[FaultSpec]) -> int:
+    """How long the workload has to run for all of them."""
+    ends = [(fault.at.time_s or 0.0) + fault.lasts_s for fault in faults]
+    return int(max(ends, default=0.0)) + 1 + SETTLE_S
+
+
+def _pick(rng: random.Random, weights: Mapping[str, int]) -> str:
+    return rng.choices(list(weights), list(weights.values()))[0]

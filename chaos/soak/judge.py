@@ -1,0 +1,155 @@
+"""What became of a round: whether it failed, and what each of its faults did. Pure: from journal lines alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from chaos.armrun import HUNG, STANDSTILL
+from chaos.moves import stream_of
+from chaos.paths import addresses
+from chaos.rundata import FaultTimes, Line, RunData, read_run
+
+NOTICE_NS = 500_000_000
+"""How long after its onset a fault may still be the reason that a connection moves."""
+STALLED_S = 15.0
+"""No fault of a soak lasts for more than a few seconds; a healthy iteration takes a tenth of one."""
+BLAME_NS = 3_000_000_000
+"""Faults that strike later than this into an iteration that stands still are not why it does."""
+KEPT = {"run_start", "run_end", "fault", "path", "nic", "net_end", "bench_end", "error", "log"}
+"""What is kept of the journal of a round that went well."""
+
+
+@dataclass(frozen=True)
+class Fate:
+    """One fault: how many sending ends it moved off their lanes, and how many of those came home afterwards."""
+
+    id: str
+    kind: str
+    nics: int
+    moved: int
+    returned: int
+
+    def as_json(self) -> dict[str, Any]:
+        return vars(self)
+
+
+def failure(lines: Sequence[Line], ranks: int) -> str | None:
+    """Why a round failed; None: every rank ended well, in good time, and every byte was right."""
+    return _wrong(lines) or _slow(lines) or _unfinished(lines, ranks)
+
+
+def _wrong(lines: Sequence[Line]) -> str | None:
+    wrong = [line for line in lines if line["event"] == "iteration" and line["wrong_elements"]]
+    count = sum(line["wrong_elements"] for line in wrong)
+    return (
+        f"{count} wrong elements, first in iteration {wrong[0]['index']} on rank {wrong[0]['rank']}" if wrong else None
+    )
+
+
+def _slow(lines: Sequence[Line]) -> str | None:
+    slow = _stalled(lines)
+    if not slow or any(line["event"] == "log" and STANDSTILL in line["message"] for line in lines):
+        return None
+    return f"iteration {slow[0]['index']} took {_seconds(slow[0]):.0f} s: nothing was broken for so long"
+
+
+def _stalled(lines: Sequence[Line]) -> list[Line]:
+    return [line for line in lines if line["event"] == "iteration" and _seconds(line) > STALLED_S]
+
+
+def _unfinished(lines: Sequence[Line], ranks: int) -> str | None:
+    end = next((line for line in lines if line["event"] == "run_end"), None)
+    if end is None:
+        return "the journal stops before the run ended"
+    if end["outcome"] != "finished":
+        return str(end.get("reason") or end["outcome"])
+    logs = [line["message"] for line in lines if line["event"] == "log" and HUNG in line["message"]]
+    if logs:
+        return str(logs[0])
+    errors = [f"rank {line.get('rank', '?')}: {line['message']}" for line in lines if line["event"] == "error"]
+    errors += [f"{rank} ended with exit code {code}" for rank, code in end["exit_codes"].items() if code != 0]
+    ends = [line for line in lines if line["event"] == "bench_end"]
+    if errors or (len(ends) == ranks and len({line["completed"] for line in ends}) == 1):
+        return next(iter(errors), None)
+    return f"{len(ends)} of {ranks} ranks ended well"
+
+
+def _seconds(line: Line) -> float:
+    return float(line["end_ns"] - line["start_ns"]) / 1e9
+
+
+def failed_at_ns(lines: Sequence[Line]) -> int | None:
+    """When it was first seen: what was injected later is not to blame. A hang began when the last iteration did."""
+    seen = [
+        int(line["t_ns"])
+        for line in lines
+        if line["event"] == "error" or (line["event"] == "iteration" and line["wrong_elements"])
+    ]
+    slow = [int(line["start_ns"]) + BLAME_NS for line in _stalled(lines)]
+    moves = [int(line["t_ns"]) for line in lines if line["event"] in ("progress", "iteration")]
+    return min(seen + slow, default=max(moves, default=None))
+
+
+def injected_before(lines: Iterable[Line], limit_ns: int | None) -> set[str]:
+    """Faults that had struck by then."""
+    return {
+        line["id"]
+        for line in lines
+        if line["event"] == "fault" and line["phase"] == "injected" and (limit_ns is None or line["t_ns"] <= limit_ns)
+    }
+
+
+def fates(lines: Sequence[Line]) -> list[Fate]:
+    """Every fault that was injected, in order."""
+    data = read_run(lines)
+    return [_fate(data, fault) for fault in data.faults if fault.onset_ns is not None]
+
+
+def _fate(data: RunData, fault: FaultTimes) -> Fate:
+    begin = fault.onset_ns or 0
+    end = begin + NOTICE_NS if fault.reverted_ns is None else max(begin + NOTICE_NS, fault.reverted_ns)
+    hosts, over = addresses(data), fault.reverted_ns or end
+    moved = {
+        stream_of(line)
+        for line in _sending(data)
+        if line["state"] == "frozen" and begin <= line["t_ns"] <= end and _ends(data, line, hosts) & fault.nics
+    }
+    back = {
+        stream_of(line)
+        for line in _sending(data)
+        if line["state"] == "active" and line["nic"] == line.get("home_nic") and line["t_ns"] > over
+    }
+    return Fate(fault.id, fault.kind, len(fault.nics), len(moved), len(moved & back))
+
+
+def _sending(data: RunData) -> list[Line]:
+    return [line for line in data.by_event.get("path", []) if line.get("direction") == "send"]
+
+
+def _ends(data: RunData, line: Line, hosts: dict[str, str]) -> set[tuple[str, str]]:
+    """Both NICs of the lane that a line speaks of."""
+    found = {(line["host"], line["nic"])}
+    peer, index = hosts.get(str(line.get("peer"))), line.get("peer_nic")
+    names: list[str] = next(
+        (start["nics"] for start in data.by_event.get("bench_start", []) if start["host"] == peer), []
+    )
+    if peer is not None and isinstance(index, int) and index < len(names):
+        found.add((peer, names[index]))
+    return found
+
+
+def totals(found: Iterable[Fate]) -> dict[str, dict[str, int]]:
+    """By kind: faults, those that moved something, connections moved, connections that came home."""
+    counts: dict[str, Counter[str]] = {}
+    for fate in found:
+        mine = counts.setdefault(fate.kind, Counter(faults=0, moving=0, moved=0, returned=0))
+        mine.update(faults=1, moving=int(fate.moved > 0), moved=fate.moved, returned=fate.returned)
+    return {kind: dict(counter) for kind, counter in sorted(counts.items())}
+
+
+def trimmed(lines: Iterable[Line]) -> list[Line]:
+    """The lines worth keeping when nothing went wrong."""
+    return [line for line in lines if line["event"] in KEPT]

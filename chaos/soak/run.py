@@ -1,0 +1,288 @@
+"""The soak's loop: draws rounds, runs each, judges it, and makes the first failing one small."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import time
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaos import runner
+from chaos.beds import Bed
+from chaos.experiment import dump
+from chaos.fault_spec import FaultSpec
+from chaos.journal import Journal, read
+from chaos.launch import Bench
+from chaos.live import Quiet
+from chaos.model import Experiment
+from chaos.rundata import Line
+from chaos.rundir import RunDir
+from chaos.soak import draw, judge
+from chaos.soak.shrink import OutOfTime, shrink
+from harness.errors import FaultError, InfraError, LabError
+
+Json = dict[str, Any]
+Say = Callable[[str], None]
+REPLAY = "replay.yaml"
+EXCUSED_MAX = 5
+TRIES = 2
+"""How often a list of faults may pass before it is believed to be innocent: failures may need luck."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to soak and for how long."""
+
+    arm: str
+    seed: int
+    seconds: float
+    round_s: float
+    shrink_s: float
+    bench: Bench
+    build: Json
+    open_bed: Callable[[Experiment], AbstractContextManager[Bed]]
+    shape: draw.Shape | None = None
+    corrupt_carrier: str | None = None
+    max_faults: int | None = None
+
+
+@dataclass
+class Tally:
+    """What happened so far."""
+
+    rounds: int = 0
+    excused: int = 0
+    """Rounds that the infrastructure spoiled; none of their faults counts."""
+    iterations: int = 0
+    bytes: int = 0
+    fates: list[judge.Fate] = field(default_factory=list)
+    failovers: int = 0
+    failbacks: int = 0
+    began: float = field(default_factory=time.monotonic)
+
+    def add(self, lines: Sequence[Line], experiment: Experiment) -> None:
+        self.rounds += 1
+        done = [line for line in lines if line["event"] == "iteration" and line["index"] >= 0]
+        self.iterations += len({line["index"] for line in done})
+        self.bytes += sum(int(line["bytes"]) for line in done)
+        self.fates += judge.fates(lines)
+        for line in lines:
+            if line["event"] == "net_end":
+                self.failovers += int(line["failovers"])
+                self.failbacks += int(line["failbacks"])
+
+    def as_json(self) -> Json:
+        return {
+            "rounds": self.rounds,
+            "excused_rounds": self.excused,
+            "faults": len(self.fates),
+            "iterations": self.iterations,
+            "bytes_checked": self.bytes,
+            "connections_failed_over": self.failovers,
+            "connections_failed_back": self.failbacks,
+            "minutes": round((time.monotonic() - self.began) / 60, 2),
+            "by_kind": judge.totals(self.fates),
+        }
+
+
+class Soak:
+    """One soak: its folder holds soak.json, a trimmed journal of every round, and everything of a failing one."""
+
+    def __init__(self, request: Request, out: RunDir, say: Say, progress: Say) -> None:
+        self._request = request
+        self._out = out
+        self._say = say
+        self._progress = progress
+        self.tally = Tally()
+        self._failed: Json | None = None
+
+    def run(self) -> Json:
+        """Runs until time is up, a round fails, or Ctrl-C; returns what soak.json holds, whatever happened."""
+        outcome, reason = "passed", None
+        try:
+            with runner.terminable():
+                number = 0
+                while not self._done() and self._failed is None:
+                    self._round_or_excuse(number)
+                    number += 1
+        except KeyboardInterrupt:
+            outcome, reason = "interrupted", "everything was rolled back"
+        except InfraError as error:
+            outcome, reason = "infrastructure", str(error)
+        if self._failed is not None:
+            outcome = "failed"
+        return self._report(outcome, reason)
+
+    def _round_or_excuse(self, number: int) -> None:
+        """A fault that could not be injected on a busy machine says nothing of the transport; several say: stop."""
+        try:
+            self._round(number)
+        except InfraError as error:
+            self.tally.excused += 1
+            self._say(f"round {number} does not count: {error.message}")
+            (self._out.path / f"round-{number:04}.jsonl").unlink(missing_ok=True)
+            if self.tally.excused > EXCUSED_MAX:
+                raise
+
+    def _done(self) -> bool:
+        enough = self._request.max_faults
+        late = time.monotonic() - self.tally.began >= self._request.seconds
+        return late or (enough is not None and len(self.tally.fates) >= enough)
+
+    def _round(self, number: int) -> None:
+        request = self._request
+        left_s = request.seconds - (time.monotonic() - self.tally.began)
+        seconds = max(5.0, min(request.round_s, left_s))
+        experiment = draw.round_of(request.seed, number, arm=request.arm, seconds=seconds, shape=request.shape)
+        experiment = self._sabotaged(experiment)
+        name = f"round-{number:04}"
+        lines, why = self._execute(experiment, name)
+        self.tally.add(lines, experiment)
+        self._trim(name, keep=why is not None)
+        self._progress(self._status(experiment))
+        if why is not None:
+            self._say(f"round {number} failed: {why}")
+            self._failed = {"round": number, "why": why, "faults": len(experiment.faults)}
+            self._out.write_text(f"{name}.yaml", dump(experiment))
+            self._out.write_text(REPLAY, dump(experiment))
+            self._failed |= self._shrunk(experiment, lines)
+
+    def _sabotaged(self, experiment: Experiment) -> Experiment:
+        changes = {"corrupt_carrier": self._request.corrupt_carrier}
+        workload = experiment.workload.model_copy(update=changes)
+        return experiment.model_copy(update={"workload": workload})
+
+    def _execute(self, experiment: Experiment, name: str) -> tuple[list[Line], str | None]:
+        """(journal, why it failed). Raises InfraError for what says nothing about the transport."""
+        request = self._request
+        path = self._out.path / f"{name}.jsonl"
+        path.unlink(missing_ok=True)
+        why: str | None = None
+        with Journal(path) as journal, request.open_bed(experiment) as bed:
+            (plan,) = runner.plans(experiment, [request.arm], bed, request.bench)
+            try:
+                runner.run_one(plan, bed, journal, out=self._out, display=Counter(self._live))
+            except (FaultError, LabError):
+                raise
+            except InfraError as error:
+                why = error.message
+        lines = list(read(path))
+        return lines, why or judge.failure(lines, len(plan.ranks))
+
+    def _live(self, faults: int) -> None:
+        self._progress(self._status(None, faults))
+
+    def _status(self, experiment: Experiment | None, running: int = 0) -> str:
+        minutes = (time.monotonic() - self.tally.began) / 60
+        total = len(self.tally.fates) + running
+        name = f", last {experiment.name}" if experiment else ""
+        return (
+            f"{minutes:5.1f} of {self._request.seconds / 60:g} min  round {self.tally.rounds}  {total} faults  "
+            f"{self.tally.failovers} connections moved, {self.tally.failbacks} returned{name}"
+        )
+
+    def _trim(self, name: str, *, keep: bool) -> None:
+        """Of a good round only what tells of faults and paths is kept; one append-only file for all of them."""
+        path = self._out.path / f"{name}.jsonl"
+        if keep:
+            return
+        with gzip.open(self._out.path / "trimmed.jsonl.gz", "at", encoding="utf-8") as file:
+            for line in judge.trimmed(read(path)):
+                file.write(json.dumps({**line, "run": int(name.rpartition("-")[2])}, separators=(",", ":")) + "\n")
+        path.unlink()
+
+    def _shrunk(self, experiment: Experiment, lines: Sequence[Line]) -> Json:
+        """Finds fewer faults that still fail, and writes them as an experiment; every better one at once."""
+        limit = judge.failed_at_ns(lines)
+        before = judge.injected_before(lines, limit)
+        faults = [fault for fault in experiment.faults if fault.id in before]
+        attempts = Attempts(time.monotonic() + self._request.shrink_s)
+
+        def fails(some: list[FaultSpec]) -> bool:
+            smaller = reduced(experiment, some)
+            for _ in range(TRIES):
+                attempts.take()
+                _, why = self._execute(smaller, "shrinking")
+                self._say(f"  {len(some)} faults: {why or 'no failure'}")
+                if why is not None:
+                    self._out.write_text(REPLAY, dump(smaller))
+                    return True
+            return False
+
+        best = faults if not faults or self._again(fails, faults) else None
+        if best:
+            best = shrink(best, fails)
+            self._out.write_text(REPLAY, dump(reduced(experiment, best)))
+        (self._out.path / "shrinking.jsonl").unlink(missing_ok=True)
+        count = len(experiment.faults) if best is None else len(best)
+        replay = {"replay": str(self._out.path / REPLAY), "replay_faults": count}
+        return replay | {"reproduced": best is not None, "attempts": attempts.count}
+
+    @staticmethod
+    def _again(fails: Callable[[list[FaultSpec]], bool], faults: list[FaultSpec]) -> bool:
+        try:
+            return fails(faults)
+        except OutOfTime:
+            return False
+
+    def _report(self, outcome: str, reason: str | None) -> Json:
+        request = self._request
+        codes = {"passed": 0, "failed": 1, "infrastructure": 3, "interrupted": 130}
+        report = {
+            "schema": 1,
+            "outcome": outcome,
+            "exit_code": codes[outcome],
+            "reason": reason,
+            "seed": request.seed,
+            "arm": request.arm,
+            "build_id": request.build.get("build_id"),
+            "round_s": request.round_s,
+            **self.tally.as_json(),
+            "failure": self._failed,
+            "fates": [fate.as_json() for fate in self.tally.fates],
+        }
+        self._out.write_json("soak.json", report)
+        return report
+
+
+@dataclass
+class Attempts:
+    """Counts runs while shrinking; OutOfTime when there is no time for another."""
+
+    deadline: float
+    count: int = 0
+
+    def take(self) -> None:
+        if time.monotonic() > self.deadline:
+            raise OutOfTime
+        self.count += 1
+
+
+class Counter(Quiet):
+    """Counts injections while a round runs."""
+
+    def __init__(self, tell: Callable[[int], None]) -> None:
+        self._tell = tell
+        self._count = 0
+
+    def note(self, message: str) -> None:
+        if message.endswith(": injected"):
+            self._count += 1
+            self._tell(self._count)
+
+
+def reduced(experiment: Experiment, faults: Sequence[FaultSpec]) -> Experiment:
+    """The same with some of its faults, begun earlier: what happens between two of them stays the same."""
+    times = [fault.at.time_s for fault in faults if fault.at.time_s is not None]
+    shift = max(0.0, min(times, default=0.0) - draw.FIRST_S)
+    moved = [
+        fault
+        if fault.at.time_s is None
+        else fault.model_copy(update={"at": fault.at.model_copy(update={"time_s": round(fault.at.time_s - shift, 4)})})
+        for fault in faults
+    ]
+    workload = experiment.workload.model_copy(update={"seconds": draw.seconds_of(moved)})
+    return experiment.model_copy(update={"faults": tuple(moved), "workload": workload})

@@ -1,0 +1,79 @@
+"""All experiments of a folder, one after the other, and what they come to together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chaos.experiment import load
+from chaos.model import Experiment
+from harness.errors import InputErrors, UsageError
+
+WORST = (130, 3, 1, 0)
+"""Exit codes, the one that counts most first."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One experiment of the suite; `directory` is its run directory as a user would type it."""
+
+    name: str
+    verdict: str
+    exit_code: int
+    directory: str
+    reasons: Sequence[str]
+
+
+def experiments(folder: Path) -> list[Experiment]:
+    """Every experiment file of the folder itself, checked before any of them is started.
+
+    Raises InputErrors with all errors of all files, UsageError when there is none.
+    """
+    errors: list[str] = []
+    found: list[Experiment] = []
+    for path in sorted(folder.glob("*.yaml")):
+        try:
+            found.append(load(path))
+        except InputErrors as error:
+            errors += error.errors
+    if errors:
+        raise InputErrors(errors)
+    if not found:
+        raise UsageError(f"no experiment (*.yaml) in {folder}", "for example experiments/false_positives")
+    return found
+
+
+def run_all(
+    wanted: Sequence[Experiment], run_one: Callable[[Experiment], Outcome], tell: Callable[[str], None]
+) -> list[Outcome]:
+    """Runs them in order; an interrupted one is the last."""
+    outcomes: list[Outcome] = []
+    for number, experiment in enumerate(wanted, start=1):
+        tell(f"[{number}/{len(wanted)}] {experiment.name}: {experiment.description}")
+        outcomes.append(run_one(experiment))
+        tell(f"[{number}/{len(wanted)}] {experiment.name}: {outcomes[-1].verdict}")
+        if outcomes[-1].exit_code == 130:
+            break
+    return outcomes
+
+
+def exit_code(outcomes: Sequence[Outcome]) -> int:
+    """The worst of all."""
+    codes = {outcome.exit_code for outcome in outcomes}
+    return next(code for code in WORST if code in codes)
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """One line an experiment, and why where it did not go as expected."""
+    width = max(len(outcome.name) for outcome in outcomes)
+    lines = []
+    for outcome in outcomes:
+        lines.append(f"{outcome.name:<{width}}  {outcome.verdict:<8}  {outcome.directory}")
+        lines += [f"{'':<{width}}    {reason}" for reason in (outcome.reasons if outcome.exit_code else ())]
+    return "\n".join(lines)
+
+
+def as_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
+    return [{**vars(outcome), "reasons": list(outcome.reasons)} for outcome in outcomes]

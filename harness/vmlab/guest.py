@@ -1,0 +1,96 @@
+"""One guest's QEMU command line. Pure: the keeper starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.vmlab.image import Image
+from harness.vmlab.shape import Shape, WirePort
+
+QEMU = "qemu-system-x86_64"
+AGENT_PORT = "r2cc.agent"
+SAFE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+@:")
+
+KERNEL_OPTIONS = (
+    "console=ttyS0",
+    "quiet",
+    "loglevel=4",
+    "panic=-1",  # with -no-reboot: a guest that panics ends its QEMU, and the keeper sees that
+    "mitigations=off",
+    "nokaslr",
+    "tsc=reliable",
+    "no_timer_check",
+    "cryptomgr.notests",
+    "random.trust_cpu=on",
+    "audit=0",
+    "apparmor=0",
+)
+"""What costs seconds in emulation and protects nothing here is off."""
+
+
+@dataclass(frozen=True)
+class Files:
+    """Open files that a QEMU inherits: the agent's and the monitor's sockets, and one pair's end for each NIC."""
+
+    agent: int
+    monitor: int
+    nics: Sequence[int]
+
+    def all(self) -> list[int]:
+        return [self.agent, self.monitor, *self.nics]
+
+
+def qemu_command(
+    shape: Shape, index: int, *, image: Image, files: Files, console: Path, share: Path | None
+) -> list[str]:
+    """The command line of guest `index`. Everything it talks through is inherited: it opens no port and no path."""
+    return [
+        *(QEMU, "-name", f"h{index}", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
+        *("-machine", "pc,vmport=off", "-accel", "tcg,thread=multi,tb-size=256", "-cpu", "qemu64,+rdrand"),
+        *("-m", str(shape.memory_mb), "-smp", str(shape.cpus)),
+        *("-kernel", str(image.vmlinux), "-initrd", str(image.initrd)),
+        *("-append", kernel_command_line(shape, index, share)),
+        *("-drive", f"if=none,id=root,format=raw,readonly=on,file={_escaped(image.root)}"),
+        *("-device", "virtio-blk-pci,drive=root"),
+        *("-chardev", f"file,id=console,path={_escaped(console)}", "-serial", "chardev:console"),
+        *("-chardev", f"socket,id=monitor,fd={files.monitor}", "-mon", "chardev=monitor,mode=control"),
+        *("-device", "virtio-serial-pci", "-chardev", f"socket,id=agent,fd={files.agent}"),
+        *("-device", f"virtserialport,chardev=agent,name={AGENT_PORT}"),
+        *_share_options(share),
+        *(word for port, fd in zip(shape.ports_of(index), files.nics, strict=True) for word in _nic(port, fd, shape)),
+    ]
+
+
+def kernel_command_line(shape: Shape, index: int, share: Path | None) -> str:
+    words = [*KERNEL_OPTIONS, f"r2cc.index={index}", f"r2cc.nics={shape.nics}", f"r2cc.mtu={shape.mtu}"]
+    if share is not None:
+        words.append(f"r2cc.share={encoded(share)}")
+    return " ".join(words)
+
+
+def encoded(path: Path) -> str:
+    """The path in one word of the kernel command line: printf's %b in the guest undoes it."""
+    letters = (chr(byte) for byte in str(path).encode())
+    return "".join(letter if letter in SAFE else f"\\0{ord(letter):03o}" for letter in letters)
+
+
+def _share_options(share: Path | None) -> list[str]:
+    """The checkout, read-only and at the same path as here, so that command lines mean the same in a guest."""
+    if share is None:
+        return []
+    options = f"local,path={_escaped(share)},mount_tag=share,security_model=none,readonly=on,multidevs=remap"
+    return ["-virtfs", options]
+
+
+def _nic(port: WirePort, fd: int, shape: Shape) -> list[str]:
+    """Frames leave in the guest's own thread (ioeventfd off): handing them to another costs more than it saves here."""
+    address = f"mac={port.mac},host_mtu={shape.mtu}"
+    device = f"virtio-net-pci,id={port.device},netdev={port.nic},{address},ioeventfd=off,romfile="
+    return ["-netdev", f"dgram,id={port.nic},local.type=fd,local.str={fd}", "-device", device]
+
+
+def _escaped(path: Path) -> str:
+    """A comma in a value of a QEMU option is written twice."""
+    return str(path).replace(",", ",,")

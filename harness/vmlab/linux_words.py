@@ -1,0 +1,94 @@
+"""The few words of `ip` and `nft` that faults use on a switch, told to the wire instead of to a Linux kernel.
+
+Experiments break a NIC with the commands that a Linux switch understands. The vm lab's switch is a process of ours: it
+takes exactly those commands, so that the same fault works on both beds, and refuses every other one.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+LINK_CHANGE = re.compile(r"link set dev (?P<port>\S+) (?P<word>up|down)")
+RULE = re.compile(
+    r"add rule bridge (?P<table>\S+) \S+ (?P<way>iifname|oifname) \"(?P<port>[^\"]+)\""
+    r"(?: numgen random mod (?P<of>[1-9]\d*) < (?P<lost>\d+))? counter drop"
+)
+ADD_TABLE = re.compile(r"add table bridge (?P<table>\S+)")
+DELETE_TABLE = re.compile(r"delete table bridge (?P<table>\S+)")
+ADD_CHAIN = re.compile(r"add chain bridge \S+ \S+ \{ type filter hook forward priority 0 ; \}")
+DIRECTIONS = {"iifname": "from", "oifname": "to"}
+"""A frame comes in through the port of the NIC that sent it."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """One rule: what share of a port's frames in one direction is dropped."""
+
+    port: str
+    direction: str
+    fraction: float
+
+
+def link_changes(argv: Sequence[str], stdin: str) -> list[tuple[str, bool]] | None:
+    """(port, up) of `ip link set dev PORT up|down`, or of a batch of such lines; None for anything else."""
+    lines = stdin.splitlines() if list(argv) == ["ip", "-batch", "-"] else [shlex.join(argv[1:])]
+    found = [LINK_CHANGE.fullmatch(line.strip()) for line in lines]
+    return [(match["port"], match["word"] == "up") for match in found if match] if found and all(found) else None
+
+
+@dataclass
+class Tables:
+    """nft's tables of family bridge, as far as faults make them: each a list of dropping rules."""
+
+    rules: dict[str, list[Loss]] = field(default_factory=dict)
+
+    def apply(self, argv: Sequence[str]) -> set[tuple[str, str]]:
+        """Carries out one transaction; the (port, direction) pairs it touches. ValueError changes nothing."""
+        rules = {table: list(found) for table, found in self.rules.items()}
+        touched: set[tuple[str, str]] = set()
+        for command in _commands(argv[1:]):
+            touched |= _step(rules, command)
+        self.rules = rules
+        return touched
+
+    def fraction(self, port: str, direction: str) -> float:
+        """How much is lost there: rules of several tables each take their share of what the others leave."""
+        left = 1.0
+        for rule in (rule for found in self.rules.values() for rule in found):
+            if (rule.port, rule.direction) == (port, direction):
+                left *= 1 - rule.fraction
+        return 1 - left
+
+    def listed(self) -> list[dict[str, dict[str, str]]]:
+        """As `nft -j list tables` shows them."""
+        return [{"table": {"family": "bridge", "name": name}} for name in self.rules]
+
+
+def _commands(words: Sequence[str]) -> Iterable[str]:
+    """nft's commands between semicolons that stand alone; those inside braces are one word."""
+    command: list[str] = []
+    for word in (*words, ";"):
+        if word == ";":
+            yield " ".join(command)
+            command = []
+        else:
+            command.append(word)
+
+
+def _step(rules: dict[str, list[Loss]], command: str) -> set[tuple[str, str]]:
+    if found := ADD_TABLE.fullmatch(command):
+        rules.setdefault(found["table"], [])
+        return set()
+    if found := DELETE_TABLE.fullmatch(command):
+        return {(rule.port, rule.direction) for rule in rules.pop(found["table"], [])}
+    if ADD_CHAIN.fullmatch(command):
+        return set()
+    if (found := RULE.fullmatch(command)) and found["table"] in rules:
+        fraction = min(1.0, int(found["lost"]) / int(found["of"])) if found["of"] else 1.0
+        rule = Loss(found["port"], DIRECTIONS[found["way"]], fraction)
+        rules[found["table"]].append(rule)
+        return {(rule.port, rule.direction)}
+    raise ValueError(f"not understood: nft {command}")

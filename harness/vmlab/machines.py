@@ -1,0 +1,123 @@
+"""The processes of a vm lab: the wire and one QEMU a guest, started with the sockets that join them."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import LabError
+from harness.lab import netns
+from harness.vmlab.broker import Broker
+from harness.vmlab.guest import Files, qemu_command
+from harness.vmlab.image import Image
+from harness.vmlab.monitor import Monitor
+from harness.vmlab.shape import Shape, WirePort
+from harness.vmlab.wire import WireControl, socket_pair, wire_command
+
+CONSOLE_LINES = 8
+
+
+@dataclass
+class Guest:
+    """A running QEMU: its process, its agent, its monitor, and where its console is written."""
+
+    name: str
+    process: subprocess.Popen[bytes]
+    pidfd: int
+    broker: Broker
+    monitor: Monitor
+    console: Path
+
+    def last_words(self) -> str:
+        """The end of the console and of QEMU's own messages."""
+        texts = [path.read_text(errors="replace") for path in (self.console, errors_of(self.console)) if path.exists()]
+        return "\n".join(line for text in texts for line in text.splitlines()[-CONSOLE_LINES:])
+
+
+@dataclass
+class Machines:
+    """All processes of a lab. They die with the process that started them, and with `close`."""
+
+    guests: dict[str, Guest]
+    wire: WireControl
+    wire_process: subprocess.Popen[bytes]
+    wire_pidfd: int
+
+    def close(self) -> None:
+        for process in (*(guest.process for guest in self.guests.values()), self.wire_process):
+            process.kill()
+        for process in (*(guest.process for guest in self.guests.values()), self.wire_process):
+            process.wait()
+        for guest in self.guests.values():
+            guest.broker.close()
+
+
+def errors_of(console: Path) -> Path:
+    return console.with_suffix(".errors")
+
+
+def start(shape: Shape, image: Image, wire_program: Path, logs: Path, share: Path | None) -> Machines:
+    """Starts everything; nothing is left running when something cannot be started. Raises LabError."""
+    pairs = {port: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for port in shape.ports()}
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        control, control_fd = socket_pair(socket.SOCK_SEQPACKET)
+        ends = {port: pair[0].fileno() for port, pair in pairs.items()}
+        wire_process = _start(wire_command(wire_program, control_fd, ends), [control_fd, *ends.values()], None)
+        started.append(wire_process)
+        os.close(control_fd)
+        guests = {}
+        for index, name in enumerate(shape.host_names()):
+            nics = [pairs[port][1].fileno() for port in shape.ports_of(index)]
+            guests[name] = _guest(shape, index, image=image, nics=nics, console=logs / f"{name}.console", share=share)
+            started.append(guests[name].process)
+    except BaseException:
+        for process in started:
+            process.kill()
+            process.wait()
+        raise
+    finally:
+        _close_all(pairs)
+    return Machines(guests, WireControl(control), wire_process, os.pidfd_open(wire_process.pid))
+
+
+def _guest(shape: Shape, index: int, *, image: Image, nics: list[int], console: Path, share: Path | None) -> Guest:
+    agent, agent_fd = socket_pair(socket.SOCK_STREAM)
+    monitor, monitor_fd = socket_pair(socket.SOCK_STREAM)
+    files = Files(agent_fd, monitor_fd, nics)
+    command = qemu_command(shape, index, image=image, files=files, console=console, share=share)
+    process = _start(command, files.all(), errors_of(console))
+    os.close(agent_fd)
+    os.close(monitor_fd)
+    name = f"h{index}"
+    pidfd = os.pidfd_open(process.pid)
+    return Guest(name, process, pidfd, Broker(name, agent), Monitor(name, monitor), console)
+
+
+def _start(command: list[str], fds: list[int], errors: Path | None) -> subprocess.Popen[bytes]:
+    """A child that is killed when we end, however we end."""
+    sink = errors.open("wb") if errors is not None else None
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=sink if sink is not None else None,
+            pass_fds=fds,
+            preexec_fn=netns.die_with_parent,  # noqa: PLW1509 (the keeper has one thread)
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise LabError(f"cannot start {command[0]}: {error.strerror}", "bash scripts/system-packages.sh vm") from error
+    finally:
+        if sink is not None:
+            sink.close()
+
+
+def _close_all(pairs: dict[WirePort, tuple[socket.socket, socket.socket]]) -> None:
+    for pair in pairs.values():
+        for end in pair:
+            end.close()

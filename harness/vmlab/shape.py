@@ -1,0 +1,67 @@
+"""How many guests and NICs, and what everything is called and numbered. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+MGMT_NIC = "mgmt0"
+MGMT_NET = 250
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What a vm lab is asked to be."""
+
+    hosts: int = 2
+    nics: int = 4
+    mtu: int = 9000
+    memory_mb: int = 1024
+    cpus: int = 1
+
+    def host_names(self) -> list[str]:
+        return [f"h{index}" for index in range(self.hosts)]
+
+    def ports(self) -> list[WirePort]:
+        """Every NIC of every guest, a guest's management NIC last, as QEMU gets them."""
+        return [port for index in range(self.hosts) for port in self.ports_of(index)]
+
+    def ports_of(self, index: int) -> list[WirePort]:
+        data = [WirePort(index, f"eth{rail}", rail, f"10.{rail + 1}.0.{index + 1}") for rail in range(self.nics)]
+        return [*data, WirePort(index, MGMT_NIC, MGMT_NET, f"10.{MGMT_NET}.0.{index + 1}")]
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Shape:
+        return cls(**value)
+
+
+@dataclass(frozen=True)
+class WirePort:
+    """One guest's NIC and its port on the rail's switch; names and addresses as docs/contracts.md fixes them."""
+
+    index: int
+    nic: str
+    rail: int
+    address: str
+
+    @property
+    def host(self) -> str:
+        return f"h{self.index}"
+
+    @property
+    def name(self) -> str:
+        return f"{self.host}-{self.nic}"
+
+    @property
+    def mac(self) -> str:
+        """Locally administered, from rail and host."""
+        return f"52:54:00:00:{self.rail:02x}:{self.index + 1:02x}"
+
+    @property
+    def device(self) -> str:
+        """What QEMU calls the NIC; its monitor takes the link down by this name."""
+        return f"nic-{self.nic}"

@@ -1,0 +1,318 @@
+/* SendConnection: the data path of send_connection.cc, the handshakes of send_control.cc. One option of `Sender` is one
+ * call under the connection's ownership, so it is atomic. */
+
+#define RELEASED PREFIX(sFinished) /* reported done to the user */
+
+/* A lower message that belongs to the same lane and is not posted yet: it goes first. */
+#define FIRST_S(j, n) ((j) < (n) && !HAS(sPosted | sFinished, j) && LANE_FOR(S, j) == LANE_FOR(S, n))
+#ifdef M_REPLAY_UNSORTED
+#define IN_ORDER_S(n) true
+#else
+#define IN_ORDER_S(n) !(FIRST_S(0, n) || FIRST_S(1, n) || FIRST_S(2, n) || FIRST_S(3, n) || FIRST_S(4, n))
+#endif
+#ifdef M_NO_HOLD
+#define MAY_SEND(n) ((n) < N)
+#else
+#define MAY_SEND(n) ((n) < HOLD_FROM)
+#endif
+#define CAN_SEND(n) \
+  (plan[S].steps > 0 && !HAS(sPosted | sFinished, n) && MAY_SEND(n) && (n) < RELEASED + WINDOW && \
+   !HAS(sGone, LANE_FOR(S, n)) && IN_ORDER_S(n))
+
+/* pump, one message */
+inline send(n) {
+  l = LANE_FOR(S, n);
+  printf("S  message %d goes out on lane %d\n", n, l);
+  assert(n >= lane[l].sNext); /* invariant 2 */
+  lane[l].sNext = n + 1;
+  sPosted = sPosted | BIT(n);
+  sBelow = MAX(sBelow, n + 1);
+  if
+  :: DEAD(l) || HAS(rGone, l) -> skip /* into the void */
+  :: else -> lane[l].wire = lane[l].wire | BIT(n)
+  fi
+}
+
+/* progress: when is a message known to be with the receiver? */
+#ifdef ACKS /* sockets: an Ack said so; Acks carry the prefix, and an old one is as good as a late one */
+#define CAN_FINISH(n) (n == RELEASED && HAS(rDone, n))
+#else /* RDMA: the transport's own acknowledgement, which is in before the receiver polled its completion */
+#define CAN_FINISH(n) \
+  (HAS(sPosted, n) && !HAS(sFinished, n) && !HAS(sGone, LANE_FOR(S, n)) && !HAS(lane[LANE_FOR(S, n)].wire, n) && \
+   HAS(rDone | lane[LANE_FOR(S, n)].landed, n))
+#endif
+
+/* Only what the receiver has may be called done. */
+inline finish(n) {
+  printf("S  message %d is with the receiver\n", n);
+  sFinished = sFinished | BIT(n);
+  sPosted = sPosted & ~BIT(n)
+}
+
+/* dropLane: fences. What is on the wire may still land. */
+inline dropAtSender(l) {
+  sGone = sGone | BIT(l);
+  lane[l].sNext = 0;
+  forgetFaults(l)
+}
+
+/* loseLane and failover: both ends of every detection (own, Suspect) come here, so double starts merge. */
+inline loseLane(l) {
+  printf("S  lane %d is lost\n", l);
+  if
+  :: IN_PLAN(S, l) || PENDING(l) || target == l ->
+#ifdef M_DEAD_NOT_CUMULATIVE
+    sDead = BIT(l);
+#else
+    sDead = sDead | BIT(l);
+#endif
+    if
+    :: target && target != l -> giveUpTarget()
+    :: else -> target = 0
+    fi;
+    if
+    :: sState != Holding -> sState = Frozen
+    :: else
+    fi
+#ifdef M_SWITCH_FORGOTTEN
+    ;
+    pendingEpoch = 0; pendingA = 0; pendingB = 0; pendingFrom = 0
+#endif
+  :: else /* idle: nobody is concerned */
+  fi;
+  dropAtSender(l)
+}
+
+/* The receiver may have posted on a target whose exchange did not finish. */
+inline giveUpTarget() {
+#ifdef M_REUSE_TARGET
+  skip;
+#else
+#ifndef M_TARGET_NOT_DEAD
+  sDead = sDead | BIT(target);
+#endif
+  dropAtSender(target);
+#endif
+  target = 0
+}
+
+/* startExchange; 0: nothing to replace, only to learn what became of a switch */
+inline startExchange(t) {
+  sEpoch++;
+  target = t;
+  sState = Exchanging;
+  printf("S  Freeze(epoch %d, lane %d, dead %x)\n", sEpoch, t, sDead);
+  request[sEpoch].lane = t;
+  request[sEpoch].dead = sDead;
+  requestOut = requestOut | BIT(sEpoch)
+#ifdef M_NO_WAIT
+  ;
+  if
+  :: t -> skip; resume(rDone)
+  :: else
+  fi
+#endif
+}
+
+/* A lane is idle if it is up and neither plan, exchange nor switch uses it. */
+#ifdef M_TARGET_FROM_SWITCH
+#define IDLE(l) (l <= made && !HAS(sGone, l) && !IN_PLAN(S, l))
+#elif defined(M_TARGET_IN_PLAN)
+#define IDLE(l) (l <= made && !HAS(sGone, l) && !PENDING(l))
+#else
+#define IDLE(l) (l <= made && !HAS(sGone, l) && !IN_PLAN(S, l) && !PENDING(l))
+#endif
+
+/* idleLane, else requestLane ... laneReady: that handshake is not modelled, a lane fails after it as well as before. */
+inline findLane(out) {
+  out = 1;
+  do
+  :: out <= made && !IDLE(out) -> out++
+  :: else -> break
+  od;
+  if
+  :: out > made ->
+    assert(made < LANES); /* a bound of the model: raise it */
+    made++
+  :: else
+  fi
+}
+
+inline recover() {
+  findLane(k);
+  startExchange(k)
+}
+
+/* applyFenced and resume */
+inline resume(have) {
+  printf("S  resumes; the receiver has %x\n", have);
+  if
+#ifdef M_SWITCH_KEPT
+  :: pendingEpoch ->
+    addStep(S, pendingFrom, pendingA, pendingB)
+#else
+  :: pendingEpoch && ANSWER(sEpoch).switchedEpoch == pendingEpoch ->
+    addStep(S, ANSWER(sEpoch).switchedFrom, pendingA, pendingB)
+#endif
+  :: else
+  fi;
+  forgetPending();
+  k = plan[S].from[0]; /* below it all is over */
+  do
+  :: k < N && plan[S].steps > 0 ->
+    if
+    :: !HAS(sDead, LANE_FOR(S, k))
+#ifdef M_MASK_IGNORED
+    :: HAS(sDead, LANE_FOR(S, k)) && k < PREFIX(have) -> finish(k)
+    :: HAS(sDead, LANE_FOR(S, k)) && k >= PREFIX(have) -> sPosted = sPosted & ~BIT(k)
+#else
+    :: HAS(sDead, LANE_FOR(S, k)) && HAS(have, k) -> finish(k)
+#ifdef M_KERNEL_IS_DELIVERED /* sockets: what the kernel took is not with the receiver */
+    :: HAS(sDead, LANE_FOR(S, k)) && HAS(sPosted, k) && !HAS(have, k) -> skip
+#endif
+    :: HAS(sDead, LANE_FOR(S, k)) && !HAS(have, k) ->
+      assert(!HAS(sFinished, k)); /* invariant 3 */
+      sPosted = sPosted & ~BIT(k)
+#endif
+    fi;
+    k++
+  :: else -> break
+  od;
+  k = 0;
+  if
+  :: plan[S].steps == 0 -> addStep(S, 0, target, target)
+  :: else -> substitute(S, sDead, target)
+  fi;
+  sDead = 0;
+  target = 0;
+  sState = Active
+}
+
+inline forgetPending() {
+  pendingEpoch = 0; pendingA = 0; pendingB = 0; pendingFrom = 0;
+#ifndef KEEP_STALE
+  switchedEpoch = 0; switchedFrom = 0 /* nobody asks any more: one state less */
+#endif
+}
+
+inline onFenced(e) {
+  printf("S  onFenced(epoch %d, usable %d)\n", e, ANSWER(e).usable);
+  if
+#ifdef M_USABLE_IGNORED
+  :: true -> resume(ANSWER(e).count)
+#else
+  :: ANSWER(e).usable -> resume(ANSWER(e).count)
+  :: else -> giveUpTarget(); sState = Frozen
+#endif
+  fi
+}
+
+/* startSwitch: the lanes of the new step are in the plan already, or fresh; the boundary lies beyond all that is posted. */
+inline startSwitch(keep) {
+  findLane(k);
+  sEpoch++;
+  pendingEpoch = sEpoch;
+  pendingA = (keep -> plan[S].a[0] : k);
+  pendingB = k;
+  pendingFrom = sBelow + AHEAD;
+  printf("S  Switch(epoch %d, from %d, lanes %d %d)\n", sEpoch, pendingFrom, pendingA, pendingB);
+  request[sEpoch].isSwitch = 1;
+  request[sEpoch].lane = pendingA;
+  request[sEpoch].dead = pendingB;
+  request[sEpoch].from = pendingFrom;
+  requestOut = requestOut | BIT(sEpoch);
+  switches--
+}
+
+#define CAN_SWITCH \
+  (switches && sState == Active && !pendingEpoch && plan[S].steps == 1 && sBelow + AHEAD < N && sEpoch < EPOCHS)
+
+inline onSwitched(e) {
+  printf("S  onSwitched(epoch %d, from %d)\n", e, ANSWER(e).switchedFrom);
+  addStep(S, ANSWER(e).switchedFrom, pendingA, pendingB);
+  forgetPending()
+}
+
+#define SWITCHING (sState == Active && pendingEpoch)
+#ifdef M_FENCED_ANY_EPOCH
+#define FENCED(e) (sState == Exchanging && e <= sEpoch && !request[e].isSwitch && HAS(answerOut, e))
+#else
+#define FENCED(e) (sState == Exchanging && e == sEpoch && HAS(answerOut, e))
+#endif
+
+#define QUIET \
+  (sFinished == ALL && rDone == ALL && sState == Active && rState == Active && !pendingEpoch && !freezing && \
+   plan[S].steps == 1 && plan[R].steps == 1 && !DEAD(plan[S].a[0]) && !DEAD(plan[S].b[0]))
+
+#define EACH_MESSAGE_S(n) \
+  :: d_step { CAN_SEND(n) -> send(n) } \
+  :: d_step { CAN_FINISH(n) -> finish(n) }
+#define EACH_LANE_S(x) \
+  :: d_step { HAS(cut, x) && !HAS(sGone, x) -> loseLane(x) } /* onPathDown, a transport error */ \
+  :: d_step { HAS(suspectOut, x) && !HAS(sGone, x) -> loseLane(x); suspectOut = suspectOut & ~BIT(x) } /* onSuspect */ \
+  :: d_step { alarms && x <= made && !HAS(sGone, x) && !DEAD(x) && !over -> alarms--; loseLane(x) } /* a wrong verdict */
+#define EACH_EPOCH_S(e) \
+  :: d_step { FENCED(e) -> onFenced(e) }
+
+active proctype Sender() {
+#ifndef CONNECT
+  /* Two lanes, active at both ends; with CONNECT they begin as strangers. */
+  d_step {
+    made = 2;
+    addStep(S, 0, 1, 2);
+    addStep(R, 0, 1, 2);
+    sState = Active;
+    rState = Active
+  };
+#endif
+  do
+  EACH_MESSAGE_S(0)
+  EACH_MESSAGE_S(1)
+  EACH_MESSAGE_S(2)
+#if N > 3
+  EACH_MESSAGE_S(3)
+#endif
+#if N > 4
+  EACH_MESSAGE_S(4)
+#endif
+  EACH_LANE_S(1)
+  EACH_LANE_S(2)
+  EACH_LANE_S(3)
+  EACH_LANE_S(4)
+  EACH_LANE_S(5)
+#if LANES > 5
+  EACH_LANE_S(6)
+#endif
+#if LANES > 6
+  EACH_LANE_S(7)
+#endif
+  EACH_EPOCH_S(1)
+  EACH_EPOCH_S(2)
+  EACH_EPOCH_S(3)
+  EACH_EPOCH_S(4)
+  EACH_EPOCH_S(5)
+#if EPOCHS > 5
+  EACH_EPOCH_S(6)
+#endif
+#if EPOCHS > 6
+  EACH_EPOCH_S(7)
+#endif
+  :: d_step { (sState == Frozen || sState == Connecting) && !over -> recover() }
+  :: d_step { sState == Frozen && outages -> outages--; sState = Holding }
+  :: d_step { sState == Holding -> sState = Frozen } /* a path returned */
+  :: d_step { CAN_SWITCH && !over -> startSwitch(1) }
+  :: d_step { CAN_SWITCH && !over -> startSwitch(0) }
+  :: d_step { SWITCHING && pendingEpoch == sEpoch && HAS(answerOut, sEpoch) -> onSwitched(sEpoch) }
+  :: d_step { SWITCHING && !over -> startExchange(0) } /* kSwitchLimitNs */
+  :: d_step { plan[S].steps > 1 && plan[S].from[1] <= RELEASED -> printf("S  trims its plan\n"); trim(S) }
+#ifndef M_REQUEST_NOT_REPEATED
+  :: d_step { (sState == Exchanging || SWITCHING) && !HAS(requestOut, sEpoch) ->
+    requestOut = requestOut | BIT(sEpoch) } /* repeat */
+#endif
+  :: d_step { QUIET && !over ->
+    assert(sEpoch == rEpoch && plan[S].from[0] == plan[R].from[0]);
+    assert(plan[S].a[0] == plan[R].a[0] && plan[S].b[0] == plan[R].b[0]);
+    assert(lane[plan[S].a[0]].wire == 0 && lane[plan[S].b[0]].wire == 0); /* no message too many */
+    over = true } -> break
+  od
+}

@@ -1,0 +1,71 @@
+#include "capacity.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace r2cc {
+namespace {
+
+constexpr double kLeastBusy = 0.25;           // of a window: with less, the rate says nothing
+constexpr double kSlow = 0.80, kFull = 0.92;  // of the fastest sibling
+constexpr int kWindowsToAct = 5;
+constexpr double kStep = 0.15;              // a known weakness is only corrected by this much or more, relatively
+constexpr double kWeakest = 0.02;           // below it a path is not worth a message
+constexpr int64_t kStaleNs = msToNs(2000);  // siblings are compared over about the same time
+
+}  // namespace
+
+void Capacities::add(const Path& path, uint64_t bytes, int64_t busyNs) {
+  Account& account = accounts_[&path];
+  account.bytes += bytes;
+  account.busyNs = std::max(account.busyNs, busyNs);
+}
+
+double Capacities::median(const Account& account) {
+  auto rates = account.rates;
+  std::sort(rates.begin(), rates.end());
+  return rates[kWindows / 2];
+}
+
+std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& paths, int64_t now) {
+  const int64_t window = now - last_;
+  last_ = now;
+  std::vector<Path*> changed;
+  if (window > 3 * kWindowNs) {  // the first one, or we were not running
+    for (auto& [path, account] : accounts_) account.bytes = 0, account.busyNs = 0;
+    return changed;
+  }
+  double reference = 0;
+  for (auto& [path, account] : accounts_) {
+    const bool speaks = account.busyNs >= static_cast<int64_t>(kLeastBusy * static_cast<double>(window));
+    if (speaks) {
+      account.rates[account.count++ % kWindows] =
+          static_cast<double>(account.bytes) / static_cast<double>(account.busyNs);
+      account.lastNs = now;
+    }
+    account.bytes = 0, account.busyNs = 0;
+    if (account.count >= kWindows && now - account.lastNs < kStaleNs) reference = std::max(reference, median(account));
+  }
+  if (reference <= 0) return changed;
+  for (const auto& path : paths) {
+    const auto it = accounts_.find(path.get());
+    if (it == accounts_.end() || it->second.lastNs != now || it->second.count < kWindows) continue;
+    if (judge(*path, it->second, reference)) changed.push_back(path.get());
+  }
+  return changed;
+}
+
+/// Slow or full for several windows in a row, and by enough to be worth a change of plans.
+bool Capacities::judge(Path& path, Account& account, double reference) const {
+  const double measured = std::clamp(median(account) / reference, kWeakest, 1.0);
+  account.slow = measured < kSlow ? account.slow + 1 : 0;
+  account.full = measured > kFull ? account.full + 1 : 0;
+  if (account.full >= kWindowsToAct && path.capacity < 1.0) return path.capacity = 1.0, true;
+  if (account.slow < kWindowsToAct) return false;
+  if (std::abs(measured - path.capacity) < kStep * path.capacity) return false;
+  path.capacity = measured;
+  account.slow = 0;
+  return true;
+}
+
+}  // namespace r2cc

@@ -1,0 +1,43 @@
+// What the paths to one peer can carry, measured on the traffic that is there: bytes over the time in which the network
+// was what a lane waited for. A path is degraded when it is slower than its siblings for a while, so that a peer that
+// is late, a busy machine or a small job, which slow all paths alike, never look like a bad NIC. Engine thread only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "path.h"
+
+namespace r2cc {
+
+constexpr int64_t kWindowNs = msToNs(100);
+
+class Capacities {
+ public:
+  /// Traffic of one lane since the last call for it.
+  void add(const Path& path, uint64_t bytes, int64_t busyNs);
+  /// True when a window is over and its traffic is to be added now.
+  bool due(int64_t now) const { return now - last_ >= kWindowNs; }
+  /// Closes the window and judges. Returns the paths whose `capacity` changed by enough to act on.
+  std::vector<Path*> close(const std::vector<std::unique_ptr<Path>>& paths, int64_t now);
+
+ private:
+  static constexpr size_t kWindows = 5;
+  struct Account {
+    uint64_t bytes = 0;                    // in this window, all lanes
+    int64_t busyNs = 0;                    // of the busiest lane
+    std::array<double, kWindows> rates{};  // bytes per ns in the last windows that said something
+    size_t count = 0;                      // windows ever
+    int64_t lastNs = 0;                    // when the newest was
+    int slow = 0, full = 0;                // windows in a row
+  };
+  static double median(const Account& account);
+  bool judge(Path& path, Account& account, double reference) const;
+  std::map<const Path*, Account> accounts_;
+  int64_t last_ = 0;
+};
+
+}  // namespace r2cc

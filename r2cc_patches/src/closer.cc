@@ -1,0 +1,76 @@
+#include "closer.h"
+
+#include <pthread.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <utility>
+
+namespace r2cc {
+namespace {
+constexpr auto kPatience = std::chrono::seconds(2);
+}
+
+struct Closer::State {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<LanePtr> lanes;
+  bool stop = false;
+  bool done = false;
+};
+
+Closer::Closer() : state_(std::make_shared<State>()), thread_([state = state_] { loop(state); }) {
+  pthread_setname_np(thread_.native_handle(), "r2cc-close");
+}
+
+Closer::~Closer() {
+  std::unique_lock<std::mutex> lock(state_->mutex);
+  state_->stop = true;
+  state_->changed.notify_all();
+  const bool done = state_->changed.wait_for(lock, kPatience, [this] { return state_->done; });
+  lock.unlock();
+  if (done) {
+    thread_.join();
+  } else {
+    thread_.detach();
+  }
+}
+
+void Closer::close(LanePtr lane) {
+  const std::lock_guard<std::mutex> lock(state_->mutex);
+  state_->lanes.push_back(std::move(lane));
+  state_->changed.notify_all();
+}
+
+void Closer::loop(const std::shared_ptr<State>& state) {
+  std::unique_lock<std::mutex> lock(state->mutex);
+  while (!state->stop || !state->lanes.empty()) {
+    if (state->lanes.empty()) {
+      state->changed.wait(lock);
+      continue;
+    }
+    const LanePtr lane = std::move(state->lanes.front());
+    state->lanes.pop_front();
+    lock.unlock();
+    dispose(*lane);
+    lock.lock();
+  }
+  state->done = true;
+  state->changed.notify_all();
+}
+
+void Closer::dispose(Lane& lane) {
+  const ncclNet_t& net = *lane.inner.net;
+  if (lane.comm != nullptr) {
+    lane.inner.ops->fence(lane.comm);
+    (void)(lane.sends ? net.closeSend(lane.comm) : net.closeRecv(lane.comm));
+  } else if (lane.sends) {
+    lane.inner.ops->cancelConnect(lane.handle.data());
+  }
+  if (lane.listenComm != nullptr) lane.inner.ops->cancelListen(lane.listenComm);
+  lane.comm = lane.listenComm = nullptr;
+}
+
+}  // namespace r2cc

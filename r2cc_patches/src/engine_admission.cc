@@ -1,0 +1,77 @@
+// The door: what may touch a connection at all, and how much of the engine's time a flood may take.
+#include <algorithm>
+
+#include "engine.h"
+#include "keys.h"
+#include "side_filter.h"
+
+namespace r2cc {
+namespace {
+
+constexpr int64_t kTurnNs = msToNs(1);  // reading sockets, before the clock is looked at again
+constexpr size_t kBurst = 16;           // from one socket, before the next one's turn
+constexpr size_t kMaxPeers = 16384;     // processes that connect to us
+
+bool asksToConnect(const Parsed& parsed) {
+  bool hello = false;
+  parsed.forEach([&](Type type, Reader&) { hello |= type == Type::Hello; });
+  return hello;
+}
+
+}  // namespace
+
+/// The sender of a genuine new datagram; null, and counted, for everything else. Nothing is allocated for a stranger:
+/// a process is remembered from its first Hello on.
+Peer* Engine::admit(const Parsed& parsed) {
+  const Header& header = parsed.header();
+  if (header.to != self_.id || header.from == self_.id) return dropped_.stranger++, nullptr;
+  const bool weConnect = header.keyOfSender != 0;
+  Peer* peer = findPeer(header.from, weConnect);
+  if (peer == nullptr && weConnect) return dropped_.stranger++, nullptr;  // we never connected to it
+  const Key key = peer != nullptr ? peer->key : pairKey(self_.key, header.from, self_.id);
+  if (!parsed.verify(key)) return dropped_.forged++, nullptr;
+  if (peer == nullptr && (!asksToConnect(parsed) || peers_.size() >= kMaxPeers)) {
+    return dropped_.stranger++, nullptr;
+  }
+  if (peer == nullptr) peer = &peerFor(header.from, false, key);
+  if (!peer->replays.accept(header.seq)) return dropped_.replayed++, nullptr;
+  peer->refusals = 0;
+  peer->heardAtSeq = peer->sentSeq();
+  return peer;
+}
+
+/// A "no such port" counts when it quotes, tag and all, a datagram of ours sent after the peer was last heard: anybody
+/// can send ICMP.
+void Engine::onRefused(const uint8_t* quote, size_t size) {
+  const auto parsed = Parsed::open(quote, size);
+  Peer* peer = nullptr;
+  if (parsed && parsed->header().from == self_.id) {
+    peer = findPeer(parsed->header().to, /*weConnect=*/parsed->header().keyOfSender == 0);
+  }
+  if (peer == nullptr || !parsed->verify(peer->key)) return void(dropped_.refusals++);
+  if (parsed->header().seq > peer->heardAtSeq) peer->refusals++;
+}
+
+/// A little from each socket in turn until all are empty or the turn's time is spent; what is left wakes the engine at
+/// once. A flood on one NIC keeps neither the others waiting nor the clock, without which there are no verdicts.
+/// True when time ran out.
+bool Engine::receiveAll(std::vector<size_t> ready) {
+  if (ready.empty()) return false;
+  const int64_t until = nowNs() + kTurnNs;
+  std::rotate(ready.begin(), ready.begin() + static_cast<std::ptrdiff_t>(turn_++ % ready.size()), ready.end());
+  while (!ready.empty()) {
+    for (auto nic = ready.begin(); nic != ready.end();) {
+      const size_t got = side_.receive(
+          *nic, kBurst,
+          [&](const NicAddress& from, const uint8_t* data, size_t size) { onDatagram(*nic, from, data, size); },
+          [&](const uint8_t* quote, size_t size) { onRefused(quote, size); });
+      nic = got < kBurst ? ready.erase(nic) : nic + 1;
+      if (nowNs() > until) return !ready.empty();
+    }
+  }
+  return false;
+}
+
+uint64_t Engine::dropped() const { return dropped_.sum() + droppedByKernel(side_.fds()); }
+
+}  // namespace r2cc

@@ -1,0 +1,57 @@
+// Which message goes to which lane: a list of steps, each a set of weighted lanes from some message on. Both ends hold
+// the same steps, agreed by Freeze and Switch, so a message's lane needs no field in the message.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "lane.h"
+
+namespace r2cc {
+
+struct PlanLane {
+  LanePtr lane;
+  uint8_t weight = 1;
+};
+
+class PlanStep {
+ public:
+  PlanStep(uint64_t from, std::vector<PlanLane> lanes);
+  uint64_t from;  // first message of this step
+  const std::vector<PlanLane>& lanes() const { return lanes_; }
+  const LanePtr& laneFor(uint64_t number) const { return lanes_[order_[(number - from) % order_.size()]].lane; }
+  bool has(const Lane* lane) const;
+  void substitute(const LanePtr& by);
+  /// A lane of it was dropped and not yet replaced.
+  bool broken() const;
+
+ private:
+  std::vector<PlanLane> lanes_;
+  std::vector<uint8_t> order_;
+};
+
+class Plan {
+ public:
+  bool empty() const { return steps_.empty(); }
+  size_t size() const { return steps_.size(); }
+  /// The step that new messages will come to.
+  const PlanStep& newest() const { return steps_.back(); }
+  const std::vector<PlanStep>& steps() const { return steps_; }
+  void add(PlanStep step) { steps_.push_back(std::move(step)); }
+  void clear() { steps_.clear(); }
+  /// Null when there is no plan yet.
+  Lane* laneFor(uint64_t number) const;
+  bool has(const Lane* lane) const;
+  /// Every lane of it once, in the order of the steps.
+  std::vector<LanePtr> lanes() const;
+  /// Puts `by` in the place of every lane that was dropped.
+  void substitute(const LanePtr& by);
+  bool broken() const;
+  /// Removes steps whose messages are all below `through` and over with the transport; their lanes are drained.
+  void trim(uint64_t through);
+
+ private:
+  std::vector<PlanStep> steps_;
+};
+
+}  // namespace r2cc

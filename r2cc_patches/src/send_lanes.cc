@@ -1,0 +1,233 @@
+// The sending end's lanes: making and losing them, which to keep ready, and which plan is wanted. Engine thread, under
+// the engine's mutex.
+#include <algorithm>
+
+#include "keys.h"
+#include "send_connection.h"
+
+namespace r2cc {
+namespace {
+constexpr int64_t kFirstRepeatNs = msToNs(4);
+constexpr int64_t kStandbyRetryNs = msToNs(500);
+constexpr int64_t kWantedWaitNs = msToNs(1000);  // then the plan is made of the lanes that came up
+constexpr int64_t kCarriesNs = msToNs(2000);     // a connection idle for longer is no demand
+constexpr size_t kMostSteps = 3;
+constexpr size_t kMostShares = 16;  // lanes are listed in one datagram
+
+/// Connections of this peer that are at home on each local NIC and carry something; all of them if none does.
+const std::vector<double>& demandOfNics(Peer& peer, size_t nics, int64_t now) {
+  if (peer.demandVersion == peer.plansVersion && peer.demand.size() == nics) return peer.demand;
+  peer.demandVersion = peer.plansVersion;
+  for (const bool all : {false, true}) {
+    peer.demand.assign(nics, 0.0);
+    double sum = 0;
+    for (const auto& [id, c] : peer.sends) {
+      if (c->home() == nullptr || (!all && !c->carriedSince(now - kCarriesNs))) continue;
+      peer.demand[c->home()->local] += 1.0, sum += 1.0;
+    }
+    if (sum > 0) break;
+  }
+  return peer.demand;
+}
+
+}  // namespace
+
+bool SendConnection::opening(const Path* path) const {
+  return std::any_of(lanes_.begin(), lanes_.end(),
+                     [&](const LanePtr& l) { return !l->usable() && (path == nullptr || l->path == path); });
+}
+
+void SendConnection::requestLane(Path* path) {
+  const int dev = (*services_.local)[path->local].dev;
+  const auto lane =
+      std::make_shared<Lane>(this, ++lanesMade_, /*sends=*/true, path, dev, innerOf(path), contextOf(path));
+  lane->createdNs = nowNs();
+  lanes_.push_back(lane);
+  nextRepeat_ = nowNs() + kFirstRepeatNs;
+  repeatAfter_ = kFirstRepeatNs;
+  peer.tell(OpenLane{id, lane->id, path->local, peer.remote()[path->remote].dev});
+}
+
+void SendConnection::onLaneHandle(const LaneHandle& message) {
+  const LanePtr lane = findLane(message.lane);
+  if (lane == nullptr || lane->state != LaneState::Requested) return;
+  if (message.failed != 0) return loseLane(lane, "the receiver could not listen");
+  const InnerOps& ops = *lane->inner.ops;
+  InnerHandle handle = message.handle;  // the lane's own is followed when it is closed: never one that was refused
+  if (ops.unlockHandle != nullptr && !ops.unlockHandle(handle.data(), laneSecret(peer.key, id, lane->id))) {
+    return loseLane(lane, "the receiver's handle makes no sense");
+  }
+  lane->handle = handle;
+  services_.connector->make(lane);
+}
+
+void SendConnection::onLaneMade(const LanePtr& lane, bool ok) {
+  if (lane->state != LaneState::Connecting) return;
+  if (!ok) return loseLane(lane, "connect failed");
+  lane->state = LaneState::Up;
+  {
+    const Owned owned(owner_, Owned::Wait::Yes);
+    ok = registerOn(lane);
+  }
+  if (!ok) return loseLane(lane, "memory could not be registered");
+  if (lane->remoteUp) laneReady(lane);
+}
+
+void SendConnection::onLaneUp(const LaneUp& message) {
+  const LanePtr lane = findLane(message.lane);
+  if (lane == nullptr) return peer.tell(CloseLane{id, message.lane});  // given up, and the word of it was lost
+  if (lane->remoteUp) return;
+  lane->remoteUp = true;
+  if (lane->state == LaneState::Up) laneReady(lane);
+}
+
+void SendConnection::laneReady(const LanePtr& lane) {
+  recorder_.laneUp(lane->id, lane->path->local, peer.remote()[lane->path->remote].dev);
+  nextMaintain_ = 0;
+  if (state() == ConnectionState::Active) {
+    (void)approachWanted(nowNs());
+  } else if (state() != ConnectionState::Exchanging) {
+    startExchange(lane);
+  }
+}
+
+/// A lane is gone, in whatever state: what that means depends on what it was for.
+void SendConnection::loseLane(const LanePtr& lane, const std::string& cause) {
+  if (inUse(lane)) return failover({lane}, cause);
+  if (!lane->usable()) avoid_ = lane->path;
+  peer.tell(CloseLane{id, lane->id});
+  {
+    const Owned owned(owner_, Owned::Wait::Yes);
+    dropLane(lane);
+  }
+  nextStandby_ = nowNs() + kStandbyRetryNs;
+  // The next tick tries again, elsewhere first: at once would be a loop as fast as the receiver can refuse.
+  cause_ = cause;
+}
+
+bool SendConnection::spare(const LanePtr& lane) const {
+  return lane->usable() && !lane->error && !inUse(lane) && lane->path->up() && !lane->path->doubted();
+}
+
+LanePtr SendConnection::idleLane(const Path* avoid) const {
+  LanePtr best;
+  for (const LanePtr& lane : lanes_) {
+    if (!spare(lane) || lane->path == avoid) continue;
+    if (best == nullptr || lane->path == home_) best = lane;
+  }
+  return best;
+}
+
+/// The path to open a lane on: home if it is up; else the one with the fewest connections of ours on it, so that the
+/// load of a failed NIC is spread over those that are left; a last resort when there is no other.
+Path* SendConnection::bestPath(const Path* avoid) const {
+  Path* best = nullptr;
+  size_t bestLoad = 0;
+  for (const auto& path : peer.paths()) {
+    if (path->use == PathUse::SideOnly || path.get() == avoid) continue;
+    const bool last = state() != ConnectionState::Active && path->state() == PathState::Probation;
+    if (!path->up() && !last) continue;
+    if (path->use == PathUse::LastResort && state() == ConnectionState::Active) continue;
+    if (path.get() == home_ && !path->doubted()) return path.get();
+    size_t load = (path->up() ? 0 : 1000) + (path->doubted() ? 1000 : 0) + (path->data ? 0 : 1000000);
+    for (const auto& [other, connection] : peer.sends) {
+      for (const LanePtr& lane : connection->lanes_) load += lane->path == path.get() ? 1 : 0;
+    }
+    if (best == nullptr || load < bestLoad) best = path.get(), bestLoad = load;
+  }
+  return best;
+}
+
+// ---- lanes in reserve -------------------------------------------------------------------------------------------
+
+bool SendConnection::covered(const Lane* without) const {
+  for (const LanePtr& used : plan_.lanes()) {
+    const bool spared = std::any_of(lanes_.begin(), lanes_.end(), [&](const LanePtr& lane) {
+      return lane.get() != without && spare(lane) && lane->path != used->path;
+    });
+    if (!spared) return false;
+  }
+  return true;
+}
+
+void SendConnection::keepStandby(int64_t now) {
+  if (now < nextStandby_ || opening(nullptr)) return;
+  for (const LanePtr& used : plan_.lanes()) {
+    if (idleLane(used->path) != nullptr) continue;
+    nextStandby_ = now + kStandbyRetryNs;
+    if (Path* path = bestPath(used->path)) return requestLane(path);
+  }
+}
+
+/// What no failover would need; the rest would be descriptors that only grow.
+void SendConnection::prune() {
+  for (const LanePtr& lane : lanes_) {
+    if (!lane->usable() || inUse(lane) || !covered(lane.get())) continue;
+    peer.tell(CloseLane{id, lane->id});
+    const Owned owned(owner_, Owned::Wait::Yes);
+    return dropLane(lane);
+  }
+}
+
+// ---- the plan that is wanted ------------------------------------------------------------------------------------
+
+std::vector<Share> SendConnection::current() const {
+  std::vector<Share> out;
+  for (const PlanLane& l : plan_.newest().lanes()) out.push_back({l.lane->path, l.weight});
+  return out;
+}
+
+void SendConnection::refreshWanted(int64_t now) {
+  if (wantedVersion_ == peer.plansVersion) return;
+  wantedVersion_ = peer.plansVersion;
+  wantedSince_ = now;
+  wanted_.clear();
+  auto* home = const_cast<Path*>(home_);
+  if (services_.mode >= 2) {
+    wanted_ = balancedShares(peer, home, demandOfNics(peer, services_.local->size(), now), services_.distance);
+    if (wanted_.size() > kMostShares) wanted_.resize(kMostShares);
+    return;
+  }
+  if (home_->state() == PathState::Up) {
+    wanted_ = {{home, 1}};
+  } else if (planPath()->use == PathUse::LastResort) {
+    if (Path* path = bestPath(nullptr)) wanted_ = {{path, 1}};
+  }
+}
+
+LanePtr SendConnection::laneOn(const Path* path) const {
+  if (path->doubted()) return nullptr;
+  for (const PlanLane& l : plan_.newest().lanes()) {
+    if (l.lane->path == path && l.lane->usable() && !l.lane->error) return l.lane;
+  }
+  for (const LanePtr& lane : lanes_) {
+    if (lane->path == path && spare(lane)) return lane;
+  }
+  return nullptr;
+}
+
+bool SendConnection::approachWanted(int64_t now) {
+  // An idle connection keeps old steps until it moves on; a few of those must not keep it from a better plan.
+  if (proposed_ || plan_.size() > kMostSteps) return true;
+  refreshWanted(now);
+  if (wanted_.empty() || sameShares(wanted_, current())) return false;
+  std::vector<PlanLane> lanes;
+  std::vector<Share> there;
+  bool missing = false;
+  for (const Share& share : wanted_) {
+    const LanePtr lane = laneOn(share.path);
+    if (lane != nullptr) {
+      lanes.push_back({lane, share.weight});
+      there.push_back(share);
+      continue;
+    }
+    missing = true;
+    if (!share.path->doubted() && !opening(share.path) && now >= nextStandby_) requestLane(share.path);
+  }
+  if (missing && now - wantedSince_ < kWantedWaitNs) return true;
+  if (there.empty() || sameShares(there, current())) return missing;
+  startSwitch(std::move(lanes));
+  return true;
+}
+
+}  // namespace r2cc

@@ -1,0 +1,34 @@
+#include "tcp_sample.h"
+
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <cstddef>
+
+#include "clock.h"
+
+namespace r2cc {
+
+bool tcpSample(int fd, LaneSample* out) {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  if (fd < 0 || getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return false;
+  if (size < offsetof(tcp_info, tcpi_rwnd_limited) + sizeof(info.tcpi_rwnd_limited)) return false;
+  out->bytes = info.tcpi_bytes_acked;
+  // The kernel's busy time holds the time in which the receiver's window was shut: that is the peer's doing. What a
+  // small send buffer costs stays in: there, too, it is the network's acknowledgements that are waited for.
+  out->busyNs =
+      usToNs(static_cast<int64_t>(info.tcpi_busy_time - std::min(info.tcpi_rwnd_limited, info.tcpi_busy_time)));
+  out->retransmits = info.tcpi_total_retrans;
+  return true;
+}
+
+void addSocket(LaneSample& lane, const LaneSample& socket) {
+  lane.bytes += socket.bytes;
+  lane.busyNs = std::max(lane.busyNs, socket.busyNs);
+  lane.retransmits += socket.retransmits;
+}
+
+}  // namespace r2cc

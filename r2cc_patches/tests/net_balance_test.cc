@@ -1,0 +1,203 @@
+// Shares, weights, turns and measured capacities: arithmetic that both ends and every rank must agree on.
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "balance.h"
+#include "capacity.h"
+#include "check.h"
+#include "plan.h"
+
+using namespace r2cc;
+
+namespace {
+
+bool near(double a, double b) { return std::abs(a - b) < 1e-9; }
+
+std::vector<Candidate> nics(const std::vector<double>& capacities) {
+  std::vector<Candidate> out;
+  out.reserve(capacities.size());
+  for (const double c : capacities) out.push_back({c, 1.0, 0});
+  return out;
+}
+
+/// What each NIC carries when every NIC is home to one connection: its finishing time is load / capacity.
+std::vector<double> loads(const std::vector<double>& capacities) {
+  std::vector<double> out(capacities.size(), 0.0);
+  for (size_t home = 0; home < capacities.size(); home++) {
+    const std::vector<double> s = shares(nics(capacities), home);
+    for (size_t i = 0; i < s.size(); i++) out[i] += s[i];
+  }
+  return out;
+}
+
+LanePtr lane(uint32_t id) {
+  static Path path(0, 0, PathUse::Data);
+  return std::make_shared<Lane>(nullptr, id, true, &path, 0, InnerNet{}, nullptr);
+}
+
+struct Feed {
+  std::vector<std::unique_ptr<Path>> paths;
+  Capacities capacities;
+  int64_t now = msToNs(1000);
+  explicit Feed(int count) {
+    for (int i = 0; i < count; i++) {
+      paths.push_back(std::make_unique<Path>(static_cast<uint8_t>(i), static_cast<uint8_t>(i), PathUse::Data));
+    }
+    (void)capacities.close(paths, now);
+  }
+  /// One window in which every path was busy for `busy` of it at `rate` bytes a ns.
+  size_t window(const std::vector<double>& rates, double busy = 0.9) {
+    now += kWindowNs;
+    for (size_t i = 0; i < rates.size(); i++) {
+      const auto ns = static_cast<int64_t>(busy * static_cast<double>(kWindowNs));
+      capacities.add(*paths[i], static_cast<uint64_t>(rates[i] * static_cast<double>(ns)), ns);
+    }
+    return capacities.close(paths, now).size();
+  }
+};
+
+}  // namespace
+
+TEST(net_shares_of_a_healthy_nic_stay_home) {
+  const std::vector<double> s = shares(nics({1, 1, 1, 1}), 2);
+  CHECK(near(s[2], 1.0) && near(s[0] + s[1] + s[3], 0.0));
+}
+
+TEST(net_shares_leave_what_nccl_chose) {
+  std::vector<Candidate> c = nics({1, 1, 1, 1});
+  c[2].demand = c[3].demand = 0;  // two NICs that nobody uses are none of our business
+  const std::vector<double> s = shares(c, 0);
+  CHECK(near(s[0], 1.0));
+}
+
+TEST(net_shares_of_a_lost_nic_are_equal) {
+  const std::vector<double> s = shares(nics({1, 0, 1, 1}), 1);
+  CHECK(near(s[0], 1.0 / 3) && near(s[1], 0) && near(s[2], 1.0 / 3) && near(s[3], 1.0 / 3));
+  const std::vector<double> two = shares(nics({1, 0, 0, 1}), 1);
+  CHECK(near(two[0], 0.5) && near(two[3], 0.5));
+}
+
+TEST(net_shares_finish_together) {
+  // One NIC at half rate: everything takes 4 / 3.5 of the time, on every NIC (issue 3's bound).
+  const std::vector<double> capacities = {1, 0.5, 1, 1};
+  const std::vector<double> load = loads(capacities);
+  for (size_t i = 0; i < load.size(); i++) CHECK(near(load[i] / capacities[i], 4 / 3.5));
+  CHECK(near(std::accumulate(load.begin(), load.end(), 0.0), 4.0));
+}
+
+TEST(net_shares_use_nearer_nics_first) {
+  std::vector<Candidate> c = nics({0, 1, 1, 1});
+  c[1].distance = 1, c[2].distance = 2, c[3].distance = 1;
+  const std::vector<double> s = shares(c, 0);
+  CHECK(near(s[1], 0.5) && near(s[3], 0.5) && near(s[2], 0));  // a far NIC would drag the others
+  c[1].capacity = c[3].capacity = 0;
+  CHECK(near(shares(c, 0)[2], 1.0));  // unless there is no other
+}
+
+TEST(net_shares_when_nothing_is_left) {
+  const std::vector<double> s = shares(nics({0, 0}), 0);
+  CHECK(near(s[0], 0) && near(s[1], 0));
+  CHECK(weights(s) == std::vector<uint8_t>({0, 0}));
+}
+
+TEST(net_weights_are_close_and_small) {
+  CHECK(weights({0, 1.0 / 3, 1.0 / 3, 1.0 / 3}) == std::vector<uint8_t>({0, 1, 1, 1}));
+  CHECK(weights({1, 0}) == std::vector<uint8_t>({1, 0}));
+  uint64_t random = 9;
+  for (int round = 0; round < 2000; round++) {
+    std::vector<double> s(1 + round % 16);
+    for (double& x : s) random = random * 6364136223846793005U + 1, x = 0.01 + static_cast<double>(random >> 40);
+    const double sum = std::accumulate(s.begin(), s.end(), 0.0);
+    for (double& x : s) x /= sum;
+    const std::vector<uint8_t> w = weights(s);
+    const int total = std::accumulate(w.begin(), w.end(), 0);
+    CHECK(total <= kPeriod && *std::min_element(w.begin(), w.end()) >= 1);
+    for (size_t i = 0; i < s.size(); i++) CHECK(std::abs(w[i] / static_cast<double>(total) - s[i]) < 0.06);
+  }
+}
+
+TEST(net_turns_are_fair_and_spread) {
+  CHECK(interleave({1, 1, 1}) == std::vector<uint8_t>({0, 1, 2}));
+  const std::vector<uint8_t> order = interleave({5, 1, 1});
+  CHECK_EQ(order.size(), 7u);
+  CHECK_EQ(std::count(order.begin(), order.end(), 0), 5);
+  CHECK(order[0] == 0 && order[1] != order[2]);  // never all turns of one lane in a row
+  size_t longest = 0;
+  size_t run = 0;
+  for (const uint8_t turn : order) longest = std::max(longest, run = turn == 0 ? run + 1 : 0);
+  CHECK(longest <= 3);
+}
+
+TEST(net_plan_steps_and_substitution) {
+  Plan plan;
+  CHECK(plan.laneFor(0) == nullptr && !plan.broken());
+  const LanePtr a = lane(1), b = lane(2), c = lane(3), spare = lane(4);
+  plan.add(PlanStep(0, {{a, 1}}));
+  plan.add(PlanStep(10, {{a, 1}, {b, 1}, {c, 2}}));
+  CHECK(plan.laneFor(9) == a.get());
+  int count[5] = {};
+  for (uint64_t k = 10; k < 50; k++) count[plan.laneFor(k)->id]++;
+  CHECK(count[1] == 10 && count[2] == 10 && count[3] == 20);
+  const Lane* before[40];
+  for (uint64_t k = 10; k < 50; k++) before[k - 10] = plan.laneFor(k);
+  b->state = LaneState::Closed;
+  CHECK(plan.broken());
+  plan.substitute(spare);
+  CHECK(!plan.broken());
+  for (uint64_t k = 10; k < 50; k++) {  // nobody but the lost lane's messages moves
+    CHECK(plan.laneFor(k) == (before[k - 10] == b.get() ? spare.get() : before[k - 10]));
+  }
+  plan.trim(9);
+  CHECK_EQ(plan.size(), 2u);
+  CHECK(c->posted.push(3));
+  plan.trim(10);  // c is in the next step as well: what is posted there holds nothing up
+  CHECK_EQ(plan.size(), 1u);
+}
+
+TEST(net_plan_keeps_a_step_until_its_lanes_are_drained) {
+  Plan plan;
+  const LanePtr a = lane(1), b = lane(2);
+  plan.add(PlanStep(0, {{a, 1}}));
+  plan.add(PlanStep(10, {{b, 1}}));
+  CHECK(a->posted.push(9));
+  plan.trim(20);
+  CHECK_EQ(plan.size(), 2u);
+  a->posted.pop();
+  plan.trim(20);
+  CHECK_EQ(plan.size(), 1u);
+}
+
+TEST(net_capacity_finds_a_slow_nic) {
+  Feed feed(4);
+  size_t changes = 0;
+  for (int i = 0; i < 30; i++) changes += feed.window({0.125, 0.0625, 0.125, 0.124});
+  CHECK_EQ(changes, 1u);
+  CHECK(std::abs(feed.paths[1]->capacity - 0.5) < 0.05);
+  CHECK(feed.paths[0]->capacity == 1.0 && feed.paths[3]->capacity == 1.0);
+  for (int i = 0; i < 30; i++) changes += feed.window({0.125, 0.12, 0.125, 0.124}, 0.5);
+  CHECK_EQ(changes, 2u);
+  CHECK(feed.paths[1]->capacity == 1.0);
+}
+
+TEST(net_capacity_ignores_jitter) {
+  Feed feed(4);
+  uint64_t random = 3;
+  const auto noisy = [&] {
+    random = random * 6364136223846793005U + 1442695040888963407U;
+    return 0.125 * (0.75 + 0.25 * static_cast<double>(random >> 40) / (1 << 24));  // up to a quarter lost, at random
+  };
+  size_t changes = 0;
+  for (int i = 0; i < 3000; i++) {
+    std::vector<double> rates{noisy(), noisy(), noisy(), noisy()};
+    if (i % 50 == 0) rates[static_cast<size_t>(i / 50 % 4)] *= 0.1;  // a hiccup of one NIC
+    if (i % 97 == 0) std::fill(rates.begin(), rates.end(), 0.01);    // everybody waits for one late rank
+    changes += feed.window(rates);
+  }
+  CHECK_EQ(changes, 0u);
+}
+
+TEST(net_capacity_needs_traffic) {
+  Feed feed(4);
+  for (int i = 0; i < 50; i++) CHECK_EQ(feed.window({0.125, 0.01, 0.125, 0.125}, 0.1), 0u);
+}

@@ -1,0 +1,36 @@
+// Tests only: a way into the engine past its sockets, as its own thread would hand things over, and what it then holds.
+#pragma once
+
+#include "engine.h"
+
+namespace r2cc {
+
+struct EngineDoor {
+  static void datagram(Engine& engine, size_t nic, const NicAddress& from, const std::vector<uint8_t>& bytes) {
+    const std::lock_guard<std::mutex> lock(engine.mutex_);
+    engine.onDatagram(nic, from, bytes.data(), bytes.size());
+  }
+  static void refused(Engine& engine, const std::vector<uint8_t>& quote) {
+    const std::lock_guard<std::mutex> lock(engine.mutex_);
+    engine.onRefused(quote.data(), quote.size());
+  }
+  struct Held {
+    size_t peers = 0, connections = 0;
+    size_t mostNics = 0, mostPaths = 0, mostArrived = 0;  // of one peer, one listen
+  };
+  static Held held(Engine& engine) {
+    const std::lock_guard<std::mutex> lock(engine.mutex_);
+    Held out;
+    out.peers = engine.peers_.size();
+    out.connections = engine.connections_.size();
+    for (const auto& [id, peer] : engine.peers_) {
+      out.mostNics = std::max(out.mostNics, peer->remote().size());
+      out.mostPaths = std::max(out.mostPaths, peer->paths().size());
+    }
+    for (const auto& [id, listen] : engine.listens_)
+      out.mostArrived = std::max(out.mostArrived, listen->arrived.size());
+    return out;
+  }
+};
+
+}  // namespace r2cc

@@ -1,0 +1,142 @@
+// What one detection means for everybody: idle connections, the other end, and where the fault is said to be.
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+#include "check.h"
+#include "net_faults.h"
+
+using namespace r2cc;
+using namespace r2cc::fake;
+
+namespace {
+
+constexpr int64_t kLimitNs = msToNs(15000);
+
+/// A file for one rig's events, gone with the object.
+class Events {
+ public:
+  Events() {
+    char name[] = "/tmp/r2cc-events-XXXXXX";
+    const int fd = mkstemp(name);
+    CHECK(fd >= 0);
+    if (fd >= 0) close(fd);
+    path = name;
+  }
+  ~Events() { std::remove(path.c_str()); }
+  Events(const Events&) = delete;
+  Events& operator=(const Events&) = delete;
+  /// How many lines hold all of these.
+  int count(const std::vector<std::string>& parts) const {
+    std::ifstream in(path);
+    std::string line;
+    int n = 0;
+    while (std::getline(in, line)) {
+      bool all = true;
+      for (const std::string& part : parts) all &= line.find(part) != std::string::npos;
+      n += all ? 1 : 0;
+    }
+    return n;
+  }
+  std::string path;
+};
+
+std::string quoted(const char* key, const std::string& value) {
+  return std::string("\"") + key + "\":\"" + value + "\"";
+}
+
+/// Three hosts; host 0 sends to both others over rail 0, and only the stream to host 1 has traffic afterwards.
+void threeHosts(Rig& rig) {
+  const Stream& busy = rig.stream(0, 1, 0, 4000);
+  busy.sender->limit = busy.receiver->limit = 100;
+  rig.stream(0, 2, 0, 400);
+  rig.streams()[1].sender->limit = rig.streams()[1].receiver->limit = 100;
+  rig.stream(1, 2, 1, 400);
+  rig.streams()[2].sender->limit = rig.streams()[2].receiver->limit = 100;
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 300; }));
+}
+
+RigOptions options(const Events& events) {
+  RigOptions o;
+  o.hosts = 3;
+  o.eventFile = events.path;
+  return o;
+}
+
+void lift(Rig& rig, size_t stream) {
+  rig.streams()[stream].sender->limit = rig.streams()[stream].receiver->limit = UINT64_MAX;
+}
+
+void finish(Rig& rig) {
+  for (size_t i = 0; i < rig.streams().size(); i++) lift(rig, i);
+  CHECK(rig.allDone(kLimitNs));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+  rig.fabric.healAll();
+}
+
+}  // namespace
+
+TEST(net_one_detection_moves_idle_connections) {
+  Events events;
+  Rig rig(options(events));
+  threeHosts(rig);
+  const int freezes = rig.seen(Type::Freeze);
+  rig.fabric.cut({0, 0}, Cut::Hold);  // silent: host 0's NIC on rail 0 carries nothing any more
+  lift(rig, 0);                       // only the stream to host 1 notices by itself
+  CHECK(Rig::within(msToNs(2000), [&] { return rig.seen(Type::Freeze) >= freezes + 2; }));
+  // The stream to host 2 is idle all the while, and moved.
+  CHECK(Rig::within(msToNs(2000), [&] {
+    return events.count({quoted("event", "path"), quoted("peer", "127.0.1.3"), quoted("cause", "probe"),
+                         quoted("state", "active")}) >= 1;
+  }));
+  finish(rig);
+}
+
+TEST(net_silent_death_is_located) {
+  struct Where {
+    std::vector<Nic> cut;
+    const char* where;
+  };
+  const Where cases[] = {{{{0, 0}}, "local_nic"}, {{{1, 0}}, "remote_nic"}, {{}, "link"}};
+  for (const Where& c : cases) {
+    Events events;
+    Rig rig(options(events));
+    threeHosts(rig);
+    for (const Nic& nic : c.cut) rig.fabric.cut(nic, Cut::Hold);
+    if (c.cut.empty()) rig.fabric.cutOneWay({0, 0}, {1, 0}), rig.fabric.cutOneWay({1, 0}, {0, 0});
+    lift(rig, 0);
+    const std::vector<std::string> line = {quoted("state", "located"), quoted("peer", "127.0.1.2"),
+                                           quoted("where", c.where)};
+    CHECK(Rig::within(msToNs(3000), [&] { return events.count(line) >= 1; }));
+    finish(rig);
+  }
+}
+
+TEST(net_a_dead_link_says_whose) {
+  Events events;
+  Rig rig(options(events));
+  threeHosts(rig);
+  rig.fabric.cut({1, 0}, Cut::Hold);
+  rig.link(1, 0, false);
+  lift(rig, 0);
+  CHECK(
+      Rig::within(msToNs(3000), [&] { return events.count({quoted("state", "down"), quoted("cause", "peer")}) >= 1; }));
+  rig.fabric.heal({1, 0});
+  rig.link(1, 0, true);
+  finish(rig);
+}
+
+TEST(net_a_neighbours_suspicion_is_no_verdict) {
+  Events events;
+  Rig rig(options(events));
+  threeHosts(rig);
+  rig.fabric.cutOneWay({0, 0}, {1, 0});  // only this link: what host 0 has to host 2 on the same NIC stays
+  lift(rig, 0);
+  const std::vector<std::string> located = {quoted("state", "located")};
+  CHECK(Rig::within(msToNs(3000), [&] { return events.count(located) >= 1; }));
+  CHECK_EQ(events.count({quoted("event", "nic"), quoted("peer", "127.0.1.3"), quoted("state", "down")}), 0);
+  finish(rig);
+}

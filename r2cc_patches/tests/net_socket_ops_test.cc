@@ -1,0 +1,164 @@
+// What the fork's socket transport tells and offers beyond its table: samples, hidden devices. Over real sockets.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+#include <vector>
+
+#include "check.h"
+#include "clock.h"
+#include "net_socket_pair.h"
+#include "tcp_sample.h"
+
+using namespace r2cc;
+using namespace r2cc::fake;
+
+namespace {
+
+constexpr int64_t kJiffies = msToNs(20);  // the kernel counts busy time in ticks of up to 10 ms, at both ends of it
+
+constexpr size_t kMiB = 1 << 20;
+
+LaneSample sampleOf(const CommPair& pair) {
+  LaneSample out;
+  CHECK(pair.net.ops->sample(pair.sender, &out));
+  return out;
+}
+
+void sleepMs(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+// NOLINTNEXTLINE(bugprone-command-processor): commands of our own making
+bool shell(const std::string& command) { return system((command + " 2>/dev/null").c_str()) == 0; }
+
+void skip(const std::string& why) { std::fprintf(stderr, "skipped: %s\n", why.c_str()); }
+
+/// An interface, made for the occasion, that the transport does not show.
+bool addVeth(int number) {
+  const std::string name = "hid" + std::to_string(number);
+  return shell("ip link add " + name + " type veth peer name " + name + "p") && shell("ip link set " + name + " up") &&
+         shell("ip link set " + name + "p up") &&
+         shell("ip addr add 10.99." + std::to_string(number) + ".1/24 dev " + name) &&
+         shell("ip addr add 10.98." + std::to_string(number) + ".1/24 dev " + name + "p");
+}
+
+std::string hiddenDevices() {
+  const auto hidden = r2cc::fake::socketNet().ops->hiddenDevice;
+  int shown = 0;
+  if (socketNet().net == nullptr || socketNet().net->devices(&shown) != ncclSuccess || shown != 1) return "no lo";
+  if (!addVeth(1)) return "no veth";
+  if (!shell("ip link add bare type veth peer name barep") || !shell("ip link set bare up")) return "no veth";
+  if (hidden("nosuch") != -1 || hidden("") != -1 || hidden("a-name-that-is-far-too-long") != -1) return "made up";
+  if (!shell("ip link set barep up && sysctl -qw net.ipv6.conf.bare.disable_ipv6=1")) return "no sysctl";
+  if (hidden("bare") != -1) return "a device without an address";
+  if (hidden("lo") != 0) return "the shown device is another";
+  const int dev = hidden("hid1");
+  if (dev != 1 || hidden("hid1") != dev) return "not the same device twice";
+  socketNet().net->devices(&shown);
+  if (shown != 1) return "the hidden device is shown";
+  std::vector<uint8_t> from(kMiB, 5), to(kMiB, 0);
+  {
+    CommPair pair(socketNet(), nullptr, dev, dev);
+    if (!pair.connected() || !pair.pass(from.data(), to.data(), kMiB) || to != from) return "no message over it";
+  }
+  void* listener = nullptr;
+  InnerHandle handle{};
+  if (socketNet().net->listen(nullptr, dev + 1, handle.data(), &listener) == ncclSuccess) return "one too many";
+  for (int next = dev + 1; next <= 16; next++) {  // the transport's table holds 16
+    const std::string name = "hid" + std::to_string(next);
+    if (!addVeth(next)) return "no veth";
+    if (hidden(name.c_str()) != (next < 16 ? next : -1)) return name + " is " + std::to_string(hidden(name.c_str()));
+  }
+  return hidden("hid1") == dev ? "" : "full, and the first is lost";
+}
+
+/// Big messages split over four sockets on two threads.
+std::string manySockets() {
+  setenv("NCCL_SOCKET_NTHREADS", "2", 1);
+  setenv("NCCL_NSOCKS_PERTHREAD", "2", 1);
+  CommPair pair(socketNet(), nullptr, 0, 0);
+  if (!pair.connected()) return "not connected";
+  std::vector<uint8_t> from(8 * kMiB, 5), to(8 * kMiB, 0);
+  const int64_t start = nowNs();
+  for (int i = 0; i < 8; i++) {
+    if (!pair.pass(from.data(), to.data(), from.size())) return "not passed";
+  }
+  LaneSample sample;
+  const auto acknowledged = [&] { return pair.net.ops->sample(pair.sender, &sample) && sample.bytes >= 64 * kMiB; };
+  if (!spin(msToNs(5000), acknowledged)) return "bytes: " + std::to_string(sample.bytes);
+  if (sample.busyNs <= 0 || sample.busyNs > nowNs() - start + kJiffies) return "busy: " + std::to_string(sample.busyNs);
+  pair.net.ops->fence(pair.sender);
+  return pair.net.ops->sample(pair.sender, &sample) ? "" : "no sample of a fenced comm";
+}
+
+}  // namespace
+
+TEST(net_socket_sample_counts_what_was_confirmed) {
+  CommPair pair(socketNet(), nullptr, 0, 0);
+  CHECK(pair.connected());
+  std::vector<uint8_t> from(4 * kMiB, 5), to(4 * kMiB, 0);
+  const uint64_t before = sampleOf(pair).bytes;
+  const int64_t start = nowNs();
+  for (int i = 0; i < 8; i++) CHECK(pair.pass(from.data(), to.data(), from.size()));
+  CHECK(spin(msToNs(5000), [&] { return sampleOf(pair).bytes >= before + 32 * kMiB; }));
+  CHECK(sampleOf(pair).bytes < before + 33 * kMiB);
+  const LaneSample sample = sampleOf(pair);
+  CHECK(sample.busyNs > 0 && sample.busyNs <= nowNs() - start + kJiffies);
+  sleepMs(100);  // nothing to send: not busy
+  CHECK(sampleOf(pair).busyNs - sample.busyNs < msToNs(50));
+}
+
+TEST(net_socket_sample_leaves_out_a_slow_reader) {
+  CommPair pair(socketNet(), nullptr, 0, 0);
+  CHECK(pair.connected());
+  std::vector<uint8_t> from(64 * kMiB, 5), to(64 * kMiB, 0);
+  void* send = nullptr;
+  CHECK_EQ(pair.net.net->isend(pair.sender, from.data(), from.size(), 0, nullptr, nullptr, &send), ncclSuccess);
+  const int64_t start = nowNs();
+  int done = 0;
+  bool fine = true;
+  while (nowNs() - start < msToNs(400)) fine &= pair.net.net->test(send, &done, nullptr) == ncclSuccess;
+  CHECK(fine);
+  const LaneSample stuck = sampleOf(pair);
+  CHECK(!done && stuck.bytes >= 16384);
+  CHECK(stuck.busyNs < msToNs(200));
+  void* recv = nullptr;
+  void* data = to.data();
+  size_t size = to.size();
+  int tag = 0;
+  void* mr = nullptr;
+  CHECK_EQ(pair.net.net->irecv(pair.receiver, 1, &data, &size, &tag, &mr, nullptr, &recv), ncclSuccess);
+  int both[2] = {};
+  CHECK(spin(msToNs(20000), [&] {
+    if (!both[0]) pair.net.net->test(send, &both[0], nullptr);
+    if (!both[1]) pair.net.net->test(recv, &both[1], nullptr);
+    return both[0] && both[1];
+  }));
+  CHECK(to == from);
+}
+
+TEST(net_socket_sample_of_many_sockets) {
+  std::string why;
+  CHECK_EQ(inOwnNamespace(manySockets, why), "");
+  if (!why.empty()) skip(why);
+  LaneSample lane{100, 5000, 1};
+  addSocket(lane, {50, 4000, 2});
+  CHECK(lane.bytes == 150 && lane.busyNs == 5000 && lane.retransmits == 3);
+  addSocket(lane, {0, 6000, 0});
+  CHECK_EQ(lane.busyNs, 6000);
+}
+
+TEST(net_socket_sample_of_no_socket) {
+  LaneSample out;
+  int ends[2];
+  CHECK_EQ(pipe(ends), 0);
+  CHECK(!tcpSample(-1, &out) && !tcpSample(ends[0], &out));
+  close(ends[0]);
+  close(ends[1]);
+}
+
+TEST(net_socket_hidden_devices) {
+  std::string why;
+  CHECK_EQ(inOwnNamespace(hiddenDevices, why), "");
+  if (!why.empty()) skip(why);
+}

@@ -1,0 +1,67 @@
+#include "stage.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace r2cc::wire {
+namespace {
+
+// The largest frame must fit into the bucket, or it would wait for ever.
+constexpr double kBurstBytes = 128.0 * 1024;
+
+}  // namespace
+
+void Stage::impair(const Impairment& impairment, uint64_t nowNs) {
+  impairment_ = impairment;
+  tokens_ = kBurstBytes;
+  refilledNs_ = nowNs;
+  readyAtNs_ = 0;
+  if (!impairment.drop) return;
+  counters_.dropped += queue_.size();  // what was on its way is lost, too
+  queue_.clear();
+  queuedBytes_ = 0;
+}
+
+bool Stage::push(Frame frame) {
+  const bool lost = impairment_.loss > 0 && std::uniform_real_distribution<double>(0, 1)(random_) < impairment_.loss;
+  if (impairment_.drop || lost) {
+    counters_.dropped++;
+    return true;
+  }
+  if (full()) {
+    counters_.overrun++;
+    return false;
+  }
+  queuedBytes_ += frame->size();
+  queue_.push_back(std::move(frame));
+  return true;
+}
+
+Frame Stage::front(uint64_t nowNs) {
+  if (queue_.empty()) return nullptr;
+  const Frame& frame = queue_.front();
+  if (impairment_.rateBps == 0) return frame;
+  refill(nowNs);
+  const double missing = static_cast<double>(frame->size()) - tokens_;
+  if (missing <= 0) return frame;
+  readyAtNs_ = nowNs + static_cast<uint64_t>(missing * 8e9 / static_cast<double>(impairment_.rateBps)) + 1;
+  return nullptr;
+}
+
+void Stage::pop() {
+  const size_t size = queue_.front()->size();
+  queue_.pop_front();
+  queuedBytes_ -= size;
+  if (impairment_.rateBps != 0) tokens_ -= static_cast<double>(size);
+  counters_.frames++;
+  counters_.bytes += size;
+  readyAtNs_ = 0;
+}
+
+void Stage::refill(uint64_t nowNs) {
+  const double seconds = static_cast<double>(nowNs - refilledNs_) / 1e9;
+  tokens_ = std::min(kBurstBytes, tokens_ + seconds * static_cast<double>(impairment_.rateBps) / 8);
+  refilledNs_ = nowNs;
+}
+
+}  // namespace r2cc::wire

@@ -1,0 +1,75 @@
+"""The flight recorder for real: a cable is pulled under traffic, and the dumps say which, why and for how long."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from harness.schemas import problems
+from harness.trace.gaps import gaps
+from harness.trace_cmd import read, trace
+
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
+
+ROOT = Path(__file__).resolve().parents[2]
+CLI = [sys.executable, "-c", "from harness.cli import main; main()"]
+EXPERIMENT: dict[str, Any] = {
+    "name": "traced",
+    "topology": {"hosts": 3, "nics": 2, "rate_gbit": 0.2},
+    "workload": {"bytes": 2 * 2**20, "iterations": 20, "channels": 2, "warmup": 1, "timeout_s": 60},
+    "faults": [
+        {"id": "f0", "kind": "link_down", "host": "h1", "nic": "eth1", "at": {"iteration": 5, "fraction": 0.5},
+         "duration_s": 1.0},
+    ],
+    "hypothesis": {"stall_ms_max": 2000.0},
+    "arms": {"migrate": {"expect": "any"}},
+}  # fmt: skip
+TOLERANCE_MS = 25.0
+"""The stall leaves out the usual gap between two chunks, and the bench learns of a chunk a little after the net."""
+
+
+def test_dumps_of_a_real_link_failure_name_nic_cause_and_gap(tmp_path: Path) -> None:
+    file = tmp_path / "traced.yaml"
+    file.write_text(yaml.safe_dump(EXPERIMENT))
+    command = [*CLI, "chaos", "run", str(file), "--trace", "--void-ok", "--quiet", "--out", str(tmp_path / "runs")]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=180)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (run,) = (tmp_path / "runs").iterdir()
+    dumps = run / "raw" / "trace-migrate-0"
+    assert len([path for path in dumps.iterdir() if path.suffix == ".r2trace"]) == 3  # one of each rank's end
+    result = CliRunner().invoke(trace, [str(dumps), "--around", "failover", "--top", "9", "--quiet", "--json"])
+    found = json.loads(result.stdout)
+    assert problems("trace", found) == []
+    assert found["gaps"], "no gap was laid to the failover"
+    for gap in found["gaps"]:
+        cause = gap["cause"]
+        assert cause["nic"] == "eth1"
+        assert cause["cause"] in ("netlink", "peer")
+    assert any(gap["cause"]["host"] == "h1" for gap in found["gaps"])
+    summary = json.loads((run / "summary.json").read_text())
+    stall_ms = summary["arms"][0]["runs"][0]["faults"][0]["stall_ms"]
+    gap_ms = longest_gap_ms(dumps, *onset(run / "journal.jsonl"))
+    assert abs(gap_ms - stall_ms) <= TOLERANCE_MS, (gap_ms, stall_ms)
+
+
+def onset(journal: Path) -> tuple[int, int]:
+    """When the link may have gone down, and 100 ms more, as the stall's definition has it; one kernel, one clock."""
+    lines = [json.loads(line) for line in journal.read_text().splitlines()]
+    (fault,) = [line for line in lines if line["event"] == "fault" and line["phase"] == "injected"]
+    return int(fault["before_ns"]), int(fault["after_ns"]) + 100_000_000
+
+
+def longest_gap_ms(dumps: Path, from_ns: int, to_ns: int) -> float:
+    """The longest gap of any connection that overlaps this time, with or without a failover of its own."""
+    story = read((dumps,))
+    ends = [end for end in story.ends() if end.direction == "recv"]
+    return max(g.ms for end in ends for g in gaps(story, end) if g.start_ns < to_ns and g.end_ns > from_ns)

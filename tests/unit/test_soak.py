@@ -1,0 +1,206 @@
+"""The soak without a lab: what is drawn, what counts as a failure, and how far a failing list shrinks."""
+
+from __future__ import annotations
+
+import io
+import json
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from chaos_double import ScriptedBench, Switch, bed
+from chaos_literal import at, lines
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaos import rundir
+from chaos.beds import Bed
+from chaos.experiment import dump, load, loads
+from chaos.fault_spec import FaultSpec
+from chaos.model import Experiment
+from chaos.soak import draw, judge
+from chaos.soak.run import Request, Soak, reduced
+from chaos.soak.shrink import OutOfTime, shrink
+from chaos.timeline import overlap
+
+
+def test_a_seed_gives_the_same_round_whatever_came_before() -> None:
+    one, again, other = (draw.round_of(7, n, arm="migrate", seconds=40) for n in (3, 3, 4))
+    assert one == again
+    assert one.faults != other.faults
+    assert draw.round_of(8, 3, arm="migrate", seconds=40).faults != one.faults
+
+
+@settings(deadline=None, max_examples=12)
+@given(seed=st.integers(0, 1000), number=st.integers(0, 50))
+def test_every_round_is_an_experiment_that_chaos_run_takes(seed: int, number: int) -> None:
+    experiment = draw.round_of(seed, number, arm="balance", seconds=20)
+    assert loads(dump(experiment), Path("round.yaml")) == experiment
+    assert experiment.workload.seconds >= 20 * 0.8
+    timed = [fault for fault in experiment.faults if fault.at.time_s is not None]
+    assert len(timed) > 10
+    hosts = draw.SHAPES[(number + seed) % len(draw.SHAPES)].by_host
+    for index, fault in enumerate(timed):
+        for later in timed[index + 1 :]:
+            assert not (set(fault.targets(hosts)) & set(later.targets(hosts)) and overlap(fault, later))
+
+
+def test_all_kinds_extents_and_times_are_drawn() -> None:
+    faults = [f for n in range(60) for f in draw.round_of(1, n, arm="migrate", seconds=40).faults]
+    assert {fault.kind for fault in faults} == set(draw.KINDS)
+    assert {len(fault.nics) for fault in faults} >= {0, 1, 2, 3, 4}
+    assert any(fault.at.launch_s is not None for fault in faults)
+    assert len(faults) > 60 * 30, "thousands must fit into an hour"
+
+
+@pytest.mark.parametrize("guilty", [{13}, {3, 90}, {0, 41, 42}, set(range(0, 100, 20))])
+def test_shrinking_finds_exactly_what_is_needed(guilty: set[int]) -> None:
+    asked = []
+
+    def fails(some: list[int]) -> bool:
+        asked.append(len(some))
+        return guilty <= set(some)
+
+    assert shrink(range(100), fails) == sorted(guilty)
+    assert len(asked) < 400
+
+
+def test_shrinking_keeps_what_it_has_when_time_is_up() -> None:
+    calls = iter(range(8))
+
+    def fails(some: list[int]) -> bool:
+        if next(calls, None) is None:
+            raise OutOfTime
+        return {2, 50} <= set(some)
+
+    found = shrink(range(100), fails)
+    assert {2, 50} <= set(found)
+    assert shrink([1], lambda some: True) == [1]
+
+
+def test_a_reduced_round_keeps_the_time_between_its_faults() -> None:
+    experiment = draw.round_of(1, 0, arm="migrate", seconds=40)
+    some = [fault for fault in experiment.faults if fault.at.time_s is not None][-3:]
+    smaller = reduced(experiment, some)
+    times = [fault.at.time_s or 0 for fault in smaller.faults]
+    assert times[0] == draw.FIRST_S
+    assert times[2] - times[0] == pytest.approx((some[2].at.time_s or 0) - (some[0].at.time_s or 0), abs=1e-3)
+    assert smaller.workload.seconds < 12
+    assert loads(dump(smaller), Path("smaller.yaml")) == smaller
+
+
+def journal(**changes: Any) -> list[dict[str, Any]]:
+    return [{**line, **changes.get(line["event"], {})} for line in lines("migrate")]
+
+
+def test_a_good_round_is_no_failure() -> None:
+    assert judge.failure(journal(), 2) is None
+
+
+@pytest.mark.parametrize(
+    ("made", "words"),
+    [
+        (journal(iteration={"wrong_elements": 2}), "wrong elements, first in iteration 0"),
+        (journal(run_end={"outcome": "failed", "reason": "rank1 was killed by SIGSEGV"}), "killed by SIGSEGV"),
+        (journal(run_end={"exit_codes": {"rank0": 0, "rank1": -15}}), "rank1 ended with exit code -15"),
+        ([line for line in journal() if line["event"] != "run_end"], "stops before"),
+        ([line for line in journal() if (line["event"], line.get("rank")) != ("bench_end", 1)], "1 of 2 ranks"),
+        ([*journal(), {**at(1500, "h0", "error", rank=0, message="gone"), "run": 0}], "rank 0: gone"),
+        ([*journal(), {**at(1500, "c", "log", message="no progress for 30 s: the ranks are ended"), "run": 0}],
+         "no progress for 30 s"),
+        ([*journal(), {**at(30000, "h0", "iteration", rank=0, index=9, start_ns=10**9, end_ns=30 * 10**9,
+                            bytes=1, wrong_elements=0), "run": 0}], "iteration 9 took 29 s"),
+    ],
+)  # fmt: skip
+def test_failures_have_a_reason(made: list[dict[str, Any]], words: str) -> None:
+    assert words in str(judge.failure(made, 2))
+
+
+def test_only_faults_before_the_failure_are_to_blame() -> None:
+    wrong = {**at(1400, "h0", "iteration", rank=0, index=3, start_ns=1, end_ns=2, bytes=1, wrong_elements=1), "run": 0}
+    assert judge.injected_before(journal(), judge.failed_at_ns(journal())) == {"cable"}
+    assert judge.injected_before(journal(), judge.failed_at_ns([*journal(), wrong])) == set(), "it struck at 1445 ms"
+
+
+def test_the_fate_of_a_fault() -> None:
+    (fate,) = judge.fates(journal(path={"direction": "send", "home_nic": "eth1", "peer": "10.2.0.1"}))
+    assert (fate.id, fate.nics, fate.moved, fate.returned) == ("cable", 1, 1, 1)
+    assert judge.totals([fate, fate])["link_down"] == {"faults": 2, "moving": 2, "moved": 2, "returned": 2}
+
+
+def soak(folder: Path, bench: ScriptedBench, **changes: Any) -> tuple[dict[str, Any], Path, str]:
+    """A soak of one host's scripted ranks; its only fault is a link of h1 that goes down."""
+    words: dict[str, Any] = {
+        "arm": "migrate", "seed": 1, "seconds": 1.0, "round_s": 5.0, "shrink_s": 5.0, "bench": bench,
+        "build": {"build_id": "b"}, "open_bed": opened, "max_faults": 1,
+    }  # fmt: skip
+    out, shown = rundir.create(folder, "soak"), io.StringIO()
+    report = Soak(Request(**{**words, **changes}), out, lambda text: print(text, file=shown), lambda text: None).run()
+    assert json.loads((out.path / "soak.json").read_text()) == report
+    return report, out.path, shown.getvalue()
+
+
+def opened(experiment: Experiment) -> AbstractContextManager[Bed]:
+    return bed(Switch())
+
+
+@pytest.fixture
+def small_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rounds that the double can carry: two link_downs on h1's eth1, twelve iterations."""
+    shape = draw.Shape(2, 2, 1.0, {"op": "stream", "bytes": 1024})
+    common = {"kind": "link_down", "host": "h1", "nic": "eth1", "duration_s": 0.05}
+
+    def round_of(seed: int, number: int, *, arm: str, **_: Any) -> Experiment:
+        faults = [
+            FaultSpec.model_validate({**common, "id": f"f{n}", "at": {"time_s": 0.05 + n * 0.2}, "may_miss": True})
+            for n in range(2)
+        ]
+        experiment = draw.experiment_of(f"soak-{seed}-{number}", shape, faults, arm, seed=1)
+        return experiment.model_copy(update={"workload": experiment.workload.model_copy(update={"iterations": 12})})
+
+    monkeypatch.setattr("chaos.soak.run.draw.round_of", round_of)
+
+
+@pytest.mark.usefixtures("small_rounds")
+def test_a_soak_that_passes_counts_and_keeps_little(tmp_path: Path) -> None:
+    report, folder, _ = soak(tmp_path, ScriptedBench())
+    assert (report["outcome"], report["exit_code"], report["faults"], report["rounds"]) == ("passed", 0, 2, 1)
+    assert report["by_kind"]["link_down"]["faults"] == 2
+    assert sorted(path.name for path in folder.iterdir()) == ["raw", "soak.json", "trimmed.jsonl.gz"]
+
+
+@pytest.mark.usefixtures("small_rounds")
+def test_a_failing_round_is_kept_whole_and_shrunk_to_a_replay(tmp_path: Path) -> None:
+    report, folder, shown = soak(tmp_path, ScriptedBench(extra={(1, 1): ["--wrong-at", "9"]}))
+    assert (report["outcome"], report["exit_code"]) == ("failed", 1)
+    assert "first in iteration 9 on rank 1" in report["failure"]["why"]
+    assert report["failure"]["reproduced"]
+    assert report["failure"]["replay_faults"] == 1
+    assert "round 0 failed" in shown
+    assert len(load(folder / "replay.yaml").faults) == 1
+    assert len(load(folder / "round-0000.yaml").faults) == 2
+    assert (folder / "round-0000.jsonl").stat().st_size > 1000
+
+
+@pytest.mark.usefixtures("small_rounds")
+def test_a_rank_that_crashes_is_a_failure_of_the_transport(tmp_path: Path) -> None:
+    report, _, _ = soak(tmp_path, ScriptedBench(extra={(1, 1): ["--die-at", "9"]}), shrink_s=0.0)
+    assert "was killed by SIGKILL" in report["failure"]["why"]
+    assert not report["failure"]["reproduced"], "no time to try"
+
+
+@pytest.mark.usefixtures("small_rounds")
+def test_a_switch_that_fails_is_no_failure_of_the_transport(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("chaos.soak.run.EXCUSED_MAX", 1)
+    report, _, _ = soak(tmp_path, ScriptedBench(), open_bed=lambda _: bed(Switch(broken="gone")))
+    assert (report["outcome"], report["exit_code"], report["failure"]) == ("infrastructure", 3, None)
+    assert report["excused_rounds"] == 2
+
+
+def test_ctrl_c_reports_what_was_done(tmp_path: Path) -> None:
+    def interrupted(experiment: Experiment) -> AbstractContextManager[Bed]:
+        raise KeyboardInterrupt
+
+    report, _, _ = soak(tmp_path, ScriptedBench(), open_bed=interrupted)
+    assert (report["outcome"], report["exit_code"], report["faults"]) == ("interrupted", 130, 0)

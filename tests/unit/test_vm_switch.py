@@ -1,0 +1,115 @@
+"""Faults as experiments inject them, against the vm lab's switch: the same commands as on a Linux switch."""
+
+from __future__ import annotations
+
+import json
+from typing import cast
+
+import pytest
+from vm_double import FakeMonitor, FakeWire
+
+from harness.vmlab.linux_words import Tables
+from harness.vmlab.monitor import Monitor
+from harness.vmlab.shape import Shape
+from harness.vmlab.switch import Switch
+from harness.vmlab.wire import WireControl
+
+WAYS = ("from", "to")
+
+
+class Rig:
+    def __init__(self) -> None:
+        self.wire, self.monitor = FakeWire(), FakeMonitor()
+        monitors = {host: cast(Monitor, self.monitor) for host in ("h0", "h1")}
+        self.switch = Switch(Shape(hosts=2, nics=2), cast(WireControl, self.wire), monitors, {})
+
+    def ok(self, *argv: str, stdin: str = "") -> str:
+        code, stdout, stderr = self.switch.run(argv, stdin)
+        assert (code, stderr) == (0, "")
+        return stdout
+
+    def refused(self, *argv: str, stdin: str = "") -> str:
+        code, stdout, stderr = self.switch.run(argv, stdin)
+        assert (code, stdout) == (2, "")
+        return stderr
+
+
+@pytest.fixture
+def rig() -> Rig:
+    return Rig()
+
+
+def test_a_link_goes_down_and_up_as_on_linux(rig: Rig) -> None:
+    show = ("ip", "-j", "link", "show", "dev", "h1-eth1")
+    assert json.loads(rig.ok(*show)) == [{"ifname": "h1-eth1", "flags": ["UP"]}]
+    rig.ok("ip", "link", "set", "dev", "h1-eth1", "down")
+    assert json.loads(rig.ok(*show)) == [{"ifname": "h1-eth1", "flags": []}]
+    rig.ok("ip", "link", "set", "dev", "h1-eth1", "up")
+    assert json.loads(rig.ok(*show)) == [{"ifname": "h1-eth1", "flags": ["UP"]}]
+    assert rig.monitor.asked == [("set_link", "nic-eth1", False), ("set_link", "nic-eth1", True)]
+
+
+def test_a_batch_takes_a_whole_rail(rig: Rig) -> None:
+    rig.ok("ip", "-batch", "-", stdin="link set dev h0-eth1 down\nlink set dev h1-eth1 down\n")
+    assert rig.switch.links_down == {"h0-eth1", "h1-eth1"}
+    assert '{"ifname": "h0-eth0", "flags": ["UP"]}' in rig.ok("ip", "-j", "link", "show")
+
+
+def black_hole(table: str, port: str) -> list[str]:
+    """The transaction that an experiment's black hole is."""
+    chain = ["add", "chain", "bridge", table, "cut", "{ type filter hook forward priority 0 ; }"]
+    words = ["nft", "add", "table", "bridge", table, ";", *chain]
+    for way in ("iifname", "oifname"):
+        words += [";", "add", "rule", "bridge", table, "cut", way, f'"{port}"', "counter", "drop"]
+    return words
+
+
+def test_a_black_hole_is_told_to_the_wire_and_undone(rig: Rig) -> None:
+    revert = ["nft", "add", "table", "bridge", "t", ";", "delete", "table", "bridge", "t"]
+    rig.ok(*revert)
+    assert rig.wire.asked == []
+    rig.ok(*black_hole("t", "h1-eth1"))
+    tables = json.loads(rig.ok("nft", "-j", "list", "tables"))
+    assert tables == {"nftables": [{"table": {"family": "bridge", "name": "t"}}]}
+    assert [line for line in rig.wire.asked if "drop" in line] == [f"set h1-eth1 {way} drop on" for way in WAYS]
+    rig.wire.asked.clear()
+    rig.ok(*revert)
+    assert json.loads(rig.ok("nft", "-j", "list", "tables")) == {"nftables": []}
+    assert [line for line in rig.wire.asked if "drop" in line] == [f"set h1-eth1 {way} drop off" for way in WAYS]
+
+
+def loss(table: str, port: str, way: str, lost: int) -> list[str]:
+    rule = ["add", "rule", "bridge", table, "cut", way, f'"{port}"', "numgen", "random", "mod", "100", "<", str(lost)]
+    return ["nft", "add", "table", "bridge", table, ";", *rule, "counter", "drop"]
+
+
+def test_two_losses_in_a_row_add_up_as_they_would(rig: Rig) -> None:
+    rig.ok(*loss("a", "h0-eth0", "iifname", 50))
+    rig.ok(*loss("b", "h0-eth0", "iifname", 20))
+    assert rig.wire.asked[-1] == "set h0-eth0 from loss 0.6"
+    rig.ok("nft", "delete", "table", "bridge", "a")
+    assert rig.wire.asked[-1] == "set h0-eth0 from loss 0.2"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["nft", "flush", "ruleset"],
+        ["nft", "add", "rule", "bridge", "none", "cut", "iifname", '"h0-eth0"', "counter", "drop"],
+        ["ip", "link", "set", "dev", "h0-eth0", "mtu", "1500"],
+        ["ip", "addr", "show"],
+        ["ip", "link", "set", "dev", "h9-eth0", "down"],
+        ["tc", "-j", "qdisc", "show"],
+    ],
+    ids=" ".join,
+)
+def test_everything_else_is_refused(rig: Rig, argv: list[str]) -> None:
+    assert rig.refused(*argv)
+    assert (rig.wire.asked, rig.monitor.asked) == ([], [])
+
+
+def test_half_a_transaction_is_none() -> None:
+    tables = Tables()
+    with pytest.raises(ValueError, match="flush"):
+        tables.apply([*loss("a", "h0-eth0", "iifname", 50), ";", "flush", "ruleset"])
+    assert tables.rules == {}
