@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -16,6 +17,8 @@ from harness.repo import Layout
 POLL_S = 0.1
 LIMIT_S = 1800.0
 ERROR_LINES = 25
+SHOWN_AFTER = 4
+FINDING = re.compile(r"FAIL |SUMMARY: |tests/\S+\.cc:\d+: ")  # tests/check.h and the sanitizers
 OWN_FLAGS = {"MAKEFLAGS": "", "MFLAGS": ""}  # `make -B test` is not meant for the make that we start
 
 
@@ -99,9 +102,13 @@ def compilations(text: str) -> int:
 
 
 def errors_of(log: Path) -> str:
-    """The lines that say why: from the first error on, else the last ones."""
-    lines = log.read_text(errors="replace").splitlines()
+    """The lines that say why: from the compiler's first error on; else what the tests and sanitizers found; else the
+    last ones."""
+    lines = [line[:400] for line in log.read_text(errors="replace").splitlines()]
     first = next((number for number, line in enumerate(lines) if "error:" in line), None)
-    if first is None:
-        return last_lines("\n".join(lines), ERROR_LINES)
-    return "\n".join(line[:400] for line in lines[first : first + ERROR_LINES])
+    if first is not None:
+        return "\n".join(lines[first : first + ERROR_LINES])
+    found = [line for line in lines if FINDING.match(line)]
+    if found:
+        return "\n".join([*found[:ERROR_LINES], "...", *lines[-SHOWN_AFTER:]])
+    return last_lines("\n".join(lines), ERROR_LINES)

@@ -123,6 +123,11 @@ LanePtr Connection::findLane(uint32_t laneId) const {
   return it == lanes_.end() ? nullptr : *it;
 }
 
+void Connection::addLane(const LanePtr& lane) {
+  const Owned owned(owner_, Owned::Wait::Yes);
+  lanes_.push_back(lane);
+}
+
 void Connection::laneError(Lane& lane) {
   lane.error = true;
   attention_ = true;

@@ -1,8 +1,9 @@
 // What both ends of a connection have in common: lanes, the plan (which message goes to which lane), registered memory,
 // and the requests NCCL holds. See send_connection.h and recv_connection.h for the two ends.
 //
-// Threads: NCCL's calls and the engine take `owner` before they touch plan, lanes' comms or requests. The lane list
-// itself and everything about handshakes belong to the engine (under its mutex).
+// Threads: NCCL's calls and the engine take `owner` before they touch plan, lanes' comms or requests, and before they
+// change the lane list, which the engine alone does. Handshakes belong to the engine (under its mutex). A receiver's
+// plan is shortened by NCCL's thread: there the engine takes `owner` to read it, too.
 #pragma once
 
 #include <atomic>
@@ -140,6 +141,7 @@ class Connection {
   bool registerOn(const LanePtr& lane);
   static ncclResult_t registerMr(Mr& mr, const Lane& lane);
   LanePtr findLane(uint32_t laneId) const;
+  void addLane(const LanePtr& lane);
   bool inPlan(const LanePtr& lane) const { return plan_.has(lane.get()); }
   /// Fences a lane and lets the connector close it; only the plan may still name it, until it is replaced there.
   void dropLane(LanePtr lane);

@@ -234,7 +234,7 @@ LanePtr RecvConnection::listenOn(Path& path, uint32_t laneId) {
   const InnerOps& ops = *lane->inner.ops;
   if (ops.lockListen != nullptr)
     ops.lockListen(lane->listenComm, lane->handle.data(), laneSecret(peer.key, id, laneId));
-  lanes_.push_back(lane);
+  addLane(lane);
   services_.connector->make(lane);
   return lane;
 }
@@ -302,10 +302,10 @@ void RecvConnection::onFreeze(const Freeze& message) {
     if (lastFenced_.epoch == epoch_) peer.tell(lastFenced_);
     return;
   }
-  const bool first = plan_.empty();
   bool missing = false;
   {
     const Owned owned(owner_, Owned::Wait::Yes);
+    const bool first = plan_.empty();
     forget(message);
     attention_ = std::any_of(lanes_.begin(), lanes_.end(), [](const LanePtr& l) { return l->error.load(); });
     epoch_ = message.epoch;
@@ -356,18 +356,17 @@ void RecvConnection::onBye(const Bye& message) {
     const Owned owned(owner_, Owned::Wait::Yes);
     // What came before the farewell counts.
     for (const LanePtr& lane : plan_.lanes()) drainLane(*lane);
+    if (!hasOutstanding()) return setState(ConnectionState::Closed, "by the sender");
   }
-  if (hasOutstanding()) {
-    return fail(message.reason.empty() ? "the peer closed it while messages were expected"
-                                       : "the peer says: " + readable(message.reason));
-  }
-  setState(ConnectionState::Closed, "by the sender");
+  fail(message.reason.empty() ? "the peer closed it while messages were expected"
+                              : "the peer says: " + readable(message.reason));
 }
 
 /// A CloseLane may have been lost: an idle lane is mentioned now and then, and closed when the sender does not know it.
 void RecvConnection::mentionIdle(int64_t now) {
   if (now - lastMention_ < kMentionNs) return;
   lastMention_ = now;
+  const Owned owned(owner_, Owned::Wait::Yes);  // NCCL's thread shortens the plan
   for (const LanePtr& lane : lanes_) {
     if (lane->usable() && !inPlan(lane)) peer.tell(LaneUp{id, lane->id});
   }
@@ -378,7 +377,7 @@ void RecvConnection::tick(int64_t now) {
   mentionIdle(now);
   if (attention() && now - lastSuspect_ >= kSuspectRepeatNs) {
     lastSuspect_ = now;
-    const Owned owned(owner_, Owned::Wait::Yes);  // NCCL's thread shortens the plan
+    const Owned owned(owner_, Owned::Wait::Yes);
     for (const LanePtr& lane : plan_.lanes()) {
       if (lane->error) peer.tell(Suspect{id, epoch_, lane->id});
     }

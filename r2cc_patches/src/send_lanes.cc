@@ -42,7 +42,7 @@ void SendConnection::requestLane(Path* path) {
   const auto lane =
       std::make_shared<Lane>(this, ++lanesMade_, /*sends=*/true, path, dev, innerOf(path), contextOf(path));
   lane->createdNs = nowNs();
-  lanes_.push_back(lane);
+  addLane(lane);
   nextRepeat_ = nowNs() + kFirstRepeatNs;
   repeatAfter_ = kFirstRepeatNs;
   peer.tell(OpenLane{id, lane->id, path->local, peer.remote()[path->remote].dev});

@@ -45,6 +45,7 @@ class Suite {
       ran++;
       runOne(test);
     }
+    for (const char* name : failed_) std::fprintf(stderr, "failed: %s\n", name);
     std::fprintf(stderr, "%d tests, %d checks, %d failures\n", ran, checks_, failures_);
     return failures_ == 0 && checks_ > 0 ? 0 : 1;
   }
@@ -60,9 +61,11 @@ class Suite {
     }
     const std::chrono::duration<double, std::milli> took = std::chrono::steady_clock::now() - start;
     std::fprintf(stderr, "%-4s %s (%.0f ms)\n", failures_ == before ? "ok" : "FAIL", test.name, took.count());
+    if (failures_ != before) failed_.push_back(test.name);
   }
 
   std::vector<Test> tests_;
+  std::vector<const char*> failed_;
   int checks_ = 0;
   int failures_ = 0;
 };

@@ -123,3 +123,11 @@ def test_the_first_error_is_shown_not_the_last_lines(tmp_path: Path) -> None:
     assert len(errors_of(log).splitlines()) == 25
     log.write_text("\n".join(f"line {number}" for number in range(100)))
     assert errors_of(log).splitlines()[-1] == "line 99"
+
+
+def test_what_tests_and_sanitizers_found_is_shown_before_the_end(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    found = ["SUMMARY: ThreadSanitizer: data race a.cc:1", "tests/a_test.cc:3: a == b: 1 != 2", "FAIL a (3 ms)"]
+    log.write_text("\n".join(["ok   b (0 ms)", *found, *["ok   c (0 ms)"] * 50, "2 tests, 1 failures", "make: Error"]))
+    assert errors_of(log).splitlines()[:3] == found
+    assert errors_of(log).splitlines()[-1] == "make: Error"
