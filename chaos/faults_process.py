@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,12 +129,12 @@ def clock_file(rank: int) -> str:
 
 
 @dataclass(frozen=True)
-class HelperFault(Base):
+class HelperFault(Base, ABC):
     """One that lasts as long as helper processes run. They end by themselves, a little later than asked for."""
 
+    @abstractmethod
     def arguments(self) -> list[tuple[str, tuple[str, ...]]]:
         """(host, what the helper is to do), one a process."""
-        raise NotImplementedError
 
     def _named(self) -> list[tuple[str, str, tuple[str, ...]]]:
         return [(host, f"{self.spec.id}-{n}", words) for n, (host, words) in enumerate(self.arguments())]

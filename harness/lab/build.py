@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
 
+from harness.lab.fairqueue import fair_queues
 from harness.lab.netns import HostNamespaces, inside_network
 from harness.lab.plan import SWITCH, Cable, Plan, Shaping
 
@@ -39,7 +40,7 @@ def make_real(plan: Plan, namespaces: Mapping[str, HostNamespaces]) -> list[str]
     for host in plan.hosts:
         with inside_network(namespaces[host].net):
             warnings += _settings(host)
-            _make_host([cable for cable in plan.cables if cable.host == host])
+            warnings += _make_host(host, [cable for cable in plan.cables if cable.host == host])
     return warnings
 
 
@@ -83,7 +84,7 @@ def _make_switch(plan: Plan, namespaces: Mapping[str, HostNamespaces]) -> None:
             ip.link("set", index=bridges[bridge.name], mtu=bridge.mtu, state="up")
 
 
-def _make_host(cables: Iterable[Cable]) -> None:
+def _make_host(host: str, cables: Sequence[Cable]) -> list[str]:
     from pyroute2 import IPRoute
 
     with IPRoute() as ip:
@@ -96,6 +97,8 @@ def _make_host(cables: Iterable[Cable]) -> None:
             ip.link("set", index=index, state="up")
             if cable.shaping is not None:
                 _tune_route(ip, index, cable)
+    why = fair_queues(cable.nic for cable in cables if cable.shaping is not None)
+    return [f"{host}: its flows share one queue a NIC: {why}"] if why else []
 
 
 def _tune_route(ip: Any, index: int, cable: Cable) -> None:

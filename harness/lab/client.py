@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 import weakref
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -93,7 +94,7 @@ class AgentProcess:
 
 
 @dataclass(frozen=True)
-class AgentHost:
+class AgentHost(ABC):
     """One host of a lab. What a command is given, and how it is held, differs by the kind of lab."""
 
     name: str
@@ -178,9 +179,9 @@ class AgentHost:
             raise start_error(self.name, argv, OSError(received[0]["errno"], received[0]["error"]))
         return self._held(link, *received)
 
+    @abstractmethod
     def _surroundings(self, env: Mapping[str, str] | None) -> dict[str, Any]:
         """What the agent is told besides the command."""
-        raise NotImplementedError
 
     def _held(self, link: socket.socket, answer: Mapping[str, Any], fds: list[int]) -> AgentProcess:
         """The started command, from the agent's answer."""

@@ -108,6 +108,7 @@ class SendConnection final : public Connection {
   std::optional<PlanStep> proposed_;  // by a Switch that is not answered; a Freeze settles it too
   uint32_t proposedEpoch_ = 0;
   int64_t switchSince_ = 0;
+  int64_t nextSwitch_ = 0, switchPause_ = 0;  // after one that nobody answered
   const Path* avoid_ = nullptr;  // no lane could be made on it just now
   std::string cause_;
   int64_t nextRepeat_ = 0, repeatAfter_ = 0;

@@ -9,6 +9,8 @@ constexpr int64_t kFirstRepeatNs = msToNs(4);
 constexpr int64_t kMaxRepeatNs = msToNs(50);
 constexpr uint64_t kSwitchAhead = 8;  // messages: NCCL's slots, so that the answer is there before anyone has to wait
 constexpr int64_t kSwitchLimitNs = msToNs(1000);  // a switch that is not agreed by then is settled by an exchange
+constexpr int64_t kSwitchPauseNs = msToNs(2000);   // then it is tried again; twice as long each time, up to the most
+constexpr int64_t kMostSwitchPauseNs = msToNs(32000);
 constexpr int64_t kLaneLimitNs = msToNs(3000);    // a lane that takes longer is tried elsewhere
 constexpr int64_t kMaintainNs = msToNs(10);
 }  // namespace
@@ -166,6 +168,7 @@ void SendConnection::onSwitched(const Switched& message) {
   const Owned owned(owner_, Owned::Wait::Yes);
   recorder_.switched(epoch_, message.boundary);
   settleSwitch(message.boundary);
+  switchPause_ = 0;
   setState(ConnectionState::Active, current().size() == 1 && current()[0].path == home_ ? "failback" : "balance");
   pump(holdFrom_);
 }
@@ -195,6 +198,9 @@ void SendConnection::tick(int64_t now) {
     }
   }
   if (proposed_ && state() == ConnectionState::Active && now - switchSince_ > kSwitchLimitNs) {
+    // Messages waited for it: somewhere it does not get through, and it must not be all that happens from now on.
+    switchPause_ = std::clamp(2 * switchPause_, kSwitchPauseNs, kMostSwitchPauseNs);
+    nextSwitch_ = now + switchPause_;
     failover({}, "the receiver did not agree to the switch");
   }
   if (now >= nextRepeat_) repeat(now);

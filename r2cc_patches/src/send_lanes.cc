@@ -210,7 +210,7 @@ bool SendConnection::approachWanted(int64_t now) {
   // An idle connection keeps old steps until it moves on; a few of those must not keep it from a better plan.
   if (proposed_ || plan_.size() > kMostSteps) return true;
   refreshWanted(now);
-  if (wanted_.empty() || sameShares(wanted_, current())) return false;
+  if (now < nextSwitch_ || wanted_.empty() || sameShares(wanted_, current())) return false;
   std::vector<PlanLane> lanes;
   std::vector<Share> there;
   bool missing = false;

@@ -1,11 +1,10 @@
 // What one detection means for everybody: idle connections, the other end, and where the fault is said to be.
-#include <unistd.h>
-
 #include <fstream>
 #include <sstream>
 
 #include "check.h"
 #include "net_faults.h"
+#include "scratch.h"
 
 using namespace r2cc;
 using namespace r2cc::fake;
@@ -15,18 +14,7 @@ namespace {
 constexpr int64_t kLimitNs = msToNs(15000);
 
 /// A file for one rig's events, gone with the object.
-class Events {
- public:
-  Events() {
-    char name[] = "/tmp/r2cc-events-XXXXXX";
-    const int fd = mkstemp(name);
-    CHECK(fd >= 0);
-    if (fd >= 0) close(fd);
-    path = name;
-  }
-  ~Events() { std::remove(path.c_str()); }
-  Events(const Events&) = delete;
-  Events& operator=(const Events&) = delete;
+struct Events {
   /// How many lines hold all of these.
   int count(const std::vector<std::string>& parts) const {
     std::ifstream in(path);
@@ -39,7 +27,9 @@ class Events {
     }
     return n;
   }
-  std::string path;
+
+  const check::Scratch folder;
+  const std::string path = folder / "events";
 };
 
 std::string quoted(const char* key, const std::string& value) {

@@ -16,26 +16,12 @@
 #include "connection.h"
 #include "flight.h"
 #include "flight_file.h"
+#include "scratch.h"
 
 using namespace r2cc;
+using r2cc::check::Scratch;
 
 namespace {
-
-/// A directory that is gone with the object.
-class Folder {
- public:
-  Folder() {
-    const char* made = mkdtemp(name_);
-    path_ = made == nullptr ? "" : made;
-  }
-  ~Folder() { (void)!system(("rm -r '" + path_ + "'").c_str()); }  // NOLINT: a path of our own making
-  std::string operator/(const std::string& file) const { return path_ + "/" + file; }
-  const std::string& path() const { return path_; }
-
- private:
-  char name_[32] = "/tmp/r2cc-flight-XXXXXX";
-  std::string path_;
-};
 
 bool exists(const std::string& file) { return access(file.c_str(), F_OK) == 0; }
 
@@ -136,7 +122,7 @@ TEST(net_recorder_without_a_flight_records_nothing) {
 }
 
 TEST(net_recorder_dumps_while_connections_write) {
-  const Folder folder;
+  const Scratch folder;
   std::atomic<bool> stop{false};
   Flight flight(options(folder / "dump"));
   std::vector<std::thread> writers;
@@ -163,7 +149,7 @@ TEST(net_recorder_dumps_while_connections_write) {
 }
 
 TEST(net_recorder_final_dump_holds_what_happened) {
-  const Folder folder;
+  const Scratch folder;
   const std::string file = folder / "%h.%p.%%.dump";
   std::string written;
   {
@@ -186,7 +172,7 @@ TEST(net_recorder_final_dump_holds_what_happened) {
 }
 
 TEST(net_recorder_failure_and_recovery_leave_numbered_dumps) {
-  const Folder folder;
+  const Scratch folder;
   Flight flight(options(folder / "dump"));
   Recorder recorder = flight.open(1, true, 7);
   state(recorder, ConnectionState::Active, 1);  // the connect is nothing to tell of
@@ -201,7 +187,7 @@ TEST(net_recorder_failure_and_recovery_leave_numbered_dumps) {
 }
 
 TEST(net_recorder_dumps_on_request) {
-  const Folder folder;
+  const Scratch folder;
   Flight flight(options(folder.path()));
   CHECK_EQ(flight.requestFile(), folder / "request");
   CHECK(contains(flight.file(), folder.path() + "/"));
@@ -212,7 +198,7 @@ TEST(net_recorder_dumps_on_request) {
 
 // A file-size limit is what a full disk looks like to one process; without the blocked signal it would kill this one.
 TEST(net_recorder_full_disk_is_one_warning) {
-  const Folder folder;
+  const Scratch folder;
   rlimit before{};
   getrlimit(RLIMIT_FSIZE, &before);
   const rlimit small{512, before.rlim_max};
@@ -231,7 +217,7 @@ TEST(net_recorder_full_disk_is_one_warning) {
 }
 
 TEST(net_recorder_a_failed_write_leaves_the_old_file) {
-  const Folder folder;
+  const Scratch folder;
   CHECK(writeWhole(folder / "file", {'o', 'l', 'd'}).empty());
   CHECK(mkdir((folder / "file.part").c_str(), 0700) == 0);  // in the way of the next one
   CHECK(!writeWhole(folder / "file", {'n', 'e', 'w'}).empty());
@@ -240,7 +226,7 @@ TEST(net_recorder_a_failed_write_leaves_the_old_file) {
 }
 
 TEST(net_recorder_memory_is_bounded) {
-  const Folder folder;
+  const Scratch folder;
   Flight flight(options(folder / "dump"));
   std::vector<Recorder> open;
   open.reserve(512);

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "check.h"
+#include "scratch.h"
 #include "topology.h"
 
 using namespace r2cc;
@@ -13,13 +14,6 @@ namespace {
 
 /// A machine's /sys, as far as it concerns NICs.
 struct Sysfs {
-  Sysfs() {
-    char pattern[] = "/tmp/r2cc-sysfs-XXXXXX";
-    root = mkdtemp(pattern);
-  }
-  ~Sysfs() { fs::remove_all(root); }
-  Sysfs(const Sysfs&) = delete;
-  Sysfs& operator=(const Sysfs&) = delete;
   /// `numa`: the text of numa_node; null: there is no such file.
   void nic(const std::string& name, const std::string& path, const char* numa) const {
     const std::string device = root + "/sys/devices/" + path;
@@ -29,17 +23,15 @@ struct Sysfs {
     if (numa != nullptr) std::ofstream(device + "/numa_node") << numa << "\n";
   }
   Distances distances(const std::vector<NicName>& nics) const { return {nics, "", "h0", nullptr, root}; }
-  std::string root;
+  const check::Scratch folder;
+  const std::string& root = folder.path();
 };
 
 /// A file that is gone at the end of the test.
 struct File {
   explicit File(const std::string& text) { std::ofstream(path) << text; }
-  ~File() { fs::remove(path); }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  const Sysfs folder;
-  const std::string path = folder.root + "/topology.json";
+  const check::Scratch folder;
+  const std::string path = folder / "topology.json";
 };
 
 // NOLINTNEXTLINE(bugprone-throwing-static-initialization): a test without memory may end

@@ -7,6 +7,7 @@ all are void the test is skipped and says so.
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -95,6 +96,22 @@ def fail_or_void(judged: list[float], what: str) -> None:
     if not judged:
         pytest.skip(f"void: the machine was over 85 % busy in all {ATTEMPTS} measurements")
     pytest.fail(f"{judged} {what}")
+
+
+def test_flows_take_turns_at_their_host_and_lose_nothing_there(lab: Lab) -> None:
+    """As with fq_codel: a flow of few packets must not lose them to its own host's full queue."""
+    before = dropped(lab)
+    Transfer(lab, "h0", ["h1"], streams=4).finish_gbit()
+    classes = lab.hosts["h1"].run(["tc", "-s", "class", "show", "dev", "eth0"]).stdout
+    carried = [int(sent) for sent in re.findall(r"^class htb .*\n Sent (\d+) bytes", classes, re.MULTILINE)]
+    assert sum(sent > 1_000_000 for sent in carried) >= 2, "all flows share one queue"
+    assert dropped(lab) == before
+
+
+def dropped(lab: Lab) -> int:
+    """Packets that h1's own queues have dropped."""
+    found = json.loads(lab.hosts["h1"].run(["tc", "-s", "-j", "qdisc", "show", "dev", "eth0"]).stdout)
+    return sum(int(qdisc["drops"]) for qdisc in found)
 
 
 @pytest.mark.parametrize("senders", [["h1"], ["h1", "h2"]], ids=["one", "incast"])

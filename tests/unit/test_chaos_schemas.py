@@ -41,7 +41,7 @@ def test_the_examples_are_the_journal_that_figures_are_tested_with() -> None:
     assert (EXAMPLES / "experiment.yaml").read_text() == literal.EXPERIMENT
 
 
-@pytest.mark.parametrize("path", [*sorted((ROOT / "experiments").glob("*.yaml")), EXAMPLES / "experiment.yaml"])
+@pytest.mark.parametrize("path", [*sorted((ROOT / "experiments").rglob("*.yaml")), EXAMPLES / "experiment.yaml"])
 def test_experiments_fit_their_schema(path: Path) -> None:
     validate("experiment", yaml.safe_load(path.read_text()))
 

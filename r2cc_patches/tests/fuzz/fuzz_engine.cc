@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <mutex>
 
+#include "bed.h"
 #include "input.h"
 #include "keys.h"
 #include "messages.h"
@@ -15,38 +16,7 @@ using namespace r2cc::fuzz;
 
 namespace {
 
-constexpr int kRails = 2;
 constexpr int kSteps = 80;
-
-NicAddress address(int host, int rail) {
-  NicAddress nic;
-  nic.dev = static_cast<uint8_t>(rail), nic.family = AF_INET, nic.prefix = 24;
-  nic.ip = {127, 0, static_cast<uint8_t>(200 + rail), static_cast<uint8_t>(host + 1)};
-  nic.port = host == 0 ? 0 : 9;
-  return nic;
-}
-
-std::vector<LocalNic> ourNics() {
-  std::vector<LocalNic> out;
-  for (int rail = 0; rail < kRails; rail++)
-    out.push_back({"lo", 2000000U + static_cast<unsigned>(rail), address(0, rail)});
-  return out;
-}
-
-/// Handles that the broken peer may pass on: those that a listen of its own wrote. A transport checks them its way.
-std::vector<InnerHandle>& genuineHandles() {
-  static std::vector<InnerHandle> handles;
-  return handles;
-}
-std::mutex& handlesMutex() {
-  static std::mutex mutex;
-  return mutex;
-}
-bool isGenuine(void* handle, uint64_t) {
-  const std::lock_guard<std::mutex> lock(handlesMutex());
-  const auto same = [&](const InnerHandle& h) { return memcmp(h.data(), handle, h.size()) == 0; };
-  return std::any_of(genuineHandles().begin(), genuineHandles().end(), same);
-}
 
 /// A message the engine sent.
 struct Said {
