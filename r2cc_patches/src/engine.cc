@@ -6,7 +6,6 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -19,9 +18,10 @@ namespace r2cc {
 namespace {
 
 constexpr int64_t kTickNs = msToNs(2);
+constexpr int64_t kCalmTickNs = msToNs(4);  // everything moves: there is less to look at
 constexpr auto kBreath = std::chrono::microseconds(100);
 constexpr size_t kClosedRemembered = 4096;
-constexpr uint64_t kTagWake = 1000, kTagTimer = 1001, kTagLinks = 1002;  // below: a NIC's index
+constexpr uint64_t kTagWake = 1000, kTagLinks = 1001;               // below: a NIC's index
 constexpr uint64_t kTagDriver = 2000;                               // and from here: that of one whose driver talks
 constexpr uint8_t kNoCarrier = 1, kPortError = 2, kDeviceLost = 4;  // reasons of a NIC to be down
 
@@ -44,10 +44,8 @@ void askForShortSlices() {
   (void)syscall(SYS_sched_setattr, 0, &attr, 0);
 }
 
-void everyTick(int fd) {
-  itimerspec when{};
-  when.it_interval.tv_nsec = when.it_value.tv_nsec = kTickNs;
-  timerfd_settime(fd, 0, &when, nullptr);
+int msUntil(int64_t then) {
+  return static_cast<int>(std::max<int64_t>(0, (then - nowNs() + msToNs(1) - 1) / msToNs(1)));
 }
 
 void drain(int fd) {
@@ -81,8 +79,7 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
   self_.nicsUp = up;
   epoll_ = epoll_create1(EPOLL_CLOEXEC);
   wakeFd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  timerFd_ = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
-  if (epoll_ < 0 || wakeFd_ < 0 || timerFd_ < 0) throw std::runtime_error("out of file descriptors");
+  if (epoll_ < 0 || wakeFd_ < 0) throw std::runtime_error("out of file descriptors");
   connector_ = std::make_unique<Connector>([this](const LanePtr& lane, bool ok) { onLaneMade(lane, ok); });
   const auto wake = [fd = wakeFd_] {
     const uint64_t one = 1;
@@ -95,13 +92,11 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
   services_.holdNs = config_.holdNs;
   services_.wake = wake, services_.warn = warn_, services_.info = info_;
   watch(wakeFd_, kTagWake);
-  watch(timerFd_, kTagTimer);
   if (links_.fd() >= 0) watch(links_.fd(), kTagLinks);
   for (size_t i = 0; i < side_.fds().size(); i++) {
     if (side_.fds()[i] >= 0) watch(side_.fds()[i], i);
   }
   watchNics();
-  everyTick(timerFd_);
   thread_ = std::thread([this] { loop(); });
   pthread_setname_np(thread_.native_handle(), "r2cc-engine");
 }
@@ -126,7 +121,6 @@ Engine::~Engine() {
   line.add("dropped_replayed", static_cast<int64_t>(dropped_.replayed));
   line.add("dropped_refusals", static_cast<int64_t>(dropped_.refusals));
   line.add("dropped_by_kernel", static_cast<int64_t>(droppedByKernel(side_.fds())));
-  close(timerFd_);
   close(wakeFd_);
   close(epoll_);
 }
@@ -148,8 +142,9 @@ void Engine::watch(int fd, uint64_t tag) {
 void Engine::loop() {
   askForShortSlices();
   epoll_event events[16];
+  int64_t nextTick = 0;
   while (!stop_) {
-    const int count = epoll_wait(epoll_, events, 16, -1);
+    const int count = epoll_wait(epoll_, events, 16, msUntil(nextTick));
     std::unique_lock<std::mutex> lock(mutex_);
     // Links first: what they say makes sense of everything else.
     for (int i = 0; i < count; i++) {
@@ -161,17 +156,22 @@ void Engine::loop() {
       });
     }
     std::vector<size_t> ready;
+    bool news = false;  // acknowledgements, by far the most of what comes, need no look at everything
     for (int i = 0; i < count; i++) {
       if (events[i].data.u64 >= kTagDriver) readNicEvents(events[i].data.u64 - kTagDriver);
     }
     for (int i = 0; i < count; i++) {
       const uint64_t tag = events[i].data.u64;
       if (tag == kTagWake) drain(wakeFd_);
-      if (tag == kTagTimer) drain(timerFd_);
+      if (tag < kTagWake && (events[i].events & EPOLLERR) != 0) readRefusals(tag);
       if (tag < kTagWake) ready.push_back(tag);
+      news |= tag >= kTagWake;
     }
     const bool flooded = receiveAll(std::move(ready));
-    tick(nowNs());
+    if (const int64_t now = nowNs(); news || now >= nextTick) {
+      tick(now);
+      nextTick = now + (calm_ ? kCalmTickNs : kTickNs);
+    }
     flushOutboxes();
     lock.unlock();
     if (flooded) std::this_thread::sleep_for(kBreath);  // NCCL's threads want the mutex too

@@ -80,6 +80,7 @@ class Engine {
   void onDatagram(size_t nic, const NicAddress& from, const uint8_t* data, size_t size);
   Peer* admit(const Parsed& parsed);
   bool receiveAll(std::vector<size_t> ready);
+  void readRefusals(size_t nic);
   void onRefused(const uint8_t* quote, size_t size);
   void dispatch(Peer& peer, Path* path, Type type, Reader& reader);
   bool dispatchToSender(Peer& peer, Type type, Reader& reader);
@@ -128,6 +129,7 @@ class Engine {
   uint64_t nextId_ = 1;
   int announcements_ = 0;  // left to send of the last change of links
   int64_t lastTick_ = 0;
+  bool calm_ = false;  // at the last tick: every path up, every message on its way
   std::vector<int64_t> heardNs_;       // when anybody was last heard over each NIC
   std::vector<int64_t> inquireUntil_;  // NICs over which everybody is asked until then
   int64_t lastInquiry_ = 0;
@@ -135,7 +137,7 @@ class Engine {
   size_t turn_ = 0;  // which socket is read first
   uint64_t failovers_ = 0, failbacks_ = 0, probes_ = 0, acks_ = 0;
 
-  int epoll_ = -1, wakeFd_ = -1, timerFd_ = -1;
+  int epoll_ = -1, wakeFd_ = -1;
   std::atomic<bool> stop_{false};
   std::unique_ptr<Connector> connector_;
   std::thread thread_;

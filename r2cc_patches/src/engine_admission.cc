@@ -9,7 +9,6 @@ namespace r2cc {
 namespace {
 
 constexpr int64_t kTurnNs = msToNs(1);  // reading sockets, before the clock is looked at again
-constexpr size_t kBurst = 16;           // from one socket, before the next one's turn
 constexpr size_t kMaxPeers = 16384;     // processes that connect to us
 
 bool asksToConnect(const Parsed& parsed) {
@@ -61,15 +60,18 @@ bool Engine::receiveAll(std::vector<size_t> ready) {
   std::rotate(ready.begin(), ready.begin() + static_cast<std::ptrdiff_t>(turn_++ % ready.size()), ready.end());
   while (!ready.empty()) {
     for (auto nic = ready.begin(); nic != ready.end();) {
-      const size_t got = side_.receive(
-          *nic, kBurst,
-          [&](const NicAddress& from, const uint8_t* data, size_t size) { onDatagram(*nic, from, data, size); },
-          [&](const uint8_t* quote, size_t size) { onRefused(quote, size); });
-      nic = got < kBurst ? ready.erase(nic) : nic + 1;
+      const auto take = [&](const NicAddress& from, const uint8_t* data, size_t size) {
+        onDatagram(*nic, from, data, size);
+      };
+      nic = side_.receive(*nic, take) ? nic + 1 : ready.erase(nic);
       if (nowNs() > until) return !ready.empty();
     }
   }
   return false;
+}
+
+void Engine::readRefusals(size_t nic) {
+  side_.readErrors(nic, [&](const uint8_t* quote, size_t size) { onRefused(quote, size); });
 }
 
 uint64_t Engine::dropped() const { return dropped_.sum() + droppedByKernel(side_.fds()); }

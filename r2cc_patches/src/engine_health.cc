@@ -20,6 +20,7 @@ constexpr int64_t kProbationPingNs = msToNs(10);
 void Engine::tick(int64_t now) {
   const bool late = lastTick_ != 0 && now - lastTick_ > kLateNs;
   lastTick_ = now;
+  calm_ = true;
   events_.flush(now);
   if (announcements_ > 0) announceLinks();
   inquire(now);
@@ -40,6 +41,8 @@ void Engine::tickPeer(Peer& peer, int64_t now) {
     for (const Path* path : peer.best(1)) peer.flushAcks(*path);
   }
   watchSilence(peer, now);
+  for (const auto& path : peer.paths()) calm_ &= path->state() == PathState::Up;
+  for (const auto& [id, connection] : peer.sends) calm_ &= connection->calm(now);
 }
 
 void Engine::judgePaths(Peer& peer, int64_t now) {

@@ -7,7 +7,7 @@
 namespace r2cc {
 namespace {
 constexpr uint64_t kAckEvery = 4;  // half of NCCL's 8 slots: the sender never starves
-constexpr int kPeerAcksDue = 8;    // one datagram acknowledges all connections of a peer
+constexpr int kPeerAcksDue = 16;   // one datagram acknowledges all connections of a peer
 constexpr int64_t kAckAfterNs = msToNs(2);
 constexpr size_t kLargeBytes = 65536;
 constexpr int64_t kSuspectRepeatNs = msToNs(5);

@@ -43,6 +43,10 @@ class SendConnection final : public Connection {
   /// The path whose traffic stands still, or null: messages are out and none was acknowledged for kStallNs, or the
   /// lane to go on with does not come up.
   const Path* stalledPath(int64_t now);
+  /// After stalledPath(now): nothing is being agreed, and messages, if there are any, got through since the last look.
+  bool calm(int64_t now) const {
+    return over() || (state() == ConnectionState::Active && !proposed_ && lastMove_ == now);
+  }
   /// Adds what every lane of the plan carried since the last look to its path's account.
   void sample(Capacities& capacities);
   const Path* home() const { return home_; }
@@ -109,7 +113,7 @@ class SendConnection final : public Connection {
   uint32_t proposedEpoch_ = 0;
   int64_t switchSince_ = 0;
   int64_t nextSwitch_ = 0, switchPause_ = 0;  // after one that nobody answered
-  const Path* avoid_ = nullptr;  // no lane could be made on it just now
+  const Path* avoid_ = nullptr;               // no lane could be made on it just now
   std::string cause_;
   int64_t nextRepeat_ = 0, repeatAfter_ = 0;
   int64_t nextStandby_ = 0, nextMaintain_ = 0;

@@ -14,6 +14,8 @@
 namespace r2cc {
 namespace {
 
+constexpr int kBurst = 16;  // datagrams from one socket, before the next one's turn
+
 uint8_t prefixBits(const sockaddr* mask) {
   const bool v4 = mask->sa_family == AF_INET;
   const auto* bytes = v4 ? reinterpret_cast<const uint8_t*>(&reinterpret_cast<const sockaddr_in*>(mask)->sin_addr)
@@ -112,7 +114,7 @@ bool SideChannel::send(size_t nic, const NicAddress& to, const std::vector<uint8
   return false;
 }
 
-void SideChannel::readErrors(int fd, const OnRefused& refused) const {
+void SideChannel::readErrors(size_t nic, const OnRefused& refused) const {
   for (int burst = 0; burst < 16; burst++) {
     sockaddr_storage to{};
     char control[512];
@@ -125,7 +127,7 @@ void SideChannel::readErrors(int fd, const OnRefused& refused) const {
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
-    const ssize_t got = recvmsg(fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT);
+    const ssize_t got = recvmsg(fds_[nic], &message, MSG_ERRQUEUE | MSG_DONTWAIT);
     if (got < 0) return;
     for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
       const bool ours = (c->cmsg_level == SOL_IP && c->cmsg_type == IP_RECVERR) ||
@@ -137,21 +139,22 @@ void SideChannel::readErrors(int fd, const OnRefused& refused) const {
   }
 }
 
-size_t SideChannel::receive(size_t nic, size_t most, const OnDatagram& datagram, const OnRefused& refused) const {
-  const int fd = fds_[nic];
-  if (fd < 0) return 0;
-  uint8_t buffer[2048];
-  size_t taken = 0;
-  for (; taken < most; taken++) {
-    sockaddr_storage from{};
-    socklen_t size = sizeof(from);
-    const ssize_t got = recvfrom(fd, buffer, sizeof(buffer), MSG_DONTWAIT, reinterpret_cast<sockaddr*>(&from), &size);
-    if (got < 0 && errno == ECONNREFUSED) continue;  // details are in the error queue
-    if (got < 0) break;
-    datagram(NicAddress::from(from), buffer, static_cast<size_t>(got));
+bool SideChannel::receive(size_t nic, const OnDatagram& datagram) const {
+  uint8_t buffers[kBurst][2048];
+  sockaddr_storage from[kBurst];
+  iovec parts[kBurst];
+  mmsghdr messages[kBurst] = {};
+  for (size_t i = 0; i < kBurst; i++) {
+    parts[i] = {buffers[i], sizeof(buffers[i])};
+    messages[i].msg_hdr.msg_name = &from[i];
+    messages[i].msg_hdr.msg_namelen = sizeof(from[i]);
+    messages[i].msg_hdr.msg_iov = &parts[i];
+    messages[i].msg_hdr.msg_iovlen = 1;
   }
-  readErrors(fd, refused);
-  return taken;
+  const int got = recvmmsg(fds_[nic], messages, kBurst, MSG_DONTWAIT, nullptr);
+  if (got < 0) return errno == ECONNREFUSED;  // said once; the details are in the error queue
+  for (int i = 0; i < got; i++) datagram(NicAddress::from(from[i]), buffers[i], messages[i].msg_len);
+  return got == kBurst;
 }
 
 }  // namespace r2cc

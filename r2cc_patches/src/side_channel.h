@@ -41,12 +41,12 @@ class SideChannel {
 
   using OnDatagram = std::function<void(const NicAddress& from, const uint8_t* data, size_t size)>;
   using OnRefused = std::function<void(const uint8_t* quote, size_t size)>;
-  /// Reads what is pending on one socket, `most` datagrams at most; how many there were. refused() reports "no such
-  /// port" answers, with as much of the datagram they answer as they quote.
-  size_t receive(size_t nic, size_t most, const OnDatagram& datagram, const OnRefused& refused) const;
+  /// Reads some of what is pending on one socket. True when there may be more.
+  bool receive(size_t nic, const OnDatagram& datagram) const;
+  /// "No such port" answers, with as much of the datagram they answer as they quote. epoll says when there are any.
+  void readErrors(size_t nic, const OnRefused& refused) const;
 
  private:
-  void readErrors(int fd, const OnRefused& refused) const;
   const Filter filter_;
   std::vector<int> fds_;
 };

@@ -16,12 +16,16 @@ using namespace r2cc::fake;
 
 namespace {
 
-constexpr int64_t kLimitNs = msToNs(20000);
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int64_t kGrowthKb = 1 << 20;  // what was freed is kept for a while, to be watched
+constexpr int kSlowness = 4;            // a flood is for the speed that a user's engine has
+constexpr int kFlood = 20000;
 #else
 constexpr int64_t kGrowthKb = 1024;  // 12,500 datagrams of one host alone would be more
+constexpr int kSlowness = 1;
+constexpr int kFlood = 0;  // datagrams a second: as many as can be sent
 #endif
+constexpr int64_t kLimitNs = msToNs(20000) * kSlowness;
 
 void pauseMs(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 
@@ -144,7 +148,7 @@ TEST(net_hostile_forgeries_and_replays) {
 /// 50,000 datagrams a second, past the kernel's filter, onto one NIC of each host, for two seconds of traffic.
 TEST(net_hostile_flood_changes_nothing) {
   Rig rig({});
-  Traffic traffic(rig, 40000);
+  Traffic traffic(rig, 40000 / kSlowness);
   const auto seen = traffic.captured.all();
   const uint64_t before = dropped(rig);
   {
@@ -152,7 +156,7 @@ TEST(net_hostile_flood_changes_nothing) {
     for (int host = 0; host < 2; host++) {
       const auto to = [&](const Captured::One& one) { return one.to.ip[3] == host + 1; };
       const auto genuine = std::find_if(seen.begin(), seen.end(), to);
-      floods.push_back(std::make_unique<Flood>(addressOf(seen, host, 0), 25000,
+      floods.push_back(std::make_unique<Flood>(addressOf(seen, host, 0), 25000 / kSlowness,
                                                [bytes = genuine->bytes](uint64_t i) { return forgery(bytes, i); }));
     }
     pauseMs(500);
@@ -161,7 +165,7 @@ TEST(net_hostile_flood_changes_nothing) {
     pauseMs(2000);
     uint64_t sent = 0;
     for (const auto& flood : floods) flood->stop(), sent += flood->sent();
-    CHECK(sent > 20000);
+    CHECK(sent > 20000 / kSlowness);
     CHECK(Rig::within(kLimitNs, [&] { return dropped(rig) >= before + sent; }));
   }
   traffic.finish();
@@ -185,7 +189,7 @@ TEST(net_hostile_flood_does_not_delay_a_failover) {
     const auto to = [&](const Captured::One& one) { return one.to.ip[3] == host + 1; };
     std::vector<uint8_t> big = std::find_if(seen.begin(), seen.end(), to)->bytes;
     big.resize(1400);
-    floods.push_back(std::make_unique<Flood>(addressOf(seen, host, 0), 0, [big](uint64_t) { return big; }));
+    floods.push_back(std::make_unique<Flood>(addressOf(seen, host, 0), kFlood, [big](uint64_t) { return big; }));
   }
   stream.sender->limit = stream.receiver->limit = UINT64_MAX;
   CHECK(Rig::within(kLimitNs, [&] { return rig.engine(0).droppedByReason().forged > 1000; }));
@@ -193,7 +197,7 @@ TEST(net_hostile_flood_does_not_delay_a_failover) {
   const int64_t cutNs = nowNs();
   rig.fabric.cut({0, 1}, Cut::Hold);
   CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Freeze) > freezes; }));
-  CHECK(nowNs() - cutNs < msToNs(1000));  // about 40 ms without a flood
+  CHECK(nowNs() - cutNs < msToNs(1000) * kSlowness);  // about 40 ms without a flood
   const uint64_t through = rig.delivered();
   CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > through + 300; }));
   floods.clear();
