@@ -21,7 +21,7 @@ from chaos.live import Display
 from chaos.streams import Running, Spoken, parse, start, stop_all
 from chaos.triggers import Pace, Timers, strike_ns
 from harness.errors import FaultError, InfraError
-from harness.hosts import Process
+from harness.hosts import Host, Process
 
 PEERS_S = 10.0
 """How long the other ranks have to end by themselves when one has died (docs/contracts.md)."""
@@ -75,7 +75,7 @@ class ArmRun:
         stack = ExitStack()
         stack.callback(self._drain)
         stack.callback(stop_all, self._ranks)
-        actors = Actors(self._bed.switch, self._bed.hosts, self._process)
+        actors = Actors(self._bed.switch, self._bed.hosts, self._process, self._machine)
         self._injector = Injector(actors, self._journal, stack, self._display.note)
         with stack:
             for planned in self._plan.faults:
@@ -100,6 +100,10 @@ class ArmRun:
         if rank >= len(self._ranks):
             raise FaultError(f"rank {rank} does not run (yet)", "let the fault strike later")
         return self._ranks[rank].process
+
+    def _machine(self, rank: int) -> Host | None:
+        """Where a rank's process is looked at, if its host is a machine of its own."""
+        return self._bed.hosts[self._ranks[rank].launch.host] if self._bed.machines else None
 
     def _schedule_from_launch(self) -> None:
         for planned in self._plan.faults:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
@@ -35,6 +35,10 @@ class Bed:
     """Address of the first host's management interface."""
     places_file: Path | None = None
     """What ranks get as R2CC_TOPO_FILE; None where the hosts' own sysfs tells."""
+    devices: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """The RDMA device of each (host, NIC); empty where there are none."""
+    machines: bool = False
+    """Hosts are machines of their own: the /proc of their processes is theirs."""
 
 
 def topology_of(experiment: Experiment) -> Topology:
@@ -63,7 +67,14 @@ def open_bed(inventory: str, experiment: Experiment) -> Iterator[Bed]:
 
 
 def planned_bed(inventory: str, experiment: Experiment) -> tuple[list[str], list[NicLike], str]:
-    """Hosts, NICs and meeting address that the bed will have, without opening anything; for `--dry-run`."""
+    """Hosts, NICs and meeting address that the bed will have, without opening anything; for `--dry-run`, too.
+
+    UsageError for a workload that the bed cannot carry.
+    """
+    if experiment.workload.net == "ib" and vm_shape(inventory) is None:
+        raise UsageError(
+            f"net: ib needs RDMA devices, and the bed {inventory} has none", "use --inventory vm:2x2 (docs/vm-lab.md)"
+        )
     if inventory == LAB:
         topology = topology_of(experiment)
     elif (shape := vm_shape(inventory)) is not None:
@@ -101,4 +112,13 @@ def _bed(opened: Inventory) -> Bed:
         raise UsageError(
             f"the bed {opened.bed} lets nobody into its switch, where these faults act", "use --inventory lab"
         )
-    return Bed(opened.bed, opened.hosts, opened.switch, list(opened.nics), root_address(), opened.places_file)
+    return Bed(
+        opened.bed,
+        opened.hosts,
+        opened.switch,
+        list(opened.nics),
+        root_address(),
+        opened.places_file,
+        opened.devices,
+        machines=opened.bed != LAB,
+    )

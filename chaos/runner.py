@@ -96,6 +96,7 @@ def plans(experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Bench, t
                 bench,
                 extra=_recording(trace, arm, run),
                 places_file=bed.places_file,
+                nics_of_host=launch.most_nics(nics),
             ),
             launch.samplers(nics, bench),
             launch.faults(experiment, bed.nics),
@@ -116,7 +117,10 @@ def _recording(raw: Path | None, arm: str, run: int) -> dict[str, str]:
 
 def run_one(plan: Plan, bed: Bed, journal: Journal, *, out: RunDir, display: Display) -> None:
     journal.enter(plan.arm, plan.run)
-    nics = {host: {nic.name: {"address": nic.address} for nic in bed.nics if nic.host == host} for host in bed.hosts}
+    nics: dict[str, dict[str, dict[str, str]]] = {host: {} for host in bed.hosts}
+    for nic in bed.nics:
+        device = bed.devices.get((nic.host, nic.name))
+        nics[nic.host][nic.name] = {"address": nic.address} | ({"device": device} if device else {})
     journal.write("run_start", mode=MODES[plan.arm], wall_ns=time.time_ns(), nics=nics)
     outcome, reason = "failed", "internal error"
     arm_run = ArmRun(plan, bed, journal, out.raw, display)

@@ -37,6 +37,7 @@ class HostBench:
         seed: int,
         env: Mapping[str, str],
         late: Sequence[Lateness] = (),
+        merge_nics: int = 1,
     ) -> list[str]:
         """One rank; every option is given, so that the journal says all that was asked for."""
         spec = BenchSpec(
@@ -49,6 +50,8 @@ class HostBench:
             chunk_bytes=workload.chunk_bytes,
             slots=workload.slots,
             seed=seed,
+            net=workload.net,
+            merge_nics=merge_nics,
             timeout_s=max(1, round(workload.timeout_s)),
             seconds=workload.seconds,
             late=tuple(late),

@@ -59,6 +59,7 @@ class ScriptedBench:
         seed: int,
         env: Mapping[str, str],
         late: Sequence[tuple[int, int, int]] = (),
+        merge_nics: int = 1,
     ) -> list[str]:
         base = [sys.executable, str(SCRIPT), "rank", "--rank", str(rank), "--ranks", str(ranks)]
         per_rank = [word for (_, who), words in self.extra.items() if who == rank for word in words]
