@@ -54,12 +54,22 @@ def check_inventory(inventory: str, experiment: Experiment) -> None:
     faults(experiment, planned_bed(inventory, experiment)[1])
 
 
+def _hold_rates(bed: Bed, topology: Topology) -> None:
+    """Guests have NICs of the experiment's rates: one that emulation can keep up with leaves it time to react."""
+    for nic in bed.nics:
+        rate_bps = round(topology.rate_of(nic.host, nic.name) * 1e9)
+        bed.switch.run(["wire", "set", nic.switch_port, "both", "rate", str(rate_bps)])
+
+
 @contextmanager
 def open_bed(inventory: str, experiment: Experiment) -> Iterator[Bed]:
     """Opens the bed; everything made for it is gone afterwards. `lab` means the experiment's own topology."""
     if inventory != LAB:
         with open_inventory(inventory) as opened:
-            yield _bed(opened)
+            bed = _bed(opened)
+            if vm_shape(inventory) is not None:
+                _hold_rates(bed, topology_of(experiment))
+            yield bed
         return
     require_tools()
     with Lab.up(topology_of(experiment)) as lab:
