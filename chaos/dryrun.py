@@ -30,7 +30,7 @@ def steps(
     planned = launch.faults(experiment, nics)
     of_host = launch.by_host(nics)
     most = launch.most_nics(of_host)
-    samplers = launch.samplers(of_host, bench)
+    samplers = launch.samplers(of_host, bench, experiment.workload.net)
     return [
         {
             "arm": arm,

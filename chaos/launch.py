@@ -18,6 +18,7 @@ from harness.errors import UsageError
 from harness.vmlab.rdma import failover_env, rdma_env
 
 ROOT_PORT = 29500
+SAMPLES_MS, SAMPLES_EMULATED_MS = 10, 200
 MERGED_MAX = 4
 """NCCL_NET_MAX_DEVS_PER_NIC: how many NICs a virtual one may have."""
 Lateness = tuple[int, int, int]
@@ -44,7 +45,7 @@ class Bench(Protocol):
         ...
 
     def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]: ...
-    def sampler(self, nics: Sequence[str], *, cpu: bool) -> list[str]: ...
+    def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]: ...
 
 
 @dataclass(frozen=True)
@@ -139,10 +140,11 @@ def ranks(
     return launches
 
 
-def samplers(nics: Mapping[str, Sequence[str]], bench: Bench) -> list[Launch]:
-    """One sampler a host; the first one also watches the machine's CPU."""
+def samplers(nics: Mapping[str, Sequence[str]], bench: Bench, net: str = "socket") -> list[Launch]:
+    """One sampler a host; the first one also watches the machine's CPU. In emulation samples cost: there are few."""
+    interval_ms = SAMPLES_EMULATED_MS if net == "ib" else SAMPLES_MS
     return [
-        Launch(host, f"sampler-{host}", bench.sampler(names, cpu=index == 0))
+        Launch(host, f"sampler-{host}", bench.sampler(names, cpu=index == 0, interval_ms=interval_ms))
         for index, (host, names) in enumerate(nics.items())
     ]
 

@@ -68,9 +68,9 @@ class HostBench:
         """The library that lets the wall clock jump lies beside the bench."""
         return {"LD_PRELOAD": str(self.bench.with_name(CLOCK_LIBRARY)), "R2CC_TEST_CLOCK_FILE": file}
 
-    def sampler(self, nics: Sequence[str], *, cpu: bool) -> list[str]:
+    def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]:
         """The sampler of one host."""
-        return sampler_command(self.sampler_program, nics=nics, cpu=cpu)
+        return sampler_command(self.sampler_program, nics=nics, cpu=cpu, interval_ms=interval_ms)
 
 
 def built(*, quiet: bool) -> tuple[HostBench, dict[str, Any]]:

@@ -71,7 +71,7 @@ class ScriptedBench:
     def clock_env(self, file: str) -> dict[str, str]:
         return {"R2CC_TEST_CLOCK_FILE": file}
 
-    def sampler(self, nics: Sequence[str], *, cpu: bool) -> list[str]:
+    def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]:
         more = ["--cpu", str(self.cpu)] if cpu else []
         return [sys.executable, str(SCRIPT), "sampler", "--nics", ",".join(nics), *more]
 
