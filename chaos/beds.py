@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import yaml
 
@@ -74,6 +76,40 @@ def open_bed(inventory: str, experiment: Experiment) -> Iterator[Bed]:
     require_tools()
     with Lab.up(topology_of(experiment)) as lab:
         yield _bed(Inventory(LAB, lab.hosts, lab.switch, lab.nics, lab.places_file))
+
+
+class KeptBed:
+    """A bed that is slow to open, kept from one experiment to the next; one in which something went wrong is not."""
+
+    def __init__(self, inventory: str) -> None:
+        self._inventory = inventory
+        self._stack = ExitStack()
+        self._bed: Bed | None = None
+
+    @contextmanager
+    def open(self, experiment: Experiment) -> Iterator[Bed]:
+        """The bed, opened if there is none; closed when the block raises."""
+        if self._bed is None:
+            self._bed = self._stack.enter_context(open_bed(self._inventory, experiment))
+        else:
+            _hold_rates(self._bed, topology_of(experiment))
+        try:
+            yield self._bed
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._bed = None
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
 
 
 def planned_bed(inventory: str, experiment: Experiment) -> tuple[list[str], list[NicLike], str]:

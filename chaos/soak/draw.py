@@ -62,14 +62,15 @@ SHAPES = (
     Shape(3, 3, 0.2, {"op": "allreduce", "bytes": 1 << 20, "channels": 3, "chunk_bytes": 65536, "slots": 4}),
 )
 
-VM_SHAPES = {
-    traffic["op"]: Shape(2, 2, 0.2, {"net": "ib", "channels": 2, "chunk_bytes": 32768, **traffic}, VM_KINDS)
-    for traffic in (
-        {"op": "allreduce", "bytes": 512 << 10},
-        {"op": "stream", "bytes": 256 << 10},
-        {"op": "alltoall", "bytes": 256 << 10, "connections_per_peer": 2},
-    )
-}
+VM_TRAFFIC: tuple[dict[str, Any], ...] = (
+    {"op": "allreduce", "bytes": 512 << 10},
+    {"op": "stream", "bytes": 256 << 10},
+    {"op": "alltoall", "bytes": 256 << 10, "connections_per_peer": 2},
+)
+VM_SHAPES = tuple(
+    Shape(2, 2, 0.03, {"net": "ib", "channels": 2, "chunk_bytes": 16384, "slots": 4, **traffic}, VM_KINDS)
+    for traffic in VM_TRAFFIC
+)
 """One pair of guests with two soft-RoCE NICs each; iterations of a tenth of a second in emulation."""
 
 
@@ -141,10 +142,10 @@ class Timeline:
         return [(host, name) for name in sorted(rng.sample(names, max(1, count)))]
 
 
-def round_of(seed: int, number: int, *, arm: str, seconds: float, shape: Shape | None = None) -> Experiment:
+def round_of(seed: int, number: int, *, arm: str, seconds: float, shapes: Sequence[Shape] = SHAPES) -> Experiment:
     """Round `number` of the soak with that seed: the same every time, whatever rounds came before."""
     rng = random.Random(f"{seed}/{number}")
-    shape = shape or SHAPES[(number + seed) % len(SHAPES)]
+    shape = shapes[(number + seed) % len(shapes)]
     line = Timeline(rng, shape)
     at_s = FIRST_S
     while at_s < seconds:
