@@ -56,7 +56,7 @@ def check_inventory(inventory: str, experiment: Experiment) -> None:
     faults(experiment, planned_bed(inventory, experiment)[1])
 
 
-def _hold_rates(bed: Bed, topology: Topology) -> None:
+def hold_rates(bed: Bed, topology: Topology) -> None:
     """Guests have NICs of the experiment's rates: one that emulation can keep up with leaves it time to react."""
     for nic in bed.nics:
         rate_bps = round(topology.rate_of(nic.host, nic.name) * 1e9)
@@ -70,7 +70,7 @@ def open_bed(inventory: str, experiment: Experiment) -> Iterator[Bed]:
         with open_inventory(inventory) as opened:
             bed = _bed(opened)
             if vm_shape(inventory) is not None:
-                _hold_rates(bed, topology_of(experiment))
+                hold_rates(bed, topology_of(experiment))
             yield bed
         return
     require_tools()
@@ -92,7 +92,7 @@ class KeptBed:
         if self._bed is None:
             self._bed = self._stack.enter_context(open_bed(self._inventory, experiment))
         else:
-            _hold_rates(self._bed, topology_of(experiment))
+            hold_rates(self._bed, topology_of(experiment))
         try:
             yield self._bed
         except BaseException:
