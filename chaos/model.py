@@ -36,6 +36,8 @@ class Workload(Model):
     slots: Annotated[StrictInt, Field(gt=0, le=32)] = 8
     connections_per_peer: Annotated[StrictInt, Field(gt=0, le=16)] = 1
     timeout_s: Seconds = 120.0
+    idle_us: Annotated[StrictInt, Field(ge=0, le=100_000)] = 200
+    """How long a rank sleeps when nothing moved; longer for emulated machines."""
     seconds: Annotated[StrictInt, Field(ge=0, le=86400)] = 0
     """Not 0: iterations end after so many seconds, or when `iterations` are done, whichever is first."""
     corrupt_carrier: Annotated[StrictStr, Field(pattern=r"^\d+:[^:/]+:[1-9]\d*$")] | None = None

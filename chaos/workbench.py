@@ -51,6 +51,7 @@ class HostBench:
             slots=workload.slots,
             seed=seed,
             net=workload.net,
+            idle_us=workload.idle_us,
             merge_nics=merge_nics,
             timeout_s=max(1, round(workload.timeout_s)),
             seconds=workload.seconds,

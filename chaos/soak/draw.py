@@ -63,12 +63,12 @@ SHAPES = (
 )
 
 VM_TRAFFIC: tuple[dict[str, Any], ...] = (
-    {"op": "allreduce", "bytes": 512 << 10},
-    {"op": "stream", "bytes": 256 << 10},
-    {"op": "alltoall", "bytes": 256 << 10, "connections_per_peer": 2},
+    {"op": "allreduce", "bytes": 128 << 10, "slots": 4},
+    {"op": "stream", "bytes": 128 << 10, "slots": 8},
+    {"op": "alltoall", "bytes": 128 << 10, "slots": 2, "connections_per_peer": 2},
 )
 VM_SHAPES = tuple(
-    Shape(2, 2, 0.03, {"net": "ib", "channels": 2, "chunk_bytes": 16384, "slots": 4, **traffic}, VM_KINDS)
+    Shape(2, 2, 0.02, {"net": "ib", "channels": 2, "chunk_bytes": 8192, "idle_us": 2000, **traffic}, VM_KINDS)
     for traffic in VM_TRAFFIC
 )
 """One pair of guests with two soft-RoCE NICs each; iterations of a tenth of a second in emulation."""

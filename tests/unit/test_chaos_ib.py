@@ -268,7 +268,7 @@ def test_a_kept_bed_is_opened_once_and_anew_after_an_error(monkeypatch: pytest.M
             assert other is not first
     assert opened == ["vm:2x2", "closed"] * 2
     rates = [command for command in again.switch.commands if command[:2] == ("wire", "set")]  # type: ignore[attr-defined]
-    assert rates == [("wire", "set", nic.switch_port, "both", "rate", "30000000") for nic in NICS] * 2, (
+    assert rates == [("wire", "set", nic.switch_port, "both", "rate", "20000000") for nic in NICS] * 2, (
         "each time but the first"
     )
 
