@@ -18,7 +18,7 @@ struct NicInfo {
 class Net {
  public:
   // Initialises the transport and reads its NICs; joins `merge` in a row into one each. Throws TransportError.
-  Net(const ncclNet_v11_t& table, uint64_t commId, int merge);
+  Net(const ncclNet_v11_t& table, uint64_t commId, int merge = 1);
   ~Net();
   Net(const Net&) = delete;
   Net& operator=(const Net&) = delete;
