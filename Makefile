@@ -30,7 +30,7 @@ many-faults: setup ## Several NICs, hosts or a whole rail at once, and faults du
 
 soak: setup ## Random faults for MINUTES=n (10), printed SEED=s; a failure is shrunk to an experiment file
 	@.venv/bin/r2cc build net
-	@.venv/bin/r2cc chaos soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(ARMS),--arm $(ARMS))
+	@.venv/bin/r2cc chaos soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(ARMS),--arm $(ARMS)) $(if $(BED),--bed $(BED))
 
 test: setup-dev ## Build, then the C++ tests, the Python tests and the tests in the lab
 	@.venv/bin/r2cc build net --then test

@@ -20,14 +20,15 @@ from chaos.launch import Launch, PlannedFault
 from chaos.live import Display
 from chaos.streams import Running, Spoken, parse, start, stop_all
 from chaos.triggers import Pace, Timers, strike_ns
-from harness.errors import FaultError, InfraError
-from harness.hosts import Process
+from harness.errors import FaultError, InfraError, LabError, R2ccError
+from harness.hosts import Host, Process
 
 PEERS_S = 10.0
 """How long the other ranks have to end by themselves when one has died (docs/contracts.md)."""
 NO_PROGRESS_S = 30.0
 NO_PROGRESS_ITERATIONS = 10
 TICK_S = 0.1
+MACHINE_S = 10.0
 DRAIN_NS = 3_000_000_000
 HUNG = "no progress"
 """What the journal says of a run that was ended because nothing moved."""
@@ -75,7 +76,7 @@ class ArmRun:
         stack = ExitStack()
         stack.callback(self._drain)
         stack.callback(stop_all, self._ranks)
-        actors = Actors(self._bed.switch, self._bed.hosts, self._process)
+        actors = Actors(self._bed.switch, self._bed.hosts, self._process, self._machine)
         self._injector = Injector(actors, self._journal, stack, self._display.note)
         with stack:
             for planned in self._plan.faults:
@@ -100,6 +101,10 @@ class ArmRun:
         if rank >= len(self._ranks):
             raise FaultError(f"rank {rank} does not run (yet)", "let the fault strike later")
         return self._ranks[rank].process
+
+    def _machine(self, rank: int) -> Host | None:
+        """Where a rank's process is looked at, if its host is a machine of its own."""
+        return self._bed.hosts[self._ranks[rank].launch.host] if self._bed.machines else None
 
     def _schedule_from_launch(self) -> None:
         for planned in self._plan.faults:
@@ -270,6 +275,7 @@ class ArmRun:
         """Tells ends that say something about the arm from those that do not."""
         broken = [r for r in self._ranks if not r.stopped and r.exit_code not in (0, EXIT_WRONG, EXIT_TRANSPORT)]
         if broken:
+            self._check_machine(broken[0])
             raise self._death(broken[0])
         if self._injector.any_struck():
             return
@@ -277,6 +283,18 @@ class ArmRun:
             raise InfraError("the workload hung before any fault struck", f"see {self._raw}")
         if self._first_dead is not None:
             raise self._death(self._first_dead)
+
+    def _check_machine(self, running: Running) -> None:
+        """A guest whose kernel died took its rank with it: LabError, for that says nothing about the rank."""
+        if not self._bed.machines:
+            return
+        try:
+            self._bed.hosts[running.launch.host].run(["true"], timeout_s=MACHINE_S)
+        except R2ccError as error:
+            raise LabError(
+                f"{running.launch.host} died under {running.launch.name}: {error.message}",
+                "its last words are in .cache/vm/logs; run again",
+            ) from error
 
     def _death(self, running: Running) -> InfraError:
         stderr = self._stderr(running.launch)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import yaml
 
@@ -35,6 +37,10 @@ class Bed:
     """Address of the first host's management interface."""
     places_file: Path | None = None
     """What ranks get as R2CC_TOPO_FILE; None where the hosts' own sysfs tells."""
+    devices: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """The RDMA device of each (host, NIC); empty where there are none."""
+    machines: bool = False
+    """Hosts are machines of their own: the /proc of their processes is theirs."""
 
 
 def topology_of(experiment: Experiment) -> Topology:
@@ -50,20 +56,71 @@ def check_inventory(inventory: str, experiment: Experiment) -> None:
     faults(experiment, planned_bed(inventory, experiment)[1])
 
 
+def hold_rates(bed: Bed, topology: Topology) -> None:
+    """Guests have NICs of the experiment's rates: one that emulation can keep up with leaves it time to react."""
+    for nic in bed.nics:
+        rate_bps = round(topology.rate_of(nic.host, nic.name) * 1e9)
+        bed.switch.run(["wire", "set", nic.switch_port, "both", "rate", str(rate_bps)])
+
+
 @contextmanager
 def open_bed(inventory: str, experiment: Experiment) -> Iterator[Bed]:
     """Opens the bed; everything made for it is gone afterwards. `lab` means the experiment's own topology."""
     if inventory != LAB:
         with open_inventory(inventory) as opened:
-            yield _bed(opened)
+            bed = _bed(opened)
+            if vm_shape(inventory) is not None:
+                hold_rates(bed, topology_of(experiment))
+            yield bed
         return
     require_tools()
     with Lab.up(topology_of(experiment)) as lab:
         yield _bed(Inventory(LAB, lab.hosts, lab.switch, lab.nics, lab.places_file))
 
 
+class KeptBed:
+    """A bed that is slow to open, kept from one experiment to the next; one in which something went wrong is not."""
+
+    def __init__(self, inventory: str) -> None:
+        self._inventory = inventory
+        self._stack = ExitStack()
+        self._bed: Bed | None = None
+
+    @contextmanager
+    def open(self, experiment: Experiment) -> Iterator[Bed]:
+        """The bed, opened if there is none; closed when the block raises."""
+        if self._bed is None:
+            self._bed = self._stack.enter_context(open_bed(self._inventory, experiment))
+        else:
+            hold_rates(self._bed, topology_of(experiment))
+        try:
+            yield self._bed
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        self._bed = None
+        self._stack.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
 def planned_bed(inventory: str, experiment: Experiment) -> tuple[list[str], list[NicLike], str]:
-    """Hosts, NICs and meeting address that the bed will have, without opening anything; for `--dry-run`."""
+    """Hosts, NICs and meeting address that the bed will have, without opening anything; for `--dry-run`, too.
+
+    UsageError for a workload that the bed cannot carry.
+    """
+    if experiment.workload.net == "ib" and vm_shape(inventory) is None:
+        raise UsageError(
+            f"net: ib needs RDMA devices, and the bed {inventory} has none", "use --inventory vm:2x2 (docs/vm-lab.md)"
+        )
     if inventory == LAB:
         topology = topology_of(experiment)
     elif (shape := vm_shape(inventory)) is not None:
@@ -101,4 +158,13 @@ def _bed(opened: Inventory) -> Bed:
         raise UsageError(
             f"the bed {opened.bed} lets nobody into its switch, where these faults act", "use --inventory lab"
         )
-    return Bed(opened.bed, opened.hosts, opened.switch, list(opened.nics), root_address(), opened.places_file)
+    return Bed(
+        opened.bed,
+        opened.hosts,
+        opened.switch,
+        list(opened.nics),
+        root_address(),
+        opened.places_file,
+        opened.devices,
+        machines=opened.bed != LAB,
+    )

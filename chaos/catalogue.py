@@ -8,6 +8,7 @@ from typing import Any
 
 from chaos.fault_spec import FaultSpec
 from chaos.faults import BlackHole, Fault, Flap, LinkDown, Loss, NicLike, OneWay, RailDown
+from chaos.faults_address import AddressRemoved
 from chaos.faults_process import BusyCores, ClockJump, KillRank, LateRank, QueueFull, SideFlood, StopRank
 from chaos.faults_rate import Bucket, Rate
 from chaos.steps import place_of, text_of
@@ -15,7 +16,7 @@ from chaos.steps import place_of, text_of
 KINDS: Mapping[str, type[Any]] = {
     made.kind: made
     for made in (
-        LinkDown, BlackHole, OneWay, Loss, Rate, Flap, RailDown, QueueFull,
+        LinkDown, BlackHole, OneWay, Loss, Rate, Flap, RailDown, AddressRemoved, QueueFull,
         StopRank, KillRank, LateRank, ClockJump, SideFlood, BusyCores,
     )
 }  # fmt: skip
@@ -58,6 +59,8 @@ def example(kind: str) -> Fault:
     spec = FaultSpec.model_validate({**words, **EXAMPLES.get(kind, {})})
     hosts = {f"h{n}": [f"eth{m}" for m in range(4)] for n in range(2)}
     fault = fault_of(spec, [_nic(*target) for target in spec.targets(hosts)], "h1")
+    if isinstance(fault, AddressRemoved):
+        return replace(fault, before=tuple(f"{nic.address}/24" for nic in fault.nics))
     return _with_example_rates(fault) if isinstance(fault, Rate) else fault
 
 

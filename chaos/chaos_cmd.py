@@ -20,6 +20,7 @@ Examples:
   r2cc chaos run experiments/nic_down.yaml --arms stock,migrate --repeats 3
   r2cc chaos run experiments/flap.yaml --dry-run
   r2cc chaos run experiments/false_positives
+  r2cc chaos run experiments/ib/black_hole.yaml --inventory vm:2x2
   r2cc chaos run experiments/black_hole.yaml --json > summary.json
 
 \b
@@ -49,8 +50,8 @@ chaos.add_command(soak)
     "--inventory",
     default="lab",
     show_default=True,
-    metavar="lab|lab:FILE",
-    help="Where to run; `lab` builds the experiment's own topology.",
+    metavar="lab|lab:FILE|vm:2x2",
+    help="Where to run; `lab` builds the experiment's own topology, `vm` emulated guests with soft-RoCE.",
 )
 @click.option(
     "--out",

@@ -28,7 +28,9 @@ def steps(
 ) -> list[Json]:
     """One entry for every run: processes to start and faults to carry out."""
     planned = launch.faults(experiment, nics)
-    samplers = launch.samplers(launch.by_host(nics), bench)
+    of_host = launch.by_host(nics)
+    most = launch.most_nics(of_host)
+    samplers = launch.samplers(of_host, bench, experiment.workload.net)
     return [
         {
             "arm": arm,
@@ -36,7 +38,10 @@ def steps(
             "run": run,
             "start": [
                 {"host": each.host, "name": each.name, "argv": each.argv, "env": each.env}
-                for each in (*samplers, *launch.ranks(experiment, arm, hosts, root, bench, places_file=PLACES))
+                for each in (
+                    *samplers,
+                    *launch.ranks(experiment, arm, hosts, root, bench, places_file=PLACES, nics_of_host=most),
+                )
             ],
             "faults": [fault_step(each) for each in planned],
         }

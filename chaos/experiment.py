@@ -10,7 +10,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from chaos import topologies
-from chaos.model import ARM_NAME, MODES, Arm, Experiment, FaultSpec, Hypothesis, Workload
+from chaos.model import ARM_NAME, MODES, UPSTREAM, Arm, Experiment, FaultSpec, Hypothesis, Workload
 from chaos.timeline import Place, Report, problems_of_timeline
 from harness.errors import InputErrors, UsageError
 from harness.lab import yaml_lines
@@ -84,7 +84,15 @@ def _sections(document: Document, report: Report) -> dict[str, Any]:
     checked["iterations"] = _iterations(value.get("workload"))
     checked["faults"] = _faults(value.get("faults", []), report)
     checked["arms"] = _arms(value.get("arms"), report)
+    _upstream(checked, report)
     return checked
+
+
+def _upstream(checked: dict[str, Any], report: Report) -> None:
+    """NCCL fails over between the ports of one IB device only."""
+    workload = checked.get("workload")
+    if UPSTREAM in checked["arms"] and workload is not None and workload.net != "ib":
+        report(("arms", UPSTREAM), "NCCL's own failover is one of its IB transport: it needs workload.net: ib")
 
 
 def _iterations(workload: Any) -> int | None:

@@ -13,8 +13,8 @@ FaultId = Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 NicName = Annotated[StrictStr, Field(pattern=r"^([^:]+|\*):([^:]+|\*)$")]
 
 Kind = Literal[
-    "link_down", "black_hole", "one_way", "loss", "rate", "flap", "rail_down", "queue_full",
-    "stop", "kill", "late", "clock_jump", "side_flood", "busy_cores",
+    "link_down", "black_hole", "one_way", "loss", "rate", "flap", "rail_down", "address_removed",
+    "queue_full", "stop", "kill", "late", "clock_jump", "side_flood", "busy_cores",
 ]  # fmt: skip
 
 
@@ -38,6 +38,7 @@ RULES: dict[str, Rule] = {
     "queue_full": Rule("nics"),
     "flap": Rule("nics", ("times", "down_s", "up_s"), timed=False),
     "rail_down": Rule("rail"),
+    "address_removed": Rule("nics"),
     "stop": Rule("rank"),
     "kill": Rule("rank", timed=False),
     "late": Rule("rank"),
@@ -47,7 +48,7 @@ RULES: dict[str, Rule] = {
 }
 PLACES = ("host", "nic", "nics", "rail", "rank")
 SETTINGS = ("direction", "percent", "fraction", "times", "down_s", "up_s", "jump_s", "cores")
-CUTTING = frozenset({"link_down", "black_hole", "one_way", "flap", "rail_down"})
+CUTTING = frozenset({"link_down", "black_hole", "one_way", "flap", "rail_down", "address_removed"})
 """Kinds after which a NIC carries nothing, in one direction at least."""
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -141,7 +140,7 @@ class HelperFault(Base, ABC):
 
     def inject(self) -> list[Step]:
         seconds = ("--seconds", f"{(self.spec.duration_s or 0.0) + SPARE_S:g}")
-        base = (sys.executable, "-IS", str(HELPER))
+        base = ("python3", "-IS", str(HELPER))
         return [Start(host, name, (*base, *words, *seconds)) for host, name, words in self._named()]
 
     def revert(self) -> list[Step]:

@@ -12,11 +12,15 @@ from chaos.catalogue import fault_of
 from chaos.fault_spec import RULES
 from chaos.faults import Fault, NicLike
 from chaos.faults_process import clock_file
-from chaos.model import MODES, Experiment, FaultSpec, Workload
+from chaos.model import MODES, UPSTREAM, Experiment, FaultSpec, Workload
 from chaos.steps import SWITCH
 from harness.errors import UsageError
+from harness.vmlab.rdma import failover_env, rdma_env
 
 ROOT_PORT = 29500
+SAMPLES_MS, SAMPLES_EMULATED_MS = 10, 200
+MERGED_MAX = 4
+"""NCCL_NET_MAX_DEVS_PER_NIC: how many NICs a virtual one may have."""
 Lateness = tuple[int, int, int]
 """(rank, iteration, ms)."""
 
@@ -34,13 +38,14 @@ class Bench(Protocol):
         seed: int,
         env: Mapping[str, str],
         late: Sequence[Lateness] = (),
+        merge_nics: int = 1,
     ) -> list[str]: ...
     def clock_env(self, file: str) -> dict[str, str]:
         """What a rank needs so that its wall clock jumps by the seconds that `file` holds."""
         ...
 
     def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]: ...
-    def sampler(self, nics: Sequence[str], *, cpu: bool) -> list[str]: ...
+    def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]: ...
 
 
 @dataclass(frozen=True)
@@ -82,7 +87,7 @@ class PlannedFault:
 
     @property
     def probed_on(self) -> str:
-        return SWITCH if self.targets else self.host
+        return SWITCH if self.targets and self.spec.kind != "address_removed" else self.host
 
     def clashes(self, other: PlannedFault) -> bool:
         """True when both break the same NIC, or do the same to one host: neither could be told from the other."""
@@ -100,10 +105,14 @@ def ranks(
     *,
     extra: Mapping[str, str] | None = None,
     places_file: Path | None = None,
+    nics_of_host: int = 1,
 ) -> list[Launch]:
     """One rank on each host, in the hosts' order; `root` is the address the ranks meet at; an arm's own env wins."""
+    merge = min(nics_of_host, MERGED_MAX) if arm == UPSTREAM else 1
     env = {
         **bench.env(MODES[arm], places_file),
+        **(rdma_env() if experiment.workload.net == "ib" else {}),
+        **(failover_env() if arm == UPSTREAM else {}),
         **(extra or {}),
         **next(spec.env for name, spec in experiment.arms.items() if name == arm),
     }
@@ -118,16 +127,24 @@ def ranks(
     for rank, host in enumerate(hosts):
         mine = {**env, **(bench.clock_env(clock_file(rank)) if rank in jumping else {})}
         argv = bench.rank(
-            experiment.workload, rank=rank, ranks=len(hosts), root=where, seed=experiment.seed, env=mine, late=late
+            experiment.workload,
+            rank=rank,
+            ranks=len(hosts),
+            root=where,
+            seed=experiment.seed,
+            env=mine,
+            late=late,
+            merge_nics=merge,
         )
         launches.append(Launch(host, f"rank{rank}", argv, mine))
     return launches
 
 
-def samplers(nics: Mapping[str, Sequence[str]], bench: Bench) -> list[Launch]:
-    """One sampler a host; the first one also watches the machine's CPU."""
+def samplers(nics: Mapping[str, Sequence[str]], bench: Bench, net: str = "socket") -> list[Launch]:
+    """One sampler a host; the first one also watches the machine's CPU. In emulation samples cost: there are few."""
+    interval_ms = SAMPLES_EMULATED_MS if net == "ib" else SAMPLES_MS
     return [
-        Launch(host, f"sampler-{host}", bench.sampler(names, cpu=index == 0))
+        Launch(host, f"sampler-{host}", bench.sampler(names, cpu=index == 0, interval_ms=interval_ms))
         for index, (host, names) in enumerate(nics.items())
     ]
 
@@ -162,3 +179,8 @@ def by_host(nics: Sequence[NicLike]) -> dict[str, list[str]]:
     for nic in nics:
         found.setdefault(nic.host, []).append(nic.name)
     return found
+
+
+def most_nics(nics: Mapping[str, Sequence[str]]) -> int:
+    """How many NICs the host with most of them has."""
+    return max((len(names) for names in nics.values()), default=1)

@@ -10,9 +10,11 @@ from chaos.fault_spec import At, FaultSpec, Model, Seconds
 
 __all__ = ["MODES", "Arm", "At", "Experiment", "FaultSpec", "Hypothesis", "Model", "Workload"]
 
-MODES = {"stock": 0, "migrate": 1, "balance": 2, "allreduce": 3}
-"""R2CC_MODE of each arm that a bed without RDMA offers; `upstream` and `restart` need more than this lab."""
-ARM_NAME = "stock | migrate | balance | allreduce"
+MODES = {"stock": 0, "migrate": 1, "balance": 2, "allreduce": 3, "upstream": 0}
+"""R2CC_MODE of each arm; `restart` needs more than the beds there are."""
+ARM_NAME = " | ".join(MODES)
+UPSTREAM = "upstream"
+"""NCCL's own port failover: inside a virtual NIC merged of a host's NICs, over IB only."""
 MIB = 1024 * 1024
 
 Ratio = Annotated[float, Field(ge=0, le=10, strict=True, allow_inf_nan=False)]
@@ -24,6 +26,8 @@ class Workload(Model):
 
     kind: Literal["bench"] = "bench"
     op: Literal["allreduce", "stream", "alltoall"] = "allreduce"
+    net: Literal["socket", "ib"] = "socket"
+    """`ib` needs a bed with RDMA devices: --inventory vm."""
     bytes: Annotated[StrictInt, Field(ge=4, le=16 * 1024 * MIB, multiple_of=4)] = 64 * MIB
     iterations: Annotated[StrictInt, Field(gt=0, le=1_000_000)] = 40
     warmup: Annotated[StrictInt, Field(ge=0, le=1000)] = 2
@@ -32,6 +36,8 @@ class Workload(Model):
     slots: Annotated[StrictInt, Field(gt=0, le=32)] = 8
     connections_per_peer: Annotated[StrictInt, Field(gt=0, le=16)] = 1
     timeout_s: Seconds = 120.0
+    idle_us: Annotated[StrictInt, Field(ge=0, le=100_000)] = 200
+    """How long a rank sleeps when nothing moved; longer for emulated machines."""
     seconds: Annotated[StrictInt, Field(ge=0, le=86400)] = 0
     """Not 0: iterations end after so many seconds, or when `iterations` are done, whichever is first."""
     corrupt_carrier: Annotated[StrictStr, Field(pattern=r"^\d+:[^:/]+:[1-9]\d*$")] | None = None
@@ -75,7 +81,7 @@ class Experiment(Model):
     workload: Workload
     faults: tuple[FaultSpec, ...] = ()
     hypothesis: Hypothesis = Hypothesis()
-    arms: dict[Literal["stock", "migrate", "balance", "allreduce"], Arm]
+    arms: dict[Literal["stock", "migrate", "balance", "allreduce", "upstream"], Arm]
     repeats: Annotated[StrictInt, Field(gt=0, le=1000)] = 1
     seed: Annotated[StrictInt, Field(ge=0, lt=2**32)] = 1
 

@@ -110,6 +110,7 @@ def read_run(lines: Iterable[Line]) -> RunData:
     by_event: dict[str, list[Line]] = defaultdict(list)
     for line in data.lines:
         by_event[line["event"]].append(line)
+    by_event["bench_start"] = _by_nic(by_event["bench_start"], by_event["run_start"])
     data.by_event = dict(by_event)
     data.host_of = {line["rank"]: line["host"] for line in by_event["bench_start"]}
     for line in by_event["iteration"]:
@@ -119,6 +120,34 @@ def read_run(lines: Iterable[Line]) -> RunData:
     data.connections = _connections(by_event["bench_start"])
     data.faults = _faults(by_event["fault"])
     return data
+
+
+def _by_nic(starts: Sequence[Line], run_starts: Sequence[Line]) -> list[Line]:
+    """`bench_start` with NICs where the transport named their RDMA devices: all other lines name NICs.
+
+    A merged device, `rxe0+rxe1`, becomes `eth0+eth1`.
+    """
+    known = {
+        (host, str(about["device"])): nic
+        for line in run_starts
+        for host, nics in line.get("nics", {}).items()
+        for nic, about in nics.items()
+        if "device" in about
+    }
+
+    def nic_of(host: str, name: str) -> str:
+        return "+".join(known.get((host, part), part) for part in name.split("+"))
+
+    return [
+        {
+            **line,
+            "nics": [nic_of(line["host"], name) for name in line["nics"]],
+            "connections": [{**end, "nic": nic_of(line["host"], end["nic"])} for end in line["connections"]],
+        }
+        if known
+        else line
+        for line in starts
+    ]
 
 
 def _deliveries(lines: Sequence[Line]) -> dict[Key, dict[int, list[Span]]]:

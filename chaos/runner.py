@@ -11,7 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
-from chaos import launch
+from chaos import launch, traces
 from chaos.armrun import ArmRun, Plan
 from chaos.beds import Bed
 from chaos.environment import environment, hardware
@@ -56,6 +56,7 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
                 for plan in plans(experiment, request.arms, bed, request.bench, out.raw if request.trace else None):
                     display.run_started(plan.arm, plan.run, experiment.repeats, experiment.workload.iterations)
                     run_one(plan, bed, journal, out=out, display=display)
+                    traces.fetch(plan, bed, out.raw)
         except KeyboardInterrupt:
             stop = ("interrupted; everything was rolled back", True)
         except (R2ccError, OSError) as error:
@@ -94,10 +95,11 @@ def plans(experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Bench, t
                 hosts,
                 bed.root,
                 bench,
-                extra=_recording(trace, arm, run),
+                extra=traces.setting(trace, arm, run, bed),
                 places_file=bed.places_file,
+                nics_of_host=launch.most_nics(nics),
             ),
-            launch.samplers(nics, bench),
+            launch.samplers(nics, bench, experiment.workload.net),
             launch.faults(experiment, bed.nics),
         )
         for run in range(experiment.repeats)
@@ -105,18 +107,12 @@ def plans(experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Bench, t
     ]
 
 
-def _recording(raw: Path | None, arm: str, run: int) -> dict[str, str]:
-    """The setting of the flight recorders, whose directory it makes; stock has no recorder."""
-    if raw is None or MODES[arm] == 0:
-        return {}
-    folder = raw / f"trace-{arm}-{run}"
-    folder.mkdir(parents=True, exist_ok=True)
-    return {"R2CC_TRACE_FILE": str(folder.resolve())}
-
-
 def run_one(plan: Plan, bed: Bed, journal: Journal, *, out: RunDir, display: Display) -> None:
     journal.enter(plan.arm, plan.run)
-    nics = {host: {nic.name: {"address": nic.address} for nic in bed.nics if nic.host == host} for host in bed.hosts}
+    nics: dict[str, dict[str, dict[str, str]]] = {host: {} for host in bed.hosts}
+    for nic in bed.nics:
+        device = bed.devices.get((nic.host, nic.name))
+        nics[nic.host][nic.name] = {"address": nic.address} | ({"device": device} if device else {})
     journal.write("run_start", mode=MODES[plan.arm], wall_ns=time.time_ns(), nics=nics)
     outcome, reason = "failed", "internal error"
     arm_run = ArmRun(plan, bed, journal, out.raw, display)

@@ -37,6 +37,7 @@ class HostBench:
         seed: int,
         env: Mapping[str, str],
         late: Sequence[Lateness] = (),
+        merge_nics: int = 1,
     ) -> list[str]:
         """One rank; every option is given, so that the journal says all that was asked for."""
         spec = BenchSpec(
@@ -49,6 +50,9 @@ class HostBench:
             chunk_bytes=workload.chunk_bytes,
             slots=workload.slots,
             seed=seed,
+            net=workload.net,
+            idle_us=workload.idle_us,
+            merge_nics=merge_nics,
             timeout_s=max(1, round(workload.timeout_s)),
             seconds=workload.seconds,
             late=tuple(late),
@@ -65,9 +69,9 @@ class HostBench:
         """The library that lets the wall clock jump lies beside the bench."""
         return {"LD_PRELOAD": str(self.bench.with_name(CLOCK_LIBRARY)), "R2CC_TEST_CLOCK_FILE": file}
 
-    def sampler(self, nics: Sequence[str], *, cpu: bool) -> list[str]:
+    def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]:
         """The sampler of one host."""
-        return sampler_command(self.sampler_program, nics=nics, cpu=cpu)
+        return sampler_command(self.sampler_program, nics=nics, cpu=cpu, interval_ms=interval_ms)
 
 
 def built(*, quiet: bool) -> tuple[HostBench, dict[str, Any]]:

@@ -44,6 +44,10 @@ class BenchSpec:
     """Self-test: RANK:NIC:LOSSES, the same once that NIC has lost its carrier so often."""
     seconds: int = 0
     """Not 0: iterations end after so many seconds."""
+    idle_us: int = 200
+    """How long a rank sleeps when nothing moved. Every wake-up costs an emulated machine dearly."""
+    merge_nics: int = 1
+    """More than 1: so many NICs in a row become one virtual NIC, which only stock's IB transport can do."""
     late: tuple[tuple[int, int, int], ...] = ()
     """(rank, iteration, ms): who enters which iteration how late."""
 
@@ -80,6 +84,10 @@ def bench_command(
         options["--corrupt"] = f"{spec.corrupt[0]}:{spec.corrupt[1]}"
     if spec.corrupt_carrier is not None:
         options["--corrupt-carrier"] = spec.corrupt_carrier
+    if spec.idle_us != BenchSpec.idle_us:
+        options["--idle-us"] = spec.idle_us
+    if spec.merge_nics > 1:
+        options["--merge-nics"] = spec.merge_nics
     if spec.seconds:
         options["--seconds"] = spec.seconds
     if spec.nonce is not None:

@@ -6,7 +6,7 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +36,8 @@ class Inventory:
     nics: Sequence[Nic]
     places_file: Path | None = None
     """For R2CC_TOPO_FILE, where the machines themselves cannot show how near their NICs are to each other."""
+    devices: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    """The RDMA device of each (host, NIC); empty: this bed has none."""
 
 
 @contextmanager
@@ -73,9 +75,11 @@ def vm_shape(spec: str) -> Shape | None:
 def _open_vm(shape: Shape) -> Iterator[Inventory]:
     from harness.progress import show
     from harness.vmlab.lab import VmLab
+    from harness.vmlab.rdma import device_of
 
     with VmLab.up(shape, progress=show) as lab:
-        yield Inventory("vm", lab.hosts, lab.switch, lab.nics)
+        devices = {(nic.host, nic.name): device_of(nic.name) for nic in lab.nics}
+        yield Inventory("vm", lab.hosts, lab.switch, lab.nics, devices=devices)
 
 
 def _topology_source(spec: str) -> str | Path:

@@ -17,6 +17,8 @@ KINDS = {
     "queue_full": 1, "stop": 2, "side_flood": 1, "busy_cores": 1, "clock_jump": 1,
 }  # fmt: skip
 """How often each kind is drawn, relative to the others. `kill` ends a run and is no part of it."""
+VM_KINDS = {kind: weight for kind, weight in KINDS.items() if kind != "rate"} | {"address_removed": 4}
+"""Over soft-RoCE: the guests' NICs have no token bucket to slow down, but an address whose loss ends RDMA at once."""
 EXTENTS = {"one": 12, "both_ends": 3, "two": 3, "all_but_one": 2, "all": 1}
 SHORT_S = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.8, 1.2)
 BUSY_S = (0.3, 0.6, 1.0)
@@ -40,6 +42,7 @@ class Shape:
     nics: int
     rate_gbit: float
     workload: Mapping[str, Any]
+    kinds: Mapping[str, int] = field(default_factory=lambda: KINDS)
 
     @property
     def topology(self) -> dict[str, Any]:
@@ -59,6 +62,17 @@ SHAPES = (
     Shape(3, 3, 0.2, {"op": "allreduce", "bytes": 1 << 20, "channels": 3, "chunk_bytes": 65536, "slots": 4}),
 )
 
+VM_TRAFFIC: tuple[dict[str, Any], ...] = (
+    {"op": "allreduce", "bytes": 128 << 10, "slots": 4},
+    {"op": "stream", "bytes": 128 << 10, "slots": 8},
+    {"op": "alltoall", "bytes": 128 << 10, "slots": 2, "connections_per_peer": 2},
+)
+VM_SHAPES = tuple(
+    Shape(2, 2, 0.02, {"net": "ib", "channels": 2, "chunk_bytes": 8192, "idle_us": 2000, **traffic}, VM_KINDS)
+    for traffic in VM_TRAFFIC
+)
+"""One pair of guests with two soft-RoCE NICs each; iterations of a tenth of a second in emulation."""
+
 
 @dataclass
 class Timeline:
@@ -71,7 +85,7 @@ class Timeline:
 
     def add(self, at_s: float, kind: str | None = None) -> float | None:
         """One fault at about that time; returns when it ends. None when what was drawn is broken already."""
-        kind = kind or _pick(self.rng, KINDS)
+        kind = kind or _pick(self.rng, self.shape.kinds)
         words = self._words(kind)
         words["at"] = {"time_s": round(at_s, 4)}
         words |= {"id": f"f{len(self.faults):03}", "kind": kind, "allow_total_loss": True, "may_miss": True}
@@ -128,10 +142,10 @@ class Timeline:
         return [(host, name) for name in sorted(rng.sample(names, max(1, count)))]
 
 
-def round_of(seed: int, number: int, *, arm: str, seconds: float, shape: Shape | None = None) -> Experiment:
+def round_of(seed: int, number: int, *, arm: str, seconds: float, shapes: Sequence[Shape] = SHAPES) -> Experiment:
     """Round `number` of the soak with that seed: the same every time, whatever rounds came before."""
     rng = random.Random(f"{seed}/{number}")
-    shape = shape or SHAPES[(number + seed) % len(SHAPES)]
+    shape = shapes[(number + seed) % len(shapes)]
     line = Timeline(rng, shape)
     at_s = FIRST_S
     while at_s < seconds:

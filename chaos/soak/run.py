@@ -44,7 +44,7 @@ class Request:
     bench: Bench
     build: Json
     open_bed: Callable[[Experiment], AbstractContextManager[Bed]]
-    shape: draw.Shape | None = None
+    shapes: Sequence[draw.Shape] = draw.SHAPES
     corrupt_carrier: str | None = None
     max_faults: int | None = None
 
@@ -136,7 +136,7 @@ class Soak:
         request = self._request
         left_s = request.seconds - (time.monotonic() - self.tally.began)
         seconds = max(5.0, min(request.round_s, left_s))
-        experiment = draw.round_of(request.seed, number, arm=request.arm, seconds=seconds, shape=request.shape)
+        experiment = draw.round_of(request.seed, number, arm=request.arm, seconds=seconds, shapes=request.shapes)
         experiment = self._sabotaged(experiment)
         name = f"round-{number:04}"
         lines, why = self._execute(experiment, name)
@@ -238,6 +238,7 @@ class Soak:
             "reason": reason,
             "seed": request.seed,
             "arm": request.arm,
+            "net": request.shapes[0].workload.get("net", "socket"),
             "build_id": request.build.get("build_id"),
             "round_s": request.round_s,
             **self.tally.as_json(),

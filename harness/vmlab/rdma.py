@@ -10,6 +10,11 @@ RETRIES = 6
 """NCCL_IB_RETRY_CNT. With 7 (NCCL's default) soft-RoCE never gives up."""
 
 
+def device_of(nic: str) -> str:
+    """The soft-RoCE device on a NIC of a guest; none on the management NIC (inside/init.sh)."""
+    return f"rxe{nic.removeprefix('eth')}"
+
+
 def rdma_env(timeout: int = TIMEOUT, retries: int = RETRIES) -> dict[str, str]:
     """All rxe devices for data, the management NIC for meeting. A dead path is reported after `own_retry_s`."""
     return {
@@ -18,6 +23,11 @@ def rdma_env(timeout: int = TIMEOUT, retries: int = RETRIES) -> dict[str, str]:
         "NCCL_IB_RETRY_CNT": str(retries),
         "NCCL_SOCKET_IFNAME": MGMT_NIC,
     }
+
+
+def failover_env() -> dict[str, str]:
+    """NCCL's own failover between the ports of a merged NIC, off by default; requests are then told apart by number."""
+    return {"NCCL_IB_RESILIENCY_PORT_FAILOVER": "1", "NCCL_IB_RECEIVER_SIDE_MATCHING_SCHEME": "1"}
 
 
 def own_retry_s(timeout: int = TIMEOUT, retries: int = RETRIES) -> float:

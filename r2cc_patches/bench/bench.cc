@@ -37,7 +37,7 @@ Bench::Bench(const Options& options, const ncclNet_v11_t& table, Bootstrap& boot
     : options_(options),
       bootstrap_(bootstrap),
       out_(out),
-      net_(table, nonceOf(options.nonce + fingerprint(options))),
+      net_(table, nonceOf(options.nonce + fingerprint(options)), options.mergeNics),
       data_(options),
       lanes_(makeLanes(net_, options)),
       progress_(options.idleUs),

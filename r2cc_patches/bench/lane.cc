@@ -7,6 +7,8 @@ int modulo(int value, int ranks) { return ((value % ranks) + ranks) % ranks; }
 
 int nicOf(const Net& net, int channel) { return channel % static_cast<int>(net.nics().size()); }
 
+int deviceOf(const Net& net, int nic) { return net.nics()[static_cast<size_t>(nic)].device; }
+
 }  // namespace
 
 std::vector<LanePlace> lanePlaces(const Options& options) {
@@ -55,7 +57,8 @@ Lane::Lane(const Net& net, const Options& options, const LanePlace& place, int i
 Handle Lane::listen() {
   Handle handle{};
   const ConnectionId& id = receiver_.id();
-  checkNet(net_.table().listen(net_.context(), id.nic, handle.data(), listener_.slot()), "listen", id.peer, id.id);
+  checkNet(net_.table().listen(net_.context(), deviceOf(net_, id.nic), handle.data(), listener_.slot()), "listen",
+           id.peer, id.id);
   return handle;
 }
 
@@ -63,7 +66,8 @@ bool Lane::connect() {
   ncclNetDeviceHandle_v11_t* noDevice = nullptr;
   const ConnectionId& to = sender_.id();
   if (!sender_.comm().open()) {
-    checkNet(net_.table().connect(net_.context(), to.nic, peerHandle_.data(), sender_.comm().slot(), &noDevice),
+    checkNet(net_.table().connect(net_.context(), deviceOf(net_, to.nic), peerHandle_.data(), sender_.comm().slot(),
+                                  &noDevice),
              "connect", to.peer, to.id);
   }
   const ConnectionId& from = receiver_.id();

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "errors.h"
 
@@ -57,9 +58,10 @@ void checkNet(ncclResult_t result, const char* call, int peer, int connection) {
   throw TransportError(std::string(call) + " failed with NCCL result " + std::to_string(result), peer, connection);
 }
 
-Net::Net(const ncclNet_v11_t& table, uint64_t commId) : table_(&table) {
+Net::Net(const ncclNet_v11_t& table, uint64_t commId, int merge) : table_(&table) {
   checkNet(table_->init(&context_, commId, &config_, logToStderr, noProfiler), "init");
   readNics();
+  if (merge > 1) mergeNics(merge);
 }
 
 Net::~Net() {
@@ -71,11 +73,30 @@ void Net::readNics() {
   checkNet(table_->devices(&count), "devices");
   if (count <= 0) throw TransportError("the transport found no NIC; look at NCCL_SOCKET_IFNAME or NCCL_IB_HCA");
   for (int device = 0; device < count; device++) {
-    ncclNetProperties_v11_t properties{};
-    checkNet(table_->getProperties(device, &properties), "getProperties");
-    if ((properties.ptrSupport & NCCL_PTR_HOST) == 0) throw TransportError("the transport cannot use host memory");
-    nics_.push_back({properties.name != nullptr ? properties.name : std::to_string(device), properties.speed});
+    nics_.push_back(nicOf(device));
   }
+}
+
+NicInfo Net::nicOf(int device) const {
+  ncclNetProperties_v11_t properties{};
+  checkNet(table_->getProperties(device, &properties), "getProperties");
+  if ((properties.ptrSupport & NCCL_PTR_HOST) == 0) throw TransportError("the transport cannot use host memory");
+  return {properties.name != nullptr ? properties.name : std::to_string(device), properties.speed, device};
+}
+
+// NCCL does this from its topology (graph/topo.cc); the virtual devices follow the others in the transport's table.
+void Net::mergeNics(int merge) {
+  if (table_->makeVDevice == nullptr)
+    throw TransportError("the transport cannot merge NICs (R2CC_MODE 1-3 never does)");
+  std::vector<NicInfo> merged;
+  for (size_t first = 0; first < nics_.size(); first += static_cast<size_t>(merge)) {
+    ncclNetVDeviceProps_v11_t parts{};
+    for (size_t i = first; i < nics_.size() && parts.ndevs < merge; i++) parts.devs[parts.ndevs++] = nics_[i].device;
+    int device = 0;
+    checkNet(table_->makeVDevice(&device, &parts), "makeVDevice");
+    merged.push_back(nicOf(device));
+  }
+  nics_ = std::move(merged);
 }
 
 void Net::announce(Op op, int ranks, int flowsPerPeer) const {

@@ -12,12 +12,13 @@ namespace r2cc::bench {
 struct NicInfo {
   std::string name;
   int speedMbps = 0;
+  int device = 0;  // its number in the transport's table
 };
 
 class Net {
  public:
-  // Initialises the transport and reads its NICs. Throws TransportError.
-  Net(const ncclNet_v11_t& table, uint64_t commId);
+  // Initialises the transport and reads its NICs; joins `merge` in a row into one each. Throws TransportError.
+  Net(const ncclNet_v11_t& table, uint64_t commId, int merge = 1);
   ~Net();
   Net(const Net&) = delete;
   Net& operator=(const Net&) = delete;
@@ -32,6 +33,8 @@ class Net {
 
  private:
   void readNics();
+  void mergeNics(int merge);
+  NicInfo nicOf(int device) const;
 
   const ncclNet_v11_t* table_;
   void* context_ = nullptr;

@@ -12,6 +12,7 @@ namespace r2cc::bench {
 namespace {
 
 constexpr int kMaxSlots = 32;  // NCCL_NET_MAX_REQUESTS: a net accepts no more requests on one comm
+constexpr int kMaxMerged = 4;  // NCCL_NET_MAX_DEVS_PER_NIC
 constexpr uint32_t kMaxChunkBytes = 64u << 20;
 
 template <typename Int>
@@ -105,6 +106,7 @@ std::map<std::string, Setter> makeSetters() {
       {"--slots", intSetter(&Options::slots, 1, kMaxSlots)},
       {"--seed", intSetter<uint64_t>(&Options::seed, 0, UINT64_MAX)},
       {"--net", [nets](Options& o, const std::string& n, const std::string& v) { o.net = parseEnum(n, v, nets); }},
+      {"--merge-nics", intSetter(&Options::mergeNics, 1, kMaxMerged)},
       {"--timeout-s", intSetter(&Options::timeoutS, 1, 86'400)},
       {"--idle-us", intSetter(&Options::idleUs, 0, 100'000)},
       {"--seconds", intSetter(&Options::seconds, 0, 86'400)},
@@ -161,6 +163,8 @@ std::string usageText() {
          "  --chunk-bytes N  --slots N       message size (131072) and messages in flight per connection (8)\n"
          "  --seed N                         changes every input value (1)\n"
          "  --net socket|ib                  transport (socket)\n"
+         "  --merge-nics N                   join N NICs in a row into one virtual NIC, if the transport can (1: "
+         "none)\n"
          "  --library PATH                   libr2cc_net.so, or any net plugin (default: beside this program)\n"
          "  --timeout-s N                    give up after so long without any progress (120)\n"
          "  --idle-us N                      sleep when nothing moved; 0 spins as NCCL does (200)\n"
@@ -206,6 +210,7 @@ std::string fingerprint(const Options& o) {
   add("slots", o.slots);
   add("seed", o.seed);
   add("seconds", o.seconds);
+  add("merge-nics", o.mergeNics);
   return text;
 }
 

@@ -45,8 +45,9 @@ struct Options {
   uint64_t seed = 1;
   NetKind net = NetKind::Socket;
   int timeoutS = 120;
-  int idleUs = 200;  // sleep of the progress thread when nothing moved; 0: only yield, as NCCL does
-  int seconds = 0;   // 0: all iterations; else iterations end once so many seconds have passed
+  int idleUs = 200;   // sleep of the progress thread when nothing moved; 0: only yield, as NCCL does
+  int mergeNics = 1;  // that many NICs in a row become one virtual NIC, as NCCL makes them; 1: none
+  int seconds = 0;    // 0: all iterations; else iterations end once so many seconds have passed
   Corruption corrupt;
   CarrierCorruption corruptCarrier;
   std::vector<Lateness> late;

@@ -87,7 +87,7 @@ ncclResult_t fakeDevices(int* count) {
 }
 
 ncclResult_t fakeProperties(int device, ncclNetProperties_v11_t* properties) {
-  static char names[][8] = {"fake0", "fake1", "fake2", "fake3"};
+  static char names[][8] = {"fake0", "fake1", "fake2", "fake3", "fake4"};
   properties->name = names[device];
   properties->ptrSupport = NCCL_PTR_HOST;
   properties->speed = 1000;

@@ -34,13 +34,14 @@ TEST(defaults_are_the_contract_s) {
 }
 
 TEST(every_option_is_read) {
-  const Options options =
-      parseOptions(with({"--op", "alltoall", "--net", "ib", "--corrupt", "2:7", "--seed", "18446744073709551615",
-                         "--idle-us", "0", "--nonce", "n", "--library", "/x/y.so", "--slots", "32"}));
+  const Options options = parseOptions(
+      with({"--op", "alltoall", "--net", "ib", "--corrupt", "2:7", "--seed", "18446744073709551615", "--idle-us", "0",
+            "--nonce", "n", "--library", "/x/y.so", "--slots", "32", "--merge-nics", "2"}));
   CHECK(options.op == Op::AllToAll && options.net == NetKind::Ib);
   CHECK(options.corrupt.rank == 2 && options.corrupt.iteration == 7);
   CHECK_EQ(options.seed, UINT64_MAX);
   CHECK_EQ(options.slots, 32);
+  CHECK_EQ(options.mergeNics, 2);
   const Options more =
       parseOptions(with({"--seconds", "9", "--late", "2:0:50", "--late", "3:7:1000", "--corrupt-carrier", "1:eth1:3"}));
   CHECK_EQ(more.seconds, 9);
@@ -62,6 +63,8 @@ TEST(bad_command_lines_are_refused_with_the_option_s_name) {
                                                   {"--chunk-bytes", "131071"},
                                                   {"--channels", "0"},
                                                   {"--net", "tcp"},
+                                                  {"--merge-nics", "0"},
+                                                  {"--merge-nics", "5"},
                                                   {"--timeout-s", "0"},
                                                   {"--corrupt", "1"},
                                                   {"--corrupt", "4:0"},

@@ -247,6 +247,24 @@ TEST(ranks_with_different_options_refuse_to_start) {
   for (auto& rank : ranks) CHECK(rank.get().error.find("was started with") != std::string::npos);
 }
 
+// One after the other: the fake's devices are the process's, and virtual ones come behind those there are.
+TEST(nics_in_a_row_become_one_and_connections_use_its_device) {
+  ncclNet_v11_t table = fakeNet({}, 3);
+  table.makeVDevice = [](int* device, ncclNetVDeviceProps_v11_t* parts) {
+    static int made = 0;
+    const bool right = made == 0 ? parts->ndevs == 2 && parts->devs[0] == 0 && parts->devs[1] == 1
+                                 : parts->ndevs == 1 && parts->devs[0] == 2;
+    *device = 3 + made++;
+    return right ? ncclSuccess : ncclInternalError;
+  };
+  const Net net(table, 1, 2);
+  CHECK_EQ(net.nics().size(), 2U);
+  CHECK(net.nics()[0].device == 3 && net.nics()[1].device == 4);
+  table.makeVDevice = nullptr;
+  CHECK(THROWN(TransportError, Net(table, 1, 2)).find("cannot merge NICs") != std::string::npos);
+  CHECK_EQ(Net(table, 1).nics().size(), 3U);
+}
+
 TEST(a_library_that_is_no_net_is_named) {
   CHECK(THROWN(TransportError, loadTable("libm.so.6", NetKind::Socket)).find("offers no Socket") != std::string::npos);
   CHECK(THROWN(TransportError, loadTable("/no/such.so", NetKind::Ib)).find("/no/such.so") != std::string::npos);

@@ -59,6 +59,7 @@ class ScriptedBench:
         seed: int,
         env: Mapping[str, str],
         late: Sequence[tuple[int, int, int]] = (),
+        merge_nics: int = 1,
     ) -> list[str]:
         base = [sys.executable, str(SCRIPT), "rank", "--rank", str(rank), "--ranks", str(ranks)]
         per_rank = [word for (_, who), words in self.extra.items() if who == rank for word in words]
@@ -70,7 +71,7 @@ class ScriptedBench:
     def clock_env(self, file: str) -> dict[str, str]:
         return {"R2CC_TEST_CLOCK_FILE": file}
 
-    def sampler(self, nics: Sequence[str], *, cpu: bool) -> list[str]:
+    def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]:
         more = ["--cpu", str(self.cpu)] if cpu else []
         return [sys.executable, str(SCRIPT), "sampler", "--nics", ",".join(nics), *more]
 

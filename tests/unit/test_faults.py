@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -49,7 +48,7 @@ TBF = (
     "tc -batch - <<< 'qdisc change dev h1-eth2 root tbf rate {0}bps burst {1}b limit 250000b' && "
     "tc -batch - <<< 'qdisc change dev eth2 root tbf rate {0}bps burst {1}b limit 250000b'"
 )
-PYTHON = f"{sys.executable} -IS {HELPER}"
+PYTHON = f"python3 -IS {HELPER}"
 GOLDEN = {
     "link_down": LINK,
     "flap": LINK,
@@ -57,6 +56,11 @@ GOLDEN = {
         "inject": "ip -batch - <<< 'link set dev h0-eth2 down\nlink set dev h1-eth2 down'",
         "revert": "ip -batch - <<< 'link set dev h0-eth2 up\nlink set dev h1-eth2 up'",
         "probe": "ip -j link show",
+    },
+    "address_removed": {
+        "inject": "ip -batch - <<< 'addr del 10.3.0.2/24 dev eth2'",
+        "revert": "ip -batch - <<< 'addr replace 10.3.0.2/24 dev eth2'",
+        "probe": "ip -j addr show",
     },
     "black_hole": {"inject": f"{NFT_HEAD}{OUT} counter drop ';' {IN} counter drop", **NFT_TAIL},
     "one_way": {"inject": f"{NFT_HEAD}{IN} counter drop", **NFT_TAIL},
