@@ -7,6 +7,7 @@ from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
 
+from harness.lab.batch import batch
 from harness.lab.fairqueue import fair_queues
 from harness.lab.netns import HostNamespaces, inside_network
 from harness.lab.plan import SWITCH, Cable, Plan, Shaping
@@ -28,6 +29,9 @@ SETTINGS = {
 
 INITIAL_WINDOW = 24
 """Segments of 9000 bytes: NCCL's chunk of 128 KiB and half of the next (docs/lab.md says what was tried)."""
+ASK_AGAIN_MS = 100
+"""A host that sends while its cable is out asks for the peer's address into the void, and by default again only after
+a whole second, wherever in it the cable comes back (docs/lab.md)."""
 RT_SCOPE_LINK, RTPROT_KERNEL = 253, 2
 
 
@@ -97,8 +101,11 @@ def _make_host(host: str, cables: Sequence[Cable]) -> list[str]:
             ip.link("set", index=index, state="up")
             if cable.shaping is not None:
                 _tune_route(ip, index, cable)
-    why = fair_queues(cable.nic for cable in cables if cable.shaping is not None)
-    return [f"{host}: its flows share one queue a NIC: {why}"] if why else []
+    nics = [cable.nic for cable in cables if cable.shaping is not None]
+    queues = fair_queues(nics)
+    warnings = [f"{host}: its flows share one queue a NIC: {queues}"] if queues else []
+    asking = batch("ip", (f"ntable change name arp_cache dev {nic} retrans {ASK_AGAIN_MS}" for nic in nics))
+    return [*warnings, f"{host}: an address that is not answered is asked for late: {asking}"] if asking else warnings
 
 
 def _tune_route(ip: Any, index: int, cable: Cable) -> None:

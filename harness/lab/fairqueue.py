@@ -7,13 +7,13 @@ again until the others are done (docs/lab.md).
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterable
+
+from harness.lab.batch import batch
 
 QUEUES = 64
 FIRST = 0x10
 QUANTUM_BYTES = 18_000
-LIMIT_S = 20.0
 # ((source port + destination port) >> 1) & 63 as the minor number of a class of 2:. Ports of the two ends differ in
 # parity, which is why one bit is shifted out. What has no ports, or is not long enough to, goes to the first queue.
 BYTECODE = ["40 0 0 34", "7 0 0 0", "40 0 0 36", "12 0 0 0", "116 0 0 1", f"84 0 0 {QUEUES - 1}"]
@@ -22,14 +22,7 @@ BYTECODE += [f"4 0 0 {0x20000 + FIRST}", "22 0 0 0"]
 
 def fair_queues(nics: Iterable[str]) -> str:
     """Hangs it under the token bucket of each NIC of the current network; returns why not, or nothing."""
-    batch = "".join(f"{line}\n" for nic in nics for line in commands(nic))
-    try:
-        result = subprocess.run(
-            ["tc", "-batch", "-"], input=batch, text=True, capture_output=True, timeout=LIMIT_S, check=False
-        )
-    except OSError as error:
-        return str(error)
-    return result.stderr.strip().splitlines()[0] if result.returncode != 0 else ""
+    return batch("tc", (line for nic in nics for line in commands(nic)))
 
 
 def commands(nic: str) -> list[str]:

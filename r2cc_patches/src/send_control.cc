@@ -9,9 +9,9 @@ constexpr int64_t kFirstRepeatNs = msToNs(4);
 constexpr int64_t kMaxRepeatNs = msToNs(50);
 constexpr uint64_t kSwitchAhead = 8;  // messages: NCCL's slots, so that the answer is there before anyone has to wait
 constexpr int64_t kSwitchLimitNs = msToNs(1000);  // a switch that is not agreed by then is settled by an exchange
-constexpr int64_t kSwitchPauseNs = msToNs(2000);   // then it is tried again; twice as long each time, up to the most
+constexpr int64_t kSwitchPauseNs = msToNs(2000);  // then it is tried again; twice as long each time, up to the most
 constexpr int64_t kMostSwitchPauseNs = msToNs(32000);
-constexpr int64_t kLaneLimitNs = msToNs(3000);    // a lane that takes longer is tried elsewhere
+constexpr int64_t kLaneLimitNs = msToNs(3000);  // a lane that takes longer is tried elsewhere
 constexpr int64_t kMaintainNs = msToNs(10);
 }  // namespace
 

@@ -69,6 +69,12 @@ def test_both_ends_of_a_cable_are_shaped(lab: Lab, host: str, nic: str) -> None:
     assert (qdisc["kind"], qdisc["options"]["rate"]) == ("tbf", 0.5e9 / 8)
 
 
+def test_an_address_that_is_not_answered_is_asked_for_again_soon(lab: Lab) -> None:
+    """A NIC whose cable is back must not wait for the rest of a second in which nobody asks."""
+    found = lab.hosts["h1"].run(["ip", "ntable", "show", "name", "arp_cache", "dev", "eth1"]).stdout
+    assert " retrans 100 " in found
+
+
 def test_each_host_sees_only_itself(lab: Lab) -> None:
     host = lab.hosts["h0"]
     assert host.run(["hostname"]).stdout == "h0\n"

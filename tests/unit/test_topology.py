@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from harness.errors import InputErrors, UsageError
 from harness.lab import topology as module
+from harness.lab.batch import batch
 from harness.lab.plan import Plan, describe, plan_from_json, plan_to_json, shaping
 from harness.lab.topology import MAX_RATE_GBIT, SHIPPED, Topology, parse, shipped_names
 
@@ -205,3 +206,9 @@ def test_shipped_names_do_not_shadow_files(tmp_path: Path, monkeypatch: pytest.M
     Path("default").mkdir()
     assert module.find("default") == SHIPPED / "default.yaml"
     assert module.find("./default") == Path("default")
+
+
+@pytest.mark.parametrize(("program", "says"), [("false", "exit code 1"), ("r2cc-no-such-program", "No such file")])
+def test_a_batch_that_failed_says_why(program: str, says: str) -> None:
+    assert says in batch(program, ["nothing"])
+    assert batch("true", []) == ""
