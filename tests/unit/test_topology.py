@@ -208,7 +208,7 @@ def test_shipped_names_do_not_shadow_files(tmp_path: Path, monkeypatch: pytest.M
     assert module.find("./default") == Path("default")
 
 
-@pytest.mark.parametrize(("program", "says"), [("false", "exit code 1"), ("r2cc-no-such-program", "No such file")])
+@pytest.mark.parametrize(("program", "says"), [("false", "exit code 1"), ("r2cc-no-such-program", "no program")])
 def test_a_batch_that_failed_says_why(program: str, says: str) -> None:
     assert says in batch(program, ["nothing"])
     assert batch("true", []) == ""
