@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -48,7 +49,7 @@ TBF = (
     "tc -batch - <<< 'qdisc change dev h1-eth2 root tbf rate {0}bps burst {1}b limit 250000b' && "
     "tc -batch - <<< 'qdisc change dev eth2 root tbf rate {0}bps burst {1}b limit 250000b'"
 )
-PYTHON = f"python3 -IS {HELPER}"
+PYTHON = f"python3 -IS {shlex.quote(str(HELPER))}"
 GOLDEN = {
     "link_down": LINK,
     "flap": LINK,
