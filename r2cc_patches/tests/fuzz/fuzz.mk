@@ -51,4 +51,7 @@ $(BUILD)/replay_%: $(FUZZ_PLAIN_O) $(OBJ)/tests/fuzz/fuzz_%.o $(OBJ)/tests/fuzz/
 $(BUILD)/fuzz_seeds: $(FUZZ_PLAIN_O) $(OBJ)/tests/fuzz/seeds.o
 	$(CXX) $(SANITIZE) -o "$@" $^ -pthread -ldl
 $(OBJ)/tests/fuzz/%.o: OURS += -Itests
-.SECONDARY:
+# Kept, though only pattern rules name them. Without names .SECONDARY would mean every file, made or not.
+FUZZ_MAIN_O := $(foreach t,$(FUZZ_TARGETS),tests/fuzz/fuzz_$(t).o)
+.SECONDARY: $(call fuzz_o,$(FUZZ_SRCS)) $(addprefix $(BUILD)/fuzz/obj/,$(FUZZ_MAIN_O)) $(addprefix $(OBJ)/,$(FUZZ_MAIN_O)) \
+  $(OBJ)/tests/fuzz/replay_main.o
