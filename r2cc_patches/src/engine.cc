@@ -155,7 +155,7 @@ void Engine::loop() {
         }
       });
     }
-    std::vector<size_t> ready;
+    std::vector<size_t> ready, refused;
     bool news = false;  // acknowledgements, by far the most of what comes, need no look at everything
     for (int i = 0; i < count; i++) {
       if (events[i].data.u64 >= kTagDriver) readNicEvents(events[i].data.u64 - kTagDriver);
@@ -163,11 +163,12 @@ void Engine::loop() {
     for (int i = 0; i < count; i++) {
       const uint64_t tag = events[i].data.u64;
       if (tag == kTagWake) drain(wakeFd_);
-      if (tag < kTagWake && (events[i].events & EPOLLERR) != 0) readRefusals(tag);
+      if (tag < kTagWake && (events[i].events & EPOLLERR) != 0) refused.push_back(tag);
       if (tag < kTagWake) ready.push_back(tag);
       news |= tag >= kTagWake;
     }
     const bool flooded = receiveAll(std::move(ready));
+    for (const size_t nic : refused) readRefusals(nic);  // what was heard since says more
     if (const int64_t now = nowNs(); news || now >= nextTick) {
       tick(now);
       nextTick = now + (calm_ ? kCalmTickNs : kTickNs);
