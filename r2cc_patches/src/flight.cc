@@ -166,7 +166,7 @@ void Flight::loop() {
     const int64_t wait = std::max<int64_t>(std::min(due, nextPoll) - now, 0);
     if (poll(&fd, 1, static_cast<int>(wait / 1000000) + 1) > 0) {
       uint64_t count = 0;
-      (void)!read(wakeFd_, &count, sizeof(count));
+      (void)!::read(wakeFd_, &count, sizeof(count));
     }
   }
   dump("finalize", file_);

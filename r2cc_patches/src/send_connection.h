@@ -115,6 +115,7 @@ class SendConnection final : public Connection {
   int64_t nextSwitch_ = 0, switchPause_ = 0;  // after one that nobody answered
   const Path* avoid_ = nullptr;               // no lane could be made on it just now
   std::string cause_;
+  static constexpr int64_t kFirstRepeatNs = msToNs(4);  // doubled with every repeat
   int64_t nextRepeat_ = 0, repeatAfter_ = 0;
   int64_t nextStandby_ = 0, nextMaintain_ = 0;
   std::vector<Share> wanted_;  // by the version of the peer's plans it was made for

@@ -7,7 +7,6 @@
 
 namespace r2cc {
 namespace {
-constexpr int64_t kFirstRepeatNs = msToNs(4);
 constexpr int64_t kStandbyRetryNs = msToNs(500);
 constexpr int64_t kWantedWaitNs = msToNs(1000);  // then the plan is made of the lanes that came up
 constexpr int64_t kCarriesNs = msToNs(2000);     // a connection idle for longer is no demand

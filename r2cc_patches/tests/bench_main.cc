@@ -1,6 +1,6 @@
 #include <csignal>
 
-#include "check.h"
+#include "check_jobs.h"
 
 int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // as r2cc_bench itself does

@@ -1,4 +1,4 @@
-// A test harness in one header: TEST defines and registers, CHECK counts and goes on, runTests() runs and reports.
+// A test harness in one header: TEST defines and registers, CHECK counts and goes on; check_jobs.h runs them.
 #pragma once
 
 #include <chrono>
@@ -45,10 +45,23 @@ class Suite {
       ran++;
       runOne(test);
     }
-    for (const char* name : failed_) std::fprintf(stderr, "failed: %s\n", name);
-    std::fprintf(stderr, "%d tests, %d checks, %d failures\n", ran, checks_, failures_);
-    return failures_ == 0 && checks_ > 0 ? 0 : 1;
+    return report(ran, checks_, failed_);
   }
+
+  // Runs one test; the process's exit code: 0 if it held.
+  int runOnly(const Test& test) {
+    runOne(test);
+    return failures_ == 0 ? 0 : 1;
+  }
+
+  static int report(int ran, int checks, const std::vector<const char*>& failed) {
+    for (const char* name : failed) std::fprintf(stderr, "failed: %s\n", name);
+    std::fprintf(stderr, "%d tests, %d checks, %zu failed\n", ran, checks, failed.size());
+    return failed.empty() && checks > 0 ? 0 : 1;
+  }
+
+  const std::vector<Test>& tests() const { return tests_; }
+  int checks() const { return checks_; }
 
  private:
   void runOne(const Test& test) {
@@ -96,8 +109,6 @@ std::string messageOf(const Body& body, const char* file, int line) {
   Suite::instance().failed(file, line, "nothing was thrown");
   return "";
 }
-
-inline int runTests(int argc, char** argv) { return Suite::instance().run(argc > 1 ? argv[1] : ""); }
 
 }  // namespace r2cc::check
 

@@ -22,7 +22,9 @@ void run(const Case& c) {
   CHECK_EQ(problem.empty() ? "" : c.name() + ": " + problem, "");
 }
 
-void runAll(When when, Count count = Count::One) {
+constexpr int kBoth = 0;
+
+void runAll(When when, Count count = Count::One, int mode = kBoth) {
   uint64_t seed = 1;
   for (const Fault fault : kFaults) {
     for (const Traffic traffic : kTraffics) {
@@ -31,7 +33,9 @@ void runAll(When when, Count count = Count::One) {
       c.needsAck = seed % 3 != 0;
       c.cut = seed % 2 == 0 ? Cut::Hold : Cut::Lose;
       if (seed % kEvery != 0) continue;
-      for (c.mode = 1; c.mode <= 2; c.mode++) run(c);
+      for (c.mode = 1; c.mode <= 2; c.mode++) {
+        if (mode == kBoth || mode == c.mode) run(c);
+      }
     }
   }
 }
@@ -44,7 +48,8 @@ TEST(net_fault_in_mid_stream) { runAll(When::MidStream); }
 TEST(net_fault_at_last_message) { runAll(When::LastMessage); }
 TEST(net_fault_while_idle) { runAll(When::Idle); }
 TEST(net_fault_during_failover) { runAll(When::DuringFailover); }
-TEST(net_fault_during_failback) { runAll(When::DuringFailback); }
+TEST(net_fault_during_failback_migrate) { runAll(When::DuringFailback, Count::One, 1); }
+TEST(net_fault_during_failback_balance) { runAll(When::DuringFailback, Count::One, 2); }
 TEST(net_fault_during_switch_to_balance) { runAll(When::DuringBalance); }
 TEST(net_fault_while_balanced) { runAll(When::Balanced); }
 TEST(net_fault_of_two_nics) { runAll(When::MidStream, Count::Two); }
