@@ -129,6 +129,7 @@ class Engine {
   uint64_t nextId_ = 1;
   int announcements_ = 0;  // left to send of the last change of links
   int64_t lastTick_ = 0;
+  bool wasLate_ = false;
   bool calm_ = false;             // at the last tick: every path up, every message on its way, nothing to acknowledge
   std::vector<int64_t> heardNs_;  // when anybody was last heard over each NIC
   std::vector<int64_t> inquireUntil_;  // NICs over which everybody is asked until then

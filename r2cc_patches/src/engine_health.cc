@@ -6,7 +6,7 @@
 namespace r2cc {
 namespace {
 
-constexpr int64_t kLateNs = msToNs(12);  // a tick this late means we were not running: no verdicts from it
+constexpr int64_t kLateNs = msToNs(12);  // a tick this late means we were not running
 constexpr int kAnnouncements = 4;        // a change of links is said at once and on the next ticks
 constexpr int64_t kAckBackstopNs = msToNs(1);
 constexpr int kRefusalsToDie = 3;  // a live host says "no such port", and nothing else is heard
@@ -18,16 +18,18 @@ constexpr int64_t kProbationPingNs = msToNs(10);
 }  // namespace
 
 void Engine::tick(int64_t now) {
+  // What looks like silence after a late tick may be us: no judgement until the next. Where every tick is late this
+  // host is that slow, and judges all the same, or nothing is ever found.
   const bool late = lastTick_ != 0 && now - lastTick_ > kLateNs;
+  const bool excused = late && !wasLate_;
+  wasLate_ = late;
   lastTick_ = now;
   calm_ = true;
   events_.flush(now);
   if (announcements_ > 0) announceLinks();
   inquire(now);
   for (const auto& [key, peer] : peers_) {
-    if (late) {
-      for (const auto& path : peer->paths()) path->forgetMisses();
-    }
+    if (excused) peer->lastRound = now;
     tickPeer(*peer, now);
   }
 }
@@ -72,14 +74,15 @@ void Engine::judgePaths(Peer& peer, int64_t now) {
   if (suspects && now - peer.lastRound >= kRoundNs) probeRound(peer, now);
 }
 
-/// Closes the last round of probes, then sends the next: on every suspect path and on a few others at the same time.
+/// Judges by the newest round of probes that was answered anywhere, however long the peer took for it; then sends the
+/// next, on every suspect path and on a few others at the same time.
 void Engine::probeRound(Peer& peer, int64_t now) {
-  const auto answered = [&](const Path& p) { return p.pingRound == peer.round && p.pongRound == peer.round; };
   for (const auto& path : peer.paths()) {
-    if (path->state() != PathState::Suspect || path->pingRound != peer.round || peer.round == 0) continue;
-    bool elsewhere = false;
-    for (const auto& other : peer.paths()) elsewhere |= other != path && other->data && answered(*other);
-    if (!path->round(answered(*path), elsewhere, now)) continue;
+    uint32_t answeredElsewhere = 0;
+    for (const auto& other : peer.paths()) {
+      if (other != path && other->data) answeredElsewhere = std::max(answeredElsewhere, other->pongRound);
+    }
+    if (!path->round(answeredElsewhere, now)) continue;
     pathDown(peer, *path, "probe");
     silentDeath(peer, *path, now);
   }
@@ -93,7 +96,7 @@ void Engine::probeRound(Peer& peer, int64_t now) {
     const bool suspect = path->state() == PathState::Suspect;
     if (!suspect && (!path->data || path->state() != PathState::Up || alternates == kAlternates)) continue;
     if (!suspect) alternates++;
-    path->pingRound = peer.round;
+    path->pinged(peer.round);
     path->lastPing = now;
     probes_++;
     peer.sendOn(*path, Ping{peer.round});

@@ -27,7 +27,11 @@ void Engine::silentDeath(Peer& peer, Path& path, int64_t now) {
 }
 
 void Engine::onPathDead(const Peer& peer, const PathDead& message) {
-  if (message.remoteDev >= nics_.size() || peer.pathOf(message.remoteDev, message.localDev) == nullptr) return;
+  if (message.remoteDev >= nics_.size()) return;
+  Path* path = peer.pathOf(message.remoteDev, message.localDev);
+  if (path == nullptr) return;
+  // What still comes over it may be all that works of it: answers go elsewhere until it answered us.
+  path->doubt(nowNs());
   suspectAllOf(message.remoteDev, nowNs());
 }
 

@@ -19,7 +19,7 @@ namespace r2cc {
 enum class PathState : uint8_t { Up, Suspect, Dead, Probation };
 
 constexpr int64_t kRoundNs = msToNs(4);        // between two probes of a suspect path
-constexpr int kMissesToDie = 6;                // silent rounds, each answered elsewhere
+constexpr int kMissesToDie = 6;                // rounds answered elsewhere and not here
 constexpr int64_t kDeadPingNs = msToNs(20);    // between two probes of a dead path
 constexpr int kMaxDoublings = 6;               // of the probation time
 constexpr int64_t kForgiveNs = msToNs(60000);  // failures older than this no longer count
@@ -61,7 +61,11 @@ class Path {
   }
   bool stalled(bool standsStill, int64_t now) {
     const bool suspect = standsStill || now < suspectUntil_;
-    if (state() == PathState::Up && suspect) return misses_ = 0, set(PathState::Suspect);
+    if (state() == PathState::Up && suspect) {
+      misses_ = 0;
+      pingedSince_ = pingRound_ + 1;
+      return set(PathState::Suspect);
+    }
     if (state() == PathState::Suspect && !suspect) return set(PathState::Up);
     return false;
   }
@@ -75,11 +79,17 @@ class Path {
     suspect(now);
   }
   bool doubted() const { return lastPong < doubtedAt_; }
-  /// One probe round is over: was it answered here, and was it answered on another data path?
-  bool round(bool answered, bool answeredElsewhere, int64_t now) {
+  void pinged(uint32_t round) {
+    if (pingRound_ + 1 != round) pingedSince_ = round;
+    pingRound_ = round;
+  }
+  /// The newest round of probes that another data path answered: was it answered here too? A round counts once.
+  bool round(uint32_t answeredElsewhere, int64_t now) {
     if (state() != PathState::Suspect) return false;
-    if (answered) misses_ = 0;
-    if (answered || !answeredElsewhere) return false;  // a late peer is silent everywhere: no evidence
+    // A late peer is silent everywhere: no evidence.
+    if (answeredElsewhere < pingedSince_ || answeredElsewhere <= judged_) return false;
+    judged_ = answeredElsewhere;
+    if (pongRound >= answeredElsewhere) return misses_ = 0, false;
     return ++misses_ >= kMissesToDie && die(now);
   }
   bool pong(int64_t now) {
@@ -94,13 +104,11 @@ class Path {
     if (now - lastPong > kProbationSilenceNs) return set(PathState::Dead);
     return now - probationSince_ >= probationNs() && set(PathState::Up);
   }
-  /// Our own thread was late: what looked like silence was us.
-  void forgetMisses() { misses_ = 0; }
   int64_t probationNs() const {
     return probation_.damping ? probation_.ns << std::min(std::max(failures_ - 1, 0), kMaxDoublings) : probation_.ns;
   }
 
-  uint32_t pingRound = 0, pongRound = 0;  // last probe sent and answered
+  uint32_t pongRound = 0;  // the newest round answered
   int64_t lastPing = 0, lastPong = 0;
   bool linked = true;     // both NICs have their link, as far as we know
   int64_t lastHeard = 0;  // anything genuine came over it
@@ -126,6 +134,8 @@ class Path {
   int64_t suspectUntil_ = 0;
   int64_t doubtedAt_ = INT64_MIN / 2;
   int misses_ = 0;
+  uint32_t pingRound_ = 0, pingedSince_ = 1;  // asked in every round from the second to the first
+  uint32_t judged_ = 0;
   int failures_ = 0;
   int64_t lastDeath_ = INT64_MIN / 2;
   int64_t probationSince_ = 0;

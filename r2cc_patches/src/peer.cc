@@ -134,7 +134,8 @@ std::vector<const Path*> Peer::best(size_t count) const {
     std::stable_sort(out.begin() + from, out.end(), later);
     if (out.size() > count) out.resize(count);
   };
-  take([](const Path& p) { return p.state() == PathState::Up; });
+  take([](const Path& p) { return p.state() == PathState::Up && !p.doubted(); });
+  take([](const Path& p) { return p.state() == PathState::Up && p.doubted(); });
   take([](const Path& p) { return p.state() == PathState::Probation; });
   take([](const Path& p) { return p.state() == PathState::Suspect; });
   take([](const Path& p) { return p.state() == PathState::Dead; });

@@ -130,3 +130,46 @@ TEST(net_a_neighbours_suspicion_is_no_verdict) {
   CHECK_EQ(events.count({quoted("event", "nic"), quoted("peer", "127.0.1.3"), quoted("state", "down")}), 0);
   finish(rig);
 }
+
+TEST(net_a_black_hole_is_found_where_a_host_is_always_late) {
+  for (const int slow : {0, 1}) {
+    Rig rig({});
+    std::atomic<bool> busy{false};
+    rig.spy = [&, slow](int host, const NicAddress&, const std::vector<uint8_t>&) {
+      if (host == slow && busy) std::this_thread::sleep_for(std::chrono::milliseconds(15));
+    };
+    rig.stream(0, 1, 0, 400);
+    rig.streams()[0].sender->limit = rig.streams()[0].receiver->limit = 200;
+    rig.start();
+    CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 200; }));
+    busy = true;
+    rig.fabric.cut({0, 0}, Cut::Hold);
+    const int freezes = rig.seen(Type::Freeze);
+    lift(rig, 0);
+    CHECK(Rig::within(msToNs(5000), [&] { return rig.seen(Type::Freeze) > freezes; }));
+    busy = false;
+    finish(rig);
+  }
+}
+
+TEST(net_answers_do_not_go_where_the_way_back_is_lost) {
+  Events events;
+  RigOptions o;
+  o.rails = 4;
+  o.eventFile = events.path;
+  Rig rig(o);
+  for (int i = 0; i < 8; i++) {
+    rig.stream(0, 1, 0, 400);
+    rig.streams().back().sender->limit = rig.streams().back().receiver->limit = 100;
+  }
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 800; }));
+  for (int rail = 0; rail < 3; rail++) rig.fabric.cutOneWay({1, rail}, {0, rail});
+  const int64_t start = nowNs();
+  for (size_t i = 0; i < rig.streams().size(); i++) lift(rig, i);
+  CHECK(rig.allDone(kLimitNs));
+  std::fprintf(stderr, "done after %lld ms\n", static_cast<long long>((nowNs() - start) / 1000000));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+  rig.fabric.healAll();
+}

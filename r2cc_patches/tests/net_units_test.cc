@@ -143,22 +143,29 @@ TEST(net_replay_window_takes_each_once) {
 
 constexpr int64_t kFirst = msToNs(100);  // Probation's default
 
+/// The next round of probes, which another path answered and this one did not.
+bool silentRound(Path& path, int64_t now) {
+  static uint32_t round = 0;
+  path.pinged(++round);
+  return path.round(round, now);
+}
+
 TEST(net_path_transitions) {
   const int64_t t = msToNs(1000000);
   Path path(0, 0, PathUse::Data);
   CHECK(path.state() == PathState::Up && path.up());
   CHECK(!path.stalled(false, 0) && !path.pong(t) && !path.probationTick(t));
-  CHECK(!path.round(false, true, t));  // not suspect: silence means nothing
+  CHECK(!silentRound(path, t));  // not suspect: silence means nothing
   CHECK(path.stalled(true, 0));
   CHECK(path.state() == PathState::Suspect && path.up());
   CHECK(!path.stalled(true, 0));
   CHECK(path.stalled(false, 0));
   CHECK(path.state() == PathState::Up);
   CHECK(path.stalled(true, 0));
-  for (int i = 1; i < kMissesToDie; i++) CHECK(!path.round(false, true, t));
-  CHECK(path.round(false, true, t));
+  for (int i = 1; i < kMissesToDie; i++) CHECK(!silentRound(path, t));
+  CHECK(silentRound(path, t));
   CHECK(path.state() == PathState::Dead && !path.up());
-  CHECK(!path.linkLost(t) && !path.stalled(true, 0) && !path.stalled(false, 0) && !path.round(false, true, t));
+  CHECK(!path.linkLost(t) && !path.stalled(true, 0) && !path.stalled(false, 0) && !silentRound(path, t));
   CHECK(!path.probationTick(t + kFirst));
   CHECK(path.pong(t));
   CHECK(path.state() == PathState::Probation && !path.up());
@@ -169,14 +176,28 @@ TEST(net_path_transitions) {
 TEST(net_path_late_peer_is_no_evidence) {
   Path path(0, 0, PathUse::Data);
   CHECK(path.stalled(true, 0));
-  for (int i = 0; i < 1000; i++) CHECK(!path.round(false, false, 0));  // silent everywhere
+  uint32_t round = 0;
+  for (int i = 0; i < 1000; i++) path.pinged(++round), CHECK(!path.round(0, 0));  // silent everywhere
+  for (int i = 0; i < 1000; i++) path.pinged(++round), CHECK(!path.round(7, 0));  // a round counts once
   CHECK(path.state() == PathState::Suspect);
-  for (int i = 1; i < kMissesToDie; i++) CHECK(!path.round(false, true, 0));
-  CHECK(!path.round(true, true, 0));  // one answer wipes the slate
-  for (int i = 1; i < kMissesToDie; i++) CHECK(!path.round(false, true, 0));
-  path.forgetMisses();  // it was us who were late
-  for (int i = 1; i < kMissesToDie; i++) CHECK(!path.round(false, true, 0));
+  for (int i = 2; i < kMissesToDie; i++) path.pinged(++round), CHECK(!path.round(round, 0));
+  path.pongRound = ++round;
+  path.pinged(round), CHECK(!path.round(round, 0));  // one answer wipes the slate
+  for (int i = 1; i < kMissesToDie; i++) path.pinged(++round), CHECK(!path.round(round, 0));
+  path.pong(0);  // and so does one that is late
+  for (int i = 1; i < kMissesToDie; i++) path.pinged(++round), CHECK(!path.round(round, 0));
   CHECK(path.state() == PathState::Suspect);
+}
+
+TEST(net_path_is_not_judged_by_rounds_it_was_not_asked_in) {
+  Path path(0, 0, PathUse::Data);
+  path.pinged(50);  // beside a suspect one
+  CHECK(path.stalled(true, 0));
+  for (uint32_t old = 1; old <= 50; old++) CHECK(!path.round(old, 0));
+  for (uint32_t round = 51; round < 51 + kMissesToDie - 1; round++) path.pinged(round), CHECK(!path.round(round, 0));
+  path.pinged(100);  // after a pause
+  for (uint32_t between = 60; between < 100; between++) CHECK(!path.round(between, 0));
+  CHECK(path.round(100, 0));
 }
 
 TEST(net_path_probation_doubles_and_is_forgiven) {
