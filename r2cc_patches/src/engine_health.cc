@@ -82,19 +82,19 @@ void Engine::probeRound(Peer& peer, int64_t now) {
     for (const auto& other : peer.paths()) {
       if (other != path && other->data) answeredElsewhere = std::max(answeredElsewhere, other->pongRound);
     }
-    if (!path->round(answeredElsewhere, now)) continue;
+    if (!path->round(answeredElsewhere, peer.answerNs(now), now)) continue;
     pathDown(peer, *path, "probe");
     silentDeath(peer, *path, now);
   }
-  peer.round++;
-  peer.lastRound = now;
+  peer.beginRound(now);
   int alternates = 0;
   const size_t count = peer.paths().size();
   for (size_t i = 0; i < count; i++) {
     // Begins elsewhere each time: the first alternates may be black holes themselves.
     const auto& path = peer.paths()[(i + peer.round) % count];
     const bool suspect = path->state() == PathState::Suspect;
-    if (!suspect && (!path->data || path->state() != PathState::Up || alternates == kAlternates)) continue;
+    const bool lives = path->state() == PathState::Up || path->state() == PathState::Probation;
+    if (!suspect && (!path->data || !lives || alternates == kAlternates)) continue;
     if (!suspect) alternates++;
     path->pinged(peer.round);
     path->lastPing = now;
@@ -110,7 +110,7 @@ void Engine::nursePath(Peer& peer, Path& path, int64_t now) {
   if (now - path.lastPing >= every) {
     path.lastPing = now;
     probes_++;
-    peer.sendOn(path, Ping{peer.round});
+    peer.sendOn(path, Ping{kNoRound});
   }
   if (!path.probationTick(now)) return;
   peer.plansVersion++;
@@ -142,7 +142,7 @@ void Engine::watchSilence(Peer& peer, int64_t now) {
   }
   if (now - peer.lastCalled < kCallNs) return;
   peer.lastCalled = now;
-  if (silent >= kCallNs) return peer.tellEverywhere(Ping{peer.round});
+  if (silent >= kCallNs) return peer.tellEverywhere(Ping{kNoRound});
   // The process answers, but its end of a connection may be closed and the word of it lost.
   for (const auto& [id, c] : peer.sends) askIfStuck(*c);
   for (const auto& [id, c] : peer.receivesById) askIfStuck(*c);
@@ -176,7 +176,7 @@ void Engine::announceLinks() {
   announcements_--;
   for (const auto& [key, peer] : peers_) {
     for (const Path* path : peer->best(3)) {
-      if (linkUp(path->local)) peer->sendOn(*path, Ping{peer->round});
+      if (linkUp(path->local)) peer->sendOn(*path, Ping{kNoRound});
     }
   }
 }

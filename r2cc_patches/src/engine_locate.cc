@@ -54,7 +54,7 @@ void Engine::inquire(int64_t now) {
   for (const auto& [key, peer] : peers_) {
     for (const auto& path : peer->paths()) {
       if (path->locate) locate(*peer, *path, now);
-      if (path->data && path->linked && now < inquireUntil_[path->local]) peer->sendOn(*path, Ping{peer->round});
+      if (path->data && path->linked && now < inquireUntil_[path->local]) peer->sendOn(*path, Ping{kNoRound});
     }
   }
 }

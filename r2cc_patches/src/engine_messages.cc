@@ -40,8 +40,9 @@ void Engine::dispatch(Peer& peer, Path* path, Type type, Reader& reader) {
   if (type == Type::Pong) {
     Pong pong;
     if (!read(reader, pong) || path == nullptr) return;
-    path->pongRound = std::max(path->pongRound, pong.round);
-    if (path->pong(nowNs())) pathEvent(peer, *path, "probation", "probe");
+    const int64_t now = nowNs();
+    peer.answered(*path, pong.round, now);
+    if (path->pong(now)) pathEvent(peer, *path, "probation", "probe");
     return;
   }
   if (type == Type::PathDead) {

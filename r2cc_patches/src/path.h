@@ -20,6 +20,7 @@ enum class PathState : uint8_t { Up, Suspect, Dead, Probation };
 
 constexpr int64_t kRoundNs = msToNs(4);        // between two probes of a suspect path
 constexpr int kMissesToDie = 6;                // rounds answered elsewhere and not here
+constexpr int64_t kSilentAnswers = 3;          // times as long as answers take of late
 constexpr int64_t kDeadPingNs = msToNs(20);    // between two probes of a dead path
 constexpr int kMaxDoublings = 6;               // of the probation time
 constexpr int64_t kForgiveNs = msToNs(60000);  // failures older than this no longer count
@@ -83,14 +84,17 @@ class Path {
     if (pingRound_ + 1 != round) pingedSince_ = round;
     pingRound_ = round;
   }
-  /// The newest round of probes that another data path answered: was it answered here too? A round counts once.
-  bool round(uint32_t answeredElsewhere, int64_t now) {
+  bool pingedIn(uint32_t round) const { return round >= pingedSince_ && round <= pingRound_; }
+  /// The newest round of probes that another data path answered: was it answered here too? A round counts once, and
+  /// where answers take `answerNs` the silence must last several of those.
+  bool round(uint32_t answeredElsewhere, int64_t answerNs, int64_t now) {
     if (state() != PathState::Suspect) return false;
     // A late peer is silent everywhere: no evidence.
     if (answeredElsewhere < pingedSince_ || answeredElsewhere <= judged_) return false;
     judged_ = answeredElsewhere;
     if (pongRound >= answeredElsewhere) return misses_ = 0, false;
-    return ++misses_ >= kMissesToDie && die(now);
+    if (++misses_ == 1) silentSince_ = now;
+    return misses_ >= kMissesToDie && now - silentSince_ >= kSilentAnswers * answerNs && die(now);
   }
   bool pong(int64_t now) {
     lastPong = now;
@@ -136,6 +140,7 @@ class Path {
   int misses_ = 0;
   uint32_t pingRound_ = 0, pingedSince_ = 1;  // asked in every round from the second to the first
   uint32_t judged_ = 0;
+  int64_t silentSince_ = 0;  // the first of misses_
   int failures_ = 0;
   int64_t lastDeath_ = INT64_MIN / 2;
   int64_t probationSince_ = 0;

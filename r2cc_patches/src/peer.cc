@@ -20,6 +20,8 @@ Peer::Peer(uint64_t id, bool weConnect, const Key& key, const Self& self, const 
       probation_(probation) {}
 
 namespace {
+constexpr int64_t kAnswerHalfNs = msToNs(250);
+
 PathUse useOf(uint8_t flags, uint8_t remoteFlags) {
   const bool lastResort = (flags & remoteFlags & kLastResort) != 0;
   return (flags | remoteFlags) == 0 ? PathUse::Data : lastResort ? PathUse::LastResort : PathUse::SideOnly;
@@ -79,6 +81,25 @@ std::string Peer::describe() const {
   char text[INET6_ADDRSTRLEN] = "";
   inet_ntop(remote_[0].family, remote_[0].ip.data(), text, sizeof(text));
   return text;
+}
+
+void Peer::beginRound(int64_t now) {
+  round++;
+  lastRound = now;
+  roundNs[round % roundNs.size()] = now;
+}
+
+void Peer::answered(Path& path, uint32_t which, int64_t now) {
+  if (which <= path.pongRound || which > round) return;
+  path.pongRound = which;
+  if (!path.pingedIn(which)) return;
+  const uint32_t back = std::min<uint32_t>(round - which, roundNs.size() - 1);  // at least so long ago
+  const int64_t took = now - roundNs[(round - back) % roundNs.size()];
+  if (took >= answerNs(now)) slowestNs = took, slowestAt = now;
+}
+
+int64_t Peer::answerNs(int64_t now) const {
+  return slowestNs >> std::min<int64_t>((now - slowestAt) / kAnswerHalfNs, 62);
 }
 
 Datagram Peer::datagram() const {

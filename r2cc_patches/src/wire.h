@@ -241,6 +241,7 @@ struct Probe {
   }
 };
 using Ping = Probe<Type::Ping>;
+constexpr uint32_t kNoRound = 0;  // of a probe that is no evidence for or against others
 using Pong = Probe<Type::Pong>;
 
 /// Either side: the connection is closed here; a receiver says how much it had.

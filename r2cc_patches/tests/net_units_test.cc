@@ -147,7 +147,7 @@ constexpr int64_t kFirst = msToNs(100);  // Probation's default
 bool silentRound(Path& path, int64_t now) {
   static uint32_t round = 0;
   path.pinged(++round);
-  return path.round(round, now);
+  return path.round(round, 0, now);
 }
 
 TEST(net_path_transitions) {
@@ -177,15 +177,15 @@ TEST(net_path_late_peer_is_no_evidence) {
   Path path(0, 0, PathUse::Data);
   CHECK(path.stalled(true, 0));
   uint32_t round = 0;
-  for (int i = 0; i < 1000; i++) path.pinged(++round), CHECK(!path.round(0, 0));  // silent everywhere
-  for (int i = 0; i < 1000; i++) path.pinged(++round), CHECK(!path.round(7, 0));  // a round counts once
+  for (int i = 0; i < 1000; i++) path.pinged(++round), CHECK(!path.round(0, 0, 0));  // silent everywhere
+  for (int i = 0; i < 1000; i++) path.pinged(++round), CHECK(!path.round(7, 0, 0));  // a round counts once
   CHECK(path.state() == PathState::Suspect);
-  for (int i = 2; i < kMissesToDie; i++) path.pinged(++round), CHECK(!path.round(round, 0));
+  for (int i = 2; i < kMissesToDie; i++) path.pinged(++round), CHECK(!path.round(round, 0, 0));
   path.pongRound = ++round;
-  path.pinged(round), CHECK(!path.round(round, 0));  // one answer wipes the slate
-  for (int i = 1; i < kMissesToDie; i++) path.pinged(++round), CHECK(!path.round(round, 0));
+  path.pinged(round), CHECK(!path.round(round, 0, 0));  // one answer wipes the slate
+  for (int i = 1; i < kMissesToDie; i++) path.pinged(++round), CHECK(!path.round(round, 0, 0));
   path.pong(0);  // and so does one that is late
-  for (int i = 1; i < kMissesToDie; i++) path.pinged(++round), CHECK(!path.round(round, 0));
+  for (int i = 1; i < kMissesToDie; i++) path.pinged(++round), CHECK(!path.round(round, 0, 0));
   CHECK(path.state() == PathState::Suspect);
 }
 
@@ -193,11 +193,25 @@ TEST(net_path_is_not_judged_by_rounds_it_was_not_asked_in) {
   Path path(0, 0, PathUse::Data);
   path.pinged(50);  // beside a suspect one
   CHECK(path.stalled(true, 0));
-  for (uint32_t old = 1; old <= 50; old++) CHECK(!path.round(old, 0));
-  for (uint32_t round = 51; round < 51 + kMissesToDie - 1; round++) path.pinged(round), CHECK(!path.round(round, 0));
+  for (uint32_t old = 1; old <= 50; old++) CHECK(!path.round(old, 0, 0));
+  for (uint32_t round = 51; round < 51 + kMissesToDie - 1; round++) path.pinged(round), CHECK(!path.round(round, 0, 0));
   path.pinged(100);  // after a pause
-  for (uint32_t between = 60; between < 100; between++) CHECK(!path.round(between, 0));
-  CHECK(path.round(100, 0));
+  for (uint32_t between = 60; between < 100; between++) CHECK(!path.round(between, 0, 0));
+  CHECK(path.round(100, 0, 0));
+}
+
+TEST(net_path_slow_answers_ask_for_longer_silence) {
+  Path path(0, 0, PathUse::Data);
+  CHECK(path.stalled(true, 0));
+  const int64_t answerNs = msToNs(100);
+  int64_t now = msToNs(1000000);
+  const int64_t start = now;
+  for (uint32_t round = 1; path.state() == PathState::Suspect; round++, now += kRoundNs) {
+    path.pinged(round);
+    path.round(round, answerNs, now);
+    CHECK(round < 1000);
+  }
+  CHECK(now - start >= kSilentAnswers * answerNs && now - start < kSilentAnswers * answerNs + 2 * kRoundNs);
 }
 
 TEST(net_path_probation_doubles_and_is_forgiven) {
