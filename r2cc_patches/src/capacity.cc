@@ -2,12 +2,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 namespace r2cc {
 namespace {
 
 constexpr double kLeastBusy = 0.25;           // of a window: with less, the rate says nothing
-constexpr double kSlow = 0.80, kFull = 0.92;  // of the fastest sibling
+constexpr double kSlow = 0.80, kFull = 0.92;  // of the second fastest sibling
 constexpr int kWindowsToAct = 5;
 constexpr double kStep = 0.15;              // a known weakness is only corrected by this much or more, relatively
 constexpr double kWeakest = 0.02;           // below it a path is not worth a message
@@ -35,7 +36,7 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
     for (auto& [path, account] : accounts_) account.bytes = 0, account.busyNs = 0;
     return changed;
   }
-  double reference = 0;
+  std::vector<double> recent;
   for (auto& [path, account] : accounts_) {
     const bool speaks = account.busyNs >= static_cast<int64_t>(kLeastBusy * static_cast<double>(window));
     if (speaks) {
@@ -44,8 +45,12 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
       account.lastNs = now;
     }
     account.bytes = 0, account.busyNs = 0;
-    if (account.count >= kWindows && now - account.lastNs < kStaleNs) reference = std::max(reference, median(account));
+    if (account.count >= kWindows && now - account.lastNs < kStaleNs) recent.push_back(median(account));
   }
+  if (recent.empty()) return changed;
+  // Beside the second fastest of three or more: a path that seems too fast (little traffic, in bursts) accuses nobody.
+  std::sort(recent.begin(), recent.end(), std::greater<>());
+  const double reference = recent[recent.size() > 2 ? 1 : 0];
   if (reference <= 0) return changed;
   for (const auto& path : paths) {
     const auto it = accounts_.find(path.get());

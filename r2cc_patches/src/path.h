@@ -84,7 +84,6 @@ class Path {
     if (pingRound_ + 1 != round) pingedSince_ = round;
     pingRound_ = round;
   }
-  bool pingedIn(uint32_t round) const { return round >= pingedSince_ && round <= pingRound_; }
   /// The newest round of probes that another data path answered: was it answered here too? A round counts once, and
   /// where answers take `answerNs` the silence must last several of those.
   bool round(uint32_t answeredElsewhere, int64_t answerNs, int64_t now) {

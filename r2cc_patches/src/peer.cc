@@ -20,7 +20,7 @@ Peer::Peer(uint64_t id, bool weConnect, const Key& key, const Self& self, const 
       probation_(probation) {}
 
 namespace {
-constexpr int64_t kAnswerHalfNs = msToNs(250);
+constexpr int64_t kAnswerHalfNs = msToNs(500);
 
 PathUse useOf(uint8_t flags, uint8_t remoteFlags) {
   const bool lastResort = (flags & remoteFlags & kLastResort) != 0;
@@ -92,7 +92,6 @@ void Peer::beginRound(int64_t now) {
 void Peer::answered(Path& path, uint32_t which, int64_t now) {
   if (which <= path.pongRound || which > round) return;
   path.pongRound = which;
-  if (!path.pingedIn(which)) return;
   const uint32_t back = std::min<uint32_t>(round - which, roundNs.size() - 1);  // at least so long ago
   const int64_t took = now - roundNs[(round - back) % roundNs.size()];
   if (took >= answerNs(now)) slowestNs = took, slowestAt = now;

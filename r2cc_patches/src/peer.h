@@ -81,7 +81,7 @@ class Peer {
   void beginRound(int64_t now);
   /// A probe of this round was answered.
   void answered(Path& path, uint32_t which, int64_t now);
-  /// How long answers take: the slowest of late, half as much every 250 ms. When all paths were slow and become quick
+  /// How long answers take: the slowest of late, half as much every 500 ms. When all paths were slow and become quick
   /// again one by one, the first must not speak against the others.
   int64_t answerNs(int64_t now) const;
 
@@ -127,7 +127,7 @@ class Peer {
   int64_t lastCalled = 0;
   uint32_t round = 0;
   int64_t lastRound = 0;
-  std::array<int64_t, 64> roundNs{};  // when the last rounds were sent
+  std::array<int64_t, 256> roundNs{};  // when the last rounds were sent
   int64_t slowestNs = 0, slowestAt = 0;
   int refusals = 0;         // since it was last heard
   uint64_t heardAtSeq = 0;  // the last datagram sent to it when it was last heard

@@ -197,6 +197,15 @@ TEST(net_capacity_ignores_jitter) {
   CHECK_EQ(changes, 0u);
 }
 
+TEST(net_capacity_one_that_seems_too_fast_accuses_nobody) {
+  Feed feed(4);
+  for (int i = 0; i < 50; i++) CHECK_EQ(feed.window({0.125, 0.22, 0.125, 0.124}), 0u);
+  Feed two(4);
+  for (int i = 0; i < 50; i++) (void)two.window({0.125, 0.0625, 0.125, 0.0625});  // two of four at half rate
+  CHECK(std::abs(two.paths[1]->capacity - 0.5) < 0.05 && std::abs(two.paths[3]->capacity - 0.5) < 0.05);
+  CHECK(two.paths[0]->capacity == 1.0 && two.paths[2]->capacity == 1.0);
+}
+
 TEST(net_capacity_needs_traffic) {
   Feed feed(4);
   for (int i = 0; i < 50; i++) CHECK_EQ(feed.window({0.125, 0.01, 0.125, 0.125}, 0.1), 0u);
