@@ -21,6 +21,7 @@ Peer::Peer(uint64_t id, bool weConnect, const Key& key, const Self& self, const 
 
 namespace {
 constexpr int64_t kAnswerHalfNs = msToNs(500);
+constexpr int64_t kMostAnswerNs = msToNs(1000);  // one that lay in a queue for longer must not blind us for as long
 
 PathUse useOf(uint8_t flags, uint8_t remoteFlags) {
   const bool lastResort = (flags & remoteFlags & kLastResort) != 0;
@@ -93,7 +94,7 @@ void Peer::answered(Path& path, uint32_t which, int64_t now) {
   if (which <= path.pongRound || which > round) return;
   path.pongRound = which;
   const uint32_t back = std::min<uint32_t>(round - which, roundNs.size() - 1);  // at least so long ago
-  const int64_t took = now - roundNs[(round - back) % roundNs.size()];
+  const int64_t took = std::min(now - roundNs[(round - back) % roundNs.size()], kMostAnswerNs);
   if (took >= answerNs(now)) slowestNs = took, slowestAt = now;
 }
 

@@ -9,11 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
-#include <stdexcept>
 
 #include "check.h"
 
@@ -45,9 +43,10 @@ class Jobs {
     std::chrono::steady_clock::time_point start;
   };
 
-  static int must(int result, const char* what) {
-    if (result < 0) throw std::runtime_error(std::string(what) + ": " + std::strerror(errno));
-    return result;
+  static int must(int result, const char* what) noexcept {
+    if (result >= 0) return result;
+    std::fprintf(stderr, "%s: %s\n", what, std::strerror(errno));
+    std::abort();
   }
 
   void start(const Test& test) {
@@ -113,7 +112,12 @@ class Jobs {
 inline int runTests(int argc, char** argv) {
   const bool jobs = argc > 2 && std::strcmp(argv[1], "--jobs") == 0;
   const char* filter = argc > (jobs ? 3 : 1) ? argv[jobs ? 3 : 1] : "";
-  return jobs ? Jobs::run(filter, std::max(std::atoi(argv[2]), 1)) : Suite::instance().run(filter);
+  if (!jobs) return Suite::instance().run(filter);
+  char* end = nullptr;
+  const long atOnce = std::strtol(argv[2], &end, 10);
+  if (*end == '\0' && atOnce > 0) return Jobs::run(filter, static_cast<int>(atOnce));
+  std::fprintf(stderr, "--jobs takes a number from 1 on, not '%s'\n", argv[2]);
+  return 2;
 }
 
 }  // namespace r2cc::check

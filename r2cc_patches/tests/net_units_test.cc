@@ -214,6 +214,31 @@ TEST(net_path_slow_answers_ask_for_longer_silence) {
   CHECK(now - start >= kSilentAnswers * answerNs && now - start < kSilentAnswers * answerNs + 2 * kRoundNs);
 }
 
+TEST(net_peer_remembers_how_long_answers_took) {
+  std::vector<LocalNic> nics;
+  const SideChannel side(nics);
+  const Self self;
+  Peer peer(1, /*weConnect=*/true, Key{}, self, side, nics, Probation{});
+  Path path(0, 0, PathUse::Data);
+  const int64_t start = msToNs(1000000);
+  CHECK_EQ(peer.answerNs(start), 0);
+  for (uint32_t round = 1; round <= 1000; round++) peer.beginRound(start + round * kRoundNs);
+  const int64_t now = start + 1000 * kRoundNs;
+  peer.answered(path, 1001, now);  // of a round that never was
+  peer.answered(path, 0, now);     // of none
+  CHECK(path.pongRound == 0 && peer.answerNs(now) == 0);
+  peer.answered(path, 990, now);
+  CHECK_EQ(path.pongRound, 990u);
+  CHECK_EQ(peer.answerNs(now), 10 * kRoundNs);
+  peer.answered(path, 999, now);  // a quicker one does not hide it
+  CHECK_EQ(peer.answerNs(now), 10 * kRoundNs);
+  CHECK_EQ(peer.answerNs(now + msToNs(500)), 5 * kRoundNs);
+  CHECK_EQ(peer.answerNs(now + msToNs(1000000)), 0);
+  Path late(0, 1, PathUse::Data);
+  peer.answered(late, 1, now);  // four seconds late
+  CHECK_EQ(peer.answerNs(now), msToNs(1000));
+}
+
 TEST(net_path_probation_doubles_and_is_forgiven) {
   Path path(0, 0, PathUse::Data);
   int64_t now = msToNs(1000000);

@@ -1,0 +1,71 @@
+"""The C++ tests' own runner (r2cc_patches/tests/check_jobs.h): what fails, crashes or is not there must not pass."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+HEADERS = Path(__file__).resolve().parents[2] / "r2cc_patches" / "tests"
+PROGRAM = """
+#include "check_jobs.h"
+
+#include <stdexcept>
+TEST(good_one) { CHECK_EQ(1, 1); }
+TEST(good_two) { std::fprintf(stderr, "said by two\\n"); CHECK(true); }
+TEST(bad_check) { CHECK_EQ(1, 2); }
+TEST(bad_crash) { std::abort(); }
+TEST(bad_exception) { throw std::runtime_error("thrown"); }
+TEST(empty) {}
+int main(int argc, char** argv) { return r2cc::check::runTests(argc, argv); }
+"""
+
+pytestmark = pytest.mark.build
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("check jobs")
+    (folder / "program.cc").write_text(PROGRAM)
+    command = ["g++", "-std=c++17", f"-I{HEADERS}", "program.cc", "-o", "program"]
+    subprocess.run(command, cwd=folder, check=True, timeout=100)
+    return folder / "program"
+
+
+def run(program: Path, *arguments: str) -> tuple[int, str]:
+    done = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return done.returncode, done.stderr
+
+
+def test_failures_and_crashes_are_told_apart_and_named(program: Path) -> None:
+    code, text = run(program, "--jobs", "2")
+    assert code == 1
+    assert "6 tests, 3 checks, 3 failed" in text
+    assert {line for line in text.splitlines() if line.startswith("failed: ")} == {
+        "failed: bad_check",
+        "failed: bad_crash",
+        "failed: bad_exception",
+    }
+    assert "FAIL bad_crash (signal 6)" in text
+    assert "1 == 2: 1 != 2" in text
+    assert "unexpected exception: thrown" in text
+
+
+@pytest.mark.parametrize("jobs", [(), ("--jobs", "1"), ("--jobs", "4")])
+def test_what_holds_passes(program: Path, jobs: tuple[str, ...]) -> None:
+    code, text = run(program, *jobs, "good")
+    assert (code, "2 tests, 2 checks, 0 failed" in text, "said by two" in text) == (0, True, True)
+
+
+@pytest.mark.parametrize("jobs", [(), ("--jobs", "2")])
+@pytest.mark.parametrize("name", ["no such test", "empty"])
+def test_nothing_checked_is_a_failure(program: Path, jobs: tuple[str, ...], name: str) -> None:
+    assert run(program, *jobs, name)[0] == 1
+
+
+@pytest.mark.parametrize("number", ["0", "-1", "two", "2x", ""])
+def test_a_number_that_is_none_is_refused(program: Path, number: str) -> None:
+    code, text = run(program, "--jobs", number, "good")
+    assert code == 2
+    assert f"not '{number}'" in text
