@@ -17,6 +17,7 @@
 namespace r2cc {
 namespace {
 
+constexpr int64_t kProbingTickNs = msToNs(1);  // a round of probes ends when it is due
 constexpr int64_t kTickNs = msToNs(2);
 constexpr int64_t kCalmTickNs = msToNs(4);  // everything moves: there is less to look at
 constexpr auto kBreath = std::chrono::microseconds(100);
@@ -171,7 +172,7 @@ void Engine::loop() {
     for (const size_t nic : refused) readRefusals(nic);  // what was heard since says more
     if (const int64_t now = nowNs(); news || now >= nextTick) {
       tick(now);
-      nextTick = now + (calm_ ? kCalmTickNs : kTickNs);
+      nextTick = now + (probing_ ? kProbingTickNs : calm_ ? kCalmTickNs : kTickNs);
     }
     flushOutboxes();
     lock.unlock();

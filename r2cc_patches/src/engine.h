@@ -96,6 +96,7 @@ class Engine {
   // where a silent path broke (engine_locate.cc)
   void silentDeath(Peer& peer, Path& path, int64_t now);
   void onPathDead(const Peer& peer, const PathDead& message);
+  static void onLookAt(const Peer& peer, const LookAt& message);
   void suspectAllOf(size_t nic, int64_t now);
   void inquire(int64_t now);
   void locate(Peer& peer, Path& path, int64_t now);
@@ -131,6 +132,7 @@ class Engine {
   int64_t lastTick_ = 0;
   bool wasLate_ = false;
   bool calm_ = false;             // at the last tick: every path up, every message on its way, nothing to acknowledge
+  bool probing_ = false;          // at the last tick: some path is suspect
   std::vector<int64_t> heardNs_;  // when anybody was last heard over each NIC
   std::vector<int64_t> inquireUntil_;  // NICs over which everybody is asked until then
   int64_t lastInquiry_ = 0;

@@ -25,6 +25,7 @@ void Engine::tick(int64_t now) {
   wasLate_ = late;
   lastTick_ = now;
   calm_ = true;
+  probing_ = false;
   events_.flush(now);
   if (announcements_ > 0) announceLinks();
   inquire(now);
@@ -71,6 +72,7 @@ void Engine::judgePaths(Peer& peer, int64_t now) {
     path->stalled(standsStill, now);
     suspects |= path->state() == PathState::Suspect;
   }
+  probing_ |= suspects;
   if (suspects && now - peer.lastRound >= kRoundNs) probeRound(peer, now);
 }
 

@@ -35,10 +35,19 @@ void Engine::onPathDead(const Peer& peer, const PathDead& message) {
   suspectAllOf(message.remoteDev, nowNs());
 }
 
-/// All paths over this NIC are probed for a while: one detection moves every connection of a dead NIC, idle ones too.
+void Engine::onLookAt(const Peer& peer, const LookAt& message) {
+  for (const auto& path : peer.paths()) {
+    if (path->data && peer.remote()[path->remote].dev == message.dev) path->suspect(nowNs());
+  }
+}
+
+/// All paths over this NIC are probed for a while, those to it by whoever sends over them: one detection moves every
+/// connection of a dead NIC, idle ones too.
 void Engine::suspectAllOf(size_t nic, int64_t now) {
+  const bool known = now < inquireUntil_[nic];
   inquireUntil_[nic] = now + kAssociationNs;
   for (const auto& [key, peer] : peers_) {
+    if (!peer->weConnect && !known) peer->tellEverywhere(LookAt{static_cast<uint8_t>(nic)});
     for (const auto& path : peer->paths()) {
       if (peer->weConnect && path->data && path->local == nic) path->suspect(now);
     }

@@ -50,6 +50,11 @@ void Engine::dispatch(Peer& peer, Path* path, Type type, Reader& reader) {
     if (read(reader, message)) onPathDead(peer, message);
     return;
   }
+  if (type == Type::LookAt && peer.weConnect) {
+    LookAt message;
+    if (read(reader, message)) onLookAt(peer, message);
+    return;
+  }
   if (!(peer.weConnect ? dispatchToSender(peer, type, reader) : dispatchToReceiver(peer, type, reader))) {
     dropped_.malformed++;
   }

@@ -127,7 +127,7 @@ class Peer {
   int64_t lastCalled = 0;
   uint32_t round = 0;
   int64_t lastRound = 0;
-  std::array<int64_t, 256> roundNs{};  // when the last rounds were sent
+  std::array<int64_t, 512> roundNs{};  // when the last rounds were sent
   int64_t slowestNs = 0, slowestAt = 0;
   int refusals = 0;         // since it was last heard
   uint64_t heardAtSeq = 0;  // the last datagram sent to it when it was last heard

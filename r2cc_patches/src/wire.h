@@ -83,6 +83,7 @@ enum class Type : uint8_t {
   Pong,
   Bye,
   PathDead,
+  LookAt,
 };
 
 /// sender -> receiver: a connection for the listen that `listen` names.
@@ -265,6 +266,16 @@ struct PathDead {
   template <class A>
   void visit(A& a) {
     a(localDev), a(remoteDev);
+  }
+};
+
+/// receiver -> sender: a path over this NIC of mine died silently. Probe yours to it, whether or not they have traffic.
+struct LookAt {
+  static constexpr Type kType = Type::LookAt;
+  uint8_t dev = 0;
+  template <class A>
+  void visit(A& a) {
+    a(dev);
   }
 };
 

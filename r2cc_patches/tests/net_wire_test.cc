@@ -127,6 +127,7 @@ TEST(net_wire_round_trips) {
   roundTrip(Pong{UINT32_MAX});
   roundTrip(Bye{1, 1, 2});
   roundTrip(PathDead{1, 255});
+  roundTrip(LookAt{31});
   roundTrip(someHeader());
 }
 

@@ -10,6 +10,7 @@ void forEachMessage(F f) {
   f(Hello{}), f(Welcome{}), f(OpenLane{}), f(LaneHandle{}), f(LaneUp{}), f(CloseLane{}), f(Suspect{}), f(Freeze{});
   f(Fenced{}), f(Switch{}), f(Switched{}), f(Ack{}), f(Ping{}), f(Pong{}), f(Bye{});
   f(PathDead{});
+  f(LookAt{});
 }
 
 }  // namespace r2cc::fuzz
