@@ -92,6 +92,7 @@ class Engine {
   void pathEvent(const Peer& peer, const Path& path, const char* state, const std::string& cause);
   void failAll(Peer& peer, const std::string& why);
   void announceLinks();
+  void announceLinksTo(const Peer& peer) const;
   void measure(Peer& peer, int64_t now);
   // where a silent path broke (engine_locate.cc)
   void silentDeath(Peer& peer, Path& path, int64_t now);

@@ -169,17 +169,23 @@ void Engine::onLink(size_t nic, bool up, const char* cause) {
   if (flight_ != nullptr) flight_->nic(nic, up, cause);
   info_("R2CC: " + nics_[nic].name + (up ? " has its link back" : " lost its link: its connections go on over others"));
   announcements_ = kAnnouncements;
-  announceLinks();
+  // At once to those who send to us: it is for them to move. Those we send to hear it with the Freeze that moves ours.
+  for (const auto& [key, peer] : peers_) {
+    if (!peer->weConnect) announceLinksTo(*peer);
+  }
   for (const auto& [key, peer] : peers_) judgePaths(*peer, nowNs());
+  flushOutboxes();
 }
 
 /// Every header carries our links; a ping is the smallest reason to send one.
 void Engine::announceLinks() {
   announcements_--;
-  for (const auto& [key, peer] : peers_) {
-    for (const Path* path : peer->best(3)) {
-      if (linkUp(path->local)) peer->sendOn(*path, Ping{kNoRound});
-    }
+  for (const auto& [key, peer] : peers_) announceLinksTo(*peer);
+}
+
+void Engine::announceLinksTo(const Peer& peer) const {
+  for (const Path* path : peer.best(3)) {
+    if (linkUp(path->local)) peer.sendOn(*path, Ping{kNoRound});
   }
 }
 

@@ -19,7 +19,7 @@ namespace r2cc {
 enum class PathState : uint8_t { Up, Suspect, Dead, Probation };
 
 constexpr int64_t kRoundNs = msToNs(3);        // between two probes of a suspect path
-constexpr int kMissesToDie = 5;                // rounds answered elsewhere and not here
+constexpr int kMissesToDie = 4;                // rounds answered elsewhere and not here
 constexpr int64_t kSilentAnswers = 3;          // times as long as answers take of late
 constexpr int64_t kDeadPingNs = msToNs(20);    // between two probes of a dead path
 constexpr int kMaxDoublings = 6;               // of the probation time

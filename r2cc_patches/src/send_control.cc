@@ -111,6 +111,7 @@ bool SendConnection::resume(const Fenced& message) {
   target_ = nullptr;
   avoid_ = nullptr;
   nextMaintain_ = 0;
+  lastMove_ = nowNs();  // what stood still did so on the lane that is gone
   recorder_.replay(epoch_, message.delivered, static_cast<size_t>(replayed));
   setState(ConnectionState::Active, cause_, replayed);
   everActive_ = true;
