@@ -138,6 +138,16 @@ def experiment(
     return Experiment.model_validate({**words, "arms": {arm: {"expect": "any"} for arm in arms}})
 
 
+def lab_workload(rate_gbit: float) -> Json:
+    """64 MiB in chunks of 128 KiB at 1 Gbit/s. At another rate both shrink alike: everything lasts as long as there."""
+    size = max(4, int(64 * MIB * rate_gbit) // 4 * 4)
+    return {
+        "bytes": size,
+        "chunk_bytes": max(4 * KIB, int(128 * KIB * rate_gbit) // KIB * KIB),
+        "iterations": 1_000_000,
+    }
+
+
 def spread_faults(kind: str, count: int, *, hosts: int, nics: int, every_s: float, down_s: float) -> list[Json]:
     """Faults one after the other, each on another NIC and host than those before it: damping must not join in."""
     found = []

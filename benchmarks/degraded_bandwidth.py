@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
-from common import MIB, Figure, Json, Ran, Steps, command, experiment
+from common import Figure, Json, Ran, Steps, command, experiment, lab_workload
 
 from chaos.phases import degraded_indices, healthy_ms
 from chaos.stats import median
@@ -70,8 +70,7 @@ def measure(steps: Steps, *, arm: str, rate_gbit: float, times: int, cases: str)
     for case in CASES:
         if case.name not in cases.split(","):
             continue
-        workload = {"bytes": int(64 * MIB * rate_gbit) // 4 * 4, "iterations": 1_000_000}
-        workload["seconds"] = int(3 + times * EVERY_S)
+        workload = lab_workload(rate_gbit) | {"seconds": int(3 + times * EVERY_S)}
         topology = {"hosts": HOSTS, "nics": NICS, "rate_gbit": rate_gbit}
         name = f"degraded-{case.name}".replace("_", "-")
         timeline_ = timeline(case, times)

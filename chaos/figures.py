@@ -16,7 +16,7 @@ from chaos.phases import (
     undisturbed_indices,
 )
 from chaos.rundata import FaultTimes, RunData
-from chaos.stall import detect_ms, longest_gap_ms, stall_ms
+from chaos.stall import detect_ms, longest_gap_ms, onsets, stall_ms
 from chaos.stats import median, percentile, spread
 
 HEALTHY_RATE = 0.98
@@ -76,6 +76,7 @@ def fault_figures(data: RunData, fault: FaultTimes, mode: int) -> Json:
         "degraded_bound_ms": degraded_bound_ms(data, fault, mode, nics),
         "after_ms": median(pick(durations, after_indices(data, fault))),
         "return_ms": return_ms(data, fault),
+        "stolen": void.stolen(data, onsets(fault)),
     }
     return {
         "id": fault.id,

@@ -20,17 +20,23 @@ def stall_ms(data: RunData, fault: FaultTimes) -> float | None:
     gone, and the gap that the fault causes only begins then. None when no connection had a delivery gap there: nothing
     was measured, which is not 0.
     """
-    return _worst(data, fault, [Span(span.start_ns, span.end_ns + DRAIN_NS) for span in fault.onsets])
+    return worst_gap_ms(data, onsets(fault))
+
+
+def onsets(fault: FaultTimes) -> list[Span]:
+    """When a stall may begin."""
+    return [Span(span.start_ns, span.end_ns + DRAIN_NS) for span in fault.onsets]
 
 
 def longest_gap_ms(data: RunData, fault: FaultTimes) -> float | None:
     """The same for every gap from the onset to the undo: shows stalls that began later, as further down a ring."""
     if fault.onset_ns is None:
         return None
-    return _worst(data, fault, [Span(fault.onset_ns, fault.reverted_ns or _last_ns(data))])
+    return worst_gap_ms(data, [Span(fault.onset_ns, fault.reverted_ns or _last_ns(data))])
 
 
-def _worst(data: RunData, fault: FaultTimes, windows: Iterable[Span]) -> float | None:
+def worst_gap_ms(data: RunData, windows: Iterable[Span]) -> float | None:
+    """The longest gap that overlaps `windows`, less its connection's healthy p99; maximum over connections."""
     healthy = set(healthy_indices(data))
     stalls = [
         stall

@@ -11,19 +11,28 @@ from chaos.stats import spread
 
 CPU_BUSY_MAX = 0.85
 HEALTHY_SPREAD_MAX = 0.10
+STOLEN_MAX = 0.10
+"""A time taken while a hypervisor gave more than this share of the CPU to others is theirs, not ours."""
 
 
 def busy(data: RunData, spans: Sequence[Span]) -> float | None:
-    """Mean share of all cores that was busy during `spans`; None without a sample there.
+    """Mean share of all cores that was busy during `spans`; None without a sample there."""
+    return _mean(data, spans, "busy")
 
-    A `cpu` line speaks for the time since the line before it, and counts as far as that time lies within `spans`.
-    """
+
+def stolen(data: RunData, spans: Sequence[Span]) -> float | None:
+    """Mean share of all cores that a hypervisor gave to others during `spans`; None without a sample there."""
+    return _mean(data, spans, "stolen")
+
+
+def _mean(data: RunData, spans: Sequence[Span], share: str) -> float | None:
+    """A `cpu` line speaks for the time since the line before it, and counts as far as that time lies within `spans`."""
     lines = data.by_event.get("cpu", [])
     total = weighted = 0.0
     for before, line in pairwise(lines):
         overlap = sum(max(0, min(s.end_ns, line["t_ns"]) - max(s.start_ns, before["t_ns"])) for s in spans)
         total += overlap
-        weighted += overlap * line["busy"]
+        weighted += overlap * line.get(share, 0.0)
     return weighted / total if total else None
 
 

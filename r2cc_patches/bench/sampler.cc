@@ -78,13 +78,14 @@ std::optional<CpuTicks> parseCpu(std::string_view text) {
     ticks.total += number(fields[i]);
   }
   ticks.busy = ticks.total - number(fields[kIdle]) - number(fields[kIdle + 1]);
+  ticks.stolen = fields.size() > kSteal ? number(fields[kSteal]) : 0;
   return ticks;
 }
 
-double busyShare(const CpuTicks& before, const CpuTicks& after) {
+double shareOf(uint64_t CpuTicks::*part, const CpuTicks& before, const CpuTicks& after) {
   if (after.total <= before.total) return 0.0;
-  const double busy = after.busy > before.busy ? static_cast<double>(after.busy - before.busy) : 0.0;
-  return std::min(1.0, busy / static_cast<double>(after.total - before.total));
+  const double time = after.*part > before.*part ? static_cast<double>(after.*part - before.*part) : 0.0;
+  return std::min(1.0, time / static_cast<double>(after.total - before.total));
 }
 
 NicTable SampleFilter::changed(const NicTable& now, bool all) {
@@ -130,8 +131,13 @@ std::string linkLine(uint64_t tNs, const std::string& nic, bool up) {
       .str();
 }
 
-std::string cpuLine(uint64_t tNs, double busy) {
-  return JsonObject().unsignedInteger("t_ns", tNs).text("event", "cpu").real("busy", busy).str();
+std::string cpuLine(uint64_t tNs, const CpuTicks& before, const CpuTicks& after) {
+  return JsonObject()
+      .unsignedInteger("t_ns", tNs)
+      .text("event", "cpu")
+      .real("busy", shareOf(&CpuTicks::busy, before, after))
+      .real("stolen", shareOf(&CpuTicks::stolen, before, after))
+      .str();
 }
 
 }  // namespace r2cc::bench

@@ -33,14 +33,16 @@ class NetDevParser {
   size_t txColumn_ = 0;
 };
 
-// The first line of /proc/stat: busy and total time of all cores in ticks. Waiting for a disk is idle.
+// The first line of /proc/stat: time of all cores in ticks. Waiting for a disk is idle; what a hypervisor gave to
+// others while we would have run is stolen, and busy.
 struct CpuTicks {
   uint64_t busy = 0;
+  uint64_t stolen = 0;
   uint64_t total = 0;
 };
 std::optional<CpuTicks> parseCpu(std::string_view text);
-// 0..1 between two readings; 0 when no time has passed.
-double busyShare(const CpuTicks& before, const CpuTicks& after);
+// `part` of the time between two readings, 0..1; 0 when no time has passed.
+double shareOf(uint64_t CpuTicks::*part, const CpuTicks& before, const CpuTicks& after);
 
 // Which NICs a sample reports: those wanted, and of these only those that changed, unless all are asked for.
 class SampleFilter {
@@ -56,6 +58,6 @@ class SampleFilter {
 // As many lines as it takes to stay below kMaxLineBytes each; none when the table is empty.
 std::vector<std::string> sampleLines(uint64_t tNs, const NicTable& nics);
 std::string linkLine(uint64_t tNs, const std::string& nic, bool up);
-std::string cpuLine(uint64_t tNs, double busy);
+std::string cpuLine(uint64_t tNs, const CpuTicks& before, const CpuTicks& after);
 
 }  // namespace r2cc::bench

@@ -158,7 +158,7 @@ class Sampler {
     if (stat_ == nullptr || (now - cpuNs_ < kCpuIntervalNs && !all)) return;
     const CpuTicks ticks = parseCpu(stat_->read()).value_or(cpu_);
     if (ticks.total == cpu_.total) return;
-    keep(cpuLine(now, busyShare(cpu_, ticks)));
+    keep(cpuLine(now, cpu_, ticks));
     cpu_ = ticks;
     cpuNs_ = now;
   }

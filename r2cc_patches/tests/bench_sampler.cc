@@ -48,8 +48,10 @@ TEST(cpu_share_counts_steal_and_not_waiting) {
   const CpuTicks after = parseCpu("cpu  130 0 60 840 60 0 5 5 30 0\n").value_or(CpuTicks{});
   CHECK_EQ(before.total, 1000U);
   CHECK_EQ(before.busy, 150U);
-  CHECK_EQ(busyShare(before, after), 0.5);
-  CHECK_EQ(busyShare(after, after), 0.0);
+  CHECK_EQ(shareOf(&CpuTicks::busy, before, after), 0.5);
+  CHECK_EQ(shareOf(&CpuTicks::stolen, before, after), 0.05);
+  CHECK_EQ(shareOf(&CpuTicks::busy, after, after), 0.0);
+  CHECK_EQ(parseCpu("cpu 100 0 50 800 50\n").value_or(CpuTicks{}).stolen, 0U);  // a kernel that counts none
   CHECK(!parseCpu("intr 5\n").has_value());
 }
 

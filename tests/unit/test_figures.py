@@ -11,7 +11,7 @@ from chaos.figures import run_figures
 from chaos.paths import carriers, match
 from chaos.phases import degraded_indices, healthy_indices, hit_index
 from chaos.rundata import Span, read_run
-from chaos.stall import longest_gap_ms, stall_ms
+from chaos.stall import longest_gap_ms, onsets, stall_ms
 from chaos.stats import median, percentile, spread
 
 
@@ -213,6 +213,18 @@ def test_only_the_iterations_are_judged_not_the_time_between_them() -> None:
     lines = [literal.at(ms, "h0", "cpu", busy=share) for ms, share in shares.items()]
     assert void.busy(read_run(lines), spans) == pytest.approx((0.5 * 100 + 0.6 * 50 + 0.8 * 50) / 200)
     assert void.busy(read_run(lines), []) is None
+
+
+def test_what_a_hypervisor_took_around_the_onset_is_told() -> None:
+    lines = [line for line in literal.lines("migrate") if line["event"] != "cpu"]
+    assert run_figures(read_run(lines), 1, iterations=10)["faults"][0]["stolen"] is None  # nobody looked
+    data = read_run(lines)
+    (onset,) = onsets(data.faults[0])
+    begin, middle, end = (ns / 1e6 for ns in (onset.start_ns, (onset.start_ns + onset.end_ns) / 2, onset.end_ns))
+    for ms, share in ((0, 0.0), (begin, 1.0), (middle, 0.5), (end, 0.1)):
+        lines.append(literal.at(ms, "h0", "cpu", busy=1.0, stolen=share))
+    (found,) = run_figures(read_run(lines), 1, iterations=10)["faults"]
+    assert found["stolen"] == pytest.approx(0.3)  # half the window 0.5, half 0.1; 1.0 before it is not of it
 
 
 def test_idle_seconds_of_a_stall_do_not_hide_a_busy_machine() -> None:
