@@ -85,6 +85,24 @@ TEST(net_one_detection_moves_idle_connections) {
   finish(rig);
 }
 
+TEST(net_who_sends_to_a_silent_nic_moves_before_it_has_traffic) {
+  Events events;
+  Rig rig(options(events));
+  rig.stream(0, 1, 0, 400);
+  rig.stream(2, 0, 0, 400);
+  for (const Stream& s : rig.streams()) s.sender->limit = s.receiver->limit = 100;
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 200; }));
+  rig.fabric.cut({0, 0}, Cut::Hold);
+  lift(rig, 0);  // host 0 notices, and host 2, which nobody told to look, is idle
+  CHECK(Rig::within(msToNs(2000), [&] {
+    return events.count({quoted("event", "path"), quoted("direction", "send"), quoted("peer", "127.0.1.1"),
+                         quoted("cause", "probe"), quoted("state", "active")}) >= 1;
+  }));
+  CHECK(rig.seen(Type::LookAt) >= 1);
+  finish(rig);
+}
+
 TEST(net_silent_death_is_located) {
   struct Where {
     std::vector<Nic> cut;
