@@ -22,6 +22,7 @@ constexpr int64_t kTickNs = msToNs(2);
 constexpr int64_t kCalmTickNs = msToNs(4);  // everything moves: there is less to look at
 constexpr auto kBreath = std::chrono::microseconds(100);
 constexpr size_t kClosedRemembered = 4096;
+constexpr int64_t kLingerAtEndNs = msToNs(2000);
 constexpr uint64_t kTagWake = 1000, kTagLinks = 1001;               // below: a NIC's index
 constexpr uint64_t kTagDriver = 2000;                               // and from here: that of one whose driver talks
 constexpr uint8_t kNoCarrier = 1, kPortError = 2, kDeviceLost = 4;  // reasons of a NIC to be down
@@ -103,6 +104,7 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
 }
 
 Engine::~Engine() {
+  awaitLingering();
   stop_ = true;
   services_.wake();
   thread_.join();
@@ -315,14 +317,37 @@ ncclResult_t Engine::deregMr(void* comm, void* handle) {
 void Engine::closeSend(void* comm) {
   const std::lock_guard<std::mutex> lock(mutex_);
   auto* connection = static_cast<SendConnection*>(static_cast<Connection*>(comm));
-  Peer& peer = connection->peer;
-  peer.tell(connection->bye());
-  peer.flushOutbox();
-  connection->shutdown();
-  failovers_ += connection->failovers;
-  failbacks_ += connection->failbacks;
-  peer.sends.erase(connection->id);
-  connections_.erase(connection);
+  connection->linger(nowNs() + config_.holdNs);
+  endLingering(connection->peer, nowNs());
+  connection->peer.flushOutbox();
+}
+
+/// Ends the closed ones whose copies the peer has, or will not have any more.
+void Engine::endLingering(Peer& peer, int64_t now) {
+  for (auto it = peer.sends.begin(); it != peer.sends.end();) {
+    const std::shared_ptr<SendConnection> connection = (it++)->second;
+    if (!connection->lingers() || !connection->lingered(now)) continue;
+    if (now >= connection->lingersUntil()) connection->fail("closed, and what was sent before was not acknowledged");
+    peer.tell(connection->bye());
+    connection->shutdown();
+    failovers_ += connection->failovers;
+    failbacks_ += connection->failbacks;
+    peer.sends.erase(connection->id);
+    connections_.erase(connection.get());
+  }
+}
+
+/// What was sent and not acknowledged when the last communicator ends: milliseconds, unless a fault is being dealt with.
+void Engine::awaitLingering() {
+  const auto lingers = [this] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) {
+      const auto& sends = peer.second->sends;
+      return std::any_of(sends.begin(), sends.end(), [](const auto& c) { return c.second->lingers(); });
+    });
+  };
+  const int64_t end = nowNs() + kLingerAtEndNs;
+  while (lingers() && nowNs() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 void Engine::closeRecv(void* comm) {

@@ -102,6 +102,8 @@ class Engine {
   void inquire(int64_t now);
   void locate(Peer& peer, Path& path, int64_t now);
   void flushOutboxes();
+  void endLingering(Peer& peer, int64_t now);
+  void awaitLingering();
   bool linkUp(size_t nic) const { return (self_.nicsUp >> nic & 1) != 0; }
   Peer& peerFor(uint64_t process, bool weConnect, const Key& key);
   Peer* findPeer(uint64_t process, bool weConnect);

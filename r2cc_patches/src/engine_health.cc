@@ -44,6 +44,7 @@ void Engine::tickPeer(Peer& peer, int64_t now) {
     for (const Path* path : peer.best(1)) peer.flushAcks(*path);
   }
   watchSilence(peer, now);
+  if (peer.weConnect) endLingering(peer, now);
   calm_ &= peer.acksDue.load(std::memory_order_relaxed) == 0;  // the last ones of all have nobody else to send them
   for (const auto& path : peer.paths()) calm_ &= path->state() == PathState::Up;
   for (const auto& [id, connection] : peer.sends) calm_ &= connection->calm(now);

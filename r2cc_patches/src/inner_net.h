@@ -62,6 +62,9 @@ struct InnerOps {
   /// As the net's accept(), but strangers can neither hold it up nor become the comm; `*refused` counts them. Null: the
   /// net's own.
   ncclResult_t (*accept)(void* listenComm, void** comm, uint64_t* refused) = nullptr;
+
+  /// True when isend() reads any host memory: what is registered does not matter to it.
+  bool plainMemory = false;
 };
 
 struct InnerNet {

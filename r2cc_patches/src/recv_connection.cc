@@ -7,7 +7,10 @@
 namespace r2cc {
 namespace {
 constexpr uint64_t kAckEvery = 4;  // half of NCCL's 8 slots: the sender never starves
-constexpr int kPeerAcksDue = 16;   // one datagram acknowledges all connections of a peer
+constexpr uint64_t kAckKeptEvery =
+    NCCL_NET_MAX_REQUESTS / 2;         // nobody waits for these before the sender's ring is full
+constexpr int kDue = 4, kKeptDue = 1;  // how much a message adds to what is due
+constexpr int kPeerAcksDue = 64;       // one datagram acknowledges all connections of a peer
 constexpr int64_t kAckAfterNs = msToNs(2);
 constexpr size_t kLargeBytes = 65536;
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
@@ -185,12 +188,14 @@ void RecvConnection::finished(Request& r) {
   r.finished = true;
   r.inner = nullptr;
   large_ = r.size >= kLargeBytes;
+  kept_ = r.size <= kKeepBytes && home_ != nullptr && innerOf(home_).ops->plainMemory;
   uint64_t next = delivered();
   // Slots of messages NCCL has not yet asked about keep their number, so the prefix is read off the ring.
   while (next < posted_ && slot(next).number == next && slot(next).finished) next++;
   delivered_.store(next, std::memory_order_release);
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
-  if (peer.acksDue.fetch_add(1, std::memory_order_acq_rel) == 0) peer.acksSinceNs = nowNs();
+  const int due = kept_ ? kKeptDue : kDue;
+  if (peer.acksDue.fetch_add(due, std::memory_order_acq_rel) == 0) peer.acksSinceNs = nowNs();
 }
 
 /// A path that the plan uses: acknowledgements go where the data comes from.
@@ -205,7 +210,9 @@ void RecvConnection::ackIfDue() {
   if (due == 0 || plan_.empty() || !plan_.newest().lanes()[0].lane->inner.ops->needsAck) return;
   const uint64_t unacked = delivered() - ackedToPeer.load(std::memory_order_relaxed);
   const bool drained = large_ && unacked > 0 && outstanding_.load(std::memory_order_relaxed) == 0;
-  if (unacked < kAckEvery && due < kPeerAcksDue && !drained && nowNs() - peer.acksSinceNs < kAckAfterNs) return;
+  if (unacked < (kept_ ? kAckKeptEvery : kAckEvery) && due < kPeerAcksDue && !drained &&
+      nowNs() - peer.acksSinceNs < kAckAfterNs)
+    return;
   peer.flushAcks(*ackPath(), drained);
 }
 

@@ -57,6 +57,7 @@ class RecvConnection final : public Connection {
 
   std::atomic<uint64_t> delivered_{0};
   bool large_ = false;        // the last message was big: its sender waits for nothing else
+  bool kept_ = false;         // the last message was one that its sender keeps a copy of
   bool flushes_ = false;      // this NCCL wants GPU memory flushed: we do it before a message counts
   Request flushRequests_[4];  // for NCCL's own flushes
   Fenced lastFenced_{};       // repeated as it was: the sender replays from this very count

@@ -2,11 +2,17 @@
 #include "send_connection.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace r2cc {
 namespace {
 constexpr int64_t kStallNs = msToNs(8);
 constexpr int64_t kLaneStallNs = msToNs(50);  // a lane that takes longer to make may be on a black hole
+
+bool takesPlainMemory(const LocalNic& nic) {
+  const InnerOps* ops = nic.inner.ops;
+  return ops == nullptr || (ops->plainMemory && ops->needsAck);
+}
 }  // namespace
 
 SendConnection::SendConnection(const Services& services, Peer& peer, uint64_t id, void* ctx, uint64_t listen,
@@ -16,6 +22,7 @@ SendConnection::SendConnection(const Services& services, Peer& peer, uint64_t id
       homeDev_(homeDev),
       remoteHomeDev_(remoteHomeDev),
       ourNics_(ourNics),
+      plain_(std::all_of(services.local->begin(), services.local->end(), takesPlainMemory)),
       lastMove_(nowNs()) {}
 
 SendConnection::~SendConnection() = default;
@@ -25,7 +32,11 @@ ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, v
   if (over()) return ncclRemoteError;
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
-  *request = claim(data, size, tag, mr, profiler);
+  const Request& next = slot(posted_);
+  if (next.kept && next.number >= acked_.load(std::memory_order_acquire)) return ncclSuccess;  // its copy is needed
+  Request* claimed = claim(data, size, tag, mr, profiler);
+  if (claimed != nullptr && keeps(size, mr)) keep(*claimed);
+  *request = claimed;
   pump(holdFrom_);
   return ncclSuccess;
 }
@@ -34,9 +45,11 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
   *done = 0;
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
-  // A send is done when its inner request is over (NCCL may then reuse the buffer) and the receiver has the message.
+  // A send is done when its inner request is over (NCCL may then reuse the buffer) and the receiver has the message,
+  // or will have it from our copy.
   const auto complete = [&] {
-    return request.finished && (!request.needsAck || request.number < acked_.load(std::memory_order_acquire));
+    return request.finished &&
+           (!request.needsAck || request.kept || request.number < acked_.load(std::memory_order_acquire));
   };
   if (!complete() && over()) return ncclRemoteError;
   if (!complete()) progress();
@@ -48,6 +61,37 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
   released_.store(request.number + 1, std::memory_order_release);
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
   return ncclSuccess;
+}
+
+bool SendConnection::keeps(size_t size, const void* mr) const {
+  return plain_ && size <= kKeepBytes && (mr == nullptr || static_cast<const Mr*>(mr)->type == NCCL_PTR_HOST);
+}
+
+/// From here on the message is ours: NCCL may change its buffer, deregister it, and close the connection.
+void SendConnection::keep(Request& r) {
+  Copy& copy = copies_[r.number % NCCL_NET_MAX_REQUESTS];
+  if (copy.size < r.size) copy = {std::unique_ptr<uint8_t[]>(new uint8_t[r.size]), r.size};
+  if (r.size > 0) memcpy(copy.data.get(), r.data, r.size);
+  r.kept = true;
+  r.data = copy.data.get();
+  r.mr = nullptr;
+}
+
+uint64_t SendConnection::gone() const {
+  const uint64_t released = released_.load(std::memory_order_acquire);
+  return plain_ ? std::min(released, acked_.load(std::memory_order_relaxed)) : released;
+}
+
+bool SendConnection::hasOutstanding() const {
+  return Connection::hasOutstanding() || gone() < released_.load(std::memory_order_acquire);
+}
+
+/// Copies that NCCL was told are done move only when somebody tests them.
+void SendConnection::driveReplays() {
+  const Owned owned(owner_, Owned::Wait::Yes);
+  if (state() == ConnectionState::Active) progress();
+  drives_ = false;
+  for (uint64_t number = gone(); number < released_; number++) drives_ |= !slot(number).finished;
 }
 
 ncclResult_t SendConnection::give(Lane& lane, Request& r) {
@@ -84,7 +128,7 @@ bool SendConnection::clocked(const Lane& lane) const { return services_.mode >= 
 int64_t SendConnection::applyFenced(const Fenced& message) {
   onAck(message.delivered);
   int64_t replayed = 0;
-  for (uint64_t number = released_; number < posted_; number++) {
+  for (uint64_t number = gone(); number < posted_; number++) {
     Request& r = slot(number);
     if (r.lane == kNoLane || findLane(r.lane) != nullptr) continue;
     const bool inMask = number >= message.delivered && number - message.delivered < 32 &&
@@ -95,7 +139,8 @@ int64_t SendConnection::applyFenced(const Fenced& message) {
     r.lane = kNoLane;
     replayed++;
   }
-  nextToPost_ = released_;
+  nextToPost_ = gone();
+  drives_ = nextToPost_ < released_;
   return replayed;
 }
 

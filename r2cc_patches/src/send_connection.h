@@ -51,12 +51,26 @@ class SendConnection final : public Connection {
   void sample(Capacities& capacities);
   const Path* home() const { return home_; }
   bool carriedSince(int64_t since) const { return lastCarried_ >= since; }
+  bool hasOutstanding() const override;
+  /// NCCL closed it, and copies are not acknowledged yet: it lives on until they are, or until then.
+  void linger(int64_t until) { lingerUntil_ = until; }
+  bool lingers() const { return lingerUntil_ != 0; }
+  int64_t lingersUntil() const { return lingerUntil_; }
+  /// A lingering one has nothing left to do, or no time; or it was closed with requests that NCCL gave up.
+  bool lingered(int64_t now) const {
+    return over() || Connection::hasOutstanding() || !hasOutstanding() || now >= lingerUntil_;
+  }
   bool everActive() const { return everActive_.load(std::memory_order_acquire); }
   uint64_t failovers = 0, failbacks = 0;
 
  private:
   uint64_t through() const override { return acked_.load(std::memory_order_relaxed); }
   // data path (owner held)
+  bool keeps(size_t size, const void* mr) const;
+  void keep(Request& request);
+  /// Messages below this cannot go out again: their buffers are NCCL's, and no copy is kept.
+  uint64_t gone() const;
+  void driveReplays();
   ncclResult_t give(Lane& lane, Request& request) override;
   bool clocked(const Lane& lane) const;
   void progress();
@@ -106,7 +120,14 @@ class SendConnection final : public Connection {
   std::atomic<bool> everActive_{false};
   std::atomic<uint64_t> acked_{0};
   std::atomic<uint64_t> released_{0};  // messages below this were reported done to NCCL; the engine only looks
-  uint64_t holdFrom_ = UINT64_MAX;     // during a switch: messages from here wait for the answer
+  const bool plain_;                   // every NIC's transport takes any host memory: small messages are kept
+  bool drives_ = false;                // copies go out again that NCCL no longer asks for: the engine does
+  int64_t lingerUntil_ = 0;
+  struct Copy {
+    std::unique_ptr<uint8_t[]> data;
+    size_t size = 0;
+  } copies_[NCCL_NET_MAX_REQUESTS];  // by slot, as large as the largest message so far
+  uint64_t holdFrom_ = UINT64_MAX;   // during a switch: messages from here wait for the answer
   uint32_t lanesMade_ = 0;
   LanePtr target_;                    // of the exchange under way
   std::optional<PlanStep> proposed_;  // by a Switch that is not answered; a Freeze settles it too

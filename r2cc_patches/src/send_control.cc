@@ -71,7 +71,7 @@ Freeze SendConnection::freeze() const {
   out.connection = id;
   out.epoch = epoch_;
   out.lane = target_ == nullptr ? kNoLane : target_->id;
-  out.completed = released_;
+  out.completed = gone();
   out.newestLane = lanesMade_;
   for (const LanePtr& lane : lanes_) out.lanes.push_back(lane->id);
   return out;
@@ -83,7 +83,7 @@ void SendConnection::startExchange(const LanePtr& lane) {
   setState(ConnectionState::Exchanging, cause_);
   nextRepeat_ = nowNs() + kFirstRepeatNs;
   repeatAfter_ = kFirstRepeatNs;
-  recorder_.freeze(epoch_, lane == nullptr ? kNoLane : lane->id, released_);
+  recorder_.freeze(epoch_, lane == nullptr ? kNoLane : lane->id, gone());
   peer.tell(freeze());
 }
 
@@ -116,6 +116,7 @@ bool SendConnection::resume(const Fenced& message) {
   setState(ConnectionState::Active, cause_, replayed);
   everActive_ = true;
   pump(holdFrom_);
+  if (drives_) progress();
   return true;
 }
 
@@ -203,6 +204,7 @@ void SendConnection::tick(int64_t now) {
     nextSwitch_ = now + switchPause_;
     failover({}, "the receiver did not agree to the switch");
   }
+  if (drives_) driveReplays();
   if (now >= nextRepeat_) repeat(now);
   if (welcomed_) maintain(now);
   if (state() == ConnectionState::Holding && now - holdingSince_ > services_.holdNs) {

@@ -116,6 +116,7 @@ ncclResult_t Fabric::deregMr(Comm& comm, Mr& mr) {
 }
 
 void Fabric::checkMemory(const Comm& comm, const void* data, size_t size, const Mr* mr) {
+  if (play_.plain && mr == nullptr && comm.sends) return;
   if (mr == nullptr) return note("a message on " + comm.name() + " without a registration on this lane");
   if (!mr->alive || mr->comm != &comm) return note("use of memory after deregMr on " + comm.name());
   const auto* at = static_cast<const uint8_t*>(data);

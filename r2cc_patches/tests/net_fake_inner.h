@@ -57,6 +57,7 @@ struct Play {
   bool anyOrder = false;  // completions come in any order, and requests may be tested in any order
   bool drains = false;    // once a comm is broken, test() hides its good completions until drain()
   bool gpu = false;       // takes GPU memory, by address and by DMA-BUF, and wants it flushed
+  bool plain = false;     // sends any host memory, registered or not
 };
 
 /// A DMA-BUF registration: the file behind the descriptor at that time.
@@ -75,7 +76,7 @@ struct Counts {
 class Fabric {
  public:
   /// `needsAck`: as a socket, a send is over when the kernel has the bytes; else, as RDMA, when the receiver has them.
-  Fabric(int hosts, bool needsAck, uint64_t seed) : Fabric(hosts, Play{needsAck, false, false, false}, seed) {}
+  Fabric(int hosts, bool needsAck, uint64_t seed) : Fabric(hosts, Play{needsAck, false, false, false, false}, seed) {}
   Fabric(int hosts, const Play& play, uint64_t seed);
   ~Fabric();
   Fabric(const Fabric&) = delete;

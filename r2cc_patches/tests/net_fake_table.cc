@@ -117,6 +117,7 @@ struct Table {
     InnerOps o{};
     o.fence = fence, o.cancelConnect = cancelConnect, o.cancelListen = cancelListen;
     o.needsAck = play.needsAck;
+    o.plainMemory = play.plain;
     o.testsInAnyOrder = play.anyOrder;
     if (play.drains) o.drain = drain;
     return o;

@@ -197,7 +197,7 @@ std::string play(Rig& rig, const Case& c, uint64_t each) {
 
 std::string Case::name() const {
   return std::string(fake::name(fault)) + " " + fake::name(when) + ", " + fake::name(traffic) +
-         (needsAck ? ", buffered" : ", direct") + (cut == Cut::Hold ? ", bytes held" : ", bytes lost") + ", seed " +
+         (plain ? ", kept" : needsAck ? ", buffered" : ", direct") + (cut == Cut::Hold ? ", bytes held" : ", bytes lost") + ", seed " +
          std::to_string(seed) + ", mode " + std::to_string(mode) + ", " + fake::name(count);
 }
 
@@ -229,6 +229,7 @@ void revert(Rig& rig, Fault fault, int rail) {
 std::string runCase(const Case& c) {
   RigOptions options;
   options.needsAck = c.needsAck;
+  options.plain = c.plain;
   options.seed = c.seed;
   options.mode = c.mode;
   if (c.count != Count::One || c.mode > 1) options.rails = kRails;

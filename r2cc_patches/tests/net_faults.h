@@ -47,6 +47,7 @@ struct Case {
   When when = When::MidStream;
   Traffic traffic = Traffic::One;
   bool needsAck = true;
+  bool plain = false;  // small messages are kept
   Cut cut = Cut::Hold;
   uint64_t seed = 1;
   int mode = 1;

@@ -31,6 +31,7 @@ void runAll(When when, Count count = Count::One, int mode = kBoth) {
       Case c;
       c.fault = fault, c.when = when, c.traffic = traffic, c.count = count, c.seed = ++seed;
       c.needsAck = seed % 3 != 0;
+      c.plain = seed % 3 == 1;
       c.cut = seed % 2 == 0 ? Cut::Hold : Cut::Lose;
       if (seed % kEvery != 0) continue;
       for (c.mode = 1; c.mode <= 2; c.mode++) {

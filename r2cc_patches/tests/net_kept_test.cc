@@ -1,0 +1,115 @@
+// Small messages of which the sender keeps a copy: NCCL is told "done" before the receiver has them, may reuse, free and
+// close, and still every one of them arrives.
+#include "check.h"
+#include "net_rig.h"
+
+using namespace r2cc;
+using namespace r2cc::fake;
+
+namespace {
+constexpr int64_t kLimitNs = msToNs(15000);
+constexpr uint64_t kFirst = 4, kAll = kFirst + 4;  // the fake kernel takes so many frames that nobody reads
+
+RigOptions keeping() {
+  RigOptions options;
+  options.plain = true;
+  options.holdNs = msToNs(1500);
+  options.seed = 6;  // none of the first hundred messages is a large one
+  return options;
+}
+
+/// Connected, and the first few are there.
+Stream& begun(Rig& rig) {
+  Stream& s = rig.stream(0, 1, 0, kAll);
+  s.sender->limit = s.receiver->limit = kFirst;
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == kFirst; }));
+  return s;
+}
+
+/// The sender is told that all are done, and then frees and closes everything, while the receiver takes nothing.
+void sendAllAndClose(Rig& rig, Stream& s) {
+  s.sender->limit = UINT64_MAX;
+  CHECK(Rig::within(kLimitNs, [&] { return s.sender->state() == End::State::Done; }));
+  CHECK_EQ(s.receiver->done(), kFirst);
+  rig.stop();
+  s.sender->close();
+  rig.start();
+}
+
+void arriveAll(Rig& rig, Stream& s) {
+  s.receiver->limit = UINT64_MAX;
+  CHECK(Rig::within(kLimitNs, [&] { return s.receiver->state() == End::State::Done; }));
+  rig.stop();
+  CHECK_EQ(s.receiver->wrong(), "");
+  CHECK(rig.warnings().empty());
+  // Nothing of the closed connection is left once the last copy is acknowledged.
+  CHECK(Rig::within(kLimitNs, [&] { return rig.fabric.lanes({0, 0}) + rig.fabric.lanes({0, 1}) == 0; }));
+  for (const std::string& v : rig.fabric.violations()) CHECK_EQ(v, "");
+}
+}  // namespace
+
+TEST(net_kept_messages_outlive_their_connection) {
+  Rig rig(keeping());
+  Stream& s = begun(rig);
+  sendAllAndClose(rig, s);
+  arriveAll(rig, s);
+}
+
+TEST(net_kept_messages_go_out_again_after_their_connection_was_closed) {
+  for (const Cut how : {Cut::Hold, Cut::Lose}) {
+    Rig rig(keeping());
+    Stream& s = begun(rig);
+    const int freezes = rig.seen(Type::Freeze);
+    rig.fabric.cut({0, 0}, how);
+    sendAllAndClose(rig, s);
+    rig.link(0, 0, false);
+    CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Freeze) > freezes; }));
+    arriveAll(rig, s);
+    rig.fabric.healAll();
+  }
+}
+
+TEST(net_kept_messages_do_not_keep_a_process_from_ending) {
+  RigOptions options = keeping();
+  options.holdNs = msToNs(60000);
+  Rig rig(options);
+  Stream& s = begun(rig);
+  sendAllAndClose(rig, s);
+  rig.stop();
+  const int64_t start = nowNs();
+  rig.endEngine(0);  // while nobody takes them at the other end
+  const int64_t tookMs = (nowNs() - start) / 1000000;
+  CHECK(tookMs >= 1900 && tookMs < 4000);
+}
+
+TEST(net_kept_messages_are_given_up_after_the_hold_time) {
+  RigOptions options = keeping();
+  Rig rig(options);
+  Stream& s = begun(rig);
+  sendAllAndClose(rig, s);
+  CHECK(Rig::within(kLimitNs, [&] { return rig.fabric.lanes({0, 0}) + rig.fabric.lanes({0, 1}) == 0; }));
+  s.receiver->limit = UINT64_MAX;
+  CHECK(Rig::within(kLimitNs, [&] { return s.receiver->state() == End::State::Failed; }));
+  rig.stop();
+}
+
+/// NCCL waits for a free copy when as many as the ring holds are not acknowledged, and goes on when they are.
+TEST(net_kept_messages_are_bounded) {
+  Rig rig(keeping());
+  Stream& s = rig.stream(0, 1, 0, 20000);
+  rig.loseType(Type::Ack, true);
+  rig.start();
+  const int64_t end = nowNs() + msToNs(300);
+  uint64_t ahead = 0;
+  while (nowNs() < end) {
+    const uint64_t told = s.sender->done();
+    ahead = std::max(ahead, told - std::min(told, s.receiver->done()));
+  }
+  CHECK(s.sender->done() >= NCCL_NET_MAX_REQUESTS);
+  CHECK(ahead <= NCCL_NET_MAX_REQUESTS);
+  rig.loseType(Type::Ack, false);
+  CHECK(rig.allDone(kLimitNs));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+}
