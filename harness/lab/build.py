@@ -10,7 +10,7 @@ from typing import Any
 from harness.lab.batch import batch
 from harness.lab.fairqueue import fair_queues
 from harness.lab.netns import HostNamespaces, inside_network
-from harness.lab.plan import SWITCH, Cable, Plan, Shaping
+from harness.lab.plan import SWITCH, Cable, Plan, Shaping, initial_window
 
 # Each NIC on its own, as on real fabrics: without the first three a host answers ARP for one rail's address on another
 # rail. Values are tried in order: an unprivileged lab may only choose a congestion control that the machine allows.
@@ -27,8 +27,6 @@ SETTINGS = {
     "net/bridge/bridge-nf-call-arptables": ("0",),
 }
 
-INITIAL_WINDOW = 24
-"""Segments of 9000 bytes: NCCL's chunk of 128 KiB and half of the next (docs/lab.md says what was tried)."""
 ASK_AGAIN_MS = 100
 """A host that sends while its cable is out asks for the peer's address into the void, and by default again only after
 a whole second, wherever in it the cable comes back (docs/lab.md)."""
@@ -114,6 +112,7 @@ def _tune_route(ip: Any, index: int, cable: Cable) -> None:
     The kernel's own route to the rail is replaced by one that differs in nothing else.
     """
     address = ip_interface(f"{cable.address}/{cable.prefix}")
+    window = initial_window(cable)
     ip.route(
         "replace",
         dst=str(address.network),
@@ -121,7 +120,7 @@ def _tune_route(ip: Any, index: int, cable: Cable) -> None:
         prefsrc=cable.address,
         scope=RT_SCOPE_LINK,
         proto=RTPROT_KERNEL,
-        metrics={"initcwnd": INITIAL_WINDOW, "initrwnd": INITIAL_WINDOW},
+        metrics={"initcwnd": window, "initrwnd": window},
     )
 
 

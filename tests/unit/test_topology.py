@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.errors import InputErrors, UsageError
 from harness.lab import topology as module
 from harness.lab.batch import batch
-from harness.lab.plan import Plan, describe, plan_from_json, plan_to_json, shaping
+from harness.lab.plan import Plan, describe, initial_window, plan_from_json, plan_to_json, shaping
 from harness.lab.topology import MAX_RATE_GBIT, SHIPPED, Topology, parse, shipped_names
 
 REPO = Path(__file__).parents[2]
@@ -188,6 +188,14 @@ def test_shaping_at_the_demos_rate() -> None:
     one = shaping(1.0, 9000)
     assert one.burst_bytes == 131072
     assert one.limit_bytes == 250000  # 2 ms: docs/lab.md says why
+
+
+def test_a_burst_fits_in_the_switchs_queue() -> None:
+    for rate, segments in ((10.0, 24), (1.0, 24), (0.25, 12)):
+        topology = Topology.load("incast").model_copy(update={"rate_gbit": rate})
+        cable = next(cable for cable in describe(topology).cables if cable.shaping is not None)
+        assert cable.mtu == 9000
+        assert initial_window(cable) == segments
 
 
 def test_the_schema_is_what_the_code_accepts() -> None:
