@@ -317,16 +317,18 @@ ncclResult_t Engine::deregMr(void* comm, void* handle) {
 void Engine::closeSend(void* comm) {
   const std::lock_guard<std::mutex> lock(mutex_);
   auto* connection = static_cast<SendConnection*>(static_cast<Connection*>(comm));
+  Peer& peer = connection->peer;
   connection->linger(nowNs() + config_.holdNs);
-  endLingering(connection->peer, nowNs());
-  connection->peer.flushOutbox();
+  endLingering(peer, nowNs());  // the connection may be gone now
+  peer.flushOutbox();
 }
 
 /// Ends the closed ones whose copies the peer has, or will not have any more.
 void Engine::endLingering(Peer& peer, int64_t now) {
   for (auto it = peer.sends.begin(); it != peer.sends.end();) {
-    const std::shared_ptr<SendConnection> connection = (it++)->second;
-    if (!connection->lingers() || !connection->lingered(now)) continue;
+    const auto& next = *it++;
+    if (!next.second->lingers() || !next.second->lingered(now)) continue;
+    const std::shared_ptr<SendConnection> connection = next.second;
     if (now >= connection->lingersUntil()) connection->fail("closed, and what was sent before was not acknowledged");
     peer.tell(connection->bye());
     connection->shutdown();
@@ -337,7 +339,8 @@ void Engine::endLingering(Peer& peer, int64_t now) {
   }
 }
 
-/// What was sent and not acknowledged when the last communicator ends: milliseconds, unless a fault is being dealt with.
+/// What was sent and not acknowledged when the last communicator ends: milliseconds, unless a fault is being dealt
+/// with.
 void Engine::awaitLingering() {
   const auto lingers = [this] {
     const std::lock_guard<std::mutex> lock(mutex_);

@@ -197,8 +197,11 @@ std::string play(Rig& rig, const Case& c, uint64_t each) {
 
 std::string Case::name() const {
   return std::string(fake::name(fault)) + " " + fake::name(when) + ", " + fake::name(traffic) +
-         (plain ? ", kept" : needsAck ? ", buffered" : ", direct") + (cut == Cut::Hold ? ", bytes held" : ", bytes lost") + ", seed " +
-         std::to_string(seed) + ", mode " + std::to_string(mode) + ", " + fake::name(count);
+         (plain      ? ", kept"
+          : needsAck ? ", buffered"
+                     : ", direct") +
+         (cut == Cut::Hold ? ", bytes held" : ", bytes lost") + ", seed " + std::to_string(seed) + ", mode " +
+         std::to_string(mode) + ", " + fake::name(count);
 }
 
 bool Case::makesSense() const {
