@@ -21,6 +21,7 @@ Peer::Peer(uint64_t id, bool weConnect, const Key& key, const Self& self, const 
 
 namespace {
 constexpr int64_t kAnswerHalfNs = msToNs(500);
+constexpr int64_t kSeriesNs = msToNs(100);       // rounds farther apart have nothing to do with each other
 constexpr int64_t kMostAnswerNs = msToNs(1000);  // one that lay in a queue for longer must not blind us for as long
 
 PathUse useOf(uint8_t flags, uint8_t remoteFlags) {
@@ -85,16 +86,30 @@ std::string Peer::describe() const {
 }
 
 void Peer::beginRound(int64_t now) {
+  // The first of a series, or the first that nobody has answered yet.
+  if (answeredRound == round || now - sentAt(round) > kSeriesNs) openSince = now;
   round++;
   lastRound = now;
   roundNs[round % roundNs.size()] = now;
 }
 
+/// When a round was sent; of one that is long forgotten, at least so long ago.
+int64_t Peer::sentAt(uint32_t which) const {
+  const uint32_t back = std::min<uint32_t>(round - which, roundNs.size() - 1);
+  return roundNs[(round - back) % roundNs.size()];
+}
+
 void Peer::answered(Path& path, uint32_t which, int64_t now) {
   if (which <= path.pongRound || which > round) return;
   path.pongRound = which;
-  const uint32_t back = std::min<uint32_t>(round - which, roundNs.size() - 1);  // at least so long ago
-  const int64_t took = std::min(now - roundNs[(round - back) % roundNs.size()], kMostAnswerNs);
+  int64_t took = now - sentAt(which);
+  if (which > answeredRound) {
+    // Nobody answered anything since: what was lost in that time is no quicker than what is late.
+    took = std::max(took, now - openSince);
+    answeredRound = which;
+    openSince = sentAt(std::min(which + 1, round));
+  }
+  took = std::min(took, kMostAnswerNs);
   if (took >= answerNs(now)) slowestNs = took, slowestAt = now;
 }
 

@@ -84,6 +84,7 @@ class Peer {
   /// How long answers take: the slowest of late, half as much every 500 ms. When all paths were slow and become quick
   /// again one by one, the first must not speak against the others.
   int64_t answerNs(int64_t now) const;
+  int64_t sentAt(uint32_t which) const;
 
   Datagram datagram() const;
   uint64_t sentSeq() const { return seq_.load(std::memory_order_relaxed); }
@@ -128,6 +129,8 @@ class Peer {
   uint32_t round = 0;
   int64_t lastRound = 0;
   std::array<int64_t, 512> roundNs{};  // when the last rounds were sent
+  uint32_t answeredRound = 0;          // the newest that any path answered
+  int64_t openSince = 0;               // when the one after it was sent
   int64_t slowestNs = 0, slowestAt = 0;
   int refusals = 0;         // since it was last heard
   uint64_t heardAtSeq = 0;  // the last datagram sent to it when it was last heard

@@ -219,10 +219,13 @@ TEST(net_peer_remembers_how_long_answers_took) {
   const SideChannel side(nics);
   const Self self;
   Peer peer(1, /*weConnect=*/true, Key{}, self, side, nics, Probation{});
-  Path path(0, 0, PathUse::Data);
+  Path path(0, 0, PathUse::Data), quick(1, 1, PathUse::Data);
   const int64_t start = msToNs(1000000);
   CHECK_EQ(peer.answerNs(start), 0);
-  for (uint32_t round = 1; round <= 1000; round++) peer.beginRound(start + round * kRoundNs);
+  for (uint32_t round = 1; round <= 1000; round++) {
+    peer.beginRound(start + round * kRoundNs);
+    peer.answered(quick, round, start + round * kRoundNs);
+  }
   const int64_t now = start + 1000 * kRoundNs;
   peer.answered(path, 1001, now);  // of a round that never was
   peer.answered(path, 0, now);     // of none
@@ -235,8 +238,30 @@ TEST(net_peer_remembers_how_long_answers_took) {
   CHECK_EQ(peer.answerNs(now + msToNs(500)), 5 * kRoundNs);
   CHECK_EQ(peer.answerNs(now + msToNs(1000000)), 0);
   Path late(0, 1, PathUse::Data);
-  peer.answered(late, 1, now);  // four seconds late
+  peer.answered(late, 1, now);  // three seconds late
   CHECK_EQ(peer.answerNs(now), msToNs(1000));
+}
+
+TEST(net_peer_remembers_that_nobody_answered) {
+  std::vector<LocalNic> nics;
+  const SideChannel side(nics);
+  const Self self;
+  Peer peer(1, /*weConnect=*/true, Key{}, self, side, nics, Probation{});
+  Path one(0, 0, PathUse::Data), other(1, 1, PathUse::Data);
+  int64_t now = msToNs(1000000);
+  peer.beginRound(now);
+  peer.answered(one, 1, now += msToNs(1));
+  CHECK_EQ(peer.answerNs(now), msToNs(1));
+  // A series that ends without its last answer says nothing about one that begins a minute later.
+  peer.beginRound(now += msToNs(2));
+  peer.beginRound(now += msToNs(60000));
+  peer.answered(one, 3, now += msToNs(2));
+  CHECK_EQ(peer.answerNs(now), msToNs(2));
+  // All paths silent for 300 ms: the first answer is to the newest question, and yet it took that long.
+  const int64_t silence = now + kRoundNs;
+  for (int i = 0; i < 100; i++) peer.beginRound(now += kRoundNs);
+  peer.answered(other, peer.round, now += msToNs(1));
+  CHECK_EQ(peer.answerNs(now), now - silence);
 }
 
 TEST(net_path_probation_doubles_and_is_forgiven) {
