@@ -82,7 +82,7 @@ std::optional<CpuTicks> parseCpu(std::string_view text) {
   return ticks;
 }
 
-double shareOf(uint64_t CpuTicks::*part, const CpuTicks& before, const CpuTicks& after) {
+double shareOf(uint64_t CpuTicks::* part, const CpuTicks& before, const CpuTicks& after) {
   if (after.total <= before.total) return 0.0;
   const double time = after.*part > before.*part ? static_cast<double>(after.*part - before.*part) : 0.0;
   return std::min(1.0, time / static_cast<double>(after.total - before.total));

@@ -42,7 +42,7 @@ struct CpuTicks {
 };
 std::optional<CpuTicks> parseCpu(std::string_view text);
 // `part` of the time between two readings, 0..1; 0 when no time has passed.
-double shareOf(uint64_t CpuTicks::*part, const CpuTicks& before, const CpuTicks& after);
+double shareOf(uint64_t CpuTicks::* part, const CpuTicks& before, const CpuTicks& after);
 
 // Which NICs a sample reports: those wanted, and of these only those that changed, unless all are asked for.
 class SampleFilter {
