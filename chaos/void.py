@@ -21,18 +21,19 @@ def busy(data: RunData, spans: Sequence[Span]) -> float | None:
 
 
 def stolen(data: RunData, spans: Sequence[Span]) -> float | None:
-    """Mean share of all cores that a hypervisor gave to others during `spans`; None without a sample there."""
+    """Mean share of all cores that a hypervisor gave to others during `spans`; None without a sample
+    there, or where none told."""
     return _mean(data, spans, "stolen")
 
 
 def _mean(data: RunData, spans: Sequence[Span], share: str) -> float | None:
     """A `cpu` line speaks for the time since the line before it, and counts as far as that time lies within `spans`."""
-    lines = data.by_event.get("cpu", [])
+    lines = [line for line in data.by_event.get("cpu", []) if share in line]
     total = weighted = 0.0
     for before, line in pairwise(lines):
         overlap = sum(max(0, min(s.end_ns, line["t_ns"]) - max(s.start_ns, before["t_ns"])) for s in spans)
         total += overlap
-        weighted += overlap * line.get(share, 0.0)
+        weighted += overlap * line[share]
     return weighted / total if total else None
 
 
