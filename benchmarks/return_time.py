@@ -2,8 +2,8 @@
 
     .venv/bin/python benchmarks/return_time.py [--faults 20] [--arm migrate] [--lock FILE] [--json]
 
-Measured from the command that brought the link up to the start of the first whole iteration at that rate. A return
-during which a hypervisor gave more than a tenth of the CPU to others does not count.
+Measured from the command that brought the link up to the start of the first whole iteration at that rate. All returns
+are judged; those during which no hypervisor gave more than a tenth of the CPU to others are shown apart.
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ from chaos.stats import median, percentile
 HOSTS, NICS = 4, 4
 EVERY_S, DOWN_S = 4.5, 1.5
 BOUND_MS = 1000.0
-LEAST = 10
 
 
 def measure(steps: Steps, *, arm: str, rate_gbit: float, faults: int) -> tuple[list[Figure], Any]:
@@ -31,18 +30,20 @@ def measure(steps: Steps, *, arm: str, rate_gbit: float, faults: int) -> tuple[l
     topology = {"hosts": HOSTS, "nics": NICS, "rate_gbit": rate_gbit}
     ran = steps.run(experiment("returns", topology=topology, workload=workload, faults=timeline, arms=[arm]), arm)
     moving = {fate.id for fate in fates(ran.data.lines) if fate.moved}
-    all_ = [f["return_ms"] for f in ran.figures["faults"] if f["id"] in moving]
-    found = [f["return_ms"] for f in ran.figures["faults"] if f["id"] in moving and not was_stolen(ran, f)]
+    faults_ = [f for f in ran.figures["faults"] if f["id"] in moving]
+    found = [f["return_ms"] for f in faults_]
     known = [value for value in found if value is not None]
+    ours = [f["return_ms"] for f in faults_ if f["return_ms"] is not None and not was_stolen(ran, f)]
     figures = [
-        Figure("faults that count", len(known), LEAST, "", at_least=True),
-        Figure("left out: CPU stolen", len(all_) - len(found), None, ""),
+        Figure("faults that count", len(known), faults * 0.8, "", at_least=True),
         Figure("never back", len(found) - len(known), 0, ""),
         Figure("return, median", median(known), None, "ms"),
         Figure("return, p99", percentile(known, 99), BOUND_MS, "ms", void=ran.void),
         Figure("return, maximum", max(known, default=None), None, "ms"),
+        Figure("CPU not stolen: faults", len(ours), None, ""),
+        Figure("CPU not stolen: return, p99", percentile(ours, 99), None, "ms"),
     ]
-    return figures, {"return_ms": found, "return_ms_of_all": all_}
+    return figures, {"return_ms": found, "return_ms_not_stolen": ours}
 
 
 def was_stolen(ran: Ran, fault: Json) -> bool:

@@ -6,11 +6,10 @@
 
 namespace r2cc {
 namespace {
-constexpr uint64_t kAckEvery = 4;  // half of NCCL's 8 slots: the sender never starves
-constexpr uint64_t kAckKeptEvery =
-    NCCL_NET_MAX_REQUESTS / 2;         // nobody waits for these before the sender's ring is full
-constexpr int kDue = 4, kKeptDue = 1;  // how much a message adds to what is due
-constexpr int kPeerAcksDue = 64;       // one datagram acknowledges all connections of a peer
+constexpr uint64_t kAckEvery = 4;                              // half of NCCL's 8 slots: the sender never starves
+constexpr uint64_t kAckKeptEvery = NCCL_NET_MAX_REQUESTS / 2;  // half of the copies a sender may keep
+constexpr int kDue = 4, kKeptDue = 1;                          // how much a message adds to what is due
+constexpr int kPeerAcksDue = 64;                               // one datagram acknowledges all connections of a peer
 constexpr int64_t kAckAfterNs = msToNs(2);
 constexpr size_t kLargeBytes = 65536;
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
@@ -210,9 +209,8 @@ void RecvConnection::ackIfDue() {
   if (due == 0 || plan_.empty() || !plan_.newest().lanes()[0].lane->inner.ops->needsAck) return;
   const uint64_t unacked = delivered() - ackedToPeer.load(std::memory_order_relaxed);
   const bool drained = large_ && unacked > 0 && outstanding_.load(std::memory_order_relaxed) == 0;
-  if (unacked < (kept_ ? kAckKeptEvery : kAckEvery) && due < kPeerAcksDue && !drained &&
-      nowNs() - peer.acksSinceNs < kAckAfterNs)
-    return;
+  const bool many = unacked >= (kept_ ? kAckKeptEvery : kAckEvery) || due >= kPeerAcksDue;
+  if (!many && !drained && nowNs() - peer.acksSinceNs < kAckAfterNs) return;
   peer.flushAcks(*ackPath(), drained);
 }
 

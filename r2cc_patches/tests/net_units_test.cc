@@ -214,11 +214,17 @@ TEST(net_path_slow_answers_ask_for_longer_silence) {
   CHECK(now - start >= kSilentAnswers * answerNs && now - start < kSilentAnswers * answerNs + 2 * kRoundNs);
 }
 
-TEST(net_peer_remembers_how_long_answers_took) {
+/// A peer without a NIC to reach it over.
+struct LonePeer {
   std::vector<LocalNic> nics;
-  const SideChannel side(nics);
+  const SideChannel side{nics};
   const Self self;
-  Peer peer(1, /*weConnect=*/true, Key{}, self, side, nics, Probation{});
+  Peer peer{1, /*weConnect=*/true, Key{}, self, side, nics, Probation{}};
+};
+
+TEST(net_peer_remembers_how_long_answers_took) {
+  LonePeer lone;
+  Peer& peer = lone.peer;
   Path path(0, 0, PathUse::Data), quick(1, 1, PathUse::Data);
   const int64_t start = msToNs(1000000);
   CHECK_EQ(peer.answerNs(start), 0);
@@ -243,10 +249,8 @@ TEST(net_peer_remembers_how_long_answers_took) {
 }
 
 TEST(net_peer_remembers_that_nobody_answered) {
-  std::vector<LocalNic> nics;
-  const SideChannel side(nics);
-  const Self self;
-  Peer peer(1, /*weConnect=*/true, Key{}, self, side, nics, Probation{});
+  LonePeer lone;
+  Peer& peer = lone.peer;
   Path one(0, 0, PathUse::Data), other(1, 1, PathUse::Data);
   int64_t now = msToNs(1000000);
   peer.beginRound(now);
