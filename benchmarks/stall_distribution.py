@@ -2,9 +2,9 @@
 
     .venv/bin/python benchmarks/stall_distribution.py [--faults 24] [--arm migrate] [--rate 0.25] [--json]
 
-A fault counts when a collective was in flight and a connection moved off the NIC; there must be at least 20 of each. All
-of them are judged. Shown beside them: those around which no hypervisor gave more than a tenth of the CPU to others, and
-the floor, which is the same measure over windows as long in which nothing was broken.
+A fault counts when a collective was in flight and a connection moved off the NIC; there must be at least 20 of each.
+All of them are judged. Shown beside them: those around which no hypervisor gave more than a tenth of the CPU to others,
+and the floor, which is the same measure over windows as long in which nothing was broken.
 """
 
 from __future__ import annotations
