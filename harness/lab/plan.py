@@ -16,8 +16,10 @@ MGMT_NIC = "mgmt0"
 MIN_BURST_BYTES = 131072
 BURST_MS = 1.0
 QUEUE_MS = 2.0
+MIN_QUEUE_BYTES = 250_000
 INITIAL_WINDOW = 24
 """Segments of 9000 bytes: NCCL's chunk of 128 KiB and half of the next (docs/lab.md says what was tried)."""
+WINDOW_MS = 3.5
 
 
 @dataclass(frozen=True)
@@ -65,14 +67,14 @@ def shaping(rate_gbit: float, mtu: int) -> Shaping:
     """Numbers chosen by measurement (docs/lab.md): burst holds the rate, the short queue keeps probes fast."""
     bytes_per_ms = rate_gbit * 1e9 / 8 / 1000
     burst = max(MIN_BURST_BYTES, int(bytes_per_ms * BURST_MS), 2 * mtu)
-    return Shaping(rate_gbit, burst, max(int(bytes_per_ms * QUEUE_MS), MIN_BURST_BYTES))
+    return Shaping(rate_gbit, burst, max(int(bytes_per_ms * QUEUE_MS), MIN_QUEUE_BYTES))
 
 
 def initial_window(cable: Cable) -> int:
-    """Segments that a TCP connection may send at once; what the switch's queue cannot hold would only be lost there."""
+    """Segments that a TCP connection may send at once: on slow wires what they carry in WINDOW_MS."""
     if cable.shaping is None:
         return INITIAL_WINDOW
-    return max(2, min(INITIAL_WINDOW, cable.shaping.limit_bytes * 7 // 8 // cable.mtu))
+    return max(2, min(INITIAL_WINDOW, int(cable.shaping.rate_gbit * 1e9 / 8 / 1000 * WINDOW_MS) // cable.mtu))
 
 
 def describe(topology: Topology) -> Plan:

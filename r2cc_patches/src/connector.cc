@@ -88,6 +88,7 @@ bool Connector::Worker::advance(const LanePtr& lane) {
       lane->sends ? net.connect(lane->ctx, lane->dev, lane->handle.data(), &comm, nullptr) : accept(*lane, &comm);
   if (result == ncclSuccess && comm == nullptr) return false;
   if (result == ncclSuccess) lane->comm = comm;
+  if (result == ncclSuccess && lane->inner.ops->tune != nullptr) lane->inner.ops->tune(comm);
   if (result == ncclSuccess && !lane->sends) {  // one lane, one accept
     lane->inner.ops->cancelListen(lane->listenComm);
     lane->listenComm = nullptr;

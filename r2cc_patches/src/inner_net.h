@@ -63,6 +63,9 @@ struct InnerOps {
   /// net's own.
   ncclResult_t (*accept)(void* listenComm, void** comm, uint64_t* refused) = nullptr;
 
+  /// Called once for each comm that a connect or accept has made. Null: nothing to set.
+  void (*tune)(void* comm) = nullptr;
+
   /// True when isend() reads any host memory: what is registered does not matter to it.
   bool plainMemory = false;
 };
