@@ -10,6 +10,7 @@ namespace {
 constexpr double kLeastBusy = 0.25;           // of a window: with less, the rate says nothing
 constexpr double kSlow = 0.80, kFull = 0.92;  // of the second fastest sibling
 constexpr int kWindowsToAct = 5;
+constexpr int kWindowsToTrust = 10;  // not slow, or not even busy, for so long
 constexpr double kStep = 0.15;              // a known weakness is only corrected by this much or more, relatively
 constexpr double kWeakest = 0.02;           // below it a path is not worth a message
 constexpr int64_t kStaleNs = msToNs(2000);  // siblings are compared over about the same time
@@ -36,6 +37,7 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
     for (auto& [path, account] : accounts_) account.bytes = 0, account.busyNs = 0;
     return changed;
   }
+  bool work = false;
   std::vector<double> recent;
   for (auto& [path, account] : accounts_) {
     const bool speaks = account.busyNs >= static_cast<int64_t>(kLeastBusy * static_cast<double>(window));
@@ -43,6 +45,7 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
       account.rates[account.count++ % kWindows] =
           static_cast<double>(account.bytes) / static_cast<double>(account.busyNs);
       account.lastNs = now;
+      work = true;
     }
     account.bytes = 0, account.busyNs = 0;
     if (account.count >= kWindows && now - account.lastNs < kStaleNs) recent.push_back(median(account));
@@ -54,18 +57,31 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
   if (reference <= 0) return changed;
   for (const auto& path : paths) {
     const auto it = accounts_.find(path.get());
-    if (it == accounts_.end() || it->second.lastNs != now || it->second.count < kWindows) continue;
-    if (judge(*path, it->second, reference)) changed.push_back(path.get());
+    if (it == accounts_.end() || it->second.count < kWindows) continue;
+    Account& account = it->second;
+    const bool spoke = account.lastNs == now;
+    if (spoke ? judge(*path, account, reference) : work && trust(*path, account)) changed.push_back(path.get());
   }
   return changed;
+}
+
+bool Capacities::trust(Path& path, Account& account) {
+  if (path.capacity >= 1.0 || ++account.easy < kWindowsToTrust) return false;
+  account.easy = 0;
+  path.capacity = std::min(1.0, 2 * path.capacity);
+  return true;
 }
 
 /// Slow or full for several windows in a row, and by enough to be worth a change of plans.
 bool Capacities::judge(Path& path, Account& account, double reference) const {
   const double measured = std::clamp(median(account) / reference, kWeakest, 1.0);
+  account.easy = 0;
   account.slow = measured < kSlow ? account.slow + 1 : 0;
+  account.fair = measured < kSlow ? 0 : account.fair + 1;
   account.full = measured > kFull ? account.full + 1 : 0;
-  if (account.full >= kWindowsToAct && path.capacity < 1.0) return path.capacity = 1.0, true;
+  // What would not be called slow now is not held against it for ever.
+  const bool well = account.full >= kWindowsToAct || account.fair >= kWindowsToTrust;
+  if (well && path.capacity < 1.0) return path.capacity = 1.0, true;
   if (account.slow < kWindowsToAct) return false;
   if (std::abs(measured - path.capacity) < kStep * path.capacity) return false;
   path.capacity = measured;

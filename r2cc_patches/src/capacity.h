@@ -32,10 +32,13 @@ class Capacities {
     std::array<double, kWindows> rates{};  // bytes per ns in the last windows that said something
     size_t count = 0;                      // windows ever
     int64_t lastNs = 0;                    // when the newest was
-    int slow = 0, full = 0;                // windows in a row
+    int slow = 0, fair = 0, full = 0;      // windows in a row
+    int easy = 0;                          // windows in a row in which others had to work, and it had not
   };
   static double median(const Account& account);
   bool judge(Path& path, Account& account, double reference) const;
+  /// A weak path that is not even busy with the little it is given may be well again: it is given more.
+  static bool trust(Path& path, Account& account);
   std::map<const Path*, Account> accounts_;
   int64_t last_ = 0;
 };

@@ -20,7 +20,9 @@ enum class PathState : uint8_t { Up, Suspect, Dead, Probation };
 
 constexpr int64_t kRoundNs = msToNs(3);        // between two probes of a suspect path
 constexpr int kMissesToDie = 4;                // rounds answered elsewhere and not here
-constexpr int64_t kSilentAnswers = 3;          // times as long as answers take of late
+constexpr int64_t kSilentAnswers = 2;          // times as long as answers take of late
+constexpr int kMissesIfAccused = 2;            // both, where others found a NIC of it silent and its traffic
+constexpr int64_t kSilentIfAccused = 1;        // stands still
 constexpr int64_t kDeadPingNs = msToNs(20);    // between two probes of a dead path
 constexpr int kMaxDoublings = 6;               // of the probation time
 constexpr int64_t kForgiveNs = msToNs(60000);  // failures older than this no longer count
@@ -62,6 +64,7 @@ class Path {
   }
   bool stalled(bool standsStill, int64_t now) {
     const bool suspect = standsStill || now < suspectUntil_;
+    standsStill_ = standsStill;
     if (state() == PathState::Up && suspect) {
       misses_ = 0;
       pingedSince_ = pingRound_ + 1;
@@ -93,7 +96,10 @@ class Path {
     judged_ = answeredElsewhere;
     if (pongRound >= answeredElsewhere) return misses_ = 0, false;
     if (++misses_ == 1) silentSince_ = now;
-    return misses_ >= kMissesToDie && now - silentSince_ >= kSilentAnswers * answerNs && die(now);
+    const bool accused = standsStill_ && now < suspectUntil_;
+    const int misses = accused ? kMissesIfAccused : kMissesToDie;
+    const int64_t silence = (accused ? kSilentIfAccused : kSilentAnswers) * answerNs;
+    return misses_ >= misses && now - silentSince_ >= silence && die(now);
   }
   bool pong(int64_t now) {
     lastPong = now;
@@ -135,6 +141,7 @@ class Path {
   const Probation probation_;
   std::atomic<PathState> state_{PathState::Up};
   int64_t suspectUntil_ = 0;
+  bool standsStill_ = false;
   int64_t doubtedAt_ = INT64_MIN / 2;
   int misses_ = 0;
   uint32_t pingRound_ = 0, pingedSince_ = 1;  // asked in every round from the second to the first

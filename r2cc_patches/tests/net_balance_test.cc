@@ -46,11 +46,12 @@ struct Feed {
     }
     (void)capacities.close(paths, now);
   }
-  /// One window in which every path was busy for `busy` of it at `rate` bytes a ns.
-  size_t window(const std::vector<double>& rates, double busy = 0.9) {
+  /// One window in which every path was busy for `busy` of it at `rate` bytes a ns; the last one for `last`.
+  size_t window(const std::vector<double>& rates, double busy = 0.9, double last = -1) {
     now += kWindowNs;
     for (size_t i = 0; i < rates.size(); i++) {
-      const auto ns = static_cast<int64_t>(busy * static_cast<double>(kWindowNs));
+      const double part = last >= 0 && i + 1 == rates.size() ? last : busy;
+      const auto ns = static_cast<int64_t>(part * static_cast<double>(kWindowNs));
       capacities.add(*paths[i], static_cast<uint64_t>(rates[i] * static_cast<double>(ns)), ns);
     }
     return capacities.close(paths, now).size();
@@ -204,6 +205,30 @@ TEST(net_capacity_one_that_seems_too_fast_accuses_nobody) {
   for (int i = 0; i < 50; i++) (void)two.window({0.125, 0.0625, 0.125, 0.0625});  // two of four at half rate
   CHECK(std::abs(two.paths[1]->capacity - 0.5) < 0.05 && std::abs(two.paths[3]->capacity - 0.5) < 0.05);
   CHECK(two.paths[0]->capacity == 1.0 && two.paths[2]->capacity == 1.0);
+}
+
+TEST(net_capacity_what_would_not_be_called_slow_is_not_held_for_ever) {
+  Feed feed(4);
+  for (int i = 0; i < 30; i++) (void)feed.window({0.125, 0.125, 0.125, 0.08});
+  CHECK(feed.paths[3]->capacity < 0.7);
+  size_t changes = 0;
+  for (int i = 0; i < 30; i++) changes += feed.window({0.125, 0.125, 0.125, 0.105});  // 84 %: between slow and full
+  CHECK(changes == 1 && feed.paths[3]->capacity == 1.0);
+}
+
+TEST(net_capacity_a_weak_path_that_has_nothing_to_do_is_given_more) {
+  Feed feed(4);
+  for (int i = 0; i < 30; i++) (void)feed.window({0.125, 0.125, 0.125, 0.002});
+  CHECK(feed.paths[3]->capacity < 0.03);
+  for (int i = 0; i < 100; i++) CHECK_EQ(feed.window({0, 0, 0, 0}, 0.0), 0u);  // nobody works: nothing is learnt
+  int windows = 0;
+  while (feed.paths[3]->capacity < 1.0 && windows++ < 100) (void)feed.window({0.125, 0.125, 0.125, 0.1}, 0.9, 0.1);
+  CHECK(windows > 20 && windows <= 60);
+  // One that is still slow is busy with the little it has, and stays where it is.
+  for (int i = 0; i < 30; i++) (void)feed.window({0.125, 0.125, 0.125, 0.002});
+  size_t changes = 0;
+  for (int i = 0; i < 300; i++) changes += feed.window({0.125, 0.125, 0.125, 0.002});
+  CHECK(changes == 0 && feed.paths[3]->capacity < 0.03);
 }
 
 TEST(net_capacity_needs_traffic) {

@@ -268,6 +268,32 @@ TEST(net_peer_remembers_that_nobody_answered) {
   CHECK_EQ(peer.answerNs(now), now - silence);
 }
 
+/// Rounds of silence until it is dead; 0 when it never is.
+int roundsToDie(Path& path, int64_t answerNs) {
+  int64_t now = msToNs(1000000);
+  for (uint32_t round = 1; round < 1000; round++, now += kRoundNs) {
+    path.pinged(round);
+    if (path.round(round, answerNs, now)) return static_cast<int>(round);
+  }
+  return 0;
+}
+
+TEST(net_path_accused_by_another_dies_sooner_but_only_with_traffic_that_stands_still) {
+  const int64_t t = msToNs(1000000);
+  for (const int64_t answerNs : {int64_t{0}, msToNs(30)}) {
+    Path alone(0, 0, PathUse::Data), accused(0, 0, PathUse::Data), idle(0, 0, PathUse::Data);
+    CHECK(alone.stalled(true, t));
+    accused.suspect(t), CHECK(accused.stalled(true, t));
+    idle.suspect(t), CHECK(idle.stalled(false, t));
+    const int usual = roundsToDie(alone, answerNs);
+    CHECK(usual >= kMissesToDie && roundsToDie(idle, answerNs) == usual);
+    CHECK(roundsToDie(accused, answerNs) <= usual - 2 && accused.state() == PathState::Dead);
+  }
+  Path late(0, 0, PathUse::Data);  // an accusation is about now
+  late.suspect(t - kAssociationNs);
+  CHECK(late.stalled(true, t) && roundsToDie(late, 0) == kMissesToDie);
+}
+
 TEST(net_path_probation_doubles_and_is_forgiven) {
   Path path(0, 0, PathUse::Data);
   int64_t now = msToNs(1000000);
