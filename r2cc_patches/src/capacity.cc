@@ -10,7 +10,7 @@ namespace {
 constexpr double kLeastBusy = 0.25;           // of a window: with less, the rate says nothing
 constexpr double kSlow = 0.80, kFull = 0.92;  // of the second fastest sibling
 constexpr int kWindowsToAct = 5;
-constexpr int kWindowsToTrust = 10;  // not slow, or not even busy, for so long
+constexpr int kWindowsToTrust = 10;         // not slow, or not even busy, for so long
 constexpr double kStep = 0.15;              // a known weakness is only corrected by this much or more, relatively
 constexpr double kWeakest = 0.02;           // below it a path is not worth a message
 constexpr int64_t kStaleNs = msToNs(2000);  // siblings are compared over about the same time
