@@ -60,15 +60,14 @@ void Bench::onProgressThread(std::function<Pass()> pass) {
 }
 
 void Bench::exchangeHandles() {
-  std::string mine;
-  onProgressThread([&] {
+  onProgressThread([this] {
     for (Lane& lane : lanes_) {
       const Handle handle = lane.listen();
-      mine.append(handle.data(), handle.size());
+      handles_.append(handle.data(), handle.size());
     }
     return Pass::Done;
   });
-  const std::vector<std::string> all = bootstrap_.allGather(mine);
+  const std::vector<std::string> all = bootstrap_.allGather(handles_);
   for (size_t index = 0; index < lanes_.size(); index++) {
     const int peer = lanes_[index].sender().id().peer;
     const std::string& theirs = all[static_cast<size_t>(peer)];
@@ -82,11 +81,10 @@ void Bench::exchangeHandles() {
 void Bench::connect() {
   const int flows = options_.channels * options_.connectionsPerPeer;
   net_.announce(options_.op, options_.ranks, flows);
-  size_t connected = 0;
-  onProgressThread([&] {
+  onProgressThread([this] {
     size_t standing = 0;
     for (Lane& lane : lanes_) standing += lane.connect() ? 1 : 0;
-    const bool moved = standing != std::exchange(connected, standing);
+    const bool moved = standing != std::exchange(connected_, standing);
     if (standing < lanes_.size()) return moved ? Pass::Moved : Pass::Idle;
     for (Lane& lane : lanes_) lane.useBuffers(data_.sendBuffer(), data_.receiveBuffer());
     return Pass::Done;
@@ -99,8 +97,7 @@ void Bench::iterate(int64_t index) {
   out_.write(progressLine(options_.rank, index, startNs));
   beLate(index);
   for (Lane& lane : lanes_) lane.begin();
-  uint64_t endNs = 0;
-  onProgressThread([&] {
+  onProgressThread([this] {
     size_t moved = 0;
     bool complete = true;
     for (Lane& lane : lanes_) {
@@ -108,7 +105,7 @@ void Bench::iterate(int64_t index) {
       complete &= lane.complete();
     }
     if (complete) {
-      endNs = nowNs();
+      endNs_ = nowNs();
       return Pass::Done;
     }
     if (moved >= lanes_.size()) return Pass::Saturated;
@@ -118,7 +115,7 @@ void Bench::iterate(int64_t index) {
   corruptIfAsked(index);
   const uint64_t wrong = data_.checkAndRefill(index);
   wrongElements_ += wrong;
-  writeIteration(index, startNs, endNs, wrong);
+  writeIteration(index, startNs, endNs_, wrong);
 }
 
 void Bench::corruptIfAsked(int64_t index) {
@@ -157,7 +154,7 @@ void Bench::writeIteration(int64_t index, uint64_t startNs, uint64_t endNs, uint
 }
 
 void Bench::close() {
-  onProgressThread([&] {
+  onProgressThread([this] {
     for (Lane& lane : lanes_) lane.close();
     return Pass::Done;
   });

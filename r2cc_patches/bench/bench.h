@@ -34,7 +34,8 @@ class Bench {
   void writeIteration(int64_t index, uint64_t startNs, uint64_t endNs, uint64_t wrong) const;
   void close();
 
-  // Runs `pass` on the progress thread until it is done, watching the other ranks meanwhile.
+  // Runs `pass` on the progress thread until it is done, watching the other ranks meanwhile. An error there leaves it
+  // running until the process ends: it may use what is a member, and nothing of its caller's.
   void onProgressThread(std::function<Pass()> pass);
 
   const Options options_;
@@ -47,6 +48,9 @@ class Bench {
   CarrierWatch carrier_;
   uint64_t firstNs_ = 0;  // when the first measured iteration could begin
   uint64_t wrongElements_ = 0;
+  std::string handles_;   // of our lanes
+  size_t connected_ = 0;  // lanes that stand
+  uint64_t endNs_ = 0;    // of the iteration
 };
 
 }  // namespace r2cc::bench

@@ -10,8 +10,11 @@
 
 namespace r2cc {
 namespace {
-constexpr auto kPoll = std::chrono::microseconds(200);
-}
+using std::chrono::microseconds;
+constexpr auto kPoll = microseconds(200);
+constexpr auto kPollALane = microseconds(50);  // a job that connects thousands must not spend its time asking
+constexpr auto kMostPoll = microseconds(25000);
+}  // namespace
 
 class Connector::Worker {
  public:
@@ -75,7 +78,7 @@ void Connector::Worker::loop() {
     if (making.empty()) {
       wake_.wait(lock);
     } else {
-      wake_.wait_for(lock, kPoll);
+      wake_.wait_for(lock, std::clamp<microseconds>(making.size() * kPollALane, kPoll, kMostPoll));
     }
   }
 }

@@ -6,6 +6,7 @@
 namespace r2cc {
 namespace {
 constexpr int64_t kMaxRepeatNs = msToNs(50);
+constexpr int64_t kMaxConnectRepeatNs = msToNs(500);  // thousands connect at once when a job starts
 constexpr uint64_t kSwitchAhead = 8;  // messages: NCCL's slots, so that the answer is there before anyone has to wait
 constexpr int64_t kSwitchLimitNs = msToNs(1000);  // a switch that is not agreed by then is settled by an exchange
 constexpr int64_t kSwitchPauseNs = msToNs(2000);  // then it is tried again; twice as long each time, up to the most
@@ -214,7 +215,7 @@ void SendConnection::tick(int64_t now) {
 
 /// Requests are repeated until answered, on every path: the best two may be black holes.
 void SendConnection::repeat(int64_t now) {
-  repeatAfter_ = std::min(std::max(repeatAfter_, kFirstRepeatNs) * 2, kMaxRepeatNs);
+  repeatAfter_ = std::min(std::max(repeatAfter_, kFirstRepeatNs) * 2, everActive_ ? kMaxRepeatNs : kMaxConnectRepeatNs);
   nextRepeat_ = now + repeatAfter_;
   if (!welcomed_) return peer.tellEverywhere(Hello{id, listen_, homeDev_, ourNics_});
   for (const LanePtr& lane : lanes_) {

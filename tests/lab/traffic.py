@@ -1,6 +1,6 @@
 """Plain traffic for lab tests, run inside the lab's hosts: `python traffic.py ROLE ...`, one JSON line on stdout.
 
-sink ADDRESS PORT STREAMS SECONDS       counts payload that arrives between two moments well inside the transfer
+sink ADDRESS PORT STREAMS SECONDS       counts payload that arrives, well inside the transfer, in spans
 source ADDRESS PORT STREAMS [ALGORITHM] sends until the sink closes
 echo ADDRESS PORT                       returns UDP datagrams to their sender
 probe FROM TO PORT COUNT INTERVAL_MS    round-trip times of UDP datagrams, in ms
@@ -18,8 +18,10 @@ import struct
 import sys
 import threading
 import time
+from pathlib import Path
 
 WARMUP_S = 0.5
+SPAN_S = 0.025
 
 
 def sink(address: str, port: str, streams: str, seconds: str) -> None:
@@ -32,21 +34,30 @@ def sink(address: str, port: str, streams: str, seconds: str) -> None:
         connections.append(connection)
         selector.register(connection, selectors.EVENT_READ)
     _drain(selector, WARMUP_S)
-    count, elapsed_s = _drain(selector, float(seconds))
+    spans = _drain(selector, float(seconds))
     for connection in connections:
         connection.close()
     listener.close()
-    print(json.dumps({"bytes": count, "elapsed_s": elapsed_s}), flush=True)
+    print(json.dumps({"spans": spans}), flush=True)
 
 
-def _drain(selector: selectors.BaseSelector, seconds: float) -> tuple[int, float]:
+def _drain(selector: selectors.BaseSelector, seconds: float) -> list[tuple[float, int, int]]:
+    """What arrived in each span: its seconds, payload bytes, and the ticks for which a hypervisor kept the CPU."""
     buffer = bytearray(1 << 20)
-    start = time.monotonic()
-    count = 0
-    while time.monotonic() - start < seconds:
-        for key, _events in selector.select(0.1):
-            count += key.fileobj.recv_into(buffer)  # type: ignore[union-attr]
-    return count, time.monotonic() - start
+    spans = []
+    end = time.monotonic() + seconds
+    while (start := time.monotonic()) < end:
+        count, stolen = 0, _stolen_ticks()
+        while (now := time.monotonic()) - start < SPAN_S:
+            for key, _events in selector.select(0.1):
+                count += key.fileobj.recv_into(buffer)  # type: ignore[union-attr]
+        spans.append((now - start, count, _stolen_ticks() - stolen))
+    return spans
+
+
+def _stolen_ticks() -> int:
+    with Path("/proc/stat").open() as stat:
+        return int(stat.readline().split()[8])
 
 
 def source(address: str, port: str, streams: str, algorithm: str = "") -> None:
