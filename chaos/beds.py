@@ -9,6 +9,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+import click
 import yaml
 
 from chaos.faults import NicLike
@@ -75,6 +76,8 @@ def open_bed(inventory: str, experiment: Experiment) -> Iterator[Bed]:
         return
     require_tools()
     with Lab.up(topology_of(experiment)) as lab:
+        for warning in lab.warnings:
+            click.echo(f"r2cc: warning: {warning}", err=True)
         yield _bed(Inventory(LAB, lab.hosts, lab.switch, lab.nics, lab.places_file))
 
 

@@ -20,12 +20,13 @@ from harness.lab.host import NamespaceHost
 from harness.lab.launch import DOWN_TIMEOUT_S, end_keeper, start_keeper
 from harness.lab.places import FILE as PLACES
 from harness.lab.places import places
-from harness.lab.plan import SWITCH, Plan, describe, plan_from_json, plan_to_json
+from harness.lab.plan import SWITCH, Plan, describe, plan_from_json, plan_to_json, too_many_neighbours
 
 if TYPE_CHECKING:
     from harness.lab.topology import Topology
 
 UP_TIMEOUT_S = 30.0
+NEIGHBOURS = Path("/proc/sys/net/ipv4/neigh/default/gc_thresh3")
 _serial = itertools.count()
 
 
@@ -152,4 +153,12 @@ def _lab(name: str, answer: dict[str, Any], plan: Plan, keeper: subprocess.Popen
         if c.rail is not None and c.shaping is not None
     ]
     hosts = {host: NamespaceHost(host, folder) for host in plan.hosts}
-    return Lab(name, folder, plan, hosts, NamespaceHost(SWITCH, folder), nics, answer["warnings"], keeper)
+    warnings = [*answer["warnings"], *_crowded(plan)]
+    return Lab(name, folder, plan, hosts, NamespaceHost(SWITCH, folder), nics, warnings, keeper)
+
+
+def _crowded(plan: Plan) -> list[str]:
+    try:
+        return too_many_neighbours(plan, int(NEIGHBOURS.read_text()))
+    except OSError:  # not said in a network other than the machine's first
+        return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -75,6 +76,19 @@ def initial_window(cable: Cable) -> int:
     if cable.shaping is None:
         return INITIAL_WINDOW
     return max(2, min(INITIAL_WINDOW, int(cable.shaping.rate_gbit * 1e9 / 8 / 1000 * WINDOW_MS) // cable.mtu))
+
+
+def too_many_neighbours(plan: Plan, kept: int) -> list[str]:
+    """A warning where all-to-all traffic needs more neighbour entries than the machine keeps for all its networks.
+
+    Addresses beyond that are never resolved, and who connects to them waits for ever without an error.
+    """
+    on_rail = Counter(cable.bridge for cable in plan.cables if cable.rail is not None)
+    needed = sum(hosts * (hosts - 1) for hosts in on_rail.values())
+    if needed <= kept:
+        return []
+    advice = f"sysctl -w net.ipv4.neigh.default.gc_thresh3={2 * needed}"
+    return [f"if all hosts talk to all, {needed} neighbour entries are needed and this machine keeps {kept}: {advice}"]
 
 
 def describe(topology: Topology) -> Plan:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.errors import InputErrors, UsageError
 from harness.lab import topology as module
 from harness.lab.batch import batch
-from harness.lab.plan import Plan, describe, initial_window, plan_from_json, plan_to_json, shaping
+from harness.lab.plan import Plan, describe, initial_window, plan_from_json, plan_to_json, shaping, too_many_neighbours
 from harness.lab.topology import MAX_RATE_GBIT, SHIPPED, Topology, parse, shipped_names
 
 REPO = Path(__file__).parents[2]
@@ -196,6 +196,15 @@ def test_a_burst_fits_in_the_switchs_queue() -> None:
         cable = next(cable for cable in describe(topology).cables if cable.shaping is not None)
         assert cable.mtu == 9000
         assert initial_window(cable) == segments
+
+
+def test_more_neighbours_than_the_machine_keeps_are_warned_of() -> None:
+    """33 hosts x 2 NICs, all-to-all: connections waited for ever at the kernel's usual 1024 entries."""
+    plan = describe(Topology(hosts=33, nics=2, rate_gbit=0.25))
+    (warning,) = too_many_neighbours(plan, 1024)
+    assert "2112" in warning and "gc_thresh3=4224" in warning
+    assert too_many_neighbours(plan, 2112) == []
+    assert too_many_neighbours(describe(Topology.load("incast")), 1024) == []
 
 
 def test_the_schema_is_what_the_code_accepts() -> None:
