@@ -19,6 +19,7 @@ from chaos.beds import Bed
 from chaos.helpers.pressure import udp_sockets
 from chaos.moves import stream_of
 from chaos.soak.judge import fates
+from harness.errors import R2ccError
 
 FAILOVER_MS = 50.0
 
@@ -68,9 +69,14 @@ def measure(steps: Steps, *, arm: str, rate_gbit: float, cases: str) -> tuple[li
     figures: list[Figure] = []
     raw: Json = {}
     for case in CASES:
-        if case.name in cases.split(","):
+        if case.name not in cases.split(","):
+            continue
+        try:
             found, raw[case.name] = _case(steps, case, arm, rate_gbit)
-            figures += found
+        except R2ccError as error:  # the other cases' figures are not lost with it
+            click.echo(f"error: {case.name}: {error}", err=True)
+            found, raw[case.name] = [Figure(f"{case.name}: failover", None, FAILOVER_MS, "ms")], {"error": str(error)}
+        figures += found
     return figures, {"cases": raw}
 
 

@@ -1,6 +1,9 @@
 // What the fork's socket transport tells and offers beyond its table: samples, hidden devices. Over real sockets.
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
@@ -10,6 +13,7 @@
 #include "clock.h"
 #include "net_socket_pair.h"
 #include "tcp_sample.h"
+#include "tcp_tune.h"
 
 using namespace r2cc;
 using namespace r2cc::fake;
@@ -70,6 +74,19 @@ std::string hiddenDevices() {
     if (hidden(name.c_str()) != (next < 16 ? next : -1)) return name + " is " + std::to_string(hidden(name.c_str()));
   }
   return hidden("hid1") == dev ? "" : "full, and the first is lost";
+}
+
+constexpr int kRtoMinUs = 45;  // TCP_RTO_MIN_US, which C libraries do not name yet
+
+/// The least retransmission timeouts of our TCP sockets, in us; those of a kernel that has no such option are missing.
+std::vector<int> leastTimeouts() {
+  std::vector<int> out;
+  for (int fd = 0; fd < 256; fd++) {
+    int us = 0;
+    socklen_t size = sizeof(us);
+    if (getsockopt(fd, IPPROTO_TCP, kRtoMinUs, &us, &size) == 0) out.push_back(us);
+  }
+  return out;
 }
 
 /// Big messages split over four sockets on two threads.
@@ -146,6 +163,26 @@ TEST(net_socket_sample_of_many_sockets) {
   CHECK(lane.bytes == 150 && lane.busyNs == 5000 && lane.retransmits == 3);
   addSocket(lane, {0, 6000, 0});
   CHECK_EQ(lane.busyNs, 6000);
+}
+
+TEST(net_socket_lanes_resend_soon) {
+  CommPair pair(socketNet(), nullptr, 0, 0);
+  CHECK(pair.connected());
+  const auto quick = [] {
+    const std::vector<int> all = leastTimeouts();
+    return std::count_if(all.begin(), all.end(), [](int us) { return us <= 20000; });
+  };
+  if (leastTimeouts().empty()) return skip("this kernel's sockets have no timeout of their own");
+  const auto before = quick();
+  pair.net.ops->tune(pair.sender);
+  const auto sender = quick();
+  CHECK(sender > before);
+  pair.net.ops->tune(pair.receiver);
+  CHECK(quick() > sender);
+  std::vector<uint8_t> from(kMiB, 5), to(kMiB, 0);
+  CHECK(pair.pass(from.data(), to.data(), kMiB) && to == from);
+  tcpRecoverSoon(-1);
+  tcpRecoverSoon(STDERR_FILENO);  // no TCP socket: nothing happens
 }
 
 TEST(net_socket_sample_of_no_socket) {
