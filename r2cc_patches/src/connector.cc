@@ -12,8 +12,8 @@ namespace r2cc {
 namespace {
 using std::chrono::microseconds;
 constexpr auto kPoll = microseconds(200);
-constexpr auto kPollALane = microseconds(50);  // a job that connects thousands must not spend its time asking
-constexpr auto kMostPoll = microseconds(25000);
+constexpr auto kPollALane = microseconds(100);  // a job that connects thousands must not spend its time asking
+constexpr auto kMostPoll = microseconds(50000);
 }  // namespace
 
 class Connector::Worker {

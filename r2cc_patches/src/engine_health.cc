@@ -74,7 +74,7 @@ void Engine::judgePaths(Peer& peer, int64_t now) {
     suspects |= path->state() == PathState::Suspect;
   }
   probing_ |= suspects;
-  if (suspects && now - peer.lastRound >= kRoundNs) probeRound(peer, now);
+  if (suspects && now - peer.lastRound >= peer.roundEveryNs(now)) probeRound(peer, now);
 }
 
 /// Judges by the newest round of probes that was answered anywhere, however long the peer took for it; then sends the

@@ -21,7 +21,9 @@ Peer::Peer(uint64_t id, bool weConnect, const Key& key, const Self& self, const 
 
 namespace {
 constexpr int64_t kAnswerHalfNs = msToNs(500);
-constexpr int64_t kSeriesNs = msToNs(100);       // rounds farther apart have nothing to do with each other
+constexpr int64_t kSeriesNs = msToNs(100);  // rounds farther apart have nothing to do with each other
+constexpr int64_t kRoundsAnAnswer = 4;
+constexpr int64_t kMostRoundNs = kSeriesNs;
 constexpr int64_t kMostAnswerNs = msToNs(1000);  // one that lay in a queue for longer must not blind us for as long
 
 PathUse useOf(uint8_t flags, uint8_t remoteFlags) {
@@ -115,6 +117,11 @@ void Peer::answered(Path& path, uint32_t which, int64_t now) {
 
 int64_t Peer::answerNs(int64_t now) const {
   return slowestNs >> std::min<int64_t>((now - slowestAt) / kAnswerHalfNs, 62);
+}
+
+int64_t Peer::roundEveryNs(int64_t now) const {
+  const int64_t unanswered = answeredRound == round ? 0 : now - openSince;
+  return std::clamp(std::max(answerNs(now), unanswered) / kRoundsAnAnswer, kRoundNs, kMostRoundNs);
 }
 
 Datagram Peer::datagram() const {

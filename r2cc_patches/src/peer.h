@@ -84,6 +84,8 @@ class Peer {
   /// How long answers take: the slowest of late, half as much every 500 ms. When all paths were slow and become quick
   /// again one by one, the first must not speak against the others.
   int64_t answerNs(int64_t now) const;
+  /// How long to wait before the next round: where answers are slow, more questions would only make them slower.
+  int64_t roundEveryNs(int64_t now) const;
   int64_t sentAt(uint32_t which) const;
 
   Datagram datagram() const;

@@ -7,7 +7,8 @@
 namespace r2cc {
 namespace {
 constexpr int64_t kStallNs = msToNs(8);
-constexpr int64_t kLaneStallNs = msToNs(50);  // a lane that takes longer to make may be on a black hole
+// A lane that takes longer to make may be on a black hole. When a job starts, thousands may be made at once.
+constexpr int64_t kLaneStallNs = msToNs(50), kFirstLaneStallNs = msToNs(1000);
 
 bool takesPlainMemory(const LocalNic& nic) {
   const InnerOps* ops = nic.inner.ops;
@@ -153,8 +154,9 @@ void SendConnection::onAck(uint64_t delivered) {
 const Path* SendConnection::stalledLane(int64_t now) const {
   const bool needed = state() == ConnectionState::Connecting || state() == ConnectionState::Frozen;
   if (!needed) return nullptr;
+  const int64_t patience = everActive_ ? kLaneStallNs : kFirstLaneStallNs;
   for (const LanePtr& lane : lanes_) {
-    if (!lane->usable() && now - lane->createdNs > kLaneStallNs) return lane->path;
+    if (!lane->usable() && now - lane->createdNs > patience) return lane->path;
   }
   return nullptr;
 }

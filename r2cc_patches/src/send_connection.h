@@ -129,6 +129,7 @@ class SendConnection final : public Connection {
   } copies_[NCCL_NET_MAX_REQUESTS];  // by slot, as large as the largest message so far
   uint64_t holdFrom_ = UINT64_MAX;   // during a switch: messages from here wait for the answer
   uint32_t lanesMade_ = 0;
+  int lateLanes_ = 0;                 // that could not be made in time, since it was last active
   LanePtr target_;                    // of the exchange under way
   std::optional<PlanStep> proposed_;  // by a Switch that is not answered; a Freeze settles it too
   uint32_t proposedEpoch_ = 0;

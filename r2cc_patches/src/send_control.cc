@@ -11,7 +11,8 @@ constexpr uint64_t kSwitchAhead = 8;  // messages: NCCL's slots, so that the ans
 constexpr int64_t kSwitchLimitNs = msToNs(1000);  // a switch that is not agreed by then is settled by an exchange
 constexpr int64_t kSwitchPauseNs = msToNs(2000);  // then it is tried again; twice as long each time, up to the most
 constexpr int64_t kMostSwitchPauseNs = msToNs(32000);
-constexpr int64_t kLaneLimitNs = msToNs(3000);  // a lane that takes longer is tried elsewhere
+constexpr int64_t kLaneLimitNs = msToNs(3000);  // a lane that takes longer is tried elsewhere, for twice as long
+constexpr int kMaxLateLanes = 3;
 constexpr int64_t kMaintainNs = msToNs(10);
 }  // namespace
 
@@ -116,6 +117,7 @@ bool SendConnection::resume(const Fenced& message) {
   recorder_.replay(epoch_, message.delivered, static_cast<size_t>(replayed));
   setState(ConnectionState::Active, cause_, replayed);
   everActive_ = true;
+  lateLanes_ = 0;
   pump(holdFrom_);
   if (drives_) progress();
   return true;
@@ -227,9 +229,10 @@ void SendConnection::repeat(int64_t now) {
 }
 
 void SendConnection::maintain(int64_t now) {
-  const auto late = [&](const LanePtr& lane) { return !lane->usable() && now - lane->createdNs > kLaneLimitNs; };
+  const int64_t limit = kLaneLimitNs << std::min(lateLanes_, kMaxLateLanes);
+  const auto late = [&](const LanePtr& lane) { return !lane->usable() && now - lane->createdNs > limit; };
   const auto lane = std::find_if(lanes_.begin(), lanes_.end(), late);
-  if (lane != lanes_.end()) return loseLane(LanePtr(*lane), "the lane could not be made in time");
+  if (lane != lanes_.end()) return lateLanes_++, loseLane(LanePtr(*lane), "the lane could not be made in time");
   switch (state()) {
     case ConnectionState::Connecting:
     case ConnectionState::Frozen:
