@@ -45,13 +45,16 @@ def _drain(selector: selectors.BaseSelector, seconds: float) -> list[tuple[float
     """What arrived in each span: its seconds, payload bytes, and the ticks for which a hypervisor kept the CPU."""
     buffer = bytearray(1 << 20)
     spans = []
-    end = time.monotonic() + seconds
-    while (start := time.monotonic()) < end:
-        count, stolen = 0, _stolen_ticks()
+    start, stolen_before = time.monotonic(), _stolen_ticks()
+    end = start + seconds
+    while start < end:
+        count = 0
         while (now := time.monotonic()) - start < SPAN_S:
             for key, _events in selector.select(0.1):
                 count += key.fileobj.recv_into(buffer)  # type: ignore[union-attr]
-        spans.append((now - start, count, _stolen_ticks() - stolen))
+        stolen = _stolen_ticks()
+        spans.append((now - start, count, stolen - stolen_before))
+        start, stolen_before = now, stolen  # what arrives meanwhile belongs to the next
     return spans
 
 
