@@ -88,7 +88,10 @@ def too_many_neighbours(plan: Plan, kept: int) -> list[str]:
     if needed <= kept:
         return []
     advice = f"sysctl -w net.ipv4.neigh.default.gc_thresh3={2 * needed}"
-    return [f"if all hosts talk to all, {needed} neighbour entries are needed and this machine keeps {kept}: {advice}"]
+    return [
+        f"all-to-all needs {needed} neighbour entries and this machine keeps {kept}: connections beyond that wait for"
+        f" ever; as root: {advice}"
+    ]
 
 
 def describe(topology: Topology) -> Plan:

@@ -46,6 +46,7 @@ void finish(Rig& rig) {
   rig.closeStreams();
   rig.endEngine(0), rig.endEngine(1);
   CHECK(rig.fabric.counts().clean());
+  CHECK_EQ(rig.fabric.counts().tuned, rig.fabric.counts().made);
   CHECK(rig.fabric.violations().empty());
 }
 

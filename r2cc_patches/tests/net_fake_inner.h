@@ -69,7 +69,7 @@ struct DmaBuf {
 
 struct Counts {
   int comms = 0, listens = 0, halves = 0, mrs = 0;  // alive now
-  int made = 0, fenced = 0;                         // comms, ever
+  int made = 0, tuned = 0, fenced = 0;              // comms, ever
   bool clean() const { return comms == 0 && listens == 0 && halves == 0 && mrs == 0; }
 };
 
@@ -130,6 +130,7 @@ class Fabric {
   ncclResult_t flush(Comm& comm, int n, void** data, int* sizes, void** mrs, Request** request);
   ncclResult_t test(Request& request, int* done, int* size);
   ncclResult_t testFlush(Request& request, int* done);
+  void tune(Comm& comm);
   void drain(Comm& comm);
   void fence(Comm& comm);
   void close(Comm& comm, bool sends);

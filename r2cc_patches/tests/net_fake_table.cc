@@ -85,6 +85,10 @@ struct Table {
     cancelListen(listenComm);
     return ncclSuccess;
   }
+  static void tune(void* c) {
+    const Use use(fabric(c), comm(c), "tune");
+    fabric(c).tune(comm(c));
+  }
   static void drain(void* c) {
     const Use use(fabric(c), comm(c), "drain");
     fabric(c).drain(comm(c));
@@ -118,6 +122,7 @@ struct Table {
     o.fence = fence, o.cancelConnect = cancelConnect, o.cancelListen = cancelListen;
     o.needsAck = play.needsAck;
     o.plainMemory = play.plain;
+    o.tune = tune;
     o.testsInAnyOrder = play.anyOrder;
     if (play.drains) o.drain = drain;
     return o;

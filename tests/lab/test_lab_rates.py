@@ -1,8 +1,7 @@
 """The lab's NICs carry what they say, to 1 %, with plain TCP; and a probe gets through a loaded NIC quickly.
 
 A measurement on a machine whose CPU was over 85 % busy says nothing (docs/contracts.md: void) and is made again; when
-all are void the test is skipped and says so. On a virtual machine the rate is that of the spans in which no hypervisor
-gave the CPU to others: a token bucket holds the tokens of 2 ms, and what it could not keep is no fault of the lab's.
+all are void the test is skipped and says so.
 """
 
 from __future__ import annotations
@@ -11,9 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,7 +24,6 @@ TRAFFIC = str(Path(__file__).with_name("traffic.py"))
 MTU = 9000
 WIRE_BYTES_PER_PAYLOAD_BYTE = (MTU + 14) / (MTU - 52)  # Ethernet header; IP, TCP and its timestamps
 ATTEMPTS = 3
-LEAST_SPANS = 20
 RATE_GBIT, SLOW_GBIT = 0.5, 0.25
 
 
@@ -56,40 +52,19 @@ class Transfer:
         self.sources: list[Process] = [lab.hosts[sender].spawn(command) for sender in senders]
         self._cpu_at_start = cpu_ticks()
 
-    def _line(self) -> dict[str, Any]:
+    def _line(self) -> dict[str, float]:
         assert self.sink.stdout is not None
-        line: dict[str, Any] = json.loads(self.sink.stdout.readline())
+        line: dict[str, float] = json.loads(self.sink.stdout.readline())
         return line
 
     def finish_gbit(self) -> float:
         """The rate on the wire that the receiver saw, headers included."""
-        seconds, payload = unstolen(self._line()["spans"])
+        measured = self._line()
         busy, total = (after - before for after, before in zip(cpu_ticks(), self._cpu_at_start, strict=True))
         self.is_void = busy > 0.85 * total
         for process in (self.sink, *self.sources):
             process.close()
-        return payload * 8e-9 * WIRE_BYTES_PER_PAYLOAD_BYTE / seconds
-
-
-def unstolen(spans: list[tuple[float, int, int]]) -> tuple[float, int]:
-    """Seconds and payload of the spans in which nothing was stolen, nor in the one before (its backlog comes at once).
-
-    Of all spans where fewer than LEAST_SPANS are left.
-    """
-    kept = [span for before, span in pairwise(spans) if before[2] == span[2] == 0]
-    if len(kept) < LEAST_SPANS:
-        kept = spans
-    return sum(span[0] for span in kept), sum(span[1] for span in kept)
-
-
-def test_stolen_time_is_left_out_of_a_rate() -> None:
-    good, stolen = (0.025, 100, 0), (0.04, 60, 2)
-    for spans, seconds, payload in (
-        ([good] * 30, 29 * 0.025, 2900),
-        ([*[good] * 20, stolen, *[good] * 20], 38 * 0.025, 3800),
-        ([good, stolen] * 20, 20 * 0.065, 3200),
-    ):
-        assert unstolen(spans) == pytest.approx((seconds, payload))
+        return measured["bytes"] * 8e-9 * WIRE_BYTES_PER_PAYLOAD_BYTE / measured["elapsed_s"]
 
 
 @pytest.mark.parametrize(

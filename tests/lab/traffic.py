@@ -1,6 +1,6 @@
 """Plain traffic for lab tests, run inside the lab's hosts: `python traffic.py ROLE ...`, one JSON line on stdout.
 
-sink ADDRESS PORT STREAMS SECONDS       counts payload that arrives, well inside the transfer, in spans
+sink ADDRESS PORT STREAMS SECONDS       counts payload that arrives between two moments well inside the transfer
 source ADDRESS PORT STREAMS [ALGORITHM] sends until the sink closes
 echo ADDRESS PORT                       returns UDP datagrams to their sender
 probe FROM TO PORT COUNT INTERVAL_MS    round-trip times of UDP datagrams, in ms
@@ -18,10 +18,8 @@ import struct
 import sys
 import threading
 import time
-from pathlib import Path
 
 WARMUP_S = 0.5
-SPAN_S = 0.025
 
 
 def sink(address: str, port: str, streams: str, seconds: str) -> None:
@@ -34,33 +32,21 @@ def sink(address: str, port: str, streams: str, seconds: str) -> None:
         connections.append(connection)
         selector.register(connection, selectors.EVENT_READ)
     _drain(selector, WARMUP_S)
-    spans = _drain(selector, float(seconds))
+    count, elapsed_s = _drain(selector, float(seconds))
     for connection in connections:
         connection.close()
     listener.close()
-    print(json.dumps({"spans": spans}), flush=True)
+    print(json.dumps({"bytes": count, "elapsed_s": elapsed_s}), flush=True)
 
 
-def _drain(selector: selectors.BaseSelector, seconds: float) -> list[tuple[float, int, int]]:
-    """What arrived in each span: its seconds, payload bytes, and the ticks for which a hypervisor kept the CPU."""
+def _drain(selector: selectors.BaseSelector, seconds: float) -> tuple[int, float]:
     buffer = bytearray(1 << 20)
-    spans = []
-    start, stolen_before = time.monotonic(), _stolen_ticks()
-    end = start + seconds
-    while start < end:
-        count = 0
-        while (now := time.monotonic()) - start < SPAN_S:
-            for key, _events in selector.select(0.1):
-                count += key.fileobj.recv_into(buffer)  # type: ignore[union-attr]
-        stolen = _stolen_ticks()
-        spans.append((now - start, count, stolen - stolen_before))
-        start, stolen_before = now, stolen  # what arrives meanwhile belongs to the next
-    return spans
-
-
-def _stolen_ticks() -> int:
-    with Path("/proc/stat").open() as stat:
-        return int(stat.readline().split()[8])
+    start = time.monotonic()
+    count = 0
+    while time.monotonic() - start < seconds:
+        for key, _events in selector.select(0.1):
+            count += key.fileobj.recv_into(buffer)  # type: ignore[union-attr]
+    return count, time.monotonic() - start
 
 
 def source(address: str, port: str, streams: str, algorithm: str = "") -> None:
