@@ -85,7 +85,7 @@ Request* Connection::claim(void* data, size_t size, int tag, void* mr, void* pro
 }
 
 void Connection::pump(uint64_t end) {
-  if (plan_.empty() || over()) return;
+  if (nextToPost_ >= std::min(posted_, end) || plan_.empty() || over()) return;
   const Lane* blocked[kMaxLanes];
   size_t blockedCount = 0;
   bool prefix = true;

@@ -58,23 +58,23 @@ class Connection;
 constexpr size_t kKeepBytes = 16384;
 
 /// One isend or irecv. NCCL's request pointer is the address of one of these.
-struct Request {
+struct alignas(64) Request {
   Connection* connection = nullptr;
   uint64_t number = 0;
-  void* data = nullptr;
-  size_t size = 0;
-  int tag = 0;
-  void* mr = nullptr;
-  void* profiler = nullptr;
   void* inner = nullptr;    // the inner net's request while posted
-  void* flush = nullptr;    // receiver: the inner net's flush of GPU memory while under way
-  bool flushed = false;     // receiver: before it counted
   uint32_t lane = kNoLane;  // the lane it was posted on
   bool used = false;        // NCCL holds it
   bool finished = false;    // sender: the inner send is over; receiver: the message is here
   bool needsAck = true;     // sender: done only when the receiver said so
   bool kept = false;        // sender: `data` is a copy of ours, so that NCCL need not wait for the receiver
   bool isFlush = false;     // NCCL's own flush: `flush` is all there is to it
+  bool flushed = false;     // receiver: before it counted
+  void* data = nullptr;
+  size_t size = 0;
+  void* mr = nullptr;
+  void* profiler = nullptr;
+  void* flush = nullptr;  // receiver: the inner net's flush of GPU memory while under way
+  int tag = 0;
 };
 
 /// Memory NCCL registered, and its handle on every lane.
@@ -91,7 +91,17 @@ struct Mr {
   std::vector<OnLane> lanes;
 };
 
-class Connection {
+class alignas(64) Connection {
+  // What every test of a message looks at comes first, in one line of the cache.
+  std::atomic<ConnectionState> state_{ConnectionState::Connecting};
+
+ protected:
+  std::atomic<bool> attention_{false};
+  Ownership owner_;
+  uint64_t posted_ = 0;      // messages NCCL has given us
+  uint64_t nextToPost_ = 0;  // all below it are on a lane or over
+  Plan plan_;
+
  public:
   Connection(const Services& services, Peer& peer, uint64_t id, void* ctx, bool sends);
   virtual ~Connection();
@@ -166,18 +176,13 @@ class Connection {
   const Services& services_;
   void* const ctx_;
   const bool sends_;
-  Ownership owner_;
-  Plan plan_;
   std::vector<LanePtr> lanes_;
   std::vector<std::unique_ptr<Mr>> mrs_;
   Request requests_[NCCL_NET_MAX_REQUESTS];
-  uint64_t posted_ = 0;       // messages NCCL has given us
-  uint64_t nextToPost_ = 0;   // all below it are on a lane or over
   uint64_t postedBelow_ = 0;  // none from it on was ever on a lane
   uint32_t epoch_ = 0;
   const Path* home_ = nullptr;
   std::atomic<int> outstanding_{0};
-  std::atomic<bool> attention_{false};
   Recorder recorder_;
 
  private:
@@ -187,7 +192,6 @@ class Connection {
   void unregister(Mr& mr);
   uint64_t mark_ = UINT64_MAX;
   std::vector<uint8_t> reason_;  // why it failed
-  std::atomic<ConnectionState> state_{ConnectionState::Connecting};
 };
 
 }  // namespace r2cc

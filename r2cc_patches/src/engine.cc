@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kProbingTickNs = msToNs(1);  // a round of probes ends when it is due
 constexpr int64_t kTickNs = msToNs(2);
-constexpr int64_t kCalmTickNs = msToNs(4);  // everything moves: there is less to look at
+constexpr int64_t kRestNs = msToNs(8);  // at most, where every path is up and every message on its way
 constexpr auto kBreath = std::chrono::microseconds(100);
 constexpr size_t kClosedRemembered = 4096;
 constexpr int64_t kLingerAtEndNs = msToNs(2000);
@@ -145,9 +145,8 @@ void Engine::watch(int fd, uint64_t tag) {
 void Engine::loop() {
   askForShortSlices();
   epoll_event events[16];
-  int64_t nextTick = 0;
   while (!stop_) {
-    const int count = epoll_wait(epoll_, events, 16, msUntil(nextTick));
+    const int count = epoll_wait(epoll_, events, 16, msUntil(nextTick_));
     std::unique_lock<std::mutex> lock(mutex_);
     // Links first: what they say makes sense of everything else.
     for (int i = 0; i < count; i++) {
@@ -172,9 +171,9 @@ void Engine::loop() {
     }
     const bool flooded = receiveAll(std::move(ready));
     for (const size_t nic : refused) readRefusals(nic);  // what was heard since says more
-    if (const int64_t now = nowNs(); news || now >= nextTick) {
+    if (const int64_t now = nowNs(); news || now >= nextTick_) {
       tick(now);
-      nextTick = now + (probing_ ? kProbingTickNs : calm_ ? kCalmTickNs : kTickNs);
+      nextTick_ = probing_ ? now + kProbingTickNs : std::clamp(restUntil_, now + kTickNs, now + kRestNs);
     }
     flushOutboxes();
     lock.unlock();

@@ -72,6 +72,7 @@ class Engine {
   void watchNics();
   void tick(int64_t now);
   void tickPeer(Peer& peer, int64_t now);
+  static int64_t restsUntil(const Peer& peer, int64_t now);
   void judgePaths(Peer& peer, int64_t now);
   void probeRound(Peer& peer, int64_t now);
   void nursePath(Peer& peer, Path& path, int64_t now);
@@ -132,11 +133,11 @@ class Engine {
   std::unordered_map<const Connection*, std::shared_ptr<Connection>> connections_;
   uint64_t nextId_ = 1;
   int announcements_ = 0;  // left to send of the last change of links
-  int64_t lastTick_ = 0;
+  int64_t nextTick_ = 0;
   bool wasLate_ = false;
-  bool calm_ = false;             // at the last tick: every path up, every message on its way, nothing to acknowledge
-  bool probing_ = false;          // at the last tick: some path is suspect
-  std::vector<int64_t> heardNs_;  // when anybody was last heard over each NIC
+  int64_t restUntil_ = 0;              // by the last tick: when something may have to be looked at
+  bool probing_ = false;               // at the last tick: some path is suspect
+  std::vector<int64_t> heardNs_;       // when anybody was last heard over each NIC
   std::vector<int64_t> inquireUntil_;  // NICs over which everybody is asked until then
   int64_t lastInquiry_ = 0;
   Dropped dropped_;

@@ -6,10 +6,10 @@
 namespace r2cc {
 namespace {
 
-constexpr int64_t kLateNs = msToNs(12);  // a tick this late means we were not running
-constexpr int kAnnouncements = 4;        // a change of links is said at once and on the next ticks
-constexpr int64_t kAckBackstopNs = msToNs(1);
-constexpr int kRefusalsToDie = 3;  // a live host says "no such port", and nothing else is heard
+constexpr int64_t kLateNs = msToNs(10);        // a tick this late means we were not running
+constexpr int kAnnouncements = 4;              // a change of links is said at once and on the next ticks
+constexpr int64_t kAckBackstopNs = msToNs(8);  // nobody is in need of these: see RecvConnection::ackIfDue
+constexpr int kRefusalsToDie = 3;              // a live host says "no such port", and nothing else is heard
 constexpr int64_t kRefusalSilenceNs = msToNs(30);
 constexpr int64_t kCallNs = msToNs(1000);  // a silent peer that owes us something is asked whether it lives
 constexpr int kAlternates = 2;             // healthy paths probed beside a suspect one
@@ -20,14 +20,13 @@ constexpr int64_t kProbationPingNs = msToNs(10);
 void Engine::tick(int64_t now) {
   // What looks like silence after a late tick may be us: no judgement until the next. Where every tick is late this
   // host is that slow, and judges all the same, or nothing is ever found.
-  const bool late = lastTick_ != 0 && now - lastTick_ > kLateNs;
+  const bool late = nextTick_ != 0 && now - nextTick_ > kLateNs;
   const bool excused = late && !wasLate_;
   wasLate_ = late;
-  lastTick_ = now;
-  calm_ = true;
+  restUntil_ = INT64_MAX;
   probing_ = false;
   events_.flush(now);
-  if (announcements_ > 0) announceLinks();
+  if (announcements_ > 0) announceLinks(), restUntil_ = now;
   inquire(now);
   for (const auto& [key, peer] : peers_) {
     if (excused) peer->lastRound = now;
@@ -45,9 +44,16 @@ void Engine::tickPeer(Peer& peer, int64_t now) {
   }
   watchSilence(peer, now);
   if (peer.weConnect) endLingering(peer, now);
-  calm_ &= peer.acksDue.load(std::memory_order_relaxed) == 0;  // the last ones of all have nobody else to send them
-  for (const auto& path : peer.paths()) calm_ &= path->state() == PathState::Up;
-  for (const auto& [id, connection] : peer.sends) calm_ &= connection->calm(now);
+  restUntil_ = std::min(restUntil_, restsUntil(peer, now));
+}
+
+/// Until when nobody need look at this peer again; not after now where something is going on.
+int64_t Engine::restsUntil(const Peer& peer, int64_t now) {
+  bool calm = true;
+  for (const auto& path : peer.paths()) calm &= path->state() == PathState::Up;
+  int64_t until = calm ? INT64_MAX : now;
+  for (const auto& [id, connection] : peer.sends) until = std::min(until, connection->restsUntil(now));
+  return until;
 }
 
 void Engine::judgePaths(Peer& peer, int64_t now) {

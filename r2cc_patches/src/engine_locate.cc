@@ -55,6 +55,9 @@ void Engine::suspectAllOf(size_t nic, int64_t now) {
 }
 
 void Engine::inquire(int64_t now) {
+  if (std::any_of(inquireUntil_.begin(), inquireUntil_.end(), [now](int64_t until) { return now < until; })) {
+    restUntil_ = now;
+  }
   if (now - lastInquiry_ < kInquiryNs) return;
   lastInquiry_ = now;
   uint32_t heard = 0;

@@ -9,9 +9,9 @@ namespace r2cc {
 
 /// What a comm has carried since it was made, as far as the transport can tell.
 struct LaneSample {
-  uint64_t bytes = 0;        // that the other end's kernel or NIC confirmed
-  int64_t busyNs = 0;        // time during which the network, and not one of the two users, was what it waited for
-  uint64_t retransmits = 0;  // segments sent again
+  uint64_t bytes = 0;  // that the other end's kernel or NIC confirmed
+  int64_t busyNs = 0;  // time during which the network, and not one of the two users, was what it waited for
+  int64_t quietNs = INT64_MAX / 2;  // since the other end's kernel was last heard
 };
 
 /// Something a NIC's driver said on its own: carrier, a dead device, an address that came or went.

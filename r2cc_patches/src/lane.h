@@ -24,8 +24,8 @@ enum class LaneState : uint8_t {
 class PostedFifo {
  public:
   bool empty() const { return head_ == tail_; }
-  uint64_t front() const { return numbers_[head_ % kSize]; }
-  void pop() { head_++; }
+  uint64_t front() const { return front_; }
+  void pop() { front_ = numbers_[++head_ % kSize]; }
   /// Everything posted and not yet over, oldest first; for transports whose requests end in any order.
   std::vector<uint64_t> all() const {
     std::vector<uint64_t> out;
@@ -35,6 +35,7 @@ class PostedFifo {
   /// False, and nothing posted, when `number` would break the ascending order or overflow.
   bool push(uint64_t number) {
     if (tail_ - head_ == kSize || (ever_ && number <= highest_)) return false;
+    if (empty()) front_ = number;
     numbers_[tail_++ % kSize] = number;
     highest_ = number;
     ever_ = true;
@@ -43,18 +44,25 @@ class PostedFifo {
 
  private:
   static constexpr uint64_t kSize = NCCL_NET_MAX_REQUESTS;
-  uint64_t numbers_[kSize] = {};
-  uint64_t head_ = 0, tail_ = 0, highest_ = 0;
+  uint64_t head_ = 0, tail_ = 0, front_ = 0;  // front_: that of numbers_, beside the rest in the cache
+  uint64_t highest_ = 0;
   bool ever_ = false;
+  uint64_t numbers_[kSize] = {};
 };
 
 constexpr uint32_t kNoLane = 0;  // lanes are numbered from 1
 
 class Connection;
 
-struct Lane {
+struct alignas(64) Lane {
   Lane(Connection* connection, uint32_t id, bool sends, Path* path, int dev, const InnerNet& inner, void* ctx)
-      : connection(connection), id(id), sends(sends), path(path), dev(dev), inner(inner), ctx(ctx) {}
+      : inner(inner), connection(connection), id(id), sends(sends), path(path), dev(dev), ctx(ctx) {}
+
+  // What every test of a message looks at comes first, in one line of the cache.
+  const InnerNet inner;
+  std::atomic<LaneState> state{LaneState::Requested};
+  std::atomic<bool> error{false};  // the transport reported an error; the engine will see to it
+  PostedFifo posted;
 
   Connection* const connection;  // may be gone: the engine looks it up before it follows it
 
@@ -62,18 +70,14 @@ struct Lane {
   const bool sends;
   Path* const path;  // owned by the peer, which outlives its connections
   const int dev;     // local device of the inner net
-  const InnerNet inner;
   void* const ctx;
 
-  std::atomic<LaneState> state{LaneState::Requested};
-  std::atomic<bool> error{false};  // the transport reported an error; the engine will see to it
-  bool remoteUp = false;           // sender: the receiver holds its end
+  bool remoteUp = false;  // sender: the receiver holds its end
   int64_t createdNs = 0;
 
   void* comm = nullptr;
   void* listenComm = nullptr;  // receiver, until accepted
   InnerHandle handle{};
-  PostedFifo posted;
   // What it has carried, by the sender's own clock; the engine reads them.
   std::atomic<uint64_t> bytes{0};
   std::atomic<int64_t> busyNs{0};

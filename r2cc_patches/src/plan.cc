@@ -36,6 +36,20 @@ bool PlanStep::broken() const {
                      [](const PlanLane& l) { return l.lane->state == LaneState::Closed; });
 }
 
+void Plan::changed() {
+  only_ = steps_.size() == 1 && steps_[0].lanes().size() == 1 ? steps_[0].lanes()[0].lane.get() : nullptr;
+}
+
+void Plan::add(PlanStep step) {
+  steps_.push_back(std::move(step));
+  changed();
+}
+
+void Plan::clear() {
+  steps_.clear();
+  changed();
+}
+
 Lane* Plan::laneFor(uint64_t number) const {
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
     if (step->from <= number) return step->laneFor(number).get();
@@ -59,13 +73,14 @@ std::vector<LanePtr> Plan::lanes() const {
 
 void Plan::substitute(const LanePtr& by) {
   for (PlanStep& step : steps_) step.substitute(by);
+  changed();
 }
 
 bool Plan::broken() const {
   return std::any_of(steps_.begin(), steps_.end(), [](const PlanStep& step) { return step.broken(); });
 }
 
-void Plan::trim(uint64_t through) {
+void Plan::dropOver(uint64_t through) {
   // Messages may have arrived whose inner requests are not yet over: only a lane of the plan is tested.
   const auto done = [&](const PlanStep& step, const PlanStep& next) {
     return next.from <= through && std::all_of(step.lanes().begin(), step.lanes().end(), [&](const PlanLane& l) {
@@ -73,6 +88,7 @@ void Plan::trim(uint64_t through) {
            });
   };
   while (steps_.size() > 1 && done(steps_[0], steps_[1])) steps_.erase(steps_.begin());
+  changed();
 }
 
 }  // namespace r2cc

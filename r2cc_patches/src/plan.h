@@ -37,8 +37,10 @@ class Plan {
   /// The step that new messages will come to.
   const PlanStep& newest() const { return steps_.back(); }
   const std::vector<PlanStep>& steps() const { return steps_; }
-  void add(PlanStep step) { steps_.push_back(std::move(step)); }
-  void clear() { steps_.clear(); }
+  /// The lane of all messages where there is just one, or null. Tests begin here: a plan is three objects away from it.
+  Lane* only() const { return only_; }
+  void add(PlanStep step);
+  void clear();
   /// Null when there is no plan yet.
   Lane* laneFor(uint64_t number) const;
   bool has(const Lane* lane) const;
@@ -48,9 +50,14 @@ class Plan {
   void substitute(const LanePtr& by);
   bool broken() const;
   /// Removes steps whose messages are all below `through` and over with the transport; their lanes are drained.
-  void trim(uint64_t through);
+  void trim(uint64_t through) {
+    if (steps_.size() > 1) dropOver(through);
+  }
 
  private:
+  void dropOver(uint64_t through);
+  void changed();
+  Lane* only_ = nullptr;
   std::vector<PlanStep> steps_;
 };
 

@@ -6,12 +6,9 @@
 
 namespace r2cc {
 namespace {
-constexpr uint64_t kAckEvery = 4;                              // half of NCCL's 8 slots: the sender never starves
 constexpr uint64_t kAckKeptEvery = NCCL_NET_MAX_REQUESTS / 2;  // half of the copies a sender may keep
 constexpr int kDue = 4, kKeptDue = 1;                          // how much a message adds to what is due
 constexpr int kPeerAcksDue = 64;                               // one datagram acknowledges all connections of a peer
-constexpr int64_t kAckAfterNs = msToNs(2);
-constexpr size_t kLargeBytes = 65536;
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
 constexpr int64_t kFlushLimitNs = msToNs(2);
 constexpr int64_t kMentionNs = msToNs(5000);
@@ -41,8 +38,8 @@ ncclResult_t RecvConnection::test(Request& request, int* done, int* size) {
   if (!owned) return ncclSuccess;
   if (!request.finished && over()) return ncclRemoteError;
   if (request.isFlush) return testFlush(request, done);
-  if (!request.finished) progress();
-  if (!request.finished) return ackIfDue(), ncclSuccess;
+  if (!request.finished && progress() && !request.finished) ackIfDue();
+  if (!request.finished) return ncclSuccess;
   *done = 1;
   if (size != nullptr) *size = static_cast<int>(request.size);
   request.used = false;
@@ -55,13 +52,19 @@ ncclResult_t RecvConnection::give(Lane& lane, Request& r) {
   return lane.inner.net->irecv(lane.comm, 1, &r.data, &r.size, &r.tag, &handle, &r.profiler, &r.inner);
 }
 
-void RecvConnection::progress() {
+/// True when anything arrived.
+bool RecvConnection::progress() {
   bool moved = false;
-  for (const PlanStep& step : plan_.steps()) {
-    for (const PlanLane& l : step.lanes()) moved |= progressLane(*l.lane);
+  if (Lane* lane = plan_.only()) {
+    moved = progressLane(*lane);
+  } else {
+    for (const PlanStep& step : plan_.steps()) {
+      for (const PlanLane& l : step.lanes()) moved |= progressLane(*l.lane);
+    }
+    if (moved) plan_.trim(delivered());
   }
-  if (moved) plan_.trim(delivered());
   pump(UINT64_MAX);
+  return moved;
 }
 
 bool RecvConnection::progressLane(Lane& lane) {
@@ -186,7 +189,6 @@ void RecvConnection::finished(Request& r) {
   recorder_.done(r.number, r.size, r.lane);
   r.finished = true;
   r.inner = nullptr;
-  large_ = r.size >= kLargeBytes;
   kept_ = r.size <= kKeepBytes && home_ != nullptr && innerOf(home_).ops->plainMemory;
   uint64_t next = delivered();
   // Slots of messages NCCL has not yet asked about keep their number, so the prefix is read off the ring.
@@ -208,10 +210,9 @@ void RecvConnection::ackIfDue() {
   const int due = peer.acksDue.load(std::memory_order_relaxed);
   if (due == 0 || plan_.empty() || !plan_.newest().lanes()[0].lane->inner.ops->needsAck) return;
   const uint64_t unacked = delivered() - ackedToPeer.load(std::memory_order_relaxed);
-  const bool drained = large_ && unacked > 0 && outstanding_.load(std::memory_order_relaxed) == 0;
-  const bool many = unacked >= (kept_ ? kAckKeptEvery : kAckEvery) || due >= kPeerAcksDue;
-  if (!many && !drained && nowNs() - peer.acksSinceNs < kAckAfterNs) return;
-  peer.flushAcks(*ackPath(), drained);
+  const int waiting = outstanding_.load(std::memory_order_relaxed);
+  if (unacked < (kept_ ? kAckKeptEvery : ackEvery(waiting)) && due < kPeerAcksDue) return;
+  peer.flushAcks(*ackPath(), !kept_ && waiting == 0);
 }
 
 // ---- the engine's side ------------------------------------------------------------------------------------------

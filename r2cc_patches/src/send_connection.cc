@@ -6,7 +6,7 @@
 
 namespace r2cc {
 namespace {
-constexpr int64_t kStallNs = msToNs(8);
+constexpr int64_t kLookNs = msToNs(2);  // without an acknowledgement: then the lane is asked
 // A lane that takes longer to make may be on a black hole. When a job starts, thousands may be made at once.
 constexpr int64_t kLaneStallNs = msToNs(50), kFirstLaneStallNs = msToNs(1000);
 
@@ -101,6 +101,7 @@ ncclResult_t SendConnection::give(Lane& lane, Request& r) {
 }
 
 void SendConnection::progress() {
+  if (Lane* lane = plan_.only()) return progressLane(*lane), pump(holdFrom_);
   for (const PlanStep& step : plan_.steps()) {
     for (const PlanLane& l : step.lanes()) progressLane(*l.lane);
   }
@@ -147,7 +148,9 @@ int64_t SendConnection::applyFenced(const Fenced& message) {
 
 void SendConnection::onAck(uint64_t delivered) {
   // Only the engine stores acked_, so a plain maximum is enough. More than was ever sent is a broken peer.
-  if (delivered > acked_.load(std::memory_order_relaxed)) acked_.store(delivered, std::memory_order_release);
+  if (delivered <= acked_.load(std::memory_order_relaxed)) return;
+  acked_.store(delivered, std::memory_order_release);
+  ackedAt_ = nowNs();
 }
 
 /// The path of a lane that is needed and does not come up, or null.
@@ -161,15 +164,27 @@ const Path* SendConnection::stalledLane(int64_t now) const {
   return nullptr;
 }
 
+/// When the lane of the oldest message last heard from the other end, where its transport can tell: a large message
+/// takes its time.
+int64_t SendConnection::laneMoved(uint64_t acked, int64_t now) const {
+  const Lane* lane = plan_.laneFor(acked);
+  LaneSample sample;
+  if (lane == nullptr || lane->state != LaneState::Up || lane->error) return 0;
+  if (lane->inner.ops->sample == nullptr || !lane->inner.ops->sample(lane->comm, &sample)) return 0;
+  return now - sample.quietNs;
+}
+
 const Path* SendConnection::stalledPath(int64_t now) {
   if (const Path* path = stalledLane(now)) return path;
   const uint64_t acked = acked_.load(std::memory_order_acquire);
   if (acked != seenAcked_) lastCarried_ = now;
   if (acked != seenAcked_ || !hasOutstanding() || state() != ConnectionState::Active) {
+    lastMove_ = acked != seenAcked_ && hasOutstanding() ? std::max(lastMove_, ackedAt_) : now;
     seenAcked_ = acked;
-    lastMove_ = now;
     return nullptr;
   }
+  if (now - lastMove_ < kLookNs) return nullptr;
+  if (const int64_t moved = laneMoved(acked, now); moved > lastMove_) lastMove_ = lastCarried_ = moved;
   if (now - lastMove_ < kStallNs) return nullptr;
   const Owned owned(owner_, Owned::Wait::Yes);
   if (acked >= posted_) return lastMove_ = now, nullptr;  // all arrived; NCCL has not asked yet

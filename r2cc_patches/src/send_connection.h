@@ -43,9 +43,12 @@ class SendConnection final : public Connection {
   /// The path whose traffic stands still, or null: messages are out and none was acknowledged for kStallNs, or the
   /// lane to go on with does not come up.
   const Path* stalledPath(int64_t now);
-  /// After stalledPath(now): nothing is being agreed, and messages, if there are any, got through since the last look.
-  bool calm(int64_t now) const {
-    return over() || (state() == ConnectionState::Active && !proposed_ && lastMove_ == now);
+  /// After stalledPath(now): until when nobody need look again; INT64_MAX when nothing is under way. Not after now
+  /// where something is being agreed, or has not moved for long.
+  int64_t restsUntil(int64_t now) const {
+    if (over()) return INT64_MAX;
+    if (state() != ConnectionState::Active || proposed_) return now;
+    return hasOutstanding() ? lastMove_ + kStallNs : INT64_MAX;
   }
   /// Adds what every lane of the plan carried since the last look to its path's account.
   void sample(Capacities& capacities);
@@ -88,6 +91,7 @@ class SendConnection final : public Connection {
   Path* bestPath(const Path* avoid) const;
   bool opening(const Path* path) const;
   const Path* stalledLane(int64_t now) const;
+  int64_t laneMoved(uint64_t acked, int64_t now) const;
   /// Every path of the plan has an idle lane that would survive it.
   bool covered(const Lane* without = nullptr) const;
   void keepStandby(int64_t now);
@@ -118,8 +122,9 @@ class SendConnection final : public Connection {
   const std::vector<NicAddress> ourNics_;
   bool welcomed_ = false;
   std::atomic<bool> everActive_{false};
-  std::atomic<uint64_t> acked_{0};
+  alignas(64) std::atomic<uint64_t> acked_{0};
   std::atomic<uint64_t> released_{0};  // messages below this were reported done to NCCL; the engine only looks
+  uint64_t holdFrom_ = UINT64_MAX;     // during a switch: messages from here wait for the answer
   const bool plain_;                   // every NIC's transport takes any host memory: small messages are kept
   bool drives_ = false;                // copies go out again that NCCL no longer asks for: the engine does
   int64_t lingerUntil_ = 0;
@@ -127,7 +132,6 @@ class SendConnection final : public Connection {
     std::unique_ptr<uint8_t[]> data;
     size_t size = 0;
   } copies_[NCCL_NET_MAX_REQUESTS];  // by slot, as large as the largest message so far
-  uint64_t holdFrom_ = UINT64_MAX;   // during a switch: messages from here wait for the answer
   uint32_t lanesMade_ = 0;
   int lateLanes_ = 0;                 // that could not be made in time, since it was last active
   LanePtr target_;                    // of the exchange under way
@@ -145,7 +149,9 @@ class SendConnection final : public Connection {
   int64_t wantedSince_ = 0;
   int64_t lastCarried_ = 0;
   int64_t holdingSince_ = 0;
+  static constexpr int64_t kStallNs = msToNs(8);
   uint64_t seenAcked_ = 0;
+  int64_t ackedAt_ = 0;  // when acked_ last grew
   int64_t lastMove_ = 0;
 };
 

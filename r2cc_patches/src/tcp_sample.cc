@@ -21,14 +21,14 @@ bool tcpSample(int fd, LaneSample* out) {
   // small send buffer costs stays in: there, too, it is the network's acknowledgements that are waited for.
   out->busyNs =
       usToNs(static_cast<int64_t>(info.tcpi_busy_time - std::min(info.tcpi_rwnd_limited, info.tcpi_busy_time)));
-  out->retransmits = info.tcpi_total_retrans;
+  out->quietNs = msToNs(info.tcpi_last_ack_recv);
   return true;
 }
 
 void addSocket(LaneSample& lane, const LaneSample& socket) {
   lane.bytes += socket.bytes;
   lane.busyNs = std::max(lane.busyNs, socket.busyNs);
-  lane.retransmits += socket.retransmits;
+  lane.quietNs = std::min(lane.quietNs, socket.quietNs);
 }
 
 }  // namespace r2cc

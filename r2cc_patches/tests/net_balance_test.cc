@@ -150,7 +150,7 @@ TEST(net_plan_steps_and_substitution) {
     CHECK(plan.laneFor(k) == (before[k - 10] == b.get() ? spare.get() : before[k - 10]));
   }
   plan.trim(9);
-  CHECK_EQ(plan.size(), 2u);
+  CHECK(plan.size() == 2 && plan.only() == nullptr);
   CHECK(c->posted.push(3));
   plan.trim(10);  // c is in the next step as well: what is posted there holds nothing up
   CHECK_EQ(plan.size(), 1u);
@@ -158,15 +158,22 @@ TEST(net_plan_steps_and_substitution) {
 
 TEST(net_plan_keeps_a_step_until_its_lanes_are_drained) {
   Plan plan;
-  const LanePtr a = lane(1), b = lane(2);
+  CHECK(plan.only() == nullptr);
+  const LanePtr a = lane(1), b = lane(2), c = lane(3);
   plan.add(PlanStep(0, {{a, 1}}));
+  CHECK(plan.only() == a.get());
   plan.add(PlanStep(10, {{b, 1}}));
   CHECK(a->posted.push(9));
   plan.trim(20);
-  CHECK_EQ(plan.size(), 2u);
+  CHECK(plan.size() == 2 && plan.only() == nullptr);
   a->posted.pop();
   plan.trim(20);
-  CHECK_EQ(plan.size(), 1u);
+  CHECK(plan.size() == 1 && plan.only() == b.get());
+  b->state = LaneState::Closed;
+  plan.substitute(c);
+  CHECK(plan.only() == c.get());
+  plan.clear();
+  CHECK(plan.only() == nullptr);
 }
 
 TEST(net_capacity_finds_a_slow_nic) {

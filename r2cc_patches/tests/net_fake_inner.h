@@ -58,6 +58,7 @@ struct Play {
   bool drains = false;    // once a comm is broken, test() hides its good completions until drain()
   bool gpu = false;       // takes GPU memory, by address and by DMA-BUF, and wants it flushed
   bool plain = false;     // sends any host memory, registered or not
+  bool samples = false;   // says when the other end was last heard, see Fabric::heardAgo
 };
 
 /// A DMA-BUF registration: the file behind the descriptor at that time.
@@ -76,7 +77,7 @@ struct Counts {
 class Fabric {
  public:
   /// `needsAck`: as a socket, a send is over when the kernel has the bytes; else, as RDMA, when the receiver has them.
-  Fabric(int hosts, bool needsAck, uint64_t seed) : Fabric(hosts, Play{needsAck, false, false, false, false}, seed) {}
+  Fabric(int hosts, bool needsAck, uint64_t seed) : Fabric(hosts, Play{needsAck}, seed) {}
   Fabric(int hosts, const Play& play, uint64_t seed);
   ~Fabric();
   Fabric(const Fabric&) = delete;
@@ -97,6 +98,8 @@ class Fabric {
   void refuse(Nic nic, bool on);
   /// While set, the wires of the host deliver nothing and its NICs hold what they have: its process is not running.
   void freeze(int host, bool on);
+  /// Every comm heard the other end's kernel this long ago.
+  void heardAgo(int64_t ns) { quietNs_ = ns; }
   /// Sends end this much later than their message arrives (direct transports only).
   void endSendsLate(int64_t delayNs);
 
@@ -176,6 +179,7 @@ class Fabric {
   std::set<std::pair<Nic, Nic>> oneWay_;
   std::set<int> frozen_;
   int64_t lateNs_ = 0;
+  std::atomic<int64_t> quietNs_{0};
   std::vector<std::string> violations_;
   Counts counts_;
   bool stop_ = false;

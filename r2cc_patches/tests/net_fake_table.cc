@@ -89,6 +89,12 @@ struct Table {
     const Use use(fabric(c), comm(c), "tune");
     fabric(c).tune(comm(c));
   }
+  static bool sample(void* c, LaneSample* out) {
+    const Use use(fabric(c), comm(c), "sample");
+    *out = {};
+    out->quietNs = fabric(c).quietNs_;
+    return true;
+  }
   static void drain(void* c) {
     const Use use(fabric(c), comm(c), "drain");
     fabric(c).drain(comm(c));
@@ -125,6 +131,7 @@ struct Table {
     o.tune = tune;
     o.testsInAnyOrder = play.anyOrder;
     if (play.drains) o.drain = drain;
+    if (play.samples) o.sample = sample;
     return o;
   }
 };

@@ -1,6 +1,8 @@
 // What one detection means for everybody: idle connections, the other end, and where the fault is said to be.
+#include <chrono>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 #include "check.h"
 #include "net_faults.h"
@@ -134,6 +136,26 @@ TEST(net_a_dead_link_says_whose) {
       Rig::within(msToNs(3000), [&] { return events.count({quoted("state", "down"), quoted("cause", "peer")}) >= 1; }));
   rig.fabric.heal({1, 0});
   rig.link(1, 0, true);
+  finish(rig);
+}
+
+TEST(net_a_large_message_on_its_way_is_no_reason_to_probe) {
+  RigOptions o;
+  o.samples = true;
+  Rig rig(o);
+  const Stream& stream = rig.stream(0, 1, 0, 400);
+  stream.sender->limit = 104;
+  stream.receiver->limit = 100;  // four are on their way
+  rig.fabric.heardAgo(0);
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 100; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  const int pings = rig.seen(Type::Ping);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  CHECK_EQ(rig.seen(Type::Ping), pings);
+  rig.fabric.heardAgo(msToNs(1000));  // now it stands still: the other end is late, or the path is gone
+  CHECK(Rig::within(msToNs(2000), [&] { return rig.seen(Type::Ping) >= pings + 10; }));
+  CHECK_EQ(rig.seen(Type::Suspect), 0);
   finish(rig);
 }
 

@@ -86,7 +86,7 @@ struct RigOptions {
   int hosts = 2;
   int rails = 3;
   bool needsAck = true;
-  bool anyOrder = false, drains = false, gpu = false, plain = false;  // see Play
+  bool anyOrder = false, drains = false, gpu = false, plain = false, samples = false;  // see Play
   int64_t holdNs = msToNs(20000);
   uint64_t seed = 1;
   int mode = 1;

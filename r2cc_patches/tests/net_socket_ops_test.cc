@@ -121,7 +121,9 @@ TEST(net_socket_sample_counts_what_was_confirmed) {
   CHECK(sampleOf(pair).bytes < before + 33 * kMiB);
   const LaneSample sample = sampleOf(pair);
   CHECK(sample.busyNs > 0 && sample.busyNs <= nowNs() - start + kJiffies);
+  CHECK(sample.quietNs <= nowNs() - start + kJiffies);
   sleepMs(100);  // nothing to send: not busy
+  CHECK(sampleOf(pair).quietNs >= msToNs(100) - kJiffies);
   CHECK(sampleOf(pair).busyNs - sample.busyNs < msToNs(50));
 }
 
@@ -158,11 +160,11 @@ TEST(net_socket_sample_of_many_sockets) {
   std::string why;
   CHECK_EQ(inOwnNamespace(manySockets, why), "");
   if (!why.empty()) skip(why);
-  LaneSample lane{100, 5000, 1};
-  addSocket(lane, {50, 4000, 2});
-  CHECK(lane.bytes == 150 && lane.busyNs == 5000 && lane.retransmits == 3);
-  addSocket(lane, {0, 6000, 0});
-  CHECK_EQ(lane.busyNs, 6000);
+  LaneSample lane{100, 5000, 30};
+  addSocket(lane, {50, 4000, 20});
+  CHECK(lane.bytes == 150 && lane.busyNs == 5000 && lane.quietNs == 20);
+  addSocket(lane, {0, 6000, 40});
+  CHECK(lane.busyNs == 6000 && lane.quietNs == 20);
 }
 
 TEST(net_socket_lanes_resend_soon) {
