@@ -186,6 +186,14 @@ def exit_code(figures: Sequence[Figure]) -> int:
 
 Measure = Callable[..., tuple[list[Figure], Json]]
 
+hosts_option = click.option(
+    "--hosts",
+    type=click.IntRange(2, 64),
+    default=4,
+    show_default=True,
+    help="Fewer carry a higher rate on the same machine.",
+)
+
 
 def command(title: str, measure: Measure, *options: Callable[[Any], Any]) -> click.Command:
     """The command line of a benchmark: its own options, and --arm, --rate, --lock and --json."""

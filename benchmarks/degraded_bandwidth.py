@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import click
-from common import Figure, Json, Ran, Steps, command, experiment, lab_workload
+from common import Figure, Json, Ran, Steps, command, experiment, hosts_option, lab_workload
 
 from chaos.phases import degraded_indices, healthy_ms
 from chaos.stats import median
 
-HOSTS, NICS = 4, 4
+NICS = 4
 EVERY_S, DOWN_S = 9.0, 4.0
 
 
@@ -39,11 +39,11 @@ CASES = (
 )
 
 
-def timeline(case: Case, times: int) -> list[Json]:
+def timeline(case: Case, times: int, hosts: int) -> list[Json]:
     """Each time another host and other NICs."""
     found = []
     for n in range(times):
-        host = n % HOSTS
+        host = n % hosts
         nics = [f"h{host}:eth{(n + k) % NICS}" for k in range(case.nics)]
         at = {"time_s": 3.0 + n * EVERY_S}
         common = {"id": f"f{n}", "kind": case.kind, "nics": nics, "at": at, "duration_s": DOWN_S, "may_miss": True}
@@ -64,16 +64,18 @@ def ratios(ran: Ran, left: float) -> tuple[list[float], list[float]]:
     return first, middle
 
 
-def measure(steps: Steps, *, arm: str, rate_gbit: float, times: int, cases: str) -> tuple[list[Figure], Any]:
+def measure(
+    steps: Steps, *, arm: str, rate_gbit: float, hosts: int, times: int, cases: str
+) -> tuple[list[Figure], Any]:
     figures: list[Figure] = []
     raw: Json = {}
     for case in CASES:
         if case.name not in cases.split(","):
             continue
         workload = lab_workload(rate_gbit) | {"seconds": int(3 + times * EVERY_S)}
-        topology = {"hosts": HOSTS, "nics": NICS, "rate_gbit": rate_gbit}
+        topology = {"hosts": hosts, "nics": NICS, "rate_gbit": rate_gbit}
         name = f"degraded-{case.name}".replace("_", "-")
-        timeline_ = timeline(case, times)
+        timeline_ = timeline(case, times, hosts)
         ran = steps.run(experiment(name, topology=topology, workload=workload, faults=timeline_, arms=[arm]), arm)
         first, middle = ratios(ran, case.left)
         raw[case.name] = {"first": first, "median": middle, "healthy_ms": ran.figures["healthy_ms"]}
@@ -88,6 +90,7 @@ def measure(steps: Steps, *, arm: str, rate_gbit: float, times: int, cases: str)
 main = command(
     "Bandwidth while degraded",
     measure,
+    hosts_option,
     click.option("--times", type=click.IntRange(1, 11), default=5, show_default=True, help="Faults of each case."),
     click.option("--cases", default=",".join(case.name for case in CASES), show_default=True),
 )

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from common import KIB, MIB, Figure, Json, Ran, Steps, command, experiment
+from common import KIB, MIB, Figure, Json, Ran, Steps, command, experiment, hosts_option
 
 from chaos.stats import median
 
@@ -21,10 +21,10 @@ RATIO, US_PER_MESSAGE, CPU_RATIO = 1.01, 1.0, 1.03
 SECONDS = 6
 
 
-def case(size: int, rate_gbit: float, arms: list[str]) -> Any:
+def case(size: int, rate_gbit: float, hosts: int, arms: list[str]) -> Any:
     """Large messages: the lab of all figures. Small ones: two hosts with one NIC each, so that messages alone count."""
     if size >= LARGE[0]:
-        topology = {"hosts": 4, "nics": 4, "rate_gbit": rate_gbit}
+        topology = {"hosts": hosts, "nics": 4, "rate_gbit": rate_gbit}
         workload: Json = {"op": "allreduce", "bytes": int(64 * MIB * rate_gbit) // 4 * 4, "chunk_bytes": size}
     else:
         topology = {"hosts": 2, "nics": 1, "rate_gbit": rate_gbit}
@@ -38,13 +38,15 @@ def cpu_per_iteration(ran: Ran) -> float:
     return float(sum(end["cpu_s"] for end in ends)) / max(1, int(ends[0]["completed"]))
 
 
-def measure(steps: Steps, *, arm: str, rate_gbit: float, repeats: int, sizes: str) -> tuple[list[Figure], Any]:
+def measure(
+    steps: Steps, *, arm: str, rate_gbit: float, hosts: int, repeats: int, sizes: str
+) -> tuple[list[Figure], Any]:
     figures: list[Figure] = []
     raw: Json = {}
     for size in [int(text) for text in sizes.split(",")]:
         pairs = []
         for _ in range(repeats):
-            stock, ours = (steps.run(case(size, rate_gbit, [each]), each) for each in ("stock", arm))
+            stock, ours = (steps.run(case(size, rate_gbit, hosts, [each]), each) for each in ("stock", arm))
             pairs.append((stock, ours))
         found, raw[str(size)] = _figures(size, pairs)
         figures += found
@@ -70,6 +72,7 @@ def _figures(size: int, pairs: list[tuple[Ran, Ran]]) -> tuple[list[Figure], Jso
 main = command(
     "Overhead when healthy",
     measure,
+    hosts_option,
     click.option("--repeats", type=click.IntRange(1, 50), default=5, show_default=True),
     click.option("--sizes", default=",".join(map(str, (*SMALL, *LARGE))), show_default=True),
 )

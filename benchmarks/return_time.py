@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from common import Figure, Json, Ran, Steps, command, experiment, lab_workload, spread_faults
+from common import Figure, Json, Ran, Steps, command, experiment, hosts_option, lab_workload, spread_faults
 
 from chaos import void
 from chaos.phases import SETTLE_NS
@@ -19,15 +19,15 @@ from chaos.rundata import Span
 from chaos.soak.judge import fates
 from chaos.stats import median, percentile
 
-HOSTS, NICS = 4, 4
+NICS = 4
 EVERY_S, DOWN_S = 4.5, 1.5
 BOUND_MS = 1000.0
 
 
-def measure(steps: Steps, *, arm: str, rate_gbit: float, faults: int) -> tuple[list[Figure], Any]:
-    timeline = spread_faults("link_down", faults, hosts=HOSTS, nics=NICS, every_s=EVERY_S, down_s=DOWN_S)
+def measure(steps: Steps, *, arm: str, rate_gbit: float, hosts: int, faults: int) -> tuple[list[Figure], Any]:
+    timeline = spread_faults("link_down", faults, hosts=hosts, nics=NICS, every_s=EVERY_S, down_s=DOWN_S)
     workload = lab_workload(rate_gbit) | {"seconds": int(3 + faults * EVERY_S + 2)}
-    topology = {"hosts": HOSTS, "nics": NICS, "rate_gbit": rate_gbit}
+    topology = {"hosts": hosts, "nics": NICS, "rate_gbit": rate_gbit}
     ran = steps.run(experiment("returns", topology=topology, workload=workload, faults=timeline, arms=[arm]), arm)
     moving = {fate.id for fate in fates(ran.data.lines) if fate.moved}
     faults_ = [f for f in ran.figures["faults"] if f["id"] in moving]
@@ -57,6 +57,7 @@ def was_stolen(ran: Ran, fault: Json) -> bool:
 main = command(
     "Return after link-up",
     measure,
+    hosts_option,
     click.option("--faults", type=click.IntRange(1, 22), default=20, show_default=True),
 )
 

@@ -15,7 +15,7 @@ from itertools import pairwise
 from typing import Any
 
 import click
-from common import Figure, Ran, Steps, command, experiment, lab_workload, spread_faults
+from common import Figure, Ran, Steps, command, experiment, hosts_option, lab_workload, spread_faults
 
 from chaos import void
 from chaos.phases import SETTLE_NS
@@ -28,7 +28,7 @@ BOUNDS_MS = {"link_down": 10.0, "black_hole": 50.0}
 LEAST = 20
 PER_STEP = 26
 EVERY_S, DOWN_S = 3.5, 1.5
-HOSTS, NICS = 4, 4
+NICS = 4
 
 
 @dataclass
@@ -72,7 +72,9 @@ def _quiet(data: RunData) -> Iterator[Span]:
             start += length
 
 
-def measure(steps: Steps, *, arm: str, rate_gbit: float, faults: int, kinds: str) -> tuple[list[Figure], Any]:
+def measure(
+    steps: Steps, *, arm: str, rate_gbit: float, hosts: int, faults: int, kinds: str
+) -> tuple[list[Figure], Any]:
     figures: list[Figure] = []
     raw: dict[str, Any] = {}
     for kind in kinds.split(","):
@@ -80,16 +82,16 @@ def measure(steps: Steps, *, arm: str, rate_gbit: float, faults: int, kinds: str
         while left > 0:
             count = min(left, PER_STEP)
             left -= count
-            found.add(steps.run(_experiment(kind, count, arm, rate_gbit), arm))
+            found.add(steps.run(_experiment(kind, count, arm, rate_gbit, hosts), arm))
         raw[kind] = {"stalls": found.stalls, "not_stolen": found.not_stolen, "floor": found.floor}
         figures += _figures(kind, found)
     return figures, {"stalls_ms": raw}
 
 
-def _experiment(kind: str, count: int, arm: str, rate_gbit: float) -> Any:
-    timeline = spread_faults(kind, count, hosts=HOSTS, nics=NICS, every_s=EVERY_S, down_s=DOWN_S)
+def _experiment(kind: str, count: int, arm: str, rate_gbit: float, hosts: int) -> Any:
+    timeline = spread_faults(kind, count, hosts=hosts, nics=NICS, every_s=EVERY_S, down_s=DOWN_S)
     workload = lab_workload(rate_gbit) | {"seconds": int(3 + count * EVERY_S + 3)}
-    topology = {"hosts": HOSTS, "nics": NICS, "rate_gbit": rate_gbit}
+    topology = {"hosts": hosts, "nics": NICS, "rate_gbit": rate_gbit}
     name = f"stalls-{kind}".replace("_", "-")
     return experiment(name, topology=topology, workload=workload, faults=timeline, arms=[arm])
 
@@ -110,6 +112,7 @@ def _figures(kind: str, found: Found) -> list[Figure]:
 main = command(
     "Stall distribution",
     measure,
+    hosts_option,
     click.option("--faults", type=click.IntRange(1, 1000), default=24, show_default=True, help="Of each kind."),
     click.option("--kinds", default="link_down,black_hole", show_default=True),
 )

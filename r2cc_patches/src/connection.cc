@@ -29,8 +29,8 @@ const char* name(ConnectionState state) {
   return "?";
 }
 
-Connection::Connection(const Services& services, Peer& peer, uint64_t id, void* ctx, bool sends)
-    : id(id), peer(peer), services_(services), ctx_(ctx), sends_(sends) {
+Connection::Connection(const Services& services, Peer& peer, uint64_t id, void* ctx, bool sends, size_t ring)
+    : requests_(ring), id(id), peer(peer), services_(services), ctx_(ctx), sends_(sends) {
   if (services.flight != nullptr) recorder_ = services.flight->open(id, sends, peer.id);
   for (Request& request : requests_) request.connection = this;
 }
@@ -75,7 +75,7 @@ void* Connection::contextOf(const Path* path) const {
 
 Request* Connection::claim(void* data, size_t size, int tag, void* mr, void* profiler) {
   Request& r = slot(posted_);
-  if (r.used) return nullptr;
+  if (r.used || outstanding_.load(std::memory_order_relaxed) >= NCCL_NET_MAX_REQUESTS) return nullptr;
   r.number = posted_++;
   r.data = data, r.size = size, r.tag = tag, r.mr = mr, r.profiler = profiler;
   r.inner = r.flush = nullptr, r.flushed = false, r.lane = kNoLane;
@@ -106,7 +106,7 @@ void Connection::pump(uint64_t end) {
 
 /// False when the lane takes nothing now.
 bool Connection::post(Request& r, Lane& lane) {
-  if (lane.error || lane.state != LaneState::Up) return false;
+  if (lane.error || lane.state != LaneState::Up || lane.posted.full()) return false;
   r.inner = nullptr;
   if (give(lane, r) != ncclSuccess) return laneError(lane), false;
   if (r.inner == nullptr) return false;

@@ -56,6 +56,8 @@ class Connection;
 /// Messages up to this size are kept by a sender whose transport takes any memory: copied in half a microsecond, where
 /// the receiver's word takes a hundred.
 constexpr size_t kKeepBytes = 16384;
+/// At most so many are kept of a connection, and so many bytes.
+constexpr size_t kMostCopies = 128, kMostCopyBytes = 32 * kKeepBytes;
 
 /// One isend or irecv. NCCL's request pointer is the address of one of these.
 struct alignas(64) Request {
@@ -101,9 +103,11 @@ class alignas(64) Connection {
   uint64_t posted_ = 0;      // messages NCCL has given us
   uint64_t nextToPost_ = 0;  // all below it are on a lane or over
   Plan plan_;
+  std::vector<Request> requests_;
 
  public:
-  Connection(const Services& services, Peer& peer, uint64_t id, void* ctx, bool sends);
+  /// `ring`: how many messages it knows of at once, a power of two.
+  Connection(const Services& services, Peer& peer, uint64_t id, void* ctx, bool sends, size_t ring);
   virtual ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -144,9 +148,10 @@ class alignas(64) Connection {
  protected:
   /// The one place that changes state_; writes the `path` event.
   void setState(ConnectionState next, const std::string& cause, int64_t replayed = -1);
-  /// The next message's request; null while NCCL still holds the one NCCL_NET_MAX_REQUESTS before it.
+  /// The next message's request; null while NCCL holds NCCL_NET_MAX_REQUESTS of them.
   Request* claim(void* data, size_t size, int tag, void* mr, void* profiler);
-  Request& slot(uint64_t number) { return requests_[number % NCCL_NET_MAX_REQUESTS]; }
+  Request& slot(uint64_t number) { return requests_[number & (requests_.size() - 1)]; }
+  const Request& slot(uint64_t number) const { return requests_[number & (requests_.size() - 1)]; }
   /// Posts what NCCL has given us below `end` to the plan's lanes, each in ascending order: a lane that takes nothing
   /// now blocks only what comes after on itself. Owner held.
   void pump(uint64_t end);
@@ -178,7 +183,6 @@ class alignas(64) Connection {
   const bool sends_;
   std::vector<LanePtr> lanes_;
   std::vector<std::unique_ptr<Mr>> mrs_;
-  Request requests_[NCCL_NET_MAX_REQUESTS];
   uint64_t postedBelow_ = 0;  // none from it on was ever on a lane
   uint32_t epoch_ = 0;
   const Path* home_ = nullptr;

@@ -24,6 +24,7 @@ enum class LaneState : uint8_t {
 class PostedFifo {
  public:
   bool empty() const { return head_ == tail_; }
+  bool full() const { return tail_ - head_ == kSize; }
   uint64_t front() const { return front_; }
   void pop() { front_ = numbers_[++head_ % kSize]; }
   /// Everything posted and not yet over, oldest first; for transports whose requests end in any order.
@@ -34,7 +35,7 @@ class PostedFifo {
   }
   /// False, and nothing posted, when `number` would break the ascending order or overflow.
   bool push(uint64_t number) {
-    if (tail_ - head_ == kSize || (ever_ && number <= highest_)) return false;
+    if (full() || (ever_ && number <= highest_)) return false;
     if (empty()) front_ = number;
     numbers_[tail_++ % kSize] = number;
     highest_ = number;

@@ -6,9 +6,10 @@
 
 namespace r2cc {
 namespace {
-constexpr uint64_t kAckKeptEvery = NCCL_NET_MAX_REQUESTS / 2;  // half of the copies a sender may keep
-constexpr int kDue = 4, kKeptDue = 1;                          // how much a message adds to what is due
-constexpr int kPeerAcksDue = 64;                               // one datagram acknowledges all connections of a peer
+// Half of the copies that a sender may keep, of the smallest messages and of others.
+constexpr uint64_t kAckSmallestEvery = kMostCopies / 2, kAckKeptEvery = kMostCopyBytes / kKeepBytes / 2;
+constexpr int kDue = 4, kKeptDue = 1;  // how much a message adds to what is due
+constexpr int kPeerAcksDue = 64;       // one datagram acknowledges all connections of a peer
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
 constexpr int64_t kFlushLimitNs = msToNs(2);
 constexpr int64_t kMentionNs = msToNs(5000);
@@ -16,7 +17,7 @@ constexpr int64_t kAcceptLimitNs = msToNs(15000);  // a lane the sender no longe
 }  // namespace
 
 RecvConnection::RecvConnection(const Services& services, Peer& peer, uint64_t id, void* ctx, const Path* home)
-    : Connection(services, peer, id, ctx, /*sends=*/false) {
+    : Connection(services, peer, id, ctx, /*sends=*/false, NCCL_NET_MAX_REQUESTS) {
   home_ = home;
 }
 
@@ -189,6 +190,7 @@ void RecvConnection::finished(Request& r) {
   recorder_.done(r.number, r.size, r.lane);
   r.finished = true;
   r.inner = nullptr;
+  if (r.size > kMostCopyBytes / kMostCopies) notSmallestBelow_ = r.number + 1;
   kept_ = r.size <= kKeepBytes && home_ != nullptr && innerOf(home_).ops->plainMemory;
   uint64_t next = delivered();
   // Slots of messages NCCL has not yet asked about keep their number, so the prefix is read off the ring.
@@ -209,9 +211,11 @@ const Path* RecvConnection::ackPath() const {
 void RecvConnection::ackIfDue() {
   const int due = peer.acksDue.load(std::memory_order_relaxed);
   if (due == 0 || plan_.empty() || !plan_.newest().lanes()[0].lane->inner.ops->needsAck) return;
-  const uint64_t unacked = delivered() - ackedToPeer.load(std::memory_order_relaxed);
+  const uint64_t acked = ackedToPeer.load(std::memory_order_relaxed);
+  const uint64_t unacked = delivered() - acked;
   const int waiting = outstanding_.load(std::memory_order_relaxed);
-  if (unacked < (kept_ ? kAckKeptEvery : ackEvery(waiting)) && due < kPeerAcksDue) return;
+  const uint64_t keptEvery = notSmallestBelow_ > acked ? kAckKeptEvery : kAckSmallestEvery;
+  if (unacked < (kept_ ? keptEvery : ackEvery(waiting)) && due < kPeerAcksDue) return;
   peer.flushAcks(*ackPath(), !kept_ && waiting == 0);
 }
 
@@ -270,7 +274,7 @@ Fenced RecvConnection::count(uint8_t laneUsable) const {
   out.switchedEpoch = lastSwitched_.epoch;
   out.switchedBoundary = lastSwitched_.boundary;
   for (uint64_t i = 0; i < NCCL_NET_MAX_REQUESTS; i++) {
-    const Request& r = requests_[(out.delivered + i) % NCCL_NET_MAX_REQUESTS];
+    const Request& r = slot(out.delivered + i);
     if (r.number == out.delivered + i && r.number < posted_ && r.finished) out.deliveredMask |= uint32_t{1} << i;
   }
   return out;

@@ -62,10 +62,11 @@ class RecvConnection final : public Connection {
   const Path* ackPath() const;
 
   std::atomic<uint64_t> delivered_{0};
-  bool kept_ = false;         // the last message was one that its sender keeps a copy of
-  bool flushes_ = false;      // this NCCL wants GPU memory flushed: we do it before a message counts
-  Request flushRequests_[4];  // for NCCL's own flushes
-  Fenced lastFenced_{};       // repeated as it was: the sender replays from this very count
+  bool kept_ = false;              // the last message was one that its sender keeps a copy of
+  uint64_t notSmallestBelow_ = 0;  // the last message of which a sender keeps less than kMostCopies, and one more
+  bool flushes_ = false;           // this NCCL wants GPU memory flushed: we do it before a message counts
+  Request flushRequests_[4];       // for NCCL's own flushes
+  Fenced lastFenced_{};            // repeated as it was: the sender replays from this very count
   Switched lastSwitched_{};
   int64_t lastSuspect_ = 0, lastMention_ = nowNs();
 };

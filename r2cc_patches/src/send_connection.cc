@@ -18,7 +18,7 @@ bool takesPlainMemory(const LocalNic& nic) {
 
 SendConnection::SendConnection(const Services& services, Peer& peer, uint64_t id, void* ctx, uint64_t listen,
                                uint8_t homeDev, uint8_t remoteHomeDev, const std::vector<NicAddress>& ourNics)
-    : Connection(services, peer, id, ctx, /*sends=*/true),
+    : Connection(services, peer, id, ctx, /*sends=*/true, kMostCopies),
       listen_(listen),
       homeDev_(homeDev),
       remoteHomeDev_(remoteHomeDev),
@@ -33,10 +33,10 @@ ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, v
   if (over()) return ncclRemoteError;
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
-  const Request& next = slot(posted_);
-  if (next.kept && next.number >= acked_.load(std::memory_order_acquire)) return ncclSuccess;  // its copy is needed
+  const bool copied = keeps(size, mr);
+  if (plain_ && !roomFor(copied ? size : 0)) return ncclSuccess;
   Request* claimed = claim(data, size, tag, mr, profiler);
-  if (claimed != nullptr && keeps(size, mr)) keep(*claimed);
+  if (claimed != nullptr && copied) keep(*claimed);
   *request = claimed;
   pump(holdFrom_);
   return ncclSuccess;
@@ -68,11 +68,24 @@ bool SendConnection::keeps(size_t size, const void* mr) const {
   return plain_ && size <= kKeepBytes && (mr == nullptr || static_cast<const Mr*>(mr)->type == NCCL_PTR_HOST);
 }
 
+/// Forgets the copies that are no longer needed. False: those that are leave no room for one of this size.
+bool SendConnection::roomFor(size_t size) {
+  const uint64_t acked = acked_.load(std::memory_order_acquire);
+  for (; copiesFrom_ < std::min(acked, posted_); copiesFrom_++) {
+    const Request& r = slot(copiesFrom_);
+    Copy& copy = copies_[copiesFrom_ % kMostCopies];
+    if (r.kept) copyBytes_ -= r.size;
+    if (copy.size > kMostCopyBytes / kMostCopies) copy = {};
+  }
+  return posted_ - copiesFrom_ < kMostCopies && copyBytes_ + size <= kMostCopyBytes;
+}
+
 /// From here on the message is ours: NCCL may change its buffer, deregister it, and close the connection.
 void SendConnection::keep(Request& r) {
-  Copy& copy = copies_[r.number % NCCL_NET_MAX_REQUESTS];
+  Copy& copy = copies_[r.number % kMostCopies];
   if (copy.size < r.size) copy = {std::unique_ptr<uint8_t[]>(new uint8_t[r.size]), r.size};
   if (r.size > 0) memcpy(copy.data.get(), r.data, r.size);
+  copyBytes_ += r.size;
   r.kept = true;
   r.data = copy.data.get();
   r.mr = nullptr;

@@ -47,7 +47,7 @@ class SendConnection final : public Connection {
   /// where something is being agreed, or has not moved for long.
   int64_t restsUntil(int64_t now) const {
     if (over()) return INT64_MAX;
-    if (state() != ConnectionState::Active || proposed_) return now;
+    if (state() != ConnectionState::Active || proposed_ || drives_) return now;
     return hasOutstanding() ? lastMove_ + kStallNs : INT64_MAX;
   }
   /// Adds what every lane of the plan carried since the last look to its path's account.
@@ -70,6 +70,7 @@ class SendConnection final : public Connection {
   uint64_t through() const override { return acked_.load(std::memory_order_relaxed); }
   // data path (owner held)
   bool keeps(size_t size, const void* mr) const;
+  bool roomFor(size_t size);
   void keep(Request& request);
   /// Messages below this cannot go out again: their buffers are NCCL's, and no copy is kept.
   uint64_t gone() const;
@@ -131,7 +132,9 @@ class SendConnection final : public Connection {
   struct Copy {
     std::unique_ptr<uint8_t[]> data;
     size_t size = 0;
-  } copies_[NCCL_NET_MAX_REQUESTS];  // by slot, as large as the largest message so far
+  } copies_[kMostCopies];    // by slot; small ones are used again
+  uint64_t copiesFrom_ = 0;  // below it none is needed
+  size_t copyBytes_ = 0;
   uint32_t lanesMade_ = 0;
   int lateLanes_ = 0;                 // that could not be made in time, since it was last active
   LanePtr target_;                    // of the exchange under way

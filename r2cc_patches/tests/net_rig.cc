@@ -18,6 +18,7 @@ uint64_t mix(uint64_t x) {
 
 /// Mostly small; empty ones, odd ones, and now and then more than a datagram, a page, a socket chunk.
 size_t sizeOf(uint64_t seed, uint64_t number) {
+  if (seed >> kSizeAt != 0) return seed >> kSizeAt;
   static constexpr size_t kSizes[] = {0, 1, 7, 8, 64, 100, 512, 1000, 1024, 1500, 2048, 4096, 63, 9, 16384};
   const uint64_t pick = mix(seed * 1000003 + number);
   if (pick % 61 == 0) return kSlotBytes;
@@ -295,7 +296,8 @@ bool Rig::passes(int host, size_t nic, const NicAddress& to, const std::vector<u
 }
 
 Stream& Rig::stream(int from, int to, int rail, uint64_t messages) {
-  const uint64_t seed = options_.seed * 1000 + streams_.size();
+  const uint64_t number = (options_.seed * 1000 + streams_.size()) & ((uint64_t{1} << kSizeAt) - 1);
+  const uint64_t seed = number | uint64_t{options_.bytes} << kSizeAt;
   InnerHandle handle{};
   Stream s{nullptr, nullptr, from, to};
   s.receiver = std::make_unique<Receiver>(engine(to), context(to), rail, seed, messages, handle,

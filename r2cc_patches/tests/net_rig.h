@@ -18,6 +18,7 @@ namespace r2cc::fake {
 
 constexpr int kSlots = 8;
 constexpr size_t kSlotBytes = 81920;
+constexpr uint64_t kSizeAt = 40;  // a seed's bits from here on, if any is set: how large all its messages are
 
 /// One end of a stream, driven by its host's progress thread as NCCL drives a comm.
 class End {
@@ -89,6 +90,7 @@ struct RigOptions {
   bool anyOrder = false, drains = false, gpu = false, plain = false, samples = false;  // see Play
   int64_t holdNs = msToNs(20000);
   uint64_t seed = 1;
+  size_t bytes = 0;  // of every message; 0: mixed
   int mode = 1;
   int64_t probationNs = msToNs(100);
   bool damping = true;
