@@ -30,7 +30,8 @@ void halfWay(Rig& rig, uint64_t messages) {
   const Stream& s = rig.stream(0, 1, 0, messages);
   s.sender->limit = s.receiver->limit = messages / 2;
   rig.start();
-  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == messages / 2; }));
+  const auto both = [&] { return rig.delivered() == messages / 2 && s.sender->done() == messages / 2; };
+  CHECK(Rig::within(kLimitNs, both));
 }
 
 void lift(Rig& rig) {
