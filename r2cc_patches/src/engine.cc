@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kProbingTickNs = msToNs(1);  // a round of probes ends when it is due
 constexpr int64_t kTickNs = msToNs(2);
-constexpr int64_t kRestNs = msToNs(8);  // at most, where every path is up and every message on its way
+constexpr int64_t kRestNs = msToNs(6);  // at most, where every path is up and every message on its way
 constexpr auto kBreath = std::chrono::microseconds(100);
 constexpr size_t kClosedRemembered = 4096;
 constexpr int64_t kLingerAtEndNs = msToNs(2000);
@@ -67,6 +67,7 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
       info_(info ? std::move(info) : [](const std::string&) {}) {
   for (LocalNic& nic : nics_) {
     if (nic.inner.net == nullptr && (nic.address.flags & kSideOnly) == 0) nic.inner = inner;
+    threadsAck_ &= nic.inner.ops == nullptr || nic.inner.ops->needsAck;
   }
   heardNs_.resize(nics_.size());
   inquireUntil_.resize(nics_.size());
@@ -180,6 +181,9 @@ void Engine::loop() {
     if (flooded) std::this_thread::sleep_for(kBreath);  // NCCL's threads want the mutex too
   }
 }
+
+/// Something is going on since the last tick.
+void Engine::lookSoon() { nextTick_ = std::min(nextTick_, nowNs() + kTickNs); }
 
 void Engine::flushOutboxes() {
   for (const auto& [key, peer] : peers_) peer->flushOutbox();

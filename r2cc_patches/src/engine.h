@@ -72,7 +72,9 @@ class Engine {
   void watchNics();
   void tick(int64_t now);
   void tickPeer(Peer& peer, int64_t now);
-  static int64_t restsUntil(const Peer& peer, int64_t now);
+  int64_t restsUntil(const Peer& peer, int64_t now) const;
+  int64_t ackBackstopNs() const;
+  void lookSoon();
   void judgePaths(Peer& peer, int64_t now);
   void probeRound(Peer& peer, int64_t now);
   void nursePath(Peer& peer, Path& path, int64_t now);
@@ -134,6 +136,7 @@ class Engine {
   uint64_t nextId_ = 1;
   int announcements_ = 0;  // left to send of the last change of links
   int64_t nextTick_ = 0;
+  bool threadsAck_ = true;  // every NIC's transport waits for acknowledgements, which NCCL's threads send
   bool wasLate_ = false;
   int64_t restUntil_ = 0;              // by the last tick: when something may have to be looked at
   bool probing_ = false;               // at the last tick: some path is suspect

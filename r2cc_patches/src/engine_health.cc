@@ -6,10 +6,12 @@
 namespace r2cc {
 namespace {
 
-constexpr int64_t kLateNs = msToNs(10);        // a tick this late means we were not running
-constexpr int kAnnouncements = 4;              // a change of links is said at once and on the next ticks
-constexpr int64_t kAckBackstopNs = msToNs(8);  // nobody is in need of these: see RecvConnection::ackIfDue
-constexpr int kRefusalsToDie = 3;              // a live host says "no such port", and nothing else is heard
+constexpr int64_t kLateNs = msToNs(10);  // a tick this late means we were not running
+constexpr int kAnnouncements = 4;        // a change of links is said at once and on the next ticks
+// For what progress threads do not acknowledge: the last copies of a burst, before they seem to stand still; and all of
+// RDMA, where nobody else does.
+constexpr int64_t kAckBackstopNs = msToNs(5), kAckAllNs = msToNs(1);
+constexpr int kRefusalsToDie = 3;  // a live host says "no such port", and nothing else is heard
 constexpr int64_t kRefusalSilenceNs = msToNs(30);
 constexpr int64_t kCallNs = msToNs(1000);  // a silent peer that owes us something is asked whether it lives
 constexpr int kAlternates = 2;             // healthy paths probed beside a suspect one
@@ -39,7 +41,7 @@ void Engine::tickPeer(Peer& peer, int64_t now) {
   if (peer.weConnect && services_.mode >= 2 && peer.capacities.due(now)) measure(peer, now);
   for (const auto& [id, connection] : peer.sends) connection->tick(now);
   for (const auto& [id, connection] : peer.receivesById) connection->tick(now);
-  if (peer.acksDue.load(std::memory_order_relaxed) > 0 && now - peer.acksSinceNs > kAckBackstopNs) {
+  if (peer.acksDue.load(std::memory_order_relaxed) > 0 && now - peer.acksSinceNs >= ackBackstopNs()) {
     for (const Path* path : peer.best(1)) peer.flushAcks(*path);
   }
   watchSilence(peer, now);
@@ -47,11 +49,15 @@ void Engine::tickPeer(Peer& peer, int64_t now) {
   restUntil_ = std::min(restUntil_, restsUntil(peer, now));
 }
 
+int64_t Engine::ackBackstopNs() const { return threadsAck_ ? kAckBackstopNs : kAckAllNs; }
+
 /// Until when nobody need look at this peer again; not after now where something is going on.
-int64_t Engine::restsUntil(const Peer& peer, int64_t now) {
+int64_t Engine::restsUntil(const Peer& peer, int64_t now) const {
+  const bool acks = peer.acksDue.load(std::memory_order_relaxed) > 0;
+  int64_t until = acks ? peer.acksSinceNs + ackBackstopNs() : INT64_MAX;
   bool calm = true;
   for (const auto& path : peer.paths()) calm &= path->state() == PathState::Up;
-  int64_t until = calm ? INT64_MAX : now;
+  if (!calm) until = now;
   for (const auto& [id, connection] : peer.sends) until = std::min(until, connection->restsUntil(now));
   return until;
 }
@@ -220,6 +226,7 @@ void Engine::measure(Peer& peer, int64_t now) {
 }
 
 void Engine::pathDown(Peer& peer, Path& path, const std::string& cause) {
+  lookSoon();
   path.capacity = 1.0;  // what it can carry is found out anew when it is back
   peer.plansVersion++;
   pathEvent(peer, path, "down", cause);

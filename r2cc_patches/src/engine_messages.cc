@@ -45,6 +45,7 @@ void Engine::dispatch(Peer& peer, Path* path, Type type, Reader& reader) {
     if (path->pong(now)) pathEvent(peer, *path, "probation", "probe");
     return;
   }
+  if (type != Type::Ack) lookSoon();
   if (type == Type::PathDead) {
     PathDead message;
     if (read(reader, message)) onPathDead(peer, message);

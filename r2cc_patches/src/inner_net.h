@@ -41,7 +41,8 @@ struct InnerOps {
   /// True when requests of one comm may be tested in any order (each has completions of its own); false when testing
   /// one reads what belongs to an older one.
   bool testsInAnyOrder = false;
-  /// Fills `out`; false when the transport cannot tell. Null: never can (the sender's own clock is used then).
+  /// Fills `out`, beside whoever uses the comm; false when the transport cannot tell. Null: never can (the sender's own
+  /// clock is used then).
   bool (*sample)(void* comm, LaneSample* out) = nullptr;
   /// The network interface behind a device, into name[size]; false when there is none. Null: the device's name is it.
   bool (*interfaceOf)(int dev, char* name, size_t size) = nullptr;

@@ -189,8 +189,17 @@ std::vector<const Path*> Peer::best(size_t count) const {
 }
 
 void Peer::flushAcks(const Path& path, bool hurry) {
-  const Owned owned(ackOwner, Owned::Wait::No);
-  if (!owned) return;                              // somebody else is at it
+  // Who finds somebody else at it leaves word: that one may have read our counts already, and goes round once more.
+  if (acksAsked_.fetch_add(1) != 0) return;
+  int asked = 0;
+  do {
+    asked = acksAsked_;
+    const Owned owned(ackOwner, Owned::Wait::Yes);
+    collectAcks(path, hurry);
+  } while (!acksAsked_.compare_exchange_strong(asked, 0));
+}
+
+void Peer::collectAcks(const Path& path, bool hurry) {
   acksDue.exchange(0, std::memory_order_acq_rel);  // then read: what is counted later is acknowledged later
   std::vector<Ack> acks;
   for (RecvConnection* connection : receives) {

@@ -147,7 +147,9 @@ class Peer {
 
  private:
   void sendAll(const std::vector<const Path*>& paths, const std::vector<Encoded>& messages) const;
+  void collectAcks(const Path& path, bool hurry);
   void sendAcks(const Path& path, const std::vector<Ack>& acks) const;
+  std::atomic<int> acksAsked_{0};
   const Self& self_;
   const SideChannel& side_;
   const std::vector<LocalNic>& local_;

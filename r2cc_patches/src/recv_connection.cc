@@ -10,6 +10,8 @@ namespace {
 constexpr uint64_t kAckSmallestEvery = kMostCopies / 2, kAckKeptEvery = kMostCopyBytes / kKeepBytes / 2;
 constexpr int kDue = 4, kKeptDue = 1;  // how much a message adds to what is due
 constexpr int kPeerAcksDue = 64;       // one datagram acknowledges all connections of a peer
+constexpr int64_t kAckAfterNs = msToNs(2);
+constexpr size_t kLargeBytes = 65536;
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
 constexpr int64_t kFlushLimitNs = msToNs(2);
 constexpr int64_t kMentionNs = msToNs(5000);
@@ -39,8 +41,8 @@ ncclResult_t RecvConnection::test(Request& request, int* done, int* size) {
   if (!owned) return ncclSuccess;
   if (!request.finished && over()) return ncclRemoteError;
   if (request.isFlush) return testFlush(request, done);
-  if (!request.finished && progress() && !request.finished) ackIfDue();
-  if (!request.finished) return ncclSuccess;
+  if (!request.finished) progress();
+  if (!request.finished) return ackIfDue(), ncclSuccess;
   *done = 1;
   if (size != nullptr) *size = static_cast<int>(request.size);
   request.used = false;
@@ -53,8 +55,7 @@ ncclResult_t RecvConnection::give(Lane& lane, Request& r) {
   return lane.inner.net->irecv(lane.comm, 1, &r.data, &r.size, &r.tag, &handle, &r.profiler, &r.inner);
 }
 
-/// True when anything arrived.
-bool RecvConnection::progress() {
+void RecvConnection::progress() {
   bool moved = false;
   if (Lane* lane = plan_.only()) {
     moved = progressLane(*lane);
@@ -65,7 +66,6 @@ bool RecvConnection::progress() {
     if (moved) plan_.trim(delivered());
   }
   pump(UINT64_MAX);
-  return moved;
 }
 
 bool RecvConnection::progressLane(Lane& lane) {
@@ -190,14 +190,16 @@ void RecvConnection::finished(Request& r) {
   recorder_.done(r.number, r.size, r.lane);
   r.finished = true;
   r.inner = nullptr;
-  if (r.size > kMostCopyBytes / kMostCopies) notSmallestBelow_ = r.number + 1;
-  kept_ = r.size <= kKeepBytes && home_ != nullptr && innerOf(home_).ops->plainMemory;
+  large_ = r.size >= kLargeBytes;
+  const bool kept = r.size <= kKeepBytes && home_ != nullptr && innerOf(home_).ops->plainMemory;
+  if (r.size > kMostCopyBytes / kMostCopies) notSmallestBelow_ = std::max(notSmallestBelow_, r.number + 1);
+  if (!kept) awaitedBelow_ = std::max(awaitedBelow_, r.number + 1), arrivedNs_ = nowNs();
   uint64_t next = delivered();
   // Slots of messages NCCL has not yet asked about keep their number, so the prefix is read off the ring.
   while (next < posted_ && slot(next).number == next && slot(next).finished) next++;
   delivered_.store(next, std::memory_order_release);
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
-  const int due = kept_ ? kKeptDue : kDue;
+  const int due = kept ? kKeptDue : kDue;
   if (peer.acksDue.fetch_add(due, std::memory_order_acq_rel) == 0) peer.acksSinceNs = nowNs();
 }
 
@@ -214,9 +216,12 @@ void RecvConnection::ackIfDue() {
   const uint64_t acked = ackedToPeer.load(std::memory_order_relaxed);
   const uint64_t unacked = delivered() - acked;
   const int waiting = outstanding_.load(std::memory_order_relaxed);
+  const bool awaited = awaitedBelow_ > acked;
   const uint64_t keptEvery = notSmallestBelow_ > acked ? kAckKeptEvery : kAckSmallestEvery;
-  if (unacked < (kept_ ? keptEvery : ackEvery(waiting)) && due < kPeerAcksDue) return;
-  peer.flushAcks(*ackPath(), !kept_ && waiting == 0);
+  const bool many = unacked >= (awaited ? ackEvery(waiting) : keptEvery) || due >= kPeerAcksDue;
+  // A sender may have fewer slots than there are receives waiting here.
+  if (unacked == 0 || (!many && !(awaited && nowNs() - arrivedNs_ >= kAckAfterNs))) return;
+  peer.flushAcks(*ackPath(), large_ && waiting == 0);
 }
 
 // ---- the engine's side ------------------------------------------------------------------------------------------

@@ -8,8 +8,8 @@
 
 namespace r2cc {
 
-/// NCCL has as many receives waiting here as the sender has slots (4 or 8): an acknowledgement for half of them comes
-/// before the sender starves, and at once for the last.
+/// NCCL mostly has as many receives waiting here as the sender has slots (4 or 8): an acknowledgement for half of them
+/// comes before the sender starves, and at once for the last.
 constexpr uint64_t ackEvery(int waiting) { return static_cast<uint64_t>(std::clamp((waiting + 1) / 2, 1, 4)); }
 
 class RecvConnection final : public Connection {
@@ -39,7 +39,7 @@ class RecvConnection final : public Connection {
  private:
   uint64_t through() const override { return delivered(); }
   ncclResult_t give(Lane& lane, Request& request) override;
-  bool progress();
+  void progress();
   /// Takes what is complete; true when anything was.
   bool progressLane(Lane& lane);
   /// Takes all that will ever come over a lane that is given up (invariant 3: drain, then fence, then count).
@@ -62,7 +62,9 @@ class RecvConnection final : public Connection {
   const Path* ackPath() const;
 
   std::atomic<uint64_t> delivered_{0};
-  bool kept_ = false;              // the last message was one that its sender keeps a copy of
+  bool large_ = false;             // the last message was big: its sender waits for nothing else
+  uint64_t awaitedBelow_ = 0;      // the last message that its sender keeps no copy of, and one more
+  int64_t arrivedNs_ = 0;          // when that one came
   uint64_t notSmallestBelow_ = 0;  // the last message of which a sender keeps less than kMostCopies, and one more
   bool flushes_ = false;           // this NCCL wants GPU memory flushed: we do it before a message counts
   Request flushRequests_[4];       // for NCCL's own flushes

@@ -14,16 +14,20 @@ bool takesPlainMemory(const LocalNic& nic) {
   const InnerOps* ops = nic.inner.ops;
   return ops == nullptr || (ops->plainMemory && ops->needsAck);
 }
+
+bool allPlain(const Services& services) {
+  return std::all_of(services.local->begin(), services.local->end(), takesPlainMemory);
+}
 }  // namespace
 
 SendConnection::SendConnection(const Services& services, Peer& peer, uint64_t id, void* ctx, uint64_t listen,
                                uint8_t homeDev, uint8_t remoteHomeDev, const std::vector<NicAddress>& ourNics)
-    : Connection(services, peer, id, ctx, /*sends=*/true, kMostCopies),
+    : Connection(services, peer, id, ctx, /*sends=*/true, allPlain(services) ? kMostCopies : NCCL_NET_MAX_REQUESTS),
       listen_(listen),
       homeDev_(homeDev),
       remoteHomeDev_(remoteHomeDev),
       ourNics_(ourNics),
-      plain_(std::all_of(services.local->begin(), services.local->end(), takesPlainMemory)),
+      plain_(allPlain(services)),
       lastMove_(nowNs()) {}
 
 SendConnection::~SendConnection() = default;
@@ -34,7 +38,10 @@ ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, v
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
   const bool copied = keeps(size, mr);
-  if (plain_ && !roomFor(copied ? size : 0)) return ncclSuccess;
+  if (plain_ && !roomFor(copied ? size : 0)) {
+    if (state() == ConnectionState::Active) progress();  // NCCL may have nothing to test
+    return ncclSuccess;
+  }
   Request* claimed = claim(data, size, tag, mr, profiler);
   if (claimed != nullptr && copied) keep(*claimed);
   *request = claimed;
@@ -73,6 +80,7 @@ bool SendConnection::roomFor(size_t size) {
   const uint64_t acked = acked_.load(std::memory_order_acquire);
   for (; copiesFrom_ < std::min(acked, posted_); copiesFrom_++) {
     const Request& r = slot(copiesFrom_);
+    if (r.inner != nullptr) break;  // it went out again, and its lane still names it
     Copy& copy = copies_[copiesFrom_ % kMostCopies];
     if (r.kept) copyBytes_ -= r.size;
     if (copy.size > kMostCopyBytes / kMostCopies) copy = {};
@@ -103,7 +111,10 @@ bool SendConnection::hasOutstanding() const {
 /// Copies that NCCL was told are done move only when somebody tests them.
 void SendConnection::driveReplays() {
   const Owned owned(owner_, Owned::Wait::Yes);
-  if (state() == ConnectionState::Active) progress();
+  for (uint64_t before = UINT64_MAX; state() == ConnectionState::Active && before != nextToPost_;) {
+    before = nextToPost_;
+    progress();
+  }
   drives_ = false;
   for (uint64_t number = gone(); number < released_; number++) drives_ |= !slot(number).finished;
 }
@@ -143,7 +154,7 @@ bool SendConnection::clocked(const Lane& lane) const { return services_.mode >= 
 int64_t SendConnection::applyFenced(const Fenced& message) {
   onAck(message.delivered);
   int64_t replayed = 0;
-  for (uint64_t number = gone(); number < posted_; number++) {
+  for (uint64_t number = plain_ ? std::min(copiesFrom_, gone()) : gone(); number < posted_; number++) {
     Request& r = slot(number);
     if (r.lane == kNoLane || findLane(r.lane) != nullptr) continue;
     const bool inMask = number >= message.delivered && number - message.delivered < 32 &&
@@ -189,15 +200,19 @@ int64_t SendConnection::laneMoved(uint64_t acked, int64_t now) const {
 
 const Path* SendConnection::stalledPath(int64_t now) {
   if (const Path* path = stalledLane(now)) return path;
-  const uint64_t acked = acked_.load(std::memory_order_acquire);
+  // Where a send is over once the receiver has it, that counts: acknowledgements come later.
+  const uint64_t acked = std::max(acked_.load(std::memory_order_acquire), gone());
   if (acked != seenAcked_) lastCarried_ = now;
   if (acked != seenAcked_ || !hasOutstanding() || state() != ConnectionState::Active) {
-    lastMove_ = acked != seenAcked_ && hasOutstanding() ? std::max(lastMove_, ackedAt_) : now;
+    lastMove_ = plain_ && acked != seenAcked_ && hasOutstanding() ? std::max(lastMove_, ackedAt_) : now;
     seenAcked_ = acked;
     return nullptr;
   }
   if (now - lastMove_ < kLookNs) return nullptr;
-  if (const int64_t moved = laneMoved(acked, now); moved > lastMove_) lastMove_ = lastCarried_ = moved;
+  if (now - lastLook_ >= kLookNs) {
+    lastLook_ = now;
+    if (const int64_t moved = laneMoved(acked, now); moved > lastMove_) lastMove_ = lastCarried_ = moved;
+  }
   if (now - lastMove_ < kStallNs) return nullptr;
   const Owned owned(owner_, Owned::Wait::Yes);
   if (acked >= posted_) return lastMove_ = now, nullptr;  // all arrived; NCCL has not asked yet

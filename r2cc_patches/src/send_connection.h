@@ -154,7 +154,8 @@ class SendConnection final : public Connection {
   int64_t holdingSince_ = 0;
   static constexpr int64_t kStallNs = msToNs(8);
   uint64_t seenAcked_ = 0;
-  int64_t ackedAt_ = 0;  // when acked_ last grew
+  int64_t ackedAt_ = 0;   // when acked_ last grew
+  int64_t lastLook_ = 0;  // at the lane itself
   int64_t lastMove_ = 0;
 };
 

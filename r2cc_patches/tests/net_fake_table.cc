@@ -90,7 +90,6 @@ struct Table {
     fabric(c).tune(comm(c));
   }
   static bool sample(void* c, LaneSample* out) {
-    const Use use(fabric(c), comm(c), "sample");
     *out = {};
     out->quietNs = fabric(c).quietNs_;
     return true;
