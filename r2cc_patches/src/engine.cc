@@ -183,7 +183,7 @@ void Engine::loop() {
 }
 
 /// Something is going on since the last tick.
-void Engine::lookSoon() { nextTick_ = std::min(nextTick_, nowNs() + kTickNs); }
+void Engine::lookSoon() { nextTick_ = std::min(nextTick_.load(), nowNs() + kTickNs); }
 
 void Engine::flushOutboxes() {
   for (const auto& [key, peer] : peers_) peer->flushOutbox();

@@ -134,9 +134,9 @@ class Engine {
   std::unordered_map<uint64_t, std::unique_ptr<Listen>> listens_;
   std::unordered_map<const Connection*, std::shared_ptr<Connection>> connections_;
   uint64_t nextId_ = 1;
-  int announcements_ = 0;  // left to send of the last change of links
-  int64_t nextTick_ = 0;
-  bool threadsAck_ = true;  // every NIC's transport waits for acknowledgements, which NCCL's threads send
+  int announcements_ = 0;             // left to send of the last change of links
+  std::atomic<int64_t> nextTick_{0};  // written under the mutex
+  bool threadsAck_ = true;            // every NIC's transport waits for acknowledgements, which NCCL's threads send
   bool wasLate_ = false;
   int64_t restUntil_ = 0;              // by the last tick: when something may have to be looked at
   bool probing_ = false;               // at the last tick: some path is suspect
