@@ -53,12 +53,6 @@ struct Services {
 
 class Connection;
 
-/// Messages up to this size are kept by a sender whose transport takes any memory: copied in half a microsecond, where
-/// the receiver's word takes a hundred.
-constexpr size_t kKeepBytes = 16384;
-/// At most so many are kept of a connection, and so many bytes.
-constexpr size_t kMostCopies = 128, kMostCopyBytes = 32 * kKeepBytes;
-
 /// One isend or irecv. NCCL's request pointer is the address of one of these.
 struct alignas(64) Request {
   Connection* connection = nullptr;
@@ -93,8 +87,8 @@ struct Mr {
   std::vector<OnLane> lanes;
 };
 
-class alignas(64) Connection {
-  // What every test of a message looks at comes first, in one line of the cache.
+class Connection {
+  // What every test of a message looks at comes first, close together.
   std::atomic<ConnectionState> state_{ConnectionState::Connecting};
 
  protected:

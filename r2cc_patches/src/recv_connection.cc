@@ -6,14 +6,9 @@
 
 namespace r2cc {
 namespace {
-// Half of the copies that a sender may keep, of the smallest messages and of others.
-constexpr uint64_t kAckSmallestEvery = kMostCopies / 2, kAckKeptEvery = kMostCopyBytes / kKeepBytes / 2;
 constexpr int kDue = 4, kKeptDue = 1;  // how much a message adds to what is due
 constexpr int kPeerAcksDue = 64;       // one datagram acknowledges all connections of a peer
-constexpr int64_t kAckAfterNs = msToNs(2);
-constexpr size_t kLargeBytes = 65536;
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
-constexpr int64_t kFlushLimitNs = msToNs(2);
 constexpr int64_t kMentionNs = msToNs(5000);
 constexpr int64_t kAcceptLimitNs = msToNs(15000);  // a lane the sender no longer wants
 }  // namespace
@@ -56,10 +51,10 @@ ncclResult_t RecvConnection::give(Lane& lane, Request& r) {
 }
 
 void RecvConnection::progress() {
-  bool moved = false;
   if (Lane* lane = plan_.only()) {
-    moved = progressLane(*lane);
+    progressLane(*lane);
   } else {
+    bool moved = false;
     for (const PlanStep& step : plan_.steps()) {
       for (const PlanLane& l : step.lanes()) moved |= progressLane(*l.lane);
     }
@@ -108,92 +103,12 @@ void RecvConnection::drainLane(Lane& lane) {
   }
 }
 
-/// A drained comm flushes no more. A NIC that lost its link can still be asked to, for the moment this may take.
-void RecvConnection::flushBeforeDrain(Lane& lane) {
-  const int64_t until = nowNs() + kFlushLimitNs;
-  for (const uint64_t number : lane.posted.all()) {
-    Request& r = slot(number);
-    if (r.number != number || r.finished || !needsFlush(r)) continue;
-    Outcome outcome = take(lane, r);
-    while (outcome == Outcome::Waits && r.flush != nullptr && nowNs() < until) outcome = take(lane, r);
-    if (outcome == Outcome::Complete) finished(r);
-    if (outcome != Outcome::Complete && !lane.inner.ops->testsInAnyOrder) return;
-  }
-}
-
-// ---- GPU memory -------------------------------------------------------------------------------------------------
-
-bool RecvConnection::needsFlush(const Request& r) const {
-  const auto* mr = static_cast<const Mr*>(r.mr);
-  return flushes_ && mr != nullptr && mr->type == NCCL_PTR_CUDA && r.size > 0;
-}
-
-/// On the lane that wrote, before the message counts: were that NIC to die in between, the sender would send again.
-RecvConnection::Outcome RecvConnection::flush(Lane& lane, Request& r) {
-  const ncclNet_t& net = *lane.inner.net;
-  if (r.flush == nullptr) {
-    void* handle = handleOn(lane, r.mr);
-    int size = static_cast<int>(r.size);
-    if (net.iflush(lane.comm, 1, &r.data, &size, &handle, &r.flush) != ncclSuccess) return Outcome::Broken;
-    if (r.flush == nullptr) return Outcome::Complete;
-  }
-  int done = 0;
-  if (net.test(r.flush, &done, nullptr) != ncclSuccess) return Outcome::Broken;
-  if (!done) return Outcome::Waits;
-  r.flush = nullptr;
-  r.flushed = true;
-  return Outcome::Complete;
-}
-
-/// NCCL asks for a flush where its GPU needs one. From the first time on, messages are flushed before they count, and
-/// there is nothing left to do here; until then it goes to the lane that wrote, if that still lives.
-ncclResult_t RecvConnection::iflush(int n, void** data, int* sizes, void** mrs, void** request) {
-  *request = nullptr;
-  const Owned owned(owner_, Owned::Wait::Yes);
-  if (over()) return ncclRemoteError;
-  if (n != 1) return ncclInvalidUsage;
-  flushes_ = true;
-  for (uint64_t back = 1; back <= std::min<uint64_t>(posted_, NCCL_NET_MAX_REQUESTS); back++) {
-    const Request& wrote = slot(posted_ - back);
-    if (wrote.data != data[0] || !wrote.finished) continue;
-    if (wrote.flushed) return ncclSuccess;
-    const LanePtr lane = findLane(wrote.lane);
-    const auto free =
-        std::find_if(std::begin(flushRequests_), std::end(flushRequests_), [](const Request& r) { return !r.used; });
-    if (lane == nullptr || lane->error || free == std::end(flushRequests_)) break;
-    void* handle = handleOn(*lane, mrs[0]);
-    if (lane->inner.net->iflush(lane->comm, 1, data, sizes, &handle, &free->flush) != ncclSuccess) break;
-    if (free->flush == nullptr) return ncclSuccess;
-    free->connection = this;
-    free->used = free->isFlush = true;
-    free->lane = lane->id;
-    *request = &*free;
-    return ncclSuccess;
-  }
-  return flushLost();
-}
-
-ncclResult_t RecvConnection::testFlush(Request& request, int* done) {
-  const LanePtr lane = findLane(request.lane);
-  const bool ok = lane != nullptr && lane->inner.net->test(request.flush, done, nullptr) == ncclSuccess;
-  if (!ok || *done) request.used = false;
-  return ok ? ncclSuccess : flushLost();
-}
-
-ncclResult_t RecvConnection::flushLost() const {
-  services_.warn("R2CC: the NIC that wrote into GPU memory is gone before its data was flushed (from peer " +
-                 peer.describe() + ", home " + nicName(home_) + "): the data cannot be trusted");
-  return ncclRemoteError;
-}
-
 void RecvConnection::finished(Request& r) {
   recorder_.done(r.number, r.size, r.lane);
   r.finished = true;
   r.inner = nullptr;
-  large_ = r.size >= kLargeBytes;
   const bool kept = r.size <= kKeepBytes && home_ != nullptr && innerOf(home_).ops->plainMemory;
-  if (r.size > kMostCopyBytes / kMostCopies) notSmallestBelow_ = std::max(notSmallestBelow_, r.number + 1);
-  if (!kept) awaitedBelow_ = std::max(awaitedBelow_, r.number + 1), arrivedNs_ = nowNs();
+  ackRule_.arrived(r.number, r.size, kept);
   uint64_t next = delivered();
   // Slots of messages NCCL has not yet asked about keep their number, so the prefix is read off the ring.
   while (next < posted_ && slot(next).number == next && slot(next).finished) next++;
@@ -214,14 +129,9 @@ void RecvConnection::ackIfDue() {
   const int due = peer.acksDue.load(std::memory_order_relaxed);
   if (due == 0 || plan_.empty() || !plan_.newest().lanes()[0].lane->inner.ops->needsAck) return;
   const uint64_t acked = ackedToPeer.load(std::memory_order_relaxed);
-  const uint64_t unacked = delivered() - acked;
   const int waiting = outstanding_.load(std::memory_order_relaxed);
-  const bool awaited = awaitedBelow_ > acked;
-  const uint64_t keptEvery = notSmallestBelow_ > acked ? kAckKeptEvery : kAckSmallestEvery;
-  const bool many = unacked >= (awaited ? ackEvery(waiting) : keptEvery) || due >= kPeerAcksDue;
-  // A sender may have fewer slots than there are receives waiting here.
-  if (unacked == 0 || (!many && !(awaited && nowNs() - arrivedNs_ >= kAckAfterNs))) return;
-  peer.flushAcks(*ackPath(), large_ && waiting == 0);
+  if (due < kPeerAcksDue && !ackRule_.due(delivered(), acked, waiting)) return;
+  peer.flushAcks(*ackPath(), ackRule_.urgent(waiting));
 }
 
 // ---- the engine's side ------------------------------------------------------------------------------------------

@@ -2,15 +2,10 @@
 // is complete, acknowledges it, and answers the sender's handshakes. It never starts one: it reports a suspicion.
 #pragma once
 
-#include <algorithm>
-
+#include "ack_rule.h"
 #include "connection.h"
 
 namespace r2cc {
-
-/// NCCL mostly has as many receives waiting here as the sender has slots (4 or 8): an acknowledgement for half of them
-/// comes before the sender starves, and at once for the last.
-constexpr uint64_t ackEvery(int waiting) { return static_cast<uint64_t>(std::clamp((waiting + 1) / 2, 1, 4)); }
 
 class RecvConnection final : public Connection {
  public:
@@ -62,13 +57,10 @@ class RecvConnection final : public Connection {
   const Path* ackPath() const;
 
   std::atomic<uint64_t> delivered_{0};
-  bool large_ = false;             // the last message was big: its sender waits for nothing else
-  uint64_t awaitedBelow_ = 0;      // the last message that its sender keeps no copy of, and one more
-  int64_t arrivedNs_ = 0;          // when that one came
-  uint64_t notSmallestBelow_ = 0;  // the last message of which a sender keeps less than kMostCopies, and one more
-  bool flushes_ = false;           // this NCCL wants GPU memory flushed: we do it before a message counts
-  Request flushRequests_[4];       // for NCCL's own flushes
-  Fenced lastFenced_{};            // repeated as it was: the sender replays from this very count
+  AckRule ackRule_;
+  bool flushes_ = false;      // this NCCL wants GPU memory flushed: we do it before a message counts
+  Request flushRequests_[4];  // for NCCL's own flushes
+  Fenced lastFenced_{};       // repeated as it was: the sender replays from this very count
   Switched lastSwitched_{};
   int64_t lastSuspect_ = 0, lastMention_ = nowNs();
 };

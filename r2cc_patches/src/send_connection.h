@@ -9,6 +9,7 @@
 
 #include <optional>
 
+#include "ack_rule.h"
 #include "capacity.h"
 #include "connection.h"
 #include "wanted.h"

@@ -1,0 +1,57 @@
+// When a receiver acknowledges what came: late enough to be cheap, soon enough that no sender waits for it. One a
+// connection; NCCL's thread, under the connection's ownership.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "clock.h"
+
+namespace r2cc {
+
+/// Messages up to this size are kept by a sender whose transport takes any memory: copied in half a microsecond, where
+/// the receiver's word takes a hundred.
+constexpr size_t kKeepBytes = 16384;
+/// At most so many are kept of a connection, and so many bytes.
+constexpr size_t kMostCopies = 128, kMostCopyBytes = 32 * kKeepBytes;
+
+class AckRule {
+ public:
+  using Clock = int64_t (*)();
+  explicit AckRule(Clock clock = nowNs) : clock_(clock) {}
+
+  /// NCCL mostly has as many receives waiting here as the sender has slots (4 or 8): an acknowledgement for half of
+  /// them comes before the sender starves, and at once for the last.
+  static constexpr uint64_t every(int waiting) { return static_cast<uint64_t>(std::clamp((waiting + 1) / 2, 1, 4)); }
+
+  /// A message is here. `kept`: its sender has a copy, and waits only when it has too many.
+  void arrived(uint64_t number, size_t bytes, bool kept) {
+    large_ = bytes >= kLargeBytes;
+    if (bytes > kMostCopyBytes / kMostCopies) notSmallestBelow_ = std::max(notSmallestBelow_, number + 1);
+    if (!kept) awaitedBelow_ = std::max(awaitedBelow_, number + 1), awaitedNs_ = clock_();
+  }
+  /// Messages below `delivered` are here, those below `acked` were acknowledged, and NCCL waits for `waiting` more.
+  bool due(uint64_t delivered, uint64_t acked, int waiting) const {
+    const uint64_t unacked = delivered - acked;
+    if (unacked == 0) return false;
+    if (awaitedBelow_ <= acked) return unacked >= (notSmallestBelow_ > acked ? kKeptEvery : kSmallestEvery);
+    // A sender may have fewer slots than there are receives waiting here.
+    return unacked >= every(waiting) || clock_() - awaitedNs_ >= kAfterNs;
+  }
+  /// The sender waits for this one and nothing else.
+  bool urgent(int waiting) const { return large_ && waiting == 0; }
+
+ private:
+  // Half of the copies that a sender may keep, of the smallest messages and of others.
+  static constexpr uint64_t kSmallestEvery = kMostCopies / 2, kKeptEvery = kMostCopyBytes / kKeepBytes / 2;
+  static constexpr int64_t kAfterNs = msToNs(2);
+  static constexpr size_t kLargeBytes = 65536;
+  Clock clock_;
+  bool large_ = false;             // the last message
+  uint64_t awaitedBelow_ = 0;      // the last that its sender keeps no copy of, and one more
+  int64_t awaitedNs_ = 0;          // when that one came
+  uint64_t notSmallestBelow_ = 0;  // the last of which a sender keeps less than kMostCopies, and one more
+};
+
+}  // namespace r2cc

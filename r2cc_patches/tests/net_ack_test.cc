@@ -1,0 +1,95 @@
+// When a receiver acknowledges: before its sender starves, however many slots that has and whatever it mixes.
+#include "ack_rule.h"
+#include "check.h"
+
+using namespace r2cc;
+
+namespace {
+
+int64_t clockNs = 0;
+
+/// Messages that arrive one by one, in order; what is due is acknowledged.
+struct Receiver {
+  AckRule rule{[] { return clockNs; }};
+  uint64_t delivered = 0, acked = 0;
+
+  /// True when this one was acknowledged, with `waiting` receives left.
+  bool take(size_t bytes, int waiting) {
+    rule.arrived(delivered++, bytes, bytes <= kKeepBytes);
+    return look(waiting);
+  }
+  bool look(int waiting) {
+    if (!rule.due(delivered, acked, waiting)) return false;
+    acked = delivered;
+    return true;
+  }
+};
+
+/// How many messages of one size it takes until they are acknowledged, while NCCL waits for many more.
+int until(size_t bytes) {
+  Receiver r;
+  for (int n = 1; n <= 1000; n++) {
+    if (r.take(bytes, 32)) return n;
+  }
+  return 0;
+}
+
+}  // namespace
+
+TEST(net_acks_come_before_the_sender_starves) {
+  for (const int slots : {1, 2, 4, 8}) {
+    // The receiver has just taken messages one by one, and NCCL has not yet asked for more.
+    uint64_t unacked = 1;
+    for (int waiting = slots - 1; unacked < AckRule::every(waiting); waiting--) unacked++;
+    CHECK(unacked <= static_cast<uint64_t>(std::max(1, slots / 2)));
+    CHECK(slots < 8 || unacked >= 3);  // and not one for each
+  }
+  CHECK_EQ(AckRule::every(0), 1u);
+  CHECK_EQ(AckRule::every(32), 4u);
+}
+
+TEST(net_acks_are_few) {
+  CHECK_EQ(until(kKeepBytes + 1), 4);
+  CHECK_EQ(until(kKeepBytes), 16);
+  CHECK_EQ(until(4097), 16);
+  CHECK_EQ(until(4096), 64);
+  CHECK_EQ(until(0), 64);
+  Receiver r;
+  CHECK(!r.look(0));  // nothing is here
+  CHECK(!r.take(8, 0) && !r.rule.urgent(0));
+}
+
+TEST(net_acks_of_large_messages_do_not_wait_for_small_ones) {
+  // NCCL sends a chunk of 24 KiB as {24 KiB, nothing}: with four slots two of them wait for the receiver's word.
+  Receiver r;
+  bool acknowledged = false;
+  for (int n = 0; n < 4; n++) acknowledged |= r.take(n % 2 == 0 ? 24576 : 0, 3 - n);
+  CHECK(acknowledged && r.acked >= 3);  // both large ones
+  // The last one of an operation is small, and nobody asks for more.
+  CHECK(r.take(24576, 1) && !r.take(100, 0));
+  // A few small ones, then one that is not: as often as such ones are.
+  Receiver mixed;
+  for (int n = 0; n < 15; n++) CHECK(!mixed.take(n == 3 ? 8192 : 16, 32));
+  CHECK(mixed.take(16, 32));
+}
+
+TEST(net_acks_come_in_time_to_a_sender_with_fewer_slots) {
+  clockNs = msToNs(1000);
+  Receiver r;
+  CHECK(!r.take(100000, 7) && !r.take(100000, 6));  // all that the sender can have under way
+  clockNs += msToNs(1);
+  CHECK(!r.look(6));
+  clockNs += msToNs(1);
+  CHECK(r.look(6));
+  CHECK(!r.look(6));
+  Receiver kept;  // for these nobody waits
+  CHECK(!kept.take(100, 7));
+  clockNs += msToNs(1000);
+  CHECK(!kept.look(7));
+}
+
+TEST(net_acks_of_the_last_large_message_are_urgent) {
+  Receiver r;
+  CHECK(r.take(65536, 0) && r.rule.urgent(0) && !r.rule.urgent(1));
+  CHECK(r.take(65535, 0) && !r.rule.urgent(0));
+}
