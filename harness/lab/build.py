@@ -10,7 +10,7 @@ from typing import Any
 from harness.lab.batch import batch
 from harness.lab.fairqueue import fair_queues
 from harness.lab.netns import HostNamespaces, inside_network
-from harness.lab.plan import SWITCH, Cable, Plan, Shaping, initial_window
+from harness.lab.plan import SWITCH, Cable, Plan, Shaping, initial_window, largest_packet
 
 # Each NIC on its own, as on real fabrics: without the first three a host answers ARP for one rail's address on another
 # rail. Values are tried in order: an unprivileged lab may only choose a congestion control that the machine allows.
@@ -98,6 +98,7 @@ def _make_host(host: str, cables: Sequence[Cable]) -> list[str]:
             ip.addr("add", index=index, address=cable.address, prefixlen=cable.prefix)
             ip.link("set", index=index, state="up")
             if cable.shaping is not None:
+                ip.link("set", index=index, gso_max_size=largest_packet(cable.shaping, cable.mtu))
                 _tune_route(ip, index, cable)
     nics = [cable.nic for cable in cables if cable.shaping is not None]
     queues = fair_queues(nics)

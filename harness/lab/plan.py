@@ -21,6 +21,9 @@ MIN_QUEUE_BYTES = 250_000
 INITIAL_WINDOW = 24
 """Segments of 9000 bytes: NCCL's chunk of 128 KiB and half of the next (docs/lab.md says what was tried)."""
 WINDOW_MS = 3.5
+PACKET_MS = 1.0
+MOST_PACKET_BYTES = 65536
+BYTES_A_MS = 125_000  # at 1 Gbit/s
 
 
 @dataclass(frozen=True)
@@ -66,16 +69,24 @@ class Plan:
 
 def shaping(rate_gbit: float, mtu: int) -> Shaping:
     """Numbers chosen by measurement (docs/lab.md): burst holds the rate, the short queue keeps probes fast."""
-    bytes_per_ms = rate_gbit * 1e9 / 8 / 1000
+    bytes_per_ms = rate_gbit * BYTES_A_MS
     burst = max(MIN_BURST_BYTES, int(bytes_per_ms * BURST_MS), 2 * mtu)
     return Shaping(rate_gbit, burst, max(int(bytes_per_ms * QUEUE_MS), MIN_QUEUE_BYTES))
+
+
+def largest_packet(shaping: Shaping, mtu: int) -> int:
+    """Bytes that TCP may hand to a NIC at once (GSO): 1 ms of the rate, as TCP itself aims at, but a bucket hides it.
+
+    A bucket takes a packet whole, and all others of its NIC wait meanwhile.
+    """
+    return min(MOST_PACKET_BYTES, max(2 * mtu, int(shaping.rate_gbit * BYTES_A_MS * PACKET_MS)))
 
 
 def initial_window(cable: Cable) -> int:
     """Segments that a TCP connection may send at once: on slow wires what they carry in WINDOW_MS."""
     if cable.shaping is None:
         return INITIAL_WINDOW
-    return max(2, min(INITIAL_WINDOW, int(cable.shaping.rate_gbit * 1e9 / 8 / 1000 * WINDOW_MS) // cable.mtu))
+    return max(2, min(INITIAL_WINDOW, int(cable.shaping.rate_gbit * BYTES_A_MS * WINDOW_MS) // cable.mtu))
 
 
 def too_many_neighbours(plan: Plan, kept: int) -> list[str]:

@@ -117,6 +117,7 @@ Engine::~Engine() {
   auto line = events_.line("net_end");
   line.add("failovers", static_cast<int64_t>(failovers_)).add("failbacks", static_cast<int64_t>(failbacks_));
   line.add("acks", static_cast<int64_t>(acks_)).add("probes", static_cast<int64_t>(probes_));
+  line.add("engine_cpu_us", cpuUs_);
   line.add("dropped", static_cast<int64_t>(dropped()));
   line.add("refused_connects", static_cast<int64_t>(strangers));
   line.add("dropped_malformed", static_cast<int64_t>(dropped_.malformed));
@@ -180,6 +181,9 @@ void Engine::loop() {
     lock.unlock();
     if (flooded) std::this_thread::sleep_for(kBreath);  // NCCL's threads want the mutex too
   }
+  timespec cpu{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
+  cpuUs_ = int64_t{cpu.tv_sec} * 1'000'000 + cpu.tv_nsec / 1000;
 }
 
 /// Something is going on since the last tick.

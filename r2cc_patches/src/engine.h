@@ -146,6 +146,7 @@ class Engine {
   Dropped dropped_;
   size_t turn_ = 0;  // which socket is read first
   uint64_t failovers_ = 0, failbacks_ = 0, probes_ = 0, acks_ = 0;
+  int64_t cpuUs_ = 0;  // what the thread used, when it is over
 
   int epoll_ = -1, wakeFd_ = -1;
   std::atomic<bool> stop_{false};

@@ -14,6 +14,7 @@ constexpr int64_t kMostSwitchPauseNs = msToNs(32000);
 constexpr int64_t kLaneLimitNs = msToNs(3000);  // a lane that takes longer is tried elsewhere, for twice as long
 constexpr int kMaxLateLanes = 3;
 constexpr int64_t kMaintainNs = msToNs(10);
+constexpr int64_t kSettleNs = msToNs(10);  // after a failover first the data, then new lanes: they cost both hosts CPU
 }  // namespace
 
 void SendConnection::onWelcome(const Welcome& message) {
@@ -112,6 +113,7 @@ bool SendConnection::resume(const Fenced& message) {
   }
   target_ = nullptr;
   avoid_ = nullptr;
+  settled_ = replayed > 0 ? nowNs() + kSettleNs : 0;
   nextMaintain_ = 0;
   lastMove_ = nowNs();  // what stood still did so on the lane that is gone
   recorder_.replay(epoch_, message.delivered, static_cast<size_t>(replayed));
@@ -245,6 +247,7 @@ void SendConnection::maintain(int64_t now) {
     case ConnectionState::Active:
       break;
   }
+  if (now < settled_) return;
   if (now < nextMaintain_ && plan_.size() == 1 && wantedVersion_ == peer.plansVersion) return;
   nextMaintain_ = now + kMaintainNs;
   if (plan_.size() > 1) {  // only the engine changes a sender's plan

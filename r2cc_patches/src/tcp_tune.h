@@ -1,10 +1,12 @@
-// How soon TCP notices a lost segment on a lane.
+// What a lane's TCP sockets are asked for: a failover waits for their first message.
 #pragma once
 
 namespace r2cc {
 
 /// A lost last segment is sent again after some 10 ms instead of 200, and acknowledgements are held back no longer than
-/// that. No effect on kernels that have no such options (6.18 has), and on what is no TCP socket.
-void tcpRecoverSoon(int fd);
+/// that (kernels without these options, as before 6.15, ignore them). The receive window has room for NCCL's messages
+/// on their way at once: the usual 64 KiB are less than one, and grow in the ms in which a failover should be over.
+/// No effect on what is no TCP socket.
+void tcpTune(int fd);
 
 }  // namespace r2cc

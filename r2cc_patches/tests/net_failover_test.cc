@@ -1,4 +1,7 @@
 // Failover, end to end: two engines, several rails, numbered messages, one fault.
+#include <chrono>
+#include <thread>
+
 #include "check.h"
 #include "net_rig.h"
 
@@ -22,6 +25,39 @@ TEST(net_link_lost_mid_stream) {
   rig.fabric.cut({0, 0}, Cut::Hold);
   rig.link(0, 0, false);
   CHECK(rig.allDone(msToNs(10000)));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+  rig.fabric.healAll();
+}
+
+TEST(net_data_goes_before_new_lanes) {
+  RigOptions options;
+  options.mode = 2;  // which would spread the load at once
+  Rig rig(options);
+  std::atomic<bool> broken{false};
+  std::atomic<int64_t> fenced{0}, opened{0};
+  rig.spy = [&](int, const NicAddress&, const std::vector<uint8_t>& bytes) {
+    const auto parsed = Parsed::open(bytes.data(), bytes.size());
+    if (!parsed || !broken) return;
+    parsed->forEach([&](Type type, Reader&) {
+      int64_t never = 0;
+      if (type == Type::Fenced) fenced.compare_exchange_strong(never, nowNs());
+      if (type == Type::OpenLane && fenced != 0) opened.compare_exchange_strong(never, nowNs());
+    });
+  };
+  const Stream& s = rig.stream(0, 1, 0, 1000);
+  s.sender->limit = s.receiver->limit = 500;
+  rig.start();
+  CHECK(Rig::within(msToNs(5000), [&] { return rig.delivered() == 500; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));  // another lane may be asked for again
+  rig.fabric.cut({0, 0}, Cut::Hold);
+  s.sender->limit = s.receiver->limit = UINT64_MAX;
+  std::this_thread::sleep_for(std::chrono::milliseconds(10));  // on their way, and lost
+  broken = true;
+  rig.link(0, 0, false);
+  CHECK(rig.allDone(msToNs(10000)));
+  CHECK(Rig::within(msToNs(5000), [&] { return opened != 0; }));
+  CHECK(opened - fenced >= msToNs(10));
   rig.stop();
   CHECK_EQ(rig.problems(), "");
   rig.fabric.healAll();

@@ -77,6 +77,7 @@ std::string hiddenDevices() {
 }
 
 constexpr int kRtoMinUs = 45;  // TCP_RTO_MIN_US, which C libraries do not name yet
+constexpr int kBufLock = 72;   // SO_BUF_LOCK
 
 /// The least retransmission timeouts of our TCP sockets, in us; those of a kernel that has no such option are missing.
 std::vector<int> leastTimeouts() {
@@ -183,8 +184,24 @@ TEST(net_socket_lanes_resend_soon) {
   CHECK(quick() > sender);
   std::vector<uint8_t> from(kMiB, 5), to(kMiB, 0);
   CHECK(pair.pass(from.data(), to.data(), kMiB) && to == from);
-  tcpRecoverSoon(-1);
-  tcpRecoverSoon(STDERR_FILENO);  // no TCP socket: nothing happens
+  tcpTune(-1);
+  tcpTune(STDERR_FILENO);  // no TCP socket: nothing happens
+}
+
+TEST(net_socket_lanes_have_room_for_a_chunk) {
+  const auto option = [](int fd, int name) {
+    int value = -1;
+    socklen_t size = sizeof(value);
+    return getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
+  };
+  const int fd = socket(AF_INET, SOCK_STREAM, 0);
+  CHECK(fd >= 0);
+  const int before = option(fd, SO_RCVBUF);
+  tcpTune(fd);
+  CHECK(before < 1 << 20 && option(fd, SO_RCVBUF) >= 1 << 20);
+  CHECK_EQ(option(fd, SO_RCVLOWAT), 1);  // NCCL polls for the first byte as before
+  CHECK_EQ(option(fd, kBufLock), 0);     // and the kernel goes on adapting
+  close(fd);
 }
 
 TEST(net_socket_sample_of_no_socket) {

@@ -14,7 +14,16 @@ from hypothesis import strategies as st
 from harness.errors import InputErrors, UsageError
 from harness.lab import topology as module
 from harness.lab.batch import batch
-from harness.lab.plan import Plan, describe, initial_window, plan_from_json, plan_to_json, shaping, too_many_neighbours
+from harness.lab.plan import (
+    Plan,
+    describe,
+    initial_window,
+    largest_packet,
+    plan_from_json,
+    plan_to_json,
+    shaping,
+    too_many_neighbours,
+)
 from harness.lab.topology import MAX_RATE_GBIT, SHIPPED, Topology, parse, shipped_names
 
 REPO = Path(__file__).parents[2]
@@ -196,6 +205,11 @@ def test_a_burst_fits_in_the_switchs_queue() -> None:
         cable = next(cable for cable in describe(topology).cables if cable.shaping is not None)
         assert cable.mtu == 9000
         assert initial_window(cable) == segments
+
+
+def test_a_packet_takes_a_millisecond_of_a_slow_wire() -> None:
+    for rate, size in ((10.0, 65536), (1.0, 65536), (0.25, 31250), (0.01, 18000)):
+        assert largest_packet(shaping(rate, 9000), 9000) == size
 
 
 def test_more_neighbours_than_the_machine_keeps_are_warned_of() -> None:
