@@ -21,6 +21,8 @@ void r2ccIbCancelConnect(void* handle);
 void r2ccIbCancelListen(void* listenComm);
 ncclResult_t r2ccIbConnect(void* ctx, int dev, void* handle, void** sendComm, ncclNetDeviceHandle_v11_t** device);
 ncclResult_t r2ccIbAccept(void* listenComm, void** recvComm, ncclNetDeviceHandle_v11_t** device);
+void r2ccIbLock(void* listenComm, void* handle, uint64_t secret);
+bool r2ccIbUnlock(void* handle, uint64_t secret);
 /// Frees a comm in whatever stage of its making it is. Called by the fork, too, where its own connect or accept fails.
 void r2ccIbDropHalfMade(ncclIbNetCommBase* base);
 

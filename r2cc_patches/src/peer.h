@@ -128,6 +128,7 @@ class Peer {
   uint32_t remoteUp = ~uint32_t{0}, remoteVersion = 0;
   int64_t lastHeard = 0;
   int64_t lastCalled = 0;
+  int64_t settledNs = 0;  // after a failover: no lanes are made before, but to recover
   uint32_t round = 0;
   int64_t lastRound = 0;
   std::array<int64_t, 512> roundNs{};  // when the last rounds were sent

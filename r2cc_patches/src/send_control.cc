@@ -113,7 +113,7 @@ bool SendConnection::resume(const Fenced& message) {
   }
   target_ = nullptr;
   avoid_ = nullptr;
-  settled_ = replayed > 0 ? nowNs() + kSettleNs : 0;
+  if (hasOutstanding()) peer.settledNs = nowNs() + kSettleNs;
   nextMaintain_ = 0;
   lastMove_ = nowNs();  // what stood still did so on the lane that is gone
   recorder_.replay(epoch_, message.delivered, static_cast<size_t>(replayed));
@@ -247,7 +247,7 @@ void SendConnection::maintain(int64_t now) {
     case ConnectionState::Active:
       break;
   }
-  if (now < settled_) return;
+  if (now < peer.settledNs) return;
   if (now < nextMaintain_ && plan_.size() == 1 && wantedVersion_ == peer.plansVersion) return;
   nextMaintain_ = now + kMaintainNs;
   if (plan_.size() > 1) {  // only the engine changes a sender's plan

@@ -84,7 +84,7 @@ void SendConnection::laneReady(const LanePtr& lane) {
   recorder_.laneUp(lane->id, lane->path->local, peer.remote()[lane->path->remote].dev);
   nextMaintain_ = 0;
   if (state() == ConnectionState::Active) {
-    (void)approachWanted(nowNs());
+    if (const int64_t now = nowNs(); now >= peer.settledNs) (void)approachWanted(now);
   } else if (state() != ConnectionState::Exchanging) {
     startExchange(lane);
   }

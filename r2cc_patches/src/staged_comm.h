@@ -50,6 +50,7 @@ class StagedComm {
   void drain();
   void fence();
   ncclResult_t close();
+  void tune() { net_.inner_.ops->tune(comm_); }
   bool sample(LaneSample* out) const { return net_.inner_.ops->sample(comm_, out); }
 
  private:

@@ -90,6 +90,7 @@ struct StagedTable {
   }
   static void fence(void* c) { comm(c)->fence(); }
   static void drain(void* c) { comm(c)->drain(); }
+  static void tune(void* c) { comm(c)->tune(); }
   static bool sample(void* c, LaneSample* out) { return comm(c)->sample(out); }
 
   static ncclNet_t net(const ncclNet_t& inner) {
@@ -106,6 +107,7 @@ struct StagedTable {
     o.fence = fence, o.cancelListen = cancelListen, o.drain = drain;
     o.testsInAnyOrder = true;
     if (inner.sample != nullptr) o.sample = sample;
+    if (inner.tune != nullptr) o.tune = tune;
     if (inner.lockListen != nullptr) o.lockListen = lockListen;
     if (inner.accept != nullptr) o.accept = guardedAccept;
     return o;

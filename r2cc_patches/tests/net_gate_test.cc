@@ -13,7 +13,7 @@
 #include "check.h"
 #include "clock.h"
 #include "inner_net.h"
-#include "wire.h"
+#include "net_caller.h"
 
 extern ncclNet_t ncclNetSocket;
 extern const r2cc::InnerOps r2ccNetSocketOps;
@@ -22,7 +22,6 @@ using namespace r2cc;
 
 namespace {
 
-constexpr uint64_t kPublicMagic = 0x564ab9f2fc4b9d6c;  // what every NCCL says
 constexpr uint64_t kSecret = 0x1122334455667788;
 constexpr int kTypeNetSocket = 3;
 constexpr size_t kMagicAt = 32;  // in a handle: behind a socket address, aligned
@@ -37,39 +36,6 @@ size_t descriptors() {
   if (dir != nullptr) closedir(dir);
   return count;
 }
-
-class Caller {
- public:
-  explicit Caller(const InnerHandle& handle) : fd_(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in to{};  // a socket handle begins with the address
-    memcpy(&to, handle.data(), sizeof(to));
-    connected = fd_ >= 0 && connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
-  }
-  ~Caller() { close(fd_); }
-  Caller(const Caller&) = delete;
-  Caller& operator=(const Caller&) = delete;
-  void say(const std::vector<uint8_t>& bytes) const {
-    if (fd_ >= 0) (void)send(fd_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-  }
-  void greet(uint64_t magic, uint8_t index) const {
-    std::vector<uint8_t> bytes;
-    Writer w(bytes);
-    w(magic), w(kTypeNetSocket), w(index);
-    say(bytes);
-  }
-  /// The other end closed it.
-  bool refused() const {
-    char byte = 0;
-    const timeval limit{2, 0};
-    (void)setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-    const ssize_t got = recv(fd_, &byte, 1, 0);
-    return got == 0 || (got < 0 && errno == ECONNRESET);
-  }
-  bool connected = false;
-
- private:
-  const int fd_;
-};
 
 /// A locked listen, as the receiver of a lane makes it.
 class Listening {
@@ -181,13 +147,13 @@ TEST(net_gate_only_the_secret_opens_it) {
     CHECK_EQ(told, 0u);  // the handle, which travels in the clear, does not tell
     for (const uint64_t magic : {kPublicMagic, uint64_t{0}, told, kSecret ^ 1, kSecret ^ (uint64_t{1} << 63)}) {
       Caller stranger(door.handle);
-      stranger.greet(magic, 0);
+      stranger.greet(magic, kTypeNetSocket, {0});
       CHECK(door.accept(msToNs(10)) == nullptr);
       CHECK(stranger.refused());
     }
     for (const int index : {1, 63, 64, 200, 255}) {  // no such socket: nSocks is 0
       Caller broken(door.handle);
-      broken.greet(kSecret, static_cast<uint8_t>(index));
+      broken.greet(kSecret, kTypeNetSocket, {static_cast<uint8_t>(index)});
       CHECK(door.accept(msToNs(10)) == nullptr);
       CHECK(broken.refused());
     }

@@ -355,6 +355,7 @@ TEST(net_staging_keeps_the_door_of_the_sockets) {
     return sender != nullptr && receiver != nullptr;
   }));
   CHECK_EQ(refused, 0u);
+  net.ops->tune(sender), net.ops->tune(receiver);
   net.ops->cancelListen(listener);
   for (void* comm : {sender, receiver}) net.ops->fence(comm);
   CHECK_EQ(net.net->closeSend(sender), ncclSuccess);
