@@ -1,4 +1,5 @@
-// Who may become a lane of the IB transport: its listening socket, on loopback; no device is needed until somebody is in.
+// Who may become a lane of the IB transport: its listening socket, on loopback. No device is needed until somebody is
+// in.
 #include <algorithm>
 #include <vector>
 
