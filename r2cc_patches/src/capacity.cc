@@ -8,6 +8,7 @@ namespace r2cc {
 namespace {
 
 constexpr double kLeastBusy = 0.25;           // of a window: with less, the rate says nothing
+constexpr double kHeldUp = 0.75;              // with less, this path is not what its connections wait for
 constexpr double kSlow = 0.80, kFull = 0.92;  // of the second fastest sibling
 constexpr int kWindowsToAct = 5;
 constexpr int kWindowsToTrust = 10;         // not slow, or not even busy, for so long
@@ -47,6 +48,7 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
       account.lastNs = now;
       work = true;
     }
+    account.heldUp = account.busyNs >= static_cast<int64_t>(kHeldUp * static_cast<double>(window));
     account.bytes = 0, account.busyNs = 0;
     if (account.count >= kWindows && now - account.lastNs < kStaleNs) recent.push_back(median(account));
   }
@@ -72,11 +74,14 @@ bool Capacities::trust(Path& path, Account& account) {
   return true;
 }
 
-/// Slow or full for several windows in a row, and by enough to be worth a change of plans.
+/// Slow or full for several windows in a row, and by enough to be worth a change of plans. One that sends a chunk now
+/// and then seems slow beside one that always sends, as each chunk's acknowledgement is waited for: it accuses itself
+/// only when it is busy nearly all the time.
 bool Capacities::judge(Path& path, Account& account, double reference) const {
   const double measured = std::clamp(median(account) / reference, kWeakest, 1.0);
   account.easy = 0;
-  account.slow = measured < kSlow ? account.slow + 1 : 0;
+  if (measured >= kSlow) account.slow = 0;
+  if (measured < kSlow && account.heldUp) account.slow++;
   account.fair = measured < kSlow ? 0 : account.fair + 1;
   account.full = measured > kFull ? account.full + 1 : 0;
   // What would not be called slow now is not held against it for ever.

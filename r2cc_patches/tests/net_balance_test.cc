@@ -214,6 +214,11 @@ TEST(net_capacity_one_that_seems_too_fast_accuses_nobody) {
   CHECK(two.paths[0]->capacity == 1.0 && two.paths[2]->capacity == 1.0);
 }
 
+TEST(net_capacity_who_sends_a_chunk_now_and_then_is_not_slow) {
+  Feed feed(4);
+  for (int i = 0; i < 100; i++) CHECK_EQ(feed.window({0.125, 0.125, 0.125, 0.07}, 1.0, 0.6), 0u);
+}
+
 TEST(net_capacity_what_would_not_be_called_slow_is_not_held_for_ever) {
   Feed feed(4);
   for (int i = 0; i < 30; i++) (void)feed.window({0.125, 0.125, 0.125, 0.08});
