@@ -8,13 +8,23 @@ namespace r2cc {
 namespace {
 
 constexpr double kLeastBusy = 0.25;           // of a window: with less, the rate says nothing
-constexpr double kHeldUp = 0.75;              // with less, this path is not what its connections wait for
+constexpr double kHeldUp = 0.75;              // with less, this path is not what its connections wait for,
+constexpr double kBehind = 0.90;              // nor with more than so much of what its siblings carried meanwhile
 constexpr double kSlow = 0.80, kFull = 0.92;  // of the second fastest sibling
 constexpr int kWindowsToAct = 5;
 constexpr int kWindowsToTrust = 10;         // not slow, or not even busy, for so long
 constexpr double kStep = 0.15;              // a known weakness is only corrected by this much or more, relatively
 constexpr double kWeakest = 0.02;           // below it a path is not worth a message
 constexpr int64_t kStaleNs = msToNs(2000);  // siblings are compared over about the same time
+
+/// The second largest of three or more: a path that seems too fast (little traffic, in bursts) accuses nobody. Of fewer
+/// the largest; of none, 0.
+template <class T>
+T secondOfMany(std::vector<T> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end(), std::greater<>());
+  return values[values.size() > 2 ? 1 : 0];
+}
 
 }  // namespace
 
@@ -39,6 +49,9 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
     return changed;
   }
   bool work = false;
+  std::vector<uint64_t> carried;
+  for (const auto& [path, account] : accounts_) carried.push_back(account.bytes);
+  const double usual = static_cast<double>(secondOfMany(std::move(carried)));
   std::vector<double> recent;
   for (auto& [path, account] : accounts_) {
     const bool speaks = account.busyNs >= static_cast<int64_t>(kLeastBusy * static_cast<double>(window));
@@ -48,14 +61,12 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
       account.lastNs = now;
       work = true;
     }
-    account.heldUp = account.busyNs >= static_cast<int64_t>(kHeldUp * static_cast<double>(window));
+    account.heldUp = account.busyNs >= static_cast<int64_t>(kHeldUp * static_cast<double>(window)) &&
+                     static_cast<double>(account.bytes) < kBehind * usual;
     account.bytes = 0, account.busyNs = 0;
     if (account.count >= kWindows && now - account.lastNs < kStaleNs) recent.push_back(median(account));
   }
-  if (recent.empty()) return changed;
-  // Beside the second fastest of three or more: a path that seems too fast (little traffic, in bursts) accuses nobody.
-  std::sort(recent.begin(), recent.end(), std::greater<>());
-  const double reference = recent[recent.size() > 2 ? 1 : 0];
+  const double reference = secondOfMany(std::move(recent));
   if (reference <= 0) return changed;
   for (const auto& path : paths) {
     const auto it = accounts_.find(path.get());
@@ -75,8 +86,8 @@ bool Capacities::trust(Path& path, Account& account) {
 }
 
 /// Slow or full for several windows in a row, and by enough to be worth a change of plans. One that sends a chunk now
-/// and then seems slow beside one that always sends, as each chunk's acknowledgement is waited for: it accuses itself
-/// only when it is busy nearly all the time.
+/// and then seems slow beside one that always sends, as each chunk's acknowledgement is waited for: only one that is
+/// busy nearly all the time and still carries less than its siblings is slow.
 bool Capacities::judge(Path& path, Account& account, double reference) const {
   const double measured = std::clamp(median(account) / reference, kWeakest, 1.0);
   account.easy = 0;

@@ -8,6 +8,7 @@
 namespace r2cc {
 namespace {
 constexpr int64_t kStandbyRetryNs = msToNs(500);
+constexpr int64_t kLostRetryNs = msToNs(10);     // after one that had been made: its path is not chosen again anyway
 constexpr int64_t kWantedWaitNs = msToNs(1000);  // then the plan is made of the lanes that came up
 constexpr int64_t kCarriesNs = msToNs(2000);     // a connection idle for longer is no demand
 constexpr size_t kMostSteps = 3;
@@ -93,13 +94,14 @@ void SendConnection::laneReady(const LanePtr& lane) {
 /// A lane is gone, in whatever state: what that means depends on what it was for.
 void SendConnection::loseLane(const LanePtr& lane, const std::string& cause) {
   if (inUse(lane)) return failover({lane}, cause);
-  if (!lane->usable()) avoid_ = lane->path;
+  const bool made = lane->usable();
+  if (!made) avoid_ = lane->path;
   peer.tell(CloseLane{id, lane->id});
   {
     const Owned owned(owner_, Owned::Wait::Yes);
     dropLane(lane);
   }
-  nextStandby_ = nowNs() + kStandbyRetryNs;
+  nextTry_ = nowNs() + (made ? kLostRetryNs : kStandbyRetryNs);
   // The next tick tries again, elsewhere first: at once would be a loop as fast as the receiver can refuse.
   cause_ = cause;
 }
@@ -150,7 +152,7 @@ bool SendConnection::covered(const Lane* without) const {
 }
 
 void SendConnection::keepStandby(int64_t now) {
-  if (now < nextStandby_ || opening(nullptr)) return;
+  if (now < std::max(nextStandby_, nextTry_) || opening(nullptr)) return;
   for (const LanePtr& used : plan_.lanes()) {
     if (idleLane(used->path) != nullptr) continue;
     nextStandby_ = now + kStandbyRetryNs;
@@ -221,7 +223,7 @@ bool SendConnection::approachWanted(int64_t now) {
       continue;
     }
     missing = true;
-    if (!share.path->doubted() && !opening(share.path) && now >= nextStandby_) requestLane(share.path);
+    if (!share.path->doubted() && !opening(share.path) && now >= nextTry_) requestLane(share.path);
   }
   if (missing && now - wantedSince_ < kWantedWaitNs) return true;
   if (there.empty() || sameShares(there, current())) return missing;

@@ -64,3 +64,35 @@ TEST(net_data_goes_before_new_lanes) {
   CHECK_EQ(rig.problems(), "");
   rig.fabric.healAll();
 }
+
+namespace {
+
+/// Rail 0, which carries, and another one are lost at once: whether the load is spread over what is left soon.
+bool spreadSoon(int other) {
+  RigOptions options;
+  options.rails = 4;
+  options.mode = 2;
+  Rig rig(options);
+  const Stream& s = rig.stream(0, 1, 0, 400);
+  s.sender->limit = s.receiver->limit = 200;
+  rig.start();
+  CHECK(Rig::within(msToNs(5000), [&] { return rig.delivered() == 200; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));  // another lane may be asked for again
+  const int switches = rig.seen(Type::Switch);
+  s.sender->limit = s.receiver->limit = 201;  // it is in use
+  CHECK(Rig::within(msToNs(5000), [&] { return rig.delivered() == 201; }));
+  rig.link(0, other, false), rig.link(0, 0, false);
+  s.sender->limit = s.receiver->limit = UINT64_MAX;
+  const bool soon = Rig::within(msToNs(400), [&] { return rig.seen(Type::Switch) > switches; });
+  CHECK(rig.allDone(msToNs(10000)));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+  return soon;
+}
+
+}  // namespace
+
+/// One of the others is where the idle lane is: it must not hold up what follows that it is lost.
+TEST(net_two_nics_lost_at_once_are_spread_at_once) {
+  for (int other = 1; other < 4; other++) CHECK(spreadSoon(other));
+}
