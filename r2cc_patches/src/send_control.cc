@@ -14,7 +14,7 @@ constexpr int64_t kMostSwitchPauseNs = msToNs(32000);
 constexpr int64_t kLaneLimitNs = msToNs(3000);  // a lane that takes longer is tried elsewhere, for twice as long
 constexpr int kMaxLateLanes = 3;
 constexpr int64_t kMaintainNs = msToNs(10);
-constexpr int64_t kSettleNs = msToNs(10);  // after a failover first the data, then new lanes: they cost both hosts CPU
+constexpr int64_t kDataFirstNs = msToNs(10);  // after a failover: making lanes costs both hosts CPU
 }  // namespace
 
 void SendConnection::onWelcome(const Welcome& message) {
@@ -113,7 +113,7 @@ bool SendConnection::resume(const Fenced& message) {
   }
   target_ = nullptr;
   avoid_ = nullptr;
-  if (hasOutstanding()) peer.settledNs = nowNs() + kSettleNs;
+  if (hasOutstanding()) peer.settledNs = nowNs() + kDataFirstNs;
   nextMaintain_ = 0;
   lastMove_ = nowNs();  // what stood still did so on the lane that is gone
   recorder_.replay(epoch_, message.delivered, static_cast<size_t>(replayed));
