@@ -50,6 +50,7 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
   }
   bool work = false;
   std::vector<uint64_t> carried;
+  carried.reserve(accounts_.size());
   for (const auto& [path, account] : accounts_) carried.push_back(account.bytes);
   const double usual = static_cast<double>(secondOfMany(std::move(carried)));
   std::vector<double> recent;

@@ -40,6 +40,7 @@ class Caller {
   }
   /// The other end closed it.
   bool refused() const {
+    if (fd_ < 0) return false;
     char byte = 0;
     const timeval limit{2, 0};
     (void)setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
