@@ -7,9 +7,9 @@
 namespace r2cc {
 namespace {
 
-constexpr double kLeastBusy = 0.25;           // of a window: with less, the rate says nothing
-constexpr double kHeldUp = 0.75;              // with less, this path is not what its connections wait for,
-constexpr double kBehind = 0.90;              // nor with more than so much of what its siblings carried meanwhile
+constexpr double kLeastBusy = 0.25;  // of a window: with less, the rate says nothing
+// What its connections wait for is a path that is always busy, or mostly so and carries less than its siblings.
+constexpr double kAlwaysBusy = 0.95, kMostlyBusy = 0.75, kBehind = 0.90;
 constexpr double kSlow = 0.80, kFull = 0.92;  // of the second fastest sibling
 constexpr int kWindowsToAct = 5;
 constexpr int kWindowsToTrust = 10;         // not slow, or not even busy, for so long
@@ -55,15 +55,15 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
   const double usual = static_cast<double>(secondOfMany(std::move(carried)));
   std::vector<double> recent;
   for (auto& [path, account] : accounts_) {
-    const bool speaks = account.busyNs >= static_cast<int64_t>(kLeastBusy * static_cast<double>(window));
-    if (speaks) {
+    const double busy = static_cast<double>(account.busyNs) / static_cast<double>(window);
+    if (busy >= kLeastBusy) {
       account.rates[account.count++ % kWindows] =
           static_cast<double>(account.bytes) / static_cast<double>(account.busyNs);
       account.lastNs = now;
       work = true;
     }
-    account.heldUp = account.busyNs >= static_cast<int64_t>(kHeldUp * static_cast<double>(window)) &&
-                     static_cast<double>(account.bytes) < kBehind * usual;
+    const bool behind = static_cast<double>(account.bytes) < kBehind * usual;
+    account.waitedFor = busy >= (behind ? kMostlyBusy : kAlwaysBusy);
     account.bytes = 0, account.busyNs = 0;
     if (account.count >= kWindows && now - account.lastNs < kStaleNs) recent.push_back(median(account));
   }
@@ -87,13 +87,13 @@ bool Capacities::trust(Path& path, Account& account) {
 }
 
 /// Slow or full for several windows in a row, and by enough to be worth a change of plans. One that sends a chunk now
-/// and then seems slow beside one that always sends, as each chunk's acknowledgement is waited for: only one that is
-/// busy nearly all the time and still carries less than its siblings is slow.
+/// and then seems slow beside one that always sends, as each chunk's acknowledgement is waited for: only one that its
+/// connections wait for is slow.
 bool Capacities::judge(Path& path, Account& account, double reference) const {
   const double measured = std::clamp(median(account) / reference, kWeakest, 1.0);
   account.easy = 0;
   if (measured >= kSlow) account.slow = 0;
-  if (measured < kSlow && account.heldUp) account.slow++;
+  if (measured < kSlow && account.waitedFor) account.slow++;
   account.fair = measured < kSlow ? 0 : account.fair + 1;
   account.full = measured > kFull ? account.full + 1 : 0;
   // What would not be called slow now is not held against it for ever.

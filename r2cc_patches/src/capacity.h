@@ -29,7 +29,7 @@ class Capacities {
   struct Account {
     uint64_t bytes = 0;                    // in this window, all lanes
     int64_t busyNs = 0;                    // of the busiest lane
-    bool heldUp = false;                   // its connections, in the last window
+    bool waitedFor = false;                // by its connections, in the last window
     std::array<double, kWindows> rates{};  // bytes per ns in the last windows that said something
     size_t count = 0;                      // windows ever
     int64_t lastNs = 0;                    // when the newest was

@@ -147,7 +147,8 @@ class SendConnection final : public Connection {
   std::string cause_;
   static constexpr int64_t kFirstRepeatNs = msToNs(4);  // doubled with every repeat
   int64_t nextRepeat_ = 0, repeatAfter_ = 0;
-  int64_t nextStandby_ = 0, nextMaintain_ = 0, nextTry_ = 0;
+  int64_t nextStandby_ = 0, nextMaintain_ = 0;
+  int64_t nextTry_ = 0;        // of any lane that nothing waits for, after one was lost
   std::vector<Share> wanted_;  // by the version of the peer's plans it was made for
   uint32_t wantedVersion_ = 0;
   int64_t wantedSince_ = 0;

@@ -217,8 +217,11 @@ TEST(net_capacity_one_that_seems_too_fast_accuses_nobody) {
 TEST(net_capacity_who_sends_a_chunk_now_and_then_is_not_slow) {
   Feed feed(4);
   for (int i = 0; i < 100; i++) CHECK_EQ(feed.window({0.125, 0.125, 0.125, 0.07}, 1.0, 0.6), 0u);
-  Feed even(4);  // all wait for somebody else, one more often than the others
-  for (int i = 0; i < 100; i++) CHECK_EQ(even.window({0.125, 0.125, 0.125, 0.0625}, 0.5, 1.0), 0u);
+  Feed even(4);  // all carry the same and wait for somebody else, one more often than the others
+  for (int i = 0; i < 100; i++) CHECK_EQ(even.window({0.125, 0.125, 0.125, 0.078}, 0.5, 0.8), 0u);
+  // In step with the slow one: for it they wait.
+  for (int i = 0; i < 10; i++) (void)even.window({0.125, 0.125, 0.125, 0.0625}, 0.5, 1.0);
+  CHECK(std::abs(even.paths[3]->capacity - 0.5) < 0.05);
 }
 
 TEST(net_capacity_what_would_not_be_called_slow_is_not_held_for_ever) {

@@ -30,6 +30,18 @@ TEST(net_link_lost_mid_stream) {
   rig.fabric.healAll();
 }
 
+namespace {
+
+/// Half of the messages are through, nothing is under way, and another lane may be asked for again.
+void settle(Rig& rig, const Stream& s, uint64_t messages) {
+  s.sender->limit = s.receiver->limit = messages / 2;
+  rig.start();
+  CHECK(Rig::within(msToNs(5000), [&] { return rig.delivered() == messages / 2; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+}
+
+}  // namespace
+
 TEST(net_data_goes_before_new_lanes) {
   RigOptions options;
   options.mode = 2;  // which would spread the load at once
@@ -46,10 +58,7 @@ TEST(net_data_goes_before_new_lanes) {
     });
   };
   const Stream& s = rig.stream(0, 1, 0, 1000);
-  s.sender->limit = s.receiver->limit = 500;
-  rig.start();
-  CHECK(Rig::within(msToNs(5000), [&] { return rig.delivered() == 500; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(700));  // another lane may be asked for again
+  settle(rig, s, 1000);
   const int pings = rig.seen(Type::Ping);
   broken = true;
   rig.fabric.cut({0, 0}, Cut::Hold);
@@ -74,10 +83,7 @@ bool spreadSoon(int other) {
   options.mode = 2;
   Rig rig(options);
   const Stream& s = rig.stream(0, 1, 0, 400);
-  s.sender->limit = s.receiver->limit = 200;
-  rig.start();
-  CHECK(Rig::within(msToNs(5000), [&] { return rig.delivered() == 200; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(700));  // another lane may be asked for again
+  settle(rig, s, 400);
   const int switches = rig.seen(Type::Switch);
   s.sender->limit = s.receiver->limit = 201;  // it is in use
   CHECK(Rig::within(msToNs(5000), [&] { return rig.delivered() == 201; }));
