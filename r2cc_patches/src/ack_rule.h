@@ -13,8 +13,14 @@ namespace r2cc {
 /// Messages up to this size are kept by a sender whose transport takes any memory: copied in half a microsecond, where
 /// the receiver's word takes a hundred.
 constexpr size_t kKeepBytes = 16384;
-/// At most so many are kept of a connection, and so many bytes.
-constexpr size_t kMostCopies = 128, kMostCopyBytes = 32 * kKeepBytes;
+/// At most so many are kept of a connection, and so many bytes; less where many connections of a peer share its NICs:
+/// all of it is on its way at once, and goes out again when a NIC is lost.
+constexpr size_t kMostCopies = 128, kMostCopyBytes = 32 * kKeepBytes, kMostPeerCopyBytes = 16 * kMostCopyBytes;
+
+/// What one of `connections` to a peer may keep. Both ends know how many there are.
+constexpr size_t copyBudget(size_t connections) {
+  return std::clamp(kMostPeerCopyBytes / std::max<size_t>(connections, 1), 2 * kKeepBytes, kMostCopyBytes);
+}
 
 class AckRule {
  public:
@@ -28,14 +34,17 @@ class AckRule {
   /// A message is here. `kept`: its sender has a copy, and waits only when it has too many.
   void arrived(uint64_t number, size_t bytes, bool kept) {
     large_ = bytes >= kLargeBytes;
-    if (bytes > kMostCopyBytes / kMostCopies) notSmallestBelow_ = std::max(notSmallestBelow_, number + 1);
+    lastBytes_ = kept ? bytes : 0;
+    keptBytes_ += lastBytes_;
     if (!kept) awaitedBelow_ = std::max(awaitedBelow_, number + 1), awaitedNs_ = clock_();
   }
-  /// Messages below `delivered` are here, those below `acked` were acknowledged, and NCCL waits for `waiting` more.
-  bool due(uint64_t delivered, uint64_t acked, int waiting) const {
+  /// Messages below `delivered` are here, those below `acked` were acknowledged, NCCL waits for `waiting` more, and the
+  /// sender keeps up to `budget` bytes: half of them come before it has to wait.
+  bool due(uint64_t delivered, uint64_t acked, int waiting, size_t budget) {
+    if (acked != seenAcked_) seenAcked_ = acked, keptBytes_ = lastBytes_;  // acknowledged together with others
     const uint64_t unacked = delivered - acked;
     if (unacked == 0) return false;
-    if (awaitedBelow_ <= acked) return unacked >= (notSmallestBelow_ > acked ? kKeptEvery : kSmallestEvery);
+    if (awaitedBelow_ <= acked) return unacked >= kMostCopies / 2 || keptBytes_ >= budget / 2;
     // A sender may have fewer slots than there are receives waiting here.
     return unacked >= every(waiting) || clock_() - awaitedNs_ >= kAfterNs;
   }
@@ -43,15 +52,15 @@ class AckRule {
   bool urgent(int waiting) const { return large_ && waiting == 0; }
 
  private:
-  // Half of the copies that a sender may keep, of the smallest messages and of others.
-  static constexpr uint64_t kSmallestEvery = kMostCopies / 2, kKeptEvery = kMostCopyBytes / kKeepBytes / 2;
   static constexpr int64_t kAfterNs = msToNs(2);
   static constexpr size_t kLargeBytes = 65536;
   Clock clock_;
-  bool large_ = false;             // the last message
-  uint64_t awaitedBelow_ = 0;      // the last that its sender keeps no copy of, and one more
-  int64_t awaitedNs_ = 0;          // when that one came
-  uint64_t notSmallestBelow_ = 0;  // the last of which a sender keeps less than kMostCopies, and one more
+  bool large_ = false;    // the last message
+  size_t lastBytes_ = 0;  // of it, where its sender keeps a copy
+  size_t keptBytes_ = 0;  // since the last acknowledgement that was seen
+  uint64_t seenAcked_ = 0;
+  uint64_t awaitedBelow_ = 0;  // the last that its sender keeps no copy of, and one more
+  int64_t awaitedNs_ = 0;      // when that one came
 };
 
 }  // namespace r2cc

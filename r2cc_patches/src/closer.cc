@@ -11,12 +11,18 @@
 namespace r2cc {
 namespace {
 constexpr auto kPatience = std::chrono::seconds(2);
-}
+// Nothing waits for a lane to be freed, and when many are lost at once their connections need the CPU to go on.
+constexpr auto kLater = std::chrono::milliseconds(100);
+}  // namespace
 
 struct Closer::State {
   std::mutex mutex;
   std::condition_variable changed;
-  std::deque<LanePtr> lanes;
+  struct Given {
+    LanePtr lane;
+    std::chrono::steady_clock::time_point at;
+  };
+  std::deque<Given> lanes;
   bool stop = false;
   bool done = false;
 };
@@ -40,8 +46,8 @@ Closer::~Closer() {
 
 void Closer::close(LanePtr lane) {
   const std::lock_guard<std::mutex> lock(state_->mutex);
-  state_->lanes.push_back(std::move(lane));
-  state_->changed.notify_all();
+  state_->lanes.push_back({std::move(lane), std::chrono::steady_clock::now()});
+  if (state_->lanes.size() == 1) state_->changed.notify_all();  // else it knows when the first is due
 }
 
 void Closer::loop(const std::shared_ptr<State>& state) {
@@ -51,7 +57,11 @@ void Closer::loop(const std::shared_ptr<State>& state) {
       state->changed.wait(lock);
       continue;
     }
-    const LanePtr lane = std::move(state->lanes.front());
+    if (const auto due = state->lanes.front().at + kLater; !state->stop && std::chrono::steady_clock::now() < due) {
+      state->changed.wait_until(lock, due);
+      continue;
+    }
+    const LanePtr lane = std::move(state->lanes.front().lane);
     state->lanes.pop_front();
     lock.unlock();
     dispose(*lane);

@@ -33,6 +33,7 @@ Connection::Connection(const Services& services, Peer& peer, uint64_t id, void* 
     : requests_(ring), id(id), peer(peer), services_(services), ctx_(ctx), sends_(sends) {
   if (services.flight != nullptr) recorder_ = services.flight->open(id, sends, peer.id);
   for (Request& request : requests_) request.connection = this;
+  peer.connections++;
 }
 
 Connection::~Connection() {
@@ -45,6 +46,7 @@ void Connection::setState(ConnectionState next, const std::string& cause, int64_
   const ConnectionState previous = state();
   if (previous >= ConnectionState::Closed) return;  // for good
   state_.store(next, std::memory_order_release);
+  peer.exchanging += (next == ConnectionState::Exchanging ? 1 : 0) - (previous == ConnectionState::Exchanging ? 1 : 0);
   recorder_.state(static_cast<uint8_t>(next), epoch_, cause,
                   {peer.describe(), nicName(home_), home_ == nullptr ? -1 : int{peer.remote()[home_->remote].dev}});
   auto line = services_.events->line("path");
@@ -174,6 +176,7 @@ void Connection::dropAll() {
 void Connection::shutdown() {
   const Owned owned(owner_, Owned::Wait::Yes);
   dropAll();
+  peer.connections--;
   for (const auto& mr : mrs_) unregister(*mr);  // what NCCL forgot is still on the anchors
 }
 

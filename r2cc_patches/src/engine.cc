@@ -172,6 +172,7 @@ void Engine::loop() {
       news |= tag >= kTagWake;
     }
     const bool flooded = receiveAll(std::move(ready));
+    driveReplays();
     for (const size_t nic : refused) readRefusals(nic);  // what was heard since says more
     if (const int64_t now = nowNs(); news || now >= nextTick_) {
       tick(now);
@@ -184,6 +185,14 @@ void Engine::loop() {
   timespec cpu{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
   cpuUs_ = int64_t{cpu.tv_sec} * 1'000'000 + cpu.tv_nsec / 1000;
+}
+
+/// After a failover: what connections said was done and is not, before the next tick.
+void Engine::driveReplays() {
+  for (const auto& [key, peer] : peers_) {
+    if (!std::exchange(peer->resends, false)) continue;
+    for (const auto& [id, connection] : peer->sends) connection->driveReplays();
+  }
 }
 
 /// Something is going on since the last tick.

@@ -75,6 +75,7 @@ class Engine {
   int64_t restsUntil(const Peer& peer, int64_t now) const;
   int64_t ackBackstopNs() const;
   void lookSoon();
+  void driveReplays();
   void judgePaths(Peer& peer, int64_t now);
   void probeRound(Peer& peer, int64_t now);
   void nursePath(Peer& peer, Path& path, int64_t now);

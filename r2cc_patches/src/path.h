@@ -27,6 +27,7 @@ constexpr int64_t kDeadPingNs = msToNs(20);    // between two probes of a dead p
 constexpr int kMaxDoublings = 6;               // of the probation time
 constexpr int64_t kForgiveNs = msToNs(60000);  // failures older than this no longer count
 constexpr int64_t kProbationSilenceNs = msToNs(80);
+constexpr int64_t kMovesNs = msToNs(8);          // after something got through, what stands still is not the path
 constexpr int64_t kAssociationNs = msToNs(150);  // how long a path is probed because its neighbour died
 
 /// How a path that came back is received.
@@ -63,6 +64,7 @@ class Path {
     return die(now);
   }
   bool stalled(bool standsStill, int64_t now) {
+    standsStill = standsStill && now - carried_ >= kMovesNs;
     const bool suspect = standsStill || now < suspectUntil_;
     standsStill_ = standsStill;
     if (state() == PathState::Up && suspect) {
@@ -73,6 +75,10 @@ class Path {
     if (state() == PathState::Suspect && !suspect) return set(PathState::Up);
     return false;
   }
+  /// A message got through it at `then`. Of hundreds of connections on a full NIC some always wait, and probes get
+  /// lost.
+  void carried(int64_t then) { carried_ = std::max(carried_, then); }
+  int64_t carriedAt() const { return carried_; }
   /// Another path that shares a NIC with this one died silently: probe this one too, whether or not it has traffic.
   void suspect(int64_t now) {
     if (up()) suspectUntil_ = now + kAssociationNs;
@@ -94,7 +100,7 @@ class Path {
     // A late peer is silent everywhere: no evidence.
     if (answeredElsewhere < pingedSince_ || answeredElsewhere <= judged_) return false;
     judged_ = answeredElsewhere;
-    if (pongRound >= answeredElsewhere) return misses_ = 0, false;
+    if (pongRound >= answeredElsewhere || (misses_ > 0 && carried_ > silentSince_)) return misses_ = 0, false;
     if (++misses_ == 1) silentSince_ = now;
     const bool accused = standsStill_ && now < suspectUntil_;
     const int misses = accused ? kMissesIfAccused : kMissesToDie;
@@ -147,6 +153,7 @@ class Path {
   uint32_t pingRound_ = 0, pingedSince_ = 1;  // asked in every round from the second to the first
   uint32_t judged_ = 0;
   int64_t silentSince_ = 0;  // the first of misses_
+  int64_t carried_ = INT64_MIN / 2;
   int failures_ = 0;
   int64_t lastDeath_ = INT64_MIN / 2;
   int64_t probationSince_ = 0;

@@ -98,10 +98,11 @@ class Peer {
     return d.add(message) && send(path, d);
   }
   /// Handshakes: on the two best paths and on the side-only interface. They leave together when the engine's turn ends,
-  /// so that a failover of many connections is a few datagrams.
+  /// so that a failover of many connections is a few datagrams; of hundreds, some while others are still being fenced.
   template <class M>
   void tell(const M& message) {
     outbox_.push_back(Encoded::of(message));
+    if (outbox_.size() >= kMostWaiting) flushOutbox();
   }
   /// The same on every path: the best two may be black holes.
   template <class M>
@@ -111,6 +112,8 @@ class Peer {
   void flushOutbox();
   /// Of the healthy ones those heard from last: answers go back the way the question came.
   std::vector<const Path*> best(size_t count) const;
+
+  std::atomic<size_t> connections{0};
 
   // Acknowledgements of what this peer sends us. Counted by the threads that receive, sent by whoever comes first.
   std::atomic<int> acksDue{0};
@@ -128,6 +131,8 @@ class Peer {
   uint32_t remoteUp = ~uint32_t{0}, remoteVersion = 0;
   int64_t lastHeard = 0;
   int64_t lastCalled = 0;
+  bool resends = false;   // some connection has copies to send again
+  int exchanging = 0;     // connections that wait for the other end's count
   int64_t settledNs = 0;  // after a failover: no lanes are made before, but to recover
   uint32_t round = 0;
   int64_t lastRound = 0;
@@ -147,6 +152,7 @@ class Peer {
   bool onLastResort = false;  // and NCCL's log says so
 
  private:
+  static constexpr size_t kMostWaiting = 32;
   void sendAll(const std::vector<const Path*>& paths, const std::vector<Encoded>& messages) const;
   void collectAcks(const Path& path, bool hurry);
   void sendAcks(const Path& path, const std::vector<Ack>& acks) const;

@@ -130,7 +130,7 @@ void RecvConnection::ackIfDue() {
   if (due == 0 || plan_.empty() || !plan_.newest().lanes()[0].lane->inner.ops->needsAck) return;
   const uint64_t acked = ackedToPeer.load(std::memory_order_relaxed);
   const int waiting = outstanding_.load(std::memory_order_relaxed);
-  if (due < kPeerAcksDue && !ackRule_.due(delivered(), acked, waiting)) return;
+  if (due < kPeerAcksDue && !ackRule_.due(delivered(), acked, waiting, copyBudget(peer.connections))) return;
   peer.flushAcks(*ackPath(), ackRule_.urgent(waiting));
 }
 

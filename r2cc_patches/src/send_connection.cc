@@ -85,7 +85,7 @@ bool SendConnection::roomFor(size_t size) {
     if (r.kept) copyBytes_ -= r.size;
     if (copy.size > kMostCopyBytes / kMostCopies) copy = {};
   }
-  return posted_ - copiesFrom_ < kMostCopies && copyBytes_ + size <= kMostCopyBytes;
+  return posted_ - copiesFrom_ < kMostCopies && copyBytes_ + size <= copyBudget(peer.connections);
 }
 
 /// From here on the message is ours: NCCL may change its buffer, deregister it, and close the connection.
@@ -108,8 +108,8 @@ bool SendConnection::hasOutstanding() const {
   return Connection::hasOutstanding() || gone() < released_.load(std::memory_order_acquire);
 }
 
-/// Copies that NCCL was told are done move only when somebody tests them.
 void SendConnection::driveReplays() {
+  if (!drives_) return;
   const Owned owned(owner_, Owned::Wait::Yes);
   for (uint64_t before = UINT64_MAX; state() == ConnectionState::Active && before != nextToPost_;) {
     before = nextToPost_;
@@ -202,18 +202,18 @@ const Path* SendConnection::stalledPath(int64_t now) {
   if (const Path* path = stalledLane(now)) return path;
   // Where a send is over once the receiver has it, that counts: acknowledgements come later.
   const uint64_t acked = std::max(acked_.load(std::memory_order_acquire), gone());
-  if (acked != seenAcked_) lastCarried_ = now;
+  if (acked != seenAcked_) lastCarried_ = now, movedAt_ = plain_ ? ackedAt_ : now;
   if (acked != seenAcked_ || !hasOutstanding() || state() != ConnectionState::Active) {
     lastMove_ = plain_ && acked != seenAcked_ && hasOutstanding() ? std::max(lastMove_, ackedAt_) : now;
     seenAcked_ = acked;
     return nullptr;
   }
-  if (now - lastMove_ < kLookNs) return nullptr;
+  if (now - movesAt() < kLookNs) return nullptr;
   if (now - lastLook_ >= kLookNs) {
     lastLook_ = now;
-    if (const int64_t moved = laneMoved(acked, now); moved > lastMove_) lastMove_ = lastCarried_ = moved;
+    if (const int64_t moved = laneMoved(acked, now); moved > lastMove_) lastMove_ = lastCarried_ = movedAt_ = moved;
   }
-  if (now - lastMove_ < kStallNs) return nullptr;
+  if (now - movesAt() < kStallNs) return nullptr;
   const Owned owned(owner_, Owned::Wait::Yes);
   if (acked >= posted_) return lastMove_ = now, nullptr;  // all arrived; NCCL has not asked yet
   // The oldest message decides which lane is stuck. It may not even be posted: RDMA waits for a word of the receiver's.

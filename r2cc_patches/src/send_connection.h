@@ -39,6 +39,8 @@ class SendConnection final : public Connection {
   void onBye(const Bye& message);
   void onPathDown(const Path* path, const std::string& cause);
   void tick(int64_t now);
+  /// Copies that NCCL was told are done move only when somebody tests them.
+  void driveReplays();
   void ask() override { peer.tellEverywhere(CloseLane{id, kNoLane}); }
 
   /// The path whose traffic stands still, or null: messages are out and none was acknowledged for kStallNs, or the
@@ -49,10 +51,14 @@ class SendConnection final : public Connection {
   int64_t restsUntil(int64_t now) const {
     if (over()) return INT64_MAX;
     if (state() != ConnectionState::Active || proposed_ || drives_) return now;
-    return hasOutstanding() ? lastMove_ + kStallNs : INT64_MAX;
+    return hasOutstanding() ? movesAt() + kStallNs : INT64_MAX;
   }
   /// Adds what every lane of the plan carried since the last look to its path's account.
   void sample(Capacities& capacities);
+  /// Where all of its messages go, or null: they take several paths, or none.
+  Path* onlyPath() const { return plan_.only() == nullptr ? nullptr : plan_.only()->path; }
+  /// When a message last got through, or the receiver's kernel took some of one.
+  int64_t movedAt() const { return movedAt_; }
   const Path* home() const { return home_; }
   bool carriedSince(int64_t since) const { return lastCarried_ >= since; }
   bool hasOutstanding() const override;
@@ -75,7 +81,6 @@ class SendConnection final : public Connection {
   void keep(Request& request);
   /// Messages below this cannot go out again: their buffers are NCCL's, and no copy is kept.
   uint64_t gone() const;
-  void driveReplays();
   ncclResult_t give(Lane& lane, Request& request) override;
   bool clocked(const Lane& lane) const;
   void progress();
@@ -94,6 +99,8 @@ class SendConnection final : public Connection {
   bool opening(const Path* path) const;
   const Path* stalledLane(int64_t now) const;
   int64_t laneMoved(uint64_t acked, int64_t now) const;
+  /// When it last moved, or another connection on its only path.
+  int64_t movesAt() const { return onlyPath() == nullptr ? lastMove_ : std::max(lastMove_, onlyPath()->carriedAt()); }
   /// Every path of the plan has an idle lane that would survive it.
   bool covered(const Lane* without = nullptr) const;
   void keepStandby(int64_t now);
@@ -152,7 +159,7 @@ class SendConnection final : public Connection {
   std::vector<Share> wanted_;  // by the version of the peer's plans it was made for
   uint32_t wantedVersion_ = 0;
   int64_t wantedSince_ = 0;
-  int64_t lastCarried_ = 0;
+  int64_t lastCarried_ = 0, movedAt_ = 0;
   int64_t holdingSince_ = 0;
   static constexpr int64_t kStallNs = msToNs(8);
   uint64_t seenAcked_ = 0;

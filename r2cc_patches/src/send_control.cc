@@ -6,6 +6,7 @@
 namespace r2cc {
 namespace {
 constexpr int64_t kMaxRepeatNs = msToNs(50);
+constexpr int64_t kExchangeNs = usToNs(200);  // what one of many adds: repeats would come on top of what is being done
 constexpr int64_t kMaxConnectRepeatNs = msToNs(500);  // thousands connect at once when a job starts
 constexpr uint64_t kSwitchAhead = 8;  // messages: NCCL's slots, so that the answer is there before anyone has to wait
 constexpr int64_t kSwitchLimitNs = msToNs(1000);  // a switch that is not agreed by then is settled by an exchange
@@ -46,6 +47,7 @@ void SendConnection::failover(const std::vector<LanePtr>& lanes, const std::stri
     setState(ConnectionState::Frozen, cause);
   }
   if (counted) failovers++;
+  if (hasOutstanding()) peer.settledNs = nowNs() + kDataFirstNs;
   recover(cause);
 }
 
@@ -84,8 +86,8 @@ void SendConnection::startExchange(const LanePtr& lane) {
   target_ = lane;
   epoch_++;
   setState(ConnectionState::Exchanging, cause_);
-  nextRepeat_ = nowNs() + kFirstRepeatNs;
-  repeatAfter_ = kFirstRepeatNs;
+  repeatAfter_ = kFirstRepeatNs + peer.exchanging * kExchangeNs;
+  nextRepeat_ = nowNs() + repeatAfter_;
   recorder_.freeze(epoch_, lane == nullptr ? kNoLane : lane->id, gone());
   peer.tell(freeze());
 }
@@ -121,7 +123,7 @@ bool SendConnection::resume(const Fenced& message) {
   everActive_ = true;
   lateLanes_ = 0;
   pump(holdFrom_);
-  if (drives_) progress();
+  peer.resends |= drives_;  // when the others were answered that wait as well
   return true;
 }
 
@@ -209,7 +211,7 @@ void SendConnection::tick(int64_t now) {
     nextSwitch_ = now + switchPause_;
     failover({}, "the receiver did not agree to the switch");
   }
-  if (drives_) driveReplays();
+  driveReplays();
   if (now >= nextRepeat_) repeat(now);
   if (welcomed_) maintain(now);
   if (state() == ConnectionState::Holding && now - holdingSince_ > services_.holdNs) {

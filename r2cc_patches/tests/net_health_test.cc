@@ -159,6 +159,31 @@ TEST(net_a_large_message_on_its_way_is_no_reason_to_probe) {
   finish(rig);
 }
 
+TEST(net_one_that_waits_beside_one_that_moves_is_no_reason_to_probe) {
+  Rig rig({});
+  rig.stream(0, 1, 0, 400);
+  rig.stream(0, 1, 0, 4000);
+  const Stream &waits = rig.streams()[0], &moves = rig.streams()[1];
+  waits.sender->limit = waits.receiver->limit = moves.sender->limit = moves.receiver->limit = 100;
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 200; }));
+  waits.sender->limit = 104;  // four are on their way, and nobody takes them
+  uint64_t limit = 100;
+  int mostPings = 0;
+  for (int64_t end = nowNs() + msToNs(300); nowNs() < end;) {
+    const int pings = rig.seen(Type::Ping);
+    const int64_t before = nowNs();
+    moves.sender->limit = moves.receiver->limit = ++limit;
+    CHECK(Rig::within(kLimitNs, [&] { return moves.receiver->done() >= limit; }));
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    if (nowNs() - before < msToNs(5)) mostPings += rig.seen(Type::Ping) - pings;  // else nothing moved for a while
+  }
+  CHECK_EQ(mostPings, 0);
+  const int pings = rig.seen(Type::Ping);
+  CHECK(Rig::within(msToNs(2000), [&] { return rig.seen(Type::Ping) >= pings + 10; }));  // now nothing moves
+  finish(rig);
+}
+
 TEST(net_a_neighbours_suspicion_is_no_verdict) {
   Events events;
   Rig rig(options(events));

@@ -75,6 +75,19 @@ TEST(net_path_transitions) {
   CHECK(path.state() == PathState::Dead);
 }
 
+TEST(net_path_that_carries_something_lives) {
+  const int64_t t = msToNs(1000000);
+  Path path(0, 0, PathUse::Data);
+  path.carried(t);
+  path.carried(t - msToNs(100));  // in any order
+  CHECK(!path.stalled(true, t + kMovesNs - 1) && path.stalled(true, t + kMovesNs));
+  int64_t now = t + kMovesNs;
+  for (int i = 1; i < kMissesToDie; i++) CHECK(!silentRound(path, now));
+  path.carried(now + 1);  // probes get lost where queues are full
+  for (int i = 0; i < kMissesToDie; i++) CHECK(!silentRound(path, now + 2));
+  CHECK(silentRound(path, now + 2) && path.state() == PathState::Dead);
+}
+
 TEST(net_path_late_peer_is_no_evidence) {
   Path path(0, 0, PathUse::Data);
   CHECK(path.stalled(true, 0));
