@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include "clock.h"
 
@@ -34,14 +35,14 @@ class AckRule {
   /// A message is here. `kept`: its sender has a copy, and waits only when it has too many.
   void arrived(uint64_t number, size_t bytes, bool kept) {
     large_ = bytes >= kLargeBytes;
-    lastBytes_ = kept ? bytes : 0;
-    keptBytes_ += lastBytes_;
+    bytes_[number % kMostCopies] = kept ? static_cast<uint16_t>(bytes) : 0;
+    keptBytes_ += bytes_[number % kMostCopies];
     if (!kept) awaitedBelow_ = std::max(awaitedBelow_, number + 1), awaitedNs_ = clock_();
   }
   /// Messages below `delivered` are here, those below `acked` were acknowledged, NCCL waits for `waiting` more, and the
   /// sender keeps up to `budget` bytes: half of them come before it has to wait.
   bool due(uint64_t delivered, uint64_t acked, int waiting, size_t budget) {
-    if (acked != seenAcked_) seenAcked_ = acked, keptBytes_ = lastBytes_;  // acknowledged together with others
+    for (; seenAcked_ < acked; seenAcked_++) keptBytes_ -= std::exchange(bytes_[seenAcked_ % kMostCopies], uint16_t{0});
     const uint64_t unacked = delivered - acked;
     if (unacked == 0) return false;
     if (awaitedBelow_ <= acked) return unacked >= kMostCopies / 2 || keptBytes_ >= budget / 2;
@@ -55,9 +56,9 @@ class AckRule {
   static constexpr int64_t kAfterNs = msToNs(2);
   static constexpr size_t kLargeBytes = 65536;
   Clock clock_;
-  bool large_ = false;    // the last message
-  size_t lastBytes_ = 0;  // of it, where its sender keeps a copy
-  size_t keptBytes_ = 0;  // since the last acknowledgement that was seen
+  bool large_ = false;                // the last message
+  uint16_t bytes_[kMostCopies] = {};  // of messages from seenAcked_ on, where their sender keeps a copy
+  size_t keptBytes_ = 0;              // their sum
   uint64_t seenAcked_ = 0;
   uint64_t awaitedBelow_ = 0;  // the last that its sender keeps no copy of, and one more
   int64_t awaitedNs_ = 0;      // when that one came

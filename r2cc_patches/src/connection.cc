@@ -33,7 +33,6 @@ Connection::Connection(const Services& services, Peer& peer, uint64_t id, void* 
     : requests_(ring), id(id), peer(peer), services_(services), ctx_(ctx), sends_(sends) {
   if (services.flight != nullptr) recorder_ = services.flight->open(id, sends, peer.id);
   for (Request& request : requests_) request.connection = this;
-  peer.connections++;
 }
 
 Connection::~Connection() {
@@ -47,6 +46,7 @@ void Connection::setState(ConnectionState next, const std::string& cause, int64_
   if (previous >= ConnectionState::Closed) return;  // for good
   state_.store(next, std::memory_order_release);
   peer.exchanging += (next == ConnectionState::Exchanging ? 1 : 0) - (previous == ConnectionState::Exchanging ? 1 : 0);
+  if (next == ConnectionState::Active || next >= ConnectionState::Closed) count(next == ConnectionState::Active);
   recorder_.state(static_cast<uint8_t>(next), epoch_, cause,
                   {peer.describe(), nicName(home_), home_ == nullptr ? -1 : int{peer.remote()[home_->remote].dev}});
   auto line = services_.events->line("path");
@@ -56,6 +56,12 @@ void Connection::setState(ConnectionState next, const std::string& cause, int64_
   if (planPath() != nullptr) line.add("peer_nic", peer.remote()[planPath()->remote].dev);
   if (!plan_.empty() && plan_.newest().lanes().size() > 1) line.add("shares", planShares());
   if (replayed >= 0) line.add("replayed", replayed);
+}
+
+/// From its first message on until its last.
+void Connection::count(bool in) {
+  if (std::exchange(counted_, in) == in) return;
+  in ? peer.connections++ : peer.connections--;
 }
 
 std::string Connection::nicName(const Path* path) const {
@@ -176,7 +182,8 @@ void Connection::dropAll() {
 void Connection::shutdown() {
   const Owned owned(owner_, Owned::Wait::Yes);
   dropAll();
-  peer.connections--;
+  if (state() == ConnectionState::Exchanging) peer.exchanging--;
+  count(false);
   for (const auto& mr : mrs_) unregister(*mr);  // what NCCL forgot is still on the anchors
 }
 

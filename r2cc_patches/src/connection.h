@@ -188,6 +188,8 @@ class Connection {
   virtual uint64_t through() const = 0;
   bool post(Request& request, Lane& lane);
   void unregister(Mr& mr);
+  void count(bool in);
+  bool counted_ = false;  // among the peer's connections
   uint64_t mark_ = UINT64_MAX;
   std::vector<uint8_t> reason_;  // why it failed
 };

@@ -63,16 +63,18 @@ int64_t Engine::restsUntil(const Peer& peer, int64_t now) const {
 }
 
 void Engine::judgePaths(Peer& peer, int64_t now) {
+  std::vector<Path*> lost;  // all of them first: nothing goes on over one that is lost as well
   for (const auto& path : peer.paths()) {
     if (path->use == PathUse::SideOnly) continue;
     const bool remoteDown = (peer.remoteUp >> peer.remote()[path->remote].dev & 1) == 0;
     if (!linkUp(path->local) || remoteDown) {
-      if (path->linkLost(now)) pathDown(peer, *path, linkUp(path->local) ? "peer" : "netlink");
+      if (path->linkLost(now)) lost.push_back(path.get());
     } else {
       path->linked = true;
       nursePath(peer, *path, now);
     }
   }
+  for (Path* path : lost) pathDown(peer, *path, linkUp(path->local) ? "peer" : "netlink");
   if (!peer.weConnect) return;
   std::vector<const Path*> stuck;
   for (const auto& [id, connection] : peer.sends) {

@@ -28,6 +28,7 @@ void Engine::onDatagram(size_t nic, const NicAddress& from, const uint8_t* data,
   peer->remoteHeard = parsed->header().nicsHeard;
   Path* path = peer->find(nic, from);
   if (path != nullptr) path->lastHeard = peer->lastHeard;
+  answers_ = false;
   if (!parsed->forEach([&](Type type, Reader& reader) { dispatch(*peer, path, type, reader); })) dropped_.malformed++;
 }
 
@@ -39,6 +40,7 @@ void Engine::dispatch(Peer& peer, Path* path, Type type, Reader& reader) {
   }
   if (type == Type::Pong) {
     Pong pong;
+    answers_ = true;
     if (!read(reader, pong) || path == nullptr) return;
     const int64_t now = nowNs();
     peer.answered(*path, pong.round, now);
@@ -95,7 +97,7 @@ bool Engine::dispatchToSender(Peer& peer, Type type, Reader& reader) {
     case Type::Switched:
       return give(Switched{}, [](SendConnection& c, const Switched& m) { c.onSwitched(m); });
     case Type::Ack:
-      return give(Ack{}, [](SendConnection& c, const Ack& m) { c.onAck(m.delivered); });
+      return give(Ack{}, [&](SendConnection& c, const Ack& m) { c.onAck(m.delivered, answers_); });
     case Type::Bye:
       return give(Bye{}, [](SendConnection& c, const Bye& m) { c.onBye(m); });
     default:

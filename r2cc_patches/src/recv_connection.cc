@@ -175,6 +175,7 @@ void RecvConnection::onLaneMade(const LanePtr& lane, bool ok) {
 }
 
 void RecvConnection::onCloseLane(const CloseLane& message) {
+  if (message.lane == kNoLane) return peer.tell(Ack{id, delivered()});  // a question; the connection lives
   const LanePtr lane = findLane(message.lane);
   const Owned owned(owner_, Owned::Wait::Yes);
   if (lane != nullptr && !inPlan(lane)) dropLane(lane);  // a lane of the plan ends by Freeze alone

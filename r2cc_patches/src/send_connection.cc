@@ -7,6 +7,8 @@
 namespace r2cc {
 namespace {
 constexpr int64_t kLookNs = msToNs(2);  // without an acknowledgement: then the lane is asked
+// Without an acknowledgement: then the receiver is asked for it, where nobody probes the path.
+constexpr int64_t kAskNs = msToNs(24), kMostAskNs = msToNs(1000);
 // A lane that takes longer to make may be on a black hole. When a job starts, thousands may be made at once.
 constexpr int64_t kLaneStallNs = msToNs(50), kFirstLaneStallNs = msToNs(1000);
 
@@ -152,7 +154,7 @@ bool SendConnection::clocked(const Lane& lane) const { return services_.mode >= 
 // Invariant 4: the receiver is the truth. Of what was on dead lanes, all it has is finished and all else goes out
 // again.
 int64_t SendConnection::applyFenced(const Fenced& message) {
-  onAck(message.delivered);
+  onAck(message.delivered, /*repaired=*/true);
   int64_t replayed = 0;
   for (uint64_t number = plain_ ? std::min(copiesFrom_, gone()) : gone(); number < posted_; number++) {
     Request& r = slot(number);
@@ -170,11 +172,12 @@ int64_t SendConnection::applyFenced(const Fenced& message) {
   return replayed;
 }
 
-void SendConnection::onAck(uint64_t delivered) {
+void SendConnection::onAck(uint64_t delivered, bool repaired) {
   // Only the engine stores acked_, so a plain maximum is enough. More than was ever sent is a broken peer.
   if (delivered <= acked_.load(std::memory_order_relaxed)) return;
   acked_.store(delivered, std::memory_order_release);
   ackedAt_ = nowNs();
+  if (!repaired) movedAt_ = ackedAt_;
 }
 
 /// The path of a lane that is needed and does not come up, or null.
@@ -198,22 +201,33 @@ int64_t SendConnection::laneMoved(uint64_t acked, int64_t now) const {
   return now - sample.quietNs;
 }
 
+/// Others on its path move, and so the path is not probed; its own acknowledgement may have been lost.
+void SendConnection::askForAck(int64_t now) {
+  nextAsk_ = now + std::clamp(now - lastMove_, kAskNs, kMostAskNs);  // doubles how long it has been waiting
+  peer.tell(CloseLane{id, kNoLane});
+}
+
 const Path* SendConnection::stalledPath(int64_t now) {
   if (const Path* path = stalledLane(now)) return path;
   // Where a send is over once the receiver has it, that counts: acknowledgements come later.
   const uint64_t acked = std::max(acked_.load(std::memory_order_acquire), gone());
-  if (acked != seenAcked_) lastCarried_ = now, movedAt_ = plain_ ? ackedAt_ : now;
+  if (acked != seenAcked_) lastCarried_ = now;
+  if (!plain_ && gone() > seenAcked_) movedAt_ = now;
   if (acked != seenAcked_ || !hasOutstanding() || state() != ConnectionState::Active) {
     lastMove_ = plain_ && acked != seenAcked_ && hasOutstanding() ? std::max(lastMove_, ackedAt_) : now;
     seenAcked_ = acked;
     return nullptr;
   }
-  if (now - movesAt() < kLookNs) return nullptr;
+  const bool asks = now - lastMove_ >= kAskNs && now >= nextAsk_;
+  if (now - movesAt() < kLookNs && !asks) return nullptr;
   if (now - lastLook_ >= kLookNs) {
     lastLook_ = now;
     if (const int64_t moved = laneMoved(acked, now); moved > lastMove_) lastMove_ = lastCarried_ = movedAt_ = moved;
   }
-  if (now - movesAt() < kStallNs) return nullptr;
+  if (now - movesAt() < kStallNs) {
+    if (asks && now - lastMove_ >= kAskNs) askForAck(now);
+    return nullptr;
+  }
   const Owned owned(owner_, Owned::Wait::Yes);
   if (acked >= posted_) return lastMove_ = now, nullptr;  // all arrived; NCCL has not asked yet
   // The oldest message decides which lane is stuck. It may not even be posted: RDMA waits for a word of the receiver's.

@@ -35,7 +35,8 @@ class SendConnection final : public Connection {
   void onSuspect(const Suspect& message);
   void onFenced(const Fenced& message);
   void onSwitched(const Switched& message);
-  void onAck(uint64_t delivered);
+  /// `repaired`: it came with the answer to a question, over whatever path, and may be old.
+  void onAck(uint64_t delivered, bool repaired = false);
   void onBye(const Bye& message);
   void onPathDown(const Path* path, const std::string& cause);
   void tick(int64_t now);
@@ -98,6 +99,7 @@ class SendConnection final : public Connection {
   Path* bestPath(const Path* avoid) const;
   bool opening(const Path* path) const;
   const Path* stalledLane(int64_t now) const;
+  void askForAck(int64_t now);
   int64_t laneMoved(uint64_t acked, int64_t now) const;
   /// When it last moved, or another connection on its only path.
   int64_t movesAt() const { return onlyPath() == nullptr ? lastMove_ : std::max(lastMove_, onlyPath()->carriedAt()); }
@@ -165,6 +167,7 @@ class SendConnection final : public Connection {
   uint64_t seenAcked_ = 0;
   int64_t ackedAt_ = 0;   // when acked_ last grew
   int64_t lastLook_ = 0;  // at the lane itself
+  int64_t nextAsk_ = 0;
   int64_t lastMove_ = 0;
 };
 

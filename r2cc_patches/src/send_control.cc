@@ -86,7 +86,7 @@ void SendConnection::startExchange(const LanePtr& lane) {
   target_ = lane;
   epoch_++;
   setState(ConnectionState::Exchanging, cause_);
-  repeatAfter_ = kFirstRepeatNs + peer.exchanging * kExchangeNs;
+  repeatAfter_ = std::min(kFirstRepeatNs + peer.exchanging * kExchangeNs, kMaxRepeatNs);
   nextRepeat_ = nowNs() + repeatAfter_;
   recorder_.freeze(epoch_, lane == nullptr ? kNoLane : lane->id, gone());
   peer.tell(freeze());
@@ -118,6 +118,7 @@ bool SendConnection::resume(const Fenced& message) {
   if (hasOutstanding()) peer.settledNs = nowNs() + kDataFirstNs;
   nextMaintain_ = 0;
   lastMove_ = nowNs();  // what stood still did so on the lane that is gone
+  seenAcked_ = std::max(acked_.load(std::memory_order_relaxed), gone()), movedAt_ = 0;  // and so did what moved
   recorder_.replay(epoch_, message.delivered, static_cast<size_t>(replayed));
   setState(ConnectionState::Active, cause_, replayed);
   everActive_ = true;

@@ -184,6 +184,33 @@ TEST(net_one_that_waits_beside_one_that_moves_is_no_reason_to_probe) {
   finish(rig);
 }
 
+/// Nothing probes a path that moves, and still a connection's last acknowledgement, lost, must not be waited for.
+TEST(net_a_lost_acknowledgement_is_asked_for_beside_traffic) {
+  RigOptions o;
+  o.plain = true;
+  o.bytes = 2 * kKeepBytes;
+  Rig rig(o);
+  for (int i = 0; i < 5; i++) rig.stream(0, 1, 0, 1000000);
+  const Stream& waits = rig.streams()[0];
+  waits.sender->limit = waits.receiver->limit = 100;
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return waits.sender->done() == 100; }));
+  int asked = 0;
+  for (uint64_t number = 101; number <= 300 && asked < 3; number++) {
+    rig.loseType(Type::Ack, true);
+    waits.sender->limit = waits.receiver->limit = number;
+    CHECK(Rig::within(kLimitNs, [&] { return waits.receiver->done() == number; }));
+    rig.loseType(Type::Ack, false);
+    const int pings = rig.seen(Type::Ping), questions = rig.seen(Type::CloseLane);
+    CHECK(Rig::within(msToNs(1000), [&] { return waits.sender->done() == number; }));
+    // Where the others' were lost as well, all stood still and the path was probed.
+    asked += rig.seen(Type::Ping) == pings && rig.seen(Type::CloseLane) > questions ? 1 : 0;
+  }
+  CHECK_EQ(asked, 3);
+  rig.stop();
+  for (const Stream& stream : rig.streams()) CHECK_EQ(stream.receiver->wrong(), "");
+}
+
 TEST(net_a_neighbours_suspicion_is_no_verdict) {
   Events events;
   Rig rig(options(events));
