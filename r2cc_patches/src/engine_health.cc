@@ -79,7 +79,6 @@ void Engine::judgePaths(Peer& peer, int64_t now) {
   std::vector<const Path*> stuck;
   for (const auto& [id, connection] : peer.sends) {
     if (const Path* path = connection->stalledPath(now)) stuck.push_back(path);
-    if (Path* path = connection->onlyPath()) path->carried(connection->movedAt());
   }
   bool suspects = false;
   for (const auto& path : peer.paths()) {

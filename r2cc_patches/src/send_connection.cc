@@ -8,7 +8,7 @@ namespace r2cc {
 namespace {
 constexpr int64_t kLookNs = msToNs(2);  // without an acknowledgement: then the lane is asked
 // Without an acknowledgement: then the receiver is asked for it, where nobody probes the path.
-constexpr int64_t kAskNs = msToNs(24), kMostAskNs = msToNs(1000);
+constexpr int64_t kAskNs = msToNs(40), kMostAskNs = msToNs(1000);
 // A lane that takes longer to make may be on a black hole. When a job starts, thousands may be made at once.
 constexpr int64_t kLaneStallNs = msToNs(50), kFirstLaneStallNs = msToNs(1000);
 
@@ -177,7 +177,7 @@ void SendConnection::onAck(uint64_t delivered, bool repaired) {
   if (delivered <= acked_.load(std::memory_order_relaxed)) return;
   acked_.store(delivered, std::memory_order_release);
   ackedAt_ = nowNs();
-  if (!repaired) movedAt_ = ackedAt_;
+  if (!repaired) carried(delivered - 1, ackedAt_);
 }
 
 /// The path of a lane that is needed and does not come up, or null.
@@ -201,10 +201,13 @@ int64_t SendConnection::laneMoved(uint64_t acked, int64_t now) const {
   return now - sample.quietNs;
 }
 
-/// Others on its path move, and so the path is not probed; its own acknowledgement may have been lost.
-void SendConnection::askForAck(int64_t now) {
-  nextAsk_ = now + std::clamp(now - lastMove_, kAskNs, kMostAskNs);  // doubles how long it has been waiting
-  peer.tell(CloseLane{id, kNoLane});
+void SendConnection::carried(uint64_t number, int64_t then) {
+  if (const Lane* lane = plan_.laneFor(number)) lane->path->carried(then);
+}
+
+int64_t SendConnection::movesAt() const {
+  const Lane* lane = plan_.laneFor(std::max(acked_.load(std::memory_order_relaxed), gone()));
+  return lane == nullptr ? lastMove_ : std::max(lastMove_, lane->path->carriedAt());
 }
 
 const Path* SendConnection::stalledPath(int64_t now) {
@@ -212,7 +215,7 @@ const Path* SendConnection::stalledPath(int64_t now) {
   // Where a send is over once the receiver has it, that counts: acknowledgements come later.
   const uint64_t acked = std::max(acked_.load(std::memory_order_acquire), gone());
   if (acked != seenAcked_) lastCarried_ = now;
-  if (!plain_ && gone() > seenAcked_) movedAt_ = now;
+  if (!plain_ && gone() > seenAcked_) carried(gone() - 1, now);
   if (acked != seenAcked_ || !hasOutstanding() || state() != ConnectionState::Active) {
     lastMove_ = plain_ && acked != seenAcked_ && hasOutstanding() ? std::max(lastMove_, ackedAt_) : now;
     seenAcked_ = acked;
@@ -220,12 +223,17 @@ const Path* SendConnection::stalledPath(int64_t now) {
   }
   const bool asks = now - lastMove_ >= kAskNs && now >= nextAsk_;
   if (now - movesAt() < kLookNs && !asks) return nullptr;
+  if (asks) nextAsk_ = now + std::clamp(now - lastMove_, kAskNs, kMostAskNs);  // doubles how long it has been waiting
   if (now - lastLook_ >= kLookNs) {
     lastLook_ = now;
-    if (const int64_t moved = laneMoved(acked, now); moved > lastMove_) lastMove_ = lastCarried_ = movedAt_ = moved;
+    if (const int64_t moved = laneMoved(acked, now); moved > lastMove_) {
+      lastMove_ = lastCarried_ = moved;
+      carried(acked, moved);
+    }
   }
   if (now - movesAt() < kStallNs) {
-    if (asks && now - lastMove_ >= kAskNs) askForAck(now);
+    // Others on its path move, so the path is not probed; its own acknowledgement may have been lost.
+    if (asks && now - lastMove_ >= kAskNs) peer.tell(CloseLane{id, kNoLane});
     return nullptr;
   }
   const Owned owned(owner_, Owned::Wait::Yes);

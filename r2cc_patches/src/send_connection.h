@@ -56,10 +56,6 @@ class SendConnection final : public Connection {
   }
   /// Adds what every lane of the plan carried since the last look to its path's account.
   void sample(Capacities& capacities);
-  /// Where all of its messages go, or null: they take several paths, or none.
-  Path* onlyPath() const { return plan_.only() == nullptr ? nullptr : plan_.only()->path; }
-  /// When a message last got through, or the receiver's kernel took some of one.
-  int64_t movedAt() const { return movedAt_; }
   const Path* home() const { return home_; }
   bool carriedSince(int64_t since) const { return lastCarried_ >= since; }
   bool hasOutstanding() const override;
@@ -99,10 +95,11 @@ class SendConnection final : public Connection {
   Path* bestPath(const Path* avoid) const;
   bool opening(const Path* path) const;
   const Path* stalledLane(int64_t now) const;
-  void askForAck(int64_t now);
   int64_t laneMoved(uint64_t acked, int64_t now) const;
-  /// When it last moved, or another connection on its only path.
-  int64_t movesAt() const { return onlyPath() == nullptr ? lastMove_ : std::max(lastMove_, onlyPath()->carriedAt()); }
+  /// When it last moved, or another connection on the path of its oldest message.
+  int64_t movesAt() const;
+  /// Something of it got through at `then`: message `number`, or a part of it.
+  void carried(uint64_t number, int64_t then);
   /// Every path of the plan has an idle lane that would survive it.
   bool covered(const Lane* without = nullptr) const;
   void keepStandby(int64_t now);
@@ -161,7 +158,7 @@ class SendConnection final : public Connection {
   std::vector<Share> wanted_;  // by the version of the peer's plans it was made for
   uint32_t wantedVersion_ = 0;
   int64_t wantedSince_ = 0;
-  int64_t lastCarried_ = 0, movedAt_ = 0;
+  int64_t lastCarried_ = 0;
   int64_t holdingSince_ = 0;
   static constexpr int64_t kStallNs = msToNs(8);
   uint64_t seenAcked_ = 0;

@@ -118,7 +118,7 @@ bool SendConnection::resume(const Fenced& message) {
   if (hasOutstanding()) peer.settledNs = nowNs() + kDataFirstNs;
   nextMaintain_ = 0;
   lastMove_ = nowNs();  // what stood still did so on the lane that is gone
-  seenAcked_ = std::max(acked_.load(std::memory_order_relaxed), gone()), movedAt_ = 0;  // and so did what moved
+  seenAcked_ = std::max(acked_.load(std::memory_order_relaxed), gone());  // and so did what moved
   recorder_.replay(epoch_, message.delivered, static_cast<size_t>(replayed));
   setState(ConnectionState::Active, cause_, replayed);
   everActive_ = true;
