@@ -113,7 +113,7 @@ class Peer {
   /// Of the healthy ones those heard from last: answers go back the way the question came.
   std::vector<const Path*> best(size_t count) const;
 
-  std::atomic<size_t> connections{0};
+  std::atomic<size_t> connections{0};  // that messages may pass on
 
   // Acknowledgements of what this peer sends us. Counted by the threads that receive, sent by whoever comes first.
   std::atomic<int> acksDue{0};
@@ -131,7 +131,6 @@ class Peer {
   uint32_t remoteUp = ~uint32_t{0}, remoteVersion = 0;
   int64_t lastHeard = 0;
   int64_t lastCalled = 0;
-  bool resends = false;   // some connection has copies to send again
   int exchanging = 0;     // connections that wait for the other end's count
   int64_t settledNs = 0;  // after a failover: no lanes are made before, but to recover
   uint32_t round = 0;
@@ -149,6 +148,7 @@ class Peer {
   std::vector<double> demand;  // connections at home on each local NIC, as of demandVersion
   uint32_t demandVersion = 0;
   Capacities capacities;
+  bool resends = false;       // some connection has copies to send again
   bool onLastResort = false;  // and NCCL's log says so
 
  private:

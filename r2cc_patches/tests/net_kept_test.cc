@@ -103,8 +103,8 @@ TEST(net_kept_messages_are_given_up_after_the_hold_time) {
 /// they are. Many connections have less each.
 TEST(net_kept_messages_are_bounded) {
   struct Case {
-    size_t bytes;
-    uint64_t most;
+    size_t bytes = 0;
+    uint64_t most = 0;
     int idle = 0;
   };
   const Case cases[] = {{256, kMostCopies}, {kKeepBytes, kMostCopyBytes / kKeepBytes}, {kKeepBytes, 16, 31}};
