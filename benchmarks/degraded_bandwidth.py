@@ -8,6 +8,7 @@ The ratio is (healthy time / degraded time) / (what is left of the NICs): 1 mean
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import click
@@ -18,6 +19,7 @@ from chaos.stats import median
 
 NICS = 4
 EVERY_S, DOWN_S = 9.0, 4.0
+TOGETHER_NS = 100_000_000
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,26 @@ def ratios(ran: Ran, left: float) -> tuple[list[float], list[float]]:
     return first, middle
 
 
+def after_switch(ran: Ran, left: float) -> tuple[list[float], list[float]]:
+    """Of a slow NIC: the ms until the load had moved that had to, and the first whole iteration after that."""
+    healthy, durations, whole = median(healthy_ms(ran.data)), ran.data.durations_ms(), ran.data.whole()
+    took, first = [], []
+    for fault in ran.data.faults:
+        onset, revert = fault.onset_ns or 0, fault.reverted_ns or 0
+        switches = sorted(
+            line["t_ns"]
+            for line in ran.data.by_event.get("path", [])
+            if line.get("direction") == "send" and line["cause"] == "balance" and onset < line["t_ns"] < revert
+        )
+        # All connections of a NIC switch together; what comes later follows from another measurement.
+        last = next((at for at, then in pairwise([*switches, revert + TOGETHER_NS]) if then - at > TOGETHER_NS), None)
+        later = [index for index in degraded_indices(ran.data, fault) if last and whole[index].start_ns > last]
+        if healthy and last and later:
+            took.append((last - onset) / 1e6)
+            first.append(healthy / durations[later[0]] / left)
+    return took, first
+
+
 def measure(
     steps: Steps, *, arm: str, rate_gbit: float, hosts: int, times: int, cases: str
 ) -> tuple[list[Figure], Any]:
@@ -84,6 +106,14 @@ def measure(
             Figure(f"{case.name}: first whole iteration", median(first), case.bound, "of what is left", **words),
             Figure(f"{case.name}: median iteration", median(middle), case.bound, "of what is left", **words),
         ]
+        if case.kind == "rate":  # nobody tells of it: it has to be measured first
+            took, switched = after_switch(ran, case.left)
+            raw[case.name] |= {"switch_ms": took, "first_after_switch": switched}
+            name = f"{case.name}: first whole iteration after the switch"
+            figures += [
+                Figure(name, median(switched), case.bound, "of what is left", **words),
+                Figure(f"{case.name}: until the switch, median", median(took), None, "ms", void=ran.void),
+            ]
     return figures, {"ratios": raw}
 
 

@@ -131,7 +131,6 @@ class Peer {
   uint32_t remoteUp = ~uint32_t{0}, remoteVersion = 0;
   int64_t lastHeard = 0;
   int64_t lastCalled = 0;
-  int exchanging = 0;     // connections that wait for the other end's count
   int64_t settledNs = 0;  // after a failover: no lanes are made before, but to recover
   uint32_t round = 0;
   int64_t lastRound = 0;
@@ -140,6 +139,7 @@ class Peer {
   int64_t openSince = 0;               // when the one after it was sent
   int64_t slowestNs = 0, slowestAt = 0;
   int refusals = 0;         // since it was last heard
+  int exchanging = 0;       // connections that wait for the other end's count
   uint64_t heardAtSeq = 0;  // the last datagram sent to it when it was last heard
   uint64_t acksSent = 0;
   uint64_t nextRepaired = 0;   // the connection whose acknowledgement the next pong begins with
