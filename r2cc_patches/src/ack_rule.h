@@ -35,8 +35,10 @@ class AckRule {
   /// A message is here. `kept`: its sender has a copy, and waits only when it has too many.
   void arrived(uint64_t number, size_t bytes, bool kept) {
     large_ = bytes >= kLargeBytes;
-    bytes_[number % kMostCopies] = kept ? static_cast<uint16_t>(bytes) : 0;
-    keptBytes_ += bytes_[number % kMostCopies];
+    uint16_t& mine = bytes_[number % kMostCopies];
+    keptBytes_ -= mine;
+    mine = kept ? static_cast<uint16_t>(bytes) : 0;
+    keptBytes_ += mine;
     if (!kept) awaitedBelow_ = std::max(awaitedBelow_, number + 1), awaitedNs_ = clock_();
   }
   /// Messages below `delivered` are here, those below `acked` were acknowledged, NCCL waits for `waiting` more, and the

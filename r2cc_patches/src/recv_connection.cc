@@ -9,6 +9,7 @@ namespace {
 constexpr int kDue = 4, kKeptDue = 1;  // how much a message adds to what is due
 constexpr int kPeerAcksDue = 64;       // one datagram acknowledges all connections of a peer
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
+constexpr int64_t kAnswerAgainNs = msToNs(5);
 constexpr int64_t kMentionNs = msToNs(5000);
 constexpr int64_t kAcceptLimitNs = msToNs(15000);  // a lane the sender no longer wants
 }  // namespace
@@ -130,7 +131,8 @@ void RecvConnection::ackIfDue() {
   if (due == 0 || plan_.empty() || !plan_.newest().lanes()[0].lane->inner.ops->needsAck) return;
   const uint64_t acked = ackedToPeer.load(std::memory_order_relaxed);
   const int waiting = outstanding_.load(std::memory_order_relaxed);
-  if (due < kPeerAcksDue && !ackRule_.due(delivered(), acked, waiting, copyBudget(peer.connections))) return;
+  const bool ours = ackRule_.due(delivered(), acked, waiting, copyBudget(peer.connections));
+  if (due < kPeerAcksDue && !ours) return;
   peer.flushAcks(*ackPath(), ackRule_.urgent(waiting));
 }
 
@@ -174,8 +176,16 @@ void RecvConnection::onLaneMade(const LanePtr& lane, bool ok) {
   peer.tell(LaneUp{id, lane->id});
 }
 
+/// The connection lives, and has so much. A question comes over every path.
+void RecvConnection::answer() {
+  const int64_t now = nowNs();
+  if (now - lastAnswer_ < kAnswerAgainNs) return;
+  lastAnswer_ = now;
+  peer.tell(Ack{id, delivered()});
+}
+
 void RecvConnection::onCloseLane(const CloseLane& message) {
-  if (message.lane == kNoLane) return peer.tell(Ack{id, delivered()});  // a question; the connection lives
+  if (message.lane == kNoLane) return answer();
   const LanePtr lane = findLane(message.lane);
   const Owned owned(owner_, Owned::Wait::Yes);
   if (lane != nullptr && !inPlan(lane)) dropLane(lane);  // a lane of the plan ends by Freeze alone

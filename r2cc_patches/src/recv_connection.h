@@ -55,9 +55,11 @@ class RecvConnection final : public Connection {
   LanePtr usableLane(uint32_t lane) const;
   LanePtr listenOn(Path& path, uint32_t lane);
   const Path* ackPath() const;
+  void answer();
 
   std::atomic<uint64_t> delivered_{0};
   AckRule ackRule_;
+  int64_t lastAnswer_ = 0;
   bool flushes_ = false;      // this NCCL wants GPU memory flushed: we do it before a message counts
   Request flushRequests_[4];  // for NCCL's own flushes
   Fenced lastFenced_{};       // repeated as it was: the sender replays from this very count

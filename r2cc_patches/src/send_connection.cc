@@ -177,6 +177,7 @@ void SendConnection::onAck(uint64_t delivered, bool repaired) {
   if (delivered <= acked_.load(std::memory_order_relaxed)) return;
   acked_.store(delivered, std::memory_order_release);
   ackedAt_ = nowNs();
+  if (std::exchange(asked_, false)) repaired = true;
   if (!repaired) carried(delivered - 1, ackedAt_);
 }
 
@@ -206,7 +207,8 @@ void SendConnection::carried(uint64_t number, int64_t then) {
 }
 
 int64_t SendConnection::movesAt() const {
-  const Lane* lane = plan_.laneFor(std::max(acked_.load(std::memory_order_relaxed), gone()));
+  const Lane* lane = plan_.only();
+  if (lane == nullptr) lane = plan_.laneFor(std::max(acked_.load(std::memory_order_relaxed), gone()));
   return lane == nullptr ? lastMove_ : std::max(lastMove_, lane->path->carriedAt());
 }
 
@@ -219,6 +221,7 @@ const Path* SendConnection::stalledPath(int64_t now) {
   if (acked != seenAcked_ || !hasOutstanding() || state() != ConnectionState::Active) {
     lastMove_ = plain_ && acked != seenAcked_ && hasOutstanding() ? std::max(lastMove_, ackedAt_) : now;
     seenAcked_ = acked;
+    nextAsk_ = 0;
     return nullptr;
   }
   const bool asks = now - lastMove_ >= kAskNs && now >= nextAsk_;
@@ -233,7 +236,10 @@ const Path* SendConnection::stalledPath(int64_t now) {
   }
   if (now - movesAt() < kStallNs) {
     // Others on its path move, so the path is not probed; its own acknowledgement may have been lost.
-    if (asks && now - lastMove_ >= kAskNs) peer.tell(CloseLane{id, kNoLane});
+    if (asks && now - lastMove_ >= kAskNs) {
+      asked_ = true;
+      peer.tell(CloseLane{id, kNoLane});
+    }
     return nullptr;
   }
   const Owned owned(owner_, Owned::Wait::Yes);

@@ -42,7 +42,10 @@ class SendConnection final : public Connection {
   void tick(int64_t now);
   /// Copies that NCCL was told are done move only when somebody tests them.
   void driveReplays();
-  void ask() override { peer.tellEverywhere(CloseLane{id, kNoLane}); }
+  void ask() override {
+    asked_ = true;
+    peer.tellEverywhere(CloseLane{id, kNoLane});
+  }
 
   /// The path whose traffic stands still, or null: messages are out and none was acknowledged for kStallNs, or the
   /// lane to go on with does not come up.
@@ -165,6 +168,7 @@ class SendConnection final : public Connection {
   int64_t ackedAt_ = 0;   // when acked_ last grew
   int64_t lastLook_ = 0;  // at the lane itself
   int64_t nextAsk_ = 0;
+  bool asked_ = false;  // and not yet answered
   int64_t lastMove_ = 0;
 };
 

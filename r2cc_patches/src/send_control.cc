@@ -267,7 +267,7 @@ void SendConnection::onBye(const Bye& message) {
   bool missing = false;
   {
     const Owned owned(owner_, Owned::Wait::Yes);
-    onAck(std::min(message.delivered, posted_));
+    onAck(std::min(message.delivered, posted_), /*repaired=*/true);
     missing = acked_.load(std::memory_order_relaxed) < posted_;
     if (!missing) {
       for (Request& r : requests_) r.finished = true;  // the receiver has them all, whatever the transport still says

@@ -144,7 +144,7 @@ struct LaneRef {
   }
 };
 using LaneUp = LaneRef<Type::LaneUp>;
-using CloseLane = LaneRef<Type::CloseLane>;
+using CloseLane = LaneRef<Type::CloseLane>;  // of kNoLane: how much is there? Answered by Ack, or Bye
 
 /// receiver -> sender: this lane failed at my end.
 struct Suspect {
