@@ -18,7 +18,7 @@ constexpr size_t kKeepBytes = 16384;
 /// all of it is on its way at once, and goes out again when a NIC is lost.
 constexpr size_t kMostCopies = 128, kMostCopyBytes = 32 * kKeepBytes, kMostPeerCopyBytes = 16 * kMostCopyBytes;
 
-/// What one of `connections` to a peer may keep. Both ends know how many there are.
+/// What one of `connections` to a peer may keep. Both ends count them, a little apart in time.
 constexpr size_t copyBudget(size_t connections) {
   return std::clamp(kMostPeerCopyBytes / std::max<size_t>(connections, 1), 2 * kKeepBytes, kMostCopyBytes);
 }

@@ -61,7 +61,11 @@ void Connection::setState(ConnectionState next, const std::string& cause, int64_
 /// From its first message on until its last.
 void Connection::count(bool in) {
   if (std::exchange(counted_, in) == in) return;
-  in ? peer.connections++ : peer.connections--;
+  if (in) {
+    peer.connections++;
+  } else {
+    peer.connections--;
+  }
 }
 
 std::string Connection::nicName(const Path* path) const {

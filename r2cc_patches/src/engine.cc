@@ -187,14 +187,6 @@ void Engine::loop() {
   cpuUs_ = int64_t{cpu.tv_sec} * 1'000'000 + cpu.tv_nsec / 1000;
 }
 
-/// After a failover: what connections said was done and is not, before the next tick.
-void Engine::driveReplays() {
-  for (const auto& [key, peer] : peers_) {
-    if (!std::exchange(peer->resends, false)) continue;
-    for (const auto& [id, connection] : peer->sends) connection->driveReplays();
-  }
-}
-
 /// Something is going on since the last tick.
 void Engine::lookSoon() { nextTick_ = std::min(nextTick_.load(), nowNs() + kTickNs); }
 

@@ -183,4 +183,12 @@ void Engine::onPing(Peer& peer, const Path& path, const Ping& ping) {
   peer.send(path, d);
 }
 
+/// After a failover: what connections said was done and is not, before the next tick.
+void Engine::driveReplays() {
+  for (const auto& [key, peer] : peers_) {
+    if (!std::exchange(peer->resends, false)) continue;
+    for (const auto& [id, connection] : peer->sends) connection->driveReplays();
+  }
+}
+
 }  // namespace r2cc
