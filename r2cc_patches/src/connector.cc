@@ -8,11 +8,13 @@
 #include <thread>
 #include <vector>
 
+#include "clock.h"
+
 namespace r2cc {
 namespace {
 using std::chrono::microseconds;
 constexpr auto kPoll = microseconds(200);
-constexpr auto kPollALane = microseconds(100);  // a job that connects thousands must not spend its time asking
+constexpr int kRests = 7;  // times what asking took: a job that connects thousands must not spend its time on that
 constexpr auto kMostPoll = microseconds(50000);
 }  // namespace
 
@@ -66,6 +68,7 @@ void Connector::Worker::loop() {
     incoming_.clear();
     const std::vector<LanePtr> closing = std::exchange(closing_, {});
     lock.unlock();
+    const int64_t began = nowNs();
     for (const LanePtr& lane : closing) {
       making.erase(std::remove(making.begin(), making.end(), lane), making.end());
       closer_.close(lane);
@@ -78,7 +81,8 @@ void Connector::Worker::loop() {
     if (making.empty()) {
       wake_.wait(lock);
     } else {
-      wake_.wait_for(lock, std::clamp<microseconds>(making.size() * kPollALane, kPoll, kMostPoll));
+      const microseconds took((nowNs() - began) / 1000);
+      wake_.wait_for(lock, std::clamp<microseconds>(took * kRests, kPoll, kMostPoll));
     }
   }
 }

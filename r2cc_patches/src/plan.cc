@@ -41,6 +41,7 @@ void Plan::changed() {
 }
 
 void Plan::add(PlanStep step) {
+  while (!steps_.empty() && steps_.back().from >= step.from) steps_.pop_back();
   steps_.push_back(std::move(step));
   changed();
 }

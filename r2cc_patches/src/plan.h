@@ -39,6 +39,7 @@ class Plan {
   const std::vector<PlanStep>& steps() const { return steps_; }
   /// The lane of all messages where there is just one, or null. Tests begin here: a plan is three objects away from it.
   Lane* only() const { return only_; }
+  /// Steps that would only begin after it are gone: no message was ever theirs.
   void add(PlanStep step);
   void clear();
   /// Null when there is no plan yet.

@@ -283,6 +283,7 @@ void RecvConnection::onSwitch(const Switch& message) {
   recorder_.proposeSwitch(epoch_, message.lanes[0].lane, message.boundary);
   recorder_.switched(epoch_, lastSwitched_.boundary);
   plan_.add(PlanStep(lastSwitched_.boundary, std::move(lanes)));
+  plan_.trim(delivered());  // an idle one would test nothing, and so never do it
   setState(ConnectionState::Active, "switch");
   peer.tell(lastSwitched_);
 }

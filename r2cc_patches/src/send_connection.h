@@ -108,7 +108,11 @@ class SendConnection final : public Connection {
   void keepStandby(int64_t now);
   void prune();
   void refreshWanted(int64_t now);
-  std::vector<Share> current() const;
+  static std::vector<Share> sharesOf(const PlanStep& step);
+  std::vector<Share> current() const { return sharesOf(plan_.newest()); }
+  bool atHome() const;
+  /// Nothing is under way, and nothing was for long enough that waiting for an answer costs nobody anything.
+  bool idle(int64_t now) const { return !hasOutstanding() && !carriedSince(now - kIdleNs); }
   LanePtr laneOn(const Path* path) const;
   /// Opens what the wanted plan lacks, and starts a switch once all is there. False: nothing is left to do.
   bool approachWanted(int64_t now);
@@ -119,6 +123,7 @@ class SendConnection final : public Connection {
   /// False when the receiver's count cannot be true.
   bool resume(const Fenced& message);
   void settleSwitch(uint64_t boundary);
+  uint64_t ahead() const;
   void startSwitch(std::vector<PlanLane> lanes);
   void failover(const std::vector<LanePtr>& lanes, const std::string& cause);
   /// The plan may come to need it, or the receiver's already does.
@@ -152,6 +157,7 @@ class SendConnection final : public Connection {
   uint32_t proposedEpoch_ = 0;
   int64_t switchSince_ = 0;
   int64_t nextSwitch_ = 0, switchPause_ = 0;  // after one that nobody answered
+  uint64_t leftAt_ = UINT64_MAX;              // posted_ when the steps of an idle one were last asked to end
   const Path* avoid_ = nullptr;               // no lane could be made on it just now
   std::string cause_;
   static constexpr int64_t kFirstRepeatNs = msToNs(4);  // doubled with every repeat
@@ -163,7 +169,7 @@ class SendConnection final : public Connection {
   int64_t wantedSince_ = 0;
   int64_t lastCarried_ = 0;
   int64_t holdingSince_ = 0;
-  static constexpr int64_t kStallNs = msToNs(8);
+  static constexpr int64_t kStallNs = msToNs(8), kIdleNs = msToNs(10);
   uint64_t seenAcked_ = 0;
   int64_t ackedAt_ = 0;   // when acked_ last grew
   int64_t lastLook_ = 0;  // at the lane itself

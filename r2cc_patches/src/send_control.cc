@@ -8,7 +8,8 @@ namespace {
 constexpr int64_t kMaxRepeatNs = msToNs(50);
 constexpr int64_t kExchangeNs = usToNs(200);  // what one of many adds: repeats would come on top of what is being done
 constexpr int64_t kMaxConnectRepeatNs = msToNs(500);  // thousands connect at once when a job starts
-constexpr uint64_t kSwitchAhead = 8;  // messages: NCCL's slots, so that the answer is there before anyone has to wait
+// Messages that go before a switch, so that the answer is there before anyone has to wait: NCCL's slots, fewer large ones.
+constexpr uint64_t kSwitchAhead = 8, kSwitchAheadBytes = 1 << 20;
 constexpr int64_t kSwitchLimitNs = msToNs(1000);  // a switch that is not agreed by then is settled by an exchange
 constexpr int64_t kSwitchPauseNs = msToNs(2000);  // then it is tried again; twice as long each time, up to the most
 constexpr int64_t kMostSwitchPauseNs = msToNs(32000);
@@ -159,11 +160,17 @@ Switch SendConnection::proposal() const {
   return out;
 }
 
+/// By the message before.
+uint64_t SendConnection::ahead() const {
+  const size_t size = posted_ == 0 ? 0 : slot(posted_ - 1).size;
+  return std::clamp<uint64_t>(kSwitchAheadBytes / std::max<size_t>(size, 1), 1, kSwitchAhead);
+}
+
 void SendConnection::startSwitch(std::vector<PlanLane> lanes) {
   const Owned owned(owner_, Owned::Wait::Yes);
   switchSince_ = nowNs();
   proposedEpoch_ = ++epoch_;
-  holdFrom_ = posted_ + kSwitchAhead;
+  holdFrom_ = posted_ + (idle(switchSince_) ? 0 : ahead());
   proposed_.emplace(holdFrom_, std::move(lanes));
   nextRepeat_ = nowNs() + kFirstRepeatNs;
   repeatAfter_ = kFirstRepeatNs;
@@ -176,9 +183,10 @@ void SendConnection::onSwitched(const Switched& message) {
   if (message.boundary < holdFrom_) return fail("the peer lowered a switch boundary");
   const Owned owned(owner_, Owned::Wait::Yes);
   recorder_.switched(epoch_, message.boundary);
+  const bool another = !sameShares(current(), sharesOf(*proposed_));
   settleSwitch(message.boundary);
   switchPause_ = 0;
-  setState(ConnectionState::Active, current().size() == 1 && current()[0].path == home_ ? "failback" : "balance");
+  if (another) setState(ConnectionState::Active, atHome() ? "failback" : "balance");
   pump(holdFrom_);
 }
 
@@ -186,8 +194,9 @@ void SendConnection::onSwitched(const Switched& message) {
 void SendConnection::settleSwitch(uint64_t boundary) {
   if (boundary != UINT64_MAX && proposed_) {
     peer.onLastResort &= proposed_->lanes()[0].lane->path->use == PathUse::LastResort;
+    const bool another = !sameShares(current(), sharesOf(*proposed_));
     plan_.add(PlanStep(boundary, proposed_->lanes()));
-    failbacks += current().size() == 1 && current()[0].path == home_ ? 1 : 0;
+    failbacks += another && atHome() ? 1 : 0;
   }
   proposed_.reset();
   holdFrom_ = UINT64_MAX;
@@ -257,7 +266,12 @@ void SendConnection::maintain(int64_t now) {
     const Owned owned(owner_, Owned::Wait::Yes);
     plan_.trim(acked_.load(std::memory_order_relaxed));
   }
-  if (approachWanted(now) || plan_.size() > 1) return;
+  if (approachWanted(now)) return;
+  if (plan_.size() > 1) {
+    if (!idle(now)) return;
+    // Nothing will move it past its old steps, whose lanes cannot stand by for as long: the newest begins right here.
+    if (now >= nextSwitch_ && std::exchange(leftAt_, posted_) != posted_) return startSwitch(plan_.newest().lanes());
+  }
   keepStandby(now);
   prune();
 }

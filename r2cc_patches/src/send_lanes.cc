@@ -172,10 +172,15 @@ void SendConnection::prune() {
 
 // ---- the plan that is wanted ------------------------------------------------------------------------------------
 
-std::vector<Share> SendConnection::current() const {
+std::vector<Share> SendConnection::sharesOf(const PlanStep& step) {
   std::vector<Share> out;
-  for (const PlanLane& l : plan_.newest().lanes()) out.push_back({l.lane->path, l.weight});
+  for (const PlanLane& l : step.lanes()) out.push_back({l.lane->path, l.weight});
   return out;
+}
+
+bool SendConnection::atHome() const {
+  const auto& lanes = plan_.newest().lanes();
+  return lanes.size() == 1 && lanes[0].lane->path == home_;
 }
 
 void SendConnection::refreshWanted(int64_t now) {
@@ -208,8 +213,8 @@ LanePtr SendConnection::laneOn(const Path* path) const {
 }
 
 bool SendConnection::approachWanted(int64_t now) {
-  // An idle connection keeps old steps until it moves on; a few of those must not keep it from a better plan.
-  if (proposed_ || plan_.size() > kMostSteps) return true;
+  // What is under way may keep old steps for long; a few of those must not keep it from a better plan.
+  if (proposed_ || (plan_.size() > kMostSteps && !idle(now))) return true;
   refreshWanted(now);
   if (now < nextSwitch_ || wanted_.empty() || sameShares(wanted_, current())) return false;
   std::vector<PlanLane> lanes;

@@ -156,6 +156,20 @@ TEST(net_plan_steps_and_substitution) {
   CHECK_EQ(plan.size(), 1u);
 }
 
+TEST(net_plan_forgets_a_step_that_never_began) {
+  Plan plan;
+  const LanePtr a = lane(1), b = lane(2), c = lane(3);
+  plan.add(PlanStep(0, {{a, 1}}));
+  plan.add(PlanStep(10, {{b, 1}}));
+  plan.add(PlanStep(6, {{c, 1}}));  // the receiver had posted none below 6
+  CHECK_EQ(plan.size(), 2u);
+  CHECK(plan.laneFor(5) == a.get() && plan.laneFor(6) == c.get() && plan.laneFor(10) == c.get() && !plan.has(b.get()));
+  plan.add(PlanStep(6, {{b, 1}}));
+  CHECK(plan.size() == 2 && plan.laneFor(6) == b.get());
+  plan.trim(6);
+  CHECK(plan.only() == b.get());
+}
+
 TEST(net_plan_keeps_a_step_until_its_lanes_are_drained) {
   Plan plan;
   CHECK(plan.only() == nullptr);

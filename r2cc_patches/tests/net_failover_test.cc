@@ -102,3 +102,53 @@ bool spreadSoon(int other) {
 TEST(net_two_nics_lost_at_once_are_spread_at_once) {
   for (int other = 1; other < 4; other++) CHECK(spreadSoon(other));
 }
+
+namespace {
+
+/// Rail 0 is lost and returns, under messages that come one by one or none at all, and then all is quiet: whether the
+/// next loss finds a lane that stands by, for none can be made.
+bool readyAfterReturn(int mode, bool trickles) {
+  RigOptions options;
+  options.rails = 2;
+  options.mode = mode;
+  Rig rig(options);
+  const Stream& s = rig.stream(0, 1, 0, 1000);
+  settle(rig, s, 400);
+  std::atomic<bool> stop{false};
+  std::thread trickle([&] {
+    while (!stop) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      if (!trickles || rig.delivered() < s.sender->limit) continue;
+      s.receiver->limit++, s.sender->limit++;
+    }
+  });
+  const auto after = [&](Type type, const std::function<void()>& act) {
+    const int before = rig.seen(type);
+    act();
+    return Rig::within(msToNs(5000), [&] { return rig.seen(type) > before; });
+  };
+  CHECK(after(Type::Fenced, [&] { rig.link(0, 0, false); }));
+  CHECK(after(Type::Switched, [&] { rig.link(0, 0, true); }));
+  stop = true;
+  trickle.join();
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  rig.loseType(Type::OpenLane, true);
+  const int fenced = rig.seen(Type::Fenced);
+  rig.link(0, 0, false);
+  const bool ready = Rig::within(msToNs(1000), [&] { return rig.seen(Type::Fenced) > fenced; });
+  rig.loseType(Type::OpenLane, false);
+  s.sender->limit = s.receiver->limit = UINT64_MAX;
+  CHECK(rig.allDone(msToNs(15000)));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+  return ready;
+}
+
+}  // namespace
+
+/// It would keep a plan's old steps, and their lanes, until messages took it past them.
+TEST(net_an_idle_connection_that_returned_has_a_lane_ready) {
+  for (const int mode : {1, 2}) {
+    for (const bool trickles : {false, true}) CHECK(readyAfterReturn(mode, trickles));
+  }
+}
