@@ -51,6 +51,10 @@ struct Services {
   std::function<void(const std::string&)> info;  // the same, level INFO
 };
 
+/// A lane's turn in a call ends with the message that makes it so much, as stock's does with each: what the others have
+/// received would wait in the kernel meanwhile, leave the cache, and then cost twice as much to copy.
+constexpr size_t kTurnBytes = 65536;
+
 class Connection;
 
 /// One isend or irecv. NCCL's request pointer is the address of one of these.

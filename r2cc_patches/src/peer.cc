@@ -200,6 +200,7 @@ void Peer::flushAcks(const Path& path, bool hurry) {
 }
 
 void Peer::collectAcks(const Path& path, bool hurry) {
+  acksHeld = false;
   acksDue.exchange(0, std::memory_order_acq_rel);  // then read: what is counted later is acknowledged later
   std::vector<Ack> acks;
   for (RecvConnection* connection : receives) {

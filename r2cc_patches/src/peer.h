@@ -118,6 +118,8 @@ class Peer {
   // Acknowledgements of what this peer sends us. Counted by the threads that receive, sent by whoever comes first.
   std::atomic<int> acksDue{0};
   std::atomic<int64_t> acksSinceNs{0};
+  std::atomic<bool> acksHeld{false};  // some are due, and wait for others
+  std::atomic<int> receiving{0};      // messages that NCCL waits for, of all connections
   /// In a hurry also over the side-only interface, where no data queues before them: the sender waits for nothing else.
   void flushAcks(const Path& path, bool hurry = false);
   Ownership ackOwner;  // guards `receives` and the connections' acked counts

@@ -8,6 +8,9 @@ namespace r2cc {
 namespace {
 constexpr int kDue = 4, kKeptDue = 1;  // how much a message adds to what is due
 constexpr int kPeerAcksDue = 64;       // one datagram acknowledges all connections of a peer
+// An acknowledgement waits for those of others with fewer than so many messages, while NCCL asks for none, or for more.
+constexpr uint64_t kMostUnasked = 4, kMostAsked = 2;
+constexpr int64_t kTogetherNs = usToNs(500);
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
 constexpr int64_t kAnswerAgainNs = msToNs(5);
 constexpr int64_t kMentionNs = msToNs(5000);
@@ -19,7 +22,7 @@ RecvConnection::RecvConnection(const Services& services, Peer& peer, uint64_t id
   home_ = home;
 }
 
-RecvConnection::~RecvConnection() = default;
+RecvConnection::~RecvConnection() { peer.receiving -= outstanding_; }
 
 ncclResult_t RecvConnection::irecv(void* data, size_t size, int tag, void* mr, void* profiler, void** request) {
   *request = nullptr;
@@ -27,6 +30,7 @@ ncclResult_t RecvConnection::irecv(void* data, size_t size, int tag, void* mr, v
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
   *request = claim(data, size, tag, mr, profiler);
+  if (*request != nullptr) peer.receiving.fetch_add(1, std::memory_order_relaxed);
   pump(UINT64_MAX);
   return ncclSuccess;
 }
@@ -65,13 +69,15 @@ void RecvConnection::progress() {
 }
 
 bool RecvConnection::progressLane(Lane& lane) {
+  size_t bytes = 0;
   bool moved = false;
-  while (!lane.posted.empty() && !lane.error && lane.state == LaneState::Up) {
+  while (bytes < kTurnBytes && !lane.posted.empty() && !lane.error && lane.state == LaneState::Up) {
     Request& r = slot(lane.posted.front());
     const Outcome outcome = take(lane, r);
     if (outcome == Outcome::Broken) laneError(lane);
     if (outcome != Outcome::Complete) return moved;
     lane.posted.pop();
+    bytes += r.size;
     finished(r);
     moved = true;
   }
@@ -115,6 +121,7 @@ void RecvConnection::finished(Request& r) {
   while (next < posted_ && slot(next).number == next && slot(next).finished) next++;
   delivered_.store(next, std::memory_order_release);
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
+  peer.receiving.fetch_sub(1, std::memory_order_relaxed);
   const int due = kept ? kKeptDue : kDue;
   if (peer.acksDue.fetch_add(due, std::memory_order_acq_rel) == 0) peer.acksSinceNs = nowNs();
 }
@@ -126,13 +133,25 @@ const Path* RecvConnection::ackPath() const {
   return (up == lanes.end() ? lanes.front() : *up).lane->path;
 }
 
+/// Others of this peer still receive, and soon have something to acknowledge: one datagram will do for all, which costs the
+/// sender's engine as much as ten of these messages. The sender is far from starving.
+bool RecvConnection::together(int waiting) {
+  const uint64_t unacked = delivered() - ackedToPeer.load(std::memory_order_relaxed);
+  if (unacked >= (waiting == 0 ? kMostUnasked : kMostAsked)) return false;
+  if (peer.receiving.load(std::memory_order_relaxed) <= waiting) return false;
+  if (nowNs() - peer.acksSinceNs >= kTogetherNs) return false;
+  peer.acksHeld = true;
+  return true;
+}
+
 void RecvConnection::ackIfDue() {
   const int due = peer.acksDue.load(std::memory_order_relaxed);
   if (due == 0 || plan_.empty() || !plan_.newest().lanes()[0].lane->inner.ops->needsAck) return;
   const uint64_t acked = ackedToPeer.load(std::memory_order_relaxed);
   const int waiting = outstanding_.load(std::memory_order_relaxed);
   const bool ours = ackRule_.due(delivered(), acked, waiting, copyBudget(peer.connections));
-  if (due < kPeerAcksDue && !ours) return;
+  if (!ours && !peer.acksHeld && due < kPeerAcksDue) return;
+  if (due < kPeerAcksDue && together(waiting)) return;
   peer.flushAcks(*ackPath(), ackRule_.urgent(waiting));
 }
 
@@ -220,7 +239,10 @@ LanePtr RecvConnection::usableLane(uint32_t laneId) const {
 
 /// Drains and fences what the sender no longer has. The plan goes on naming these lanes until they are replaced.
 void RecvConnection::forget(const Freeze& message) {
-  for (const LanePtr& lane : plan_.lanes()) progressLane(*lane);
+  for (const LanePtr& lane : plan_.lanes()) {
+    while (progressLane(*lane)) {
+    }
+  }
   plan_.trim(delivered());
   const std::vector<LanePtr> lanes = lanes_;
   for (const LanePtr& lane : lanes) {

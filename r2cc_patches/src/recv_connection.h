@@ -48,6 +48,7 @@ class RecvConnection final : public Connection {
   ncclResult_t flushLost() const;
   void finished(Request& request);
   void ackIfDue();
+  bool together(int waiting);
   void forget(const Freeze& message);
   Fenced count(uint8_t laneUsable) const;
   bool lostCompleted(uint64_t completed) const;

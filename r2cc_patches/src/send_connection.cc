@@ -113,9 +113,7 @@ bool SendConnection::hasOutstanding() const {
 void SendConnection::driveReplays() {
   if (!drives_) return;
   const Owned owned(owner_, Owned::Wait::Yes);
-  for (uint64_t before = UINT64_MAX; state() == ConnectionState::Active && before != nextToPost_;) {
-    before = nextToPost_;
-    progress();
+  while (state() == ConnectionState::Active && progress()) {
   }
   drives_ = false;
   for (uint64_t number = gone(); number < released_; number++) drives_ |= !slot(number).finished;
@@ -126,25 +124,36 @@ ncclResult_t SendConnection::give(Lane& lane, Request& r) {
   return lane.inner.net->isend(lane.comm, r.data, r.size, r.tag, handleOn(lane, r.mr), r.profiler, &r.inner);
 }
 
-void SendConnection::progress() {
-  if (Lane* lane = plan_.only()) return progressLane(*lane), pump(holdFrom_);
-  for (const PlanStep& step : plan_.steps()) {
-    for (const PlanLane& l : step.lanes()) progressLane(*l.lane);
+bool SendConnection::progress() {
+  bool moved = false;
+  if (Lane* lane = plan_.only()) {
+    moved = progressLane(*lane);
+  } else {
+    for (const PlanStep& step : plan_.steps()) {
+      for (const PlanLane& l : step.lanes()) moved |= progressLane(*l.lane);
+    }
   }
+  const uint64_t before = nextToPost_;
   pump(holdFrom_);
+  return moved || nextToPost_ != before;
 }
 
-void SendConnection::progressLane(Lane& lane) {
-  while (!lane.posted.empty() && !lane.error && lane.state == LaneState::Up) {
+bool SendConnection::progressLane(Lane& lane) {
+  size_t bytes = 0;
+  bool moved = false;
+  while (bytes < kTurnBytes && !lane.posted.empty() && !lane.error && lane.state == LaneState::Up) {
     Request& r = slot(lane.posted.front());
     int done = 0;
-    if (lane.inner.net->test(r.inner, &done, nullptr) != ncclSuccess) return laneError(lane);
-    if (!done) return;
+    if (lane.inner.net->test(r.inner, &done, nullptr) != ncclSuccess) return laneError(lane), moved;
+    if (!done) return moved;
     lane.posted.pop();
+    bytes += r.size;
+    moved = true;
     r.inner = nullptr;
     r.finished = true;
     if (clocked(lane)) lane.carried(r.size, nowNs());
   }
+  return moved;
 }
 
 /// Whether the way from post to completion is the only clock there is for what the lane carries. Where a send is over

@@ -83,8 +83,9 @@ class SendConnection final : public Connection {
   uint64_t gone() const;
   ncclResult_t give(Lane& lane, Request& request) override;
   bool clocked(const Lane& lane) const;
-  void progress();
-  void progressLane(Lane& lane);
+  /// One turn; false: nothing moved.
+  bool progress();
+  bool progressLane(Lane& lane);
   /// Returns how many messages go out again.
   int64_t applyFenced(const Fenced& message);
 
