@@ -41,7 +41,7 @@ ncclResult_t RecvConnection::test(Request& request, int* done, int* size) {
   if (!owned) return ncclSuccess;
   if (!request.finished && over()) return ncclRemoteError;
   if (request.isFlush) return testFlush(request, done);
-  if (!request.finished) progress();
+  if (!over()) progress();
   if (!request.finished) return ackIfDue(), ncclSuccess;
   *done = 1;
   if (size != nullptr) *size = static_cast<int>(request.size);
