@@ -1,6 +1,7 @@
 """What R2CC costs when nothing is broken: time per byte and per message, and CPU time, interleaved with stock.
 
     .venv/bin/python benchmarks/overhead.py [--arm migrate] [--repeats 5] [--lock FILE] [--json]
+    .venv/bin/python benchmarks/overhead.py --arm balance --hosts 2 --rate 4 --sizes 524288 --spin
 
 Sizes are those of one message. From 64 KiB up the ratio of iteration times counts; below, the time more per message.
 Medians over repeats A B A B ..., each compared with the stock run beside it.
@@ -9,6 +10,9 @@ CPU time is given twice. *Over stock*: of all processes, whose progress threads 
 cores carry the lab; whatever a test or a datagram costs shows. *Beside busy threads*: NCCL's progress threads never
 sleep while there is work; they cost what an iteration takes, and the net's own thread comes on top. That is
 computed: the ratio of iteration times, times one and the engine's share of the time. Two cores could not show it.
+
+`--spin` lets the progress threads spin, as NCCL's do, one a core at most (`--hosts 2` on two): at several Gbit/s a NIC
+their time is what collectives wait for, and what the net makes of it shows.
 """
 
 from __future__ import annotations
@@ -26,7 +30,7 @@ RATIO, US_PER_MESSAGE, CPU_RATIO = 1.01, 1.0, 1.03
 SECONDS = 6
 
 
-def case(size: int, rate_gbit: float, hosts: int, arms: list[str]) -> Any:
+def case(size: int, rate_gbit: float, hosts: int, arms: list[str], *, spin: bool = False) -> Any:
     """Large messages: the lab of all figures. Small ones: two hosts with one NIC each, so that messages alone count."""
     if size >= LARGE[0]:
         topology = {"hosts": hosts, "nics": 4, "rate_gbit": rate_gbit}
@@ -34,7 +38,7 @@ def case(size: int, rate_gbit: float, hosts: int, arms: list[str]) -> Any:
     else:
         topology = {"hosts": 2, "nics": 1, "rate_gbit": rate_gbit}
         workload = {"op": "stream", "bytes": 2000 * size, "chunk_bytes": size, "channels": 1}
-    workload |= {"iterations": 1_000_000, "seconds": SECONDS, "warmup": 5}
+    workload |= {"iterations": 1_000_000, "seconds": SECONDS, "warmup": 5} | ({"idle_us": 0} if spin else {})
     return experiment(f"overhead-{size}", topology=topology, workload=workload, arms=arms)
 
 
@@ -51,14 +55,14 @@ def engine_share(ran: Ran) -> float:
 
 
 def measure(
-    steps: Steps, *, arm: str, rate_gbit: float, hosts: int, repeats: int, sizes: str
+    steps: Steps, *, arm: str, rate_gbit: float, hosts: int, repeats: int, sizes: str, spin: bool
 ) -> tuple[list[Figure], Any]:
     figures: list[Figure] = []
     raw: Json = {}
     for size in [int(text) for text in sizes.split(",")]:
         pairs = []
         for _ in range(repeats):
-            stock, ours = (steps.run(case(size, rate_gbit, hosts, [each]), each) for each in ("stock", arm))
+            stock, ours = (steps.run(case(size, rate_gbit, hosts, [each], spin=spin), each) for each in ("stock", arm))
             pairs.append((stock, ours))
         found, raw[str(size)] = _figures(size, pairs)
         figures += found
@@ -92,6 +96,7 @@ main = command(
     hosts_option,
     click.option("--repeats", type=click.IntRange(1, 50), default=5, show_default=True),
     click.option("--sizes", default=",".join(map(str, (*SMALL, *LARGE))), show_default=True),
+    click.option("--spin", is_flag=True, help="Progress threads never sleep."),
 )
 
 if __name__ == "__main__":

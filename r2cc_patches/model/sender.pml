@@ -224,8 +224,10 @@ inline startSwitch(keep) {
   switches--
 }
 
+/* With two steps: when the second has not begun (an idle connection leaves the first). */
 #define CAN_SWITCH \
-  (switches && sState == Active && !pendingEpoch && plan[S].steps == 1 && sBelow + AHEAD < N && sEpoch < EPOCHS)
+  (switches && sState == Active && !pendingEpoch && sBelow + AHEAD < N && sEpoch < EPOCHS && \
+   (plan[S].steps == 1 || (STEPS > 2 && plan[S].steps == 2 && plan[S].from[1] >= sBelow + AHEAD)))
 
 inline onSwitched(e) {
   printf("S  onSwitched(epoch %d, from %d)\n", e, ANSWER(e).switchedFrom);

@@ -154,7 +154,14 @@ inline forgetFaults(l) {
   receiverErr = receiverErr & ~(sGone & rGone)
 }
 
+/* Plan::add: a step that would begin no sooner never began. */
 inline addStep(p, boundary, first, second) {
+  do
+  :: plan[p].steps && plan[p].from[plan[p].steps - 1] >= boundary ->
+    plan[p].steps--;
+    plan[p].from[plan[p].steps] = 0; plan[p].a[plan[p].steps] = 0; plan[p].b[plan[p].steps] = 0
+  :: else -> break
+  od;
   assert(plan[p].steps < STEPS);
   plan[p].from[plan[p].steps] = boundary;
   plan[p].a[plan[p].steps] = first;

@@ -8,9 +8,6 @@ namespace r2cc {
 namespace {
 constexpr int kDue = 4, kKeptDue = 1;  // how much a message adds to what is due
 constexpr int kPeerAcksDue = 64;       // one datagram acknowledges all connections of a peer
-// An acknowledgement waits for those of others with fewer than so many messages, while NCCL asks for none, or for more.
-constexpr uint64_t kMostUnasked = 4, kMostAsked = 2;
-constexpr int64_t kTogetherNs = usToNs(500);
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
 constexpr int64_t kAnswerAgainNs = msToNs(5);
 constexpr int64_t kMentionNs = msToNs(5000);
@@ -41,7 +38,7 @@ ncclResult_t RecvConnection::test(Request& request, int* done, int* size) {
   if (!owned) return ncclSuccess;
   if (!request.finished && over()) return ncclRemoteError;
   if (request.isFlush) return testFlush(request, done);
-  if (!over()) progress();
+  if (!over() && (!request.finished || request.size >= kTurnBytes)) progress();
   if (!request.finished) return ackIfDue(), ncclSuccess;
   *done = 1;
   if (size != nullptr) *size = static_cast<int>(request.size);
@@ -133,13 +130,11 @@ const Path* RecvConnection::ackPath() const {
   return (up == lanes.end() ? lanes.front() : *up).lane->path;
 }
 
-/// Others of this peer still receive, and soon have something to acknowledge: one datagram will do for all, which costs the
-/// sender's engine as much as ten of these messages. The sender is far from starving.
+/// Whether what is due waits for what other connections of this peer will soon have to say.
 bool RecvConnection::together(int waiting) {
   const uint64_t unacked = delivered() - ackedToPeer.load(std::memory_order_relaxed);
-  if (unacked >= (waiting == 0 ? kMostUnasked : kMostAsked)) return false;
-  if (peer.receiving.load(std::memory_order_relaxed) <= waiting) return false;
-  if (nowNs() - peer.acksSinceNs >= kTogetherNs) return false;
+  const int others = peer.receiving.load(std::memory_order_relaxed) - waiting;
+  if (!AckRule::together(unacked, waiting, others, nowNs() - peer.acksSinceNs)) return false;
   peer.acksHeld = true;
   return true;
 }

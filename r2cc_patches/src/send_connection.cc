@@ -62,7 +62,8 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
            (!request.needsAck || request.kept || request.number < acked_.load(std::memory_order_acquire));
   };
   if (!complete() && over()) return ncclRemoteError;
-  if (!over()) progress();  // also for one that is acknowledged: those behind it would miss a turn
+  // Also for a large one that is acknowledged: those behind it would miss a turn.
+  if (!over() && (!complete() || request.size >= kTurnBytes)) progress();
   if (!complete()) return ncclSuccess;
   *done = 1;
   recorder_.released(request.number, request.size);

@@ -8,7 +8,8 @@ namespace {
 constexpr int64_t kMaxRepeatNs = msToNs(50);
 constexpr int64_t kExchangeNs = usToNs(200);  // what one of many adds: repeats would come on top of what is being done
 constexpr int64_t kMaxConnectRepeatNs = msToNs(500);  // thousands connect at once when a job starts
-// Messages that go before a switch, so that the answer is there before anyone has to wait: NCCL's slots, fewer large ones.
+// Messages that go before a switch, so that the answer is there before anyone has to wait: NCCL's slots, fewer large
+// ones.
 constexpr uint64_t kSwitchAhead = 8, kSwitchAheadBytes = 1 << 20;
 constexpr int64_t kSwitchLimitNs = msToNs(1000);  // a switch that is not agreed by then is settled by an exchange
 constexpr int64_t kSwitchPauseNs = msToNs(2000);  // then it is tried again; twice as long each time, up to the most
