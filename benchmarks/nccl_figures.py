@@ -132,7 +132,8 @@ class Rig:
         with ExitStack() as stack:
             for rank, host in enumerate(lab.hosts.values()):
                 file = self.out / f"{name}-{arm}-h{rank}.log"
-                output = stack.enter_context(file.open("wb"))
+                file.unlink(missing_ok=True)
+                output = stack.enter_context(file.open("ab"))  # the net library opens it once more, and appends, too
                 argv = [sys.executable, str(HERE / "nccl_rank.py"), "--rank", str(rank), "--ranks", str(self.hosts)]
                 argv += ["--root", ROOT, "--gpu", str(rank), *words]
                 mine = {**env, "NCCL_HOSTID": f"lab-{host.name}", "R2CC_EVENT_FILE": EVENT_FILE}

@@ -263,15 +263,17 @@ void SendConnection::maintain(int64_t now) {
   if (now < peer.settledNs) return;
   if (now < nextMaintain_ && plan_.size() == 1 && wantedVersion_ == peer.plansVersion) return;
   nextMaintain_ = now + kMaintainNs;
+  uint64_t posted = 0;
   if (plan_.size() > 1) {  // only the engine changes a sender's plan
     const Owned owned(owner_, Owned::Wait::Yes);
     plan_.trim(acked_.load(std::memory_order_relaxed));
+    posted = posted_;
   }
   if (approachWanted(now)) return;
   if (plan_.size() > 1) {
     if (!idle(now)) return;
     // Nothing will move it past its old steps, whose lanes cannot stand by for as long: the newest begins right here.
-    if (now >= nextSwitch_ && std::exchange(leftAt_, posted_) != posted_) return startSwitch(plan_.newest().lanes());
+    if (now >= nextSwitch_ && std::exchange(leftAt_, posted) != posted) return startSwitch(plan_.newest().lanes());
   }
   keepStandby(now);
   prune();
