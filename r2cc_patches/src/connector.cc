@@ -15,6 +15,7 @@ namespace {
 using std::chrono::microseconds;
 constexpr auto kPoll = microseconds(200);
 constexpr int kRests = 7;  // times what asking took: a job that connects thousands must not spend its time on that
+constexpr auto kPollALane = microseconds(100);
 constexpr auto kMostPoll = microseconds(50000);
 }  // namespace
 
@@ -81,8 +82,9 @@ void Connector::Worker::loop() {
     if (making.empty()) {
       wake_.wait(lock);
     } else {
-      const microseconds took((nowNs() - began) / 1000);
-      wake_.wait_for(lock, std::clamp<microseconds>(took * kRests, kPoll, kMostPoll));
+      const microseconds took((nowNs() - began) / 1000);  // others' time, too: no longer than for so many lanes
+      const microseconds rest = std::min<microseconds>(took * kRests, making.size() * kPollALane);
+      wake_.wait_for(lock, std::clamp<microseconds>(rest, kPoll, kMostPoll));
     }
   }
 }

@@ -19,7 +19,12 @@ RecvConnection::RecvConnection(const Services& services, Peer& peer, uint64_t id
   home_ = home;
 }
 
-RecvConnection::~RecvConnection() { peer.receiving -= outstanding_; }
+RecvConnection::~RecvConnection() { uncount(); }
+
+/// Nothing more will come: the others' acknowledgements need not wait for it.
+void RecvConnection::uncount() {
+  if (!std::exchange(uncounted_, true)) peer.receiving -= outstanding_;
+}
 
 ncclResult_t RecvConnection::irecv(void* data, size_t size, int tag, void* mr, void* profiler, void** request) {
   *request = nullptr;
@@ -135,7 +140,7 @@ bool RecvConnection::together(int waiting) {
   const uint64_t unacked = delivered() - ackedToPeer.load(std::memory_order_relaxed);
   const int others = peer.receiving.load(std::memory_order_relaxed) - waiting;
   if (!AckRule::together(unacked, waiting, others, nowNs() - peer.acksSinceNs)) return false;
-  peer.acksHeld = true;
+  if (!peer.acksHeld.load(std::memory_order_relaxed)) peer.acksHeld = true;
   return true;
 }
 
@@ -327,7 +332,10 @@ void RecvConnection::mentionIdle(int64_t now) {
 }
 
 void RecvConnection::tick(int64_t now) {
-  if (over()) return;
+  if (over()) {
+    const Owned owned(owner_, Owned::Wait::Yes);
+    return uncount();
+  }
   mentionIdle(now);
   if (attention() && now - lastSuspect_ >= kSuspectRepeatNs) {
     lastSuspect_ = now;

@@ -49,6 +49,7 @@ class RecvConnection final : public Connection {
   void finished(Request& request);
   void ackIfDue();
   bool together(int waiting);
+  void uncount();
   void forget(const Freeze& message);
   Fenced count(uint8_t laneUsable) const;
   bool lostCompleted(uint64_t completed) const;
@@ -60,6 +61,7 @@ class RecvConnection final : public Connection {
 
   std::atomic<uint64_t> delivered_{0};
   AckRule ackRule_;
+  bool uncounted_ = false;  // what NCCL still waits for is no longer in Peer::receiving
   int64_t lastAnswer_ = 0;
   bool flushes_ = false;      // this NCCL wants GPU memory flushed: we do it before a message counts
   Request flushRequests_[4];  // for NCCL's own flushes

@@ -113,7 +113,7 @@ class SendConnection final : public Connection {
   std::vector<Share> current() const { return sharesOf(plan_.newest()); }
   bool atHome() const;
   /// Nothing is under way, and nothing was for long enough that waiting for an answer costs nobody anything.
-  bool idle(int64_t now) const { return !hasOutstanding() && !carriedSince(now - kIdleNs); }
+  bool idle(int64_t now) const { return !hasOutstanding() && !carriedSince(now - kIdleNs) && ackedAt_ < now - kIdleNs; }
   LanePtr laneOn(const Path* path) const;
   /// Opens what the wanted plan lacks, and starts a switch once all is there. False: nothing is left to do.
   bool approachWanted(int64_t now);
@@ -158,7 +158,7 @@ class SendConnection final : public Connection {
   uint32_t proposedEpoch_ = 0;
   int64_t switchSince_ = 0;
   int64_t nextSwitch_ = 0, switchPause_ = 0;  // after one that nobody answered
-  uint64_t leftAt_ = UINT64_MAX;              // posted_ when the steps of an idle one were last asked to end
+  uint64_t leaveFrom_ = 0;                    // an idle one asks its old steps to end once so much is posted
   const Path* avoid_ = nullptr;               // no lane could be made on it just now
   std::string cause_;
   static constexpr int64_t kFirstRepeatNs = msToNs(4);  // doubled with every repeat

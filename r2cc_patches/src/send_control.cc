@@ -185,6 +185,8 @@ void SendConnection::onSwitched(const Switched& message) {
   const Owned owned(owner_, Owned::Wait::Yes);
   recorder_.switched(epoch_, message.boundary);
   const bool another = !sameShares(current(), sharesOf(*proposed_));
+  // Receives were posted ahead: asking again before they are filled would only add a step.
+  if (message.boundary > holdFrom_) leaveFrom_ = std::max(leaveFrom_, message.boundary);
   settleSwitch(message.boundary);
   switchPause_ = 0;
   if (another) setState(ConnectionState::Active, atHome() ? "failback" : "balance");
@@ -266,14 +268,14 @@ void SendConnection::maintain(int64_t now) {
   uint64_t posted = 0;
   if (plan_.size() > 1) {  // only the engine changes a sender's plan
     const Owned owned(owner_, Owned::Wait::Yes);
-    plan_.trim(acked_.load(std::memory_order_relaxed));
+    plan_.trim(std::max(acked_.load(std::memory_order_relaxed), gone()));
     posted = posted_;
   }
   if (approachWanted(now)) return;
   if (plan_.size() > 1) {
     if (!idle(now)) return;
     // Nothing will move it past its old steps, whose lanes cannot stand by for as long: the newest begins right here.
-    if (now >= nextSwitch_ && std::exchange(leftAt_, posted) != posted) return startSwitch(plan_.newest().lanes());
+    if (now >= nextSwitch_ && posted >= leaveFrom_) return leaveFrom_ = posted + 1, startSwitch(plan_.newest().lanes());
   }
   keepStandby(now);
   prune();

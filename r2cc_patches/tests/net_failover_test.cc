@@ -152,3 +152,32 @@ TEST(net_an_idle_connection_that_returned_has_a_lane_ready) {
     for (const bool trickles : {false, true}) CHECK(readyAfterReturn(mode, trickles));
   }
 }
+
+/// NCCL asks for eight messages ahead, and they come one by one: each time the connection seems idle, but a switch
+/// cannot begin before those eight.
+TEST(net_an_idle_connection_asks_once_to_leave_what_is_asked_for) {
+  RigOptions options;
+  options.rails = 2;
+  Rig rig(options);
+  const Stream& s = rig.stream(0, 1, 0, 600);
+  s.sender->limit = 200;
+  rig.start();
+  CHECK(Rig::within(msToNs(5000), [&] { return rig.delivered() == 200; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  const int fenced = rig.seen(Type::Fenced);
+  rig.link(0, 0, false);
+  CHECK(Rig::within(msToNs(5000), [&] { return rig.seen(Type::Fenced) > fenced; }));
+  const int switched = rig.seen(Type::Switched);
+  rig.link(0, 0, true);
+  CHECK(Rig::within(msToNs(5000), [&] { return rig.seen(Type::Switched) > switched; }));
+  const int before = rig.seen(Type::Switch);
+  for (int i = 0; i < 30; i++) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    s.sender->limit++;
+  }
+  CHECK(rig.seen(Type::Switch) - before <= 6);  // those of the return itself, and repeats
+  s.sender->limit = UINT64_MAX;
+  CHECK(rig.allDone(msToNs(15000)));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+}
