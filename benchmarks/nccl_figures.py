@@ -29,6 +29,7 @@ from typing import Any
 
 import click
 from common import KIB, MIB, Figure, Json, exit_code, show
+from nccl_phase import Phase
 
 from chaos.catalogue import fault_of
 from chaos.fault_spec import FaultSpec
@@ -40,6 +41,7 @@ from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 
 HERE = Path(__file__).resolve().parent
+LIBRARY = HERE.parent / "build" / "net" / "libr2cc_net.so"
 ROOT = "10.250.0.1:29500"
 MODES = {"stock": 0, "balance": 2}
 START_S, END_S = 120.0, 60.0
@@ -48,20 +50,6 @@ AIM_MS = {"link_down": 10.0, "black_hole": 50.0}
 EVERY_S, DOWN_S = 3.5, 1.5
 SHARED_WORDS = ["--comms", "16", "--at-once", "4"]
 SHARED_ENV = {"NCCL_MIN_NCHANNELS": "32", "NCCL_MAX_NCHANNELS": "32", "NCCL_ALGO": "Ring"}
-
-
-@dataclass(frozen=True)
-class Phase:
-    """`ops` all-reduces of `size` bytes in a row are one iteration; iterations begin for `seconds`."""
-
-    name: str
-    size: int
-    ops: int
-    seconds: float
-
-    @property
-    def words(self) -> list[str]:
-        return ["--phase", f"{self.name}:{self.size}:{self.ops}:{self.seconds}"]
 
 
 CPU_PHASES = (
@@ -122,7 +110,7 @@ class Rig:
         env = bench_env(MODES[arm], topology_file=lab.places_file, extra={"NCCL_NVLS_ENABLE": "0", **extra})
         if self.nccl is not None:
             return {**env, "LD_PRELOAD": str(self.nccl)}
-        return {**env, "NCCL_NET_PLUGIN": str(HERE.parent / "build" / "net" / "libr2cc_net.so")}
+        return {**env, "NCCL_NET_PLUGIN": str(LIBRARY)}
 
     @contextmanager
     def job(self, lab: Lab, name: str, arm: str, words: Sequence[str], extra: dict[str, str]) -> Iterator[Job]:
@@ -142,6 +130,9 @@ class Rig:
                 job.processes.append(process)
                 job.files.append(file)
             job.wait_for("ready", START_S)
+            if arm != "stock" and not any(line["event"] == "path" for line in job.lines()):
+                # NCCL takes its own sockets where a plugin cannot be loaded, and says so only at NCCL_DEBUG=INFO.
+                raise InfraError(f"{name}, {arm}: NCCL runs without R2CC's net", "NCCL 2.28 or newer; r2cc build net")
             yield job
             job.wait_for("end", END_S)
             if any(process.wait(END_S) != 0 for process in job.processes):
@@ -305,6 +296,8 @@ def main(
     *, cases: list[str], rate_gbit: float, nics: int, gpus: str, repeats: int, sizes: list[str], count: int,
     nccl: Path | None, out: Path, as_json: bool,
 ) -> None:  # fmt: skip
+    if nccl is None and not LIBRARY.is_file():
+        raise click.UsageError(f"{LIBRARY} is not there: build it with r2cc build net")
     out.mkdir(parents=True, exist_ok=True)
     rig = Rig(out, int(gpus), rate_gbit, nccl.resolve() if nccl else None)
     figures: list[Figure] = []

@@ -16,26 +16,16 @@ import resource
 import sys
 import time
 from collections import Counter
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import torch
 import torch.distributed as dist
+from nccl_phase import Phase
 
 LIMIT_S = 120
 SLOPE = 1000
-
-
-@dataclass(frozen=True)
-class Phase:
-    """`ops` all-reduces of `size` bytes in a row are one iteration; as many iterations as begin within `seconds`."""
-
-    name: str
-    size: int
-    ops: int
-    seconds: float
 
 
 def say(event: str, **fields: Any) -> None:
@@ -137,12 +127,13 @@ def main() -> None:
     parser.add_argument("--gpu", type=int, required=True)
     parser.add_argument("--comms", type=int, default=1, help="communicators")
     parser.add_argument("--at-once", type=int, default=1, help="how many of them carry an iteration")
-    parser.add_argument("--phase", action="append", required=True, help="NAME:BYTES:OPS:SECONDS, in this order")
+    parser.add_argument(
+        "--phase", action="append", required=True, type=Phase.parse, help="NAME:BYTES:OPS:SECONDS, in this order"
+    )
     options = parser.parse_args()
-    phases = [Phase(n, int(b), int(o), float(s)) for n, b, o, s in (text.split(":") for text in options.phase)]
     job = Job(options)
     say("ready", nccl=list(torch.cuda.nccl.version()), gpu=torch.cuda.get_device_name())
-    for phase in phases:
+    for phase in options.phase:
         job.run(phase)
     say("end", threads=dict(job.threads), wrong_elements=job.wrong)
     job.close()

@@ -208,13 +208,13 @@ inline onFenced(e) {
 }
 
 /* startSwitch: the lanes of the new step are in the plan already, or fresh; the boundary lies beyond all that is posted. */
-inline startSwitch(keep) {
+inline startSwitch(keep, ahead) {
   findLane(k);
   sEpoch++;
   pendingEpoch = sEpoch;
   pendingA = (keep -> plan[S].a[0] : k);
   pendingB = k;
-  pendingFrom = sBelow + AHEAD;
+  pendingFrom = sBelow + ahead;
   printf("S  Switch(epoch %d, from %d, lanes %d %d)\n", sEpoch, pendingFrom, pendingA, pendingB);
   request[sEpoch].isSwitch = 1;
   request[sEpoch].lane = pendingA;
@@ -225,9 +225,9 @@ inline startSwitch(keep) {
 }
 
 /* With two steps: when the second has not begun (an idle connection leaves the first). */
-#define CAN_SWITCH \
-  (switches && sState == Active && !pendingEpoch && sBelow + AHEAD < N && sEpoch < EPOCHS && \
-   (plan[S].steps == 1 || (STEPS > 2 && plan[S].steps == 2 && plan[S].from[1] >= sBelow + AHEAD)))
+#define CAN_SWITCH(ahead) \
+  (switches && sState == Active && !pendingEpoch && sBelow + (ahead) < N && sEpoch < EPOCHS && \
+   (plan[S].steps == 1 || (STEPS > 2 && plan[S].steps == 2 && plan[S].from[1] >= sBelow + (ahead))))
 
 inline onSwitched(e) {
   printf("S  onSwitched(epoch %d, from %d)\n", e, ANSWER(e).switchedFrom);
@@ -302,8 +302,12 @@ active proctype Sender() {
   :: d_step { (sState == Frozen || sState == Connecting) && !over -> recover() }
   :: d_step { sState == Frozen && outages -> outages--; sState = Holding }
   :: d_step { sState == Holding -> sState = Frozen } /* a path returned */
-  :: d_step { CAN_SWITCH && !over -> startSwitch(1) }
-  :: d_step { CAN_SWITCH && !over -> startSwitch(0) }
+  :: d_step { CAN_SWITCH(AHEAD) && !over -> startSwitch(1, AHEAD) }
+  :: d_step { CAN_SWITCH(AHEAD) && !over -> startSwitch(0, AHEAD) }
+#if AHEAD > 0
+  :: d_step { CAN_SWITCH(0) && !over -> startSwitch(1, 0) } /* an idle connection */
+  :: d_step { CAN_SWITCH(0) && !over -> startSwitch(0, 0) }
+#endif
   :: d_step { SWITCHING && pendingEpoch == sEpoch && HAS(answerOut, sEpoch) -> onSwitched(sEpoch) }
   :: d_step { SWITCHING && !over -> startExchange(0) } /* kSwitchLimitNs */
   :: d_step { plan[S].steps > 1 && plan[S].from[1] <= RELEASED -> printf("S  trims its plan\n"); trim(S) }

@@ -23,7 +23,9 @@ RecvConnection::~RecvConnection() { uncount(); }
 
 /// Nothing more will come: the others' acknowledgements need not wait for it.
 void RecvConnection::uncount() {
-  if (!std::exchange(uncounted_, true)) peer.receiving -= outstanding_;
+  if (std::exchange(uncounted_, true)) return;
+  const Owned owned(owner_, Owned::Wait::Yes);
+  peer.receiving -= outstanding_;
 }
 
 ncclResult_t RecvConnection::irecv(void* data, size_t size, int tag, void* mr, void* profiler, void** request) {
@@ -332,10 +334,7 @@ void RecvConnection::mentionIdle(int64_t now) {
 }
 
 void RecvConnection::tick(int64_t now) {
-  if (over()) {
-    const Owned owned(owner_, Owned::Wait::Yes);
-    return uncount();
-  }
+  if (over()) return uncount();
   mentionIdle(now);
   if (attention() && now - lastSuspect_ >= kSuspectRepeatNs) {
     lastSuspect_ = now;

@@ -123,7 +123,7 @@ class SendConnection final : public Connection {
   void startExchange(const LanePtr& lane);
   /// False when the receiver's count cannot be true.
   bool resume(const Fenced& message);
-  void settleSwitch(uint64_t boundary);
+  bool settleSwitch(uint64_t boundary);
   uint64_t ahead() const;
   void startSwitch(std::vector<PlanLane> lanes);
   void failover(const std::vector<LanePtr>& lanes, const std::string& cause);

@@ -184,25 +184,26 @@ void SendConnection::onSwitched(const Switched& message) {
   if (message.boundary < holdFrom_) return fail("the peer lowered a switch boundary");
   const Owned owned(owner_, Owned::Wait::Yes);
   recorder_.switched(epoch_, message.boundary);
-  const bool another = !sameShares(current(), sharesOf(*proposed_));
   // Receives were posted ahead: asking again before they are filled would only add a step.
   if (message.boundary > holdFrom_) leaveFrom_ = std::max(leaveFrom_, message.boundary);
-  settleSwitch(message.boundary);
   switchPause_ = 0;
-  if (another) setState(ConnectionState::Active, atHome() ? "failback" : "balance");
+  if (settleSwitch(message.boundary)) setState(ConnectionState::Active, atHome() ? "failback" : "balance");
   pump(holdFrom_);
 }
 
 /// The receiver took the step from `boundary` on, or (UINT64_MAX) never did and never will. Owner held.
-void SendConnection::settleSwitch(uint64_t boundary) {
+/// True when other paths carry now, or other parts.
+bool SendConnection::settleSwitch(uint64_t boundary) {
+  bool another = false;
   if (boundary != UINT64_MAX && proposed_) {
     peer.onLastResort &= proposed_->lanes()[0].lane->path->use == PathUse::LastResort;
-    const bool another = !sameShares(current(), sharesOf(*proposed_));
+    another = !sameShares(current(), sharesOf(*proposed_));
     plan_.add(PlanStep(boundary, proposed_->lanes()));
     failbacks += another && atHome() ? 1 : 0;
   }
   proposed_.reset();
   holdFrom_ = UINT64_MAX;
+  return another;
 }
 
 // ---- the clock --------------------------------------------------------------------------------------------------
@@ -275,7 +276,10 @@ void SendConnection::maintain(int64_t now) {
   if (plan_.size() > 1) {
     if (!idle(now)) return;
     // Nothing will move it past its old steps, whose lanes cannot stand by for as long: the newest begins right here.
-    if (now >= nextSwitch_ && posted >= leaveFrom_) return leaveFrom_ = posted + 1, startSwitch(plan_.newest().lanes());
+    if (now >= nextSwitch_ && posted >= leaveFrom_) {
+      leaveFrom_ = posted + 1;
+      return startSwitch(plan_.newest().lanes());
+    }
   }
   keepStandby(now);
   prune();

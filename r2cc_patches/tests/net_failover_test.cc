@@ -105,6 +105,15 @@ TEST(net_two_nics_lost_at_once_are_spread_at_once) {
 
 namespace {
 
+/// Rail 0 goes, its connection moves to the other one and back.
+void loseAndReturn(Rig& rig) {
+  const int fenced = rig.seen(Type::Fenced), switched = rig.seen(Type::Switched);
+  rig.link(0, 0, false);
+  CHECK(Rig::within(msToNs(5000), [&] { return rig.seen(Type::Fenced) > fenced; }));
+  rig.link(0, 0, true);
+  CHECK(Rig::within(msToNs(5000), [&] { return rig.seen(Type::Switched) > switched; }));
+}
+
 /// Rail 0 is lost and returns, under messages that come one by one or none at all, and then all is quiet: whether the
 /// next loss finds a lane that stands by, for none can be made.
 bool readyAfterReturn(int mode, bool trickles) {
@@ -122,13 +131,7 @@ bool readyAfterReturn(int mode, bool trickles) {
       s.receiver->limit++, s.sender->limit++;
     }
   });
-  const auto after = [&](Type type, const std::function<void()>& act) {
-    const int before = rig.seen(type);
-    act();
-    return Rig::within(msToNs(5000), [&] { return rig.seen(type) > before; });
-  };
-  CHECK(after(Type::Fenced, [&] { rig.link(0, 0, false); }));
-  CHECK(after(Type::Switched, [&] { rig.link(0, 0, true); }));
+  loseAndReturn(rig);
   stop = true;
   trickle.join();
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
@@ -164,12 +167,7 @@ TEST(net_an_idle_connection_asks_once_to_leave_what_is_asked_for) {
   rig.start();
   CHECK(Rig::within(msToNs(5000), [&] { return rig.delivered() == 200; }));
   std::this_thread::sleep_for(std::chrono::milliseconds(700));
-  const int fenced = rig.seen(Type::Fenced);
-  rig.link(0, 0, false);
-  CHECK(Rig::within(msToNs(5000), [&] { return rig.seen(Type::Fenced) > fenced; }));
-  const int switched = rig.seen(Type::Switched);
-  rig.link(0, 0, true);
-  CHECK(Rig::within(msToNs(5000), [&] { return rig.seen(Type::Switched) > switched; }));
+  loseAndReturn(rig);
   const int before = rig.seen(Type::Switch);
   for (int i = 0; i < 30; i++) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));

@@ -31,7 +31,7 @@ uint64_t inOneTurn(size_t bytes) {
     const int tag = static_cast<int>(kFirst) + i;
     CHECK_EQ(connection.irecv(&buffers[i * kSlotBytes], kSlotBytes, tag, mr, nullptr, &requests[i]), ncclSuccess);
   }
-  (void)Rig::within(msToNs(50), [&] { return s.sender->step(), false; });  // they are all there
+  (void)Rig::within(msToNs(200), [&] { return s.sender->step(), false; });  // they are all there
   const auto test = [&](void* request) {
     int done = 0;
     int size = 0;
@@ -40,7 +40,7 @@ uint64_t inOneTurn(size_t bytes) {
   };
   CHECK(test(requests[0]));
   const uint64_t turn = connection.delivered() - kFirst;
-  for (int i = 1; i < kSlots; i++) CHECK(Rig::within(msToNs(5000), [&] { return test(requests[i]); }));
+  for (int i = 1; i < kSlots; i++) CHECK(test(requests[i]));  // they had come: each takes one look
   CHECK_EQ(rig.engine(1).deregMr(s.receiver->comm(), mr), ncclSuccess);
   CHECK_EQ(s.sender->wrong(), "");
   return turn;
