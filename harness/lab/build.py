@@ -100,7 +100,7 @@ def _make_host(host: str, cables: Sequence[Cable]) -> list[str]:
             if cable.shaping is not None:
                 ip.link("set", index=index, gso_max_size=largest_packet(cable.shaping, cable.mtu))
                 _tune_route(ip, index, cable)
-    nics = [cable.nic for cable in cables if cable.shaping is not None]
+    nics = {c.nic: largest_packet(c.shaping, c.mtu) for c in cables if c.shaping is not None}
     queues = fair_queues(nics)
     warnings = [f"{host}: its flows share one queue a NIC: {queues}"] if queues else []
     asking = batch("ip", (f"ntable change name arp_cache dev {nic} retrans {ASK_AGAIN_MS}" for nic in nics))

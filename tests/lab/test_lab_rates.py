@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -137,3 +138,34 @@ def test_a_probe_overtakes_nothing_but_waits_little(lab: Lab, senders: list[str]
     finally:
         echo.close()
     fail_or_void(judged, "ms in the median")
+
+
+def test_flows_still_take_turns_after_gigabytes() -> None:
+    """HTB counts in 32 bits what packets were longer than turns (harness/lab/fairqueue.py).
+
+    With turns of 18 KB a flow kept all others from its NIC between its third and its fifth gigabyte, as long as it had
+    anything to send.
+    """
+    judged = []
+    for _ in range(ATTEMPTS):
+        with Lab.up(Topology(hosts=2, nics=1, rate_gbit=3.0)) as lab:
+            echo = lab.hosts["h1"].spawn([sys.executable, TRAFFIC, "echo", "10.1.0.2", "5001"])
+            assert echo.stdout is not None
+            echo.stdout.readline()
+            transfer = Transfer(lab, "h1", ["h0"], seconds=11.0)
+            limit = time.monotonic() + 10.0
+            while sent_bytes(lab) < 3.3e9 and time.monotonic() < limit:
+                time.sleep(0.1)
+            enough = 3.3e9 <= sent_bytes(lab) <= 4.2e9
+            command = [sys.executable, TRAFFIC, "probe", "10.1.0.1", "10.1.0.2", "5001", "50", "8"]
+            times_ms = json.loads(lab.hosts["h0"].run(command, timeout_s=60).stdout)["times_ms"]
+            transfer.finish_gbit()
+            echo.close()
+        if enough and len(times_ms) >= 48 and times_ms[len(times_ms) // 2] < 6:
+            return
+        judged += [len(times_ms)] if enough and not transfer.is_void else []
+    fail_or_void(judged, "of 50 probes were answered soon")
+
+
+def sent_bytes(lab: Lab) -> int:
+    return int(lab.hosts["h0"].read_text("/sys/class/net/eth0/statistics/tx_bytes"))
