@@ -11,11 +11,14 @@ constexpr double kLeastBusy = 0.25;  // of a window: with less, the rate says no
 // What its connections wait for is a path that is always busy, or mostly so and carries less than its siblings.
 constexpr double kAlwaysBusy = 0.95, kMostlyBusy = 0.75, kBehind = 0.90;
 constexpr double kSlow = 0.80, kFull = 0.92;  // of the second fastest sibling
-constexpr int kWindowsToAct = 5;
+constexpr int kWindowsToAct = 5, kWindowsToAgree = 2;
+constexpr int64_t kAgreeNs = msToNs(1000);
 constexpr int kWindowsToTrust = 10;         // not slow, or not even busy, for so long
 constexpr double kStep = 0.15;              // a known weakness is only corrected by this much or more, relatively
 constexpr double kWeakest = 0.02;           // below it a path is not worth a message
 constexpr int64_t kStaleNs = msToNs(2000);  // siblings are compared over about the same time
+constexpr double kSustained = 0.90;         // of a window: it rested too little to save up anything
+constexpr int64_t kProvenNs = msToNs(10'000);
 
 /// The second largest of three or more: a path that seems too fast (little traffic, in bursts) accuses nobody. Of fewer
 /// the largest; of none, 0.
@@ -40,6 +43,18 @@ double Capacities::median(const Account& account) {
   return rates[kWindows / 2];
 }
 
+void Capacities::sustain(Account& account, double rate, int64_t now) {
+  if (rate < account.sustained && now - account.sustainedNs < kProvenNs) return;
+  account.sustained = rate;
+  account.sustainedNs = now;
+}
+
+double Capacities::shown(const Account& account, int64_t now) {
+  const double seems = median(account);
+  const bool proven = account.sustained > 0 && now - account.sustainedNs < kProvenNs;
+  return proven ? std::min(seems, account.sustained) : seems;
+}
+
 std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& paths, int64_t now) {
   const int64_t window = now - last_;
   last_ = now;
@@ -57,15 +72,16 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
   for (auto& [path, account] : accounts_) {
     const double busy = static_cast<double>(account.busyNs) / static_cast<double>(window);
     if (busy >= kLeastBusy) {
-      account.rates[account.count++ % kWindows] =
-          static_cast<double>(account.bytes) / static_cast<double>(account.busyNs);
+      const double rate = static_cast<double>(account.bytes) / static_cast<double>(account.busyNs);
+      account.rates[account.count++ % kWindows] = rate;
+      if (busy >= kSustained) sustain(account, rate, now);
       account.lastNs = now;
       work = true;
     }
     const bool behind = static_cast<double>(account.bytes) < kBehind * usual;
     account.waitedFor = busy >= (behind ? kMostlyBusy : kAlwaysBusy);
     account.bytes = 0, account.busyNs = 0;
-    if (account.count >= kWindows && now - account.lastNs < kStaleNs) recent.push_back(median(account));
+    if (account.count >= kWindows && now - account.lastNs < kStaleNs) recent.push_back(shown(account, now));
   }
   const double reference = secondOfMany(std::move(recent));
   if (reference <= 0) return changed;
@@ -74,7 +90,7 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
     if (it == accounts_.end() || it->second.count < kWindows) continue;
     Account& account = it->second;
     const bool spoke = account.lastNs == now;
-    if (spoke ? judge(*path, account, reference) : work && trust(*path, account)) changed.push_back(path.get());
+    if (spoke ? judge(*path, account, reference, now) : work && trust(*path, account)) changed.push_back(path.get());
   }
   return changed;
 }
@@ -89,8 +105,9 @@ bool Capacities::trust(Path& path, Account& account) {
 /// Slow or full for several windows in a row, and by enough to be worth a change of plans. One that sends a chunk now
 /// and then seems slow beside one that always sends, as each chunk's acknowledgement is waited for: only one that its
 /// connections wait for is slow.
-bool Capacities::judge(Path& path, Account& account, double reference) const {
+bool Capacities::judge(Path& path, Account& account, double reference, int64_t now) {
   const double measured = std::clamp(median(account) / reference, kWeakest, 1.0);
+  account.measured = measured;
   account.easy = 0;
   if (measured >= kSlow) account.slow = 0;
   if (measured < kSlow && account.waitedFor) account.slow++;
@@ -99,11 +116,22 @@ bool Capacities::judge(Path& path, Account& account, double reference) const {
   // What would not be called slow now is not held against it for ever.
   const bool well = account.full >= kWindowsToAct || account.fair >= kWindowsToTrust;
   if (well && path.capacity < 1.0) return path.capacity = 1.0, true;
-  if (account.slow < kWindowsToAct) return false;
-  if (std::abs(measured - path.capacity) < kStep * path.capacity) return false;
-  path.capacity = measured;
+  return settle(path, account, now);
+}
+
+bool Capacities::settle(Path& path, Account& account, int64_t now) {
+  if (account.slow < (now < account.othersUntil ? kWindowsToAgree : kWindowsToAct)) return false;
+  if (std::abs(account.measured - path.capacity) < kStep * path.capacity) return false;
+  path.capacity = account.measured;
   account.slow = 0;
   return true;
+}
+
+bool Capacities::agree(Path& path, int64_t now) {
+  const auto it = accounts_.find(&path);
+  if (it == accounts_.end()) return false;
+  it->second.othersUntil = now + kAgreeNs;
+  return now - it->second.lastNs < kStaleNs && settle(path, it->second, now);
 }
 
 }  // namespace r2cc

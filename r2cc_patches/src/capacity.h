@@ -23,6 +23,9 @@ class Capacities {
   bool due(int64_t now) const { return now - last_ >= kWindowNs; }
   /// Closes the window and judges. Returns the paths whose `capacity` changed by enough to act on.
   std::vector<Path*> close(const std::vector<std::unique_ptr<Path>>& paths, int64_t now);
+  /// Somebody else found a NIC of this path slow: less of our own evidence is enough for a while. True when there is
+  /// enough already, and `capacity` changed.
+  bool agree(Path& path, int64_t now);
 
  private:
   static constexpr size_t kWindows = 5;
@@ -33,11 +36,20 @@ class Capacities {
     std::array<double, kWindows> rates{};  // bytes per ns in the last windows that said something
     size_t count = 0;                      // windows ever
     int64_t lastNs = 0;                    // when the newest was
+    double sustained = 0;                  // the best of lately in which it hardly rested
+    int64_t sustainedNs = 0;               // when that was
     int slow = 0, fair = 0, full = 0;      // windows in a row
+    double measured = 1.0;                 // beside its siblings, in the last window
+    int64_t othersUntil = 0;               // somebody else saw it, too
     int easy = 0;                          // windows in a row in which others had to work, and it had not
   };
   static double median(const Account& account);
-  bool judge(Path& path, Account& account, double reference) const;
+  static void sustain(Account& account, double rate, int64_t now);
+  /// What a sibling shows that a path can carry. One that rests now and then may seem faster than its wire: a shaper
+  /// (token bucket) lets through at once what it saved up meanwhile.
+  static double shown(const Account& account, int64_t now);
+  static bool judge(Path& path, Account& account, double reference, int64_t now);
+  static bool settle(Path& path, Account& account, int64_t now);
   /// A weak path that is not even busy with the little it is given may be well again: it is given more.
   static bool trust(Path& path, Account& account);
   std::map<const Path*, Account> accounts_;

@@ -97,7 +97,12 @@ class Engine {
   void failAll(Peer& peer, const std::string& why);
   void announceLinks();
   void announceLinksTo(const Peer& peer) const;
+  // what each path carries (engine_measure.cc)
   void measure(Peer& peer, int64_t now);
+  void onCapacity(Peer& peer, const Path& path);
+  void onSlow(Peer& peer, const Slow& message);
+  void slowHere(size_t nic, int64_t now);
+  void agree(Peer& peer, Path& path, int64_t now);
   // where a silent path broke (engine_locate.cc)
   void silentDeath(Peer& peer, Path& path, int64_t now);
   void onPathDead(const Peer& peer, const PathDead& message);

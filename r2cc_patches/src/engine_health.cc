@@ -1,6 +1,4 @@
 // Judgement: which paths live, which peers are gone, and who has to be told.
-#include <cmath>
-
 #include "engine.h"
 
 namespace r2cc {
@@ -210,21 +208,6 @@ void Engine::seeRemoteLinks(Peer& peer, const Header& header) {
   if (header.nicsUp == peer.remoteUp) return;
   peer.remoteUp = header.nicsUp;
   judgePaths(peer, nowNs());
-}
-
-/// Balance: what each path carried since the last look, and what that says of the NIC.
-void Engine::measure(Peer& peer, int64_t now) {
-  for (const auto& [id, connection] : peer.sends) connection->sample(peer.capacities);
-  for (const Path* path : peer.capacities.close(peer.paths(), now)) {
-    peer.plansVersion++;
-    const std::string percent = std::to_string(std::lround(path->capacity * 100));
-    info_("R2CC: " + nics_[path->local].name + " to peer " + peer.describe() + " carries " + percent +
-          " % of what its siblings do");
-    auto line = events_.line("nic");
-    line.add("nic", nics_[path->local].name).add("peer", peer.describe());
-    line.add("peer_nic", peer.remote()[path->remote].dev).add("state", path->capacity < 1.0 ? "degraded" : "up");
-    line.add("cause", "rate").add("capacity_percent", static_cast<int64_t>(std::lround(path->capacity * 100)));
-  }
 }
 
 void Engine::pathDown(Peer& peer, Path& path, const std::string& cause) {

@@ -53,6 +53,11 @@ void Engine::dispatch(Peer& peer, Path* path, Type type, Reader& reader) {
     if (read(reader, message)) onPathDead(peer, message);
     return;
   }
+  if (type == Type::Slow) {
+    Slow message;
+    if (read(reader, message)) onSlow(peer, message);
+    return;
+  }
   if (type == Type::LookAt && peer.weConnect) {
     LookAt message;
     if (read(reader, message)) onLookAt(peer, message);

@@ -19,7 +19,7 @@
 namespace r2cc {
 
 constexpr uint32_t kMagic = 0x43433252;  // "R2CC"
-constexpr uint8_t kWireVersion = 3;
+constexpr uint8_t kWireVersion = 4;
 constexpr size_t kMaxDatagram = 1400;  // fits the smallest MTU anyone runs
 constexpr size_t kMaxNics = 32;        // bits in Header::nicsUp
 constexpr size_t kMaxReason = 160;     // bytes of text in a Bye
@@ -84,6 +84,7 @@ enum class Type : uint8_t {
   Bye,
   PathDead,
   LookAt,
+  Slow,
 };
 
 /// sender -> receiver: a connection for the listen that `listen` names.
@@ -272,6 +273,17 @@ struct PathDead {
 /// receiver -> sender: a path over this NIC of mine died silently. Probe yours to it, whether or not they have traffic.
 struct LookAt {
   static constexpr Type kType = Type::LookAt;
+  uint8_t dev = 0;
+  template <class A>
+  void visit(A& a) {
+    a(dev);
+  }
+};
+
+/// Either way: a path over this NIC of the receiver (to whoever sends: of mine) carries less than its siblings. Whoever
+/// saw the same of his own need not wait until he is sure.
+struct Slow {
+  static constexpr Type kType = Type::Slow;
   uint8_t dev = 0;
   template <class A>
   void visit(A& a) {

@@ -238,6 +238,41 @@ TEST(net_capacity_who_sends_a_chunk_now_and_then_is_not_slow) {
   CHECK(std::abs(even.paths[3]->capacity - 0.5) < 0.05);
 }
 
+TEST(net_capacity_who_rests_and_then_bursts_accuses_nobody) {
+  // A token bucket lets through at once what it saved while there was nothing to send: three that wait for the fourth
+  // half of the time seem faster than their wire, which all four filled before.
+  Feed feed(4);
+  for (int i = 0; i < 20; i++) CHECK_EQ(feed.window({0.125, 0.125, 0.125, 0.125}, 1.0), 0u);
+  for (int i = 0; i < 80; i++) CHECK_EQ(feed.window({0.163, 0.163, 0.163, 0.125}, 0.55, 1.0), 0u);
+  // What they proved is no excuse for one that is slower than that.
+  for (int i = 0; i < 10; i++) (void)feed.window({0.163, 0.163, 0.163, 0.0625}, 0.55, 1.0);
+  CHECK(std::abs(feed.paths[3]->capacity - 0.5) < 0.05);
+}
+
+TEST(net_capacity_two_who_see_it_need_less_time) {
+  Feed feed(4);
+  const std::vector<double> slow{0.125, 0.0625, 0.125, 0.125};
+  const auto windows = [&] {
+    size_t until = 1;
+    while (feed.window(slow) == 0) until++;
+    return until;
+  };
+  CHECK(!feed.capacities.agree(*feed.paths[1], feed.now));  // nothing of it is known here
+  for (int i = 0; i < 20; i++) CHECK_EQ(feed.window({0.125, 0.125, 0.125, 0.125}), 0u);
+  CHECK(!feed.capacities.agree(*feed.paths[1], feed.now));  // it is well, as seen from here
+  for (int i = 0; i < 20; i++) CHECK_EQ(feed.window({0.125, 0.125, 0.125, 0.125}), 0u);
+  const size_t alone = windows();
+  for (int i = 0; i < 40; i++) (void)feed.window({0.125, 0.125, 0.125, 0.125});
+  CHECK(feed.paths[1]->capacity == 1.0);
+  for (size_t i = 0; i + 2 < alone; i++) CHECK_EQ(feed.window(slow), 0u);
+  CHECK(feed.capacities.agree(*feed.paths[1], feed.now));  // at once: two windows and more said so here
+  CHECK(std::abs(feed.paths[1]->capacity - 0.5) < 0.05);
+  for (int i = 0; i < 40; i++) (void)feed.window({0.125, 0.125, 0.125, 0.125});
+  for (size_t i = 0; i + 4 < alone; i++) CHECK_EQ(feed.window(slow), 0u);
+  CHECK(!feed.capacities.agree(*feed.paths[1], feed.now));  // too early
+  CHECK(windows() < 4);
+}
+
 TEST(net_capacity_what_would_not_be_called_slow_is_not_held_for_ever) {
   Feed feed(4);
   for (int i = 0; i < 30; i++) (void)feed.window({0.125, 0.125, 0.125, 0.08});

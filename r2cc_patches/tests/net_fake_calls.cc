@@ -216,4 +216,23 @@ void Fabric::close(Comm& comm, bool sends) {
   counts_.comms--;
 }
 
+void Fabric::carries(Nic nic, double part) {
+  const Lock lock(mutex_);
+  parts_[nic] = part;
+}
+
+LaneSample Fabric::sample(Comm& comm) {
+  constexpr double kBytesPerNs = 0.125;
+  const Lock lock(mutex_);
+  const int64_t now = nowNs();
+  comm.said.quietNs = quietNs_;
+  const auto part = parts_.find(comm.nic());
+  if (part != parts_.end() && comm.saidAtNs > 0) {
+    comm.said.bytes += static_cast<uint64_t>(part->second * kBytesPerNs * static_cast<double>(now - comm.saidAtNs));
+    comm.said.busyNs += now - comm.saidAtNs;
+  }
+  comm.saidAtNs = now;
+  return comm.said;
+}
+
 }  // namespace r2cc::fake

@@ -58,7 +58,7 @@ struct Play {
   bool drains = false;    // once a comm is broken, test() hides its good completions until drain()
   bool gpu = false;       // takes GPU memory, by address and by DMA-BUF, and wants it flushed
   bool plain = false;     // sends any host memory, registered or not
-  bool samples = false;   // says when the other end was last heard, see Fabric::heardAgo
+  bool samples = false;   // says when the other end was last heard and what it carried: Fabric::heardAgo, carries
 };
 
 /// A DMA-BUF registration: the file behind the descriptor at that time.
@@ -100,6 +100,8 @@ class Fabric {
   void freeze(int host, bool on);
   /// Every comm heard the other end's kernel this long ago.
   void heardAgo(int64_t ns) { quietNs_ = ns; }
+  /// Every comm says that it is always busy, at this part of a NIC's rate; what it really carries has no part in it.
+  void carries(Nic nic, double part);
   /// Sends end this much later than their message arrives (direct transports only).
   void endSendsLate(int64_t delayNs);
 
@@ -155,6 +157,7 @@ class Fabric {
   void useMr(const Request& request, const char* how);
   bool over(const Request& request) const;
   void dropUnread(Wire& wire);
+  LaneSample sample(Comm& comm);
   Comm& newComm(Host& host, int dev, bool sends, const std::shared_ptr<Wire>& wire);
   int64_t someDelay(int64_t mostNs);
   bool sometimes(unsigned oneIn);
@@ -178,6 +181,7 @@ class Fabric {
   std::set<Nic> cut_, armed_, refused_;
   std::set<std::pair<Nic, Nic>> oneWay_;
   std::set<int> frozen_;
+  std::map<Nic, double> parts_;
   int64_t lateNs_ = 0;
   std::atomic<int64_t> quietNs_{0};
   std::vector<std::string> violations_;

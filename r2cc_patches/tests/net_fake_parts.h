@@ -68,6 +68,8 @@ struct Comm {
   std::deque<Request*> outstanding;  // in the order posted, not yet reported done
   std::deque<Request*> waiting;      // receives without their message
   uint64_t posted = 0;
+  LaneSample said{};  // what it carried
+  int64_t saidAtNs = 0;
   bool gone() const { return fenced || closed; }
   Nic nic() const { return {host.index, dev}; }
   std::string name() const {

@@ -90,8 +90,7 @@ struct Table {
     fabric(c).tune(comm(c));
   }
   static bool sample(void* c, LaneSample* out) {
-    *out = {};
-    out->quietNs = fabric(c).quietNs_;
+    *out = fabric(c).sample(comm(c));
     return true;
   }
   static void drain(void* c) {

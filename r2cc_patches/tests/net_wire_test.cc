@@ -128,6 +128,7 @@ TEST(net_wire_round_trips) {
   roundTrip(Bye{1, 1, 2});
   roundTrip(PathDead{1, 255});
   roundTrip(LookAt{31});
+  roundTrip(Slow{31});
   roundTrip(someHeader());
 }
 

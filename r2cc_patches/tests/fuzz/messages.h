@@ -11,6 +11,7 @@ void forEachMessage(F f) {
   f(Fenced{}), f(Switch{}), f(Switched{}), f(Ack{}), f(Ping{}), f(Pong{}), f(Bye{});
   f(PathDead{});
   f(LookAt{});
+  f(Slow{});
 }
 
 }  // namespace r2cc::fuzz
