@@ -29,18 +29,28 @@ uint64_t inOneTurn(size_t bytes) {
   void* requests[kSlots] = {};
   for (int i = 0; i < kSlots; i++) {
     const int tag = static_cast<int>(kFirst) + i;
-    CHECK_EQ(connection.irecv(&buffers[i * kSlotBytes], kSlotBytes, tag, mr, nullptr, &requests[i]), ncclSuccess);
+    // None while the engine has the connection in hand: NCCL asks again, too.
+    CHECK(Rig::within(msToNs(15000), [&] {
+      void* buffer = &buffers[i * kSlotBytes];
+      CHECK_EQ(connection.irecv(buffer, kSlotBytes, tag, mr, nullptr, &requests[i]), ncclSuccess);
+      return requests[i] != nullptr;
+    }));
   }
   (void)Rig::within(msToNs(200), [&] { return s.sender->step(), false; });  // they are all there
+  // One look each: they had come. One that found the engine at work there took nothing, and is no look.
   const auto test = [&](void* request) {
     int done = 0;
-    int size = 0;
-    CHECK_EQ(connection.test(*static_cast<r2cc::Request*>(request), &done, &size), ncclSuccess);
+    (void)Rig::within(msToNs(15000), [&] {
+      const uint64_t before = connection.delivered();
+      int size = 0;
+      CHECK_EQ(connection.test(*static_cast<r2cc::Request*>(request), &done, &size), ncclSuccess);
+      return done == 1 || connection.delivered() != before;
+    });
     return done == 1;
   };
   CHECK(test(requests[0]));
   const uint64_t turn = connection.delivered() - kFirst;
-  for (int i = 1; i < kSlots; i++) CHECK(test(requests[i]));  // they had come: each takes one look
+  for (int i = 1; i < kSlots; i++) CHECK(test(requests[i]));
   CHECK_EQ(rig.engine(1).deregMr(s.receiver->comm(), mr), ncclSuccess);
   CHECK_EQ(s.sender->wrong(), "");
   return turn;
