@@ -12,6 +12,12 @@ shared       a link-down with 16 communicators of 32 channels each between two h
              NIC, one in four busy.
 
 Needs GPUs, torch, root, iproute2, nftables and `r2cc build net`; --nccl takes a patched libnccl.so.2 instead of that.
+With --share-gpu one GPU does for all ranks, where CUDA's MPS lets their kernels run side by side; begin and end it with
+
+\b
+    nvidia-cuda-mps-control -d
+    echo quit | nvidia-cuda-mps-control
+
 Ratios are noisy below 1 MiB: --repeats. What was seen: docs/results/gpu.md.
 """
 
@@ -102,6 +108,7 @@ class Rig:
     hosts: int
     rate_gbit: float
     nccl: Path | None
+    share_gpu: bool = False
 
     def lab(self, nics: int) -> Lab:
         return Lab.up(Topology(hosts=self.hosts, nics=nics, rate_gbit=self.rate_gbit))
@@ -123,7 +130,7 @@ class Rig:
                 file.unlink(missing_ok=True)
                 output = stack.enter_context(file.open("ab"))  # the net library opens it once more, and appends, too
                 argv = [sys.executable, str(HERE / "nccl_rank.py"), "--rank", str(rank), "--ranks", str(self.hosts)]
-                argv += ["--root", ROOT, "--gpu", str(rank), *words]
+                argv += ["--root", ROOT, "--gpu", "0" if self.share_gpu else str(rank), *words]
                 mine = {**env, "NCCL_HOSTID": f"lab-{host.name}", "R2CC_EVENT_FILE": EVENT_FILE}
                 process = host.spawn(argv, env=mine, stdout=output, stderr=output)
                 stack.callback(process.close)
@@ -286,6 +293,7 @@ SIZES = [phase.name for phase in CPU_PHASES]
 @click.option("--rate", "rate_gbit", type=click.FloatRange(0.05, 32), default=1.0, show_default=True, help="Of a NIC.")
 @click.option("--nics", type=click.IntRange(2, 8), default=4, show_default=True, help="Of a host; shared has 2.")
 @click.option("--gpus", type=click.Choice(["2", "4", "8"]), default="2", show_default=True, help="As many hosts.")
+@click.option("--share-gpu", is_flag=True, help="All ranks on the first GPU; CUDA's MPS must run.")
 @click.option("--repeats", type=click.IntRange(1, 20), default=3, show_default=True, help="Of cpu.")
 @click.option("--sizes", default=",".join(SIZES), show_default=True, callback=names(SIZES), help="Of cpu.")
 @click.option("--faults", "count", type=click.IntRange(1, 200), default=20, show_default=True, help="shared has 8.")
@@ -293,15 +301,21 @@ SIZES = [phase.name for phase in CPU_PHASES]
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for raw output.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures and what they came from as JSON.")
 def main(
-    *, cases: list[str], rate_gbit: float, nics: int, gpus: str, repeats: int, sizes: list[str], count: int,
-    nccl: Path | None, out: Path, as_json: bool,
+    *, cases: list[str], rate_gbit: float, nics: int, gpus: str, share_gpu: bool, repeats: int, sizes: list[str],
+    count: int, nccl: Path | None, out: Path, as_json: bool,
 ) -> None:  # fmt: skip
     if nccl is None and not LIBRARY.is_file():
         raise click.UsageError(f"{LIBRARY} is not there: build it with r2cc build net")
     out.mkdir(parents=True, exist_ok=True)
-    rig = Rig(out, int(gpus), rate_gbit, nccl.resolve() if nccl else None)
+    rig = Rig(out, int(gpus), rate_gbit, nccl.resolve() if nccl else None, share_gpu)
     figures: list[Figure] = []
-    raw: Json = {"rate_gbit": rate_gbit, "nics": nics, "gpus": int(gpus), "cpus": os.cpu_count()}
+    raw: Json = {
+        "rate_gbit": rate_gbit,
+        "nics": nics,
+        "gpus": 1 if share_gpu else int(gpus),
+        "ranks": int(gpus),
+        "cpus": os.cpu_count(),
+    }
     failed = 0
     for case in cases:
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
@@ -68,7 +69,8 @@ def vm_shape(spec: str) -> Shape | None:
     found = VM.fullmatch(spec)
     if found is None:
         return None
-    return Shape(hosts=int(found["hosts"]), nics=int(found["nics"])) if found["hosts"] else Shape()
+    asked = {name: int(count) for name, count in found.groupdict().items() if count}
+    return Shape.fitting(len(os.sched_getaffinity(0)), **asked)
 
 
 @contextmanager

@@ -86,7 +86,8 @@ def _vm_lab(topology: str | None, hosts: int | None, nics: int | None, ttl_s: in
 
     if topology is not None:
         raise UsageError("--kind vm takes no topology file", "use --hosts and --nics")
-    return VmLab.up(Shape(hosts=hosts or 2, nics=nics or 4), ttl_s=ttl_s, name=name, progress=show)
+    shape = Shape.fitting(len(os.sched_getaffinity(0)), hosts=hosts or 2, nics=nics or 4)
+    return VmLab.up(shape, ttl_s=ttl_s, name=name, progress=show)
 
 
 def _name_flag(name: str) -> str:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Self
 
 MGMT_NIC = "mgmt0"
 MGMT_NET = 250
+MAX_CPUS = 4
+"""Processors of a guest, at most: emulation gains nothing from more than the threads of a rank and its kernel's."""
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,11 @@ class Shape:
     mtu: int = 9000
     memory_mb: int = 1024
     cpus: int = 1
+
+    @classmethod
+    def fitting(cls, cores: int, *, hosts: int = 2, nics: int = 4) -> Self:
+        """On a machine of `cores`: all but the wire's are shared out to the guests, at least one to each."""
+        return cls(hosts=hosts, nics=nics, cpus=max(1, min(MAX_CPUS, (cores - 1) // hosts)))
 
     def host_names(self) -> list[str]:
         return [f"h{index}" for index in range(self.hosts)]

@@ -93,7 +93,9 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
   services_.connector = connector_.get(), services_.events = &events_, services_.flight = flight_.get();
   services_.local = &nics_, services_.anchors = &anchors_, services_.distance = std::move(distance);
   services_.holdNs = config_.holdNs;
-  services_.wake = wake, services_.warn = warn_, services_.info = info_;
+  services_.wake = wake, services_.fetchAcks = [this] { fetchAcks(); };
+  services_.warn = warn_, services_.info = info_;
+  watchAcks();
   watch(wakeFd_, kTagWake);
   if (links_.fd() >= 0) watch(links_.fd(), kTagLinks);
   for (size_t i = 0; i < side_.fds().size(); i++) {
@@ -126,8 +128,7 @@ Engine::~Engine() {
   line.add("dropped_replayed", static_cast<int64_t>(dropped_.replayed));
   line.add("dropped_refusals", static_cast<int64_t>(dropped_.refusals));
   line.add("dropped_by_kernel", static_cast<int64_t>(droppedByKernel(side_.fds())));
-  close(wakeFd_);
-  close(epoll_);
+  for (const int fd : {wakeFd_, epoll_, ackEpoll_}) close(fd);
 }
 
 void Engine::startRecorder() {
@@ -217,14 +218,6 @@ void Engine::readNicEvents(size_t nic) {
     // A lost device must be opened again before it is of use, and the fork opens its devices once.
     linkNews(nic, event.fatal ? kDeviceLost : kPortError, event.up, event.cause);
   }
-}
-
-std::vector<NicAddress> Engine::addresses() const {
-  std::vector<NicAddress> out;
-  for (const LocalNic& nic : nics_) {
-    if (nic.address.family != 0 && nic.address.port != 0) out.push_back(nic.address);
-  }
-  return out;
 }
 
 void Engine::remember(std::shared_ptr<Connection> connection) {

@@ -1,5 +1,6 @@
 // One per process: the thread that watches links, answers datagrams, judges paths and moves connections. Everything it
-// owns is under one mutex, which NCCL's threads take only to listen, connect, accept, register and close.
+// owns is under one mutex, which NCCL's threads take only to listen, connect, accept, register and close, and
+// without waiting for it to fetch acknowledgements.
 #pragma once
 
 #include <atomic>
@@ -87,6 +88,10 @@ class Engine {
   void readRefusals(size_t nic);
   void onRefused(const uint8_t* quote, size_t size);
   void dispatch(Peer& peer, Path* path, Type type, Reader& reader);
+  void fetchAcks();
+  void readAcks();
+  void onAcks(size_t nic, const NicAddress& from, const uint8_t* data, size_t size);
+  Path* heard(Peer& peer, size_t nic, const NicAddress& from, const Header& header);
   bool dispatchToSender(Peer& peer, Type type, Reader& reader);
   bool dispatchToReceiver(Peer& peer, Type type, Reader& reader);
   void onHello(Peer& peer, const Hello& hello);
@@ -117,6 +122,7 @@ class Engine {
   Peer& peerFor(uint64_t process, bool weConnect, const Key& key);
   Peer* findPeer(uint64_t process, bool weConnect);
   void watch(int fd, uint64_t tag);
+  void watchAcks();
   std::vector<NicAddress> addresses() const;
   void startRecorder();
   void remember(std::shared_ptr<Connection> connection);
@@ -156,6 +162,8 @@ class Engine {
   int64_t cpuUs_ = 0;  // what the thread used, when it is over
 
   int epoll_ = -1, wakeFd_ = -1;
+  int ackEpoll_ = -1;                     // of the sockets for acknowledgements
+  std::atomic<int64_t> nextAckFetch_{0};  // by NCCL's threads
   std::atomic<bool> stop_{false};
   std::unique_ptr<Connector> connector_;
   std::thread thread_;

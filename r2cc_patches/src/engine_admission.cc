@@ -63,7 +63,7 @@ bool Engine::receiveAll(std::vector<size_t> ready) {
       const auto take = [&](const NicAddress& from, const uint8_t* data, size_t size) {
         onDatagram(*nic, from, data, size);
       };
-      nic = side_.receive(*nic, take) ? nic + 1 : ready.erase(nic);
+      nic = SideChannel::receive(side_.fds()[*nic], take) ? nic + 1 : ready.erase(nic);
       if (nowNs() > until) return !ready.empty();
     }
   }
@@ -74,6 +74,8 @@ void Engine::readRefusals(size_t nic) {
   side_.readErrors(nic, [&](const uint8_t* quote, size_t size) { onRefused(quote, size); });
 }
 
-uint64_t Engine::dropped() const { return dropped_.sum() + droppedByKernel(side_.fds()); }
+uint64_t Engine::dropped() const {
+  return dropped_.sum() + droppedByKernel(side_.fds()) + droppedByKernel(side_.ackFds());
+}
 
 }  // namespace r2cc

@@ -25,6 +25,7 @@ void Engine::tick(int64_t now) {
   wasLate_ = late;
   restUntil_ = INT64_MAX;
   probing_ = false;
+  readAcks();
   events_.flush(now);
   if (announcements_ > 0) announceLinks(), restUntil_ = now;
   inquire(now);

@@ -22,14 +22,20 @@ void Engine::onDatagram(size_t nic, const NicAddress& from, const uint8_t* data,
   if (!parsed) return void(dropped_.malformed++);
   Peer* peer = admit(*parsed);
   if (peer == nullptr) return;
-  peer->lastHeard = nowNs();
-  heardNs_[nic] = peer->lastHeard;
+  Path* path = heard(*peer, nic, from, parsed->header());
   seeRemoteLinks(*peer, parsed->header());
-  peer->remoteHeard = parsed->header().nicsHeard;
-  Path* path = peer->find(nic, from);
-  if (path != nullptr) path->lastHeard = peer->lastHeard;
   answers_ = false;
   if (!parsed->forEach([&](Type type, Reader& reader) { dispatch(*peer, path, type, reader); })) dropped_.malformed++;
+}
+
+/// The path it came over, null if that is none of ours.
+Path* Engine::heard(Peer& peer, size_t nic, const NicAddress& from, const Header& header) {
+  peer.lastHeard = nowNs();
+  heardNs_[nic] = peer.lastHeard;
+  peer.remoteHeard = header.nicsHeard;
+  Path* path = peer.find(nic, from);
+  if (path != nullptr) path->lastHeard = peer.lastHeard;
+  return path;
 }
 
 void Engine::dispatch(Peer& peer, Path* path, Type type, Reader& reader) {
@@ -147,6 +153,14 @@ bool Engine::dispatchToReceiver(Peer& peer, Type type, Reader& reader) {
     default:
       return false;
   }
+}
+
+std::vector<NicAddress> Engine::addresses() const {
+  std::vector<NicAddress> out;
+  for (const LocalNic& nic : nics_) {
+    if (nic.address.family != 0 && nic.address.port != 0) out.push_back(nic.address);
+  }
+  return out;
 }
 
 void Engine::onHello(Peer& peer, const Hello& hello) {

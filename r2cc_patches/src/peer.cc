@@ -140,6 +140,12 @@ bool Peer::send(const Path& path, Datagram& datagram) const {
   return side_.send(path.local, remote_[path.remote], datagram.seal(key));
 }
 
+bool Peer::sendToAckPort(const Path& path, Datagram& datagram) const {
+  NicAddress to = remote_[path.remote];
+  if (to.ackPort != 0) to.port = to.ackPort;
+  return side_.send(path.local, to, datagram.seal(key));
+}
+
 void Peer::sendAll(const std::vector<const Path*>& paths, const std::vector<Encoded>& messages) const {
   for (const Path* path : paths) {
     Datagram d = datagram();
@@ -221,11 +227,11 @@ void Peer::sendAcks(const Path& path, const std::vector<Ack>& acks) const {
   Datagram d = datagram();
   for (const Ack& ack : acks) {
     if (d.add(ack)) continue;
-    send(path, d);
+    sendToAckPort(path, d);
     d = datagram();
     d.add(ack);
   }
-  send(path, d);
+  sendToAckPort(path, d);
 }
 
 }  // namespace r2cc

@@ -158,6 +158,7 @@ class Peer {
   void sendAll(const std::vector<const Path*>& paths, const std::vector<Encoded>& messages) const;
   void collectAcks(const Path& path, bool hurry);
   void sendAcks(const Path& path, const std::vector<Ack>& acks) const;
+  bool sendToAckPort(const Path& path, Datagram& datagram) const;
   std::atomic<int> acksAsked_{0};
   const Self& self_;
   const SideChannel& side_;

@@ -41,6 +41,7 @@ ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, v
   if (!owned) return ncclSuccess;
   const bool copied = keeps(size, mr);
   if (plain_ && !roomFor(copied ? size : 0)) {
+    services_.fetchAcks();                               // for the next call
     if (state() == ConnectionState::Active) progress();  // NCCL may have nothing to test
     return ncclSuccess;
   }
@@ -64,6 +65,7 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
   if (!complete() && over()) return ncclRemoteError;
   // Also for a large one that is acknowledged: those behind it would miss a turn.
   if (!over() && (!complete() || request.size >= kTurnBytes)) progress();
+  if (request.finished && !complete()) services_.fetchAcks();
   if (!complete()) return ncclSuccess;
   *done = 1;
   recorder_.released(request.number, request.size);

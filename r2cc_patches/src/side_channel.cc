@@ -46,7 +46,8 @@ socklen_t sizeOf(const sockaddr_storage& a) {
   return a.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
 }
 
-int openSocket(LocalNic& nic) {
+/// A socket on the NIC's address and a free port, which it fills in.
+int openSocket(const LocalNic& nic, uint16_t& port) {
   if (nic.address.family == 0) return -1;
   const int fd = socket(nic.address.family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
@@ -58,14 +59,16 @@ int openSocket(LocalNic& nic) {
   (void)setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, nic.name.c_str(), static_cast<socklen_t>(nic.name.size()));
   (void)setsockopt(fd, nic.address.family == AF_INET ? SOL_IP : SOL_IPV6,
                    nic.address.family == AF_INET ? IP_RECVERR : IPV6_RECVERR, &on, sizeof(on));
-  sockaddr_storage address = nic.address.sockaddr();
+  NicAddress any = nic.address;
+  any.port = 0;
+  sockaddr_storage address = any.sockaddr();
   socklen_t size = sizeof(address);
   if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeOf(address)) != 0 ||
       getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     close(fd);
     return -1;
   }
-  nic.address.port = NicAddress::from(address).port;
+  port = NicAddress::from(address).port;
   return fd;
 }
 
@@ -91,12 +94,17 @@ LocalNic findLocalNic(const std::string& name, uint8_t index, uint8_t flags) {
 }
 
 SideChannel::SideChannel(std::vector<LocalNic>& nics, Filter filter) : filter_(std::move(filter)) {
-  for (LocalNic& nic : nics) fds_.push_back(openSocket(nic));
+  for (LocalNic& nic : nics) {
+    fds_.push_back(openSocket(nic, nic.address.port));
+    ackFds_.push_back(openSocket(nic, nic.address.ackPort));
+  }
 }
 
 SideChannel::~SideChannel() {
-  for (const int fd : fds_) {
-    if (fd >= 0) close(fd);
+  for (const auto& fds : {fds_, ackFds_}) {
+    for (const int fd : fds) {
+      if (fd >= 0) close(fd);
+    }
   }
 }
 
@@ -139,7 +147,7 @@ void SideChannel::readErrors(size_t nic, const OnRefused& refused) const {
   }
 }
 
-bool SideChannel::receive(size_t nic, const OnDatagram& datagram) const {
+bool SideChannel::receive(int fd, const OnDatagram& datagram) {
   uint8_t buffers[kBurst][2048];
   sockaddr_storage from[kBurst];
   iovec parts[kBurst];
@@ -151,7 +159,7 @@ bool SideChannel::receive(size_t nic, const OnDatagram& datagram) const {
     messages[i].msg_hdr.msg_iov = &parts[i];
     messages[i].msg_hdr.msg_iovlen = 1;
   }
-  const int got = recvmmsg(fds_[nic], messages, kBurst, MSG_DONTWAIT, nullptr);
+  const int got = recvmmsg(fd, messages, kBurst, MSG_DONTWAIT, nullptr);
   if (got < 0) return errno == ECONNREFUSED;  // said once; the details are in the error queue
   for (int i = 0; i < got; i++) datagram(NicAddress::from(from[i]), buffers[i], messages[i].msg_len);
   return got == kBurst;

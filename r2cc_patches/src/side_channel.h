@@ -1,4 +1,6 @@
-// UDP sockets for the side channel: one per NIC, bound to that NIC, so that a datagram tests the path it is meant for.
+// UDP sockets for the side channel, bound to a NIC each, so that a datagram tests the path it is meant for. A NIC has
+// two: what needs the engine comes to one and wakes it; acknowledgements come to the other, and whoever waits for them
+// fetches them.
 #pragma once
 
 #include <array>
@@ -34,21 +36,22 @@ class SideChannel {
   SideChannel(const SideChannel&) = delete;
   SideChannel& operator=(const SideChannel&) = delete;
 
-  /// -1 where a NIC has no socket.
+  /// By NIC; -1 where it has no socket.
   const std::vector<int>& fds() const { return fds_; }
+  const std::vector<int>& ackFds() const { return ackFds_; }
   /// Thread-safe. False when the kernel refused (link down, no route): a hint, not a verdict.
   bool send(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes) const;
 
   using OnDatagram = std::function<void(const NicAddress& from, const uint8_t* data, size_t size)>;
   using OnRefused = std::function<void(const uint8_t* quote, size_t size)>;
   /// Reads some of what is pending on one socket. True when there may be more.
-  bool receive(size_t nic, const OnDatagram& datagram) const;
+  static bool receive(int fd, const OnDatagram& datagram);
   /// "No such port" answers, with as much of the datagram they answer as they quote. epoll says when there are any.
   void readErrors(size_t nic, const OnRefused& refused) const;
 
  private:
   const Filter filter_;
-  std::vector<int> fds_;
+  std::vector<int> fds_, ackFds_;
 };
 
 }  // namespace r2cc

@@ -19,7 +19,7 @@
 namespace r2cc {
 
 constexpr uint32_t kMagic = 0x43433252;  // "R2CC"
-constexpr uint8_t kWireVersion = 4;
+constexpr uint8_t kWireVersion = 5;
 constexpr size_t kMaxDatagram = 1400;  // fits the smallest MTU anyone runs
 constexpr size_t kMaxNics = 32;        // bits in Header::nicsUp
 constexpr size_t kMaxReason = 160;     // bytes of text in a Bye
@@ -30,18 +30,19 @@ constexpr uint8_t kLastResort = 2;  // carries data only when no other NIC can
 
 using InnerHandle = std::array<uint8_t, NCCL_NET_HANDLE_MAXSIZE>;
 
-/// Where a NIC's side-channel socket listens.
+/// Where a NIC's side-channel sockets listen.
 struct NicAddress {
   uint8_t dev = 0;  // index in its owner's list of NICs
   uint8_t flags = 0;
   uint8_t family = 0;  // AF_INET or AF_INET6
   uint8_t prefix = 0;  // bits
   uint16_t port = 0;
+  uint16_t ackPort = 0;  // for acknowledgements and nothing else
   std::array<uint8_t, 16> ip{};
 
   template <class A>
   void visit(A& a) {
-    a(dev), a(flags), a(family), a(prefix), a(port), a(ip);
+    a(dev), a(flags), a(family), a(prefix), a(port), a(ackPort), a(ip);
   }
   sockaddr_storage sockaddr() const;
   static NicAddress from(const sockaddr_storage& address);

@@ -14,6 +14,19 @@ struct EngineDoor {
     const std::lock_guard<std::mutex> lock(engine.mutex_);
     engine.onRefused(quote.data(), quote.size());
   }
+  /// It does nothing of its own accord for so long.
+  static void rest(Engine& engine, int64_t ns) {
+    {
+      const std::lock_guard<std::mutex> lock(engine.mutex_);
+      engine.nextTick_ = nowNs() + ns;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it was waiting for the tick before
+    const std::lock_guard<std::mutex> lock(engine.mutex_);
+    engine.nextTick_ = nowNs() + ns;
+  }
+  /// Nothing has made it look sooner.
+  static bool rests(const Engine& engine, int64_t ns) { return engine.nextTick_ > nowNs() + ns; }
+  static std::vector<NicAddress> addresses(const Engine& engine) { return engine.addresses(); }
   struct Held {
     size_t peers = 0, connections = 0;
     size_t mostNics = 0, mostPaths = 0, mostArrived = 0;  // of one peer, one listen

@@ -64,3 +64,10 @@ def test_names_and_addresses_are_the_contract_s() -> None:
         ("h1-mgmt0", "10.250.0.2", "52:54:00:00:fa:02", "nic-mgmt0"),
     ]
     assert Shape.from_json(Shape(hosts=3).to_json()) == Shape(hosts=3)
+
+
+@pytest.mark.parametrize(
+    ("cores", "hosts", "cpus"), [(1, 2, 1), (2, 2, 1), (4, 2, 1), (5, 2, 2), (16, 2, 4), (16, 8, 1)]
+)
+def test_guests_share_the_machine_but_for_one_core(cores: int, hosts: int, cpus: int) -> None:
+    assert Shape.fitting(cores, hosts=hosts) == Shape(hosts=hosts, cpus=cpus)
