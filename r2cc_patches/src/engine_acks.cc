@@ -11,8 +11,8 @@
 namespace r2cc {
 namespace {
 
-// However many threads wait; and a flood takes a fifth of their time at most.
-constexpr int64_t kFetchEveryNs = usToNs(20), kRestPerWork = 4;
+// However many threads wait; and a flood takes a fifth of their time. A look may have been long because we did not run.
+constexpr int64_t kFetchEveryNs = usToNs(20), kRestPerWork = 4, kMostRestNs = msToNs(1);
 
 }  // namespace
 
@@ -38,7 +38,7 @@ void Engine::fetchAcks() {
   if (!lock) return;
   readAcks();
   const int64_t end = nowNs();
-  nextAckFetch_.store(end + std::max(kFetchEveryNs, kRestPerWork * (end - now)), std::memory_order_relaxed);
+  nextAckFetch_ = end + std::clamp(kRestPerWork * (end - now), kFetchEveryNs, kMostRestNs);
 }
 
 /// With the mutex held. Takes no connection's ownership.

@@ -116,7 +116,7 @@ TEST(net_acks_alone_are_taken_from_their_sockets) {
   rig.loseType(Type::Welcome, true), rig.loseType(Type::Hello, false);
   CHECK(Rig::within(kLimitNs, [&] { return !lost(Type::Welcome).empty(); }));
   turnAside(lost(Type::Welcome), 0);  // of who receives, but no acknowledgement
-  CHECK(Rig::within(kLimitNs, [&] { return rig.engine(0).droppedByReason().malformed == 1; }));
+  CHECK(Rig::within(kLimitNs, [&] { return rig.engine(0).droppedByReason().malformed > 0; }));
   CHECK(s.sender->state() == End::State::Connecting);
   rig.loseType(Type::Welcome, false);
   CHECK(rig.allDone(kLimitNs));
