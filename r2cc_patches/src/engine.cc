@@ -127,7 +127,7 @@ Engine::~Engine() {
   line.add("dropped_forged", static_cast<int64_t>(dropped_.forged));
   line.add("dropped_replayed", static_cast<int64_t>(dropped_.replayed));
   line.add("dropped_refusals", static_cast<int64_t>(dropped_.refusals));
-  line.add("dropped_by_kernel", static_cast<int64_t>(droppedByKernel(side_.fds())));
+  line.add("dropped_by_kernel", static_cast<int64_t>(unread()));
   for (const int fd : {wakeFd_, epoll_, ackEpoll_}) close(fd);
 }
 

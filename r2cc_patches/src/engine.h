@@ -60,6 +60,8 @@ class Engine {
   void reportLink(size_t nic, bool up);
   /// Datagrams not accepted so far: malformed, unauthenticated, replayed, for somebody else.
   uint64_t dropped() const;
+  /// Those of them that the kernel did not let through to us.
+  uint64_t unread() const;
   const Dropped& droppedByReason() const { return dropped_; }
   /// Strangers who connected to a lane's listen.
   uint64_t refusedConnects() const { return connector_->refused(); }

@@ -74,8 +74,8 @@ void Engine::readRefusals(size_t nic) {
   side_.readErrors(nic, [&](const uint8_t* quote, size_t size) { onRefused(quote, size); });
 }
 
-uint64_t Engine::dropped() const {
-  return dropped_.sum() + droppedByKernel(side_.fds()) + droppedByKernel(side_.ackFds());
-}
+uint64_t Engine::unread() const { return droppedByKernel(side_.fds()) + droppedByKernel(side_.ackFds()); }
+
+uint64_t Engine::dropped() const { return dropped_.sum() + unread(); }
 
 }  // namespace r2cc

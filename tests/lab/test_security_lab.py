@@ -67,7 +67,7 @@ def test_a_stranger_changes_nothing_but_a_counter(lab: Lab, net: NetBuild) -> No
     for rank in ranks:
         until_traffic(rank)
     targets = [target for rank in range(RANKS) for target in udp_sockets(lab, rank)]
-    assert len(targets) == RANKS * NICS
+    assert len(targets) == RANKS * NICS * 2, "one for the engine, one for acknowledgements"
     flood = stranger.spawn([*HOSTILE, "flood", str(FLOOD_S), str(FLOOD_RATE), *targets])
 
     ends = []
