@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import click
 
+STOCK = "Fail unless it exports the same symbols as this libnccl."
 
-@click.group(short_help="Compile the resilient net (later: NCCL, nccl-tests).")
+
+@click.group(short_help="Compile the resilient net, or the whole patched NCCL.")
 def build() -> None:
     """Compile what runs on the hosts. Nothing is compiled again unless something it depends on changed."""
 
@@ -31,6 +34,47 @@ def net(source: str | None, then: tuple[str, ...], as_json: bool, verbose: bool,
     for target in then:
         log = run_target(target, progress, verbose=verbose and not as_json)
         click.echo(f"{target}: passed, see {log}", err=True)
+    if as_json:
+        click.echo(json.dumps(built.as_dict(), indent=1))
+    elif not quiet:
+        click.echo(f"{'built' if built.rebuilt else 'up to date'}: {built.library} (build {built.build_id})")
+
+
+@build.command(short_help="Compile the whole patched libnccl.so.2 (nvcc).")
+@click.option("--arch", metavar="sm_N", multiple=True, help="GPU architecture, again for more; all: NCCL's own list.")
+@click.option(
+    "--funcs", metavar="TEXT", default="", help="Kernels to build, as NCCL's ONLY_FUNCS; keep SendRecv in it."
+)
+@click.option("--stock", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path), help=STOCK)
+@click.option("--source", metavar="PATH", help="NCCL's source, as for `r2cc fork fetch`.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("-v", "--verbose", is_flag=True, help="Show make's output.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress, only errors.")
+def nccl(
+    *,
+    arch: tuple[str, ...],
+    funcs: str,
+    stock: Path | None,
+    source: str | None,
+    as_json: bool,
+    verbose: bool,
+    quiet: bool,
+) -> None:
+    """Compile the patched NCCL with our sources in it: a drop-in for stock of the same version (docs/gpu.md).
+
+    Takes a CUDA toolkit with nvcc, no GPU. Without --arch: for the GPUs of this machine. Log: build/nccl/build.log.
+
+    \b
+    r2cc build nccl                                         # for the GPUs here, all kernels
+    r2cc build nccl --arch sm_90 --funcs "AllReduce Sum f32|SendRecv"
+                                                            # minutes instead of an hour
+    LD_PRELOAD=$PWD/build/nccl/lib/libnccl.so.2 python3 train.py
+    """
+    from harness.build import build_nccl
+    from harness.progress import show, silent
+
+    progress = silent if quiet else show
+    built = build_nccl(arch, funcs, source, progress, stock=stock, verbose=verbose and not as_json)
     if as_json:
         click.echo(json.dumps(built.as_dict(), indent=1))
     elif not quiet:

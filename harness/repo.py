@@ -43,6 +43,11 @@ class Layout:
         return self.root / "build" / "net"
 
     @property
+    def nccl(self) -> Path:
+        """What `r2cc build nccl` leaves."""
+        return self.root / "build" / "nccl"
+
+    @property
     def cuda_lock(self) -> Path:
         return self.root / "requirements-cuda.lock"
 

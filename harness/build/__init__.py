@@ -1,5 +1,6 @@
 """Builds what runs on the hosts from the patched NCCL and our C++."""
 
+from harness.build.nccl import NcclBuild, build_nccl
 from harness.build.net import NetBuild, build_net, run_target
 
-__all__ = ["NetBuild", "build_net", "run_target"]
+__all__ = ["NcclBuild", "NetBuild", "build_nccl", "build_net", "run_target"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from harness.errors import BuildError
@@ -53,14 +53,36 @@ def make_command(layout: Layout, target: str, arguments: list[str]) -> list[str]
 
 def run_make(layout: Layout, target: str, arguments: list[str], *, progress: Progress, verbose: bool) -> None:
     """Build one target; everything make says goes to a log. Raises BuildError with the log's last lines."""
-    layout.net.mkdir(parents=True, exist_ok=True)
-    log = log_of(layout, target)
     command = make_command(layout, target, arguments)
     total = count_compilations(command)
+    follow(
+        command,
+        target,
+        log_of(layout, target),
+        env=OWN_FLAGS,
+        far=lambda text: f"{min(compilations(text), total)} of {total} files",
+        progress=progress,
+        verbose=verbose,
+    )
+
+
+def follow(
+    command: list[str],
+    target: str,
+    log: Path,
+    *,
+    env: Mapping[str, str],
+    far: Callable[[str], str],
+    progress: Progress,
+    verbose: bool,
+    limit_s: float = LIMIT_S,
+) -> None:
+    """Run a make. `far` says from all it said so far how far it is. Raises BuildError with the log's last lines."""
+    log.parent.mkdir(parents=True, exist_ok=True)
     with progress(f"compiling {target}") as step, log.open("wb") as output:
-        process = LocalHost().spawn(command, env=OWN_FLAGS, stdout=output, stderr=output)
+        process = LocalHost().spawn(command, env=env, stdout=output, stderr=output)
         try:
-            code = _follow(process.poll, log, total, step, verbose)
+            code = _follow(process.poll, log, far, step, verbose, limit_s)
         finally:
             if process.poll() is None:
                 process.terminate()
@@ -73,21 +95,23 @@ def log_of(layout: Layout, target: str) -> Path:
     return layout.net / ("build.log" if target == "net" else f"{target}.log")
 
 
-def _follow(poll: Callable[[], int | None], log: Path, total: int, step: Step, verbose: bool) -> int:
-    """Wait for make and count what it compiles from its own echo of commands."""
-    deadline = time.monotonic() + LIMIT_S
+def _follow(
+    poll: Callable[[], int | None], log: Path, far: Callable[[str], str], step: Step, verbose: bool, limit_s: float
+) -> int:
+    """Wait for make and show how far it is, by its own echo of commands."""
+    deadline = time.monotonic() + limit_s
     shown = 0
     while True:
         code = poll()
         text = log.read_text(errors="replace")
-        step.update(f"{min(compilations(text), total)} of {total} files")
+        step.update(far(text))
         if verbose:
             print(text[shown:], end="", flush=True)
             shown = len(text)
         if code is not None:
             return code
         if time.monotonic() > deadline:
-            raise BuildError(f"make still ran after {LIMIT_S:g} s", f"see {log}")
+            raise BuildError(f"make still ran after {limit_s:g} s", f"see {log}")
         time.sleep(POLL_S)
 
 

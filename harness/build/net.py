@@ -19,6 +19,7 @@ from harness.progress import Progress, show
 from harness.repo import Layout, checkout
 
 OUTPUTS = {"library": "libr2cc_net.so", "bench": "r2cc_bench", "sampler": "r2cc_sampler"}
+STAMP = "obj/src/stamp/build_id.o"
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ def build_net(
         unfinished = layout.net / "unfinished"
         unfinished.touch()
         try:
-            run_make(layout, "net", make_arguments(layout, cuda), progress=progress, verbose=verbose)
+            arguments = [*make_arguments(layout, cuda), f"BUILD_ID={inputs.build_id}"]
+            run_make(layout, "net", arguments, progress=progress, verbose=verbose)
         finally:
             unfinished.unlink()
         _record(layout.net, inputs)
@@ -89,7 +91,7 @@ def _remove_what_make_would_trust(folder: Path, inputs: Inputs) -> None:
     Results go in any case (linking again takes a second), objects with other tools or after a kill.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("build.json", *OUTPUTS.values()):
+    for name in ("build.json", STAMP, *OUTPUTS.values()):
         (folder / name).unlink(missing_ok=True)
     tools = json.dumps([inputs.compiler, inputs.cuda_include, inputs.cuda_version, inputs.flags]) + "\n"
     known = folder / "tools.json"

@@ -5,6 +5,7 @@
 #include <memory>
 #include <mutex>
 
+#include "debug.h"
 #include "engine.h"
 #include "last_resort.h"
 #include "net_ib_ops.h"
@@ -14,6 +15,7 @@
 extern ncclNet_t ncclNetIb;
 extern ncclNet_t ncclNetSocket;
 extern const r2cc::InnerOps r2ccNetSocketOps;
+extern const char r2ccBuildId[];  // stamp/build_id.cc
 
 namespace r2cc {
 
@@ -89,6 +91,15 @@ void warn(const std::string& text) {
 void info(const std::string& text) {
   const ncclDebugLogger_t log = process().log;
   if (log != nullptr) log(NCCL_LOG_INFO, NCCL_NET, "r2cc", 0, "%s", text.c_str());
+}
+
+/// One line in NCCL's log, in every mode, so that a log says what ran.
+void introduce(int mode) {
+  static std::once_flag done;
+  std::call_once(done, [mode] {
+    ncclDebugLog(NCCL_LOG_INFO, NCCL_INIT, "r2cc", 0, "R2CC: build %s, R2CC_MODE=%d%s", r2ccBuildId, mode,
+                 mode == 0 ? ": NCCL's own nets" : "");
+  });
 }
 
 template <ncclNet_t* Inner>
@@ -234,7 +245,9 @@ ncclNet_t* table() {
 
 ncclNet_t* r2ccWrapNet(ncclNet_t* inner) {
   using namespace r2cc;
-  if (innerOps(inner) == nullptr || Config::fromEnvironment().mode == 0) return inner;
+  const int mode = Config::fromEnvironment().mode;
+  introduce(mode);
+  if (innerOps(inner) == nullptr || mode == 0) return inner;
   const std::lock_guard<std::mutex> lock(process().mutex);
   return inner == &ncclNetIb ? table<&ncclNetIb>() : table<&ncclNetSocket>();
 }
