@@ -79,3 +79,32 @@ def nccl(
         click.echo(json.dumps(built.as_dict(), indent=1))
     elif not quiet:
         click.echo(f"{'built' if built.rebuilt else 'up to date'}: {built.library} (build {built.build_id})")
+
+
+@build.command("nccl-tests", short_help="Compile upstream's nccl-tests against the patched NCCL (nvcc).")
+@click.option("--source", metavar="PATH|URL", help="A folder, tar archive or git repository; else upstream's.")
+@click.option("--ref", metavar="NAME", help="Branch or tag of a repository.")
+@click.option("--mpi", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path), help="With MPI.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option("-v", "--verbose", is_flag=True, help="Show make's output.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress, only errors.")
+def nccl_tests(
+    *, source: str | None, ref: str | None, mpi: Path | None, as_json: bool, verbose: bool, quiet: bool
+) -> None:
+    """Compile nccl-tests for the architectures and against the library that `r2cc build nccl` made.
+
+    \b
+    r2cc build nccl-tests                                   # upstream's repository
+    r2cc build nccl-tests --source ~/nccl-tests.tar.gz --mpi /usr/lib/x86_64-linux-gnu/openmpi
+    LD_LIBRARY_PATH=$PWD/build/nccl/lib build/nccl-tests/bin/all_reduce_perf -g 2
+    """
+    from harness.build import build_nccl_tests
+    from harness.progress import show, silent
+
+    progress = silent if quiet else show
+    built = build_nccl_tests(source, ref, progress, mpi=mpi, verbose=verbose and not as_json)
+    if as_json:
+        click.echo(json.dumps(built.as_dict(), indent=1))
+    elif not quiet:
+        word = "built" if built.rebuilt else "up to date"
+        click.echo(f"{word}: {len(built.programs)} programs in {built.folder / 'bin'}")

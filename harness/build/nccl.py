@@ -134,14 +134,28 @@ def compiler_of(include: Path) -> Path:
 def nccl_make(layout: Layout, nvcc: Path, inputs: NcclInputs) -> list[str]:
     """The command line for NCCL's own makefiles."""
     jobs = len(os.sched_getaffinity(0))
-    numbers = [name.removeprefix("sm_") for name in inputs.arch if name != ALL]
-    gencode = " ".join(f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers)
+    flags = gencode(inputs.arch)
     return [
         *("make", "-C", str(layout.tree / "src"), "--no-print-directory", f"-j{jobs}", "lib"),
         *(f"BUILDDIR={layout.nccl}", f"CUDA_HOME={nvcc.parent.parent}"),
-        *([f"NVCC_GENCODE={gencode}"] if gencode else []),
+        *([f"NVCC_GENCODE={flags}"] if flags else []),
         *([f"ONLY_FUNCS={inputs.funcs}"] if inputs.funcs else []),
     ]
+
+
+def gencode(arch: Sequence[str]) -> str:
+    """nvcc's words for these architectures; none for all, which makefiles know themselves."""
+    numbers = [name.removeprefix("sm_") for name in arch if name != ALL]
+    return " ".join(f"-gencode=arch=compute_{number},code=sm_{number}" for number in numbers)
+
+
+def known_build(layout: Layout) -> dict[str, Any]:
+    """build.json of the library that is there. Raises UsageError when none is."""
+    try:
+        known: dict[str, Any] = json.loads((layout.nccl / "build.json").read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"no NCCL in {layout.nccl}", "r2cc build nccl") from error
+    return known
 
 
 def nccl_env(layout: Layout, environ: dict[str, str]) -> dict[str, str]:

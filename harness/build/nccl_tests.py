@@ -1,0 +1,158 @@
+"""`nccl-tests`: upstream's own, against the patched library. Its source is in no registry: git, a folder or an archive."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.build.cuda import cuda_include
+from harness.build.make import OWN_FLAGS, follow
+from harness.build.nccl import compiler_of, gencode, known_build
+from harness.errors import BuildError, SourceError, UsageError
+from harness.filelock import exclusive
+from harness.fork.network import run_bounded
+from harness.fork.sources import QUIET_GIT, export_commit, is_repository
+from harness.fork.treehash import tree_hash
+from harness.fork.unpack import copy_directory, unpack_tar
+from harness.progress import Progress, show
+from harness.repo import Layout, checkout
+
+UPSTREAM = "https://github.com/NVIDIA/nccl-tests.git"
+LIMIT_S = 1800.0
+FETCH_S = 180.0
+
+
+@dataclass(frozen=True)
+class NcclTestsBuild:
+    """`programs`: all_reduce_perf and the others, by name. `rebuilt` is false when everything was there already."""
+
+    folder: Path
+    programs: list[str]
+    source: str
+    tree: str
+    rebuilt: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "folder": str(self.folder)}
+
+
+def build_nccl_tests(
+    source: str | None = None,
+    ref: str | None = None,
+    progress: Progress = show,
+    *,
+    mpi: Path | None = None,
+    verbose: bool = False,
+    layout: Layout | None = None,
+) -> NcclTestsBuild:
+    """Fetch and compile as far as anything changed, for the architectures of the NCCL that was built.
+
+    `source`: a folder, a tar archive, a git repository or its URL; upstream's repository if None. `ref`: a branch or tag
+    of a repository. `mpi`: where MPI is installed; without it one process drives all ranks. Raises UsageError,
+    SourceError or BuildError.
+    """
+    layout = layout or checkout()
+    nvcc = compiler_of(cuda_include(layout, progress))
+    home = mpi.resolve() if mpi is not None else None
+    if home is not None and not (home / "include" / "mpi.h").is_file():
+        raise UsageError(f"no MPI in {home}: it has no include/mpi.h", "--mpi /usr/lib/x86_64-linux-gnu/openmpi")
+    library = known_build(layout)
+    folder = layout.nccl.with_name("nccl-tests")
+    with exclusive(layout.cache / "locks" / "build.lock", "building"):
+        name, tree = _fetch(folder, source, ref, progress)
+        what = {"tree": tree, "nccl": library["build_id"], "nvcc": str(nvcc), "mpi": str(home or "")}
+        programs = _known(folder, what)
+        if programs is not None:
+            return NcclTestsBuild(folder, programs, name, tree, rebuilt=False)
+        _forget(folder)
+        words = [f"CUDA_HOME={nvcc.parent.parent}", f"NCCL_HOME={layout.nccl}", f"BUILDDIR={folder / 'bin'}"]
+        words += [f"NVCC_GENCODE={flags}"] if (flags := gencode(library["inputs"]["arch"])) else []
+        words += ["MPI=1", f"MPI_HOME={home}"] if home else ["MPI=0"]
+        command = ["make", "-C", str(folder / "source"), f"-j{len(os.sched_getaffinity(0))}", *words]
+        follow(
+            command,
+            "nccl-tests",
+            folder / "build.log",
+            env=OWN_FLAGS,
+            far=lambda text: f"{text.count('Compiling')} files",
+            progress=progress,
+            verbose=verbose,
+            limit_s=LIMIT_S,
+        )
+        return NcclTestsBuild(folder, _record(folder, what), name, tree, rebuilt=True)
+
+
+def _fetch(folder: Path, source: str | None, ref: str | None, progress: Progress) -> tuple[str, str]:
+    """Puts the source in its place if it is another than what is there; its name and git's hash of its tree."""
+    name = source or UPSTREAM
+    local = None if "://" in name else Path(name).expanduser().absolute()
+    target, scratch = folder / "source", folder / "fetched"
+    shutil.rmtree(scratch, ignore_errors=True)
+    fetched = scratch / "source"
+    fetched.mkdir(parents=True)
+    try:
+        with progress(f"fetching nccl-tests from {name}"):
+            _unpack(name, local, ref, fetched)
+        if not (fetched / "Makefile").is_file():
+            raise SourceError(f"{name} holds no nccl-tests: no Makefile", "name its folder, archive or repository")
+        tree = tree_hash(fetched)
+        if not target.is_dir() or tree_hash(target) != tree:
+            shutil.rmtree(target, ignore_errors=True)
+            fetched.rename(target)
+        return name, tree
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _unpack(name: str, local: Path | None, ref: str | None, target: Path) -> None:
+    if local is None or is_repository(local):
+        repository = target.with_name("repository")
+        run_bounded(["git", "init", "--quiet", "--bare", str(repository)], timeout_s=20)
+        place = name if local is None else str(local)
+        fetch = ["git", "-C", str(repository), "fetch", "--quiet", "--depth=1", place, ref or "HEAD"]
+        run_bounded(fetch, timeout_s=FETCH_S, env=QUIET_GIT)
+        export_commit(repository, "FETCH_HEAD", target)
+        return
+    if ref is not None:
+        raise UsageError(f"--ref {ref}: {local} is no git repository", "leave it out")
+    if not local.exists():
+        raise SourceError(f"{local} does not exist", "give a folder, a tar archive or a git repository")
+    if local.is_file():
+        unpack_tar(local, target)
+    else:
+        copy_directory(local, target)
+
+
+def _programs(folder: Path) -> dict[str, str]:
+    found = sorted((folder / "bin").glob("*_perf"))
+    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
+
+
+def _known(folder: Path, what: dict[str, str]) -> list[str] | None:
+    """The programs of an earlier build of the same, if they are as they were."""
+    try:
+        known = json.loads((folder / "build.json").read_text())
+        return list(known["programs"]) if known["inputs"] == what and known["programs"] == _programs(folder) else None
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def _forget(folder: Path) -> None:
+    """All of it: what make would trust may be of another NCCL, and it takes a minute."""
+    (folder / "build.json").unlink(missing_ok=True)
+    shutil.rmtree(folder / "bin", ignore_errors=True)
+
+
+def _record(folder: Path, what: dict[str, str]) -> list[str]:
+    programs = _programs(folder)
+    if "all_reduce_perf" not in programs:
+        raise BuildError(f"make made no {folder / 'bin' / 'all_reduce_perf'}", f"see {folder / 'build.log'}")
+    part = folder / "build.json.part"
+    part.write_text(json.dumps({"schema": 1, "inputs": what, "programs": programs}, indent=1) + "\n")
+    part.replace(folder / "build.json")
+    return list(programs)
