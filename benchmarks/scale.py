@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/scale.py [--arm migrate] [--cases pair,shared,peers] [--lock FILE] [--json]
 
 A failover lasts from the command that broke the NIC until the last connection was active on another one. The side
-channel is counted as the UDP sockets of one host: one a NIC and one for the management interface, however many
-connections and peers there are.
+channel is counted as the UDP sockets of one host: two a NIC and two for the management interface (what needs the
+engine, and acknowledgements), however many connections and peers there are.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from chaos.soak.judge import fates
 from harness.errors import R2ccError
 
 FAILOVER_MS = 50.0
+SOCKETS = 2  # one that wakes the engine, one for acknowledgements
 
 
 @dataclass(frozen=True)
@@ -99,7 +100,7 @@ def _case(steps: Steps, case: Case, arm: str, rate_gbit: float) -> tuple[list[Fi
     figures = [
         Figure(f"{label}: failover, worst of {len(known)}", max(known, default=None), FAILOVER_MS, "ms",
                void=ran.void, judged=case.judged),
-        Figure(f"{label}: UDP sockets of a host", sockets[0] if sockets else None, case.nics + 1, ""),
+        Figure(f"{label}: UDP sockets of a host", sockets[0] if sockets else None, SOCKETS * (case.nics + 1), ""),
     ]  # fmt: skip
     moved = [fate.moved for fate in fates(ran.data.lines)]
     memory = max(end["max_rss_bytes"] for end in ran.data.by_event["bench_end"])
