@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from chaos import moves, void
@@ -21,7 +22,7 @@ from chaos.stats import median, percentile, spread
 
 HEALTHY_RATE = 0.98
 """A run is back when it reaches this share of its healthy rate (design page 10)."""
-FAILED = "R2CC: connection failed"
+FAILED = re.compile(r"R2CC: connection\b.* failed: ")  # said by connection.cc
 Json = dict[str, Any]
 
 
@@ -50,7 +51,7 @@ def _asked(ends: list[Json], iterations: int) -> int:
 
 def errors(data: RunData) -> list[str]:
     """What every rank ended with, and what the net library said about a connection that failed."""
-    said = [line for line in data.by_event.get("log", []) if FAILED in line["message"]]
+    said = [line for line in data.by_event.get("log", []) if FAILED.match(line["message"])]
     return list(
         dict.fromkeys(f"{line['host']}: {line['message']}" for line in [*data.by_event.get("error", []), *said])
     )

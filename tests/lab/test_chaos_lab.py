@@ -295,6 +295,17 @@ def test_the_real_thing_is_exact_and_complete(tmp_path: Path, kind: str) -> None
 
 
 @pytest.mark.build
+def test_ranks_that_lose_every_nic_say_where_and_why(tmp_path: Path) -> None:
+    """The shipped experiment: what it asks the errors to mention is in the net library's own words."""
+    running = start(ROOT / "experiments/many_faults/all_for_good.yaml", tmp_path, "--arms", "balance", "--json")
+    stdout, stderr = running.communicate(timeout=120)
+    (run,) = json.loads(stdout)["arms"][0]["runs"]
+    outcomes = {check["name"].partition("(")[0]: check["outcome"] for check in run["checks"]}
+    assert outcomes["errors_mention"] == outcomes["exact"] == "holds", stderr
+    assert not run["completed"]
+
+
+@pytest.mark.build
 def test_a_rank_that_dies_ends_everything_within_ten_seconds(tmp_path: Path) -> None:
     running = start(write(tmp_path), tmp_path / "runs", "--arms", "migrate", "--verbose")
     try:
