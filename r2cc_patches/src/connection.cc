@@ -164,7 +164,9 @@ void Connection::fail(const std::string& why) {
   if (over()) return;
   const Owned owned(owner_, Owned::Wait::Yes);
   const std::string nic = home_ == nullptr ? "" : " over " + nicName(home_);
-  const std::string text = "connection" + nic + " to peer " + peer.describe() + " failed: " + why;
+  const bool ours = home_ != nullptr && !peer.linkUpHere(home_->local);
+  const std::string here = ours ? "; here its own link is down (netlink, or the NIC's driver)" : "";
+  const std::string text = "connection" + nic + " to peer " + peer.describe() + " failed: " + why + here;
   if (hasOutstanding()) services_.warn("R2CC: " + text);
   reason_.assign(why.begin(), why.begin() + static_cast<std::ptrdiff_t>(std::min(why.size(), kMaxReason)));
   setState(ConnectionState::Failed, why);

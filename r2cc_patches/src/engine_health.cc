@@ -11,8 +11,9 @@ constexpr int kAnnouncements = 4;        // a change of links is said at once an
 constexpr int64_t kAckBackstopNs = msToNs(5), kAckAllNs = msToNs(1);
 constexpr int kRefusalsToDie = 3;  // a live host says "no such port", and nothing else is heard
 constexpr int64_t kRefusalSilenceNs = msToNs(30);
-constexpr int64_t kCallNs = msToNs(1000);  // a silent peer that owes us something is asked whether it lives
-constexpr int kAlternates = 2;             // healthy paths probed beside a suspect one
+// A silent peer that owes us something is asked whether it lives; several times before it is given up.
+constexpr int64_t kCallNs = msToNs(1000), kCallsInHold = 4;
+constexpr int kAlternates = 2;  // healthy paths probed beside a suspect one
 constexpr int64_t kProbationPingNs = msToNs(10);
 
 }  // namespace
@@ -141,11 +142,12 @@ void Engine::askIfStuck(Connection& connection) {
 
 /// Nothing heard from a peer that owes us something: ask; after the hold time, give up.
 void Engine::watchSilence(Peer& peer, int64_t now) {
+  const int64_t callNs = std::min(kCallNs, config_.holdNs / kCallsInHold);
   bool waiting = false;
   for (const auto& [id, c] : peer.sends) waiting |= !c->over() && (c->hasOutstanding() || !c->everActive());
   for (const auto& [id, c] : peer.receivesById) waiting |= !c->over() && c->hasOutstanding();
   if (!waiting) {
-    peer.lastHeard = std::max(peer.lastHeard, now - kCallNs);
+    peer.lastHeard = std::max(peer.lastHeard, now - callNs);
     return;
   }
   const int64_t silent = now - peer.lastHeard;
@@ -156,9 +158,9 @@ void Engine::watchSilence(Peer& peer, int64_t now) {
     return failAll(peer, "peer " + peer.describe() + " is silent on every path for " +
                              std::to_string(config_.holdNs / 1000000) + " ms (R2CC_HOLD_MS)");
   }
-  if (now - peer.lastCalled < kCallNs) return;
+  if (now - peer.lastCalled < callNs) return;
   peer.lastCalled = now;
-  if (silent >= kCallNs) return peer.tellEverywhere(Ping{kNoRound});
+  if (silent >= callNs) return peer.tellEverywhere(Ping{kNoRound});
   // The process answers, but its end of a connection may be closed and the word of it lost.
   for (const auto& [id, c] : peer.sends) askIfStuck(*c);
   for (const auto& [id, c] : peer.receivesById) askIfStuck(*c);

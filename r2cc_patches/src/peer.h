@@ -64,6 +64,8 @@ class Peer {
   const uint64_t id;
   const bool weConnect;
   const Key key;
+  /// Whether a NIC of ours has its link.
+  bool linkUpHere(size_t nic) const { return (self_.nicsUp.load(std::memory_order_relaxed) >> nic & 1) != 0; }
 
   /// Makes the paths: NICs of one subnet face each other; a NIC that shares a subnet with none faces all.
   /// Called again with a longer list (Welcome completes what the handle began); paths that exist stay.

@@ -83,6 +83,7 @@ TEST(net_all_paths_down_for_good) {
   rig.stop();
   CHECK(joined(rig.warnings()).find("127.0.") != std::string::npos);
   CHECK(joined(rig.warnings()).find("R2CC_HOLD_MS") != std::string::npos);
+  CHECK(joined(rig.warnings()).find("here its own link is down") != std::string::npos);
   CHECK(rig.fabric.violations().empty());
 }
 
@@ -112,6 +113,20 @@ TEST(net_late_peer_is_not_a_fault) {
   finish(rig);
   CHECK_EQ(rig.seen(Type::Freeze), freezes);
   CHECK_EQ(rig.seen(Type::Switch), 0);
+}
+
+/// Also where the hold time is as short as the time between two questions otherwise is.
+TEST(net_quiet_peer_is_asked_before_it_is_given_up) {
+  RigOptions options;
+  options.holdNs = msToNs(1000);
+  Rig rig(options);
+  halfWay(rig, 200);
+  const Stream& s = rig.streams().front();
+  s.receiver->limit = UINT64_MAX;  // it waits, and nobody has anything to send
+  pauseMs(3000);
+  CHECK(s.receiver->state() == End::State::Running);
+  lift(rig);
+  finish(rig);
 }
 
 TEST(net_slow_receiver_is_not_a_fault) {
