@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.build.cuda import NEEDED
 from harness.fork.treehash import tree_hash
 from harness.repo import Layout
 
@@ -81,6 +82,14 @@ def git(folder: Path, *words: str) -> str:
     return subprocess.run(
         ["git", "-C", str(folder), *words], env=env, check=True, capture_output=True, text=True, timeout=30
     ).stdout.strip()
+
+
+def cuda_toolkit(root: Path) -> Path:
+    """The headers that make a folder a complete toolkit, empty; its include folder."""
+    for name in (*NEEDED, "cuda_runtime_api.h"):
+        (root / "include" / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / "include" / name).touch()
+    return root / "include"
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from harness.build.nccl import NcclInputs, checked, nccl_env, nccl_make
 from harness.errors import BuildError, UsageError
 from harness.progress import silent
 from harness.repo import Layout
-from tests.conftest import TinyFork
+from tests.conftest import TinyFork, cuda_toolkit
 
 OURS = """\
 NCCL_TREE ?= none
@@ -58,9 +58,7 @@ API const char* ncclGetErrorString() { return stamp; }
 @pytest.fixture
 def tiny_nccl(tiny_fork: TinyFork, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TinyFork:
     kit = tmp_path / "cuda"
-    (kit / "include" / "crt").mkdir(parents=True)
-    for name in ("cuda_runtime.h", "cuda_fp16.h", "crt/host_config.h", "cuda_runtime_api.h"):
-        (kit / "include" / name).touch()
+    cuda_toolkit(kit)
     (kit / "bin").mkdir()
     (kit / "bin" / "nvcc").write_text("#!/bin/sh\necho one; echo Build cuda_13.0\n")
     (kit / "bin" / "nvcc").chmod(0o755)

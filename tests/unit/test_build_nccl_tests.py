@@ -13,7 +13,7 @@ from harness.build import NcclTestsBuild, build_nccl_tests
 from harness.errors import BuildError, R2ccError, SourceError, UsageError
 from harness.progress import silent
 from harness.repo import Layout
-from tests.conftest import git
+from tests.conftest import cuda_toolkit, git
 
 pytestmark = pytest.mark.build
 
@@ -31,9 +31,7 @@ PROGRAM = '#include <cstdio>\n#include "nccl.h"\nint main() { puts(FLAGS); retur
 def layout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Layout:
     """A checkout where NCCL was built, and a toolkit."""
     kit = tmp_path / "cuda"
-    (kit / "include" / "crt").mkdir(parents=True)
-    for name in ("cuda_runtime.h", "cuda_fp16.h", "crt/host_config.h"):
-        (kit / "include" / name).touch()
+    cuda_toolkit(kit)
     (kit / "bin").mkdir()
     (kit / "bin" / "nvcc").touch()
     monkeypatch.setenv("CUDA_HOME", str(kit))

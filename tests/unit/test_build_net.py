@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from pathlib import Path
 
@@ -15,7 +14,7 @@ from harness.errors import BuildError
 from harness.fork.pin import load_pin
 from harness.fork.state import fork_status
 from harness.progress import silent
-from tests.conftest import TinyFork
+from tests.conftest import TinyFork, cuda_toolkit
 
 pytestmark = pytest.mark.build
 
@@ -46,14 +45,9 @@ def tiny_build(tiny_fork: TinyFork, monkeypatch: pytest.MonkeyPatch) -> TinyFork
     (source / "net.cc").write_text('extern "C" int answer() { return 42; }\n')
     (source / "bench.cc").write_text("int main() { return 0; }\n")
     (source / "sampler.cc").write_text("int main() { return 0; }\n")
-    cuda = tiny_fork.layout.root / "cuda kit"
-    (cuda / "include" / "crt").mkdir(parents=True)
-    for name in ("cuda_runtime.h", "cuda_fp16.h", "crt/host_config.h"):
-        (cuda / "include" / name).touch()
-    (cuda / "include" / "cuda_runtime_api.h").write_text("#define CUDART_VERSION  13000\n")
     # make cannot be handed a folder with a space; inside the checkout the path is made relative, so keep it outside
     outside = tiny_fork.upstream.parent / "cuda kit"
-    shutil.move(cuda, outside)
+    (cuda_toolkit(outside) / "cuda_runtime_api.h").write_text("#define CUDART_VERSION  13000\n")
     monkeypatch.setenv("CUDA_HOME", str(outside))
     return tiny_fork
 

@@ -7,19 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.cuda import NEEDED, cuda_include, pip_command, toolkit_include
+from harness.build.cuda import cuda_include, pip_command, toolkit_include
 from harness.build.inputs import Inputs
 from harness.build.make import compilations, errors_of, make_arguments
 from harness.errors import BuildError
 from harness.progress import silent
 from harness.repo import Layout
-
-
-def toolkit(root: Path) -> Path:
-    for name in NEEDED:
-        (root / "include" / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / "include" / name).touch()
-    return root / "include"
+from tests.conftest import cuda_toolkit as toolkit
 
 
 def test_the_environments_toolkit_goes_first_then_the_newest(tmp_path: Path) -> None:
