@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,9 +12,9 @@ from typing import Self
 import click
 import yaml
 
+from chaos import launch
 from chaos.faults import NicLike
-from chaos.launch import faults
-from chaos.model import Experiment
+from chaos.model import Experiment, GpuWorkload
 from harness.errors import UsageError
 from harness.hosts import Host
 from harness.inventory import Inventory, open_inventory, require_tools, vm_shape
@@ -42,6 +42,15 @@ class Bed:
     """The RDMA device of each (host, NIC); empty where there are none."""
     machines: bool = False
     """Hosts are machines of their own: the /proc of their processes is theirs."""
+    gpus: int = 1
+    """Of a host, for workloads that use them."""
+
+
+def gpus_on(inventory: str, experiment: Experiment) -> int:
+    """How many GPUs each host of the bed has."""
+    if inventory.startswith("lab:"):
+        return Topology.load(inventory.removeprefix("lab:")).gpus
+    return topology_of(experiment).gpus
 
 
 def topology_of(experiment: Experiment) -> Topology:
@@ -54,7 +63,8 @@ def topology_of(experiment: Experiment) -> Topology:
 
 def check_inventory(inventory: str, experiment: Experiment) -> None:
     """Raises UsageError or InputErrors for a bed that cannot carry the experiment, before anything is started."""
-    faults(experiment, planned_bed(inventory, experiment)[1])
+    per_host = launch.per_host(experiment, gpus_on(inventory, experiment))
+    launch.faults(experiment, planned_bed(inventory, experiment)[1], per_host)
 
 
 def hold_rates(bed: Bed, topology: Topology) -> None:
@@ -72,13 +82,14 @@ def open_bed(inventory: str, experiment: Experiment) -> Iterator[Bed]:
             bed = _bed(opened)
             if vm_shape(inventory) is not None:
                 hold_rates(bed, topology_of(experiment))
-            yield bed
+            yield replace(bed, gpus=gpus_on(inventory, experiment))
         return
     require_tools()
     with Lab.up(topology_of(experiment)) as lab:
         for warning in lab.warnings:
             click.echo(f"r2cc: warning: {warning}", err=True)
-        yield _bed(Inventory(LAB, lab.hosts, lab.switch, lab.nics, lab.places_file))
+        bed = _bed(Inventory(LAB, lab.hosts, lab.switch, lab.nics, lab.places_file))
+        yield replace(bed, gpus=gpus_on(inventory, experiment))
 
 
 class KeptBed:
@@ -124,6 +135,8 @@ def planned_bed(inventory: str, experiment: Experiment) -> tuple[list[str], list
         raise UsageError(
             f"net: ib needs RDMA devices, and the bed {inventory} has none", "use --inventory vm:2x2 (docs/vm-lab.md)"
         )
+    if isinstance(experiment.workload, GpuWorkload) and vm_shape(inventory) is not None:
+        raise UsageError(f"the guests of {inventory} have no GPUs", "use --inventory lab on a machine that has some")
     if inventory == LAB:
         topology = topology_of(experiment)
     elif (shape := vm_shape(inventory)) is not None:

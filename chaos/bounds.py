@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from chaos.fault_spec import CUTTING
-from chaos.paths import carriers
+from chaos.paths import carriers, crowding
 from chaos.phases import degraded_indices, healthy_indices, healthy_ms, hit_index
 from chaos.rundata import Connection, FaultTimes, Key, Nic, RunData
 from chaos.stats import median
@@ -68,10 +68,22 @@ def iteration_bound_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host
     whole = data.whole().get(index) if index is not None else None
     if index is None or struck_ns is None or whole is None or healthy is None:
         return None
-    left = remaining_chunks(data, index, struck_ns, healthy)
     end_ns = min(whole.end_ns, fault.reverted_ns or whole.end_ns)
-    rest = _Carrying(data, fault, mode, nics_of_host, healthy).time_ms(left, end_ns)
-    return None if rest is None else (struck_ns - whole.start_ns) / 1e6 + rest
+    carrying = _Carrying(data, fault, mode, nics_of_host, healthy)
+    before = (struck_ns - whole.start_ns) / 1e6
+    if data.deliveries:
+        rest = carrying.time_ms(remaining_chunks(data, index, struck_ns, healthy), end_ns)
+    else:
+        rest = carrying.stretched_ms(max(0.0, healthy - before), end_ns)
+    return None if rest is None else before + rest
+
+
+def beyond_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host: int) -> float | None:
+    """What the iteration that was hit took beyond its bound; where a mode has none, beyond what `balance` could."""
+    index = hit_index(data, fault)
+    took = data.durations_ms().get(index) if index is not None else None
+    bound = iteration_bound_ms(data, fault, mode if mode in (MIGRATE, BALANCE) else BALANCE, nics_of_host)
+    return None if took is None or bound is None else took - bound
 
 
 def degraded_bound_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host: int) -> float | None:
@@ -79,7 +91,10 @@ def degraded_bound_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host:
     healthy = median(healthy_ms(data))
     if healthy is None or fault.reverted_ns is None or not degraded_indices(data, fault):
         return None
-    return _Carrying(data, fault, mode, nics_of_host, healthy).time_ms(healthy_chunks(data), fault.reverted_ns)
+    carrying = _Carrying(data, fault, mode, nics_of_host, healthy)
+    if not data.deliveries:
+        return carrying.stretched_ms(healthy, fault.reverted_ns)
+    return carrying.time_ms(healthy_chunks(data), fault.reverted_ns)
 
 
 @dataclass(frozen=True)
@@ -103,6 +118,16 @@ class _Carrying:
         if self.mode != BALANCE or as_started is None or gone >= self.nics_of_host:
             return None
         return as_started * self.nics_of_host / (self.nics_of_host - gone)
+
+    def stretched_ms(self, usual_ms: float, at_ns: int) -> float | None:
+        """The same where deliveries are not told (NCCL's own): what takes `usual_ms` when all NICs carry alike."""
+        gone = self._gone(at_ns)
+        if self.mode == MIGRATE:
+            busiest = crowding(self.data, at_ns)
+            return None if busiest is None else usual_ms * busiest
+        if self.mode != BALANCE or gone >= self.nics_of_host:
+            return None
+        return usual_ms * self.nics_of_host / (self.nics_of_host - gone)
 
     def _gone(self, at_ns: int) -> float:
         """How many NICs' worth is gone just before `at_ns` on the host that lost most; only what is known counts."""

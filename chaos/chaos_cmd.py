@@ -71,6 +71,8 @@ chaos.add_command(soak)
     help="Exit 0 when the machine was too busy to measure, if all that could be judged is as expected.",
 )
 @click.option("--trace", is_flag=True, help="Keep flight-recorder dumps of all ranks under raw/ (see `r2cc trace`).")
+@click.option("--python", metavar="PATH", envvar="R2CC_PYTHON", help="Has torch, for workloads on GPUs (python3).")
+@click.option("--share-gpus", is_flag=True, envvar="R2CC_SHARE_GPUS", help="More ranks than GPUs (CUDA's MPS).")
 @click.option("--quiet", is_flag=True, help="Show no progress.")
 @click.option("--verbose", is_flag=True, help="Plain progress lines, also on a terminal.")
 def run(
@@ -85,6 +87,8 @@ def run(
     as_json: bool,
     void_ok: bool,
     trace: bool,
+    python: str | None,
+    share_gpus: bool,
     quiet: bool,
     verbose: bool,
 ) -> int:
@@ -95,12 +99,13 @@ def run(
     from chaos.experiment import load
 
     options: dict[str, Any] = {"out": out, "void_ok": void_ok, "trace": trace, "quiet": quiet, "verbose": verbose}
+    options |= {"python": python, "share_gpus": share_gpus}
     if file.is_dir() and not dry_run:
         return _suite(file, arms, inventory, (repeats, seed), as_json=as_json, options=options)
     experiment = _adjusted(load(file), repeats, seed)
     chosen = _arms(experiment, arms)
     if dry_run:
-        return _dry_run(experiment, chosen, inventory, as_json=as_json)
+        return _dry_run(experiment, chosen, inventory, python, as_json=as_json)
     summary, shown = _run(experiment, chosen, inventory, as_json=as_json, **options)
     _last_words(summary, shown, as_json=as_json, quiet=quiet)
     return int(summary["exit_code"])
@@ -165,20 +170,23 @@ def _run(
     trace: bool,
     quiet: bool,
     verbose: bool,
+    python: str | None = None,
+    share_gpus: bool = False,
 ) -> tuple[dict[str, Any], str]:
     """(summary, run directory as one would type it)."""
     from chaos import live, rundir, runner
     from chaos.beds import check_inventory, open_bed
-    from chaos.workbench import built
+    from chaos.workbench import bench_for
     from harness.plugins import after_run
 
     check_inventory(inventory, experiment)
     stream = sys.stderr if as_json else sys.stdout
-    bench, build = built(quiet=quiet)
-    directory = rundir.create(out, experiment.name)
-    display = live.display(stream, quiet=quiet, plain=verbose)
-    request = runner.Request(arms, bench, build, lambda: open_bed(inventory, experiment), void_ok=void_ok, trace=trace)
-    summary = runner.run(experiment, request, directory, display)
+    with bench_for(experiment, inventory, python, share=share_gpus, quiet=quiet) as (bench, build):
+        directory = rundir.create(out, experiment.name)
+        display = live.display(stream, quiet=quiet, plain=verbose)
+        how = {"void_ok": void_ok, "trace": trace}
+        request = runner.Request(arms, bench, build, lambda: open_bed(inventory, experiment), **how)
+        summary = runner.run(experiment, request, directory, display)
     try:
         after_run(directory.path, quiet=quiet or as_json)
     except BaseException:
@@ -201,13 +209,15 @@ def _last_words(summary: dict[str, Any], shown: str, *, as_json: bool, quiet: bo
     click.echo(shown, err=as_json)
 
 
-def _dry_run(experiment: Experiment, arms: list[str], inventory: str, *, as_json: bool) -> int:
-    from chaos.beds import planned_bed
+def _dry_run(experiment: Experiment, arms: list[str], inventory: str, python: str | None, *, as_json: bool) -> int:
+    from chaos.beds import gpus_on, planned_bed
     from chaos.dryrun import steps, text
-    from chaos.workbench import unbuilt
+    from chaos.workbench import planned_for
 
     hosts, nics, root = planned_bed(inventory, experiment)
-    found = steps(experiment, arms, hosts=hosts, nics=nics, root=root, bench=unbuilt())
+    bench = planned_for(experiment, inventory, python)
+    gpus = gpus_on(inventory, experiment)
+    found = steps(experiment, arms, hosts=hosts, nics=nics, root=root, bench=bench, gpus=gpus)
     click.echo(json.dumps(found, indent=1) if as_json else text(experiment, found))
     return 0
 

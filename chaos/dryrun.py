@@ -25,9 +25,10 @@ def steps(
     nics: Sequence[NicLike],
     root: str,
     bench: Bench,
+    gpus: int = 1,
 ) -> list[Json]:
     """One entry for every run: processes to start and faults to carry out."""
-    planned = launch.faults(experiment, nics)
+    planned = launch.faults(experiment, nics, launch.per_host(experiment, gpus))
     of_host = launch.by_host(nics)
     most = launch.most_nics(of_host)
     samplers = launch.samplers(of_host, bench, experiment.workload.net)
@@ -40,7 +41,9 @@ def steps(
                 {"host": each.host, "name": each.name, "argv": each.argv, "env": each.env}
                 for each in (
                     *samplers,
-                    *launch.ranks(experiment, arm, hosts, root, bench, places_file=PLACES, nics_of_host=most),
+                    *launch.ranks(
+                        experiment, arm, hosts, root, bench, places_file=PLACES, nics_of_host=most, gpus=gpus
+                    ),
                 )
             ],
             "faults": [fault_step(each) for each in planned],

@@ -10,8 +10,20 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from chaos import topologies
-from chaos.model import ARM_NAME, MODES, UPSTREAM, Arm, Experiment, FaultSpec, Hypothesis, Workload
+from chaos.model import (
+    ARM_NAME,
+    MODES,
+    RESTART,
+    UPSTREAM,
+    Arm,
+    Experiment,
+    FaultSpec,
+    GpuWorkload,
+    Hypothesis,
+    Workload,
+)
 from chaos.timeline import Place, Report, problems_of_timeline
+from chaos.workloads import KINDS, kind_of
 from harness.errors import InputErrors, UsageError
 from harness.lab import yaml_lines
 from harness.lab.yaml_lines import Document
@@ -47,7 +59,8 @@ def loads(text: str, path: Path) -> Experiment:
     checked = _sections(document, report) if readable else {}
     topology = topologies.checked(document, text, path, errors) if "topology" in checked else None
     nics = None if topology is None else topologies.nics_of(topology)
-    problems_of_timeline(checked.get("faults", {}), checked.get("iterations"), nics, report)
+    per_host = topology.gpus if topology is not None and isinstance(checked.get("workload"), GpuWorkload) else 1
+    problems_of_timeline(checked.get("faults", {}), checked.get("iterations"), nics, report, per_host)
     if errors:
         raise InputErrors(sorted(set(errors), key=yaml_lines.line_of))
     return _built(checked, path)
@@ -78,21 +91,29 @@ def _sections(document: Document, report: Report) -> dict[str, Any]:
     _plain(checked, report)
     if value.get("topology") is not None:
         checked["topology"] = value["topology"]
-    for key, model in (("workload", Workload), ("hypothesis", Hypothesis)):
+    models: tuple[tuple[str, type[BaseModel]], ...] = (
+        ("workload", KINDS[kind_of(value.get("workload"))]),
+        ("hypothesis", Hypothesis),
+    )
+    for key, model in models:
         if (part := _model(model, value.get(key, {}), (key,), report)) is not None:
             checked[key] = part
     checked["iterations"] = _iterations(value.get("workload"))
     checked["faults"] = _faults(value.get("faults", []), report)
     checked["arms"] = _arms(value.get("arms"), report)
-    _upstream(checked, report)
+    _arms_of_workload(checked, report)
     return checked
 
 
-def _upstream(checked: dict[str, Any], report: Report) -> None:
-    """NCCL fails over between the ports of one IB device only."""
+def _arms_of_workload(checked: dict[str, Any], report: Report) -> None:
+    """NCCL fails over between the ports of one IB device only; a job starts again where there is one."""
     workload = checked.get("workload")
-    if UPSTREAM in checked["arms"] and workload is not None and workload.net != "ib":
+    if workload is None:
+        return
+    if UPSTREAM in checked["arms"] and workload.net != "ib":
         report(("arms", UPSTREAM), "NCCL's own failover is one of its IB transport: it needs workload.net: ib")
+    if RESTART in checked["arms"] and not isinstance(workload, GpuWorkload):
+        report(("arms", RESTART), "the host bench is no job that could start again: it needs a workload on GPUs")
 
 
 def _iterations(workload: Any) -> int | None:

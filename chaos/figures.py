@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from chaos import moves, void
-from chaos.bounds import degraded_bound_ms, iteration_bound_ms
+from chaos import moves, serving, void
+from chaos.bounds import beyond_ms, degraded_bound_ms, iteration_bound_ms
 from chaos.phases import (
     after_indices,
     degraded_indices,
@@ -73,6 +73,7 @@ def fault_figures(data: RunData, fault: FaultTimes, mode: int) -> Json:
         "stall_ms": stall_ms(data, fault) if hit else None,
         "iteration_ms": durations.get(index) if index is not None else None,
         "iteration_bound_ms": iteration_bound_ms(data, fault, mode, nics),
+        "beyond_ms": beyond_ms(data, fault, mode, nics),
         "degraded_ms": median(pick(durations, degraded_indices(data, fault))),
         "degraded_bound_ms": degraded_bound_ms(data, fault, mode, nics),
         "after_ms": median(pick(durations, after_indices(data, fault))),
@@ -124,7 +125,7 @@ def metrics(data: RunData) -> list[Json]:
     """Figures of a run that no single fault owns."""
     size = int(data.start["bytes"]) if data.start else None
     gaps = [gap for fault in data.faults if (gap := longest_gap_ms(data, fault)) is not None]
-    values = {
+    values: dict[tuple[str, str], tuple[float | None, float | None]] = {
         ("busbw", "GBps"): (busbw_GBps(data), None),
         ("rank_memory", "bytes"): (
             max((e["max_rss_bytes"] for e in data.by_event.get("bench_end", [])), default=None),
@@ -138,6 +139,7 @@ def metrics(data: RunData) -> list[Json]:
         ("not_returned", "connections"): (moves.not_returned(data), None),
         ("error_after", "ms"): (moves.error_after_ms(data), None),
     }
+    values |= {key: (value, None) for key, value in serving.figures(data).items()}
     return [metric(name, unit, size, value, bound) for (name, unit), (value, bound) in values.items()]
 
 

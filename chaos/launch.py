@@ -12,13 +12,15 @@ from chaos.catalogue import fault_of
 from chaos.fault_spec import RULES
 from chaos.faults import Fault, NicLike
 from chaos.faults_process import clock_file
-from chaos.model import MODES, UPSTREAM, Experiment, FaultSpec, Workload
+from chaos.model import MODES, RESTART, UPSTREAM, Experiment, FaultSpec, GpuWorkload, Workload
 from chaos.steps import SWITCH
 from harness.errors import UsageError
 from harness.vmlab.rdma import failover_env, rdma_env
 
 ROOT_PORT = 29500
 SAMPLES_MS, SAMPLES_EMULATED_MS = 10, 200
+RESTART_AFTER = "R2CC_RESTART_AFTER_S"
+"""A rank with it in its environment watches over the one that works (harness/workloads/restart.py)."""
 MERGED_MAX = 4
 """NCCL_NET_MAX_DEVS_PER_NIC: how many NICs a virtual one may have."""
 Lateness = tuple[int, int, int]
@@ -106,13 +108,19 @@ def ranks(
     extra: Mapping[str, str] | None = None,
     places_file: Path | None = None,
     nics_of_host: int = 1,
+    gpus: int = 1,
 ) -> list[Launch]:
-    """One rank on each host, in the hosts' order; `root` is the address the ranks meet at; an arm's own env wins."""
+    """One rank on each host, or one on each of its GPUs, in the hosts' order; an arm's own env wins.
+
+    `root` is the address the ranks meet at; `gpus` how many each host has.
+    """
+    each = per_host(experiment, gpus)
     merge = min(nics_of_host, MERGED_MAX) if arm == UPSTREAM else 1
     env = {
         **bench.env(MODES[arm], places_file),
         **(rdma_env() if experiment.workload.net == "ib" else {}),
         **(failover_env() if arm == UPSTREAM else {}),
+        **_restarting(experiment, arm),
         **(extra or {}),
         **next(spec.env for name, spec in experiment.arms.items() if name == arm),
     }
@@ -124,12 +132,13 @@ def ranks(
     ]
     jumping = {fault.rank for fault in experiment.faults if fault.kind == "clock_jump"}
     launches = []
-    for rank, host in enumerate(hosts):
-        mine = {**env, **(bench.clock_env(clock_file(rank)) if rank in jumping else {})}
+    for rank, host in enumerate(host for host in hosts for _ in range(each)):
+        apart = {"NCCL_HOSTID": f"lab-{host}"} if isinstance(experiment.workload, GpuWorkload) else {}
+        mine = {**env, **apart, **(bench.clock_env(clock_file(rank)) if rank in jumping else {})}
         argv = bench.rank(
             experiment.workload,
             rank=rank,
-            ranks=len(hosts),
+            ranks=len(hosts) * each,
             root=where,
             seed=experiment.seed,
             env=mine,
@@ -138,6 +147,18 @@ def ranks(
         )
         launches.append(Launch(host, f"rank{rank}", argv, mine))
     return launches
+
+
+def per_host(experiment: Experiment, gpus: int) -> int:
+    """How many ranks a host has."""
+    return gpus if isinstance(experiment.workload, GpuWorkload) else 1
+
+
+def _restarting(experiment: Experiment, arm: str) -> dict[str, str]:
+    workload = experiment.workload
+    if arm != RESTART or not isinstance(workload, GpuWorkload):
+        return {}
+    return {RESTART_AFTER: f"{workload.restart_after_s:g}"}
 
 
 def samplers(nics: Mapping[str, Sequence[str]], bench: Bench, net: str = "socket") -> list[Launch]:
@@ -149,12 +170,12 @@ def samplers(nics: Mapping[str, Sequence[str]], bench: Bench, net: str = "socket
     ]
 
 
-def faults(experiment: Experiment, nics: Sequence[NicLike]) -> list[PlannedFault]:
+def faults(experiment: Experiment, nics: Sequence[NicLike], per_host: int = 1) -> list[PlannedFault]:
     """The timeline on this bed. UsageError for a place that the bed does not have (another inventory, perhaps)."""
-    return [_planned(spec, nics) for spec in experiment.faults]
+    return [_planned(spec, nics, per_host) for spec in experiment.faults]
 
 
-def _planned(spec: FaultSpec, nics: Sequence[NicLike]) -> PlannedFault:
+def _planned(spec: FaultSpec, nics: Sequence[NicLike], per_host: int) -> PlannedFault:
     known = {(nic.host, nic.name): nic for nic in nics}
     names = by_host(nics)
     targets = spec.targets(names)
@@ -165,7 +186,7 @@ def _planned(spec: FaultSpec, nics: Sequence[NicLike]) -> PlannedFault:
             f"rail {spec.rail}" if where == "rail" else ", ".join(spec.nics) or f"NIC {spec.nic} on host {spec.host}"
         )
         raise UsageError(f"fault {spec.id}: this bed has no {place}", hint)
-    hosts = list(names)
+    hosts = [host for host in names for _ in range(per_host)]
     if (where == "rank" and (spec.rank or 0) >= len(hosts)) or (where == "host" and spec.host not in hosts):
         place = f"host {spec.host}" if where == "host" else f"rank {spec.rank}"
         raise UsageError(f"fault {spec.id}: this bed has no {place}", hint)

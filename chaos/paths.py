@@ -7,7 +7,7 @@ peer and home NIC are matched in the order of their numbers, which both count up
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from typing import Any
 
@@ -72,6 +72,21 @@ def addresses(data: RunData) -> dict[str, str]:
     line = next(iter(data.by_event.get("run_start", [])), {})
     nics: Mapping[str, Mapping[str, Mapping[str, Any]]] = line.get("nics", {})
     return {nic["address"]: host for host, names in nics.items() for nic in names.values() if "address" in nic}
+
+
+def crowding(data: RunData, at_ns: int) -> float | None:
+    """Connections on the most crowded NIC over those whose home it is, as `path` lines say; None without any."""
+    homes: dict[tuple[str, str, str, str], str] = {}
+    now: dict[tuple[str, str, str, str], str] = {}
+    for line in data.by_event.get("path", []):
+        end = (line["host"], line.get("direction", ""), str(line.get("peer", "")), str(line["connection"]))
+        if line["t_ns"] > at_ns or line["state"] != "active" or not line["nic"]:
+            continue
+        homes.setdefault(end, line.get("home_nic") or line["nic"])
+        now[end] = line["nic"]
+    usual = Counter((end[0], end[1], nic) for end, nic in homes.items())
+    carried = Counter((end[0], end[1], nic) for end, nic in now.items())
+    return max((count / max(1, usual[place]) for place, count in carried.items()), default=None)
 
 
 def _received(data: RunData) -> list[Line]:

@@ -98,9 +98,10 @@ def plans(experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Bench, t
                 extra=traces.setting(trace, arm, run, bed),
                 places_file=bed.places_file,
                 nics_of_host=launch.most_nics(nics),
+                gpus=bed.gpus,
             ),
             launch.samplers(nics, bench, experiment.workload.net),
-            launch.faults(experiment, bed.nics),
+            launch.faults(experiment, bed.nics, launch.per_host(experiment, bed.gpus)),
         )
         for run in range(experiment.repeats)
         for arm in arms

@@ -31,6 +31,8 @@ def summarize(
         for name in arms
     }
     whole = [arm_entry(name, entries, experiment) for name in entries]
+    for run in (run for arm in whole for run in arm["runs"]):
+        del run["results"]  # long, and of use between runs only
     word, code = verdict.overall(whole, void_ok=void_ok)
     if failure is not None:
         word, code = verdict.FAILED, 130 if interrupted else 3
@@ -67,10 +69,17 @@ def run_entry(lines: list[Line], run: int, experiment: Experiment, arm: str) -> 
     return {
         "run": run,
         **figures,
+        "results": results_of(lines),
         "checks": checks,
         "errors": errors,
         "verdict": verdict.run_verdict(figures, checks, why),
     }
+
+
+def results_of(lines: list[Line]) -> dict[str, str]:
+    """What each iteration of each rank came to, where the workload says so: `rank/index` -> text."""
+    said = [line for line in lines if line["event"] == "iteration" and "result" in line]
+    return {f"{line['rank']}/{line['index']}": line["result"] for line in said}
 
 
 def failure_of(lines: list[Line], figures: Json, may_miss: Collection[str] = ()) -> str | None:

@@ -12,11 +12,16 @@ Report = Callable[[Place, str], None]
 
 
 def problems_of_timeline(
-    faults: Mapping[int, FaultSpec], iterations: int | None, nics: Mapping[str, list[str]] | None, report: Report
+    faults: Mapping[int, FaultSpec],
+    iterations: int | None,
+    nics: Mapping[str, list[str]] | None,
+    report: Report,
+    per_host: int = 1,
 ) -> None:
     """Reports everything wrong with faults that are right one by one.
 
-    `nics` are the topology's, by host; None when the topology could not be read, and `iterations` likewise.
+    `nics` are the topology's, by host; None when the topology could not be read, and `iterations` likewise;
+    `per_host`: ranks of a host.
     """
     for index, fault in faults.items():
         if iterations is not None and fault.at.iteration is not None and fault.at.iteration >= iterations:
@@ -25,7 +30,9 @@ def problems_of_timeline(
                 f"iteration {fault.at.iteration} is never reached: the last one is {iterations - 1}",
             )
     _chains(faults, report)
-    real = {index: fault for index, fault in faults.items() if nics is None or _exists(index, fault, nics, report)}
+    real = {
+        index: fault for index, fault in faults.items() if nics is None or _exists(index, fault, nics, report, per_host)
+    }
     broken = {index: places_of(fault, nics or {}) for index, fault in real.items()}
     for (index_of_first, first), (index, second) in combinations(real.items(), 2):
         common = sorted(broken[index_of_first] & broken[index])
@@ -63,7 +70,7 @@ def _chains(faults: Mapping[int, FaultSpec], report: Report) -> None:
             before = by_id[before].at.after
 
 
-def _exists(index: int, fault: FaultSpec, nics: Mapping[str, list[str]], report: Report) -> bool:
+def _exists(index: int, fault: FaultSpec, nics: Mapping[str, list[str]], report: Report, per_host: int) -> bool:
     found: list[tuple[str, str]] = []
     where = RULES[fault.kind].where
     if where == "host" or fault.nic:
@@ -72,8 +79,9 @@ def _exists(index: int, fault: FaultSpec, nics: Mapping[str, list[str]], report:
         )
     if fault.nic and fault.host in nics and fault.nic not in nics[fault.host]:
         found.append(("nic", f"{fault.host} has no NIC {fault.nic}; it has {', '.join(nics[fault.host])}"))
-    if fault.rank is not None and fault.rank >= len(nics):
-        found.append(("rank", f"there is no rank {fault.rank}: the topology has {len(nics)} hosts"))
+    if fault.rank is not None and fault.rank >= len(nics) * per_host:
+        each = f" with {per_host} ranks each" if per_host > 1 else ""
+        found.append(("rank", f"there is no rank {fault.rank}: the topology has {len(nics)} hosts{each}"))
     if fault.rail is not None and not fault.targets(dict(nics)):
         found.append(("rail", f"the topology has no rail {fault.rail}"))
     alone = [fault.model_copy(update={"nics": (name,)}) for name in fault.nics]

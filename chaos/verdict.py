@@ -79,6 +79,8 @@ def limits_on(fault: Json, hypothesis: Hypothesis, healthy: float | None, mode: 
         "return_ms": (hypothesis.return_ms_max, hypothesis.return_ms_max),
         "after_ms": (hypothesis.after_within_healthy, _over(healthy, hypothesis.after_within_healthy)),
     }
+    limit = hypothesis.iteration_beyond_ms_max
+    asked["beyond_ms"] = (limit, limit)
     if mode in BOUNDED:
         within = hypothesis.iteration_within_bound
         asked["iteration_ms"] = (within, _over(fault["iteration_bound_ms"], within))
@@ -120,7 +122,22 @@ def compare_with_stock(runs: list[Json], stock: list[Json], hypothesis: Hypothes
     )
     if limits[1] is not None:
         checks.append(check("rank_memory_over_stock", memory, limits[1], "bytes"))
+    if hypothesis.identical is not None:
+        same = identical(runs, stock)
+        checks.append(check("identical", same, hypothesis.identical, "bool"))
     return metrics, checks
+
+
+def identical(runs: list[Json], stock: list[Json]) -> bool | None:
+    """Whether all iterations that both have came to the same, bit by bit; None when there is none."""
+    by_run = {run["run"]: run["results"] for run in stock}
+    pairs = [
+        (text, by_run[run["run"]][key])
+        for run in runs
+        for key, text in run["results"].items()
+        if key in by_run.get(run["run"], {})
+    ]
+    return all(mine == theirs for mine, theirs in pairs) if pairs else None
 
 
 def _metric(run: Json, name: str) -> float | None:

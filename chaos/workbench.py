@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chaos import launch
+from chaos.beds import gpus_on, planned_bed
 from chaos.faults_process import CLOCK_LIBRARY
 from chaos.launch import Lateness
-from chaos.model import Workload
+from chaos.model import Bench, Experiment, GpuWorkload, Workload
 from harness.bench import BenchSpec, bench_command, bench_env, sampler_command, stray_settings
+
+PYTHON = "python3"
+"""Of workloads on GPUs, unless another one is named."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +46,7 @@ class HostBench:
         merge_nics: int = 1,
     ) -> list[str]:
         """One rank; every option is given, so that the journal says all that was asked for."""
+        assert isinstance(workload, Bench)
         spec = BenchSpec(
             op=workload.op,
             bytes=workload.bytes,
@@ -90,3 +97,29 @@ def unbuilt() -> HostBench:
 
     folder = checkout().net
     return HostBench(folder / "r2cc_bench", folder / "r2cc_sampler", folder / "libr2cc_net.so")
+
+
+@contextmanager
+def bench_for(
+    experiment: Experiment, inventory: str, python: str | None, *, share: bool, quiet: bool
+) -> Iterator[tuple[launch.Bench, dict[str, Any]]]:
+    """What runs the experiment's workload, and what environment.json says of it; valid while the block lasts."""
+    host, record = built(quiet=quiet)
+    if not isinstance(experiment.workload, GpuWorkload):
+        yield host, record
+        return
+    from chaos.gpubench import on_gpus
+
+    hosts = len(planned_bed(inventory, experiment)[0])
+    with on_gpus(host, hosts, gpus_on(inventory, experiment), python or PYTHON, share=share) as made:
+        yield made
+
+
+def planned_for(experiment: Experiment, inventory: str, python: str | None) -> launch.Bench:
+    """The same for `--dry-run`: builds nothing and looks at nothing."""
+    if not isinstance(experiment.workload, GpuWorkload):
+        return unbuilt()
+    from chaos.gpubench import planned
+
+    hosts = len(planned_bed(inventory, experiment)[0])
+    return planned(unbuilt(), hosts, gpus_on(inventory, experiment), python or PYTHON)

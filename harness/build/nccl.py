@@ -28,7 +28,7 @@ from harness.progress import Progress, show
 from harness.repo import Layout, checkout
 
 ARCH = re.compile(r"sm_([0-9]{2,3}[af]?)")
-FUNCS = re.compile(r"[A-Za-z0-9_*|, ]+")
+FUNCS = re.compile(r"[A-Za-z0-9_*|, ()]+")
 ALL = "all"
 LIMIT_S = 4 * 3600.0
 FEW_S = 1800.0

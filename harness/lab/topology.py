@@ -48,6 +48,8 @@ class Topology(_Model):
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")] = "lab"
     hosts: Annotated[StrictInt, Field(ge=1, le=64)]
     nics: Annotated[StrictInt, Field(ge=1, le=16)]
+    gpus: Annotated[StrictInt, Field(ge=1, le=16)] = 1
+    """Of a host, where a workload uses any: this machine's, in order."""
     rate_gbit: RateGbit = 1.0
     mtu: Mtu = 9000
     overrides: list[Override] = []

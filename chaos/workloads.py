@@ -1,0 +1,84 @@
+"""The `workload` section of an experiment: the host bench, or a workload on GPUs (harness/workloads), by its `kind`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, StrictInt, StrictStr, Tag
+
+from chaos.fault_spec import Model, Seconds
+
+MIB = 1024 * 1024
+Count = Annotated[StrictInt, Field(gt=0, le=1_000_000)]
+Small = Annotated[StrictInt, Field(gt=0, le=1024)]
+Bytes = Annotated[StrictInt, Field(ge=4, le=16 * 1024 * MIB, multiple_of=4)]
+Type = Literal["float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8"]
+
+
+class Workload(Model):
+    """What all kinds have."""
+
+    kind: StrictStr = "bench"
+    net: Literal["socket", "ib"] = "socket"
+    """`ib` needs a bed with RDMA devices: --inventory vm."""
+    iterations: Count = 40
+    warmup: Annotated[StrictInt, Field(ge=0, le=1000)] = 2
+    timeout_s: Seconds = 120.0
+    seconds: Annotated[StrictInt, Field(ge=0, le=86400)] = 0
+    """Not 0: iterations end after so many seconds, or when `iterations` are done, whichever is first."""
+
+
+class Bench(Workload):
+    """The host bench and its size; defaults are the demo's."""
+
+    kind: Literal["bench"] = "bench"
+    op: Literal["allreduce", "stream", "alltoall"] = "allreduce"
+    bytes: Bytes = 64 * MIB
+    channels: Annotated[StrictInt, Field(gt=0, le=64)] = 4
+    chunk_bytes: Annotated[StrictInt, Field(ge=4, le=64 * MIB, multiple_of=4)] = 128 * 1024
+    slots: Annotated[StrictInt, Field(gt=0, le=32)] = 8
+    connections_per_peer: Annotated[StrictInt, Field(gt=0, le=16)] = 1
+    idle_us: Annotated[StrictInt, Field(ge=0, le=100_000)] = 200
+    """How long a rank sleeps when nothing moved; longer for emulated machines."""
+    corrupt_carrier: Annotated[StrictStr, Field(pattern=r"^\d+:[^:/]+:[1-9]\d*$")] | None = None
+    """Self-test of tools: RANK:NIC:LOSSES flips one bit once that NIC has lost its carrier so often."""
+
+
+class GpuWorkload(Workload):
+    """Runs under real NCCL, one rank a GPU; fields beyond Workload's are the rank's `--spec`."""
+
+    net: Literal["socket"] = "socket"
+    corrupt: Annotated[StrictStr, Field(pattern=r"^\d+:\d+$")] | None = None
+    """Self-test of the check: RANK:ITERATION where one element is changed afterwards."""
+    restart_after_s: Annotated[float, Field(gt=0, le=3600)] = 10.0
+    """Arm `restart`: how long nothing moves before the job is ended and started again."""
+
+    def spec(self) -> dict[str, Any]:
+        """The settings of this kind alone."""
+        return {name: value for name, value in self.model_dump().items() if name not in GpuWorkload.model_fields}
+
+
+class Collectives(GpuWorkload):
+    """Collectives through torch, all elements checked."""
+
+    kind: Literal["collectives"]
+    bytes: Bytes = MIB
+    """Of each rank's contribution to each collective."""
+    ops: tuple[StrictStr, ...] = ()
+    """None: all that there are."""
+    dtypes: tuple[Type, ...] = ("float32",)
+
+
+KINDS: dict[str, type[Workload]] = {"bench": Bench, "collectives": Collectives}
+
+
+def kind_of(section: Any) -> str:
+    """Of a `workload` section: the bench where none is named, or none that there is (whose model then says so)."""
+    kind = section.get("kind") if isinstance(section, dict) else getattr(section, "kind", None)
+    return kind if isinstance(kind, str) and kind in KINDS else "bench"
+
+
+AnyWorkload = Annotated[
+    Annotated[Bench, Tag("bench")] | Annotated[Collectives, Tag("collectives")],
+    Discriminator(kind_of),
+]

@@ -1,0 +1,1 @@
+"""What runs on GPUs while faults strike: `rank.py` and what it imports are started by a Python that has torch."""

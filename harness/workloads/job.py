@@ -1,0 +1,126 @@
+"""A rank's part of a torch job: its process group, its iterations, and the lines that tell of them."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import time
+from argparse import Namespace
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+import torch.distributed as dist
+
+NICS = Path("/sys/class/net")
+POLL_S = 0.0005
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an iteration came to: elements that were not as they must be, and what else its line says."""
+
+    wrong: int
+    more: dict[str, Any] = field(default_factory=dict)
+
+
+class Workload(Protocol):
+    """Three steps an iteration, of which only the second is timed. Warm-up has negative indices."""
+
+    op: str
+    """`allreduce` where one iteration is one all-reduce, as nccl-tests' bus bandwidth takes it."""
+    bytes: int
+    """What a rank contributes to an iteration's collectives."""
+
+    def prepare(self, index: int) -> None: ...
+    def run(self, index: int) -> None: ...
+    def check(self, index: int) -> Outcome: ...
+
+
+class Job:
+    """Joins the process group; `run` does all iterations. Raises what torch raises when a collective fails."""
+
+    def __init__(self, given: Namespace) -> None:
+        self.given = given
+        self.spec: dict[str, Any] = given.spec
+        self.rank, self.ranks, self.seed = given.rank, given.ranks, given.seed
+        self.local_rank = given.rank % given.per_host
+        self.cuda = given.gpu is not None
+        self.device = torch.device("cuda", given.gpu) if self.cuda else torch.device("cpu")
+        if self.cuda:
+            torch.cuda.set_device(self.device)
+        limit = timedelta(seconds=given.timeout_s)
+        host, _, port = given.root.rpartition(":")
+        self.store = dist.TCPStore(host, int(port), self.ranks, self.rank == 0, limit)
+        backend = "nccl" if self.cuda else "gloo"
+        dist.init_process_group(backend, store=self.store, rank=self.rank, world_size=self.ranks, timeout=limit)
+        self._done = torch.cuda.Event(blocking=True) if self.cuda else None
+        self._turn = 0
+
+    def say(self, event: str, **fields: Any) -> None:
+        """One line by one write: the net library writes between ours."""
+        line = {"event": event, "t_ns": time.monotonic_ns(), "rank": self.rank, **fields}
+        os.write(1, (json.dumps(line) + "\n").encode())
+
+    def finish(self) -> None:
+        """Until the GPU has done all that it was given; sleeps, so that what is counted is not torch's waiting."""
+        if self._done is not None:
+            self._done.record()
+            self._done.synchronize()
+
+    def together(self, wanted: bool = True) -> bool:
+        """Returns on all ranks at about the same time, with what rank 0 wants."""
+        self._turn += 1
+        key = f"turn/{self._turn}"
+        if self.rank == 0:
+            self.store.set(f"{key}/wanted", "1" if wanted else "0")
+        self.store.add(key, 1)
+        deadline = time.monotonic() + self.given.timeout_s
+        while self.store.add(key, 0) < self.ranks:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not all ranks came to turn {self._turn} in {self.given.timeout_s:g} s")
+            time.sleep(POLL_S)
+        return bool(self.store.get(f"{key}/wanted") == b"1")
+
+    def run(self, workload: Workload) -> int:
+        """All iterations; returns how many elements were wrong."""
+        self.say("bench_start", op=workload.op, bytes=workload.bytes, ranks=self.ranks, **self._about())
+        wrong, index = 0, -self.given.warmup
+        until = None
+        while index < self.given.iterations:
+            if index == 0 and self.given.seconds:
+                until = time.monotonic() + self.given.seconds
+            workload.prepare(index)
+            self.finish()
+            if not self.together(until is None or time.monotonic() < until):
+                break
+            start_ns = time.monotonic_ns()
+            self.say("progress", index=index, start_ns=start_ns)
+            workload.run(index)
+            self.finish()
+            end_ns = time.monotonic_ns()
+            outcome = workload.check(index)
+            wrong += outcome.wrong
+            more = {"bytes": workload.bytes, "wrong_elements": outcome.wrong, **outcome.more}
+            self.say("iteration", index=index, start_ns=start_ns, end_ns=end_ns, **more)
+            index += 1
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        spent = {"max_rss_bytes": used.ru_maxrss * 1024, "cpu_s": used.ru_utime + used.ru_stime}
+        self.say("bench_end", completed=max(0, index), wrong_elements=wrong, **spent)
+        return wrong
+
+    def _about(self) -> dict[str, Any]:
+        """Connections are NCCL's own business: the net library's `path` lines name them."""
+        prefix = os.environ.get("NCCL_SOCKET_IFNAME", "eth")
+        nics = sorted(path.name for path in NICS.iterdir() if path.name.startswith(prefix))
+        versions = {"torch": torch.__version__, "gpu": torch.cuda.get_device_name() if self.cuda else None}
+        mode = int(os.environ.get("R2CC_MODE", "0"))
+        unknown = {"channels": 0, "chunk_bytes": 0, "slots": 0, "connections": []}
+        return {**unknown, "mode": mode, "nics": nics, **versions}
+
+    def close(self) -> None:
+        self.together()
+        dist.destroy_process_group()

@@ -1,0 +1,74 @@
+"""Starts ranks of a GPU workload on CPUs (gloo), by whatever Python here has torch."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+RANK = Path(__file__).parents[2] / "harness" / "workloads" / "rank.py"
+CANDIDATES = (os.environ.get("R2CC_PYTHON"), sys.executable, shutil.which("python3"), "/usr/bin/python3")
+REASON = "no Python here has torch (apt-get install python3-torch, or set R2CC_PYTHON)"
+
+
+@functools.cache
+def torch_python() -> str | None:
+    """An interpreter that can import torch."""
+    for python in dict.fromkeys(filter(None, CANDIDATES)):
+        if (
+            Path(python).exists()
+            and subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0
+        ):
+            return python
+    return None
+
+
+needs_torch = pytest.mark.skipif(torch_python() is None, reason=REASON)
+
+
+@dataclass(frozen=True)
+class RankRun:
+    """How one rank ended and what it said."""
+
+    exit_code: int
+    lines: list[dict[str, Any]]
+    stderr: str
+
+    def of(self, event: str) -> list[dict[str, Any]]:
+        return [line for line in self.lines if line["event"] == event]
+
+
+def run_ranks(
+    kind: str, ranks: int, *words: str, spec: dict[str, Any] | None = None, timeout_s: float = 100
+) -> list[RankRun]:
+    """All ranks of one job, until they have ended. Fails the test when they do not end in time."""
+    python = torch_python()
+    assert python is not None, REASON
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        root = f"127.0.0.1:{probe.getsockname()[1]}"
+    base = [python, str(RANK), kind, "--ranks", str(ranks), "--root", root, "--spec", json.dumps(spec or {}), *words]
+    started = [
+        subprocess.Popen([*base, "--rank", str(rank)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for rank in range(ranks)
+    ]
+    try:
+        return [_ended(process, timeout_s) for process in started]
+    finally:
+        for process in started:
+            process.kill()
+            process.wait()
+
+
+def _ended(process: subprocess.Popen[str], timeout_s: float) -> RankRun:
+    out, err = process.communicate(timeout=timeout_s)
+    return RankRun(process.returncode, [json.loads(line) for line in out.splitlines() if line.startswith("{")], err)
