@@ -88,7 +88,7 @@ class Job:
     def run(self, workload: Workload) -> int:
         """All iterations; returns how many elements were wrong."""
         self.say("bench_start", op=workload.op, bytes=workload.bytes, ranks=self.ranks, **self._about())
-        wrong, index = 0, -self.given.warmup
+        wrong, index = 0, self._first(workload)
         until = None
         while index < self.given.iterations:
             if index == 0 and self.given.seconds:
@@ -111,6 +111,11 @@ class Job:
         spent = {"max_rss_bytes": used.ru_maxrss * 1024, "cpu_s": used.ru_utime + used.ru_stime}
         self.say("bench_end", completed=max(0, index), wrong_elements=wrong, **spent)
         return wrong
+
+    def _first(self, workload: Workload) -> int:
+        """Where a checkpoint ends, or where the others say; else the warm-up's first."""
+        told = (getattr(workload, "first_index", None), self.given.first)
+        return next((index for index in told if index is not None), -self.given.warmup)
 
     def _about(self) -> dict[str, Any]:
         """Connections are NCCL's own business: the net library's `path` lines name them."""

@@ -47,16 +47,31 @@ class RankRun:
         return [line for line in self.lines if line["event"] == event]
 
 
+def free_root() -> str:
+    """ADDR:PORT that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
 def run_ranks(
     kind: str, ranks: int, *words: str, spec: dict[str, Any] | None = None, timeout_s: float = 100
 ) -> list[RankRun]:
     """All ranks of one job, until they have ended. Fails the test when they do not end in time."""
     python = torch_python()
     assert python is not None, REASON
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        root = f"127.0.0.1:{probe.getsockname()[1]}"
-    base = [python, str(RANK), kind, "--ranks", str(ranks), "--root", root, "--spec", json.dumps(spec or {}), *words]
+    base = [
+        python,
+        str(RANK),
+        kind,
+        "--ranks",
+        str(ranks),
+        "--root",
+        free_root(),
+        "--spec",
+        json.dumps(spec or {}),
+        *words,
+    ]
     started = [
         subprocess.Popen([*base, "--rank", str(rank)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for rank in range(ranks)
