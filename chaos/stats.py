@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import comb
 
 
 def percentile(values: Sequence[float], percent: float) -> float | None:
@@ -27,3 +28,21 @@ def spread(values: Sequence[float]) -> float | None:
     if p10 is None or p50 is None or p90 is None or p50 == 0:
         return None
     return (p90 - p10) / p50
+
+
+def median_interval(values: Sequence[float], share: float = 0.95) -> tuple[float, float]:
+    """The narrowest pair of order statistics, as far from one end as from the other, that holds the median as often.
+
+    Exact for independent values of any distribution (Hahn and Meeker, Statistical Intervals, 5.2). The extremes, where
+    there are too few values for more. Raises ValueError without any.
+    """
+    ordered = sorted(values)
+    count = len(ordered)
+    if not count:
+        raise ValueError("no values")
+    tail, below = 0.0, 0
+    while below < count // 2 and 2 * (tail + comb(count, below) / 2**count) <= 1 - share:
+        tail += comb(count, below) / 2**count
+        below += 1
+    place = max(0, below - 1)
+    return ordered[place], ordered[count - 1 - place]

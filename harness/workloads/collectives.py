@@ -259,7 +259,10 @@ class Workload:
         self._made = [(name, op(Inputs(self._job, ramp, index))) for ramp in self._ramps for name, op in self._ops]
 
     def run(self, index: int) -> None:
-        for _name, (collective, _pairs) in self._made:
+        for name, (collective, _pairs) in self._made:
+            if index < 0:  # what hangs, hangs the first time: say where
+                self._job.finish()
+                self._job.say("op", name=name, index=index)
             collective()
 
     def check(self, index: int) -> Outcome:

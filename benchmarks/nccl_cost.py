@@ -1,0 +1,217 @@
+"""What R2CC costs while nothing is wrong: all-reduces of 8 B to 1 GiB against stock, by turns, under real NCCL on GPUs.
+
+    python3 benchmarks/nccl_cost.py [--cases shaped,full,nvlink] [--rounds 12] [--share-gpus] [--python PATH] [--json]
+
+\b
+shaped   two hosts with a GPU each and four shaped NICs
+full     the same, NICs faster than the machine can fill
+nvlink   one host with two GPUs: NCCL uses no network there
+
+Both jobs, stock (R2CC_MODE=0) and balance (2), of the same library, are up all the time and run by turns of a quarter
+of a second in the order A B B A, so that what the machine does to one it does to the other. The figure is the median
+over the rounds of the ratio of their times; its 95 % interval is that of the median's order statistics. Bounds: 1.01
+from 1 MiB; below, the greater of 3 % and 2 us more. Takes `r2cc build nccl`, torch, GPUs. Seen: docs/results/gpu.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+from common import KIB, MIB, Figure, Json, exit_code, show
+
+from chaos.gpubench import ENVIRONMENT, built_library
+from chaos.stats import median, median_interval
+from harness import gpu
+from harness.bench import EVENT_FILE, bench_env
+from harness.errors import InfraError, R2ccError
+from harness.lab.lab import Lab
+from harness.lab.topology import Topology
+
+RANK = Path(__file__).with_name("turns_rank.py")
+ARMS = {"stock": 0, "balance": 2}
+SIZES = (8, 64, 512, 4 * KIB, 32 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB)
+TURN_S, START_S, LIMIT_S = 0.25, 120.0, 60.0
+MOST_OPS = 500
+LARGE, LARGE_RATIO, SMALL_RATIO, SMALL_US = MIB, 1.01, 1.03, 2.0
+PORT = 29500
+
+
+@dataclass(frozen=True)
+class Case:
+    """Hosts, GPUs of each, and what their NICs do."""
+
+    hosts: int
+    gpus: int
+    nics: int
+    rate_gbit: float
+
+
+class Job:
+    """One arm's ranks, all connected; they do what they are told, all the same."""
+
+    def __init__(self, stack: ExitStack, places: Sequence[tuple[Any, int]], words: Sequence[str], env: Json) -> None:
+        """`places`: host and GPU of each rank."""
+        self._files: list[Path] = []
+        self._pipes: list[int] = []
+        self._processes: list[Any] = []
+        self._folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="r2cc-cost-")))
+        for rank, (host, card) in enumerate(places):
+            file = self._folder / f"rank{rank}"
+            reading, writing = os.pipe()
+            stack.callback(os.close, writing)
+            argv = [*words, "--rank", str(rank), "--ranks", str(len(places)), "--gpu", str(card)]
+            mine = {**env, "NCCL_HOSTID": f"lab-{host.name}", "R2CC_EVENT_FILE": EVENT_FILE}
+            with file.open("ab") as output:
+                process = host.spawn(argv, env=mine, stdin=reading, stdout=output, stderr=output)
+            os.close(reading)
+            stack.callback(process.close)
+            self._files.append(file)
+            self._pipes.append(writing)
+            self._processes.append(process)
+
+    def ask(self, text: str, event: str, count: int, limit_s: float) -> list[Json]:
+        """Tells all ranks, and waits for the `count`th line of that event of each; those lines."""
+        for pipe in self._pipes if text else ():
+            os.write(pipe, text.encode() + b"\n")
+        until = time.monotonic() + limit_s
+        while True:
+            found = [list(self._said(file, event)) for file in self._files]
+            if all(len(lines) >= count for lines in found):
+                return [lines[count - 1] for lines in found]
+            if time.monotonic() > until or any(process.poll() not in (None, 0) for process in self._processes):
+                tails = "\n".join(file.read_text(errors="replace")[-1500:] for file in self._files)
+                raise InfraError(f"a rank did not answer '{text}' with '{event}'\n{tails}", "see what it says")
+            time.sleep(0.005)
+
+    def _said(self, file: Path, event: str) -> Iterator[Json]:
+        for text in file.read_text(errors="replace").splitlines():
+            if f'"event": "{event}"' in text and text.endswith("}"):
+                yield json.loads(text)
+
+    def paths(self) -> int:
+        """How many lines of the net library there are: none means that NCCL does not run on it."""
+        return sum(text.count('"event":"path"') for text in (file.read_text(errors="replace") for file in self._files))
+
+
+@contextmanager
+def jobs(case: Case, python: str, cards: int, library: Path, more_env: dict[str, str]) -> Iterator[dict[str, Job]]:
+    """Both arms' jobs in one lab."""
+    with ExitStack() as stack:
+        lab = stack.enter_context(Lab.up(Topology(hosts=case.hosts, nics=case.nics, rate_gbit=case.rate_gbit)))
+        hosts = [host for host in lab.hosts.values() for _ in range(case.gpus)]
+        places = [(host, rank % cards) for rank, host in enumerate(hosts)]
+        found = {}
+        for number, (arm, mode) in enumerate(ARMS.items()):
+            env = {**ENVIRONMENT, **more_env, "LD_PRELOAD": str(library)}
+            env = bench_env(mode, topology_file=lab.places_file, extra=env)
+            words = [python, str(RANK), "--root", f"10.250.0.1:{PORT + number}", "--per-host", str(case.gpus)]
+            found[arm] = Job(stack, places, words, env)
+        for job in found.values():
+            job.ask("", "ready", 1, START_S)
+        if case.hosts > 1 and not found["balance"].paths():
+            raise InfraError("NCCL runs without R2CC's net", "see whether LD_PRELOAD works")
+        yield found
+        for job in found.values():
+            job.ask("end", "end", 1, LIMIT_S)
+
+
+def measure(both: dict[str, Job], rounds: int, tell: str) -> list[Json]:
+    """One entry a size: each arm's time in every round, in us, and their ratios."""
+
+    def once(arm: str, size: int, ops: int) -> float:
+        lines = both[arm].ask(f"{size} {ops}", "took", turns[arm] + 1, LIMIT_S)
+        turns[arm] += 1
+        if any(line["wrong_elements"] for line in lines):
+            raise InfraError(f"{arm}: a wrong element in an all-reduce of {size} bytes", "that must never be")
+        return max(float(line["us"]) for line in lines)
+
+    turns = dict.fromkeys(both, 0)
+    found = []
+    for size in SIZES:
+        guess_us = max(once(arm, size, 3) for arm in both)
+        ops = max(1, min(MOST_OPS, round(TURN_S * 1e6 / guess_us)))
+        took: dict[str, list[float]] = {arm: [] for arm in both}
+        for number in range(rounds):
+            order = list(both) if number % 2 == 0 else list(reversed(list(both)))
+            for arm in order:
+                took[arm].append(once(arm, size, ops))
+        ratios = [ours / stock for stock, ours in zip(took["stock"], took["balance"], strict=True)]
+        found.append({"bytes": size, "ops": ops, "us": took, "ratios": ratios})
+        middle, low, high = summary(ratios)
+        click.echo(f"{tell}: {name(size)}: {middle:.4f} ({low:.4f} to {high:.4f})", err=True)
+    return found
+
+
+def summary(ratios: Sequence[float]) -> tuple[float, float, float]:
+    middle = median(ratios)
+    low, high = median_interval(ratios)
+    assert middle is not None
+    return middle, low, high
+
+
+def figures(case: str, entries: Sequence[Json]) -> list[Figure]:
+    """The ratio of each size, and its bound."""
+    found = []
+    for entry in entries:
+        middle, low, high = summary(entry["ratios"])
+        stock_us = median(entry["us"]["stock"]) or 0.0
+        small = max(SMALL_RATIO, 1 + SMALL_US / stock_us) if stock_us else SMALL_RATIO
+        bound = LARGE_RATIO if entry["bytes"] >= LARGE else small
+        text = f"{case}, {name(entry['bytes'])}: time over stock's {stock_us:.0f} us, 95 % in {low:.3f}..{high:.3f}"
+        found.append(Figure(text, middle, bound, "ratio"))
+    return found
+
+
+def name(size: int) -> str:
+    return f"{size} B" if size < KIB else f"{size // KIB} KiB" if size < MIB else f"{size // MIB} MiB"
+
+
+@click.command(help=__doc__)
+@click.option("--cases", default="shaped,full,nvlink", show_default=True)
+@click.option("--rounds", type=click.IntRange(6, 200), default=12, show_default=True, help="Of each size.")
+@click.option("--rate", "rate_gbit", type=click.FloatRange(0.05, 32), default=4.0, show_default=True, help="shaped.")
+@click.option("--python", default="python3", show_default=True, help="Has torch.")
+@click.option("--share-gpus", is_flag=True, help="Two ranks on one GPU (CUDA's MPS).")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File for all times.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def main(
+    *, cases: str, rounds: int, rate_gbit: float, python: str, share_gpus: bool, out: Path | None, as_json: bool
+) -> None:
+    known = {"shaped": Case(2, 1, 4, rate_gbit), "full": Case(2, 1, 4, 32.0), "nvlink": Case(1, 2, 1, 1.0)}
+    wanted = cases.split(",")
+    if any(case not in known for case in wanted):
+        raise click.BadParameter(f"known are {', '.join(known)}", param_hint="--cases")
+    library, record = built_library()
+    found = gpu.probe(python)
+    cards = gpu.enough(found, 2, share=share_gpus)
+    raw: Json = {"build_id": record["build_id"], **found.as_dict(), "cpus": os.cpu_count(), "cases": {}}
+    shown: list[Figure] = []
+    failed = 0
+    with gpu.shared(enabled=True) as more_env:  # two jobs on each GPU
+        for case in wanted:
+            try:
+                with jobs(known[case], python, cards, library, more_env) as both:
+                    raw["cases"][case] = measure(both, rounds, case)
+                shown += figures(case, raw["cases"][case])
+            except R2ccError as error:  # the other cases' figures are not lost with it
+                click.echo(f"error: {case}: {error}", err=True)
+                failed = error.exit_code
+    report = {"benchmark": "cost under NCCL", "figures": [figure.as_json() for figure in shown], **raw}
+    if out is not None:
+        out.write_text(json.dumps(report, indent=1) + "\n")
+    click.echo(json.dumps(report, indent=1) if as_json else show("cost under NCCL", shown))
+    sys.exit(failed or exit_code(shown))
+
+
+if __name__ == "__main__":
+    main()
