@@ -11,6 +11,7 @@ from chaos.fault_spec import Model, Seconds
 MIB = 1024 * 1024
 Count = Annotated[StrictInt, Field(gt=0, le=1_000_000)]
 Small = Annotated[StrictInt, Field(gt=0, le=1024)]
+Small16 = Annotated[StrictInt, Field(gt=0, le=65536)]
 Bytes = Annotated[StrictInt, Field(ge=4, le=16 * 1024 * MIB, multiple_of=4)]
 Type = Literal["float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8"]
 
@@ -69,7 +70,84 @@ class Collectives(GpuWorkload):
     dtypes: tuple[Type, ...] = ("float32",)
 
 
-KINDS: dict[str, type[Workload]] = {"bench": Bench, "collectives": Collectives}
+class Ddp(GpuWorkload):
+    """Training of a small GPT with torch's DistributedDataParallel."""
+
+    kind: Literal["ddp"]
+    layers: Small = 4
+    hidden: Small16 = 256
+    heads: Small = 4
+    sequence: Small16 = 128
+    vocabulary: Count = 512
+    batch: Small = 4
+    """Sequences of a rank."""
+    bucket_mb: Small = 4
+    checkpoint_every: Annotated[StrictInt, Field(ge=0, le=1_000_000)] = 0
+    """Steps; the arm `restart` goes on from the last one kept. 0: never."""
+
+
+class Megatron(GpuWorkload):
+    """Training of a GPT with Megatron-core; ranks that tensor and pipeline parallelism leave are replicas."""
+
+    kind: Literal["megatron"]
+    tp: Small = 1
+    pp: Small = 1
+    layers: Small = 8
+    hidden: Small16 = 1024
+    heads: Small = 16
+    sequence: Small16 = 512
+    vocabulary: Count = 8192
+    micro_batch: Small = 2
+    micro_batches: Small = 2
+    """Of a step."""
+    dtype: Literal["float32", "bfloat16"] = "float32"
+
+
+class Decode(GpuWorkload):
+    """Inference with tensor parallelism: an iteration is a batch of requests, prefill and all tokens."""
+
+    kind: Literal["decode"]
+    layers: Small = 8
+    hidden: Small16 = 1024
+    heads: Small = 16
+    vocabulary: Count = 4096
+    batch: Small = 8
+    prompt: Small16 = 256
+    tokens: Small16 = 64
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+
+
+class Graphs(GpuWorkload):
+    """CUDA graphs of all-reduces: an iteration is a replay."""
+
+    kind: Literal["graphs"]
+    bytes: Bytes = 4 * MIB
+    count: Small = 8
+    recapture_every: Annotated[StrictInt, Field(ge=0, le=1_000_000)] = 0
+    """Iterations; 0: never."""
+
+
+class Lifecycle(GpuWorkload):
+    """Communicators made, used and ended in every way; an iteration is one pass over all cases."""
+
+    kind: Literal["lifecycle"]
+    cases: tuple[StrictStr, ...] = ()
+    """None: all that there are."""
+    limit_s: Seconds = 30.0
+    """Of a case."""
+    bytes: Bytes = 4 * MIB
+    comms: Small = 4
+
+
+KINDS: dict[str, type[Workload]] = {
+    "bench": Bench,
+    "collectives": Collectives,
+    "ddp": Ddp,
+    "megatron": Megatron,
+    "decode": Decode,
+    "graphs": Graphs,
+    "lifecycle": Lifecycle,
+}
 
 
 def kind_of(section: Any) -> str:
@@ -79,6 +157,12 @@ def kind_of(section: Any) -> str:
 
 
 AnyWorkload = Annotated[
-    Annotated[Bench, Tag("bench")] | Annotated[Collectives, Tag("collectives")],
+    Annotated[Bench, Tag("bench")]
+    | Annotated[Collectives, Tag("collectives")]
+    | Annotated[Ddp, Tag("ddp")]
+    | Annotated[Megatron, Tag("megatron")]
+    | Annotated[Decode, Tag("decode")]
+    | Annotated[Graphs, Tag("graphs")]
+    | Annotated[Lifecycle, Tag("lifecycle")],
     Discriminator(kind_of),
 ]

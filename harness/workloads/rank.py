@@ -13,8 +13,9 @@ import os
 import sys
 import traceback
 from pathlib import Path
+from typing import Any
 
-KINDS = ("collectives",)
+KINDS = ("collectives", "ddp", "decode", "graphs", "lifecycle", "megatron")
 OK, WRONG, USAGE, TRANSPORT = 0, 1, 2, 3
 
 
@@ -52,10 +53,10 @@ def main() -> None:
     except ImportError as error:
         print(f"{sys.executable}: {error}; name a Python that has it with --python", file=sys.stderr)
         os._exit(USAGE)
-    job = None
     try:
         job = Job(given)
-        wrong = job.run(workload.Workload(job))
+        made = _made(workload.Workload, job)
+        wrong = job.run(made)
     except Exception as error:  # noqa: BLE001 - whatever it was, it is told, and the process ends
         traceback.print_exc()
         message = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -66,6 +67,15 @@ def main() -> None:
     job.close()
     sys.stderr.flush()
     os._exit(WRONG if wrong else OK)
+
+
+def _made(kind: Any, job: Any) -> Any:
+    """What the settings ask for; what they ask in vain ends the process with one line."""
+    try:
+        return kind(job)
+    except ValueError as error:
+        os.write(2, f"{job.given.kind}: {error}\n".encode())
+        os._exit(USAGE)
 
 
 def _now_ns() -> int:

@@ -1,0 +1,76 @@
+"""CUDA graphs of all-reduces: captured once, replayed every iteration, and captured anew, whatever the NICs do.
+
+NCCL's part of a graph is its kernels and a host node that hands the operation to the progress thread at every replay;
+which NICs carry it is decided below both. Settings: `bytes`, `count` (all-reduces in the graph), `recapture_every`
+(iterations; 0: never). Every element of every result is checked.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.distributed as dist
+
+from harness.workloads.job import Job, Outcome
+
+SPAN = 29
+
+
+class Workload:
+    """One iteration is one replay."""
+
+    op = "graphs"
+
+    def __init__(self, job: Job) -> None:
+        if not job.cuda:
+            raise ValueError("CUDA graphs need a GPU")
+        self._job = job
+        size, count = int(job.spec.get("bytes", 4 << 20)), int(job.spec.get("count", 8))
+        self._every = int(job.spec.get("recapture_every", 0))
+        self.bytes = size * count
+        ramp = torch.arange(size // 4, device=job.device, dtype=torch.int32)
+        self._ramps = [torch.remainder(ramp + part, SPAN).float() for part in range(count)]
+        self._sources = [torch.empty_like(ramp) for ramp in self._ramps]
+        self._results = [torch.empty_like(ramp) for ramp in self._ramps]
+        self._graph: torch.cuda.CUDAGraph | None = None
+        self._captured = 0
+        self._replayed_since = 0
+        self._corrupt = tuple(map(int, job.given.corrupt.split(":"))) if job.given.corrupt else None
+        self._reduce_all()  # connects, which cannot be captured
+        job.finish()
+
+    def _reduce_all(self) -> None:
+        for result, source in zip(self._results, self._sources, strict=True):
+            result.copy_(source)
+            dist.all_reduce(result)
+
+    def _capture(self) -> None:
+        """The old graph goes first: NCCL keeps what a graph needs as long as there is the graph."""
+        self._graph = None
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self._reduce_all()
+        self._graph = graph
+        self._captured += 1
+        self._replayed_since = 0
+
+    def prepare(self, index: int) -> None:
+        if self._graph is None or (self._every and self._replayed_since >= self._every):
+            self._capture()
+        for source, ramp in zip(self._sources, self._ramps, strict=True):
+            torch.add(ramp, self._job.rank + index % SPAN, out=source)
+        for result in self._results:
+            result.fill_(-1)
+
+    def run(self, index: int) -> None:
+        assert self._graph is not None
+        self._graph.replay()
+        self._replayed_since += 1
+
+    def check(self, index: int) -> Outcome:
+        ranks = self._job.ranks
+        added = sum(range(ranks)) + ranks * (index % SPAN)
+        if self._corrupt == (self._job.rank, index):
+            self._results[0].view(-1)[0] += 1
+        pairs = zip(self._results, self._ramps, strict=True)
+        wrong = sum(int((result != ramp * ranks + added).sum().item()) for result, ramp in pairs)
+        return Outcome(wrong, {"captured": self._captured})

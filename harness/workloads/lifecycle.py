@@ -1,0 +1,286 @@
+"""Communicators made, used and ended in every way there is, through NCCL's own interface; no hang, no crash, no leak.
+
+An iteration is one pass over `cases`. Each is given `limit_s`; one that takes longer ends the rank with an error, for
+what hangs holds a lock. Its line has `cases_ms`, `open_fds`, `threads`, `rss_bytes`. Settings: `cases` (names of
+CASES), `limit_s`, `bytes`, `comms`, `library` (else the one that torch runs on).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from harness.workloads.job import Job, Outcome
+from harness.workloads.nccl_api import SHRINK_ABORT, SHRINK_DEFAULT, Comm, Nccl
+
+SPAN = 97
+ALLOWED, SETTLE_S = 8, 2.0
+"""File descriptors or threads that may come and go, and how long they may take to go."""
+LATE_S, HELD_S = 0.02, 0.5
+CHILD_PORT = 2000
+ONLY_RANK = Path(__file__).with_name("rank.py")
+RUSAGE_PAGES = 1
+
+
+class Workload:
+    """All cases in turn, each with communicators of its own."""
+
+    op = "lifecycle"
+
+    def __init__(self, job: Job) -> None:
+        self.job, spec = job, job.spec
+        self.limit_s = float(spec.get("limit_s", 30.0))
+        self.nccl = Nccl(spec.get("library", "libnccl.so.2"), self.limit_s)
+        names = spec.get("cases") or list(CASES)
+        unknown = [name for name in names if name not in CASES]
+        if unknown:
+            raise ValueError(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
+        self.cases = [(name, CASES[name]) for name in names]
+        self.bytes = int(spec.get("bytes", 4 << 20))
+        self.comms = int(spec.get("comms", 4))
+        self.leave = bool(spec.get("leave"))
+        self.ramp = torch.arange(self.bytes // 4, device=job.device, dtype=torch.int32).remainder(SPAN).float()
+        self.turn = self.pass_number = 0
+        self._first: dict[str, int] = {}
+        self._took: dict[str, float] = {}
+        self._wrong: dict[str, int] = {}
+
+    # ---- what cases are made of
+
+    def comm(self, *, blocking: bool = True) -> Comm:
+        """A new communicator of all ranks, connected."""
+        self.turn += 1
+        key = f"lifecycle/{self.turn}"
+        if self.job.rank == 0:
+            self.job.store.set(key, self.nccl.unique_id())
+        return self.nccl.init(self.job.ranks, self.job.store.get(key), self.job.rank, blocking=blocking)
+
+    def values(self, rank: int) -> torch.Tensor:
+        return self.ramp + rank
+
+    def reduced(self, comm: Comm, stream: Any = None) -> Callable[[], int]:
+        """Begins an all-reduce; what then says how many elements are wrong."""
+        x = self.values(comm.rank)
+        self.job.finish()
+        comm.all_reduce(x.data_ptr(), x.numel(), self.stream(stream))
+        expected = self.ramp * comm.ranks + sum(range(comm.ranks))
+        return lambda: int((x != expected).sum().item())
+
+    def checked(self, comm: Comm) -> int:
+        wrong = self.reduced(comm)
+        self.job.finish()
+        return wrong()
+
+    def stream(self, stream: Any = None) -> int:
+        return int((stream or torch.cuda.current_stream()).cuda_stream) if self.job.cuda else 0
+
+    # ---- the three steps of an iteration
+
+    def prepare(self, index: int) -> None:
+        self._took, self._wrong = {}, {}
+
+    def run(self, index: int) -> None:
+        for name, case in self.cases:
+            self.job.say("op", name=name, index=index)
+            began = time.monotonic()
+            wrong = self._within_limit(name, case)
+            self._took[name] = round((time.monotonic() - began) * 1e3, 3)
+            if wrong:
+                self._wrong[name] = wrong
+        self.pass_number += 1
+
+    def _within_limit(self, name: str, case: Callable[[Workload], int]) -> int:
+        """In a thread of its own: nothing else could be done about a call that never returns."""
+        answer: list[Any] = []
+
+        def work() -> None:
+            try:
+                if self.job.cuda:
+                    torch.cuda.set_device(self.job.device)
+                answer.append(case(self))
+            except Exception as error:  # noqa: BLE001 - raised again where it is waited for
+                answer.append(error)
+
+        thread = threading.Thread(target=work, name=f"case {name}", daemon=True)
+        thread.start()
+        thread.join(self.limit_s)
+        if not answer:
+            raise TimeoutError(f"{name} has not come to its end in {self.limit_s:g} s")
+        failure = answer[0] if isinstance(answer[0], Exception) else None
+        if failure is not None:
+            raise RuntimeError(f"{name}: {failure}") from failure
+        return int(answer[0])
+
+    def check(self, index: int) -> Outcome:
+        held = self._settled()
+        if self.pass_number == 1:
+            self._first = held
+        grown = sum(max(0, held[key] - self._first[key] - ALLOWED) for key in held)
+        if grown:
+            self._wrong["leak"] = grown
+        more = {"cases_ms": self._took, "rss_bytes": rss_bytes(), **held}
+        return Outcome(sum(self._wrong.values()), {**more, **({"wrong": self._wrong} if self._wrong else {})})
+
+    def _settled(self) -> dict[str, int]:
+        """What this process holds, once what ends in the background has ended."""
+        deadline = time.monotonic() + SETTLE_S
+        while True:
+            held = {"open_fds": count("/proc/self/fd"), "threads": count("/proc/self/task")}
+            small = self._first and all(held[key] <= self._first[key] + ALLOWED for key in held)
+            if small or time.monotonic() > deadline:
+                return held
+            time.sleep(0.05)
+
+
+def count(folder: str) -> int:
+    return sum(1 for _entry in Path(folder).iterdir())
+
+
+def rss_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[RUSAGE_PAGES])
+    return pages * os.sysconf("SC_PAGE_SIZE")
+
+
+# ---- the cases ----------------------------------------------------------------------------------------------------
+
+
+def destroy(w: Workload) -> int:
+    """Finalized and destroyed, the last rank first. With `leave`: the process ends without either."""
+    comm = w.comm()
+    wrong = w.checked(comm)
+    if w.leave:
+        os._exit(1 if wrong else 0)
+    time.sleep(LATE_S * (w.job.ranks - 1 - w.job.rank))
+    comm.finalize()
+    comm.destroy()
+    return wrong
+
+
+def abort(w: Workload) -> int:
+    """Aborted by all ranks with work under way."""
+    comm = w.comm()
+    for _ in range(4):
+        w.reduced(comm)
+    comm.abort()
+    w.job.finish()
+    return 0
+
+
+def abort_one(w: Workload) -> int:
+    """Rank 0 never joins the collective and aborts; the others notice nothing, and abort when they have had enough."""
+    comm = w.comm()
+    if w.job.rank:
+        w.reduced(comm)
+        time.sleep(HELD_S)
+    comm.abort()
+    w.job.finish()
+    return 0
+
+
+def split(w: Workload) -> int:
+    """By parity and all together; children end before their parent and after it, in turn."""
+    parent, rank, ranks = w.comm(), w.job.rank, w.job.ranks
+    alike = range(rank % 2, ranks, 2)
+    children = [parent.split(rank % 2, rank, rank // 2, len(alike)), parent.split(0, rank, rank, ranks)]
+    wrong = sum(w.checked(comm) for comm in (*children, parent))
+    order = [*children, parent] if w.pass_number % 2 else [parent, *children]
+    for comm in order:
+        comm.destroy()
+    return wrong
+
+
+def shrink(w: Workload) -> int:
+    """The last rank is left out; every other pass with work under way that it never joins."""
+    parent, last = w.comm(), w.job.ranks - 1
+    wrong = w.checked(parent)
+    broken = w.pass_number % 2 == 1
+    if w.job.rank != last:
+        if broken:
+            w.reduced(parent)
+        child = parent.shrink(last, SHRINK_ABORT if broken else SHRINK_DEFAULT)
+        wrong += w.checked(child)
+        child.destroy()
+    if broken:
+        parent.abort()
+    else:
+        parent.destroy()
+    return wrong
+
+
+def many(w: Workload) -> int:
+    """Several at once, each with a stream of its own; odd ranks destroy them the other way round."""
+    comms = [w.comm() for _ in range(w.comms)]
+    streams = [torch.cuda.Stream() if w.job.cuda else None for _ in comms]
+    pending = [w.reduced(comm, stream) for _ in range(3) for comm, stream in zip(comms, streams)]  # noqa: B905
+    for stream in filter(None, streams):
+        stream.synchronize()
+    wrong = sum(each() for each in pending)
+    for comm in reversed(comms) if w.job.rank % 2 else comms:
+        comm.destroy()
+    return wrong
+
+
+def group(w: Workload) -> int:
+    """All-reduces, and sends round the ring, as one operation."""
+    comm, rank, ranks = w.comm(), w.job.rank, w.job.ranks
+    before, after = (rank - 1) % ranks, (rank + 1) % ranks
+    xs = [w.values(rank) for _ in range(3)]
+    mine, got = w.values(rank), torch.full_like(w.ramp, -1)
+    w.job.finish()
+    w.nccl.group(start=True)
+    for x in xs:
+        comm.all_reduce(x.data_ptr(), x.numel(), w.stream())
+    comm.send(mine.data_ptr(), mine.numel(), after, w.stream())
+    comm.recv(got.data_ptr(), got.numel(), before, w.stream())
+    w.nccl.group(start=False)
+    w.job.finish()
+    expected = w.ramp * ranks + sum(range(ranks))
+    wrong = sum(int((x != expected).sum().item()) for x in xs) + int((got != w.values(before)).sum().item())
+    comm.destroy()
+    return wrong
+
+
+def nonblocking(w: Workload) -> int:
+    """No call waits: the communicator is asked how far it is."""
+    comm = w.comm(blocking=False)
+    wrong = w.checked(comm)
+    comm.finalize()
+    comm.destroy()
+    return wrong
+
+
+def exit_without(w: Workload) -> int:
+    """A process of its own that ends without destroying anything."""
+    given = w.job.given
+    host, _, port = given.root.rpartition(":")
+    spec = {**w.job.spec, "cases": ["destroy"], "leave": True}
+    argv = [sys.executable, str(ONLY_RANK), "lifecycle", "--rank", str(w.job.rank), "--ranks", str(w.job.ranks)]
+    argv += ["--root", f"{host}:{int(port) + CHILD_PORT + w.pass_number}", "--per-host", str(given.per_host)]
+    argv += ["--iterations", "1", "--warmup", "0", "--timeout-s", str(w.limit_s), "--spec", json.dumps(spec)]
+    argv += ["--gpu", str(given.gpu)] if w.job.cuda else []
+    done = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=w.limit_s, check=False)
+    if done.returncode:
+        raise RuntimeError(f"exit code {done.returncode}: {done.stderr[-500:].decode(errors='replace')}")
+    return 0
+
+
+CASES: dict[str, Callable[[Workload], int]] = {
+    "destroy": destroy,
+    "abort": abort,
+    "abort_one": abort_one,
+    "split": split,
+    "shrink": shrink,
+    "many": many,
+    "group": group,
+    "nonblocking": nonblocking,
+    "exit": exit_without,
+}
