@@ -2,24 +2,23 @@
 
 Each iteration is a step; its `result` is the loss and a digest of all parameters, to be compared with another run's.
 Settings: `layers`, `hidden`, `heads`, `sequence`, `batch` (of a rank), `vocabulary`, `bucket_mb`, `checkpoint_every`
-(steps; 0: never) and `checkpoint`, a folder where steps are kept, and gone on from.
+(steps; 0: never) and `checkpoint`, a folder that all ranks share, where steps are kept and gone on from.
 """
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from harness.workloads.gpt import Gpt, deterministic, digest, loss_of
+from harness.workloads import gpt
 from harness.workloads.job import Job, Outcome
 
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA's libraries start
-
+SHAPE = {"layers": 4, "hidden": 256, "heads": 4, "sequence": 128, "vocabulary": 512}
+USUAL = {**SHAPE, "batch": 4, "bucket_mb": 4}
+KEPT = ("checkpoint_every", "checkpoint")
 LEARNING_RATE = 3e-4
 
 
@@ -29,73 +28,77 @@ class Workload:
     op = "ddp"
 
     def __init__(self, job: Job) -> None:
-        self._job, spec = job, job.spec
-        deterministic(job.cuda)
+        self._job = job
+        self._asked = gpt.settings(job.spec, USUAL, KEPT)
+        self._every = gpt.whole("checkpoint_every", job.spec.get("checkpoint_every", 0), 0)
+        self._kept = Path(job.spec["checkpoint"]) / "last.pt" if job.spec.get("checkpoint") else None
+        self._corrupt = gpt.corruption(job)
+        gpt.deterministic()
         torch.manual_seed(job.seed)
-        shape = {key: int(spec.get(key, usual)) for key, usual in SHAPE.items()}
-        self._batch, self._shape = int(spec.get("batch", 4)), shape
-        model = Gpt(**shape).to(job.device)
+        model = gpt.Gpt(**{name: self._asked[name] for name in SHAPE}).to(job.device)
         devices = [job.device.index] if job.cuda else None
-        self._ddp = DistributedDataParallel(model, device_ids=devices, bucket_cap_mb=int(spec.get("bucket_mb", 4)))
+        self._ddp = DistributedDataParallel(model, device_ids=devices, bucket_cap_mb=self._asked["bucket_mb"])
         self._optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE)
         self.bytes = sum(parameter.numel() * parameter.element_size() for parameter in model.parameters())
-        self._every = int(spec.get("checkpoint_every", 0))
-        self._kept = Path(spec["checkpoint"]) / "last.pt" if spec.get("checkpoint") else None
+        self._settle()
         self.first_index = self._restore()
-        self._loss = torch.zeros(())
-        self._tokens = torch.zeros(())
-        self._corrupt = tuple(map(int, job.given.corrupt.split(":"))) if job.given.corrupt else None
+
+    def _settle(self) -> None:
+        """DDP regroups its buckets after the first step of a process, and then adds up in another order: have it done,
+        so that a training that goes on from a checkpoint adds up as one without a break does."""
+        self.prepare(0)
+        self._backward()
 
     def prepare(self, index: int) -> None:
-        """This rank's tokens of this step, from (seed, rank, step) alone; each token follows from the one before."""
-        seed = (self._job.seed * 1_000_003 + index + 1_000) * 1_009 + self._job.rank
-        draw = torch.Generator().manual_seed(seed)
-        vocabulary, shape = self._shape["vocabulary"], (self._batch, self._shape["sequence"] + 1)
-        first = torch.randint(0, vocabulary, (self._batch, 1), generator=draw)
-        steps = torch.randint(1, 4, shape, generator=draw).cumsum(1)
-        self._tokens = ((first + steps) % vocabulary).to(self._job.device)
+        shape = (self._asked["batch"], self._asked["sequence"] + 1)
+        drawn = gpt.tokens_of(self._job.seed, self._job.rank, index, shape, self._asked["vocabulary"])
+        self._tokens = drawn.to(self._job.device)
 
     def run(self, index: int) -> None:
-        self._optimizer.zero_grad(set_to_none=True)
-        self._loss = loss_of(self._ddp(self._tokens[:, :-1]), self._tokens[:, 1:])
-        self._loss.backward()
+        self._backward()
         self._optimizer.step()
 
+    def _backward(self) -> None:
+        self._optimizer.zero_grad(set_to_none=True)
+        self._loss = gpt.loss_of(self._ddp(self._tokens[:, :-1]), self._tokens[:, 1:])
+        self._loss.backward()
+
     def check(self, index: int) -> Outcome:
-        """All ranks must have come to the same parameters."""
+        """All ranks must have come to rank 0's parameters."""
         if self._corrupt == (self._job.rank, index):
-            word = next(self._ddp.parameters()).data.view(-1).view(torch.int32)
-            word[0] ^= 1
-        mine = digest(self._ddp.parameters())
-        every: list[Any] = [None] * self._job.ranks
-        dist.all_gather_object(every, mine)
+            gpt.flip(next(self._ddp.parameters()))
+        mine = gpt.digest(self._ddp.parameters())
+        wrong = int(mine != gpt.told(self._job, index, mine)[0])
+        if self._kept is not None and self._every and (index + 1) % self._every == 0:
+            self._keep(self._kept, index)
         loss = float(self._loss.item())
-        if self._every and (index + 1) % self._every == 0:
-            self._keep(index)
-        wrong = sum(other != every[0] for other in every) if self._job.rank == 0 else int(mine != every[0])
         return Outcome(wrong, {"loss": loss, "result": f"{loss.hex()} {mine}"})
 
-    def _keep(self, index: int) -> None:
+    def _keep(self, kept: Path, index: int) -> None:
         """By rank 0, for all: their parameters and moments are the same. The old one stays until the new is whole."""
-        if self._kept is not None and self._job.rank == 0:
-            state = {
-                "next": index + 1,
-                "model": self._ddp.module.state_dict(),
-                "optimizer": self._optimizer.state_dict(),
-            }
-            unfinished = self._kept.with_suffix(".new")
+        if self._job.rank == 0:
+            kept.parent.mkdir(parents=True, exist_ok=True)
+            unfinished = kept.with_suffix(".new")
+            model, optimizer = self._ddp.module.state_dict(), self._optimizer.state_dict()
+            state = {"next": index + 1, "asked": self._settings(), "model": model, "optimizer": optimizer}
             torch.save(state, unfinished)
-            unfinished.replace(self._kept)
+            unfinished.replace(kept)
         self._job.together()
 
     def _restore(self) -> int | None:
-        """The step to go on with; None where nothing was kept."""
-        if self._kept is None or not self._kept.is_file():
-            return None
-        state = torch.load(self._kept, map_location=self._job.device)
-        self._ddp.module.load_state_dict(state["model"])
-        self._optimizer.load_state_dict(state["optimizer"])
-        return int(state["next"])
+        """The step to go on with; None where nothing was kept. Raises ValueError where that was another training."""
+        state: dict[str, Any] = {"next": None}
+        if self._kept is not None and self._kept.is_file():
+            state = torch.load(self._kept, map_location="cpu")
+            if state["asked"] != self._settings():
+                raise ValueError(f"{self._kept} is of other settings: {state['asked']}, not {self._settings()}")
+            self._ddp.module.load_state_dict(state["model"])
+            self._optimizer.load_state_dict(state["optimizer"])
+        found = gpt.told(self._job, "restored", str(state["next"]))
+        if len(set(found)) > 1:
+            raise ValueError(f"ranks found different checkpoints in {self._kept}: {', '.join(found)}")
+        return state["next"]
 
-
-SHAPE = {"layers": 4, "hidden": 256, "heads": 4, "sequence": 128, "vocabulary": 512}
+    def _settings(self) -> dict[str, int]:
+        """All that the numbers depend on."""
+        return {**self._asked, "seed": self._job.seed, "ranks": self._job.ranks}

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 import math
+import os
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import torch
 from torch import nn
+
+from harness.workloads.job import Job
+
+os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA's libraries start
+
+Settings = Mapping[str, int]
+WORDS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+ODD = (-7046029254386353131, -4658895280553007687)
+"""Splitmix64's, as 64 bits with a sign."""
 
 
 class Block(nn.Module):
@@ -40,13 +51,13 @@ class Gpt(nn.Module):
         self.blocks = nn.ModuleList(Block(hidden, heads) for _ in range(layers))
         self.last = nn.LayerNorm(hidden)
         self.logits = nn.Linear(hidden, vocabulary, bias=False)
-        self.register_buffer("mask", torch.full((sequence, sequence), float("-inf")).triu(1), persistent=False)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         sequence = tokens.shape[1]
+        mask = torch.full((sequence, sequence), float("-inf"), device=tokens.device).triu(1)
         x = self.tokens(tokens) + self.places(torch.arange(sequence, device=tokens.device))
         for block in self.blocks:
-            x = block(x, self.mask[:sequence, :sequence])
+            x = block(x, mask)
         return self.logits(self.last(x))
 
 
@@ -55,22 +66,68 @@ def loss_of(logits: torch.Tensor, wanted: torch.Tensor) -> torch.Tensor:
     return nn.functional.cross_entropy(logits.reshape(-1, logits.shape[-1]), wanted.reshape(-1))
 
 
-def deterministic(cuda: bool) -> None:
-    """The same bits every time: algorithms that add up in one order, no shortened mantissas."""
+def deterministic() -> None:
+    """The same bits every time: algorithms that add up in one order, no shortened mantissas. Others raise."""
     torch.use_deterministic_algorithms(True)
     torch.backends.cuda.matmul.allow_tf32 = False
     torch.backends.cudnn.allow_tf32 = False
-    if cuda:
-        torch.backends.cudnn.benchmark = False
+    torch.backends.cudnn.benchmark = False
 
 
-def digest(tensors: Any) -> str:
-    """64 bits that tell whether any bit of any tensor differs: two sums of its words, each weighted by its place."""
-    total, weighted = 0, 0
+def settings(spec: Mapping[str, Any], usual: Settings, also: Iterable[str] = ()) -> dict[str, int]:
+    """What is asked for of `usual`, whole numbers above zero; `also`: who reads them checks them. Raises ValueError."""
+    known = sorted({*usual, *also})
+    for name in spec:
+        if name not in known:
+            raise ValueError(f"no setting {name}; there are {', '.join(known)}")
+    return {name: whole(name, spec.get(name, value), 1) for name, value in usual.items()}
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be a whole number of at least {least}, not {value!r}")
+    return value
+
+
+def corruption(job: Job) -> tuple[int, int] | None:
+    """(rank, iteration) of the self-test. Raises ValueError."""
+    if not job.given.corrupt:
+        return None
+    rank, colon, index = job.given.corrupt.partition(":")
+    try:
+        if colon and 0 <= int(rank) < job.ranks:
+            return int(rank), int(index)
+    except ValueError:
+        pass
+    raise ValueError(f"--corrupt {job.given.corrupt}: not RANK:ITERATION with one of {job.ranks} ranks")
+
+
+def flip(parameter: torch.Tensor) -> None:
+    """Changes one bit."""
+    flat = parameter.data.view(-1)
+    flat.view(WORDS[flat.element_size()])[0] ^= 1
+
+
+def tokens_of(seed: int, rank: int, index: int, shape: tuple[int, ...], vocabulary: int) -> torch.Tensor:
+    """A step's, from these numbers alone, the same on every machine; each follows from the one before."""
+    draw = torch.Generator().manual_seed(((seed * 1_000_003 + index) * 1_009 + rank) % (1 << 62))
+    first = torch.randint(0, vocabulary, (*shape[:-1], 1), generator=draw)
+    return (first + torch.randint(1, 4, shape, generator=draw).cumsum(-1)) % vocabulary
+
+
+def digest(tensors: Iterable[torch.Tensor]) -> str:
+    """64 bits that tell whether any bit of any tensor differs: all words, each times an odd number of its place."""
+    total = 0
     for number, tensor in enumerate(tensors):
         flat = tensor.detach().contiguous().view(-1)
-        words = flat.view(torch.int32 if flat.element_size() == 4 else torch.int16).to(torch.int64)
-        places = torch.arange(len(words), device=words.device, dtype=torch.int64)
-        total += int(words.sum().item())
-        weighted += int((words * (places % 65521 + number + 1)).sum().item())
-    return f"{total & 0xFFFFFFFF:08x}{weighted & 0xFFFFFFFF:08x}"
+        words = flat.view(WORDS[flat.element_size()]).to(torch.int64)
+        weights = (torch.arange(len(words), device=words.device) + (number << 40)) * ODD[0]
+        weights = (weights ^ (weights >> 29)) * ODD[1] | 1
+        total += int((words * weights).sum().item())
+    return f"{total % (1 << 64):016x}"
+
+
+def told(job: Job, when: int | str, mine: str) -> list[str]:
+    """What each rank says then. By the store: it must not travel the way that is being checked."""
+    job.store.set(f"told/{when}/{job.rank}", mine)
+    return [job.store.get(f"told/{when}/{rank}").decode() for rank in range(job.ranks)]

@@ -77,13 +77,17 @@ class Job:
         key = f"turn/{self._turn}"
         if self.rank == 0:
             self.store.set(f"{key}/wanted", "1" if wanted else "0")
-        self.store.add(key, 1)
-        deadline = time.monotonic() + self.given.timeout_s
-        while self.store.add(key, 0) < self.ranks:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"not all ranks came to turn {self._turn} in {self.given.timeout_s:g} s")
-            time.sleep(POLL_S)
+        self._all(key, self.ranks)
         return bool(self.store.get(f"{key}/wanted") == b"1")
+
+    def _all(self, key: str, count: int, come: int = 1) -> None:
+        """Until so many have come."""
+        deadline = time.monotonic() + self.given.timeout_s
+        self.store.add(key, come)
+        while self.store.add(key, 0) < count:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"not all ranks came to {key} in {self.given.timeout_s:g} s")
+            time.sleep(POLL_S)
 
     def run(self, workload: Workload) -> int:
         """All iterations; returns how many elements were wrong."""
@@ -127,5 +131,10 @@ class Job:
         return {**unknown, "mode": mode, "nics": nics, **versions}
 
     def close(self) -> None:
+        """Rank 0 goes last: the store is part of it, and goes with it."""
         self.together()
         dist.destroy_process_group()
+        if self.rank:
+            self.store.add("gone", 1)
+        else:
+            self._all("gone", self.ranks - 1, come=0)

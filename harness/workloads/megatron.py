@@ -8,15 +8,14 @@ and index files, and no communication.
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from typing import Any
 
-os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA's libraries start
 os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "1")  # Megatron's order of kernels
 
 import torch
-import torch.distributed as dist
 from megatron.core import parallel_state
 from megatron.core.distributed import DistributedDataParallel, DistributedDataParallelConfig, finalize_model_grads
 from megatron.core.models.gpt.gpt_layer_specs import get_gpt_layer_local_spec
@@ -26,10 +25,10 @@ from megatron.core.pipeline_parallel.schedules import get_forward_backward_func
 from megatron.core.tensor_parallel.random import model_parallel_cuda_manual_seed
 from megatron.core.transformer.transformer_config import TransformerConfig
 
-from harness.workloads.gpt import digest
+from harness.workloads import gpt
 from harness.workloads.job import Job, Outcome
 
-SETTINGS = {
+USUAL = {
     "tp": 1, "pp": 1, "layers": 8, "hidden": 1024, "heads": 16, "sequence": 512, "vocabulary": 8192, "micro_batch": 2,
     "micro_batches": 2,
 }  # fmt: skip
@@ -43,15 +42,13 @@ class Workload:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._shape = shape = {name: int(job.spec.get(name, usual)) for name, usual in SETTINGS.items()}
-        if job.ranks % (shape["tp"] * shape["pp"]):
-            raise ValueError(f"{job.ranks} ranks cannot be split into tp {shape['tp']} x pp {shape['pp']}")
-        torch.use_deterministic_algorithms(True, warn_only=True)
-        torch.backends.cuda.matmul.allow_tf32 = False
+        self._shape = shape = _checked(gpt.settings(job.spec, USUAL, ["dtype"]), job.ranks)
+        self._corrupt = gpt.corruption(job)
+        dtype = _dtype(job.spec.get("dtype", "float32"))
+        gpt.deterministic()
         parallel_state.initialize_model_parallel(shape["tp"], shape["pp"], create_gloo_process_groups=False)
-        model_parallel_cuda_manual_seed(job.seed)
         torch.manual_seed(job.seed)
-        dtype = getattr(torch, job.spec.get("dtype", "float32"))
+        model_parallel_cuda_manual_seed(job.seed)
         config = self._config(dtype)
         self._model = self._wrapped(config, dtype)
         self._optimizer = get_megatron_optimizer(
@@ -81,6 +78,7 @@ class Workload:
             pipeline_dtype=dtype,
             params_dtype=dtype,
             bf16=dtype == torch.bfloat16,
+            deterministic_mode=True,
             attention_dropout=0.0,
             hidden_dropout=0.0,
             gradient_accumulation_fusion=False,
@@ -102,12 +100,11 @@ class Workload:
         return wrapped
 
     def prepare(self, index: int) -> None:
-        """The tokens of this step: of (seed, replica, step) alone, so that all ranks of a replica have the same."""
-        replica = parallel_state.get_data_parallel_rank()
-        draw = torch.Generator().manual_seed((self._job.seed * 1_000_003 + index + 1_000) * 1_009 + replica)
-        shape = (self._shape["micro_batches"], self._shape["micro_batch"], self._shape["sequence"] + 1)
-        steps = torch.randint(1, 4, shape, generator=draw).cumsum(2)
-        self._batches = list((steps % self._shape["vocabulary"]).to(self._job.device))
+        """The tokens of this step: all ranks of a replica draw the same."""
+        replica, length = parallel_state.get_data_parallel_rank(), self._shape["sequence"] + 1
+        shape = (self._shape["micro_batches"], self._shape["micro_batch"], length)
+        drawn = gpt.tokens_of(self._job.seed, replica, index, shape, self._shape["vocabulary"])
+        self._batches = list(drawn.to(self._job.device))
 
     def run(self, index: int) -> None:
         self._model.zero_grad_buffer()
@@ -128,18 +125,41 @@ class Workload:
 
         def loss_of(output: torch.Tensor) -> Any:
             loss = output.float().mean()
-            return loss, {"loss": loss.detach()}
+            return loss, {"loss": loss.detach().clone()}  # Megatron divides the other one in place
 
         return losses, loss_of
 
     def check(self, index: int) -> Outcome:
-        """Replicas of the same part of the model must be alike; the loss is that of the last stage."""
-        part = (parallel_state.get_tensor_model_parallel_rank(), parallel_state.get_pipeline_model_parallel_rank())
-        mine = digest(self._model.parameters())
-        loss = sum(float(each["loss"]) for each in self._losses) / len(self._losses) if self._losses else None
-        every: list[Any] = [None] * self._job.ranks
-        dist.all_gather_object(every, (part, mine, loss))
-        alike = next(theirs for place, theirs, _loss in every if place == part)
-        losses = [told for _place, _theirs, told in every if told is not None]
-        text = " ".join(told.hex() for told in losses)
-        return Outcome(int(mine != alike), {"loss": losses[0], "result": f"{text} {mine}"})
+        """What several ranks have must be alike: each part of the model on all replicas, and what tensor parallelism
+        does not split on all ranks of a stage. The loss is that of the last stage."""
+        parameters = list(self._model.parameters())
+        whole = [each for each in parameters if not getattr(each, "tensor_model_parallel", False)]
+        if self._corrupt == (self._job.rank, index):
+            gpt.flip(whole[0])
+        stage = f"stage {parallel_state.get_pipeline_model_parallel_rank()}"
+        part = f"{stage}, part {parallel_state.get_tensor_model_parallel_rank()}"
+        mine = {part: gpt.digest(parameters), stage: gpt.digest(whole)}
+        losses = [float(each["loss"]) for each in self._losses]
+        every = [json.loads(text) for text in gpt.told(self._job, index, json.dumps([mine, losses]))]
+        first = {place: found for theirs, _losses in reversed(every) for place, found in theirs.items()}
+        told_losses = [sum(theirs) / len(theirs) for _places, theirs in every if theirs]
+        text = " ".join(loss.hex() for loss in told_losses)
+        wrong = int(any(first[place] != found for place, found in mine.items()))
+        return Outcome(wrong, {"loss": told_losses[0], "result": f"{text} {mine[part]}"})
+
+
+def _checked(shape: dict[str, int], ranks: int) -> dict[str, int]:
+    """Raises ValueError where something cannot be split evenly, before Megatron fails on it in some deep place."""
+    parts = {f"{ranks} ranks": (ranks, "tp x pp", shape["tp"] * shape["pp"])}
+    for name, by in (("layers", "pp"), ("heads", "tp"), ("hidden", "heads"), ("vocabulary", "tp")):
+        parts[f"{name} {shape[name]}"] = (shape[name], by, shape[by])
+    for what, (number, by, count) in parts.items():
+        if number % count:
+            raise ValueError(f"{what} cannot be split evenly by {by} = {count}")
+    return shape
+
+
+def _dtype(name: str) -> torch.dtype:
+    if name not in ("float32", "bfloat16"):
+        raise ValueError(f"dtype must be float32 or bfloat16, not {name!r}")
+    return getattr(torch, name)

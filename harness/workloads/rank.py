@@ -55,8 +55,8 @@ def main() -> None:
         os._exit(USAGE)
     try:
         job = Job(given)
-        made = _made(workload.Workload, job)
-        wrong = job.run(made)
+        wrong = job.run(_made(workload.Workload, job))  # nothing keeps it: NCCL waits for graphs before it goes
+        job.close()
     except Exception as error:  # noqa: BLE001 - whatever it was, it is told, and the process ends
         traceback.print_exc()
         message = f"{type(error).__name__}: {error}".splitlines()[0]
@@ -64,7 +64,6 @@ def main() -> None:
         os.write(1, (json.dumps(line) + "\n").encode())
         sys.stderr.flush()
         os._exit(TRANSPORT)
-    job.close()
     sys.stderr.flush()
     os._exit(WRONG if wrong else OK)
 
@@ -75,7 +74,10 @@ def _made(kind: Any, job: Any) -> Any:
         return kind(job)
     except ValueError as error:
         os.write(2, f"{job.given.kind}: {error}\n".encode())
-        os._exit(USAGE)
+        try:
+            job.close()  # the others say so, too, and need rank 0's store until then
+        finally:
+            os._exit(USAGE)
 
 
 def _now_ns() -> int:
