@@ -84,7 +84,10 @@ overrides:
         ("t.yaml:3: ", "nics: input should be a valid integer, not 'two'"),
         ("t.yaml:4: ", "rate_gbit: input should be greater than 0, not 0"),
         ("t.yaml:5: ", "mtu: input should be greater than or equal to 1280, not 90"),
-        ("t.yaml:6: ", "unknown key 'colour' (known: schema, name, hosts, nics, gpus, rate_gbit, mtu, overrides, placement)"),
+        (
+            "t.yaml:6: ",
+            "unknown key 'colour' (known: schema, name, hosts, nics, gpus, rate_gbit, mtu, overrides, placement)",
+        ),
         ("t.yaml:10: ", "overrides.0.rate_gbit: input should be greater than 0, not -1"),
         ("t.yaml:11: ", "no host 'h9': with hosts: 4 the last is h3"),
         ("t.yaml:12: ", "duplicate override for h1 eth0"),
