@@ -2,10 +2,13 @@
 
 NCCL's part of a graph is its kernels and a host node that hands the operation to the progress thread at every replay;
 which NICs carry it is decided below both. Settings: `bytes`, `count` (all-reduces in the graph), `recapture_every`
-(iterations; 0: never). Every element of every result is checked.
+(iterations; 0: never). Every element of every result is checked. The graph must be gone when the process group goes:
+NCCL waits for it then. So nobody may keep the workload after its last iteration.
 """
 
 from __future__ import annotations
+
+import inspect
 
 import torch
 import torch.distributed as dist
@@ -13,6 +16,9 @@ import torch.distributed as dist
 from harness.workloads.job import Job, Outcome
 
 SPAN = 29
+MODE = "capture_error_mode"
+ONLY_OURS = {MODE: "thread_local"} if MODE in inspect.signature(torch.cuda.graph.__init__).parameters else {}
+"""What torch's watchdog and NCCL's threads ask of CUDA meanwhile does not spoil the capture (torch 2.1 and later)."""
 
 
 class Workload:
@@ -35,11 +41,19 @@ class Workload:
         self._captured = 0
         self._replayed_since = 0
         self._corrupt = tuple(map(int, job.given.corrupt.split(":"))) if job.given.corrupt else None
-        self._reduce_all()  # connects, which cannot be captured
-        job.finish()
+        self._side = torch.cuda.Stream()
+        self._connect()
+
+    def _connect(self) -> None:
+        """What cannot be captured: NCCL makes its connections when they are first needed."""
+        self._side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self._side):
+            self._reduce_all()
+        self._side.synchronize()
 
     def _reduce_all(self) -> None:
-        for result, source in zip(self._results, self._sources, strict=True):
+        """From a source each time: what a replay left behind is not summed again."""
+        for result, source in zip(self._results, self._sources):  # noqa: B905
             result.copy_(source)
             dist.all_reduce(result)
 
@@ -47,7 +61,7 @@ class Workload:
         """The old graph goes first: NCCL keeps what a graph needs as long as there is the graph."""
         self._graph = None
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, stream=self._side, **ONLY_OURS):
             self._reduce_all()
         self._graph = graph
         self._captured += 1
@@ -56,7 +70,7 @@ class Workload:
     def prepare(self, index: int) -> None:
         if self._graph is None or (self._every and self._replayed_since >= self._every):
             self._capture()
-        for source, ramp in zip(self._sources, self._ramps, strict=True):
+        for source, ramp in zip(self._sources, self._ramps):  # noqa: B905
             torch.add(ramp, self._job.rank + index % SPAN, out=source)
         for result in self._results:
             result.fill_(-1)
@@ -71,6 +85,6 @@ class Workload:
         added = sum(range(ranks)) + ranks * (index % SPAN)
         if self._corrupt == (self._job.rank, index):
             self._results[0].view(-1)[0] += 1
-        pairs = zip(self._results, self._ramps, strict=True)
+        pairs = zip(self._results, self._ramps)  # noqa: B905
         wrong = sum(int((result != ramp * ranks + added).sum().item()) for result, ramp in pairs)
         return Outcome(wrong, {"captured": self._captured})

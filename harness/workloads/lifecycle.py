@@ -9,24 +9,26 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 
 from harness.workloads.job import Job, Outcome
-from harness.workloads.nccl_api import SHRINK_ABORT, SHRINK_DEFAULT, Comm, Nccl
+from harness.workloads.nccl_api import SHRINK_ABORT, SHRINK_DEFAULT, Comm, Nccl, NcclError
 
 SPAN = 97
 ALLOWED, SETTLE_S = 8, 2.0
 """File descriptors or threads that may come and go, and how long they may take to go."""
-LATE_S, HELD_S = 0.02, 0.5
-CHILD_PORT = 2000
+LATE_S, HELD_S, POLL_S = 0.02, 0.5, 0.001
+CHILD_SHARE = 0.8
+"""Of a case's limit: a child has ended when its parent gives up."""
 ONLY_RANK = Path(__file__).with_name("rank.py")
 RUSAGE_PAGES = 1
 
@@ -38,8 +40,10 @@ class Workload:
 
     def __init__(self, job: Job) -> None:
         self.job, spec = job, job.spec
+        if job.ranks < 2:
+            raise ValueError("one rank has nobody to leave")
         self.limit_s = float(spec.get("limit_s", 30.0))
-        self.nccl = Nccl(spec.get("library", "libnccl.so.2"), self.limit_s)
+        self.nccl = Nccl(spec.get("library"), self.limit_s)
         names = spec.get("cases") or list(CASES)
         unknown = [name for name in names if name not in CASES]
         if unknown:
@@ -53,6 +57,8 @@ class Workload:
         self._first: dict[str, int] = {}
         self._took: dict[str, float] = {}
         self._wrong: dict[str, int] = {}
+        self._corrupt = tuple(map(int, job.given.corrupt.split(":"))) if job.given.corrupt else None
+        self._index = 0
 
     # ---- what cases are made of
 
@@ -67,18 +73,36 @@ class Workload:
     def values(self, rank: int) -> torch.Tensor:
         return self.ramp + rank
 
-    def reduced(self, comm: Comm, stream: Any = None) -> Callable[[], int]:
-        """Begins an all-reduce; what then says how many elements are wrong."""
-        x = self.values(comm.rank)
+    def mine(self, comm: Comm, count: int = 1) -> list[torch.Tensor]:
+        """So many tensors of what this rank adds, ready for any stream."""
+        made = [self.values(comm.rank) for _ in range(count)]
         self.job.finish()
+        return made
+
+    def reduce(self, comm: Comm, x: torch.Tensor, stream: Any = None) -> None:
+        """Begins an all-reduce; the GPU is given nothing else, for that might wait for it."""
         comm.all_reduce(x.data_ptr(), x.numel(), self.stream(stream))
-        expected = self.ramp * comm.ranks + sum(range(comm.ranks))
-        return lambda: int((x != expected).sum().item())
+
+    def wrong(self, comm: Comm, x: torch.Tensor) -> int:
+        """Elements of an all-reduce that has ended."""
+        if self._corrupt == (self.job.rank, self._index):
+            x[0] += 1
+            self._corrupt = None
+        return int((x != self.ramp * comm.ranks + sum(range(comm.ranks))).sum().item())
 
     def checked(self, comm: Comm) -> int:
-        wrong = self.reduced(comm)
+        (x,) = self.mine(comm)
+        self.reduce(comm, x)
         self.job.finish()
-        return wrong()
+        return self.wrong(comm, x)
+
+    def arrive(self, what: str) -> None:
+        self.job.store.add(f"lifecycle/{self.turn}/{what}", 1)
+
+    def wait_for(self, what: str, count: int) -> None:
+        """Until so many ranks have arrived there; who waits too long meets the case's limit."""
+        while self.job.store.add(f"lifecycle/{self.turn}/{what}", 0) < count:
+            time.sleep(POLL_S)
 
     def stream(self, stream: Any = None) -> int:
         return int((stream or torch.cuda.current_stream()).cuda_stream) if self.job.cuda else 0
@@ -86,7 +110,7 @@ class Workload:
     # ---- the three steps of an iteration
 
     def prepare(self, index: int) -> None:
-        self._took, self._wrong = {}, {}
+        self._took, self._wrong, self._index = {}, {}, index
 
     def run(self, index: int) -> None:
         for name, case in self.cases:
@@ -127,7 +151,7 @@ class Workload:
         grown = sum(max(0, held[key] - self._first[key] - ALLOWED) for key in held)
         if grown:
             self._wrong["leak"] = grown
-        more = {"cases_ms": self._took, "rss_bytes": rss_bytes(), **held}
+        more = {"cases_ms": self._took, "rss_bytes": rss_bytes(), "nccl": self.nccl.version, **held}
         return Outcome(sum(self._wrong.values()), {**more, **({"wrong": self._wrong} if self._wrong else {})})
 
     def _settled(self) -> dict[str, int]:
@@ -158,7 +182,7 @@ def destroy(w: Workload) -> int:
     comm = w.comm()
     wrong = w.checked(comm)
     if w.leave:
-        os._exit(1 if wrong else 0)
+        leave(w, 1 if wrong else 0)
     time.sleep(LATE_S * (w.job.ranks - 1 - w.job.rank))
     comm.finalize()
     comm.destroy()
@@ -168,22 +192,36 @@ def destroy(w: Workload) -> int:
 def abort(w: Workload) -> int:
     """Aborted by all ranks with work under way."""
     comm = w.comm()
-    for _ in range(4):
-        w.reduced(comm)
+    wrong = w.checked(comm)
+    xs = w.mine(comm, 4)
+    for x in xs:
+        w.reduce(comm, x)
     comm.abort()
     w.job.finish()
-    return 0
+    return wrong
 
 
 def abort_one(w: Workload) -> int:
-    """Rank 0 never joins the collective and aborts; the others notice nothing, and abort when they have had enough."""
+    """Rank 0 aborts and never joins the others' collective; they abort when they hear of it, or have had enough."""
     comm = w.comm()
+    wrong = w.checked(comm)
+    xs = w.mine(comm)
     if w.job.rank:
-        w.reduced(comm)
-        time.sleep(HELD_S)
+        hold(w, comm, xs[0])
     comm.abort()
     w.job.finish()
-    return 0
+    return wrong
+
+
+def hold(w: Workload, comm: Comm, x: torch.Tensor) -> None:
+    """A collective that somebody never joins. That an error tells so is no fault."""
+    enough = time.monotonic() + HELD_S
+    try:
+        w.reduce(comm, x)
+    except NcclError:
+        return
+    while time.monotonic() < enough and not comm.failed():
+        time.sleep(POLL_S)
 
 
 def split(w: Workload) -> int:
@@ -204,11 +242,15 @@ def shrink(w: Workload) -> int:
     wrong = w.checked(parent)
     broken = w.pass_number % 2 == 1
     if w.job.rank != last:
+        xs = w.mine(parent)
         if broken:
-            w.reduced(parent)
+            w.reduce(parent, xs[0])
         child = parent.shrink(last, SHRINK_ABORT if broken else SHRINK_DEFAULT)
+        w.arrive("shrunk")
         wrong += w.checked(child)
         child.destroy()
+    elif broken:
+        w.wait_for("shrunk", last)
     if broken:
         parent.abort()
     else:
@@ -220,10 +262,13 @@ def many(w: Workload) -> int:
     """Several at once, each with a stream of its own; odd ranks destroy them the other way round."""
     comms = [w.comm() for _ in range(w.comms)]
     streams = [torch.cuda.Stream() if w.job.cuda else None for _ in comms]
-    pending = [w.reduced(comm, stream) for _ in range(3) for comm, stream in zip(comms, streams)]  # noqa: B905
+    each = [(comm, stream, w.mine(comm, 3)) for comm, stream in zip(comms, streams)]  # noqa: B905
+    for turn in range(3):
+        for comm, stream, xs in each:
+            w.reduce(comm, xs[turn], stream)
     for stream in filter(None, streams):
         stream.synchronize()
-    wrong = sum(each() for each in pending)
+    wrong = sum(w.wrong(comm, x) for comm, _stream, xs in each for x in xs)
     for comm in reversed(comms) if w.job.rank % 2 else comms:
         comm.destroy()
     return wrong
@@ -233,18 +278,16 @@ def group(w: Workload) -> int:
     """All-reduces, and sends round the ring, as one operation."""
     comm, rank, ranks = w.comm(), w.job.rank, w.job.ranks
     before, after = (rank - 1) % ranks, (rank + 1) % ranks
-    xs = [w.values(rank) for _ in range(3)]
-    mine, got = w.values(rank), torch.full_like(w.ramp, -1)
-    w.job.finish()
+    got = torch.full_like(w.ramp, -1)
+    mine, *xs = w.mine(comm, 4)
     w.nccl.group(start=True)
     for x in xs:
-        comm.all_reduce(x.data_ptr(), x.numel(), w.stream())
+        w.reduce(comm, x)
     comm.send(mine.data_ptr(), mine.numel(), after, w.stream())
     comm.recv(got.data_ptr(), got.numel(), before, w.stream())
     w.nccl.group(start=False)
     w.job.finish()
-    expected = w.ramp * ranks + sum(range(ranks))
-    wrong = sum(int((x != expected).sum().item()) for x in xs) + int((got != w.values(before)).sum().item())
+    wrong = sum(w.wrong(comm, x) for x in xs) + int((got != w.values(before)).sum().item())
     comm.destroy()
     return wrong
 
@@ -260,17 +303,38 @@ def nonblocking(w: Workload) -> int:
 
 def exit_without(w: Workload) -> int:
     """A process of its own that ends without destroying anything."""
-    given = w.job.given
-    host, _, port = given.root.rpartition(":")
+    given, limit_s = w.job.given, CHILD_SHARE * w.limit_s
     spec = {**w.job.spec, "cases": ["destroy"], "leave": True}
     argv = [sys.executable, str(ONLY_RANK), "lifecycle", "--rank", str(w.job.rank), "--ranks", str(w.job.ranks)]
-    argv += ["--root", f"{host}:{int(port) + CHILD_PORT + w.pass_number}", "--per-host", str(given.per_host)]
-    argv += ["--iterations", "1", "--warmup", "0", "--timeout-s", str(w.limit_s), "--spec", json.dumps(spec)]
+    argv += ["--root", children_root(w), "--per-host", str(given.per_host)]
+    argv += ["--iterations", "1", "--warmup", "0", "--timeout-s", str(limit_s), "--spec", json.dumps(spec)]
     argv += ["--gpu", str(given.gpu)] if w.job.cuda else []
-    done = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=w.limit_s, check=False)
+    done = subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, timeout=limit_s, check=False)
     if done.returncode:
         raise RuntimeError(f"exit code {done.returncode}: {done.stderr[-500:].decode(errors='replace')}")
     return 0
+
+
+def children_root(w: Workload) -> str:
+    """Where the children meet: a port of rank 0's host that is free now."""
+    w.turn += 1
+    key, host = f"lifecycle/{w.turn}", w.job.given.root.rpartition(":")[0]
+    if w.job.rank == 0:
+        with socket.socket() as probe:
+            probe.bind((host, 0))
+            w.job.store.set(key, str(probe.getsockname()[1]))
+    return f"{host}:{w.job.store.get(key).decode()}"
+
+
+def leave(w: Workload, code: int) -> NoReturn:
+    """Ends the process as it is, when all ranks have their results; the store, which is rank 0's, goes last."""
+    w.arrive("done")
+    w.wait_for("done", w.job.ranks)
+    if w.job.rank:
+        w.arrive("gone")
+    else:
+        w.wait_for("gone", w.job.ranks - 1)
+    os._exit(code)
 
 
 CASES: dict[str, Callable[[Workload], int]] = {

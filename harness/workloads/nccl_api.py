@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import time
 from ctypes import byref, c_char, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from typing import Any
@@ -12,6 +13,11 @@ FLOAT32, SUM = 7, 0
 SHRINK_DEFAULT, SHRINK_ABORT = 0, 1
 MAGIC, UNDEFINED = 0xCAFEBEEF, -(2**31)
 POLL_S = 0.001
+NAMES = (
+    "ncclGetVersion", "ncclGetErrorString", "ncclGetUniqueId", "ncclCommInitRankConfig", "ncclCommSplit",
+    "ncclCommShrink", "ncclCommFinalize", "ncclCommDestroy", "ncclCommAbort", "ncclCommGetAsyncError",
+    "ncclGroupStart", "ncclGroupEnd", "ncclAllReduce", "ncclSend", "ncclRecv",
+)  # fmt: skip
 
 
 class UniqueId(ctypes.Structure):
@@ -42,11 +48,25 @@ class NcclError(RuntimeError):
     """A call did not return ncclSuccess; says which, and NCCL's own words."""
 
 
+def _library(path: str | None) -> ctypes.CDLL:
+    """`path`, or what this process has already: preloaded, or loaded by torch. Raises ValueError: there is none."""
+    try:
+        found = ctypes.CDLL(path)
+        if path is None and not hasattr(found, NAMES[0]):
+            found = ctypes.CDLL("libnccl.so.2", mode=os.RTLD_NOLOAD)
+    except OSError as error:
+        raise ValueError(f"no NCCL to call: {error}") from error
+    missing = [name for name in NAMES if not hasattr(found, name)]
+    if missing:
+        raise ValueError(f"{path or 'the NCCL of this process'} has no {', '.join(missing)}; it takes 2.27 or later")
+    return found
+
+
 class Nccl:
     """The library that torch runs on (or `path`). Every call raises NcclError unless it succeeds."""
 
-    def __init__(self, path: str = "libnccl.so.2", limit_s: float = 30.0) -> None:
-        self._lib = ctypes.CDLL(path)
+    def __init__(self, path: str | None = None, limit_s: float = 30.0) -> None:
+        self._lib = _library(path)
         self._limit_s = limit_s
         self._lib.ncclGetErrorString.restype = c_char_p
         number = c_int()
@@ -123,6 +143,12 @@ class Comm:
         words = (gone, c_int(1), byref(child.handle), None, c_int(flags))
         self._call("ncclCommShrink", self.handle, *words)
         return child
+
+    def failed(self) -> bool:
+        """Whether it has an error of its own accord, as when a peer has gone."""
+        state = c_int()
+        self._call("ncclCommGetAsyncError", self.handle, byref(state))
+        return state.value not in (SUCCESS, IN_PROGRESS)
 
     def finalize(self) -> None:
         self._call("ncclCommFinalize", self.handle)
