@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from chaos.campaign_cmd import campaign
 from chaos.soak_cmd import soak
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ def chaos() -> None:
 
 
 chaos.add_command(soak)
+chaos.add_command(campaign)
 
 
 @chaos.command(epilog=EXAMPLES)

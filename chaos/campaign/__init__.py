@@ -1,0 +1,1 @@
+"""Campaigns: many experiments, each run once, its results kept, gone on with when there is time (docs/campaign.md)."""

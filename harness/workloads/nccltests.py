@@ -1,0 +1,250 @@
+"""Upstream's nccl-tests (2.19): their command lines, and what they print and write. Standard library only.
+
+Ranks of several processes meet through MPI alone: without it one process drives all GPUs, which are of one host.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+from harness.workloads import torn_json
+
+OPS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv", "alltoall")
+SIZE = re.compile(r"^\d+(\.\d+)?[KMGkmg]?$")
+HOST = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
+BY_LINE = ("stdbuf", "-oL")
+"""Rows as they come: what is no terminal gets them in blocks otherwise."""
+FIRST_OF_GROUP = ("time", "cputime")
+"""The columns from here to the next such one are of one kind: out of place first, then in place."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """What one program of nccl-tests is told. `gpus`: of each host; sizes as it takes them, such as 8 or 1G."""
+
+    op: str
+    folder: Path
+    gpus: int
+    begin: str = "8"
+    end: str = "1G"
+    factor: int = 2
+    iterations: int = 20
+    warmup: int = 5
+    datatype: str = "float"
+    check: bool = True
+    each_iteration: bool = False
+    """The time of every single iteration, in the JSON."""
+    cycles: int = 1
+    """How often to go through the sizes; 0: for ever."""
+    json: Path | None = None
+    """Must not be there yet, and ends with .json. Written by rank 0, on its host."""
+
+    def __post_init__(self) -> None:
+        if self.op not in OPS:
+            raise UsageError(f"nccl-tests: no operation {self.op!r}", f"there are {', '.join(OPS)}")
+        for size in (self.begin, self.end):
+            if not SIZE.match(size):
+                raise UsageError(f"nccl-tests: {size!r} is no size", "for example 8, 64K, 1M or 1G")
+
+    @property
+    def program(self) -> Path:
+        return self.folder / f"{self.op}_perf"
+
+
+def plain(spec: Spec) -> list[str]:
+    """One process with all GPUs of this host; there is no way to have more without MPI."""
+    return [*BY_LINE, *_program(spec, spec.gpus)]
+
+
+def mpirun(
+    spec: Spec, hosts: Sequence[str], names: Iterable[str], *, preload: Path | None = None, as_root: bool = False
+) -> list[str]:
+    """One process a GPU under Open MPI 4; `names` of variables go to all of them with the values that mpirun has.
+
+    The library is preloaded into the programs, not into mpirun. UsageError for what is no host name.
+    """
+    wrong = [host for host in hosts if not HOST.match(host)]
+    if wrong or not hosts:
+        raise UsageError(f"not a host name: {', '.join(map(repr, wrong)) or 'none was given'}", "--mpi node1,node2")
+    slots = ",".join(f"{host}:{spec.gpus}" for host in hosts)
+    return [
+        "mpirun",
+        *(["--allow-run-as-root"] if as_root else []),
+        *("-np", str(len(hosts) * spec.gpus), "-H", slots, "--map-by", "slot", "--bind-to", "none"),
+        *(word for name in sorted(set(names)) for word in ("-x", name)),
+        *(["env", f"LD_PRELOAD={preload}"] if preload is not None else []),
+        *BY_LINE,
+        *_program(spec, 1),
+    ]
+
+
+def _program(spec: Spec, gpus: int) -> list[str]:
+    options: dict[str, object] = {
+        "-b": spec.begin,
+        "-e": spec.end,
+        "-f": spec.factor,
+        "-g": gpus,
+        "-n": spec.iterations,
+        "-w": spec.warmup,
+        "-d": spec.datatype,
+        "-c": int(spec.check),
+        **({"-I": 1} if spec.each_iteration else {}),
+        **({"-N": spec.cycles} if spec.cycles != 1 else {}),
+        **({"-J": spec.json} if spec.json is not None else {}),
+    }
+    return [str(spec.program), *(str(word) for option in options.items() for word in option)]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One size, out of place or in place. None for a figure that is no number, and `wrong` that was not looked at."""
+
+    size_bytes: int
+    count: int
+    type: str
+    redop: str
+    root: int
+    time_us: float | None
+    algbw_GBps: float | None
+    busbw_GBps: float | None
+    wrong: int | None
+    in_place: bool
+    times_us: tuple[float, ...] = ()
+    """Of each iteration, where that was asked for."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """A JSON file, without the environment that it holds all of. `complete`: the program came to its end."""
+
+    rows: list[Row]
+    complete: bool
+    nccl_version: int | None = None
+    ranks: int = 0
+    wrong_rows: int | None = None
+    """How many the program itself counted."""
+    config: Mapping[str, Any] = field(default_factory=dict)
+    errors: list[str] = field(default_factory=list)
+
+    def as_dict(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def read_json(text: str) -> Report:
+    """As much of it as is certain: a program that was killed leaves half a file."""
+    value, whole = torn_json.loads(text)
+    value = value if isinstance(value, dict) else {}
+    results, config = _list(value.get("results")), _mapping(value.get("config"))
+    count = _mapping(value.get("out_of_bounds")).get("count")
+    return Report(
+        rows=[row for result in results for row in _rows_of(_mapping(result))],
+        complete=whole and "end_time" in value,
+        nccl_version=_integer(value.get("nccl_version")),
+        ranks=len(_list(config.get("devices"))),
+        wrong_rows=_integer(count),
+        config={name: _plain(entry) for name, entry in config.items() if name != "devices"},
+        errors=[str(error) for error in _list(value.get("errors")) if error],
+    )
+
+
+def _rows_of(result: Mapping[str, Any]) -> list[Row]:
+    """Those of a result that are whole; `out_of_place` is null where only the other was measured."""
+    return [
+        row
+        for kind in ("out_of_place", "in_place")
+        if (row := _row(result, _mapping(result.get(kind)), _mapping(result.get(f"{kind}_per_iter")), kind)) is not None
+    ]
+
+
+def _row(result: Mapping[str, Any], part: Mapping[str, Any], each: Mapping[str, Any], kind: str) -> Row | None:
+    try:
+        return Row(
+            size_bytes=int(result["size"]),
+            count=int(result["count"]),
+            type=str(result["type"]),
+            redop=str(result["redop"]),
+            root=int(result["root"]),
+            time_us=_number(part["cpu_time"] if "cpu_time" in part else part["time"]),
+            algbw_GBps=_number(part["alg_bw"]),
+            busbw_GBps=_number(part["bus_bw"]),
+            wrong=_integer(part["nwrong"]),
+            in_place=kind == "in_place",
+            times_us=tuple(time for entry in _list(each.get("times_us")) if (time := _number(entry)) is not None),
+        )
+    except (KeyError, TypeError, ValueError):
+        return None
+
+
+@dataclass
+class Lines:
+    """What the programs print, line by line. Columns are known by the header above them: their number varies."""
+
+    columns: list[str] = field(default_factory=list)
+    headers: int = 0
+    """More than one: so many programs that know nothing of each other print here."""
+    rows: list[Row] = field(default_factory=list)
+
+    def add(self, line: str) -> list[Row]:
+        """The rows of one line: none, or one for each kind of its columns. What is no row is passed over."""
+        words = line.split()
+        if words[:1] == ["#"] and words[1:4] == ["size", "count", "type"]:
+            self.columns, self.headers = words[1:], self.headers + 1
+            return []
+        found = self._read(words) if line.endswith("\n") else []
+        self.rows += found
+        return found
+
+    def _read(self, words: Sequence[str]) -> list[Row]:
+        wanted = [name for name in self.columns if name != "timestamp"]
+        starts = [place for place, name in enumerate(wanted) if name in FIRST_OF_GROUP]
+        if not starts or len(words) < len(wanted):
+            return []
+        head = dict(zip(wanted[: starts[0]], words))  # noqa: B905 - 3.9 has no strict
+        groups = [slice(start, end) for start, end in zip(starts, [*starts[1:], len(wanted)])]  # noqa: B905
+        rows = [
+            _printed(head, dict(zip(wanted[group], words[group])), in_place=place > 0)  # noqa: B905
+            for place, group in enumerate(groups)
+        ]
+        whole = [row for row in rows if row is not None]
+        return whole if len(whole) == len(rows) else []
+
+
+def _printed(head: Mapping[str, str], part: Mapping[str, str], *, in_place: bool) -> Row | None:
+    """The header's names are those of the JSON with other words; a line that only looks like a row has no numbers."""
+    time = part.get("time", part.get("cputime", ""))
+    wrong = None if part.get("#wrong") == "N/A" else part.get("#wrong", "")
+    body = {"time": time, "alg_bw": part.get("algbw"), "bus_bw": part.get("busbw"), "nwrong": wrong}
+    return _row(head, body, {}, "in_place" if in_place else "out_of_place")
+
+
+def _number(value: Any) -> float | None:
+    """A float; None of what is none, which is written as a string. Raises ValueError of any other text."""
+    number = float(value)
+    return number if math.isfinite(number) else None
+
+
+def _integer(value: Any) -> int | None:
+    """None of null, and of what is no number; counts are written as floats."""
+    if value is None:
+        return None
+    number = _number(value)
+    return None if number is None else int(number)
+
+
+def _plain(value: Any) -> Any:
+    """Truth is written as a string."""
+    return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
