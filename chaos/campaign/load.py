@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from chaos import experiment as experiments
 from chaos.beds import check_inventory, topology_of
 from chaos.campaign.model import LONGEST_NAME, Campaign, Cell, Entry, Header
-from chaos.campaign.settings import SettingError, applied, combinations
+from chaos.campaign.settings import applied, combinations
 from chaos.model import Experiment
 from harness.errors import InputErrors, UsageError
 from harness.lab import yaml_lines
@@ -106,8 +106,6 @@ class Reader:
             wanted = {key: value for key, value in updates.items() if value is not None}
             experiment = experiment.model_copy(update=wanted)
             check_inventory(entry.inventory, experiment)
-        except SettingError as error:
-            self.report((*place, section[error.key], error.key), f"{error.key}: {error}", name)
         except InputErrors as error:
             for text in error.errors:
                 report(text)
@@ -149,19 +147,20 @@ class Source:
         self._own = _problems(self._text, path)
 
     def with_changes(self, changes: Mapping[str, Any]) -> Experiment:
-        """The experiment with the changes in it.
-
-        Raises InputErrors, with the file's lines for what is wrong in it anyway, or SettingError for a wrong key.
-        """
+        """The experiment with the changes in it. Raises InputErrors, with the file's lines for what is wrong anyway."""
         if not changes or self._document.value is None or self._document.errors:
             return experiments.loads(self._text, self.path)
-        value = applied(self._document.value, changes)
+        value, wrong = applied(self._document.value, changes)
+        errors = [f"{key}: {why}" for key, why in wrong.items()]
         text = str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
         try:
-            return experiments.loads(text, self.path)
+            experiment = experiments.loads(text, self.path)
         except InputErrors as error:
             told = [_without_place(line, self.path) for line in error.errors]
-            raise InputErrors([self._own.get(line, line) for line in told]) from error
+            raise InputErrors(errors + [self._own.get(line, line) for line in told]) from error
+        if errors:
+            raise InputErrors(errors)
+        return experiment
 
 
 def _problems(text: str, path: Path) -> dict[str, str]:

@@ -10,20 +10,16 @@ from copy import deepcopy
 from typing import Any
 
 
-class SettingError(ValueError):
-    """A dotted key that leads nowhere; `key` is the whole of it."""
-
-    def __init__(self, key: str, why: str) -> None:
-        super().__init__(why)
-        self.key = key
-
-
-def applied(value: Any, changes: Mapping[str, Any]) -> Any:
-    """A copy of an experiment's plain value with the changes in it. Raises SettingError for one that cannot be."""
+def applied(value: Any, changes: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
+    """(a copy of an experiment's plain value with the changes in it, why not for every key that leads nowhere)."""
     changed = deepcopy(value)
+    wrong: dict[str, str] = {}
     for key, new in changes.items():
-        _put(changed, key, deepcopy(new))
-    return changed
+        try:
+            _put(changed, key, deepcopy(new))
+        except ValueError as error:
+            wrong[key] = str(error)
+    return changed, wrong
 
 
 def _put(value: Any, key: str, new: Any) -> None:
@@ -38,9 +34,9 @@ def _put(value: Any, key: str, new: Any) -> None:
         elif isinstance(value, list) and part.isdecimal():
             step = int(part)
             if step >= len(value):
-                raise SettingError(key, f"{here} has {len(value)} entries, counted from 0")
+                raise ValueError(f"{here} has {len(value)} entries, counted from 0")
         else:
-            raise SettingError(key, f"{here} is no mapping in which {part!r} could be set")
+            raise ValueError(f"{here} is no mapping in which {part!r} could be set")
         if last:
             value[step] = new
         else:

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,6 +29,8 @@ ALLOWED, SETTLE_S = 8, 2.0
 LATE_S, HELD_S, POLL_S = 0.02, 0.5, 0.001
 CHILD_SHARE = 0.8
 """Of a case's limit: a child has ended when its parent gives up."""
+PORTS = range(20_000, 28_000)
+"""Below those that kernels give to connections (32768 and up): one that was free a moment ago might be taken by one."""
 ONLY_RANK = Path(__file__).with_name("rank.py")
 RUSAGE_PAGES = 1
 
@@ -316,14 +318,24 @@ def exit_without(w: Workload) -> int:
 
 
 def children_root(w: Workload) -> str:
-    """Where the children meet: a port of rank 0's host that is free now."""
+    """Where the children meet: a port of rank 0's host that is free, and that no connection is given meanwhile."""
     w.turn += 1
     key, host = f"lifecycle/{w.turn}", w.job.given.root.rpartition(":")[0]
     if w.job.rank == 0:
-        with socket.socket() as probe:
-            probe.bind((host, 0))
-            w.job.store.set(key, str(probe.getsockname()[1]))
+        w.job.store.set(key, str(free_port(host, PORTS[w.turn % len(PORTS) :])))
     return f"{host}:{w.job.store.get(key).decode()}"
+
+
+def free_port(host: str, ports: Iterable[int]) -> int:
+    """The first that nobody listens at. Raises OSError when there is none."""
+    for port in ports:
+        with socket.socket() as probe:
+            try:
+                probe.bind((host, port))
+                return port
+            except OSError:
+                continue
+    raise OSError(f"no free port for the children on {host}")
 
 
 def leave(w: Workload, code: int) -> NoReturn:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -42,7 +43,7 @@ def programs(tmp_path: Path) -> Path:
     folder = tmp_path / "bin"
     folder.mkdir()
     for op in OPS:
-        (folder / f"{op}_perf").write_text(f'#!/bin/sh\nexec {sys.executable} {STANDIN} "$@"\n')
+        (folder / f"{op}_perf").write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, str(STANDIN)])} "$@"\n')
         (folder / f"{op}_perf").chmod(0o755)
     return folder
 
