@@ -103,12 +103,12 @@ def test_one_rank_a_gpu_in_the_hosts_order(tmp_path: Path) -> None:
 
 
 def test_only_the_arm_restart_has_supervisors() -> None:
-    steps = {step["arm"]: step for step in dry_run(ROOT / "experiments" / "gpu" / "ddp.yaml")}
+    steps = {step["arm"]: step for step in dry_run(ROOT / "experiments" / "gpu" / "restart.yaml")}
     said = {
         arm: {each["env"].get("R2CC_RESTART_AFTER_S") for each in step["start"] if each["name"].startswith("rank")}
         for arm, step in steps.items()
     }
-    assert said["restart"] == {"5"}
+    assert said["restart"] == {"4"}
     assert {arm for arm, values in said.items() if values == {None}} == set(said) - {"restart"}
 
 
