@@ -27,7 +27,11 @@ pytestmark = pytest.mark.timeout(60)
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return prepare(tmp_path, monkeypatch)
+    """Cells without a fault and without a limit on a time: a machine busy with other tests changes no verdict."""
+    folder = prepare(tmp_path, monkeypatch)
+    text = re.sub(r"(?m)^(faults|  -|hypothesis).*\n", "", (folder / "e.yaml").read_text())
+    (folder / "e.yaml").write_text(text)
+    return folder
 
 
 @dataclass
@@ -98,7 +102,7 @@ def test_every_cell_runs_once(scripted: Scripted) -> None:
 def test_what_is_shown(scripted: Scripted) -> None:
     result = call("--minutes", "60")
     lines = result.stdout.splitlines()
-    assert re.match(r"first   holds +\d+ s  healthy 2\d\.\d+ ms .* 0 wrong", lines[0]), lines
+    assert re.match(r"first   holds +\d+ s  healthy \d+\.\d+ ms  0 wrong", lines[0]), lines
     assert lines[-1] == "out" and len(lines) == 3
     assert re.search(r"\[2/2\] second: scripted \(about 0\.\d min, (59|60)\.\d min left\)", result.stderr)
     assert "[2/2] second: holds after" in result.stderr
@@ -197,8 +201,7 @@ def test_what_could_not_begin_is_no_attempt(scripted: Scripted, monkeypatch: pyt
 
 
 def test_a_deviated_cell_is_done_and_counts(scripted: Scripted) -> None:
-    late = {(1, rank): ["--stall-at", "4", "--stall-ms", "120"] for rank in (0, 1)}
-    scripted.bench = ScriptedBench(iteration_ms=20, extra=late)
+    scripted.bench = ScriptedBench(iteration_ms=20, extra={(1, 0): ["--wrong-at", "2"]})
     result = call("--only", "first")
     assert result.return_value == 1
     assert (cells("state")["first"], cells("verdict")["first"]) == ("done", "deviated")
@@ -209,6 +212,8 @@ def test_a_deviated_cell_is_done_and_counts(scripted: Scripted) -> None:
 
 
 def test_void_counts_only_where_that_is_allowed(scripted: Scripted) -> None:
+    limit = "hypothesis: {undisturbed_within: 9.0}\n"
+    Path("e.yaml").write_text(Path("e.yaml").read_text() + limit)
     scripted.bench = ScriptedBench(iteration_ms=20, cpu=0.95)
     assert call("--only", "first").return_value == 3
     assert (cells("state")["first"], cells("verdict")["first"]) == ("failed", "void")
