@@ -80,7 +80,9 @@ def _headline(cells: Sequence[CellState]) -> tuple[str, str]:
     wrong = [cell.name for cell in done if cell.verdict == "deviated"]
     failed = sum(cell.state == FAILED for cell in cells)
     parts = [f"{len(done)} of {len(cells)} cells are done"]
-    parts += [f"{len(done) - len(wrong)} as expected"] if done else []
+    held, void = (sum(cell.verdict == kind for cell in done) for kind in ("holds", "void"))
+    parts += [f"{held} as expected"] if done else []
+    parts += [f"{void} void"] if void else []
     parts += [f"not {', '.join(wrong)}"] if wrong else []
     parts += [f"{failed} failed"] if failed else []
     kinds = {cell.verdict for cell in done}

@@ -98,3 +98,10 @@ def test_the_page_says_the_same_and_loads_nothing(reported: Path) -> None:
         assert part in text
     assert "<room>" not in page
     assert "default-src 'none'" in text and "<script" not in page and " style=" not in page
+
+
+def test_void_cells_are_not_as_expected(reported: Path) -> None:
+    value = json.loads((reported / "campaign.json").read_text())
+    value["cells"][0]["verdict"] = "void"
+    (reported / "campaign.json").write_text(json.dumps(value))
+    assert report.build(reported).headline == "2 of 4 cells are done, 0 as expected, 1 void, not se_cond, 1 failed."

@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
@@ -82,6 +82,7 @@ def test_iterations_one_by_one() -> None:
     assert output.rows()[0] == replace(rows[0], times_us=(), time_us=75.54, algbw_GBps=0.87, busbw_GBps=1.30)
 
 
+@settings(deadline=None)
 @given(st.integers(0, len(ran("{}", "-I", "1").written) - 1))
 def test_a_file_cut_off_anywhere_holds_the_first_rows_and_nothing_else(length: int) -> None:
     whole = read_json(ran("{}", "-I", "1").written)
@@ -100,6 +101,7 @@ def test_a_file_cut_off_after_a_row_holds_it() -> None:
     assert len(read_json(text[:cut]).rows) == 3
 
 
+@settings(deadline=None)
 @given(st.integers(0, len(ran().printed)))
 def test_lines_cut_off_anywhere_give_whole_rows_alone(length: int) -> None:
     whole = ran().rows()
@@ -115,12 +117,14 @@ json_values = st.recursive(
 )
 
 
+@settings(deadline=None)
 @given(st.lists(json_values))
 def test_whole_json_is_read_as_json(value: object) -> None:
     assert torn_json.loads(json.dumps(value)) == (value, True)
     assert torn_json.loads(json.dumps(value, indent=1, ensure_ascii=False)) == (value, True)
 
 
+@settings(deadline=None)
 @given(st.lists(st.integers() | st.text()), st.data())
 def test_of_a_torn_list_the_first_values_are_left(value: list[object], data: st.DataObject) -> None:
     text = json.dumps(value)
@@ -129,6 +133,7 @@ def test_of_a_torn_list_the_first_values_are_left(value: list[object], data: st.
     assert found == value[: len(found)]
 
 
+@settings(deadline=None)
 @given(st.text())
 def test_no_text_is_too_strange(text: str) -> None:
     torn_json.loads(text)
