@@ -246,6 +246,9 @@ class Workload:
     def __init__(self, job: Job) -> None:
         self._job = job
         names = job.spec.get("ops") or list(OPS)
+        unknown = [name for name in names if name not in OPS]
+        if unknown:
+            raise ValueError(f"no collective {', '.join(unknown)}; there are {', '.join(OPS)}")
         dtypes = [getattr(torch, name) for name in job.spec.get("dtypes") or ["float32"]]
         each = int(job.spec.get("bytes", 1 << 20))
         self._ramps = [_ramp(each // torch.empty(0, dtype=dtype).element_size(), dtype, job) for dtype in dtypes]
