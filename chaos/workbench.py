@@ -58,6 +58,7 @@ class HostBench:
             slots=workload.slots,
             seed=seed,
             net=workload.net,
+            in_a_row=workload.in_a_row,
             idle_us=workload.idle_us,
             merge_nics=merge_nics,
             timeout_s=max(1, round(workload.timeout_s)),

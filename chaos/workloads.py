@@ -39,6 +39,8 @@ class Bench(Workload):
     chunk_bytes: Annotated[StrictInt, Field(ge=4, le=64 * MIB, multiple_of=4)] = 128 * 1024
     slots: Annotated[StrictInt, Field(gt=0, le=32)] = 8
     connections_per_peer: Annotated[StrictInt, Field(gt=0, le=16)] = 1
+    in_a_row: Annotated[StrictInt, Field(ge=1, le=16)] = 1
+    """All-reduces of an iteration, one after the other; `bytes` are those of one."""
     idle_us: Annotated[StrictInt, Field(ge=0, le=100_000)] = 200
     """How long a rank sleeps when nothing moved; longer for emulated machines."""
     corrupt_carrier: Annotated[StrictStr, Field(pattern=r"^\d+:[^:/]+:[1-9]\d*$")] | None = None

@@ -46,6 +46,8 @@ class BenchSpec:
     """Not 0: iterations end after so many seconds."""
     idle_us: int = 200
     """How long a rank sleeps when nothing moved. Every wake-up costs an emulated machine dearly."""
+    in_a_row: int = 1
+    """All-reduces of an iteration, one after the other."""
     merge_nics: int = 1
     """More than 1: so many NICs in a row become one virtual NIC, which only stock's IB transport can do."""
     late: tuple[tuple[int, int, int], ...] = ()
@@ -86,6 +88,8 @@ def bench_command(
         options["--corrupt-carrier"] = spec.corrupt_carrier
     if spec.idle_us != BenchSpec.idle_us:
         options["--idle-us"] = spec.idle_us
+    if spec.in_a_row > 1:
+        options["--in-a-row"] = spec.in_a_row
     if spec.merge_nics > 1:
         options["--merge-nics"] = spec.merge_nics
     if spec.seconds:

@@ -23,7 +23,8 @@ void RequestWindow::restart(const std::vector<Message>& messages) {
 }
 
 bool RequestWindow::mayPost(uint64_t otherDone) const {
-  return posted_ < messages_->size() && posted_ < done_ + requests_.size() && nextToPost().needs <= otherDone;
+  return posted_ < messages_->size() && posted_ < done_ + requests_.size() && nextToPost().needs <= otherDone &&
+         nextToPost().after <= done_;
 }
 
 void** RequestWindow::presetRequest() {

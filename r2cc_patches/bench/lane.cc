@@ -29,7 +29,8 @@ LaneSchedule scheduleOf(const Options& options, const LanePlace& place) {
         partOf(whole, static_cast<uint64_t>(options.channels), static_cast<uint64_t>(place.channel));
     return partOf(ofChannel, static_cast<uint64_t>(options.connectionsPerPeer), static_cast<uint64_t>(place.share));
   };
-  if (options.op == Op::AllReduce) return ringSchedule(options.rank, options.ranks, ofLane(all), options.chunkBytes);
+  if (options.op == Op::AllReduce)
+    return inARow(ringSchedule(options.rank, options.ranks, ofLane(all), options.chunkBytes), options.inARow);
   if (options.op == Op::Stream) return copySchedule(ofLane(all), ofLane(all), options.chunkBytes);
   // Every rank's data is cut into one block a rank. Block `me` of a peer lands where the peer's number says.
   const auto ranks = static_cast<uint64_t>(options.ranks);

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int kMaxSlots = 32;  // NCCL_NET_MAX_REQUESTS: a net accepts no more requests on one comm
 constexpr int kMaxMerged = 4;  // NCCL_NET_MAX_DEVS_PER_NIC
+constexpr int kMostInARow = 16;
 constexpr uint32_t kMaxChunkBytes = 64u << 20;
 
 template <typename Int>
@@ -101,6 +102,7 @@ std::map<std::string, Setter> makeSetters() {
       {"--iterations", intSetter<int64_t>(&Options::iterations, 1, INT64_MAX / 2)},
       {"--warmup", intSetter<int64_t>(&Options::warmup, 0, 1'000'000)},
       {"--channels", intSetter(&Options::channels, 1, 64)},
+      {"--in-a-row", intSetter(&Options::inARow, 1, kMostInARow)},
       {"--connections-per-peer", intSetter(&Options::connectionsPerPeer, 1, 64)},
       {"--chunk-bytes", intSetter<uint32_t>(&Options::chunkBytes, sizeof(float), kMaxChunkBytes)},
       {"--slots", intSetter(&Options::slots, 1, kMaxSlots)},
@@ -126,6 +128,10 @@ void checkTogether(const Options& options) {
   if (options.rank >= options.ranks) throw UsageError("--rank must be below --ranks");
   if (options.bytes % sizeof(float) != 0) throw UsageError("--bytes must be a multiple of 4 (float32 elements)");
   if (options.chunkBytes % sizeof(float) != 0) throw UsageError("--chunk-bytes must be a multiple of 4");
+  const bool powerOfTwo = (options.ranks & (options.ranks - 1)) == 0;
+  if (options.inARow > 1 && (options.op != Op::AllReduce || !powerOfTwo)) {
+    throw UsageError("--in-a-row takes --op allreduce and 2, 4, 8, ... ranks: sums of sums stay exact there");
+  }
   if (options.corrupt.rank >= options.ranks) throw UsageError("--corrupt's rank must be below --ranks");
   if (options.corrupt.rank >= 0 && options.corrupt.iteration >= options.iterations) {
     throw UsageError("--corrupt's iteration must be below --iterations");
@@ -160,6 +166,7 @@ std::string usageText() {
          "  --iterations N  --warmup N       measured (40) and unmeasured (2) iterations\n"
          "  --channels N                     rings; channel c uses NIC c modulo the number of NICs (4)\n"
          "  --connections-per-peer N         connections that share one channel's data (1)\n"
+         "  --in-a-row N                     all-reduces of an iteration, one after the other (1)\n"
          "  --chunk-bytes N  --slots N       message size (131072) and messages in flight per connection (8)\n"
          "  --seed N                         changes every input value (1)\n"
          "  --net socket|ib                  transport (socket)\n"
@@ -206,6 +213,7 @@ std::string fingerprint(const Options& o) {
   add("warmup", o.warmup);
   add("channels", o.channels);
   add("connections-per-peer", o.connectionsPerPeer);
+  add("in-a-row", o.inARow);
   add("chunk-bytes", o.chunkBytes);
   add("slots", o.slots);
   add("seed", o.seed);

@@ -62,4 +62,22 @@ LaneSchedule copySchedule(const Region& sent, const Region& received, uint32_t c
   return {chunksOf(sent, chunkBytes, Action::Store), chunksOf(received, chunkBytes, Action::Store)};
 }
 
+LaneSchedule inARow(const LaneSchedule& once, int times) {
+  const auto sends = static_cast<uint32_t>(once.sends.size()), receives = static_cast<uint32_t>(once.receives.size());
+  LaneSchedule all;
+  for (int turn = 0; turn < times; turn++) {
+    const auto before = static_cast<uint32_t>(turn);
+    for (Message message : once.sends) {
+      message.needs += before * receives;
+      message.after = before * sends;
+      all.sends.push_back(message);
+    }
+    for (Message message : once.receives) {  // into blocks that the one before has still to send
+      message.needs += before * sends;
+      all.receives.push_back(message);
+    }
+  }
+  return all;
+}
+
 }  // namespace r2cc::bench

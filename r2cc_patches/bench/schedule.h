@@ -15,8 +15,9 @@ enum class Action { Store, Reduce };
 struct Message {
   uint64_t offset;  // bytes from the start of the send or receive buffer
   uint32_t bytes;
-  Action action;   // of a receive: overwrite, or add to what is there
-  uint32_t needs;  // messages of the lane's other direction that must be complete before this one may be posted
+  Action action;       // of a receive: overwrite, or add to what is there
+  uint32_t needs;      // messages of the lane's other direction that must be complete before this one may be posted
+  uint32_t after = 0;  // messages of its own direction, the same
 };
 
 // Half-open range of float32 elements.
@@ -41,5 +42,9 @@ LaneSchedule ringSchedule(int rank, int ranks, const Region& region, uint32_t ch
 
 // `sent` of the send buffer goes out, `received` of the receive buffer comes in; nothing waits for anything.
 LaneSchedule copySchedule(const Region& sent, const Region& received, uint32_t chunkBytes);
+
+// `once` so often, one after the other. As NCCL does it: the next begins on a connection when all that was sent on it
+// is over, and all that came is here.
+LaneSchedule inARow(const LaneSchedule& once, int times);
 
 }  // namespace r2cc::bench

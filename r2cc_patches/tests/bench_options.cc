@@ -37,6 +37,7 @@ TEST(every_option_is_read) {
   const Options options = parseOptions(
       with({"--op", "alltoall", "--net", "ib", "--corrupt", "2:7", "--seed", "18446744073709551615", "--idle-us", "0",
             "--nonce", "n", "--library", "/x/y.so", "--slots", "32", "--merge-nics", "2"}));
+  CHECK_EQ(parseOptions(with({"--in-a-row", "16"})).inARow, 16);
   CHECK(options.op == Op::AllToAll && options.net == NetKind::Ib);
   CHECK(options.corrupt.rank == 2 && options.corrupt.iteration == 7);
   CHECK_EQ(options.seed, UINT64_MAX);
@@ -53,6 +54,10 @@ TEST(every_option_is_read) {
 TEST(bad_command_lines_are_refused_with_the_option_s_name) {
   const std::vector<std::vector<std::string>> bad{{"--bytes", "6"},
                                                   {"--bytes", "0"},
+                                                  {"--in-a-row", "0"},
+                                                  {"--in-a-row", "17"},
+                                                  {"--in-a-row", "2", "--op", "stream"},
+                                                  {"--in-a-row", "2", "--ranks", "3"},
                                                   {"--bytes", "1e6"},
                                                   {"--bytes", "-4"},
                                                   {"--bytes", " 8"},

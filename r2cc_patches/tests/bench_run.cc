@@ -166,6 +166,21 @@ TEST(several_connections_a_peer_one_slot_and_tiny_data) {
   checkExact(runAll(options, fakeNet({}, 4)));
 }
 
+TEST(all_reduces_in_a_row_are_exact) {
+  for (const int ranks : {2, 4}) {
+    Options options = small(Op::AllReduce);
+    options.ranks = ranks;
+    options.slots = 3;
+    for (const int times : {2, 5}) {
+      options.inARow = times;
+      FakeFaults faults;
+      faults.nullEvery = 3;
+      faults.lateTests = 2;
+      checkExact(runAll(options, fakeNet(faults, 2)));
+    }
+  }
+}
+
 TEST(two_ranks_and_32_slots) {
   Options options = small(Op::AllReduce);
   options.ranks = 2;

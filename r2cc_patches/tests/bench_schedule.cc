@@ -120,6 +120,22 @@ TEST(parts_cover_the_whole_without_overlap) {
   }
 }
 
+TEST(the_next_of_a_row_begins_when_the_one_before_is_over) {
+  const LaneSchedule once = ringSchedule(1, 4, {0, 4000}, 512);
+  const LaneSchedule row = inARow(once, 3);
+  CHECK_EQ(row.sends.size(), 3 * once.sends.size());
+  CHECK_EQ(row.receives.size(), 3 * once.receives.size());
+  for (size_t i = 0; i < row.sends.size(); i++) {
+    const size_t turn = i / once.sends.size();
+    CHECK_EQ(row.sends[i].after, turn * once.sends.size());
+    CHECK(row.sends[i].needs >= turn * once.receives.size());
+    CHECK_EQ(row.sends[i].offset, once.sends[i % once.sends.size()].offset);
+  }
+  for (size_t i = 0; i < row.receives.size(); i++) {
+    CHECK(row.receives[i].needs >= i / once.receives.size() * once.sends.size());
+  }
+}
+
 TEST(copy_cuts_both_directions_alike) {
   const LaneSchedule lane = copySchedule({0, 1000}, {5000, 6000}, 512);
   CHECK_EQ(lane.sends.size(), lane.receives.size());
