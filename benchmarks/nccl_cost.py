@@ -1,13 +1,13 @@
 """What R2CC costs while nothing is wrong: all-reduces of 8 B to 1 GiB against stock, by turns, under real NCCL on GPUs.
 
-    python3 benchmarks/nccl_cost.py [--cases shaped,full,nvlink] [--rounds 12] [--share-gpus] [--python PATH] [--json]
+    python3 benchmarks/nccl_cost.py [--cases shaped,full,nvlink] [--rounds 40] [--share-gpus] [--python PATH] [--json]
 
 \b
 shaped   two hosts with a GPU each and four shaped NICs
 full     the same, NICs faster than the machine can fill
 nvlink   one host with two GPUs: NCCL uses no network there
 
-Both jobs, stock (R2CC_MODE=0) and balance (2), of the same library, are up all the time and run by turns of a quarter
+Both jobs, stock (R2CC_MODE=0) and balance (2), of the same library, are up all the time and run by turns of a tenth
 of a second in the order A B B A, so that what the machine does to one it does to the other. The figure is the median
 over the rounds of the ratio of their times; its 95 % interval is that of the median's order statistics. Bounds: 1.01
 from 1 MiB; below, the greater of 3 % and 2 us more. Takes `r2cc build nccl`, torch, GPUs. Seen: docs/results/gpu.md.
@@ -40,7 +40,9 @@ from harness.lab.topology import Topology
 RANK = Path(__file__).with_name("turns_rank.py")
 ARMS = {"stock": 0, "balance": 2}
 SIZES = (8, 64, 512, 4 * KIB, 32 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB)
-TURN_S, START_S, LIMIT_S = 0.25, 120.0, 60.0
+TURN_S, START_S, LIMIT_S = 0.1, 120.0, 60.0
+FEWEST_ROUNDS, SIZE_S = 6, 12.0
+"""Of each size: fewer rounds than asked for where they would take longer."""
 MOST_OPS = 500
 LARGE, LARGE_RATIO, SMALL_RATIO, SMALL_US = MIB, 1.01, 1.03, 2.0
 PORT = 29500
@@ -125,8 +127,8 @@ def jobs(case: Case, python: str, cards: int, library: Path, more_env: dict[str,
             job.ask("end", "end", 1, LIMIT_S)
 
 
-def measure(both: dict[str, Job], rounds: int, tell: str) -> list[Json]:
-    """One entry a size: each arm's time in every round, in us, and their ratios."""
+def measure(both: dict[str, Job], rounds: int, tell: str, found: list[Json]) -> None:
+    """Adds to `found` one entry a size: each arm's time in every round, in us, and their ratios."""
 
     def once(arm: str, size: int, ops: int) -> float:
         lines = both[arm].ask(f"{size} {ops}", "took", turns[arm] + 1, LIMIT_S)
@@ -136,12 +138,12 @@ def measure(both: dict[str, Job], rounds: int, tell: str) -> list[Json]:
         return max(float(line["us"]) for line in lines)
 
     turns = dict.fromkeys(both, 0)
-    found = []
     for size in SIZES:
         guess_us = max(once(arm, size, 3) for arm in both)
         ops = max(1, min(MOST_OPS, round(TURN_S * 1e6 / guess_us)))
         took: dict[str, list[float]] = {arm: [] for arm in both}
-        for number in range(rounds):
+        turn_s = max(ops * guess_us / 1e6, TURN_S)
+        for number in range(max(FEWEST_ROUNDS, min(rounds, round(SIZE_S / turn_s / len(both))))):
             order = list(both) if number % 2 == 0 else list(reversed(list(both)))
             for arm in order:
                 took[arm].append(once(arm, size, ops))
@@ -149,7 +151,6 @@ def measure(both: dict[str, Job], rounds: int, tell: str) -> list[Json]:
         found.append({"bytes": size, "ops": ops, "us": took, "ratios": ratios})
         middle, low, high = summary(ratios)
         click.echo(f"{tell}: {name(size)}: {middle:.4f} ({low:.4f} to {high:.4f})", err=True)
-    return found
 
 
 def summary(ratios: Sequence[float]) -> tuple[float, float, float]:
@@ -178,7 +179,7 @@ def name(size: int) -> str:
 
 @click.command(help=__doc__)
 @click.option("--cases", default="shaped,full,nvlink", show_default=True)
-@click.option("--rounds", type=click.IntRange(6, 200), default=12, show_default=True, help="Of each size.")
+@click.option("--rounds", type=click.IntRange(6, 200), default=40, show_default=True, help="Of each size, at most.")
 @click.option("--rate", "rate_gbit", type=click.FloatRange(0.05, 32), default=4.0, show_default=True, help="shaped.")
 @click.option("--python", default="python3", show_default=True, help="Has torch.")
 @click.option("--share-gpus", is_flag=True, help="Two ranks on one GPU (CUDA's MPS).")
@@ -191,21 +192,29 @@ def main(
     wanted = cases.split(",")
     if any(case not in known for case in wanted):
         raise click.BadParameter(f"known are {', '.join(known)}", param_hint="--cases")
-    library, record = built_library()
-    found = gpu.probe(python)
-    cards = gpu.enough(found, 2, share=share_gpus)
+    try:
+        library, record = built_library()
+        found = gpu.probe(python)
+        cards = gpu.enough(found, 2, share=share_gpus)
+    except R2ccError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
     raw: Json = {"build_id": record["build_id"], **found.as_dict(), "cpus": os.cpu_count(), "cases": {}}
-    shown: list[Figure] = []
     failed = 0
     with gpu.shared(enabled=True) as more_env:  # two jobs on each GPU
         for case in wanted:
+            entries: list[Json] = []
+            raw["cases"][case] = entries
             try:
                 with jobs(known[case], python, cards, library, more_env) as both:
-                    raw["cases"][case] = measure(both, rounds, case)
-                shown += figures(case, raw["cases"][case])
-            except R2ccError as error:  # the other cases' figures are not lost with it
+                    measure(both, rounds, case, entries)
+            except R2ccError as error:  # what was measured is not lost with it
                 click.echo(f"error: {case}: {error}", err=True)
                 failed = error.exit_code
+            except KeyboardInterrupt:
+                failed = 130
+                break
+    shown = [figure for case, entries in raw["cases"].items() for figure in figures(case, entries)]
     report = {"benchmark": "cost under NCCL", "figures": [figure.as_json() for figure in shown], **raw}
     if out is not None:
         out.write_text(json.dumps(report, indent=1) + "\n")
