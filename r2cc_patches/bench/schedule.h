@@ -13,11 +13,11 @@ namespace r2cc::bench {
 enum class Action { Store, Reduce };
 
 struct Message {
-  uint64_t offset;  // bytes from the start of the send or receive buffer
-  uint32_t bytes;
-  Action action;       // of a receive: overwrite, or add to what is there
-  uint32_t needs;      // messages of the lane's other direction that must be complete before this one may be posted
-  uint32_t after = 0;  // messages of its own direction, the same
+  uint64_t offset = 0;  // bytes from the start of the send or receive buffer
+  uint32_t bytes = 0;
+  Action action = Action::Store;  // of a receive: overwrite, or add to what is there
+  uint32_t needs = 0;             // messages of the lane's other direction to be complete before this one is posted
+  uint32_t after = 0;             // messages of its own direction, the same
 };
 
 // Half-open range of float32 elements.
