@@ -19,6 +19,10 @@ constexpr size_t kKeepBytes = 16384;
 constexpr size_t kMostCopies = 128, kMostCopyBytes = 32 * kKeepBytes, kMostPeerCopyBytes = 16 * kMostCopyBytes;
 
 /// What one of `connections` to a peer may keep. Both ends count them, a little apart in time.
+/// A message whose sender sees that the receiver's kernel has it need not be acknowledged before so many: what lies in
+/// a socket that is given up is saved, so far ahead of what was delivered.
+constexpr uint64_t kMostRescued = 32, kRescuedDue = 8;
+
 constexpr size_t copyBudget(size_t connections) {
   return std::clamp(kMostPeerCopyBytes / std::max<size_t>(connections, 1), 2 * kKeepBytes, kMostCopyBytes);
 }
@@ -32,14 +36,18 @@ class AckRule {
   /// them comes before the sender starves, and at once for the last.
   static constexpr uint64_t every(int waiting) { return static_cast<uint64_t>(std::clamp((waiting + 1) / 2, 1, 4)); }
 
-  /// A message is here. `kept`: its sender has a copy, and waits only when it has too many.
-  void arrived(uint64_t number, size_t bytes, bool kept) {
+  /// Who has an eye on a message until it is acknowledged.
+  enum class Sender { Waits, KeepsCopy, SeesOurKernel };
+  /// A message is here. Who keeps a copy waits only when there are too many.
+  void arrived(uint64_t number, size_t bytes, Sender sender) {
     large_ = bytes >= kLargeBytes;
+    const bool kept = sender == Sender::KeepsCopy;
+    if (sender == Sender::SeesOurKernel) rescuedBelow_ = std::max(rescuedBelow_, number + 1);
     uint16_t& mine = bytes_[number % kMostCopies];
     keptBytes_ -= mine;
     mine = kept ? static_cast<uint16_t>(bytes) : 0;
     keptBytes_ += mine;
-    if (!kept) awaitedBelow_ = std::max(awaitedBelow_, number + 1), awaitedNs_ = clock_();
+    if (sender == Sender::Waits) awaitedBelow_ = std::max(awaitedBelow_, number + 1), awaitedNs_ = clock_();
   }
   /// Messages below `delivered` are here, those below `acked` were acknowledged, NCCL waits for `waiting` more, and the
   /// sender keeps up to `budget` bytes: half of them come before it has to wait.
@@ -47,10 +55,14 @@ class AckRule {
     for (; seenAcked_ < acked; seenAcked_++) keptBytes_ -= std::exchange(bytes_[seenAcked_ % kMostCopies], uint16_t{0});
     const uint64_t unacked = delivered - acked;
     if (unacked == 0) return false;
-    if (awaitedBelow_ <= acked) return unacked >= kMostCopies / 2 || keptBytes_ >= budget / 2;
+    if (awaitedBelow_ <= acked) {
+      return unacked >= (rescuedBelow_ > acked ? kRescuedDue : kMostCopies / 2) || keptBytes_ >= budget / 2;
+    }
     // A sender may have fewer slots than there are receives waiting here.
     return unacked >= every(waiting) || clock_() - awaitedNs_ >= kAfterNs;
   }
+  /// The sender of one that came waits for us.
+  bool awaited(uint64_t acked) const { return awaitedBelow_ > acked; }
   /// What is due may wait `sinceNs` for other connections of the peer, of which NCCL waits for so many messages: one
   /// datagram does for all, and costs either end as much as receiving some. The sender is far from starving, however
   /// few slots it has, or has nobody here who would take more.
@@ -70,7 +82,8 @@ class AckRule {
   uint16_t bytes_[kMostCopies] = {};  // of messages from seenAcked_ on, where their sender keeps a copy
   size_t keptBytes_ = 0;              // their sum
   uint64_t seenAcked_ = 0;
-  uint64_t awaitedBelow_ = 0;  // the last that its sender keeps no copy of, and one more
+  uint64_t awaitedBelow_ = 0;  // the last that its sender waits for, and one more
+  uint64_t rescuedBelow_ = 0;  // the last that its sender sees in our kernel, and one more
   int64_t awaitedNs_ = 0;      // when that one came
 };
 

@@ -91,7 +91,7 @@ Request* Connection::claim(void* data, size_t size, int tag, void* mr, void* pro
   r.number = posted_++;
   r.data = data, r.size = size, r.tag = tag, r.mr = mr, r.profiler = profiler;
   r.inner = r.flush = nullptr, r.flushed = false, r.lane = kNoLane;
-  r.used = true, r.finished = r.kept = false;
+  r.used = true, r.finished = r.kept = r.confirmed = false;
   outstanding_.fetch_add(1, std::memory_order_relaxed);
   return &r;
 }

@@ -68,12 +68,14 @@ struct alignas(64) Request {
   bool finished = false;    // sender: the inner send is over; receiver: the message is here
   bool needsAck = true;     // sender: done only when the receiver said so
   bool kept = false;        // sender: `data` is a copy of ours, so that NCCL need not wait for the receiver
+  bool confirmed = false;   // sender: the receiver's kernel has it
   bool isFlush = false;     // NCCL's own flush: `flush` is all there is to it
   bool flushed = false;     // receiver: before it counted
   void* data = nullptr;
   size_t size = 0;
   void* mr = nullptr;
   void* profiler = nullptr;
+  uint64_t mark = 0;      // sender: what its lane had sent with it
   void* flush = nullptr;  // receiver: the inner net's flush of GPU memory while under way
   int tag = 0;
 };

@@ -67,6 +67,11 @@ struct InnerOps {
   /// Called once for each comm that a connect or accept has made. Null: nothing to set.
   void (*tune)(void* comm) = nullptr;
 
+  /// Bytes of this comm's sends that the other end's kernel has not confirmed yet, whatever is still to be handed to
+  /// ours left out. What it has confirmed reaches a process that goes on reading there, even after a reset. -1: cannot
+  /// tell, which both ends of a comm say or neither. Null: never can.
+  int64_t (*unconfirmed)(void* comm) = nullptr;
+
   /// True when isend() reads any host memory: what is registered does not matter to it.
   bool plainMemory = false;
 };

@@ -82,6 +82,7 @@ struct alignas(64) Lane {
   // What it has carried, by the sender's own clock; the engine reads them.
   std::atomic<uint64_t> bytes{0};
   std::atomic<int64_t> busyNs{0};
+  uint64_t sent = 0;      // the owner's: bytes of messages that are over with the transport
   int64_t busySince = 0;  // the owner's: when the oldest message under way could begin
   LaneSample sampled{};   // the engine's: what was seen at its last look
 

@@ -1,13 +1,15 @@
 #include "recv_connection.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "keys.h"
 
 namespace r2cc {
 namespace {
 constexpr int kDue = 4, kKeptDue = 1;  // how much a message adds to what is due
-constexpr int kPeerAcksDue = 64;       // one datagram acknowledges all connections of a peer
+constexpr int kNoTag = -1, kRescueTries = 50;
+constexpr int kPeerAcksDue = 64;  // one datagram acknowledges all connections of a peer
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
 constexpr int64_t kAnswerAgainNs = msToNs(5);
 constexpr int64_t kMentionNs = msToNs(5000);
@@ -33,8 +35,10 @@ ncclResult_t RecvConnection::irecv(void* data, size_t size, int tag, void* mr, v
   if (over()) return ncclRemoteError;
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
-  *request = claim(data, size, tag, mr, profiler);
-  if (*request != nullptr) peer.receiving.fetch_add(1, std::memory_order_relaxed);
+  Request* claimed = claim(data, size, tag, mr, profiler);
+  *request = claimed;
+  if (claimed != nullptr) peer.receiving.fetch_add(1, std::memory_order_relaxed);
+  if (claimed != nullptr && !rescued_.empty() && !takeRescued(*claimed)) return ncclInvalidUsage;
   pump(UINT64_MAX);
   return ncclSuccess;
 }
@@ -50,7 +54,8 @@ ncclResult_t RecvConnection::test(Request& request, int* done, int* size) {
   *done = 1;
   if (size != nullptr) *size = static_cast<int>(request.size);
   request.used = false;
-  ackIfDue();
+  // NCCL first, where nobody waits for the datagram, which takes it 12 us.
+  if (ackRule_.awaited(ackedToPeer.load(std::memory_order_relaxed))) ackIfDue();
   return ncclSuccess;
 }
 
@@ -114,19 +119,75 @@ void RecvConnection::drainLane(Lane& lane) {
   }
 }
 
+/// What NCCL has not asked for yet, and the sender may be told of as done, since our kernel has it: with the lane it
+/// goes. No message is larger than one before it, or its sender waits for us (SendConnection::confirmed).
+void RecvConnection::rescue(Lane& lane) {
+  if (largest_ == 0 || lane.state != LaneState::Up || !seesKernel(lane)) return;
+  const std::vector<uint64_t> asked = lane.posted.all();
+  if (std::any_of(asked.begin(), asked.end(), [&](uint64_t n) { return slot(n).number == n && !slot(n).finished; }))
+    return;
+  const uint64_t end = delivered() + Fenced::kMasked;
+  for (uint64_t number = delivered(); number < end; number++) {
+    const bool wanted = number < posted_;  // NCCL has asked for it, but the lane took no more
+    if (plan_.laneFor(number) != &lane || rescued_.count(number) != 0 || (wanted && slot(number).finished)) continue;
+    unfinished_ = std::make_unique<uint8_t[]>(largest_);  // the transport may write there until it is fenced
+    void* data = unfinished_.get();
+    size_t room = largest_;
+    int tag = kNoTag, done = 0, size = 0;
+    void *mr = nullptr, *profiler = nullptr, *inner = nullptr;
+    for (int tries = 0; tries < kRescueTries && inner == nullptr; tries++) {
+      if (lane.inner.net->irecv(lane.comm, 1, &data, &room, &tag, &mr, &profiler, &inner) != ncclSuccess) return;
+    }
+    for (int tries = 0; tries < kRescueTries && inner != nullptr && !done; tries++) {
+      if (lane.inner.net->test(inner, &done, &size) != ncclSuccess) return;
+    }
+    if (!done) return;
+    rescued_[number] = {std::move(unfinished_), static_cast<size_t>(size)};
+    if (wanted && !takeRescued(slot(number))) return;
+  }
+}
+
+/// False: it is larger than what NCCL asked for.
+bool RecvConnection::takeRescued(Request& r) {
+  const auto found = rescued_.find(r.number);
+  if (found == rescued_.end()) return true;
+  const Rescued message = std::move(found->second);
+  rescued_.erase(found);
+  if (message.size > r.size) return false;
+  if (message.size > 0) memcpy(r.data, message.bytes.get(), message.size);
+  r.size = message.size;
+  finished(r);
+  return true;
+}
+
+/// Who has an eye on it until it is acknowledged.
+AckRule::Sender RecvConnection::senderOf(const Request& r) const {
+  if (home_ == nullptr || !innerOf(home_).ops->plainMemory) return AckRule::Sender::Waits;
+  if (r.size <= kKeepBytes) return AckRule::Sender::KeepsCopy;
+  const LanePtr lane = r.size <= largest_ ? findLane(r.lane) : nullptr;
+  return lane != nullptr && seesKernel(*lane) ? AckRule::Sender::SeesOurKernel : AckRule::Sender::Waits;
+}
+
+/// Its sender can tell what our kernel has.
+bool RecvConnection::seesKernel(const Lane& lane) {
+  const auto unconfirmed = lane.inner.ops->unconfirmed;
+  return unconfirmed != nullptr && lane.state == LaneState::Up && unconfirmed(lane.comm) >= 0;
+}
+
 void RecvConnection::finished(Request& r) {
   recorder_.done(r.number, r.size, r.lane);
   r.finished = true;
   r.inner = nullptr;
-  const bool kept = r.size <= kKeepBytes && home_ != nullptr && innerOf(home_).ops->plainMemory;
-  ackRule_.arrived(r.number, r.size, kept);
+  const AckRule::Sender sender = senderOf(r);
+  largest_ = std::max(largest_, r.size);
+  ackRule_.arrived(r.number, r.size, sender);
   uint64_t next = delivered();
   // Slots of messages NCCL has not yet asked about keep their number, so the prefix is read off the ring.
   while (next < posted_ && slot(next).number == next && slot(next).finished) next++;
   delivered_.store(next, std::memory_order_release);
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
   peer.receiving.fetch_sub(1, std::memory_order_relaxed);
-  const int due = kept ? kKeptDue : kDue;
+  const int due = sender == AckRule::Sender::Waits ? kDue : kKeptDue;
   if (peer.acksDue.fetch_add(due, std::memory_order_acq_rel) == 0) peer.acksSinceNs = nowNs();
 }
 
@@ -220,9 +281,11 @@ Fenced RecvConnection::count(uint8_t laneUsable) const {
   out.delivered = delivered();
   out.switchedEpoch = lastSwitched_.epoch;
   out.switchedBoundary = lastSwitched_.boundary;
-  for (uint64_t i = 0; i < NCCL_NET_MAX_REQUESTS; i++) {
-    const Request& r = slot(out.delivered + i);
-    if (r.number == out.delivered + i && r.number < posted_ && r.finished) out.deliveredMask |= uint32_t{1} << i;
+  for (uint64_t i = 0; i < Fenced::kMasked; i++) {
+    const uint64_t number = out.delivered + i;
+    const Request& r = slot(number);
+    const bool here = r.number == number && number < posted_ && r.finished;
+    if (here || rescued_.count(number) != 0) out.deliveredMask |= uint32_t{1} << i;
   }
   return out;
 }
@@ -251,7 +314,9 @@ void RecvConnection::forget(const Freeze& message) {
     const bool known = std::find(message.lanes.begin(), message.lanes.end(), lane->id) != message.lanes.end();
     if (known || lane->id > message.newestLane) continue;
     drainLane(*lane);
+    rescue(*lane);
     dropLane(lane);
+    unfinished_.reset();
   }
 }
 

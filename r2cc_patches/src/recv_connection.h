@@ -2,6 +2,9 @@
 // is complete, acknowledges it, and answers the sender's handshakes. It never starts one: it reports a suspicion.
 #pragma once
 
+#include <map>
+#include <memory>
+
 #include "ack_rule.h"
 #include "connection.h"
 
@@ -39,6 +42,10 @@ class RecvConnection final : public Connection {
   bool progressLane(Lane& lane);
   /// Takes all that will ever come over a lane that is given up (invariant 3: drain, then fence, then count).
   void drainLane(Lane& lane);
+  void rescue(Lane& lane);
+  bool takeRescued(Request& request);
+  static bool seesKernel(const Lane& lane);
+  AckRule::Sender senderOf(const Request& request) const;
   void flushBeforeDrain(Lane& lane);
   enum class Outcome { Complete, Waits, Broken };
   Outcome take(Lane& lane, Request& request);
@@ -61,7 +68,15 @@ class RecvConnection final : public Connection {
 
   std::atomic<uint64_t> delivered_{0};
   AckRule ackRule_;
-  bool uncounted_ = false;  // what NCCL still waits for is no longer in Peer::receiving
+  /// What lay in the socket of a lane that was given up, and NCCL has not asked for yet; by number.
+  struct Rescued {
+    std::unique_ptr<uint8_t[]> bytes;
+    size_t size = 0;
+  };
+  std::map<uint64_t, Rescued> rescued_;
+  std::unique_ptr<uint8_t[]> unfinished_;  // into which a lane may write until it is fenced
+  size_t largest_ = 0;                     // message so far
+  bool uncounted_ = false;                 // what NCCL still waits for is no longer in Peer::receiving
   int64_t lastAnswer_ = 0;
   bool flushes_ = false;      // this NCCL wants GPU memory flushed: we do it before a message counts
   Request flushRequests_[4];  // for NCCL's own flushes

@@ -59,14 +59,16 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
   // A send is done when its inner request is over (NCCL may then reuse the buffer) and the receiver has the message,
   // or will have it from our copy.
   const auto complete = [&] {
-    return request.finished &&
-           (!request.needsAck || request.kept || request.number < acked_.load(std::memory_order_acquire));
+    return request.finished && (!request.needsAck || request.kept || request.confirmed ||
+                                request.number < acked_.load(std::memory_order_acquire));
   };
   if (!complete() && over()) return ncclRemoteError;
   // Also for a large one that is acknowledged: those behind it would miss a turn.
   if (!over() && (!complete() || request.size >= kTurnBytes)) progress();
+  if (request.finished && !complete()) request.confirmed = confirmed(request);
   if (request.finished && !complete()) services_.fetchAcks();
   if (!complete()) return ncclSuccess;
+  if (request.number < acked_.load(std::memory_order_acquire)) largest_ = std::max(largest_, request.size);
   *done = 1;
   recorder_.released(request.number, request.size);
   if (size != nullptr) *size = static_cast<int>(request.size);
@@ -74,6 +76,19 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
   released_.store(request.number + 1, std::memory_order_release);
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
   return ncclSuccess;
+}
+
+/// The receiver's kernel has all of it: no NIC can lose it any more, and the receiver saves it from a lane that it
+/// gives up (RecvConnection::rescue), for which it must not be larger than what it knows, nor too far ahead.
+bool SendConnection::confirmed(const Request& r) const {
+  if (!plain_ || r.size > largest_ || r.number != released_ ||
+      r.number >= acked_.load(std::memory_order_acquire) + kMostRescued)
+    return false;
+  const LanePtr lane = findLane(r.lane);
+  if (lane == nullptr || lane->state != LaneState::Up || lane->error || lane->inner.ops->unconfirmed == nullptr)
+    return false;
+  const int64_t bytes = lane->inner.ops->unconfirmed(lane->comm);
+  return bytes >= 0 && static_cast<uint64_t>(bytes) <= lane->sent - r.mark;
 }
 
 bool SendConnection::keeps(size_t size, const void* mr) const {
@@ -154,6 +169,7 @@ bool SendConnection::progressLane(Lane& lane) {
     moved = true;
     r.inner = nullptr;
     r.finished = true;
+    r.mark = lane.sent += r.size;
     if (clocked(lane)) lane.carried(r.size, nowNs());
   }
   return moved;
@@ -163,6 +179,16 @@ bool SendConnection::progressLane(Lane& lane) {
 /// once the kernel has it, that says nothing, and the kernel is asked instead.
 bool SendConnection::clocked(const Lane& lane) const { return services_.mode >= 2 && !lane.inner.ops->needsAck; }
 
+/// NCCL was told that it is done, and neither the receiver nor we have it.
+bool SendConnection::lost(const Fenced& message) const {
+  for (uint64_t number = std::max(gone(), message.delivered); number < released_; number++) {
+    const Request& r = slot(number);
+    const bool onDead = r.lane == kNoLane || findLane(r.lane) == nullptr;
+    if (onDead && !r.kept && !message.has(number)) return true;
+  }
+  return false;
+}
+
 // Invariant 4: the receiver is the truth. Of what was on dead lanes, all it has is finished and all else goes out
 // again.
 int64_t SendConnection::applyFenced(const Fenced& message) {
@@ -171,9 +197,7 @@ int64_t SendConnection::applyFenced(const Fenced& message) {
   for (uint64_t number = plain_ ? std::min(copiesFrom_, gone()) : gone(); number < posted_; number++) {
     Request& r = slot(number);
     if (r.lane == kNoLane || findLane(r.lane) != nullptr) continue;
-    const bool inMask = number >= message.delivered && number - message.delivered < 32 &&
-                        (message.deliveredMask >> (number - message.delivered) & 1);
-    r.finished = number < message.delivered || inMask;
+    r.finished = message.has(number);
     r.inner = nullptr;
     if (r.finished) continue;
     r.lane = kNoLane;

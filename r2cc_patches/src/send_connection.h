@@ -77,6 +77,8 @@ class SendConnection final : public Connection {
   uint64_t through() const override { return acked_.load(std::memory_order_relaxed); }
   // data path (owner held)
   bool keeps(size_t size, const void* mr) const;
+  bool confirmed(const Request& request) const;
+  bool lost(const Fenced& message) const;
   bool roomFor(size_t size);
   void keep(Request& request);
   /// Messages below this cannot go out again: their buffers are NCCL's, and no copy is kept.
@@ -121,8 +123,8 @@ class SendConnection final : public Connection {
   // failover and switch (send_control.cc)
   void recover(const std::string& cause);
   void startExchange(const LanePtr& lane);
-  /// False when the receiver's count cannot be true.
-  bool resume(const Fenced& message);
+  /// Why the receiver's count ends the connection; null: it goes on.
+  const char* resume(const Fenced& message);
   bool settleSwitch(uint64_t boundary);
   uint64_t ahead() const;
   void startSwitch(std::vector<PlanLane> lanes);
@@ -151,6 +153,7 @@ class SendConnection final : public Connection {
   } copies_[kMostCopies];    // by slot; small ones are used again
   uint64_t copiesFrom_ = 0;  // below it none is needed
   size_t copyBytes_ = 0;
+  size_t largest_ = 0;  // message that the receiver has acknowledged
   uint32_t lanesMade_ = 0;
   int lateLanes_ = 0;                 // that could not be made in time, since it was last active
   LanePtr target_;                    // of the exchange under way

@@ -98,12 +98,13 @@ void SendConnection::onFenced(const Fenced& message) {
   if (state() != ConnectionState::Exchanging || message.epoch != epoch_) return;
   recorder_.fenced(epoch_, message.delivered, message.laneUsable != 0);
   if (message.laneUsable == 0 && target_ != nullptr) return failover({target_}, "the receiver lost the lane");
-  if (!resume(message)) fail("the peer counts messages that were never sent");
+  if (const char* why = resume(message)) fail(why);
 }
 
-bool SendConnection::resume(const Fenced& message) {
+const char* SendConnection::resume(const Fenced& message) {
   const Owned owned(owner_, Owned::Wait::Yes);
-  if (message.delivered > posted_) return false;
+  if (message.delivered > posted_) return "the peer counts messages that were never sent";
+  if (lost(message)) return "messages that NCCL was told are delivered are missing at the peer (invariant 3)";
   if (proposed_) settleSwitch(message.switchedEpoch == proposedEpoch_ ? message.switchedBoundary : UINT64_MAX);
   const int64_t replayed = applyFenced(message);
   if (plan_.empty()) {
@@ -127,7 +128,7 @@ bool SendConnection::resume(const Fenced& message) {
   lateLanes_ = 0;
   pump(holdFrom_);
   peer.resends |= drives_;  // when the others were answered that wait as well
-  return true;
+  return nullptr;
 }
 
 void SendConnection::onSuspect(const Suspect& message) {

@@ -184,6 +184,10 @@ struct Fenced {
   uint32_t deliveredMask = 0;     // bit i: message delivered + i is complete too
   uint32_t switchedEpoch = 0;     // the last Switch that was taken: its answer may have been lost
   uint64_t switchedBoundary = 0;  // and what that answer was
+  bool has(uint64_t number) const {
+    return number < delivered || (number - delivered < kMasked && (deliveredMask >> (number - delivered) & 1) != 0);
+  }
+  static constexpr uint64_t kMasked = 32;
   template <class A>
   void visit(A& a) {
     a(connection), a(epoch), a(laneUsable), a(delivered), a(deliveredMask), a(switchedEpoch), a(switchedBoundary);

@@ -16,9 +16,14 @@ struct Receiver {
 
   /// True when this one was acknowledged, with `waiting` receives left.
   bool take(size_t bytes, int waiting) {
-    rule.arrived(delivered++, bytes, bytes <= kKeepBytes);
+    using Sender = AckRule::Sender;
+    rule.arrived(delivered++, bytes,
+                 bytes <= kKeepBytes ? Sender::KeepsCopy
+                 : seen              ? Sender::SeesOurKernel
+                                     : Sender::Waits);
     return look(waiting);
   }
+  bool seen = false;  // the sender sees what large ones our kernel has
   bool look(int waiting) {
     if (!rule.due(delivered, acked, waiting, budget)) return false;
     acked = delivered;
@@ -27,8 +32,9 @@ struct Receiver {
 };
 
 /// How many messages of one size it takes until they are acknowledged, while NCCL waits for many more.
-int until(size_t bytes) {
+int until(size_t bytes, bool seen = false) {
   Receiver r;
+  r.seen = seen;
   for (int n = 1; n <= 1000; n++) {
     if (r.take(bytes, 32)) return n;
   }
@@ -51,6 +57,7 @@ TEST(net_acks_come_before_the_sender_starves) {
 
 TEST(net_acks_are_few) {
   CHECK_EQ(until(kKeepBytes + 1), 4);
+  CHECK_EQ(until(kKeepBytes + 1, true), static_cast<int>(kRescuedDue));
   CHECK_EQ(until(kKeepBytes), 16);
   CHECK_EQ(until(kKeepBytes / 2), 32);
   CHECK_EQ(until(4096), 64);

@@ -86,7 +86,8 @@ void Fabric::cut(Nic nic, Cut how) {
   for (const auto& wire : wires_) {
     if (wire->sender->nic() != nic && wire->receiver->nic() != nic) continue;
     dropUnread(*wire);
-    wire->frames.clear();
+    const auto goes = [&](const Frame& frame) { return !play_.confirms || !frame.arrived; };
+    wire->frames.erase(std::remove_if(wire->frames.begin(), wire->frames.end(), goes), wire->frames.end());
     wire->lost = true;
   }
 }
@@ -164,14 +165,21 @@ bool Fabric::open(const Wire& wire) const {
 bool Fabric::advance(Wire& wire, int64_t now) {
   if (wire.frames.empty()) return false;
   if (frozen_.count(wire.sender->host.index) == 0) read(wire, now);
-  if (!open(wire) || wire.lost) return true;
-  while (!wire.frames.empty() && wire.frames.front().read && wire.frames.front().arriveAt <= now) {
+  if (!open(wire) || wire.lost) {
+    if (!play_.confirms) return true;
+  } else {
+    for (Frame& frame : wire.frames) {
+      if (!frame.read || frame.arriveAt > now) break;
+      frame.arrived = true;
+    }
+  }
+  while (!wire.frames.empty() && wire.frames.front().arrived) {
     Comm& to = *wire.receiver;
     if (to.gone() || to.drained) {
       wire.frames.clear();
       break;
     }
-    if (to.waiting.empty() || to.error) break;
+    if (to.waiting.empty() || (to.error && !play_.confirms)) break;
     deliver(wire, *to.waiting.front());
     to.waiting.pop_front();
   }
@@ -196,9 +204,10 @@ void Fabric::read(Wire& wire, int64_t now) {
 void Fabric::deliver(Wire& wire, Request& into) {
   Frame frame = std::move(wire.frames.front());
   wire.frames.pop_front();
-  if (frame.tag != into.tag) {
+  if (frame.tag != into.tag && into.tag >= 0) {  // else it is rescued, whatever it is
     note("message " + std::to_string(frame.tag) + " landed in the buffer of message " + std::to_string(into.tag));
   }
+  if (frame.bytes.size() > into.size && into.tag < 0) return void(wire.receiver->error = true);
   if (frame.bytes.size() > into.size) return note("a message is longer than the buffer it landed in");
   into.size = frame.bytes.size();
   into.complete = true;

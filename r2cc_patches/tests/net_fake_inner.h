@@ -58,6 +58,7 @@ struct Play {
   bool drains = false;    // once a comm is broken, test() hides its good completions until drain()
   bool gpu = false;       // takes GPU memory, by address and by DMA-BUF, and wants it flushed
   bool plain = false;     // sends any host memory, registered or not
+  bool confirms = false;  // says what the other end's kernel has, which a process there can still read whatever happens
   bool samples = false;   // says when the other end was last heard and what it carried: Fabric::heardAgo, carries
 };
 
@@ -158,6 +159,7 @@ class Fabric {
   bool over(const Request& request) const;
   void dropUnread(Wire& wire);
   LaneSample sample(Comm& comm);
+  int64_t unconfirmed(Comm& comm);
   Comm& newComm(Host& host, int dev, bool sends, const std::shared_ptr<Wire>& wire);
   int64_t someDelay(int64_t mostNs);
   bool sometimes(unsigned oneIn);

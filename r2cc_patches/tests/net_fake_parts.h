@@ -83,6 +83,7 @@ struct Frame {
   int64_t readAt, arriveAt;
   bool read = false;
   std::vector<uint8_t> bytes;
+  bool arrived = false;  // in the kernel of the other end
 };
 
 struct Wire {

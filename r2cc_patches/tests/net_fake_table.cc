@@ -93,6 +93,10 @@ struct Table {
     *out = fabric(c).sample(comm(c));
     return true;
   }
+  static int64_t unconfirmed(void* c) {
+    const Use use(fabric(c), comm(c), "unconfirmed");
+    return fabric(c).unconfirmed(comm(c));
+  }
   static void drain(void* c) {
     const Use use(fabric(c), comm(c), "drain");
     fabric(c).drain(comm(c));
@@ -130,6 +134,7 @@ struct Table {
     o.testsInAnyOrder = play.anyOrder;
     if (play.drains) o.drain = drain;
     if (play.samples) o.sample = sample;
+    if (play.confirms) o.unconfirmed = unconfirmed;
     return o;
   }
 };

@@ -224,7 +224,8 @@ void End::wrong(const std::string& what) {
 
 Rig::Rig(const RigOptions& options)
     : fabric(options.hosts,
-             Play{options.needsAck, options.anyOrder, options.drains, options.gpu, options.plain, options.samples},
+             Play{options.needsAck, options.anyOrder, options.drains, options.gpu, options.plain,
+                  options.plain && options.confirms, options.samples},
              options.seed),
       resort(options.hosts, Play{true, false, false, false, false}, options.seed + 1),
       options_(options) {
