@@ -66,6 +66,7 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
   // Also for a large one that is acknowledged: those behind it would miss a turn.
   if (!over() && (!complete() || request.size >= kTurnBytes)) progress();
   if (request.finished && !complete()) request.confirmed = confirmed(request);
+  if (request.finished && !complete() && keepsLate(request)) keep(request);
   if (request.finished && !complete()) services_.fetchAcks();
   if (!complete()) return ncclSuccess;
   if (request.number < acked_.load(std::memory_order_acquire)) largest_ = std::max(largest_, request.size);
@@ -93,6 +94,13 @@ bool SendConnection::confirmed(const Request& r) const {
 
 bool SendConnection::keeps(size_t size, const void* mr) const {
   return plain_ && size <= kKeepBytes && (mr == nullptr || static_cast<const Mr*>(mr)->type == NCCL_PTR_HOST);
+}
+
+/// NCCL has nothing else to send here, and begins no other collective before this one is over.
+bool SendConnection::keepsLate(const Request& r) {
+  const bool last = r.number + 1 == posted_ && r.inner == nullptr;
+  const bool host = r.mr == nullptr || static_cast<const Mr*>(r.mr)->type == NCCL_PTR_HOST;
+  return plain_ && last && host && r.size <= kKeepLateBytes && roomFor(r.size);
 }
 
 /// Forgets the copies that are no longer needed. False: those that are leave no room for one of this size.

@@ -79,6 +79,7 @@ class SendConnection final : public Connection {
   bool keeps(size_t size, const void* mr) const;
   bool confirmed(const Request& request) const;
   bool lost(const Fenced& message) const;
+  bool keepsLate(const Request& request);
   bool roomFor(size_t size);
   void keep(Request& request);
   /// Messages below this cannot go out again: their buffers are NCCL's, and no copy is kept.

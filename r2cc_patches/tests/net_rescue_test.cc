@@ -14,7 +14,7 @@ constexpr uint64_t kFirst = 4, kKernel = 4, kAll = 400;  // the fake kernel take
 RigOptions large() {
   RigOptions options;
   options.plain = true;
-  options.bytes = 2 * kKeepBytes;
+  options.bytes = 2 * kKeepLateBytes;
   return options;
 }
 
