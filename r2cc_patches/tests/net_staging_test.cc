@@ -27,9 +27,15 @@ bool within(int64_t limitNs, const What& what) {
   return true;
 }
 
+Play play(bool needsAck) {
+  Play play;
+  play.needsAck = play.confirms = needsAck;
+  return play;
+}
+
 /// A sender and a receiver on a staged net, each with buffers in "GPU" and in host memory.
 struct Pair {
-  explicit Pair(bool needsAck, const StagingLimits& limits = {}) : fabric(2, needsAck, 3) {
+  explicit Pair(bool needsAck, const StagingLimits& limits = {}) : fabric(2, play(needsAck), 3) {
     auto owned = std::make_unique<FakeCopy>();
     copies = owned.get();
     net = std::make_unique<StagedNet>(
@@ -195,6 +201,13 @@ TEST(net_staging_tests_in_any_order) {
     void* sends[3] = {pair.send(0, 70000, true), pair.send(1, 10, false), pair.send(2, 5, true)};
     for (const int i : {2, 0, 1}) CHECK(pair.bothFinish(sends[i], recvs[i]));
   }
+}
+
+/// It would be asked with a comm of the wrong kind.
+TEST(net_staging_does_not_say_what_a_kernel_has) {
+  Pair pair(true);
+  CHECK(pair.fabric.inner().ops->unconfirmed != nullptr);
+  CHECK(pair.ops().unconfirmed == nullptr);
 }
 
 TEST(net_staging_no_copy_after_fence) {
