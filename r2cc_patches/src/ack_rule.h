@@ -63,8 +63,10 @@ class AckRule {
     // A sender may have fewer slots than there are receives waiting here.
     return unacked >= every(waiting) || clock_() - awaitedNs_ >= kAfterNs;
   }
-  /// The sender of one that came waits for us.
-  bool awaited(uint64_t acked) const { return awaitedBelow_ > acked; }
+  /// No sender waits for it, and NCCL has its message first: a datagram takes its thread 12 us.
+  bool laterWillDo(uint64_t delivered, uint64_t acked) const {
+    return awaitedBelow_ <= acked && rescuedBelow_ > acked && delivered - acked < 2 * kRescuedDue;
+  }
   /// What is due may wait `sinceNs` for other connections of the peer, of which NCCL waits for so many messages: one
   /// datagram does for all, and costs either end as much as receiving some. The sender is far from starving, however
   /// few slots it has, or has nobody here who would take more.

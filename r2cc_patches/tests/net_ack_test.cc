@@ -55,6 +55,21 @@ TEST(net_acks_come_before_the_sender_starves) {
   CHECK_EQ(AckRule::every(32), 4u);
 }
 
+TEST(net_acks_that_nobody_waits_for_come_after_the_message) {
+  Receiver r;
+  r.seen = true;
+  for (uint64_t n = 1; n < 2 * kRescuedDue; n++) {
+    r.rule.arrived(r.delivered++, kKeepBytes + 1, AckRule::Sender::SeesOurKernel);
+    CHECK(r.rule.laterWillDo(r.delivered, r.acked));
+  }
+  r.rule.arrived(r.delivered++, kKeepBytes + 1, AckRule::Sender::SeesOurKernel);
+  CHECK(!r.rule.laterWillDo(r.delivered, r.acked));  // or it never came
+  r.acked = r.delivered;
+  r.rule.arrived(r.delivered++, kKeepBytes + 1, AckRule::Sender::SeesOurKernel);
+  r.rule.arrived(r.delivered++, kKeepBytes + 1, AckRule::Sender::Waits);
+  CHECK(!r.rule.laterWillDo(r.delivered, r.acked));
+}
+
 TEST(net_acks_are_few) {
   CHECK_EQ(until(kKeepBytes + 1), 4);
   CHECK_EQ(until(kKeepBytes + 1, true), static_cast<int>(kRescuedDue));
