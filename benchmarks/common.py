@@ -186,6 +186,18 @@ def exit_code(figures: Sequence[Figure]) -> int:
 
 Measure = Callable[..., tuple[list[Figure], Json]]
 
+
+def sizes(_: click.Context, __: click.Parameter, text: str) -> tuple[int, ...]:
+    """A callback for --sizes: bytes, in whole floats."""
+    try:
+        found = tuple(int(part) for part in text.split(","))
+    except ValueError:
+        found = ()
+    if not found or any(size < 4 or size % 4 for size in found):
+        raise click.BadParameter(f"takes numbers of bytes with commas between, each a multiple of 4, not '{text}'")
+    return found
+
+
 hosts_option = click.option(
     "--hosts",
     type=click.IntRange(2, 64),

@@ -13,9 +13,10 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from common import KIB, MIB, Figure, Json, Steps, command, experiment, hosts_option
+from common import KIB, MIB, Figure, Json, Steps, command, experiment, hosts_option, sizes
 
 from chaos.stats import median
+from harness.errors import UsageError
 
 SIZES = (64 * KIB, 256 * KIB, MIB, 4 * MIB)
 IN_A_ROW, CHANNELS, MOST_CHUNK = 16, 4, 64 * KIB
@@ -33,11 +34,13 @@ def case(size: int, rate_gbit: float, hosts: int, arm: str) -> Any:
 
 
 def measure(
-    steps: Steps, *, arm: str, rate_gbit: float, hosts: int, repeats: int, sizes: str
+    steps: Steps, *, arm: str, rate_gbit: float, hosts: int, repeats: int, sizes: tuple[int, ...]
 ) -> tuple[list[Figure], Any]:
+    if hosts & (hosts - 1):
+        raise UsageError(f"{hosts} hosts: sums of sums stay exact with 2, 4, 8, ... hosts", "choose another --hosts")
     figures: list[Figure] = []
     raw: Json = {}
-    for size in [int(text) for text in sizes.split(",")]:
+    for size in sizes:
         took: dict[str, list[float]] = {"stock": [], arm: []}
         void = False
         for number in range(repeats):
@@ -57,7 +60,13 @@ main = command(
     measure,
     hosts_option,
     click.option("--repeats", type=click.IntRange(1, 50), default=5, show_default=True),
-    click.option("--sizes", default=",".join(map(str, SIZES)), show_default=True, help="Of an all-reduce, in bytes."),
+    click.option(
+        "--sizes",
+        default=",".join(map(str, SIZES)),
+        show_default=True,
+        callback=sizes,
+        help="Of an all-reduce, in bytes.",
+    ),
 )
 
 if __name__ == "__main__":

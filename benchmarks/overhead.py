@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
-from common import KIB, MIB, Figure, Json, Ran, Steps, command, experiment, hosts_option
+from common import KIB, MIB, Figure, Json, Ran, Steps, command, experiment, hosts_option, sizes
 
 from chaos.stats import median
 
@@ -55,11 +55,11 @@ def engine_share(ran: Ran) -> float:
 
 
 def measure(
-    steps: Steps, *, arm: str, rate_gbit: float, hosts: int, repeats: int, sizes: str, spin: bool
+    steps: Steps, *, arm: str, rate_gbit: float, hosts: int, repeats: int, sizes: tuple[int, ...], spin: bool
 ) -> tuple[list[Figure], Any]:
     figures: list[Figure] = []
     raw: Json = {}
-    for size in [int(text) for text in sizes.split(",")]:
+    for size in sizes:
         pairs = []
         for _ in range(repeats):
             stock, ours = (steps.run(case(size, rate_gbit, hosts, [each], spin=spin), each) for each in ("stock", arm))
@@ -95,7 +95,7 @@ main = command(
     measure,
     hosts_option,
     click.option("--repeats", type=click.IntRange(1, 50), default=5, show_default=True),
-    click.option("--sizes", default=",".join(map(str, (*SMALL, *LARGE))), show_default=True),
+    click.option("--sizes", default=",".join(map(str, (*SMALL, *LARGE))), show_default=True, callback=sizes),
     click.option("--spin", is_flag=True, help="Progress threads never sleep."),
 )
 

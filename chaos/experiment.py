@@ -23,7 +23,7 @@ from chaos.model import (
     Workload,
 )
 from chaos.timeline import Place, Report, problems_of_timeline
-from chaos.workloads import KINDS, kind_of
+from chaos.workloads import KINDS, Bench, kind_of
 from harness.errors import InputErrors, UsageError
 from harness.lab import yaml_lines
 from harness.lab.yaml_lines import Document
@@ -60,6 +60,8 @@ def loads(text: str, path: Path) -> Experiment:
     topology = topologies.checked(document, text, path, errors) if "topology" in checked else None
     nics = None if topology is None else topologies.nics_of(topology)
     per_host = topology.gpus if topology is not None and isinstance(checked.get("workload"), GpuWorkload) else 1
+    if topology is not None:
+        _row_of_workload(checked.get("workload"), topology.hosts, report)
     problems_of_timeline(checked.get("faults", {}), checked.get("iterations"), nics, report, per_host)
     if errors:
         raise InputErrors(sorted(set(errors), key=yaml_lines.line_of))
@@ -114,6 +116,14 @@ def _arms_of_workload(checked: dict[str, Any], report: Report) -> None:
         report(("arms", UPSTREAM), "NCCL's own failover is one of its IB transport: it needs workload.net: ib")
     if RESTART in checked["arms"] and not isinstance(workload, GpuWorkload):
         report(("arms", RESTART), "the host bench is no job that could start again: it needs a workload on GPUs")
+
+
+def _row_of_workload(workload: Any, hosts: int, report: Report) -> None:
+    """Sums of sums stay exact where every sum is a power of two times the first."""
+    if not isinstance(workload, Bench) or workload.in_a_row == 1:
+        return
+    if workload.op != "allreduce" or hosts & (hosts - 1):
+        report(("workload", "in_a_row"), "it needs op: allreduce and 2, 4, 8, ... hosts: sums of sums are exact there")
 
 
 def _iterations(workload: Any) -> int | None:

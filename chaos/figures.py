@@ -155,7 +155,8 @@ def busbw_GBps(data: RunData) -> float | None:
     middle = median([data.durations_ms()[index] for index in healthy_indices(data)])
     if not middle or data.start is None or data.start["op"] != "allreduce":
         return None
-    return float(data.start["bytes"]) / (middle * 1e6) * 2 * (data.ranks - 1) / data.ranks
+    total = float(data.start["bytes"]) * int(data.start.get("in_a_row", 1))
+    return total / (middle * 1e6) * 2 * (data.ranks - 1) / data.ranks
 
 
 def metric(name: str, unit: str, size_bytes: int | None, value: float | None, bound: float | None) -> Json:

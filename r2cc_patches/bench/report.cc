@@ -55,6 +55,7 @@ std::string startLine(const Options& options, const Net& net, const std::vector<
       .unsignedInteger("bytes", options.bytes)
       .integer("ranks", options.ranks)
       .integer("channels", options.channels)
+      .integer("in_a_row", options.inARow)
       .unsignedInteger("chunk_bytes", options.chunkBytes)
       .integer("slots", options.slots)
       .integer("mode", modeFromEnvironment())

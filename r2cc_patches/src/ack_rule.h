@@ -20,11 +20,11 @@ constexpr size_t kKeepLateBytes = 32768;
 /// all of it is on its way at once, and goes out again when a NIC is lost.
 constexpr size_t kMostCopies = 128, kMostCopyBytes = 32 * kKeepBytes, kMostPeerCopyBytes = 16 * kMostCopyBytes;
 
-/// What one of `connections` to a peer may keep. Both ends count them, a little apart in time.
-/// A message whose sender sees that the receiver's kernel has it need not be acknowledged before so many: what lies in
-/// a socket that is given up is saved, so far ahead of what was delivered.
-constexpr uint64_t kMostRescued = 32, kRescuedDue = 8;
+/// Messages whose sender sees that the receiver's kernel has them are acknowledged when there are so many. It waits for
+/// that when it is as far ahead as Fenced can name.
+constexpr uint64_t kRescuedDue = 8;
 
+/// What one of `connections` to a peer may keep. Both ends count them, a little apart in time.
 constexpr size_t copyBudget(size_t connections) {
   return std::clamp(kMostPeerCopyBytes / std::max<size_t>(connections, 1), 2 * kKeepBytes, kMostCopyBytes);
 }

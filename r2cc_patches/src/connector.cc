@@ -98,6 +98,8 @@ bool Connector::Worker::advance(const LanePtr& lane) {
   if (result == ncclSuccess && comm == nullptr) return false;
   if (result == ncclSuccess) lane->comm = comm;
   if (result == ncclSuccess && lane->inner.ops->tune != nullptr) lane->inner.ops->tune(comm);
+  const auto unconfirmed = lane->inner.ops->unconfirmed;
+  lane->tells = result == ncclSuccess && unconfirmed != nullptr && unconfirmed(comm) >= 0;
   if (result == ncclSuccess && !lane->sends) {  // one lane, one accept
     lane->inner.ops->cancelListen(lane->listenComm);
     lane->listenComm = nullptr;

@@ -1,15 +1,13 @@
 #include "recv_connection.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "keys.h"
 
 namespace r2cc {
 namespace {
 constexpr int kDue = 4, kKeptDue = 1;  // how much a message adds to what is due
-constexpr int kNoTag = -1, kRescueTries = 50;
-constexpr int kPeerAcksDue = 64;  // one datagram acknowledges all connections of a peer
+constexpr int kPeerAcksDue = 64;       // one datagram acknowledges all connections of a peer
 constexpr int64_t kSuspectRepeatNs = msToNs(5);
 constexpr int64_t kAnswerAgainNs = msToNs(5);
 constexpr int64_t kMentionNs = msToNs(5000);
@@ -116,61 +114,6 @@ void RecvConnection::drainLane(Lane& lane) {
     if (whole) finished(r);
     if (!whole && !lane.inner.ops->testsInAnyOrder) return;
   }
-}
-
-/// What NCCL has not asked for yet, and the sender may be told of as done, since our kernel has it: with the lane it
-/// goes. No message is larger than one before it, or its sender waits for us (SendConnection::confirmed).
-void RecvConnection::rescue(Lane& lane) {
-  if (largest_ == 0 || lane.state != LaneState::Up || !seesKernel(lane)) return;
-  const std::vector<uint64_t> asked = lane.posted.all();
-  if (std::any_of(asked.begin(), asked.end(), [&](uint64_t n) { return slot(n).number == n && !slot(n).finished; }))
-    return;
-  const uint64_t end = delivered() + Fenced::kMasked;
-  for (uint64_t number = delivered(); number < end; number++) {
-    const bool wanted = number < posted_;  // NCCL has asked for it, but the lane took no more
-    if (plan_.laneFor(number) != &lane || rescued_.count(number) != 0 || (wanted && slot(number).finished)) continue;
-    unfinished_ = std::make_unique<uint8_t[]>(largest_);  // the transport may write there until it is fenced
-    void* data = unfinished_.get();
-    size_t room = largest_;
-    int tag = kNoTag, done = 0, size = 0;
-    void *mr = nullptr, *profiler = nullptr, *inner = nullptr;
-    for (int tries = 0; tries < kRescueTries && inner == nullptr; tries++) {
-      if (lane.inner.net->irecv(lane.comm, 1, &data, &room, &tag, &mr, &profiler, &inner) != ncclSuccess) return;
-    }
-    for (int tries = 0; tries < kRescueTries && inner != nullptr && !done; tries++) {
-      if (lane.inner.net->test(inner, &done, &size) != ncclSuccess) return;
-    }
-    if (!done) return;
-    rescued_[number] = {std::move(unfinished_), static_cast<size_t>(size)};
-    if (wanted && !takeRescued(slot(number))) return;
-  }
-}
-
-/// False: it is larger than what NCCL asked for.
-bool RecvConnection::takeRescued(Request& r) {
-  const auto found = rescued_.find(r.number);
-  if (found == rescued_.end()) return true;
-  const Rescued message = std::move(found->second);
-  rescued_.erase(found);
-  if (message.size > r.size) return false;
-  if (message.size > 0) memcpy(r.data, message.bytes.get(), message.size);
-  r.size = message.size;
-  finished(r);
-  return true;
-}
-
-/// Who has an eye on it until it is acknowledged.
-AckRule::Sender RecvConnection::senderOf(const Request& r) const {
-  if (home_ == nullptr || !innerOf(home_).ops->plainMemory) return AckRule::Sender::Waits;
-  if (r.size <= kKeepBytes) return AckRule::Sender::KeepsCopy;
-  const LanePtr lane = r.size <= largest_ ? findLane(r.lane) : nullptr;
-  return lane != nullptr && seesKernel(*lane) ? AckRule::Sender::SeesOurKernel : AckRule::Sender::Waits;
-}
-
-/// Its sender can tell what our kernel has.
-bool RecvConnection::seesKernel(const Lane& lane) {
-  const auto unconfirmed = lane.inner.ops->unconfirmed;
-  return unconfirmed != nullptr && lane.state == LaneState::Up && unconfirmed(lane.comm) >= 0;
 }
 
 void RecvConnection::finished(Request& r) {
@@ -315,7 +258,7 @@ void RecvConnection::forget(const Freeze& message) {
     drainLane(*lane);
     rescue(*lane);
     dropLane(lane);
-    unfinished_.reset();
+    early_.reset();
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 
 #include "ack_rule.h"
 #include "connection.h"
@@ -42,9 +43,10 @@ class RecvConnection final : public Connection {
   bool progressLane(Lane& lane);
   /// Takes all that will ever come over a lane that is given up (invariant 3: drain, then fence, then count).
   void drainLane(Lane& lane);
+  // (recv_rescue.cc)
   void rescue(Lane& lane);
+  std::optional<size_t> readEarly(Lane& lane);
   bool takeRescued(Request& request);
-  static bool seesKernel(const Lane& lane);
   AckRule::Sender senderOf(const Request& request) const;
   void flushBeforeDrain(Lane& lane);
   enum class Outcome { Complete, Waits, Broken };
@@ -74,9 +76,9 @@ class RecvConnection final : public Connection {
     size_t size = 0;
   };
   std::map<uint64_t, Rescued> rescued_;
-  std::unique_ptr<uint8_t[]> unfinished_;  // into which a lane may write until it is fenced
-  size_t largest_ = 0;                     // message so far
-  bool uncounted_ = false;                 // what NCCL still waits for is no longer in Peer::receiving
+  std::unique_ptr<uint8_t[]> early_;  // the next of them: a lane may write there until it is fenced
+  size_t largest_ = kKeepLateBytes;   // message so far, or that copies may be as large as
+  bool uncounted_ = false;            // what NCCL still waits for is no longer in Peer::receiving
   int64_t lastAnswer_ = 0;
   bool flushes_ = false;      // this NCCL wants GPU memory flushed: we do it before a message counts
   Request flushRequests_[4];  // for NCCL's own flushes

@@ -82,12 +82,10 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
 /// The receiver's kernel has all of it: no NIC can lose it any more, and the receiver saves it from a lane that it
 /// gives up (RecvConnection::rescue), for which it must not be larger than what it knows, nor too far ahead.
 bool SendConnection::confirmed(const Request& r) const {
-  if (!plain_ || r.size > largest_ || r.number != released_ ||
-      r.number >= acked_.load(std::memory_order_acquire) + kMostRescued)
-    return false;
+  const uint64_t end = acked_.load(std::memory_order_acquire) + Fenced::kMasked;
+  if (!plain_ || r.size > largest_ || r.number != released_ || r.number >= end) return false;
   const LanePtr lane = findLane(r.lane);
-  if (lane == nullptr || lane->state != LaneState::Up || lane->error || lane->inner.ops->unconfirmed == nullptr)
-    return false;
+  if (lane == nullptr || !lane->tells || lane->error) return false;
   const int64_t bytes = lane->inner.ops->unconfirmed(lane->comm);
   return bytes >= 0 && static_cast<uint64_t>(bytes) <= lane->sent - r.mark;
 }
@@ -177,7 +175,8 @@ bool SendConnection::progressLane(Lane& lane) {
     moved = true;
     r.inner = nullptr;
     r.finished = true;
-    r.mark = lane.sent += r.size;
+    lane.sent += r.size;
+    r.mark = lane.sent;
     if (clocked(lane)) lane.carried(r.size, nowNs());
   }
   return moved;

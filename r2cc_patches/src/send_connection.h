@@ -82,7 +82,8 @@ class SendConnection final : public Connection {
   bool keepsLate(const Request& request);
   bool roomFor(size_t size);
   void keep(Request& request);
-  /// Messages below this cannot go out again: their buffers are NCCL's, and no copy is kept.
+  /// Messages below this need not go out again. From here to what was released are copies, and what the receiver's
+  /// kernel has.
   uint64_t gone() const;
   ncclResult_t give(Lane& lane, Request& request) override;
   bool clocked(const Lane& lane) const;
@@ -154,7 +155,7 @@ class SendConnection final : public Connection {
   } copies_[kMostCopies];    // by slot; small ones are used again
   uint64_t copiesFrom_ = 0;  // below it none is needed
   size_t copyBytes_ = 0;
-  size_t largest_ = 0;  // message that the receiver has acknowledged
+  size_t largest_ = kKeepLateBytes;  // message that the receiver has acknowledged, or that copies may be as large as
   uint32_t lanesMade_ = 0;
   int lateLanes_ = 0;                 // that could not be made in time, since it was last active
   LanePtr target_;                    // of the exchange under way

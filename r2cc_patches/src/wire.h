@@ -19,7 +19,7 @@
 namespace r2cc {
 
 constexpr uint32_t kMagic = 0x43433252;  // "R2CC"
-constexpr uint8_t kWireVersion = 5;
+constexpr uint8_t kWireVersion = 6;
 constexpr size_t kMaxDatagram = 1400;  // fits the smallest MTU anyone runs
 constexpr size_t kMaxNics = 32;        // bits in Header::nicsUp
 constexpr size_t kMaxReason = 160;     // bytes of text in a Bye
@@ -184,10 +184,10 @@ struct Fenced {
   uint32_t deliveredMask = 0;     // bit i: message delivered + i is complete too
   uint32_t switchedEpoch = 0;     // the last Switch that was taken: its answer may have been lost
   uint64_t switchedBoundary = 0;  // and what that answer was
+  static constexpr uint64_t kMasked = 32;
   bool has(uint64_t number) const {
     return number < delivered || (number - delivered < kMasked && (deliveredMask >> (number - delivered) & 1) != 0);
   }
-  static constexpr uint64_t kMasked = 32;
   template <class A>
   void visit(A& a) {
     a(connection), a(epoch), a(laneUsable), a(delivered), a(deliveredMask), a(switchedEpoch), a(switchedBoundary);

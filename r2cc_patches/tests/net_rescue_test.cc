@@ -86,9 +86,9 @@ TEST(net_rescue_is_bounded) {
   rig.loseType(Type::Ack, true);
   const int freezes = rig.seen(Type::Freeze);
   s.sender->limit = s.receiver->limit = UINT64_MAX;
-  CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() >= kFirst + kMostRescued / 2; }));
+  CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() >= kFirst + Fenced::kMasked / 2; }));
   (void)Rig::within(msToNs(200), [] { return false; });
-  if (rig.seen(Type::Freeze) == freezes) CHECK(s.sender->done() <= kFirst + kMostRescued);
+  if (rig.seen(Type::Freeze) == freezes) CHECK(s.sender->done() <= kFirst + Fenced::kMasked);
   arriveAll(rig, s);
 }
 

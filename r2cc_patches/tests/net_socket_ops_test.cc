@@ -222,3 +222,54 @@ TEST(net_socket_hidden_devices) {
   CHECK_EQ(inOwnNamespace(hiddenDevices, why), "");
   if (!why.empty()) skip(why);
 }
+
+/// What "unconfirmed: none" promises: the sender's reset, which a fence sends, takes nothing of it away, though nobody
+/// had asked for it.
+TEST(net_socket_what_the_kernel_has_outlives_a_reset) {
+  constexpr size_t kMessages = 3, kBytes = 10000;  // all of it fits into a socket
+  CommPair pair(socketNet(), nullptr, 0, 0);
+  const ncclNet_t& net = *pair.net.net;
+  CHECK(pair.connected());
+  CHECK_EQ(pair.net.ops->unconfirmed(pair.receiver), 0);
+  std::vector<uint8_t> from(kBytes);
+  for (size_t i = 0; i < kMessages; i++) {
+    std::fill(from.begin(), from.end(), static_cast<uint8_t>(i + 1));
+    void* request = nullptr;
+    int done = 0;
+    CHECK(spin(msToNs(5000), [&] {
+      if (request == nullptr) CHECK_EQ(net.isend(pair.sender, from.data(), kBytes, 0, nullptr, nullptr, &request), 0);
+      if (request != nullptr) CHECK_EQ(net.test(request, &done, nullptr), 0);
+      return done != 0;
+    }));
+  }
+  CHECK(spin(msToNs(5000), [&] { return pair.net.ops->unconfirmed(pair.sender) == 0; }));
+  pair.net.ops->fence(pair.sender);
+  sleepMs(50);  // the reset is there
+  for (size_t i = 0; i < kMessages; i++) {
+    std::vector<uint8_t> to(kBytes);
+    void *data = to.data(), *mr = nullptr, *profiler = nullptr, *request = nullptr;
+    size_t room = kBytes;
+    int tag = -1, done = 0, size = 0;
+    CHECK_EQ(net.irecv(pair.receiver, 1, &data, &room, &tag, &mr, &profiler, &request), 0);
+    CHECK(spin(msToNs(5000), [&] { return net.test(request, &done, &size) != ncclSuccess || done != 0; }));
+    CHECK(done != 0 && size == static_cast<int>(kBytes));
+    CHECK(std::all_of(to.begin(), to.end(), [&](uint8_t b) { return b == i + 1; }));
+  }
+}
+
+/// And what it does not have is counted: a receiver that reads nothing fills it.
+TEST(net_socket_says_what_the_other_kernel_has_not) {
+  CommPair pair(socketNet(), nullptr, 0, 0);
+  CHECK(pair.connected());
+  std::vector<uint8_t> from(64 * kMiB);
+  void* request = nullptr;
+  int done = 0;
+  CHECK(spin(msToNs(5000), [&] {
+    if (request == nullptr)
+      (void)pair.net.net->isend(pair.sender, from.data(), from.size(), 0, nullptr, nullptr, &request);
+    if (request != nullptr) CHECK_EQ(pair.net.net->test(request, &done, nullptr), 0);
+    return pair.net.ops->unconfirmed(pair.sender) > 0;
+  }));
+  sleepMs(50);
+  CHECK(done == 0 && pair.net.ops->unconfirmed(pair.sender) > 0);
+}

@@ -58,6 +58,10 @@ def test_what_emulated_machines_and_merged_nics_need() -> None:
     assert command(BenchSpec(idle_us=2000, merge_nics=2)) == [*GOLDEN.split(), "--idle-us", "2000", "--merge-nics", "2"]
 
 
+def test_all_reduces_in_a_row() -> None:
+    assert command(BenchSpec(in_a_row=16)) == [*GOLDEN.split(), "--in-a-row", "16"]
+
+
 def test_a_path_with_a_space_stays_one_word() -> None:
     words = bench_command(
         Path("/my dir/r2cc_bench"), BenchSpec(), rank=0, ranks=2, root="h:1", library=Path("/my dir/lib.so")

@@ -7,7 +7,7 @@ import pytest
 
 from chaos import void
 from chaos.bounds import loads
-from chaos.figures import run_figures
+from chaos.figures import busbw_GBps, run_figures
 from chaos.paths import carriers, match
 from chaos.phases import degraded_indices, healthy_indices, hit_index
 from chaos.rundata import Span, read_run
@@ -163,6 +163,11 @@ def test_run_level_figures() -> None:
     assert metrics["cpu_busy"] == 0.5
     assert metrics["busbw"] == pytest.approx(0.0002)  # 20000 B in 100 ms, times 2 (n - 1) / n = 1
     assert found["void"] == []
+
+
+def test_bus_bandwidth_counts_all_reduces_in_a_row() -> None:
+    lines = [{**line, "in_a_row": 16} if line["event"] == "bench_start" else line for line in literal.lines("migrate")]
+    assert busbw_GBps(read_run(lines)) == pytest.approx(16 * 0.0002)
 
 
 def test_a_run_cut_short_is_incomplete_but_readable() -> None:
