@@ -1,16 +1,17 @@
 """What R2CC costs while nothing is wrong: all-reduces of 8 B to 1 GiB against stock, by turns, under real NCCL on GPUs.
 
-    python3 benchmarks/nccl_cost.py [--cases shaped,full,nvlink] [--rounds 40] [--share-gpus] [--python PATH] [--json]
+    python3 benchmarks/nccl_cost.py [--cases shaped,full,nvlink] [--sizes 8,1048576] [--rounds 40] [--json]
 
 \b
 shaped   two hosts with a GPU each and four shaped NICs
 full     the same, NICs faster than the machine can fill
 nvlink   one host with two GPUs: NCCL uses no network there
 
-Both jobs, stock (R2CC_MODE=0) and balance (2), of the same library, are up all the time and run by turns of a tenth
-of a second in the order A B B A, so that what the machine does to one it does to the other. The figure is the median
-over the rounds of the ratio of their times; its 95 % interval is that of the median's order statistics. Bounds: 1.01
-from 1 MiB; below, the greater of 3 % and 2 us more. Takes `r2cc build nccl`, torch, GPUs. Seen: docs/results/gpu.md.
+Three jobs of the same library, stock (R2CC_MODE=0), balance (2) and stock again, are up all the time and run by turns
+of a tenth of a second in the order A B C C B A, so that what the machine does to one it does to the others. The figure
+is the median over the rounds of the ratio of their times; its 95 % interval is that of the median's order statistics.
+`again` is the second stock job over the first: what two jobs differ by here although they are alike. Bounds: 1.01 from
+1 MiB; below, the greater of 3 % and 2 us more. Takes `r2cc build nccl`, torch, GPUs. Seen: docs/results/gpu.md.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pathlib import Path
 from typing import Any
 
 import click
-from common import KIB, MIB, Figure, Json, exit_code, show
+from common import KIB, MIB, Figure, Json, exit_code, show, sizes
 
 from chaos.gpubench import ENVIRONMENT, built_library
 from chaos.stats import median, median_interval
@@ -38,12 +39,12 @@ from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 
 RANK = Path(__file__).with_name("turns_rank.py")
-ARMS = {"stock": 0, "balance": 2}
+ARMS = {"stock": 0, "balance": 2, "again": 0}
 SIZES = (8, 64, 512, 4 * KIB, 32 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB)
 TURN_S, START_S, LIMIT_S = 0.1, 120.0, 60.0
-FEWEST_ROUNDS, SIZE_S = 6, 12.0
+FEWEST_ROUNDS, SIZE_S = 6, 24.0
 """Of each size: fewer rounds than asked for where they would take longer."""
-MOST_OPS = 500
+MOST_OPS = 2000
 LARGE, LARGE_RATIO, SMALL_RATIO, SMALL_US = MIB, 1.01, 1.03, 2.0
 PORT = 29500
 
@@ -107,7 +108,7 @@ class Job:
 
 @contextmanager
 def jobs(case: Case, python: str, cards: int, library: Path, more_env: dict[str, str]) -> Iterator[dict[str, Job]]:
-    """Both arms' jobs in one lab."""
+    """All arms' jobs in one lab."""
     with ExitStack() as stack:
         lab = stack.enter_context(Lab.up(Topology(hosts=case.hosts, nics=case.nics, rate_gbit=case.rate_gbit)))
         hosts = [host for host in lab.hosts.values() for _ in range(case.gpus)]
@@ -127,48 +128,57 @@ def jobs(case: Case, python: str, cards: int, library: Path, more_env: dict[str,
             job.ask("end", "end", 1, LIMIT_S)
 
 
-def measure(both: dict[str, Job], rounds: int, tell: str, found: list[Json]) -> None:
-    """Adds to `found` one entry a size: each arm's time in every round, in us, and their ratios."""
+def measure(arms: dict[str, Job], sizes: Sequence[int], rounds: int, tell: str, found: list[Json]) -> None:
+    """Adds to `found` one entry a size: each arm's time in every round, in us, and its ratios over stock's."""
 
     def once(arm: str, size: int, ops: int) -> float:
-        lines = both[arm].ask(f"{size} {ops}", "took", turns[arm] + 1, LIMIT_S)
+        lines = arms[arm].ask(f"{size} {ops}", "took", turns[arm] + 1, LIMIT_S)
         turns[arm] += 1
         if any(line["wrong_elements"] for line in lines):
             raise InfraError(f"{arm}: a wrong element in an all-reduce of {size} bytes", "that must never be")
         return max(float(line["us"]) for line in lines)
 
-    turns = dict.fromkeys(both, 0)
-    for size in SIZES:
-        guess_us = max(once(arm, size, 3) for arm in both)
-        ops = max(1, min(MOST_OPS, round(TURN_S * 1e6 / guess_us)))
-        took: dict[str, list[float]] = {arm: [] for arm in both}
+    turns = dict.fromkeys(arms, 0)
+    for size in sizes:
+        ops = 3
+        for _ in range(2):  # the first ones of a size are slow
+            guess_us = max(once(arm, size, ops) for arm in arms)
+            ops = max(1, min(MOST_OPS, round(TURN_S * 1e6 / guess_us)))
+        took: dict[str, list[float]] = {arm: [] for arm in arms}
         turn_s = max(ops * guess_us / 1e6, TURN_S)
-        for number in range(max(FEWEST_ROUNDS, min(rounds, round(SIZE_S / turn_s / len(both))))):
-            order = list(both) if number % 2 == 0 else list(reversed(list(both)))
+        for number in range(max(FEWEST_ROUNDS, min(rounds, round(SIZE_S / turn_s / len(arms))))):
+            order = list(arms) if number % 2 == 0 else list(reversed(list(arms)))
             for arm in order:
                 took[arm].append(once(arm, size, ops))
-        ratios = [ours / stock for stock, ours in zip(took["stock"], took["balance"], strict=True)]
-        found.append({"bytes": size, "ops": ops, "us": took, "ratios": ratios})
-        middle, low, high = summary(ratios)
-        click.echo(f"{tell}: {name(size)}: {middle:.4f} ({low:.4f} to {high:.4f})", err=True)
+        found.append({"bytes": size, "ops": ops, "us": took})
+        shown = ", ".join(f"{arm} {interval(found[-1], arm)}" for arm in list(arms)[1:])
+        click.echo(f"{tell}: {name(size)}: {shown}", err=True)
 
 
-def summary(ratios: Sequence[float]) -> tuple[float, float, float]:
+def summary(entry: Json, arm: str) -> tuple[float, float, float]:
+    """The arm's time over stock's, by rounds: median, and the interval that holds it with 95 %."""
+    ratios = [ours / stock for stock, ours in zip(entry["us"]["stock"], entry["us"][arm], strict=True)]
     middle = median(ratios)
     low, high = median_interval(ratios)
     assert middle is not None
     return middle, low, high
 
 
+def interval(entry: Json, arm: str) -> str:
+    middle, low, high = summary(entry, arm)
+    return f"{middle:.3f} ({low:.3f}..{high:.3f})"
+
+
 def figures(case: str, entries: Sequence[Json]) -> list[Figure]:
     """The ratio of each size, and its bound."""
     found = []
     for entry in entries:
-        middle, low, high = summary(entry["ratios"])
+        middle, low, high = summary(entry, "balance")
         stock_us = median(entry["us"]["stock"]) or 0.0
         small = max(SMALL_RATIO, 1 + SMALL_US / stock_us) if stock_us else SMALL_RATIO
         bound = LARGE_RATIO if entry["bytes"] >= LARGE else small
         text = f"{case}, {name(entry['bytes'])}: time over stock's {stock_us:.0f} us, 95 % in {low:.3f}..{high:.3f}"
+        text += f"; stock again {interval(entry, 'again')}"
         found.append(Figure(text, middle, bound, "ratio"))
     return found
 
@@ -177,8 +187,13 @@ def name(size: int) -> str:
     return f"{size} B" if size < KIB else f"{size // KIB} KiB" if size < MIB else f"{size // MIB} MiB"
 
 
+def all_or(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
+    return SIZES if text is None else sizes(context, parameter, text)
+
+
 @click.command(help=__doc__)
 @click.option("--cases", default="shaped,full,nvlink", show_default=True)
+@click.option("--sizes", callback=all_or, help="Of the data, in bytes; without it 8 B to 1 GiB.")
 @click.option("--rounds", type=click.IntRange(6, 200), default=40, show_default=True, help="Of each size, at most.")
 @click.option("--rate", "rate_gbit", type=click.FloatRange(0.05, 32), default=4.0, show_default=True, help="shaped.")
 @click.option("--python", default="python3", show_default=True, help="Has torch.")
@@ -186,7 +201,15 @@ def name(size: int) -> str:
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File for all times.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def main(
-    *, cases: str, rounds: int, rate_gbit: float, python: str, share_gpus: bool, out: Path | None, as_json: bool
+    *,
+    cases: str,
+    sizes: Sequence[int],
+    rounds: int,
+    rate_gbit: float,
+    python: str,
+    share_gpus: bool,
+    out: Path | None,
+    as_json: bool,
 ) -> None:
     known = {"shaped": Case(2, 1, 4, rate_gbit), "full": Case(2, 1, 4, 32.0), "nvlink": Case(1, 2, 1, 1.0)}
     wanted = cases.split(",")
@@ -201,13 +224,13 @@ def main(
         sys.exit(error.exit_code)
     raw: Json = {"build_id": record["build_id"], **found.as_dict(), "cpus": os.cpu_count(), "cases": {}}
     failed = 0
-    with gpu.shared(enabled=True) as more_env:  # two jobs on each GPU
+    with gpu.shared(enabled=True) as more_env:  # three jobs on each GPU
         for case in wanted:
             entries: list[Json] = []
             raw["cases"][case] = entries
             try:
-                with jobs(known[case], python, cards, library, more_env) as both:
-                    measure(both, rounds, case, entries)
+                with jobs(known[case], python, cards, library, more_env) as arms:
+                    measure(arms, sizes, rounds, case, entries)
             except R2ccError as error:  # what was measured is not lost with it
                 click.echo(f"error: {case}: {error}", err=True)
                 failed = error.exit_code

@@ -14,6 +14,7 @@ from chaos.campaign.settings import applied, combinations
 from harness.errors import InputErrors, UsageError
 
 pytestmark = pytest.mark.timeout(60)
+SHIPPED = sorted((Path(__file__).parents[2] / "experiments" / "campaigns").glob("*.yaml"))
 
 
 @pytest.fixture(autouse=True)
@@ -142,6 +143,13 @@ def test_dotted_keys() -> None:
     for key in ("a.1.b", "a.x", "a.0.b.c", "c.d", ""):
         assert applied(value, {key: 1, "c": 2})[1].keys() >= {key}, "told"
         assert applied(value, {"a.1.b": 1, "d": 2})[0] == {**value, "d": 2}, "the others are in it"
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)
+def test_shipped_campaigns_say_how_long_they_take(path: Path) -> None:
+    found = load(path)
+    assert found.name == path.stem
+    assert [cell.name for cell in found.cells if cell.minutes is None or not cell.arms] == []
 
 
 def test_names_of_combinations_are_names_of_files() -> None:
