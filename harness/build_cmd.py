@@ -43,7 +43,7 @@ def net(source: str | None, then: tuple[str, ...], as_json: bool, verbose: bool,
 @build.command(short_help="Compile the whole patched libnccl.so.2 (nvcc).")
 @click.option("--arch", metavar="sm_N", multiple=True, help="GPU architecture, again for more; all: NCCL's own list.")
 @click.option(
-    "--funcs", metavar="TEXT", default="", help="Kernels to build, as NCCL's ONLY_FUNCS; keep SendRecv in it."
+    "--funcs", metavar="TEXT", help="Kernels to build, as NCCL's ONLY_FUNCS; keep SendRecv in it. Without it: all."
 )
 @click.option("--stock", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path), help=STOCK)
 @click.option("--source", metavar="PATH", help="NCCL's source, as for `r2cc fork fetch`.")
@@ -53,7 +53,7 @@ def net(source: str | None, then: tuple[str, ...], as_json: bool, verbose: bool,
 def nccl(
     *,
     arch: tuple[str, ...],
-    funcs: str,
+    funcs: str | None,
     stock: Path | None,
     source: str | None,
     as_json: bool,
@@ -73,8 +73,10 @@ def nccl(
     from harness.build import build_nccl
     from harness.progress import show, silent
 
+    if funcs is not None and not funcs.strip():
+        raise click.BadParameter("is empty: leave it out for all kernels", param_hint="--funcs")
     progress = silent if quiet else show
-    built = build_nccl(arch, funcs, source, progress, stock=stock, verbose=verbose and not as_json)
+    built = build_nccl(arch, funcs or "", source, progress, stock=stock, verbose=verbose and not as_json)
     if as_json:
         click.echo(json.dumps(built.as_dict(), indent=1))
     elif not quiet:

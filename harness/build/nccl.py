@@ -18,6 +18,7 @@ from typing import Any
 from harness.build.abi import check_exports, check_loads
 from harness.build.cuda import cuda_include
 from harness.build.inputs import BUILD_ID_DIGITS, compiler_version
+from harness.build.kernels import check_kernels
 from harness.build.make import OWN_FLAGS, follow, make_arguments, run_make
 from harness.build.net import build_net
 from harness.errors import BuildError, CommandError, UsageError
@@ -89,6 +90,8 @@ def build_nccl(
         library = layout.nccl / "lib" / f"libnccl.so.{load_pin(layout.pin).version.partition('-')[0]}"
         rebuilt = not _is_current(layout.nccl, library, inputs)
         if rebuilt:
+            if funcs:
+                check_kernels(layout.tree, funcs)
             _remove_what_make_would_trust(layout.nccl, inputs)
             _compile(layout, nvcc, inputs, progress, verbose=verbose)
         if stock is not None:

@@ -8,13 +8,17 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from harness.build import NcclBuild, build_nccl
 from harness.build.abi import check_loads, exports
+from harness.build.kernels import COLLECTIVES, kernels
+from harness.build.kernels import GENERATOR as GENERATED_BY
 from harness.build.nccl import NcclInputs, checked, nccl_env, nccl_make
+from harness.build_cmd import nccl
 from harness.errors import BuildError, UsageError
 from harness.progress import silent
-from harness.repo import Layout
+from harness.repo import Layout, checkout
 from tests.conftest import TinyFork, cuda_toolkit
 
 OURS = """\
@@ -47,6 +51,14 @@ $(OBJ)/%.o: %.cc
 	@mkdir -p $(@D)
 	g++ -fPIC -fvisibility=hidden -c -o $@ $<
 """
+GENERATOR = """\
+import re, sys
+rows = ["SendRecv", "AllReduce Sum f32 RING LL", "AllReduce Sum f32 TREE LL", "Reduce Sum f32 RING LL"]
+pattern = sys.argv[2].replace("*", "[^ ]*") + "$"
+with open(sys.argv[1] + "/host_table.cc", "w") as table:
+    for row in rows:
+        table.write("/*   0*/ 1, // " + (row if re.match(pattern, row, re.I) else "Nop") + "\\n")
+"""
 HOST = """\
 #include "core.h"
 #define API extern "C" __attribute__((visibility("default")))
@@ -78,6 +90,8 @@ def tiny_nccl(tiny_fork: TinyFork, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     ensure(moved.layout, None, progress=silent)
     (moved.tree / "src" / "Makefile").write_text(NCCLS)
     (moved.tree / "src" / "host.cc").write_text(HOST)
+    (moved.tree / GENERATED_BY).parent.mkdir()
+    (moved.tree / GENERATED_BY).write_text(GENERATOR)
     return moved
 
 
@@ -164,6 +178,39 @@ def test_what_cannot_be_is_refused_before_anything_is_built(
     with pytest.raises(BuildError, match="no nvcc beside"):
         build_nccl(["sm_90"], progress=silent, layout=tiny_nccl.layout)
     assert not tiny_nccl.layout.nccl.exists()
+
+
+@pytest.mark.build
+@pytest.mark.parametrize(
+    ("funcs", "lost"),
+    [("SendRecv|AllReduce Sum f32", "AllReduce"), ("SendRecv|(AllReduce|Reduce) Sum f32 ", "AllReduce, Reduce")],
+)
+def test_collectives_that_are_named_and_left_out_are_refused(tiny_nccl: TinyFork, funcs: str, lost: str) -> None:
+    with pytest.raises(UsageError, match=rf"no kernel of {lost}\n"):
+        built(tiny_nccl, funcs=funcs)
+    assert not tiny_nccl.layout.nccl.exists()
+    assert built(tiny_nccl, funcs=f"{funcs.rstrip()} * *").rebuilt
+
+
+@pytest.mark.build
+def test_a_list_that_matches_nothing_is_refused_and_so_is_an_empty_one(tiny_nccl: TinyFork) -> None:
+    with pytest.raises(UsageError, match="no kernel of any collective"):
+        built(tiny_nccl, funcs="Everything")
+    (tiny_nccl.tree / GENERATED_BY).write_text("raise SystemExit('no')")
+    with pytest.raises(BuildError, match="does not say which kernels"):
+        built(tiny_nccl, funcs="SendRecv")
+    done = CliRunner().invoke(nccl, ["--arch", "sm_90", "--funcs", " "])
+    assert done.exit_code == 2 and "leave it out" in done.output
+
+
+def test_nccls_own_generator_is_understood() -> None:
+    tree = checkout().tree
+    if not (tree / GENERATED_BY).is_file():
+        pytest.skip("NCCL's source is not here: r2cc build net")
+    assert kernels(tree, "SendRecv|AllReduce Sum f32") == {"SendRecv": 1}
+    few = kernels(tree, "SendRecv|AllReduce Sum f32 RING *")
+    assert few == {"SendRecv": 1, "AllReduce": 3}  # LL, LL128, SIMPLE
+    assert set(kernels(tree, "")) == set(COLLECTIVES)
 
 
 def test_architectures_and_functions_are_checked() -> None:
