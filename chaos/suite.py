@@ -11,8 +11,8 @@ from chaos.experiment import load
 from chaos.model import Experiment
 from harness.errors import InputErrors, UsageError
 
-WORST = (130, 3, 1, 0)
-"""Exit codes, the one that counts most first."""
+WORST = (130, 1, 3, 0)
+"""Exit codes, the one that counts most first, as a campaign's: what deviated is known, whatever could not be run."""
 
 
 @dataclass(frozen=True)

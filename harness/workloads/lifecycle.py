@@ -1,8 +1,8 @@
 """Communicators made, used and ended in every way there is, through NCCL's own interface; no hang, no crash, no leak.
 
 An iteration is one pass over `cases`. Each is given `limit_s`; one that takes longer ends the rank with an error, for
-what hangs holds a lock. Its line has `cases_ms`, `open_fds`, `threads`, `rss_bytes`. Settings: `cases` (names of
-CASES), `limit_s`, `bytes`, `comms`, `library` (else the one that torch runs on).
+what hangs holds a lock. Its line has `cases_ms`, `open_fds`, `threads`, `rss_bytes` and, on a GPU, `gpu_used_mib` (by
+all its processes). Settings: `cases` (names of CASES), `limit_s`, `bytes`, `comms`, `library` (else torch's own).
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ from harness.workloads.job import Job, Outcome
 from harness.workloads.nccl_api import SHRINK_ABORT, SHRINK_DEFAULT, Comm, Nccl, NcclError
 
 SPAN = 97
-ALLOWED, SETTLE_S = 8, 2.0
-"""File descriptors or threads that may come and go, and how long they may take to go."""
+ALLOWED = {"open_fds": 8, "threads": 8, "gpu_used_mib": 32}
+"""What may come and go of what a process holds; a communicator alone takes more of its GPU."""
+SETTLE_S = 2.0
+"""How long it may take to go."""
 LATE_S, HELD_S, POLL_S = 0.02, 0.5, 0.001
 CHILD_SHARE = 0.8
 """Of a case's limit: a child has ended when its parent gives up."""
@@ -150,7 +152,7 @@ class Workload:
         held = self._settled()
         if self.pass_number == 1:
             self._first = held
-        grown = sum(max(0, held[key] - self._first[key] - ALLOWED) for key in held)
+        grown = sum(max(0, held[key] - self._first[key] - ALLOWED[key]) for key in held)
         if grown:
             self._wrong["leak"] = grown
         more = {"cases_ms": self._took, "rss_bytes": rss_bytes(), "nccl": self.nccl.version, **held}
@@ -161,7 +163,11 @@ class Workload:
         deadline = time.monotonic() + SETTLE_S
         while True:
             held = {"open_fds": count("/proc/self/fd"), "threads": count("/proc/self/task")}
-            small = self._first and all(held[key] <= self._first[key] + ALLOWED for key in held)
+            if self.job.cuda:
+                torch.cuda.empty_cache()
+                free, total = torch.cuda.mem_get_info(self.job.device)
+                held["gpu_used_mib"] = (total - free) >> 20
+            small = self._first and all(held[key] <= self._first[key] + ALLOWED[key] for key in held)
             if small or time.monotonic() > deadline:
                 return held
             time.sleep(0.05)
