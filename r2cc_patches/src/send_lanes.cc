@@ -13,6 +13,8 @@ constexpr int64_t kWantedWaitNs = msToNs(1000);  // then the plan is made of the
 constexpr int64_t kCarriesNs = msToNs(2000);     // a connection idle for longer is no demand
 constexpr size_t kMostSteps = 3;
 constexpr size_t kMostShares = 16;  // lanes are listed in one datagram
+// What speaks against a path, in lanes: each outweighs whatever there can be of the one before it.
+constexpr size_t kTogether = size_t{1} << 12, kDoubt = size_t{1} << 28, kNoData = size_t{1} << 32;
 
 /// Connections of this peer that are at home on each local NIC and carry something; all of them if none does.
 const std::vector<double>& demandOfNics(Peer& peer, size_t nics, int64_t now) {
@@ -119,8 +121,9 @@ LanePtr SendConnection::idleLane(const Path* avoid) const {
   return best;
 }
 
-/// The path to open a lane on: home if it is up; else the one with the fewest connections of ours on it, so that the
-/// load of a failed NIC is spread over those that are left; a last resort when there is no other.
+/// The path to open a lane on: home if it is up; else the one with the fewest lanes of ours on it, first those of
+/// connections with the same home, which lose it together: the load of a failed NIC is spread over those that are left.
+/// A last resort when there is no other.
 Path* SendConnection::bestPath(const Path* avoid) const {
   Path* best = nullptr;
   size_t bestLoad = 0;
@@ -130,9 +133,10 @@ Path* SendConnection::bestPath(const Path* avoid) const {
     if (!path->up() && !last) continue;
     if (path->use == PathUse::LastResort && state() == ConnectionState::Active) continue;
     if (path.get() == home_ && !path->doubted()) return path.get();
-    size_t load = (path->up() ? 0 : 1000) + (path->doubted() ? 1000 : 0) + (path->data ? 0 : 1000000);
+    size_t load = ((path->up() ? 0 : 1) + (path->doubted() ? 1 : 0)) * kDoubt + (path->data ? 0 : kNoData);
     for (const auto& [other, connection] : peer.sends) {
-      for (const LanePtr& lane : connection->lanes_) load += lane->path == path.get() ? 1 : 0;
+      const size_t each = connection->home_ == home_ ? kTogether : 1;
+      for (const LanePtr& lane : connection->lanes_) load += lane->path == path.get() ? each : 0;
     }
     if (best == nullptr || load < bestLoad) best = path.get(), bestLoad = load;
   }

@@ -1,4 +1,5 @@
 // Failover, end to end: two engines, several rails, numbered messages, one fault.
+#include <algorithm>
 #include <chrono>
 #include <thread>
 
@@ -101,6 +102,25 @@ bool spreadSoon(int other) {
 /// One of the others is where the idle lane is: it must not hold up what follows that it is lost.
 TEST(net_two_nics_lost_at_once_are_spread_at_once) {
   for (int other = 1; other < 4; other++) CHECK(spreadSoon(other));
+}
+
+/// What loses its NIC together must not go to one and the same other NIC.
+TEST(net_spare_lanes_of_one_home_lie_apart) {
+  Rig rig({});
+  for (const int rail : {0, 0, 1, 1, 2, 2}) rig.stream(0, 1, rail, 100);
+  for (const Stream& s : rig.streams()) s.sender->limit = s.receiver->limit = 50;
+  rig.start();
+  const auto spare = [&](size_t index) {
+    std::vector<int> devs = rig.fabric.devsWith(0, rig.streams()[index].sender->buffers());
+    devs.erase(std::remove(devs.begin(), devs.end(), static_cast<int>(index / 2)), devs.end());
+    return devs;
+  };
+  for (size_t index = 0; index < 6; index++) CHECK(Rig::within(msToNs(5000), [&] { return spare(index).size() == 1; }));
+  for (size_t rail = 0; rail < 3; rail++) CHECK(spare(2 * rail) != spare(2 * rail + 1));
+  for (const Stream& s : rig.streams()) s.sender->limit = s.receiver->limit = UINT64_MAX;
+  CHECK(rig.allDone(msToNs(10000)));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
 }
 
 namespace {
