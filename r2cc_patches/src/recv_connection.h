@@ -77,7 +77,7 @@ class RecvConnection final : public Connection {
   };
   std::map<uint64_t, Rescued> rescued_;
   std::unique_ptr<uint8_t[]> early_;  // the next of them: a lane may write there until it is fenced
-  size_t largest_ = kKeepLateBytes;   // message so far, or that copies may be as large as
+  size_t largest_ = kKnownBytes;      // message so far
   bool uncounted_ = false;            // what NCCL still waits for is no longer in Peer::receiving
   int64_t lastAnswer_ = 0;
   bool flushes_ = false;      // this NCCL wants GPU memory flushed: we do it before a message counts

@@ -31,7 +31,7 @@ void RecvConnection::rescue(Lane& lane) {
 
 /// The next message of the lane, into early_; nothing if it is not here whole.
 std::optional<size_t> RecvConnection::readEarly(Lane& lane) {
-  early_ = std::make_unique<uint8_t[]>(largest_);
+  early_.reset(new uint8_t[largest_]);  // not filled: mostly nothing comes
   const ncclNet_t& net = *lane.inner.net;
   void* data = early_.get();
   size_t room = largest_;

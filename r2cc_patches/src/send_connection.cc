@@ -96,9 +96,9 @@ bool SendConnection::keeps(size_t size, const void* mr) const {
 
 /// NCCL has nothing else to send here, and begins no other collective before this one is over.
 bool SendConnection::keepsLate(const Request& r) {
-  const bool last = r.number + 1 == posted_ && r.inner == nullptr;
+  const bool waits = slot(posted_ - 1).finished;  // the newest, too, is in our kernel
   const bool host = r.mr == nullptr || static_cast<const Mr*>(r.mr)->type == NCCL_PTR_HOST;
-  return plain_ && last && host && r.size <= kKeepLateBytes && roomFor(r.size);
+  return plain_ && waits && host && r.size <= std::min(largest_, kKeepLateBytes) && roomFor(r.size);
 }
 
 /// Forgets the copies that are no longer needed. False: those that are leave no room for one of this size.

@@ -155,7 +155,7 @@ class SendConnection final : public Connection {
   } copies_[kMostCopies];    // by slot; small ones are used again
   uint64_t copiesFrom_ = 0;  // below it none is needed
   size_t copyBytes_ = 0;
-  size_t largest_ = kKeepLateBytes;  // message that the receiver has acknowledged, or that copies may be as large as
+  size_t largest_ = kKnownBytes;  // message that the receiver has acknowledged
   uint32_t lanesMade_ = 0;
   int lateLanes_ = 0;                 // that could not be made in time, since it was last active
   LanePtr target_;                    // of the exchange under way

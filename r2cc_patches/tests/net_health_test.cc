@@ -190,8 +190,8 @@ TEST(net_one_that_waits_beside_one_that_moves_is_no_reason_to_probe) {
 TEST(net_a_lost_acknowledgement_is_asked_for_beside_traffic) {
   RigOptions o;
   o.plain = true;
-  o.bytes = 2 * kKeepLateBytes;
-  o.confirms = false;  // as a connection of several sockets
+  o.bytes = kSlotBytes;  // no copies
+  o.confirms = false;    // as a connection of several sockets
   Rig rig(o);
   for (int i = 0; i < 5; i++) rig.stream(0, 1, 0, 1000000);
   const Stream& waits = rig.streams()[0];

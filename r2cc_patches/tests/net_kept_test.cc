@@ -1,5 +1,6 @@
 // Small messages of which the sender keeps a copy: NCCL is told "done" before the receiver has them, may reuse, free
 // and close, and still every one of them arrives.
+#include "ack_rule.h"
 #include "check.h"
 #include "net_rig.h"
 
@@ -156,4 +157,29 @@ TEST(net_kept_messages_are_acknowledged_seldom) {
     CHECK(acks >= 20000 / every / 2 && acks <= 20000 / every * 2 + ofTheClock);
     CHECK_EQ(rig.problems(), "");
   }
+}
+
+/// Messages that no copy was kept of at first: once all that NCCL has posted is in our kernel, copies are made of those
+/// that the other kernel does not have. (No failover gets through meanwhile, and none is confirmed: the wire is cut.)
+TEST(net_kept_late_is_all_that_nothing_comes_behind) {
+  constexpr uint64_t kMore = 3, kEnd = 400;
+  RigOptions options = keeping();
+  options.bytes = kKeepLateBytes - 4096;
+  options.holdNs = kLimitNs;
+  Rig rig(options);
+  Stream& s = rig.stream(0, 1, 0, kEnd);
+  s.sender->limit = s.receiver->limit = kFirst;
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() == kFirst && s.receiver->done() == kFirst; }));
+  rig.loseType(Type::Freeze, true);
+  rig.fabric.cut({0, 0}, Cut::Lose);
+  s.sender->limit = s.receiver->limit = kFirst + kMore;
+  CHECK(Rig::within(msToNs(5000), [&] { return s.sender->done() == kFirst + kMore; }));
+  CHECK_EQ(s.receiver->done(), kFirst);
+  rig.loseType(Type::Freeze, false);
+  s.sender->limit = s.receiver->limit = UINT64_MAX;
+  CHECK(rig.allDone(kLimitNs));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+  rig.fabric.healAll();
 }

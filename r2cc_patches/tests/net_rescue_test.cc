@@ -9,12 +9,13 @@ using namespace r2cc::fake;
 
 namespace {
 constexpr int64_t kLimitNs = msToNs(15000);
+static_assert(kSlotBytes > kKeepLateBytes);
 constexpr uint64_t kFirst = 4, kKernel = 4, kAll = 400;  // the fake kernel takes so many that nobody reads
 
 RigOptions large() {
   RigOptions options;
   options.plain = true;
-  options.bytes = 2 * kKeepLateBytes;
+  options.bytes = kSlotBytes;  // no copies
   return options;
 }
 
