@@ -189,9 +189,9 @@ TEST(net_flaps_without_damping) {
 TEST(net_flaps_are_damped) {
   RigOptions options;
   options.probationNs = msToNs(10);
-  Rig rig(options);
   std::mutex mutex;
   std::set<uint32_t> agreed;  // each once: on a busy machine an answer is sent again
+  Rig rig(options);
   rig.spy = [&](int, const NicAddress&, const std::vector<uint8_t>& bytes) {
     const auto parsed = Parsed::open(bytes.data(), bytes.size());
     if (!parsed) return;
