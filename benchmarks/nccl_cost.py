@@ -1,13 +1,13 @@
-"""What R2CC costs while nothing is wrong: all-reduces of 8 B to 1 GiB against stock, by turns, under real NCCL on GPUs.
+"""What R2CC costs while nothing is wrong: collectives of 8 B to 1 GiB against stock, by turns, under real NCCL on GPUs.
 
-    python3 benchmarks/nccl_cost.py [--cases shaped,full,nvlink] [--sizes 8,1048576] [--rounds 40] [--json]
+    python3 benchmarks/nccl_cost.py [--cases shaped,full,nvlink] [--op all_reduce] [--arm balance] [--sizes 8,1048576]
 
 \b
 shaped   two hosts with a GPU each and four shaped NICs
 full     the same, NICs faster than the machine can fill
 nvlink   one host with two GPUs: NCCL uses no network there
 
-Three jobs of the same library, stock (R2CC_MODE=0), balance (2) and stock again, are up all the time and run by turns
+Three jobs of the same library, stock (R2CC_MODE=0), one with R2CC and stock again, are up all the time and run by turns
 of a tenth of a second in the order A B C C B A, so that what the machine does to one it does to the others. The figure
 is the median over the rounds of the ratio of their times; its 95 % interval is that of the median's order statistics.
 `again` is the second stock job over the first: what two jobs differ by here although they are alike. Bounds: 1.01 from
@@ -31,6 +31,7 @@ import click
 from common import KIB, MIB, Figure, Json, exit_code, show, sizes
 
 from chaos.gpubench import ENVIRONMENT, built_library
+from chaos.model import MODES
 from chaos.stats import median, median_interval
 from harness import gpu
 from harness.bench import EVENT_FILE, bench_env
@@ -39,7 +40,7 @@ from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 
 RANK = Path(__file__).with_name("turns_rank.py")
-ARMS = {"stock": 0, "balance": 2, "again": 0}
+OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
 SIZES = (8, 64, 512, 4 * KIB, 32 * KIB, 256 * KIB, MIB, 4 * MIB, 16 * MIB, 64 * MIB, 256 * MIB, 1024 * MIB)
 TURN_S, START_S, LIMIT_S = 0.1, 120.0, 60.0
 FEWEST_ROUNDS, SIZE_S = 6, 24.0
@@ -106,51 +107,72 @@ class Job:
         return sum(text.count('"event":"path"') for text in (file.read_text(errors="replace") for file in self._files))
 
 
+@dataclass(frozen=True)
+class Wanted:
+    """What is measured."""
+
+    op: str
+    arm: str
+    sizes: Sequence[int]
+    rounds: int
+
+
+@dataclass(frozen=True)
+class Place:
+    """What every rank needs: a Python with torch, so many GPUs, the library, and how they share."""
+
+    python: str
+    cards: int
+    library: Path
+    env: dict[str, str]
+
+
 @contextmanager
-def jobs(case: Case, python: str, cards: int, library: Path, more_env: dict[str, str]) -> Iterator[dict[str, Job]]:
-    """All arms' jobs in one lab."""
+def jobs(case: Case, arm: str, place: Place) -> Iterator[dict[str, Job]]:
+    """All jobs in one lab: stock's, the arm's and stock's again."""
     with ExitStack() as stack:
         lab = stack.enter_context(Lab.up(Topology(hosts=case.hosts, nics=case.nics, rate_gbit=case.rate_gbit)))
         hosts = [host for host in lab.hosts.values() for _ in range(case.gpus)]
-        places = [(host, rank % cards) for rank, host in enumerate(hosts)]
+        places = [(host, rank % place.cards) for rank, host in enumerate(hosts)]
         found = {}
-        for number, (arm, mode) in enumerate(ARMS.items()):
-            env = {**ENVIRONMENT, **more_env, "LD_PRELOAD": str(library)}
+        modes = {"stock": MODES["stock"], arm: MODES[arm], "again": MODES["stock"]}
+        for number, (which, mode) in enumerate(modes.items()):
+            env = {**ENVIRONMENT, **place.env, "LD_PRELOAD": str(place.library)}
             env = bench_env(mode, topology_file=lab.places_file, extra=env)
-            words = [python, str(RANK), "--root", f"10.250.0.1:{PORT + number}", "--per-host", str(case.gpus)]
-            found[arm] = Job(stack, places, words, env)
+            words = [place.python, str(RANK), "--root", f"10.250.0.1:{PORT + number}", "--per-host", str(case.gpus)]
+            found[which] = Job(stack, places, words, env)
         for job in found.values():
             job.ask("", "ready", 1, START_S)
-        if case.hosts > 1 and not found["balance"].paths():
+        if case.hosts > 1 and not found[arm].paths():
             raise InfraError("NCCL runs without R2CC's net", "see whether LD_PRELOAD works")
         yield found
         for job in found.values():
             job.ask("end", "end", 1, LIMIT_S)
 
 
-def measure(arms: dict[str, Job], sizes: Sequence[int], rounds: int, tell: str, found: list[Json]) -> None:
-    """Adds to `found` one entry a size: each arm's time in every round, in us, and its ratios over stock's."""
+def measure(arms: dict[str, Job], wanted: Wanted, tell: str, found: list[Json]) -> None:
+    """Adds to `found` one entry a size: each arm's time in every round, in us."""
 
     def once(arm: str, size: int, ops: int) -> float:
-        lines = arms[arm].ask(f"{size} {ops}", "took", turns[arm] + 1, LIMIT_S)
+        lines = arms[arm].ask(f"{wanted.op} {size} {ops}", "took", turns[arm] + 1, LIMIT_S)
         turns[arm] += 1
         if any(line["wrong_elements"] for line in lines):
-            raise InfraError(f"{arm}: a wrong element in an all-reduce of {size} bytes", "that must never be")
+            raise InfraError(f"{arm}: a wrong element in {wanted.op} of {size} bytes", "that must never be")
         return max(float(line["us"]) for line in lines)
 
     turns = dict.fromkeys(arms, 0)
-    for size in sizes:
+    for size in wanted.sizes:
         ops = 3
         for _ in range(2):  # the first ones of a size are slow
             guess_us = max(once(arm, size, ops) for arm in arms)
             ops = max(1, min(MOST_OPS, round(TURN_S * 1e6 / guess_us)))
         took: dict[str, list[float]] = {arm: [] for arm in arms}
         turn_s = max(ops * guess_us / 1e6, TURN_S)
-        for number in range(max(FEWEST_ROUNDS, min(rounds, round(SIZE_S / turn_s / len(arms))))):
+        for number in range(max(FEWEST_ROUNDS, min(wanted.rounds, round(SIZE_S / turn_s / len(arms))))):
             order = list(arms) if number % 2 == 0 else list(reversed(list(arms)))
             for arm in order:
                 took[arm].append(once(arm, size, ops))
-        found.append({"bytes": size, "ops": ops, "us": took})
+        found.append({"op": wanted.op, "bytes": size, "ops": ops, "us": took})
         shown = ", ".join(f"{arm} {interval(found[-1], arm)}" for arm in list(arms)[1:])
         click.echo(f"{tell}: {name(size)}: {shown}", err=True)
 
@@ -169,16 +191,16 @@ def interval(entry: Json, arm: str) -> str:
     return f"{middle:.3f} ({low:.3f}..{high:.3f})"
 
 
-def figures(case: str, entries: Sequence[Json]) -> list[Figure]:
+def figures(case: str, arm: str, entries: Sequence[Json]) -> list[Figure]:
     """The ratio of each size, and its bound."""
     found = []
     for entry in entries:
-        middle, low, high = summary(entry, "balance")
+        middle, low, high = summary(entry, arm)
         stock_us = median(entry["us"]["stock"]) or 0.0
         small = max(SMALL_RATIO, 1 + SMALL_US / stock_us) if stock_us else SMALL_RATIO
         bound = LARGE_RATIO if entry["bytes"] >= LARGE else small
-        text = f"{case}, {name(entry['bytes'])}: time over stock's {stock_us:.0f} us, 95 % in {low:.3f}..{high:.3f}"
-        text += f"; stock again {interval(entry, 'again')}"
+        text = f"{case}, {entry['op']} of {name(entry['bytes'])}: time over stock's {stock_us:.0f} us, "
+        text += f"95 % in {low:.3f}..{high:.3f}; stock again {interval(entry, 'again')}"
         found.append(Figure(text, middle, bound, "ratio"))
     return found
 
@@ -193,6 +215,8 @@ def all_or(context: click.Context, parameter: click.Parameter, text: str | None)
 
 @click.command(help=__doc__)
 @click.option("--cases", default="shaped,full,nvlink", show_default=True)
+@click.option("--op", type=click.Choice(OPS), default="all_reduce", show_default=True)
+@click.option("--arm", type=click.Choice(["migrate", "balance"]), default="balance", show_default=True)
 @click.option("--sizes", callback=all_or, help="Of the data, in bytes; without it 8 B to 1 GiB.")
 @click.option("--rounds", type=click.IntRange(6, 200), default=40, show_default=True, help="Of each size, at most.")
 @click.option("--rate", "rate_gbit", type=click.FloatRange(0.05, 32), default=4.0, show_default=True, help="shaped.")
@@ -203,6 +227,8 @@ def all_or(context: click.Context, parameter: click.Parameter, text: str | None)
 def main(
     *,
     cases: str,
+    op: str,
+    arm: str,
     sizes: Sequence[int],
     rounds: int,
     rate_gbit: float,
@@ -212,8 +238,8 @@ def main(
     as_json: bool,
 ) -> None:
     known = {"shaped": Case(2, 1, 4, rate_gbit), "full": Case(2, 1, 4, 32.0), "nvlink": Case(1, 2, 1, 1.0)}
-    wanted = cases.split(",")
-    if any(case not in known for case in wanted):
+    chosen = cases.split(",")
+    if any(case not in known for case in chosen):
         raise click.BadParameter(f"known are {', '.join(known)}", param_hint="--cases")
     try:
         library, record = built_library()
@@ -225,19 +251,19 @@ def main(
     raw: Json = {"build_id": record["build_id"], **found.as_dict(), "cpus": os.cpu_count(), "cases": {}}
     failed = 0
     with gpu.shared(enabled=True) as more_env:  # three jobs on each GPU
-        for case in wanted:
+        for case in chosen:
             entries: list[Json] = []
             raw["cases"][case] = entries
             try:
-                with jobs(known[case], python, cards, library, more_env) as arms:
-                    measure(arms, sizes, rounds, case, entries)
+                with jobs(known[case], arm, Place(python, cards, library, more_env)) as arms:
+                    measure(arms, Wanted(op, arm, sizes, rounds), case, entries)
             except R2ccError as error:  # what was measured is not lost with it
                 click.echo(f"error: {case}: {error}", err=True)
                 failed = error.exit_code
             except KeyboardInterrupt:
                 failed = 130
                 break
-    shown = [figure for case, entries in raw["cases"].items() for figure in figures(case, entries)]
+    shown = [figure for case, entries in raw["cases"].items() for figure in figures(case, arm, entries)]
     report = {"benchmark": "cost under NCCL", "figures": [figure.as_json() for figure in shown], **raw}
     if out is not None:
         out.write_text(json.dumps(report, indent=1) + "\n")

@@ -1,13 +1,15 @@
-"""One rank of one of the jobs that nccl_cost.py lets run by turns: all-reduces when told so on stdin, else it waits.
+"""One rank of one of the jobs that nccl_cost.py lets run by turns: collectives when told so on stdin, else it waits.
 
-A line on stdin is `BYTES OPS`: that many all-reduces in a row, timed together; the answer is a `took` line with `us`
-for each. The last result is checked, every element. `end` ends it. CLOCK_MONOTONIC, and float32.
+A line on stdin is `OP BYTES COUNT`: so many of that collective in a row, timed together; the answer is a `took` line
+with `us` for each. BYTES are nccl-tests' sizes: of the larger of a rank's buffers. The last result is checked, every
+element. `end` ends it. CLOCK_MONOTONIC, and float32.
 """
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -19,6 +21,29 @@ from harness.workloads.job import Job
 from harness.workloads.rank import options
 
 SPAN = 97
+Run = Callable[[], object]
+
+
+def prepared(job: Job, op: str, size: int, turn: int) -> tuple[Run, torch.Tensor, torch.Tensor]:
+    """(the collective on data of this turn, where its result will be, what it must be)."""
+    ranks, mine = range(job.ranks), job.rank
+    count = max(1, size // 4 // (1 if op == "all_reduce" else job.ranks))
+    ramp = torch.remainder(torch.arange(count, device=job.device, dtype=torch.int32), SPAN).float() + turn
+    total = ramp * job.ranks + sum(ranks)
+    x = ramp + mine
+    if op == "all_reduce":
+        return (lambda: dist.all_reduce(x)), x, total
+    if op == "all_gather":
+        out = x.new_empty(count * job.ranks)
+        return (lambda: dist.all_gather_into_tensor(out, x)), out, torch.cat([ramp + rank for rank in ranks])
+    parts = torch.cat([x + part for part in ranks])  # for each rank another one
+    if op == "reduce_scatter":
+        out = torch.empty_like(x)
+        return (lambda: dist.reduce_scatter_tensor(out, parts)), out, total + mine * job.ranks
+    if op == "all_to_all":
+        out = torch.empty_like(parts)
+        return (lambda: dist.all_to_all_single(out, parts)), out, torch.cat([ramp + rank + mine for rank in ranks])
+    raise ValueError(f"no collective {op}")
 
 
 def main() -> None:
@@ -31,22 +56,21 @@ def main() -> None:
     for turn, text in enumerate(sys.stdin):
         if text.strip() == "end":
             break
-        size, ops = map(int, text.split())
-        ramp = torch.arange(max(1, size // 4), device=job.device, dtype=torch.int32) % SPAN
-        warm, mine = ramp.float(), (ramp + job.rank + turn).float()
-        dist.all_reduce(warm)
+        op, size, count = text.split()
+        warm, _, _ = prepared(job, op, int(size), turn)
+        last, got, expected = prepared(job, op, int(size), turn)
+        warm()
         job.finish()
         job.together()
         begin_ns = time.monotonic_ns()
-        for _ in range(ops - 1):
-            dist.all_reduce(warm)
-        dist.all_reduce(mine)
+        for _ in range(int(count) - 1):
+            warm()
+        last()
         job.finish()
         took_ns = time.monotonic_ns() - begin_ns
-        expected = (ramp * job.ranks + sum(range(job.ranks)) + turn * job.ranks).float()
-        missed = int((mine != expected).sum().item())
+        missed = int((got != expected).sum().item())
         wrong += missed
-        job.say("took", turn=turn, bytes=size, us=took_ns / 1e3 / ops, wrong_elements=missed)
+        job.say("took", turn=turn, bytes=int(size), us=took_ns / 1e3 / int(count), wrong_elements=missed)
     job.say("end", wrong_elements=wrong)
     job.close()
 

@@ -110,6 +110,7 @@ TEST(net_spare_lanes_of_one_home_lie_apart) {
   for (const int rail : {0, 0, 1, 1, 2, 2}) rig.stream(0, 1, rail, 100);
   for (const Stream& s : rig.streams()) s.sender->limit = s.receiver->limit = 50;
   rig.start();
+  for (const Stream& s : rig.streams()) CHECK(Rig::within(msToNs(10000), [&] { return s.receiver->done() == 50; }));
   const auto spare = [&](size_t index) {
     std::vector<int> devs = rig.fabric.devsWith(0, rig.streams()[index].sender->buffers());
     devs.erase(std::remove(devs.begin(), devs.end(), static_cast<int>(index / 2)), devs.end());
