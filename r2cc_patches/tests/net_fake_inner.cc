@@ -86,6 +86,7 @@ void Fabric::cut(Nic nic, Cut how) {
   for (const auto& wire : wires_) {
     if (wire->sender->nic() != nic && wire->receiver->nic() != nic) continue;
     dropUnread(*wire);
+    wire->unconfirmed = wire->missing();
     const auto goes = [&](const Frame& frame) { return !play_.confirms || !frame.arrived; };
     wire->frames.erase(std::remove_if(wire->frames.begin(), wire->frames.end(), goes), wire->frames.end());
     wire->lost = true;
@@ -176,6 +177,7 @@ bool Fabric::advance(Wire& wire, int64_t now) {
   while (!wire.frames.empty() && wire.frames.front().arrived) {
     Comm& to = *wire.receiver;
     if (to.gone() || to.drained) {
+      wire.unconfirmed = wire.missing();
       wire.frames.clear();
       break;
     }

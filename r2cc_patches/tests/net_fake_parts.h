@@ -90,7 +90,16 @@ struct Wire {
   Comm* sender = nullptr;
   Comm* receiver = nullptr;
   std::deque<Frame> frames;
-  bool lost = false;  // bytes of it are gone
+  bool lost = false;        // bytes of it are gone
+  int64_t unconfirmed = 0;  // bytes that were taken and are gone: a kernel never takes those for confirmed
+
+  /// What the other end's kernel does not have, now or ever.
+  int64_t missing() const {
+    int64_t bytes = unconfirmed;
+    for (const Frame& frame : frames)
+      bytes += frame.read && !frame.arrived ? static_cast<int64_t>(frame.bytes.size()) : 0;
+    return bytes;
+  }
 };
 
 struct Listener {
