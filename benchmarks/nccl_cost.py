@@ -209,7 +209,8 @@ def name(size: int) -> str:
     return f"{size} B" if size < KIB else f"{size // KIB} KiB" if size < MIB else f"{size // MIB} MiB"
 
 
-def all_or(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
+def sizes_or_all(context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
+    """A callback for --sizes, which may be left out."""
     return SIZES if text is None else sizes(context, parameter, text)
 
 
@@ -217,7 +218,7 @@ def all_or(context: click.Context, parameter: click.Parameter, text: str | None)
 @click.option("--cases", default="shaped,full,nvlink", show_default=True)
 @click.option("--op", type=click.Choice(OPS), default="all_reduce", show_default=True)
 @click.option("--arm", type=click.Choice(["migrate", "balance"]), default="balance", show_default=True)
-@click.option("--sizes", callback=all_or, help="Of the data, in bytes; without it 8 B to 1 GiB.")
+@click.option("--sizes", callback=sizes_or_all, help="Of the data, in bytes; without it 8 B to 1 GiB.")
 @click.option("--rounds", type=click.IntRange(6, 200), default=40, show_default=True, help="Of each size, at most.")
 @click.option("--rate", "rate_gbit", type=click.FloatRange(0.05, 32), default=4.0, show_default=True, help="shaped.")
 @click.option("--python", default="python3", show_default=True, help="Has torch.")

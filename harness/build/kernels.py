@@ -27,7 +27,8 @@ def kernels(tree: Path, funcs: str) -> Mapping[str, int]:
             LocalHost().run([sys.executable, str(tree / GENERATOR), folder, funcs], timeout_s=LIMIT_S)
             table = Path(folder, TABLE).read_text(encoding="utf-8")
         except (CommandError, OSError) as error:
-            raise BuildError(f"NCCL's {GENERATOR} does not say which kernels there are: {error}", "see it") from error
+            message = f"NCCL's {GENERATOR} does not say which kernels `{funcs}` leaves: {error}"
+            raise BuildError(message, "build without --funcs, or fetch NCCL anew: r2cc fork refresh") from error
     return Counter(name for name in re.findall(r"// (\w+)", table) if name in COLLECTIVES)
 
 

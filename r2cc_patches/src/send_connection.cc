@@ -99,7 +99,8 @@ bool SendConnection::keepsLate(const Request& r) {
   const bool waits = slot(posted_ - 1).finished;  // the newest, too, is in our kernel
   const bool host = r.mr == nullptr || static_cast<const Mr*>(r.mr)->type == NCCL_PTR_HOST;
   if (!plain_ || !waits || !host || r.size > std::min(largest_, kKeepLateBytes)) return false;
-  return roomFor(r.size + copyBudget(peer.connections) / 2);  // the rest is for small ones, which cannot go without
+  // The rest is for small ones, which cannot go without. It may have been acknowledged just now, and is then forgotten.
+  return roomFor(r.size + copyBudget(peer.connections) / 2) && r.number >= copiesFrom_;
 }
 
 /// Forgets the copies that are no longer needed. False: those that are leave no room for one of this size.

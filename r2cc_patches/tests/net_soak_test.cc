@@ -1,6 +1,7 @@
 // Long runs: random cases of the fault table, and thousands of flaps that may leave nothing behind.
 #include <dirent.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <mutex>
@@ -210,15 +211,18 @@ TEST(net_flaps_are_damped) {
   rig.stream(0, 1, 0, 100000000);
   rig.start();
   CHECK(Rig::within(msToNs(15000), [&] { return rig.delivered() > 100; }));
+  size_t mayReturn = 1;  // one flap may go unnoticed, and not be counted
   for (int flap = 0; flap < 100; flap++) {
     inject(rig, Fault::LinkAtBoth, 0, Cut::Hold);
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    const int64_t quiet = nowNs();
     revert(rig, Fault::LinkAtBoth, 0);
     std::this_thread::sleep_for(std::chrono::milliseconds(35));
+    mayReturn += nowNs() - quiet >= options.probationNs << std::min(flap, 6) ? 1 : 0;
   }
-  // The first flaps may be gone back from; after a few the probation (10 ms, doubled each time) outlasts the quiet 35
-  // ms.
-  CHECK(switches() <= 5);
+  // The first two are gone back from; then the probation (10 ms, doubled each time) outlasts the quiet 35 ms, or
+  // however long they were on a busy machine.
+  CHECK(switches() <= mayReturn);
   const size_t before = switches();
   const int64_t start = nowNs();
   CHECK(Rig::within(msToNs(5000), [&] { return switches() > before; }));

@@ -197,7 +197,7 @@ def test_a_list_that_matches_nothing_is_refused_and_so_is_an_empty_one(tiny_nccl
     with pytest.raises(UsageError, match="no kernel of any collective"):
         built(tiny_nccl, funcs="Everything")
     (tiny_nccl.tree / GENERATED_BY).write_text("raise SystemExit('no')")
-    with pytest.raises(BuildError, match="does not say which kernels"):
+    with pytest.raises(BuildError, match="does not say which kernels `SendRecv` leaves"):
         built(tiny_nccl, funcs="SendRecv")
     done = CliRunner().invoke(nccl, ["--arch", "sm_90", "--funcs", " "])
     assert done.exit_code == 2 and "leave it out" in done.output
