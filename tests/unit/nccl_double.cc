@@ -67,7 +67,9 @@ bool asked(const char* what, const std::string& function, int rank) {
 /// What the settings make of a call.
 Result met(const char* function, int rank) {
   while (asked("FAKE_NCCL_HANG", function, rank)) std::this_thread::sleep_for(std::chrono::seconds(1));
-  return asked("FAKE_NCCL_FAIL", function, rank) ? kSystemError : kSuccess;
+  if (!asked("FAKE_NCCL_FAIL", function, rank)) return kSuccess;
+  if (rank == 0) std::this_thread::sleep_for(std::chrono::seconds(1));  // its store ends with it: the others fail first
+  return kSystemError;
 }
 
 void say(const Comm& comm, const char* what) {
