@@ -14,9 +14,7 @@
 #include "clock.h"
 #include "inner_net.h"
 #include "net_caller.h"
-
-extern ncclNet_t ncclNetSocket;
-extern const r2cc::InnerOps r2ccNetSocketOps;
+#include "net_socket_pair.h"
 
 using namespace r2cc;
 

@@ -11,12 +11,9 @@
 
 #include "clock.h"
 
-extern ncclNet_t ncclNetSocket;
-extern const r2cc::InnerOps r2ccNetSocketOps;
-
 namespace r2cc::fake {
 namespace {
-constexpr int64_t kLimitNs = msToNs(20000);
+constexpr int64_t kWaitNs = msToNs(20000);
 constexpr char kNotAllowed[] = "!";
 
 bool put(const char* path, const std::string& text) {
@@ -59,7 +56,7 @@ CommPair::CommPair(const InnerNet& net, void* sendCtx, int from, void* recvCtx, 
   InnerHandle handle{};
   void* listener = nullptr;
   if (net.net->listen(recvCtx, to, handle.data(), &listener) != ncclSuccess) return;
-  (void)spin(kLimitNs, [&] {
+  (void)spin(kWaitNs, [&] {
     if (sender == nullptr && net.net->connect(sendCtx, from, handle.data(), &sender, nullptr) != ncclSuccess) {
       return true;
     }
@@ -83,7 +80,7 @@ bool CommPair::pass(void* from, void* to, size_t size, void* sendMr, void* recvM
   int tag = 0;
   bool broken = false;
   int done[2] = {};
-  return spin(kLimitNs,
+  return spin(kWaitNs,
               [&] {
                 ncclResult_t result = ncclSuccess;
                 if (requests[0] == nullptr)

@@ -7,6 +7,9 @@
 #include "inner_net.h"
 #include "wire.h"
 
+extern ncclNet_t ncclNetSocket;
+extern const r2cc::InnerOps r2ccNetSocketOps;
+
 namespace r2cc::fake {
 
 /// The fork's sockets on the loopback interface, initialised once in the process.

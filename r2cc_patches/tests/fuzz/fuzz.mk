@@ -11,7 +11,6 @@ SECONDS ?= $(or $(FUZZ_SECONDS),5)
 FUZZ_FLAGS := -std=c++17 -O1 -g -fno-omit-frame-pointer -fsanitize=fuzzer-no-link,address,undefined \
   -fno-sanitize-recover=undefined -pthread -MMD -MP -DNCCL_OS_LINUX -Isrc -Itests $(NCCL_INC)
 
-FAKE_SRCS := $(filter-out %_test.cc,$(wildcard tests/net_fake_*.cc))
 FUZZ_SRCS := $(CORE_SRCS) $(FAKE_SRCS)
 fuzz_o = $(patsubst %.cc,$(BUILD)/fuzz/obj/%.o,$(1))
 FUZZ_WORKS = $(FUZZ_CXX) && echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' \
@@ -45,7 +44,7 @@ $(BUILD)/fuzz/obj/%.o: %.cc $(GEN)/nccl.h
 	@mkdir -p "$(@D)"
 	$(FUZZ_CXX) $(FUZZ_FLAGS) -c -o "$@" $<
 
-FUZZ_PLAIN_O := $(call objects,CORE) $(call ours_o,$(FAKE_SRCS))
+FUZZ_PLAIN_O := $(call objects,CORE) $(call objects,FAKE)
 $(BUILD)/replay_%: $(FUZZ_PLAIN_O) $(OBJ)/tests/fuzz/fuzz_%.o $(OBJ)/tests/fuzz/replay_main.o
 	$(CXX) $(SANITIZE) -o "$@" $^ -pthread -ldl
 $(BUILD)/fuzz_seeds: $(FUZZ_PLAIN_O) $(OBJ)/tests/fuzz/seeds.o
