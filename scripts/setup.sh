@@ -30,6 +30,13 @@ else
 fi
 echo "installing the packages of $lock ..." >&2
 pip=(.venv/bin/python -m pip --disable-pip-version-check --no-input)
-"${pip[@]}" install --quiet --require-hashes --requirement "$lock"
+# The lock names every package: without --no-deps, pip 23 goes after the newest of one that is asked for with an extra.
+"${pip[@]}" install --quiet --require-hashes --no-deps --requirement "$lock"
 PYTHONWARNINGS=ignore "${pip[@]}" install --quiet --no-deps --no-build-isolation --editable .
+misfits=$("${pip[@]}" check) || {
+  echo "$misfits" >&2
+  echo "the packages of .venv do not fit together: remove .venv and try again" >&2
+  echo "(after a change of pyproject.toml, run scripts/lock.sh)" >&2
+  exit 2
+}
 echo "$key" >"$stamp"
