@@ -220,7 +220,8 @@ def test_a_rank_is_stopped_lives_on_and_dies(lab: Lab, tmp_path: Path) -> None:
         injector.strike("f", 0)
         assert psutil.Process(rank.pid).status() == psutil.STATUS_STOPPED
         injector.heal("f")
-        assert psutil.Process(rank.pid).status() == psutil.STATUS_SLEEPING
+        # It wakes up before it goes on sleeping.
+        assert psutil.Process(rank.pid).status() in (psutil.STATUS_RUNNING, psutil.STATUS_SLEEPING)
         injector.strike("k", 0)
         assert rank.wait(5) == -signal.SIGKILL
 
