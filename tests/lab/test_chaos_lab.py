@@ -220,8 +220,11 @@ def test_a_rank_is_stopped_lives_on_and_dies(lab: Lab, tmp_path: Path) -> None:
         injector.strike("f", 0)
         assert psutil.Process(rank.pid).status() == psutil.STATUS_STOPPED
         injector.heal("f")
-        # It wakes up before it goes on sleeping.
-        assert psutil.Process(rank.pid).status() in (psutil.STATUS_RUNNING, psutil.STATUS_SLEEPING)
+        assert psutil.Process(rank.pid).status() != psutil.STATUS_STOPPED
+        deadline = time.monotonic() + 5  # it wakes up before it goes on sleeping
+        while psutil.Process(rank.pid).status() != psutil.STATUS_SLEEPING and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert psutil.Process(rank.pid).status() == psutil.STATUS_SLEEPING
         injector.strike("k", 0)
         assert rank.wait(5) == -signal.SIGKILL
 
