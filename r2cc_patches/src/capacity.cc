@@ -127,6 +127,11 @@ bool Capacities::settle(Path& path, Account& account, int64_t now) {
   return true;
 }
 
+bool Capacities::knows(const Path& path) const {
+  const auto it = accounts_.find(&path);
+  return it != accounts_.end() && it->second.count >= kWindows;
+}
+
 bool Capacities::agree(Path& path, int64_t now) {
   const auto it = accounts_.find(&path);
   if (it == accounts_.end()) return false;

@@ -33,6 +33,8 @@ Config Config::fromEnvironment() {
   c.traceFile = text("R2CC_TRACE_FILE");
   c.traceBytes = static_cast<size_t>(std::clamp<int64_t>(number("R2CC_TRACE_MB", 4), 1, 1024)) << 20;
   c.topologyFile = text("R2CC_TOPO_FILE");
+  c.assumeDown = text("R2CC_ASSUME_DOWN");
+  c.hostId = text("NCCL_HOSTID");
   return c;
 }
 

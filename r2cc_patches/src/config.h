@@ -23,6 +23,8 @@ struct Config {
   std::string traceFile;        // R2CC_TRACE_FILE: the flight recorder's dumps; a directory, or a name with %h, %p
   size_t traceBytes = 4 << 20;  // R2CC_TRACE_MB: memory of its rings, all connections together
   std::string topologyFile;     // R2CC_TOPO_FILE: places of NICs, where sysfs cannot show them
+  std::string assumeDown;       // R2CC_ASSUME_DOWN: NICs that count as failed from the start; see assumed_down.h
+  std::string hostId;           // NCCL_HOSTID: what NCCL calls this host, where it is set
   static Config fromEnvironment();
 };
 

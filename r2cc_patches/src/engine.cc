@@ -23,9 +23,8 @@ constexpr int64_t kRestNs = msToNs(6);  // at most, where every path is up and e
 constexpr auto kBreath = std::chrono::microseconds(100);
 constexpr size_t kClosedRemembered = 4096;
 constexpr int64_t kLingerAtEndNs = msToNs(2000);
-constexpr uint64_t kTagWake = 1000, kTagLinks = 1001;               // below: a NIC's index
-constexpr uint64_t kTagDriver = 2000;                               // and from here: that of one whose driver talks
-constexpr uint8_t kNoCarrier = 1, kPortError = 2, kDeviceLost = 4;  // reasons of a NIC to be down
+constexpr uint64_t kTagWake = 1000, kTagLinks = 1001;  // below: a NIC's index
+constexpr uint64_t kTagDriver = 2000;                  // and from here: that of one whose driver talks
 
 /// The kernel's struct sched_attr, version 0; the C library has none.
 struct SchedAttr {
@@ -58,13 +57,14 @@ void drain(int fd) {
 }  // namespace
 
 Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic> nics, Warn warn,
-               SideChannel::Filter filter, Warn info, Distance distance)
+               SideChannel::Filter filter, Warn info, Distance distance, HealthBoard* health)
     : config_(config),
       events_(config.eventFile),
       nics_(std::move(nics)),
       side_(nics_, std::move(filter)),
       warn_(std::move(warn)),
-      info_(info ? std::move(info) : [](const std::string&) {}) {
+      info_(info ? std::move(info) : [](const std::string&) {}),
+      health_(health) {
   for (LocalNic& nic : nics_) {
     if (nic.inner.net == nullptr && (nic.address.flags & kSideOnly) == 0) nic.inner = inner;
     threadsAck_ &= nic.inner.ops == nullptr || nic.inner.ops->needsAck;
@@ -77,6 +77,7 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
   uint32_t up = 0;
   for (size_t i = 0; i < nics_.size(); i++) {
     downFor_.push_back(LinkWatch::isUp(nics_[i].name) ? 0 : kNoCarrier);
+    if (nics_[i].assumedDown) assumeDown(i);
     up |= downFor_[i] == 0 ? uint32_t{1} << i : 0;
   }
   self_.nicsUp = up;
@@ -88,6 +89,7 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
     const uint64_t one = 1;
     (void)!write(fd, &one, sizeof(one));
   };
+  if (health_ != nullptr) health_->open(healthOfNics());
   startRecorder();
   services_.mode = std::min(config_.mode, kHighestMode);
   services_.connector = connector_.get(), services_.events = &events_, services_.flight = flight_.get();
@@ -111,6 +113,7 @@ Engine::~Engine() {
   stop_ = true;
   services_.wake();
   thread_.join();
+  if (health_ != nullptr) health_->open({});
   for (const auto& [raw, connection] : connections_) connection->shutdown();
   anchors_.close(*connector_);
   const uint64_t strangers = connector_->refused();
@@ -129,6 +132,13 @@ Engine::~Engine() {
   line.add("dropped_refusals", static_cast<int64_t>(dropped_.refusals));
   line.add("dropped_by_kernel", static_cast<int64_t>(unread()));
   for (const int fd : {wakeFd_, epoll_, ackEpoll_}) close(fd);
+}
+
+/// For good: this reason never goes away.
+void Engine::assumeDown(size_t nic) {
+  downFor_[nic] |= kAssumedDown;
+  events_.line("nic").add("nic", nics_[nic].name).add("state", "down").add("cause", "assumed");
+  info_("R2CC: " + nics_[nic].name + " is taken for failed (R2CC_ASSUME_DOWN)");
 }
 
 void Engine::startRecorder() {

@@ -20,6 +20,7 @@
 #include "dropped.h"
 #include "flight.h"
 #include "handle.h"
+#include "health_board.h"
 #include "links.h"
 #include "peer.h"
 #include "recv_connection.h"
@@ -41,7 +42,8 @@ class Engine {
   /// `nics`: the inner net's devices in order, side-only interfaces behind them.
   /// `filter`: see SideChannel; for tests.
   Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic> nics, Warn warn,
-         SideChannel::Filter filter = nullptr, Warn info = nullptr, Distance distance = nullptr);
+         SideChannel::Filter filter = nullptr, Warn info = nullptr, Distance distance = nullptr,
+         HealthBoard* health = nullptr);
   ~Engine();
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
@@ -67,12 +69,15 @@ class Engine {
   uint64_t refusedConnects() const { return connector_->refused(); }
 
  private:
+  // A NIC's reasons to be down.
+  static constexpr uint8_t kNoCarrier = 1, kPortError = 2, kDeviceLost = 4, kAssumedDown = 8;
   friend struct EngineDoor;  // tests: a datagram straight into the engine
   void loop();
   void onLink(size_t nic, bool up, const char* cause);
   void linkNews(size_t nic, uint8_t reason, bool up, const char* cause);
   void readNicEvents(size_t nic);
   void watchNics();
+  void assumeDown(size_t nic);
   void tick(int64_t now);
   void tickPeer(Peer& peer, int64_t now);
   int64_t restsUntil(const Peer& peer, int64_t now) const;
@@ -110,6 +115,12 @@ class Engine {
   void onSlow(Peer& peer, const Slow& message);
   void slowHere(size_t nic, int64_t now);
   void agree(Peer& peer, Path& path, int64_t now);
+  // what this host's NICs can carry (engine_report.cc)
+  static double carries(const Peer& peer, const Path& path);
+  static void tellReceiver(Peer& peer, Path& path, int64_t now);
+  void onPathHealth(const Peer& peer, const PathHealth& message);
+  void updateHealth(int64_t now);
+  std::vector<R2ccNicHealth> healthOfNics() const;
   // where a silent path broke (engine_locate.cc)
   void silentDeath(Peer& peer, Path& path, int64_t now);
   void onPathDead(const Peer& peer, const PathDead& message);
@@ -158,6 +169,9 @@ class Engine {
   std::vector<int64_t> heardNs_;       // when anybody was last heard over each NIC
   std::vector<int64_t> inquireUntil_;  // NICs over which everybody is asked until then
   int64_t lastInquiry_ = 0;
+  HealthBoard* const health_;
+  bool healthChanged_ = false;  // something happened that may be a NIC's
+  int64_t healthNs_ = 0;
   Dropped dropped_;
   size_t turn_ = 0;  // which socket is read first
   uint64_t failovers_ = 0, failbacks_ = 0, probes_ = 0, acks_ = 0;

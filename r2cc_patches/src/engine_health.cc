@@ -28,6 +28,7 @@ void Engine::tick(int64_t now) {
   probing_ = false;
   readAcks();
   events_.flush(now);
+  updateHealth(now);
   if (announcements_ > 0) announceLinks(), restUntil_ = now;
   inquire(now);
   for (const auto& [key, peer] : peers_) {
@@ -173,7 +174,7 @@ void Engine::failAll(Peer& peer, const std::string& why) {
 
 void Engine::reportLink(size_t nic, bool up) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  onLink(nic, up, "netlink");
+  linkNews(nic, kNoCarrier, up, "netlink");
 }
 
 void Engine::onLink(size_t nic, bool up, const char* cause) {
@@ -181,6 +182,7 @@ void Engine::onLink(size_t nic, bool up, const char* cause) {
   const uint32_t bit = uint32_t{1} << nic;
   self_.nicsUp = up ? self_.nicsUp | bit : self_.nicsUp & ~bit;
   self_.nicsVersion++;
+  healthChanged_ = true;
   events_.line("nic").add("nic", nics_[nic].name).add("state", up ? "up" : "down").add("cause", cause);
   if (flight_ != nullptr) flight_->nic(nic, up, cause);
   info_("R2CC: " + nics_[nic].name + (up ? " has its link back" : " lost its link: its connections go on over others"));
@@ -222,6 +224,7 @@ void Engine::pathDown(Peer& peer, Path& path, const std::string& cause) {
 }
 
 void Engine::pathEvent(const Peer& peer, const Path& path, const char* state, const std::string& cause) {
+  healthChanged_ = true;
   // The sending end judges; two ends would say everything twice.
   if (!peer.weConnect || path.use == PathUse::SideOnly) return;
   if (flight_ != nullptr) {

@@ -20,6 +20,7 @@ const char* where(bool localWorks, bool remoteWorks) {
 
 void Engine::silentDeath(Peer& peer, Path& path, int64_t now) {
   path.locate = true;
+  path.blame = Blame::Nobody;
   path.localWorks = path.remoteWorks = false;
   suspectAllOf(path.local, now);
   // The peer sends over that NIC too, to us and to others: it is to look, whether or not it has traffic there.
@@ -77,6 +78,8 @@ void Engine::locate(Peer& peer, Path& path, int64_t now) {
   path.remoteWorks |= heardThere && now - path.diedAt() > kHeardNs + kAfterNs;
   if (now - path.diedAt() < kLocateNs) return;
   path.locate = false;
+  healthChanged_ = true;
+  if (path.localWorks != path.remoteWorks) path.blame = path.localWorks ? Blame::Remote : Blame::Local;
   const std::string place = where(path.localWorks, path.remoteWorks);
   info_("R2CC: silence between " + nics_[path.local].name + " and peer " + peer.describe() + ": " + place);
   auto line = events_.line("nic");

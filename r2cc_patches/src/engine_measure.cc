@@ -18,6 +18,7 @@ void Engine::measure(Peer& peer, int64_t now) {
 
 void Engine::onCapacity(Peer& peer, const Path& path) {
   peer.plansVersion++;
+  healthChanged_ = true;
   const int64_t percent = std::lround(path.capacity * 100);
   info_("R2CC: " + nics_[path.local].name + " to peer " + peer.describe() + " carries " + std::to_string(percent) +
         " % of what its siblings do");

@@ -64,6 +64,11 @@ void Engine::dispatch(Peer& peer, Path* path, Type type, Reader& reader) {
     if (read(reader, message)) onSlow(peer, message);
     return;
   }
+  if (type == Type::PathHealth && !peer.weConnect) {
+    PathHealth message;
+    if (read(reader, message)) onPathHealth(peer, message);
+    return;
+  }
   if (type == Type::LookAt && peer.weConnect) {
     LookAt message;
     if (read(reader, message)) onLookAt(peer, message);

@@ -30,6 +30,9 @@ constexpr int64_t kProbationSilenceNs = msToNs(80);
 constexpr int64_t kMovesNs = msToNs(8);          // after something got through, what stands still is not the path
 constexpr int64_t kAssociationNs = msToNs(150);  // how long a path is probed because its neighbour died
 
+/// Where a silent death was located.
+enum class Blame : uint8_t { Nobody, Local, Remote };
+
 /// How a path that came back is received.
 struct Probation {
   int64_t ns = msToNs(100);  // the first return
@@ -130,7 +133,13 @@ class Path {
   int64_t diedAt() const { return lastDeath_; }
   bool locate = false;                           // died silently, and where is not yet known
   bool localWorks = false, remoteWorks = false;  // what was found out about it so far
-  double capacity = 1.0;                         // what it can carry beside a healthy one; see capacity.h
+  // What it can carry beside a healthy one; see capacity.h. Of a path that a peer sends over: what that peer says.
+  double capacity = 1.0;
+  Blame blame = Blame::Nobody;  // of its last silent death
+  // What the other end was told of it, when, and how often it is still to be said.
+  uint8_t toldPercent = 100;
+  int64_t toldNs = 0;
+  int tellsLeft = 0;
 
  private:
   bool set(PathState next) {

@@ -1,10 +1,13 @@
 // The resilient net as NCCL sees it: an ncclNet_v11_t around an inner one.
 #include <net/if.h>
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 #include <mutex>
+#include <stdexcept>
 
+#include "assumed_down.h"
 #include "debug.h"
 #include "engine.h"
 #include "last_resort.h"
@@ -58,6 +61,7 @@ std::vector<LocalNic> localNics(const InnerNet& inner) {
     nics.push_back(findLocalNic(other ? interface : props.name, static_cast<uint8_t>(dev), 0));
     nics.back().inner = inner;
     nics.back().dev = dev;
+    nics.back().rateGbit = props.speed / 1000.0;
   }
   return nics;
 }
@@ -81,6 +85,25 @@ std::vector<NicName> nicNames(const InnerNet& inner) {
     names.push_back({props.name, props.pciPath == nullptr ? "" : props.pciPath});
   }
   return names;
+}
+
+/// Throws std::invalid_argument where R2CC_ASSUME_DOWN is not what it should be.
+void assumeDown(std::vector<LocalNic>& nics, const std::vector<NicName>& devices, const Config& config) {
+  const std::string host = hostName();
+  for (const std::string& name :
+       assumedDown(config.assumeDown, {host, host.substr(0, host.find('.')), config.hostId})) {
+    size_t nic = 0;
+    while (nic < nics.size() && nics[nic].name != name && devices[nic].name != name) nic++;
+    if (nic == nics.size()) throw std::invalid_argument("R2CC_ASSUME_DOWN: " + host + " has no NIC " + name);
+    nics[nic].assumedDown = true;
+  }
+}
+
+/// What the topology file says goes before what the driver says: the lab's interfaces do not know their rates.
+void takeRates(std::vector<LocalNic>& nics, const Distances& distances) {
+  for (size_t i = 0; i < nics.size(); i++) {
+    if (const double rate = distances.place(i).rateGbit; rate > 0) nics[i].rateGbit = rate;
+  }
 }
 
 void warn(const std::string& text) {
@@ -121,11 +144,18 @@ ncclResult_t netInit(void** ctx, uint64_t commId, ncclNetCommConfig_t* config, n
     log(NCCL_LOG_INFO, NCCL_NET | NCCL_INIT, "r2cc", 0, "R2CC: NIC distances from %s: %s",
         p.distances.fromFile() ? settings.topologyFile.c_str() : "sysfs", p.distances.describe().c_str());
     std::vector<LocalNic> nics = localNics(p.inner);
-    p.lastResort = LastResort::make(settings, {commId, config, log, profiler}, nics, warn);
-    addSpecialNics(nics, settings, p.lastResort.get());
+    takeRates(nics, p.distances);
     const auto distance = [&p](size_t a, size_t b) { return p.distances.distance(a, b); };
     try {
-      p.engine = std::make_unique<Engine>(settings, p.inner, std::move(nics), warn, nullptr, info, distance);
+      assumeDown(nics, nicNames(p.inner), settings);
+      p.lastResort = LastResort::make(settings, {commId, config, log, profiler}, nics, warn);
+      addSpecialNics(nics, settings, p.lastResort.get());
+      p.engine =
+          std::make_unique<Engine>(settings, p.inner, std::move(nics), warn, nullptr, info, distance, &healthBoard());
+    } catch (const std::invalid_argument& problem) {
+      warn("R2CC: " + std::string(problem.what()));
+      (void)p.inner.net->finalize(*ctx);
+      return ncclInvalidUsage;
     } catch (const std::exception& problem) {
       warn(std::string("R2CC: cannot start: ") + problem.what());
       (void)p.inner.net->finalize(*ctx);

@@ -20,6 +20,8 @@ struct LocalNic {
   NicAddress address;   // port 0 and family 0 when the interface has no IP address
   InnerNet inner{};     // what carries data over it; none for a side-only interface
   int dev = 0;          // which device of that it is
+  double rateGbit = 0;  // 0: unknown
+  bool assumedDown = false;
   void* ctx = nullptr;  // to call it with; null: the communicator's own
 };
 

@@ -19,7 +19,7 @@
 namespace r2cc {
 
 constexpr uint32_t kMagic = 0x43433252;  // "R2CC"
-constexpr uint8_t kWireVersion = 6;
+constexpr uint8_t kWireVersion = 7;
 constexpr size_t kMaxDatagram = 1400;  // fits the smallest MTU anyone runs
 constexpr size_t kMaxNics = 32;        // bits in Header::nicsUp
 constexpr size_t kMaxReason = 160;     // bytes of text in a Bye
@@ -86,6 +86,7 @@ enum class Type : uint8_t {
   PathDead,
   LookAt,
   Slow,
+  PathHealth,
 };
 
 /// sender -> receiver: a connection for the listen that `listen` names.
@@ -293,6 +294,17 @@ struct Slow {
   template <class A>
   void visit(A& a) {
     a(dev);
+  }
+};
+
+/// sender -> receiver: what this path carries, as its sender found; 0: silent. Repeated while it is less than all.
+struct PathHealth {
+  static constexpr Type kType = Type::PathHealth;
+  uint8_t localDev = 0, remoteDev = 0;  // as the sender of the message sees them
+  uint8_t percent = 100;
+  template <class A>
+  void visit(A& a) {
+    a(localDev), a(remoteDev), a(percent);
   }
 };
 

@@ -240,11 +240,12 @@ Rig::Rig(const RigOptions& options)
       const std::lock_guard<std::mutex> lock(mutex_);
       warnings_.push_back(text);
     };
-    engines_.push_back(
-        std::make_unique<Engine>(config, fabric.inner(), nics(host), warn,
-                                 [this, host](size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes) {
-                                   return passes(host, nic, to, bytes);
-                                 }));
+    engines_.push_back(std::make_unique<Engine>(
+        config, fabric.inner(), nics(host), warn,
+        [this, host](size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes) {
+          return passes(host, nic, to, bytes);
+        },
+        nullptr, nullptr, &boards_[static_cast<size_t>(host)]));
   }
 }
 
@@ -261,6 +262,7 @@ std::vector<LocalNic> Rig::nics(int host) {
     nic.name = "lo";
     nic.ifindex = 1000000U + static_cast<unsigned>(rail);  // no such interface: netlink says nothing about it
     nic.dev = rail;
+    nic.assumedDown = host == 0 && rail == options_.assumedDown;
     nic.address.dev = static_cast<uint8_t>(rail);
     nic.address.family = AF_INET;
     nic.address.prefix = 24;
@@ -279,6 +281,14 @@ std::vector<LocalNic> Rig::nics(int host) {
     out.push_back(nic);
   }
   return out;
+}
+
+std::vector<double> Rig::health(int host) const {
+  std::vector<R2ccNicHealth> nics(kMaxNics);
+  nics.resize(static_cast<size_t>(boards_[static_cast<size_t>(host)].read(nics.data(), kMaxNics)));
+  std::vector<double> capacities;
+  for (const R2ccNicHealth& nic : nics) capacities.push_back(nic.capacity);
+  return capacities;
 }
 
 bool Rig::passes(int host, size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes) {

@@ -96,6 +96,7 @@ struct RigOptions {
   int64_t probationNs = msToNs(100);
   bool damping = true;
   std::string eventFile{};  // NOLINT(readability-redundant-member-init): named members may then be left out
+  int assumedDown = -1;     // the rail of host 0 that R2CC_ASSUME_DOWN names
   bool lastResort = false;  // one more NIC behind the rails, over a fabric of its own that plays sockets
 };
 
@@ -134,6 +135,9 @@ class Rig {
   /// Sees every datagram that leaves. Set it before start().
   std::function<void(int host, const NicAddress& to, const std::vector<uint8_t>& bytes)> spy;
   std::vector<std::string> warnings() const;
+  /// What this host's engine says its NICs can carry, by rail.
+  std::vector<double> health(int host) const;
+  uint64_t healthVersion(int host) const { return boards_[static_cast<size_t>(host)].version(); }
   /// Everything that went wrong, one text; empty if nothing did. After stop().
   std::string problems() const;
 
@@ -143,6 +147,7 @@ class Rig {
   void progress(int host);
 
   const RigOptions options_;
+  std::array<HealthBoard, 8> boards_;
   std::vector<std::unique_ptr<Engine>> engines_;
   std::vector<Stream> streams_;
   std::vector<std::thread> threads_;

@@ -129,6 +129,7 @@ TEST(net_wire_round_trips) {
   roundTrip(PathDead{1, 255});
   roundTrip(LookAt{31});
   roundTrip(Slow{31});
+  roundTrip(PathHealth{1, 255, 60});
   roundTrip(someHeader());
 }
 

@@ -12,6 +12,7 @@ void forEachMessage(F f) {
   f(PathDead{});
   f(LookAt{});
   f(Slow{});
+  f(PathHealth{});
 }
 
 }  // namespace r2cc::fuzz

@@ -1,0 +1,26 @@
+/* What this process's NICs can carry right now, for whoever plans with it: NCCL's schedules and the host bench. Plain
+ * C, so that a program may look the functions up in libr2cc_net.so or libnccl.so. */
+#pragma once
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct R2ccNicHealth {
+  char name[32];
+  double capacity;  /* 0: gone, 1: whole */
+  double rate_gbit; /* 0: unknown */
+};
+
+/* Ascends whenever any local NIC's capacity changes, or the net starts or ends. One atomic read. */
+__attribute__((visibility("default"))) uint64_t r2ccHealthVersion(void);
+
+/* Writes at most `most` NICs, in the order of the net's devices; returns how many there are, 0 while no net runs (or
+ * R2CC_MODE is 0). Any thread, any time. */
+__attribute__((visibility("default"))) int r2ccHealth(struct R2ccNicHealth* out, int most);
+
+#ifdef __cplusplus
+}
+#endif
