@@ -1,0 +1,132 @@
+// The planner: which AllReduce schedule a set of nodes should run, given what is left of each node's bandwidth. Pure:
+// no NCCL, no CUDA, no clock, no environment. Equal requests give equal plans on every rank. docs/schedules.md explains
+// it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace r2cc::planner {
+
+/// A request that cannot be planned. what() names every problem found, one a line; hint() says what to do next.
+struct PlanError : std::runtime_error {
+  explicit PlanError(const std::string& problem, std::string hint = {})
+      : std::runtime_error(problem), hint_(std::move(hint)) {}
+  const std::string& hint() const { return hint_; }
+
+ private:
+  std::string hint_;
+};
+
+/// NICs with the same place in their nodes' lists form a rail.
+struct Nic {
+  std::string name;
+  double rateGbit = 0;  // one way, as built
+  double capacity = 1;  // what is left of it, 0 (gone) to 1
+};
+
+struct Node {
+  std::string name;
+  std::vector<int> ranks;
+  std::vector<Nic> nics;
+};
+
+/// What a part does with its share of the message. Orders are lists of ranks.
+enum class Kind : uint8_t {
+  Ring,       // order: the ring
+  Chain,      // order: head (root) first, tail last; reduce flows tail to head, the result head to tail, in chunks
+  OptCC,      // order: the ring of the healthy ranks; straggler: the rank beside it; mirrored: stages 3 1 4 2
+  Published,  // order: the ring of all ranks; straggler; y: share moved to the partial ring; pieces: K
+};
+
+/// `Ring` and `Balance` are one ring on balanced paths. `ChainFixed`: one chain with fixed ends, beside a ring.
+enum class Schedule : uint8_t { Auto, Ring, Balance, Published, Chain, ChainFixed, OptCC };
+
+/// A whole AllReduce of a share of the message, on connections of its own, at the same time as the other parts.
+struct Part {
+  Kind kind = Kind::Ring;
+  double share = 1;
+  std::vector<int> order;
+  int straggler = -1;
+  bool mirrored = false;
+  double y = 0;
+  int pieces = 0;
+};
+
+/// The alpha-beta model's parameters. Defaults are for TCP over Ethernet; measured ones take their place.
+struct Cost {
+  double hopUs = 20;                // from one rank to the next on another node: everything but bytes / bandwidth
+  double localHopUs = 2;            // the same between two ranks of a node
+  uint64_t chunkBytes = 128 << 10;  // what a chain hands on at a time
+  double ringEfficiency = 1;        // reached share of the NICs' bandwidth, (0, 1]
+  double chainEfficiency = 1;
+  double stagedEfficiency = 1;  // of OptCC and the published schedule
+  double margin = 0.02;         // a special schedule is taken only if it is faster by more than this share
+};
+
+struct Request {
+  std::vector<Node> nodes;
+  std::string op = "allreduce";
+  std::string datatype = "float32";
+  std::string reduction = "sum";
+  uint64_t bytes = 0;
+  int channels = 0;  // parts at most; 0: no limit
+  Schedule schedule = Schedule::Auto;
+  Cost cost;
+};
+
+struct NodePlan {
+  std::string name;
+  double rateGbit = 0;  // what is left of it
+  double txBytes = 0;   // through its NICs
+  double rxBytes = 0;
+};
+
+/// A schedule that was looked at. Without a predicted time it cannot run here: the note says why.
+struct Candidate {
+  Schedule schedule = Schedule::Ring;
+  std::optional<double> predictedUs;
+  std::string note;
+};
+
+struct Plan {
+  Schedule schedule = Schedule::Ring;
+  std::string op = "allreduce";
+  uint64_t bytes = 0;
+  std::vector<Part> parts;
+  double predictedUs = 0;
+  double boundUs = 0;                      // no schedule is faster; bandwidth alone
+  double healthyUs = 0;                    // a ring with every NIC whole
+  std::optional<uint64_t> thresholdBytes;  // from this size up the special schedule pays; none: at no size
+  std::vector<NodePlan> nodes;
+  std::vector<Candidate> candidates;
+  std::string why;
+};
+
+/// Throws PlanError for bad input. What the special schedules cannot do is a ring, and `why` says so.
+Plan plan(const Request& request);
+
+/// Which elements of `count` are whose: part k has [bounds[k], bounds[k + 1]). Monotone, from 0 to count; the inner
+/// ones are multiples of `granule`.
+std::vector<uint64_t> bounds(const Plan& plan, uint64_t count, uint64_t granule = 1);
+
+/// Throw PlanError, which names the line, for text that is not a request or a plan (schema 1).
+Request requestFromJson(std::string_view text);
+Plan planFromJson(std::string_view text);
+std::string toJson(const Plan& plan);
+
+/// The words of requests and plans.
+const char* name(Schedule schedule);
+const char* name(Kind kind);
+
+}  // namespace r2cc::planner
+
+extern "C" {
+/// 0: *out is the plan. 2: bad input, *out is {"error": .., "hint": ..}. Both are JSON that r2cc_plan_free takes back.
+int r2cc_plan(const char* request_json, char** out_json);
+void r2cc_plan_free(char* text);
+}
