@@ -1,4 +1,4 @@
-"""`net`: the resilient net with the fork's socket and IB transports, the host bench and the sampler."""
+"""`net`: the resilient net with the fork's socket and IB transports, the host bench, the sampler and the planner."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.fork.tree import ensure
 from harness.progress import Progress, show
 from harness.repo import Layout, checkout
 
-OUTPUTS = {"library": "libr2cc_net.so", "bench": "r2cc_bench", "sampler": "r2cc_sampler"}
+OUTPUTS = {"library": "libr2cc_net.so", "bench": "r2cc_bench", "sampler": "r2cc_sampler", "planner": "libr2cc_plan.so"}
 STAMP = "obj/src/stamp/build_id.o"
 
 
@@ -29,6 +29,7 @@ class NetBuild:
     library: Path
     bench: Path
     sampler: Path
+    planner: Path
     build_id: str
     rebuilt: bool
 
@@ -130,6 +131,7 @@ def _result(folder: Path, build_id: str, *, rebuilt: bool) -> NetBuild:
         library=folder / OUTPUTS["library"],
         bench=folder / OUTPUTS["bench"],
         sampler=folder / OUTPUTS["sampler"],
+        planner=folder / OUTPUTS["planner"],
         build_id=build_id,
         rebuilt=rebuilt,
     )

@@ -21,11 +21,11 @@ pytestmark = pytest.mark.build
 MAKEFILE = """\
 NCCL_TREE ?= none
 BUILD ?= none
-net: $(BUILD)/libr2cc_net.so $(BUILD)/r2cc_bench $(BUILD)/r2cc_sampler
+net: $(BUILD)/libr2cc_net.so $(BUILD)/r2cc_bench $(BUILD)/r2cc_sampler $(BUILD)/libr2cc_plan.so
 $(BUILD)/obj/%.o: src/%.cc $(NCCL_TREE)/src/other.cc $(CUDA_INC)/cuda_runtime.h
 	@mkdir -p "$(@D)"
 	g++ -fPIC -c -o $@ $<
-$(BUILD)/libr2cc_net.so: $(BUILD)/obj/net.o
+$(BUILD)/libr2cc_net.so $(BUILD)/libr2cc_plan.so: $(BUILD)/obj/net.o
 	g++ -shared -o $@ $<
 $(BUILD)/r2cc_%: $(BUILD)/obj/%.o
 	g++ -o $@ $<
@@ -54,7 +54,7 @@ def tiny_build(tiny_fork: TinyFork, monkeypatch: pytest.MonkeyPatch) -> TinyFork
 
 def test_builds_all_from_nothing_and_says_what_went_in(tiny_build: TinyFork) -> None:
     built = build_net(progress=silent, layout=tiny_build.layout)
-    assert built.rebuilt and all(path.is_file() for path in (built.library, built.bench, built.sampler))
+    assert built.rebuilt and all(path.is_file() for path in (built.library, built.bench, built.sampler, built.planner))
     record = json.loads((tiny_build.layout.net / "build.json").read_text())
     assert record["build_id"] == built.build_id
     assert record["inputs"]["nccl_tree"] == load_pin(tiny_build.layout.pin).tree

@@ -1,0 +1,124 @@
+#include "check_request.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+#include "model.h"
+
+namespace r2cc::planner {
+namespace {
+
+constexpr size_t kMostNodes = 16384;
+constexpr size_t kMostNics = 64;
+constexpr int kMostRanks = 1 << 20;
+constexpr int kMostChannels = 1024;
+constexpr size_t kMostProblems = 20;
+constexpr double kMostRateGbit = 1e6;
+constexpr double kLeastCapacity = 1e-6;  // less of a node than this is nothing that can be planned with
+constexpr double kMostHopUs = 1e9;
+
+const std::vector<std::string>& datatypes() {
+  static const std::vector<std::string> kKnown{"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
+                                               "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
+  return kKnown;
+}
+
+class Problems {
+ public:
+  void add(const std::string& problem) {
+    if (++count_ <= kMostProblems) text_ += (text_.empty() ? "" : "\n") + problem;
+  }
+  /// NaN is in no range.
+  void range(double value, double least, double most, const std::string& what) {
+    if (value >= least && value <= most) return;
+    add(what + " must be from " + shown(least) + " to " + shown(most) + ", not " + shown(value));
+  }
+  void raise() {
+    if (count_ == 0) return;
+    if (count_ > kMostProblems) text_ += "\n... and " + std::to_string(count_ - kMostProblems) + " more";
+    throw PlanError(text_, hint_);
+  }
+  void hint(std::string hint) { hint_ = std::move(hint); }
+
+ private:
+  static std::string shown(double value) {
+    char text[32];
+    std::snprintf(text, sizeof(text), "%.12g", value);
+    return text;
+  }
+  std::string text_;
+  std::string hint_ = "see harness/schemas/plan_request.schema.json and docs/schedules.md";
+  size_t count_ = 0;
+};
+
+void checkNics(const Node& node, bool alone, Problems& problems) {
+  double left = 0;
+  double whole = 0;
+  if (node.nics.size() > kMostNics) problems.add("node " + node.name + " has more than 64 NICs");
+  std::set<std::string> names;
+  for (const Nic& nic : node.nics) {
+    const std::string what = node.name + ":" + nic.name;
+    if (!names.insert(nic.name).second) problems.add("NIC " + what + " is there twice");
+    problems.range(nic.rateGbit, 0, kMostRateGbit, "rate_gbit of " + what);
+    problems.range(nic.capacity, 0, 1, "capacity of " + what);
+    left += nic.rateGbit * nic.capacity;
+    whole += nic.rateGbit;
+  }
+  if (alone || left > whole * kLeastCapacity) return;
+  problems.add("node " + node.name + " has no capacity at all");
+  problems.hint("every node needs a NIC that works: leave the node out, or give it one back");
+}
+
+void checkNodes(const Request& request, Problems& problems) {
+  if (request.nodes.empty()) problems.add("there are no nodes");
+  if (request.nodes.size() > kMostNodes) problems.add("there are more than 16384 nodes");
+  std::set<std::string> names;
+  std::vector<int> ranks;
+  for (const Node& node : request.nodes) {
+    if (node.name.empty()) problems.add("a node has no name");
+    if (!names.insert(node.name).second) problems.add("node " + node.name + " is there twice");
+    if (node.ranks.empty()) problems.add("node " + node.name + " has no ranks");
+    ranks.insert(ranks.end(), node.ranks.begin(), node.ranks.end());
+    checkNics(node, request.nodes.size() == 1, problems);
+  }
+  if (ranks.size() > kMostRanks) problems.add("there are more than 2^20 ranks");
+  std::sort(ranks.begin(), ranks.end());
+  for (size_t i = 0; i < ranks.size(); i++) {
+    if (i > 0 && ranks[i] == ranks[i - 1]) return problems.add("rank " + std::to_string(ranks[i]) + " is there twice");
+    if (ranks[i] != static_cast<int>(i)) {
+      return problems.add("ranks must be 0 to " + std::to_string(ranks.size() - 1) + ": there is " +
+                          std::to_string(ranks[i]) + ", but no " + std::to_string(i));
+    }
+  }
+}
+
+void checkCost(const Cost& cost, Problems& problems) {
+  problems.range(cost.hopUs, 0, kMostHopUs, "cost.hop_us");
+  problems.range(cost.localHopUs, 0, kMostHopUs, "cost.local_hop_us");
+  problems.range(static_cast<double>(cost.chunkBytes), 1, 1LL << 40, "cost.chunk_bytes");
+  problems.range(cost.ringEfficiency, 0.01, 1, "cost.ring_efficiency");
+  problems.range(cost.chainEfficiency, 0.01, 1, "cost.chain_efficiency");
+  problems.range(cost.stagedEfficiency, 0.01, 1, "cost.staged_efficiency");
+  problems.range(cost.margin, 0, 1, "cost.margin");
+}
+
+}  // namespace
+
+void check(const Request& request) {
+  Problems problems;
+  checkNodes(request, problems);
+  checkCost(request.cost, problems);
+  if (ringFactor(request.op, 1) < 0) {
+    problems.add("there is no op " + request.op +
+                 ": allreduce, allgather, reducescatter, broadcast, reduce, sendrecv and alltoall are known");
+  }
+  if (std::find(datatypes().begin(), datatypes().end(), request.datatype) == datatypes().end()) {
+    problems.add("there is no datatype " + request.datatype);
+  }
+  problems.range(request.channels, 0, kMostChannels, "channels");
+  problems.range(static_cast<double>(request.bytes), 0, 1LL << 62, "bytes");
+  problems.raise();
+}
+
+}  // namespace r2cc::planner

@@ -1,0 +1,11 @@
+// What can be wrong with a request.
+#pragma once
+
+#include "planner.h"
+
+namespace r2cc::planner {
+
+/// Throws PlanError with every problem found.
+void check(const Request& request);
+
+}  // namespace r2cc::planner

@@ -1,0 +1,70 @@
+// What parts cost: every node's bytes, and the time of the slowest. Inside the planner parts are orders of nodes.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "cluster.h"
+
+namespace r2cc::planner {
+
+/// A Part before its nodes become ranks.
+struct Draft {
+  Kind kind = Kind::Ring;
+  double share = 1;
+  std::vector<int> order;
+  int straggler = -1;
+  bool mirrored = false;
+  double y = 0;
+};
+
+/// Drafts and their cost, as a function of the message's size.
+class Estimate {
+ public:
+  /// `ringFactor`: what a ring of this operation carries, relative to an AllReduce's.
+  Estimate(const Cluster& cluster, const Cost& cost, std::vector<Draft> drafts, double ringFactor = 1);
+
+  double predictedUs(double bytes) const;
+  /// K of the published parts: the fastest. 0 without any.
+  int pieces(double bytes) const;
+  /// Every node's bytes out, which are its bytes in, for each byte of the message.
+  const std::vector<double>& loads() const { return loads_; }
+  const std::vector<Draft>& drafts() const { return drafts_; }
+
+ private:
+  struct Delay {
+    double fixedUs = 0;
+    double usPerChunkByte = 0;
+    double most = 0;  // a chunk is at most this share of the message
+  };
+  void ring(const std::vector<int>& order, double load, double efficiency);
+  void addRing(const Draft& draft, double factor);
+  void addChain(const Draft& draft);
+  void addOptcc(const Draft& draft);
+  void addPublished(const Draft& draft);
+  void carry(int node, double load, double efficiency);
+  void edge(int from, int to, double load, double efficiency);
+  double ringHopsUs(double factor) const;
+  double afterUs(double bytes, int pieces) const;
+
+  const Cluster& cluster_;
+  Cost cost_;
+  std::vector<Draft> drafts_;
+  std::vector<double> loads_;
+  std::vector<double> busy_;                    // us a byte
+  std::unordered_map<int64_t, double> narrow_;  // us a byte, from node to node, where neighbours do not get along
+  std::vector<Delay> delays_;
+  double usPerByte_ = 0;
+  double afterUsPerByte_ = 0;  // the published schedule's last phase, which follows all the rest
+};
+
+/// What a ring of `op` carries, relative to an AllReduce's. Below 0: there is no such operation.
+double ringFactor(const std::string& op, int ranks);
+/// No schedule is faster, by bandwidth alone; see docs/schedules.md.
+double boundUs(const Cluster& cluster, const std::string& op, double bytes);
+/// One ring over all ranks, with every NIC whole.
+double healthyUs(const Cluster& cluster, const Cost& cost, double bytes, double factor);
+
+}  // namespace r2cc::planner

@@ -1,0 +1,108 @@
+#include "order.h"
+
+#include <algorithm>
+
+namespace r2cc::planner {
+namespace {
+
+constexpr int kMostMoves = 64;  // an order is mended so often at most: 20 faults need far fewer
+constexpr int kNothingInCommon = 1 << 20;
+
+/// What it costs that two nodes are neighbours: 0 nothing, 1 bandwidth, and far more where they share no rail.
+int dislike(const Cluster& cluster, int a, int b) {
+  if (cluster.getAlong(a, b)) return 0;
+  return cluster.between(a, b) > 0 ? 1 : kNothingInCommon;
+}
+
+/// One order being mended. Positions are taken modulo the size; a chain's ends stay where they are.
+class Mending {
+ public:
+  Mending(const Cluster& cluster, std::vector<int>& order, bool ring) : cluster_(cluster), order_(order), ring_(ring) {}
+
+  void run() {
+    const size_t edges = order_.size() - (ring_ ? 0 : 1);
+    int moves = 0;
+    for (size_t i = 0; i < edges && moves < kMostMoves; i++) {
+      if (dislike(cluster_, order_[i], order_[next(i)]) == 0) continue;
+      moves++;
+      if (bridge(i)) i = static_cast<size_t>(-1);  // from the start: what moved left other neighbours
+    }
+  }
+
+ private:
+  size_t next(size_t i) const { return i + 1 == order_.size() ? 0 : i + 1; }
+  size_t before(size_t i) const { return i == 0 ? order_.size() - 1 : i - 1; }
+
+  /// Moves the nearest node that makes things better between positions i and i + 1. Every move lowers the sum of
+  /// dislikes, so it comes to an end.
+  bool bridge(size_t i) {
+    const size_t size = order_.size();
+    for (size_t step = 2; step < size; step++) {
+      const size_t at = (i + step) % size;
+      if (at == i || (!ring_ && (at == 0 || at == size - 1))) continue;
+      if (gain(i, at) <= 0) continue;
+      move(at, i);
+      return true;
+    }
+    return false;
+  }
+
+  long gain(size_t i, size_t at) const {
+    const int left = order_[i];
+    const int right = order_[next(i)];
+    const int bridge = order_[at];
+    const int a = order_[before(at)];
+    const int b = order_[next(at)];
+    const long was = long{dislike(cluster_, left, right)} + dislike(cluster_, a, bridge) + dislike(cluster_, bridge, b);
+    const long is = long{dislike(cluster_, left, bridge)} + dislike(cluster_, bridge, right) + dislike(cluster_, a, b);
+    return was - is;
+  }
+
+  void move(size_t from, size_t after) {
+    const auto begin = order_.begin();
+    const auto at = [&](size_t i) { return begin + static_cast<std::ptrdiff_t>(i); };
+    if (from > after) {
+      std::rotate(at(after + 1), at(from), at(from + 1));
+    } else {
+      std::rotate(at(from), at(from + 1), at(after + 1));
+    }
+  }
+
+  const Cluster& cluster_;
+  std::vector<int>& order_;
+  const bool ring_;
+};
+
+}  // namespace
+
+std::vector<int> ringOrder(const Cluster& cluster) {
+  std::vector<int> order(static_cast<size_t>(cluster.nodes()));
+  for (size_t i = 0; i < order.size(); i++) order[i] = static_cast<int>(i);
+  if (order.size() > 3) Mending(cluster, order, true).run();
+  return order;
+}
+
+std::vector<int> chainOrder(const Cluster& cluster, const std::vector<int>& ring, int head, int tail) {
+  std::vector<int> order{head};
+  order.reserve(ring.size());
+  const auto cut = std::find(ring.begin(), ring.end(), tail);
+  const auto add = [&](auto from, auto to) {
+    for (auto it = from; it != to; ++it) {
+      if (*it != head && *it != tail) order.push_back(*it);
+    }
+  };
+  add(cut, ring.end());
+  add(ring.begin(), cut);
+  order.push_back(tail);
+  if (order.size() > 3) Mending(cluster, order, false).run();
+  return order;
+}
+
+int strangers(const Cluster& cluster, const std::vector<int>& order, bool ring) {
+  int count = 0;
+  for (size_t i = 0; i + 1 < order.size(); i++) count += cluster.between(order[i], order[i + 1]) <= 0 ? 1 : 0;
+  if (ring && order.size() > 2) count += cluster.between(order.back(), order.front()) <= 0 ? 1 : 0;
+  return count;
+}
+
+}  // namespace r2cc::planner

@@ -1,0 +1,246 @@
+// Requests and plans as JSON (harness/schemas/plan_request.schema.json and plan.schema.json).
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "json_reader.h"
+#include "json_text.h"
+#include "planner.h"
+
+namespace r2cc::planner {
+namespace {
+
+constexpr int kSchema = 1;
+constexpr int64_t kMostBytes = int64_t{1} << 62;
+constexpr int64_t kMostRank = 1 << 20;
+constexpr std::array<std::pair<Schedule, const char*>, 7> kSchedules{{{Schedule::Auto, "auto"},
+                                                                      {Schedule::Ring, "ring"},
+                                                                      {Schedule::Balance, "balance"},
+                                                                      {Schedule::Published, "published"},
+                                                                      {Schedule::Chain, "chain"},
+                                                                      {Schedule::ChainFixed, "chain_fixed"},
+                                                                      {Schedule::OptCC, "optcc"}}};
+constexpr std::array<std::pair<Kind, const char*>, 4> kKinds{
+    {{Kind::Ring, "ring"}, {Kind::Chain, "chain"}, {Kind::OptCC, "optcc"}, {Kind::Published, "published"}}};
+
+template <typename Table>
+auto valueOf(const Table& table, const Json& json, const std::string& what) {
+  const std::string& word = json.string(what);
+  std::string known;
+  for (const auto& [value, text] : table) {
+    if (word == text) return value;
+    known += (known.empty() ? "" : ", ") + std::string(text);
+  }
+  throw JsonError(json.line(), "there is no " + what + " \"" + word + "\": there are " + known);
+}
+
+template <typename Table, typename Value>
+const char* textOf(const Table& table, Value wanted) {
+  for (const auto& [value, text] : table) {
+    if (value == wanted) return text;
+  }
+  return "?";
+}
+
+void checkSchema(const Json& json) { json.at("schema").integer("schema", kSchema, kSchema); }
+
+std::vector<int> ranksFrom(const Json& json, const std::string& what) {
+  std::vector<int> out;
+  for (const Json& rank : json.array(what)) out.push_back(static_cast<int>(rank.integer(what, 0, kMostRank)));
+  return out;
+}
+
+void take(const Json& json, const char* key, double& value) {
+  if (const Json* found = json.find(key)) value = found->number(key);
+}
+
+void take(const Json& json, const char* key, std::string& value) {
+  if (const Json* found = json.find(key)) value = found->string(key);
+}
+
+Node nodeFrom(const Json& json) {
+  json.allow({"name", "ranks", "nics"});
+  Node node{json.at("name").string("name"), ranksFrom(json.at("ranks"), "ranks"), {}};
+  for (const Json& each : json.at("nics").array("nics")) {
+    each.allow({"name", "rate_gbit", "capacity"});
+    Nic nic{each.at("name").string("name"), each.at("rate_gbit").number("rate_gbit")};
+    take(each, "capacity", nic.capacity);
+    node.nics.push_back(std::move(nic));
+  }
+  return node;
+}
+
+Cost costFrom(const Json& json) {
+  json.allow(
+      {"hop_us", "local_hop_us", "chunk_bytes", "ring_efficiency", "chain_efficiency", "staged_efficiency", "margin"});
+  Cost cost;
+  take(json, "hop_us", cost.hopUs);
+  take(json, "local_hop_us", cost.localHopUs);
+  take(json, "ring_efficiency", cost.ringEfficiency);
+  take(json, "chain_efficiency", cost.chainEfficiency);
+  take(json, "staged_efficiency", cost.stagedEfficiency);
+  take(json, "margin", cost.margin);
+  if (const Json* chunk = json.find("chunk_bytes")) {
+    cost.chunkBytes = static_cast<uint64_t>(chunk->integer("chunk_bytes", 1, int64_t{1} << 40));
+  }
+  return cost;
+}
+
+Request request(const Json& json) {
+  json.allow({"schema", "nodes", "op", "bytes", "datatype", "reduction", "channels", "schedule", "cost"});
+  checkSchema(json);
+  Request out;
+  for (const Json& node : json.at("nodes").array("nodes")) out.nodes.push_back(nodeFrom(node));
+  out.bytes = static_cast<uint64_t>(json.at("bytes").integer("bytes", 0, kMostBytes));
+  take(json, "op", out.op);
+  take(json, "datatype", out.datatype);
+  take(json, "reduction", out.reduction);
+  if (const Json* channels = json.find("channels")) {
+    out.channels = static_cast<int>(channels->integer("channels", 0, std::numeric_limits<int>::max()));
+  }
+  if (const Json* schedule = json.find("schedule")) out.schedule = valueOf(kSchedules, *schedule, "schedule");
+  if (const Json* cost = json.find("cost")) out.cost = costFrom(*cost);
+  return out;
+}
+
+/// Commas between members and items are its business.
+class Writer {
+ public:
+  Writer& open(char bracket) { return out_ += bracket, first_ = true, *this; }
+  Writer& close(char bracket) { return out_ += bracket, first_ = false, *this; }
+  Writer& key(const char* key) {
+    item();
+    appendJson(out_, key);
+    out_ += ':';
+    return first_ = true, *this;
+  }
+  Writer& text(const std::string& value) { return item(), appendJson(out_, value), *this; }
+  Writer& word(const char* value) { return item(), out_ += value, *this; }
+  Writer& item() {
+    if (!first_) out_ += ',';
+    return first_ = false, *this;
+  }
+  /// The shortest text that reads back as the same number.
+  template <typename Number>
+  Writer& number(Number value) {
+    item();
+    std::array<char, 32> digits{};
+    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
+    out_.append(digits.data(), end);
+    return *this;
+  }
+  const std::string& out() const { return out_; }
+
+ private:
+  std::string out_;
+  bool first_ = true;
+};
+
+void write(Writer& to, const Part& part) {
+  to.item().open('{').key("kind").text(name(part.kind)).key("share").number(part.share);
+  to.key("order").open('[');
+  for (const int rank : part.order) to.number(rank);
+  to.close(']');
+  if (part.straggler >= 0) to.key("straggler").number(part.straggler);
+  if (part.kind == Kind::OptCC) to.key("mirrored").word(part.mirrored ? "true" : "false");
+  if (part.kind == Kind::Published) to.key("y").number(part.y).key("pieces").number(part.pieces);
+  to.close('}');
+}
+
+void write(Writer& to, const NodePlan& node) {
+  to.item().open('{').key("name").text(node.name).key("rate_gbit").number(node.rateGbit);
+  to.key("tx_bytes").number(std::round(node.txBytes)).key("rx_bytes").number(std::round(node.rxBytes)).close('}');
+}
+
+void write(Writer& to, const Candidate& candidate) {
+  to.item().open('{').key("schedule").text(name(candidate.schedule)).key("predicted_us");
+  candidate.predictedUs ? to.number(*candidate.predictedUs) : to.word("null");
+  to.key("note").text(candidate.note).close('}');
+}
+
+Part partFrom(const Json& json) {
+  json.allow({"kind", "share", "order", "straggler", "mirrored", "y", "pieces"});
+  Part part;
+  part.kind = valueOf(kKinds, json.at("kind"), "kind");
+  part.share = json.at("share").number("share");
+  part.order = ranksFrom(json.at("order"), "order");
+  take(json, "y", part.y);
+  if (const Json* found = json.find("straggler")) {
+    part.straggler = static_cast<int>(found->integer("straggler", -1, kMostRank));
+  }
+  if (const Json* found = json.find("mirrored")) part.mirrored = found->boolean("mirrored");
+  if (const Json* found = json.find("pieces")) part.pieces = static_cast<int>(found->integer("pieces", 0, 1 << 20));
+  return part;
+}
+
+Candidate candidateFrom(const Json& json) {
+  json.allow({"schedule", "predicted_us", "note"});
+  Candidate out{valueOf(kSchedules, json.at("schedule"), "schedule"), std::nullopt, json.at("note").string("note")};
+  const Json& predicted = json.at("predicted_us");
+  if (predicted.type() != Json::Type::Null) out.predictedUs = predicted.number("predicted_us");
+  return out;
+}
+
+NodePlan nodePlanFrom(const Json& json) {
+  json.allow({"name", "rate_gbit", "tx_bytes", "rx_bytes"});
+  return {json.at("name").string("name"), json.at("rate_gbit").number("rate_gbit"),
+          json.at("tx_bytes").number("tx_bytes"), json.at("rx_bytes").number("rx_bytes")};
+}
+
+Plan planFrom(const Json& json) {
+  json.allow({"schema", "schedule", "op", "bytes", "parts", "predicted_us", "bound_us", "healthy_us", "threshold_bytes",
+              "nodes", "candidates", "why"});
+  checkSchema(json);
+  Plan out;
+  out.schedule = valueOf(kSchedules, json.at("schedule"), "schedule");
+  out.op = json.at("op").string("op");
+  out.bytes = static_cast<uint64_t>(json.at("bytes").integer("bytes", 0, kMostBytes));
+  for (const Json& part : json.at("parts").array("parts")) out.parts.push_back(partFrom(part));
+  out.predictedUs = json.at("predicted_us").number("predicted_us");
+  out.boundUs = json.at("bound_us").number("bound_us");
+  out.healthyUs = json.at("healthy_us").number("healthy_us");
+  if (const Json& from = json.at("threshold_bytes"); from.type() != Json::Type::Null) {
+    out.thresholdBytes = static_cast<uint64_t>(from.integer("threshold_bytes", 0, kMostBytes));
+  }
+  for (const Json& node : json.at("nodes").array("nodes")) out.nodes.push_back(nodePlanFrom(node));
+  for (const Json& each : json.at("candidates").array("candidates")) out.candidates.push_back(candidateFrom(each));
+  out.why = json.at("why").string("why");
+  return out;
+}
+
+template <typename Read>
+auto reading(const char* what, std::string_view text, const Read& read) {
+  try {
+    return read(Json::parse(text));
+  } catch (const JsonError& error) {
+    throw PlanError(std::string("the ") + what + ", line " + error.what(),
+                    std::string("see harness/schemas/") + what + ".schema.json");
+  }
+}
+
+}  // namespace
+
+const char* name(Schedule schedule) { return textOf(kSchedules, schedule); }
+const char* name(Kind kind) { return textOf(kKinds, kind); }
+
+Request requestFromJson(std::string_view text) { return reading("plan_request", text, request); }
+Plan planFromJson(std::string_view text) { return reading("plan", text, planFrom); }
+
+std::string toJson(const Plan& plan) {
+  Writer to;
+  to.item().open('{').key("schema").number(kSchema).key("op").text(plan.op).key("bytes").number(plan.bytes);
+  to.key("schedule").text(name(plan.schedule)).key("parts").open('[');
+  for (const Part& part : plan.parts) write(to, part);
+  to.close(']').key("predicted_us").number(plan.predictedUs).key("bound_us").number(plan.boundUs);
+  to.key("healthy_us").number(plan.healthyUs).key("threshold_bytes");
+  plan.thresholdBytes ? to.number(*plan.thresholdBytes) : to.word("null");
+  to.key("nodes").open('[');
+  for (const NodePlan& node : plan.nodes) write(to, node);
+  to.close(']').key("candidates").open('[');
+  for (const Candidate& candidate : plan.candidates) write(to, candidate);
+  return to.close(']').key("why").text(plan.why).close('}').out();
+}
+
+}  // namespace r2cc::planner

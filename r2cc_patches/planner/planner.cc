@@ -1,0 +1,220 @@
+#include "planner.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "check_request.h"
+#include "cluster.h"
+#include "model.h"
+#include "order.h"
+#include "schedules.h"
+
+namespace r2cc::planner {
+namespace {
+
+constexpr int kLargestPower = 46;  // thresholds are looked for up to 64 TiB
+
+struct Choice {
+  Proposal proposal;
+  Estimate estimate;
+  bool runs() const { return !estimate.drafts().empty(); }
+};
+
+std::string percent(double share) {
+  char text[16];
+  std::snprintf(text, sizeof(text), "%.3g %%", share * 100);
+  return text;
+}
+
+std::string times(double ratio) {
+  char text[16];
+  std::snprintf(text, sizeof(text), "%.3f x", ratio);
+  return text;
+}
+
+/// One call of plan().
+class Planning {
+ public:
+  explicit Planning(const Request& request)
+      : request_(request),
+        cluster_(request),
+        factor_(ringFactor(request.op, cluster_.ranks())),
+        bytes_(static_cast<double>(request.bytes)),
+        ring_(ringOrder(cluster_)) {}
+
+  Plan run() {
+    add(proposeRing(ring_));
+    const std::string plain = whyPlain();
+    if (plain.empty()) addSpecial();
+    const size_t chosen = plain.empty() ? choose() : 0;
+    Plan out = planOf(choices_[chosen]);
+    out.why = plain.empty() ? whyChosen(out) : plain;
+    if (const int count = strangers(cluster_, ring_, true); count > 0) {
+      out.why += "; " + std::to_string(count) + " neighbours in the ring share no rail that works";
+    }
+    return out;
+  }
+
+ private:
+  bool automatic() const { return request_.schedule == Schedule::Auto; }
+  bool forcedRing() const { return request_.schedule == Schedule::Ring || request_.schedule == Schedule::Balance; }
+
+  /// Why nothing but a ring comes into question; empty: something does.
+  std::string whyPlain() const {
+    static constexpr std::array<std::string_view, 5> kReductions{"sum", "prod", "min", "max", "avg"};
+    if (request_.op != "allreduce") return request_.op + " has no special schedule: it runs on balanced paths";
+    if (std::find(kReductions.begin(), kReductions.end(), request_.reduction) == kReductions.end()) {
+      return "reduction " + request_.reduction + " has no special schedule: a ring on balanced paths";
+    }
+    if (cluster_.nodes() < 2) return "one node: nothing goes through a NIC";
+    if (automatic() && cluster_.degraded().empty()) return "no node is slower than the others: a plain ring";
+    return "";
+  }
+
+  void add(Proposal proposal) {
+    Estimate estimate(cluster_, request_.cost, std::move(proposal.drafts), factor_);
+    choices_.push_back({std::move(proposal), std::move(estimate)});
+  }
+
+  void addSpecial() {
+    add(proposePublished(cluster_, ring_, request_.channels));
+    add(proposeFixedChain(cluster_, ring_, request_.channels));
+    add(proposeChains(cluster_, ring_, request_.channels));
+    add(proposeOptcc(cluster_, ring_, request_.channels));
+  }
+
+  bool special(size_t i) const {
+    if (i == 0 || !choices_[i].runs()) return false;
+    return automatic() || forcedRing() || choices_[i].proposal.schedule == request_.schedule;
+  }
+
+  /// The fastest of those that may be chosen; 0, the ring, if there is none.
+  size_t fastest(double bytes) const {
+    size_t best = 0;
+    for (size_t i = 1; i < choices_.size(); i++) {
+      if (!special(i)) continue;
+      if (best == 0 || us(i, bytes) < us(best, bytes) * (1 - 1e-9)) best = i;
+    }
+    return best;
+  }
+
+  double us(size_t i, double bytes) const { return choices_[i].estimate.predictedUs(bytes); }
+  bool pays(double bytes) const {
+    const size_t best = fastest(bytes);
+    return best > 0 && us(best, bytes) < us(0, bytes) * (1 - request_.cost.margin);
+  }
+
+  size_t choose() const {
+    if (forcedRing()) return 0;
+    return !automatic() || pays(bytes_) ? fastest(bytes_) : 0;
+  }
+
+  std::optional<uint64_t> threshold() const {
+    std::optional<uint64_t> from;
+    for (int power = kLargestPower; power >= 0; power--) {
+      const uint64_t bytes = uint64_t{1} << power;
+      if (!pays(static_cast<double>(bytes))) break;
+      from = bytes;
+    }
+    return from;
+  }
+
+  Plan planOf(const Choice& choice) const {
+    Plan out;
+    out.schedule = request_.schedule == Schedule::Balance ? Schedule::Balance : choice.proposal.schedule;
+    out.op = request_.op;
+    out.bytes = request_.bytes;
+    out.predictedUs = choice.estimate.predictedUs(bytes_);
+    out.boundUs = boundUs(cluster_, request_.op, bytes_);
+    out.healthyUs = healthyUs(cluster_, request_.cost, bytes_, factor_);
+    if (choices_.size() > 1) out.thresholdBytes = threshold();
+    for (const Draft& draft : choice.estimate.drafts()) out.parts.push_back(partOf(draft, choice.estimate));
+    for (int node = 0; node < cluster_.nodes(); node++) {
+      const double load = choice.estimate.loads()[static_cast<size_t>(node)] * bytes_;
+      const double rateGbit = cluster_.bandwidth(node) / 125;
+      out.nodes.push_back({request_.nodes[static_cast<size_t>(node)].name, rateGbit, load, load});
+    }
+    for (const Choice& each : choices_) {
+      Candidate candidate{each.proposal.schedule, std::nullopt, each.proposal.note};
+      if (each.runs()) candidate.predictedUs = each.estimate.predictedUs(bytes_);
+      out.candidates.push_back(std::move(candidate));
+    }
+    return out;
+  }
+
+  Part partOf(const Draft& draft, const Estimate& estimate) const {
+    Part part;
+    part.kind = draft.kind;
+    part.share = draft.share;
+    part.order = cluster_.ranksOf(draft.order);
+    if (draft.straggler >= 0) part.straggler = cluster_.ranksOf(draft.straggler).front();
+    part.mirrored = draft.mirrored;
+    part.y = draft.y;
+    if (draft.kind == Kind::Published) part.pieces = estimate.pieces(bytes_);
+    return part;
+  }
+
+  std::string whyChosen(const Plan& out) const {
+    const std::string situation = whoIsSlow();
+    if (forcedRing()) return situation + ": a ring was asked for";
+    if (out.schedule == Schedule::Ring && !automatic()) {
+      return situation + ": " + name(request_.schedule) + " cannot run here (" + noteOf(request_.schedule) +
+             "), so a ring on balanced paths";
+    }
+    if (out.schedule == Schedule::Ring) {
+      return situation + ": a ring on balanced paths, as nothing else is faster by more than " +
+             percent(request_.cost.margin) + " at this size";
+    }
+    const std::string chosen = automatic() ? "" : " was asked for and";
+    return situation + ": " + name(out.schedule) + chosen + " takes " + times(out.predictedUs / out.healthyUs) +
+           " the healthy ring's time, a ring on balanced paths " + times(us(0, bytes_) / out.healthyUs);
+  }
+
+  std::string noteOf(Schedule schedule) const {
+    for (const Choice& choice : choices_) {
+      if (choice.proposal.schedule == schedule) return choice.proposal.note;
+    }
+    return "";
+  }
+
+  std::string whoIsSlow() const {
+    const std::vector<int>& slow = cluster_.degraded();
+    if (slow.empty()) return "no node is slower than the others";
+    const std::string left = percent(cluster_.bandwidth(slow.front()) / cluster_.fastest());
+    const std::string& name = request_.nodes[static_cast<size_t>(slow.front())].name;
+    if (slow.size() == 1) return "node " + name + " has " + left + " of the others' bandwidth";
+    return std::to_string(slow.size()) + " nodes are slower, the slowest, " + name + ", at " + left;
+  }
+
+  const Request& request_;
+  const Cluster cluster_;
+  const double factor_;
+  const double bytes_;
+  const std::vector<int> ring_;
+  std::vector<Choice> choices_;  // the ring first
+};
+
+}  // namespace
+
+Plan plan(const Request& request) {
+  check(request);
+  return Planning(request).run();
+}
+
+std::vector<uint64_t> bounds(const Plan& plan, uint64_t count, uint64_t granule) {
+  if (granule == 0) throw PlanError("a granule has one element at least");
+  std::vector<uint64_t> out{0};
+  long double before = 0;
+  for (const Part& part : plan.parts) {
+    before += part.share;
+    const auto units = static_cast<uint64_t>(std::llround(before * static_cast<long double>(count) / granule));
+    out.push_back(std::clamp(units * granule, out.back(), count));
+  }
+  out.back() = count;
+  return out;
+}
+
+}  // namespace r2cc::planner

@@ -1,0 +1,116 @@
+#include "schedules.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <utility>
+
+#include "chains.h"
+#include "formulas.h"
+#include "order.h"
+
+namespace r2cc::planner {
+namespace {
+
+constexpr double kWorthAPart = 1e-6;  // less of the message than this is not worth connections of its own
+
+Draft ringDraft(const std::vector<int>& ring, double share) {
+  Draft draft;
+  draft.share = share;
+  draft.order = ring;
+  return draft;
+}
+
+/// Shares that sum to 1 again after small ones were left out.
+void normalise(std::vector<Draft>& drafts) {
+  double sum = 0;
+  for (const Draft& draft : drafts) sum += draft.share;
+  for (Draft& draft : drafts) draft.share /= sum;
+}
+
+Proposal chained(Schedule schedule, const Cluster& cluster, const std::vector<int>& ring, const Allotment& split) {
+  Proposal out{schedule, {}, ""};
+  if (split.ringShare > kWorthAPart) out.drafts.push_back(ringDraft(ring, split.ringShare));
+  for (const ChainShare& chain : split.chains) {
+    if (chain.share <= kWorthAPart) continue;
+    Draft draft;
+    draft.kind = Kind::Chain;
+    draft.share = chain.share;
+    draft.order = chainOrder(cluster, ring, chain.head, chain.tail);
+    out.drafts.push_back(std::move(draft));
+  }
+  normalise(out.drafts);
+  char note[64];
+  const size_t rings = split.ringShare > kWorthAPart ? 1 : 0;
+  const size_t chains = out.drafts.size() - rings;
+  std::snprintf(note, sizeof(note), "%zu chain%s, %.3g of the message on a ring", chains, chains == 1 ? "" : "s",
+                split.ringShare);
+  out.note = note;
+  return out;
+}
+
+Proposal impossible(Schedule schedule, const char* why) { return {schedule, {}, why}; }
+
+}  // namespace
+
+Proposal proposeRing(const std::vector<int>& ring) {
+  return {Schedule::Ring, {ringDraft(ring, 1)}, "one ring on balanced paths"};
+}
+
+Proposal proposeChains(const Cluster& cluster, const std::vector<int>& ring, int parts) {
+  if (cluster.nodes() < 2) return impossible(Schedule::Chain, "needs two nodes");
+  return chained(Schedule::Chain, cluster, ring, allotEnds(cluster, parts));
+}
+
+Proposal proposeFixedChain(const Cluster& cluster, const std::vector<int>& ring, int parts) {
+  if (cluster.nodes() < 2) return impossible(Schedule::ChainFixed, "needs two nodes");
+  return chained(Schedule::ChainFixed, cluster, ring, fixedEnds(cluster, parts));
+}
+
+/// One part a degraded node, which spares that node; the shares are as the bandwidths that they lost.
+Proposal proposePublished(const Cluster& cluster, const std::vector<int>& ring, int parts) {
+  if (cluster.degraded().empty()) return impossible(Schedule::Published, "no node is slower than the others");
+  if (cluster.nodes() < 3) return impossible(Schedule::Published, "needs three nodes");
+  Proposal out{Schedule::Published, {}, "the partial ring takes what the degraded node lost"};
+  std::vector<int> spared = cluster.degraded();
+  if (parts > 0 && static_cast<size_t>(parts) < spared.size()) spared.resize(static_cast<size_t>(parts));
+  for (const int node : spared) {
+    Draft draft = ringDraft(ring, 1);
+    draft.kind = Kind::Published;
+    draft.straggler = node;
+    draft.y = 1 - cluster.bandwidth(node) / cluster.fastest();
+    draft.share = draft.y;
+    out.drafts.push_back(std::move(draft));
+  }
+  normalise(out.drafts);
+  if (cluster.degraded().size() > 1) out.note = "one part for each degraded node, as far as there are channels";
+  return out;
+}
+
+/// Half of it mirrored, beside a ring that fills the straggler's idle time while it lost less than half.
+Proposal proposeOptcc(const Cluster& cluster, const std::vector<int>& ring, int parts) {
+  if (!cluster.oneRankEach()) return impossible(Schedule::OptCC, "needs one rank a node");
+  if (cluster.nodes() < 3) return impossible(Schedule::OptCC, "needs three nodes");
+  if (cluster.degraded().size() != 1) return impossible(Schedule::OptCC, "needs exactly one degraded node");
+  const int straggler = cluster.degraded().front();
+  const double lost = 1 - cluster.bandwidth(straggler) / cluster.fastest();
+  const double y = parts == 1 || parts == 2 ? 0 : rotatingHeadsTime(cluster.nodes(), lost).ringShare;
+  Proposal out{Schedule::OptCC, {}, "four stages"};
+  if (y > kWorthAPart) out.drafts.push_back(ringDraft(ring, y));
+  if (y > 1 - kWorthAPart) return impossible(Schedule::OptCC, "the ring alone is as fast");
+  for (const bool mirrored : {false, true}) {
+    if (mirrored && parts == 1) break;
+    Draft draft = ringDraft(ring, (1 - y) / (parts == 1 ? 1 : 2));
+    draft.order.erase(std::find(draft.order.begin(), draft.order.end(), straggler));
+    draft.kind = Kind::OptCC;
+    draft.straggler = straggler;
+    draft.mirrored = mirrored;
+    out.drafts.push_back(std::move(draft));
+  }
+  normalise(out.drafts);
+  char note[64];
+  std::snprintf(note, sizeof(note), "four stages, %.3g of the message on a ring", y);
+  out.note = note;
+  return out;
+}
+
+}  // namespace r2cc::planner

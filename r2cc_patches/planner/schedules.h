@@ -1,0 +1,26 @@
+// The schedules that a cluster could run, as drafts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "cluster.h"
+#include "model.h"
+
+namespace r2cc::planner {
+
+/// No drafts: it cannot run here, and the note says why.
+struct Proposal {
+  Schedule schedule = Schedule::Ring;
+  std::vector<Draft> drafts;
+  std::string note;
+};
+
+/// `ring` is the nodes' order in rings, from ringOrder. `parts`: at most so many drafts, 0 for no limit.
+Proposal proposeRing(const std::vector<int>& ring);
+Proposal proposePublished(const Cluster& cluster, const std::vector<int>& ring, int parts);
+Proposal proposeChains(const Cluster& cluster, const std::vector<int>& ring, int parts);
+Proposal proposeFixedChain(const Cluster& cluster, const std::vector<int>& ring, int parts);
+Proposal proposeOptcc(const Cluster& cluster, const std::vector<int>& ring, int parts);
+
+}  // namespace r2cc::planner
