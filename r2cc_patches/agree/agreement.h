@@ -1,0 +1,100 @@
+// All ranks of a communicator take a new decision (a schedule) from the same group on, although each enqueues at its
+// own pace. docs/agreement.md says what is promised, and how.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "gate.h"
+
+namespace r2cc::agree {
+
+constexpr size_t kMaxReport = 4 << 10;     // bytes; longer reports are refused with std::invalid_argument
+constexpr size_t kMaxProposal = 64 << 10;  // bytes; a longer proposal is logged, and no switch
+
+/// Everybody's text, by rank, over the communicator's own bootstrap. Called once, by make().
+using AllGather = std::function<std::vector<std::string>(const std::string& mine)>;
+/// On rank 0, never on the enqueuing thread: the newest report of each rank (empty: none yet) -> the proposal. Empty:
+/// nothing needs to change. Called again whenever a report changed; calls are never simultaneous.
+using Decide = std::function<std::string(const std::vector<std::string>& reports)>;
+/// On every rank, never on the enqueuing thread, before this rank promises anything: may do slow work, and wait for other
+/// ranks' doing the same. False or an exception: this rank cannot; nobody switches. It may be called for a proposal
+/// that is then withdrawn. It must return in the end: the destructor waits for it.
+using Prepare = std::function<bool(const std::string& proposal)>;
+
+struct Options {
+  int rank = 0;
+  int ranks = 1;
+  std::string bindAddress = "127.0.0.1";  // numeric IPv4 or IPv6 (with %interface where link-local), without port
+  std::string name;                       // for messages: the communicator's
+
+  std::chrono::milliseconds hold{60000};      // a lost connection is waited for this long (R2CC_HOLD_MS)
+  std::chrono::milliseconds closed{5000};     // ... and this long if the other process closed it, or refuses a new one
+  std::chrono::milliseconds silence{6000};    // a connection that says nothing for this long is made anew
+  std::chrono::milliseconds prepare{30000};   // rank 0 waits this long for everybody's Prepare, then withdraws
+  std::chrono::milliseconds promise{2000};    // ... and this long for everybody's promise
+  std::chrono::milliseconds gather{20};       // reports within this time make one decision
+  std::chrono::milliseconds quiet{500};       // at least this between two switches; doubles while they fail, to 60 s
+  std::chrono::milliseconds goodbye{1000};    // the destructor waits at most this long for the others to hear of it
+  std::function<bool()> aborted;              // polled every millisecond while enter() waits; may be empty
+  std::function<void(const std::string&)> log;  // background thread; one line; may be empty
+};
+
+/// What has happened so far on this rank; any thread.
+struct Stats {
+  uint64_t switches = 0;    // decisions that were committed
+  uint64_t withdrawn = 0;   // attempts that were not
+  uint64_t waits = 0;       // times that enter() stood at a promised group
+  uint64_t waitedNs = 0;    // in all
+  uint64_t reconnects = 0;  // connections lost and resumed
+  uint64_t refused = 0;     // callers and frames that were not genuine
+  std::string lastWithdrawal;
+};
+
+/// One per communicator and rank; a process may hold many, also several ranks of one communicator, and enter them from
+/// one thread in any order.
+class Agreement {
+ public:
+  /// Collective: every rank calls it with the same `ranks`. `decide` is used on rank 0 only. Returns once the addresses
+  /// are exchanged; connections are made in the background. Throws std::invalid_argument (options),
+  /// std::runtime_error (cannot listen, or what the others sent is no address), and whatever `gather` throws.
+  static std::unique_ptr<Agreement> make(const Options& options, const AllGather& gather, Decide decide, Prepare prepare);
+
+  /// Any thread: what rank 0 should know of this rank now. The newest wins; the same again is not sent.
+  void report(std::string blob);
+
+  /// The enqueuing thread, once per group, before anything of the group is launched: the decision that holds for this
+  /// group. `history` is the caller's hash of everything this communicator enqueued so far, this group included; it must be
+  /// equal on all ranks. The reference is good until the next call. Waits only at a promised group. Throws
+  /// AgreementBroken once the communicator cannot go on; every later call does so again.
+  const Decision& enter(uint64_t history) { return gate_.enter(history); }
+
+  /// The enqueuing thread, after enter(): this group is being captured into a CUDA graph, which keeps its decision.
+  void captured() { gate_.captured(); }
+
+  /// Any thread: the communicator is aborted here. enter() throws from now on, also where it waits; the others see a
+  /// withdrawn switch and no further ones.
+  void abort();
+
+  Stats stats() const;
+
+  /// Tells the others (a running switch is withdrawn for all) and returns within Options::goodbye, plus what a
+  /// running callback still takes. No thread may be in enter().
+  ~Agreement();
+  Agreement(const Agreement&) = delete;
+  Agreement& operator=(const Agreement&) = delete;
+
+ private:
+  class Impl;
+  explicit Agreement(Gate& gate, std::unique_ptr<Impl> impl);
+  Gate& gate_;  // the Impl's
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace r2cc::agree

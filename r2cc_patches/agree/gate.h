@@ -1,0 +1,111 @@
+// Where the enqueuing thread meets the agreement. It enters groups under a lease, a number of groups that it may enter
+// without looking; the background thread promises only groups beyond the lease. So neither needs a fence against the
+// other, and a group costs one atomic read.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "history.h"
+
+namespace r2cc::agree {
+
+/// What all ranks do from group `first` on. Epoch 0 with an empty text: nothing was agreed yet.
+struct Decision {
+  uint64_t epoch = 0;
+  uint64_t first = 1;
+  std::string text;
+};
+
+/// The communicator cannot go on. what() says the whole of it.
+class AgreementBroken : public std::runtime_error {
+ public:
+  AgreementBroken(int rank, std::string address, std::string cause);
+  int rank() const { return rank_; }                        // who is gone; this rank itself when it was aborted
+  const std::string& address() const { return address_; }  // and where it was
+  const std::string& cause() const { return cause_; }
+
+ private:
+  int rank_;
+  std::string address_, cause_;
+};
+
+/// What a rank answers to Prepare.
+struct Promise {
+  uint64_t entered = 0;  // groups entered for certain
+  uint64_t last = 0;     // it enters no group after this one before it has heard
+  History history;
+};
+
+/// Groups are numbered from 1. Invariant: the enqueuing thread enters no group beyond lease_, and leases are never
+/// given beyond a promise or across the first group of a decision.
+class Gate {
+ public:
+  explicit Gate(std::function<bool()> aborted) : aborted_(std::move(aborted)) {}
+
+  // ---- the enqueuing thread
+  const Decision& enter(uint64_t history) {
+    const uint64_t group = ++entered_;
+    // Relaxed is enough: whatever else may have changed holds only beyond the lease, and is read under the mutex.
+    if (group <= lease_.load(std::memory_order_relaxed)) return current_;
+    return enterSlowly(group, history);
+  }
+  void captured() { captures_++; }
+
+  // ---- the background thread
+  /// Promises max(index, what was leased plus what this rank may enter within `windowNs` at its pace).
+  Promise promise(uint64_t index, int64_t windowNs);
+  /// From `decision.first` on; ends the promise. `decision.first` lies beyond it.
+  void commit(Decision decision);
+  /// Ends the promise: everything stays as it is.
+  void withdraw();
+  /// enter() throws this from now on. The first one stays.
+  void fail(const AgreementBroken& why);
+  /// The first group that a switch named now should not come before.
+  uint64_t ahead(int64_t windowNs) const;
+  /// Decisions that are committed and not yet in force.
+  size_t pending() const;
+  uint64_t waits() const;
+  uint64_t waitedNs() const;
+
+ private:
+  const Decision& enterSlowly(uint64_t group, uint64_t history);
+  void await(std::unique_lock<std::mutex>& lock, uint64_t group);
+  void lease(uint64_t group);
+  void measure(uint64_t group);
+  uint64_t margin(int64_t windowNs) const;
+  void throwIfBroken() const;
+
+  // The enqueuing thread's own.
+  uint64_t entered_ = 0;
+  uint64_t captures_ = 0;
+  uint64_t leaseSize_ = 1;
+  int64_t leasedAt_ = 0;
+  Decision current_;
+  // Written under the mutex: by the enqueuing thread, and by fail(), which takes the lease away (0).
+  std::atomic<uint64_t> lease_{0};
+
+  const std::function<bool()> aborted_;
+  mutable std::mutex mutex_;  // everything below
+  std::condition_variable changed_;
+  uint64_t leased_ = 0;  // the furthest group that may have been entered
+  uint64_t seen_ = 0;    // the furthest that certainly was
+  History history_;
+  std::optional<uint64_t> promised_;
+  std::deque<Decision> pending_;
+  std::optional<AgreementBroken> broken_;
+  uint64_t waits_ = 0, waitedNs_ = 0;
+  uint64_t measuredGroup_ = 0;
+  int64_t measuredAt_ = 0;
+  double perNs_ = 0;  // groups per nanosecond, of the faster of the last two measurements
+  double perNsBefore_ = 0;
+};
+
+}  // namespace r2cc::agree
