@@ -44,11 +44,17 @@ struct Promise {
   History history;
 };
 
+struct GateStats {
+  uint64_t waits = 0, waitedNs = 0;
+};
+
 /// Groups are numbered from 1. Invariant: the enqueuing thread enters no group beyond lease_, and leases are never
 /// given beyond a promise or across the first group of a decision.
 class Gate {
  public:
-  explicit Gate(std::function<bool()> aborted) : aborted_(std::move(aborted)) {}
+  /// `rank` and `address` are this rank's own; `aborted` may be empty.
+  Gate(int rank, std::string address, std::function<bool()> aborted)
+      : rank_(rank), address_(std::move(address)), aborted_(std::move(aborted)) {}
 
   // ---- the enqueuing thread
   const Decision& enter(uint64_t history) {
@@ -72,14 +78,13 @@ class Gate {
   uint64_t ahead(int64_t windowNs) const;
   /// Decisions that are committed and not yet in force.
   size_t pending() const;
-  uint64_t waits() const;
-  uint64_t waitedNs() const;
+  GateStats stats() const;
 
  private:
   const Decision& enterSlowly(uint64_t group, uint64_t history);
   void await(std::unique_lock<std::mutex>& lock, uint64_t group);
   void lease(uint64_t group);
-  void measure(uint64_t group);
+  void measure(uint64_t group, int64_t now);
   uint64_t margin(int64_t windowNs) const;
   void throwIfBroken() const;
 
@@ -92,6 +97,8 @@ class Gate {
   // Written under the mutex: by the enqueuing thread, and by fail(), which takes the lease away (0).
   std::atomic<uint64_t> lease_{0};
 
+  const int rank_;
+  const std::string address_;
   const std::function<bool()> aborted_;
   mutable std::mutex mutex_;  // everything below
   std::condition_variable changed_;

@@ -1,0 +1,121 @@
+#include "agreement.h"
+
+#include <unistd.h>
+
+#include <future>
+#include <utility>
+
+#include "session.h"
+
+namespace r2cc::agree {
+namespace {
+
+void check(const Options& o) {
+  if (o.ranks < 1 || o.rank < 0 || o.rank >= o.ranks) {
+    throw std::invalid_argument("rank " + std::to_string(o.rank) + " of " + std::to_string(o.ranks));
+  }
+  const auto zero = std::chrono::milliseconds(0);
+  if (o.hold < zero || o.closed < zero || o.silence <= zero || o.prepare <= zero || o.promise <= zero) {
+    throw std::invalid_argument("the agreement's times must be positive");
+  }
+}
+
+std::string whereAmI(const std::string& address) {
+  char host[256] = "";
+  (void)gethostname(host, sizeof(host) - 1);
+  return address + ", host " + host + ", process " + std::to_string(getpid());
+}
+
+std::vector<Card> exchange(const Card& mine, const Options& options, const AllGather& gather) {
+  const std::vector<std::string> texts = gather(encode(mine));
+  if (texts.size() != static_cast<size_t>(options.ranks)) {
+    throw std::runtime_error("the agreement's addresses: " + std::to_string(texts.size()) + " of " +
+                             std::to_string(options.ranks) + " came");
+  }
+  std::vector<Card> cards;
+  cards.reserve(texts.size());
+  for (const std::string& text : texts) cards.push_back(decodeCard(text));
+  return cards;
+}
+
+}  // namespace
+
+class Agreement::Impl {
+ public:
+  Impl(const Options& options, const AllGather& gather, Decide decide, Prepare prepare)
+      : goodbye_(options.goodbye), loop_(Loop::shared()), worker_(std::make_unique<Worker>()) {
+    Card mine;
+    mine.host = options.bindAddress;
+    mine.where = whereAmI(options.bindAddress);
+    const Address address = parseAddress(options.bindAddress, 0);
+    Fd listener;
+    if (options.rank == 0) {
+      listener = listenOn(address);
+      const Address bound = boundTo(listener);
+      mine.port = portOf(bound);
+      mine.agreement = randomId();
+      mine.key = randomKey();
+    }
+    session_ = std::make_shared<Session>(*loop_, *worker_, options, exchange(mine, options, gather), std::move(decide),
+                                         std::move(prepare));
+    std::exception_ptr failed;
+    loop_->call([&] {
+      try {
+        session_->start(std::move(listener));
+      } catch (...) {
+        failed = std::current_exception();
+      }
+    });
+    if (failed) std::rethrow_exception(failed);
+  }
+
+  ~Impl() {
+    std::promise<void> left;
+    std::future<void> done = left.get_future();
+    loop_->call([&] { session_->leave([&left] { left.set_value(); }); });
+    done.wait_for(goodbye_);
+    loop_->call([&] { session_->stop(); });
+    worker_.reset();  // what it still posts finds no session
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  Session& session() { return *session_; }
+  void abort() {
+    session_->gate().fail(session_->aborted());  // at once, for whoever waits
+    loop_->post([session = session_] { session->abort(); });
+  }
+  Loop& loop() { return *loop_; }
+
+ private:
+  const std::chrono::milliseconds goodbye_;
+  const std::shared_ptr<Loop> loop_;
+  std::unique_ptr<Worker> worker_;
+  std::shared_ptr<Session> session_;
+};
+
+std::unique_ptr<Agreement> Agreement::make(const Options& options, const AllGather& gather, Decide decide,
+                                           Prepare prepare) {
+  check(options);
+  auto impl = std::make_unique<Impl>(options, gather, std::move(decide), std::move(prepare));
+  Gate& gate = impl->session().gate();
+  return std::unique_ptr<Agreement>(new Agreement(gate, std::move(impl)));
+}
+
+Agreement::Agreement(Gate& gate, std::unique_ptr<Impl> impl) : gate_(gate), impl_(std::move(impl)) {}
+
+Agreement::~Agreement() {
+  // In a child of fork() there is no thread to say goodbye, and locks may be held for ever: it leaves all as it is.
+  if (impl_->loop().foreign()) (void)impl_.release();
+}
+
+void Agreement::report(std::string blob) {
+  if (blob.size() > kMaxReport) throw std::invalid_argument("a report of " + std::to_string(blob.size()) + " bytes");
+  impl_->session().report(std::move(blob));
+}
+
+void Agreement::abort() { impl_->abort(); }
+
+Stats Agreement::stats() const { return impl_->session().stats(); }
+
+}  // namespace r2cc::agree

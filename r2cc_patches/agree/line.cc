@@ -1,0 +1,87 @@
+#include "line.h"
+
+#include <sys/epoll.h>
+
+#include <utility>
+
+namespace r2cc::agree {
+
+void Line::attach(Channel channel) {
+  detach();
+  channel_.emplace(std::move(channel));
+  heardAt_ = saidAt_ = loop_.now();
+  failed_ = writing_ = forged_ = closedByPeer_ = false;
+  watch_ = loop_.watch(channel_->fd(), EPOLLIN, watcher_);
+  channel_->send(link_.ping());  // rank 0 takes nobody who has not sent a first genuine frame
+  for (const Frame& frame : link_.unacknowledged()) channel_->send(frame);
+  flush();
+}
+
+void Line::detach() {
+  if (!channel_) return;
+  loop_.unwatch(watch_, channel_->fd());
+  channel_.reset();
+}
+
+void Line::send(Message message) { write(link_.add(std::move(message))); }
+
+void Line::write(const Frame& frame) {
+  if (!channel_ || failed_) return;
+  channel_->send(frame);
+  saidAt_ = loop_.now();
+  flush();
+}
+
+void Line::flush() {
+  if (!channel_->flush()) {
+    failed_ = true;  // what it still has to say may explain it; then, or at the next tick, it is given up
+    return;
+  }
+  if (channel_->wantsToWrite() == writing_) return;
+  writing_ = !writing_;
+  loop_.change(watch_, channel_->fd(), writing_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+bool Line::ended(const std::string& why) {
+  why_ = why;
+  closedByPeer_ = channel_->closedByPeer();
+  detach();
+  return false;
+}
+
+bool Line::onReady(uint32_t events, const std::function<void(const Message&)>& take) {
+  if (!channel_) return true;
+  if ((events & EPOLLOUT) != 0) flush();
+  const bool open = channel_->fill();
+  if (!drain(take)) return false;
+  return open ? true : ended(channel_->why());
+}
+
+bool Line::drain(const std::function<void(const Message&)>& take) {
+  bool acknowledge = false;
+  while (std::optional<Frame> frame = channel_->next()) {
+    heardAt_ = loop_.now();
+    const Link::Verdict verdict = link_.receive(*frame);
+    if (verdict == Link::Verdict::Gap) return ended("it counts its messages wrongly");
+    acknowledge |= frame->seq != 0;
+    if (verdict == Link::Verdict::Take) take(frame->message);
+  }
+  if (channel_->bad()) {
+    forged_ = true;
+    return ended("what came was not genuine");
+  }
+  if (acknowledge) write(link_.ping());
+  return true;
+}
+
+bool Line::tick(int64_t silenceNs) {
+  if (!channel_) return true;
+  if (failed_) return ended(channel_->why());
+  const int64_t now = loop_.now();
+  if (now - heardAt_ > silenceNs) return ended("silent for " + std::to_string((now - heardAt_) / 1000000) + " ms");
+  // A ping that waits for its turn says nothing more than another would.
+  if (now - saidAt_ > silenceNs / 3 && !channel_->wantsToWrite()) write(link_.ping());
+  return true;
+}
+
+}  // namespace r2cc::agree

@@ -1,0 +1,51 @@
+// What the ranks tell each other. One shape for all: which fields mean something depends on the type.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "history.h"
+
+namespace r2cc::agree {
+
+enum class Type : uint8_t {
+  Ping = 0,  // nothing but an acknowledgement; never repeated
+  // rank 0 -> all
+  Offer,     // round, text: the proposal. Get ready for it.
+  Prepare,   // round, group: promise to enter nothing after it; number: the time to leave ahead, ns
+  Commit,    // round, group: the first with the decision; number: its epoch
+  Withdraw,  // round, text: why. As if it had never been offered
+  Left,      // number: a rank that is gone in good order, text: how; there will be no further switch
+  Broken,    // number: a rank that is gone, text: its address, a line's end, the cause
+  // all -> rank 0
+  Report,    // text
+  Ready,     // round, ok, text: why not
+  Promised,  // round, group: the last it enters; number: what it entered; marks
+  Leave,     // ok: in good order (0: aborted)
+};
+constexpr uint8_t kTypes = static_cast<uint8_t>(Type::Leave) + 1;
+
+struct Message {
+  Type type = Type::Ping;
+  uint8_t ok = 0;
+  uint64_t round = 0, group = 0, number = 0;
+  std::vector<Mark> marks;
+  std::string text;  // the rest of the message
+
+  template <class A>
+  void visit(A& a) {
+    a(type), a(ok), a(round), a(group), a(number), a.list(marks, History::kMarks);
+  }
+};
+
+// With the most of marks, the longest text, and room.
+constexpr size_t kMaxUp = 8 << 10;     // bytes of a message to rank 0
+constexpr size_t kMaxDown = 66 << 10;  // bytes of a message from rank 0
+
+std::vector<uint8_t> encode(const Message& message);
+std::optional<Message> decode(const uint8_t* data, size_t size);
+
+}  // namespace r2cc::agree

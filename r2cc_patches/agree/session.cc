@@ -1,0 +1,255 @@
+#include "session.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+#include "clock.h"
+#include "hub.h"
+#include "spoke.h"
+
+namespace r2cc::agree {
+namespace {
+
+int64_t ns(std::chrono::milliseconds time) { return msToNs(time.count()); }
+
+Coordinator::Timing timing(const Options& o) { return {ns(o.prepare), ns(o.promise), ns(o.gather), ns(o.quiet)}; }
+
+Patience patience(const Options& o) { return {ns(o.hold), ns(o.closed), ns(o.silence)}; }
+
+/// What a caller's function threw, for a message.
+template <class F>
+std::string thrownBy(const F& what) {
+  try {
+    what();
+  } catch (const std::exception& error) {
+    return error.what();
+  } catch (...) {
+    return "an exception that is no std::exception";
+  }
+  return "";
+}
+
+}  // namespace
+
+Session::Session(Loop& loop, Worker& worker, const Options& options, std::vector<Card> cards, Decide decide,
+                 Prepare prepare)
+    : loop_(loop),
+      worker_(worker),
+      options_(options),
+      cards_(std::move(cards)),
+      decide_(std::move(decide)),
+      prepare_(std::move(prepare)),
+      gate_(options.rank, cards_[static_cast<size_t>(options.rank)].where, options.aborted),
+      member_(static_cast<Member::Actions&>(*this)) {
+  if (options.rank == 0) {
+    coordinator_.emplace(static_cast<Coordinator::Actions&>(*this), options.ranks, timing(options));
+  }
+}
+
+void Session::start(Fd listener) {
+  if (options_.rank == 0) {
+    transport_ = std::make_unique<Hub>(loop_, *this, std::move(listener), cards_, patience(options_));
+  } else {
+    const std::string& from = cards_[static_cast<size_t>(options_.rank)].host;
+    transport_ = std::make_unique<Spoke>(loop_, *this, options_.rank, cards_[0], from, patience(options_));
+  }
+  loop_.add(*this);
+}
+
+void Session::stop() {
+  loop_.remove(*this);
+  transport_.reset();
+  left_ = nullptr;
+}
+
+AgreementBroken Session::aborted() const {
+  return {options_.rank, cards_[static_cast<size_t>(options_.rank)].where, "aborted"};
+}
+
+void Session::abort() {
+  if (transport_) member_.leave(false);
+}
+
+void Session::leave(std::function<void()> done) {
+  left_ = std::move(done);
+  member_.leave(true);
+}
+
+// ---- Timed
+
+int64_t Session::deadline() const {
+  int64_t next = transport_->deadline();
+  if (coordinator_) next = std::min(next, coordinator_->deadline());
+  if (toReport_ && (options_.rank == 0 || transport_->able())) next = std::min(next, reportAt_);
+  return next;
+}
+
+void Session::tick(int64_t now) {
+  takeReport();
+  drainOwn();
+  transport_->tick(now);
+  if (coordinator_) coordinator_->tick(now);
+  passOn();
+  drainOwn();
+  // Said to itself, heard and answered: nothing is left that nobody looks at before the next event.
+  if (left_ && transport_->delivered()) std::exchange(left_, nullptr)();
+}
+
+void Session::drainOwn() {
+  while (!own_.empty()) {
+    const auto [toCoordinator, message] = std::move(own_.front());
+    own_.pop_front();
+    if (toCoordinator) {
+      coordinator_->on(0, message, loop_.now());
+    } else {
+      member_.on(message);
+    }
+  }
+}
+
+// ---- reports
+
+void Session::report(std::string blob) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (blob == lastReport_) return;
+    lastReport_ = blob;
+    // The loop will look anyway when it has not taken the last one yet.
+    if (std::exchange(newReport_, std::move(blob))) return;
+  }
+  loop_.post([] {});  // tick() follows
+}
+
+void Session::takeReport() {
+  const std::lock_guard lock(mutex_);
+  if (newReport_) toReport_ = std::exchange(newReport_, std::nullopt);
+}
+
+// One at a time, and not too often: what comes meanwhile replaces what waits.
+void Session::passOn() {
+  if (!toReport_ || loop_.now() < reportAt_ || (options_.rank != 0 && !transport_->able())) return;
+  reportAt_ = loop_.now() + ns(options_.gather) / 2;
+  Message message;
+  message.type = Type::Report;
+  message.text = *std::exchange(toReport_, std::nullopt);
+  if (!member_.ended()) send(message);
+}
+
+// ---- Upward
+
+void Session::received(int rank, const Message& message) {
+  if (coordinator_) {
+    coordinator_->on(rank, message, loop_.now());
+  } else {
+    member_.on(message);
+  }
+}
+
+void Session::died(int rank, const std::string& cause) {
+  const std::string& where = cards_[static_cast<size_t>(rank)].where;
+  if (coordinator_) {
+    coordinator_->died(rank, where, cause);
+  } else {
+    member_.broken({rank, where, cause});
+  }
+}
+
+void Session::resumed(int rank) {
+  count(&Stats::reconnects);
+  log("the connection to rank " + std::to_string(rank) + " is back");
+}
+
+void Session::refused() { count(&Stats::refused); }
+
+bool Session::ended() const { return coordinator_ ? coordinator_->ended() : member_.ended(); }
+
+// ---- Coordinator::Actions
+
+void Session::send(int rank, const Message& message) {
+  if (rank == 0) {
+    own_.emplace_back(false, message);
+  } else {
+    transport_->send(rank, message);
+  }
+}
+
+void Session::later(const std::function<void(Session&)>& what) {
+  loop_.post([weak = weak_from_this(), what] {
+    const auto session = weak.lock();
+    if (session && session->transport_) what(*session);
+  });
+}
+
+void Session::decide(const std::vector<std::string>& reports) {
+  worker_.post([this, reports] {
+    std::string proposal;  // the worker ends before the session does
+    const std::string error = thrownBy([&] { proposal = decide_(reports); });
+    later([proposal, error](Session& session) {
+      if (!error.empty()) session.log("no switch: deciding failed: " + error);
+      session.coordinator_->decided(error.empty() ? proposal : "", session.loop_.now());
+    });
+  });
+}
+
+bool Session::able() {
+  constexpr size_t kMostPending = 4;
+  return transport_->able() && gate_.pending() < kMostPending;
+}
+
+void Session::log(const std::string& line) {
+  if (options_.log) options_.log((options_.name.empty() ? "" : options_.name + ": ") + line);
+}
+
+// ---- Member::Actions
+
+void Session::send(const Message& message) {
+  if (coordinator_) {
+    own_.emplace_back(true, message);
+  } else {
+    transport_->send(0, message);
+  }
+}
+
+void Session::work(uint64_t round, const std::string& text) {
+  worker_.post([this, round, text] {
+    bool able = true;
+    const std::string error = thrownBy([&] { able = !prepare_ || prepare_(text); });
+    later([round, able, error](Session& session) {
+      session.member_.worked(round, able && error.empty(), error);
+    });
+  });
+}
+
+void Session::commit(Decision decision) {
+  gate_.commit(std::move(decision));
+  count(&Stats::switches);
+}
+
+void Session::withdraw(const std::string& why) {
+  gate_.withdraw();
+  const std::lock_guard lock(mutex_);
+  stats_.withdrawn++;
+  stats_.lastWithdrawal = why;
+}
+
+void Session::fail(const AgreementBroken& why) {
+  gate_.fail(why);
+  log(why.what());
+}
+
+void Session::count(uint64_t Stats::*what) {
+  const std::lock_guard lock(mutex_);
+  (stats_.*what)++;
+}
+
+Stats Session::stats() const {
+  const GateStats waited = gate_.stats();
+  const std::lock_guard lock(mutex_);
+  Stats stats = stats_;
+  stats.waits = waited.waits;
+  stats.waitedNs = waited.waitedNs;
+  return stats;
+}
+
+}  // namespace r2cc::agree

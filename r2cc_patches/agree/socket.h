@@ -1,0 +1,55 @@
+// TCP, non-blocking, of any IP family; and a file descriptor with one owner.
+#pragma once
+
+#include <netinet/in.h>
+#include <unistd.h>
+
+#include <string>
+#include <utility>
+
+namespace r2cc::agree {
+
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
+  Fd& operator=(Fd&& other) noexcept {
+    if (this != &other) {
+      reset();
+      fd_ = std::exchange(other.fd_, -1);
+    }
+    return *this;
+  }
+  ~Fd() { reset(); }
+  int get() const { return fd_; }
+  bool valid() const { return fd_ >= 0; }
+  void reset() {
+    if (fd_ >= 0) ::close(fd_);
+    fd_ = -1;
+  }
+
+ private:
+  int fd_ = -1;
+};
+
+struct Address {
+  sockaddr_storage storage{};
+  socklen_t length = 0;
+  std::string text() const;  // "10.0.0.1:4711", "[fe80::1%eth0]:4711"
+};
+
+/// `host` is numeric. Throws std::invalid_argument.
+Address parseAddress(const std::string& host, uint16_t port);
+/// Listens on a port of the kernel's choice. Throws std::runtime_error.
+Fd listenOn(const Address& address);
+Address boundTo(const Fd& listener);
+uint16_t portOf(const Address& address);
+/// Invalid, and errno set, when that failed at once; otherwise connected soon, or not: connectResult().
+Fd startConnecting(const Address& from, const Address& to);
+/// 0 when connected, else an errno. Asked when the socket became writable.
+int connectResult(const Fd& socket);
+/// Invalid when nobody is there; errno as accept(2) sets it.
+Fd acceptFrom(const Fd& listener);
+
+}  // namespace r2cc::agree
