@@ -15,7 +15,6 @@ constexpr size_t kMostCallers = 64;  // of whom nothing is known yet; the oldest
 constexpr int kAcceptedInTurn = 64;
 constexpr int64_t kCallerNs = msToNs(5000);
 constexpr int64_t kNoDescriptorNs = msToNs(100);
-constexpr int64_t kLookNs = msToNs(500);
 constexpr size_t kBusy = 4;  // messages that a rank has not acknowledged
 
 }  // namespace

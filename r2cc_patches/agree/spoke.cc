@@ -14,7 +14,6 @@ namespace {
 
 constexpr int64_t kCallNs = msToNs(3000);  // one attempt
 constexpr int64_t kFirstPauseNs = msToNs(10), kLongestPauseNs = msToNs(1000);
-constexpr int64_t kLookNs = msToNs(500);
 
 }  // namespace
 

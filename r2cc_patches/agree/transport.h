@@ -23,6 +23,8 @@ std::string encode(const Card& card);
 /// Throws std::runtime_error when it is none.
 Card decodeCard(const std::string& text);
 
+constexpr int64_t kLookNs = 500000000;  // connections are looked at this often, or more
+
 struct Patience {
   int64_t holdNs = 0, closedNs = 0, silenceNs = 0;
 };
