@@ -21,7 +21,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,9 +102,13 @@ class Job:
             if f'"event": "{event}"' in text and text.endswith("}"):
                 yield json.loads(text)
 
+    def texts(self) -> list[str]:
+        """All that each rank said so far."""
+        return [file.read_text(errors="replace") for file in self._files]
+
     def paths(self) -> int:
         """How many lines of the net library there are: none means that NCCL does not run on it."""
-        return sum(text.count('"event":"path"') for text in (file.read_text(errors="replace") for file in self._files))
+        return sum(text.count('"event":"path"') for text in self.texts())
 
 
 @dataclass(frozen=True)
@@ -150,11 +154,17 @@ def jobs(case: Case, arm: str, place: Place) -> Iterator[dict[str, Job]]:
             job.ask("end", "end", 1, LIMIT_S)
 
 
-def measure(arms: dict[str, Job], wanted: Wanted, tell: str, found: list[Json]) -> None:
-    """Adds to `found` one entry a size: each arm's time in every round, in us."""
+def measure(
+    arms: dict[str, Job], wanted: Wanted, tell: str, found: list[Json], other_ops: Mapping[str, str] | None = None
+) -> None:
+    """Adds to `found` one entry a size: each arm's time in every round, in us.
+
+    `other_ops`: of arms that come to the same result in another way.
+    """
 
     def once(arm: str, size: int, ops: int) -> float:
-        lines = arms[arm].ask(f"{wanted.op} {size} {ops}", "took", turns[arm] + 1, LIMIT_S)
+        op = (other_ops or {}).get(arm, wanted.op)
+        lines = arms[arm].ask(f"{op} {size} {ops}", "took", turns[arm] + 1, LIMIT_S)
         turns[arm] += 1
         if any(line["wrong_elements"] for line in lines):
             raise InfraError(f"{arm}: a wrong element in {wanted.op} of {size} bytes", "that must never be")
@@ -173,21 +183,22 @@ def measure(arms: dict[str, Job], wanted: Wanted, tell: str, found: list[Json]) 
             for arm in order:
                 took[arm].append(once(arm, size, ops))
         found.append({"op": wanted.op, "bytes": size, "ops": ops, "us": took})
-        shown = ", ".join(f"{arm} {interval(found[-1], arm)}" for arm in list(arms)[1:])
+        first, *others = arms
+        shown = ", ".join(f"{arm} {interval(found[-1], arm, first)}" for arm in others)
         click.echo(f"{tell}: {name(size)}: {shown}", err=True)
 
 
-def summary(entry: Json, arm: str) -> tuple[float, float, float]:
-    """The arm's time over stock's, by rounds: median, and the interval that holds it with 95 %."""
-    ratios = [ours / stock for stock, ours in zip(entry["us"]["stock"], entry["us"][arm], strict=True)]
+def summary(entry: Json, arm: str, base: str = "stock") -> tuple[float, float, float]:
+    """The arm's time over the base's, by rounds: median, and the interval that holds it with 95 %."""
+    ratios = [ours / stock for stock, ours in zip(entry["us"][base], entry["us"][arm], strict=True)]
     middle = median(ratios)
     low, high = median_interval(ratios)
     assert middle is not None
     return middle, low, high
 
 
-def interval(entry: Json, arm: str) -> str:
-    middle, low, high = summary(entry, arm)
+def interval(entry: Json, arm: str, base: str = "stock") -> str:
+    middle, low, high = summary(entry, arm, base)
     return f"{middle:.3f} ({low:.3f}..{high:.3f})"
 
 

@@ -7,6 +7,7 @@ element. `end` ends it. CLOCK_MONOTONIC, and float32.
 
 from __future__ import annotations
 
+import functools
 import sys
 import time
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from harness.workloads.job import Job
 from harness.workloads.rank import options
 
 SPAN = 97
+PIECES = 8
 Run = Callable[[], object]
 
 
@@ -33,6 +35,8 @@ def prepared(job: Job, op: str, size: int, turn: int) -> tuple[Run, torch.Tensor
     x = ramp + mine
     if op == "all_reduce":
         return (lambda: dist.all_reduce(x)), x, total
+    if op.startswith("published"):
+        return published(job, x, int(op.partition(":")[2])), x, total
     if op == "all_gather":
         out = x.new_empty(count * job.ranks)
         return (lambda: dist.all_gather_into_tensor(out, x)), out, torch.cat([ramp + rank for rank in ranks])
@@ -44,6 +48,42 @@ def prepared(job: Job, op: str, size: int, turn: int) -> tuple[Run, torch.Tensor
         out = torch.empty_like(parts)
         return (lambda: dist.all_to_all_single(out, parts)), out, torch.cat([ramp + rank + mine for rank in ranks])
     raise ValueError(f"no collective {op}")
+
+
+def published(job: Job, x: torch.Tensor, nics: int) -> Run:
+    """R2CC-AllReduce as published, for rank 0 having lost one of so many NICs: composed of collectives.
+
+    A ring of all on 1-Y beside one of the others on Y, Y = X; then Y goes through rank 0 in pieces: in, added, out.
+    """
+    groups = groups_of(job)
+    cut = x.numel() - x.numel() // nics // 512 * 512
+    rest, mine = x[:cut], x[cut:]
+    pieces = [piece for piece in torch.chunk(mine, PIECES) if piece.numel()]
+    inbox = [torch.empty_like(piece) for piece in pieces] if job.rank == 0 else pieces
+
+    def run() -> None:
+        works = [dist.all_reduce(rest, async_op=True)]
+        if job.rank != 0:
+            works.append(dist.all_reduce(mine, group=groups["others"], async_op=True))
+        for work in works:
+            work.wait()
+        for piece, came in zip(pieces, inbox, strict=True):
+            if job.rank == 1:
+                dist.send(came, 0, group=groups["pair"])
+            elif job.rank == 0:
+                dist.recv(came, 1, group=groups["pair"])
+                piece.add_(came)
+            dist.broadcast(piece, 0, group=groups["last"])
+
+    return run
+
+
+@functools.cache
+def groups_of(job: Job) -> dict[str, dist.ProcessGroup]:
+    """Communicators of their own, so that what runs at the same time does not wait for each other."""
+    every = list(range(job.ranks))
+    words = {"others": every[1:], "pair": every[:2], "last": every}
+    return {name: dist.new_group(ranks, backend="nccl") for name, ranks in words.items()}
 
 
 def main() -> None:

@@ -163,7 +163,7 @@ def known_build(layout: Layout) -> dict[str, Any]:
 
 def nccl_env(layout: Layout, environ: dict[str, str]) -> dict[str, str]:
     """NCCL's makefiles add to these what they need: our headers, our object."""
-    headers = [str(layout.native / "src"), *filter(None, [environ.get("CPATH")])]
+    headers = [str(layout.native / "src"), str(layout.native / "nccl"), *filter(None, [environ.get("CPATH")])]
     objects = [str(layout.net / "r2cc_core.o"), str(_stamp(layout.nccl)), *filter(None, [environ.get("LDFLAGS")])]
     return {**OWN_FLAGS, "CPATH": ":".join(headers), "LDFLAGS": " ".join(objects)}
 

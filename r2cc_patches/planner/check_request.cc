@@ -93,6 +93,43 @@ void checkNodes(const Request& request, Problems& problems) {
   }
 }
 
+/// Each rank once, and a node's ranks one after the other.
+void checkCycle(const Request& request, const std::vector<int>& cycle, const std::string& what, Problems& problems) {
+  std::vector<int> nodeOf(cycle.size(), -1);
+  for (size_t node = 0; node < request.nodes.size(); node++) {
+    for (const int rank : request.nodes[node].ranks) {
+      if (rank >= 0 && static_cast<size_t>(rank) < nodeOf.size())
+        nodeOf[static_cast<size_t>(rank)] = static_cast<int>(node);
+    }
+  }
+  std::vector<bool> seen(cycle.size(), false);
+  size_t borders = 0;
+  for (size_t i = 0; i < cycle.size(); i++) {
+    const auto rank = static_cast<size_t>(cycle[i]);
+    if (cycle[i] < 0 || rank >= seen.size() || seen[rank]) return problems.add(what + " is no order of all ranks");
+    seen[rank] = true;
+    borders += i > 0 && nodeOf[rank] != nodeOf[static_cast<size_t>(cycle[i - 1])] ? 1 : 0;
+  }
+  const size_t nodes = request.nodes.size();
+  if (std::find(nodeOf.begin(), nodeOf.end(), -1) != nodeOf.end())
+    problems.add(what + " is no order of all ranks");
+  else if (borders + 1 != nodes)
+    problems.add(what + " must hold each node's ranks one after the other");
+}
+
+void checkCycles(const Request& request, Problems& problems) {
+  size_t ranks = 0;
+  for (const Node& node : request.nodes) ranks += node.ranks.size();
+  if (!request.cycles.empty() && request.nodes.size() < 3) problems.add("cycles need three nodes");
+  for (size_t i = 0; i < request.cycles.size(); i++) {
+    const std::string what = "cycle " + std::to_string(i);
+    if (request.cycles[i].size() != ranks)
+      problems.add(what + " is no order of all ranks");
+    else
+      checkCycle(request, request.cycles[i], what, problems);
+  }
+}
+
 void checkCost(const Cost& cost, Problems& problems) {
   problems.range(cost.hopUs, 0, kMostHopUs, "cost.hop_us");
   problems.range(cost.localHopUs, 0, kMostHopUs, "cost.local_hop_us");
@@ -116,6 +153,7 @@ void check(const Request& request) {
   if (std::find(datatypes().begin(), datatypes().end(), request.datatype) == datatypes().end()) {
     problems.add("there is no datatype " + request.datatype);
   }
+  checkCycles(request, problems);
   problems.range(request.channels, 0, kMostChannels, "channels");
   problems.range(static_cast<double>(request.bytes), 0, 1LL << 62, "bytes");
   problems.raise();

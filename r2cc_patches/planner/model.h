@@ -18,6 +18,7 @@ struct Draft {
   int straggler = -1;
   bool mirrored = false;
   double y = 0;
+  int cycle = -1;
 };
 
 /// Drafts and their cost, as a function of the message's size.

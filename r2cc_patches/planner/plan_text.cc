@@ -89,7 +89,7 @@ Cost costFrom(const Json& json) {
 }
 
 Request request(const Json& json) {
-  json.allow({"schema", "nodes", "op", "bytes", "datatype", "reduction", "channels", "schedule", "cost"});
+  json.allow({"schema", "nodes", "op", "bytes", "datatype", "reduction", "channels", "cycles", "schedule", "cost"});
   checkSchema(json);
   Request out;
   for (const Json& node : json.at("nodes").array("nodes")) out.nodes.push_back(nodeFrom(node));
@@ -99,6 +99,9 @@ Request request(const Json& json) {
   take(json, "reduction", out.reduction);
   if (const Json* channels = json.find("channels")) {
     out.channels = static_cast<int>(channels->integer("channels", 0, std::numeric_limits<int>::max()));
+  }
+  if (const Json* cycles = json.find("cycles")) {
+    for (const Json& cycle : cycles->array("cycles")) out.cycles.push_back(ranksFrom(cycle, "cycles"));
   }
   if (const Json* schedule = json.find("schedule")) out.schedule = valueOf(kSchedules, *schedule, "schedule");
   if (const Json* cost = json.find("cost")) out.cost = costFrom(*cost);
@@ -144,6 +147,7 @@ void write(Writer& to, const Part& part) {
   for (const int rank : part.order) to.number(rank);
   to.close(']');
   if (part.straggler >= 0) to.key("straggler").number(part.straggler);
+  if (part.cycle >= 0) to.key("cycle").number(part.cycle);
   if (part.kind == Kind::OptCC) to.key("mirrored").word(part.mirrored ? "true" : "false");
   if (part.kind == Kind::Published) to.key("y").number(part.y).key("pieces").number(part.pieces);
   to.close('}');
@@ -161,7 +165,7 @@ void write(Writer& to, const Candidate& candidate) {
 }
 
 Part partFrom(const Json& json) {
-  json.allow({"kind", "share", "order", "straggler", "mirrored", "y", "pieces"});
+  json.allow({"kind", "share", "order", "straggler", "mirrored", "y", "pieces", "cycle"});
   Part part;
   part.kind = valueOf(kKinds, json.at("kind"), "kind");
   part.share = json.at("share").number("share");
@@ -170,6 +174,7 @@ Part partFrom(const Json& json) {
   if (const Json* found = json.find("straggler")) {
     part.straggler = static_cast<int>(found->integer("straggler", -1, kMostRank));
   }
+  if (const Json* found = json.find("cycle")) part.cycle = static_cast<int>(found->integer("cycle", -1, 1 << 20));
   if (const Json* found = json.find("mirrored")) part.mirrored = found->boolean("mirrored");
   if (const Json* found = json.find("pieces")) part.pieces = static_cast<int>(found->integer("pieces", 0, 1 << 20));
   return part;

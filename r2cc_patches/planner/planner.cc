@@ -80,6 +80,7 @@ class Planning {
   }
 
   void addSpecial() {
+    if (!request_.cycles.empty()) return add(proposeCuts(request_, cluster_, ring_));
     add(proposePublished(cluster_, ring_, request_.channels));
     add(proposeFixedChain(cluster_, ring_, request_.channels));
     add(proposeChains(cluster_, ring_, request_.channels));
@@ -149,12 +150,22 @@ class Planning {
     Part part;
     part.kind = draft.kind;
     part.share = draft.share;
-    part.order = cluster_.ranksOf(draft.order);
+    part.order = draft.cycle < 0 ? cluster_.ranksOf(draft.order) : cutOf(draft);
     if (draft.straggler >= 0) part.straggler = cluster_.ranksOf(draft.straggler).front();
     part.mirrored = draft.mirrored;
     part.y = draft.y;
+    part.cycle = draft.cycle;
     if (draft.kind == Kind::Published) part.pieces = estimate.pieces(bytes_);
     return part;
+  }
+
+  /// The cycle's own order of ranks, from the chain's first node on.
+  std::vector<int> cutOf(const Draft& draft) const {
+    std::vector<int> order = request_.cycles[static_cast<size_t>(draft.cycle)];
+    const std::vector<int>& head = cluster_.ranksOf(draft.order.front());
+    const auto inHead = [&](int rank) { return std::find(head.begin(), head.end(), rank) != head.end(); };
+    std::rotate(order.begin(), std::find_if(order.begin(), order.end(), inHead), order.end());
+    return order;
   }
 
   std::string whyChosen(const Plan& out) const {

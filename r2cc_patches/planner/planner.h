@@ -55,6 +55,7 @@ struct Part {
   bool mirrored = false;
   double y = 0;
   int pieces = 0;
+  int cycle = -1;  // of a chain that is a cut of one of the request's cycles: which
 };
 
 /// The alpha-beta model's parameters. Defaults are for TCP over Ethernet; measured ones take their place.
@@ -75,6 +76,9 @@ struct Request {
   std::string reduction = "sum";
   uint64_t bytes = 0;
   int channels = 0;  // parts at most; 0: no limit
+  /// Orders of all ranks, nodes whole. Where there are any, only what they are connected for comes into question: a
+  /// ring, and at most one chain a cycle, which is the cycle cut between two nodes.
+  std::vector<std::vector<int>> cycles;
   Schedule schedule = Schedule::Auto;
   Cost cost;
 };

@@ -21,6 +21,8 @@ Proposal proposeRing(const std::vector<int>& ring);
 Proposal proposePublished(const Cluster& cluster, const std::vector<int>& ring, int parts);
 Proposal proposeChains(const Cluster& cluster, const std::vector<int>& ring, int parts);
 Proposal proposeFixedChain(const Cluster& cluster, const std::vector<int>& ring, int parts);
+/// Chains as cuts of the request's cycles, beside a ring.
+Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::vector<int>& ring);
 Proposal proposeOptcc(const Cluster& cluster, const std::vector<int>& ring, int parts);
 
 }  // namespace r2cc::planner

@@ -10,7 +10,7 @@
 namespace r2cc {
 
 /// Modes above this are accepted and run as this: they are refinements of it that a later version brings.
-constexpr int kHighestMode = 2;
+constexpr int kHighestMode = 3;
 
 struct Config {
   int mode = 1;                       // R2CC_MODE: 0 stock, 1 live migration, 2 and balance over all survivors

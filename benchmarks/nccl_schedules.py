@@ -1,0 +1,180 @@
+"""AllReduce on a degraded host under real NCCL: the ring on balanced paths, the published schedule and ours, by turns.
+
+    python3 benchmarks/nccl_schedules.py [--nics 2] [--rate 2] [--sizes 67108864,268435456] [--share-gpus]
+
+Four hosts of the lab with a GPU each. Jobs of the same library are up all the time and run by turns, forwards and
+backwards, so that what the machine does to one it does to the others:
+
+\b
+healthy    the ring, nothing broken (NCCL_ALGO=Ring, R2CC_MODE=2): what the others are measured by
+balance    the same with NIC h0:eth0 taken for failed (R2CC_ASSUME_DOWN), on balanced paths
+published  R2CC-AllReduce as published, composed of collectives: a ring of all on 1-Y beside one of the whole hosts on
+           Y, then reduce and broadcast of Y through the degraded host in K pieces; Y = X
+ours       R2CC_MODE=3, the same NIC taken for failed: what the planner chooses
+idle       R2CC_MODE=3, nothing broken: what the schedules cost while they are not needed
+
+X is the share of its NICs that the host lost. Every element of every last result is checked. The figure is the median
+over the rounds of the ratio of two jobs' times in the same round. `bound` of ours over healthy is the planner's lower
+bound. Takes `r2cc build nccl`, torch, GPUs. Seen: docs/results/gpu.md.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import click
+from common import MIB, Figure, Json, exit_code, show, sizes
+from nccl_cost import LIMIT_S, PORT, RANK, START_S, Job, Place, Wanted, measure, name, summary
+
+from chaos.gpubench import ENVIRONMENT, built_library
+from chaos.stats import median
+from harness import gpu
+from harness.bench import bench_env
+from harness.errors import InfraError, R2ccError
+from harness.lab.lab import Lab
+from harness.lab.topology import Topology
+
+HOSTS = 4
+JOBS = ("healthy", "balance", "published", "ours", "idle")
+AIM_HALF, AIM_THIRD_OVER_BALANCE, NEAR_MODEL = 1.36, 1.15, 0.10
+LARGE_HALF, LARGE_THIRD = 64 * MIB, 256 * MIB
+
+
+def environment(job: str) -> tuple[int, dict[str, str]]:
+    """R2CC_MODE and what else sets the job apart."""
+    down = {"R2CC_ASSUME_DOWN": "h0:eth0"}
+    ring = {"NCCL_ALGO": "Ring"}
+    known: dict[str, tuple[int, dict[str, str]]] = {
+        "healthy": (2, ring), "balance": (2, {**ring, **down}), "published": (2, {**ring, **down}),
+        "ours": (3, down), "idle": (3, {}),
+    }  # fmt: skip
+    return known[job]
+
+
+@contextmanager
+def jobs(chosen: Sequence[str], nics: int, rate_gbit: float, place: Place, debug: str) -> Iterator[dict[str, Job]]:
+    """The chosen jobs, all in one lab."""
+    with ExitStack() as stack:
+        lab = stack.enter_context(Lab.up(Topology(hosts=HOSTS, nics=nics, rate_gbit=rate_gbit)))
+        places = [(host, rank % place.cards) for rank, host in enumerate(lab.hosts.values())]
+        found = {}
+        for number, job in enumerate(chosen):
+            mode, more = environment(job)
+            env = {**ENVIRONMENT, **place.env, **more, "LD_PRELOAD": str(place.library)}
+            if debug:
+                env |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": debug}
+            env = bench_env(mode, topology_file=lab.places_file, extra=env)
+            words = [place.python, str(RANK), "--root", f"10.250.0.1:{PORT + number}", "--per-host", "1"]
+            found[job] = Job(stack, places, words, env)
+        for ranks in found.values():
+            ranks.ask("", "ready", 1, START_S)
+        yield found
+        for ranks in found.values():
+            ranks.ask("end", "end", 1, LIMIT_S)
+
+
+def bounds(nics: int) -> tuple[float, float]:
+    """(the planner's lower bound over the healthy ring, balance's time over it) with one of the NICs gone."""
+    left = (nics - 1) / nics
+    ring = 2 * (HOSTS - 1) / HOSTS
+    return max(1 / left, 2 * (HOSTS - 1) / (HOSTS - 1 + left)) / ring, 1 / left
+
+
+def figures(nics: int, entries: Sequence[Json]) -> list[Figure]:
+    """Each job over the healthy ring, with its bound; ours also over balance."""
+    least, balance = bounds(nics)
+    aims = {"ours": least, "balance": balance, "idle": 1.0, "published": None}
+    found = []
+    for entry in entries:
+        size, us = entry["bytes"], entry["us"]
+        judged_half = nics == 2 and size >= LARGE_HALF
+        for job in us:
+            if job == "healthy":
+                continue
+            middle, low, high = summary(entry, job, "healthy")
+            ring_ms = (median(us["healthy"]) or 0) / 1e3
+            text = f"{job} over healthy ring ({ring_ms:.1f} ms), {name(size)}, 95 % in {low:.3f}..{high:.3f}"
+            bound = AIM_HALF if job == "ours" and judged_half else aims[job]
+            found.append(Figure(text, middle, bound, "ratio", judged=job == "ours" and judged_half))
+        if {"ours", "balance"} <= set(us):
+            middle, low, high = summary(entry, "balance", "ours")
+            text = f"ours' bandwidth over balance's, {name(size)}, 95 % in {low:.3f}..{high:.3f}"
+            judged = nics == 3 and size >= LARGE_THIRD
+            found.append(Figure(text, middle, AIM_THIRD_OVER_BALANCE, "ratio", at_least=True, judged=judged))
+    return found
+
+
+@click.command(help=__doc__)
+@click.option("--nics", type=click.IntRange(2, 8), default=2, show_default=True, help="Of each host; one fails.")
+@click.option("--rate", "rate_gbit", type=click.FloatRange(0.05, 32), default=2.0, show_default=True, help="A NIC's.")
+@click.option("--sizes", callback=sizes, default="67108864,268435456", show_default=True, help="Bytes.")
+@click.option("--jobs", "chosen", default=",".join(JOBS), show_default=True)
+@click.option("--rounds", type=click.IntRange(2, 200), default=12, show_default=True, help="Of each size, at most.")
+@click.option("--python", default="python3", show_default=True, help="Has torch.")
+@click.option("--share-gpus", is_flag=True, help="Two ranks on one GPU (CUDA's MPS).")
+@click.option("--debug", default="", help="NCCL_DEBUG_SUBSYS of all jobs, whose logs then go to --logs.")
+@click.option("--logs", type=click.Path(file_okay=False, path_type=Path), help="Folder for what the ranks said.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File for all times.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+def main(
+    *, nics: int, rate_gbit: float, sizes: Sequence[int], chosen: str, rounds: int, python: str, share_gpus: bool,
+    debug: str, logs: Path | None, out: Path | None, as_json: bool,
+) -> None:  # fmt: skip
+    names = chosen.split(",")
+    if any(job not in JOBS for job in names) or names[0] != "healthy":
+        raise click.BadParameter(f"healthy first, then any of {', '.join(JOBS[1:])}", param_hint="--jobs")
+    failed = 0
+    try:
+        library, record = built_library()
+        found = gpu.probe(python)
+        cards = gpu.enough(found, HOSTS, share=share_gpus)
+    except R2ccError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)
+    entries: list[Json] = []
+    with gpu.shared(enabled=True) as more_env:  # several jobs on each GPU
+        try:
+            with jobs(names, nics, rate_gbit, Place(python, cards, library, more_env), debug) as arms:
+                try:
+                    measure(
+                        arms,
+                        Wanted("all_reduce", "ours", sizes, rounds),
+                        f"{nics} NICs",
+                        entries,
+                        {"published": f"published:{nics}"},
+                    )
+                finally:
+                    keep(logs, arms)
+        except R2ccError as error:  # what was measured is not lost with it
+            click.echo(f"error: {error}", err=True)
+            failed = error.exit_code if isinstance(error, InfraError) else 3
+        except KeyboardInterrupt:
+            failed = 130
+    shown = figures(nics, entries)
+    report = {
+        "benchmark": "schedules under NCCL", "build_id": record["build_id"], **found.as_dict(), "cpus": os.cpu_count(),
+        "nics": nics, "rate_gbit": rate_gbit, "figures": [figure.as_json() for figure in shown], "entries": entries,
+    }  # fmt: skip
+    if out is not None:
+        out.write_text(json.dumps(report, indent=1) + "\n")
+    click.echo(json.dumps(report, indent=1) if as_json else show("schedules under NCCL", shown))
+    sys.exit(failed or exit_code(shown))
+
+
+def keep(folder: Path | None, arms: dict[str, Job]) -> None:
+    """What every rank of every job said."""
+    if folder is None:
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    for job, ranks in arms.items():
+        for rank, text in enumerate(ranks.texts()):
+            (folder / f"{job}-{rank}.log").write_text(text)
+
+
+if __name__ == "__main__":
+    main()

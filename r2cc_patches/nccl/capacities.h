@@ -1,0 +1,32 @@
+// What every node's NICs can carry, as all ranks of a communicator know it: gathered once at its start, and afterwards
+// as the text that the agreement carries. A text is short while little is broken, whatever the number of nodes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "../planner/planner.h"
+#include "comm.h"
+
+namespace r2cc::schedules {
+
+class Capacities {
+ public:
+  /// What the net knows of this process's NICs. For Agreement::report.
+  static std::string localReport();
+  /// Collective: every node's NICs, from the view of its first rank, at what its ranks say is left of them.
+  static ncclResult_t gather(ncclComm* comm, Capacities& out);
+
+  const std::vector<planner::Node>& nodes() const { return nodes_; }
+  /// The same nodes with what the ranks say now; a rank that said nothing changes nothing.
+  Capacities with(const ncclComm* comm, const std::vector<std::string>& reports) const;
+  /// "node:nic=capacity" of each that is not whole. Only differences that matter to a plan are told apart.
+  std::string text() const;
+  /// The same nodes at what `text` says. False if it is no such text.
+  bool apply(const std::string& text);
+
+ private:
+  std::vector<planner::Node> nodes_;
+};
+
+}  // namespace r2cc::schedules

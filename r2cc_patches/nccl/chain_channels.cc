@@ -1,0 +1,122 @@
+#include "chain_channels.h"
+
+#include <algorithm>
+
+#include "../planner/cycles.h"
+#include "channel.h"
+#include "transport.h"
+
+namespace r2cc::schedules {
+namespace {
+
+constexpr int kMostChannels = 24;  // of all cycles together: each costs a connection's buffers in four directions
+
+/// The ranks of each node in the order in which the ring passes them; empty if it does not pass each node in one go.
+std::vector<std::vector<int>> nodesAlong(const ncclComm* comm, int ring) {
+  const int* ranks = comm->channels[ring].ring.userRanks;
+  const auto at = [&](int place) { return ranks[place % comm->nRanks]; };
+  int start = 0;
+  while (start < comm->nRanks && comm->rankToNode[at(start)] == comm->rankToNode[at(start + comm->nRanks - 1)]) start++;
+  std::vector<std::vector<int>> nodes(static_cast<size_t>(comm->nNodes));
+  int last = -1;
+  for (int place = start; place < start + comm->nRanks; place++) {
+    const int node = comm->rankToNode[at(place)];
+    std::vector<int>& mine = nodes[static_cast<size_t>(node)];
+    if (node != last && !mine.empty()) return {};
+    mine.push_back(at(place));
+    last = node;
+  }
+  return nodes;
+}
+
+std::vector<int> joined(const std::vector<int>& nodeOrder, const std::vector<std::vector<int>>& inside) {
+  std::vector<int> ranks;
+  for (const int node : nodeOrder) {
+    const std::vector<int>& local = inside[static_cast<size_t>(node)];
+    ranks.insert(ranks.end(), local.begin(), local.end());
+  }
+  return ranks;
+}
+
+}  // namespace
+
+ChainChannels ChainChannels::layOut(const ncclComm* comm, std::string& reason) {
+  ChainChannels made;
+  if (comm->nNodes < 3) {
+    reason = "fewer than three nodes: nothing is faster than balanced paths";
+    return made;
+  }
+  made.perCycle_ = comm->graphs[NCCL_ALGO_RING].nChannels;
+  made.rank_ = comm->rank;
+  // A multiple, so that channel ids choose the same NICs in every cycle (they count modulo the graph's channels).
+  made.base_ = (comm->nChannels + made.perCycle_ - 1) / made.perCycle_ * made.perCycle_;
+  const int room = std::min(kMostChannels, MAXCHANNELS - made.base_) / made.perCycle_;
+  const int wanted = std::min(room, comm->nNodes - 1);
+  if (wanted < 1) {
+    reason = "no channels are left: " + std::to_string(comm->nChannels) + " of " + std::to_string(MAXCHANNELS);
+    return made;
+  }
+  for (int which = 0; which < made.perCycle_; which++) {
+    made.insideNodes_.push_back(nodesAlong(comm, which));
+    if (!made.insideNodes_.back().empty()) continue;
+    reason = "the rings pass a node more than once";
+    return made;
+  }
+  made.nodeOrders_ = planner::cycles(comm->nNodes, wanted);
+  for (const std::vector<int>& order : made.nodeOrders_) made.cycles_.push_back(joined(order, made.insideNodes_[0]));
+  return made;
+}
+
+std::vector<int> ChainChannels::along(size_t cycle, int which) const {
+  return joined(nodeOrders_[cycle], insideNodes_[static_cast<size_t>(which)]);
+}
+
+ncclResult_t ChainChannels::connect(ncclComm* comm) const {
+  for (size_t cycle = 0; cycle < cycles_.size(); cycle++) {
+    for (int which = 0; which < perCycle_; which++) {
+      const std::vector<int> order = along(cycle, which);
+      const size_t place = static_cast<size_t>(std::find(order.begin(), order.end(), rank_) - order.begin());
+      int neighbours[2] = {order[(place + 1) % order.size()], order[(place + order.size() - 1) % order.size()]};
+      const int id = channel(cycle, which);
+      NCCLCHECK(initChannel(comm, id));
+      comm->channels[id].tree = {comm->nNodes, -1, {-1, -1, -1}};
+      NCCLCHECK(ncclTransportP2pConnect(comm, id, 2, neighbours, 2, neighbours, 0));
+    }
+  }
+  return ncclTransportP2pSetup(comm, &comm->graphs[NCCL_ALGO_RING], 0);
+}
+
+bool ChainChannels::cut(ncclComm* comm, size_t cycle, const std::vector<int>& order) const {
+  std::vector<int> nodes = nodeOrders_[cycle];
+  const auto head = std::find(nodes.begin(), nodes.end(), comm->rankToNode[order.front()]);
+  std::rotate(nodes.begin(), head, nodes.end());
+  if (joined(nodes, insideNodes_[0]) != order) return false;
+  for (int which = 0; which < perCycle_; which++) {
+    const std::vector<int> chain = joined(nodes, insideNodes_[static_cast<size_t>(which)]);
+    const size_t place = static_cast<size_t>(std::find(chain.begin(), chain.end(), rank_) - chain.begin());
+    ncclTree& tree = comm->channels[channel(cycle, which)].tree;
+    tree.up = place == 0 ? -1 : chain[place - 1];
+    tree.down[0] = place + 1 == chain.size() ? -1 : chain[place + 1];
+  }
+  return true;
+}
+
+ncclResult_t ChainChannels::upload(ncclComm* comm) const {
+  ncclResult_t result = ncclSuccess;
+  cudaStream_t stream;
+  auto& shared = comm->sharedRes->deviceStream;
+  NCCLCHECK(
+      ncclStrongStreamAcquire(ncclCudaGraphNone(comm->config.graphUsageMode), &shared, /*concurrent=*/false, &stream));
+  auto* device = reinterpret_cast<ncclKernelCommAndChannels*>(comm->devComm);
+  for (size_t cycle = 0; cycle < cycles_.size() && result == ncclSuccess; cycle++) {
+    for (int which = 0; which < perCycle_ && result == ncclSuccess; which++) {
+      const int id = channel(cycle, which);
+      result = ncclCudaMemcpyAsync(&device->channels[id].tree, &comm->channels[id].tree, 1, stream);
+    }
+  }
+  const ncclResult_t released =
+      ncclStrongStreamRelease(ncclCudaGraphNone(comm->config.graphUsageMode), &shared, /*concurrent=*/false);
+  return result != ncclSuccess ? result : released;
+}
+
+}  // namespace r2cc::schedules

@@ -1,0 +1,44 @@
+// Channels on which a chain can be run, beside NCCL's own. Each lies along a cycle of the nodes with connections in
+// both directions, made ahead: any cut of the cycle is a chain, so that a new plan only writes up and down pointers of
+// trees. A cycle has one channel for each of the ring graph's, so that every NIC carries each cycle.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "comm.h"
+
+namespace r2cc::schedules {
+
+class ChainChannels {
+ public:
+  /// Empty where this communicator can have none; `reason` says why. The same on all ranks.
+  static ChainChannels layOut(const ncclComm* comm, std::string& reason);
+
+  bool empty() const { return cycles_.empty(); }
+  /// Orders of ranks, nodes whole; where the channels of a cycle pass a node's ranks in different orders, the first's.
+  const std::vector<std::vector<int>>& cycles() const { return cycles_; }
+  /// Ids of the channels of a cycle.
+  int channel(size_t cycle, int which) const { return base_ + static_cast<int>(cycle) * perCycle_ + which; }
+  int perCycle() const { return perCycle_; }
+  int nodes() const { return static_cast<int>(nodeOrders_.empty() ? 0 : nodeOrders_.front().size()); }
+
+  /// Makes the channels and connects both directions. Collective.
+  ncclResult_t connect(ncclComm* comm) const;
+  /// The chain from `order`'s first rank (head) to its last, on all channels of the cycle; in the host's structures.
+  /// False if `order` is no cut of that cycle.
+  bool cut(ncclComm* comm, size_t cycle, const std::vector<int>& order) const;
+  /// Copies all trees to the device, in order with what is enqueued before and after.
+  ncclResult_t upload(ncclComm* comm) const;
+
+ private:
+  std::vector<int> along(size_t cycle, int which) const;
+  int base_ = 0;
+  int perCycle_ = 0;
+  int rank_ = 0;
+  std::vector<std::vector<int>> cycles_;
+  std::vector<std::vector<int>> nodeOrders_;                // by cycle
+  std::vector<std::vector<std::vector<int>>> insideNodes_;  // [channel of the ring graph][node]: its ranks in order
+};
+
+}  // namespace r2cc::schedules

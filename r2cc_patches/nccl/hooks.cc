@@ -1,0 +1,56 @@
+#include "r2cc_nccl.h"
+
+#include <exception>
+
+#include "debug.h"
+#include "schedules.h"
+
+namespace {
+
+using r2cc::schedules::Schedules;
+
+Schedules* of(ncclComm* comm) { return static_cast<Schedules*>(comm->r2cc); }
+
+/// Nothing of ours throws into NCCL.
+template <typename Call>
+ncclResult_t guarded(const char* what, Call call) {
+  try {
+    return call();
+  } catch (const r2cc::agree::AgreementBroken& broken) {
+    WARN("R2CC: %s", broken.what());
+    return ncclRemoteError;
+  } catch (const std::exception& error) {
+    WARN("R2CC: %s: %s", what, error.what());
+    return ncclInternalError;
+  }
+}
+
+}  // namespace
+
+ncclResult_t r2ccCommInit(struct ncclComm* comm) {
+  return guarded("schedules cannot be set up", [comm] {
+    std::unique_ptr<Schedules> made;
+    NCCLCHECK(Schedules::make(comm, made));
+    comm->r2cc = made.release();
+    return ncclSuccess;
+  });
+}
+
+void r2ccCommFree(struct ncclComm* comm) {
+  delete of(comm);
+  comm->r2cc = nullptr;
+}
+
+ncclResult_t r2ccGroupEnter(struct ncclComm* comm) {
+  if (comm->r2cc == nullptr) return ncclSuccess;
+  return guarded("a schedule cannot be taken", [comm] { return of(comm)->enter(); });
+}
+
+bool r2ccSplit(struct ncclComm* comm, struct ncclTaskColl* task,
+               ncclIntruQueue<ncclTaskColl, &ncclTaskColl::next>* queue) {
+  return comm->r2cc != nullptr && of(comm)->split(task, queue);
+}
+
+int r2ccChunkSize(struct ncclComm* comm, const struct ncclTaskColl* task, size_t bytes, int chunkSize) {
+  return comm->r2cc == nullptr ? chunkSize : of(comm)->chunkSize(task, bytes, chunkSize);
+}

@@ -1,0 +1,18 @@
+// What the patches call in NCCL's communicator, task and channel code (R2CC_MODE=3). Everything here does nothing for a
+// communicator without schedules, whose `r2cc` is null; one branch is what that costs.
+#pragma once
+
+#include "comm.h"
+
+/// initTransportsRank, before channels are copied to the device: chain channels are connected, ranks learn of each
+/// other's NICs. Collective over the communicator.
+ncclResult_t r2ccCommInit(struct ncclComm* comm);
+/// commFree, before the bootstrap closes.
+void r2ccCommFree(struct ncclComm* comm);
+/// ncclPrepareTasks, first: takes the decision that holds for this group.
+ncclResult_t r2ccGroupEnter(struct ncclComm* comm);
+/// ncclPrepareTasks, where a task has got its algorithm: true if the task was taken apart into `queue`.
+bool r2ccSplit(struct ncclComm* comm, struct ncclTaskColl* task,
+               ncclIntruQueue<ncclTaskColl, &ncclTaskColl::next>* queue);
+/// The chunk of a task that lies on one chain channel: NCCL's own choice knows trees of logarithmic depth only.
+int r2ccChunkSize(struct ncclComm* comm, const struct ncclTaskColl* task, size_t bytes, int chunkSize);

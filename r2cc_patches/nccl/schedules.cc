@@ -1,0 +1,191 @@
+#include "schedules.h"
+
+#include <cstdlib>
+
+#include "bootstrap.h"
+#include "config.h"
+#include "health_watch.h"
+#include "settings.h"
+#include "where_to_meet.h"
+
+namespace r2cc::schedules {
+namespace {
+
+constexpr uint64_t kPlanBytes = 256 << 20;  // shares are those of large messages; the threshold says what is large
+
+uint64_t mixed(uint64_t hash, uint64_t value) {
+  hash ^= value + 0x9e3779b97f4a7c15ULL + (hash << 6) + (hash >> 2);
+  return hash * 0xff51afd7ed558ccdULL;
+}
+
+/// Texts of any length over a bootstrap that gathers blocks of one size.
+std::vector<std::string> gatherTexts(ncclComm* comm, const std::string& mine) {
+  const auto must = [](ncclResult_t result) {
+    if (result != ncclSuccess) throw std::runtime_error("the bootstrap failed");
+  };
+  const auto ranks = static_cast<size_t>(comm->nRanks), self = static_cast<size_t>(comm->rank);
+  std::vector<uint32_t> sizes(ranks);
+  sizes[self] = static_cast<uint32_t>(mine.size());
+  must(bootstrapAllGather(comm->bootstrap, sizes.data(), sizeof(uint32_t)));
+  size_t most = 1;
+  for (const uint32_t size : sizes) most = std::max<size_t>(most, size);
+  std::vector<char> all(ranks * most);
+  std::copy(mine.begin(), mine.end(), all.begin() + static_cast<ptrdiff_t>(self * most));
+  must(bootstrapAllGather(comm->bootstrap, all.data(), static_cast<int>(most)));
+  std::vector<std::string> texts;
+  for (size_t rank = 0; rank < ranks; rank++) texts.emplace_back(all.data() + rank * most, sizes[rank]);
+  return texts;
+}
+
+}  // namespace
+
+ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
+  if (Settings::get().mode < 3) return ncclSuccess;
+  std::string reason;
+  std::unique_ptr<Schedules> made(new Schedules(comm));
+  made->chains_ = ChainChannels::layOut(comm, reason);
+  if (made->chains_.empty()) {
+    INFO(NCCL_INIT, "R2CC: no schedules for this communicator: %s", reason.c_str());
+    return ncclSuccess;
+  }
+  const int64_t began = r2cc::nowNs();
+  NCCLCHECK(made->chains_.connect(comm));
+  NCCLCHECK(Capacities::gather(comm, made->initial_));
+  INFO(NCCL_INIT, "R2CC: %zu cycles of %d nodes on %d channels each from %d on, connected in %.1f ms",
+       made->chains_.cycles().size(), comm->nNodes, made->chains_.perCycle(), made->chains_.channel(0, 0),
+       static_cast<double>(r2cc::nowNs() - began) / 1e6);
+  NCCLCHECK(made->startAgreement());
+  out = std::move(made);
+  return ncclSuccess;
+}
+
+ncclResult_t Schedules::startAgreement() {
+  agree::Options options;
+  options.rank = comm_->rank;
+  options.ranks = comm_->nRanks;
+  options.bindAddress = whereToMeet();
+  options.name = "communicator " + std::to_string(comm_->commHash);
+  options.hold = std::chrono::milliseconds(Settings::get().holdMs);
+  const uint32_t* aborted = comm_->abortFlag;
+  options.aborted = [aborted] { return __atomic_load_n(aborted, __ATOMIC_ACQUIRE) != 0; };
+  options.log = [](const std::string& line) { INFO(NCCL_COLL, "R2CC: %s", line.c_str()); };
+  agreement_ = agree::Agreement::make(
+      options, [this](const std::string& mine) { return gatherTexts(comm_, mine); },
+      [this](const std::vector<std::string>& reports) { return decide(reports); },
+      [this](const std::string& proposal) { return prepare(proposal); });
+  HealthWatch::add(this);
+  report();
+  return ncclSuccess;
+}
+
+Schedules::~Schedules() {
+  HealthWatch::remove(this);
+  agreement_.reset();
+}
+
+void Schedules::report() { agreement_->report(Capacities::localReport()); }
+
+std::string Schedules::decide(const std::vector<std::string>& reports) {
+  const std::string wanted = initial_.with(comm_, reports).text();
+  changed_ |= wanted != initial_.text();
+  return changed_ ? wanted : "";
+}
+
+bool Schedules::prepare(const std::string& proposal) {
+  Capacities then = initial_;
+  if (!then.apply(proposal)) return false;
+  planner::Plan plan = planFor(then);
+  const std::lock_guard<std::mutex> lock(preparedMutex_);
+  prepared_ = std::move(plan);
+  preparedText_ = proposal;
+  return true;
+}
+
+planner::Plan Schedules::planFor(const Capacities& capacities) const {
+  planner::Request request;
+  request.nodes = capacities.nodes();
+  request.bytes = kPlanBytes;
+  request.channels = static_cast<int>(chains_.cycles().size()) + 1;  // and NCCL's own rings
+  request.cycles = chains_.cycles();
+  request.schedule = Settings::get().schedule;
+  return planner::plan(request);
+}
+
+ncclResult_t Schedules::take(const agree::Decision& decision) {
+  epoch_ = decision.epoch;
+  std::optional<planner::Plan> plan;
+  {
+    const std::lock_guard<std::mutex> lock(preparedMutex_);
+    if (preparedText_ == decision.text) plan = std::move(prepared_);
+    preparedText_.clear();
+  }
+  if (!plan) {  // a newer proposal took its place, and was withdrawn
+    Capacities then = initial_;
+    if (!then.apply(decision.text)) return ncclInternalError;
+    plan = planFor(then);
+  }
+  return adopt(*plan, decision.text.c_str());
+}
+
+ncclResult_t Schedules::enter() {
+  if (comm_->planner.nTasksColl + comm_->planner.nTasksBcast == 0) return ncclSuccess;
+  if (active_.plan.parts.empty()) NCCLCHECK(adopt(planFor(initial_), initial_.text().c_str()));
+  const agree::Decision& decision = agreement_->enter(history_ = hashOfGroup());
+  if (decision.epoch != epoch_) NCCLCHECK(take(decision));
+  if (!ncclCudaGraphValid(comm_->planner.capturingGraph)) return ncclSuccess;
+  agreement_->captured();
+  captured_ |= !active_.pieces.empty();
+  return ncclSuccess;
+}
+
+uint64_t Schedules::hashOfGroup() {
+  uint64_t hash = mixed(history_, static_cast<uint64_t>(comm_->planner.nTasksBcast));
+  for (const ncclTaskColl* task = comm_->planner.collSorter.head; task != nullptr; task = task->next) {
+    hash = mixed(hash, static_cast<uint64_t>(task->func) << 32 | static_cast<uint64_t>(task->datatype));
+    hash = mixed(hash, task->count);
+  }
+  return hash;
+}
+
+ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
+  Active next;
+  next.plan = plan;
+  bool cuts = true, chains = false;
+  for (const planner::Part& part : plan.parts) {
+    if (part.kind == planner::Kind::Ring) {
+      next.pieces.push_back({-1, part.share});
+      continue;
+    }
+    chains = true;
+    const auto cycle = static_cast<size_t>(part.cycle);
+    if (captured_) {  // those graphs would be cut anew, too
+      cuts = false;
+      break;
+    }
+    cuts &= part.kind == planner::Kind::Chain && part.cycle >= 0 && cycle < chains_.cycles().size() &&
+            chains_.cut(comm_, cycle, part.order);
+    for (int which = 0; cuts && which < chains_.perCycle(); which++) {
+      next.pieces.push_back({chains_.channel(cycle, which), part.share / chains_.perCycle()});
+    }
+  }
+  const bool taken = chains && cuts && plan.thresholdBytes.has_value();
+  if (taken) {
+    next.fromBytes = *plan.thresholdBytes;
+    NCCLCHECK(chains_.upload(comm_));
+    if (ncclCudaGraphValid(comm_->planner.capturingGraph))
+      NCCLCHECK(ncclStrongStreamSynchronize(&comm_->sharedRes->deviceStream));
+  } else {
+    next.pieces.clear();
+  }
+  if (chains && !cuts) {
+    WARN("R2CC: AllReduce keeps its ring on balanced paths%s",
+         captured_ ? ": captured CUDA graphs hold the chain channels" : "");
+  }
+  active_ = std::move(next);
+  INFO(NCCL_COLL, "R2CC: epoch %lu, %s: AllReduce from %lu bytes on is %s. %s", static_cast<unsigned long>(epoch_),
+       what, static_cast<unsigned long>(active_.fromBytes), taken ? planner::name(plan.schedule) : "as NCCL chooses",
+       plan.why.c_str());
+  return ncclSuccess;
+}
+
+}  // namespace r2cc::schedules

@@ -1,0 +1,72 @@
+// One per communicator under R2CC_MODE=3: what its AllReduces do while a node is degraded. The agreement says from
+// which group on which capacities hold; the planner makes a plan of them, the same on every rank; tasks that the plan
+// speeds up are taken apart into its parts. docs/schedules.md
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "../agree/agreement.h"
+#include "../planner/planner.h"
+#include "capacities.h"
+#include "chain_channels.h"
+#include "comm.h"
+
+namespace r2cc::schedules {
+
+using TaskQueue = ncclIntruQueue<ncclTaskColl, &ncclTaskColl::next>;
+
+class Schedules {
+ public:
+  /// Collective. Null where R2CC_MODE or the communicator's shape leaves nothing to gain; NCCL's log says why.
+  static ncclResult_t make(ncclComm* comm, std::unique_ptr<Schedules>& out);
+  ~Schedules();
+  Schedules(const Schedules&) = delete;
+  Schedules& operator=(const Schedules&) = delete;
+
+  ncclResult_t enter();
+  bool split(ncclTaskColl* task, TaskQueue* queue);
+  int chunkSize(const ncclTaskColl* task, size_t bytes, int chunkSize) const;
+  /// Any thread: NICs of this host may have changed.
+  void report();
+
+ private:
+  explicit Schedules(ncclComm* comm) : comm_(comm) {}
+  /// What a plan means for a task.
+  struct Piece {
+    int channel = -1;  // none: NCCL's rings
+    double share = 0;
+  };
+  struct Active {
+    uint64_t fromBytes = UINT64_MAX;  // messages from here on are taken apart
+    std::vector<Piece> pieces;
+    planner::Plan plan;
+  };
+
+  ncclResult_t startAgreement();
+  std::string decide(const std::vector<std::string>& reports);
+  bool prepare(const std::string& proposal);
+  planner::Plan planFor(const Capacities& capacities) const;
+  ncclResult_t adopt(const planner::Plan& plan, const char* what);
+  ncclResult_t take(const agree::Decision& decision);
+  uint64_t hashOfGroup();
+
+  ncclComm* const comm_;
+  ChainChannels chains_;
+  Capacities initial_;
+  Active active_;
+  uint64_t epoch_ = 0;
+  uint64_t history_ = 0;
+  bool captured_ = false;  // a CUDA graph holds the chain channels as they are
+  std::mutex preparedMutex_;
+  std::string preparedText_;               // under preparedMutex_
+  std::optional<planner::Plan> prepared_;  // under preparedMutex_
+  bool changed_ = false;                   // decide() proposed something once; rank 0's background thread only
+  std::unique_ptr<agree::Agreement> agreement_;
+};
+
+}  // namespace r2cc::schedules

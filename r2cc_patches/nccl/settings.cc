@@ -1,0 +1,40 @@
+#include "settings.h"
+
+#include <cstdlib>
+
+#include "config.h"
+#include "debug.h"
+
+namespace r2cc::schedules {
+namespace {
+
+planner::Schedule scheduleOf(const char* text) {
+  using planner::Schedule;
+  if (text == nullptr || *text == '\0') return Schedule::Auto;
+  for (const Schedule known : {Schedule::Auto, Schedule::Ring, Schedule::Chain}) {
+    if (std::string(text) == planner::name(known)) return known;
+  }
+  WARN("R2CC: R2CC_SCHEDULE=%s is not one of auto, ring, chain; running auto", text);
+  return Schedule::Auto;
+}
+
+Settings read() {
+  const Config config = Config::fromEnvironment();
+  Settings s;
+  s.mode = config.mode;
+  s.holdMs = config.holdNs / 1'000'000;
+  s.sideInterface = config.sideInterface;
+  s.schedule = scheduleOf(std::getenv("R2CC_SCHEDULE"));
+  const char* chunk = std::getenv("R2CC_CHAIN_CHUNK_BYTES");
+  if (chunk != nullptr) s.chunkBytes = static_cast<int>(std::strtol(chunk, nullptr, 10));
+  return s;
+}
+
+}  // namespace
+
+const Settings& Settings::get() {
+  static const Settings the = read();
+  return the;
+}
+
+}  // namespace r2cc::schedules

@@ -1,0 +1,20 @@
+// What a user can set of the schedules; read once.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "../planner/planner.h"
+
+namespace r2cc::schedules {
+
+struct Settings {
+  int mode = 1;                                          // R2CC_MODE
+  planner::Schedule schedule = planner::Schedule::Auto;  // R2CC_SCHEDULE
+  int64_t holdMs = 60000;                                // R2CC_HOLD_MS
+  std::string sideInterface;                             // R2CC_SIDE_IFNAME
+  int chunkBytes = 0;                                    // R2CC_CHAIN_CHUNK_BYTES; 0: by the message's size
+  static const Settings& get();
+};
+
+}  // namespace r2cc::schedules

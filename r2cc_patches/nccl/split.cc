@@ -1,0 +1,70 @@
+// Takes an AllReduce apart into one task a chain channel, and one for NCCL's rings.
+#include <algorithm>
+#include <cmath>
+
+#include "collectives.h"
+#include "schedules.h"
+#include "settings.h"
+
+namespace r2cc::schedules {
+namespace {
+
+constexpr size_t kAlign = 512;  // bytes: what a piece begins at, so that vectors stay whole
+constexpr int kLeastChunk = 32 << 10;
+constexpr int kStepsPerHop = 16;  // a chain's fill is then one part in so many of its time
+
+bool fits(const ncclComm* comm, const ncclTaskColl* task) {
+  // NCCL_ALGO and NCCL_PROTO are respected: what they exclude has no bandwidth in NCCL's own table.
+  return task->func == ncclFuncAllReduce && comm->bandwidths[task->func][NCCL_ALGO_TREE][NCCL_PROTO_SIMPLE] > 0;
+}
+
+int ringWarps(const ncclComm* comm) { return comm->maxThreads[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] / WARP_SIZE + 1; }
+
+}  // namespace
+
+bool Schedules::split(ncclTaskColl* task, TaskQueue* queue) {
+  const size_t size = ncclTypeSize(task->datatype);
+  if (task->count * size < active_.fromBytes || !fits(comm_, task)) return false;
+  const size_t grain = kAlign / size;
+  const ncclTaskColl whole = *task;
+  double share = 0;
+  size_t from = 0;
+  for (size_t i = 0; i < active_.pieces.size() && from < whole.count; i++) {
+    const Piece& piece = active_.pieces[i];
+    share += piece.share;
+    const bool last = i + 1 == active_.pieces.size();
+    const auto until = static_cast<size_t>(std::llround(share * static_cast<double>(whole.count)) / grain * grain);
+    const size_t to = last ? whole.count : std::min(whole.count, until);
+    if (to <= from) continue;
+    ncclTaskColl* part = task;  // the first is the task itself
+    if (from > 0) {
+      part = ncclMemoryPoolAlloc<ncclTaskColl>(&comm_->memPool_ncclTaskColl, &comm_->memPermanent);
+      comm_->planner.nTasksColl++;
+    }
+    *part = whole;
+    part->sendbuff = static_cast<const char*>(whole.sendbuff) + from * size;
+    part->recvbuff = static_cast<char*>(whole.recvbuff) + from * size;
+    part->count = to - from;
+    part->trafficBytes = whole.trafficBytes / whole.count * part->count;
+    part->algorithm = piece.channel < 0 ? NCCL_ALGO_RING : NCCL_ALGO_TREE;
+    part->protocol = NCCL_PROTO_SIMPLE;
+    part->nMaxChannels = piece.channel < 0 ? comm_->nChannels : 1;
+    part->nWarps = piece.channel < 0 ? ringWarps(comm_) : NCCL_MAX_NTHREADS / WARP_SIZE;
+    part->isCollnet = part->isNvls = 0;
+    part->devFuncId = ncclDevFuncId(part->func, part->opDev.op, part->datatype, part->algorithm, part->protocol);
+    part->r2ccChannel = piece.channel + 1;
+    ncclIntruQueueEnqueue(queue, part);
+    from = to;
+  }
+  return true;
+}
+
+int Schedules::chunkSize(const ncclTaskColl* task, size_t bytes, int chunkSize) const {
+  if (task->r2ccChannel == 0) return chunkSize;
+  if (Settings::get().chunkBytes > 0) return std::min(chunkSize, Settings::get().chunkBytes);
+  const auto hops = static_cast<size_t>(2 * (chains_.nodes() - 1));
+  while (chunkSize > kLeastChunk && bytes / static_cast<size_t>(chunkSize) < hops * kStepsPerHop) chunkSize /= 2;
+  return chunkSize;
+}
+
+}  // namespace r2cc::schedules

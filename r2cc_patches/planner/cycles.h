@@ -1,0 +1,31 @@
+// Chains out of connections that were made before anybody knew which node would be degraded. Each cycle of nodes is
+// connected in both directions; cut anywhere, it is a chain whose ends are the two nodes at the cut. Which cut of each
+// cycle, and how much of a message on each, is decided when bandwidths are known.
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+namespace r2cc::planner {
+
+/// `count` cyclic orders of nodes 0 .. nodes-1 in which each node gets as many different neighbours as can be. The same
+/// everywhere. Every cycle stands twice before one stands three times. nodes >= 3.
+std::vector<std::vector<int>> cycles(int nodes, int count);
+
+struct Cut {
+  size_t cycle = 0;
+  size_t head = 0;  // place in the cycle of the chain's first node; the one before it is its last
+  double share = 0;
+};
+
+struct Cuts {
+  std::vector<Cut> cuts;  // one a cycle at most, none without a share
+  double ringShare = 0;   // of a ring beside them
+  double time = 0;        // of the busiest node, in units of message / bandwidth 1
+};
+
+/// The cuts and shares with the least time, for nodes with these bandwidths. A node in the ring carries `ringLoad`
+/// times its share each way, an end of a chain 1, any other node 2.
+Cuts cutCycles(const std::vector<std::vector<int>>& cycles, const std::vector<double>& bandwidths, double ringLoad);
+
+}  // namespace r2cc::planner
