@@ -17,6 +17,7 @@ from harness.hosts.commands import merged_env
 
 if TYPE_CHECKING:
     from harness.lab.lab import Nic
+    from harness.lab.topology import Topology
     from harness.vmlab.shape import Shape
 
 LAB_TOOLS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
@@ -49,14 +50,13 @@ def open_inventory(spec: str = "lab") -> Iterator[Inventory]:
     topology, LabError (exit 3) when this machine cannot carry a lab.
     """
     from harness.lab.lab import Lab
-    from harness.lab.topology import Topology
 
     shape = vm_shape(spec)
     if shape is not None:
         with _open_vm(shape) as opened:
             yield opened
         return
-    topology = Topology.load(_topology_source(spec))
+    topology = topology_of(spec)
     require_tools()
     with Lab.up(topology) as lab:
         yield Inventory("lab", lab.hosts, lab.switch, lab.nics, lab.places_file)
@@ -82,6 +82,13 @@ def _open_vm(shape: Shape) -> Iterator[Inventory]:
     with VmLab.up(shape, progress=show) as lab:
         devices = {(nic.host, nic.name): device_of(nic.name) for nic in lab.nics}
         yield Inventory("vm", lab.hosts, lab.switch, lab.nics, devices=devices)
+
+
+def topology_of(spec: str) -> Topology:
+    """What the lab that `spec` names would look like; nothing is started. Raises UsageError or InputErrors."""
+    from harness.lab.topology import Topology
+
+    return Topology.load(_topology_source(spec))
 
 
 def _topology_source(spec: str) -> str | Path:

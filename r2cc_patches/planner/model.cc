@@ -17,7 +17,8 @@ Estimate::Estimate(const Cluster& cluster, const Cost& cost, std::vector<Draft> 
       cost_(cost),
       drafts_(std::move(drafts)),
       loads_(static_cast<size_t>(cluster.nodes())),
-      busy_(loads_.size()) {
+      busy_(loads_.size()),
+      afterwards_(loads_.size()) {
   for (const Draft& draft : drafts_) {
     if (draft.kind == Kind::Ring) addRing(draft, ringFactor);
     if (draft.kind == Kind::Chain) addChain(draft);
@@ -25,6 +26,7 @@ Estimate::Estimate(const Cluster& cluster, const Cost& cost, std::vector<Draft> 
     if (draft.kind == Kind::Published) addPublished(draft);
   }
   for (const double busy : busy_) usPerByte_ = std::max(usPerByte_, busy);
+  for (const double busy : afterwards_) afterUsPerByte_ = std::max(afterUsPerByte_, busy);
   for (const auto& [ends, busy] : narrow_) usPerByte_ = std::max(usPerByte_, busy);
 }
 
@@ -98,9 +100,10 @@ void Estimate::addPublished(const Draft& draft) {
   ring(draft.order, draft.share * (1 - draft.y) * ringLoad(cluster_.ranks()), cost_.stagedEfficiency);
   ring(partial, draft.share * draft.y * ringLoad(cluster_.ranks() - left), cost_.stagedEfficiency);
   const double moved = draft.share * draft.y;
-  for (const int node : draft.order) loads_[static_cast<size_t>(node)] += moved;
-  const double us = moved / (cluster_.bandwidth(draft.straggler) * cost_.stagedEfficiency);
-  afterUsPerByte_ = std::max(afterUsPerByte_, us);
+  for (const int node : draft.order) {
+    loads_[static_cast<size_t>(node)] += moved;
+    afterwards_[static_cast<size_t>(node)] += moved / (cluster_.bandwidth(node) * cost_.stagedEfficiency);
+  }
   delays_.push_back({ringHopsUs(1), 0, 0});
 }
 

@@ -54,11 +54,12 @@ class Estimate {
   Cost cost_;
   std::vector<Draft> drafts_;
   std::vector<double> loads_;
-  std::vector<double> busy_;                    // us a byte
+  std::vector<double> busy_;        // us a byte
+  std::vector<double> afterwards_;  // us a byte, in the published schedule's last phase, which follows all the rest
   std::unordered_map<int64_t, double> narrow_;  // us a byte, from node to node, where neighbours do not get along
   std::vector<Delay> delays_;
   double usPerByte_ = 0;
-  double afterUsPerByte_ = 0;  // the published schedule's last phase, which follows all the rest
+  double afterUsPerByte_ = 0;
 };
 
 /// What a ring of `op` carries, relative to an AllReduce's. Below 0: there is no such operation.

@@ -81,10 +81,11 @@ class Planning {
 
   void addSpecial() {
     if (!request_.cycles.empty()) return add(proposeCuts(request_, cluster_, ring_));
-    add(proposePublished(cluster_, ring_, request_.channels));
-    add(proposeFixedChain(cluster_, ring_, request_.channels));
+    // In the order of preference: chains run on kernels that NCCL has, and allotted ends make the loads more even.
     add(proposeChains(cluster_, ring_, request_.channels));
+    add(proposeFixedChain(cluster_, ring_, request_.channels));
     add(proposeOptcc(cluster_, ring_, request_.channels));
+    add(proposePublished(cluster_, ring_, request_.channels));
   }
 
   bool special(size_t i) const {
@@ -92,12 +93,13 @@ class Planning {
     return automatic() || forcedRing() || choices_[i].proposal.schedule == request_.schedule;
   }
 
-  /// The fastest of those that may be chosen; 0, the ring, if there is none.
+  /// The first of those that may be chosen, unless a later one is faster by more than the margin. 0, the ring: there is
+  /// none.
   size_t fastest(double bytes) const {
     size_t best = 0;
     for (size_t i = 1; i < choices_.size(); i++) {
       if (!special(i)) continue;
-      if (best == 0 || us(i, bytes) < us(best, bytes) * (1 - 1e-9)) best = i;
+      if (best == 0 || us(i, bytes) < us(best, bytes) * (1 - request_.cost.margin)) best = i;
     }
     return best;
   }

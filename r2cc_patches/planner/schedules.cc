@@ -27,6 +27,15 @@ void normalise(std::vector<Draft>& drafts) {
   for (Draft& draft : drafts) draft.share /= sum;
 }
 
+std::string besideRing(double share) {
+  if (share <= kWorthAPart) return "";
+  char text[48];
+  std::snprintf(text, sizeof(text), ", %.3g of the message on a ring", share);
+  return text;
+}
+
+Proposal impossible(Schedule schedule, const char* why) { return {schedule, {}, why}; }
+
 Proposal chained(Schedule schedule, const Cluster& cluster, const std::vector<int>& ring, const Allotment& split) {
   Proposal out{schedule, {}, ""};
   if (split.ringShare > kWorthAPart) out.drafts.push_back(ringDraft(ring, split.ringShare));
@@ -38,17 +47,18 @@ Proposal chained(Schedule schedule, const Cluster& cluster, const std::vector<in
     draft.order = chainOrder(cluster, ring, chain.head, chain.tail);
     out.drafts.push_back(std::move(draft));
   }
+  if (out.drafts.size() < 2 && split.ringShare > kWorthAPart) return impossible(schedule, "the ring alone is as fast");
   normalise(out.drafts);
-  char note[64];
   const size_t rings = split.ringShare > kWorthAPart ? 1 : 0;
   const size_t chains = out.drafts.size() - rings;
-  std::snprintf(note, sizeof(note), "%zu chain%s, %.3g of the message on a ring", chains, chains == 1 ? "" : "s",
-                split.ringShare);
-  out.note = note;
+  out.note = std::to_string(chains) + (chains == 1 ? " chain" : " chains") + besideRing(split.ringShare);
   return out;
 }
 
-Proposal impossible(Schedule schedule, const char* why) { return {schedule, {}, why}; }
+int successor(const std::vector<int>& ring, int node) {
+  const auto at = std::find(ring.begin(), ring.end(), node) + 1;
+  return at == ring.end() ? ring.front() : *at;
+}
 
 }  // namespace
 
@@ -63,7 +73,12 @@ Proposal proposeChains(const Cluster& cluster, const std::vector<int>& ring, int
 
 Proposal proposeFixedChain(const Cluster& cluster, const std::vector<int>& ring, int parts) {
   if (cluster.nodes() < 2) return impossible(Schedule::ChainFixed, "needs two nodes");
-  return chained(Schedule::ChainFixed, cluster, ring, fixedEnds(cluster, parts));
+  Allotment split = fixedEnds(cluster, parts);
+  // Of healthy heads the one behind the tail in the ring: then the ring's connections serve, and their reverse.
+  for (ChainShare& chain : split.chains) {
+    if (cluster.bandwidth(chain.head) >= cluster.fastest()) chain.head = successor(ring, chain.tail);
+  }
+  return chained(Schedule::ChainFixed, cluster, ring, split);
 }
 
 /// One part a degraded node, which spares that node; the shares are as the bandwidths that they lost.
@@ -107,9 +122,7 @@ Proposal proposeOptcc(const Cluster& cluster, const std::vector<int>& ring, int 
     out.drafts.push_back(std::move(draft));
   }
   normalise(out.drafts);
-  char note[64];
-  std::snprintf(note, sizeof(note), "four stages, %.3g of the message on a ring", y);
-  out.note = note;
+  out.note += besideRing(y);
   return out;
 }
 
