@@ -10,10 +10,9 @@ using namespace r2cc::planner;
 using r2cc::check::degraded;
 using r2cc::check::inUnits;
 using r2cc::check::planNode;
+using r2cc::check::says;
 
 namespace {
-
-bool says(const std::string& message, const std::string& part) { return message.find(part) != std::string::npos; }
 
 std::string problemOf(const Request& request) { return THROWN(PlanError, plan(request)); }
 

@@ -27,6 +27,10 @@ inline planner::Request degraded(int nodes, int ranksEach, double x, planner::Sc
   return request;
 }
 
+inline bool says(const std::string& message, const std::string& part) {
+  return message.find(part) != std::string::npos;
+}
+
 /// In D/B: with healthy nodes of 1 Gbit/s.
 inline double inUnits(double us, const planner::Request& request) {
   return us * 125 / static_cast<double>(request.bytes);
