@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "bootstrap.h"
+#include "graph.h"
 #include "r2cc_health.h"
 
 namespace r2cc::schedules {
@@ -19,6 +20,7 @@ constexpr double kStep = 1.0 / 16;  // a measured rate wavers by less; a plan ch
 struct Facts {
   int nics = 0;
   std::array<R2ccNicHealth, kMostNics> nic{};
+  std::array<int, MAXCHANNELS> homes{};
 };
 
 Facts localFacts() {
@@ -47,8 +49,17 @@ std::string Capacities::localReport() {
 
 ncclResult_t Capacities::gather(ncclComm* comm, Capacities& out) {
   std::vector<Facts> all(static_cast<size_t>(comm->nRanks));
-  all[static_cast<size_t>(comm->rank)] = localFacts();
+  Facts& mine = all[static_cast<size_t>(comm->rank)];
+  mine = localFacts();
+  ncclTopoGraph* ring = &comm->graphs[NCCL_ALGO_RING];
+  for (int which = 0; which < ring->nChannels && comm->rank == 0; which++) {
+    int64_t id = 0;
+    int proxyRank = 0;
+    NCCLCHECK(
+        ncclTopoGetNetDev(comm, comm->rank, ring, which, -1, &id, &mine.homes[static_cast<size_t>(which)], &proxyRank));
+  }
   NCCLCHECK(bootstrapAllGather(comm->bootstrap, all.data(), sizeof(Facts)));
+  out.homes_.assign(all[0].homes.begin(), all[0].homes.begin() + ring->nChannels);
   out.nodes_.assign(static_cast<size_t>(comm->nNodes), {});
   for (int rank = 0; rank < comm->nRanks; rank++) {
     planner::Node& node = out.nodes_[static_cast<size_t>(comm->rankToNode[rank])];

@@ -37,6 +37,16 @@ std::vector<std::string> gatherTexts(ncclComm* comm, const std::string& mine) {
   return texts;
 }
 
+/// Empty if one of them is a NIC that no node is known to have.
+std::vector<int> homesIn(const std::vector<planner::Node>& nodes, const std::vector<int>& homes) {
+  size_t most = 0;
+  for (const planner::Node& node : nodes) most = std::max(most, node.nics.size());
+  for (const int home : homes) {
+    if (home < 0 || static_cast<size_t>(home) >= most) return {};
+  }
+  return homes;
+}
+
 }  // namespace
 
 ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
@@ -107,6 +117,7 @@ planner::Plan Schedules::planFor(const Capacities& capacities) const {
   request.bytes = kPlanBytes;
   request.channels = static_cast<int>(chains_.cycles().size()) + 1;  // and NCCL's own rings
   request.cycles = chains_.cycles();
+  request.homes = homesIn(request.nodes, initial_.homes());
   request.schedule = Settings::get().schedule;
   return planner::plan(request);
 }
@@ -147,13 +158,20 @@ uint64_t Schedules::hashOfGroup() {
   return hash;
 }
 
+double Schedules::homeShare(const planner::Plan& plan, int channel) const {
+  const auto which = static_cast<size_t>(channel % chains_.perCycle());
+  return which < plan.homeShares.size() ? plan.homeShares[which] : 1.0 / chains_.perCycle();
+}
+
 ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
   Active next;
   next.plan = plan;
   bool cuts = true, chains = false;
   for (const planner::Part& part : plan.parts) {
     if (part.kind == planner::Kind::Ring) {
-      next.pieces.push_back({-1, part.share});
+      for (int c = 0; c < comm_->nChannels; c++) {
+        next.pieces.push_back({c, true, part.share * homeShare(plan, c) * chains_.perCycle() / comm_->nChannels});
+      }
       continue;
     }
     chains = true;
@@ -165,7 +183,7 @@ ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
     cuts &= part.kind == planner::Kind::Chain && part.cycle >= 0 && cycle < chains_.cycles().size() &&
             chains_.cut(comm_, cycle, part.order);
     for (int which = 0; cuts && which < chains_.perCycle(); which++) {
-      next.pieces.push_back({chains_.channel(cycle, which), part.share / chains_.perCycle()});
+      next.pieces.push_back({chains_.channel(cycle, which), false, part.share * homeShare(plan, which)});
     }
   }
   const bool taken = chains && cuts && plan.thresholdBytes.has_value();

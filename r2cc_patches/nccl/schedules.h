@@ -38,7 +38,8 @@ class Schedules {
   explicit Schedules(ncclComm* comm) : comm_(comm) {}
   /// What a plan means for a task.
   struct Piece {
-    int channel = -1;  // none: NCCL's rings
+    int channel = 0;
+    bool ring = false;
     double share = 0;
   };
   struct Active {
@@ -52,6 +53,8 @@ class Schedules {
   bool prepare(const std::string& proposal);
   planner::Plan planFor(const Capacities& capacities) const;
   ncclResult_t adopt(const planner::Plan& plan, const char* what);
+  /// Which part of a cycle or of the rings lies on this channel.
+  double homeShare(const planner::Plan& plan, int channel) const;
   ncclResult_t take(const agree::Decision& decision);
   uint64_t hashOfGroup();
 

@@ -1,4 +1,4 @@
-// Takes an AllReduce apart into one task a chain channel, and one for NCCL's rings.
+// Takes an AllReduce apart into one task a channel: chain channels and, for the ring's share, NCCL's own.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kAlign = 512;  // bytes: what a piece begins at, so that vectors stay whole
 constexpr int kLeastChunk = 32 << 10;
-constexpr int kStepsPerHop = 16;  // a chain's fill is then one part in so many of its time
+constexpr int kStepsPerHop = 32;  // a chain's fill is then one part in so many of its time
 
 bool fits(const ncclComm* comm, const ncclTaskColl* task) {
   // NCCL_ALGO and NCCL_PROTO are respected: what they exclude has no bandwidth in NCCL's own table.
@@ -46,10 +46,10 @@ bool Schedules::split(ncclTaskColl* task, TaskQueue* queue) {
     part->recvbuff = static_cast<char*>(whole.recvbuff) + from * size;
     part->count = to - from;
     part->trafficBytes = whole.trafficBytes / whole.count * part->count;
-    part->algorithm = piece.channel < 0 ? NCCL_ALGO_RING : NCCL_ALGO_TREE;
+    part->algorithm = piece.ring ? NCCL_ALGO_RING : NCCL_ALGO_TREE;
     part->protocol = NCCL_PROTO_SIMPLE;
-    part->nMaxChannels = piece.channel < 0 ? comm_->nChannels : 1;
-    part->nWarps = piece.channel < 0 ? ringWarps(comm_) : NCCL_MAX_NTHREADS / WARP_SIZE;
+    part->nMaxChannels = 1;
+    part->nWarps = piece.ring ? ringWarps(comm_) : NCCL_MAX_NTHREADS / WARP_SIZE;
     part->isCollnet = part->isNvls = 0;
     part->devFuncId = ncclDevFuncId(part->func, part->opDev.op, part->datatype, part->algorithm, part->protocol);
     part->r2ccChannel = piece.channel + 1;
@@ -60,7 +60,7 @@ bool Schedules::split(ncclTaskColl* task, TaskQueue* queue) {
 }
 
 int Schedules::chunkSize(const ncclTaskColl* task, size_t bytes, int chunkSize) const {
-  if (task->r2ccChannel == 0) return chunkSize;
+  if (task->r2ccChannel == 0 || task->algorithm != NCCL_ALGO_TREE) return chunkSize;
   if (Settings::get().chunkBytes > 0) return std::min(chunkSize, Settings::get().chunkBytes);
   const auto hops = static_cast<size_t>(2 * (chains_.nodes() - 1));
   while (chunkSize > kLeastChunk && bytes / static_cast<size_t>(chunkSize) < hops * kStepsPerHop) chunkSize /= 2;

@@ -130,6 +130,15 @@ void checkCycles(const Request& request, Problems& problems) {
   }
 }
 
+void checkHomes(const Request& request, Problems& problems) {
+  size_t most = 0;
+  for (const Node& node : request.nodes) most = std::max(most, node.nics.size());
+  for (const int home : request.homes) {
+    if (home < 0 || static_cast<size_t>(home) >= most)
+      problems.add("no node has a NIC " + std::to_string(home) + ", which is a home");
+  }
+}
+
 void checkCost(const Cost& cost, Problems& problems) {
   problems.range(cost.hopUs, 0, kMostHopUs, "cost.hop_us");
   problems.range(cost.localHopUs, 0, kMostHopUs, "cost.local_hop_us");
@@ -154,6 +163,7 @@ void check(const Request& request) {
     problems.add("there is no datatype " + request.datatype);
   }
   checkCycles(request, problems);
+  checkHomes(request, problems);
   problems.range(request.channels, 0, kMostChannels, "channels");
   problems.range(static_cast<double>(request.bytes), 0, 1LL << 62, "bytes");
   problems.raise();

@@ -89,7 +89,8 @@ Cost costFrom(const Json& json) {
 }
 
 Request request(const Json& json) {
-  json.allow({"schema", "nodes", "op", "bytes", "datatype", "reduction", "channels", "cycles", "schedule", "cost"});
+  json.allow(
+      {"schema", "nodes", "op", "bytes", "datatype", "reduction", "channels", "cycles", "homes", "schedule", "cost"});
   checkSchema(json);
   Request out;
   for (const Json& node : json.at("nodes").array("nodes")) out.nodes.push_back(nodeFrom(node));
@@ -103,6 +104,7 @@ Request request(const Json& json) {
   if (const Json* cycles = json.find("cycles")) {
     for (const Json& cycle : cycles->array("cycles")) out.cycles.push_back(ranksFrom(cycle, "cycles"));
   }
+  if (const Json* homes = json.find("homes")) out.homes = ranksFrom(*homes, "homes");
   if (const Json* schedule = json.find("schedule")) out.schedule = valueOf(kSchedules, *schedule, "schedule");
   if (const Json* cost = json.find("cost")) out.cost = costFrom(*cost);
   return out;
@@ -196,7 +198,7 @@ NodePlan nodePlanFrom(const Json& json) {
 
 Plan planFrom(const Json& json) {
   json.allow({"schema", "schedule", "op", "bytes", "parts", "predicted_us", "bound_us", "healthy_us", "threshold_bytes",
-              "nodes", "candidates", "why"});
+              "home_shares", "nodes", "candidates", "why"});
   checkSchema(json);
   Plan out;
   out.schedule = valueOf(kSchedules, json.at("schedule"), "schedule");
@@ -208,6 +210,9 @@ Plan planFrom(const Json& json) {
   out.healthyUs = json.at("healthy_us").number("healthy_us");
   if (const Json& from = json.at("threshold_bytes"); from.type() != Json::Type::Null) {
     out.thresholdBytes = static_cast<uint64_t>(from.integer("threshold_bytes", 0, kMostBytes));
+  }
+  if (const Json* shares = json.find("home_shares")) {
+    for (const Json& share : shares->array("home_shares")) out.homeShares.push_back(share.number("home_shares"));
   }
   for (const Json& node : json.at("nodes").array("nodes")) out.nodes.push_back(nodePlanFrom(node));
   for (const Json& each : json.at("candidates").array("candidates")) out.candidates.push_back(candidateFrom(each));
@@ -241,6 +246,11 @@ std::string toJson(const Plan& plan) {
   to.close(']').key("predicted_us").number(plan.predictedUs).key("bound_us").number(plan.boundUs);
   to.key("healthy_us").number(plan.healthyUs).key("threshold_bytes");
   plan.thresholdBytes ? to.number(*plan.thresholdBytes) : to.word("null");
+  if (!plan.homeShares.empty()) {
+    to.key("home_shares").open('[');
+    for (const double share : plan.homeShares) to.number(share);
+    to.close(']');
+  }
   to.key("nodes").open('[');
   for (const NodePlan& node : plan.nodes) write(to, node);
   to.close(']').key("candidates").open('[');

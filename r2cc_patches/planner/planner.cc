@@ -8,6 +8,7 @@
 
 #include "check_request.h"
 #include "cluster.h"
+#include "homes.h"
 #include "model.h"
 #include "order.h"
 #include "schedules.h"
@@ -135,6 +136,7 @@ class Planning {
     out.healthyUs = healthyUs(cluster_, request_.cost, bytes_, factor_);
     if (choices_.size() > 1) out.thresholdBytes = threshold();
     for (const Draft& draft : choice.estimate.drafts()) out.parts.push_back(partOf(draft, choice.estimate));
+    if (!request_.homes.empty()) out.homeShares = placed(choice.estimate.drafts());
     for (int node = 0; node < cluster_.nodes(); node++) {
       const double load = choice.estimate.loads()[static_cast<size_t>(node)] * bytes_;
       const double rateGbit = cluster_.bandwidth(node) / 125;
@@ -159,6 +161,12 @@ class Planning {
     part.cycle = draft.cycle;
     if (draft.kind == Kind::Published) part.pieces = estimate.pieces(bytes_);
     return part;
+  }
+
+  std::vector<double> placed(const std::vector<Draft>& drafts) const {
+    std::vector<PlacedPart> parts;
+    for (const Draft& draft : drafts) parts.push_back({draft.kind == Kind::Ring, draft.share, draft.order});
+    return homeShares(request_.nodes, parts, cluster_.ranks(), request_.homes);
   }
 
   /// The cycle's own order of ranks, from the chain's first node on.

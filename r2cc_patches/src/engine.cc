@@ -66,6 +66,7 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
       info_(info ? std::move(info) : [](const std::string&) {}),
       health_(health) {
   for (LocalNic& nic : nics_) {
+    traffic_.add(nic.name);
     if (nic.inner.net == nullptr && (nic.address.flags & kSideOnly) == 0) nic.inner = inner;
     threadsAck_ &= nic.inner.ops == nullptr || nic.inner.ops->needsAck;
   }

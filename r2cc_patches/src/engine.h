@@ -22,6 +22,7 @@
 #include "handle.h"
 #include "health_board.h"
 #include "links.h"
+#include "nic_traffic.h"
 #include "peer.h"
 #include "recv_connection.h"
 #include "send_connection.h"
@@ -120,6 +121,7 @@ class Engine {
   static void tellReceiver(Peer& peer, Path& path, int64_t now);
   void onPathHealth(const Peer& peer, const PathHealth& message);
   void updateHealth(int64_t now);
+  double inAll(size_t nic, double byPaths, int64_t now);
   std::vector<R2ccNicHealth> healthOfNics() const;
   // where a silent path broke (engine_locate.cc)
   void silentDeath(Peer& peer, Path& path, int64_t now);
@@ -172,6 +174,7 @@ class Engine {
   HealthBoard* const health_;
   bool healthChanged_ = false;  // something happened that may be a NIC's
   int64_t healthNs_ = 0;
+  NicTraffic traffic_;
   Dropped dropped_;
   size_t turn_ = 0;  // which socket is read first
   uint64_t failovers_ = 0, failbacks_ = 0, probes_ = 0, acks_ = 0;

@@ -70,6 +70,14 @@ void Engine::onPathHealth(const Peer& peer, const PathHealth& message) {
   healthChanged_ = true;
 }
 
+/// A NIC whose paths are slow may be one that carries more than its siblings, by the schedule of the job or by chance.
+double Engine::inAll(size_t nic, double byPaths, int64_t now) {
+  if (byPaths <= 0 || byPaths >= 1) return byPaths;
+  traffic_.look(now);
+  healthChanged_ |= traffic_.waiting(nic);  // asked again at the next tick
+  return traffic_.waiting(nic) || traffic_.asBusyAsSiblings(nic) ? 1.0 : byPaths;
+}
+
 void Engine::updateHealth(int64_t now) {
   if (!healthChanged_ && now - healthNs_ < kTellAgainNs) return;
   healthChanged_ = false;
@@ -92,7 +100,7 @@ void Engine::updateHealth(int64_t now) {
     }
   }
   std::vector<double> capacities;
-  for (size_t i = 0; i < nics.size(); i++) capacities.push_back(linkUp(i) ? capacityOf(nics[i]) : 0);
+  for (size_t i = 0; i < nics.size(); i++) capacities.push_back(linkUp(i) ? inAll(i, capacityOf(nics[i]), now) : 0);
   if (health_ != nullptr) health_->set(capacities);
 }
 

@@ -138,6 +138,37 @@ TEST(plan_with_cycles_cuts_them) {
   }
 }
 
+TEST(plan_channels_at_home_on_a_lost_rail_take_more) {
+  // Node 1 of four lost one of its NICs: what others send it goes over the rails that it has.
+  for (const int nics : {2, 3}) {
+    Request request;
+    for (int i = 0; i < 4; i++) request.nodes.push_back(r2cc::check::planNode(i, 1, nics, 1));
+    request.nodes[1].nics[0].capacity = 0;
+    request.bytes = 1 << 28;
+    request.cycles = cycles(4, 3);
+    for (int nic = 0; nic < nics; nic++) request.homes.push_back(nic);
+    const Plan found = plan(request);
+    CHECK_EQ(found.homeShares.size(), static_cast<size_t>(nics));
+    const double wanted = nics == 2 ? 0.625 : 0.409;
+    CHECK(std::abs(found.homeShares[0] - wanted) < 0.02);
+    double sum = 0;
+    for (const double share : found.homeShares) sum += share;
+    CHECK(std::abs(sum - 1) < 1e-9);
+    CHECK(planFromJson(toJson(found)).homeShares == found.homeShares);
+    request.nodes[1].nics[0].capacity = 1;
+    request.schedule = Schedule::Chain;
+    for (const double share : plan(request).homeShares) CHECK(std::abs(share - 1.0 / nics) < 1e-9);
+    request.homes = {nics};
+    bool refused = false;
+    try {
+      plan(request);
+    } catch (const PlanError&) {
+      refused = true;
+    }
+    CHECK(refused);
+  }
+}
+
 TEST(plan_least_maximum_of_known_games) {
   const Mix pennies = leastMaximum({{1, 3}, {3, 1}});
   CHECK(std::abs(pennies.value - 2) < 1e-12);
