@@ -395,9 +395,8 @@ Peer* Engine::findPeer(uint64_t process, bool weConnect) {
 
 Peer& Engine::peerFor(uint64_t process, bool weConnect, const Key& key) {
   std::unique_ptr<Peer>& peer = peers_[{process, weConnect}];
-  if (peer == nullptr)
-    peer = std::make_unique<Peer>(process, weConnect, key, self_, side_, nics_,
-                                  Probation{config_.probationNs, config_.damping});
+  const Probation probation{config_.probationNs, config_.damping};
+  if (peer == nullptr) peer = std::make_unique<Peer>(process, weConnect, key, self_, side_, nics_, probation);
   return *peer;
 }
 

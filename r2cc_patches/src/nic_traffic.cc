@@ -26,8 +26,14 @@ bool number(const std::string& file, uint64_t& value) {
 NicTraffic::NicTraffic(std::vector<std::string> names, std::string sysfs)
     : names_(std::move(names)), sysfs_(std::move(sysfs)) {}
 
+void NicTraffic::add(const std::string& name) {
+  const bool second = std::find(names_.begin(), names_.end(), name) != names_.end();
+  names_.push_back(second ? "" : name);
+}
+
 NicTraffic::Counters NicTraffic::read(const std::string& name) const {
   Counters found;
+  if (name.empty()) return found;
   const std::string interface = sysfs_ + "/class/net/" + name + "/statistics/";
   found.known = number(interface + "tx_bytes", found.out) && number(interface + "rx_bytes", found.in);
   std::error_code none;
@@ -44,10 +50,11 @@ NicTraffic::Counters NicTraffic::read(const std::string& name) const {
 
 void NicTraffic::look(int64_t now) {
   if (now - lastNs_ < kWindowNs) return;
-  const bool compare = !last_.empty() && now - lastNs_ < kStaleNs;
-  lastNs_ = now;
   std::vector<Counters> counters;
   for (const std::string& name : names_) counters.push_back(read(name));
+  comparable_ = std::count_if(counters.begin(), counters.end(), [](const Counters& c) { return c.known; }) > 1;
+  const bool compare = comparable_ && !last_.empty() && now - lastNs_ < kStaleNs;
+  lastNs_ = now;
   out_.clear();
   in_.clear();
   for (size_t i = 0; compare && i < counters.size(); i++) {

@@ -13,13 +13,14 @@ class NicTraffic {
  public:
   /// Interfaces, with what the RDMA device of each moves. `sysfs`: for tests.
   explicit NicTraffic(std::vector<std::string> names = {}, std::string sysfs = "/sys");
-  void add(const std::string& name) { names_.push_back(name); }
+  /// A second NIC of one interface has no counters of its own.
+  void add(const std::string& name);
   /// Reads all counters, at most every kWindowNs; cheap enough while something is suspected, and only then called.
   void look(int64_t now);
   /// In one of the directions, in the last window. False while nothing is known, or little moves.
   bool asBusyAsSiblings(size_t nic) const;
   /// There are counters, and no window of them yet.
-  bool waiting(size_t nic) const { return nic < last_.size() && last_[nic].known && out_.empty(); }
+  bool waiting(size_t nic) const { return comparable_ && nic < last_.size() && last_[nic].known && out_.empty(); }
 
  private:
   struct Counters {
@@ -30,8 +31,9 @@ class NicTraffic {
   std::vector<std::string> names_;
   std::string sysfs_;
   std::vector<Counters> last_;
-  std::vector<uint64_t> out_, in_;  // in the last window
+  std::vector<uint64_t> out_, in_;  // in the last window; empty where fewer than two can be compared
   int64_t lastNs_ = 0;
+  bool comparable_ = false;
 };
 
 }  // namespace r2cc
