@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../r2cc_patches"
 bin=../.venv/bin
 
-mapfile -d '' -t all < <(find src bench planner wire tests -name '*.cc' -print0 -o -name '*.h' -print0 | sort -z)
+mapfile -d '' -t all < <(find src agree bench nccl planner wire tests -name '*.cc' -print0 -o -name '*.h' -print0 | sort -z)
 echo "clang-format: ${#all[@]} files"
 "$bin/clang-format" --dry-run -Werror "${all[@]}"
 
@@ -15,11 +15,11 @@ echo "clang-format: ${#all[@]} files"
 cuda=$(../.venv/bin/python -c 'import json; print(json.load(open("../build/net/build.json"))["inputs"]["cuda_include"])')
 [ -d "$cuda/cccl" ] && extra=(-isystem "$cuda/cccl") || extra=()
 tree=../nccl_fork/tree/src/include
-flags=(-std=c++17 -DNCCL_OS_LINUX -pthread -Isrc -Ibench -Iplanner -Iwire -isystem ../build/net/include -isystem "$tree"
+flags=(-std=c++17 -DNCCL_OS_LINUX -pthread -Isrc -Ibench -Iplanner -Iwire -Inccl -isystem ../build/net/include -isystem "$tree"
   -isystem "$tree/plugin" -isystem "$tree/../transport/net_ib" -isystem "$cuda" "${extra[@]}")
 # The tests take as long again as everything else: `lint-cpp.sh all` (nightly) looks at them too. The fuzzers are
 # compiled by clang alone, with its own flags and headers.
-folders=(src bench planner wire)
+folders=(src agree bench nccl planner wire)
 [ "${1:-}" = all ] && folders+=(tests)
 mapfile -d '' -t sources < <(find "${folders[@]}" -name '*.cc' -not -path 'tests/fuzz/*' -print0 | sort -z)
 echo "clang-tidy: ${#sources[@]} files"

@@ -106,7 +106,7 @@ Agreement::Agreement(Gate& gate, std::unique_ptr<Impl> impl) : gate_(gate), impl
 
 Agreement::~Agreement() {
   // In a child of fork() there is no thread to say goodbye, and locks may be held for ever: it leaves all as it is.
-  if (impl_->loop().foreign()) (void)impl_.release();
+  [[maybe_unused]] const Impl* const left = impl_->loop().foreign() ? impl_.release() : nullptr;
 }
 
 void Agreement::report(std::string blob) {

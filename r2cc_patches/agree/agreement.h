@@ -23,9 +23,9 @@ using AllGather = std::function<std::vector<std::string>(const std::string& mine
 /// On rank 0, never on the enqueuing thread: the newest report of each rank (empty: none yet) -> the proposal. Empty:
 /// nothing needs to change. Called again whenever a report changed; calls are never simultaneous.
 using Decide = std::function<std::string(const std::vector<std::string>& reports)>;
-/// On every rank, never on the enqueuing thread, before this rank promises anything: may do slow work, and wait for other
-/// ranks' doing the same. False or an exception: this rank cannot; nobody switches. It may be called for a proposal
-/// that is then withdrawn. It must return in the end: the destructor waits for it.
+/// On every rank, never on the enqueuing thread, before this rank promises anything: may do slow work, and wait for
+/// other ranks' doing the same. False or an exception: this rank cannot; nobody switches. It may be called for a
+/// proposal that is then withdrawn. It must return in the end: the destructor waits for it.
 using Prepare = std::function<bool(const std::string& proposal)>;
 
 struct Options {
@@ -34,15 +34,15 @@ struct Options {
   std::string bindAddress = "127.0.0.1";  // numeric IPv4 or IPv6 (with %interface where link-local), without port
   std::string name;                       // for messages: the communicator's
 
-  std::chrono::milliseconds hold{60000};      // a lost connection is waited for this long (R2CC_HOLD_MS)
-  std::chrono::milliseconds closed{5000};     // ... and this long if the other process closed it, or refuses a new one
-  std::chrono::milliseconds silence{6000};    // a connection that says nothing for this long is made anew
-  std::chrono::milliseconds prepare{30000};   // rank 0 waits this long for everybody's Prepare, then withdraws
-  std::chrono::milliseconds promise{2000};    // ... and this long for everybody's promise
-  std::chrono::milliseconds gather{20};       // reports within this time make one decision
-  std::chrono::milliseconds quiet{500};       // at least this between two switches; doubles while they fail, to 60 s
-  std::chrono::milliseconds goodbye{1000};    // the destructor waits at most this long for the others to hear of it
-  std::function<bool()> aborted;              // polled every millisecond while enter() waits; may be empty
+  std::chrono::milliseconds hold{60000};     // a lost connection is waited for this long (R2CC_HOLD_MS)
+  std::chrono::milliseconds closed{5000};    // ... and this long if the other process closed it, or refuses a new one
+  std::chrono::milliseconds silence{6000};   // a connection that says nothing for this long is made anew
+  std::chrono::milliseconds prepare{30000};  // rank 0 waits this long for everybody's Prepare, then withdraws
+  std::chrono::milliseconds promise{2000};   // ... and this long for everybody's promise
+  std::chrono::milliseconds gather{20};      // reports within this time make one decision
+  std::chrono::milliseconds quiet{500};      // at least this between two switches; doubles while they fail, to 60 s
+  std::chrono::milliseconds goodbye{1000};   // the destructor waits at most this long for the others to hear of it
+  std::function<bool()> aborted;             // polled every millisecond while enter() waits; may be empty
   std::function<void(const std::string&)> log;  // background thread; one line; may be empty
 };
 
@@ -64,14 +64,15 @@ class Agreement {
   /// Collective: every rank calls it with the same `ranks`. `decide` is used on rank 0 only. Returns once the addresses
   /// are exchanged; connections are made in the background. Throws std::invalid_argument (options),
   /// std::runtime_error (cannot listen, or what the others sent is no address), and whatever `gather` throws.
-  static std::unique_ptr<Agreement> make(const Options& options, const AllGather& gather, Decide decide, Prepare prepare);
+  static std::unique_ptr<Agreement> make(const Options& options, const AllGather& gather, Decide decide,
+                                         Prepare prepare);
 
   /// Any thread: what rank 0 should know of this rank now. The newest wins; the same again is not sent.
   void report(std::string blob);
 
   /// The enqueuing thread, once per group, before anything of the group is launched: the decision that holds for this
-  /// group. `history` is the caller's hash of everything this communicator enqueued so far, this group included; it must be
-  /// equal on all ranks. The reference is good until the next call. Waits only at a promised group. Throws
+  /// group. `history` is the caller's hash of everything this communicator enqueued so far, this group included; it
+  /// must be equal on all ranks. The reference is good until the next call. Waits only at a promised group. Throws
   /// AgreementBroken once the communicator cannot go on; every later call does so again.
   const Decision& enter(uint64_t history) { return gate_.enter(history); }
 

@@ -13,6 +13,7 @@ namespace {
 // What a rank may enter between Prepare and Commit: several times what that took the last time.
 constexpr int64_t kLeastWindowNs = msToNs(50), kMostWindowNs = msToNs(2000);
 constexpr int64_t kRounds = 8;
+constexpr uint64_t kMostGroup = UINT64_MAX / 2;
 constexpr int64_t kNotAbleNs = msToNs(50);
 constexpr int64_t kMostRestNs = msToNs(60000);
 
@@ -132,6 +133,8 @@ void Coordinator::answer(int rank, const Message& message, int64_t now) {
   if (wanted == Type::Ready && message.ok == 0) {
     return fail(Event::Refused, "rank " + std::to_string(rank) + " cannot: " + message.text, now);
   }
+  if (message.group > kMostGroup)
+    return;  // no group that anybody will ever enter: a broken rank counts as a silent one
   answers_[static_cast<size_t>(rank)] = {true, message};
   if (!allAnswered()) return;
   if (wanted == Type::Ready) {

@@ -73,10 +73,10 @@ class Coordinator {
   const Timing timing_;
   Phase phase_ = Phase::Idle;
   std::vector<std::string> reports_;
-  bool changed_ = false;        // a report came that no decision has seen
-  int64_t dueAt_ = 0;           // of the next decision
-  int64_t restUntil_ = 0;       // no decision before
-  unsigned failures_ = 0;       // in a row
+  bool changed_ = false;   // a report came that no decision has seen
+  int64_t dueAt_ = 0;      // of the next decision
+  int64_t restUntil_ = 0;  // no decision before
+  unsigned failures_ = 0;  // in a row
   uint64_t round_ = 0, epoch_ = 0;
   std::string proposal_, committed_, logged_;
   std::vector<Answer> answers_;

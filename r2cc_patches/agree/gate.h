@@ -28,7 +28,7 @@ struct Decision {
 class AgreementBroken : public std::runtime_error {
  public:
   AgreementBroken(int rank, std::string address, std::string cause);
-  int rank() const { return rank_; }                        // who is gone; this rank itself when it was aborted
+  int rank() const { return rank_; }                       // who is gone; this rank itself when it was aborted
   const std::string& address() const { return address_; }  // and where it was
   const std::string& cause() const { return cause_; }
 

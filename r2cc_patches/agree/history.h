@@ -1,5 +1,5 @@
-// What a rank enqueued, in a form that two ranks at different places can compare: hashes at marks. Marks are thinned out
-// with age, so that ranks however far apart have one in common, the nearer the closer they are.
+// What a rank enqueued, in a form that two ranks at different places can compare: hashes at marks. Marks are thinned
+// out with age, so that ranks however far apart have one in common, the nearer the closer they are.
 #pragma once
 
 #include <array>

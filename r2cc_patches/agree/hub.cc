@@ -42,14 +42,14 @@ void Hub::send(int rank, const Message& message) {
 }
 
 bool Hub::able() const {
-  return std::all_of(peers_.begin(), peers_.end(), [](const auto& peer) {
-    return peer->line.attached() && peer->line.link().waiting() <= kBusy;
-  });
+  return std::all_of(peers_.begin(), peers_.end(),
+                     [](const auto& peer) { return peer->line.attached() && peer->line.link().waiting() <= kBusy; });
 }
 
 bool Hub::delivered() const {
-  return std::all_of(peers_.begin(), peers_.end(),
-                     [](const auto& peer) { return peer->left || peer->givenUp || peer->line.link().allAcknowledged(); });
+  return std::all_of(peers_.begin(), peers_.end(), [](const auto& peer) {
+    return peer->left || peer->givenUp || peer->line.link().allAcknowledged();
+  });
 }
 
 // ---- the door

@@ -8,7 +8,7 @@ namespace r2cc::agree {
 
 void Line::attach(Channel channel) {
   detach();
-  channel_.emplace(std::move(channel));
+  channel_ = std::make_unique<Channel>(std::move(channel));
   heardAt_ = saidAt_ = loop_.now();
   failed_ = writing_ = forged_ = closedByPeer_ = false;
   watch_ = loop_.watch(channel_->fd(), EPOLLIN, watcher_);

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "link.h"
@@ -21,7 +21,7 @@ class Line {
   /// Takes a connection that is secured, sends what the other end may lack, and answers `ready` events from now on.
   void attach(Channel channel);
   void detach();
-  bool attached() const { return channel_.has_value(); }
+  bool attached() const { return channel_ != nullptr; }
   Link& link() { return link_; }
   const Link& link() const { return link_; }
 
@@ -46,7 +46,7 @@ class Line {
   Loop& loop_;
   Watcher& watcher_;
   Link link_;
-  std::optional<Channel> channel_;
+  std::unique_ptr<Channel> channel_;  // none: not connected
   uint64_t watch_ = 0;
   int64_t heardAt_ = 0, saidAt_ = 0;
   bool failed_ = false, writing_ = false;

@@ -26,7 +26,7 @@ class Member {
   class Actions {
    public:
     virtual ~Actions() = default;
-    virtual void send(const Message& message) = 0;  // to the coordinator
+    virtual void send(const Message& message) = 0;                   // to the coordinator
     virtual void work(uint64_t round, const std::string& text) = 0;  // answered by worked()
     virtual Promise promise(uint64_t index, int64_t windowNs) = 0;
     virtual void commit(Decision decision) = 0;

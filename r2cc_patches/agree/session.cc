@@ -43,7 +43,8 @@ Session::Session(Loop& loop, Worker& worker, const Options& options, std::vector
       gate_(options.rank, cards_[static_cast<size_t>(options.rank)].where, options.aborted),
       member_(static_cast<Member::Actions&>(*this)) {
   if (options.rank == 0) {
-    coordinator_.emplace(static_cast<Coordinator::Actions&>(*this), options.ranks, timing(options));
+    coordinator_ =
+        std::make_unique<Coordinator>(static_cast<Coordinator::Actions&>(*this), options.ranks, timing(options));
   }
 }
 
@@ -132,7 +133,8 @@ void Session::passOn() {
   reportAt_ = loop_.now() + ns(options_.gather) / 2;
   Message message;
   message.type = Type::Report;
-  message.text = *std::exchange(toReport_, std::nullopt);
+  message.text = std::move(*toReport_);
+  toReport_.reset();
   if (!member_.ended()) send(message);
 }
 
@@ -215,9 +217,7 @@ void Session::work(uint64_t round, const std::string& text) {
   worker_.post([this, round, text] {
     bool able = true;
     const std::string error = thrownBy([&] { able = !prepare_ || prepare_(text); });
-    later([round, able, error](Session& session) {
-      session.member_.worked(round, able && error.empty(), error);
-    });
+    later([round, able, error](Session& session) { session.member_.worked(round, able && error.empty(), error); });
   });
 }
 
@@ -238,7 +238,7 @@ void Session::fail(const AgreementBroken& why) {
   log(why.what());
 }
 
-void Session::count(uint64_t Stats::*what) {
+void Session::count(uint64_t Stats::* what) {
   const std::lock_guard lock(mutex_);
   (stats_.*what)++;
 }

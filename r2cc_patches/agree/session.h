@@ -43,13 +43,13 @@ class Session : public std::enable_shared_from_this<Session>,
   /// `done` is called once the others know, or need not.
   void leave(std::function<void()> done);
 
-
   // Upward, for its transport
   void received(int rank, const Message& message) override;
   void died(int rank, const std::string& cause) override;
   void resumed(int rank) override;
   void refused() override;
   bool ended() const override;
+
  private:
   // Timed
   int64_t deadline() const override;
@@ -72,7 +72,7 @@ class Session : public std::enable_shared_from_this<Session>,
   void takeReport();
   void passOn();
   void drainOwn();
-  void count(uint64_t Stats::*what);
+  void count(uint64_t Stats::* what);
   /// With this session, on the loop's thread, unless it was stopped meanwhile.
   void later(const std::function<void(Session&)>& what);
 
@@ -84,7 +84,7 @@ class Session : public std::enable_shared_from_this<Session>,
   const Prepare prepare_;
   Gate gate_;
   Member member_;
-  std::optional<Coordinator> coordinator_;  // rank 0
+  std::unique_ptr<Coordinator> coordinator_;  // on rank 0
   std::unique_ptr<Transport> transport_;
   // What rank 0 says to itself, in order: (to the coordinator, message).
   std::deque<std::pair<bool, Message>> own_;

@@ -74,7 +74,8 @@ Fd startConnecting(const Address& from, const Address& to) {
   if (!fd.valid()) return fd;
   setInt(fd, IPPROTO_TCP, TCP_NODELAY, 1);
   // From the interface that was asked for; where that cannot be, the kernel knows a way or says why not.
-  if (from.storage.ss_family == to.storage.ss_family) (void)bind(fd.get(), generic(from), from.length);
+  const bool same = from.storage.ss_family == to.storage.ss_family;
+  if (same && bind(fd.get(), generic(from), from.length) < 0) errno = 0;
   if (connect(fd.get(), generic(to), to.length) < 0 && errno != EINPROGRESS) {
     const int error = errno;
     fd.reset();

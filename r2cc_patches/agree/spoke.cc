@@ -38,7 +38,7 @@ void Spoke::call() {
   callUntil_ = loop_.now() + kCallNs;
   Fd fd = startConnecting(from_, root_);
   if (!fd.valid()) return lost(std::strerror(errno), errno == ECONNREFUSED);
-  calling_.emplace(std::move(fd));
+  calling_ = std::make_unique<Channel>(std::move(fd));
   watch_ = loop_.watch(calling_->fd(), EPOLLOUT, *this);
 }
 
@@ -48,13 +48,13 @@ void Spoke::hangUp() {
   line_.detach();
 }
 
-void Spoke::lost(const std::string& why, bool refused) {
+void Spoke::lost(std::string why, bool refused) {
   if (phase_ == Phase::Up) {
     lostAt_ = loop_.now();
     pauseNs_ = 0;
   }
   hangUp();
-  why_ = why;
+  why_ = std::move(why);
   refused_ = refused;
   phase_ = Phase::Waiting;
   retryAt_ = loop_.now() + pauseNs_;
@@ -118,9 +118,7 @@ void Spoke::tick(int64_t now) {
   if (phase_ == Phase::Waiting && now >= retryAt_) call();
 }
 
-int64_t Spoke::patience() const {
-  return refused_ ? std::min(patience_.closedNs, patience_.holdNs) : patience_.holdNs;
-}
+int64_t Spoke::patience() const { return refused_ ? std::min(patience_.closedNs, patience_.holdNs) : patience_.holdNs; }
 
 int64_t Spoke::deadline() const {
   if (phase_ == Phase::Closed) return Loop::kNever;

@@ -1,7 +1,7 @@
 // A rank's one connection, to rank 0: made, and made anew for as long as there is hope.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 
 #include "line.h"
@@ -36,7 +36,7 @@ class Spoke : public Transport, private Watcher {
   void greet();
   void onWelcome();
   void hangUp();
-  void lost(const std::string& why, bool refused);
+  void lost(std::string why, bool refused);  // `why` may be of what this ends
   int64_t patience() const;
   void take(const Message& message) { up_.received(0, message); }
 
@@ -49,7 +49,7 @@ class Spoke : public Transport, private Watcher {
   const Patience patience_;
   Line line_;
   Phase phase_ = Phase::Waiting;
-  std::optional<Channel> calling_;
+  std::unique_ptr<Channel> calling_;  // while Connecting and Greeting
   uint64_t watch_ = 0;
   Hello hello_;
   int64_t lostAt_, retryAt_ = 0, callUntil_ = 0, pauseNs_ = 0;

@@ -36,7 +36,7 @@ class Upward {
   virtual void received(int rank, const Message& message) = 0;
   virtual void died(int rank, const std::string& cause) = 0;
   virtual void resumed(int rank) = 0;
-  virtual void refused() = 0;         // a caller or a frame that was not genuine
+  virtual void refused() = 0;      // a caller or a frame that was not genuine
   virtual bool ended() const = 0;  // over or broken: nobody's end matters any more
 };
 

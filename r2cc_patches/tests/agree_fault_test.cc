@@ -21,7 +21,7 @@ Setup through(Proxy& proxy, int ranks = 2) {
   setup.bend = [&proxy](Card& card) { proxy.bend(card); };
   setup.tune = [](Options& options) {
     options.gather = options.quiet = Ms(2);
-    options.silence = Ms(300);
+    options.silence = Ms(150);
   };
   return setup;
 }
@@ -53,7 +53,8 @@ class SharedExchange {
  public:
   explicit SharedExchange(int ranks)
       : ranks_(ranks),
-        board_(static_cast<Board*>(mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
+        board_(static_cast<Board*>(
+            mmap(nullptr, sizeof(Board), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0))) {}
   ~SharedExchange() { munmap(board_, sizeof(Board)); }
   SharedExchange(const SharedExchange&) = delete;
   SharedExchange& operator=(const SharedExchange&) = delete;
@@ -61,12 +62,13 @@ class SharedExchange {
   std::vector<std::string> gather(int rank, const std::string& mine) {
     memcpy(board_->text[rank], mine.data(), mine.size());
     board_->size[rank] = mine.size();
-    CHECK(eventually([&] {
+    const bool came = eventually([&] {
       for (int i = 0; i < ranks_; i++) {
         if (board_->size[i] == 0) return false;
       }
       return true;
-    }));
+    });
+    if (!came) throw std::runtime_error("not all ranks came");
     std::vector<std::string> all;
     for (int i = 0; i < ranks_; i++) all.emplace_back(board_->text[i], board_->size[i]);
     return all;
@@ -87,9 +89,11 @@ std::unique_ptr<Agreement> make(SharedExchange& exchange, int rank, int ranks, c
   Options options;
   options.rank = rank, options.ranks = ranks;
   options.gather = options.quiet = Ms(2);
-  options.silence = Ms(300), options.closed = Ms(200), options.hold = Ms(1000);
+  options.silence = Ms(150), options.closed = Ms(150), options.hold = Ms(600);
+  options.goodbye = Ms(100);
   options.promise = Ms(60000);
-  return Agreement::make(options, [&](const std::string& mine) { return exchange.gather(rank, mine); }, joined, prepare);
+  return Agreement::make(
+      options, [&](const std::string& mine) { return exchange.gather(rank, mine); }, joined, prepare);
 }
 
 /// Enters until it throws; what it said.
@@ -119,7 +123,7 @@ TEST(agree_connections_that_break_lose_and_repeat_nothing) {
       std::this_thread::sleep_for(std::chrono::microseconds(random() % 12000));
     }
   });
-  for (uint64_t i = 1; i <= 15; i++) {
+  for (uint64_t i = 1; i <= 8; i++) {
     world[static_cast<int>(i % 2)].report("r" + std::to_string(i));
     world.enterUntil(i);
   }
@@ -138,7 +142,7 @@ TEST(agree_a_silent_connection_is_made_anew) {
   world.enterUntil(1);
   proxy.stalled = true;
   world[1].report("b");
-  std::this_thread::sleep_for(Ms(700));  // both ends have noticed the silence
+  std::this_thread::sleep_for(Ms(400));  // both ends have noticed the silence
   CHECK_EQ(world[0].stats().switches, 1U);
   world.enterUpTo(world.entered(0) + 2000);  // nobody promised anything: nobody waits
   proxy.cut();
@@ -166,7 +170,7 @@ TEST(agree_a_promise_outlasts_a_lost_connection) {
   world[0].report("x");
   CHECK(eventually([&] { return proxy.shut.load(); }));
   std::thread opener([&] {
-    std::this_thread::sleep_for(Ms(400));
+    std::this_thread::sleep_for(Ms(200));
     proxy.shut = false;
   });
   world.enterUntil(1);
@@ -253,7 +257,7 @@ TEST(agree_a_member_that_dies_ends_the_communicator_and_is_named) {
   for (const auto& agreement : rest) {
     const std::string what = enterUntilBroken(*agreement);
     CHECK(what.find("rank 2 (127.0.0.1, host ") != std::string::npos);
-    CHECK(what.find("closed by the other end, and not back for 2") != std::string::npos);
+    CHECK(what.find("closed by the other end, and not back for 1") != std::string::npos);
   }
 }
 
@@ -271,7 +275,7 @@ TEST(agree_a_coordinator_that_dies_releases_nobody_but_by_an_error) {
   dies.end();
   const std::string what = enterUntilBroken(*mine);
   CHECK(what.find("rank 0 (127.0.0.1, host ") != std::string::npos);
-  CHECK(what.find("Connection refused, and not reached for 2") != std::string::npos);
+  CHECK(what.find("Connection refused, and not reached for 1") != std::string::npos);
 }
 
 TEST(agree_a_rank_that_stands_still_is_waited_for_and_then_given_up) {
@@ -285,7 +289,7 @@ TEST(agree_a_rank_that_stands_still_is_waited_for_and_then_given_up) {
   CHECK(eventually([&] { return mine->stats().switches == 1; }));
   stands.stop();
   mine->report("y");
-  for (int i = 0; i < 60; i++) mine->enter(1), std::this_thread::sleep_for(Ms(10));  // silent, and held
+  for (int i = 0; i < 40; i++) mine->enter(1), std::this_thread::sleep_for(Ms(10));  // silent, and held
   CHECK_EQ(mine->stats().switches, 1U);
   stands.resume();
   CHECK(eventually([&] { return mine->enter(1).text == "y"; }));
@@ -302,10 +306,13 @@ TEST(agree_a_forked_child_can_end_and_make_its_own) {
   if (pid == 0) {
     alarm(20);
     world.destroy(0), world.destroy(1);
+#ifndef __SANITIZE_THREAD__  // it knows no threads in a child of one that had some
     World own(2);
     own[0].report("y");
     own.enterUntil(1);
-    _exit(own.consistent() ? 0 : 1);
+    if (!own.consistent()) _exit(1);
+#endif
+    _exit(0);
   }
   int status = -1;
   waitpid(pid, &status, 0);

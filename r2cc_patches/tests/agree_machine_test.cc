@@ -295,8 +295,7 @@ TEST(agree_member_a_death_names_who_where_and_why) {
   Hand hand;
   Member member(hand);
   member.on(message(Type::Broken, 0, 0, 7, "10.0.0.7, host h7\nsilent for 9 s"));
-  CHECK_EQ(hand.failed,
-           "the ranks can agree on nothing any more: rank 7 (10.0.0.7, host h7): silent for 9 s");
+  CHECK_EQ(hand.failed, "the ranks can agree on nothing any more: rank 7 (10.0.0.7, host h7): silent for 9 s");
   member.leave(true);
   CHECK(hand.sent.empty());
 }

@@ -24,9 +24,9 @@ class Proxy {
   /// Lets everybody come through here: for Setup::bend.
   void bend(Card& root);
 
-  std::atomic<bool> stalled{false};   // nothing passes, nothing is lost
-  std::atomic<bool> shut{false};      // whoever comes is hung up on
-  std::atomic<int> passed{0};         // connections so far
+  std::atomic<bool> stalled{false};  // nothing passes, nothing is lost
+  std::atomic<bool> shut{false};     // whoever comes is hung up on
+  std::atomic<int> passed{0};        // connections so far
   /// Called with what is about to pass; may change it.
   std::function<void(bool up, std::vector<uint8_t>& bytes)> spoil;
 

@@ -50,7 +50,9 @@ struct Rank : Member::Actions {
 class Soak : Coordinator::Actions {
  public:
   explicit Soak(uint64_t seed) : random_(seed), ranks_(2 + pick(4)) {
-    coordinator_.emplace(static_cast<Coordinator::Actions&>(*this), static_cast<int>(ranks_.size()), Coordinator::Timing{500, 300, 20, 50});
+    coordinator_ =
+        std::make_unique<Coordinator>(static_cast<Coordinator::Actions&>(*this), static_cast<int>(ranks_.size()),
+                                      Coordinator::Timing{500, 300, 20, 50});
     for (Rank& rank : ranks_) rank.margin = pick(6);
   }
 
@@ -144,7 +146,7 @@ class Soak : Coordinator::Actions {
 
   std::mt19937_64 random_;
   std::vector<Rank> ranks_;
-  std::optional<Coordinator> coordinator_;
+  std::unique_ptr<Coordinator> coordinator_;
   std::map<uint64_t, uint64_t> decisions_;  // by group
   int64_t now_ = 0;
   bool deciding_ = false, same_ = true;

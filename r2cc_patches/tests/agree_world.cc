@@ -37,9 +37,7 @@ std::string joined(const std::vector<std::string>& reports) {
 }
 
 World::World(const Setup& setup)
-    : exchange_(setup.ranks),
-      agreements_(static_cast<size_t>(setup.ranks)),
-      seen_(static_cast<size_t>(setup.ranks)) {
+    : exchange_(setup.ranks), agreements_(static_cast<size_t>(setup.ranks)), seen_(static_cast<size_t>(setup.ranks)) {
   exchange_.bend = setup.bend;
   inThreads([&](int rank) {
     Options options;
@@ -55,9 +53,9 @@ World::World(const Setup& setup)
     const Prepare prepare = [rank, prepare = setup.prepare](const std::string& proposal) {
       return !prepare || prepare(rank, proposal);
     };
-    agreements_[static_cast<size_t>(rank)] =
-        Agreement::make(options, [this, rank](const std::string& mine) { return exchange_.gather(rank, mine); },
-                        setup.decide ? setup.decide : joined, prepare);
+    agreements_[static_cast<size_t>(rank)] = Agreement::make(
+        options, [this, rank](const std::string& mine) { return exchange_.gather(rank, mine); },
+        setup.decide ? setup.decide : joined, prepare);
   });
 }
 

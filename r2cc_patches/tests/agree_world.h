@@ -75,10 +75,10 @@ class World {
   void inThreads(const std::function<void(int rank)>& what);
 
   Exchange exchange_;
+  std::mutex mutex_;
+  std::string log_;  // outlives those who write it
   std::vector<std::unique_ptr<Agreement>> agreements_;
   std::vector<std::vector<std::string>> seen_;  // by rank and group: epoch and text
-  std::mutex mutex_;
-  std::string log_;
 };
 
 }  // namespace r2cc::agree::test
