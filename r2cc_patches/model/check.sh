@@ -10,6 +10,8 @@ read -r kind _ flags < <(grep -E "^[a-z]+ +$name( |$)" configs.txt)
 for program in spin gcc; do
   command -v "$program" >/dev/null || { echo "error: $program is not installed" >&2; exit 3; }
 done
+model=failover # unless the first flag says MODEL=another
+[[ $flags =~ ^MODEL=([a-z]+)\ *(.*)$ ]] && { model=${BASH_REMATCH[1]} flags=${BASH_REMATCH[2]}; }
 read -r -a defines <<<"$flags"
 pan=(-m100000)
 search=(-DSAFETY)
@@ -20,8 +22,8 @@ case $kind in
 esac
 
 mkdir -p "$out" && cp ./*.pml "$out" && cd "$out" || exit 3
-rm -f failover.pml.trail
-spin "${defines[@]}" -a failover.pml >spin.log 2>&1 || { cat spin.log >&2; exit 3; }
+rm -f "$model.pml.trail"
+spin "${defines[@]}" -a "$model.pml" >spin.log 2>&1 || { cat spin.log >&2; exit 3; }
 gcc "$optimize" -w -DNOREDUCE -DMEMLIM="${R2CC_MODEL_MB:-6000}" "${search[@]}" -o pan pan.c || exit 3
 timeout "${R2CC_MODEL_LIMIT_S:-900}" ./pan "${pan[@]}" >pan.log 2>&1 || { echo "error: $name: out of time" >&2; exit 3; }
 
@@ -33,7 +35,7 @@ errors=$(sed -nE 's/.*errors: ([0-9]+)$/\1/p' pan.log)
 echo "$name: $states states, ${seconds} s, ${mb} MB, errors: $errors"
 if [ "$errors" != 0 ]; then
   grep -m1 '^pan:1:' pan.log
-  spin "${defines[@]}" -t -B failover.pml | grep -E '^ *[SRW]  ' | sed -E 's/^ +//'
+  spin "${defines[@]}" -t -B "$model.pml" | grep -E '^ *[CSRW]  ' | sed -E 's/^ +//'
   exit 1
 fi
 if grep -qE 'not completed|search depth too small|MEMLIM|out of memory' pan.log; then

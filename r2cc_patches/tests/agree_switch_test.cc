@@ -175,7 +175,9 @@ TEST(agree_ranks_of_one_thread_are_entered_one_after_the_other) {
     for (int rank = 3; rank >= 0; rank--) world.enter(rank);
   }
   CHECK(eventually([&] {
-    for (int rank = 0; rank < 4; rank++) world.enter(rank);
+    for (int i = 0; i < 200; i++) {
+      for (int rank = 0; rank < 4; rank++) world.enter(rank);
+    }
     return world.seen(0).back()[0] != '0';
   }));
   CHECK(world.consistent());

@@ -58,7 +58,7 @@ def test_every_mistake_is_caught(name: str, tmp_path: Path) -> None:
     done = check(name, tmp_path)
     assert done.returncode == 1, f"{name} went unnoticed: {done.stdout}{done.stderr}"
     assert "pan:1:" in done.stdout, done.stdout
-    assert re.search(r"^[SRW]  ", done.stdout, re.MULTILINE), "no story to read"
+    assert re.search(r"^[CSRW]  ", done.stdout, re.MULTILINE), "no story to read"
 
 
 def test_every_mistake_of_the_model_is_tried() -> None:

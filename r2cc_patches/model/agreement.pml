@@ -1,0 +1,232 @@
+/* Ranks that switch at one group, as r2cc_patches/agree does it. See docs/model.md. Links lose nothing: resume.pml. */
+#ifndef RANKS
+#define RANKS 2
+#endif
+#ifndef GROUPS
+#define GROUPS 5
+#endif
+#ifndef ROUNDS
+#define ROUNDS 1
+#endif
+#ifndef LEASE
+#define LEASE 2
+#endif
+#ifndef MARGIN
+#define MARGIN 0
+#endif
+#ifndef LEAVES
+#define LEAVES 0
+#endif
+#ifndef DEATHS
+#define DEATHS 0
+#endif
+#define MAX(a, b) ((a) > (b) -> (a) : (b))
+#define NONE 99
+#define AT(r, e) ((r) * (ROUNDS + 2) + (e))
+
+mtype = { Offer, Ready, Cannot, Prepare, Promised, Commit, Withdraw, Over, Broken, Leave };
+mtype = { None, Idle, Offering, Preparing, Ended };
+
+chan down[RANKS] = [6] of { mtype, byte, byte }; /* round, group */
+chan up[RANKS] = [6] of { mtype, byte, byte };
+
+/* a rank: its enqueuing thread and its gate */
+byte entered[RANKS], leased[RANKS], promised[RANKS], epoch[RANKS], known[RANKS];
+byte first[RANKS * (ROUNDS + 2)]; /* by rank and epoch */
+bool broken[RANKS], dead[RANKS];
+byte used[GROUPS + 1]; /* the epoch that a group was entered with, by whoever was first */
+byte leaves = LEAVES, deaths = DEATHS;
+/* the coordinator */
+mtype phase = Idle;
+byte round, answers, last, named, deadSeen;
+
+#define WAITS(r) (promised[r] != NONE && entered[r] + 1 > promised[r])
+
+inline look(r) { /* entering the next group takes a new lease */
+  if
+  :: first[AT(r, epoch[r] + 1)] != 0 && first[AT(r, epoch[r] + 1)] <= entered[r] + 1 ->
+     epoch[r]++;
+     assert(first[AT(r, epoch[r])] == entered[r] + 1) /* it holds from its first group on, not later */
+  :: else
+  fi;
+  leased[r] = entered[r] + LEASE;
+#ifndef M_LEASE_OVER_PROMISE
+  if :: promised[r] != NONE && leased[r] > promised[r] -> leased[r] = promised[r] :: else fi;
+#endif
+#ifndef M_LEASE_OVER_FIRST
+  if
+  :: first[AT(r, epoch[r] + 1)] != 0 && leased[r] >= first[AT(r, epoch[r] + 1)] -> leased[r] = first[AT(r, epoch[r] + 1)] - 1
+  :: else
+  fi
+#endif
+}
+
+proctype Enqueuer(byte r) {
+  do
+  :: d_step { broken[r] || dead[r] || entered[r] == GROUPS -> skip }; break
+  :: d_step { !broken[r] && !dead[r] && entered[r] < GROUPS && (entered[r] < leased[r] || !WAITS(r)) ->
+       if :: entered[r] >= leased[r] -> look(r) :: else fi;
+       entered[r]++;
+       printf("    R  %d enters %d with %d\n", r, entered[r], epoch[r]);
+       if :: used[entered[r]] == NONE -> used[entered[r]] = epoch[r] :: else fi;
+       assert(used[entered[r]] == epoch[r]) }
+#ifdef M_OWN_TIMEOUT
+  :: d_step { WAITS(r) && !broken[r] && !dead[r] -> printf("    R  %d has waited long enough\n", r); promised[r] = NONE }
+#endif
+  od
+}
+
+byte task[RANKS]; /* the round that a rank takes part in */
+
+proctype Member(byte r) {
+  mtype kind = None;
+  byte n, g;
+end:
+  do
+  :: atomic { !dead[r] && nempty(down[r]) -> down[r] ? kind, n, g ->
+     if
+     :: kind == Offer -> task[r] = n;
+        if
+        :: up[r] ! Ready, n, 0
+        :: up[r] ! Cannot, n, 0; task[r] = 0
+        fi
+     :: kind == Prepare && task[r] == n ->
+#ifdef M_PROMISE_BY_COUNT
+        promised[r] = MAX(g, entered[r]);
+#else
+        promised[r] = MAX(g, leased[r]);
+#endif
+#ifndef M_PROMISE_BEFORE_PENDING
+        promised[r] = MAX(promised[r], first[AT(r, known[r])]);
+#endif
+        printf("    R  %d promises %d\n", r, promised[r]);
+        up[r] ! Promised, n, promised[r]
+     :: kind == Commit && task[r] == n ->
+        known[r]++;
+        assert(g > entered[r]); /* nobody is there yet */
+        first[AT(r, known[r])] = g;
+        printf("    R  %d hears: commit at %d\n", r, g);
+        promised[r] = NONE; task[r] = 0
+     :: kind == Withdraw && task[r] == n -> printf("    R  %d hears: withdrawn\n", r); promised[r] = NONE; task[r] = 0
+     :: kind == Broken -> printf("    R  %d hears: broken\n", r); broken[r] = true
+     :: else /* Over: nothing runs any more */
+     fi }
+#ifndef M_COORDINATOR_DEATH_UNSEEN
+  :: d_step { dead[0] && !dead[r] && !broken[r] && empty(down[r]) -> broken[r] = true }
+#endif
+  :: atomic { leaves && !dead[r] && phase != Ended && r != 0 -> leaves--; printf("    R  %d leaves\n", r); up[r] ! Leave, 0, 0 }
+  :: d_step { deaths && !dead[r] -> deaths--; printf("    W  %d dies\n", r); dead[r] = true; broken[r] = true }
+  od
+}
+
+byte to;
+inline tell(kind, g) {
+  to = 0;
+  do
+  :: to < RANKS -> down[to] ! kind, round, g; to++
+  :: else -> break
+  od
+}
+inline start(next) { phase = next; answers = 0; last = 0; deadSeen = 0 }
+
+inline withdraw() {
+  printf("    C  withdraws %d\n", round);
+#ifndef M_WITHDRAW_UNSAID
+  tell(Withdraw, 0);
+#endif
+  start(Idle)
+}
+
+inline commit() {
+#ifdef M_COMMIT_AT_MOST
+  last = last - 1;
+#endif
+#ifdef M_COMMIT_AT_THE_NAMED
+  last = named;
+#endif
+  printf("    C  commits %d at %d\n", round, last + 1);
+#ifdef M_COMMIT_TO_SOME
+  down[0] ! Commit, round, last + 1; to = 1;
+  do :: to < RANKS -> down[to] ! Withdraw, round, 0; to++ :: else -> break od;
+#else
+  tell(Commit, last + 1);
+#endif
+  start(Idle)
+}
+
+#ifdef M_ONE_IS_ENOUGH
+#define ENOUGH (answers + 1 >= RANKS)
+#else
+#define ENOUGH (answers == RANKS)
+#endif
+#define MINE(n) (n == round)
+
+#define HEAR(r) \
+  :: atomic { !dead[0] && nempty(up[r]) -> up[r] ? kind, n, g -> \
+     if \
+     :: kind == Leave && phase != Ended -> \
+        if :: phase != Idle -> leaving() :: else fi; tell(Over, 0); phase = Ended \
+     :: phase == Offering && kind == Cannot && MINE(n) -> withdraw() \
+     :: phase == Offering && kind == Ready && MINE(n) -> answers++; \
+        if :: answers == RANKS -> start(Preparing); named = leased[0] + MARGIN; tell(Prepare, named) :: else fi \
+     :: phase == Preparing && kind == Promised && MINE(n) -> answers++; last = MAX(last, g); \
+        if :: ENOUGH -> commit() :: else fi \
+     :: else \
+     fi }
+
+inline leaving() {
+#ifndef M_LEAVING_NOT_WITHDRAWN
+  withdraw()
+#else
+  skip
+#endif
+}
+
+#define DIED(r) (dead[r] && r != 0)
+#if RANKS > 2
+#define SOMEBODY_DIED (DIED(1) || DIED(2))
+#else
+#define SOMEBODY_DIED DIED(1)
+#endif
+
+proctype Coordinator() {
+  mtype kind = None;
+  byte n, g;
+end:
+  do
+  HEAR(0)
+  HEAR(1)
+#if RANKS > 2
+  HEAR(2)
+#endif
+  :: atomic { !dead[0] && phase == Idle && round < ROUNDS -> round++; start(Offering); tell(Offer, 0) }
+  /* too late, or too different: at any time */
+  :: atomic { !dead[0] && (phase == Offering || phase == Preparing) -> withdraw() }
+#ifndef M_DEATH_UNSAID
+  :: atomic { !dead[0] && SOMEBODY_DIED && !deadSeen && phase != Ended -> tell(Broken, 0); phase = Ended; deadSeen = 1 }
+#endif
+  od
+}
+
+#define TOLD(r) (broken[r] || dead[r])
+#if RANKS > 2
+#define ALL_TOLD (TOLD(0) && TOLD(1) && TOLD(2))
+#else
+#define ALL_TOLD (TOLD(0) && TOLD(1))
+#endif
+
+/* When nothing can happen any more, everybody knows of a death, unless somebody had left before. */
+active proctype Quiet() {
+end:
+  timeout -> assert(deaths == DEATHS || leaves != LEAVES || ALL_TOLD)
+}
+
+init {
+  atomic {
+    byte i = 0;
+    do :: i <= GROUPS -> used[i] = NONE; i++ :: else -> break od;
+    i = 0;
+    do :: i < RANKS -> promised[i] = NONE; run Enqueuer(i); run Member(i); i++ :: else -> break od;
+    run Coordinator()
+  }
+}
