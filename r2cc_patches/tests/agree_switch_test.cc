@@ -186,6 +186,6 @@ TEST(agree_ranks_of_one_thread_are_entered_one_after_the_other) {
 TEST(agree_64_ranks_in_threads) {
   World world(64);
   world[63].report("x");
-  world.enterUntil(1, [](int rank) { std::this_thread::sleep_for(std::chrono::microseconds(100 + rank * 20)); });
+  world.enterUntil(1, [](int rank) { std::this_thread::sleep_for(std::chrono::microseconds(200 + rank * 4)); });
   CHECK(world.consistent());
 }
