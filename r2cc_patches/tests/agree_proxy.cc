@@ -11,7 +11,7 @@ namespace {
 
 Fd connectNow(const Address& to) {
   Fd fd(socket(to.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  if (connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.length) < 0) fd.reset();
+  if (fd.valid() && connect(fd.get(), reinterpret_cast<const sockaddr*>(&to.storage), to.length) < 0) fd.reset();
   return fd;
 }
 
@@ -75,6 +75,7 @@ bool Proxy::pass(Pair& pair) {
 bool Proxy::forward(const Fd& from, const Fd& to, bool up, Pair& pair) {
   if (!readable(from, 0)) return true;
   std::vector<uint8_t> bytes(65536);
+  // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection): it does not block
   const ssize_t n = recv(from.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
   if (n <= 0) return n < 0 && errno == EAGAIN;
   bytes.resize(static_cast<size_t>(n));

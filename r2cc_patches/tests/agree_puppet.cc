@@ -48,8 +48,8 @@ void Puppet::run() {
       while (const auto frame = channel_->next()) {
         if (link_.receive(*frame) != Link::Verdict::Take) continue;
         heard_.push_back(frame->message);
-        Message answer = answer_(frame->message);
-        channel_->send(answer.type == Type::Ping ? link_.ping() : link_.add(std::move(answer)));
+        const Message answer = answer_(frame->message);
+        channel_->send(answer.type == Type::Ping ? link_.ping() : link_.add(answer));
       }
       (void)channel_->flush();
     }
@@ -89,6 +89,7 @@ Stage::Stage(int ranks, const std::function<void(Options&)>& tune, Puppet::Answe
   Exchange exchange(ranks);
   Card root;
   std::vector<std::thread> threads;
+  threads.reserve(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks - 1; rank++) {
     threads.emplace_back([&, rank] {
       Options options;

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <utility>
 
 #include "../agree/agreement.h"
 #include "../agree/coordinator.h"
@@ -39,6 +40,7 @@ struct Rank : Member::Actions {
     return epoch;
   }
 
+  int number = 0;
   Member member{*this};
   std::deque<Message> up, down;
   uint64_t entered = 0, margin = 0, working = 0, epoch = 0;
@@ -53,7 +55,8 @@ class Soak : Coordinator::Actions {
     coordinator_ =
         std::make_unique<Coordinator>(static_cast<Coordinator::Actions&>(*this), static_cast<int>(ranks_.size()),
                                       Coordinator::Timing{500, 300, 20, 50});
-    for (Rank& rank : ranks_) rank.margin = pick(6);
+    int number = 0;
+    for (Rank& rank : ranks_) rank.number = number++, rank.margin = pick(6);
   }
 
   /// False when two ranks had different decisions at a group, or one stands still for ever.
@@ -97,7 +100,7 @@ class Soak : Coordinator::Actions {
         if (rank.mayEnter()) enter(rank);
         return;
       default:
-        coordinator_->on(static_cast<int>(&rank - ranks_.data()), report(), now_);
+        coordinator_->on(rank.number, report(), now_);
     }
   }
 
@@ -122,7 +125,7 @@ class Soak : Coordinator::Actions {
     if (rank.up.empty()) return;
     const Message message = rank.up.front();
     rank.up.pop_front();
-    coordinator_->on(static_cast<int>(&rank - ranks_.data()), message, now_);
+    coordinator_->on(rank.number, message, now_);
   }
   static void work(Rank& rank, bool able) {
     if (rank.working != 0) rank.member.worked(std::exchange(rank.working, 0), able, "");
@@ -160,7 +163,7 @@ TEST(agree_soak_no_two_ranks_ever_differ) {
   const char* given = std::getenv("AGREE_SEED");
   const char* runs = std::getenv("AGREE_RUNS");
   const uint64_t first = given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device()();
-  const int count = given != nullptr ? 1 : runs != nullptr ? std::atoi(runs) : 200;
+  const int count = given != nullptr ? 1 : runs != nullptr ? static_cast<int>(std::strtol(runs, nullptr, 10)) : 200;
   uint64_t switches = 0, withdrawals = 0;
   for (int i = 0; i < count; i++) {
     const uint64_t seed = first + static_cast<uint64_t>(i);

@@ -1,6 +1,7 @@
 #include "agree_world.h"
 
 #include <algorithm>
+#include <stdexcept>
 
 namespace r2cc::agree::test {
 
@@ -49,6 +50,10 @@ World::World(const Setup& setup)
       const std::lock_guard lock(mutex_);
       log_ += line + "\n";
     };
+    // What a broken mechanism would let wait for ever ends, and with it the test.
+    options.aborted = [until = std::chrono::steady_clock::now() + Ms(40000)] {
+      return std::chrono::steady_clock::now() > until;
+    };
     if (setup.tune) setup.tune(options);
     const Prepare prepare = [rank, prepare = setup.prepare](const std::string& proposal) {
       return !prepare || prepare(rank, proposal);
@@ -77,7 +82,9 @@ void World::enterUntil(uint64_t epoch, const std::function<void(int rank)>& paus
   std::atomic<int> without{ranks()};
   inThreads([&](int rank) {
     bool has = false;
+    const auto limit = std::chrono::steady_clock::now() + Ms(40000);
     while (without > 0) {
+      if (std::chrono::steady_clock::now() > limit) throw std::runtime_error("no switch came");
       const Decision& decision = (*this)[rank].enter(0x1234 * (seen(rank).size() + 1));
       seen_[static_cast<size_t>(rank)].push_back(std::to_string(decision.epoch) + decision.text);
       if (!has && decision.epoch >= epoch) {
