@@ -24,6 +24,7 @@ COSTS = (
     "chain_efficiency",
     "staged_efficiency",
     "margin",
+    "even_rails",
 )
 BAD_INPUT = 2
 

@@ -133,36 +133,34 @@ class Allotter {
   std::vector<int> nodes_;  // slowest first
 };
 
-Allotment fastest(const Cluster& cluster, const std::vector<Shape>& shapes) {
+std::vector<Allotment> each(const Cluster& cluster, const std::vector<Shape>& shapes) {
   const Allotter allotter(cluster);
-  Allotment best;
-  for (const Shape& shape : shapes) {
-    Allotment found = allotter.best(shape);
-    if (best.time == 0 || found.time < best.time * kBetter) best = std::move(found);
-  }
-  return best;
+  std::vector<Allotment> out;
+  out.reserve(shapes.size());
+  for (const Shape& shape : shapes) out.push_back(allotter.best(shape));
+  return out;
 }
 
 }  // namespace
 
-Allotment allotEnds(const Cluster& cluster, int parts) {
+std::vector<Allotment> allotEnds(const Cluster& cluster, int parts) {
   const int nodes = cluster.nodes();
   std::vector<Shape> shapes;
   for (const bool ring : {false, true}) {
-    const int chains = parts == 0 ? nodes : parts - (ring ? 1 : 0);
+    const int chains = parts - (ring ? 1 : 0);
     if (chains < 1) continue;
     // As many chains as eligible nodes at most; one fewer where one node is an end of them all.
     if (chains > 1) shapes.push_back({ring, 0, std::min(nodes, chains)});
     shapes.push_back({ring, 1, std::min(nodes, chains + 1)});
     shapes.push_back({ring, 2, 2});
   }
-  return fastest(cluster, shapes);
+  return each(cluster, shapes);
 }
 
-Allotment fixedEnds(const Cluster& cluster, int parts) {
+std::vector<Allotment> fixedEnds(const Cluster& cluster, int parts) {
   std::vector<Shape> shapes{{false, 2, 2}};
   if (parts != 1) shapes.push_back({true, 2, 2});
-  return fastest(cluster, shapes);
+  return each(cluster, shapes);
 }
 
 }  // namespace r2cc::planner

@@ -21,9 +21,9 @@ struct Allotment {
   std::vector<ChainShare> chains;
 };
 
-/// The best split into at most `parts` parts (0: no limit) that this search finds. Needs two nodes.
-Allotment allotEnds(const Cluster& cluster, int parts);
-/// One chain between the two slowest nodes, beside a ring if there may be two parts.
-Allotment fixedEnds(const Cluster& cluster, int parts);
+/// Splits into at most `parts` parts, the fastest of each shape that there may be. Needs two nodes.
+std::vector<Allotment> allotEnds(const Cluster& cluster, int parts);
+/// One chain between the two slowest nodes; also beside a ring if there may be two parts.
+std::vector<Allotment> fixedEnds(const Cluster& cluster, int parts);
 
 }  // namespace r2cc::planner

@@ -1,6 +1,7 @@
 #include "cluster.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace r2cc::planner {
@@ -12,7 +13,7 @@ constexpr size_t kMostCached = 1024;  // classes
 
 double leftOf(const Nic& nic) { return nic.rateGbit * nic.capacity * kBytesPerUsOfGbit; }
 
-std::vector<double> lanes(const Node& node) {
+std::vector<double> lanesOf(const Node& node) {
   std::vector<double> out;
   out.reserve(node.nics.size());
   for (const Nic& nic : node.nics) out.push_back(leftOf(nic));
@@ -24,7 +25,7 @@ std::vector<double> lanes(const Node& node) {
 Cluster::Cluster(const Request& request) : request_(request) {
   std::map<std::vector<double>, size_t> classes;
   for (const Node& node : request.nodes) {
-    const std::vector<double> each = lanes(node);
+    const std::vector<double> each = lanesOf(node);
     double sum = 0;
     double whole = 0;
     for (const double lane : each) sum += lane;
@@ -35,12 +36,12 @@ Cluster::Cluster(const Request& request) : request_(request) {
     healthySlowest_ = first ? whole : std::min(healthySlowest_, whole);
     total_ += sum;
     ranks_ += static_cast<int>(node.ranks.size());
-    const auto [known, added] = classes.emplace(each, example_.size());
-    if (added) example_.push_back(static_cast<int>(bandwidth_.size()));
+    const auto [known, added] = classes.emplace(each, lanes_.size());
+    if (added) lanes_.push_back(each);
     class_.push_back(known->second);
     bandwidth_.push_back(sum);
   }
-  if (example_.size() <= kMostCached) between_.assign(example_.size() * example_.size(), -1);
+  if (lanes_.size() <= kMostCached) between_.assign(lanes_.size() * lanes_.size(), -1);
   for (int i = 0; i < nodes(); i++) {
     if (bandwidth(i) < fastest_ * (1 - kSame)) degraded_.push_back(i);
   }
@@ -49,19 +50,34 @@ Cluster::Cluster(const Request& request) : request_(request) {
 
 double Cluster::between(int a, int b) const {
   if (between_.empty()) return shared(a, b);
-  double& known = between_[class_[static_cast<size_t>(a)] * example_.size() + class_[static_cast<size_t>(b)]];
+  double& known = between_[class_[static_cast<size_t>(a)] * lanes_.size() + class_[static_cast<size_t>(b)]];
   if (known < 0) known = shared(a, b);
   return known;
 }
 
 double Cluster::shared(int a, int b) const {
-  const std::vector<Nic>& mine = request_.nodes[static_cast<size_t>(a)].nics;
-  const std::vector<Nic>& theirs = request_.nodes[static_cast<size_t>(b)].nics;
+  const std::vector<double>& mine = lanes(a);
+  const std::vector<double>& theirs = lanes(b);
   double sum = 0;
-  for (size_t rail = 0; rail < std::min(mine.size(), theirs.size()); rail++) {
-    sum += std::min(leftOf(mine[rail]), leftOf(theirs[rail]));
-  }
+  for (size_t rail = 0; rail < std::min(mine.size(), theirs.size()); rail++) sum += std::min(mine[rail], theirs[rail]);
   return sum;
+}
+
+bool Cluster::uneven(int a, int b) const {
+  if (class_[static_cast<size_t>(a)] == class_[static_cast<size_t>(b)]) return false;
+  const std::vector<double>& mine = lanes(a);
+  const std::vector<double>& theirs = lanes(b);
+  if (mine.size() != theirs.size()) return true;
+  for (size_t rail = 0; rail < mine.size(); rail++) {
+    if (std::abs(mine[rail] * bandwidth(b) - theirs[rail] * bandwidth(a)) > kSame * bandwidth(a) * bandwidth(b))
+      return true;
+  }
+  return false;
+}
+
+bool Cluster::picky(int node) const {
+  const std::vector<Nic>& nics = request_.nodes[static_cast<size_t>(node)].nics;
+  return std::any_of(nics.begin(), nics.end(), [&](const Nic& nic) { return nic.capacity != nics.front().capacity; });
 }
 
 bool Cluster::getAlong(int a, int b) const {

@@ -28,6 +28,14 @@ class Cluster {
   const std::vector<int>& degraded() const { return degraded_; }
   bool oneRankEach() const { return ranks_ == nodes(); }
 
+  /// What is left of a node's NICs, by rail.
+  const std::vector<double>& lanes(int node) const { return lanes_[class_[static_cast<size_t>(node)]]; }
+  /// Of what a sends to b, each rail's share is what both have left of it. False where that is just how all of a's and
+  /// all of b's NICs are used anyway: then the rails need no look.
+  bool uneven(int a, int b) const;
+  /// Some of its NICs lost more than others: whoever talks to it must use the others more.
+  bool picky(int node) const;
+
   /// What two neighbours can exchange over the rails that both still have. 0: none in common.
   double between(int a, int b) const;
   /// Neither is held back by the other having lost other rails.
@@ -42,9 +50,9 @@ class Cluster {
   std::vector<double> bandwidth_;
   double fastest_ = 0, slowest_ = 0, total_ = 0, healthySlowest_ = 0;
   std::vector<int> degraded_;
-  std::vector<size_t> class_;            // nodes whose NICs are alike are of one class
-  std::vector<int> example_;             // a node of each
-  mutable std::vector<double> between_;  // of two classes; below 0: not computed yet; empty: too many
+  std::vector<size_t> class_;               // nodes whose NICs are alike are of one class
+  std::vector<std::vector<double>> lanes_;  // of each
+  mutable std::vector<double> between_;     // of two classes; below 0: not computed yet; empty: too many
 };
 
 }  // namespace r2cc::planner

@@ -28,6 +28,11 @@ Estimate::Estimate(const Cluster& cluster, const Cost& cost, std::vector<Draft> 
   for (const double busy : busy_) usPerByte_ = std::max(usPerByte_, busy);
   for (const double busy : afterwards_) afterUsPerByte_ = std::max(afterUsPerByte_, busy);
   for (const auto& [ends, busy] : narrow_) usPerByte_ = std::max(usPerByte_, busy);
+  for (const auto& [node, tilt] : tilts_) {
+    const double even = busy_[static_cast<size_t>(node)];
+    for (const double more : tilt.out) usPerByte_ = std::max(usPerByte_, even + more);
+    for (const double more : tilt.in) usPerByte_ = std::max(usPerByte_, even + more);
+  }
 }
 
 void Estimate::carry(int node, double load, double efficiency) {
@@ -37,10 +42,27 @@ void Estimate::carry(int node, double load, double efficiency) {
 }
 
 void Estimate::edge(int from, int to, double load, double efficiency) {
-  if (load <= 0 || cluster_.getAlong(from, to)) return;  // the node's own bandwidth binds first
+  if (load <= 0 || !cluster_.uneven(from, to)) return;
   const double shared = cluster_.between(from, to);
   if (shared <= 0) return;  // by other ways than the rails
-  narrow_[int64_t{from} * cluster_.nodes() + to] += load / (shared * efficiency);
+  if (cost_.evenRails) {
+    tilt(tilts_[from].out, from, to, load / efficiency);
+    tilt(tilts_[to].in, to, from, load / efficiency);
+  } else if (!cluster_.getAlong(from, to)) {
+    narrow_[int64_t{from} * cluster_.nodes() + to] += load / (shared * efficiency);
+  }
+}
+
+/// A connection's bytes go over the rails as both ends have them left; `carry` counted them as this node has.
+void Estimate::tilt(std::vector<double>& rails, int node, int other, double load) const {
+  const std::vector<double>& mine = cluster_.lanes(node);
+  const std::vector<double>& theirs = cluster_.lanes(other);
+  rails.resize(mine.size());
+  for (size_t rail = 0; rail < mine.size(); rail++) {
+    if (mine[rail] <= 0) continue;
+    const double common = rail < theirs.size() ? std::min(mine[rail], theirs[rail]) : 0;
+    rails[rail] += load * (common / cluster_.between(node, other) / mine[rail] - 1 / cluster_.bandwidth(node));
+  }
 }
 
 void Estimate::ring(const std::vector<int>& order, double load, double efficiency) {

@@ -30,6 +30,8 @@ class Estimate {
   double predictedUs(double bytes) const;
   /// K of the published parts: the fastest. 0 without any.
   int pieces(double bytes) const;
+  /// Bandwidth alone.
+  double usPerByte() const { return usPerByte_ + afterUsPerByte_; }
   /// Every node's bytes out, which are its bytes in, for each byte of the message.
   const std::vector<double>& loads() const { return loads_; }
   const std::vector<Draft>& drafts() const { return drafts_; }
@@ -47,6 +49,7 @@ class Estimate {
   void addPublished(const Draft& draft);
   void carry(int node, double load, double efficiency);
   void edge(int from, int to, double load, double efficiency);
+  void tilt(std::vector<double>& rails, int node, int other, double load) const;
   double ringHopsUs(double factor) const;
   double afterUs(double bytes, int pieces) const;
 
@@ -57,6 +60,11 @@ class Estimate {
   std::vector<double> busy_;        // us a byte
   std::vector<double> afterwards_;  // us a byte, in the published schedule's last phase, which follows all the rest
   std::unordered_map<int64_t, double> narrow_;  // us a byte, from node to node, where neighbours do not get along
+  /// What each rail of a node carries more (or less) than all its NICs on average, in us a byte; out and in.
+  struct Tilt {
+    std::vector<double> out, in;
+  };
+  std::unordered_map<int, Tilt> tilts_;
   std::vector<Delay> delays_;
   double usPerByte_ = 0;
   double afterUsPerByte_ = 0;

@@ -1,6 +1,7 @@
 #include "order.h"
 
 #include <algorithm>
+#include <limits>
 
 namespace r2cc::planner {
 namespace {
@@ -82,20 +83,60 @@ std::vector<int> ringOrder(const Cluster& cluster) {
   return order;
 }
 
-std::vector<int> chainOrder(const Cluster& cluster, const std::vector<int>& ring, int head, int tail) {
+Seating::Seating(const Cluster& cluster, const std::vector<int>& ring)
+    : cluster_(cluster), ring_(ring), picky_(ring.size()), used_(ring.size()) {
+  for (size_t i = 0; i < ring.size(); i++) {
+    picky_[i] = cluster.picky(static_cast<int>(i));
+    anyPicky_ = anyPicky_ || picky_[i];
+  }
+}
+
+std::vector<int> Seating::chain(int head, int tail, double share) {
+  std::vector<int> inner;
+  std::vector<int> later;
+  const auto from = std::find(ring_.begin(), ring_.end(), head) - ring_.begin();
+  for (size_t i = 1; i < ring_.size(); i++) {
+    const int node = ring_[(static_cast<size_t>(from) + i) % ring_.size()];
+    if (node != tail) (picky_[static_cast<size_t>(node)] ? later : inner).push_back(node);
+  }
+  const auto least = [&](int a, int b) { return used_[static_cast<size_t>(a)] < used_[static_cast<size_t>(b)]; };
+  if (picky_[static_cast<size_t>(tail)] && !inner.empty()) {
+    // The last of equals: without history that is the ring's own order.
+    const auto next = std::min_element(inner.rbegin(), inner.rend(), least);
+    std::rotate(inner.begin(), next.base(), inner.end());
+  }
   std::vector<int> order{head};
-  order.reserve(ring.size());
-  const auto cut = std::find(ring.begin(), ring.end(), tail);
-  const auto add = [&](auto from, auto to) {
-    for (auto it = from; it != to; ++it) {
-      if (*it != head && *it != tail) order.push_back(*it);
-    }
-  };
-  add(cut, ring.end());
-  add(ring.begin(), cut);
+  order.insert(order.end(), inner.begin(), inner.end());
   order.push_back(tail);
-  if (order.size() > 3) Mending(cluster, order, false).run();
+  for (const int node : later) seat(order, node);
+  if (order.size() > 3) Mending(cluster_, order, false).run();
+  if (anyPicky_) count(order, share);
   return order;
+}
+
+/// Between the two neighbours that have done least for its like so far; not beside another of them if that can be
+/// helped.
+void Seating::seat(std::vector<int>& order, int node) {
+  const auto cost = [&](int neighbour) {
+    const auto i = static_cast<size_t>(neighbour);
+    return used_[i] + (picky_[i] ? kNothingInCommon : 0);
+  };
+  size_t best = 1;
+  double least = std::numeric_limits<double>::infinity();
+  for (size_t i = 1; i < order.size(); i++) {
+    const double worst = std::max(cost(order[i - 1]), cost(order[i]));
+    if (worst < least) least = worst, best = i;
+  }
+  order.insert(order.begin() + static_cast<std::ptrdiff_t>(best), node);
+}
+
+void Seating::count(const std::vector<int>& order, double share) {
+  for (size_t i = 0; i + 1 < order.size(); i++) {
+    const auto a = static_cast<size_t>(order[i]);
+    const auto b = static_cast<size_t>(order[i + 1]);
+    if (picky_[a]) used_[b] += share;
+    if (picky_[b]) used_[a] += share;
+  }
 }
 
 int strangers(const Cluster& cluster, const std::vector<int>& order, bool ring) {

@@ -9,8 +9,23 @@ namespace r2cc::planner {
 
 /// The request's order, in which nodes that do not get along have others (bridges) moved between them.
 std::vector<int> ringOrder(const Cluster& cluster);
-/// The ring cut behind `tail`, with `head` at the front: most neighbours are the ring's.
-std::vector<int> chainOrder(const Cluster& cluster, const std::vector<int>& ring, int head, int tail);
+/// Orders of chains, one after the other. Most neighbours are the ring's; but what goes to a node that lost some of its
+/// NICs must go over the others, so such nodes get other neighbours in every chain, and none has them all.
+class Seating {
+ public:
+  Seating(const Cluster& cluster, const std::vector<int>& ring);
+  std::vector<int> chain(int head, int tail, double share);
+
+ private:
+  void seat(std::vector<int>& order, int node);
+  void count(const std::vector<int>& order, double share);
+  const Cluster& cluster_;
+  const std::vector<int>& ring_;
+  std::vector<bool> picky_;
+  bool anyPicky_ = false;
+  std::vector<double> used_;  // by node: what it has exchanged with picky neighbours so far
+};
+
 /// Neighbours (of a ring: also last and first) that have no rail in common.
 int strangers(const Cluster& cluster, const std::vector<int>& order, bool ring);
 

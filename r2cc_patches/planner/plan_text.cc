@@ -73,8 +73,8 @@ Node nodeFrom(const Json& json) {
 }
 
 Cost costFrom(const Json& json) {
-  json.allow(
-      {"hop_us", "local_hop_us", "chunk_bytes", "ring_efficiency", "chain_efficiency", "staged_efficiency", "margin"});
+  json.allow({"hop_us", "local_hop_us", "chunk_bytes", "ring_efficiency", "chain_efficiency", "staged_efficiency",
+              "margin", "even_rails"});
   Cost cost;
   take(json, "hop_us", cost.hopUs);
   take(json, "local_hop_us", cost.localHopUs);
@@ -82,6 +82,7 @@ Cost costFrom(const Json& json) {
   take(json, "chain_efficiency", cost.chainEfficiency);
   take(json, "staged_efficiency", cost.stagedEfficiency);
   take(json, "margin", cost.margin);
+  if (const Json* even = json.find("even_rails")) cost.evenRails = even->integer("even_rails", 0, 1) == 1;
   if (const Json* chunk = json.find("chunk_bytes")) {
     cost.chunkBytes = static_cast<uint64_t>(chunk->integer("chunk_bytes", 1, int64_t{1} << 40));
   }

@@ -63,7 +63,10 @@ struct Cost {
   double hopUs = 20;                // from one rank to the next on another node: everything but bytes / bandwidth
   double localHopUs = 2;            // the same between two ranks of a node
   uint64_t chunkBytes = 128 << 10;  // what a chain hands on at a time
-  double ringEfficiency = 1;        // reached share of the NICs' bandwidth, (0, 1]
+  /// Every connection spreads over the rails that both its ends have left, whatever the node's others do: what the
+  /// resilient net does. false: connections make room for each other on a node's rails.
+  bool evenRails = true;
+  double ringEfficiency = 1;  // reached share of the NICs' bandwidth, (0, 1]
   double chainEfficiency = 1;
   double stagedEfficiency = 1;  // of OptCC and the published schedule
   double margin = 0.02;         // a special schedule is taken only if it is faster by more than this share
@@ -75,7 +78,7 @@ struct Request {
   std::string datatype = "float32";
   std::string reduction = "sum";
   uint64_t bytes = 0;
-  int channels = 0;  // parts at most; 0: no limit
+  int channels = 0;  // parts at most; 0: 1024
   /// Orders of all ranks, nodes whole. Where there are any, only what they are connected for comes into question: a
   /// ring, and at most one chain a cycle, which is the cycle cut between two nodes.
   std::vector<std::vector<int>> cycles;

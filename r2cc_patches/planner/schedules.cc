@@ -39,12 +39,13 @@ Proposal impossible(Schedule schedule, const char* why) { return {schedule, {}, 
 Proposal chained(Schedule schedule, const Cluster& cluster, const std::vector<int>& ring, const Allotment& split) {
   Proposal out{schedule, {}, ""};
   if (split.ringShare > kWorthAPart) out.drafts.push_back(ringDraft(ring, split.ringShare));
+  Seating seating(cluster, ring);
   for (const ChainShare& chain : split.chains) {
     if (chain.share <= kWorthAPart) continue;
     Draft draft;
     draft.kind = Kind::Chain;
     draft.share = chain.share;
-    draft.order = chainOrder(cluster, ring, chain.head, chain.tail);
+    draft.order = seating.chain(chain.head, chain.tail, chain.share);
     out.drafts.push_back(std::move(draft));
   }
   if (out.drafts.size() < 2 && split.ringShare > kWorthAPart) return impossible(schedule, "the ring alone is as fast");
@@ -66,19 +67,25 @@ Proposal proposeRing(const std::vector<int>& ring) {
   return {Schedule::Ring, {ringDraft(ring, 1)}, "one ring on balanced paths"};
 }
 
-Proposal proposeChains(const Cluster& cluster, const std::vector<int>& ring, int parts) {
-  if (cluster.nodes() < 2) return impossible(Schedule::Chain, "needs two nodes");
-  return chained(Schedule::Chain, cluster, ring, allotEnds(cluster, parts));
+std::vector<Proposal> proposeChains(const Cluster& cluster, const std::vector<int>& ring, int parts) {
+  if (cluster.nodes() < 2) return {impossible(Schedule::Chain, "needs two nodes")};
+  std::vector<Proposal> out;
+  for (const Allotment& split : allotEnds(cluster, parts))
+    out.push_back(chained(Schedule::Chain, cluster, ring, split));
+  return out;
 }
 
-Proposal proposeFixedChain(const Cluster& cluster, const std::vector<int>& ring, int parts) {
-  if (cluster.nodes() < 2) return impossible(Schedule::ChainFixed, "needs two nodes");
-  Allotment split = fixedEnds(cluster, parts);
-  // Of healthy heads the one behind the tail in the ring: then the ring's connections serve, and their reverse.
-  for (ChainShare& chain : split.chains) {
-    if (cluster.bandwidth(chain.head) >= cluster.fastest()) chain.head = successor(ring, chain.tail);
+std::vector<Proposal> proposeFixedChain(const Cluster& cluster, const std::vector<int>& ring, int parts) {
+  if (cluster.nodes() < 2) return {impossible(Schedule::ChainFixed, "needs two nodes")};
+  std::vector<Proposal> out;
+  for (Allotment split : fixedEnds(cluster, parts)) {
+    // Of healthy heads the one behind the tail in the ring: then the ring's connections serve, and their reverse.
+    for (ChainShare& chain : split.chains) {
+      if (cluster.bandwidth(chain.head) >= cluster.fastest()) chain.head = successor(ring, chain.tail);
+    }
+    out.push_back(chained(Schedule::ChainFixed, cluster, ring, split));
   }
-  return chained(Schedule::ChainFixed, cluster, ring, split);
+  return out;
 }
 
 /// One part a degraded node, which spares that node; the shares are as the bandwidths that they lost.
@@ -87,7 +94,7 @@ Proposal proposePublished(const Cluster& cluster, const std::vector<int>& ring, 
   if (cluster.nodes() < 3) return impossible(Schedule::Published, "needs three nodes");
   Proposal out{Schedule::Published, {}, "the partial ring takes what the degraded node lost"};
   std::vector<int> spared = cluster.degraded();
-  if (parts > 0 && static_cast<size_t>(parts) < spared.size()) spared.resize(static_cast<size_t>(parts));
+  if (static_cast<size_t>(parts) < spared.size()) spared.resize(static_cast<size_t>(parts));
   for (const int node : spared) {
     Draft draft = ringDraft(ring, 1);
     draft.kind = Kind::Published;

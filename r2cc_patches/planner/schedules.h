@@ -16,11 +16,12 @@ struct Proposal {
   std::string note;
 };
 
-/// `ring` is the nodes' order in rings, from ringOrder. `parts`: at most so many drafts, 0 for no limit.
+/// `ring` is the nodes' order in rings, from ringOrder. `parts`: at most so many drafts, 1 at least.
 Proposal proposeRing(const std::vector<int>& ring);
 Proposal proposePublished(const Cluster& cluster, const std::vector<int>& ring, int parts);
-Proposal proposeChains(const Cluster& cluster, const std::vector<int>& ring, int parts);
-Proposal proposeFixedChain(const Cluster& cluster, const std::vector<int>& ring, int parts);
+/// One for each shape: what is fastest depends on the rails, too.
+std::vector<Proposal> proposeChains(const Cluster& cluster, const std::vector<int>& ring, int parts);
+std::vector<Proposal> proposeFixedChain(const Cluster& cluster, const std::vector<int>& ring, int parts);
 /// Chains as cuts of the request's cycles, beside a ring.
 Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::vector<int>& ring);
 Proposal proposeOptcc(const Cluster& cluster, const std::vector<int>& ring, int parts);

@@ -67,7 +67,7 @@ TEST(plan_puts_others_between_nodes_that_lost_different_rails) {
   for (int head = 0; head < 8; head++) {
     for (int tail = 0; tail < 8; tail++) {
       if (head == tail) continue;
-      const std::vector<int> chain = chainOrder(cluster, order, head, tail);
+      const std::vector<int> chain = Seating(cluster, order).chain(head, tail, 1);
       CHECK(isPermutation(chain) && chain.front() == head && chain.back() == tail);
       CHECK_EQ(strangers(cluster, chain, false), 0);
     }

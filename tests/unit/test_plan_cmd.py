@@ -74,8 +74,8 @@ def test_takes_nodes_and_rates_from_a_topology() -> None:
 @pytest.mark.usefixtures("library")
 def test_costs_and_sizes_reach_the_planner() -> None:
     words = ("--nodes", "4", "--nics", "2", "--down", "h1:eth0", "--json")
-    quick = json.loads(call(*words, "--bytes", "1KiB", "--cost", "hop_us=1,local_hop_us=0").stdout)
-    slow = json.loads(call(*words, "--bytes", "1KiB", "--cost", "hop_us=1000").stdout)
+    quick = json.loads(call(*words, "--bytes", "1KiB", "--cost", "hop_us=1,local_hop_us=0,chunk_bytes=1024").stdout)
+    slow = json.loads(call(*words, "--bytes", "1KiB", "--cost", "hop_us=1000,chunk_bytes=1024").stdout)
     assert quick["bytes"] == 1024 and quick["predicted_us"] * 100 < slow["predicted_us"]
     assert quick["threshold_bytes"] < slow["threshold_bytes"]
 
