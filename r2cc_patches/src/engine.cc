@@ -135,13 +135,6 @@ Engine::~Engine() {
   for (const int fd : {wakeFd_, epoll_, ackEpoll_}) close(fd);
 }
 
-/// For good: this reason never goes away.
-void Engine::assumeDown(size_t nic) {
-  downFor_[nic] |= kAssumedDown;
-  events_.line("nic").add("nic", nics_[nic].name).add("state", "down").add("cause", "assumed");
-  info_("R2CC: " + nics_[nic].name + " is taken for failed (R2CC_ASSUME_DOWN)");
-}
-
 void Engine::startRecorder() {
   if (config_.traceFile.empty()) return;
   FlightOptions options{config_.traceFile, config_.traceBytes, self_.id, config_.mode, {}, warn_};

@@ -28,6 +28,13 @@ double capacityOf(const Evidence& e) {
 
 }  // namespace
 
+/// For good: this reason never goes away.
+void Engine::assumeDown(size_t nic) {
+  downFor_[nic] |= kAssumedDown;
+  events_.line("nic").add("nic", nics_[nic].name).add("state", "down").add("cause", "assumed");
+  info_("R2CC: " + nics_[nic].name + " is taken for failed (R2CC_ASSUME_DOWN)");
+}
+
 std::vector<R2ccNicHealth> Engine::healthOfNics() const {
   std::vector<R2ccNicHealth> out;
   for (size_t i = 0; i < nics_.size() && (nics_[i].address.flags & (kSideOnly | kLastResort)) == 0; i++) {

@@ -283,14 +283,6 @@ std::vector<LocalNic> Rig::nics(int host) {
   return out;
 }
 
-std::vector<double> Rig::health(int host) const {
-  std::vector<R2ccNicHealth> nics(kMaxNics);
-  nics.resize(static_cast<size_t>(boards_[static_cast<size_t>(host)].read(nics.data(), kMaxNics)));
-  std::vector<double> capacities;
-  for (const R2ccNicHealth& nic : nics) capacities.push_back(nic.capacity);
-  return capacities;
-}
-
 bool Rig::passes(int host, size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes) {
   bool lost = false;
   if (spy) spy(host, to, bytes);
