@@ -14,12 +14,14 @@
 namespace r2cc::bench {
 namespace {
 
-std::vector<Lane> makeLanes(const Net& net, const Options& options) {
-  std::vector<Lane> lanes;
-  for (const LanePlace& place : lanePlaces(options)) {
-    lanes.emplace_back(net, options, place, static_cast<int>(lanes.size()));
+std::vector<Flow> makeFlows(const Net& net, const Options& options, const std::vector<FlowPlan>& plans) {
+  std::vector<Flow> flows;
+  int connections = 0;
+  for (const FlowPlan& plan : plans) {
+    flows.emplace_back(net, options, plan, connections);
+    connections += static_cast<int>(flows.back().connections());
   }
-  return lanes;
+  return flows;
 }
 
 Fd timerOf(int ms) {
@@ -39,7 +41,8 @@ Bench::Bench(const Options& options, const ncclNet_v11_t& table, Bootstrap& boot
       out_(out),
       net_(table, nonceOf(options.nonce + fingerprint(options)), options.mergeNics),
       data_(options),
-      lanes_(makeLanes(net_, options)),
+      plans_(flowsOf(options, static_cast<int>(net_.nics().size()))),
+      flows_(makeFlows(net_, options, plans_)),
       progress_(options.idleUs),
       carrier_(options.corruptCarrier, options.rank) {}
 
@@ -61,21 +64,32 @@ void Bench::onProgressThread(std::function<Pass()> pass) {
 
 void Bench::exchangeHandles() {
   onProgressThread([this] {
-    for (Lane& lane : lanes_) {
-      const Handle handle = lane.listen();
-      handles_.append(handle.data(), handle.size());
-    }
+    for (Flow& flow : flows_) handles_ += flow.listen();
     return Pass::Done;
   });
-  const std::vector<std::string> all = bootstrap_.allGather(handles_);
-  for (size_t index = 0; index < lanes_.size(); index++) {
-    const int peer = lanes_[index].sender().id().peer;
-    const std::string& theirs = all[static_cast<size_t>(peer)];
-    Handle handle{};
-    if (theirs.size() != lanes_.size() * handle.size()) throw TransportError("rank sent no handles", peer);
-    std::copy_n(theirs.begin() + static_cast<ptrdiff_t>(index * handle.size()), handle.size(), handle.begin());
-    lanes_[index].setPeerHandle(handle);
+  takeHandles(bootstrap_.allGather(handles_));
+}
+
+// Everybody's handles come in the order of the edges that lead to him.
+void Bench::takeHandles(const std::vector<std::string>& all) {
+  std::vector<size_t> at(all.size());
+  for (size_t i = 0; i < plans_.size(); i++) {
+    const std::vector<Edge>& edges = plans_[i].sequence.edges;
+    for (uint32_t edge = 0; edge < edges.size(); edge++) {
+      const auto to = static_cast<size_t>(edges[edge].to);
+      Handle handle{};
+      if (all[to].size() < at[to] + handle.size()) throw TransportError("rank sent too few handles", edges[edge].to);
+      std::copy_n(all[to].begin() + static_cast<ptrdiff_t>(at[to]), handle.size(), handle.begin());
+      at[to] += handle.size();
+      if (edges[edge].from == options_.rank) flows_[i].setPeerHandle(edge, handle);
+    }
   }
+}
+
+size_t Bench::connections() const {
+  size_t sum = 0;
+  for (const Flow& flow : flows_) sum += flow.connections();
+  return sum;
 }
 
 void Bench::connect() {
@@ -83,10 +97,10 @@ void Bench::connect() {
   net_.announce(options_.op, options_.ranks, flows);
   onProgressThread([this] {
     size_t standing = 0;
-    for (Lane& lane : lanes_) standing += lane.connect() ? 1 : 0;
+    for (Flow& flow : flows_) standing += flow.connect();
     const bool moved = standing != std::exchange(connected_, standing);
-    if (standing < lanes_.size()) return moved ? Pass::Moved : Pass::Idle;
-    for (Lane& lane : lanes_) lane.useBuffers(data_.sendBuffer(), data_.receiveBuffer());
+    if (standing < connections()) return moved ? Pass::Moved : Pass::Idle;
+    for (Flow& flow : flows_) flow.useBuffers(data_.sendBuffer(), data_.receiveBuffer());
     return Pass::Done;
   });
 }
@@ -96,19 +110,19 @@ void Bench::iterate(int64_t index) {
   const uint64_t startNs = nowNs();
   out_.write(progressLine(options_.rank, index, startNs));
   beLate(index);
-  for (Lane& lane : lanes_) lane.begin();
+  for (Flow& flow : flows_) flow.begin();
   onProgressThread([this] {
     size_t moved = 0;
     bool complete = true;
-    for (Lane& lane : lanes_) {
-      moved += lane.advance();
-      complete &= lane.complete();
+    for (Flow& flow : flows_) {
+      moved += flow.advance();
+      complete &= flow.complete();
     }
     if (complete) {
       endNs_ = nowNs();
       return Pass::Done;
     }
-    if (moved >= lanes_.size()) return Pass::Saturated;
+    if (2 * moved >= connections()) return Pass::Saturated;
     return moved > 0 ? Pass::Moved : Pass::Idle;
   });
   bootstrap_.barrier();  // checking must not take the CPU from ranks that still work
@@ -145,17 +159,18 @@ bool Bench::timeIsUp(int64_t index) {
 
 void Bench::writeIteration(int64_t index, uint64_t startNs, uint64_t endNs, uint64_t wrong) const {
   out_.write(iterationLine(options_, index, startNs, endNs, wrong));
-  for (const Lane& lane : lanes_) {
-    const Receiver& receiver = lane.receiver();
-    for (std::string& line : deliveryLines(options_.rank, receiver.id().id, index, startNs, receiver.deliveredNs())) {
-      out_.write(std::move(line));
+  for (const Flow& flow : flows_) {
+    for (const Receiver& receiver : flow.receivers()) {
+      for (std::string& line : deliveryLines(options_.rank, receiver.id().id, index, startNs, receiver.deliveredNs())) {
+        out_.write(std::move(line));
+      }
     }
   }
 }
 
 void Bench::close() {
   onProgressThread([this] {
-    for (Lane& lane : lanes_) lane.close();
+    for (Flow& flow : flows_) flow.close();
     return Pass::Done;
   });
   net_.finalize();
@@ -165,7 +180,7 @@ uint64_t Bench::run() {
   checkFingerprints();
   exchangeHandles();
   connect();
-  out_.write(startLine(options_, net_, lanes_));
+  out_.write(startLine(options_, net_, flows_));
   data_.fill(-options_.warmup);
   int64_t index = -options_.warmup;
   for (; index < options_.iterations && !timeIsUp(index); index++) iterate(index);

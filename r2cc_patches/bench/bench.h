@@ -7,8 +7,8 @@
 #include "bootstrap.h"
 #include "carrier.h"
 #include "data.h"
+#include "flow.h"
 #include "json.h"
-#include "lane.h"
 #include "net.h"
 #include "options.h"
 #include "progress.h"
@@ -27,6 +27,8 @@ class Bench {
   void checkFingerprints();
   void exchangeHandles();
   void connect();
+  void takeHandles(const std::vector<std::string>& all);
+  size_t connections() const;
   void iterate(int64_t index);
   bool timeIsUp(int64_t index);
   void beLate(int64_t index);
@@ -43,13 +45,14 @@ class Bench {
   const LineWriter& out_;
   Net net_;
   RankData data_;
-  std::vector<Lane> lanes_;
-  ProgressThread progress_;  // after lanes_: its thread ends before they are destroyed
+  std::vector<FlowPlan> plans_;  // of all ranks
+  std::vector<Flow> flows_;
+  ProgressThread progress_;  // after flows_: its thread ends before they are destroyed
   CarrierWatch carrier_;
   uint64_t firstNs_ = 0;  // when the first measured iteration could begin
   uint64_t wrongElements_ = 0;
-  std::string handles_;   // of our lanes
-  size_t connected_ = 0;  // lanes that stand
+  std::string handles_;   // of our receivers
+  size_t connected_ = 0;  // connections that stand
   uint64_t endNs_ = 0;    // of the iteration
 };
 

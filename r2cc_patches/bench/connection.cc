@@ -1,5 +1,6 @@
 #include "connection.h"
 
+#include <algorithm>
 #include <string>
 
 #include "clock.h"
@@ -22,9 +23,11 @@ void RequestWindow::restart(const std::vector<Message>& messages) {
   posted_ = done_ = 0;
 }
 
-bool RequestWindow::mayPost(uint64_t otherDone) const {
-  return posted_ < messages_->size() && posted_ < done_ + requests_.size() && nextToPost().needs <= otherDone &&
-         nextToPost().after <= done_;
+bool RequestWindow::mayPost(const FlowProgress& progress) const {
+  if (posted_ == messages_->size() || posted_ == done_ + requests_.size()) return false;
+  const Needs& needs = nextToPost().needs;
+  return std::all_of(needs.begin(), needs.end(),
+                     [&progress](const Need& need) { return progress.done[need.end] >= need.count; });
 }
 
 void** RequestWindow::presetRequest() {
@@ -63,8 +66,8 @@ void Sender::useBuffer(const FloatBuffer& data) {
   registration_ = comm_.registerMemory(data_, data.sizeBytes());
 }
 
-bool Sender::post(uint64_t received) {
-  if (!mayPost(received)) return false;
+bool Sender::post(const FlowProgress& progress) {
+  if (!mayPost(progress) || nextToPost().turn > progress.turns) return false;
   const Message& message = nextToPost();
   void* profilerHandle = nullptr;
   return accepted(net_.table().isend(comm_.get(), data_ + message.offset, message.bytes, rank_, registration_,
@@ -72,8 +75,8 @@ bool Sender::post(uint64_t received) {
                   "isend");
 }
 
-bool Sender::advance(uint64_t received) {
-  while (post(received)) {
+bool Sender::advance(const FlowProgress& progress) {
+  while (post(progress)) {
   }
   if (done_ == posted_ || !testOldest()) return false;
   done_++;
@@ -98,8 +101,8 @@ void Receiver::begin(const std::vector<Message>& messages) {
   deliveredNs_.reserve(messages.size());
 }
 
-bool Receiver::post(uint64_t sent) {
-  if (!mayPost(sent)) return false;
+bool Receiver::post(const FlowProgress& progress) {
+  if (!mayPost(progress)) return false;
   const Message& message = nextToPost();
   const bool inPlace = message.action == Action::Store;
   void* address = inPlace ? data_ + message.offset : slotAddress(posted_);
@@ -113,8 +116,8 @@ bool Receiver::post(uint64_t sent) {
       "irecv");
 }
 
-bool Receiver::advance(uint64_t sent) {
-  while (post(sent)) {  // NCCL, too, posts to every free slot before it tests
+bool Receiver::advance(const FlowProgress& progress) {
+  while (post(progress)) {  // NCCL, too, posts to every free slot before it tests
   }
   return done_ < posted_ && finishOldest();
 }

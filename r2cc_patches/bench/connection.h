@@ -10,7 +10,7 @@
 
 #include "comm.h"
 #include "memory.h"
-#include "schedule.h"
+#include "weave.h"
 
 namespace r2cc::bench {
 
@@ -19,6 +19,13 @@ struct ConnectionId {
   int peer;
   int channel;
   int nic;
+  int part = 0;  // of the plan
+};
+
+// How far the ends of one flow are at this rank: what their messages wait for.
+struct FlowProgress {
+  std::vector<uint64_t> done;  // messages, by end
+  uint64_t turns = 0;          // that are over at all ends
 };
 
 // What both ends share: a window of at most `slots` requests over an ordered list of messages.
@@ -31,7 +38,7 @@ class RequestWindow {
 
  protected:
   void restart(const std::vector<Message>& messages);
-  bool mayPost(uint64_t otherDone) const;
+  bool mayPost(const FlowProgress& progress) const;
   // True if the transport took the request.
   bool accepted(ncclResult_t result, const char* call);
   // True if the oldest request has completed; throws if its size is not the message's.
@@ -61,12 +68,11 @@ class Sender : public RequestWindow {
   void useBuffer(const FloatBuffer& data);
   void begin(const std::vector<Message>& messages) { restart(messages); }
 
-  // Posts what it can, then tests the oldest request once. `received` counts this lane's finished receives. True if a
-  // message has completed.
-  bool advance(uint64_t received);
+  // Posts what it can, then tests the oldest request once. True if a message has completed.
+  bool advance(const FlowProgress& progress);
 
  private:
-  bool post(uint64_t received);
+  bool post(const FlowProgress& progress);
 
   Comm comm_;
   int rank_;
@@ -84,13 +90,13 @@ class Receiver : public RequestWindow {
   void useBuffer(const FloatBuffer& data);
   void begin(const std::vector<Message>& messages);
 
-  bool advance(uint64_t sent);
+  bool advance(const FlowProgress& progress);
 
   // When each message of this iteration was delivered: when test() said that its receive is done.
   const std::vector<uint64_t>& deliveredNs() const { return deliveredNs_; }
 
  private:
-  bool post(uint64_t sent);
+  bool post(const FlowProgress& progress);
   bool finishOldest();
   char* slotAddress(uint64_t message) const { return slotMemory_.bytes() + slotOf(message) * chunkBytes_; }
 

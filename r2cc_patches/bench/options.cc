@@ -1,12 +1,15 @@
 #include "options.h"
 
 #include <charconv>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <utility>
 
 #include "errors.h"
 #include "pattern.h"
+#include "plan_schedule.h"
 
 namespace r2cc::bench {
 namespace {
@@ -98,7 +101,12 @@ std::map<std::string, Setter> makeSetters() {
       {"--ranks", intSetter(&Options::ranks, 2, kMaxRanks)},
       {"--root", [](Options& o, const std::string&, const std::string& v) { parseRoot(v, o); }},
       {"--op", [ops](Options& o, const std::string& n, const std::string& v) { o.op = parseEnum(n, v, ops); }},
-      {"--bytes", intSetter<uint64_t>(&Options::bytes, sizeof(float), uint64_t{1} << 36)},
+      {"--bytes",
+       [](Options& o, const std::string& n, const std::string& v) {
+         o.bytes = parseInt<uint64_t>(n, v, sizeof(float), uint64_t{1} << 36);
+         o.bytesGiven = true;
+       }},
+      {"--plan", [](Options& o, const std::string&, const std::string& v) { o.planFile = v; }},
       {"--iterations", intSetter<int64_t>(&Options::iterations, 1, INT64_MAX / 2)},
       {"--warmup", intSetter<int64_t>(&Options::warmup, 0, 1'000'000)},
       {"--channels", intSetter(&Options::channels, 1, 64)},
@@ -119,6 +127,17 @@ std::map<std::string, Setter> makeSetters() {
       {"--library", [](Options& o, const std::string&, const std::string& v) { o.library = v; }},
       {"--nonce", [](Options& o, const std::string&, const std::string& v) { o.nonce = v; }},
   };
+}
+
+planner::Plan readPlan(const std::string& path) {
+  std::ifstream in(path);
+  const std::string text{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  if (in.bad() || text.empty()) throw UsageError("--plan: cannot read " + path);
+  try {
+    return planner::planFromJson(text);
+  } catch (const planner::PlanError& error) {
+    throw UsageError("--plan " + path + ": " + error.what());
+  }
 }
 
 void checkTogether(const Options& options) {
@@ -165,6 +184,8 @@ std::string usageText() {
          "  --bytes N                        float32 data of a rank (67108864)\n"
          "  --iterations N  --warmup N       measured (40) and unmeasured (2) iterations\n"
          "  --channels N                     rings; channel c uses NIC c modulo the number of NICs (4)\n"
+         "  --plan FILE                      an all-reduce by this plan (`r2cc plan --json`): every part has so many "
+         "channels\n"
          "  --connections-per-peer N         connections that share one channel's data (1)\n"
          "  --in-a-row N                     all-reduces of an iteration, one after the other (1)\n"
          "  --chunk-bytes N  --slots N       message size (131072) and messages in flight per connection (8)\n"
@@ -198,8 +219,18 @@ Options parseOptions(const std::vector<std::string>& args) {
     setter->second(options, args[i], args[i + 1]);
     i++;
   }
+  if (!options.planFile.empty() && options.ranks > 0) usePlan(options, readPlan(options.planFile));
   checkTogether(options);
   return options;
+}
+
+void usePlan(Options& options, const planner::Plan& plan) {
+  const std::string problem = problemOf(plan, options.ranks);
+  if (!problem.empty())
+    throw UsageError("the plan cannot be run by " + std::to_string(options.ranks) + " ranks: " + problem);
+  if (options.op != Op::AllReduce) throw UsageError("--plan takes --op allreduce");
+  options.plan = plan;
+  if (!options.bytesGiven) options.bytes = plan.bytes;
 }
 
 std::string fingerprint(const Options& o) {
@@ -219,6 +250,7 @@ std::string fingerprint(const Options& o) {
   add("seed", o.seed);
   add("seconds", o.seconds);
   add("merge-nics", o.mergeNics);
+  if (o.plan) text += " plan=" + planner::toJson(*o.plan);
   return text;
 }
 

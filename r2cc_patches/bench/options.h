@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
+
+#include "../planner/planner.h"
 
 namespace r2cc::bench {
 
@@ -52,8 +55,11 @@ struct Options {
   Corruption corrupt;
   CarrierCorruption corruptCarrier;
   std::vector<Lateness> late;
-  std::string library;  // empty: libr2cc_net.so beside the executable
-  std::string nonce;    // tells runs apart that share a root address
+  std::optional<planner::Plan> plan;  // of an all-reduce: its parts; none: one ring over all
+  std::string library;                // empty: libr2cc_net.so beside the executable
+  std::string nonce;                  // tells runs apart that share a root address
+  std::string planFile;
+  bool bytesGiven = false;
   bool help = false;
 };
 
@@ -62,6 +68,9 @@ std::string usageText();
 
 // Throws UsageError that names the option and what it takes.
 Options parseOptions(const std::vector<std::string>& args);
+
+// Takes the plan, and its size unless --bytes gave another. Throws UsageError for one that these ranks cannot run.
+void usePlan(Options& options, const planner::Plan& plan);
 
 // What all ranks must agree on; compared as text when they meet.
 std::string fingerprint(const Options& options);

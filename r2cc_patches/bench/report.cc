@@ -42,13 +42,14 @@ double seconds(const timeval& time) {
 
 }  // namespace
 
-std::string startLine(const Options& options, const Net& net, const std::vector<Lane>& lanes) {
+std::string startLine(const Options& options, const Net& net, const std::vector<Flow>& flows) {
   std::string nics;
   for (const NicInfo& nic : net.nics()) appendItem(nics, jsonQuote(nic.name));
   std::string connections;
-  for (const Lane& lane : lanes) {
-    appendItem(connections, connectionJson(lane.sender().id(), "send", net));
-    appendItem(connections, connectionJson(lane.receiver().id(), "recv", net));
+  for (const Flow& flow : flows) {
+    for (const Sender& sender : flow.senders()) appendItem(connections, connectionJson(sender.id(), "send", net));
+    for (const Receiver& receiver : flow.receivers())
+      appendItem(connections, connectionJson(receiver.id(), "recv", net));
   }
   return lineOf("bench_start", options.rank, nowNs())
       .text("op", nameOf(options.op))

@@ -5,13 +5,13 @@
 #include <string>
 #include <vector>
 
-#include "lane.h"
+#include "flow.h"
 #include "net.h"
 #include "options.h"
 
 namespace r2cc::bench {
 
-std::string startLine(const Options& options, const Net& net, const std::vector<Lane>& lanes);
+std::string startLine(const Options& options, const Net& net, const std::vector<Flow>& flows);
 std::string progressLine(int rank, int64_t index, uint64_t startNs);
 std::string lateLine(int rank, int64_t index, int ms, const char* phase);
 std::string iterationLine(const Options& options, int64_t index, uint64_t startNs, uint64_t endNs,

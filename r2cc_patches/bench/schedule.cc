@@ -3,29 +3,6 @@
 #include <algorithm>
 
 namespace r2cc::bench {
-namespace {
-
-std::vector<Message> chunksOf(const Region& region, uint32_t chunkBytes, Action action) {
-  std::vector<Message> chunks;
-  const uint64_t end = region.end * sizeof(float);
-  for (uint64_t offset = region.begin * sizeof(float); offset < end; offset += chunkBytes) {
-    chunks.push_back({offset, static_cast<uint32_t>(std::min<uint64_t>(chunkBytes, end - offset)), action, 0});
-  }
-  return chunks;
-}
-
-// Appends the chunks of one ring step. `dependency` is the index, in the other direction's list, of the first chunk of
-// the same block, or -1; the block has the same chunks there, one for one.
-void append(std::vector<Message>& list, const std::vector<Message>& block, Action action, int64_t dependency) {
-  for (size_t chunk = 0; chunk < block.size(); chunk++) {
-    Message message = block[chunk];
-    message.action = action;
-    message.needs = dependency < 0 ? 0 : static_cast<uint32_t>(dependency) + static_cast<uint32_t>(chunk) + 1;
-    list.push_back(message);
-  }
-}
-
-}  // namespace
 
 Region partOf(const Region& whole, uint64_t parts, uint64_t index) {
   const uint64_t base = whole.size() / parts;
@@ -34,50 +11,72 @@ Region partOf(const Region& whole, uint64_t parts, uint64_t index) {
   return {begin, begin + base + (index < extra ? 1 : 0)};
 }
 
-LaneSchedule ringSchedule(int rank, int ranks, const Region& region, uint32_t chunkBytes) {
-  std::vector<std::vector<Message>> blocks;
-  blocks.reserve(static_cast<size_t>(ranks));
-  for (int block = 0; block < ranks; block++) {
-    blocks.push_back(chunksOf(partOf(region, static_cast<uint64_t>(ranks), static_cast<uint64_t>(block)), chunkBytes,
-                              Action::Store));
-  }
-  const auto block = [&](int index) -> const std::vector<Message>& {
-    return blocks[static_cast<size_t>((index % ranks) + ranks) % blocks.size()];
-  };
-  LaneSchedule lane;
-  std::vector<int64_t> sentAt;  // index in lane.sends where step s starts
-  int64_t receivedAt = -1;      // index in lane.receives where the previous step started
-  for (int step = 0; step < 2 * (ranks - 1); step++) {
-    sentAt.push_back(static_cast<int64_t>(lane.sends.size()));
-    append(lane.sends, block(rank - step), Action::Store, receivedAt);
-    receivedAt = static_cast<int64_t>(lane.receives.size());
-    const bool reducing = step < ranks - 1;
-    const int64_t partialSent = reducing ? -1 : sentAt[static_cast<size_t>(step) + 1 - blocks.size()];
-    append(lane.receives, block(rank - step - 1), reducing ? Action::Reduce : Action::Store, partialSent);
-  }
-  return lane;
+std::vector<Region> chunksOf(const Region& region, uint32_t chunkBytes) {
+  const uint64_t most = chunkBytes / sizeof(float);
+  std::vector<Region> chunks;
+  for (uint64_t at = region.begin; at < region.end; at += most) chunks.push_back({at, std::min(at + most, region.end)});
+  return chunks;
 }
 
-LaneSchedule copySchedule(const Region& sent, const Region& received, uint32_t chunkBytes) {
-  return {chunksOf(sent, chunkBytes, Action::Store), chunksOf(received, chunkBytes, Action::Store)};
+uint32_t SequenceBuilder::edge(int from, int to) {
+  sequence_.edges.push_back({from, to});
+  return static_cast<uint32_t>(sequence_.edges.size() - 1);
 }
 
-LaneSchedule inARow(const LaneSchedule& once, int times) {
-  const auto sends = static_cast<uint32_t>(once.sends.size()), receives = static_cast<uint32_t>(once.receives.size());
-  LaneSchedule all;
-  for (int turn = 0; turn < times; turn++) {
-    const auto before = static_cast<uint32_t>(turn);
-    for (Message message : once.sends) {
-      message.needs += before * receives;
-      message.after = before * sends;
-      all.sends.push_back(message);
-    }
-    for (Message message : once.receives) {  // into blocks that the one before has still to send
-      message.needs += before * sends;
-      all.receives.push_back(message);
+std::vector<uint32_t> SequenceBuilder::ring(const std::vector<int>& order) {
+  std::vector<uint32_t> edges;
+  if (order.size() < 2) return edges;
+  for (size_t i = 0; i < order.size(); i++) edges.push_back(edge(order[i], order[(i + 1) % order.size()]));
+  return edges;
+}
+
+int64_t SequenceBuilder::move(uint32_t edge, const Region& chunk, Action action) {
+  Transfer transfer;
+  transfer.edge = edge;
+  transfer.action = action;
+  transfer.bytes = static_cast<uint32_t>(chunk.size() * sizeof(float));
+  transfer.sendOffset = transfer.receiveOffset = chunk.begin * sizeof(float);
+  sequence_.transfers.push_back(transfer);
+  return static_cast<int64_t>(sequence_.transfers.size()) - 1;
+}
+
+void SequenceBuilder::waitFor(int64_t transfer, const std::array<int64_t, 2>& others) {
+  sequence_.transfers[static_cast<size_t>(transfer)].after = others;
+}
+
+std::vector<int64_t> appendRing(SequenceBuilder& builder, const std::vector<int>& order, const Region& region,
+                                uint32_t chunkBytes) {
+  const size_t n = order.size();
+  const std::vector<uint32_t> edges = builder.ring(order);
+  std::vector<std::vector<Region>> blocks;
+  for (size_t block = 0; block < n; block++) blocks.push_back(chunksOf(partOf(region, n, block), chunkBytes));
+  std::vector<int64_t> last(n, kNoTransfer);
+  for (size_t step = 0; edges.size() == n && step < 2 * (n - 1); step++) {
+    for (size_t at = 0; at < n; at++) {
+      for (const Region& chunk : blocks[(at + 2 * n - step) % n]) {
+        last[(at + 1) % n] = builder.move(edges[at], chunk, step < n - 1 ? Action::Reduce : Action::Store);
+      }
     }
   }
-  return all;
+  return last;
+}
+
+Sequence ringSequence(const std::vector<int>& order, const Region& region, uint32_t chunkBytes) {
+  SequenceBuilder builder;
+  appendRing(builder, order, region, chunkBytes);
+  return builder.take();
+}
+
+Sequence copySequence(const Edge& edge, const Region& sent, const Region& received, uint32_t chunkBytes) {
+  SequenceBuilder builder;
+  const uint32_t only = builder.edge(edge.from, edge.to);
+  for (const Region& chunk : chunksOf(sent, chunkBytes)) builder.move(only, chunk, Action::Store);
+  Sequence sequence = builder.take();
+  sequence.inPlace = false;
+  for (Transfer& transfer : sequence.transfers) {
+    transfer.receiveOffset = transfer.sendOffset - sent.begin * sizeof(float) + received.begin * sizeof(float);
+  }
+  return sequence;
 }
 
 }  // namespace r2cc::bench

@@ -113,6 +113,27 @@ TEST(every_operation_is_exact_and_leaves_nothing_open) {
   for (const Op op : {Op::AllReduce, Op::Stream, Op::AllToAll}) checkExact(runAll(small(op), fakeNet({}, 2)));
 }
 
+TEST(a_plan_of_every_kind_is_exact_and_its_corruption_is_caught) {
+  using namespace r2cc::planner;
+  Plan plan;
+  plan.bytes = 80044;
+  plan.parts = {{Kind::Chain, 0.3, {1, 2, 3, 0}},
+                {Kind::Ring, 0.1, {2, 0, 1, 3}},
+                {Kind::OptCC, 0.2, {1, 2, 3}, 0},
+                {Kind::OptCC, 0.2, {3, 2, 1}, 0, true},
+                {Kind::Published, 0.2, {0, 1, 2, 3}, 0, false, 0.5, 4}};
+  Options options = small(Op::AllReduce);
+  options.bytes = 4;  // the plan says how many
+  usePlan(options, plan);
+  FakeFaults faults;
+  faults.nullEvery = 3;
+  faults.lateTests = 2;
+  checkExact(runAll(options, fakeNet(faults, 2)));
+  options.corrupt = {2, 1};
+  const auto results = runAll(options, fakeNet({}, 2));
+  for (size_t rank = 0; rank < results.size(); rank++) CHECK_EQ(results[rank].wrong, rank == 2 ? 1U : 0U);
+}
+
 TEST(a_late_rank_says_so_delays_all_and_changes_nothing) {
   Options options = small(Op::AllReduce);
   options.late = {{2, 1, 60}};

@@ -1,0 +1,103 @@
+#include "layout.h"
+
+#include <numeric>
+
+#include "plan_schedule.h"
+
+namespace r2cc::bench {
+namespace {
+
+std::vector<int> allRanks(int ranks) {
+  std::vector<int> order(static_cast<size_t>(ranks));
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+// One ring over all: what runs where no plan is given.
+planner::Plan plainRing(int ranks) {
+  planner::Plan plan;
+  plan.parts.push_back({planner::Kind::Ring, 1.0, allRanks(ranks)});
+  return plan;
+}
+
+class Layout {
+ public:
+  Layout(const Options& options, int nics) : options_(options), nics_(nics) {}
+
+  void allReduce(const planner::Plan& plan) {
+    const std::vector<uint64_t> bounds = planner::bounds(plan, options_.bytes / sizeof(float));
+    for (size_t part = 0; part < plan.parts.size(); part++) {
+      const Region region{bounds[part], bounds[part + 1]};
+      forEachFlow(static_cast<int>(part), [&](int channel, int share) {
+        return partSequence(plan.parts[part], cut(region, channel, share), options_.chunkBytes);
+      });
+    }
+  }
+
+  // Everybody sends block(to) of his to everybody so far away.
+  template <class Block>
+  void exchange(int distance, Block block) {
+    forEachFlow(distance - 1, [&](int channel, int share) {
+      Sequence all;
+      for (int rank = 0; rank < options_.ranks; rank++) {
+        const int to = (rank + distance) % options_.ranks;
+        Sequence one = copySequence({rank, to}, cut(block(to), channel, share), cut(block(rank), channel, share),
+                                    options_.chunkBytes);
+        for (Transfer& transfer : one.transfers) transfer.edge = static_cast<uint32_t>(all.edges.size());
+        all.edges.push_back(one.edges.front());
+        all.transfers.insert(all.transfers.end(), one.transfers.begin(), one.transfers.end());
+      }
+      all.inPlace = false;
+      return all;
+    });
+  }
+
+  std::vector<FlowPlan> take() { return std::move(flows_); }
+
+ private:
+  template <class Make>
+  void forEachFlow(int part, Make make) {
+    const int first = flows_.empty() || !options_.plan ? 0 : flows_.back().channel + 1;
+    for (int channel = 0; channel < options_.channels; channel++) {
+      for (int share = 0; share < options_.connectionsPerPeer; share++) {
+        FlowPlan flow{part, first + channel, make(channel, share), {}};
+        flow.nics.assign(flow.sequence.edges.size(), channel % nics_);
+        flows_.push_back(std::move(flow));
+      }
+    }
+  }
+
+  Region cut(const Region& whole, int channel, int share) const {
+    const Region mine = partOf(whole, static_cast<uint64_t>(options_.channels), static_cast<uint64_t>(channel));
+    return partOf(mine, static_cast<uint64_t>(options_.connectionsPerPeer), static_cast<uint64_t>(share));
+  }
+
+  const Options& options_;
+  int nics_;
+  std::vector<FlowPlan> flows_;
+};
+
+}  // namespace
+
+std::vector<FlowPlan> flowsOf(const Options& options, int nics) {
+  const uint64_t elements = options.bytes / sizeof(float);
+  Layout layout(options, nics);
+  if (options.op == Op::AllReduce) layout.allReduce(options.plan ? *options.plan : plainRing(options.ranks));
+  if (options.op == Op::Stream) layout.exchange(1, [&](int) { return Region{0, elements}; });
+  // Every rank's data is cut into one block a rank. Block `me` of a peer lands where the peer's number says.
+  const uint64_t block = elements / static_cast<uint64_t>(options.ranks);
+  for (int distance = 1; options.op == Op::AllToAll && distance < options.ranks; distance++) {
+    layout.exchange(distance, [&](int rank) {
+      return Region{static_cast<uint64_t>(rank) * block, (static_cast<uint64_t>(rank) + 1) * block};
+    });
+  }
+  return layout.take();
+}
+
+std::vector<uint64_t> bytesOf(const Sequence& sequence) {
+  std::vector<uint64_t> bytes(sequence.edges.size());
+  for (const Transfer& transfer : sequence.transfers) bytes[transfer.edge] += transfer.bytes;
+  return bytes;
+}
+
+}  // namespace r2cc::bench

@@ -1,0 +1,26 @@
+// Which connections a run has: the same list on every rank, from the options alone.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "options.h"
+#include "schedule.h"
+
+namespace r2cc::bench {
+
+// A piece of the data that is moved by one program over connections of its own.
+struct FlowPlan {
+  int part = 0;     // of the plan; of all-to-all, the distance of the peers less one
+  int channel = 0;  // counted over all parts
+  Sequence sequence;
+  std::vector<int> nics;  // by edge: its home at both ends
+};
+
+// Edges have the NIC of their channel: c modulo `nics`.
+std::vector<FlowPlan> flowsOf(const Options& options, int nics);
+
+// Bytes that go over each edge of a sequence in one turn.
+std::vector<uint64_t> bytesOf(const Sequence& sequence);
+
+}  // namespace r2cc::bench
