@@ -50,6 +50,8 @@ class BenchSpec:
     """All-reduces of an iteration, one after the other."""
     merge_nics: int = 1
     """More than 1: so many NICs in a row become one virtual NIC, which only stock's IB transport can do."""
+    plan: Path | None = None
+    """An all-reduce by this plan (harness.planner), in a file that every host has; `channels` is then of each part."""
     late: tuple[tuple[int, int, int], ...] = ()
     """(rank, iteration, ms): who enters which iteration how late."""
 
@@ -92,6 +94,8 @@ def bench_command(
         options["--in-a-row"] = spec.in_a_row
     if spec.merge_nics > 1:
         options["--merge-nics"] = spec.merge_nics
+    if spec.plan is not None:
+        options["--plan"] = spec.plan
     if spec.seconds:
         options["--seconds"] = spec.seconds
     if spec.nonce is not None:

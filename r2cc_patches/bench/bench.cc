@@ -1,9 +1,11 @@
 #include "bench.h"
 
 #include <sys/timerfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <system_error>
 
 #include "clock.h"
@@ -35,14 +37,14 @@ Fd timerOf(int ms) {
 
 }  // namespace
 
-Bench::Bench(const Options& options, const ncclNet_v11_t& table, Bootstrap& bootstrap, const LineWriter& out)
+Bench::Bench(const Options& options, const ncclNet_v11_t& table, Bootstrap& bootstrap, const LineWriter& out,
+             ReadHealth health)
     : options_(options),
       bootstrap_(bootstrap),
       out_(out),
       net_(table, nonceOf(options.nonce + fingerprint(options)), options.mergeNics),
       data_(options),
-      plans_(flowsOf(options, static_cast<int>(net_.nics().size()))),
-      flows_(makeFlows(net_, options, plans_)),
+      health_(std::move(health)),
       progress_(options.idleUs),
       carrier_(options.corruptCarrier, options.rank) {}
 
@@ -54,6 +56,29 @@ void Bench::checkFingerprints() {
     throw UsageError("rank " + std::to_string(rank) + " was started with '" + all[rank] + "', this rank with '" + mine +
                      "'");
   }
+}
+
+void Bench::layOut() {
+  plans_ = flowsOf(options_, static_cast<int>(net_.nics().size()));
+  if (options_.plan) place();
+  flows_ = makeFlows(net_, options_, plans_);
+}
+
+// Rank 0 places for all: what it finds is a search's result.
+void Bench::place() {
+  std::vector<RankNics> ranks;
+  for (const std::string& text : bootstrap_.allGather(textOf(ourNics()))) ranks.push_back(nicsFrom(text));
+  std::string placed;
+  if (options_.rank == 0) placed = textOf(plans_, placeNics(plans_, ranks, modeFromEnvironment() >= 2));
+  loads_ = takePlacement(bootstrap_.allGather(placed).front(), plans_, options_.rank);
+}
+
+RankNics Bench::ourNics() const {
+  char host[HOST_NAME_MAX + 1] = {};
+  (void)gethostname(host, sizeof(host) - 1);
+  RankNics nics{host, health_ ? health_() : std::vector<double>()};
+  nics.capacities.resize(net_.nics().size(), 1.0);
+  return nics;
 }
 
 void Bench::onProgressThread(std::function<Pass()> pass) {
@@ -178,9 +203,10 @@ void Bench::close() {
 
 uint64_t Bench::run() {
   checkFingerprints();
+  layOut();
   exchangeHandles();
   connect();
-  out_.write(startLine(options_, net_, flows_));
+  out_.write(startLine(options_, net_, flows_, loads_));
   data_.fill(-options_.warmup);
   int64_t index = -options_.warmup;
   for (; index < options_.iterations && !timeIsUp(index); index++) iterate(index);

@@ -11,6 +11,7 @@
 #include "json.h"
 #include "net.h"
 #include "options.h"
+#include "placement.h"
 #include "progress.h"
 
 namespace r2cc::bench {
@@ -18,13 +19,17 @@ namespace r2cc::bench {
 class Bench {
  public:
   // `bootstrap` has met all ranks.
-  Bench(const Options& options, const ncclNet_v11_t& table, Bootstrap& bootstrap, const LineWriter& out);
+  Bench(const Options& options, const ncclNet_v11_t& table, Bootstrap& bootstrap, const LineWriter& out,
+        ReadHealth health = nullptr);
 
   // The number of wrong elements over all measured iterations. Throws TransportError.
   uint64_t run();
 
  private:
   void checkFingerprints();
+  void layOut();
+  void place();
+  RankNics ourNics() const;
   void exchangeHandles();
   void connect();
   void takeHandles(const std::vector<std::string>& all);
@@ -45,7 +50,9 @@ class Bench {
   const LineWriter& out_;
   Net net_;
   RankData data_;
+  const ReadHealth health_;
   std::vector<FlowPlan> plans_;  // of all ranks
+  std::vector<NicLoad> loads_;   // of our NICs, where a plan says
   std::vector<Flow> flows_;
   ProgressThread progress_;  // after flows_: its thread ends before they are destroyed
   CarrierWatch carrier_;

@@ -42,7 +42,7 @@ int runRank(const Options& options) {
   try {
     bootstrap = std::make_unique<Bootstrap>(options);
     const std::string library = options.library.empty() ? defaultLibrary() : options.library;
-    bench = std::make_unique<Bench>(options, loadTable(library, options.net), *bootstrap, out);
+    bench = std::make_unique<Bench>(options, loadTable(library, options.net), *bootstrap, out, loadHealth(library));
     return bench->run() == 0 ? kExitExact : kExitWrong;
   } catch (const UsageError& error) {
     end(error.what(), -1, -1, kExitUsage);

@@ -2,6 +2,8 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 
 #include "clock.h"
@@ -28,13 +30,17 @@ std::string connectionJson(const ConnectionId& id, const char* direction, const 
       .str();
 }
 
-void appendItem(std::string& list, const std::string& item) { list += (list.empty() ? "" : ",") + item; }
-
-// Without the variable the library runs mode 1 (r2cc_patches/src/config.cc).
-int modeFromEnvironment() {
-  const char* mode = std::getenv("R2CC_MODE");
-  return mode != nullptr ? static_cast<int>(std::strtol(mode, nullptr, 10)) : 1;
+// What a plan's placement puts on each NIC in an iteration.
+std::string nicBytes(const Net& net, const std::vector<NicLoad>& loads) {
+  JsonObject nics;
+  for (size_t nic = 0; nic < std::min(loads.size(), net.nics().size()); nic++) {
+    nics.raw(net.nics()[nic].name,
+             JsonObject().integer("tx", std::llround(loads[nic].tx)).integer("rx", std::llround(loads[nic].rx)).str());
+  }
+  return nics.str();
 }
+
+void appendItem(std::string& list, const std::string& item) { list += (list.empty() ? "" : ",") + item; }
 
 double seconds(const timeval& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_usec) * 1e-6;
@@ -42,7 +48,14 @@ double seconds(const timeval& time) {
 
 }  // namespace
 
-std::string startLine(const Options& options, const Net& net, const std::vector<Flow>& flows) {
+// Without the variable the library runs mode 1 (r2cc_patches/src/config.cc).
+int modeFromEnvironment() {
+  const char* mode = std::getenv("R2CC_MODE");
+  return mode != nullptr ? static_cast<int>(std::strtol(mode, nullptr, 10)) : 1;
+}
+
+std::string startLine(const Options& options, const Net& net, const std::vector<Flow>& flows,
+                      const std::vector<NicLoad>& loads) {
   std::string nics;
   for (const NicInfo& nic : net.nics()) appendItem(nics, jsonQuote(nic.name));
   std::string connections;
@@ -51,8 +64,8 @@ std::string startLine(const Options& options, const Net& net, const std::vector<
     for (const Receiver& receiver : flow.receivers())
       appendItem(connections, connectionJson(receiver.id(), "recv", net));
   }
-  return lineOf("bench_start", options.rank, nowNs())
-      .text("op", nameOf(options.op))
+  JsonObject line = lineOf("bench_start", options.rank, nowNs());
+  line.text("op", nameOf(options.op))
       .unsignedInteger("bytes", options.bytes)
       .integer("ranks", options.ranks)
       .integer("channels", options.channels)
@@ -61,8 +74,10 @@ std::string startLine(const Options& options, const Net& net, const std::vector<
       .integer("slots", options.slots)
       .integer("mode", modeFromEnvironment())
       .raw("nics", "[" + nics + "]")
-      .raw("connections", "[" + connections + "]")
-      .str();
+      .raw("connections", "[" + connections + "]");
+  if (!loads.empty())
+    line.text("schedule", planner::name(options.plan->schedule)).raw("nic_bytes", nicBytes(net, loads));
+  return line.str();
 }
 
 std::string progressLine(int rank, int64_t index, uint64_t startNs) {

@@ -8,10 +8,15 @@
 #include "flow.h"
 #include "net.h"
 #include "options.h"
+#include "placement.h"
 
 namespace r2cc::bench {
 
-std::string startLine(const Options& options, const Net& net, const std::vector<Flow>& flows);
+// `loads`: of this rank's NICs, where a plan says; else empty.
+std::string startLine(const Options& options, const Net& net, const std::vector<Flow>& flows,
+                      const std::vector<NicLoad>& loads);
+// R2CC_MODE as the library takes it.
+int modeFromEnvironment();
 std::string progressLine(int rank, int64_t index, uint64_t startNs);
 std::string lateLine(int rank, int64_t index, int ms, const char* phase);
 std::string iterationLine(const Options& options, int64_t index, uint64_t startNs, uint64_t endNs,

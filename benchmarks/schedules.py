@@ -1,0 +1,247 @@
+"""AllReduce schedules beside a degraded host, run in the lab: measured beside the planner's prediction and the bound.
+
+    .venv/bin/python benchmarks/schedules.py [--cases 4x2,8x2] [--schedules chain,optcc] [--rate 0.2] [--json]
+
+A case is hosts x NICs with one NIC of h1 gone (`8x2-two`: of h1 and h2), which all ranks take for failed from the start
+(R2CC_ASSUME_DOWN). Times are medians, relative to the healthy ring of the same lab. A run is void when the machine was
+over 85 % busy; what the NICs carried and whether the results are exact is judged all the same.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, get_args
+
+import click
+from common import MIB, MISSES, Figure, Json, exit_code, locked, show
+from plan_runs import Run, run_plan
+
+from harness.bench import BenchSpec
+from harness.build import NetBuild, build_net
+from harness.errors import R2ccError
+from harness.lab.lab import Lab
+from harness.lab.topology import Topology
+from harness.planner import Nic, Node, Request, Schedule, plan, plan_json
+from harness.progress import silent
+
+BUSY = 0.85
+HEALTHY = "healthy"
+SCHEDULES: tuple[Schedule, ...] = ("balance", "published", "chain_fixed", "chain", "optcc")
+
+
+@dataclass(frozen=True)
+class Case:
+    """`at_most`: how long the best of ours may take, beside the healthy ring (issue 5)."""
+
+    name: str
+    hosts: int
+    nics: int
+    down: tuple[str, ...] = ("h1:eth0",)
+    at_most: float | None = None
+
+    def nodes(self, healthy: bool, rate_gbit: float) -> tuple[Node, ...]:
+        return tuple(
+            Node(
+                f"h{host}",
+                (host,),
+                tuple(
+                    Nic(f"eth{nic}", rate_gbit, 1.0 if healthy or f"h{host}:eth{nic}" not in self.down else 0.0)
+                    for nic in range(self.nics)
+                ),
+            )
+            for host in range(self.hosts)
+        )
+
+
+CASES = (
+    Case("4x2", 4, 2, at_most=1.38),
+    Case("5x2", 5, 2),
+    Case("8x2", 8, 2, at_most=1.22),
+    Case("4x4", 4, 4, at_most=1.12),
+    Case("5x4", 5, 4),
+    Case("8x4", 8, 4, at_most=1.08),
+    Case("4x8", 4, 8),
+    Case("8x8", 8, 8),
+    Case("8x2-two", 8, 2, ("h1:eth0", "h2:eth0")),
+    Case("4x2-two", 4, 2, ("h1:eth0", "h2:eth0")),
+)
+
+
+def channels_of(schedule: str, nics: int) -> int:
+    """Sub-flows of a part. More of them divide the load more evenly over the NICs, and cost more."""
+    if schedule in (HEALTHY, "balance", "published"):
+        return nics
+    return {"chain": min(nics, 3), "chain_fixed": min(nics, 3), "optcc": 2 if nics == 2 else 6}[schedule]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One schedule of one case."""
+
+    case: str
+    schedule: str
+    channels: int
+    predicted_ms: float
+    bound_ms: float
+    run: Run
+    predicted_node_bytes: dict[str, dict[str, float]]
+
+    @property
+    def void(self) -> bool:
+        return self.run.busy > BUSY
+
+    def row(self, healthy: Measured | None) -> list[str]:
+        beside = f"{self.run.median_ms / healthy.run.median_ms:.3f}" if healthy else ""
+        return [
+            self.case,
+            self.schedule,
+            f"{self.run.median_ms:.1f}",
+            beside,
+            f"{self.run.median_ms / self.predicted_ms:.3f}",
+            f"{self.run.median_ms / self.bound_ms:.3f}",
+            f"{100 * self.run.nic_error():.1f} %",
+            f"{100 * self.run.spread:.1f} %",
+            f"{100 * self.run.busy:.0f} %" + (" void" if self.void else ""),
+        ]
+
+    def as_json(self) -> Json:
+        return {**asdict(self), "median_ms": self.run.median_ms, "void": self.void, "nic_error": self.run.nic_error()}
+
+
+HEAD = ["case", "schedule", "ms", "/healthy", "/predicted", "/bound", "NICs off by", "spread", "busy"]
+
+
+@dataclass(frozen=True)
+class Session:
+    """What all runs share."""
+
+    net: NetBuild
+    folder: Path
+    rate_gbit: float
+    bytes: int
+    iterations: int
+    channels: int
+
+    def measure(self, lab: Lab, case: Case, schedule: str) -> Measured:
+        healthy = schedule == HEALTHY
+        wanted: Any = "ring" if healthy else schedule
+        request = Request(case.nodes(healthy, self.rate_gbit), self.bytes, schedule=wanted)
+        planned = plan(request)
+        file = self.folder / f"{case.name}-{schedule}.json"
+        file.write_text(plan_json(json.dumps(request.as_dict())))
+        channels = self.channels or channels_of(schedule, case.nics)
+        spec = BenchSpec(bytes=self.bytes, iterations=self.iterations, warmup=2, channels=channels, plan=file)
+        run = run_plan(lab, self.net, spec, down=() if healthy else case.down)
+        nodes = {node.name: {"tx": node.tx_bytes, "rx": node.rx_bytes} for node in planned.nodes}
+        return Measured(
+            case.name, schedule, channels, planned.predicted_us / 1e3, planned.bound_us / 1e3, run, nodes
+        )
+
+
+def judge(case: Case, found: Sequence[Measured]) -> list[Figure]:
+    """The issue's figures: ours beside the healthy ring, OptCC beside its model."""
+    by_name = {each.schedule: each for each in found}
+    figures = []
+    healthy = by_name.get(HEALTHY)
+    for name in ("chain", "chain_fixed", "optcc"):
+        each = by_name.get(name)
+        if each is None or healthy is None:
+            continue
+        judged = name == "chain" and case.at_most is not None
+        ratio = each.run.median_ms / healthy.run.median_ms
+        void = each.void or healthy.void
+        words: Json = {"void": void, "judged": judged}
+        figures.append(Figure(f"{case.name}: {name}", ratio, case.at_most, "x the healthy ring", **words))
+        if name == "optcc":
+            model = each.run.median_ms / each.predicted_ms
+            figures.append(Figure(f"{case.name}: optcc beside its model", model, 1.05, "x predicted", void=void))
+    return figures
+
+
+def two_ends(found: Sequence[Measured]) -> list[Figure]:
+    """Two degraded hosts at the ends of chains beside one."""
+    times = {(each.case, each.schedule): each for each in found}
+    figures = []
+    for hosts in ("4x2", "8x2"):
+        one, two = times.get((hosts, "chain")), times.get((f"{hosts}-two", "chain"))
+        if one and two:
+            ratio, void = two.run.median_ms / one.run.median_ms, one.void or two.void
+            figures.append(Figure(f"{hosts}: two degraded hosts", ratio, 1.10, "x one's time", void=void))
+    return figures
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
+
+
+def say(line: str) -> None:
+    click.echo(line, err=True)
+
+
+def run_case(session: Session, case: Case, schedules: Sequence[str], lock: Path | None) -> list[Measured]:
+    found: list[Measured] = []
+    with Lab.up(Topology(hosts=case.hosts, nics=case.nics, rate_gbit=session.rate_gbit)) as lab:
+        for schedule in (HEALTHY, *schedules):
+            try:
+                with locked(lock):
+                    found.append(session.measure(lab, case, schedule))
+            except R2ccError as error:  # the others' figures are not lost with it
+                say(f"error: {case.name} {schedule}: {error}")
+                continue
+            say("  ".join(found[-1].row(found[0])))
+    return found
+
+
+@click.command(help="AllReduce schedules beside a degraded host")
+@click.option("--cases", default=",".join(case.name for case in CASES), show_default=True)
+@click.option("--schedules", default=",".join(SCHEDULES), show_default=True)
+@click.option("--rate", "rate_gbit", type=click.FloatRange(0.01, 32), default=0.2, show_default=True, help="Of a NIC.")
+@click.option("--mib", type=click.IntRange(1, 1024), default=32, show_default=True, help="Bytes of a rank.")
+@click.option("--iterations", type=click.IntRange(1, 1000), default=7, show_default=True)
+@click.option("--channels", default=0, show_default=True, help="Sub-flows of a part; 0: as many as are good for it.")
+@click.option("--lock", type=click.Path(dir_okay=False, path_type=Path), help="Locked for each run.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures and what they came from as JSON.")
+def main(
+    *,
+    cases: str,
+    schedules: str,
+    rate_gbit: float,
+    mib: int,
+    iterations: int,
+    channels: int,
+    lock: Path | None,
+    as_json: bool,
+) -> None:
+    wanted = schedules.split(",")
+    unknown = set(wanted) - set(get_args(Schedule)) | set(cases.split(",")) - {case.name for case in CASES}
+    if unknown:
+        raise click.UsageError(f"there is no {', '.join(sorted(unknown))}")
+    net = build_net(progress=silent)
+    figures: list[Figure] = []
+    found: list[Measured] = []
+    with tempfile.TemporaryDirectory(prefix="r2cc-plans-") as folder:
+        session = Session(net, Path(folder), rate_gbit, mib * MIB, iterations, channels)
+        for case in (case for case in CASES if case.name in cases.split(",")):
+            measured = run_case(session, case, wanted, lock)
+            figures += judge(case, measured)
+            found += measured
+    figures += two_ends(found)
+    wrong = sum(each.run.wrong_elements for each in found)
+    figures.append(Figure("wrong elements", wrong, 0, ""))
+    healthy = {each.case: each for each in found if each.schedule == HEALTHY}
+    rows = table([HEAD, *(each.row(healthy.get(each.case)) for each in found)])
+    report = {"figures": [each.as_json() for each in figures], "runs": [each.as_json() for each in found]}
+    settings = {"rate_gbit": rate_gbit, "bytes": mib * MIB, "iterations": iterations, "build_id": net.build_id}
+    click.echo(json.dumps({"settings": settings, **report}, indent=1) if as_json else rows)
+    click.echo(show("Schedules", figures), err=as_json)
+    sys.exit(1 if not found or any(each.outcome == MISSES for each in figures) else exit_code(figures))
+
+
+if __name__ == "__main__":
+    main()
