@@ -119,6 +119,8 @@ planner::Plan Schedules::planFor(const Capacities& capacities) const {
   request.cycles = chains_.cycles();
   request.homes = homesIn(request.nodes, initial_.homes());
   request.schedule = Settings::get().schedule;
+  request.cost.evenRails = request.homes.empty();  // else every channel takes what its home can carry
+  request.cost.chunkBytes = Settings::get().leastChunkBytes;
   return planner::plan(request);
 }
 

@@ -8,6 +8,8 @@
 namespace r2cc::schedules {
 namespace {
 
+constexpr long kFewestBytes = 4 << 10, kMostBytes = 4 << 20;
+
 planner::Schedule scheduleOf(const char* text) {
   using planner::Schedule;
   if (text == nullptr || *text == '\0') return Schedule::Auto;
@@ -26,7 +28,13 @@ Settings read() {
   s.sideInterface = config.sideInterface;
   s.schedule = scheduleOf(std::getenv("R2CC_SCHEDULE"));
   const char* chunk = std::getenv("R2CC_CHAIN_CHUNK_BYTES");
-  if (chunk != nullptr) s.chunkBytes = static_cast<int>(std::strtol(chunk, nullptr, 10));
+  if (chunk == nullptr) return s;
+  const long bytes = std::strtol(chunk, nullptr, 10);
+  if (bytes >= kFewestBytes && bytes <= kMostBytes)
+    s.leastChunkBytes = static_cast<int>(bytes);
+  else
+    WARN("R2CC: R2CC_CHAIN_CHUNK_BYTES=%s is not from %ld to %ld; running %d", chunk, kFewestBytes, kMostBytes,
+         s.leastChunkBytes);
   return s;
 }
 

@@ -13,7 +13,7 @@ struct Settings {
   planner::Schedule schedule = planner::Schedule::Auto;  // R2CC_SCHEDULE
   int64_t holdMs = 60000;                                // R2CC_HOLD_MS
   std::string sideInterface;                             // R2CC_SIDE_IFNAME
-  int chunkBytes = 0;                                    // R2CC_CHAIN_CHUNK_BYTES; 0: by the message's size
+  int leastChunkBytes = 32 << 10;  // R2CC_CHAIN_CHUNK_BYTES: chains hand on at least this, messages allowing
   static const Settings& get();
 };
 

@@ -9,8 +9,7 @@
 namespace r2cc::schedules {
 namespace {
 
-constexpr size_t kAlign = 512;  // bytes: what a piece begins at, so that vectors stay whole
-constexpr int kLeastChunk = 32 << 10;
+constexpr size_t kAlign = 512;    // bytes: what a piece begins at, so that vectors stay whole
 constexpr int kStepsPerHop = 32;  // a chain's fill is then one part in so many of its time
 
 bool fits(const ncclComm* comm, const ncclTaskColl* task) {
@@ -61,9 +60,9 @@ bool Schedules::split(ncclTaskColl* task, TaskQueue* queue) {
 
 int Schedules::chunkSize(const ncclTaskColl* task, size_t bytes, int chunkSize) const {
   if (task->r2ccChannel == 0 || task->algorithm != NCCL_ALGO_TREE) return chunkSize;
-  if (Settings::get().chunkBytes > 0) return std::min(chunkSize, Settings::get().chunkBytes);
   const auto hops = static_cast<size_t>(2 * (chains_.nodes() - 1));
-  while (chunkSize > kLeastChunk && bytes / static_cast<size_t>(chunkSize) < hops * kStepsPerHop) chunkSize /= 2;
+  while (chunkSize > Settings::get().leastChunkBytes && bytes / static_cast<size_t>(chunkSize) < hops * kStepsPerHop)
+    chunkSize /= 2;
   return chunkSize;
 }
 
