@@ -1,4 +1,5 @@
 // Switches between ranks that are all well: real sockets, real threads.
+#include "../agree/socket.h"
 #include "agree_world.h"
 #include "check.h"
 
@@ -22,6 +23,21 @@ TEST(agree_one_rank_alone_switches_too) {
     world.enter(0);
     return world.seen(0).back() == "1x";
   }));
+}
+
+TEST(agree_ranks_meet_over_ipv6_too) {
+  Setup setup(2);
+  setup.tune = [](Options& options) { options.bindAddress = "::1"; };
+  try {
+    (void)listenOn(parseAddress("::1", 0));
+  } catch (const std::runtime_error& error) {
+    std::fprintf(stderr, "skipped: %s\n", error.what());
+    return CHECK(true);
+  }
+  World world(setup);
+  world[1].report("x");
+  world.enterUntil(1);
+  CHECK(world.consistent());
 }
 
 TEST(agree_nothing_reported_nothing_changes) {
