@@ -11,6 +11,7 @@ balance    the same with NIC h0:eth0 taken for failed (R2CC_ASSUME_DOWN), on bal
 published  R2CC-AllReduce as published, composed of collectives: a ring of all on 1-Y beside one of the whole hosts on
            Y, then reduce and broadcast of Y through the degraded host in K pieces; Y = X
 ours       R2CC_MODE=3, the same NIC taken for failed: what the planner chooses
+ours@BYTES the same with another least chunk (R2CC_CHAIN_CHUNK_BYTES)
 idle       R2CC_MODE=3, nothing broken: what the schedules cost while they are not needed
 
 X is the share of its NICs that the host lost. Every element of every last result is checked. The figure is the median
@@ -53,7 +54,9 @@ def environment(job: str) -> tuple[int, dict[str, str]]:
         "healthy": (2, ring), "balance": (2, {**ring, **down}), "published": (2, {**ring, **down}),
         "ours": (3, down), "idle": (3, {}),
     }  # fmt: skip
-    return known[job]
+    name, _, chunk = job.partition("@")
+    mode, more = known[name]
+    return mode, {**more, **({"R2CC_CHAIN_CHUNK_BYTES": chunk} if chunk else {})}
 
 
 @contextmanager
@@ -99,7 +102,7 @@ def figures(nics: int, entries: Sequence[Json]) -> list[Figure]:
             middle, low, high = summary(entry, job, "healthy")
             ring_ms = (median(us["healthy"]) or 0) / 1e3
             text = f"{job} over healthy ring ({ring_ms:.1f} ms), {name(size)}, 95 % in {low:.3f}..{high:.3f}"
-            bound = AIM_HALF if job == "ours" and judged_half else aims[job]
+            bound = AIM_HALF if job == "ours" and judged_half else aims[job.partition("@")[0]]
             found.append(Figure(text, middle, bound, "ratio", judged=job == "ours" and judged_half))
         if {"ours", "balance"} <= set(us):
             middle, low, high = summary(entry, "balance", "ours")
@@ -126,7 +129,7 @@ def main(
     debug: str, logs: Path | None, out: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     names = chosen.split(",")
-    if any(job not in JOBS for job in names) or names[0] != "healthy":
+    if any(job.partition("@")[0] not in JOBS for job in names) or names[0] != "healthy":
         raise click.BadParameter(f"healthy first, then any of {', '.join(JOBS[1:])}", param_hint="--jobs")
     failed = 0
     try:

@@ -130,7 +130,9 @@ def run_plan(lab: Lab, net: NetBuild, spec: BenchSpec, *, down: Sequence[str] = 
     after = nic_bytes(lab)
     rounds = spec.iterations + spec.warmup
     sent = {
-        host: {nic: {way: (after[host][nic][way] - n) // rounds for way, n in ways.items()} for nic, ways in nics.items()}
+        host: {
+            nic: {way: (after[host][nic][way] - n) // rounds for way, n in ways.items()} for nic, ways in nics.items()
+        }
         for host, nics in before.items()
     }
     starts = [next(line for line in rank if line["event"] == "bench_start") for rank in lines]

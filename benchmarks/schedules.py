@@ -138,9 +138,7 @@ class Session:
         spec = BenchSpec(bytes=self.bytes, iterations=self.iterations, warmup=2, channels=channels, plan=file)
         run = run_plan(lab, self.net, spec, down=() if healthy else case.down)
         nodes = {node.name: {"tx": node.tx_bytes, "rx": node.rx_bytes} for node in planned.nodes}
-        return Measured(
-            case.name, schedule, channels, planned.predicted_us / 1e3, planned.bound_us / 1e3, run, nodes
-        )
+        return Measured(case.name, schedule, channels, planned.predicted_us / 1e3, planned.bound_us / 1e3, run, nodes)
 
 
 def judge(case: Case, found: Sequence[Measured]) -> list[Figure]:

@@ -52,20 +52,24 @@ ncclResult_t Capacities::gather(ncclComm* comm, Capacities& out) {
   Facts& mine = all[static_cast<size_t>(comm->rank)];
   mine = localFacts();
   ncclTopoGraph* ring = &comm->graphs[NCCL_ALGO_RING];
-  for (int which = 0; which < ring->nChannels && comm->rank == 0; which++) {
+  for (int which = 0; which < ring->nChannels; which++) {
     int64_t id = 0;
     int proxyRank = 0;
     NCCLCHECK(
         ncclTopoGetNetDev(comm, comm->rank, ring, which, -1, &id, &mine.homes[static_cast<size_t>(which)], &proxyRank));
   }
   NCCLCHECK(bootstrapAllGather(comm->bootstrap, all.data(), sizeof(Facts)));
-  out.homes_.assign(all[0].homes.begin(), all[0].homes.begin() + ring->nChannels);
+  out.homes_.assign(static_cast<size_t>(comm->nNodes), {});
   out.nodes_.assign(static_cast<size_t>(comm->nNodes), {});
   for (int rank = 0; rank < comm->nRanks; rank++) {
     planner::Node& node = out.nodes_[static_cast<size_t>(comm->rankToNode[rank])];
     const Facts& facts = all[static_cast<size_t>(rank)];
     const bool first = node.ranks.empty();
     node.ranks.push_back(rank);
+    if (first) {
+      std::vector<int>& homes = out.homes_[static_cast<size_t>(comm->rankToNode[rank])];
+      homes.assign(facts.homes.begin(), facts.homes.begin() + ring->nChannels);
+    }
     if (first) node.name = "node" + std::to_string(comm->rankToNode[rank]);
     for (int i = 0; i < std::clamp(facts.nics, 0, kMostNics); i++) {
       const R2ccNicHealth& nic = facts.nic[static_cast<size_t>(i)];

@@ -18,8 +18,8 @@ class Capacities {
   static ncclResult_t gather(ncclComm* comm, Capacities& out);
 
   const std::vector<planner::Node>& nodes() const { return nodes_; }
-  /// NICs (places in a node's list) of the ring graph's channels, as rank 0 has them.
-  const std::vector<int>& homes() const { return homes_; }
+  /// By node: NICs (places in its list) of the ring graph's channels.
+  const std::vector<std::vector<int>>& homes() const { return homes_; }
   /// The same nodes with what the ranks say now; a rank that said nothing changes nothing.
   Capacities with(const ncclComm* comm, const std::vector<std::string>& reports) const;
   /// "node:nic=capacity" of each that is not whole. Only differences that matter to a plan are told apart.
@@ -29,7 +29,7 @@ class Capacities {
 
  private:
   std::vector<planner::Node> nodes_;
-  std::vector<int> homes_;
+  std::vector<std::vector<int>> homes_;
 };
 
 }  // namespace r2cc::schedules

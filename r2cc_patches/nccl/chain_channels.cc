@@ -1,9 +1,12 @@
 #include "chain_channels.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "../planner/cycles.h"
 #include "channel.h"
+#include "graph.h"
+#include "graph/topo.h"
 #include "transport.h"
 
 namespace r2cc::schedules {
@@ -38,9 +41,31 @@ std::vector<int> joined(const std::vector<int>& nodeOrder, const std::vector<std
   return ranks;
 }
 
+/// The ring graph's channels by their NICs.
+std::vector<int> byHome(const std::vector<int>& homes) {
+  std::vector<int> channels(homes.size());
+  std::iota(channels.begin(), channels.end(), 0);
+  const auto home = [&](int channel) { return homes[static_cast<size_t>(channel)]; };
+  std::stable_sort(channels.begin(), channels.end(), [&](int a, int b) { return home(a) < home(b); });
+  return channels;
+}
+
+/// `graph` with its channels in another order.
+ncclTopoGraph reordered(const ncclTopoGraph& graph, const std::vector<int>& channels, int gpus) {
+  ncclTopoGraph other = graph;
+  for (size_t to = 0; to < channels.size(); to++) {
+    const auto from = static_cast<size_t>(channels[to]);
+    const auto each = static_cast<size_t>(gpus);
+    std::copy_n(graph.intra + from * each, each, other.intra + to * each);
+    std::copy_n(graph.inter + 2 * from, 2, other.inter + 2 * to);
+  }
+  return other;
+}
+
 }  // namespace
 
-ChainChannels ChainChannels::layOut(const ncclComm* comm, std::string& reason) {
+ChainChannels ChainChannels::layOut(const ncclComm* comm, const std::vector<std::vector<int>>& homes,
+                                    std::string& reason) {
   ChainChannels made;
   if (comm->nNodes < 3) {
     reason = "fewer than three nodes: nothing is faster than balanced paths";
@@ -56,12 +81,24 @@ ChainChannels ChainChannels::layOut(const ncclComm* comm, std::string& reason) {
     reason = "no channels are left: " + std::to_string(comm->nChannels) + " of " + std::to_string(MAXCHANNELS);
     return made;
   }
+  std::vector<std::vector<std::vector<int>>> rings;  // [channel of the ring graph][node]
   for (int which = 0; which < made.perCycle_; which++) {
-    made.insideNodes_.push_back(nodesAlong(comm, which));
-    if (!made.insideNodes_.back().empty()) continue;
+    rings.push_back(nodesAlong(comm, which));
+    if (!rings.back().empty()) continue;
     reason = "the rings pass a node more than once";
     return made;
   }
+  made.insideNodes_.assign(rings.size(), std::vector<std::vector<int>>(homes.size()));
+  for (size_t node = 0; node < homes.size(); node++) {
+    const std::vector<int> channels = byHome(homes[node]);
+    for (size_t which = 0; which < channels.size(); which++) {
+      made.insideNodes_[which][node] = rings[static_cast<size_t>(channels[which])][node];
+    }
+  }
+  made.homes_ = homes.front();
+  std::sort(made.homes_.begin(), made.homes_.end());
+  made.graph_ = reordered(comm->graphs[NCCL_ALGO_RING], byHome(homes[static_cast<size_t>(comm->node)]),
+                          comm->topo->nodes[GPU].count);
   made.nodeOrders_ = planner::cycles(comm->nNodes, wanted);
   for (const std::vector<int>& order : made.nodeOrders_) made.cycles_.push_back(joined(order, made.insideNodes_[0]));
   return made;
@@ -71,7 +108,7 @@ std::vector<int> ChainChannels::along(size_t cycle, int which) const {
   return joined(nodeOrders_[cycle], insideNodes_[static_cast<size_t>(which)]);
 }
 
-ncclResult_t ChainChannels::connect(ncclComm* comm) const {
+ncclResult_t ChainChannels::connect(ncclComm* comm) {
   for (size_t cycle = 0; cycle < cycles_.size(); cycle++) {
     for (int which = 0; which < perCycle_; which++) {
       const std::vector<int> order = along(cycle, which);
@@ -83,7 +120,7 @@ ncclResult_t ChainChannels::connect(ncclComm* comm) const {
       NCCLCHECK(ncclTransportP2pConnect(comm, id, 2, neighbours, 2, neighbours, 0));
     }
   }
-  return ncclTransportP2pSetup(comm, &comm->graphs[NCCL_ALGO_RING], 0);
+  return ncclTransportP2pSetup(comm, &graph_, 0);
 }
 
 bool ChainChannels::cut(ncclComm* comm, size_t cycle, const std::vector<int>& order) const {

@@ -1,6 +1,8 @@
 // Channels on which a chain can be run, beside NCCL's own. Each lies along a cycle of the nodes with connections in
 // both directions, made ahead: any cut of the cycle is a chain, so that a new plan only writes up and down pointers of
 // trees. A cycle has one channel for each of the ring graph's, so that every NIC carries each cycle.
+// NCCL may give a channel another rail on every other node; here the same place among a cycle's channels is the same
+// rail everywhere.
 #pragma once
 
 #include <string>
@@ -12,8 +14,9 @@ namespace r2cc::schedules {
 
 class ChainChannels {
  public:
-  /// Empty where this communicator can have none; `reason` says why. The same on all ranks.
-  static ChainChannels layOut(const ncclComm* comm, std::string& reason);
+  /// Empty where this communicator can have none; `reason` says why. The same on all ranks. `homes`: by node, the NICs
+  /// of the ring graph's channels.
+  static ChainChannels layOut(const ncclComm* comm, const std::vector<std::vector<int>>& homes, std::string& reason);
 
   bool empty() const { return cycles_.empty(); }
   /// Orders of ranks, nodes whole; where the channels of a cycle pass a node's ranks in different orders, the first's.
@@ -21,10 +24,12 @@ class ChainChannels {
   /// Ids of the channels of a cycle.
   int channel(size_t cycle, int which) const { return base_ + static_cast<int>(cycle) * perCycle_ + which; }
   int perCycle() const { return perCycle_; }
+  /// NICs of a cycle's channels, as node 0 has them.
+  const std::vector<int>& homes() const { return homes_; }
   int nodes() const { return static_cast<int>(nodeOrders_.empty() ? 0 : nodeOrders_.front().size()); }
 
   /// Makes the channels and connects both directions. Collective.
-  ncclResult_t connect(ncclComm* comm) const;
+  ncclResult_t connect(ncclComm* comm);
   /// The chain from `order`'s first rank (head) to its last, on all channels of the cycle; in the host's structures.
   /// False if `order` is no cut of that cycle.
   bool cut(ncclComm* comm, size_t cycle, const std::vector<int>& order) const;
@@ -38,7 +43,9 @@ class ChainChannels {
   int rank_ = 0;
   std::vector<std::vector<int>> cycles_;
   std::vector<std::vector<int>> nodeOrders_;                // by cycle
-  std::vector<std::vector<std::vector<int>>> insideNodes_;  // [channel of the ring graph][node]: its ranks in order
+  std::vector<std::vector<std::vector<int>>> insideNodes_;  // [channel of a cycle][node]: its ranks in order
+  std::vector<int> homes_;
+  ncclTopoGraph graph_{};  // the ring graph with its channels in the order of their NICs
 };
 
 }  // namespace r2cc::schedules

@@ -1,10 +1,12 @@
 #include "schedules.h"
 
 #include <cstdlib>
+#include <utility>
 
 #include "bootstrap.h"
 #include "config.h"
 #include "health_watch.h"
+#include "r2cc_health.h"
 #include "settings.h"
 #include "where_to_meet.h"
 
@@ -53,14 +55,14 @@ ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
   if (Settings::get().mode < 3) return ncclSuccess;
   std::string reason;
   std::unique_ptr<Schedules> made(new Schedules(comm));
-  made->chains_ = ChainChannels::layOut(comm, reason);
+  NCCLCHECK(Capacities::gather(comm, made->initial_));
+  made->chains_ = ChainChannels::layOut(comm, made->initial_.homes(), reason);
   if (made->chains_.empty()) {
     INFO(NCCL_INIT, "R2CC: no schedules for this communicator: %s", reason.c_str());
     return ncclSuccess;
   }
   const int64_t began = r2cc::nowNs();
   NCCLCHECK(made->chains_.connect(comm));
-  NCCLCHECK(Capacities::gather(comm, made->initial_));
   INFO(NCCL_INIT, "R2CC: %zu cycles of %d nodes on %d channels each from %d on, connected in %.1f ms",
        made->chains_.cycles().size(), comm->nNodes, made->chains_.perCycle(), made->chains_.channel(0, 0),
        static_cast<double>(r2cc::nowNs() - began) / 1e6);
@@ -91,6 +93,7 @@ ncclResult_t Schedules::startAgreement() {
 Schedules::~Schedules() {
   HealthWatch::remove(this);
   agreement_.reset();
+  loadUnevenly(false);
 }
 
 void Schedules::report() { agreement_->report(Capacities::localReport()); }
@@ -117,7 +120,7 @@ planner::Plan Schedules::planFor(const Capacities& capacities) const {
   request.bytes = kPlanBytes;
   request.channels = static_cast<int>(chains_.cycles().size()) + 1;  // and NCCL's own rings
   request.cycles = chains_.cycles();
-  request.homes = homesIn(request.nodes, initial_.homes());
+  request.homes = homesIn(request.nodes, chains_.homes());
   request.schedule = Settings::get().schedule;
   request.cost.evenRails = request.homes.empty();  // else every channel takes what its home can carry
   request.cost.chunkBytes = Settings::get().leastChunkBytes;
@@ -160,9 +163,13 @@ uint64_t Schedules::hashOfGroup() {
   return hash;
 }
 
-double Schedules::homeShare(const planner::Plan& plan, int channel) const {
-  const auto which = static_cast<size_t>(channel % chains_.perCycle());
-  return which < plan.homeShares.size() ? plan.homeShares[which] : 1.0 / chains_.perCycle();
+void Schedules::loadUnevenly(bool now) {
+  if (now != std::exchange(uneven_, now)) r2ccUnevenLoad(now ? 1 : -1);
+}
+
+double Schedules::homeShare(const planner::Plan& plan, int which) const {
+  const auto place = static_cast<size_t>(which);
+  return place < plan.homeShares.size() ? plan.homeShares[place] : 1.0 / chains_.perCycle();
 }
 
 ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
@@ -172,7 +179,7 @@ ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
   for (const planner::Part& part : plan.parts) {
     if (part.kind == planner::Kind::Ring) {
       for (int c = 0; c < comm_->nChannels; c++) {
-        next.pieces.push_back({c, true, part.share * homeShare(plan, c) * chains_.perCycle() / comm_->nChannels});
+        next.pieces.push_back({c, true, part.share / comm_->nChannels});
       }
       continue;
     }
@@ -202,6 +209,7 @@ ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
          captured_ ? ": captured CUDA graphs hold the chain channels" : "");
   }
   active_ = std::move(next);
+  loadUnevenly(taken);
   INFO(NCCL_COLL, "R2CC: epoch %lu, %s: AllReduce from %lu bytes on is %s. %s", static_cast<unsigned long>(epoch_),
        what, static_cast<unsigned long>(active_.fromBytes), taken ? planner::name(plan.schedule) : "as NCCL chooses",
        plan.why.c_str());

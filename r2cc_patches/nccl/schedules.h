@@ -53,8 +53,9 @@ class Schedules {
   bool prepare(const std::string& proposal);
   planner::Plan planFor(const Capacities& capacities) const;
   ncclResult_t adopt(const planner::Plan& plan, const char* what);
-  /// Which part of a cycle or of the rings lies on this channel.
-  double homeShare(const planner::Plan& plan, int channel) const;
+  /// Which part of a cycle lies on this one of its channels.
+  double homeShare(const planner::Plan& plan, int which) const;
+  void loadUnevenly(bool now);
   ncclResult_t take(const agree::Decision& decision);
   uint64_t hashOfGroup();
 
@@ -64,6 +65,7 @@ class Schedules {
   Active active_;
   uint64_t epoch_ = 0;
   uint64_t history_ = 0;
+  bool uneven_ = false;    // the net was told that NICs are loaded unevenly
   bool captured_ = false;  // a CUDA graph holds the chain channels as they are
   std::mutex preparedMutex_;
   std::string preparedText_;               // under preparedMutex_

@@ -10,6 +10,7 @@ namespace r2cc::schedules {
 namespace {
 
 constexpr size_t kAlign = 512;    // bytes: what a piece begins at, so that vectors stay whole
+constexpr int kFewest = 4 << 10;  // bytes of a chunk
 constexpr int kStepsPerHop = 32;  // a chain's fill is then one part in so many of its time
 
 bool fits(const ncclComm* comm, const ncclTaskColl* task) {
@@ -58,12 +59,24 @@ bool Schedules::split(ncclTaskColl* task, TaskQueue* queue) {
   return true;
 }
 
+/// All pieces have as many chunks. A connection has at most NCCL_STEPS of them under way, so that where pieces meet in
+/// a queue each gets its share of the rate, and none is left to end alone on one rail.
 int Schedules::chunkSize(const ncclTaskColl* task, size_t bytes, int chunkSize) const {
   if (task->r2ccChannel == 0 || task->algorithm != NCCL_ALGO_TREE) return chunkSize;
+  double mine = 0, most = 0;
+  for (const Piece& piece : active_.pieces) {
+    if (piece.ring) continue;
+    most = std::max(most, piece.share);
+    if (piece.channel == task->r2ccChannel - 1) mine = piece.share;
+  }
+  if (mine <= 0) return chunkSize;
+  const auto largest = static_cast<size_t>(static_cast<double>(bytes) * most / mine);
   const auto hops = static_cast<size_t>(2 * (chains_.nodes() - 1));
-  while (chunkSize > Settings::get().leastChunkBytes && bytes / static_cast<size_t>(chunkSize) < hops * kStepsPerHop)
-    chunkSize /= 2;
-  return chunkSize;
+  int whole = chunkSize;
+  while (whole > Settings::get().leastChunkBytes && largest / static_cast<size_t>(whole) < hops * kStepsPerHop) {
+    whole /= 2;
+  }
+  return std::max(kFewest, static_cast<int>(whole * mine / most));
 }
 
 }  // namespace r2cc::schedules

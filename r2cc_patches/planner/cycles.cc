@@ -14,6 +14,7 @@ constexpr int kTries = 64;  // orders drawn for each cycle; most of them are goo
 constexpr int kHalvings = 10;
 constexpr double kNoLonger = 1 + 1e-9;
 constexpr double kSparing = 0.9;
+constexpr double kWorthARing = 1.02;  // a ring beside the chains is not worth its channels for less
 constexpr double kLeastShare = 0.01;
 constexpr size_t kMostSearched = 64;
 constexpr size_t kMostTrials = 300;  // times that shares are computed to better a choice of cuts
@@ -53,6 +54,7 @@ struct Search {
   const std::vector<std::vector<int>>& cycles;
   const std::vector<double>& bandwidths;
   double ringLoad;
+  bool ring;  // one beside the chains comes into question
 
   int tailOf(size_t cycle, size_t head) const {
     const std::vector<int>& nodes = cycles[cycle];
@@ -62,16 +64,19 @@ struct Search {
   /// `haste`: what part of their bandwidth whole nodes are taken to have.
   Mix shares(const std::vector<size_t>& heads, double haste = 1) const {
     const double whole = *std::max_element(bandwidths.begin(), bandwidths.end());
-    std::vector<std::vector<double>> cost(bandwidths.size(), std::vector<double>(heads.size() + 1, 2));
+    const size_t ways = heads.size() + (ring ? 1 : 0);
+    std::vector<std::vector<double>> cost(bandwidths.size(), std::vector<double>(ways, 2));
     for (size_t j = 0; j < heads.size(); j++) {
       cost[static_cast<size_t>(cycles[j][heads[j]])][j] = cost[static_cast<size_t>(tailOf(j, heads[j]))][j] = 1;
     }
     for (size_t node = 0; node < bandwidths.size(); node++) {
-      cost[node].back() = ringLoad;
+      if (ring) cost[node].back() = ringLoad;
       const double bandwidth = bandwidths[node] * (bandwidths[node] < whole ? 1 : haste);
       for (double& value : cost[node]) value /= bandwidth;
     }
-    return leastMaximum(cost);
+    Mix mix = leastMaximum(cost);
+    mix.shares.resize(heads.size() + 1, 0);
+    return mix;
   }
 
   /// The same share for each cut at the slowest node.
@@ -174,6 +179,21 @@ struct Search {
   }
 };
 
+Cuts cutsOf(const Search& search) {
+  // First as if whole nodes were slower than they are, so that cuts which spare them are found among equals.
+  const std::vector<size_t> heads = search.bettered(search.bettered(search.chosen(), kSparing), 1);
+  const Mix best = search.relaxed(heads, search.shares(heads));
+  double kept = 0;
+  for (const double share : best.shares) kept += share >= kLeastShare ? share : 0;
+  Cuts found;
+  found.time = best.value / kept;
+  if (best.shares.back() >= kLeastShare) found.ringShare = best.shares.back() / kept;
+  for (size_t j = 0; j < heads.size(); j++) {
+    if (best.shares[j] >= kLeastShare) found.cuts.push_back({j, heads[j], best.shares[j] / kept});
+  }
+  return found;
+}
+
 }  // namespace
 
 std::vector<std::vector<int>> cycles(int nodes, int count) {
@@ -199,19 +219,9 @@ std::vector<std::vector<int>> cycles(int nodes, int count) {
 }
 
 Cuts cutCycles(const std::vector<std::vector<int>>& cycles, const std::vector<double>& bandwidths, double ringLoad) {
-  const Search search{cycles, bandwidths, ringLoad};
-  // First as if whole nodes were slower than they are, so that cuts which spare them are found among equals.
-  const std::vector<size_t> heads = search.bettered(search.bettered(search.chosen(), kSparing), 1);
-  const Mix best = search.relaxed(heads, search.shares(heads));
-  double kept = 0;
-  for (const double share : best.shares) kept += share >= kLeastShare ? share : 0;
-  Cuts found;
-  found.time = best.value / kept;
-  if (best.shares.back() >= kLeastShare) found.ringShare = best.shares.back() / kept;
-  for (size_t j = 0; j < heads.size(); j++) {
-    if (best.shares[j] >= kLeastShare) found.cuts.push_back({j, heads[j], best.shares[j] / kept});
-  }
-  return found;
+  const Cuts chains = cutsOf({cycles, bandwidths, ringLoad, false});
+  const Cuts both = cutsOf({cycles, bandwidths, ringLoad, true});
+  return chains.time <= both.time * kWorthARing ? chains : both;
 }
 
 }  // namespace r2cc::planner

@@ -112,6 +112,7 @@ class Engine {
   void announceLinksTo(const Peer& peer) const;
   // what each path carries (engine_measure.cc)
   void measure(Peer& peer, int64_t now);
+  bool comparesRates() const;
   void onCapacity(Peer& peer, const Path& path);
   void onSlow(Peer& peer, const Slow& message);
   void slowHere(size_t nic, int64_t now);

@@ -39,7 +39,7 @@ void Engine::tick(int64_t now) {
 
 void Engine::tickPeer(Peer& peer, int64_t now) {
   judgePaths(peer, now);
-  if (peer.weConnect && services_.mode >= 2 && peer.capacities.due(now)) measure(peer, now);
+  if (peer.weConnect && comparesRates() && peer.capacities.due(now)) measure(peer, now);
   for (const auto& [id, connection] : peer.sends) connection->tick(now);
   for (const auto& [id, connection] : peer.receivesById) connection->tick(now);
   if (peer.acksDue.load(std::memory_order_relaxed) > 0 && now - peer.acksSinceNs >= ackBackstopNs()) {

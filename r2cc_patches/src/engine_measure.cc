@@ -16,6 +16,8 @@ void Engine::measure(Peer& peer, int64_t now) {
   }
 }
 
+bool Engine::comparesRates() const { return services_.mode >= 2 && (health_ == nullptr || health_->comparable()); }
+
 void Engine::onCapacity(Peer& peer, const Path& path) {
   peer.plansVersion++;
   healthChanged_ = true;
@@ -29,7 +31,7 @@ void Engine::onCapacity(Peer& peer, const Path& path) {
 }
 
 void Engine::onSlow(Peer& peer, const Slow& message) {
-  if (services_.mode < 2) return;
+  if (!comparesRates()) return;
   const int64_t now = nowNs();
   if (!peer.weConnect) {
     if (message.dev < nics_.size()) slowHere(message.dev, now);

@@ -17,11 +17,14 @@ class HealthBoard {
   void set(const std::vector<double>& capacities);
   uint64_t version() const { return version_.load(std::memory_order_acquire); }
   int read(R2ccNicHealth* out, int most) const;
+  void uneven(int begins) { uneven_.fetch_add(begins, std::memory_order_relaxed); }
+  bool comparable() const { return uneven_.load(std::memory_order_relaxed) == 0; }
 
  private:
   mutable std::mutex mutex_;
   std::vector<R2ccNicHealth> nics_;
   std::atomic<uint64_t> version_{0};
+  std::atomic<int> uneven_{0};  // schedules that load NICs unevenly
 };
 
 /// The process's own.

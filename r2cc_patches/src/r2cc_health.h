@@ -21,6 +21,11 @@ __attribute__((visibility("default"))) uint64_t r2ccHealthVersion(void);
  * R2CC_MODE is 0). Any thread, any time. */
 __attribute__((visibility("default"))) int r2ccHealth(struct R2ccNicHealth* out, int most);
 
+/* A schedule that loads NICs unevenly on purpose begins (1) or ends (-1). While there is one, NICs are not compared by
+ * what they carry: what was found slow stays so, nothing else is called slow. Links and silent paths are watched as
+ * ever. */
+__attribute__((visibility("default"))) void r2ccUnevenLoad(int begins);
+
 #ifdef __cplusplus
 }
 #endif

@@ -119,6 +119,23 @@ TEST(net_health_of_a_slow_nic_is_known_at_its_host_and_there_alone) {
   finish(rig);
 }
 
+TEST(net_health_compares_nothing_while_a_schedule_loads_nics_unevenly) {
+  RigOptions o = three();
+  o.rails = 4, o.mode = 2, o.samples = true;
+  Rig rig(o);
+  for (int host = 0; host < 3; host++) {
+    for (int rail = 0; rail < 4; rail++) rig.fabric.carries({host, rail}, 1.0);
+    rig.health(host).uneven(1);
+  }
+  ring(rig, 4);
+  for (const int host : {0, 2}) rig.fabric.carries({host, 0}, 0.5);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  CHECK_EQ(healthOf(rig, 0).at(0), 1.0);
+  for (int host = 0; host < 3; host++) rig.health(host).uneven(-1);
+  CHECK(Rig::within(kLimitNs, [&] { return healthOf(rig, 0).at(0) < 0.7; }));
+  finish(rig);
+}
+
 TEST(net_a_nic_taken_for_failed_carries_nothing_and_never_returns) {
   RigOptions o = three();
   o.assumedDown = 1;

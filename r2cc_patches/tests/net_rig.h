@@ -136,7 +136,7 @@ class Rig {
   std::function<void(int host, const NicAddress& to, const std::vector<uint8_t>& bytes)> spy;
   std::vector<std::string> warnings() const;
   /// What this host's engine says its NICs can carry.
-  const HealthBoard& health(int host) const { return boards_[static_cast<size_t>(host)]; }
+  HealthBoard& health(int host) { return boards_[static_cast<size_t>(host)]; }
   /// Everything that went wrong, one text; empty if nothing did. After stop().
   std::string problems() const;
 
