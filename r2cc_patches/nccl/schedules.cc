@@ -1,6 +1,7 @@
 #include "schedules.h"
 
 #include <cstdlib>
+#include <numeric>
 #include <utility>
 
 #include "bootstrap.h"
@@ -13,6 +14,7 @@
 namespace r2cc::schedules {
 namespace {
 
+constexpr double kChunkUs = 25, kBytesPerUsOfGbit = 125;
 constexpr uint64_t kPlanBytes = 256 << 20;  // shares are those of large messages; the threshold says what is large
 
 uint64_t mixed(uint64_t hash, uint64_t value) {
@@ -39,6 +41,14 @@ std::vector<std::string> gatherTexts(ncclComm* comm, const std::string& mine) {
   return texts;
 }
 
+int chunkOf(const std::vector<planner::Node>& nodes) {
+  double slowest = 1e9;
+  for (const planner::Node& node : nodes) {
+    for (const planner::Nic& nic : node.nics) slowest = std::min(slowest, nic.rateGbit);
+  }
+  return static_cast<int>(slowest * kBytesPerUsOfGbit * kChunkUs);
+}
+
 /// Empty if one of them is a NIC that no node is known to have.
 std::vector<int> homesIn(const std::vector<planner::Node>& nodes, const std::vector<int>& homes) {
   size_t most = 0;
@@ -63,6 +73,7 @@ ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
   }
   const int64_t began = r2cc::nowNs();
   NCCLCHECK(made->chains_.connect(comm));
+  made->chunkOfRate_ = chunkOf(made->initial_.nodes());
   INFO(NCCL_INIT, "R2CC: %zu cycles of %d nodes on %d channels each from %d on, connected in %.1f ms",
        made->chains_.cycles().size(), comm->nNodes, made->chains_.perCycle(), made->chains_.channel(0, 0),
        static_cast<double>(r2cc::nowNs() - began) / 1e6);
@@ -167,9 +178,11 @@ void Schedules::loadUnevenly(bool now) {
   if (now != std::exchange(uneven_, now)) r2ccUnevenLoad(now ? 1 : -1);
 }
 
-double Schedules::homeShare(const planner::Plan& plan, int which) const {
-  const auto place = static_cast<size_t>(which);
-  return place < plan.homeShares.size() ? plan.homeShares[place] : 1.0 / chains_.perCycle();
+std::vector<int> Schedules::homesOf(const planner::Part& part) const {
+  if (!part.homes.empty()) return part.homes;
+  std::vector<int> all(static_cast<size_t>(chains_.perCycle()));
+  std::iota(all.begin(), all.end(), 0);
+  return all;
 }
 
 ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
@@ -191,8 +204,9 @@ ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
     }
     cuts &= part.kind == planner::Kind::Chain && part.cycle >= 0 && cycle < chains_.cycles().size() &&
             chains_.cut(comm_, cycle, part.order);
-    for (int which = 0; cuts && which < chains_.perCycle(); which++) {
-      next.pieces.push_back({chains_.channel(cycle, which), false, part.share * homeShare(plan, which)});
+    for (const int which : cuts ? homesOf(part) : std::vector<int>{}) {
+      const auto homes = static_cast<double>(homesOf(part).size());
+      next.pieces.push_back({chains_.channel(cycle, which), false, part.share / homes});
     }
   }
   const bool taken = chains && cuts && plan.thresholdBytes.has_value();

@@ -53,8 +53,8 @@ class Schedules {
   bool prepare(const std::string& proposal);
   planner::Plan planFor(const Capacities& capacities) const;
   ncclResult_t adopt(const planner::Plan& plan, const char* what);
-  /// Which part of a cycle lies on this one of its channels.
-  double homeShare(const planner::Plan& plan, int which) const;
+  /// Which of a cycle's channels the part lies on.
+  std::vector<int> homesOf(const planner::Part& part) const;
   void loadUnevenly(bool now);
   ncclResult_t take(const agree::Decision& decision);
   uint64_t hashOfGroup();
@@ -63,6 +63,7 @@ class Schedules {
   ChainChannels chains_;
   Capacities initial_;
   Active active_;
+  int chunkOfRate_ = 0;  // what a NIC carries in kChunkUs
   uint64_t epoch_ = 0;
   uint64_t history_ = 0;
   bool uneven_ = false;    // the net was told that NICs are loaded unevenly

@@ -10,7 +10,6 @@ namespace r2cc::schedules {
 namespace {
 
 constexpr size_t kAlign = 512;    // bytes: what a piece begins at, so that vectors stay whole
-constexpr int kFewest = 4 << 10;  // bytes of a chunk
 constexpr int kStepsPerHop = 32;  // a chain's fill is then one part in so many of its time
 
 bool fits(const ncclComm* comm, const ncclTaskColl* task) {
@@ -59,24 +58,17 @@ bool Schedules::split(ncclTaskColl* task, TaskQueue* queue) {
   return true;
 }
 
-/// All pieces have as many chunks. A connection has at most NCCL_STEPS of them under way, so that where pieces meet in
-/// a queue each gets its share of the rate, and none is left to end alone on one rail.
+/// A connection has at most NCCL_STEPS chunks under way. With large ones, what others wait for stands in a long queue
+/// behind them; so a chunk takes a NIC some microseconds, and a chain is filled in a small part of its time.
 int Schedules::chunkSize(const ncclTaskColl* task, size_t bytes, int chunkSize) const {
   if (task->r2ccChannel == 0 || task->algorithm != NCCL_ALGO_TREE) return chunkSize;
-  double mine = 0, most = 0;
-  for (const Piece& piece : active_.pieces) {
-    if (piece.ring) continue;
-    most = std::max(most, piece.share);
-    if (piece.channel == task->r2ccChannel - 1) mine = piece.share;
-  }
-  if (mine <= 0) return chunkSize;
-  const auto largest = static_cast<size_t>(static_cast<double>(bytes) * most / mine);
   const auto hops = static_cast<size_t>(2 * (chains_.nodes() - 1));
-  int whole = chunkSize;
-  while (whole > Settings::get().leastChunkBytes && largest / static_cast<size_t>(whole) < hops * kStepsPerHop) {
-    whole /= 2;
+  const int most = std::max(Settings::get().leastChunkBytes, chunkOfRate_);
+  while (chunkSize > Settings::get().leastChunkBytes) {
+    if (chunkSize <= most && bytes / static_cast<size_t>(chunkSize) >= hops * kStepsPerHop) break;
+    chunkSize /= 2;
   }
-  return std::max(kFewest, static_cast<int>(whole * mine / most));
+  return chunkSize;
 }
 
 }  // namespace r2cc::schedules

@@ -151,6 +151,11 @@ void write(Writer& to, const Part& part) {
   to.close(']');
   if (part.straggler >= 0) to.key("straggler").number(part.straggler);
   if (part.cycle >= 0) to.key("cycle").number(part.cycle);
+  if (!part.homes.empty()) {
+    to.key("homes").open('[');
+    for (const int home : part.homes) to.number(home);
+    to.close(']');
+  }
   if (part.kind == Kind::OptCC) to.key("mirrored").word(part.mirrored ? "true" : "false");
   if (part.kind == Kind::Published) to.key("y").number(part.y).key("pieces").number(part.pieces);
   to.close('}');
@@ -168,7 +173,7 @@ void write(Writer& to, const Candidate& candidate) {
 }
 
 Part partFrom(const Json& json) {
-  json.allow({"kind", "share", "order", "straggler", "mirrored", "y", "pieces", "cycle"});
+  json.allow({"kind", "share", "order", "straggler", "mirrored", "y", "pieces", "cycle", "homes"});
   Part part;
   part.kind = valueOf(kKinds, json.at("kind"), "kind");
   part.share = json.at("share").number("share");
@@ -178,6 +183,7 @@ Part partFrom(const Json& json) {
     part.straggler = static_cast<int>(found->integer("straggler", -1, kMostRank));
   }
   if (const Json* found = json.find("cycle")) part.cycle = static_cast<int>(found->integer("cycle", -1, 1 << 20));
+  if (const Json* found = json.find("homes")) part.homes = ranksFrom(*found, "homes");
   if (const Json* found = json.find("mirrored")) part.mirrored = found->boolean("mirrored");
   if (const Json* found = json.find("pieces")) part.pieces = static_cast<int>(found->integer("pieces", 0, 1 << 20));
   return part;
@@ -199,7 +205,7 @@ NodePlan nodePlanFrom(const Json& json) {
 
 Plan planFrom(const Json& json) {
   json.allow({"schema", "schedule", "op", "bytes", "parts", "predicted_us", "bound_us", "healthy_us", "threshold_bytes",
-              "home_shares", "nodes", "candidates", "why"});
+              "nodes", "candidates", "why"});
   checkSchema(json);
   Plan out;
   out.schedule = valueOf(kSchedules, json.at("schedule"), "schedule");
@@ -211,9 +217,6 @@ Plan planFrom(const Json& json) {
   out.healthyUs = json.at("healthy_us").number("healthy_us");
   if (const Json& from = json.at("threshold_bytes"); from.type() != Json::Type::Null) {
     out.thresholdBytes = static_cast<uint64_t>(from.integer("threshold_bytes", 0, kMostBytes));
-  }
-  if (const Json* shares = json.find("home_shares")) {
-    for (const Json& share : shares->array("home_shares")) out.homeShares.push_back(share.number("home_shares"));
   }
   for (const Json& node : json.at("nodes").array("nodes")) out.nodes.push_back(nodePlanFrom(node));
   for (const Json& each : json.at("candidates").array("candidates")) out.candidates.push_back(candidateFrom(each));
@@ -247,11 +250,6 @@ std::string toJson(const Plan& plan) {
   to.close(']').key("predicted_us").number(plan.predictedUs).key("bound_us").number(plan.boundUs);
   to.key("healthy_us").number(plan.healthyUs).key("threshold_bytes");
   plan.thresholdBytes ? to.number(*plan.thresholdBytes) : to.word("null");
-  if (!plan.homeShares.empty()) {
-    to.key("home_shares").open('[');
-    for (const double share : plan.homeShares) to.number(share);
-    to.close(']');
-  }
   to.key("nodes").open('[');
   for (const NodePlan& node : plan.nodes) write(to, node);
   to.close(']').key("candidates").open('[');

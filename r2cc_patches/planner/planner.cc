@@ -153,7 +153,7 @@ class Planning {
     out.healthyUs = healthyUs(cluster_, request_.cost, bytes_, factor_);
     if (choices_.size() > 1) out.thresholdBytes = threshold();
     for (const Draft& draft : choice.estimate.drafts()) out.parts.push_back(partOf(draft, choice.estimate));
-    if (!request_.homes.empty()) out.homeShares = placed(choice.estimate.drafts());
+    if (!request_.homes.empty()) place(out, choice.estimate.drafts());
     for (int node = 0; node < cluster_.nodes(); node++) {
       const double load = choice.estimate.loads()[static_cast<size_t>(node)] * bytes_;
       const double rateGbit = cluster_.bandwidth(node) / 125;
@@ -180,10 +180,26 @@ class Planning {
     return part;
   }
 
-  std::vector<double> placed(const std::vector<Draft>& drafts) const {
+  /// Chains get homes, and the share that these make of all that are used; one without any is left out.
+  void place(Plan& out, const std::vector<Draft>& drafts) const {
     std::vector<PlacedPart> parts;
-    for (const Draft& draft : drafts) parts.push_back({draft.kind == Kind::Ring, draft.share, draft.order});
-    return homeShares(request_.nodes, parts, cluster_.ranks(), request_.homes);
+    double chains = 0;
+    for (const Draft& draft : drafts) {
+      parts.push_back({draft.kind == Kind::Ring, draft.share, draft.order});
+      chains += draft.kind == Kind::Ring ? 0 : draft.share;
+    }
+    const auto homes = placed(request_.nodes, parts, cluster_.ranks(), request_.homes);
+    size_t used = 0;
+    for (const std::vector<int>& each : homes) used += each.size();
+    std::vector<Part> kept;
+    for (size_t i = 0; i < out.parts.size(); i++) {
+      if (out.parts[i].kind != Kind::Ring && homes[i].empty()) continue;
+      kept.push_back(std::move(out.parts[i]));
+      if (kept.back().kind == Kind::Ring) continue;
+      kept.back().homes = homes[i];
+      kept.back().share = chains * static_cast<double>(homes[i].size()) / static_cast<double>(used);
+    }
+    out.parts = std::move(kept);
   }
 
   /// The cycle's own order of ranks, from the chain's first node on.

@@ -56,6 +56,8 @@ struct Part {
   double y = 0;
   int pieces = 0;
   int cycle = -1;  // of a chain that is a cut of one of the request's cycles: which
+  std::vector<int>
+      homes;  // of a chain, where the request has homes: those (by place) that it lies on, with the same on each
 };
 
 /// The alpha-beta model's parameters. Defaults are for TCP over Ethernet; measured ones take their place.
@@ -82,7 +84,7 @@ struct Request {
   /// Orders of all ranks, nodes whole. Where there are any, only what they are connected for comes into question: a
   /// ring, and at most one chain a cycle, which is the cycle cut between two nodes.
   std::vector<std::vector<int>> cycles;
-  std::vector<int> homes;  // of the channels that every part lies on: places in the nodes' lists of NICs
+  std::vector<int> homes;  // of the channels that a chain can lie on: places in the nodes' lists of NICs
   Schedule schedule = Schedule::Auto;
   Cost cost;
 };
@@ -109,7 +111,6 @@ struct Plan {
   double predictedUs = 0;
   double boundUs = 0;                      // no schedule is faster; bandwidth alone
   double healthyUs = 0;                    // a ring with every NIC whole
-  std::vector<double> homeShares;          // by the request's homes: which share of every part lies there
   std::optional<uint64_t> thresholdBytes;  // from this size up the special schedule pays; none: at no size
   std::vector<NodePlan> nodes;
   std::vector<Candidate> candidates;
