@@ -56,8 +56,8 @@ struct Part {
   double y = 0;
   int pieces = 0;
   int cycle = -1;  // of a chain that is a cut of one of the request's cycles: which
-  std::vector<int>
-      homes;  // of a chain, where the request has homes: those (by place) that it lies on, with the same on each
+  /// Of a chain, where the request has homes: those (by place) that it lies on, with the same on each.
+  std::vector<int> homes = {};
 };
 
 /// The alpha-beta model's parameters. Defaults are for TCP over Ethernet; measured ones take their place.
