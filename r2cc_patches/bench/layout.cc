@@ -1,5 +1,7 @@
 #include "layout.h"
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "plan_schedule.h"
@@ -20,29 +22,34 @@ planner::Plan plainRing(int ranks) {
   return plan;
 }
 
+// What a part's busiest connections carry of the message.
+double edgeLoad(const planner::Part& part) {
+  const auto n = static_cast<double>(part.order.size());
+  return part.share * (part.kind == planner::Kind::Chain ? 1 : std::max(2 * (n - 1) / n, 1.0));
+}
+
 class Layout {
  public:
   Layout(const Options& options, int nics) : options_(options), nics_(nics) {}
 
   void allReduce(const planner::Plan& plan) {
     const std::vector<uint64_t> bounds = planner::bounds(plan, options_.bytes / sizeof(float));
+    const std::vector<int> channels = channelsOf(plan, options_.channels);
     for (size_t part = 0; part < plan.parts.size(); part++) {
       const Region region{bounds[part], bounds[part + 1]};
-      forEachFlow(static_cast<int>(part), [&](int channel, int share) {
-        return partSequence(plan.parts[part], cut(region, channel, share), options_.chunkBytes);
-      });
+      forEachFlow(static_cast<int>(part), channels[part],
+                  [&](const Cut& cut) { return partSequence(plan.parts[part], cut.of(region), options_.chunkBytes); });
     }
   }
 
   // Everybody sends block(to) of his to everybody so far away.
   template <class Block>
   void exchange(int distance, Block block) {
-    forEachFlow(distance - 1, [&](int channel, int share) {
+    forEachFlow(distance - 1, options_.channels, [&](const Cut& cut) {
       Sequence all;
       for (int rank = 0; rank < options_.ranks; rank++) {
         const int to = (rank + distance) % options_.ranks;
-        Sequence one = copySequence({rank, to}, cut(block(to), channel, share), cut(block(rank), channel, share),
-                                    options_.chunkBytes);
+        Sequence one = copySequence({rank, to}, cut.of(block(to)), cut.of(block(rank)), options_.chunkBytes);
         for (Transfer& transfer : one.transfers) transfer.edge = static_cast<uint32_t>(all.edges.size());
         all.edges.push_back(one.edges.front());
         all.transfers.insert(all.transfers.end(), one.transfers.begin(), one.transfers.end());
@@ -55,21 +62,26 @@ class Layout {
   std::vector<FlowPlan> take() { return std::move(flows_); }
 
  private:
+  // Share `share` of channel `channel`.
+  struct Cut {
+    int channels, channel, shares, share;
+    Region of(const Region& whole) const {
+      const Region mine = partOf(whole, static_cast<uint64_t>(channels), static_cast<uint64_t>(channel));
+      return partOf(mine, static_cast<uint64_t>(shares), static_cast<uint64_t>(share));
+    }
+  };
+
   template <class Make>
-  void forEachFlow(int part, Make make) {
+  void forEachFlow(int part, int channels, Make make) {
     const int first = flows_.empty() || !options_.plan ? 0 : flows_.back().channel + 1;
-    for (int channel = 0; channel < options_.channels; channel++) {
-      for (int share = 0; share < options_.connectionsPerPeer; share++) {
-        FlowPlan flow{part, first + channel, make(channel, share), {}};
+    const int shares = options_.connectionsPerPeer;
+    for (int channel = 0; channel < channels; channel++) {
+      for (int share = 0; share < shares; share++) {
+        FlowPlan flow{part, first + channel, make(Cut{channels, channel, shares, share}), {}};
         flow.nics.assign(flow.sequence.edges.size(), channel % nics_);
         flows_.push_back(std::move(flow));
       }
     }
-  }
-
-  Region cut(const Region& whole, int channel, int share) const {
-    const Region mine = partOf(whole, static_cast<uint64_t>(options_.channels), static_cast<uint64_t>(channel));
-    return partOf(mine, static_cast<uint64_t>(options_.connectionsPerPeer), static_cast<uint64_t>(share));
   }
 
   const Options& options_;
@@ -78,6 +90,28 @@ class Layout {
 };
 
 }  // namespace
+
+std::vector<int> channelsOf(const planner::Plan& plan, int channels) {
+  double total = 0;
+  for (const planner::Part& part : plan.parts) total += edgeLoad(part);
+  const size_t parts = plan.parts.size();
+  const size_t fewest = parts * static_cast<size_t>(channels);
+  std::vector<int> best(parts, channels);
+  double least = 0;
+  for (size_t all = fewest; parts > 1 && all <= fewest + fewest / 2; all++) {
+    std::vector<int> counts;
+    double most = 0, sum = 0;  // of what a connection carries; what all do
+    for (const planner::Part& part : plan.parts) {
+      const double load = edgeLoad(part) / total;
+      counts.push_back(std::max(1, static_cast<int>(std::lround(load * static_cast<double>(all)))));
+      most = std::max(most, load / counts.back());
+      sum += counts.back();
+    }
+    const double unevenness = most * sum;
+    if (least == 0 || unevenness < least - 1e-9) least = unevenness, best = counts;
+  }
+  return best;
+}
 
 std::vector<FlowPlan> flowsOf(const Options& options, int nics) {
   const uint64_t elements = options.bytes / sizeof(float);

