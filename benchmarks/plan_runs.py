@@ -1,4 +1,4 @@
-"""One plan, run by the host bench in the lab with some NICs gone: how long its iterations took, and what its NICs carried."""
+"""One plan, run by the host bench in the lab with some NICs gone: how long iterations took, what the NICs carried."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def nic_bytes(lab: Lab) -> Nics:
 
 
 def run_plan(lab: Lab, net: NetBuild, spec: BenchSpec, *, down: Sequence[str] = (), mode: int = 2) -> Run:
-    """Every host is a rank. `down` are host:nic that all ranks take for failed. Raises R2ccError unless it completes."""
+    """Every host is a rank; all take `down` (host:nic) for failed. Raises R2ccError unless it completes."""
     extra = {"R2CC_ASSUME_DOWN": ",".join(down)} if down else {}
     env = bench_env(mode, topology_file=lab.places_file, extra=extra)
     before = nic_bytes(lab)

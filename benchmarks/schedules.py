@@ -30,6 +30,8 @@ from harness.planner import Nic, Node, Request, Schedule, plan, plan_json
 from harness.progress import silent
 
 BUSY = 0.85
+SLOTS = 3
+"""Chunks in flight a connection. With more, a chunk that others wait for stands in a long queue (docs/bench.md)."""
 HEALTHY = "healthy"
 SCHEDULES: tuple[Schedule, ...] = ("balance", "published", "chain_fixed", "chain", "optcc")
 
@@ -139,7 +141,9 @@ class Session:
         file = self.folder / f"{case.name}-{schedule}.json"
         file.write_text(plan_json(json.dumps(request.as_dict())))
         channels = self.channels or channels_of(schedule, case.nics)
-        spec = BenchSpec(bytes=self.bytes, iterations=self.iterations, warmup=2, channels=channels, plan=file)
+        spec = BenchSpec(
+            bytes=self.bytes, iterations=self.iterations, warmup=2, channels=channels, slots=SLOTS, plan=file
+        )
         run = run_plan(lab, self.net, spec, down=() if healthy else case.down, mode=mode_of(schedule))
         nodes = {node.name: {"tx": node.tx_bytes, "rx": node.rx_bytes} for node in planned.nodes}
         return Measured(case.name, schedule, channels, planned.predicted_us / 1e3, planned.bound_us / 1e3, run, nodes)
