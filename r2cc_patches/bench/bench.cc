@@ -68,16 +68,28 @@ void Bench::layOut() {
 void Bench::place() {
   std::vector<RankNics> ranks;
   for (const std::string& text : bootstrap_.allGather(textOf(ourNics()))) ranks.push_back(nicsFrom(text));
+  const std::vector<std::string> names = align(ranks);
   std::string placed;
   if (options_.rank == 0) placed = textOf(plans_, placeNics(plans_, ranks, modeFromEnvironment() >= 2));
-  loads_ = takePlacement(bootstrap_.allGather(placed).front(), plans_, options_.rank);
+  const std::vector<NicLoad> loads = takePlacement(bootstrap_.allGather(placed).front(), plans_, options_.rank);
+  std::vector<int> ours;  // by name; the first where we have none of that name, which then leads elsewhere
+  for (const std::string& name : names) {
+    const auto& nics = net_.nics();
+    const auto found = std::find_if(nics.begin(), nics.end(), [&](const NicInfo& nic) { return nic.name == name; });
+    ours.push_back(found == nics.end() ? 0 : static_cast<int>(found - nics.begin()));
+  }
+  for (size_t nic = 0; nic < std::min(names.size(), loads.size()); nic++) loads_.push_back({names[nic], loads[nic]});
+  for (FlowPlan& flow : plans_) {
+    for (int& nic : flow.nics) nic = ours.at(static_cast<size_t>(nic));
+  }
 }
 
 RankNics Bench::ourNics() const {
   char host[HOST_NAME_MAX + 1] = {};
   (void)gethostname(host, sizeof(host) - 1);
-  RankNics nics{host, health_ ? health_() : std::vector<double>()};
+  RankNics nics{host, health_ ? health_() : std::vector<double>(), {}};
   nics.capacities.resize(net_.nics().size(), 1.0);
+  for (const NicInfo& nic : net_.nics()) nics.names.push_back(nic.name);
   return nics;
 }
 

@@ -52,7 +52,7 @@ class Bench {
   RankData data_;
   const ReadHealth health_;
   std::vector<FlowPlan> plans_;  // of all ranks
-  std::vector<NicLoad> loads_;   // of our NICs, where a plan says
+  NamedLoads loads_;             // of our host's NICs, where a plan says
   std::vector<Flow> flows_;
   ProgressThread progress_;  // after flows_: its thread ends before they are destroyed
   CarrierWatch carrier_;

@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 #include <random>
+#include <set>
 #include <sstream>
 
 #include "errors.h"
@@ -212,10 +213,27 @@ std::vector<std::vector<NicLoad>> placeNics(std::vector<FlowPlan>& flows, const 
   return loads;
 }
 
+std::vector<std::string> align(std::vector<RankNics>& ranks) {
+  std::set<std::string> all;
+  for (const RankNics& rank : ranks) all.insert(rank.names.begin(), rank.names.end());
+  const std::vector<std::string> names(all.begin(), all.end());
+  for (RankNics& rank : ranks) {
+    std::vector<double> capacities(names.size(), 0.0);
+    for (size_t nic = 0; nic < rank.names.size(); nic++) {
+      const auto at = std::lower_bound(names.begin(), names.end(), rank.names[nic]) - names.begin();
+      capacities[static_cast<size_t>(at)] = rank.capacities[nic];
+    }
+    rank.capacities = std::move(capacities);
+    rank.names = names;
+  }
+  return names;
+}
+
 std::string textOf(const RankNics& nics) {
   std::ostringstream out;
   out << std::setprecision(17) << nics.host << '\n' << nics.capacities.size();
   for (const double capacity : nics.capacities) out << ' ' << capacity;
+  for (const std::string& name : nics.names) out << ' ' << name;
   return out.str();
 }
 
@@ -225,6 +243,8 @@ RankNics nicsFrom(const std::string& text) {
   std::getline(in, nics.host);
   nics.capacities.resize(std::min<size_t>(take<size_t>(in), kMostNics));
   for (double& capacity : nics.capacities) capacity = take<double>(in);
+  nics.names.resize(nics.capacities.size());
+  for (std::string& name : nics.names) name = take<std::string>(in);
   return nics;
 }
 

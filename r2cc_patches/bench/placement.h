@@ -3,6 +3,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "layout.h"
@@ -13,13 +14,20 @@ namespace r2cc::bench {
 struct RankNics {
   std::string host;
   std::vector<double> capacities;  // by NIC, 0 to 1
+  std::vector<std::string> names;  // the same
 };
+
+// NICs of one name are a rail. A host's net leaves out a NIC that was down when it started: afterwards every rank has
+// all of them, in the order of their names, and what it lacks carries nothing. Returns the names.
+std::vector<std::string> align(std::vector<RankNics>& ranks);
 
 // Bytes through one NIC in an iteration, as placed.
 struct NicLoad {
   double tx = 0;
   double rx = 0;
 };
+
+using NamedLoads = std::vector<std::pair<std::string, NicLoad>>;
 
 // Gives every edge a NIC so that the busiest one has as little to do as can be found. `balances`: a connection at home
 // on a NIC that is gone is spread over the others (R2CC_MODE 2), which is one more choice.

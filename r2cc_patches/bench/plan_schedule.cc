@@ -5,8 +5,8 @@
 namespace r2cc::bench {
 namespace {
 
-constexpr uint32_t kLeastChunk = 8192;  // what a message costs would show
-constexpr size_t kFillings = 96;        // a pipeline is filled in this part of the time it works
+constexpr uint32_t kLeastChunk = 16384;  // what a message costs would show
+constexpr size_t kFillings = 96;         // a pipeline is filled in this part of the time it works
 // Segments that the ring of OptCC is ahead of the straggler, which then never waits for it.
 constexpr size_t kLag = 8;
 

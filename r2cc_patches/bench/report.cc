@@ -2,7 +2,6 @@
 
 #include <sys/resource.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 
@@ -31,11 +30,10 @@ std::string connectionJson(const ConnectionId& id, const char* direction, const 
 }
 
 // What a plan's placement puts on each NIC in an iteration.
-std::string nicBytes(const Net& net, const std::vector<NicLoad>& loads) {
+std::string nicBytes(const NamedLoads& loads) {
   JsonObject nics;
-  for (size_t nic = 0; nic < std::min(loads.size(), net.nics().size()); nic++) {
-    nics.raw(net.nics()[nic].name,
-             JsonObject().integer("tx", std::llround(loads[nic].tx)).integer("rx", std::llround(loads[nic].rx)).str());
+  for (const auto& [name, load] : loads) {
+    nics.raw(name, JsonObject().integer("tx", std::llround(load.tx)).integer("rx", std::llround(load.rx)).str());
   }
   return nics.str();
 }
@@ -54,8 +52,7 @@ int modeFromEnvironment() {
   return mode != nullptr ? static_cast<int>(std::strtol(mode, nullptr, 10)) : 1;
 }
 
-std::string startLine(const Options& options, const Net& net, const std::vector<Flow>& flows,
-                      const std::vector<NicLoad>& loads) {
+std::string startLine(const Options& options, const Net& net, const std::vector<Flow>& flows, const NamedLoads& loads) {
   std::string nics;
   for (const NicInfo& nic : net.nics()) appendItem(nics, jsonQuote(nic.name));
   std::string connections;
@@ -75,8 +72,7 @@ std::string startLine(const Options& options, const Net& net, const std::vector<
       .integer("mode", modeFromEnvironment())
       .raw("nics", "[" + nics + "]")
       .raw("connections", "[" + connections + "]");
-  if (!loads.empty())
-    line.text("schedule", planner::name(options.plan->schedule)).raw("nic_bytes", nicBytes(net, loads));
+  if (!loads.empty()) line.text("schedule", planner::name(options.plan->schedule)).raw("nic_bytes", nicBytes(loads));
   return line.str();
 }
 

@@ -12,9 +12,8 @@
 
 namespace r2cc::bench {
 
-// `loads`: of this rank's NICs, where a plan says; else empty.
-std::string startLine(const Options& options, const Net& net, const std::vector<Flow>& flows,
-                      const std::vector<NicLoad>& loads);
+// `loads`: of this host's NICs, where a plan says; else empty.
+std::string startLine(const Options& options, const Net& net, const std::vector<Flow>& flows, const NamedLoads& loads);
 // R2CC_MODE as the library takes it.
 int modeFromEnvironment();
 std::string progressLine(int rank, int64_t index, uint64_t startNs);

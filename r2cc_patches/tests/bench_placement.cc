@@ -43,7 +43,7 @@ struct Bed {
   std::vector<RankNics> ranks() const {
     std::vector<RankNics> all;
     for (int host = 0; host < hosts; host++) {
-      all.push_back({"h" + std::to_string(host), {}});
+      all.push_back({"h" + std::to_string(host), {}, {}});
       for (size_t nic = 0; nic < nics; nic++) all.back().capacities.push_back(down(host, nic) ? 0.0 : 1.0);
     }
     return all;
@@ -140,8 +140,16 @@ TEST(placements_are_told_as_text) {
   CHECK_EQ(loads.size(), 2U);
   CHECK_EQ(loads[1].rx, run.loads[2][1].rx);
   CHECK(!THROWN(TransportError, takePlacement(text.substr(0, 5), flows, 2)).empty());
-  const RankNics nics = nicsFrom(textOf(RankNics{"a host", {1.0, 0.25}}));
+  const RankNics nics = nicsFrom(textOf(RankNics{"a host", {1.0, 0.25}, {"eth0", "eth1"}}));
   CHECK_EQ(nics.host, std::string("a host"));
   CHECK(nics.capacities == (std::vector<double>{1.0, 0.25}));
+  CHECK(nics.names == (std::vector<std::string>{"eth0", "eth1"}));
   CHECK(!THROWN(TransportError, nicsFrom("a host\n3 1 1")).empty());
+}
+
+TEST(a_nic_that_a_host_s_net_left_out_is_one_that_carries_nothing) {
+  std::vector<RankNics> ranks{{"a", {1.0, 0.5}, {"eth0", "eth1"}}, {"b", {1.0}, {"eth1"}}};
+  CHECK(align(ranks) == (std::vector<std::string>{"eth0", "eth1"}));
+  CHECK(ranks[0].capacities == (std::vector<double>{1.0, 0.5}));
+  CHECK(ranks[1].capacities == (std::vector<double>{0.0, 1.0}));
 }
