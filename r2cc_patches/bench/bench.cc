@@ -78,7 +78,7 @@ void Bench::place() {
     const auto found = std::find_if(nics.begin(), nics.end(), [&](const NicInfo& nic) { return nic.name == name; });
     ours.push_back(found == nics.end() ? 0 : static_cast<int>(found - nics.begin()));
   }
-  for (size_t nic = 0; nic < std::min(names.size(), loads.size()); nic++) loads_.push_back({names[nic], loads[nic]});
+  for (size_t nic = 0; nic < std::min(names.size(), loads.size()); nic++) loads_.emplace_back(names[nic], loads[nic]);
   for (FlowPlan& flow : plans_) {
     for (int& nic : flow.nics) nic = ours.at(static_cast<size_t>(nic));
   }

@@ -66,6 +66,7 @@ ReadHealth loadHealth(const std::string& library) {
     std::vector<R2ccNicHealth> nics(kMostNics);
     const int count = std::min(read(nics.data(), kMostNics), kMostNics);
     std::vector<double> capacities;
+    capacities.reserve(static_cast<size_t>(std::max(count, 0)));
     for (int nic = 0; nic < count; nic++) capacities.push_back(nics[static_cast<size_t>(nic)].capacity);
     return capacities;
   };

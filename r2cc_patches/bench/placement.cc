@@ -142,6 +142,7 @@ class Placement {
 
   double regretOf(const Wire& wire) {
     std::vector<double> costs;
+    costs.reserve(wire.choices.size());
     for (const int choice : wire.choices) costs.push_back(costAt(wire, choice));
     if (costs.size() < 2) return 1e300;
     std::partial_sort(costs.begin(), costs.begin() + 2, costs.end());
@@ -150,7 +151,7 @@ class Placement {
 
   // Moves at random, at first also some that make it worse. The random numbers are always the same.
   void anneal() {
-    std::mt19937 random(1);
+    std::mt19937 random(1);  // NOLINT(bugprone-random-generator-seed): equal plans are placed alike
     const auto upTo = [&random](size_t most) { return random() % most; };
     double worst = 0;
     for (size_t at = 0; at < loads_.size(); at++) worst = std::max(worst, costOf(at));
@@ -209,6 +210,7 @@ std::vector<std::vector<NicLoad>> placeNics(std::vector<FlowPlan>& flows, const 
   for (FlowPlan& flow : flows) placement.add(flow);
   placement.run();
   std::vector<std::vector<NicLoad>> loads;
+  loads.reserve(ranks.size());
   for (size_t rank = 0; rank < ranks.size(); rank++) loads.push_back(placement.loadsOf(rank));
   return loads;
 }

@@ -1,6 +1,7 @@
 #include "plan_schedule.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace r2cc::bench {
 namespace {
@@ -134,7 +135,7 @@ Sequence optccSequence(const planner::Part& part, const Region& region, uint32_t
 // complete there goes on along the ring, chunk by chunk.
 Sequence publishedSequence(const planner::Part& part, const Region& region, uint32_t chunkBytes) {
   SequenceBuilder builder;
-  const auto moved = static_cast<uint64_t>(part.y * static_cast<double>(region.size()) + 0.5);
+  const auto moved = static_cast<uint64_t>(std::llround(part.y * static_cast<double>(region.size())));
   const Region global{region.begin, region.end - moved};
   const Region partial{region.end - moved, region.end};
   std::vector<int> line = part.order;

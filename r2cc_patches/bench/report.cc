@@ -72,7 +72,8 @@ std::string startLine(const Options& options, const Net& net, const std::vector<
       .integer("mode", modeFromEnvironment())
       .raw("nics", "[" + nics + "]")
       .raw("connections", "[" + connections + "]");
-  if (!loads.empty()) line.text("schedule", planner::name(options.plan->schedule)).raw("nic_bytes", nicBytes(loads));
+  if (options.plan && !loads.empty())
+    line.text("schedule", planner::name(options.plan->schedule)).raw("nic_bytes", nicBytes(loads));
   return line.str();
 }
 

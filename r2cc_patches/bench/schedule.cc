@@ -49,6 +49,7 @@ std::vector<int64_t> appendRing(SequenceBuilder& builder, const std::vector<int>
   const size_t n = order.size();
   const std::vector<uint32_t> edges = builder.ring(order);
   std::vector<std::vector<Region>> blocks;
+  blocks.reserve(n);
   for (size_t block = 0; block < n; block++) blocks.push_back(chunksOf(partOf(region, n, block), chunkBytes));
   std::vector<int64_t> last(n, kNoTransfer);
   for (size_t step = 0; edges.size() == n && step < 2 * (n - 1); step++) {

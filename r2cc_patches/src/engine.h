@@ -167,13 +167,13 @@ class Engine {
   bool threadsAck_ = true;            // every NIC's transport waits for acknowledgements, which NCCL's threads send
   bool wasLate_ = false;
   int64_t restUntil_ = 0;              // by the last tick: when something may have to be looked at
+  bool healthChanged_ = false;         // something happened that may be a NIC's
   bool answers_ = false;               // the datagram being read answers a probe
   bool probing_ = false;               // at the last tick: some path is suspect
   std::vector<int64_t> heardNs_;       // when anybody was last heard over each NIC
   std::vector<int64_t> inquireUntil_;  // NICs over which everybody is asked until then
   int64_t lastInquiry_ = 0;
   HealthBoard* const health_;
-  bool healthChanged_ = false;  // something happened that may be a NIC's
   int64_t healthNs_ = 0;
   NicTraffic traffic_;
   Dropped dropped_;

@@ -107,6 +107,7 @@ void Engine::updateHealth(int64_t now) {
     }
   }
   std::vector<double> capacities;
+  capacities.reserve(nics.size());
   for (size_t i = 0; i < nics.size(); i++) capacities.push_back(linkUp(i) ? inAll(i, capacityOf(nics[i]), now) : 0);
   if (health_ != nullptr) health_->set(capacities);
 }

@@ -133,13 +133,12 @@ class Path {
   int64_t diedAt() const { return lastDeath_; }
   bool locate = false;                           // died silently, and where is not yet known
   bool localWorks = false, remoteWorks = false;  // what was found out about it so far
+  Blame blame = Blame::Nobody;                   // of its last silent death
+  uint8_t toldPercent = 100;                     // what the other end was told of it
+  uint8_t tellsLeft = 0;                         // and how often that is still to be said
   // What it can carry beside a healthy one; see capacity.h. Of a path that a peer sends over: what that peer says.
   double capacity = 1.0;
-  Blame blame = Blame::Nobody;  // of its last silent death
-  // What the other end was told of it, when, and how often it is still to be said.
-  uint8_t toldPercent = 100;
-  int64_t toldNs = 0;
-  int tellsLeft = 0;
+  int64_t toldNs = 0;  // when the other end was last told of it
 
  private:
   bool set(PathState next) {

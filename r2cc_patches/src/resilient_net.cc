@@ -94,7 +94,8 @@ void assumeDown(std::vector<LocalNic>& nics, const std::vector<NicName>& devices
        assumedDown(config.assumeDown, {host, host.substr(0, host.find('.')), config.hostId})) {
     size_t nic = 0;
     while (nic < nics.size() && nics[nic].name != name && devices[nic].name != name) nic++;
-    if (nic == nics.size()) throw std::invalid_argument("R2CC_ASSUME_DOWN: " + host + " has no NIC " + name);
+    if (nic == nics.size())
+      throw std::invalid_argument(std::string("R2CC_ASSUME_DOWN: ").append(host).append(" has no NIC ").append(name));
     nics[nic].assumedDown = true;
   }
 }
