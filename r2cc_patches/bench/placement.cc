@@ -14,7 +14,7 @@
 namespace r2cc::bench {
 namespace {
 
-constexpr size_t kMostNics = 64;
+constexpr size_t kMostPlaced = 64;
 constexpr int kSweeps = 24;
 constexpr size_t kSteps = 60'000;
 constexpr double kHeat = 0.05;  // of what the busiest NIC costs at first
@@ -243,7 +243,7 @@ RankNics nicsFrom(const std::string& text) {
   std::istringstream in(text);
   RankNics nics;
   std::getline(in, nics.host);
-  nics.capacities.resize(std::min<size_t>(take<size_t>(in), kMostNics));
+  nics.capacities.resize(std::min<size_t>(take<size_t>(in), kMostPlaced));
   for (double& capacity : nics.capacities) capacity = take<double>(in);
   nics.names.resize(nics.capacities.size());
   for (std::string& name : nics.names) name = take<std::string>(in);
@@ -270,7 +270,7 @@ std::vector<NicLoad> takePlacement(const std::string& text, std::vector<FlowPlan
   }
   std::vector<NicLoad> loads;
   for (int i = 0; i <= rank; i++) {
-    loads.resize(std::min<size_t>(take<size_t>(in), kMostNics));
+    loads.resize(std::min<size_t>(take<size_t>(in), kMostPlaced));
     for (NicLoad& nic : loads) nic = {take<double>(in), take<double>(in)};
   }
   return loads;
