@@ -76,7 +76,7 @@ CASES = (
 
 def channels_of(schedule: str, nics: int) -> int:
     """Sub-flows of a part. More of them divide the load more evenly over the NICs, and cost more."""
-    return nics if schedule in (HEALTHY, "balance", "published") else min(nics, 4)
+    return nics if schedule in (HEALTHY, "balance", "published") else min(nics, 3)
 
 
 def mode_of(schedule: str) -> int:

@@ -6,8 +6,8 @@
 namespace r2cc::bench {
 namespace {
 
-constexpr uint32_t kLeastChunk = 16384;  // what a message costs would show
-constexpr size_t kFillings = 96;         // a pipeline is filled in this part of the time it works
+constexpr uint32_t kLeastChunk = 8192, kLeastOfHop = 2048;  // what messages cost would show, over many hops more
+constexpr size_t kFillings = 96;                            // a pipeline is filled in this part of the time it works
 // Segments that the ring of OptCC is ahead of the straggler, which then never waits for it.
 constexpr size_t kLag = 8;
 
@@ -108,7 +108,8 @@ std::string problemOf(const planner::Part& part, int ranks) {
 
 uint32_t pipelineChunk(const Region& region, size_t depth, uint32_t chunkBytes) {
   const uint64_t wanted = region.size() * sizeof(float) / (kFillings * std::max<size_t>(depth, 1));
-  const uint64_t least = std::min(kLeastChunk, chunkBytes);
+  const uint64_t deep = kLeastOfHop * std::min<uint64_t>(depth, 64);
+  const uint64_t least = std::min<uint64_t>(std::max<uint64_t>(kLeastChunk, deep), chunkBytes);
   return static_cast<uint32_t>(std::clamp<uint64_t>(wanted / sizeof(float) * sizeof(float), least, chunkBytes));
 }
 
