@@ -21,7 +21,7 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,17 +154,11 @@ def jobs(case: Case, arm: str, place: Place) -> Iterator[dict[str, Job]]:
             job.ask("end", "end", 1, LIMIT_S)
 
 
-def measure(
-    arms: dict[str, Job], wanted: Wanted, tell: str, found: list[Json], other_ops: Mapping[str, str] | None = None
-) -> None:
-    """Adds to `found` one entry a size: each arm's time in every round, in us.
-
-    `other_ops`: of arms that come to the same result in another way.
-    """
+def measure(arms: dict[str, Job], wanted: Wanted, tell: str, found: list[Json]) -> None:
+    """Adds to `found` one entry a size: each arm's time in every round, in us."""
 
     def once(arm: str, size: int, ops: int) -> float:
-        op = (other_ops or {}).get(arm, wanted.op)
-        lines = arms[arm].ask(f"{op} {size} {ops}", "took", turns[arm] + 1, LIMIT_S)
+        lines = arms[arm].ask(f"{wanted.op} {size} {ops}", "took", turns[arm] + 1, LIMIT_S)
         turns[arm] += 1
         if any(line["wrong_elements"] for line in lines):
             raise InfraError(f"{arm}: a wrong element in {wanted.op} of {size} bytes", "that must never be")

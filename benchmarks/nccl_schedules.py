@@ -1,4 +1,4 @@
-"""AllReduce on a degraded host under real NCCL: the ring on balanced paths, the published schedule and ours, by turns.
+"""AllReduce on a degraded host under real NCCL: the ring on balanced paths and ours, by turns.
 
     python3 benchmarks/nccl_schedules.py [--nics 2] [--rate 2] [--sizes 67108864,268435456] [--share-gpus]
 
@@ -8,11 +8,12 @@ backwards, so that what the machine does to one it does to the others:
 \b
 healthy    the ring, nothing broken (NCCL_ALGO=Ring, R2CC_MODE=2): what the others are measured by
 balance    the same with NIC h0:eth0 taken for failed (R2CC_ASSUME_DOWN), on balanced paths
-published  R2CC-AllReduce as published, composed of collectives: a ring of all on 1-Y beside one of the whole hosts on
-           Y, then reduce and broadcast of Y through the degraded host in K pieces; Y = X
 ours       R2CC_MODE=3, the same NIC taken for failed: what the planner chooses
 ours@BYTES the same with another least chunk (R2CC_CHAIN_CHUNK_BYTES)
 idle       R2CC_MODE=3, nothing broken: what the schedules cost while they are not needed
+
+With job `idle`, h0:eth0 then loses its link for real (`--cut`), in the middle of a row of all-reduces: when the ranks
+agree, their schedule changes. Each one's time is printed.
 
 X is the share of its NICs that the host lost. Every element of every last result is checked. The figure is the median
 over the rounds of the ratio of two jobs' times in the same round. `bound` of ours over healthy is the planner's lower
@@ -24,6 +25,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -41,8 +43,9 @@ from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 
 HOSTS = 4
-JOBS = ("healthy", "balance", "published", "ours", "idle")
+JOBS = ("healthy", "balance", "ours", "idle")
 AIM_HALF, AIM_THIRD_OVER_BALANCE, NEAR_MODEL = 1.36, 1.15, 0.10
+CUT_ROW, CUT_AT, BACK_AT = 40, 8, 30
 LARGE_HALF, LARGE_THIRD = 64 * MIB, 256 * MIB
 
 
@@ -51,7 +54,7 @@ def environment(job: str) -> tuple[int, dict[str, str]]:
     down = {"R2CC_ASSUME_DOWN": "h0:eth0"}
     ring = {"NCCL_ALGO": "Ring"}
     known: dict[str, tuple[int, dict[str, str]]] = {
-        "healthy": (2, ring), "balance": (2, {**ring, **down}), "published": (2, {**ring, **down}),
+        "healthy": (2, ring), "balance": (2, {**ring, **down}),
         "ours": (3, down), "idle": (3, {}),
     }  # fmt: skip
     name, _, chunk = job.partition("@")
@@ -60,7 +63,9 @@ def environment(job: str) -> tuple[int, dict[str, str]]:
 
 
 @contextmanager
-def jobs(chosen: Sequence[str], nics: int, rate_gbit: float, place: Place, debug: str) -> Iterator[dict[str, Job]]:
+def jobs(
+    chosen: Sequence[str], nics: int, rate_gbit: float, place: Place, debug: str
+) -> Iterator[tuple[Lab, dict[str, Job]]]:
     """The chosen jobs, all in one lab."""
     with ExitStack() as stack:
         lab = stack.enter_context(Lab.up(Topology(hosts=HOSTS, nics=nics, rate_gbit=rate_gbit)))
@@ -76,9 +81,29 @@ def jobs(chosen: Sequence[str], nics: int, rate_gbit: float, place: Place, debug
             found[job] = Job(stack, places, words, env)
         for ranks in found.values():
             ranks.ask("", "ready", 1, START_S)
-        yield found
+        yield lab, found
         for ranks in found.values():
             ranks.ask("end", "end", 1, LIMIT_S)
+
+
+def cut(lab: Lab, ranks: Job, size: int) -> list[float]:
+    """A row of all-reduces, in ms each; a NIC's cable is pulled in the middle of one and put back near the end."""
+    (nic,) = [nic for nic in lab.nics if (nic.host, nic.name) == ("h0", "eth0")]
+    took: list[float] = []
+    before = ranks.texts()[0].count('"event": "took"')
+    for number in range(CUT_ROW):
+        timer = None
+        if number in (CUT_AT, BACK_AT):
+            words = ["ip", "link", "set", nic.switch_port, "down" if number == CUT_AT else "up"]
+            timer = threading.Timer(took[-1] / 2e3, lambda words=words: lab.switch.run(words))
+            timer.start()
+        lines = ranks.ask(f"all_reduce_alone {size} 1", "took", before + number + 1, LIMIT_S)
+        if timer is not None:
+            timer.join()
+        if any(line["wrong_elements"] for line in lines):
+            raise InfraError("a wrong element", "that must never be")
+        took.append(max(float(line["us"]) for line in lines) / 1e3)
+    return took
 
 
 def bounds(nics: int) -> tuple[float, float]:
@@ -91,7 +116,7 @@ def bounds(nics: int) -> tuple[float, float]:
 def figures(nics: int, entries: Sequence[Json]) -> list[Figure]:
     """Each job over the healthy ring, with its bound; ours also over balance."""
     least, balance = bounds(nics)
-    aims = {"ours": least, "balance": balance, "idle": 1.0, "published": None}
+    aims = {"ours": least, "balance": balance, "idle": 1.0}
     found = []
     for entry in entries:
         size, us = entry["bytes"], entry["us"]
@@ -117,6 +142,7 @@ def figures(nics: int, entries: Sequence[Json]) -> list[Figure]:
 @click.option("--rate", "rate_gbit", type=click.FloatRange(0.05, 32), default=2.0, show_default=True, help="A NIC's.")
 @click.option("--sizes", callback=sizes, default="67108864,268435456", show_default=True, help="Bytes.")
 @click.option("--jobs", "chosen", default=",".join(JOBS), show_default=True)
+@click.option("--cut", "with_cut", is_flag=True, help="Pull a cable under job `idle`, too.")
 @click.option("--rounds", type=click.IntRange(2, 200), default=12, show_default=True, help="Of each size, at most.")
 @click.option("--python", default="python3", show_default=True, help="Has torch.")
 @click.option("--share-gpus", is_flag=True, help="Two ranks on one GPU (CUDA's MPS).")
@@ -126,7 +152,7 @@ def figures(nics: int, entries: Sequence[Json]) -> list[Figure]:
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
 def main(
     *, nics: int, rate_gbit: float, sizes: Sequence[int], chosen: str, rounds: int, python: str, share_gpus: bool,
-    debug: str, logs: Path | None, out: Path | None, as_json: bool,
+    with_cut: bool, debug: str, logs: Path | None, out: Path | None, as_json: bool,
 ) -> None:  # fmt: skip
     names = chosen.split(",")
     if any(job.partition("@")[0] not in JOBS for job in names) or names[0] != "healthy":
@@ -140,17 +166,21 @@ def main(
         click.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
     entries: list[Json] = []
+    row: list[float] = []
     with gpu.shared(enabled=True) as more_env:  # several jobs on each GPU
         try:
-            with jobs(names, nics, rate_gbit, Place(python, cards, library, more_env), debug) as arms:
+            with jobs(names, nics, rate_gbit, Place(python, cards, library, more_env), debug) as (lab, arms):
                 try:
                     measure(
                         arms,
                         Wanted("all_reduce", "ours", sizes, rounds),
                         f"{nics} NICs",
                         entries,
-                        {"published": f"published:{nics}"},
                     )
+                    if with_cut:
+                        row = cut(lab, arms["idle"], min(sizes))
+                        click.echo(f"cable of h0:eth0 pulled in number {CUT_AT}, back in {BACK_AT}; ms: ", nl=False)
+                        click.echo(" ".join(f"{ms:.0f}" for ms in row))
                 finally:
                     keep(logs, arms)
         except R2ccError as error:  # what was measured is not lost with it
@@ -161,7 +191,8 @@ def main(
     shown = figures(nics, entries)
     report = {
         "benchmark": "schedules under NCCL", "build_id": record["build_id"], **found.as_dict(), "cpus": os.cpu_count(),
-        "nics": nics, "rate_gbit": rate_gbit, "figures": [figure.as_json() for figure in shown], "entries": entries,
+        "nics": nics, "rate_gbit": rate_gbit, "figures": [figure.as_json() for figure in shown],
+        "entries": entries, "cut_ms": row,
     }  # fmt: skip
     if out is not None:
         out.write_text(json.dumps(report, indent=1) + "\n")

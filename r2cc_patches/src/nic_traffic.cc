@@ -10,11 +10,11 @@
 namespace r2cc {
 namespace {
 
-constexpr int64_t kWindowNs = msToNs(200);
-constexpr int64_t kStaleNs = msToNs(2000);  // counters from before are of another time
-constexpr double kAsBusy = 0.85;
-constexpr uint64_t kLittle = 64 << 10;  // bytes in a window, which say nothing
-constexpr uint64_t kPortUnit = 4;       // RDMA ports count words
+constexpr int64_t kTrafficWindowNs = msToNs(200);
+constexpr int64_t kTrafficStaleNs = msToNs(2000);  // counters from before are of another time
+constexpr double kAsBusyAs = 0.85;
+constexpr uint64_t kLittleTraffic = 64 << 10;  // bytes in a window, which say nothing
+constexpr uint64_t kRdmaWord = 4;       // RDMA ports count words
 
 bool number(const std::string& file, uint64_t& value) {
   std::ifstream in(file);
@@ -42,18 +42,18 @@ NicTraffic::Counters NicTraffic::read(const std::string& name) const {
     const std::string port = rdma.path().string() + "/ports/1/counters/port_";
     uint64_t out = 0, in = 0;
     if (!number(port + "xmit_data", out) || !number(port + "rcv_data", in)) continue;
-    found.out += kPortUnit * out;  // an interface does not count what RDMA moves
-    found.in += kPortUnit * in;
+    found.out += kRdmaWord * out;  // an interface does not count what RDMA moves
+    found.in += kRdmaWord * in;
   }
   return found;
 }
 
 void NicTraffic::look(int64_t now) {
-  if (now - lastNs_ < kWindowNs) return;
+  if (now - lastNs_ < kTrafficWindowNs) return;
   std::vector<Counters> counters;
   for (const std::string& name : names_) counters.push_back(read(name));
   comparable_ = std::count_if(counters.begin(), counters.end(), [](const Counters& c) { return c.known; }) > 1;
-  const bool compare = comparable_ && !last_.empty() && now - lastNs_ < kStaleNs;
+  const bool compare = comparable_ && !last_.empty() && now - lastNs_ < kTrafficStaleNs;
   lastNs_ = now;
   out_.clear();
   in_.clear();
@@ -69,7 +69,7 @@ bool NicTraffic::asBusyAsSiblings(size_t nic) const {
   const auto asMuch = [nic](const std::vector<uint64_t>& moved) {
     if (nic >= moved.size()) return false;
     const uint64_t most = *std::max_element(moved.begin(), moved.end());
-    return most >= kLittle && static_cast<double>(moved[nic]) >= kAsBusy * static_cast<double>(most);
+    return most >= kLittleTraffic && static_cast<double>(moved[nic]) >= kAsBusyAs * static_cast<double>(most);
   };
   return asMuch(out_) || asMuch(in_);
 }

@@ -15,7 +15,7 @@ class NicTraffic {
   explicit NicTraffic(std::vector<std::string> names = {}, std::string sysfs = "/sys");
   /// A second NIC of one interface has no counters of its own.
   void add(const std::string& name);
-  /// Reads all counters, at most every kWindowNs; cheap enough while something is suspected, and only then called.
+  /// Reads all counters, five times a second at most; cheap enough while something is suspected, and only then called.
   void look(int64_t now);
   /// In one of the directions, in the last window. False while nothing is known, or little moves.
   bool asBusyAsSiblings(size_t nic) const;
