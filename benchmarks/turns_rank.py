@@ -1,9 +1,8 @@
 """One rank of one of the jobs that nccl_cost.py lets run by turns: collectives when told so on stdin, else it waits.
 
 A line on stdin is `OP BYTES COUNT`: so many of that collective in a row, timed together; the answer is a `took` line
-with `us` for each. With `_alone` behind OP
-nothing is run before what is timed. BYTES are nccl-tests' sizes: of the larger of a rank's buffers. The last result is checked, every
-element. `end` ends it. CLOCK_MONOTONIC, and float32.
+with `us` for each. With `_alone` behind OP nothing is run before what is timed. BYTES are nccl-tests' sizes: of the
+larger of a rank's buffers. The last result is checked, every element. `end` ends it. CLOCK_MONOTONIC, and float32.
 """
 
 from __future__ import annotations

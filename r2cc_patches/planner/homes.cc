@@ -8,8 +8,8 @@
 namespace r2cc::planner {
 namespace {
 
-constexpr size_t kMostNodes = 32;  // one of more carries so little of the whole that placing gains nothing
-constexpr int kMostRounds = 8;
+constexpr size_t kMostPlaced = 32;  // one of more carries so little of the whole that placing gains nothing
+constexpr int kMostClimbs = 8;
 
 using Loads = std::vector<double>;  // by direction, node and rail: how long that NIC is busy
 
@@ -117,7 +117,7 @@ class Placing {
   }
   void climb() {
     double least = busiest();
-    for (int round = 0; round < kMostRounds; round++) {
+    for (int round = 0; round < kMostClimbs; round++) {
       size_t a = 0, b = 0;
       double best = least;
       for (size_t i = 0; i < used_.size(); i++) {
@@ -163,7 +163,7 @@ class Placing {
 std::vector<std::vector<int>> placed(const std::vector<Node>& nodes, const std::vector<PlacedPart>& parts, int ranks,
                                      const std::vector<int>& homes) {
   Placing placing(nodes, parts, ranks, homes);
-  if (nodes.size() <= kMostNodes) placing.improve();
+  if (nodes.size() <= kMostPlaced) placing.improve();
   return placing.result(parts.size());
 }
 

@@ -13,21 +13,21 @@ using namespace r2cc::planner;
 namespace {
 
 /// Page 20's bound for one node that lost x, in units of message / bandwidth.
-double lowerBound(int nodes, double x) { return std::max(1 / (1 - x), 2.0 * (nodes - 1) / (nodes - x)); }
+double boundOfOneSlow(int nodes, double x) { return std::max(1 / (1 - x), 2.0 * (nodes - 1) / (nodes - x)); }
 
-std::vector<double> oneSlow(int nodes, int which, double x) {
+std::vector<double> bandwidthsWithOneSlow(int nodes, int which, double x) {
   std::vector<double> bandwidths(static_cast<size_t>(nodes), 1);
   bandwidths[static_cast<size_t>(which)] = 1 - x;
   return bandwidths;
 }
 
-double ringLoad(int nodes) { return 2.0 * (nodes - 1) / nodes; }
+double loadInRing(int nodes) { return 2.0 * (nodes - 1) / nodes; }
 
 /// What the busiest node takes, counted from the cuts themselves.
 double timeOf(const Cuts& found, const std::vector<std::vector<int>>& all, const std::vector<double>& bandwidths) {
   double worst = 0;
   for (size_t node = 0; node < bandwidths.size(); node++) {
-    double load = found.ringShare * ringLoad(static_cast<int>(bandwidths.size()));
+    double load = found.ringShare * loadInRing(static_cast<int>(bandwidths.size()));
     for (const Cut& cut : found.cuts) {
       const std::vector<int>& cycle = all[cut.cycle];
       const int tail = cycle[(cut.head + cycle.size() - 1) % cycle.size()];
@@ -64,9 +64,9 @@ TEST(plan_cuts_meet_the_lower_bound_with_as_many_cycles_as_other_nodes) {
     const auto all = cycles(nodes, nodes - 1);
     for (int slow = 0; slow < nodes; slow++) {
       for (const double x : {1.0 / 8, 1.0 / 4, 1.0 / 3, 1.0 / 2, 3.0 / 4}) {
-        const std::vector<double> bandwidths = oneSlow(nodes, slow, x);
-        const Cuts found = cutCycles(all, bandwidths, ringLoad(nodes));
-        CHECK(found.time <= lowerBound(nodes, x) * 1.034);
+        const std::vector<double> bandwidths = bandwidthsWithOneSlow(nodes, slow, x);
+        const Cuts found = cutCycles(all, bandwidths, loadInRing(nodes));
+        CHECK(found.time <= boundOfOneSlow(nodes, x) * 1.034);
         CHECK(std::abs(timeOf(found, all, bandwidths) - found.time) < 1e-9);
       }
     }
@@ -78,15 +78,15 @@ TEST(plan_cuts_are_never_faster_than_can_be_nor_slower_than_balance) {
     for (const int count : {1, 3, 7}) {
       const auto all = cycles(nodes, count);
       for (const double x : {0.1, 0.4, 0.9}) {
-        std::vector<double> bandwidths = oneSlow(nodes, nodes / 2, x);
+        std::vector<double> bandwidths = bandwidthsWithOneSlow(nodes, nodes / 2, x);
         bandwidths[0] = 0.7;
-        const Cuts found = cutCycles(all, bandwidths, ringLoad(nodes));
+        const Cuts found = cutCycles(all, bandwidths, loadInRing(nodes));
         double sum = 0, share = found.ringShare, slowest = 1;
         for (const double bandwidth : bandwidths) sum += bandwidth, slowest = std::min(slowest, bandwidth);
         for (const Cut& cut : found.cuts) share += cut.share;
         CHECK(std::abs(share - 1) < 1e-9);
         CHECK(found.time >= std::max(1 / slowest, 2 * (nodes - 1) / sum) - 1e-9);
-        CHECK(found.time <= ringLoad(nodes) / slowest * 1.02);
+        CHECK(found.time <= loadInRing(nodes) / slowest * 1.02);
         CHECK(std::abs(timeOf(found, all, bandwidths) - found.time) < 1e-9);
       }
     }
@@ -96,7 +96,7 @@ TEST(plan_cuts_are_never_faster_than_can_be_nor_slower_than_balance) {
 TEST(plan_cuts_spare_whole_nodes_where_that_costs_nothing) {
   // One of two NICs lost: the slow node bounds the time wherever the other end is, so all others take turns.
   const auto all = cycles(4, 3);
-  const Cuts found = cutCycles(all, oneSlow(4, 2, 0.5), ringLoad(4));
+  const Cuts found = cutCycles(all, bandwidthsWithOneSlow(4, 2, 0.5), loadInRing(4));
   CHECK_EQ(found.cuts.size(), size_t{3});
   for (const Cut& cut : found.cuts) CHECK(std::abs(cut.share - 1.0 / 3) < 1e-9);
 }
