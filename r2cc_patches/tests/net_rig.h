@@ -137,6 +137,7 @@ class Rig {
   std::vector<std::string> warnings() const;
   /// What this host's engine says its NICs can carry.
   HealthBoard& health(int host) { return boards_[static_cast<size_t>(host)]; }
+  const HealthBoard& health(int host) const { return boards_[static_cast<size_t>(host)]; }
   /// Everything that went wrong, one text; empty if nothing did. After stop().
   std::string problems() const;
 
