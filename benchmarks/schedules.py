@@ -136,7 +136,7 @@ class Session:
     def measure(self, lab: Lab, case: Case, schedule: str) -> Measured:
         healthy = schedule == HEALTHY
         wanted: Any = "ring" if healthy else schedule
-        request = Request(case.nodes(healthy, self.rate_gbit), self.bytes, schedule=wanted)
+        request = Request(case.nodes(healthy, self.rate_gbit), self.bytes, schedule=wanted, cost={"even_rails": 0})
         planned = plan(request)
         file = self.folder / f"{case.name}-{schedule}.json"
         file.write_text(plan_json(json.dumps(request.as_dict())))
