@@ -235,7 +235,7 @@ def test_the_command_for_nccls_makefiles() -> None:
     ]
     assert len(nccl_make(layout, Path("/cuda/bin/nvcc"), NcclInputs("net", ["all"], "", "nvcc", "g++"))) == 8
     env = nccl_env(layout, {"CPATH": "/more", "LDFLAGS": "-g", "HOME": "/"})
-    assert env["CPATH"] == "/repo/r2cc_patches/src:/more"
+    assert env["CPATH"] == "/repo/r2cc_patches/src:/repo/r2cc_patches/nccl:/more"
     assert env["LDFLAGS"] == "/repo/build/net/r2cc_core.o /repo/build/nccl/build_id.o -g"
     assert "HOME" not in env  # what is there is there; these are added
 
