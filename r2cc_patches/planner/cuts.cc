@@ -26,6 +26,7 @@ std::vector<std::vector<int>> nodeCycles(const Request& request, const Cluster& 
     for (const int rank : cluster.ranksOf(node)) nodeOfRank[static_cast<size_t>(rank)] = node;
   }
   std::vector<std::vector<int>> out;
+  out.reserve(request.cycles.size());
   for (const std::vector<int>& cycle : request.cycles) out.push_back(nodesOf(cycle, nodeOfRank));
   return out;
 }

@@ -101,7 +101,7 @@ struct Search {
   /// of them lacks for a moment then delays nobody.
   Mix relaxed(const std::vector<size_t>& heads, const Mix& best) const {
     Mix mix = best;
-    const Mix even = evenly(heads);
+    Mix even = evenly(heads);
     if (even.value <= best.value * kNoLonger) return even;
     double low = 0.5, high = 1;
     for (int i = 0; i < kHalvings; i++) {
@@ -121,6 +121,7 @@ struct Search {
     const double all = std::accumulate(bandwidths.begin(), bandwidths.end(), 0.0);
     const double time = 2 * (static_cast<double>(bandwidths.size()) - 1) / all;
     std::vector<double> wanted;
+    wanted.reserve(bandwidths.size());
     for (const double bandwidth : bandwidths) wanted.push_back(2 - time * bandwidth);
     std::vector<size_t> heads(cycles.size());
     for (size_t i = 0; i < cycles.size(); i++) {
@@ -208,7 +209,7 @@ std::vector<std::vector<int>> cycles(int nodes, int count) {
       const std::vector<int> other = drawn(nodes, state);
       if (i == 0 || seen.wouldAdd(other) > seen.wouldAdd(best)) best = other;
     }
-    if (seen.wouldAdd(best) > 0)
+    if (different == 0 || seen.wouldAdd(best) > 0)
       different = all.size() + 1;
     else
       best = all[(all.size() - different) % different];  // all have met: the same once more, for other cuts

@@ -57,7 +57,7 @@ struct Part {
   int pieces = 0;
   int cycle = -1;  // of a chain that is a cut of one of the request's cycles: which
   /// Of a chain, where the request has homes: those (by place) that it lies on, with the same on each.
-  std::vector<int> homes = {};
+  std::vector<int> homes = {};  // NOLINT(readability-redundant-member-init): parts are made without them
 };
 
 /// The alpha-beta model's parameters. Defaults are for TCP over Ethernet; measured ones take their place.

@@ -14,7 +14,7 @@ constexpr int64_t kTrafficWindowNs = msToNs(200);
 constexpr int64_t kTrafficStaleNs = msToNs(2000);  // counters from before are of another time
 constexpr double kAsBusyAs = 0.85;
 constexpr uint64_t kLittleTraffic = 64 << 10;  // bytes in a window, which say nothing
-constexpr uint64_t kRdmaWord = 4;       // RDMA ports count words
+constexpr uint64_t kRdmaWord = 4;              // RDMA ports count words
 
 bool number(const std::string& file, uint64_t& value) {
   std::ifstream in(file);
@@ -51,6 +51,7 @@ NicTraffic::Counters NicTraffic::read(const std::string& name) const {
 void NicTraffic::look(int64_t now) {
   if (now - lastNs_ < kTrafficWindowNs) return;
   std::vector<Counters> counters;
+  counters.reserve(names_.size());
   for (const std::string& name : names_) counters.push_back(read(name));
   comparable_ = std::count_if(counters.begin(), counters.end(), [](const Counters& c) { return c.known; }) > 1;
   const bool compare = comparable_ && !last_.empty() && now - lastNs_ < kTrafficStaleNs;
