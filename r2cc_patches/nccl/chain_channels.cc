@@ -67,10 +67,6 @@ ncclTopoGraph reordered(const ncclTopoGraph& graph, const std::vector<int>& chan
 ChainChannels ChainChannels::layOut(const ncclComm* comm, const std::vector<std::vector<int>>& homes,
                                     std::string& reason) {
   ChainChannels made;
-  if (comm->nNodes < 3) {
-    reason = "fewer than three nodes: nothing is faster than balanced paths";
-    return made;
-  }
   made.perCycle_ = comm->graphs[NCCL_ALGO_RING].nChannels;
   made.rank_ = comm->rank;
   // A multiple, so that channel ids choose the same NICs in every cycle (they count modulo the graph's channels).

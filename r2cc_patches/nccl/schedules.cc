@@ -63,6 +63,10 @@ std::vector<int> homesIn(const std::vector<planner::Node>& nodes, const std::vec
 
 ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
   if (Settings::get().mode < 3) return ncclSuccess;
+  if (comm->nNodes < 3) {  // nothing is faster than balanced paths, and there may be no NICs at all
+    INFO(NCCL_INIT, "R2CC: no schedules for this communicator: fewer than three nodes");
+    return ncclSuccess;
+  }
   std::string reason;
   std::unique_ptr<Schedules> made(new Schedules(comm));
   NCCLCHECK(Capacities::gather(comm, made->initial_));
@@ -125,6 +129,18 @@ bool Schedules::prepare(const std::string& proposal) {
   return true;
 }
 
+/// What cannot be planned with (a node without NICs of ours, or with none left) runs as NCCL chooses.
+planner::Plan Schedules::planOrRing(const Capacities& capacities) const {
+  try {
+    return planFor(capacities);
+  } catch (const planner::PlanError& error) {
+    planner::Plan ring;
+    ring.parts.emplace_back();
+    ring.why = error.what();
+    return ring;
+  }
+}
+
 planner::Plan Schedules::planFor(const Capacities& capacities) const {
   planner::Request request;
   request.nodes = capacities.nodes();
@@ -149,14 +165,14 @@ ncclResult_t Schedules::take(const agree::Decision& decision) {
   if (!plan) {  // a newer proposal took its place, and was withdrawn
     Capacities then = initial_;
     if (!then.apply(decision.text)) return ncclInternalError;
-    plan = planFor(then);
+    plan = planOrRing(then);
   }
   return adopt(*plan, decision.text.c_str());
 }
 
 ncclResult_t Schedules::enter() {
   if (comm_->planner.nTasksColl + comm_->planner.nTasksBcast == 0) return ncclSuccess;
-  if (active_.plan.parts.empty()) NCCLCHECK(adopt(planFor(initial_), initial_.text().c_str()));
+  if (active_.plan.parts.empty()) NCCLCHECK(adopt(planOrRing(initial_), initial_.text().c_str()));
   const agree::Decision& decision = agreement_->enter(history_ = hashOfGroup());
   if (decision.epoch != epoch_) NCCLCHECK(take(decision));
   if (!ncclCudaGraphValid(comm_->planner.capturingGraph)) return ncclSuccess;

@@ -52,6 +52,7 @@ class Schedules {
   std::string decide(const std::vector<std::string>& reports);
   bool prepare(const std::string& proposal);
   planner::Plan planFor(const Capacities& capacities) const;
+  planner::Plan planOrRing(const Capacities& capacities) const;
   ncclResult_t adopt(const planner::Plan& plan, const char* what);
   /// Which of a cycle's channels the part lies on.
   std::vector<int> homesOf(const planner::Part& part) const;
