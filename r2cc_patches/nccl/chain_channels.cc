@@ -62,6 +62,19 @@ ncclTopoGraph reordered(const ncclTopoGraph& graph, const std::vector<int>& chan
   return other;
 }
 
+/// What this thread does meanwhile is no part of a capture, whatever mode that has.
+class MayCapture {
+ public:
+  MayCapture() { exchange(); }
+  ~MayCapture() { exchange(); }
+  MayCapture(const MayCapture&) = delete;
+  MayCapture& operator=(const MayCapture&) = delete;
+
+ private:
+  void exchange() { cudaThreadExchangeStreamCaptureMode(&mode_); }
+  cudaStreamCaptureMode mode_ = cudaStreamCaptureModeRelaxed;
+};
+
 }  // namespace
 
 ChainChannels ChainChannels::layOut(const ncclComm* comm, const std::vector<std::vector<int>>& homes,
@@ -119,22 +132,30 @@ ncclResult_t ChainChannels::connect(ncclComm* comm) {
   return ncclTransportP2pSetup(comm, &graph_, 0);
 }
 
-bool ChainChannels::cut(ncclComm* comm, size_t cycle, const std::vector<int>& order) const {
+bool ChainChannels::cut(ncclComm* comm, size_t cycle, const std::vector<int>& homes, const std::vector<int>& order) {
+  if (cycle >= cycles_.size()) return false;
   std::vector<int> nodes = nodeOrders_[cycle];
   const auto head = std::find(nodes.begin(), nodes.end(), comm->rankToNode[order.front()]);
   std::rotate(nodes.begin(), head, nodes.end());
   if (joined(nodes, insideNodes_[0]) != order) return false;
-  for (int which = 0; which < perCycle_; which++) {
+  for (const int which : homes) {
+    const int id = channel(cycle, which);
+    const auto held = held_.find(id);
+    if (held != held_.end() && held->second != nodes.front()) return false;
     const std::vector<int> chain = joined(nodes, insideNodes_[static_cast<size_t>(which)]);
     const size_t place = static_cast<size_t>(std::find(chain.begin(), chain.end(), rank_) - chain.begin());
-    ncclTree& tree = comm->channels[channel(cycle, which)].tree;
+    ncclTree& tree = comm->channels[id].tree;
     tree.up = place == 0 ? -1 : chain[place - 1];
     tree.down[0] = place + 1 == chain.size() ? -1 : chain[place + 1];
+    cuts_[id] = nodes.front();
   }
   return true;
 }
 
+void ChainChannels::hold(int channel) { held_[channel] = cuts_.at(channel); }
+
 ncclResult_t ChainChannels::upload(ncclComm* comm) const {
+  const MayCapture mayCapture;
   ncclResult_t result = ncclSuccess;
   cudaStream_t stream;
   auto& shared = comm->sharedRes->deviceStream;
@@ -149,7 +170,11 @@ ncclResult_t ChainChannels::upload(ncclComm* comm) const {
   }
   const ncclResult_t released =
       ncclStrongStreamRelease(ncclCudaGraphNone(comm->config.graphUsageMode), &shared, /*concurrent=*/false);
-  return result != ncclSuccess ? result : released;
+  if (result == ncclSuccess) result = released;
+  if (result == ncclSuccess && ncclCudaGraphValid(comm->planner.capturingGraph)) {
+    CUDACHECK(cudaStreamSynchronize(stream));  // a graph is not in order with this stream
+  }
+  return result;
 }
 
 }  // namespace r2cc::schedules

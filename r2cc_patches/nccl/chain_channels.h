@@ -5,6 +5,7 @@
 // rail everywhere.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -30,10 +31,13 @@ class ChainChannels {
 
   /// Makes the channels and connects both directions. Collective.
   ncclResult_t connect(ncclComm* comm);
-  /// The chain from `order`'s first rank (head) to its last, on all channels of the cycle; in the host's structures.
-  /// False if `order` is no cut of that cycle.
-  bool cut(ncclComm* comm, size_t cycle, const std::vector<int>& order) const;
-  /// Copies all trees to the device, in order with what is enqueued before and after.
+  /// The chain from `order`'s first rank (head) to its last, on these of the cycle's channels; in the host's
+  /// structures. False if `order` is no cut of that cycle, or a held channel is cut elsewhere.
+  bool cut(ncclComm* comm, size_t cycle, const std::vector<int>& homes, const std::vector<int>& order);
+  /// A CUDA graph has that channel as it is cut now: it stays so until release().
+  void hold(int channel);
+  void release() { held_.clear(); }
+  /// Copies all trees to the device, in order with what is enqueued before and after; before what is captured, too.
   ncclResult_t upload(ncclComm* comm) const;
 
  private:
@@ -45,6 +49,8 @@ class ChainChannels {
   std::vector<std::vector<int>> nodeOrders_;                // by cycle
   std::vector<std::vector<std::vector<int>>> insideNodes_;  // [channel of a cycle][node]: its ranks in order
   std::vector<int> homes_;
+  std::map<int, int> cuts_;  // by channel, the chain's first node
+  std::map<int, int> held_;
   ncclTopoGraph graph_{};  // the ring graph with its channels in the order of their NICs
 };
 

@@ -177,7 +177,9 @@ ncclResult_t Schedules::enter() {
   if (decision.epoch != epoch_) NCCLCHECK(take(decision));
   if (!ncclCudaGraphValid(comm_->planner.capturingGraph)) return ncclSuccess;
   agreement_->captured();
-  captured_ |= !active_.pieces.empty();
+  for (const Piece& piece : active_.pieces) {
+    if (!piece.ring) chains_.hold(piece.channel);
+  }
   return ncclSuccess;
 }
 
@@ -205,6 +207,7 @@ ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
   Active next;
   next.plan = plan;
   bool cuts = true, chains = false;
+  if (comm_->localPersistentRefs == 0) chains_.release();
   for (const planner::Part& part : plan.parts) {
     if (part.kind == planner::Kind::Ring) {
       for (int c = 0; c < comm_->nChannels; c++) {
@@ -214,30 +217,20 @@ ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
     }
     chains = true;
     const auto cycle = static_cast<size_t>(part.cycle);
-    if (captured_) {  // those graphs would be cut anew, too
-      cuts = false;
-      break;
-    }
-    cuts &= part.kind == planner::Kind::Chain && part.cycle >= 0 && cycle < chains_.cycles().size() &&
-            chains_.cut(comm_, cycle, part.order);
-    for (const int which : cuts ? homesOf(part) : std::vector<int>{}) {
-      const auto homes = static_cast<double>(homesOf(part).size());
-      next.pieces.push_back({chains_.channel(cycle, which), false, part.share / homes});
+    const std::vector<int> homes = homesOf(part);
+    cuts &= part.kind == planner::Kind::Chain && part.cycle >= 0 && chains_.cut(comm_, cycle, homes, part.order);
+    for (const int which : homes) {
+      next.pieces.push_back({chains_.channel(cycle, which), false, part.share / static_cast<double>(homes.size())});
     }
   }
   const bool taken = chains && cuts && plan.thresholdBytes.has_value();
   if (taken) {
     next.fromBytes = *plan.thresholdBytes;
     NCCLCHECK(chains_.upload(comm_));
-    if (ncclCudaGraphValid(comm_->planner.capturingGraph))
-      NCCLCHECK(ncclStrongStreamSynchronize(&comm_->sharedRes->deviceStream));
   } else {
     next.pieces.clear();
   }
-  if (chains && !cuts) {
-    WARN("R2CC: AllReduce keeps its ring on balanced paths%s",
-         captured_ ? ": captured CUDA graphs hold the chain channels" : "");
-  }
+  if (chains && !cuts) WARN("R2CC: AllReduce keeps its ring: captured CUDA graphs hold the chain channels");
   active_ = std::move(next);
   loadUnevenly(taken);
   INFO(NCCL_COLL, "R2CC: epoch %lu, %s: AllReduce from %lu bytes on is %s. %s", static_cast<unsigned long>(epoch_),

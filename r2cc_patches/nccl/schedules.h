@@ -67,8 +67,7 @@ class Schedules {
   int chunkOfRate_ = 0;  // what a NIC carries in kChunkUs
   uint64_t epoch_ = 0;
   uint64_t history_ = 0;
-  bool uneven_ = false;    // the net was told that NICs are loaded unevenly
-  bool captured_ = false;  // a CUDA graph holds the chain channels as they are
+  bool uneven_ = false;  // the net was told that NICs are loaded unevenly
   std::mutex preparedMutex_;
   std::string preparedText_;               // under preparedMutex_
   std::optional<planner::Plan> prepared_;  // under preparedMutex_

@@ -5,6 +5,7 @@
 
 #include "cycles.h"
 #include "formulas.h"
+#include "placing.h"
 #include "schedules.h"
 
 namespace r2cc::planner {
@@ -43,17 +44,30 @@ Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::
     draft.order = ring;
     out.drafts.push_back(std::move(draft));
   }
-  for (const Cut& cut : found.cuts) {
+  const auto add = [&](size_t cycle, size_t head, double share) {
     Draft draft;
     draft.kind = Kind::Chain;
-    draft.share = cut.share;
-    draft.order = cycles[cut.cycle];
-    std::rotate(draft.order.begin(), draft.order.begin() + static_cast<std::ptrdiff_t>(cut.head), draft.order.end());
-    draft.cycle = static_cast<int>(cut.cycle);
+    draft.share = share;
+    draft.order = cycles[cycle];
+    std::rotate(draft.order.begin(), draft.order.begin() + static_cast<std::ptrdiff_t>(head), draft.order.end());
+    draft.cycle = static_cast<int>(cycle);
     out.drafts.push_back(std::move(draft));
+  };
+  if (request.homes.empty()) {
+    for (const Cut& cut : found.cuts) add(cut.cycle, cut.head, cut.share);
+  } else {
+    const Placing placing = placed(request.nodes, cycles, request.homes, found, ring, ringLoad(cluster.ranks()));
+    size_t used = 0;
+    for (const PlacedCut& cut : placing.cuts) used += cut.homes.size();
+    for (const PlacedCut& cut : placing.cuts) {
+      const double part = static_cast<double>(cut.homes.size()) / static_cast<double>(used);
+      add(cut.cycle, cut.head, (1 - found.ringShare) * part);
+      out.drafts.back().homes = cut.homes;
+    }
+    out.railsUsPerByte = placing.usPerByte;
   }
   char note[96];
-  std::snprintf(note, sizeof(note), "%zu cuts of %zu cycles, %.3g of the message on a ring", found.cuts.size(),
+  std::snprintf(note, sizeof(note), "%zu cuts of %zu cycles, %.3g of the message on a ring", out.drafts.size(),
                 cycles.size(), found.ringShare);
   out.note = note;
   return out;

@@ -30,24 +30,28 @@ std::vector<int> drawn(int nodes, uint64_t& state) {
   return order;
 }
 
+/// How often nodes are neighbours.
 class Neighbours {
  public:
-  explicit Neighbours(size_t nodes) : nodes_(nodes), seen_(nodes * nodes, false) {}
-  size_t wouldAdd(const std::vector<int>& cycle) const { return over(cycle, nullptr); }
-  void add(const std::vector<int>& cycle) { over(cycle, &seen_); }
+  explicit Neighbours(size_t nodes) : nodes_(nodes), times_(nodes * nodes, 0) {}
+
+  /// Of the cycle's pairs, all times that they have met. Less is better.
+  int met(const std::vector<int>& cycle) const {
+    int times = 0;
+    for (size_t i = 0; i < cycle.size(); i++) times += times_[at(cycle, i)];
+    return times;
+  }
+  void add(const std::vector<int>& cycle) {
+    for (size_t i = 0; i < cycle.size(); i++) times_[at(cycle, i)]++;
+  }
 
  private:
-  size_t over(const std::vector<int>& cycle, std::vector<bool>* into) const {
-    size_t added = 0;
-    for (size_t i = 0; i < cycle.size(); i++) {
-      const auto a = static_cast<size_t>(cycle[i]), b = static_cast<size_t>(cycle[(i + 1) % cycle.size()]);
-      added += seen_[a * nodes_ + b] ? 0 : 1;
-      if (into != nullptr) (*into)[a * nodes_ + b] = (*into)[b * nodes_ + a] = true;
-    }
-    return added;
+  size_t at(const std::vector<int>& cycle, size_t i) const {
+    const auto a = static_cast<size_t>(cycle[i]), b = static_cast<size_t>(cycle[(i + 1) % cycle.size()]);
+    return std::min(a, b) * nodes_ + std::max(a, b);
   }
   size_t nodes_;
-  std::vector<bool> seen_;
+  std::vector<int> times_;
 };
 
 struct Search {
@@ -199,21 +203,16 @@ Cuts cutsOf(const Search& search) {
 
 std::vector<std::vector<int>> cycles(int nodes, int count) {
   std::vector<std::vector<int>> all;
-  Neighbours seen(static_cast<size_t>(nodes));
+  Neighbours neighbours(static_cast<size_t>(nodes));
   uint64_t state = 1;
-  size_t different = 0;
   while (all.size() < static_cast<size_t>(count)) {
     std::vector<int> best(static_cast<size_t>(nodes));
     std::iota(best.begin(), best.end(), 0);
     for (int i = 0; i < kTries && !all.empty(); i++) {
       const std::vector<int> other = drawn(nodes, state);
-      if (i == 0 || seen.wouldAdd(other) > seen.wouldAdd(best)) best = other;
+      if (i == 0 || neighbours.met(other) < neighbours.met(best)) best = other;
     }
-    if (different == 0 || seen.wouldAdd(best) > 0)
-      different = all.size() + 1;
-    else
-      best = all[(all.size() - different) % different];  // all have met: the same once more, for other cuts
-    seen.add(best);
+    neighbours.add(best);
     all.push_back(best);
   }
   return all;

@@ -8,8 +8,8 @@
 
 namespace r2cc::planner {
 
-/// `count` cyclic orders of nodes 0 .. nodes-1 in which each node gets as many different neighbours as can be. The same
-/// everywhere. Every cycle stands twice before one stands three times. nodes >= 3.
+/// `count` cyclic orders of nodes 0 .. nodes-1 in which each node gets as many different neighbours as can be, and none
+/// much more often than another. The same everywhere. nodes >= 3.
 std::vector<std::vector<int>> cycles(int nodes, int count);
 
 struct Cut {

@@ -1,6 +1,7 @@
 // What parts cost: every node's bytes, and the time of the slowest. Inside the planner parts are orders of nodes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <unordered_map>
@@ -19,6 +20,7 @@ struct Draft {
   bool mirrored = false;
   double y = 0;
   int cycle = -1;
+  std::vector<int> homes = {};  // NOLINT(readability-redundant-member-init): as Part's
 };
 
 /// Drafts and their cost, as a function of the message's size.
@@ -27,6 +29,8 @@ class Estimate {
   /// `ringFactor`: what a ring of this operation carries, relative to an AllReduce's.
   Estimate(const Cluster& cluster, const Cost& cost, std::vector<Draft> drafts, double ringFactor = 1);
 
+  /// It takes so long at least.
+  void atLeast(double usPerByte) { usPerByte_ = std::max(usPerByte_, usPerByte); }
   double predictedUs(double bytes) const;
   /// K of the published parts: the fastest. 0 without any.
   int pieces(double bytes) const;

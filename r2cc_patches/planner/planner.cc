@@ -8,7 +8,6 @@
 
 #include "check_request.h"
 #include "cluster.h"
-#include "homes.h"
 #include "model.h"
 #include "order.h"
 #include "schedules.h"
@@ -79,6 +78,7 @@ class Planning {
 
   Choice choiceOf(Proposal proposal) const {
     Estimate estimate(cluster_, request_.cost, std::move(proposal.drafts), factor_);
+    estimate.atLeast(proposal.railsUsPerByte);
     return {std::move(proposal), std::move(estimate)};
   }
 
@@ -153,7 +153,6 @@ class Planning {
     out.healthyUs = healthyUs(cluster_, request_.cost, bytes_, factor_);
     if (choices_.size() > 1) out.thresholdBytes = threshold();
     for (const Draft& draft : choice.estimate.drafts()) out.parts.push_back(partOf(draft, choice.estimate));
-    if (!request_.homes.empty()) place(out, choice.estimate.drafts());
     for (int node = 0; node < cluster_.nodes(); node++) {
       const double load = choice.estimate.loads()[static_cast<size_t>(node)] * bytes_;
       const double rateGbit = cluster_.bandwidth(node) / 125;
@@ -176,30 +175,9 @@ class Planning {
     part.mirrored = draft.mirrored;
     part.y = draft.y;
     part.cycle = draft.cycle;
+    part.homes = draft.homes;
     if (draft.kind == Kind::Published) part.pieces = estimate.pieces(bytes_);
     return part;
-  }
-
-  /// Chains get homes, and the share that these make of all that are used; one without any is left out.
-  void place(Plan& out, const std::vector<Draft>& drafts) const {
-    std::vector<PlacedPart> parts;
-    double chains = 0;
-    for (const Draft& draft : drafts) {
-      parts.push_back({draft.kind == Kind::Ring, draft.share, draft.order});
-      chains += draft.kind == Kind::Ring ? 0 : draft.share;
-    }
-    const auto homes = placed(request_.nodes, parts, cluster_.ranks(), request_.homes);
-    size_t used = 0;
-    for (const std::vector<int>& each : homes) used += each.size();
-    std::vector<Part> kept;
-    for (size_t i = 0; i < out.parts.size(); i++) {
-      if (out.parts[i].kind != Kind::Ring && homes[i].empty()) continue;
-      kept.push_back(std::move(out.parts[i]));
-      if (kept.back().kind == Kind::Ring) continue;
-      kept.back().homes = homes[i];
-      kept.back().share = chains * static_cast<double>(homes[i].size()) / static_cast<double>(used);
-    }
-    out.parts = std::move(kept);
   }
 
   /// The cycle's own order of ranks, from the chain's first node on.

@@ -14,6 +14,7 @@ struct Proposal {
   Schedule schedule = Schedule::Ring;
   std::vector<Draft> drafts;
   std::string note;
+  double railsUsPerByte = 0;  // of the busiest NIC, where drafts are placed on channels with homes
 };
 
 /// `ring` is the nodes' order in rings, from ringOrder. `parts`: at most so many drafts, 1 at least.
