@@ -21,9 +21,9 @@ import os
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +119,8 @@ class Wanted:
     arm: str
     sizes: Sequence[int]
     rounds: int
+    ops: Mapping[str, str] = field(default_factory=dict)
+    """What single arms do instead of `op`."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,7 @@ def measure(arms: dict[str, Job], wanted: Wanted, tell: str, found: list[Json]) 
     """Adds to `found` one entry a size: each arm's time in every round, in us."""
 
     def once(arm: str, size: int, ops: int) -> float:
-        lines = arms[arm].ask(f"{wanted.op} {size} {ops}", "took", turns[arm] + 1, LIMIT_S)
+        lines = arms[arm].ask(f"{wanted.ops.get(arm, wanted.op)} {size} {ops}", "took", turns[arm] + 1, LIMIT_S)
         turns[arm] += 1
         if any(line["wrong_elements"] for line in lines):
             raise InfraError(f"{arm}: a wrong element in {wanted.op} of {size} bytes", "that must never be")

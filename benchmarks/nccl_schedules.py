@@ -11,6 +11,7 @@ balance    the same with NIC h0:eth0 taken for failed (R2CC_ASSUME_DOWN), on bal
 ours       R2CC_MODE=3, the same NIC taken for failed: what the planner chooses
 ours@BYTES the same with another least chunk (R2CC_CHAIN_CHUNK_BYTES)
 idle       R2CC_MODE=3, nothing broken: what the schedules cost while they are not needed
+published  the same NIC taken for failed; the published schedule, out of torch's collectives (published.py)
 
 With job `idle`, h0:eth0 then loses its link for real (`--cut`), in the middle of a row of all-reduces: when the ranks
 agree, their schedule changes. Each one's time is printed.
@@ -43,19 +44,21 @@ from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 
 HOSTS = 4
-JOBS = ("healthy", "balance", "ours", "idle")
+PIECES = 16
+"""Of published.py, which needs torch."""
+JOBS = ("healthy", "balance", "ours", "idle", "published")
 AIM_HALF, AIM_THIRD_OVER_BALANCE, NEAR_MODEL = 1.36, 1.15, 0.10
 CUT_ROW, CUT_AT, BACK_AT = 40, 8, 30
 LARGE_HALF, LARGE_THIRD = 64 * MIB, 256 * MIB
 
 
-def environment(job: str) -> tuple[int, dict[str, str]]:
+def environment(job: str, nics: int) -> tuple[int, dict[str, str]]:
     """R2CC_MODE and what else sets the job apart."""
     down = {"R2CC_ASSUME_DOWN": "h0:eth0"}
     ring = {"NCCL_ALGO": "Ring"}
     known: dict[str, tuple[int, dict[str, str]]] = {
         "healthy": (2, ring), "balance": (2, {**ring, **down}),
-        "ours": (3, down), "idle": (3, {}),
+        "ours": (3, down), "idle": (3, {}), "published": (2, {**ring, **down, "R2CC_BENCH_Y": str(1 / nics)}),
     }  # fmt: skip
     name, _, chunk = job.partition("@")
     mode, more = known[name]
@@ -72,7 +75,7 @@ def jobs(
         places = [(host, rank % place.cards) for rank, host in enumerate(lab.hosts.values())]
         found = {}
         for number, job in enumerate(chosen):
-            mode, more = environment(job)
+            mode, more = environment(job, nics)
             env = {**ENVIRONMENT, **place.env, **more, "LD_PRELOAD": str(place.library)}
             if debug:
                 env |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": debug}
@@ -113,10 +116,17 @@ def bounds(nics: int) -> tuple[float, float]:
     return max(1 / left, 2 * (HOSTS - 1) / (HOSTS - 1 + left)) / ring, 1 / left
 
 
+def published(nics: int) -> float:
+    """Its formula over the healthy ring (docs/schedules.md), with K pieces and Y the share that was lost."""
+    lost, n = 1 / nics, HOSTS
+    first = max(2 * (n - 1) / n, 2 * (n - 2) / (n - 1))  # T1 and T2, in D/B
+    return (first + (1 + 1 / PIECES) * lost / (1 - lost)) / (2 * (n - 1) / n)
+
+
 def figures(nics: int, entries: Sequence[Json]) -> list[Figure]:
     """Each job over the healthy ring, with its bound; ours also over balance."""
     least, balance = bounds(nics)
-    aims = {"ours": least, "balance": balance, "idle": 1.0}
+    aims = {"ours": least, "balance": balance, "idle": 1.0, "published": published(nics)}
     found = []
     for entry in entries:
         size, us = entry["bytes"], entry["us"]
@@ -141,7 +151,7 @@ def figures(nics: int, entries: Sequence[Json]) -> list[Figure]:
 @click.option("--nics", type=click.IntRange(2, 8), default=2, show_default=True, help="Of each host; one fails.")
 @click.option("--rate", "rate_gbit", type=click.FloatRange(0.05, 32), default=2.0, show_default=True, help="A NIC's.")
 @click.option("--sizes", callback=sizes, default="67108864,268435456", show_default=True, help="Bytes.")
-@click.option("--jobs", "chosen", default=",".join(JOBS), show_default=True)
+@click.option("--jobs", "chosen", default=",".join(JOBS[:-1]), show_default=True)
 @click.option("--cut", "with_cut", is_flag=True, help="Pull a cable under job `idle`, too.")
 @click.option("--rounds", type=click.IntRange(2, 200), default=12, show_default=True, help="Of each size, at most.")
 @click.option("--python", default="python3", show_default=True, help="Has torch.")
@@ -173,7 +183,7 @@ def main(
                 try:
                     measure(
                         arms,
-                        Wanted("all_reduce", "ours", sizes, rounds),
+                        Wanted("all_reduce", "ours", sizes, rounds, {"published": "published"}),
                         f"{nics} NICs",
                         entries,
                     )

@@ -2,11 +2,13 @@
 
 A line on stdin is `OP BYTES COUNT`: so many of that collective in a row, timed together; the answer is a `took` line
 with `us` for each. With `_alone` behind OP nothing is run before what is timed. BYTES are nccl-tests' sizes: of the
-larger of a rank's buffers. The last result is checked, every element. `end` ends it. CLOCK_MONOTONIC, and float32.
+larger of a rank's buffers. OP `published` is an all-reduce as published.py does it, with R2CC_BENCH_Y as its Y. The
+last result is checked, every element. `end` ends it. CLOCK_MONOTONIC, and float32.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -16,23 +18,29 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import torch
 import torch.distributed as dist
+from published import Published
 
 from harness.workloads.job import Job
 from harness.workloads.rank import options
 
 SPAN = 97
+REDUCE = ("all_reduce", "published")
 Run = Callable[[], object]
 
 
-def prepared(job: Job, op: str, size: int, turn: int) -> tuple[Run, torch.Tensor, torch.Tensor]:
+def prepared(
+    job: Job, op: str, size: int, turn: int, by_hand: list[Published]
+) -> tuple[Run, torch.Tensor, torch.Tensor]:
     """(the collective on data of this turn, where its result will be, what it must be)."""
     ranks, mine = range(job.ranks), job.rank
-    count = max(1, size // 4 // (1 if op == "all_reduce" else job.ranks))
+    count = max(1, size // 4 // (1 if op in REDUCE else job.ranks))
     ramp = torch.remainder(torch.arange(count, device=job.device, dtype=torch.int32), SPAN).float() + turn
     total = ramp * job.ranks + sum(ranks)
     x = ramp + mine
     if op == "all_reduce":
         return (lambda: dist.all_reduce(x)), x, total
+    if op == "published":
+        return (lambda: by_hand[0].all_reduce(x)), x, total
     if op == "all_gather":
         out = x.new_empty(count * job.ranks)
         return (lambda: dist.all_gather_into_tensor(out, x)), out, torch.cat([ramp + rank for rank in ranks])
@@ -50,6 +58,10 @@ def main() -> None:
     given = options(["collectives", *sys.argv[1:]])
     job = Job(given)
     dist.all_reduce(torch.ones(1, device=job.device))
+    y = os.environ.get("R2CC_BENCH_Y")
+    by_hand = [Published(job.ranks, job.rank, float(y))] if y else []
+    if by_hand:  # connects them
+        by_hand[0].all_reduce(torch.ones(1 << 20, device=job.device))
     job.finish()
     job.say("ready")
     wrong = 0
@@ -59,8 +71,8 @@ def main() -> None:
         op, size, count = text.split()
         alone = op.endswith("_alone")
         op = op.removesuffix("_alone")
-        warm, _, _ = prepared(job, op, int(size), turn)
-        last, got, expected = prepared(job, op, int(size), turn)
+        warm, _, _ = prepared(job, op, int(size), turn, by_hand)
+        last, got, expected = prepared(job, op, int(size), turn, by_hand)
         if not alone:
             warm()
         job.finish()

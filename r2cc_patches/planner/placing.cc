@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kMostPlaced = 32;     // nodes; one of more carries so little of the whole that placing gains nothing
 constexpr int kStarts = 12;            // drawn choices that are made better, beside the given one
-constexpr size_t kMostWork = 8 << 20;  // sums of one NIC's time, for each start
+constexpr size_t kMostWork = 2 << 20;  // sums of one NIC's time, for each start
 constexpr double kLess = 1 - 1e-9;
 
 struct Cutting {
