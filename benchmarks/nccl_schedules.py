@@ -44,6 +44,7 @@ from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 
 HOSTS = 4
+OPS = {"published": "published"}
 PIECES = 16
 """Of published.py, which needs torch."""
 JOBS = ("healthy", "balance", "ours", "idle", "published")
@@ -107,6 +108,22 @@ def cut(lab: Lab, ranks: Job, size: int) -> list[float]:
             raise InfraError("a wrong element", "that must never be")
         took.append(max(float(line["us"]) for line in lines) / 1e3)
     return took
+
+
+def received(lab: Lab, arms: dict[str, Job], size: int) -> dict[str, float]:
+    """What h0's NICs receive in one all-reduce of each job, in bytes of it a byte of the message."""
+
+    def counted() -> int:
+        links = json.loads(lab.hosts["h0"].run(["ip", "-s", "-j", "link"]).stdout)
+        return sum(link["stats64"]["rx"]["bytes"] for link in links if link["ifname"].startswith("eth"))
+
+    found = {}
+    for job, ranks in arms.items():
+        op = OPS.get(job, "all_reduce")
+        before, count = counted(), ranks.texts()[0].count('"event": "took"')
+        ranks.ask(f"{op}_alone {size} 1", "took", count + 1, LIMIT_S)
+        found[job] = (counted() - before) / size
+    return found
 
 
 def bounds(nics: int) -> tuple[float, float]:
@@ -177,16 +194,20 @@ def main(
         sys.exit(error.exit_code)
     entries: list[Json] = []
     row: list[float] = []
+    rx: dict[str, float] = {}
     with gpu.shared(enabled=True) as more_env:  # several jobs on each GPU
         try:
             with jobs(names, nics, rate_gbit, Place(python, cards, library, more_env), debug) as (lab, arms):
                 try:
                     measure(
                         arms,
-                        Wanted("all_reduce", "ours", sizes, rounds, {"published": "published"}),
+                        Wanted("all_reduce", "ours", sizes, rounds, OPS),
                         f"{nics} NICs",
                         entries,
                     )
+                    rx = received(lab, arms, max(sizes))
+                    shown = ", ".join(f"{job} {times:.3f}" for job, times in rx.items())
+                    click.echo(f"h0 receives, of {name(max(sizes))}: {shown}")
                     if with_cut:
                         row = cut(lab, arms["idle"], min(sizes))
                         click.echo(f"cable of h0:eth0 pulled in number {CUT_AT}, back in {BACK_AT}; ms: ", nl=False)
@@ -198,16 +219,16 @@ def main(
             failed = error.exit_code if isinstance(error, InfraError) else 3
         except KeyboardInterrupt:
             failed = 130
-    shown = figures(nics, entries)
+    judged = figures(nics, entries)
     report = {
         "benchmark": "schedules under NCCL", "build_id": record["build_id"], **found.as_dict(), "cpus": os.cpu_count(),
-        "nics": nics, "rate_gbit": rate_gbit, "figures": [figure.as_json() for figure in shown],
-        "entries": entries, "cut_ms": row,
+        "nics": nics, "rate_gbit": rate_gbit, "figures": [figure.as_json() for figure in judged],
+        "entries": entries, "cut_ms": row, "received_by_h0": rx,
     }  # fmt: skip
     if out is not None:
         out.write_text(json.dumps(report, indent=1) + "\n")
-    click.echo(json.dumps(report, indent=1) if as_json else show("schedules under NCCL", shown))
-    sys.exit(failed or exit_code(shown))
+    click.echo(json.dumps(report, indent=1) if as_json else show("schedules under NCCL", judged))
+    sys.exit(failed or exit_code(judged))
 
 
 def keep(folder: Path | None, arms: dict[str, Job]) -> None:
