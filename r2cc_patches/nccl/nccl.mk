@@ -1,4 +1,10 @@
 # The schedules inside NCCL: they see its private headers, and are linked into libnccl alone (`make core`).
 NCCL_SRCS := $(wildcard nccl/*.cc)
 
-$(OBJ)/nccl/%.o: OURS += -Inccl -isystem $(NCCL_TREE)/src
+NCCL_PART_INC := -Inccl -isystem $(NCCL_TREE)/src
+$(OBJ)/nccl/%.o: OURS += $(NCCL_PART_INC)
+# Whether they compile, wherever the rest is built.
+$(OBJ)/nccl/compiles: $(NCCL_SRCS) $(wildcard nccl/*.h agree/*.h planner/*.h src/*.h) | $(GEN)/nccl.h
+	@mkdir -p $(@D)
+	printf '#include "%s"\n' $(NCCL_SRCS) | $(CXX) $(filter-out -MMD -MP,$(OURS)) $(NCCL_PART_INC) -I. -fsyntax-only -x c++ -
+	@touch $@
