@@ -11,6 +11,8 @@ from harness.errors import UsageError
 
 Op = Literal["allreduce", "stream", "alltoall"]
 Net = Literal["socket", "ib"]
+Schedule = Literal["auto", "ring", "chain"]
+Connect = Literal["ahead", "switch"]
 
 EVENT_FILE = "/proc/self/fd/1"
 """The net library writes its lines where the bench writes its own, so that their order is kept."""
@@ -54,6 +56,14 @@ class BenchSpec:
     """An all-reduce by this plan (harness.planner), in a file that every host has; `channels` is then of each part."""
     late: tuple[tuple[int, int, int], ...] = ()
     """(rank, iteration, ms): who enters which iteration how late."""
+    schedule: Schedule | None = None
+    """An all-reduce that is planned anew whenever NICs come or go; `channels` is then of the ring and of each cycle."""
+    connect: Connect = "ahead"
+    """When a schedule's connections are made: all at the start, or those of a plan when it begins."""
+    pretend: tuple[tuple[int, int, str, int], ...] = ()
+    """Self-test: (rank, iteration, NIC, percent), what a rank says of its NIC from that iteration on."""
+    slow_to_agree: tuple[int, int] | None = None
+    """Self-test: (rank, ms) that it takes to be ready for another schedule."""
 
 
 def bench_command(
@@ -100,8 +110,18 @@ def bench_command(
         options["--seconds"] = spec.seconds
     if spec.nonce is not None:
         options["--nonce"] = spec.nonce
+    if spec.schedule is not None:
+        options |= {"--schedule": spec.schedule, "--connect": spec.connect}
+    if spec.slow_to_agree is not None:
+        options["--slow-to-agree"] = ":".join(map(str, spec.slow_to_agree))
+    return [*_without(unset), str(program), *_words(options), *_several(spec)]
+
+
+def _several(spec: BenchSpec) -> list[str]:
+    """Options that may be given more than once."""
     late = [word for place in spec.late for word in ("--late", ":".join(map(str, place)))]
-    return [*_without(unset), str(program), *_words(options), *late]
+    pretend = [word for said in spec.pretend for word in ("--pretend", ":".join(map(str, said)))]
+    return [*late, *pretend]
 
 
 def sampler_command(program: Path, *, nics: Sequence[str] = (), interval_ms: int = 10, cpu: bool = False) -> list[str]:

@@ -1,37 +1,13 @@
-// TCP, non-blocking, of any IP family; and a file descriptor with one owner.
+// TCP, non-blocking, of any IP family.
 #pragma once
 
 #include <netinet/in.h>
-#include <unistd.h>
 
 #include <string>
-#include <utility>
+
+#include "fd.h"
 
 namespace r2cc::agree {
-
-class Fd {
- public:
-  Fd() = default;
-  explicit Fd(int fd) : fd_(fd) {}
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&& other) noexcept {
-    if (this != &other) {
-      reset();
-      fd_ = std::exchange(other.fd_, -1);
-    }
-    return *this;
-  }
-  ~Fd() { reset(); }
-  int get() const { return fd_; }
-  bool valid() const { return fd_ >= 0; }
-  void reset() {
-    if (fd_ >= 0) ::close(fd_);
-    fd_ = -1;
-  }
-
- private:
-  int fd_ = -1;
-};
 
 struct Address {
   sockaddr_storage storage{};

@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <cerrno>
 #include <climits>
+#include <cstdlib>
+#include <numeric>
 #include <system_error>
+#include <utility>
 
 #include "clock.h"
 #include "errors.h"
@@ -16,14 +19,15 @@
 namespace r2cc::bench {
 namespace {
 
-std::vector<Flow> makeFlows(const Net& net, const Options& options, const std::vector<FlowPlan>& plans) {
-  std::vector<Flow> flows;
-  int connections = 0;
-  for (const FlowPlan& plan : plans) {
-    flows.emplace_back(net, options, plan, connections);
-    connections += static_cast<int>(flows.back().connections());
+// By name; the first where we have none of that name, which then leads elsewhere.
+std::vector<int> devicesOf(const Net& net, const std::vector<std::string>& names) {
+  std::vector<int> devices;
+  for (const std::string& name : names) {
+    const auto& nics = net.nics();
+    const auto found = std::find_if(nics.begin(), nics.end(), [&](const NicInfo& nic) { return nic.name == name; });
+    devices.push_back(found == nics.end() ? 0 : static_cast<int>(found - nics.begin()));
   }
-  return flows;
+  return devices;
 }
 
 Fd timerOf(int ms) {
@@ -38,7 +42,7 @@ Fd timerOf(int ms) {
 }  // namespace
 
 Bench::Bench(const Options& options, const ncclNet_v11_t& table, Bootstrap& bootstrap, const LineWriter& out,
-             ReadHealth health)
+             Health health)
     : options_(options),
       bootstrap_(bootstrap),
       out_(out),
@@ -61,35 +65,107 @@ void Bench::checkFingerprints() {
 void Bench::layOut() {
   plans_ = flowsOf(options_, static_cast<int>(net_.nics().size()));
   if (options_.plan) place();
-  flows_ = makeFlows(net_, options_, plans_);
+  if (options_.schedule) return planAhead();
+  std::vector<size_t> all(plans_.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  lay(all);
+}
+
+void Bench::planAhead() {
+  if (!health_.read || health_.read().empty()) {
+    throw UsageError("--schedule takes a net that tells its NICs' health: libr2cc_net.so with R2CC_MODE 1 to 3");
+  }
+  const std::vector<RankNics> ranks = meetNics();
+  const std::vector<std::string> names = ranks.front().names;
+  const std::vector<int> ours = devicesOf(net_, names);
+  auto_ = std::make_unique<AutoSchedule>(
+      options_, bootstrap_, nodesOf(ranks), Tracks(nodesOf(ranks), options_.channels, static_cast<int>(names.size())),
+      [this, names](int64_t iteration) { return capacitiesAt(ourNics(), names, options_, iteration); });
+  plans_ = auto_->tracks().plans();
+  for (FlowPlan& flow : plans_) {
+    for (int& nic : flow.nics) nic = ours.at(static_cast<size_t>(nic));
+  }
+  first_ = auto_->first();
+  std::vector<size_t> wanted;
+  for (size_t track = 0; track < plans_.size(); track++) {
+    if (options_.connect == Connect::Ahead || plans_[track].part == 0 || first_->used[track]) wanted.push_back(track);
+  }
+  lay(wanted);
+}
+
+void Bench::lay(const std::vector<size_t>& plans) {
+  const size_t first = flows_.size();
+  for (const size_t plan : plans) {
+    flows_.emplace_back(net_, options_, plans_[plan], static_cast<int>(connections()));
+    laid_.push_back(plan);
+  }
+  if (plans.empty()) return;
+  exchangeHandles(first);
+  connect(first);
+  working_ = 0;
+  for (const Flow& flow : flows_) working_ += flow.working();
+}
+
+void Bench::adopt(Choice choice, int64_t index, uint64_t beganNs) {
+  std::vector<size_t> missing;
+  for (size_t track = 0; track < plans_.size(); track++) {
+    const bool there = std::find(laid_.begin(), laid_.end(), track) != laid_.end();
+    if (choice.used[track] && !there) missing.push_back(track);
+  }
+  const size_t first = flows_.size();
+  const uint64_t connectNs = nowNs();
+  lay(missing);
+  const Adoption adoption{index, connections(first), connectNs - beganNs, nowNs() - connectNs};
+  use(choice);
+  out_.write(scheduleLine(options_.rank, choice, adoption));
+}
+
+void Bench::use(Choice& choice) {
+  working_ = 0;
+  for (size_t i = 0; i < flows_.size(); i++) {
+    flows_[i].use(std::move(choice.ends[laid_[i]]));
+    working_ += flows_[i].working();
+  }
+  const bool uneven = std::any_of(choice.plan.parts.begin(), choice.plan.parts.end(),
+                                  [](const planner::Part& part) { return part.kind != planner::Kind::Ring; });
+  if (uneven != std::exchange(uneven_, uneven) && health_.loadUnevenly) health_.loadUnevenly(uneven);
 }
 
 // Rank 0 places for all: what it finds is a search's result.
 void Bench::place() {
-  std::vector<RankNics> ranks;
-  for (const std::string& text : bootstrap_.allGather(textOf(ourNics()))) ranks.push_back(nicsFrom(text));
-  const std::vector<std::string> names = align(ranks);
+  const std::vector<RankNics> ranks = meetNics();
+  const std::vector<std::string>& names = ranks.front().names;
   std::string placed;
   if (options_.rank == 0) placed = textOf(plans_, placeNics(plans_, ranks, modeFromEnvironment() >= 2));
   const std::vector<NicLoad> loads = takePlacement(bootstrap_.allGather(placed).front(), plans_, options_.rank);
-  std::vector<int> ours;  // by name; the first where we have none of that name, which then leads elsewhere
-  for (const std::string& name : names) {
-    const auto& nics = net_.nics();
-    const auto found = std::find_if(nics.begin(), nics.end(), [&](const NicInfo& nic) { return nic.name == name; });
-    ours.push_back(found == nics.end() ? 0 : static_cast<int>(found - nics.begin()));
-  }
+  const std::vector<int> ours = devicesOf(net_, names);
   for (size_t nic = 0; nic < std::min(names.size(), loads.size()); nic++) loads_.emplace_back(names[nic], loads[nic]);
   for (FlowPlan& flow : plans_) {
     for (int& nic : flow.nics) nic = ours.at(static_cast<size_t>(nic));
   }
 }
 
+std::vector<RankNics> Bench::meetNics() const {
+  std::vector<RankNics> ranks;
+  for (const std::string& text : bootstrap_.allGather(textOf(ourNics()))) ranks.push_back(nicsFrom(text));
+  align(ranks);
+  return ranks;
+}
+
+// Hosts have the names that NCCL gives them.
 RankNics Bench::ourNics() const {
   char host[HOST_NAME_MAX + 1] = {};
   (void)gethostname(host, sizeof(host) - 1);
-  RankNics nics{host, health_ ? health_() : std::vector<double>(), {}};
-  nics.capacities.resize(net_.nics().size(), 1.0);
-  for (const NicInfo& nic : net_.nics()) nics.names.push_back(nic.name);
+  const char* given = std::getenv("NCCL_HOSTID");
+  RankNics nics;
+  nics.host = given != nullptr && *given != '\0' ? given : host;
+  if (!options_.host.empty()) nics.host = options_.host;
+  const std::vector<NicState> states = health_.read ? health_.read() : std::vector<NicState>();
+  for (size_t nic = 0; nic < net_.nics().size(); nic++) {
+    nics.names.push_back(net_.nics()[nic].name);
+    nics.capacities.push_back(nic < states.size() ? states[nic].capacity : 1.0);
+    nics.rates.push_back(nic < states.size() ? states[nic].rateGbit : 0.0);
+  }
   return nics;
 }
 
@@ -99,19 +175,20 @@ void Bench::onProgressThread(std::function<Pass()> pass) {
   progress_.collect();
 }
 
-void Bench::exchangeHandles() {
-  onProgressThread([this] {
-    for (Flow& flow : flows_) handles_ += flow.listen();
+void Bench::exchangeHandles(size_t firstFlow) {
+  handles_.clear();
+  onProgressThread([this, firstFlow] {
+    for (size_t i = firstFlow; i < flows_.size(); i++) handles_ += flows_[i].listen();
     return Pass::Done;
   });
-  takeHandles(bootstrap_.allGather(handles_));
+  takeHandles(firstFlow, bootstrap_.allGather(handles_));
 }
 
 // Everybody's handles come in the order of the edges that lead to him.
-void Bench::takeHandles(const std::vector<std::string>& all) {
+void Bench::takeHandles(size_t firstFlow, const std::vector<std::string>& all) {
   std::vector<size_t> at(all.size());
-  for (size_t i = 0; i < plans_.size(); i++) {
-    const std::vector<Edge>& edges = plans_[i].sequence.edges;
+  for (size_t i = firstFlow; i < flows_.size(); i++) {
+    const std::vector<Edge>& edges = plans_[laid_[i]].sequence.edges;
     for (uint32_t edge = 0; edge < edges.size(); edge++) {
       const auto to = static_cast<size_t>(edges[edge].to);
       Handle handle{};
@@ -123,26 +200,33 @@ void Bench::takeHandles(const std::vector<std::string>& all) {
   }
 }
 
-size_t Bench::connections() const {
+size_t Bench::connections(size_t firstFlow) const {
   size_t sum = 0;
-  for (const Flow& flow : flows_) sum += flow.connections();
+  for (size_t i = firstFlow; i < flows_.size(); i++) sum += flows_[i].connections();
   return sum;
 }
 
-void Bench::connect() {
+void Bench::connect(size_t firstFlow) {
   const int flows = options_.channels * options_.connectionsPerPeer;
   net_.announce(options_.op, options_.ranks, flows);
-  onProgressThread([this] {
+  connected_ = 0;
+  onProgressThread([this, firstFlow] {
     size_t standing = 0;
-    for (Flow& flow : flows_) standing += flow.connect();
+    for (size_t i = firstFlow; i < flows_.size(); i++) standing += flows_[i].connect();
     const bool moved = standing != std::exchange(connected_, standing);
-    if (standing < connections()) return moved ? Pass::Moved : Pass::Idle;
-    for (Flow& flow : flows_) flow.useBuffers(data_.sendBuffer(), data_.receiveBuffer());
+    if (standing < connections(firstFlow)) return moved ? Pass::Moved : Pass::Idle;
+    for (size_t i = firstFlow; i < flows_.size(); i++) {
+      flows_[i].useBuffers(data_.sendBuffer(), data_.receiveBuffer());
+    }
     return Pass::Done;
   });
 }
 
 void Bench::iterate(int64_t index) {
+  const uint64_t beganNs = nowNs();
+  if (auto_) {
+    if (std::optional<Choice> choice = auto_->enter(index)) adopt(std::move(*choice), index, beganNs);
+  }
   bootstrap_.barrier();
   const uint64_t startNs = nowNs();
   out_.write(progressLine(options_.rank, index, startNs));
@@ -159,7 +243,7 @@ void Bench::iterate(int64_t index) {
       endNs_ = nowNs();
       return Pass::Done;
     }
-    if (2 * moved >= connections()) return Pass::Saturated;
+    if (2 * moved >= working_) return Pass::Saturated;
     return moved > 0 ? Pass::Moved : Pass::Idle;
   });
   bootstrap_.barrier();  // checking must not take the CPU from ranks that still work
@@ -206,6 +290,7 @@ void Bench::writeIteration(int64_t index, uint64_t startNs, uint64_t endNs, uint
 }
 
 void Bench::close() {
+  auto_.reset();
   onProgressThread([this] {
     for (Flow& flow : flows_) flow.close();
     return Pass::Done;
@@ -216,9 +301,8 @@ void Bench::close() {
 uint64_t Bench::run() {
   checkFingerprints();
   layOut();
-  exchangeHandles();
-  connect();
   out_.write(startLine(options_, net_, flows_, loads_));
+  if (first_) adopt(std::move(*first_), -options_.warmup, nowNs());
   data_.fill(-options_.warmup);
   int64_t index = -options_.warmup;
   for (; index < options_.iterations && !timeIsUp(index); index++) iterate(index);

@@ -2,12 +2,17 @@
 #pragma once
 
 #include <functional>
+#include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
+#include "auto_schedule.h"
 #include "bootstrap.h"
 #include "carrier.h"
 #include "data.h"
 #include "flow.h"
+#include "health.h"
 #include "json.h"
 #include "net.h"
 #include "options.h"
@@ -20,7 +25,7 @@ class Bench {
  public:
   // `bootstrap` has met all ranks.
   Bench(const Options& options, const ncclNet_v11_t& table, Bootstrap& bootstrap, const LineWriter& out,
-        ReadHealth health = nullptr);
+        Health health = {});
 
   // The number of wrong elements over all measured iterations. Throws TransportError.
   uint64_t run();
@@ -29,11 +34,19 @@ class Bench {
   void checkFingerprints();
   void layOut();
   void place();
+  void planAhead();
+  // What every rank says of its host, aligned.
+  std::vector<RankNics> meetNics() const;
   RankNics ourNics() const;
-  void exchangeHandles();
-  void connect();
-  void takeHandles(const std::vector<std::string>& all);
-  size_t connections() const;
+  // Makes the flows of these plans and connects them: the same on all ranks.
+  void lay(const std::vector<size_t>& plans);
+  void exchangeHandles(size_t firstFlow);
+  void connect(size_t firstFlow);
+  void takeHandles(size_t firstFlow, const std::vector<std::string>& all);
+  size_t connections(size_t firstFlow = 0) const;
+  // From this iteration on.
+  void adopt(Choice choice, int64_t index, uint64_t beganNs);
+  void use(Choice& choice);
   void iterate(int64_t index);
   bool timeIsUp(int64_t index);
   void beLate(int64_t index);
@@ -50,16 +63,21 @@ class Bench {
   const LineWriter& out_;
   Net net_;
   RankData data_;
-  const ReadHealth health_;
-  std::vector<FlowPlan> plans_;  // of all ranks
-  NamedLoads loads_;             // of our host's NICs, where a plan says
+  const Health health_;
+  std::vector<FlowPlan> plans_;         // of all ranks
+  std::unique_ptr<AutoSchedule> auto_;  // with --schedule
+  std::optional<Choice> first_;         // what it begins with
+  bool uneven_ = false;                 // the library was told so
+  NamedLoads loads_;                    // of our host's NICs, where a plan says
   std::vector<Flow> flows_;
-  ProgressThread progress_;  // after flows_: its thread ends before they are destroyed
+  std::vector<size_t> laid_;  // which of plans_ each flow is of
+  ProgressThread progress_;   // after flows_: its thread ends before they are destroyed
   CarrierWatch carrier_;
   uint64_t firstNs_ = 0;  // when the first measured iteration could begin
   uint64_t wrongElements_ = 0;
   std::string handles_;   // of our receivers
-  size_t connected_ = 0;  // connections that stand
+  size_t connected_ = 0;  // connections that stand, of those being made
+  size_t working_ = 0;    // connections that have something to do
   uint64_t endNs_ = 0;    // of the iteration
 };
 

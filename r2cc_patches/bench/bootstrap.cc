@@ -227,6 +227,8 @@ void Bootstrap::waitFor(int fd, const std::function<uint64_t()>& progress) {
   }
 }
 
+std::string Bootstrap::localAddress() const { return localHost(links_.begin()->second.fd()); }
+
 void Bootstrap::fail(const std::string& why) noexcept {
   try {
     for (auto& [rank, link] : links_) (void)link.send(FrameType::Fail, why);

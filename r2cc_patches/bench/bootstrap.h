@@ -31,6 +31,11 @@ class Bootstrap {
   // Tells the others why this rank ends. Never throws: it is the last thing a rank does.
   void fail(const std::string& why) noexcept;
 
+  // Takes what has come, without waiting. Throws TransportError when a rank has ended.
+  void look() { (void)pump(0, -1); }
+  // This process's address on the way to the others, numeric, without port.
+  std::string localAddress() const;
+
   int turnedAway() const { return turnedAway_; }
 
  private:

@@ -62,6 +62,18 @@ Fd tryConnect(const Address& address, int timeoutMs) {
   return fd;
 }
 
+std::string localHost(int fd) {
+  Address address;
+  address.length = sizeof(address.storage);
+  char host[NI_MAXHOST];
+  auto* const own = reinterpret_cast<sockaddr*>(&address.storage);
+  if (getsockname(fd, own, &address.length) != 0 ||
+      getnameinfo(own, address.length, host, sizeof(host), nullptr, 0, NI_NUMERICHOST) != 0) {
+    throw TransportError("the control connection's own address cannot be told");
+  }
+  return host;
+}
+
 void watchLiveness(int fd) {
   setBlocking(fd, true);  // sends block, receives ask with MSG_DONTWAIT
   const timeval timeout{kSendTimeoutS, 0};

@@ -22,6 +22,8 @@ Address resolveAddress(const std::string& host, uint16_t port);  // numeric only
 Fd listenOn(const Address& address);                             // throws TransportError
 // An invalid Fd if nobody accepts within the time.
 Fd tryConnect(const Address& address, int timeoutMs);
+// Of a connected socket's own end, numeric.
+std::string localHost(int fd);
 // A host that vanishes without a word is noticed within about six seconds.
 void watchLiveness(int fd);
 

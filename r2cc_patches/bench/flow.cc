@@ -1,6 +1,8 @@
 #include "flow.h"
 
 #include <algorithm>
+#include <stdexcept>
+#include <utility>
 
 namespace r2cc::bench {
 namespace {
@@ -58,6 +60,16 @@ size_t Flow::connect() {
     standing += comm.open() ? 1 : 0;
   }
   return standing;
+}
+
+void Flow::use(std::vector<End> ends) {
+  if (ends.size() != ends_.size()) throw std::logic_error("a flow's messages are for other connections");
+  ends_ = std::move(ends);
+}
+
+size_t Flow::working() const {
+  return static_cast<size_t>(
+      std::count_if(ends_.begin(), ends_.end(), [](const End& end) { return !end.messages.empty(); }));
 }
 
 void Flow::useBuffers(const FloatBuffer& sendData, const FloatBuffer& receiveData) {

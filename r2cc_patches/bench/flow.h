@@ -30,6 +30,10 @@ class Flow {
   void setPeerHandle(uint32_t edge, const Handle& handle) { peerHandles_.at(edge) = handle; }
   // One non-blocking attempt at each connection that is missing. Returns how many stand.
   size_t connect();
+  // Other messages over the same edges (`ends` as weave() makes them); between two iterations.
+  void use(std::vector<End> ends);
+  // Ends that have something to do.
+  size_t working() const;
   void useBuffers(const FloatBuffer& sendData, const FloatBuffer& receiveData);
 
   void begin();

@@ -12,12 +12,10 @@
 #include <utility>
 
 #include "errors.h"
-#include "r2cc_health.h"
 
 namespace r2cc::bench {
 namespace {
 
-constexpr int kMostNics = 64;
 using GetNet = const void* (*)(const char* inner);
 
 // NCCL hands plugins its logger; ours prints warnings, and all but traces with NCCL_DEBUG=INFO, to stderr.
@@ -54,22 +52,6 @@ const ncclNet_v11_t& loadTable(const std::string& library, NetKind kind) {
   }
   if (table == nullptr) throw TransportError(library + " offers no " + inner + " transport with the v11 net interface");
   return *static_cast<const ncclNet_v11_t*>(table);
-}
-
-ReadHealth loadHealth(const std::string& library) {
-  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* symbol = handle != nullptr ? dlsym(handle, "r2ccHealth") : nullptr;
-  if (symbol == nullptr) return [] { return std::vector<double>(); };
-  decltype(&r2ccHealth) read = nullptr;
-  std::memcpy(&read, &symbol, sizeof(read));
-  return [read] {
-    std::vector<R2ccNicHealth> nics(kMostNics);
-    const int count = std::min(read(nics.data(), kMostNics), kMostNics);
-    std::vector<double> capacities;
-    capacities.reserve(static_cast<size_t>(std::max(count, 0)));
-    for (int nic = 0; nic < count; nic++) capacities.push_back(nics[static_cast<size_t>(nic)].capacity);
-    return capacities;
-  };
 }
 
 void checkNet(ncclResult_t result, const char* call, int peer, int connection) {

@@ -1,7 +1,6 @@
 // The transport under test: an ncclNet_v11_t table from a shared library, initialised as NCCL does it.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -46,10 +45,6 @@ class Net {
 // Loads `library` and asks r2ccNetGet() for the transport, or takes the plugin symbol ncclNetPlugin_v11. The library
 // stays loaded for the life of the process: its own threads may outlive us. Throws TransportError.
 const ncclNet_v11_t& loadTable(const std::string& library, NetKind kind);
-
-// What that library says its NICs can carry (r2ccHealth), in the order of its devices; empty when it says nothing.
-using ReadHealth = std::function<std::vector<double>()>;
-ReadHealth loadHealth(const std::string& library);
 
 // libr2cc_net.so in the directory of the running program.
 std::string defaultLibrary();

@@ -85,6 +85,23 @@ Lateness parseLateness(const std::string& text) {
           parseInt<int>("--late's milliseconds", rest.substr(colon + 1), 0, 3'600'000)};
 }
 
+Pretence parsePretence(const std::string& text) {
+  const char* const form = "RANK:ITERATION:NIC:PERCENT";
+  const auto [rank, rest] = parseRankPrefix("--pretend", form, text);
+  const size_t first = rest.find(':'), last = rest.rfind(':');
+  if (first == std::string::npos || last <= first + 1) {
+    throw UsageError(std::string("--pretend takes ") + form + ", not '" + text + "'");
+  }
+  return {rank, parseInt<int64_t>("--pretend's iteration", rest.substr(0, first), 0, INT64_MAX),
+          rest.substr(first + 1, last - first - 1),
+          parseInt<int>("--pretend's percent", rest.substr(last + 1), 0, 100)};
+}
+
+SlowToAgree parseSlowToAgree(const std::string& text) {
+  const auto [rank, rest] = parseRankPrefix("--slow-to-agree", "RANK:MS", text);
+  return {rank, parseInt<int>("--slow-to-agree's milliseconds", rest, 0, 3'600'000)};
+}
+
 using Setter = std::function<void(Options&, const std::string& option, const std::string& value)>;
 
 template <typename Int>
@@ -96,6 +113,9 @@ Setter intSetter(Int Options::* field, Int low, Int high) {
 std::map<std::string, Setter> makeSetters() {
   const std::map<std::string, Op> ops{{"allreduce", Op::AllReduce}, {"stream", Op::Stream}, {"alltoall", Op::AllToAll}};
   const std::map<std::string, NetKind> nets{{"socket", NetKind::Socket}, {"ib", NetKind::Ib}};
+  const std::map<std::string, planner::Schedule> schedules{
+      {"auto", planner::Schedule::Auto}, {"ring", planner::Schedule::Ring}, {"chain", planner::Schedule::Chain}};
+  const std::map<std::string, Connect> connects{{"ahead", Connect::Ahead}, {"switch", Connect::Switch}};
   return {
       {"--rank", intSetter(&Options::rank, 0, kMaxRanks - 1)},
       {"--ranks", intSetter(&Options::ranks, 2, kMaxRanks)},
@@ -107,6 +127,14 @@ std::map<std::string, Setter> makeSetters() {
          o.bytesGiven = true;
        }},
       {"--plan", [](Options& o, const std::string&, const std::string& v) { o.planFile = v; }},
+      {"--schedule", [schedules](Options& o, const std::string& n,
+                                 const std::string& v) { o.schedule = parseEnum(n, v, schedules); }},
+      {"--connect",
+       [connects](Options& o, const std::string& n, const std::string& v) { o.connect = parseEnum(n, v, connects); }},
+      {"--pretend",
+       [](Options& o, const std::string&, const std::string& v) { o.pretended.push_back(parsePretence(v)); }},
+      {"--slow-to-agree",
+       [](Options& o, const std::string&, const std::string& v) { o.slowToAgree = parseSlowToAgree(v); }},
       {"--iterations", intSetter<int64_t>(&Options::iterations, 1, INT64_MAX / 2)},
       {"--warmup", intSetter<int64_t>(&Options::warmup, 0, 1'000'000)},
       {"--channels", intSetter(&Options::channels, 1, 64)},
@@ -140,6 +168,21 @@ planner::Plan readPlan(const std::string& path) {
   }
 }
 
+void checkSchedule(const Options& options) {
+  if (!options.schedule) {
+    if (options.connect == Connect::Ahead && options.pretended.empty() && options.slowToAgree.rank < 0) return;
+    throw UsageError("--connect, --pretend and --slow-to-agree take --schedule");
+  }
+  if (options.op != Op::AllReduce || options.plan) throw UsageError("--schedule takes --op allreduce and no --plan");
+  if (options.connectionsPerPeer > 1 || options.mergeNics > 1) {
+    throw UsageError("--schedule takes neither --connections-per-peer nor --merge-nics");
+  }
+  for (const Pretence& pretence : options.pretended) {
+    if (pretence.rank >= options.ranks) throw UsageError("--pretend's rank must be below --ranks");
+  }
+  if (options.slowToAgree.rank >= options.ranks) throw UsageError("--slow-to-agree's rank must be below --ranks");
+}
+
 void checkTogether(const Options& options) {
   if (options.rank < 0) throw UsageError("--rank is missing");
   if (options.ranks == 0) throw UsageError("--ranks is missing");
@@ -151,6 +194,7 @@ void checkTogether(const Options& options) {
   if (options.inARow > 1 && (options.op != Op::AllReduce || !powerOfTwo)) {
     throw UsageError("--in-a-row takes --op allreduce and 2, 4, 8, ... ranks: sums of sums stay exact there");
   }
+  checkSchedule(options);
   if (options.corrupt.rank >= options.ranks) throw UsageError("--corrupt's rank must be below --ranks");
   if (options.corrupt.rank >= 0 && options.corrupt.iteration >= options.iterations) {
     throw UsageError("--corrupt's iteration must be below --iterations");
@@ -186,6 +230,12 @@ std::string usageText() {
          "  --channels N                     rings; channel c uses NIC c modulo the number of NICs (4)\n"
          "  --plan FILE                      an all-reduce by this plan (`r2cc plan --json`): every part has so many "
          "channels\n"
+         "  --schedule auto|ring|chain       an all-reduce that is planned anew whenever NICs come or go (R2CC_MODE "
+         "3); "
+         "--channels\n"
+         "                                   are of the ring and of each cycle of hosts\n"
+         "  --connect ahead|switch           make the cycles' connections at the start (ahead), or when a plan needs "
+         "them\n"
          "  --connections-per-peer N         connections that share one channel's data (1)\n"
          "  --in-a-row N                     all-reduces of an iteration, one after the other (1)\n"
          "  --chunk-bytes N  --slots N       message size (131072) and messages in flight per connection (8)\n"
@@ -200,6 +250,8 @@ std::string usageText() {
          "never)\n"
          "  --late RANK:ITERATION:MS         that rank enters that iteration late; may be given several times\n"
          "  --corrupt-carrier RANK:NIC:N     self-test: flip one bit once that NIC has lost its carrier N times\n"
+         "  --pretend RANK:ITERATION:NIC:PERCENT  self-test: what that rank says of its NIC from that iteration on\n"
+         "  --slow-to-agree RANK:MS          self-test: that rank takes so long to be ready for another schedule\n"
          "  --corrupt RANK:ITERATION         self-test: flip one bit of the result; must end with exit code 1\n"
          "  --nonce TEXT                     ranks with another text are turned away\n"
          "exit: 0 exact, 1 wrong elements, 2 usage, 3 transport error or a peer died\n";
@@ -250,6 +302,10 @@ std::string fingerprint(const Options& o) {
   add("seed", o.seed);
   add("seconds", o.seconds);
   add("merge-nics", o.mergeNics);
+  if (o.schedule) {
+    text += std::string(" schedule=") + planner::name(*o.schedule);
+    text += o.connect == Connect::Ahead ? " connect=ahead" : " connect=switch";
+  }
   if (o.plan) text += " plan=" + planner::toJson(*o.plan);
   return text;
 }

@@ -32,6 +32,24 @@ struct Lateness {
   int ms = 0;
 };
 
+// Self-test: what one rank says of one of its NICs from an iteration on, whatever the library says.
+struct Pretence {
+  int rank = -1;
+  int64_t iteration = 0;
+  std::string nic;
+  int percent = 100;  // of its capacity
+};
+
+// Self-test: one rank takes so long to be ready for another schedule.
+struct SlowToAgree {
+  int rank = -1;  // -1: nobody
+  int ms = 0;
+};
+
+// When the connections of --schedule are made that its ring does not need: all of them at the start, or those of a plan
+// when it begins.
+enum class Connect { Ahead, Switch };
+
 struct Options {
   int rank = -1;
   int ranks = 0;
@@ -55,10 +73,15 @@ struct Options {
   Corruption corrupt;
   CarrierCorruption corruptCarrier;
   std::vector<Lateness> late;
-  std::optional<planner::Plan> plan;  // of an all-reduce: its parts; none: one ring over all
-  std::string library;                // empty: libr2cc_net.so beside the executable
-  std::string nonce;                  // tells runs apart that share a root address
+  std::optional<planner::Plan> plan;          // of an all-reduce: its parts; none: one ring over all
+  std::optional<planner::Schedule> schedule;  // of an all-reduce: planned anew whenever NICs come or go
+  Connect connect = Connect::Ahead;
+  std::vector<Pretence> pretended;
+  SlowToAgree slowToAgree;
+  std::string library;  // empty: libr2cc_net.so beside the executable
+  std::string nonce;    // tells runs apart that share a root address
   std::string planFile;
+  std::string host;  // empty: as NCCL names it (NCCL_HOSTID, else the machine's name)
   bool bytesGiven = false;
   bool help = false;
 };

@@ -220,15 +220,33 @@ std::vector<std::string> align(std::vector<RankNics>& ranks) {
   for (const RankNics& rank : ranks) all.insert(rank.names.begin(), rank.names.end());
   const std::vector<std::string> names(all.begin(), all.end());
   for (RankNics& rank : ranks) {
-    std::vector<double> capacities(names.size(), 0.0);
+    std::vector<double> capacities(names.size(), 0.0), rates(names.size(), 0.0);
+    rank.rates.resize(rank.names.size(), 0.0);
     for (size_t nic = 0; nic < rank.names.size(); nic++) {
       const auto at = std::lower_bound(names.begin(), names.end(), rank.names[nic]) - names.begin();
       capacities[static_cast<size_t>(at)] = rank.capacities[nic];
+      rates[static_cast<size_t>(at)] = rank.rates[nic];
     }
     rank.capacities = std::move(capacities);
+    rank.rates = std::move(rates);
     rank.names = names;
   }
   return names;
+}
+
+std::vector<double> capacitiesAt(const RankNics& nics, const std::vector<std::string>& names, const Options& options,
+                                 int64_t iteration) {
+  std::vector<double> capacities;
+  for (const std::string& name : names) {
+    const auto found = std::find(nics.names.begin(), nics.names.end(), name);
+    double capacity = found == nics.names.end() ? 0 : nics.capacities[static_cast<size_t>(found - nics.names.begin())];
+    for (const Pretence& pretence : options.pretended) {
+      const bool holds = pretence.rank == options.rank && pretence.nic == name && pretence.iteration <= iteration;
+      if (holds) capacity = pretence.percent / 100.0;
+    }
+    capacities.push_back(capacity);
+  }
+  return capacities;
 }
 
 std::string textOf(const RankNics& nics) {
@@ -236,6 +254,7 @@ std::string textOf(const RankNics& nics) {
   out << std::setprecision(17) << nics.host << '\n' << nics.capacities.size();
   for (const double capacity : nics.capacities) out << ' ' << capacity;
   for (const std::string& name : nics.names) out << ' ' << name;
+  for (size_t nic = 0; nic < nics.names.size(); nic++) out << ' ' << (nic < nics.rates.size() ? nics.rates[nic] : 0);
   return out.str();
 }
 
@@ -247,6 +266,8 @@ RankNics nicsFrom(const std::string& text) {
   for (double& capacity : nics.capacities) capacity = take<double>(in);
   nics.names.resize(nics.capacities.size());
   for (std::string& name : nics.names) name = take<std::string>(in);
+  nics.rates.resize(nics.names.size());
+  for (double& rate : nics.rates) rate = take<double>(in);
   return nics;
 }
 

@@ -15,11 +15,17 @@ struct RankNics {
   std::string host;
   std::vector<double> capacities;  // by NIC, 0 to 1
   std::vector<std::string> names;  // the same
+  std::vector<double> rates = {};  // the same, in Gbit/s, 0: unknown  NOLINT(readability-redundant-member-init)
 };
 
 // NICs of one name are a rail. A host's net leaves out a NIC that was down when it started: afterwards every rank has
 // all of them, in the order of their names, and what it lacks carries nothing. Returns the names.
 std::vector<std::string> align(std::vector<RankNics>& ranks);
+
+// What a rank can say of the NICs of these names at an iteration: nothing of those that it has not, and of some what
+// --pretend wants.
+std::vector<double> capacitiesAt(const RankNics& nics, const std::vector<std::string>& names, const Options& options,
+                                 int64_t iteration);
 
 // Bytes through one NIC in an iteration, as placed.
 struct NicLoad {

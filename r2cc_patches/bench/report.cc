@@ -77,6 +77,21 @@ std::string startLine(const Options& options, const Net& net, const std::vector<
   return line.str();
 }
 
+std::string scheduleLine(int rank, const Choice& choice, const Adoption& adoption) {
+  constexpr size_t kMostText = 1024;
+  return lineOf("schedule", rank, nowNs())
+      .integer("index", adoption.index)
+      .unsignedInteger("epoch", choice.epoch)
+      .text("schedule", planner::name(choice.plan.schedule))
+      .unsignedInteger("parts", choice.plan.parts.size())
+      .text("capacities", choice.capacities.substr(0, kMostText))
+      .text("why", choice.plan.why.substr(0, kMostText))
+      .unsignedInteger("connections", adoption.connections)
+      .unsignedInteger("chose_us", adoption.choseNs / kNsPerUs)
+      .unsignedInteger("connect_us", adoption.connectNs / kNsPerUs)
+      .str();
+}
+
 std::string progressLine(int rank, int64_t index, uint64_t startNs) {
   return lineOf("progress", rank, startNs).integer("index", index).unsignedInteger("start_ns", startNs).str();
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "auto_schedule.h"
 #include "flow.h"
 #include "net.h"
 #include "options.h"
@@ -16,6 +17,15 @@ namespace r2cc::bench {
 std::string startLine(const Options& options, const Net& net, const std::vector<Flow>& flows, const NamedLoads& loads);
 // R2CC_MODE as the library takes it.
 int modeFromEnvironment();
+// What it cost this rank that other messages run from an iteration on.
+struct Adoption {
+  int64_t index = 0;
+  size_t connections = 0;  // that were made for it
+  uint64_t choseNs = 0;    // until the agreement and the planner had it
+  uint64_t connectNs = 0;
+};
+// `choice.ends` is not looked at.
+std::string scheduleLine(int rank, const Choice& choice, const Adoption& adoption);
 std::string progressLine(int rank, int64_t index, uint64_t startNs);
 std::string lateLine(int rank, int64_t index, int ms, const char* phase);
 std::string iterationLine(const Options& options, int64_t index, uint64_t startNs, uint64_t endNs,

@@ -26,6 +26,7 @@
 namespace {
 
 using namespace r2cc::bench;
+using r2cc::Fd;
 
 constexpr uint64_t kCpuIntervalNs = 20'000'000u;
 // Lines are handed on in batches: whoever reads them runs on the machine that is measured.

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
-#include <cstdio>
 #include <cstring>
-#include <sstream>
+#include <optional>
+#include <utility>
 
+#include "../planner/capacities.h"
 #include "bootstrap.h"
 #include "graph.h"
 #include "r2cc_health.h"
@@ -15,7 +15,6 @@ namespace r2cc::schedules {
 namespace {
 
 constexpr int kMostNics = 32;
-constexpr double kStep = 1.0 / 16;  // a measured rate wavers by less; a plan changes little for less
 
 struct Facts {
   int nics = 0;
@@ -29,22 +28,13 @@ Facts localFacts() {
   return facts;
 }
 
-double rounded(double capacity) { return std::clamp(std::round(capacity / kStep) * kStep, 0.0, 1.0); }
-
-std::vector<double> readReport(const std::string& report) {
-  std::vector<double> values;
-  std::istringstream in(report);
-  for (double value = 0; in >> value;) values.push_back(value);
-  return values;
-}
-
 }  // namespace
 
 std::string Capacities::localReport() {
   const Facts facts = localFacts();
-  std::ostringstream out;
-  for (int i = 0; i < facts.nics; i++) out << (i == 0 ? "" : " ") << facts.nic[static_cast<size_t>(i)].capacity;
-  return out.str();
+  std::vector<double> capacities;
+  for (int i = 0; i < facts.nics; i++) capacities.push_back(facts.nic[static_cast<size_t>(i)].capacity);
+  return planner::capacityReport(capacities);
 }
 
 ncclResult_t Capacities::gather(ncclComm* comm, Capacities& out) {
@@ -75,60 +65,26 @@ ncclResult_t Capacities::gather(ncclComm* comm, Capacities& out) {
       const R2ccNicHealth& nic = facts.nic[static_cast<size_t>(i)];
       const std::string name(nic.name, strnlen(nic.name, sizeof(nic.name)));
       if (first)
-        node.nics.push_back({name, nic.rate_gbit, rounded(nic.capacity)});
+        node.nics.push_back({name, nic.rate_gbit, planner::roundedCapacity(nic.capacity)});
       else if (static_cast<size_t>(i) < node.nics.size()) {
         double& known = node.nics[static_cast<size_t>(i)].capacity;
-        known = std::min(known, rounded(nic.capacity));
+        known = std::min(known, planner::roundedCapacity(nic.capacity));
       }
     }
   }
   return ncclSuccess;
 }
 
-Capacities Capacities::with(const ncclComm* comm, const std::vector<std::string>& reports) const {
+Capacities Capacities::with(const std::vector<std::string>& reports) const {
   Capacities now = *this;
-  std::vector<bool> heard(nodes_.size(), false);
-  for (size_t rank = 0; rank < reports.size(); rank++) {
-    const std::vector<double> values = readReport(reports[rank]);
-    const auto index = static_cast<size_t>(comm->rankToNode[rank]);
-    planner::Node& node = now.nodes_[index];
-    if (values.size() != node.nics.size()) continue;
-    for (size_t i = 0; i < values.size(); i++) {
-      const double value = rounded(values[i]);
-      node.nics[i].capacity = heard[index] ? std::min(node.nics[i].capacity, value) : value;
-    }
-    heard[index] = true;
-  }
+  now.nodes_ = planner::withReports(nodes_, reports);
   return now;
 }
 
-std::string Capacities::text() const {
-  std::ostringstream out;
-  out << "capacities";
-  for (size_t node = 0; node < nodes_.size(); node++) {
-    for (size_t nic = 0; nic < nodes_[node].nics.size(); nic++) {
-      const double capacity = nodes_[node].nics[nic].capacity;
-      if (capacity < 1) out << ' ' << node << ':' << nic << '=' << capacity;
-    }
-  }
-  return out.str();
-}
-
 bool Capacities::apply(const std::string& text) {
-  std::istringstream in(text);
-  std::string word;
-  if (!(in >> word) || word != "capacities") return false;
-  for (planner::Node& node : nodes_) {
-    for (planner::Nic& nic : node.nics) nic.capacity = 1;
-  }
-  while (in >> word) {
-    size_t node = 0, nic = 0;
-    double capacity = 0;
-    if (std::sscanf(word.c_str(), "%zu:%zu=%lf", &node, &nic, &capacity) != 3) return false;
-    if (node >= nodes_.size() || nic >= nodes_[node].nics.size() || !(capacity >= 0 && capacity <= 1)) return false;
-    nodes_[node].nics[nic].capacity = capacity;
-  }
-  return true;
+  std::optional<std::vector<planner::Node>> nodes = planner::atCapacities(nodes_, text);
+  if (nodes) nodes_ = std::move(*nodes);
+  return nodes.has_value();
 }
 
 }  // namespace r2cc::schedules

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "../planner/planner.h"
+#include "../planner/capacities.h"
 #include "comm.h"
 
 namespace r2cc::schedules {
@@ -21,9 +21,8 @@ class Capacities {
   /// By node: NICs (places in its list) of the ring graph's channels.
   const std::vector<std::vector<int>>& homes() const { return homes_; }
   /// The same nodes with what the ranks say now; a rank that said nothing changes nothing.
-  Capacities with(const ncclComm* comm, const std::vector<std::string>& reports) const;
-  /// "node:nic=capacity" of each that is not whole. Only differences that matter to a plan are told apart.
-  std::string text() const;
+  Capacities with(const std::vector<std::string>& reports) const;
+  std::string text() const { return planner::capacitiesText(nodes_); }
   /// The same nodes at what `text` says. False if it is no such text.
   bool apply(const std::string& text);
 

@@ -114,7 +114,7 @@ Schedules::~Schedules() {
 void Schedules::report() { agreement_->report(Capacities::localReport()); }
 
 std::string Schedules::decide(const std::vector<std::string>& reports) {
-  const std::string wanted = initial_.with(comm_, reports).text();
+  const std::string wanted = initial_.with(reports).text();
   changed_ |= wanted != initial_.text();
   return changed_ ? wanted : "";
 }

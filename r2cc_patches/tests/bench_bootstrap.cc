@@ -117,7 +117,7 @@ TEST(strangers_and_garbage_do_not_disturb_the_meeting) {
   const uint16_t port = freePort();
   std::atomic<int> turnedAway{0};
   auto noise = std::async(std::launch::async, [port] {
-    std::vector<Fd> open;
+    std::vector<r2cc::Fd> open;
     open.push_back(stranger(port, ""));  // says nothing, stays
     open.push_back(stranger(port, "GET / HTTP/1.1\r\n\r\n"));
     open.push_back(stranger(port, std::string(100'000, '\xff')));
@@ -131,7 +131,7 @@ TEST(strangers_and_garbage_do_not_disturb_the_meeting) {
     open.push_back(
         stranger(port, encodeFrame(FrameType::Hello, encodeHello({kProtocolVersion, 77, 3, 0, nonceOf("this run")}))));
     {
-      const Fd gone = stranger(port, "R2");
+      const r2cc::Fd gone = stranger(port, "R2");
     }
     return open;
   });

@@ -18,7 +18,7 @@ struct Wire {  // one connection: messages on their way, each until the receiver
 
 struct Comm;
 
-struct Request {
+struct FakeRequest {
   Comm* comm = nullptr;
   char* data = nullptr;
   size_t size = 0;
@@ -28,8 +28,8 @@ struct Request {
 struct Comm {
   enum class Kind { Listen, Send, Receive } kind = Kind::Listen;
   std::shared_ptr<Wire> wire;
-  std::deque<std::unique_ptr<Request>> requests;  // oldest first
-  std::map<void*, size_t> memory;                 // registered
+  std::deque<std::unique_ptr<FakeRequest>> requests;  // oldest first
+  std::map<void*, size_t> memory;                     // registered
   int calls = 0;
 };
 
@@ -155,7 +155,7 @@ bool registered(const Comm& comm, void* handle, const char* data, size_t size) {
 }
 
 // Common to isend and irecv: request limits, memory, preset pointers, "not now".
-Request* post(Comm& comm, void* data, size_t size, void* handle, void** request) {
+FakeRequest* post(Comm& comm, void* data, size_t size, void* handle, void** request) {
   FakeState& fake = state();
   if (*request != reinterpret_cast<void*>(1)) fake.complain("request pointer was not preset");
   if (comm.requests.size() >= NCCL_NET_MAX_REQUESTS) fake.complain("more requests than a comm may have");
@@ -166,7 +166,7 @@ Request* post(Comm& comm, void* data, size_t size, void* handle, void** request)
     *request = nullptr;
     return nullptr;
   }
-  comm.requests.push_back(std::make_unique<Request>(Request{&comm, static_cast<char*>(data), size, 0}));
+  comm.requests.push_back(std::make_unique<FakeRequest>(FakeRequest{&comm, static_cast<char*>(data), size, 0}));
   *request = comm.requests.back().get();
   return comm.requests.back().get();
 }
@@ -189,7 +189,7 @@ ncclResult_t fakeIrecv(void* recvComm, int n, void** data, size_t* sizes, int*, 
 
 // Puts the message on the wire when its send is tested, not when it is posted: like the socket transport, it needs
 // calls.
-bool progressSend(Request& request) {
+bool progressSend(FakeRequest& request) {
   Wire& wire = *request.comm->wire;
   if (wire.messages.size() >= 4 || state().faults.neverDeliver) return false;
   wire.messages.emplace_back(request.data, request.data + request.size);
@@ -198,7 +198,7 @@ bool progressSend(Request& request) {
   return true;
 }
 
-ncclResult_t progressReceive(Request& request, bool& done) {
+ncclResult_t progressReceive(FakeRequest& request, bool& done) {
   Wire& wire = *request.comm->wire;
   done = !wire.messages.empty();
   if (!done) return ncclSuccess;
@@ -213,7 +213,7 @@ ncclResult_t progressReceive(Request& request, bool& done) {
 ncclResult_t fakeTest(void* opaque, int* done, int* sizes) {
   const Lock lock(state().mutex);
   FakeState& fake = state();
-  auto& request = *static_cast<Request*>(opaque);
+  auto& request = *static_cast<FakeRequest*>(opaque);
   Comm& comm = *request.comm;
   *done = 0;
   if (fake.faults.failTestAfter >= 0 && fake.tests++ >= fake.faults.failTestAfter) return ncclSystemError;

@@ -51,6 +51,30 @@ TEST(every_option_is_read) {
   CHECK_EQ(parseOptions({"--rank", "0", "--ranks", "2", "--root", "[fd00::1]:5"}).rootAddress, std::string("fd00::1"));
 }
 
+TEST(a_schedule_s_options_are_read_and_refused_without_it) {
+  const Options options = parseOptions(with({"--schedule", "auto", "--connect", "switch", "--pretend", "1:20:lo:50",
+                                             "--pretend", "2:3:eth0:0", "--slow-to-agree", "3:400"}));
+  CHECK(options.schedule == r2cc::planner::Schedule::Auto && options.connect == Connect::Switch);
+  CHECK(options.pretended.size() == 2 && options.pretended[0].rank == 1 && options.pretended[0].iteration == 20);
+  CHECK(options.pretended[0].nic == "lo" && options.pretended[0].percent == 50 && options.pretended[1].percent == 0);
+  CHECK(options.slowToAgree.rank == 3 && options.slowToAgree.ms == 400);
+  CHECK(fingerprint(options).find(" schedule=auto connect=switch") != std::string::npos);
+  for (const std::vector<std::string>& bad :
+       std::vector<std::vector<std::string>>{{"--connect", "switch"},
+                                             {"--pretend", "1:20:lo:50"},
+                                             {"--slow-to-agree", "1:5"},
+                                             {"--schedule", "optcc"},
+                                             {"--schedule", "auto", "--op", "stream"},
+                                             {"--schedule", "auto", "--merge-nics", "2"},
+                                             {"--schedule", "auto", "--connections-per-peer", "2"},
+                                             {"--schedule", "auto", "--pretend", "4:20:lo:50"},
+                                             {"--schedule", "auto", "--pretend", "1:20:lo:101"},
+                                             {"--schedule", "auto", "--pretend", "1:20:50"},
+                                             {"--schedule", "auto", "--slow-to-agree", "4:1"}}) {
+    CHECK(!THROWN(UsageError, parseOptions(with(bad))).empty());
+  }
+}
+
 TEST(bad_command_lines_are_refused_with_the_option_s_name) {
   const std::vector<std::vector<std::string>> bad{{"--bytes", "6"},
                                                   {"--bytes", "0"},

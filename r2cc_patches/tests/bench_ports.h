@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <string>
 
-#include "../bench/fd.h"
+#include "fd.h"
 
 namespace r2cc::test {
 
@@ -21,7 +21,7 @@ inline sockaddr_in loopback(uint16_t port) {
 }
 
 inline uint16_t freePort() {
-  const bench::Fd fd(socket(AF_INET, SOCK_STREAM, 0));
+  const Fd fd(socket(AF_INET, SOCK_STREAM, 0));
   if (!fd.valid()) return 0;
   sockaddr_in address = loopback(0);
   socklen_t length = sizeof(address);
@@ -31,17 +31,17 @@ inline uint16_t freePort() {
 }
 
 // Connects, trying for two seconds, and says `text`.
-inline bench::Fd stranger(uint16_t port, const std::string& text) {
+inline Fd stranger(uint16_t port, const std::string& text) {
   const sockaddr_in address = loopback(port);
   for (int attempt = 0; attempt < 200; attempt++) {
-    bench::Fd fd(socket(AF_INET, SOCK_STREAM, 0));
+    Fd fd(socket(AF_INET, SOCK_STREAM, 0));
     if (fd.valid() && connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) == 0) {
       (void)!send(fd.get(), text.data(), text.size(), MSG_NOSIGNAL);
       return fd;
     }
     usleep(10'000);
   }
-  return bench::Fd();
+  return Fd();
 }
 
 }  // namespace r2cc::test

@@ -1,7 +1,4 @@
 // Whole runs of the bench, every rank a thread of this process, over the fake transport.
-#include <poll.h>
-#include <unistd.h>
-
 #include <future>
 #include <memory>
 #include <string>
@@ -10,90 +7,14 @@
 
 #include "../bench/bench.h"
 #include "../bench/errors.h"
-#include "bench_fake_net.h"
 #include "bench_ports.h"
+#include "bench_ranks.h"
 #include "check.h"
 
 using namespace r2cc::bench;
 using namespace r2cc::test;
 
 namespace {
-
-struct RankResult {
-  uint64_t wrong = 0;
-  std::string error;
-  std::string lines;
-};
-
-Options small(Op op) {
-  Options options;
-  options.ranks = 4;
-  options.rootAddress = "127.0.0.1";
-  options.op = op;
-  options.bytes = 80044;  // divides by nothing
-  options.iterations = 3;
-  options.warmup = 1;
-  options.channels = 3;
-  options.chunkBytes = 1024;
-  options.slots = 4;
-  options.timeoutS = 20;
-  options.idleUs = 10;
-  return options;
-}
-
-std::string drain(int fd) {
-  std::string text;
-  char buffer[65536];
-  for (ssize_t n = read(fd, buffer, sizeof(buffer)); n > 0; n = read(fd, buffer, sizeof(buffer))) {
-    text.append(buffer, static_cast<size_t>(n));
-  }
-  return text;
-}
-
-RankResult runRank(const Options& options, const ncclNet_v11_t& table) {
-  int ends[2];
-  if (pipe(ends) != 0) return {0, "no pipe", ""};
-  auto reader = std::async(std::launch::async, drain, ends[0]);
-  RankResult result;
-  {
-    const LineWriter out(ends[1]);
-    std::unique_ptr<Bootstrap> bootstrap;
-    try {
-      bootstrap = std::make_unique<Bootstrap>(options);
-      Bench bench(options, table, *bootstrap, out);
-      result.wrong = bench.run();
-    } catch (const std::exception& error) {
-      result.error = error.what();
-      if (bootstrap) bootstrap->fail(result.error);
-    }
-  }
-  close(ends[1]);
-  result.lines = reader.get();
-  close(ends[0]);
-  return result;
-}
-
-std::vector<RankResult> runAll(const Options& base, const ncclNet_v11_t& table) {
-  const uint16_t port = freePort();
-  std::vector<std::future<RankResult>> ranks;
-  ranks.reserve(static_cast<size_t>(base.ranks));
-  for (int rank = 0; rank < base.ranks; rank++) {
-    Options options = base;
-    options.rank = rank;
-    options.rootPort = port;
-    ranks.push_back(std::async(std::launch::async, [options, &table] { return runRank(options, table); }));
-  }
-  std::vector<RankResult> results;
-  results.reserve(ranks.size());
-  for (auto& rank : ranks) results.push_back(rank.get());
-  return results;
-}
-
-size_t count(const std::string& text, const std::string& part) {
-  size_t found = 0;
-  for (size_t at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) found++;
-  return found;
-}
 
 void checkExact(const std::vector<RankResult>& results) {
   for (const RankResult& result : results) {
@@ -110,7 +31,7 @@ void checkExact(const std::vector<RankResult>& results) {
 }  // namespace
 
 TEST(every_operation_is_exact_and_leaves_nothing_open) {
-  for (const Op op : {Op::AllReduce, Op::Stream, Op::AllToAll}) checkExact(runAll(small(op), fakeNet({}, 2)));
+  for (const Op op : {Op::AllReduce, Op::Stream, Op::AllToAll}) checkExact(runAll(smallRun(op), fakeNet({}, 2)));
 }
 
 TEST(a_plan_of_every_kind_is_exact_and_its_corruption_is_caught) {
@@ -122,7 +43,7 @@ TEST(a_plan_of_every_kind_is_exact_and_its_corruption_is_caught) {
                 {Kind::OptCC, 0.2, {1, 2, 3}, 0},
                 {Kind::OptCC, 0.2, {3, 2, 1}, 0, true},
                 {Kind::Published, 0.2, {0, 1, 2, 3}, 0, false, 0.5, 4}};
-  Options options = small(Op::AllReduce);
+  Options options = smallRun(Op::AllReduce);
   options.bytes = 4;  // the plan says how many
   usePlan(options, plan);
   FakeFaults faults;
@@ -135,7 +56,7 @@ TEST(a_plan_of_every_kind_is_exact_and_its_corruption_is_caught) {
 }
 
 TEST(a_late_rank_says_so_delays_all_and_changes_nothing) {
-  Options options = small(Op::AllReduce);
+  Options options = smallRun(Op::AllReduce);
   options.late = {{2, 1, 60}};
   const std::vector<RankResult> results = runAll(options, fakeNet({}, 2));
   checkExact(results);
@@ -146,7 +67,7 @@ TEST(a_late_rank_says_so_delays_all_and_changes_nothing) {
 }
 
 TEST(time_ends_a_run_at_one_iteration_on_all_ranks) {
-  Options options = small(Op::Stream);
+  Options options = smallRun(Op::Stream);
   options.iterations = 1'000'000'000;
   options.seconds = 1;
   std::string end;
@@ -173,13 +94,13 @@ TEST(null_requests_and_late_completions_change_nothing) {
     faults.nullEvery = 3;
     faults.lateTests = 2;
     faults.connectCalls = 5;
-    checkExact(runAll(small(op), fakeNet(faults, 3)));
+    checkExact(runAll(smallRun(op), fakeNet(faults, 3)));
     CHECK(fakeNullRequests() > 10);
   }
 }
 
 TEST(several_connections_a_peer_one_slot_and_tiny_data) {
-  Options options = small(Op::AllReduce);
+  Options options = smallRun(Op::AllReduce);
   options.connectionsPerPeer = 3;
   options.slots = 1;
   checkExact(runAll(options, fakeNet({}, 4)));
@@ -189,7 +110,7 @@ TEST(several_connections_a_peer_one_slot_and_tiny_data) {
 
 TEST(all_reduces_in_a_row_are_exact) {
   for (const int ranks : {2, 4}) {
-    Options options = small(Op::AllReduce);
+    Options options = smallRun(Op::AllReduce);
     options.ranks = ranks;
     options.slots = 3;
     for (const int times : {2, 5}) {
@@ -203,7 +124,7 @@ TEST(all_reduces_in_a_row_are_exact) {
 }
 
 TEST(two_ranks_and_32_slots) {
-  Options options = small(Op::AllReduce);
+  Options options = smallRun(Op::AllReduce);
   options.ranks = 2;
   options.slots = 32;
   checkExact(runAll(options, fakeNet({}, 1)));
@@ -213,13 +134,13 @@ TEST(a_flipped_bit_on_the_wire_is_seen) {
   FakeFaults faults;
   faults.flipBitOfMessage = 100;
   uint64_t wrong = 0;
-  for (const RankResult& result : runAll(small(Op::AllReduce), fakeNet(faults, 2))) wrong += result.wrong;
+  for (const RankResult& result : runAll(smallRun(Op::AllReduce), fakeNet(faults, 2))) wrong += result.wrong;
   CHECK(wrong > 0);
 }
 
 TEST(the_self_test_s_corruption_is_caught_on_its_rank_in_its_iteration) {
   for (const Op op : {Op::AllReduce, Op::Stream, Op::AllToAll}) {
-    Options options = small(op);
+    Options options = smallRun(op);
     options.corrupt = {2, 1};
     const auto results = runAll(options, fakeNet({}, 2));
     for (size_t rank = 0; rank < results.size(); rank++) {
@@ -247,7 +168,7 @@ TEST(transport_errors_end_every_rank_with_the_cause) {
       {isend, "isend failed"}, {test, "test failed"}, {unset, "set no request"}, {sizes, "bytes instead of"}};
   for (const auto& [faults, cause] : cases) {
     bool named = false;
-    for (const RankResult& result : runAll(small(Op::AllReduce), fakeNet(faults, 2))) {
+    for (const RankResult& result : runAll(smallRun(Op::AllReduce), fakeNet(faults, 2))) {
       CHECK(!result.error.empty());
       named |= result.error.find(cause) != std::string::npos;
     }
@@ -258,7 +179,7 @@ TEST(transport_errors_end_every_rank_with_the_cause) {
 TEST(no_progress_ends_the_run_after_the_timeout) {
   FakeFaults faults;
   faults.neverDeliver = true;
-  Options options = small(Op::AllReduce);
+  Options options = smallRun(Op::AllReduce);
   options.timeoutS = 1;
   bool named = false;
   for (const RankResult& result : runAll(options, fakeNet(faults, 2))) {
@@ -273,7 +194,7 @@ TEST(ranks_with_different_options_refuse_to_start) {
   const uint16_t port = freePort();
   std::vector<std::future<RankResult>> ranks;
   for (int rank = 0; rank < 2; rank++) {
-    Options options = small(Op::AllReduce);
+    Options options = smallRun(Op::AllReduce);
     options.ranks = 2;
     options.rank = rank;
     options.rootPort = port;

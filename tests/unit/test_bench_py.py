@@ -62,6 +62,16 @@ def test_all_reduces_in_a_row() -> None:
     assert command(BenchSpec(in_a_row=16)) == [*GOLDEN.split(), "--in-a-row", "16"]
 
 
+def test_a_schedule_and_its_self_tests() -> None:
+    spec = BenchSpec(
+        schedule="auto", connect="switch", pretend=((1, 20, "lo", 50), (1, 90, "lo", 100)), slow_to_agree=(2, 400)
+    )
+    assert command(spec) == [
+        *GOLDEN.split(), "--schedule", "auto", "--connect", "switch", "--slow-to-agree", "2:400",
+        "--pretend", "1:20:lo:50", "--pretend", "1:90:lo:100",
+    ]  # fmt: skip
+
+
 def test_a_path_with_a_space_stays_one_word() -> None:
     words = bench_command(
         Path("/my dir/r2cc_bench"), BenchSpec(), rank=0, ranks=2, root="h:1", library=Path("/my dir/lib.so")

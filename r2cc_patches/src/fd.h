@@ -5,7 +5,7 @@
 
 #include <utility>
 
-namespace r2cc::bench {
+namespace r2cc {
 
 class Fd {
  public:
@@ -24,7 +24,7 @@ class Fd {
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }
   void reset() {
-    if (fd_ >= 0) close(fd_);
+    if (fd_ >= 0) ::close(fd_);
     fd_ = -1;
   }
 
@@ -32,4 +32,4 @@ class Fd {
   int fd_ = -1;
 };
 
-}  // namespace r2cc::bench
+}  // namespace r2cc

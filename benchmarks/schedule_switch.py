@@ -1,0 +1,206 @@
+"""What a switch of schedules costs the host bench: a cable of h1 is pulled under a run and plugged in again (issue 5).
+
+    .venv/bin/python benchmarks/schedule_switch.py [--connect ahead,switch] [--repeats 3] [--mib 8] [--json]
+
+The first iteration on another schedule, and what comes before it (the connections that are made for it), is compared
+with the median of those that follow on the same schedule: what is over that is the switch's one-off cost.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from statistics import median
+from typing import Any, get_args
+
+import click
+from common import MIB, Figure, Json, exit_code, locked, show
+from plan_runs import ROOT, watched
+
+from harness.bench import BenchSpec, Connect, bench_command, bench_env
+from harness.build import NetBuild, build_net
+from harness.errors import R2ccError
+from harness.lab.lab import Lab
+from harness.lab.topology import Topology
+from harness.progress import silent
+
+HOST, NIC, PORT = "h1", "eth0", "h1-eth0"
+BOUND_MS = 50.0
+SETTLED = 3
+"""Iterations on a schedule without which its median would be of too few."""
+
+
+@dataclass(frozen=True)
+class Switch:
+    """From iteration `index` on. `connect_ms`: the longest that a rank took to make its `connections`."""
+
+    index: int
+    epoch: int
+    schedule: str
+    capacities: str
+    connections: int
+    chose_ms: float
+    connect_ms: float
+
+
+@dataclass(frozen=True)
+class Switched:
+    """One run. Times are from the first rank's start to the last one's end, of each iteration."""
+
+    switches: list[Switch]
+    times_ms: dict[int, float]
+    wrong_elements: int
+    pulled: int
+    busy: float
+
+    def after(self, switch: Switch) -> list[float]:
+        ends = [other.index for other in self.switches if other.index > switch.index]
+        end = min(ends, default=max(self.times_ms) + 1)
+        return [self.times_ms[index] for index in range(switch.index, end) if index in self.times_ms]
+
+    def cost_ms(self, switch: Switch) -> float | None:
+        """Of the first iteration beside its followers, and of what came before it. None: too few followed."""
+        first, *rest = self.after(switch)
+        if len(rest) < SETTLED:
+            return None
+        return first - median(rest) + switch.chose_ms + switch.connect_ms
+
+
+def run_switch(lab: Lab, net: NetBuild, spec: BenchSpec, *, pull: int, plug: int | None) -> Switched:
+    """Every host is a rank. The cable is pulled when iteration `pull` begins, and plugged in at `plug`.
+
+    Raises R2ccError unless every rank completes and tells the same switches.
+    """
+    env = bench_env(3, topology_file=lab.places_file)
+    lines: list[list[Json]] = [[] for _ in lab.hosts]
+    with watched() as cpu:
+        ranks = [
+            host.spawn(
+                bench_command(net.bench, spec, rank=rank, ranks=len(lab.hosts), root=ROOT, library=net.library), env=env
+            )
+            for rank, host in enumerate(lab.hosts.values())
+        ]
+
+        def read(rank: int) -> None:
+            for text in ranks[rank].stdout or ():
+                if b'"event":"delivery"' in text:
+                    continue
+                line = json.loads(text)
+                lines[rank].append(line)
+                if rank == 0 and line["event"] == "progress" and line["index"] in (pull, plug):
+                    lab.switch.run(["ip", "link", "set", PORT, "down" if line["index"] == pull else "up"])
+
+        try:
+            threads = [threading.Thread(target=read, args=(rank,)) for rank in range(len(ranks))]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            codes = [process.wait(60) for process in ranks]
+        finally:
+            tails = [process.stderr_tail(3) for process in ranks]
+            for process in ranks:
+                process.close()
+            lab.switch.run(["ip", "link", "set", PORT, "up"])
+    if any(codes):
+        raise R2ccError(f"ranks ended with {codes}: {'; '.join(filter(None, tails))}", "run it alone")
+    return judged(lines, pull, cpu)
+
+
+def judged(lines: Sequence[Sequence[Json]], pull: int, cpu: Any) -> Switched:
+    """What the ranks' lines say. Raises R2ccError if they do not say the same."""
+    told = [[line for line in rank if line["event"] == "schedule"] for rank in lines]
+    same = [[(line["index"], line["epoch"], line["schedule"], line["capacities"]) for line in rank] for rank in told]
+    if any(each != same[0] for each in same):
+        raise R2ccError(f"the ranks switched at different iterations: {same}")
+    switches = [
+        Switch(
+            *key,
+            each[0]["connections"],
+            max(line["chose_us"] for line in each) / 1e3,
+            max(line["connect_us"] for line in each) / 1e3,
+        )
+        for key, each in zip(same[0], zip(*told, strict=True), strict=True)
+    ]
+    iterations = [line for rank in lines for line in rank if line["event"] == "iteration"]
+    windows: dict[int, tuple[int, int]] = {}
+    for line in iterations:
+        begin, end = windows.get(line["index"], (line["start_ns"], line["end_ns"]))
+        windows[line["index"]] = min(begin, line["start_ns"]), max(end, line["end_ns"])
+    times = {index: (end - begin) / 1e6 for index, (begin, end) in windows.items()}
+    return Switched(
+        switches, times, sum(line["wrong_elements"] for line in iterations), pull, cpu.busy(list(windows.values()))
+    )
+
+
+def told_of(connect: str, run: Switched) -> list[str]:
+    rows = []
+    for switch in run.switches[1:]:
+        cost = run.cost_ms(switch)
+        first, *rest = run.after(switch)
+        followers = f"{median(rest):.1f}" if rest else "-"
+        said = "-" if cost is None else f"{cost:.1f} ms"
+        rows.append(
+            f"{connect}: {switch.schedule} from iteration {switch.index} (pulled at {run.pulled}), "
+            f"{switch.connections} ends connected in {switch.connect_ms:.1f} ms, first iteration {first:.1f} ms, "
+            f"the next {followers} ms, one-off {said}"
+        )
+    return rows
+
+
+@click.command(help="What a switch of schedules costs the host bench")
+@click.option("--connect", "connects", default="ahead,switch", show_default=True)
+@click.option("--repeats", type=click.IntRange(1, 100), default=3, show_default=True)
+@click.option("--hosts", type=click.IntRange(3, 16), default=4, show_default=True)
+@click.option("--nics", type=click.IntRange(1, 8), default=2, show_default=True)
+@click.option("--rate", "rate_gbit", type=click.FloatRange(0.01, 32), default=0.2, show_default=True, help="Of a NIC.")
+@click.option("--mib", type=click.IntRange(1, 1024), default=8, show_default=True, help="Bytes of a rank.")
+@click.option("--iterations", type=click.IntRange(20, 1000), default=40, show_default=True)
+@click.option("--lock", type=click.Path(dir_okay=False, path_type=Path), help="Locked for each run.")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures and what they came from as JSON.")
+def main(
+    *,
+    connects: str,
+    repeats: int,
+    hosts: int,
+    nics: int,
+    rate_gbit: float,
+    mib: int,
+    iterations: int,
+    lock: Path | None,
+    as_json: bool,
+) -> None:
+    wanted = connects.split(",")
+    if set(wanted) - set(get_args(Connect)):
+        raise click.UsageError("--connect takes ahead, switch or both")
+    net = build_net(progress=silent)
+    spec = BenchSpec(bytes=mib * MIB, iterations=iterations, warmup=2, channels=nics, slots=3, schedule="auto")
+    found: list[tuple[str, Switched]] = []
+    with Lab.up(Topology(hosts=hosts, nics=nics, rate_gbit=rate_gbit)) as lab:
+        for _ in range(repeats):
+            for connect in wanted:
+                with locked(lock):
+                    kind: Any = connect
+                    each = replace(spec, connect=kind)
+                    found.append((connect, run_switch(lab, net, each, pull=8, plug=iterations // 2 + 4)))
+                for row in told_of(*found[-1]):
+                    click.echo(row, err=True)
+    figures = [Figure("wrong elements", sum(run.wrong_elements for _, run in found), 0, "")]
+    for connect in wanted:
+        runs = [run for name, run in found if name == connect]
+        costs = [cost for run in runs for s in run.switches if s.schedule == "chain" and (cost := run.cost_ms(s))]
+        worst = max(costs, default=None)
+        figures.append(Figure(f"{connect}: one-off cost of a switch to chains, worst", worst, BOUND_MS, "ms"))
+    runs_told = [{"connect": connect, **asdict(run)} for connect, run in found]
+    report = {"figures": [each.as_json() for each in figures], "runs": runs_told}
+    if as_json:
+        click.echo(json.dumps({"build_id": net.build_id, **report}, indent=1))
+    click.echo(show("Switches", figures), err=as_json)
+    raise SystemExit(exit_code(figures))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""`r2cc_bench --schedule` as processes on this machine, over the real net library: one rank a host, by name.
+
+Nothing is broken here: a rank says that its NIC has less (`--pretend`). Real cables are pulled in tests/lab.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.bench import BenchSpec, bench_command, bench_env
+from harness.build import NetBuild, build_net
+from harness.progress import silent
+
+pytestmark = [pytest.mark.build, pytest.mark.timeout(400)]
+
+RANKS = 4
+HALF = (1, 20, "lo", 50)
+SPEC = BenchSpec(
+    bytes=1 << 20, iterations=1_000_000, seconds=2, channels=2, timeout_s=30, schedule="auto", pretend=(HALF,)
+)
+BOUND_S = 8.0
+"""A rank that is gone is noticed at once; one that is silent, after six seconds."""
+Line = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def net() -> NetBuild:
+    return build_net(progress=silent)
+
+
+def free_root() -> str:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"127.0.0.1:{probe.getsockname()[1]}"
+
+
+@dataclass(frozen=True)
+class Rank:
+    """Its lines go to a file, so that no rank waits for one who reads another's."""
+
+    process: subprocess.Popen[bytes]
+    out: Path
+    err: Path
+
+    def lines(self) -> list[Line]:
+        """All that are whole."""
+        return [json.loads(line) for line in self.out.read_text().split("\n")[:-1]]
+
+    def wait_for(self, index: int) -> None:
+        """Until it has begun that iteration."""
+        deadline = time.monotonic() + 30
+        while not any(line["event"] == "progress" and line["index"] >= index for line in self.lines()):
+            assert self.process.poll() is None, self.err.read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+    def finish(self) -> int:
+        return self.process.wait(60)
+
+
+@contextmanager
+def started(net: NetBuild, spec: BenchSpec, folder: Path) -> Iterator[list[Rank]]:
+    root = free_root()
+    with ExitStack() as stack:
+        ranks = []
+        for number in range(RANKS):
+            extra = {"NCCL_HOSTID": f"h{number}", "R2CC_SIDE_IFNAME": "lo", "R2CC_EVENT_FILE": "/dev/null"}
+            command = bench_command(net.bench, spec, rank=number, ranks=RANKS, root=root, library=net.library)
+            env = {"PATH": "/usr/bin:/bin", **bench_env(3, interfaces="lo", extra=extra)}
+            out, err = folder / f"{number}.out", folder / f"{number}.err"
+            stdout, stderr = stack.enter_context(out.open("wb")), stack.enter_context(err.open("wb"))
+            process = stack.enter_context(subprocess.Popen(command, env=env, stdout=stdout, stderr=stderr))
+            stack.callback(process.kill)
+            ranks.append(Rank(process, out, err))
+        yield ranks
+
+
+def switches(lines: list[Line]) -> list[tuple[int, int, str, str]]:
+    found = (line for line in lines if line["event"] == "schedule")
+    return [(line["index"], line["epoch"], line["schedule"], line["capacities"]) for line in found]
+
+
+def test_processes_switch_at_one_iteration_though_one_stood_still(net: NetBuild, tmp_path: Path) -> None:
+    with started(net, SPEC, tmp_path) as ranks:
+        ranks[2].wait_for(HALF[1] + 1)
+        ranks[2].process.send_signal(signal.SIGSTOP)
+        time.sleep(0.5)
+        ranks[2].process.send_signal(signal.SIGCONT)
+        codes = [rank.finish() for rank in ranks]
+    assert codes == [0] * RANKS, [rank.err.read_text() for rank in ranks]
+    for rank in ranks:
+        assert all(line["wrong_elements"] == 0 for line in rank.lines() if line["event"] == "iteration")
+        assert switches(rank.lines()) == switches(ranks[0].lines())
+    assert [where[1:] for where in switches(ranks[0].lines())] == [
+        (0, "ring", "capacities"),
+        (1, "chain", "capacities 1:0=0.5"),
+    ]
+
+
+@pytest.mark.parametrize("victim", [0, 2])
+def test_a_rank_that_dies_in_the_middle_of_a_switch_ends_all(net: NetBuild, tmp_path: Path, victim: int) -> None:
+    """All others are ready for the new schedule, and wait for rank 2, which never is."""
+    spec = replace(SPEC, seconds=30, slow_to_agree=(2, 60_000))
+    with started(net, spec, tmp_path) as ranks:
+        ranks[1].wait_for(HALF[1] + 30)
+        time.sleep(0.1)
+        ranks[victim].process.kill()
+        killed = time.monotonic()
+        codes = [rank.finish() for rank in ranks]
+        assert time.monotonic() - killed < BOUND_S
+    assert [code for number, code in enumerate(codes) if number != victim] == [3] * (RANKS - 1)
+    for number, rank in enumerate(ranks):
+        assert [where[1] for where in switches(rank.lines())] == [0]
+        errors = [line["message"] for line in rank.lines() if line["event"] == "error"]
+        assert number == victim or (len(errors) == 1 and f"rank {victim}" in errors[0]), errors
