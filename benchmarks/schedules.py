@@ -76,7 +76,12 @@ CASES = (
 
 def channels_of(schedule: str, nics: int) -> int:
     """Sub-flows of a part. More of them divide the load more evenly over the NICs, and cost more."""
-    return nics if schedule in (HEALTHY, "balance", "published") else min(nics, 3)
+    return nics if schedule in (HEALTHY, "balance", "published") else 2
+
+
+def chunk_of(hosts: int) -> int:
+    """The bench's smallest chunk in pipelines of so many hosts (plan_schedule.cc), which is what it mostly uses."""
+    return max(8192, 2048 * (hosts - 1))
 
 
 def mode_of(schedule: str) -> int:
@@ -133,10 +138,14 @@ class Session:
     iterations: int
     channels: int
 
+    def cost(self, case: Case) -> dict[str, float]:
+        """Placed connections make room for each other on the rails."""
+        return {"even_rails": 0, "chunk_bytes": chunk_of(case.hosts)}
+
     def measure(self, lab: Lab, case: Case, schedule: str) -> Measured:
         healthy = schedule == HEALTHY
         wanted: Any = "ring" if healthy else schedule
-        request = Request(case.nodes(healthy, self.rate_gbit), self.bytes, schedule=wanted, cost={"even_rails": 0})
+        request = Request(case.nodes(healthy, self.rate_gbit), self.bytes, schedule=wanted, cost=self.cost(case))
         planned = plan(request)
         file = self.folder / f"{case.name}-{schedule}.json"
         file.write_text(plan_json(json.dumps(request.as_dict())))
