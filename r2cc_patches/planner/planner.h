@@ -64,8 +64,8 @@ struct Part {
 
 /// The alpha-beta model's parameters. Defaults are for TCP over Ethernet; measured ones take their place.
 struct Cost {
-  double hopUs = 20;                // from one rank to the next on another node: everything but bytes / bandwidth
-  double localHopUs = 2;            // the same between two ranks of a node
+  double hopUs = 20;               // from one rank to the next on another node: everything but bytes / bandwidth
+  double localHopUs = 2;           // the same between two ranks of a node
   uint64_t chunkBytes = 32 << 10;  // what a chain hands on at a time
   /// Every connection spreads over the rails that both its ends have left, whatever the node's others do: what the
   /// resilient net does. false: connections make room for each other on a node's rails.
