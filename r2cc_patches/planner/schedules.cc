@@ -47,6 +47,9 @@ Proposal chained(Schedule schedule, const Cluster& cluster, const std::vector<in
     draft.kind = Kind::Chain;
     draft.share = chain.share;
     draft.order = seating.chain(chain.head, chain.tail, chain.share);
+    // The slower end is the head: it is given and gives on in the middle of the pipeline. As the tail it would have
+    // nothing to take while this is filled, and nothing to give while it empties.
+    std::reverse(draft.order.begin(), draft.order.end());
     out.drafts.push_back(std::move(draft));
   }
   if (out.drafts.size() < 2 && split.ringShare > kWorthAPart) return impossible(schedule, "the ring alone is as fast");
