@@ -1,10 +1,13 @@
 """AllReduce schedules beside a degraded host, run in the lab: measured beside the planner's prediction and the bound.
 
     .venv/bin/python benchmarks/schedules.py [--cases 4x2,8x2] [--schedules chain,optcc] [--rate 0.2] [--json]
+    .venv/bin/python benchmarks/schedules.py --fit --cases 4x2
 
 A case is hosts x NICs with one NIC of h1 gone (`8x2-two`: of h1 and h2), which all ranks take for failed from the start
 (R2CC_ASSUME_DOWN). Times are medians, relative to the healthy ring of the same lab. A run is void when the machine was
 over 85 % busy; what the NICs carried and whether the results are exact is judged all the same.
+
+`--fit` measures at two sizes and prints the planner's cost parameters on this bed, for `--cost` of this or `r2cc plan`.
 """
 
 from __future__ import annotations
@@ -12,13 +15,14 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, get_args
 
 import click
 from common import MIB, MISSES, Figure, Json, exit_code, locked, show
+from plan_fit import Pair, costs_of, fitted, words
 from plan_runs import Run, run_plan
 
 from harness.bench import BenchSpec
@@ -32,6 +36,8 @@ from harness.progress import silent
 BUSY = 0.85
 SLOTS = 3
 """Chunks in flight a connection. With more, a chunk that others wait for stands in a long queue (docs/bench.md)."""
+SMALLER = 64
+"""How many times smaller the smaller size of a fit is."""
 HEALTHY = "healthy"
 SCHEDULES: tuple[Schedule, ...] = ("balance", "published", "chain_fixed", "chain", "optcc")
 
@@ -76,7 +82,12 @@ CASES = (
 
 def channels_of(schedule: str, nics: int) -> int:
     """Sub-flows of a part. More of them divide the load more evenly over the NICs, and cost more."""
-    return nics if schedule in (HEALTHY, "balance", "published") else min(nics, 3)
+    return nics if schedule in (HEALTHY, "balance", "published") else 2
+
+
+def chunk_of(hosts: int) -> int:
+    """The bench's smallest chunk in pipelines of so many hosts (plan_schedule.cc), which is what it mostly uses."""
+    return max(8192, 2340 * (hosts - 1))
 
 
 def mode_of(schedule: str) -> int:
@@ -132,11 +143,16 @@ class Session:
     bytes: int
     iterations: int
     channels: int
+    extra: Mapping[str, float] = field(default_factory=dict)
+
+    def cost(self, case: Case) -> dict[str, float]:
+        """Placed connections make room for each other on the rails."""
+        return {"even_rails": 0, "chunk_bytes": chunk_of(case.hosts), **self.extra}
 
     def measure(self, lab: Lab, case: Case, schedule: str) -> Measured:
         healthy = schedule == HEALTHY
         wanted: Any = "ring" if healthy else schedule
-        request = Request(case.nodes(healthy, self.rate_gbit), self.bytes, schedule=wanted, cost={"even_rails": 0})
+        request = Request(case.nodes(healthy, self.rate_gbit), self.bytes, schedule=wanted, cost=self.cost(case))
         planned = plan(request)
         file = self.folder / f"{case.name}-{schedule}.json"
         file.write_text(plan_json(json.dumps(request.as_dict())))
@@ -206,6 +222,22 @@ def run_case(session: Session, case: Case, schedules: Sequence[str], lock: Path 
     return found
 
 
+def fit(session: Session, case: Case, lock: Path | None) -> dict[str, float]:
+    """The planner's cost parameters for this bed: what a ring, a chain and OptCC take at two sizes."""
+    bare = {"hop_us": 0, "local_hop_us": 0, "ring_efficiency": 1, "chain_efficiency": 1, "staged_efficiency": 1}
+    found: dict[str, list[Measured]] = {}
+    for size in (session.bytes // SMALLER, session.bytes):
+        for each in run_case(replace(session, bytes=size, extra=bare), case, ("chain_fixed", "optcc"), lock):
+            found.setdefault(each.schedule, []).append(each)
+    pairs = {
+        name: Pair(
+            (1e3 * small.run.median_ms, 1e3 * large.run.median_ms), (1e3 * small.predicted_ms, 1e3 * large.predicted_ms)
+        )
+        for name, (small, large) in found.items()
+    }
+    return fitted(pairs, case.hosts)
+
+
 @click.command(help="AllReduce schedules beside a degraded host")
 @click.option("--cases", default=",".join(case.name for case in CASES), show_default=True)
 @click.option("--schedules", default=",".join(SCHEDULES), show_default=True)
@@ -213,6 +245,8 @@ def run_case(session: Session, case: Case, schedules: Sequence[str], lock: Path 
 @click.option("--mib", type=click.IntRange(1, 1024), default=32, show_default=True, help="Bytes of a rank.")
 @click.option("--iterations", type=click.IntRange(1, 1000), default=7, show_default=True)
 @click.option("--channels", default=0, show_default=True, help="Sub-flows of a part; 0: as many as are good for it.")
+@click.option("--fit", "fits", is_flag=True, help="Print the planner's cost parameters for each case instead.")
+@click.option("--cost", "cost", metavar="NAME=VALUE,...", multiple=True, help="The planner's parameters, as measured.")
 @click.option("--lock", type=click.Path(dir_okay=False, path_type=Path), help="Locked for each run.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures and what they came from as JSON.")
 def main(
@@ -223,6 +257,8 @@ def main(
     mib: int,
     iterations: int,
     channels: int,
+    fits: bool,
+    cost: tuple[str, ...],
     lock: Path | None,
     as_json: bool,
 ) -> None:
@@ -234,11 +270,16 @@ def main(
     figures: list[Figure] = []
     found: list[Measured] = []
     with tempfile.TemporaryDirectory(prefix="r2cc-plans-") as folder:
-        session = Session(net, Path(folder), rate_gbit, mib * MIB, iterations, channels)
+        session = Session(net, Path(folder), rate_gbit, mib * MIB, iterations, channels, costs_of(cost))
         for case in (case for case in CASES if case.name in cases.split(",")):
+            if fits:
+                click.echo(f"{case.name}: --cost {words(fit(session, case, lock))}")
+                continue
             measured = run_case(session, case, wanted, lock)
             figures += judge(case, measured)
             found += measured
+    if fits:
+        return
     figures += two_ends(found)
     wrong = sum(each.run.wrong_elements for each in found)
     figures.append(Figure("wrong elements", wrong, 0, ""))

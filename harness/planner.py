@@ -67,7 +67,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Part:
-    """A whole AllReduce of `share` of the message. `order` is of ranks; of a chain the head first."""
+    """A whole AllReduce of `share` of the message. `order` is of ranks; of a chain the head first.
+
+    `spared`: the ranks of each node that a published part's partial ring does without, if more than the straggler."""
 
     kind: Kind
     share: float
@@ -76,6 +78,7 @@ class Part:
     mirrored: bool = False
     y: float = 0.0
     pieces: int = 0
+    spared: tuple[tuple[int, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -114,10 +117,15 @@ class Plan:
     @classmethod
     def from_dict(cls, value: Mapping[str, Any]) -> Plan:
         known = {key: item for key, item in value.items() if key != "schema"}
-        parts = tuple(Part(**{**part, "order": tuple(part["order"])}) for part in value["parts"])
+        parts = tuple(_part(part) for part in value["parts"])
         nodes = tuple(NodePlan(**node) for node in value["nodes"])
         candidates = tuple(Candidate(**candidate) for candidate in value["candidates"])
         return cls(**{**known, "parts": parts, "nodes": nodes, "candidates": candidates})
+
+
+def _part(value: Mapping[str, Any]) -> Part:
+    spared = tuple(tuple(ranks) for ranks in value.get("spared", ()))
+    return Part(**{**value, "order": tuple(value["order"]), "spared": spared})
 
 
 def plan(request: Request, library: Path | None = None) -> Plan:

@@ -25,7 +25,9 @@ planner::Plan plainRing(int ranks) {
 // What a part's busiest connections carry of the message.
 double edgeLoad(const planner::Part& part) {
   const auto n = static_cast<double>(part.order.size());
-  return part.share * (part.kind == planner::Kind::Chain ? 1 : std::max(2 * (n - 1) / n, 1.0));
+  if (part.kind == planner::Kind::Chain) return part.share;
+  if (part.kind == planner::Kind::OptCC) return part.share / n;
+  return part.share * std::max(2 * (n - 1) / n, 1.0);
 }
 
 class Layout {
@@ -35,10 +37,19 @@ class Layout {
   void allReduce(const planner::Plan& plan) {
     const std::vector<uint64_t> bounds = planner::bounds(plan, options_.bytes / sizeof(float));
     const std::vector<int> channels = channelsOf(plan, options_.channels);
+    // A ring beside pipelines takes chunks as small as theirs: with larger ones it always has something to send, they
+    // do not, and are left over at the end.
+    uint32_t ofRings = options_.chunkBytes;
+    const auto regionOf = [&](size_t part) { return Region{bounds[part], bounds[part + 1]}; };
     for (size_t part = 0; part < plan.parts.size(); part++) {
-      const Region region{bounds[part], bounds[part + 1]};
+      const Region first = Cut{channels[part], 0, options_.connectionsPerPeer, 0}.of(regionOf(part));
+      ofRings = std::min(ofRings, chunkOf(plan.parts[part], first, options_.chunkBytes));
+    }
+    for (size_t part = 0; part < plan.parts.size(); part++) {
+      const planner::Part& what = plan.parts[part];
+      const uint32_t chunk = what.kind == planner::Kind::Ring ? ofRings : options_.chunkBytes;
       forEachFlow(static_cast<int>(part), channels[part],
-                  [&](const Cut& cut) { return partSequence(plan.parts[part], cut.of(region), options_.chunkBytes); });
+                  [&](const Cut& cut) { return partSequence(what, cut.of(regionOf(part)), chunk); });
     }
   }
 
@@ -92,13 +103,18 @@ class Layout {
 }  // namespace
 
 std::vector<int> channelsOf(const planner::Plan& plan, int channels) {
-  double total = 0;
-  for (const planner::Part& part : plan.parts) total += edgeLoad(part);
+  double total = 0, smallest = 1;
+  for (const planner::Part& part : plan.parts) {
+    total += edgeLoad(part);
+    smallest = std::min(smallest, edgeLoad(part));
+  }
   const size_t parts = plan.parts.size();
   const size_t fewest = parts * static_cast<size_t>(channels);
+  // So many that the part with the least to carry has one, within reason.
+  const size_t enough = static_cast<size_t>(std::min(total / std::max(smallest, 1e-9), 4.0 * fewest));
   std::vector<int> best(parts, channels);
   double least = 0;
-  for (size_t all = fewest; parts > 1 && all <= fewest + fewest / 2; all++) {
+  for (size_t all = fewest; parts > 1 && all <= std::max(fewest + fewest / 2, enough); all++) {
     std::vector<int> counts;
     double most = 0, sum = 0;  // of what a connection carries; what all do
     for (const planner::Part& part : plan.parts) {

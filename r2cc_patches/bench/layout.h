@@ -20,9 +20,9 @@ struct FlowPlan {
 // Edges have the NIC of their channel: c modulo `nics`.
 std::vector<FlowPlan> flowsOf(const Options& options, int nics);
 
-// How many channels each part of a plan has, `channels` on average or up to half more: so that all connections carry
-// about as much. Where they share a NIC each gets as much of it as the others; one with more to carry would be left
-// over at the end.
+// How many channels each part of a plan has, `channels` on average or up to half more (four times as many where a part
+// carries very little): so that all connections carry about as much. Where they share a NIC each gets as much of it as
+// the others; one with more to carry would be left over at the end.
 std::vector<int> channelsOf(const planner::Plan& plan, int channels);
 
 // Bytes that go over each edge of a sequence in one turn.

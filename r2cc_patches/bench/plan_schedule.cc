@@ -6,81 +6,28 @@
 namespace r2cc::bench {
 namespace {
 
-constexpr uint32_t kLeastChunk = 8192, kLeastOfHop = 2048;  // what messages cost would show, over many hops more
-constexpr size_t kFillings = 96;                            // a pipeline is filled in this part of the time it works
-// Segments that the ring of OptCC is ahead of the straggler, which then never waits for it.
-constexpr size_t kLag = 8;
+constexpr uint32_t kLeastChunk = 8192, kLeastOfHop = 2340;  // what messages cost would show, over many hops more
+constexpr size_t kFillings = 256;                           // a pipeline is filled in this part of the time it works
 
-std::vector<int> without(const std::vector<int>& order, int rank) {
-  std::vector<int> rest;
-  std::copy_if(order.begin(), order.end(), std::back_inserter(rest), [rank](int other) { return other != rank; });
-  return rest;
+// One shard of OptCC, which belongs to the first of `line`: the others add theirs along the line, which ends there, the
+// straggler's is added, the result goes to him and back along the line. Connections carry the shard once each.
+void appendShard(SequenceBuilder& builder, const std::vector<int>& line, const planner::Part& part,
+                 const std::vector<Region>& chunks) {
+  const uint32_t give = builder.edge(line.front(), part.straggler);
+  const uint32_t take = builder.edge(part.straggler, line.front());
+  std::vector<uint32_t> gather, spread;  // along the line; the last one of `gather` leads to the owner
+  for (size_t i = 1; i < line.size(); i++) {
+    gather.push_back(builder.edge(line[i], line[(i + 1) % line.size()]));
+    spread.push_back(builder.edge(line[i - 1], line[i]));
+  }
+  for (const Region& chunk : chunks) {
+    if (part.mirrored) builder.move(take, chunk, Action::Reduce);
+    for (const uint32_t edge : gather) builder.move(edge, chunk, Action::Reduce);
+    builder.move(give, chunk, part.mirrored ? Action::Store : Action::Reduce);
+    if (!part.mirrored) builder.move(take, chunk, Action::Store);
+    for (const uint32_t edge : spread) builder.move(edge, chunk, Action::Store);
+  }
 }
-
-// The four stages of OptCC over segments of one chunk an owner. Owner j of a segment's chunk j ends with its sum over
-// the ring.
-class OptCC {
- public:
-  OptCC(const planner::Part& part, const Region& region, uint32_t chunkBytes)
-      : mirrored_(part.mirrored),
-        owners_(part.order.size()),
-        chunks_(chunksOf(region, pipelineChunk(region, owners_, chunkBytes))),
-        ring_(builder_.ring(part.order)) {
-    for (const int owner : part.order) {
-      toStraggler_.push_back(builder_.edge(owner, part.straggler));
-      fromStraggler_.push_back(builder_.edge(part.straggler, owner));
-    }
-  }
-
-  // In every tick a segment begins and each that has begun goes on by a step, so that what a step needs was sent a
-  // tick ago, while the links were busy with other segments.
-  Sequence take() {
-    const size_t segments = (chunks_.size() + owners_ - 1) / owners_;
-    const size_t gatherAt = owners_ - 1 + kLag;
-    for (size_t tick = 0; tick < segments + gatherAt + owners_; tick++) {
-      const size_t oldest = tick < gatherAt + owners_ ? 0 : tick - gatherAt - owners_;
-      for (size_t segment = oldest; segment <= tick && segment < segments; segment++) step(segment, tick - segment);
-    }
-    return builder_.take();
-  }
-
- private:
-  void step(size_t segment, size_t step) {
-    if (mirrored_ && step == 0) all(segment, fromStraggler_, Action::Reduce);
-    if (step + 1 < owners_) hop(segment, step + 1, Action::Reduce);
-    if (step + 1 == owners_) exchange(segment);
-    const size_t gatherAt = owners_ - 1 + kLag;
-    if (step >= gatherAt && step + 1 < gatherAt + owners_) hop(segment, step - gatherAt, Action::Store);
-  }
-
-  // A mirrored segment's sum holds what the straggler gave at the start.
-  void exchange(size_t segment) {
-    all(segment, toStraggler_, mirrored_ ? Action::Store : Action::Reduce);
-    if (!mirrored_) all(segment, fromStraggler_, Action::Store);
-  }
-
-  void all(size_t segment, const std::vector<uint32_t>& edges, Action action) {
-    for (size_t owner = 0; owner < owners_; owner++) move(segment, owner, edges[owner], action);
-  }
-
-  // Each chunk goes on from the rank so many places behind its owner.
-  void hop(size_t segment, size_t behind, Action action) {
-    for (size_t owner = 0; owner < owners_; owner++) {
-      move(segment, owner, ring_[(owner + behind) % owners_], action);
-    }
-  }
-
-  void move(size_t segment, size_t owner, uint32_t edge, Action action) {
-    const size_t chunk = segment * owners_ + owner;
-    if (chunk < chunks_.size()) builder_.move(edge, chunks_[chunk], action);
-  }
-
-  bool mirrored_;
-  size_t owners_;
-  SequenceBuilder builder_;
-  std::vector<Region> chunks_;
-  std::vector<uint32_t> ring_, toStraggler_, fromStraggler_;
-};
 
 bool isPermutation(std::vector<int> order, int straggler, int ranks) {
   if (straggler >= 0) order.push_back(straggler);
@@ -91,6 +38,19 @@ bool isPermutation(std::vector<int> order, int straggler, int ranks) {
   return static_cast<int>(order.size()) == ranks;
 }
 
+std::string sparedProblem(const planner::Part& part, int ranks) {
+  std::vector<int> all;
+  bool whole = part.spared.empty() || part.kind == planner::Kind::Published;
+  for (const std::vector<int>& node : part.spared) {
+    whole = whole && !node.empty();
+    all.insert(all.end(), node.begin(), node.end());
+  }
+  std::sort(all.begin(), all.end());
+  whole = whole && std::adjacent_find(all.begin(), all.end()) == all.end();
+  whole = whole && (all.empty() || (all.front() >= 0 && all.back() < ranks && static_cast<int>(all.size()) < ranks));
+  return whole ? "" : "what it spares is not some of the ranks, each once";
+}
+
 std::string problemOf(const planner::Part& part, int ranks) {
   const bool aside = part.kind == planner::Kind::OptCC;
   if (!isPermutation(part.order, aside ? part.straggler : -1, ranks)) {
@@ -98,6 +58,7 @@ std::string problemOf(const planner::Part& part, int ranks) {
   }
   const bool special = aside || part.kind == planner::Kind::Published;
   if (special && (part.straggler < 0 || part.straggler >= ranks)) return "it has no straggler";
+  if (!sparedProblem(part, ranks).empty()) return sparedProblem(part, ranks);
   if (part.kind == planner::Kind::Published && (part.pieces < 1 || part.y < 0 || part.y > 1 || ranks < 3)) {
     return "it takes three ranks, y from 0 to 1 and at least one piece";
   }
@@ -128,45 +89,22 @@ Sequence chainSequence(const std::vector<int>& order, const Region& region, uint
 }
 
 Sequence optccSequence(const planner::Part& part, const Region& region, uint32_t chunkBytes) {
-  return OptCC(part, region, chunkBytes).take();
-}
-
-// T1 and T2: a ring of all and, beside it, one of the healthy on their own share. T3, when the rank before the
-// straggler is through with both: it gives the straggler the healthy ones' sum piece by piece; each piece that is
-// complete there goes on along the ring, chunk by chunk.
-Sequence publishedSequence(const planner::Part& part, const Region& region, uint32_t chunkBytes) {
   SequenceBuilder builder;
-  const auto moved = static_cast<uint64_t>(std::llround(part.y * static_cast<double>(region.size())));
-  const Region global{region.begin, region.end - moved};
-  const Region partial{region.end - moved, region.end};
+  const size_t owners = part.order.size();
   std::vector<int> line = part.order;
-  std::rotate(line.begin(), std::find(line.begin(), line.end(), part.straggler), line.end());
-  const std::vector<int> healthy = without(line, part.straggler);
-  const int64_t globalDone = appendRing(builder, line, global, chunkBytes).back();
-  const int64_t partialDone = appendRing(builder, healthy, partial, chunkBytes).back();
-  const uint32_t give = builder.edge(line.back(), line.front());
-  std::vector<uint32_t> onward;
-  for (size_t i = 0; i + 1 < line.size(); i++) onward.push_back(builder.edge(line[i], line[i + 1]));
-
-  std::vector<Region> chunks;  // as the healthy ones' ring cut them
-  for (size_t block = 0; block < healthy.size(); block++) {
-    for (const Region& chunk : chunksOf(partOf(partial, healthy.size(), block), chunkBytes)) chunks.push_back(chunk);
-  }
-  const auto pieces = static_cast<uint64_t>(part.pieces);
-  for (uint64_t piece = 0; piece < pieces; piece++) {
-    const Region here = partOf({0, chunks.size()}, pieces, piece);
-    int64_t given = kNoTransfer;
-    for (uint64_t i = here.begin; i < here.end; i++) {
-      given = builder.move(give, chunks[i], Action::Reduce);
-      if (i == 0) builder.waitFor(given, {globalDone, partialDone});
-    }
-    for (uint64_t i = here.begin; i < here.end; i++) {
-      const int64_t begun = builder.move(onward.front(), chunks[i], Action::Store);
-      builder.waitFor(begun, {given, kNoTransfer});
-      for (size_t hop = 1; hop < onward.size(); hop++) builder.move(onward[hop], chunks[i], Action::Store);
-    }
+  for (size_t owner = 0; owner < owners; owner++) {
+    const Region shard = partOf(region, owners, owner);
+    appendShard(builder, line, part, chunksOf(shard, pipelineChunk(shard, owners, chunkBytes)));
+    std::rotate(line.begin(), line.begin() + 1, line.end());
   }
   return builder.take();
+}
+
+uint32_t chunkOf(const planner::Part& part, const Region& region, uint32_t chunkBytes) {
+  const size_t ranks = part.order.size();
+  if (part.kind == planner::Kind::Chain) return pipelineChunk(region, ranks - 1, chunkBytes);
+  if (part.kind == planner::Kind::OptCC) return pipelineChunk(partOf(region, ranks, 0), ranks, chunkBytes);
+  return chunkBytes;
 }
 
 Sequence partSequence(const planner::Part& part, const Region& region, uint32_t chunkBytes) {

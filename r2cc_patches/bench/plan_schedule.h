@@ -17,6 +17,9 @@ Sequence publishedSequence(const planner::Part& part, const Region& region, uint
 // A pipeline `depth` hops deep is full for all but a small part of its time with chunks of this size.
 uint32_t pipelineChunk(const Region& region, size_t depth, uint32_t chunkBytes);
 
+// What the part's pipelines hand on at a time; of a ring `chunkBytes`.
+uint32_t chunkOf(const planner::Part& part, const Region& region, uint32_t chunkBytes);
+
 // Empty when the plan can be run by so many ranks, else what is wrong.
 std::string problemOf(const planner::Plan& plan, int ranks);
 

@@ -1,6 +1,5 @@
 #include "weave.h"
 
-#include <stdexcept>
 #include <unordered_map>
 
 namespace r2cc::bench {
@@ -37,7 +36,7 @@ class Weaver {
       for (const int64_t other : transfer.after) {
         const bool concernsUs = ends_[end].sends && other != kNoTransfer;
         if (concernsUs && done[static_cast<size_t>(other)].count > 0)
-          message.needs.add(done[static_cast<size_t>(other)]);
+          message.needs.push_back(done[static_cast<size_t>(other)]);
       }
       message.turn = number;
       ends_[end].messages.push_back(message);
@@ -51,7 +50,7 @@ class Weaver {
     Message message{transfer.sendOffset, transfer.bytes, transfer.action, 0, {}};
     if (!sequence_.inPlace) return message;
     Chunk& chunk = chunks_[transfer.sendOffset];
-    for (const Need& writer : chunk.writers) message.needs.add(writer);
+    for (const Need& writer : chunk.writers) message.needs.push_back(writer);
     chunk.readers.push_back(self);
     return message;
   }
@@ -68,7 +67,7 @@ class Weaver {
       chunk.writers.clear();
       chunk.readers.clear();
     }
-    for (const Need& before : chunk.before) message.needs.add(before);
+    for (const Need& before : chunk.before) message.needs.push_back(before);
     chunk.writers.push_back(self);
     chunk.stored = stores;
     return message;
@@ -81,11 +80,6 @@ class Weaver {
 };
 
 }  // namespace
-
-void Needs::add(const Need& need) {
-  if (count_ == needs_.size()) throw std::logic_error("a message of the schedule waits for too many others");
-  needs_[count_++] = need;
-}
 
 std::vector<End> weave(const Sequence& sequence, int rank, int times) {
   Weaver weaver(sequence, rank);

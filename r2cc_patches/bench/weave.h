@@ -15,17 +15,7 @@ struct Need {
   uint32_t count = 0;
 };
 
-class Needs {
- public:
-  // Throws std::logic_error beyond the capacity: no program of ours needs more.
-  void add(const Need& need);
-  const Need* begin() const { return needs_.data(); }
-  const Need* end() const { return needs_.data() + count_; }
-
- private:
-  std::array<Need, 4> needs_{};
-  uint32_t count_ = 0;
-};
+using Needs = std::vector<Need>;
 
 struct Message {
   uint64_t offset = 0;  // bytes from the start of the send or receive buffer

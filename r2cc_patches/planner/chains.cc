@@ -152,7 +152,6 @@ std::vector<Allotment> allotEnds(const Cluster& cluster, int parts) {
     // As many chains as eligible nodes at most; one fewer where one node is an end of them all.
     if (chains > 1) shapes.push_back({ring, 0, std::min(nodes, chains)});
     shapes.push_back({ring, 1, std::min(nodes, chains + 1)});
-    shapes.push_back({ring, 2, 2});
   }
   return each(cluster, shapes);
 }

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "formulas.h"
+#include "order.h"
 
 namespace r2cc::planner {
 namespace {
@@ -81,52 +82,54 @@ double Estimate::ringHopsUs(double factor) const {
 
 void Estimate::addRing(const Draft& draft, double factor) {
   ring(draft.order, draft.share * factor * ringLoad(cluster_.ranks()), cost_.ringEfficiency);
-  delays_.push_back({ringHopsUs(factor), 0, 0});
+  latencyUs_ = std::max(latencyUs_, ringHopsUs(factor));
 }
 
 void Estimate::addChain(const Draft& draft) {
   const size_t last = draft.order.size() - 1;
-  Delay delay{0, 0, draft.share};
   for (size_t i = 0; i <= last; i++) {
     carry(draft.order[i], draft.share * (i == 0 || i == last ? 1 : 2), cost_.chainEfficiency);
     if (i == last) break;
     edge(draft.order[i], draft.order[i + 1], draft.share, cost_.chainEfficiency);
     edge(draft.order[i + 1], draft.order[i], draft.share, cost_.chainEfficiency);
-    delay.fixedUs += 2 * cost_.hopUs;
-    delay.usPerChunkByte += 2 / std::min(cluster_.bandwidth(draft.order[i]), cluster_.bandwidth(draft.order[i + 1]));
   }
-  delay.fixedUs += 2 * cost_.localHopUs * (cluster_.ranks() - cluster_.nodes());
-  delays_.push_back(delay);
+  const int hops = 2 * static_cast<int>(last);
+  const int local = 2 * (cluster_.ranks() - cluster_.nodes());
+  latencyUs_ = std::max(latencyUs_, hops * cost_.hopUs + local * cost_.localHopUs);
+  pipelines_.push_back({hops, draft.share});
 }
 
 void Estimate::addOptcc(const Draft& draft) {
   const auto healthy = static_cast<double>(draft.order.size());
   ring(draft.order, draft.share * 2 * (healthy - 1) / healthy, cost_.stagedEfficiency);
   carry(draft.straggler, draft.share, cost_.stagedEfficiency);
-  double slowest = cluster_.bandwidth(draft.straggler);
   for (const int node : draft.order) {
     carry(node, draft.share / healthy, cost_.stagedEfficiency);
     edge(node, draft.straggler, draft.share / healthy, cost_.stagedEfficiency);
     edge(draft.straggler, node, draft.share / healthy, cost_.stagedEfficiency);
-    slowest = std::min(slowest, cluster_.bandwidth(node));
   }
-  const double hops = 2 * healthy;  // of the two half rings, to the straggler and back
-  const double usPerChunkByte = 2 * (healthy - 1) / cluster_.fastest() + 2 / slowest;
-  delays_.push_back({hops * cost_.hopUs, usPerChunkByte, draft.share / healthy});
+  const int hops = 2 * static_cast<int>(draft.order.size());  // to the owner, the straggler, and back
+  latencyUs_ = std::max(latencyUs_, hops * cost_.hopUs);
+  // Half of a shard's connections wait for the other half while it is filled.
+  pipelines_.push_back({hops, 2 * draft.share / healthy});
 }
 
 void Estimate::addPublished(const Draft& draft) {
-  const auto left = static_cast<int>(cluster_.ranksOf(draft.straggler).size());
-  std::vector<int> partial = draft.order;
-  partial.erase(std::find(partial.begin(), partial.end(), draft.straggler));
+  const std::vector<int> partial = without(draft.order, draft.spared);
+  const auto left = static_cast<int>(cluster_.ranksOf(draft.spared).size());
   ring(draft.order, draft.share * (1 - draft.y) * ringLoad(cluster_.ranks()), cost_.stagedEfficiency);
   ring(partial, draft.share * draft.y * ringLoad(cluster_.ranks() - left), cost_.stagedEfficiency);
+  // A line through all with the straggler in it; the others that are spared give to the healthy and take from them.
   const double moved = draft.share * draft.y;
-  for (const int node : draft.order) {
-    loads_[static_cast<size_t>(node)] += moved;
-    afterwards_[static_cast<size_t>(node)] += moved / (cluster_.bandwidth(node) * cost_.stagedEfficiency);
-  }
-  delays_.push_back({ringHopsUs(1), 0, 0});
+  const double more = moved * static_cast<double>(draft.spared.size() - 1) / static_cast<double>(partial.size());
+  for (const int node : draft.spared) carryAfter(node, moved);
+  for (const int node : partial) carryAfter(node, moved + more);
+  latencyUs_ = std::max(latencyUs_, ringHopsUs(1));
+}
+
+void Estimate::carryAfter(int node, double load) {
+  loads_[static_cast<size_t>(node)] += load;
+  afterwards_[static_cast<size_t>(node)] += load / (cluster_.bandwidth(node) * cost_.stagedEfficiency);
 }
 
 double Estimate::afterUs(double bytes, int pieces) const {
@@ -142,14 +145,20 @@ int Estimate::pieces(double bytes) const {
   return best;
 }
 
-double Estimate::predictedUs(double bytes) const {
-  double slowest = 0;
-  for (const Delay& delay : delays_) {
-    const double chunk = std::min(static_cast<double>(cost_.chunkBytes), delay.most * bytes);
-    slowest = std::max(slowest, delay.fixedUs + delay.usPerChunkByte * chunk);
+/// A connection's rate is its bytes over the time of all: the NICs that it passes carry the others beside it. Pipelines
+/// that are filled leave their NICs to the others meanwhile, so that their mean counts, not the slowest.
+double Estimate::fillUs(double bytes) const {
+  double sum = 0;
+  for (const Pipeline& pipeline : pipelines_) {
+    const double chunk = std::min(static_cast<double>(cost_.chunkBytes), pipeline.share * bytes);
+    sum += (pipeline.hops - 1) * chunk * usPerByte_ / pipeline.share;
   }
+  return pipelines_.empty() ? 0 : sum / static_cast<double>(pipelines_.size());
+}
+
+double Estimate::predictedUs(double bytes) const {
   const int k = pieces(bytes);
-  return usPerByte_ * bytes + slowest + (k > 0 ? afterUs(bytes, k) : 0);
+  return usPerByte_ * bytes + latencyUs_ + fillUs(bytes) + (k > 0 ? afterUs(bytes, k) : 0);
 }
 
 double ringFactor(const std::string& op, int ranks) {

@@ -21,6 +21,7 @@ struct Draft {
   double y = 0;
   int cycle = -1;
   std::vector<int> homes = {};  // NOLINT(readability-redundant-member-init): as Part's
+  std::vector<int> spared = {};  // NOLINT(readability-redundant-member-init): of a published part: the straggler first
 };
 
 /// Drafts and their cost, as a function of the message's size.
@@ -41,17 +42,19 @@ class Estimate {
   const std::vector<Draft>& drafts() const { return drafts_; }
 
  private:
-  struct Delay {
-    double fixedUs = 0;
-    double usPerChunkByte = 0;
-    double most = 0;  // a chunk is at most this share of the message
+  /// A pipeline is full for all but the time in which its first chunk passes it.
+  struct Pipeline {
+    int hops = 0;
+    double share = 0;  // of the message, through each of its connections
   };
+  double fillUs(double bytes) const;
   void ring(const std::vector<int>& order, double load, double efficiency);
   void addRing(const Draft& draft, double factor);
   void addChain(const Draft& draft);
   void addOptcc(const Draft& draft);
   void addPublished(const Draft& draft);
   void carry(int node, double load, double efficiency);
+  void carryAfter(int node, double load);
   void edge(int from, int to, double load, double efficiency);
   void tilt(std::vector<double>& rails, int node, int other, double load) const;
   double ringHopsUs(double factor) const;
@@ -69,7 +72,8 @@ class Estimate {
     std::vector<double> out, in;
   };
   std::unordered_map<int, Tilt> tilts_;
-  std::vector<Delay> delays_;
+  double latencyUs_ = 0;  // of the slowest part
+  std::vector<Pipeline> pipelines_;
   double usPerByte_ = 0;
   double afterUsPerByte_ = 0;
 };

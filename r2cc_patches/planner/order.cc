@@ -1,6 +1,7 @@
 #include "order.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 namespace r2cc::planner {
@@ -81,6 +82,20 @@ std::vector<int> ringOrder(const Cluster& cluster) {
   for (size_t i = 0; i < order.size(); i++) order[i] = static_cast<int>(i);
   if (order.size() > 3) Mending(cluster, order, true).run();
   return order;
+}
+
+std::vector<int> partialRing(const Cluster& cluster, std::vector<int> nodes) {
+  if (nodes.size() > 3) Mending(cluster, nodes, true).run();
+  return nodes;
+}
+
+std::vector<int> without(const std::vector<int>& nodes, const std::vector<int>& left) {
+  std::vector<int> gone = left;
+  std::sort(gone.begin(), gone.end());
+  std::vector<int> rest;
+  std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(rest),
+               [&](int node) { return !std::binary_search(gone.begin(), gone.end(), node); });
+  return rest;
 }
 
 Seating::Seating(const Cluster& cluster, const std::vector<int>& ring)

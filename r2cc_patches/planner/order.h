@@ -26,6 +26,10 @@ class Seating {
   std::vector<double> used_;  // by node: what it has exchanged with picky neighbours so far
 };
 
+/// The ring of a part of the nodes, in the order of `nodes`, with bridges as above.
+std::vector<int> partialRing(const Cluster& cluster, std::vector<int> nodes);
+std::vector<int> without(const std::vector<int>& nodes, const std::vector<int>& left);
+
 /// Neighbours (of a ring: also last and first) that have no rail in common.
 int strangers(const Cluster& cluster, const std::vector<int>& order, bool ring);
 

@@ -157,6 +157,15 @@ void write(Writer& to, const Part& part) {
     to.close(']');
   }
   if (part.kind == Kind::OptCC) to.key("mirrored").word(part.mirrored ? "true" : "false");
+  if (!part.spared.empty()) {
+    to.key("spared").open('[');
+    for (const std::vector<int>& ranks : part.spared) {
+      to.item().open('[');
+      for (const int rank : ranks) to.number(rank);
+      to.close(']');
+    }
+    to.close(']');
+  }
   if (part.kind == Kind::Published) to.key("y").number(part.y).key("pieces").number(part.pieces);
   to.close('}');
 }
@@ -173,7 +182,7 @@ void write(Writer& to, const Candidate& candidate) {
 }
 
 Part partFrom(const Json& json) {
-  json.allow({"kind", "share", "order", "straggler", "mirrored", "y", "pieces", "cycle", "homes"});
+  json.allow({"kind", "share", "order", "straggler", "mirrored", "y", "pieces", "cycle", "homes", "spared"});
   Part part;
   part.kind = valueOf(kKinds, json.at("kind"), "kind");
   part.share = json.at("share").number("share");
@@ -184,6 +193,9 @@ Part partFrom(const Json& json) {
   }
   if (const Json* found = json.find("cycle")) part.cycle = static_cast<int>(found->integer("cycle", -1, 1 << 20));
   if (const Json* found = json.find("homes")) part.homes = ranksFrom(*found, "homes");
+  if (const Json* found = json.find("spared")) {
+    for (const Json& ranks : found->array("spared")) part.spared.push_back(ranksFrom(ranks, "spared"));
+  }
   if (const Json* found = json.find("mirrored")) part.mirrored = found->boolean("mirrored");
   if (const Json* found = json.find("pieces")) part.pieces = static_cast<int>(found->integer("pieces", 0, 1 << 20));
   return part;

@@ -84,14 +84,14 @@ class Planning {
 
   void add(Proposal proposal) { choices_.push_back(choiceOf(std::move(proposal))); }
 
-  /// The fastest of several for one schedule, by bandwidth; of equals the first.
+  /// The fastest of several for one schedule at the request's size; of equals the first.
   void addBest(std::vector<Proposal> proposals) {
     std::vector<Choice> tried;
     size_t best = 0;
     for (Proposal& proposal : proposals) {
       tried.push_back(choiceOf(std::move(proposal)));
       const Choice& last = tried.back();
-      const bool faster = last.estimate.usPerByte() < tried[best].estimate.usPerByte() * (1 - 1e-9);
+      const bool faster = last.estimate.predictedUs(bytes_) < tried[best].estimate.predictedUs(bytes_) * (1 - 1e-9);
       if (last.runs() && (!tried[best].runs() || faster)) best = tried.size() - 1;
     }
     choices_.push_back(std::move(tried[best]));
@@ -174,6 +174,9 @@ class Planning {
     if (draft.straggler >= 0) part.straggler = cluster_.ranksOf(draft.straggler).front();
     part.mirrored = draft.mirrored;
     part.y = draft.y;
+    if (draft.kind == Kind::Published && cluster_.ranksOf(draft.spared).size() > 1) {
+      for (const int node : draft.spared) part.spared.push_back(cluster_.ranksOf(node));
+    }
     part.cycle = draft.cycle;
     part.homes = draft.homes;
     if (draft.kind == Kind::Published) part.pieces = estimate.pieces(bytes_);

@@ -40,7 +40,7 @@ enum class Kind : uint8_t {
   Ring,       // order: the ring
   Chain,      // order: head (root) first, tail last; reduce flows tail to head, the result head to tail, in chunks
   OptCC,      // order: the ring of the healthy ranks; straggler: the rank beside it; mirrored: stages 3 1 4 2
-  Published,  // order: the ring of all ranks; straggler; y: share moved to the partial ring; pieces: K
+  Published,  // order: the ring of all ranks; straggler or spared; y: share moved to the partial ring; pieces: K
 };
 
 /// `Ring` and `Balance` are one ring on balanced paths. `ChainFixed`: one chain with fixed ends, beside a ring.
@@ -56,15 +56,17 @@ struct Part {
   double y = 0;
   int pieces = 0;
   int cycle = -1;  // of a chain that is a cut of one of the request's cycles: which
+  /// Of a published part that spares more than the straggler: each spared node's ranks, the straggler's first.
+  std::vector<std::vector<int>> spared = {};  // NOLINT(readability-redundant-member-init): parts are made without them
   /// Of a chain, where the request has homes: those (by place) that it lies on, with the same on each.
   std::vector<int> homes = {};  // NOLINT(readability-redundant-member-init): parts are made without them
 };
 
 /// The alpha-beta model's parameters. Defaults are for TCP over Ethernet; measured ones take their place.
 struct Cost {
-  double hopUs = 20;                // from one rank to the next on another node: everything but bytes / bandwidth
-  double localHopUs = 2;            // the same between two ranks of a node
-  uint64_t chunkBytes = 128 << 10;  // what a chain hands on at a time
+  double hopUs = 20;               // from one rank to the next on another node: everything but bytes / bandwidth
+  double localHopUs = 2;           // the same between two ranks of a node
+  uint64_t chunkBytes = 32 << 10;  // what a chain hands on at a time
   /// Every connection spreads over the rails that both its ends have left, whatever the node's others do: what the
   /// resilient net does. false: connections make room for each other on a node's rails.
   bool evenRails = true;

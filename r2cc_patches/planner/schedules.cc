@@ -1,6 +1,7 @@
 #include "schedules.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <utility>
 
@@ -46,6 +47,9 @@ Proposal chained(Schedule schedule, const Cluster& cluster, const std::vector<in
     draft.kind = Kind::Chain;
     draft.share = chain.share;
     draft.order = seating.chain(chain.head, chain.tail, chain.share);
+    // The slower end is the head: it is given and gives on in the middle of the pipeline. As the tail it would have
+    // nothing to take while this is filled, and nothing to give while it empties.
+    std::reverse(draft.order.begin(), draft.order.end());
     out.drafts.push_back(std::move(draft));
   }
   if (out.drafts.size() < 2 && split.ringShare > kWorthAPart) return impossible(schedule, "the ring alone is as fast");
@@ -59,6 +63,40 @@ Proposal chained(Schedule schedule, const Cluster& cluster, const std::vector<in
 int successor(const std::vector<int>& ring, int node) {
   const auto at = std::find(ring.begin(), ring.end(), node) + 1;
   return at == ring.end() ? ring.front() : *at;
+}
+
+/// Nodes of which each has at least `bandwidth`, and those that are slower, the slowest first.
+struct Level {
+  double bandwidth = 0;
+  std::vector<int> slower;
+};
+
+/// At most so many, from the slowest node's up; the last one of two nodes at least.
+std::vector<Level> levelsOf(const Cluster& cluster, size_t most) {
+  std::vector<int> nodes = cluster.degraded();
+  std::vector<Level> levels{{cluster.slowest(), {}}};
+  const auto faster = [&](double bandwidth) { return bandwidth > levels.back().bandwidth * (1 + 1e-9); };
+  for (size_t i = 0; i < nodes.size() && levels.size() < most; i++) {
+    const bool two = static_cast<size_t>(cluster.nodes()) - i >= 2;
+    if (!two || !faster(cluster.bandwidth(nodes[i]))) continue;
+    levels.push_back({cluster.bandwidth(nodes[i]), {nodes.begin(), nodes.begin() + static_cast<std::ptrdiff_t>(i)}});
+  }
+  const bool two = static_cast<size_t>(cluster.nodes()) - nodes.size() >= 2;
+  if (two && levels.size() < most && faster(cluster.fastest())) levels.push_back({cluster.fastest(), nodes});
+  return levels;
+}
+
+/// The ring of all and the first partial one are one part where they have the same order, or where there may be no
+/// more.
+void mergeFirst(std::vector<Draft>& drafts, const std::vector<int>& ring, int parts) {
+  const std::vector<int> rest = without(ring, drafts[1].spared);
+  const bool same = std::equal(rest.begin(), rest.end(), drafts[1].order.begin());
+  if (!same && drafts.size() <= static_cast<size_t>(parts)) return;
+  const double share = drafts[0].share + drafts[1].share;
+  drafts[1].y = drafts[1].share / share;
+  drafts[1].share = share;
+  drafts[1].order = ring;
+  drafts.erase(drafts.begin());
 }
 
 }  // namespace
@@ -88,23 +126,32 @@ std::vector<Proposal> proposeFixedChain(const Cluster& cluster, const std::vecto
   return out;
 }
 
-/// One part a degraded node, which spares that node; the shares are as the bandwidths that they lost.
+/// Recursive splitting. Level 0 is a ring of all with what the slowest has left, level k a ring of the nodes faster
+/// than that with what level k - 1 left of the slowest of them, and so on; a level's share is as its bandwidth. What
+/// the upper levels do without the slower nodes goes through these afterwards.
 Proposal proposePublished(const Cluster& cluster, const std::vector<int>& ring, int parts) {
   if (cluster.degraded().empty()) return impossible(Schedule::Published, "no node is slower than the others");
   if (cluster.nodes() < 3) return impossible(Schedule::Published, "needs three nodes");
+  const std::vector<Level> levels = levelsOf(cluster, static_cast<size_t>(parts) + 1);
+  if (levels.size() < 2) return impossible(Schedule::Published, "needs two nodes faster than the slowest");
   Proposal out{Schedule::Published, {}, "the partial ring takes what the degraded node lost"};
-  std::vector<int> spared = cluster.degraded();
-  if (static_cast<size_t>(parts) < spared.size()) spared.resize(static_cast<size_t>(parts));
-  for (const int node : spared) {
-    Draft draft = ringDraft(ring, 1);
-    draft.kind = Kind::Published;
-    draft.straggler = node;
-    draft.y = 1 - cluster.bandwidth(node) / cluster.fastest();
-    draft.share = draft.y;
+  double below = 0;
+  for (const Level& level : levels) {
+    Draft draft = ringDraft(ring, level.bandwidth - below);
+    draft.kind = level.slower.empty() ? Kind::Ring : Kind::Published;
+    draft.spared = level.slower;
+    if (!level.slower.empty()) {
+      draft.straggler = level.slower.front();
+      draft.y = 1;
+      draft.order = partialRing(cluster, without(ring, level.slower));
+      draft.order.insert(draft.order.end(), level.slower.begin(), level.slower.end());
+    }
+    below = level.bandwidth;
     out.drafts.push_back(std::move(draft));
   }
+  mergeFirst(out.drafts, ring, parts);
   normalise(out.drafts);
-  if (cluster.degraded().size() > 1) out.note = "one part for each degraded node, as far as there are channels";
+  if (levels.size() > 2) out.note = std::to_string(levels.size() - 1) + " partial rings, each of fewer nodes";
   return out;
 }
 

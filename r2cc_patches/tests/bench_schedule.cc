@@ -32,6 +32,12 @@ std::vector<Part> everyKind(int ranks) {
     parts.push_back({Kind::Published, 1, ranksFrom(0, ranks), 0, false, 0.5, pieces});
     parts.push_back({Kind::Published, 1, ranksFrom(0, ranks), ranks - 1, false, 1, pieces});
   }
+  // One node of two ranks; then several, more of them than a rank has healthy neighbours.
+  if (ranks >= 4) parts.push_back({Kind::Published, 1, ranksFrom(0, ranks), 1, false, 0.5, 4, -1, {{1, 2}}});
+  if (ranks >= 5) parts.push_back({Kind::Published, 1, ranksFrom(0, ranks), 1, false, 1, 2, -1, {{1}, {4}}});
+  if (ranks >= 6) parts.push_back({Kind::Published, 1, ranksFrom(0, ranks), 4, false, 0.3, 3, -1, {{4, 5}, {0, 1}}});
+  if (ranks >= 8)
+    parts.push_back({Kind::Published, 1, ranksFrom(0, 8), 7, false, 1, 8, -1, {{7}, {5}, {1}, {3}, {2}, {0}}});
   return parts;
 }
 
@@ -127,6 +133,19 @@ TEST(every_rank_carries_what_the_model_says) {
   }
 }
 
+TEST(what_spares_several_nodes_loads_the_healthy_alike) {
+  const uint64_t elements = 840 * 64;
+  const double d = elements * sizeof(float);
+  const Part part{Kind::Published, 1, {0, 4, 2, 1, 3}, 4, false, 0.5, 4, -1, {{4}, {1}}};
+  const std::vector<Load> all = loads(publishedSequence(part, {0, elements}, 1024), 5);
+  for (int rank = 0; rank < 5; rank++) {
+    const double healthy = 2 * 2.0 / 3 * 0.5 + 0.5 * (1 + 1.0 / 3);  // the partial ring, then the line and its share
+    const double wanted = 2 * 4.0 / 5 * 0.5 + (rank == 4 || rank == 1 ? 0.5 : healthy);
+    CHECK(near(all[static_cast<size_t>(rank)].sent, wanted * d, 8 * 4096));
+    CHECK(near(all[static_cast<size_t>(rank)].received, wanted * d, 8 * 4096));
+  }
+}
+
 TEST(ring_sends_what_theory_says) {
   const std::vector<End> ends = weave(ringSequence(ranksFrom(0, 4), {0, 4096}, 1024), 1);
   CHECK_EQ(ends.size(), 2U);
@@ -180,7 +199,10 @@ TEST(a_plan_that_these_ranks_cannot_run_is_refused) {
        {Part{Kind::Ring, 1, {0, 1, 2}}, Part{Kind::Ring, 1, {0, 1, 2, 2}}, Part{Kind::Chain, 1, {1, 2, 3, 4}},
         Part{Kind::OptCC, 1, {0, 1, 2, 3}, 0}, Part{Kind::OptCC, 1, {0, 1, 2, 3}},
         Part{Kind::Published, 1, {0, 1, 2, 3}}, Part{Kind::Published, 1, {0, 1, 2, 3}, 4, false, 0.5, 1},
-        Part{Kind::Published, 1, {0, 1, 2, 3}, 0, false, 0.5, 0}}) {
+        Part{Kind::Published, 1, {0, 1, 2, 3}, 0, false, 0.5, 0},
+        Part{Kind::Published, 1, {0, 1, 2, 3}, 0, false, 0.5, 1, -1, {{0}, {0}}},
+        Part{Kind::Published, 1, {0, 1, 2, 3}, 0, false, 0.5, 1, -1, {{0}, {}}},
+        Part{Kind::Published, 1, {0, 1, 2, 3}, 0, false, 0.5, 1, -1, {{0, 1}, {2, 3}}}}) {
     CHECK(!problem(bad).empty());
   }
   CHECK(!problemOf(Plan{}, 4).empty());

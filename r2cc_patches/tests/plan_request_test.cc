@@ -130,6 +130,47 @@ TEST(plan_of_what_has_no_special_schedule_is_a_ring_that_says_why) {
   CHECK(oneRing(plan(request)) && says(plan(request).why, "premulsum"));
 }
 
+TEST(plan_of_gather_and_scatter_on_balanced_paths_is_at_the_bound) {
+  // What enters a node (leaves it, of ReduceScatter) is all that it has not: no share of it can be spared.
+  for (const char* op : {"allgather", "reducescatter"}) {
+    for (const double x : {0.0, 0.125, 0.5, 0.9}) {
+      for (const int nodes : {2, 3, 8}) {
+        Request request = degraded(nodes, 1, x, Schedule::Auto);
+        request.op = op;
+        request.nodes[0].nics[0].rateGbit = 1.5;
+        const Plan one = plan(request);
+        CHECK(std::abs(one.predictedUs / one.boundUs - 1) < 1e-12);
+        // Several ranks a node: the ring brings a node its own again, which no choice of shares changes.
+        Request several = degraded(nodes, 4, x, Schedule::Auto);
+        several.op = op;
+        const Plan plan = r2cc::planner::plan(several);
+        CHECK(std::abs(plan.predictedUs / plan.boundUs - (4.0 * nodes - 1) / (4.0 * nodes - 4)) < 1e-12);
+      }
+    }
+  }
+}
+
+TEST(plan_knows_that_many_chains_are_filled_longer_than_one) {
+  // 1 of 2 NICs lost on one of eight: by bandwidth one chain is as fast as seven that take turns.
+  Request request;
+  for (int i = 0; i < 8; i++) request.nodes.push_back(planNode(i, 1, 2, 1));
+  request.nodes[1].nics[0].capacity = 0;
+  request.cost.evenRails = false;
+  request.cost.chunkBytes = 14336;
+  request.cost.hopUs = 0;
+  request.bytes = 32 << 20;
+  const Plan one = plan(request);
+  CHECK(one.parts.size() == 1 && one.schedule == Schedule::ChainFixed);
+  // Thirteen chunks more, each as long as the whole takes for its bytes.
+  CHECK(std::abs(one.predictedUs / one.boundUs - (1 + 13 * 14336.0 / (32 << 20))) < 0.001);
+  // 1 of 4: what turns gain is more than what they cost, in large messages.
+  for (Node& node : request.nodes) node.nics = planNode(0, 1, 4, 1).nics;
+  request.nodes[1].nics[0].capacity = 0;
+  CHECK(plan(request).parts.size() == 2 && plan(request).schedule == Schedule::ChainFixed);
+  request.bytes = 512 << 20;
+  CHECK(plan(request).parts.size() > 6 && plan(request).schedule == Schedule::Chain);
+}
+
 TEST(plan_problems_are_all_named) {
   Request request = degraded(4, 1, 0.5, Schedule::Auto);
   request.nodes[2].nics[0].capacity = std::numeric_limits<double>::quiet_NaN();

@@ -19,7 +19,7 @@ inline planner::Node planNode(int index, int ranks, int nics, double left) {
 inline planner::Request degraded(int nodes, int ranksEach, double x, planner::Schedule schedule) {
   planner::Request request;
   for (int i = 0; i < nodes; i++) request.nodes.push_back(planNode(i, ranksEach, 1, i == 1 ? 1 - x : 1));
-  request.bytes = 64 << 20;
+  request.bytes = uint64_t{64} << 30;
   request.schedule = schedule;
   request.cost.hopUs = 0;
   request.cost.localHopUs = 0;

@@ -105,15 +105,22 @@ def crossings(part: Part, home: dict[int, str]) -> Iterator[tuple[str, str, floa
 
 
 def published(part: Part, names: list[str], home: dict[int, str]) -> Iterator[tuple[str, str, float]]:
-    """Global ring, partial ring, then to the spared node and from there along all the others."""
+    """Global ring, partial ring, then to the first spared node and from there along the healthy, of whom each is the
+    last equally often; the other spared nodes give to that one, and take from the line."""
     assert part.straggler is not None
-    spared = home[part.straggler]
-    healthy = [name for name in names if name != spared]
+    spared = list(dict.fromkeys(home[ranks[0]] for ranks in part.spared or ((part.straggler,),)))
+    healthy = [name for name in names if name not in spared]
     yield from ((a, b, part.share * (1 - part.y) * ring_load(len(names))) for a, b in around(names))
     if len(set(healthy)) > 1:
         yield from ((a, b, part.share * part.y * ring_load(len(healthy))) for a, b in around(healthy))
-    yield healthy[-1], spared, part.share * part.y
-    yield from ((a, b, part.share * part.y) for a, b in pairwise([spared, *dict.fromkeys(healthy)]))
+    nodes = list(dict.fromkeys(healthy))
+    for first in range(len(nodes)):
+        line = [*nodes[first:], *nodes[:first]]
+        moved = part.share * part.y / len(nodes)
+        yield from ((a, b, moved) for a, b in pairwise([line[-1], spared[0], *line]))
+        for index, name in enumerate(spared[1:]):
+            yield name, line[-1], moved
+            yield line[index % len(line)], name, moved
 
 
 def ring_load(members: int) -> float:
