@@ -36,7 +36,15 @@ std::vector<std::vector<int>> nodeCycles(const Request& request, const Cluster& 
 
 Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::vector<int>& ring) {
   const std::vector<std::vector<int>> cycles = nodeCycles(request, cluster);
-  const Cuts found = cutCycles(cycles, cluster.bandwidths(), ringLoad(cluster.ranks()));
+  const double load = ringLoad(cluster.ranks());
+  Cuts found = cutCycles(cycles, cluster.bandwidths(), load);
+  Placing placing;
+  if (!request.homes.empty()) {
+    placing = placed(request.nodes, cycles, request.homes, found, ring, load);
+    const Cuts chains = cutCycles(cycles, cluster.bandwidths());
+    const Placing alone = placed(request.nodes, cycles, request.homes, chains, ring, load);
+    if (found.ringShare > 0 && alone.usPerByte <= placing.usPerByte * kWorthARing) found = chains, placing = alone;
+  }
   Proposal out{Schedule::Chain, {}, ""};
   if (found.ringShare > 0) {
     Draft draft;
@@ -56,7 +64,6 @@ Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::
   if (request.homes.empty()) {
     for (const Cut& cut : found.cuts) add(cut.cycle, cut.head, cut.share);
   } else {
-    const Placing placing = placed(request.nodes, cycles, request.homes, found, ring, ringLoad(cluster.ranks()));
     size_t used = 0;
     for (const PlacedCut& cut : placing.cuts) used += cut.homes.size();
     for (const PlacedCut& cut : placing.cuts) {

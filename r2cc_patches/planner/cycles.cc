@@ -14,7 +14,6 @@ constexpr int kTries = 64;  // orders drawn for each cycle; most of them are goo
 constexpr int kHalvings = 10;
 constexpr double kNoLonger = 1 + 1e-9;
 constexpr double kSparing = 0.9;
-constexpr double kWorthARing = 1.02;  // a ring beside the chains is not worth its channels for less
 constexpr double kLeastShare = 0.01;
 constexpr size_t kMostSearched = 64;
 constexpr size_t kMostTrials = 300;  // times that shares are computed to better a choice of cuts
@@ -218,8 +217,12 @@ std::vector<std::vector<int>> cycles(int nodes, int count) {
   return all;
 }
 
+Cuts cutCycles(const std::vector<std::vector<int>>& cycles, const std::vector<double>& bandwidths) {
+  return cutsOf({cycles, bandwidths, 0, false});
+}
+
 Cuts cutCycles(const std::vector<std::vector<int>>& cycles, const std::vector<double>& bandwidths, double ringLoad) {
-  const Cuts chains = cutsOf({cycles, bandwidths, ringLoad, false});
+  const Cuts chains = cutCycles(cycles, bandwidths);
   const Cuts both = cutsOf({cycles, bandwidths, ringLoad, true});
   return chains.time <= both.time * kWorthARing ? chains : both;
 }

@@ -12,6 +12,8 @@ namespace r2cc::planner {
 /// much more often than another. The same everywhere. nodes >= 3.
 std::vector<std::vector<int>> cycles(int nodes, int count);
 
+constexpr double kWorthARing = 1.02;  // a ring beside the chains is not worth its channels for less
+
 struct Cut {
   size_t cycle = 0;
   size_t head = 0;  // place in the cycle of the chain's first node; the one before it is its last
@@ -25,7 +27,8 @@ struct Cuts {
 };
 
 /// The cuts and shares with the least time, for nodes with these bandwidths. A node in the ring carries `ringLoad`
-/// times its share each way, an end of a chain 1, any other node 2.
+/// times its share each way, an end of a chain 1, any other node 2. Without `ringLoad`: no ring.
+Cuts cutCycles(const std::vector<std::vector<int>>& cycles, const std::vector<double>& bandwidths);
 Cuts cutCycles(const std::vector<std::vector<int>>& cycles, const std::vector<double>& bandwidths, double ringLoad);
 
 }  // namespace r2cc::planner

@@ -96,7 +96,8 @@ void Estimate::addChain(const Draft& draft) {
   const int hops = 2 * static_cast<int>(last);
   const int local = 2 * (cluster_.ranks() - cluster_.nodes());
   latencyUs_ = std::max(latencyUs_, hops * cost_.hopUs + local * cost_.localHopUs);
-  pipelines_.push_back({hops, draft.share});
+  const size_t channels = std::max<size_t>(1, draft.homes.size());
+  for (size_t i = 0; i < channels; i++) pipelines_.push_back({hops, draft.share / static_cast<double>(channels)});
 }
 
 void Estimate::addOptcc(const Draft& draft) {

@@ -20,7 +20,7 @@ struct Draft {
   bool mirrored = false;
   double y = 0;
   int cycle = -1;
-  std::vector<int> homes = {};  // NOLINT(readability-redundant-member-init): as Part's
+  std::vector<int> homes = {};   // NOLINT(readability-redundant-member-init): as Part's
   std::vector<int> spared = {};  // NOLINT(readability-redundant-member-init): of a published part: the straggler first
 };
 
