@@ -94,11 +94,14 @@ planner::Plan AutoSchedule::planFor(std::vector<planner::Node> nodes) const {
   request.cycles = tracks_.cycles();
   request.channels = static_cast<int>(request.cycles.size()) + 1;  // and the ring
   request.homes = tracks_.homes();
-  request.schedule = request.cycles.empty() ? planner::Schedule::Ring : *options_.schedule;
+  request.schedule = options_.schedule.value_or(planner::Schedule::Auto);
+  if (request.cycles.empty()) request.schedule = planner::Schedule::Ring;
   request.cost.evenRails = false;  // every connection has a NIC of its own
   request.cost.chunkBytes = std::min<uint64_t>(kPlanChunkBytes, options_.chunkBytes);
   try {
-    return planner::plan(request);
+    planner::Plan plan = planner::plan(request);
+    if (request.cycles.empty()) plan.why = "fewer than three hosts: nothing is faster than a ring on balanced paths";
+    return plan;
   } catch (const planner::PlanError& error) {
     planner::Plan ring;
     ring.parts.emplace_back();

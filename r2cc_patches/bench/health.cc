@@ -33,6 +33,7 @@ Health loadHealth(const std::string& library) {
       std::vector<R2ccNicHealth> nics(kMostHealthNics);
       nics.resize(static_cast<size_t>(std::clamp(read(nics.data(), kMostHealthNics), 0, kMostHealthNics)));
       std::vector<NicState> states;
+      states.reserve(nics.size());
       for (const R2ccNicHealth& nic : nics) states.push_back({nic.capacity, nic.rate_gbit});
       return states;
     };

@@ -107,12 +107,14 @@ std::vector<size_t> Tracks::tracksOf(const planner::Part& part) const {
     std::iota(channels.begin(), channels.end(), 0);
   }
   std::vector<size_t> tracks;
+  tracks.reserve(channels.size());
   for (const int channel : channels) tracks.push_back(track(ring ? -1 : part.cycle, channel));
   return tracks;
 }
 
 std::vector<Sequence> Tracks::programs(const planner::Plan& plan, uint64_t elements, uint32_t chunkBytes) const {
   std::vector<Sequence> programs;
+  programs.reserve(plans_.size());
   for (const FlowPlan& flow : plans_) programs.push_back(flow.sequence);
   const std::vector<uint64_t> bounds = planner::bounds(plan, elements);
   for (size_t i = 0; i < plan.parts.size(); i++) {

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <sstream>
 
 namespace r2cc::planner {
@@ -70,9 +69,11 @@ std::optional<std::vector<Node>> atCapacities(std::vector<Node> nodes, const std
     for (Nic& nic : node.nics) nic.capacity = 1;
   }
   while (in >> word) {
+    std::istringstream entry(word);
     size_t node = 0, nic = 0;
+    char colon = 0, equals = 0;
     double capacity = 0;
-    if (std::sscanf(word.c_str(), "%zu:%zu=%lf", &node, &nic, &capacity) != 3) return std::nullopt;
+    if (!(entry >> node >> colon >> nic >> equals >> capacity) || colon != ':' || equals != '=') return std::nullopt;
     if (node >= nodes.size() || nic >= nodes[node].nics.size()) return std::nullopt;
     if (!(capacity >= 0 && capacity <= 1)) return std::nullopt;
     nodes[node].nics[nic].capacity = capacity;
