@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Pair:
-    """A schedule at a small and at a large size, in us: measured, and as predicted at full efficiency without hops."""
+    """A schedule at two sizes, the smaller first, in us: measured, and as predicted at full efficiency without hops."""
 
     measured: tuple[float, float]
     predicted: tuple[float, float]
@@ -18,19 +18,16 @@ class Pair:
         """The reached share of the NICs' bandwidth: what a byte more should take over what it takes. At most 1."""
         return min(1.0, (self.predicted[1] - self.predicted[0]) / (self.measured[1] - self.measured[0]))
 
-    def hop_us(self, hops: int) -> float:
-        """What is left of the small size when its bytes' time is taken away, for each hop. Not below 0."""
-        return max(0.0, (self.measured[0] - self.predicted[0] / self.efficiency) / hops)
 
-
-def fitted(pairs: Mapping[str, Pair], hosts: int) -> dict[str, float]:
+def fitted(pairs: Mapping[str, Pair], tiny_ring_us: float, hosts: int) -> dict[str, float]:
     """Cost parameters by name. `pairs`: of the healthy ring, chain_fixed and optcc, as far as they were measured.
 
-    A hop is the ring's: it has 2 (hosts - 1) in a row, and nothing to fill.
+    A hop is a tiny ring's, whose bytes take no time: it has 2 (hosts - 1) in a row. The intercept of large ones would
+    be less than nothing in the lab, where a bucket lets the first bytes through at once.
     """
     names = {"healthy": "ring_efficiency", "chain_fixed": "chain_efficiency", "optcc": "staged_efficiency"}
     found = {names[schedule]: round(pair.efficiency, 3) for schedule, pair in pairs.items()}
-    return {"hop_us": round(pairs["healthy"].hop_us(2 * (hosts - 1)), 1), **found}
+    return {"hop_us": round(tiny_ring_us / (2 * (hosts - 1)), 1), **found}
 
 
 def words(cost: Mapping[str, float]) -> str:

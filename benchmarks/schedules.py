@@ -7,7 +7,7 @@ A case is hosts x NICs with one NIC of h1 gone (`8x2-two`: of h1 and h2), which 
 (R2CC_ASSUME_DOWN). Times are medians, relative to the healthy ring of the same lab. A run is void when the machine was
 over 85 % busy; what the NICs carried and whether the results are exact is judged all the same.
 
-`--fit` measures at two sizes and prints the planner's cost parameters on this bed, for `--cost` of this or `r2cc plan`.
+`--fit` measures at three sizes and prints the planner's cost parameters on this bed, for `--cost` (also of `r2cc plan`).
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ from harness.progress import silent
 BUSY = 0.85
 SLOTS = 3
 """Chunks in flight a connection. With more, a chunk that others wait for stands in a long queue (docs/bench.md)."""
-SMALLER = 64
-"""How many times smaller the smaller size of a fit is."""
+SMALLER, TINY_BYTES = 4, 4096
+"""Of a fit: how many times smaller the smaller size is, and a size whose bytes take no time."""
 HEALTHY = "healthy"
-SCHEDULES: tuple[Schedule, ...] = ("balance", "published", "chain_fixed", "chain", "optcc")
+OURS = ("auto", "chain", "chain_fixed")
+SCHEDULES: tuple[Schedule, ...] = ("auto", "balance", "published", "chain_fixed", "chain", "optcc")
 
 
 @dataclass(frozen=True)
@@ -102,6 +103,7 @@ class Measured:
 
     case: str
     schedule: str
+    runs: str
     channels: int
     predicted_ms: float
     bound_ms: float
@@ -116,7 +118,7 @@ class Measured:
         beside = f"{self.run.median_ms / healthy.run.median_ms:.3f}" if healthy else ""
         return [
             self.case,
-            self.schedule,
+            self.schedule + (f" ({self.runs})" if self.runs != self.schedule else ""),
             f"{self.run.median_ms:.1f}",
             beside,
             f"{self.run.median_ms / self.predicted_ms:.3f}",
@@ -156,13 +158,16 @@ class Session:
         planned = plan(request)
         file = self.folder / f"{case.name}-{schedule}.json"
         file.write_text(plan_json(json.dumps(request.as_dict())))
-        channels = self.channels or channels_of(schedule, case.nics)
+        runs = schedule if healthy else planned.schedule  # what `auto` chose
+        channels = self.channels or channels_of(runs, case.nics)
         spec = BenchSpec(
             bytes=self.bytes, iterations=self.iterations, warmup=2, channels=channels, slots=SLOTS, plan=file
         )
-        run = run_plan(lab, self.net, spec, down=() if healthy else case.down, mode=mode_of(schedule))
+        run = run_plan(lab, self.net, spec, down=() if healthy else case.down, mode=mode_of(runs))
         nodes = {node.name: {"tx": node.tx_bytes, "rx": node.rx_bytes} for node in planned.nodes}
-        return Measured(case.name, schedule, channels, planned.predicted_us / 1e3, planned.bound_us / 1e3, run, nodes)
+        return Measured(
+            case.name, schedule, runs, channels, planned.predicted_us / 1e3, planned.bound_us / 1e3, run, nodes
+        )
 
 
 def judge(case: Case, found: Sequence[Measured]) -> list[Figure]:
@@ -170,9 +175,9 @@ def judge(case: Case, found: Sequence[Measured]) -> list[Figure]:
     by_name = {each.schedule: each for each in found}
     figures = []
     healthy = by_name.get(HEALTHY)
-    ours = [by_name[name] for name in ("chain", "chain_fixed") if name in by_name]
+    ours = [by_name[name] for name in OURS if name in by_name]
     best = min(ours, key=lambda each: each.run.median_ms, default=None)
-    for name in ("chain", "chain_fixed", "optcc"):
+    for name in (*OURS, "optcc"):
         each = by_name.get(name)
         if each is None or healthy is None:
             continue
@@ -223,9 +228,10 @@ def run_case(session: Session, case: Case, schedules: Sequence[str], lock: Path 
 
 
 def fit(session: Session, case: Case, lock: Path | None) -> dict[str, float]:
-    """The planner's cost parameters for this bed: what a ring, a chain and OptCC take at two sizes."""
+    """The planner's cost parameters for this bed: from all at two sizes, and a ring at a third."""
     bare = {"hop_us": 0, "local_hop_us": 0, "ring_efficiency": 1, "chain_efficiency": 1, "staged_efficiency": 1}
     found: dict[str, list[Measured]] = {}
+    tiny = run_case(replace(session, bytes=TINY_BYTES), case, (), lock)[0]
     for size in (session.bytes // SMALLER, session.bytes):
         for each in run_case(replace(session, bytes=size, extra=bare), case, ("chain_fixed", "optcc"), lock):
             found.setdefault(each.schedule, []).append(each)
@@ -235,7 +241,7 @@ def fit(session: Session, case: Case, lock: Path | None) -> dict[str, float]:
         )
         for name, (small, large) in found.items()
     }
-    return fitted(pairs, case.hosts)
+    return fitted(pairs, 1e3 * tiny.run.median_ms, case.hosts)
 
 
 @click.command(help="AllReduce schedules beside a degraded host")

@@ -1,4 +1,4 @@
-"""A plan on real sockets: the host that lost a NIC is a chain's tail, and sends what the model says."""
+"""A plan on real sockets: the host that lost a NIC is an end of a chain, and sends what the model says."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def chain_plan(folder: Path) -> BenchSpec:
 
 
 @pytest.mark.parametrize("really", [True, False])
-def test_a_degraded_host_at_the_tail_sends_its_data_once(lab: Lab, net: NetBuild, tmp_path: Path, really: bool) -> None:
+def test_a_degraded_host_at_the_end_sends_its_data_once(lab: Lab, net: NetBuild, tmp_path: Path, really: bool) -> None:
     """`really`: its cable is pulled; else all ranks take it for failed (R2CC_ASSUME_DOWN)."""
     spec = chain_plan(tmp_path)
     if really:
@@ -58,10 +58,10 @@ def test_a_degraded_host_at_the_tail_sends_its_data_once(lab: Lab, net: NetBuild
     finally:
         lab.switch.run(["ip", "link", "set", "h1-eth0", "up"])
     assert run.wrong_elements == 0
-    tail = run.sent["h1"]
+    end = run.sent["h1"]
     for way in ("tx", "rx"):
-        assert tail["eth0"][way] < 0.02 * BYTES
-        assert BYTES <= tail["eth1"][way] < 1.25 * BYTES  # with headers; a ring sends 1.5 times as much
+        assert end["eth0"][way] < 0.02 * BYTES
+        assert BYTES <= end["eth1"][way] < 1.25 * BYTES  # with headers; a ring sends 1.5 times as much
         assert run.planned["h1"]["eth0"][way] == 0
     inner = run.sent["h3"]
     assert 2 * BYTES <= inner["eth0"]["tx"] + inner["eth1"]["tx"] < 2.4 * BYTES
