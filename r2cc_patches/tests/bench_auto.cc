@@ -26,6 +26,7 @@ Options changing(std::vector<Pretence> pretended, int iterations) {
   options.schedule = r2cc::planner::Schedule::Auto;
   options.channels = 2;
   options.bytes = 20'044;
+  options.chunkBytes = 256;
   options.iterations = iterations;
   for (int i = 0; i < iterations; i++) options.late.push_back({2, i, 10});
   options.pretended = std::move(pretended);
