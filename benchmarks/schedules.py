@@ -7,7 +7,7 @@ A case is hosts x NICs with one NIC of h1 gone (`8x2-two`: of h1 and h2), which 
 (R2CC_ASSUME_DOWN). Times are medians, relative to the healthy ring of the same lab. A run is void when the machine was
 over 85 % busy; what the NICs carried and whether the results are exact is judged all the same.
 
-`--fit` measures at three sizes and prints the planner's cost parameters on this bed, for `--cost` (also of `r2cc plan`).
+`--fit` measures at three sizes and prints the planner's cost parameters of this bed, for `--cost`, also of `r2cc plan`.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def channels_of(schedule: str, nics: int) -> int:
 
 def chunk_of(hosts: int) -> int:
     """The bench's smallest chunk in pipelines of so many hosts (plan_schedule.cc), which is what it mostly uses."""
-    return max(8192, 2340 * (hosts - 1))
+    return max(8192, 2556 * (hosts - 1))
 
 
 def mode_of(schedule: str) -> int:

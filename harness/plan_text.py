@@ -55,7 +55,8 @@ def _parts(plan: Plan, names: Mapping[int, str]) -> Iterator[Sequence[str]]:
 def _kind(part: Part, names: Mapping[int, str]) -> str:
     words: list[str] = [part.kind]
     if part.straggler is not None:
-        words.append(f"beside {names[part.straggler]}" if part.kind == "optcc" else f"sparing {names[part.straggler]}")
+        spared = " ".join(names[ranks[0]] for ranks in part.spared) or names[part.straggler]
+        words.append(f"beside {spared}" if part.kind == "optcc" else f"sparing {spared}")
     if part.kind == "published":
         words.append(f"y={part.y:.3g} K={part.pieces}")
     if part.mirrored:

@@ -6,7 +6,7 @@
 namespace r2cc::bench {
 namespace {
 
-constexpr uint32_t kLeastChunk = 8192, kLeastOfHop = 2340;  // what messages cost would show, over many hops more
+constexpr uint32_t kLeastChunk = 8192, kLeastOfHop = 2556;  // what messages cost would show, over many hops more
 constexpr size_t kFillings = 256;                           // a pipeline is filled in this part of the time it works
 
 // One shard of OptCC, which belongs to the first of `line`: the others add theirs along the line, which ends there, the

@@ -32,7 +32,7 @@ struct Bed {
     Request request;
     request.bytes = bytes;
     request.schedule = schedule;
-    request.cost.chunkBytes = std::max(8192, 2340 * (hosts - 1));  // the bench's smallest
+    request.cost.chunkBytes = std::max(8192, 2556 * (hosts - 1));  // the bench's smallest
     for (int host = 0; host < hosts; host++) {
       request.nodes.push_back({"h" + std::to_string(host), {host}, {}});
       for (size_t nic = 0; nic < nics; nic++) {

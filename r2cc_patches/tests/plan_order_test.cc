@@ -8,6 +8,7 @@
 #include "plan_requests.h"
 
 using namespace r2cc::planner;
+using r2cc::check::bare;
 using r2cc::check::planNode;
 
 namespace {
@@ -100,7 +101,7 @@ Request withLeft(const std::vector<double>& left) {
   for (size_t i = 0; i < left.size(); i++) request.nodes.push_back(planNode(static_cast<int>(i), 1, 1, left[i]));
   request.bytes = 256 << 20;
   request.schedule = Schedule::Published;
-  request.cost.hopUs = request.cost.localHopUs = 0;
+  bare(request.cost);
   return request;
 }
 

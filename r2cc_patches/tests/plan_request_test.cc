@@ -7,6 +7,7 @@
 #include "plan_requests.h"
 
 using namespace r2cc::planner;
+using r2cc::check::bare;
 using r2cc::check::degraded;
 using r2cc::check::inUnits;
 using r2cc::check::planNode;
@@ -157,7 +158,7 @@ TEST(plan_knows_that_many_chains_are_filled_longer_than_one) {
   request.nodes[1].nics[0].capacity = 0;
   request.cost.evenRails = false;
   request.cost.chunkBytes = 14336;
-  request.cost.hopUs = 0;
+  bare(request.cost);
   request.bytes = 32 << 20;
   const Plan one = plan(request);
   CHECK(one.parts.size() == 1 && one.schedule == Schedule::ChainFixed);

@@ -15,14 +15,19 @@ inline planner::Node planNode(int index, int ranks, int nics, double left) {
   return node;
 }
 
+/// Bandwidth alone: no latency, full efficiency.
+inline void bare(planner::Cost& cost) {
+  cost.hopUs = cost.localHopUs = 0;
+  cost.ringEfficiency = cost.chainEfficiency = cost.stagedEfficiency = 1;
+}
+
 /// Node 1 has lost the share x. No latency: times are bandwidth alone.
 inline planner::Request degraded(int nodes, int ranksEach, double x, planner::Schedule schedule) {
   planner::Request request;
   for (int i = 0; i < nodes; i++) request.nodes.push_back(planNode(i, ranksEach, 1, i == 1 ? 1 - x : 1));
   request.bytes = uint64_t{64} << 30;
   request.schedule = schedule;
-  request.cost.hopUs = 0;
-  request.cost.localHopUs = 0;
+  bare(request.cost);
   request.cost.chunkBytes = 1;
   return request;
 }
