@@ -132,7 +132,8 @@ ncclResult_t ChainChannels::connect(ncclComm* comm) {
   return ncclTransportP2pSetup(comm, &graph_, 0);
 }
 
-bool ChainChannels::cut(ncclComm* comm, size_t cycle, const std::vector<int>& homes, const std::vector<int>& order) {
+bool ChainChannels::cut(ncclComm* comm, size_t cycle, const std::vector<int>& homes, const std::vector<int>& order,
+                        bool backwards) {
   if (cycle >= cycles_.size()) return false;
   std::vector<int> nodes = nodeOrders_[cycle];
   const auto head = std::find(nodes.begin(), nodes.end(), comm->rankToNode[order.front()]);
@@ -141,13 +142,15 @@ bool ChainChannels::cut(ncclComm* comm, size_t cycle, const std::vector<int>& ho
   for (const int which : homes) {
     const int id = channel(cycle, which);
     const auto held = held_.find(id);
-    if (held != held_.end() && held->second != nodes.front()) return false;
+    const Cut cut{nodes.front(), backwards};
+    if (held != held_.end() && held->second != cut) return false;
     const std::vector<int> chain = joined(nodes, insideNodes_[static_cast<size_t>(which)]);
     const size_t place = static_cast<size_t>(std::find(chain.begin(), chain.end(), rank_) - chain.begin());
     ncclTree& tree = comm->channels[id].tree;
     tree.up = place == 0 ? -1 : chain[place - 1];
     tree.down[0] = place + 1 == chain.size() ? -1 : chain[place + 1];
-    cuts_[id] = nodes.front();
+    if (backwards) std::swap(tree.up, tree.down[0]);
+    cuts_[id] = cut;
   }
   return true;
 }

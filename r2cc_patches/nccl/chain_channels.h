@@ -7,6 +7,7 @@
 
 #include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "comm.h"
@@ -31,9 +32,9 @@ class ChainChannels {
 
   /// Makes the channels and connects both directions. Collective.
   ncclResult_t connect(ncclComm* comm);
-  /// The chain from `order`'s first rank (head) to its last, on these of the cycle's channels; in the host's
-  /// structures. False if `order` is no cut of that cycle, or a held channel is cut elsewhere.
-  bool cut(ncclComm* comm, size_t cycle, const std::vector<int>& homes, const std::vector<int>& order);
+  /// The chain from `order`'s first rank (head) to its last, or `backwards`, on these of the cycle's channels; in the
+  /// host's structures. False if `order` is no cut of that cycle, or a held channel is cut elsewhere.
+  bool cut(ncclComm* comm, size_t cycle, const std::vector<int>& homes, const std::vector<int>& order, bool backwards);
   /// A CUDA graph has that channel as it is cut now: it stays so until release().
   void hold(int channel);
   void release() { held_.clear(); }
@@ -49,8 +50,9 @@ class ChainChannels {
   std::vector<std::vector<int>> nodeOrders_;                // by cycle
   std::vector<std::vector<std::vector<int>>> insideNodes_;  // [channel of a cycle][node]: its ranks in order
   std::vector<int> homes_;
-  std::map<int, int> cuts_;  // by channel, the chain's first node
-  std::map<int, int> held_;
+  using Cut = std::pair<int, bool>;  // the chain's first node, and whether it is the tail
+  std::map<int, Cut> cuts_;          // by channel
+  std::map<int, Cut> held_;
   ncclTopoGraph graph_{};  // the ring graph with its channels in the order of their NICs
 };
 

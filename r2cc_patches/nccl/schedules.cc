@@ -14,7 +14,7 @@
 namespace r2cc::schedules {
 namespace {
 
-constexpr double kChunkUs = 25, kBytesPerUsOfGbit = 125;
+constexpr double kHopUs = 20, kChunkUs = 25, kBytesPerUsOfGbit = 125;
 constexpr uint64_t kPlanBytes = 256 << 20;  // shares are those of large messages; the threshold says what is large
 
 uint64_t mixed(uint64_t hash, uint64_t value) {
@@ -151,6 +151,7 @@ planner::Plan Schedules::planFor(const Capacities& capacities) const {
   request.schedule = Settings::get().schedule;
   request.cost.evenRails = request.homes.empty();  // else every channel takes what its home can carry
   request.cost.chunkBytes = Settings::get().leastChunkBytes;
+  request.cost.hopUs = kHopUs;
   return planner::plan(request);
 }
 
@@ -203,6 +204,13 @@ std::vector<int> Schedules::homesOf(const planner::Part& part) const {
   return all;
 }
 
+/// NCCL's tree kernel takes from below and gives back down in one loop at the root, where either waits for the other. A
+/// leaf has a loop for each: the slower end is better off as the tail.
+bool Schedules::headIsSlower(const planner::Plan& plan, const planner::Part& part) const {
+  const auto left = [&](int rank) { return plan.nodes[static_cast<size_t>(comm_->rankToNode[rank])].rateGbit; };
+  return left(part.order.front()) < left(part.order.back());
+}
+
 ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
   Active next;
   next.plan = plan;
@@ -218,7 +226,8 @@ ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
     chains = true;
     const auto cycle = static_cast<size_t>(part.cycle);
     const std::vector<int> homes = homesOf(part);
-    cuts &= part.kind == planner::Kind::Chain && part.cycle >= 0 && chains_.cut(comm_, cycle, homes, part.order);
+    cuts &= part.kind == planner::Kind::Chain && part.cycle >= 0 &&
+            chains_.cut(comm_, cycle, homes, part.order, headIsSlower(plan, part));
     for (const int which : homes) {
       next.pieces.push_back({chains_.channel(cycle, which), false, part.share / static_cast<double>(homes.size())});
     }

@@ -54,6 +54,7 @@ class Schedules {
   planner::Plan planFor(const Capacities& capacities) const;
   planner::Plan planOrRing(const Capacities& capacities) const;
   ncclResult_t adopt(const planner::Plan& plan, const char* what);
+  bool headIsSlower(const planner::Plan& plan, const planner::Part& part) const;
   /// Which of a cycle's channels the part lies on.
   std::vector<int> homesOf(const planner::Part& part) const;
   void loadUnevenly(bool now);
