@@ -71,7 +71,7 @@ Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::
       add(cut.cycle, cut.head, (1 - found.ringShare) * part);
       out.drafts.back().homes = cut.homes;
     }
-    out.railsUsPerByte = placing.usPerByte;
+    out.railsUsPerByte = placing.usPerByte / request.cost.chainEfficiency;
   }
   char note[96];
   std::snprintf(note, sizeof(note), "%zu cuts of %zu cycles, %.3g of the message on a ring", out.drafts.size(),

@@ -176,6 +176,7 @@ Request withHomes(int nodes, int nics) {
   request.cycles = cycles(nodes, nodes - 1);
   for (int nic = 0; nic < nics; nic++) request.homes.push_back(nic);
   request.cost.evenRails = false;
+  request.cost.ringEfficiency = request.cost.chainEfficiency = 1;
   return request;
 }
 
