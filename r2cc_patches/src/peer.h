@@ -148,7 +148,8 @@ class Peer {
   uint64_t acksSent = 0;
   uint64_t nextRepaired = 0;   // the connection whose acknowledgement the next pong begins with
   uint32_t remoteHeard = 0;    // the NICs over which it hears anybody
-  uint32_t plansVersion = 1;   // ascends when a path comes, goes, or changes what it can carry
+  uint32_t plansVersion = 1;   // ascends when a path or, while one is gone, a connection comes, when a path goes or
+                               // changes what it can carry
   std::vector<double> demand;  // connections at home on each local NIC, as of demandVersion
   uint32_t demandVersion = 0;
   Capacities capacities;

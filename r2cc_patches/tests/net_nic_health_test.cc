@@ -1,10 +1,13 @@
 // What a host is told its own NICs can carry, whoever found out; and NICs that are taken for failed from the start.
+#include <fstream>
+#include <map>
 #include <stdexcept>
 #include <thread>
 
 #include "assumed_down.h"
 #include "check.h"
 #include "net_faults.h"
+#include "scratch.h"
 
 using namespace r2cc;
 using namespace r2cc::fake;
@@ -150,6 +153,52 @@ TEST(net_a_nic_taken_for_failed_carries_nothing_and_never_returns) {
   CHECK(shows(rig, 0, {1, 0, 1}));
   CHECK_EQ(rig.fabric.lanes({0, 1}), 0);
   CHECK(rig.fabric.lanes({0, 0}) > 0);
+  finish(rig);
+}
+
+namespace {
+
+/// Of every connection that this file tells of, the last line of its sender.
+std::map<std::string, std::string> lastOfSenders(const std::string& file) {
+  std::map<std::string, std::string> last;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (line.find("\"direction\":\"send\"") == std::string::npos) continue;
+    const size_t from = line.find("\"connection\":");
+    last[line.substr(from, line.find(',', from) - from)] = line;
+  }
+  return last;
+}
+
+}  // namespace
+
+TEST(net_what_a_lost_nic_had_is_spread_anew_when_connections_come) {
+  // Each one that lost its home is welcomed while the others' homes seem to differ in what they carry.
+  const check::Scratch scratch;
+  RigOptions o;
+  o.assumedDown = 0;
+  o.mode = 2;
+  o.eventFile = scratch / "events";
+  Rig rig(o);
+  const auto moved = [&] {
+    for (Stream& stream : rig.streams()) stream.sender->step(), stream.receiver->step();
+    return rig.streams().back().receiver->done() > 0;
+  };
+  for (const int rail : {1, 1, 2, 0, 2, 0}) {
+    rig.stream(0, 1, rail, UINT64_MAX / 2);
+    CHECK(Rig::within(kLimitNs, moved));
+  }
+  rig.start();
+  const auto evenly = [&] {
+    int both = 0;
+    for (const auto& [connection, line] : lastOfSenders(o.eventFile)) {
+      const size_t shares = line.find("\"shares\":");
+      if (shares == std::string::npos) continue;
+      both += line.find(":1,", shares) != std::string::npos && line.find(":1\"", shares) != std::string::npos ? 1 : 0;
+    }
+    return both == 2;
+  };
+  CHECK(Rig::within(kLimitNs, evenly));
   finish(rig);
 }
 
