@@ -81,9 +81,12 @@ CASES = (
 )
 
 
-def channels_of(schedule: str, nics: int) -> int:
-    """Sub-flows of a part. More of them divide the load more evenly over the NICs, and cost more."""
-    return nics if schedule in (HEALTHY, "balance", "published") else 2
+def channels_of(schedule: str, nics: int, parts: int) -> int:
+    """Sub-flows of a part. More of them divide the load more evenly over the NICs, and cost more. Few chains need more
+    than many: four flows for each NIC are enough. OptCC has a connection for every shard as it is."""
+    if schedule in (HEALTHY, "balance", "published"):
+        return nics
+    return 2 if schedule == "optcc" else min(nics, max(2, -(-4 * nics // parts)))
 
 
 def chunk_of(hosts: int) -> int:
@@ -159,7 +162,7 @@ class Session:
         file = self.folder / f"{case.name}-{schedule}.json"
         file.write_text(plan_json(json.dumps(request.as_dict())))
         runs = schedule if healthy else planned.schedule  # what `auto` chose
-        channels = self.channels or channels_of(runs, case.nics)
+        channels = self.channels or channels_of(runs, case.nics, len(planned.parts))
         spec = BenchSpec(
             bytes=self.bytes, iterations=self.iterations, warmup=2, channels=channels, slots=SLOTS, plan=file
         )
