@@ -94,9 +94,9 @@ class Placer {
 
   Cutting drawn(uint64_t& state) const {
     std::vector<int> heads;
-    for (size_t i = 0; i < loads_.size(); i++) {
+    for (const std::vector<Rails::Loads>& cuts : loads_) {
       state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-      heads.push_back(static_cast<int>((state >> 33) % loads_[i].size()));
+      heads.push_back(static_cast<int>((state >> 33) % cuts.size()));
     }
     return choiceOf(heads);
   }
