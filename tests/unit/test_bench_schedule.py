@@ -27,7 +27,14 @@ pytestmark = [pytest.mark.build, pytest.mark.timeout(400)]
 RANKS = 4
 HALF = (1, 20, "lo", 50)
 SPEC = BenchSpec(
-    bytes=1 << 20, iterations=1_000_000, seconds=2, channels=2, timeout_s=30, schedule="auto", pretend=(HALF,)
+    bytes=1 << 20,
+    chunk_bytes=4096,  # so that chains are filled in a small part of the time, and pay
+    iterations=1_000_000,
+    seconds=2,
+    channels=2,
+    timeout_s=30,
+    schedule="auto",
+    pretend=(HALF,),
 )
 BOUND_S = 8.0
 """A rank that is gone is noticed at once; one that is silent, after six seconds."""
