@@ -31,6 +31,14 @@ class CommandError(InfraError):
     """A command on a host failed: names host, argv, exit code and the last lines of stderr."""
 
 
+class SshError(InfraError):
+    """A host could not be reached over SSH, or was lost. `kind` is a word for programs (docs/hosts.md)."""
+
+    def __init__(self, kind: str, message: str, hint: str | None = None) -> None:
+        super().__init__(message, hint)
+        self.kind = kind
+
+
 class SourceError(InfraError):
     """NCCL's source could not be had, or is not what the pin says."""
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LAB_TOOLS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
 SUPPORTED = (
     "supported: lab (the default), lab:FILE with a topology file or the name of a shipped topology, "
-    "vm or vm:2x4 for emulated machines with soft-RoCE (hosts x NICs)"
+    "vm or vm:2x4 for emulated machines with soft-RoCE (hosts x NICs); `r2cc hosts` also takes a file of hosts over SSH"
 )
 VM = re.compile(r"vm(?::(?P<hosts>[1-8])x(?P<nics>[1-8]))?")
 
@@ -60,6 +60,25 @@ def open_inventory(spec: str = "lab") -> Iterator[Inventory]:
     require_tools()
     with Lab.up(topology) as lab:
         yield Inventory("lab", lab.hosts, lab.switch, lab.nics, lab.places_file)
+
+
+@contextmanager
+def open_hosts(spec: str) -> Iterator[Mapping[str, Host]]:
+    """The hosts of a bed, or of an inventory file: those are not connected to yet. Raises as `open_inventory` does."""
+    if not is_cluster(spec):
+        with open_inventory(spec) as bed:
+            yield bed.hosts
+        return
+    from harness.hosts.cluster import load
+    from harness.hosts.ssh import ssh_hosts
+
+    with ssh_hosts(host.target for host in load(Path(spec))) as hosts:
+        yield hosts
+
+
+def is_cluster(spec: str) -> bool:
+    """Whether `--inventory` names a file of hosts over SSH."""
+    return spec != "lab" and not spec.startswith("lab:") and vm_shape(spec) is None and Path(spec).is_file()
 
 
 def vm_shape(spec: str) -> Shape | None:
@@ -103,7 +122,7 @@ def _topology_source(spec: str) -> str | Path:
     if kind == "lab" and colon:
         raise UsageError("'lab:' names no topology file", SUPPORTED)
     if Path(spec).is_file():
-        raise UsageError(f"inventory {spec}: hosts over SSH are not there yet", SUPPORTED)
+        raise UsageError(f"inventory {spec}: experiments on hosts over SSH are not there yet", SUPPORTED)
     raise UsageError(f"no inventory '{spec}'", SUPPORTED)
 
 

@@ -1,0 +1,193 @@
+"""An inventory file: which hosts there are and how they are reached. All its mistakes are reported at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+
+from harness.errors import InputErrors, UsageError
+from harness.hosts.ranges import expand
+from harness.hosts.ssh_target import JUMP, Asked, Target, expanded, read_config, resolve
+from harness.lab import yaml_lines
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]{0,252}")
+Location = tuple[str | int, ...]
+
+
+def _names(pattern: re.Pattern[str]) -> AfterValidator:
+    def check(text: str) -> str:
+        wrong = [name for name in expand(text) if not pattern.fullmatch(name)]
+        if wrong:
+            raise ValueError(f"'{wrong[0]}' cannot be a name")
+        return text
+
+    return AfterValidator(check)
+
+
+def _jumps(text: str) -> str:
+    wrong = [part for part in text.split(",") if not JUMP.fullmatch(part.strip())]
+    if wrong:
+        raise ValueError(f"'{wrong[0]}' is no host: write it as [user@]host[:port]")
+    return text
+
+
+Word = Annotated[StrictStr, Field(pattern=r"^[^\s\x00-]\S*$", max_length=1024)]
+Jump = Annotated[StrictStr, AfterValidator(_jumps)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Reached(_Model):
+    """How hosts are reached and what is in them; what is not said comes from `~/.ssh/config`."""
+
+    user: Word | None = None
+    port: Annotated[StrictInt, Field(ge=1, le=65535)] | None = None
+    key: Word | None = None
+    jump: Jump | None = None
+    known_hosts: Word | None = None
+    nics: dict[Word, Annotated[StrictStr, _names(NAME)]] | None = None
+    """By role: `data: eth[0-3]`, `management: eno1`."""
+    gpus: Annotated[StrictInt, Field(ge=0, le=64)] | None = None
+    labels: dict[Word, StrictStr] = {}
+
+
+class Entry(Reached):
+    """One host, or a range of them. `address` is a range of the same length."""
+
+    name: Annotated[StrictStr, _names(NAME)]
+    address: Annotated[StrictStr, _names(ADDRESS)] | None = None
+
+
+class Cluster(_Model):
+    """An inventory file. What `defaults` says holds for every host that does not say it itself."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
+    name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")] = "cluster"
+    defaults: Reached = Reached()
+    hosts: Annotated[list[Entry], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class ClusterHost:
+    """One host of an inventory."""
+
+    target: Target
+    nics: Mapping[str, tuple[str, ...]]
+    gpus: int | None
+    labels: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        return self.target.name
+
+
+def load(path: Path, *, config: Path | None = None, home: Path | None = None) -> list[ClusterHost]:
+    """The hosts of an inventory file, in its order. InputErrors with all mistakes; UsageError: it cannot be read."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read inventory {path}: {error}", "check the path") from error
+    home = home or Path.home()
+    return parse(text, str(path), config=config or home / ".ssh" / "config", home=home)
+
+
+def parse(text: str, file: str, *, config: Path, home: Path) -> list[ClusterHost]:
+    """The hosts that YAML text describes; `file` is only what the messages call it."""
+    document = yaml_lines.read(text, file)
+    errors, cluster = [*document.errors], None
+    if document.root is not None or not errors:
+        try:
+            cluster = Cluster.model_validate(document.value)
+        except ValidationError as error:
+            errors += [document.message(e["loc"], _say(e), key=e["type"] == "extra_forbidden") for e in error.errors()]
+    errors += [document.message(place, what) for place, what in _cross_errors(document.value, home)]
+    hosts: list[ClusterHost] = []
+    if cluster is not None and not errors:
+        options = read_config(config)
+        for index, entry in enumerate(cluster.hosts):
+            try:
+                hosts += _hosts(cluster.defaults, entry, lambda asked: resolve(asked, options, home=home))
+            except UsageError as error:
+                errors.append(document.message(("hosts", index), f"{error.message} ({error.hint})"))
+    if errors:
+        raise InputErrors(sorted(errors, key=yaml_lines.line_of))
+    return hosts
+
+
+def _hosts(defaults: Reached, entry: Entry, resolved: Any) -> Iterator[ClusterHost]:
+    said = {key: value for key, value in entry.model_dump().items() if value is not None}
+    every = {**{key: value for key, value in defaults.model_dump().items() if value is not None}, **said}
+    names = expand(entry.name)
+    nics = {role: tuple(expand(text)) for role, text in every.get("nics", {}).items()}
+    for name, address in zip(names, expand(entry.address) if entry.address else names, strict=True):
+        ways = {key: every.get(key) for key in ("user", "port", "key", "jump", "known_hosts")}
+        target = resolved(Asked(name, address, **ways))
+        yield ClusterHost(target, nics, every.get("gpus"), {**defaults.labels, **entry.labels})
+
+
+def _cross_errors(value: object, home: Path) -> Iterator[tuple[Location, str]]:
+    """Mistakes between keys, and SSH keys that are not there; in the raw value, to be told next to all others."""
+    if not isinstance(value, dict):
+        return
+    found = value.get("hosts")
+    entries = [(index, entry) for index, entry in enumerate(found if isinstance(found, list) else [])]
+    places: list[tuple[Location, Any]] = [(("defaults",), value.get("defaults"))]
+    seen: set[str] = set()
+    for place, entry in places + [(("hosts", index), entry) for index, entry in entries]:
+        if not isinstance(entry, dict):
+            continue
+        names, addresses = _expanded_or_none(entry.get("name")), _expanded_or_none(entry.get("address"))
+        for name in names:
+            if name in seen:
+                yield (*place, "name"), f"host '{name}' is there twice"
+            seen.add(name)
+        if names and addresses and len(addresses) != len(names):
+            yield (*place, "address"), f"'{entry['address']}' means {len(addresses)} addresses for {len(names)} hosts"
+        key = entry.get("key")
+        if isinstance(key, str) and key and not expanded(key, home).is_file():
+            yield (*place, "key"), f"there is no key {key}"
+        roles = entry.get("nics")
+        nics = [nic for text in (roles.values() if isinstance(roles, dict) else ()) for nic in _expanded_or_none(text)]
+        for nic in sorted({nic for nic in nics if nics.count(nic) > 1}):
+            yield (*place, "nics"), f"NIC '{nic}' is there twice"
+
+
+def _expanded_or_none(text: object) -> list[str]:
+    """Empty for what is reported elsewhere as no range."""
+    try:
+        return expand(text) if isinstance(text, str) else []
+    except ValueError:
+        return []
+
+
+def json_schema() -> dict[str, Any]:
+    """What harness/schemas/inventory.schema.json holds."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "inventory",
+        **{key: value for key, value in Cluster.model_json_schema().items() if key != "title"},
+    }
+
+
+def _say(error: Mapping[str, Any]) -> str:
+    """pydantic's message, with the value and what is allowed where that helps."""
+    where = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        models = {"hosts": Entry.model_fields, "defaults": Reached.model_fields, "": Cluster.model_fields}
+        fields = models[str(error["loc"][0]) if len(error["loc"]) > 1 else ""]
+        names = ", ".join(field.alias or name for name, field in fields.items())
+        return f"unknown key '{error['loc'][-1]}' (known: {names})"
+    if error["type"] == "missing":
+        return f"missing key '{error['loc'][-1]}'"
+    message = error["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    plain = error["type"] in ("model_type", "value_error")
+    return f"{where or 'inventory'}: {message}" + ("" if plain else f", not {error['input']!r}")

@@ -1,0 +1,54 @@
+"""A channel that ends while another thread sends into it takes nothing else of its connection down."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import sshd
+
+from harness.hosts import ssh_transport
+from harness.hosts.ssh import SshHost, ssh_hosts
+from harness.hosts.ssh_command import Running
+
+pytestmark = pytest.mark.skipif(sshd.SSHD is None, reason="no sshd (apt-get install openssh-server)")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[SshHost]:
+    server = sshd.start(tmp_path)
+    with ssh_hosts([server.target()]) as hosts:
+        yield hosts["n1"]
+    server.stop()
+
+
+def test_the_hosts_close_waits_for_what_is_being_sent(host: SshHost) -> None:
+    running = Running(host.link, ["sh", "-c", "read line"], None)
+    (transport,) = host.link._transports
+    with ssh_transport._guard(running.channel):  # as a thread that sends
+        running.channel.sendall(b"go\n")
+        deadline = time.monotonic() + 10
+        while not any(thread.name == "close" for thread in threading.enumerate()):
+            assert time.monotonic() < deadline, "the host's CLOSE was answered, or never came"
+            time.sleep(0.01)
+        running.channel.shutdown_write()
+    assert running.pump(lambda _data: None, lambda _data: None, 10)
+    assert host.run(["echo", "still"]).stdout == "still\n"
+    assert host.link._transports == [transport]
+    with pytest.raises(OSError, match="closed"):
+        ssh_transport.send(running.channel, b"late")
+
+
+def test_input_that_nobody_reads_harms_nothing(host: SshHost) -> None:
+    host.run(["true"])
+    (transport,) = host.link._transports
+    for _ in range(20):
+        host.run(["true"], input="x" * 3_000_000)
+    assert host.link._transports == [transport]
+    assert transport.is_active()

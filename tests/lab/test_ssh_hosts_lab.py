@@ -1,0 +1,111 @@
+"""Lab hosts as SSH hosts: each with its own sshd, address and host key, and a network that can be cut."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import sshd
+
+from harness.hosts import Process
+from harness.lab.lab import Lab
+from harness.lab.topology import Topology
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(sshd.SSHD is None, reason="no sshd (apt-get install openssh-server)"),
+    pytest.mark.skipif(os.geteuid() != 0, reason="sshd in a namespace needs root, to become its users"),
+]
+
+REPO = Path(__file__).parents[2]
+LIMIT_S = 30.0
+HOLD = """
+import sys
+from pathlib import Path
+from harness.errors import SshError
+from harness.hosts.ssh import ssh_hosts
+from harness.hosts.ssh_target import Target
+address, key, known = sys.argv[1:]
+target = Target("h2", address, "root", 22, (Path(key),), "none", (Path(known),), silence_s=1.5)
+with ssh_hosts([target]) as hosts:
+    print(hosts["h2"].run(["echo", "up"]).stdout, end="", flush=True)
+    try:
+        hosts["h2"].run(["sleep", "60"])
+    except SshError as error:
+        print(error.kind, flush=True)
+"""
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    with Lab.up(Topology.load("hosts: 4\nnics: 1\n")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def folder(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """An sshd on h1, h2, h3, and an inventory of them."""
+    made = tmp_path_factory.mktemp("ssh")
+    key, known = sshd.keygen(made / "user_key"), []
+    with ExitStack() as running:
+        for number in (1, 2, 3):
+            address = f"10.250.0.{number + 1}"
+            here = made / f"h{number}"
+            here.mkdir()
+            (here / "authorized_keys").write_text(sshd.public(key) + "\n")
+            known.append(f"{address} {sshd.public(sshd.keygen(here / 'host_key'))}\n")
+            (here / "config").write_text(sshd.configuration(here, address, 22))
+            process = lab.hosts[f"h{number}"].spawn(sshd.command(here))
+            running.callback(process.close)
+            _await_listening(lab, number)
+        (made / "known_hosts").write_text("".join(known))
+        defaults = {"user": "root", "key": str(key), "known_hosts": str(made / "known_hosts")}
+        hosts = [{"name": "h[1-3]", "address": "10.250.0.[2-4]"}]
+        (made / "inventory.yaml").write_text(json.dumps({"schema": 1, "defaults": defaults, "hosts": hosts}))
+        yield made
+
+
+def _await_listening(lab: Lab, number: int) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while ":0016 " not in lab.hosts[f"h{number}"].read_text("/proc/net/tcp"):
+        assert time.monotonic() < deadline, f"sshd of h{number} does not listen"
+        time.sleep(0.02)
+
+
+def from_h0(lab: Lab, *argv: str) -> Process:
+    env = {"PYTHONPATH": str(REPO), "HOME": "/nonexistent", "SSH_AUTH_SOCK": ""}
+    return lab.hosts["h0"].spawn([sys.executable, *argv], env=env, stderr=subprocess.STDOUT)
+
+
+def test_all_hosts_are_checked_from_another_one(lab: Lab, folder: Path) -> None:
+    main = "from harness.cli import main; main()"
+    process = from_h0(lab, "-c", main, "hosts", "check", "--json", "--inventory", str(folder / "inventory.yaml"))
+    assert process.stdout is not None
+    said = process.stdout.read().decode()
+    assert process.wait(LIMIT_S) == 0, said
+    assert [host["ok"] for host in json.loads(said)["hosts"]] == [True, True, True]
+    process.close()
+
+
+def test_a_host_whose_network_goes_silent_is_lost_in_time(lab: Lab, folder: Path) -> None:
+    process = from_h0(lab, "-c", HOLD, "10.250.0.3", str(folder / "user_key"), str(folder / "known_hosts"))
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"up\n"
+    lab.hosts["h2"].run(["ip", "link", "set", "mgmt0", "down"])
+    try:
+        started = time.monotonic()
+        said = process.stdout.read().decode()
+        assert said == "lost\n", said
+        assert time.monotonic() - started < 10
+    finally:
+        lab.hosts["h2"].run(["ip", "link", "set", "mgmt0", "up"])
+        process.close()
