@@ -56,6 +56,12 @@ void Peer::setRemote(const std::vector<NicAddress>& nics) {
   }
 }
 
+void Peer::recount() {
+  const bool whole = std::all_of(paths_.begin(), paths_.end(),
+                                 [](const auto& path) { return !path->data || (path->up() && path->capacity >= 1); });
+  if (!whole) plansVersion++;
+}
+
 Path* Peer::find(size_t localNic, const NicAddress& from) const {
   for (const auto& path : paths_) {
     if (path->local == localNic && remote_[path->remote].sameSocket(from)) return path.get();

@@ -73,6 +73,9 @@ class Peer {
   const std::vector<NicAddress>& remote() const { return remote_; }
   /// Paths never move or die before the peer does.
   const std::vector<std::unique_ptr<Path>>& paths() const { return paths_; }
+  /// A connection carries something for the first time: what others get of what was lost depends on who is at home on
+  /// what is left.
+  void recount();
   Path* find(size_t localNic, const NicAddress& from) const;
   /// The path data takes from our device to its device: that pair, or where routing leads for it. Null: none.
   Path* route(uint8_t localDev, uint8_t remoteDev) const;
@@ -148,8 +151,7 @@ class Peer {
   uint64_t acksSent = 0;
   uint64_t nextRepaired = 0;   // the connection whose acknowledgement the next pong begins with
   uint32_t remoteHeard = 0;    // the NICs over which it hears anybody
-  uint32_t plansVersion = 1;   // ascends when a path or, while one is gone, a connection comes, when a path goes or
-                               // changes what it can carry
+  uint32_t plansVersion = 1;   // ascends when a path comes, goes, or changes what it can carry, and by recount()
   std::vector<double> demand;  // connections at home on each local NIC, as of demandVersion
   uint32_t demandVersion = 0;
   Capacities capacities;

@@ -257,11 +257,16 @@ int64_t SendConnection::movesAt() const {
   return lane == nullptr ? lastMove_ : std::max(lastMove_, lane->path->carriedAt());
 }
 
+void SendConnection::noteCarried(int64_t at) {
+  if (lastCarried_ == 0) peer.recount();
+  lastCarried_ = at;
+}
+
 const Path* SendConnection::stalledPath(int64_t now) {
   if (const Path* path = stalledLane(now)) return path;
   // Where a send is over once the receiver has it, that counts: acknowledgements come later.
   const uint64_t acked = std::max(acked_.load(std::memory_order_acquire), gone());
-  if (acked != seenAcked_) lastCarried_ = now;
+  if (acked != seenAcked_) noteCarried(now);
   if (!plain_ && gone() > seenAcked_) carried(gone() - 1, now);
   if (acked != seenAcked_ || !hasOutstanding() || state() != ConnectionState::Active) {
     lastMove_ = plain_ && acked != seenAcked_ && hasOutstanding() ? std::max(lastMove_, ackedAt_) : now;
@@ -275,7 +280,8 @@ const Path* SendConnection::stalledPath(int64_t now) {
   if (now - lastLook_ >= kLookNs) {
     lastLook_ = now;
     if (const int64_t moved = laneMoved(acked, now); moved > lastMove_) {
-      lastMove_ = lastCarried_ = moved;
+      lastMove_ = moved;
+      noteCarried(moved);
       carried(acked, moved);
     }
   }

@@ -173,6 +173,7 @@ class SendConnection final : public Connection {
   std::vector<Share> wanted_;  // by the version of the peer's plans it was made for
   uint32_t wantedVersion_ = 0;
   int64_t wantedSince_ = 0;
+  void noteCarried(int64_t at);
   int64_t lastCarried_ = 0;
   int64_t holdingSince_ = 0;
   static constexpr int64_t kStallNs = msToNs(8), kIdleNs = msToNs(10);

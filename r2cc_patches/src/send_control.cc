@@ -26,11 +26,6 @@ void SendConnection::onWelcome(const Welcome& message) {
   welcomed_ = true;
   home_ = peer.route(homeDev_, remoteHomeDev_);
   if (home_ == nullptr) return fail("no NICs of the two hosts share a network");
-  // What others get of what was lost depends on who is at home on what is left.
-  const auto& paths = peer.paths();
-  const bool whole = std::all_of(paths.begin(), paths.end(),
-                                 [](const auto& path) { return !path->data || (path->up() && path->capacity >= 1); });
-  if (!whole) peer.plansVersion++;
   recover("connect");
 }
 
