@@ -18,7 +18,7 @@ agree, their schedule changes. Each one's time is printed.
 
 X is the share of its NICs that the host lost. Every element of every last result is checked. The figure is the median
 over the rounds of the ratio of two jobs' times in the same round. `bound` of ours over healthy is the planner's lower
-bound. Takes `r2cc build nccl`, torch, GPUs. Seen: docs/results/gpu.md.
+bound. Takes `r2cc build nccl`, torch, GPUs. Seen: docs/results/schedules.md.
 """
 
 from __future__ import annotations
