@@ -1,5 +1,5 @@
 // r2cc_sampler: NIC byte counters, link changes and CPU load of this network namespace as JSON lines, until SIGTERM,
-// SIGINT or the end of standard input.
+// SIGINT or the end of standard input. With --clock it says what time it is here, once for all input that there is.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
@@ -36,6 +36,7 @@ struct SamplerOptions {
   int intervalMs = 10;
   std::vector<std::string> nics;
   bool cpu = false;
+  bool clock = false;
 };
 
 std::vector<std::string> splitCommas(const std::string& text) {
@@ -54,6 +55,10 @@ SamplerOptions parseSamplerOptions(const std::vector<std::string>& args) {
   for (size_t i = 0; i < args.size(); i++) {
     if (args[i] == "--cpu") {
       options.cpu = true;
+      continue;
+    }
+    if (args[i] == "--clock") {
+      options.clock = true;
       continue;
     }
     if (i + 1 == args.size()) throw UsageError("unknown option or missing value: '" + args[i] + "'");
@@ -178,6 +183,15 @@ class Sampler {
   LineWriter out_{STDOUT_FILENO};
 };
 
+// Whoever asks notes when it asked and when the answer came, and so knows how far apart the two clocks are.
+void answerTheTime() {
+  LineWriter out(STDOUT_FILENO);
+  char ignored[256];
+  while (read(STDIN_FILENO, ignored, sizeof(ignored)) > 0) {
+    out.write(JsonObject().unsignedInteger("t_ns", nowNs()).text("event", "clock").str());
+  }
+}
+
 Fd catchEndSignals() {
   sigset_t ends;
   sigemptyset(&ends);
@@ -193,11 +207,16 @@ int main(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);
   try {
     const SamplerOptions options = parseSamplerOptions({argv + 1, argv + argc});
+    if (options.clock) {
+      answerTheTime();
+      return kExitExact;
+    }
     Fd signals = catchEndSignals();
     Sampler(options, std::move(signals)).run();
     return kExitExact;
   } catch (const UsageError& error) {
-    std::fprintf(stderr, "r2cc_sampler: %s\nusage: r2cc_sampler [--interval-ms 10] [--nics eth0,eth1] [--cpu]\n",
+    std::fprintf(stderr,
+                 "r2cc_sampler: %s\nusage: r2cc_sampler [--interval-ms 10] [--nics eth0,eth1] [--cpu] | --clock\n",
                  error.what());
     return kExitUsage;
   } catch (const std::exception& error) {
