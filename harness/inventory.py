@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 LAB_TOOLS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
 SUPPORTED = (
     "supported: lab (the default), lab:FILE with a topology file or the name of a shipped topology, "
-    "vm or vm:2x4 for emulated machines with soft-RoCE (hosts x NICs); `r2cc hosts` also takes a file of hosts over SSH"
+    "vm or vm:2x4 for emulated machines with soft-RoCE (hosts x NICs), FILE with hosts over SSH (docs/hosts.md)"
 )
 VM = re.compile(r"vm(?::(?P<hosts>[1-8])x(?P<nics>[1-8]))?")
 
@@ -122,7 +122,7 @@ def _topology_source(spec: str) -> str | Path:
     if kind == "lab" and colon:
         raise UsageError("'lab:' names no topology file", SUPPORTED)
     if Path(spec).is_file():
-        raise UsageError(f"inventory {spec}: experiments on hosts over SSH are not there yet", SUPPORTED)
+        raise UsageError(f"inventory {spec}: hosts over SSH are no lab", SUPPORTED)
     raise UsageError(f"no inventory '{spec}'", SUPPORTED)
 
 

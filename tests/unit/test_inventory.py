@@ -42,7 +42,7 @@ def test_unsupported_beds_are_usage_errors(spec: str, says: str) -> None:
 def test_an_existing_inventory_file_is_not_mistaken_for_a_typo(tmp_path: Path) -> None:
     file = tmp_path / "hosts.yaml"
     file.write_text("hosts: []\n")
-    with pytest.raises(UsageError, match="hosts over SSH are not there yet"), inventory.open_inventory(str(file)):
+    with pytest.raises(UsageError, match="hosts over SSH are no lab"), inventory.open_inventory(str(file)):
         pass
 
 
