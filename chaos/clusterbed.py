@@ -19,6 +19,7 @@ from harness.hosts.survey import Survey, survey
 
 PREFIX = "~/.r2cc"
 BENCH, SAMPLER, NET = "bin/r2cc_bench", "bin/r2cc_sampler", "lib/libr2cc_net.so"
+NCCL, WORKLOADS = "lib/libnccl.so.2", "share/harness/workloads"
 """Where `r2cc deploy` puts them, from `current` on."""
 
 

@@ -17,7 +17,6 @@ from chaos.faults_process import CLOCK_LIBRARY
 from chaos.launch import Lateness
 from chaos.model import Bench, Experiment, GpuWorkload, Workload
 from harness.bench import BenchSpec, bench_command, bench_env, sampler_command, stray_settings
-from harness.errors import UsageError
 from harness.inventory import is_cluster
 
 PYTHON = "python3"
@@ -109,7 +108,12 @@ def bench_for(
 ) -> Iterator[tuple[launch.Benches, dict[str, Any]]]:
     """What runs the experiment's workload, and what environment.json says of it; valid while the block lasts."""
     if is_cluster(inventory):
-        yield _deployed(experiment, inventory)
+        benches, record = _deployed(experiment, inventory, python or PYTHON)
+        if isinstance(experiment.workload, GpuWorkload):
+            from chaos.gpubench import probe_all
+
+            record |= probe_all(surveyed(inventory), python or PYTHON)
+        yield benches, record
         return
     host, record = built(quiet=quiet)
     if not isinstance(experiment.workload, GpuWorkload):
@@ -122,15 +126,10 @@ def bench_for(
         yield made
 
 
-def _deployed(experiment: Experiment, inventory: str) -> tuple[dict[str, launch.Bench], dict[str, Any]]:
+def _deployed(experiment: Experiment, inventory: str, python: str) -> tuple[Mapping[str, launch.Bench], dict[str, Any]]:
     """What lies on each host of an inventory file; nothing is built or copied."""
     cluster = surveyed(inventory)
-    record = cluster.build()
-    if isinstance(experiment.workload, GpuWorkload):
-        raise UsageError(
-            "workloads on GPUs do not run on hosts over SSH yet", "use --inventory lab on a machine with some"
-        )
-    benches: dict[str, launch.Bench] = {
+    hosts = {
         name: HostBench(
             cluster.program(name, BENCH),
             cluster.program(name, SAMPLER),
@@ -139,13 +138,17 @@ def _deployed(experiment: Experiment, inventory: str) -> tuple[dict[str, launch.
         )
         for name in cluster.names
     }
-    return benches, record
+    if not isinstance(experiment.workload, GpuWorkload):
+        return hosts, cluster.build()
+    from chaos import gpubench
+
+    return gpubench.deployed(cluster, hosts, python), cluster.build()
 
 
 def planned_for(experiment: Experiment, inventory: str, python: str | None) -> launch.Benches:
     """The same for `--dry-run`: builds nothing, and looks at nothing but at hosts over SSH."""
     if is_cluster(inventory):
-        return _deployed(experiment, inventory)[0]
+        return _deployed(experiment, inventory, python or PYTHON)[0]
     if not isinstance(experiment.workload, GpuWorkload):
         return unbuilt()
     from chaos.gpubench import planned
