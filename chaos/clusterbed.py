@@ -13,9 +13,10 @@ from chaos.environment import hardware_of
 from harness.errors import UsageError
 from harness.hosts import Host
 from harness.hosts.bed import ClusterNic, deployed, devices, environment, nics, root_of
-from harness.hosts.cluster import ClusterHost, load
+from harness.hosts.cluster import ClusterHost
 from harness.hosts.ssh import ssh_hosts
 from harness.hosts.survey import Survey, survey
+from harness.inventory import cluster_hosts
 
 PREFIX = "~/.r2cc"
 BENCH, SAMPLER, NET = "bin/r2cc_bench", "bin/r2cc_sampler", "lib/libr2cc_net.so"
@@ -87,7 +88,7 @@ def surveyed(inventory: str) -> Cluster:
 @contextmanager
 def opened(inventory: str) -> Iterator[tuple[Mapping[str, Host], Cluster]]:
     """The hosts, connected to and asked anew; connections are closed when the block ends."""
-    hosts = load(Path(inventory))
+    hosts = cluster_hosts(inventory)
     with ssh_hosts(host.target for host in hosts) as reached:
         prefixes = {host.name: getattr(host, "prefix", PREFIX) for host in hosts}
         yield reached, Cluster(inventory, tuple(hosts), survey(reached, prefixes))

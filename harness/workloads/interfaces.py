@@ -1,4 +1,4 @@
-"""Which NICs `NCCL_SOCKET_IFNAME` means: names or prefixes with commas between; `=` exactly these, `^` all but these."""
+"""Which NICs `NCCL_SOCKET_IFNAME` means: names or prefixes, with commas; `=` exactly these, `^` all others."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -30,9 +30,16 @@ def address_of(host: str) -> str:
 
 @contextmanager
 def served(
-    lab: Lab, folder: Path, hosts: Sequence[str], entries: Sequence[dict[str, Any]] | None = None
+    lab: Lab,
+    folder: Path,
+    hosts: Sequence[str],
+    entries: Sequence[dict[str, Any]] | None = None,
+    within: Mapping[str, Sequence[str]] | None = None,
 ) -> Iterator[Path]:
-    """The inventory file of `hosts`, each with an sshd; `entries`: its hosts, where name and address are not all."""
+    """The inventory file of `hosts`, each with an sshd.
+
+    `entries`: its hosts, where name and address are not all; `within`: words before the command of a host's sshd.
+    """
     key, known = sshd.keygen(folder / "user_key"), []
     with ExitStack() as running:
         for host in hosts:
@@ -41,7 +48,7 @@ def served(
             (here / "authorized_keys").write_text(sshd.public(key) + "\n")
             known.append(f"{address_of(host)} {sshd.public(sshd.keygen(here / 'host_key'))}\n")
             (here / "config").write_text(sshd.configuration(here, address_of(host), 22))
-            process = lab.hosts[host].spawn(sshd.command(here))
+            process = lab.hosts[host].spawn([*(within or {}).get(host, ()), *sshd.command(here)])
             running.callback(process.close)
         for host in hosts:
             _await_listening(lab, host)
