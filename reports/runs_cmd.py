@@ -172,3 +172,26 @@ def prune(keep: int | None, older_than: timedelta | None, dry_run: bool, yes: bo
             pruning.remove(store, run)
         found.refresh()
     click.echo(f"{len(chosen)} run(s) removed", err=True)
+
+
+@runs.command(name="import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--name", required=True, help="The experiment they are runs of.")
+@click.option("--kind", type=click.Choice(["nccl-tests", "megatron"]), help="What wrote them; else it is looked for.")
+@click.option("--arm", default="stock", show_default=True, help="What they are compared as.")
+@click.option(
+    "--hardware", default="", metavar="WORD", help="Where they ran: only runs with the same word are compared."
+)
+@click.option("--build", "build_id", default="", metavar="ID", help="Of the NCCL under them.")
+@store_option
+def import_(files: tuple[Path, ...], name: str, kind: str | None, store: Path, **about: str) -> None:
+    """Take in figures of nccl-tests (JSON or text) or Megatron-LM's logs as runs of the store.
+
+    \b
+    Example:
+      r2cc runs import all_reduce-*.json --name all_reduce --hardware h100x8
+    """
+    from reports.store.imports import About, bring_in
+
+    for folder in bring_in(store, files, About(name, **about), kind):
+        click.echo(folder)

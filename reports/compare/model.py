@@ -15,10 +15,11 @@ Outcome = Literal["better", "worse", "no difference shown", "too few runs", "onl
 Json = dict[str, Any]
 
 MORE_IS_BETTER = {
-    "busbw": True, "algbw": True, "tokens_per_s": True, "healthy_ms": False, "stall_ms": False, "iteration_ms": False,
-    "degraded_ms": False, "after_ms": False, "return_ms": False, "detect_ms": False, "latency_us": False,
-    "ttft_ms": False, "tpot_ms": False, "step_ms": False, "rank_memory": False,
-}  # fmt: skip
+    **dict.fromkeys(("busbw", "algbw", "busbw_in_place", "algbw_in_place", "tokens_per_s", "tflops_per_gpu"), True),
+    **dict.fromkeys(("healthy_ms", "stall_ms", "iteration_ms", "degraded_ms", "after_ms", "return_ms"), False),
+    **dict.fromkeys(("detect_ms", "latency_us", "latency_us_in_place", "ttft_ms", "tpot_ms", "step_ms"), False),
+    "rank_memory": False,
+}
 """Figures that say which of two is better; the others are about the measurement itself."""
 SAME = {"hardware": "fingerprint", "bed": "bed", "experiment": "experiment"}
 """What must be the same for figures to be comparable."""
