@@ -28,7 +28,8 @@ HARDWARE = {
     "c6525-100g": Hardware("utah", (100, 25), 0, "no GPU; ConnectX-5 100G and 25G"),
 }
 IMAGE = "urn:publicid:IDN+emulab.net+image+emulab-ops//UBUNTU22-64-STD"
-SETUP = "/local/repository/harness/cloudlab/setup.sh"
+SETUP = "/usr/local/sbin/r2cc-setup"
+# A copy of setup.sh, which leaves it there itself; so it is in the image that was taken from such a node.
 MOST_NODES = 32
 MOST_RAILS = 8
 MOST_EXTRA_PORTS = 4
@@ -105,10 +106,10 @@ def define(context, kinds):
     context.defineParameter("spaceGB", "Space at /mydata in GB (0: none)", kinds.INTEGER, 100)
     context.defineParameter(
         "setup",
-        "Run setup.sh whenever a node boots",
+        "Limit the rates at boot",
         kinds.BOOLEAN,
         True,
-        longDescription="Needs a profile made from a repository: CloudLab puts it at /local/repository.",
+        longDescription="By %s, which is in an image taken after setup.sh; other images are left as they are." % SETUP,
     )
     context.defineParameter(
         "extraPorts",
@@ -155,8 +156,8 @@ def _node(request, pg, params, number):
 
 def boot_command(params):
     """Numbers and a name of the table: nothing that was typed in freely gets into it."""
-    script = "sudo bash %s --hardware %s --rate-gbit %d" % (SETUP, params.hardware, params.rateGbit)
-    return "test ! -f %s || %s" % (SETUP, script)
+    script = "sudo %s --hardware %s --rate-gbit %d --only limits,kernel,rates"
+    return "test ! -x %s || " % SETUP + script % (SETUP, params.hardware, params.rateGbit)
 
 
 def main():

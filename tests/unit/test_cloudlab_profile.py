@@ -142,9 +142,9 @@ def test_ports_and_rates_that_there_are(asked: dict[str, object], words: str | N
 def test_nothing_typed_in_reaches_a_shell() -> None:
     asked = SimpleNamespace(**{**DEFAULTS, "image": "x; reboot", "hardware": "d7525"})
     assert profile.boot_command(asked) == (
-        f"test ! -f {profile.SETUP} || sudo bash {profile.SETUP} --hardware d7525 --rate-gbit 10"
+        "test ! -x /usr/local/sbin/r2cc-setup || sudo /usr/local/sbin/r2cc-setup "
+        "--hardware d7525 --rate-gbit 10 --only limits,kernel,rates"
     )
-    assert (HERE.parents[1] / profile.SETUP.removeprefix("/local/repository/")).is_file()
 
 
 def test_it_is_what_python_2_understands_too() -> None:
