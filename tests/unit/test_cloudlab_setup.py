@@ -1,4 +1,4 @@
-"""The script that sets a CloudLab node up: its exact commands for every hardware type, and what it does when it runs."""
+"""The script that sets a CloudLab node up: its commands for every hardware type, and what it does when it runs."""
 
 from __future__ import annotations
 
