@@ -22,7 +22,7 @@ END_S = 2.0
 class Actors:
     """Whoever can carry out a step. `rank` gives the process of a rank; it raises FaultError before it runs."""
 
-    switch: Host
+    switch: Host | None
     hosts: Mapping[str, Host]
     rank: Callable[[int], Process]
     machine_of: Callable[[int], Host | None] = lambda rank: None
@@ -54,6 +54,8 @@ class Actors:
 
     def _host(self, name: str) -> Host:
         if name == SWITCH:
+            if self.switch is None:
+                raise FaultError("nobody lets us into this bed's switch", "r2cc chaos faults says what acts on hosts")
             return self.switch
         if name not in self.hosts:
             raise FaultError(f"this bed has no host {name}", "use the experiment's own topology (--inventory lab)")

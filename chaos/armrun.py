@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import queue
 import signal
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from chaos.actors import Actors
 from chaos.beds import Bed
+from chaos.clocks import ours
 from chaos.fault_spec import FaultSpec
 from chaos.injector import Injector
 from chaos.journal import Journal, now_ns
@@ -22,6 +23,7 @@ from chaos.streams import Running, Spoken, parse, start, stop_all
 from chaos.triggers import Pace, Timers, strike_ns
 from harness.errors import FaultError, InfraError, LabError, R2ccError
 from harness.hosts import Host, Process
+from harness.hosts.clock import Offset
 
 PEERS_S = 10.0
 """How long the other ranks have to end by themselves when one has died (docs/contracts.md)."""
@@ -48,6 +50,8 @@ class Plan:
     ranks: Sequence[Launch]
     samplers: Sequence[Launch]
     faults: Sequence[PlannedFault]
+    clocks: Mapping[str, Offset] = field(default_factory=dict)
+    """Of hosts whose clock is not ours."""
 
 
 class ArmRun:
@@ -171,6 +175,7 @@ class ArmRun:
             text = spoken.line[:500].decode(errors="replace").rstrip()
             self._journal.write("log", host=speaker.launch.host, message=f"{speaker.launch.name} printed: {text}")
             return
+        line = ours(line, self._plan.clocks.get(speaker.launch.host))
         self._journal.merge(speaker.launch.host, line)
         if line["event"] == "progress":
             self._progress(line)

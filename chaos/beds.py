@@ -7,17 +7,19 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import click
 import yaml
 
 from chaos import launch
+from chaos.clusterbed import SAMPLER, opened, surveyed
 from chaos.faults import NicLike
 from chaos.model import Experiment, GpuWorkload
 from harness.errors import UsageError
 from harness.hosts import Host
-from harness.inventory import Inventory, open_inventory, require_tools, vm_shape
+from harness.inventory import Inventory, is_cluster, open_inventory, require_tools, vm_shape
+from harness.inventory import topology_of as topology_of_inventory
 from harness.lab.lab import Lab
 from harness.lab.plan import describe
 from harness.lab.topology import Topology
@@ -32,7 +34,8 @@ class Bed:
 
     name: str
     hosts: Mapping[str, Host]
-    switch: Host
+    switch: Host | None
+    """None: nobody lets us in; faults on NICs act on the hosts."""
     nics: Sequence[NicLike]
     root: str
     """Address of the first host's management interface."""
@@ -44,13 +47,29 @@ class Bed:
     """Hosts are machines of their own: the /proc of their processes is theirs."""
     gpus: int = 1
     """Of a host, for workloads that use them."""
+    env: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What ranks are told on each host, where hosts are machines whose NICs have names of their own."""
+    samplers: Mapping[str, str] = field(default_factory=dict)
+    """The program of each host whose clock is not ours, which tells its time."""
 
 
 def gpus_on(inventory: str, experiment: Experiment) -> int:
     """How many GPUs each host of the bed has."""
     if inventory.startswith("lab:"):
         return Topology.load(inventory.removeprefix("lab:")).gpus
+    if is_cluster(inventory):
+        return surveyed(inventory).gpus() if isinstance(experiment.workload, GpuWorkload) else 1
     return topology_of(experiment).gpus
+
+
+def bed_env(inventory: str, experiment: Experiment) -> dict[str, dict[str, str]]:
+    """What ranks are told on each host of an inventory file; empty for other beds."""
+    return surveyed(inventory).env(experiment.workload.net) if is_cluster(inventory) else {}
+
+
+def bed_hardware(inventory: str) -> dict[str, Any] | None:
+    """Of the machines of an inventory file; None: the bed is on this machine."""
+    return surveyed(inventory).hardware() if is_cluster(inventory) else None
 
 
 def topology_of(experiment: Experiment) -> Topology:
@@ -69,6 +88,7 @@ def check_inventory(inventory: str, experiment: Experiment) -> None:
 
 def hold_rates(bed: Bed, topology: Topology) -> None:
     """Guests have NICs of the experiment's rates: one that emulation can keep up with leaves it time to react."""
+    assert bed.switch is not None
     for nic in bed.nics:
         rate_bps = round(topology.rate_of(nic.host, nic.name) * 1e9)
         bed.switch.run(["wire", "set", nic.switch_port, "both", "rate", str(rate_bps)])
@@ -77,6 +97,10 @@ def hold_rates(bed: Bed, topology: Topology) -> None:
 @contextmanager
 def open_bed(inventory: str, experiment: Experiment) -> Iterator[Bed]:
     """Opens the bed; everything made for it is gone afterwards. `lab` means the experiment's own topology."""
+    if is_cluster(inventory):
+        with _open_cluster(inventory, experiment) as bed:
+            yield bed
+        return
     if inventory != LAB:
         with open_inventory(inventory) as opened:
             bed = _bed(opened)
@@ -90,6 +114,24 @@ def open_bed(inventory: str, experiment: Experiment) -> Iterator[Bed]:
             click.echo(f"r2cc: warning: {warning}", err=True)
         bed = _bed(Inventory(LAB, lab.hosts, lab.switch, lab.nics, lab.places_file))
         yield replace(bed, gpus=gpus_on(inventory, experiment))
+
+
+@contextmanager
+def _open_cluster(inventory: str, experiment: Experiment) -> Iterator[Bed]:
+    with opened(inventory) as (hosts, cluster):
+        cluster.build()
+        yield Bed(
+            "cluster",
+            hosts,
+            None,
+            list(cluster.nics()),
+            cluster.root(),
+            devices=cluster.devices() if experiment.workload.net == "ib" else {},
+            machines=True,
+            gpus=gpus_on(inventory, experiment),
+            env=cluster.env(experiment.workload.net),
+            samplers={name: str(cluster.program(name, SAMPLER)) for name in cluster.names},
+        )
 
 
 class KeptBed:
@@ -127,11 +169,13 @@ class KeptBed:
 
 
 def planned_bed(inventory: str, experiment: Experiment) -> tuple[list[str], list[NicLike], str]:
-    """Hosts, NICs and meeting address that the bed will have, without opening anything; for `--dry-run`, too.
+    """Hosts, NICs and meeting address that the bed will have, starting nothing; for `--dry-run`, too.
+
+    Hosts over SSH are asked once.
 
     UsageError for a workload that the bed cannot carry.
     """
-    if experiment.workload.net == "ib" and vm_shape(inventory) is None:
+    if experiment.workload.net == "ib" and vm_shape(inventory) is None and not is_cluster(inventory):
         raise UsageError(
             f"net: ib needs RDMA devices, and the bed {inventory} has none", "use --inventory vm:2x2 (docs/vm-lab.md)"
         )
@@ -144,11 +188,12 @@ def planned_bed(inventory: str, experiment: Experiment) -> tuple[list[str], list
         return shape.host_names(), [PlannedNic(p.host, p.nic, p.address, p.name) for p in data], root_address()
     elif inventory.startswith("lab:"):
         topology = Topology.load(inventory.removeprefix("lab:"))
+    elif is_cluster(inventory):
+        cluster = surveyed(inventory)
+        return cluster.names, list(cluster.nics()), cluster.root()
     else:
-        raise UsageError(
-            f"what would run on the inventory {inventory} cannot be said without opening it",
-            "use --dry-run with --inventory lab, lab:FILE or vm",
-        )
+        topology_of_inventory(inventory)  # says which inventories there are
+        raise AssertionError(inventory)
     plan = describe(topology)
     nics: list[NicLike] = [PlannedNic(c.host, c.nic, c.address, c.port) for c in plan.cables if c.rail is not None]
     return list(plan.hosts), nics, root_address()

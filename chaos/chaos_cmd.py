@@ -52,8 +52,8 @@ chaos.add_command(campaign)
     "--inventory",
     default="lab",
     show_default=True,
-    metavar="lab|lab:FILE|vm:2x2",
-    help="Where to run; `lab` builds the experiment's own topology, `vm` emulated guests with soft-RoCE.",
+    metavar="lab|lab:FILE|vm:2x2|FILE",
+    help="Where to run; `lab` builds the experiment's own topology, `vm` emulated guests with soft-RoCE; FILE: hosts.",
 )
 @click.option(
     "--out",
@@ -177,7 +177,7 @@ def _run(
 ) -> tuple[dict[str, Any], str]:
     """(summary, run directory as one would type it)."""
     from chaos import live, rundir, runner
-    from chaos.beds import check_inventory, open_bed
+    from chaos.beds import bed_hardware, check_inventory, open_bed
     from chaos.workbench import bench_for
     from harness.plugins import after_run
 
@@ -186,7 +186,7 @@ def _run(
     with bench_for(experiment, inventory, python, share=share_gpus, quiet=quiet) as (bench, build):
         directory = rundir.create(out, experiment.name)
         display = live.display(stream, quiet=quiet, plain=verbose)
-        how = {"void_ok": void_ok, "trace": trace}
+        how: dict[str, Any] = {"void_ok": void_ok, "trace": trace, "hardware": bed_hardware(inventory)}
         request = runner.Request(arms, bench, build, lambda: open_bed(inventory, experiment), **how)
         summary = runner.run(experiment, request, directory, display)
     try:
@@ -212,14 +212,15 @@ def _last_words(summary: dict[str, Any], shown: str, *, as_json: bool, quiet: bo
 
 
 def _dry_run(experiment: Experiment, arms: list[str], inventory: str, python: str | None, *, as_json: bool) -> int:
-    from chaos.beds import gpus_on, planned_bed
+    from chaos.beds import bed_env, gpus_on, planned_bed
     from chaos.dryrun import steps, text
     from chaos.workbench import planned_for
 
     hosts, nics, root = planned_bed(inventory, experiment)
     bench = planned_for(experiment, inventory, python)
     gpus = gpus_on(inventory, experiment)
-    found = steps(experiment, arms, hosts=hosts, nics=nics, root=root, bench=bench, gpus=gpus)
+    told = bed_env(inventory, experiment)
+    found = steps(experiment, arms, hosts=hosts, nics=nics, root=root, bench=bench, gpus=gpus, of_host=told)
     click.echo(json.dumps(found, indent=1) if as_json else text(experiment, found))
     return 0
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from chaos import launch
 from chaos.faults import NicLike
-from chaos.launch import Bench, PlannedFault
+from chaos.launch import Benches, PlannedFault
 from chaos.model import MODES, Experiment
 from chaos.steps import Step, place_of
 
@@ -24,14 +24,14 @@ def steps(
     hosts: Sequence[str],
     nics: Sequence[NicLike],
     root: str,
-    bench: Bench,
+    bench: Benches,
     gpus: int = 1,
+    of_host: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[Json]:
     """One entry for every run: processes to start and faults to carry out."""
     planned = launch.faults(experiment, nics, launch.per_host(experiment, gpus))
-    of_host = launch.by_host(nics)
-    most = launch.most_nics(of_host)
-    samplers = launch.samplers(of_host, bench, experiment.workload.net)
+    names = launch.by_host(nics)
+    samplers = launch.samplers(names, bench, experiment.workload.net, every_cpu=bool(of_host))
     return [
         {
             "arm": arm,
@@ -42,7 +42,15 @@ def steps(
                 for each in (
                     *samplers,
                     *launch.ranks(
-                        experiment, arm, hosts, root, bench, places_file=PLACES, nics_of_host=most, gpus=gpus
+                        experiment,
+                        arm,
+                        hosts,
+                        root,
+                        bench,
+                        places_file=None if of_host else PLACES,
+                        nics=names,
+                        gpus=gpus,
+                        of_host=of_host,
                     ),
                 )
             ],

@@ -6,7 +6,7 @@ import hashlib
 import os
 import platform
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -44,22 +44,31 @@ def hardware() -> dict[str, Any]:
     """What figures depend on, and a fingerprint to key series of runs by (memory rounded: it differs between boots)."""
     cpu = cpu_model(Path("/proc/cpuinfo").read_text())
     memory = memory_bytes(Path("/proc/meminfo").read_text())
-    cores = len(os.sched_getaffinity(0))
-    text = f"{cpu}|{cores}|{round(memory / 2**30)}"
-    return {
-        "fingerprint": hashlib.sha256(text.encode()).hexdigest()[:12],
+    return hardware_of([(cpu, len(os.sched_getaffinity(0)), memory)])
+
+
+def hardware_of(machines: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
+    """The same of one or more machines, each with its CPU's model, cores and memory in bytes; figures of the first."""
+    texts = [f"{cpu}|{cores}|{round(memory / 2**30)}" for cpu, cores, memory in machines]
+    cpu, cores, memory = machines[0]
+    found = {
+        "fingerprint": hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()[:12],
         "cpu": cpu,
         "cores": cores,
         "memory_bytes": memory,
     }
+    return found if len(machines) == 1 else {**found, "machines": len(machines)}
 
 
-def environment(build: Mapping[str, Any], variables: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """The whole of environment.json; `build` is the build's own description (id and what went into it)."""
+def environment(
+    build: Mapping[str, Any], variables: Mapping[str, str] | None = None, machines: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """The whole of environment.json; `build` is the build's own description (id and what went into it), `machines`
+    the hardware of the bed where it is not this machine's."""
     given = os.environ if variables is None else variables
     return {
         "schema": 1,
-        "hardware": hardware(),
+        "hardware": dict(machines or hardware()),
         "kernel": platform.release(),
         "python": platform.python_version(),
         "platform": sys.platform,

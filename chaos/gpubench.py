@@ -6,15 +6,19 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from chaos.clusterbed import NCCL, WORKLOADS, Cluster, opened
 from chaos.launch import Lateness
 from chaos.model import GpuWorkload, Workload
 from chaos.workbench import HostBench
 from harness import gpu
 from harness.bench import EVENT_FILE, bench_env, stray_settings
-from harness.errors import UsageError
+from harness.errors import InfraError, UsageError
+from harness.hosts import Host
+from harness.hosts.parallel import on_all
 from harness.repo import checkout
 
 RANK = Path(__file__).parents[1] / "harness" / "workloads" / "rank.py"
@@ -33,6 +37,7 @@ class GpuBench:
     cards: int
     more_env: Mapping[str, str] = field(default_factory=dict)
     """What all ranks need besides: where the daemon is that lets them share a GPU."""
+    program: Path = RANK
 
     def rank(
         self,
@@ -64,11 +69,11 @@ class GpuBench:
         }
         unset = [word for name in stray_settings(self.host.inherited, env) for word in ("-u", name)]
         words = [str(word) for option in options.items() for word in option]
-        return [*(["env", *unset] if unset else []), self.python, str(RANK), workload.kind, *words]
+        return [*(["env", *unset] if unset else []), self.python, str(self.program), workload.kind, *words]
 
     def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]:
         """What NCCL and our part of it read; every arm runs the same library."""
-        more = {**ENVIRONMENT, "LD_PRELOAD": str(self.library), "R2CC_EVENT_FILE": EVENT_FILE, **self.more_env}
+        more = {"LD_PRELOAD": str(self.library), "R2CC_EVENT_FILE": EVENT_FILE, **self.more_env}
         return bench_env(mode, topology_file=places_file, extra=more)
 
     def clock_env(self, file: str) -> dict[str, str]:
@@ -92,7 +97,10 @@ def on_gpus(
     found = gpu.probe(python)
     cards = gpu.enough(found, hosts * per_host, share=share)
     with gpu.shared(enabled=cards < hosts * per_host) as more_env:
-        yield GpuBench(host, python, library, per_host, cards, more_env), {**record, **found.as_dict()}
+        yield (
+            GpuBench(host, python, library, per_host, cards, {**ENVIRONMENT, **more_env}),
+            {**record, **found.as_dict()},
+        )
 
 
 def built_library() -> tuple[Path, dict[str, Any]]:
@@ -109,4 +117,32 @@ def built_library() -> tuple[Path, dict[str, Any]]:
 
 def planned(host: HostBench, hosts: int, per_host: int, python: str) -> GpuBench:
     """The same without looking at anything, for `--dry-run`."""
-    return GpuBench(host, python, checkout().nccl / "lib" / "libnccl.so.2", per_host, hosts * per_host)
+    library = checkout().nccl / "lib" / "libnccl.so.2"
+    return GpuBench(host, python, library, per_host, hosts * per_host, ENVIRONMENT)
+
+
+def deployed(cluster: Cluster, hosts: Mapping[str, HostBench], python: str) -> dict[str, GpuBench]:
+    """The same on hosts over SSH, with the NCCL and the workloads that are deployed there; one rank on each GPU."""
+    gpus = cluster.gpus()
+    return {
+        name: GpuBench(
+            host, python, cluster.program(name, NCCL), gpus, gpus, program=cluster.program(name, WORKLOADS) / RANK.name
+        )
+        for name, host in hosts.items()
+    }
+
+
+def probe_all(cluster: Cluster, python: str) -> dict[str, Any]:
+    """What environment.json says of the hosts' GPUs. Raises an error naming every host that lacks something."""
+    with opened(cluster.inventory) as (hosts, _):
+        outcomes = on_all({name: partial(_probed, host, cluster.gpus(), python) for name, host in hosts.items()})
+    errors = [str(outcome.error) for outcome in outcomes.values() if outcome.error is not None]
+    if errors:
+        raise InfraError("\n".join(errors))
+    return {"hosts": {name: outcome.value for name, outcome in outcomes.items()}}
+
+
+def _probed(host: Host, gpus: int, python: str) -> dict[str, Any]:
+    found = gpu.probe(python, host)
+    gpu.enough(found, gpus, share=False)
+    return found.as_dict()

@@ -8,12 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
+from chaos.aliases import environment, resolved
 from chaos.catalogue import fault_of
 from chaos.fault_spec import RULES
 from chaos.faults import Fault, NicLike
 from chaos.faults_process import clock_file
 from chaos.model import MODES, RESTART, UPSTREAM, Experiment, FaultSpec, GpuWorkload, Workload
-from chaos.steps import SWITCH
+from chaos.steps import Command
 from harness.errors import UsageError
 from harness.vmlab.rdma import failover_env, rdma_env
 
@@ -48,6 +49,14 @@ class Bench(Protocol):
 
     def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]: ...
     def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]: ...
+
+
+Benches = Bench | Mapping[str, Bench]
+"""One for all hosts, or one of each where programs lie elsewhere on each."""
+
+
+def bench_on(benches: Benches, host: str) -> Bench:
+    return benches[host] if isinstance(benches, Mapping) else benches
 
 
 @dataclass(frozen=True)
@@ -89,7 +98,7 @@ class PlannedFault:
 
     @property
     def probed_on(self) -> str:
-        return SWITCH if self.targets and self.spec.kind != "address_removed" else self.host
+        return next((step.on for step in self.fault.probe() if isinstance(step, Command)), self.host)
 
     def clashes(self, other: PlannedFault) -> bool:
         """True when both break the same NIC, or do the same to one host: neither could be told from the other."""
@@ -103,27 +112,30 @@ def ranks(
     arm: str,
     hosts: Sequence[str],
     root: str,
-    bench: Bench,
+    bench: Benches,
     *,
     extra: Mapping[str, str] | None = None,
     places_file: Path | None = None,
-    nics_of_host: int = 1,
+    nics: Mapping[str, Sequence[str]] | None = None,
     gpus: int = 1,
+    of_host: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[Launch]:
     """One rank on each host, or one on each of its GPUs, in the hosts' order; an arm's own env wins.
 
-    `root` is the address the ranks meet at; `gpus` how many each host has.
+    `root` is the address the ranks meet at; `gpus` how many each host has; `nics` their names by host; `of_host`
+    what ranks are told on each of several machines, whose NICs have names of their own.
     """
     each = per_host(experiment, gpus)
-    merge = min(nics_of_host, MERGED_MAX) if arm == UPSTREAM else 1
+    merge = min(most_nics(nics or {}), MERGED_MAX) if arm == UPSTREAM else 1
     env = {
-        **bench.env(MODES[arm], places_file),
         **(rdma_env() if experiment.workload.net == "ib" else {}),
         **(failover_env() if arm == UPSTREAM else {}),
         **_restarting(experiment, arm),
         **(extra or {}),
-        **next(spec.env for name, spec in experiment.arms.items() if name == arm),
     }
+    own = next(spec.env for name, spec in experiment.arms.items() if name == arm)
+    if of_host:
+        own = environment(own, nics or {})
     where = f"{root}:{ROOT_PORT}"
     late = [
         (fault.rank, fault.at.iteration or 0, round((fault.duration_s or 0) * 1000))
@@ -133,9 +145,12 @@ def ranks(
     jumping = {fault.rank for fault in experiment.faults if fault.kind == "clock_jump"}
     launches = []
     for rank, host in enumerate(host for host in hosts for _ in range(each)):
-        apart = {"NCCL_HOSTID": f"lab-{host}"} if isinstance(experiment.workload, GpuWorkload) else {}
-        mine = {**env, **apart, **(bench.clock_env(clock_file(rank)) if rank in jumping else {})}
-        argv = bench.rank(
+        programs = bench_on(bench, host)
+        theirs = {"NCCL_HOSTID": host, **of_host[host]} if of_host else _apart(experiment, host)
+        mine = {**programs.env(MODES[arm], places_file), **env, **theirs, **own}
+        if rank in jumping:
+            mine |= programs.clock_env(clock_file(rank))
+        argv = programs.rank(
             experiment.workload,
             rank=rank,
             ranks=len(hosts) * each,
@@ -147,6 +162,11 @@ def ranks(
         )
         launches.append(Launch(host, f"rank{rank}", argv, mine))
     return launches
+
+
+def _apart(experiment: Experiment, host: str) -> dict[str, str]:
+    """Hosts of the lab share a kernel and its GPUs: NCCL is to take them for different machines."""
+    return {"NCCL_HOSTID": f"lab-{host}"} if isinstance(experiment.workload, GpuWorkload) else {}
 
 
 def per_host(experiment: Experiment, gpus: int) -> int:
@@ -161,13 +181,20 @@ def _restarting(experiment: Experiment, arm: str) -> dict[str, str]:
     return {RESTART_AFTER: f"{workload.restart_after_s:g}"}
 
 
-def samplers(nics: Mapping[str, Sequence[str]], bench: Bench, net: str = "socket") -> list[Launch]:
-    """One sampler a host; the first one also watches the machine's CPU. In emulation samples cost: there are few."""
+def samplers(
+    nics: Mapping[str, Sequence[str]], bench: Benches, net: str = "socket", *, every_cpu: bool = False
+) -> list[Launch]:
+    """One sampler a host; the first one, or all (`every_cpu`), also watch their machine's CPU. In emulation samples
+    cost: there are few."""
     interval_ms = SAMPLES_EMULATED_MS if net == "ib" else SAMPLES_MS
     return [
-        Launch(host, f"sampler-{host}", bench.sampler(names, cpu=index == 0, interval_ms=interval_ms))
+        Launch(host, f"sampler-{host}", _sampler(bench, host, names, cpu=every_cpu or index == 0, ms=interval_ms))
         for index, (host, names) in enumerate(nics.items())
     ]
+
+
+def _sampler(benches: Benches, host: str, names: Sequence[str], *, cpu: bool, ms: int) -> list[str]:
+    return bench_on(benches, host).sampler(names, cpu=cpu, interval_ms=ms)
 
 
 def faults(experiment: Experiment, nics: Sequence[NicLike], per_host: int = 1) -> list[PlannedFault]:
@@ -178,6 +205,7 @@ def faults(experiment: Experiment, nics: Sequence[NicLike], per_host: int = 1) -
 def _planned(spec: FaultSpec, nics: Sequence[NicLike], per_host: int) -> PlannedFault:
     known = {(nic.host, nic.name): nic for nic in nics}
     names = by_host(nics)
+    spec = resolved(spec, names)
     targets = spec.targets(names)
     where = RULES[spec.kind].where
     hint = "use the experiment's own topology (--inventory lab), or change the fault's place"

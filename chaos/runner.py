@@ -6,7 +6,7 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -14,10 +14,11 @@ from typing import Any, NoReturn
 from chaos import launch, traces
 from chaos.armrun import ArmRun, Plan
 from chaos.beds import Bed
+from chaos.clocks import as_json, measure
 from chaos.environment import environment, hardware
 from chaos.experiment import dump
 from chaos.journal import Journal, read
-from chaos.launch import Bench
+from chaos.launch import Benches
 from chaos.live import Display
 from chaos.model import MODES, Experiment
 from chaos.rundir import RunDir
@@ -33,11 +34,13 @@ class Request:
     """What to run, besides the experiment itself."""
 
     arms: Sequence[str]
-    bench: Bench
+    bench: Benches
     build: Json
     open_bed: OpenBed
     void_ok: bool = False
     trace: bool = False
+    hardware: Json | None = None
+    """Of the bed's machines; None: it is this machine."""
 
 
 def run(experiment: Experiment, request: Request, out: RunDir, display: Display) -> Json:
@@ -46,7 +49,7 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
     Never raises for what the summary can say: its `verdict` is then `failed` and its `reasons` begin with why.
     """
     out.write_text("experiment.yaml", dump(experiment))
-    out.write_json("environment.json", environment(request.build))
+    out.write_json("environment.json", environment(request.build, machines=request.hardware))
     stop: tuple[str, bool] | None = None
     bed_name = "lab"
     with Journal(out.journal) as journal:
@@ -66,7 +69,7 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
             experiment,
             request.arms,
             bed=bed_name,
-            hardware=hardware(),
+            hardware=request.hardware or hardware(),
             build_id=request.build.get("build_id"),
             void_ok=request.void_ok,
             failure=stop and stop[0],
@@ -78,7 +81,9 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
     return summary
 
 
-def plans(experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Bench, trace: Path | None = None) -> list[Plan]:
+def plans(
+    experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Benches, trace: Path | None = None
+) -> list[Plan]:
     """Every repeat of every arm in the order in which they run: A B A B, so that a machine growing slow slows all.
 
     `trace`: the directory under which flight recorders write their dumps (`r2cc trace` reads them); None: no dumps.
@@ -97,10 +102,11 @@ def plans(experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Bench, t
                 bench,
                 extra=traces.setting(trace, arm, run, bed),
                 places_file=bed.places_file,
-                nics_of_host=launch.most_nics(nics),
+                nics=nics,
                 gpus=bed.gpus,
+                of_host=bed.env,
             ),
-            launch.samplers(nics, bench, experiment.workload.net),
+            launch.samplers(nics, bench, experiment.workload.net, every_cpu=bool(bed.env)),
             launch.faults(experiment, bed.nics, launch.per_host(experiment, bed.gpus)),
         )
         for run in range(experiment.repeats)
@@ -114,9 +120,11 @@ def run_one(plan: Plan, bed: Bed, journal: Journal, *, out: RunDir, display: Dis
     for nic in bed.nics:
         device = bed.devices.get((nic.host, nic.name))
         nics[nic.host][nic.name] = {"address": nic.address} | ({"device": device} if device else {})
-    journal.write("run_start", mode=MODES[plan.arm], wall_ns=time.time_ns(), nics=nics)
+    clocks = measure(bed.hosts, bed.samplers)
+    told: Json = {"clocks": as_json(clocks)} if clocks else {}
+    journal.write("run_start", mode=MODES[plan.arm], wall_ns=time.time_ns(), nics=nics, **told)
     outcome, reason = "failed", "internal error"
-    arm_run = ArmRun(plan, bed, journal, out.raw, display)
+    arm_run = ArmRun(replace(plan, clocks=clocks), bed, journal, out.raw, display)
     try:
         arm_run.run()
         outcome, reason = "finished", ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import Any
 
 from chaos.phases import healthy_indices, healthy_ms
 from chaos.rundata import RunData, Span
@@ -27,8 +28,15 @@ def stolen(data: RunData, spans: Sequence[Span]) -> float | None:
 
 
 def _mean(data: RunData, spans: Sequence[Span], share: str) -> float | None:
-    """A `cpu` line speaks for the time since the line before it, and counts as far as that time lies within `spans`."""
+    """Of the busiest machine. A `cpu` line speaks for the time since the line before it, and counts as far as that
+    time lies within `spans`."""
     lines = [line for line in data.by_event.get("cpu", []) if share in line]
+    hosts = {line["host"] for line in lines}
+    means = [_mean_of([line for line in lines if line["host"] == host], spans, share) for host in hosts]
+    return max((mean for mean in means if mean is not None), default=None)
+
+
+def _mean_of(lines: Sequence[dict[str, Any]], spans: Sequence[Span], share: str) -> float | None:
     total = weighted = 0.0
     for before, line in pairwise(lines):
         overlap = sum(max(0, min(s.end_ns, line["t_ns"]) - max(s.start_ns, before["t_ns"])) for s in spans)

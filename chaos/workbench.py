@@ -12,10 +12,12 @@ from typing import Any
 
 from chaos import launch
 from chaos.beds import gpus_on, planned_bed
+from chaos.clusterbed import BENCH, NET, SAMPLER, surveyed
 from chaos.faults_process import CLOCK_LIBRARY
 from chaos.launch import Lateness
 from chaos.model import Bench, Experiment, GpuWorkload, Workload
 from harness.bench import BenchSpec, bench_command, bench_env, sampler_command, stray_settings
+from harness.inventory import is_cluster
 
 PYTHON = "python3"
 """Of workloads on GPUs, unless another one is named."""
@@ -103,8 +105,16 @@ def unbuilt() -> HostBench:
 @contextmanager
 def bench_for(
     experiment: Experiment, inventory: str, python: str | None, *, share: bool, quiet: bool
-) -> Iterator[tuple[launch.Bench, dict[str, Any]]]:
+) -> Iterator[tuple[launch.Benches, dict[str, Any]]]:
     """What runs the experiment's workload, and what environment.json says of it; valid while the block lasts."""
+    if is_cluster(inventory):
+        benches, record = _deployed(experiment, inventory, python or PYTHON)
+        if isinstance(experiment.workload, GpuWorkload):
+            from chaos.gpubench import probe_all
+
+            record |= probe_all(surveyed(inventory), python or PYTHON)
+        yield benches, record
+        return
     host, record = built(quiet=quiet)
     if not isinstance(experiment.workload, GpuWorkload):
         yield host, record
@@ -116,8 +126,29 @@ def bench_for(
         yield made
 
 
-def planned_for(experiment: Experiment, inventory: str, python: str | None) -> launch.Bench:
-    """The same for `--dry-run`: builds nothing and looks at nothing."""
+def _deployed(experiment: Experiment, inventory: str, python: str) -> tuple[Mapping[str, launch.Bench], dict[str, Any]]:
+    """What lies on each host of an inventory file; nothing is built or copied."""
+    cluster = surveyed(inventory)
+    hosts = {
+        name: HostBench(
+            cluster.program(name, BENCH),
+            cluster.program(name, SAMPLER),
+            cluster.program(name, NET),
+            inherited=dict.fromkeys(cluster.surveys[name].settings, ""),
+        )
+        for name in cluster.names
+    }
+    if not isinstance(experiment.workload, GpuWorkload):
+        return hosts, cluster.build()
+    from chaos import gpubench
+
+    return gpubench.deployed(cluster, hosts, python), cluster.build()
+
+
+def planned_for(experiment: Experiment, inventory: str, python: str | None) -> launch.Benches:
+    """The same for `--dry-run`: builds nothing, and looks at nothing but at hosts over SSH."""
+    if is_cluster(inventory):
+        return _deployed(experiment, inventory, python or PYTHON)[0]
     if not isinstance(experiment.workload, GpuWorkload):
         return unbuilt()
     from chaos.gpubench import planned

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import CommandError, InfraError, UsageError
-from harness.hosts import LocalHost
+from harness.hosts import Host, LocalHost
 
 PROBE_S, DAEMON_S = 120.0, 30.0
 PROBE = """
@@ -39,15 +39,16 @@ class Gpus:
         return asdict(self)
 
 
-def probe(python: str) -> Gpus:
-    """Asks that Python; takes some seconds. Raises UsageError when it has no torch."""
+def probe(python: str, host: Host | None = None) -> Gpus:
+    """Asks that Python, of this machine or of a host; takes some seconds. Raises UsageError when it has no torch."""
+    where = "" if host is None else f"{host.name}: "
     try:
-        result = LocalHost().run([python, "-c", PROBE], timeout_s=PROBE_S)
+        result = (host or LocalHost()).run([python, "-c", PROBE], timeout_s=PROBE_S)
         return Gpus(**json.loads(result.stdout.splitlines()[-1]))
     except (CommandError, ValueError, IndexError, TypeError) as error:
         why = error.message.splitlines()[-1] if isinstance(error, CommandError) else str(error)
         raise UsageError(
-            f"workloads on GPUs need a Python with torch, and {python} does not do: {why.strip(' |')}",
+            f"{where}workloads on GPUs need a Python with torch, and {python} does not do: {why.strip(' |')}",
             "name one with --python, or R2CC_PYTHON",
         ) from error
 

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -28,7 +27,7 @@ REDRAWS_PER_S = 8
 MOST_NAMES_SHOWN = 8
 
 inventory_option = click.option(
-    "--inventory", default="lab", show_default=True, metavar="FILE|lab|lab:FILE|vm", help="Which hosts."
+    "--inventory", default="lab", show_default=True, metavar="FILE|FILE:HOSTS|lab|lab:FILE|vm", help="Which hosts."
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -43,12 +42,11 @@ def hosts() -> None:
 @json_option
 def list_(inventory: str, as_json: bool) -> None:
     """Show how the hosts of an inventory FILE are reached, with ~/.ssh/config applied; connects to none."""
-    from harness.hosts.cluster import load
-    from harness.inventory import is_cluster
+    from harness.inventory import cluster_hosts, is_cluster
 
     if not is_cluster(inventory):
         raise UsageError(f"'{inventory}' is no inventory file", "name one with --inventory; see docs/hosts.md")
-    found = load(Path(inventory))
+    found = cluster_hosts(inventory)
     if as_json:
         click.echo(json.dumps({"schema": 1, "inventory": inventory, "hosts": [_described(host) for host in found]}))
         return

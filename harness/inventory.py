@@ -16,6 +16,7 @@ from harness.hosts import Host
 from harness.hosts.commands import merged_env
 
 if TYPE_CHECKING:
+    from harness.hosts.cluster import ClusterHost
     from harness.lab.lab import Nic
     from harness.lab.topology import Topology
     from harness.vmlab.shape import Shape
@@ -23,7 +24,8 @@ if TYPE_CHECKING:
 LAB_TOOLS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
 SUPPORTED = (
     "supported: lab (the default), lab:FILE with a topology file or the name of a shipped topology, "
-    "vm or vm:2x4 for emulated machines with soft-RoCE (hosts x NICs); `r2cc hosts` also takes a file of hosts over SSH"
+    "vm or vm:2x4 for emulated machines with soft-RoCE (hosts x NICs), "
+    "FILE or FILE:node[1-4] with hosts over SSH (docs/hosts.md)"
 )
 VM = re.compile(r"vm(?::(?P<hosts>[1-8])x(?P<nics>[1-8]))?")
 
@@ -69,16 +71,43 @@ def open_hosts(spec: str) -> Iterator[Mapping[str, Host]]:
         with open_inventory(spec) as bed:
             yield bed.hosts
         return
-    from harness.hosts.cluster import load
     from harness.hosts.ssh import ssh_hosts
 
-    with ssh_hosts(host.target for host in load(Path(spec))) as hosts:
+    with ssh_hosts(host.target for host in cluster_hosts(spec)) as hosts:
         yield hosts
 
 
 def is_cluster(spec: str) -> bool:
-    """Whether `--inventory` names a file of hosts over SSH."""
-    return spec != "lab" and not spec.startswith("lab:") and vm_shape(spec) is None and Path(spec).is_file()
+    """Whether `--inventory` names a file of hosts over SSH, or some of its hosts (`FILE:node[1-4]`)."""
+    return spec != "lab" and not spec.startswith("lab:") and vm_shape(spec) is None and _file_of(spec)[0].is_file()
+
+
+def cluster_hosts(spec: str) -> list[ClusterHost]:
+    """The hosts that FILE or FILE:RANGE means, in the file's order. UsageError for a range that names none of them,
+    and for what `harness.hosts.cluster.load` finds wrong."""
+    from harness.hosts.cluster import load
+    from harness.hosts.ranges import expand
+
+    file, words = _file_of(spec)
+    hosts = load(file)
+    if not words:
+        return hosts
+    try:
+        wanted = expand(words)
+    except ValueError as error:
+        raise UsageError(f"--inventory {spec}: {error}", "write FILE:node[1-4] for some of its hosts") from error
+    unknown = sorted(set(wanted) - {host.name for host in hosts})
+    if unknown:
+        raise UsageError(f"{file} has no host {', '.join(unknown)}", f"r2cc hosts list --inventory {file}")
+    return [host for host in hosts if host.name in set(wanted)]
+
+
+def _file_of(spec: str) -> tuple[Path, str]:
+    """A file whose name has a colon in it is still a file."""
+    name, _, words = spec.rpartition(":")
+    if Path(spec).is_file() or not name or not Path(name).is_file():
+        return Path(spec), ""
+    return Path(name), words
 
 
 def vm_shape(spec: str) -> Shape | None:
@@ -122,7 +151,7 @@ def _topology_source(spec: str) -> str | Path:
     if kind == "lab" and colon:
         raise UsageError("'lab:' names no topology file", SUPPORTED)
     if Path(spec).is_file():
-        raise UsageError(f"inventory {spec}: experiments on hosts over SSH are not there yet", SUPPORTED)
+        raise UsageError(f"inventory {spec}: hosts over SSH are no lab", SUPPORTED)
     raise UsageError(f"no inventory '{spec}'", SUPPORTED)
 
 

@@ -15,6 +15,8 @@ from typing import Any, Protocol
 import torch
 import torch.distributed as dist
 
+from harness.workloads.interfaces import chosen
+
 NICS = Path("/sys/class/net")
 POLL_S = 0.0005
 
@@ -123,8 +125,7 @@ class Job:
 
     def _about(self) -> dict[str, Any]:
         """Connections are NCCL's own business: the net library's `path` lines name them."""
-        prefix = os.environ.get("NCCL_SOCKET_IFNAME", "eth")
-        nics = sorted(path.name for path in NICS.iterdir() if path.name.startswith(prefix))
+        nics = chosen(os.environ.get("NCCL_SOCKET_IFNAME", "eth"), (path.name for path in NICS.iterdir()))
         versions = {"torch": torch.__version__, "gpu": torch.cuda.get_device_name() if self.cuda else None}
         mode = int(os.environ.get("R2CC_MODE", "0"))
         unknown = {"channels": 0, "chunk_bytes": 0, "slots": 0, "connections": []}

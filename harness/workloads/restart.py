@@ -22,6 +22,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from harness.workloads.interfaces import chosen
+
 AFTER = "R2CC_RESTART_AFTER_S"
 RANK = Path(__file__).with_name("rank.py")
 NICS = Path("/sys/class/net")
@@ -154,10 +156,9 @@ class Supervisor:
         os._exit(TRANSPORT)
 
 
-def working_nics(prefix: str, root: Path = NICS) -> list[str]:
-    """NICs with a carrier: all that an operator could know at once."""
-    names = (path.name for path in root.iterdir() if path.name.startswith(prefix.lstrip("=")))
-    return sorted(name for name in names if _carrier(root / name))
+def working_nics(words: str, root: Path = NICS) -> list[str]:
+    """NICs with a carrier, of those that NCCL is told to use: all that an operator could know at once."""
+    return [name for name in chosen(words, (path.name for path in root.iterdir())) if _carrier(root / name)]
 
 
 def _carrier(nic: Path) -> bool:

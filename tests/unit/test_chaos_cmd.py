@@ -109,7 +109,7 @@ def test_dry_run_needs_neither_a_build_nor_a_lab(monkeypatch: pytest.MonkeyPatch
             "topology",
         ),
         ([NIC_DOWN, "--inventory", "lab:small"], "fault cable: this bed has no NIC eth2 on host h1", "topology"),
-        ([NIC_DOWN, "--inventory", "cluster.yaml", "--dry-run"], "cannot be said without opening it", "lab"),
+        ([NIC_DOWN, "--inventory", "cluster.yaml", "--dry-run"], "no inventory", "lab"),
     ],
 )
 def test_bad_usage_starts_nothing(arguments: Sequence[str], message: str, hint: str, tmp_path: Path) -> None:

@@ -103,7 +103,7 @@ def test_at_most_four_nics_are_merged() -> None:
 
     found = load(SHIPPED[0])
     for arm, nics in (("upstream", 6), ("upstream", 1), ("stock", 6)):
-        launch.ranks(found, arm, ["h0"], "a", Noted(), nics_of_host=nics)
+        launch.ranks(found, arm, ["h0"], "a", Noted(), nics={"h0": [f"eth{n}" for n in range(nics)]})
     assert merged == [4, 1, 1]
 
 

@@ -42,7 +42,7 @@ def test_unsupported_beds_are_usage_errors(spec: str, says: str) -> None:
 def test_an_existing_inventory_file_is_not_mistaken_for_a_typo(tmp_path: Path) -> None:
     file = tmp_path / "hosts.yaml"
     file.write_text("hosts: []\n")
-    with pytest.raises(UsageError, match="hosts over SSH are not there yet"), inventory.open_inventory(str(file)):
+    with pytest.raises(UsageError, match="hosts over SSH are no lab"), inventory.open_inventory(str(file)):
         pass
 
 
@@ -60,3 +60,15 @@ def test_missing_tools_are_named_together_with_the_remedy(tmp_path: Path) -> Non
         inventory.require_tools(str(tmp_path))
     assert caught.value.hint == "sudo apt-get install iproute2 nftables"
     assert caught.value.exit_code == 3
+
+
+def test_some_hosts_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "hosts:1.yaml"  # a colon of its own
+    file.write_text("schema: 1\nhosts:\n  - name: node[1-4]\n")
+    assert inventory.is_cluster(str(file))
+    assert [host.name for host in inventory.cluster_hosts(str(file))] == ["node1", "node2", "node3", "node4"]
+    assert inventory.is_cluster(f"{file}:node[2-3]")
+    assert [host.name for host in inventory.cluster_hosts(f"{file}:node[3,2]")] == ["node2", "node3"]
+    for words, says in (("node[3-9]", "has no host node5, node6"), ("node[3", "brackets")):
+        with pytest.raises(UsageError, match=says):
+            inventory.cluster_hosts(f"{file}:{words}")

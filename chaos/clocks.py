@@ -1,0 +1,34 @@
+"""Times of hosts whose clock is not ours, brought to ours as the journal is written (docs/contracts.md, Journal)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from harness.errors import InfraError
+from harness.hosts import Host
+from harness.hosts.clock import Offset, offset
+from harness.hosts.parallel import on_all
+
+TIMES = ("t_ns", "start_ns", "end_ns")
+
+
+def measure(hosts: Mapping[str, Host], samplers: Mapping[str, str]) -> dict[str, Offset]:
+    """How far each host's clock is from ours; only of hosts in `samplers`. InfraError naming all that did not tell."""
+    outcomes = on_all({name: partial(offset, hosts[name], program) for name, program in samplers.items()})
+    errors = [str(outcome.error) for outcome in outcomes.values() if outcome.error is not None]
+    if errors:
+        raise InfraError("\n".join(errors))
+    return {name: outcome.value for name, outcome in outcomes.items() if outcome.value is not None}
+
+
+def ours(line: dict[str, Any], clock: Offset | None) -> dict[str, Any]:
+    """A line that a host printed, with its times on our clock."""
+    if clock is None:
+        return line
+    return {**line, **{name: line[name] - clock.offset_ns for name in TIMES if isinstance(line.get(name), int)}}
+
+
+def as_json(clocks: Mapping[str, Offset]) -> dict[str, dict[str, int]]:
+    return {name: {"offset_ns": clock.offset_ns, "error_ns": clock.error_ns} for name, clock in clocks.items()}

@@ -1,0 +1,110 @@
+"""An inventory's hosts as a bed: NICs by role, the lab's names by place, one build everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from chaos.aliases import environment, resolved
+from chaos.clusterbed import Cluster
+from chaos.fault_spec import FaultSpec
+from harness.errors import InputErrors, UsageError
+from harness.hosts.cluster import ClusterHost
+from harness.hosts.ssh_target import Target
+from harness.hosts.survey import Survey
+
+NAMES = {"node1": ["mlx0", "mlx1"], "node2": ["eth7", "eth0"]}
+SURVEY = Survey(
+    prefix="/p",
+    address="192.0.2.1",
+    settings=(),
+    nics={"mlx0": "10.1.0.1", "mlx1": "10.2.0.1", "eno1": "192.0.2.1"},
+    devices={"mlx0": "mlx5_0"},
+    cpu="c",
+    cores=8,
+    memory_bytes=1 << 30,
+    kernel="6",
+    build={"build_id": "a"},
+)
+
+
+def _host(name: str, data: tuple[str, ...] = ("mlx0", "mlx1"), management: tuple[str, ...] = ("eno1",)) -> ClusterHost:
+    return ClusterHost(Target(name, name, "u"), {"data": data, "management": management}, 8, {})
+
+
+def _cluster(*surveys: Survey) -> Cluster:
+    hosts = tuple(_host(f"node{index}") for index in range(1, len(surveys) + 1))
+    return Cluster("c.yaml", hosts, {host.name: survey for host, survey in zip(hosts, surveys, strict=True)})
+
+
+def _spec(**words: object) -> FaultSpec:
+    return FaultSpec.model_validate(
+        {"id": "f", "kind": "link_down", "at": {"iteration": 1}, "duration_s": 1.0, **words}
+    )
+
+
+@pytest.mark.parametrize(
+    ("host", "nic", "meant"),
+    [
+        ("h0", "eth1", ("node1", "mlx1")),
+        ("h1", "eth0", ("node2", "eth0")),  # it has that name itself, though it is the second
+        ("h1", "eth1", ("node2", "eth0")),
+        ("node1", "mlx0", ("node1", "mlx0")),
+        ("h2", "eth0", ("h2", "eth0")),  # there is none: reported later, as the user wrote it
+        ("node1", "eth9", ("node1", "eth9")),
+    ],
+)
+def test_the_labs_names_mean_places(host: str, nic: str, meant: tuple[str, str]) -> None:
+    found = resolved(_spec(host=host, nic=nic), NAMES)
+    assert (found.host, found.nic) == meant
+
+
+def test_several_nics_and_those_assumed_down() -> None:
+    assert resolved(_spec(nics=["*:eth1"]), NAMES).nics == ("node1:mlx1", "node2:eth0")
+    assert resolved(_spec(nics=["h0:*", "h1:eth1"]), NAMES).nics == ("node1:*", "node2:eth0")
+    assert environment({"R2CC_ASSUME_DOWN": "h0:eth0,h1:eth1", "A": "b"}, NAMES) == {
+        "R2CC_ASSUME_DOWN": "node1:mlx0,node2:eth0",
+        "A": "b",
+    }
+
+
+def test_in_the_lab_names_are_what_they_are() -> None:
+    lab = {f"h{host}": [f"eth{nic}" for nic in range(3)] for host in range(2)}
+    for words in ({"host": "h1", "nic": "eth2"}, {"nics": ["*:eth1", "h1:*"]}):
+        spec = _spec(**words)
+        assert set(resolved(spec, lab).targets(lab)) == set(spec.targets(lab))
+
+
+def test_nics_by_role_and_where_ranks_meet() -> None:
+    cluster = _cluster(SURVEY, SURVEY)
+    assert [(nic.host, nic.name, nic.rail, nic.address) for nic in cluster.nics()][:2] == [
+        ("node1", "mlx0", 0, "10.1.0.1"),
+        ("node1", "mlx1", 1, "10.2.0.1"),
+    ]
+    assert cluster.root() == "192.0.2.1"
+    assert cluster.devices() == {("node1", "mlx0"): "mlx5_0", ("node2", "mlx0"): "mlx5_0"}
+    assert cluster.env("socket")["node2"] == {"NCCL_SOCKET_IFNAME": "=mlx0,mlx1", "R2CC_SIDE_IFNAME": "eno1"}
+    assert cluster.env("ib")["node1"]["NCCL_IB_HCA"] == "=mlx5_0"
+    assert cluster.program("node1", "bin/x") == Path("/p/current/bin/x")
+    assert cluster.gpus() == 8
+    assert cluster.hardware()["machines"] == 2
+
+
+def test_every_nic_that_is_not_there_is_named() -> None:
+    hosts = (_host("node1", data=("mlx0", "mlx9")), _host("node2", data=()))
+    with pytest.raises(InputErrors) as caught:
+        Cluster("c.yaml", hosts, {"node1": SURVEY, "node2": SURVEY}).nics()
+    assert [error.split(":")[0] for error in caught.value.errors] == ["node1", "node2"]
+    assert "no NIC 'mlx9' with an IPv4 address" in caught.value.errors[0]
+    assert "which NICs carry data" in caught.value.errors[1]
+
+
+def test_all_hosts_must_have_the_same_build() -> None:
+    assert _cluster(SURVEY, SURVEY).build() == {"build_id": "a"}
+    with pytest.raises(UsageError, match="nothing is deployed on node2") as caught:
+        _cluster(SURVEY, replace(SURVEY, build=None)).build()
+    assert caught.value.hint == "r2cc deploy --inventory c.yaml"
+    with pytest.raises(UsageError, match="different builds: a on node1; b on node2, node3"):
+        _cluster(SURVEY, *[replace(SURVEY, build={"build_id": "b"})] * 2).build()
