@@ -12,6 +12,8 @@ import click
 from harness.errors import InfraError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from harness.cloudlab.inventory import Access, Names
     from harness.cloudlab.manifest import Node
 
@@ -82,7 +84,7 @@ def from_cloudlab(
         click.echo(content, nl=False)
 
 
-def _names(nodes: Sequence[Node], access: Access, shown: str, *, must: bool) -> Names | None:
+def _names(nodes: Sequence[Node], access: Access, shown: str, *, must: bool) -> Mapping[str, Names] | None:
     """NICs' names of all nodes, or None, and why on stderr."""
     from harness.cloudlab.inventory import checked, resolve, text
     from harness.hosts.ssh import ssh_hosts
@@ -99,7 +101,7 @@ def _names(nodes: Sequence[Node], access: Access, shown: str, *, must: bool) -> 
     if failed:
         click.echo("NICs stay named by their addresses: run it again when all hosts answer", err=True)
         return None
-    return {name: outcome.value or [] for name, outcome in outcomes.items()}
+    return {name: outcome.value for name, outcome in outcomes.items() if outcome.value is not None}
 
 
 def _write(out: Path, content: str) -> None:

@@ -23,8 +23,12 @@ NAMES_BY_MAC = """\
 for nic in /sys/class/net/*; do
   [ -e "$nic/device" ] && read -r address <"$nic/address" && printf '%s %s\\n' "$address" "${nic##*/}"
 done
+while read -r nic destination _; do
+  [ "$destination" = 00000000 ] && printf 'default %s\\n' "$nic"
+done </proc/net/route
 :"""
-"""Physical NICs alone: a VLAN, bridge or bond on top has the address of one of them."""
+"""Physical NICs alone: a VLAN, bridge or bond on top has the address of one of them. The default route is the control
+network's, which carries our SSH connection."""
 BY_ADDRESS = """\
 # NICs are named by address: nobody asked the hosts what Linux calls them. Write the manifest's inventory again once
 # `r2cc hosts check` is satisfied with all of them.
@@ -40,11 +44,15 @@ class Access:
     known_hosts: str | None = None
 
 
-Names = Mapping[str, Sequence[str]]
-"""Of each node, its NICs' names in the order of rails."""
+@dataclass(frozen=True)
+class Names:
+    """What Linux calls a node's NICs: those of the rails, in their order, and the control network's."""
+
+    data: tuple[str, ...]
+    management: str | None = None
 
 
-def document(nodes: Sequence[Node], access: Access, names: Names | None = None) -> dict[str, Any]:
+def document(nodes: Sequence[Node], access: Access, names: Mapping[str, Names] | None = None) -> dict[str, Any]:
     """What the inventory file holds. Raises UsageError when it is not clear whose login is meant."""
     logins = {node.name: _login(node, access.user) for node in nodes}
     defaults: dict[str, Any] = {"user": next(iter(logins.values()))[0]}
@@ -53,7 +61,7 @@ def document(nodes: Sequence[Node], access: Access, names: Names | None = None) 
     return {"schema": 1, "name": "cloudlab", "defaults": defaults, "hosts": entries}
 
 
-def text(nodes: Sequence[Node], access: Access, names: Names | None = None) -> str:
+def text(nodes: Sequence[Node], access: Access, names: Mapping[str, Names] | None = None) -> str:
     """The file itself."""
     body = yaml.safe_dump(document(nodes, access, names), sort_keys=False, width=110)
     return f"# Made by `r2cc inventory from-cloudlab`.\n{BY_ADDRESS if names is None else ''}{body}"
@@ -65,12 +73,13 @@ def checked(content: str, file: str) -> list[ClusterHost]:
     return parse_inventory(content, file, config=home / ".ssh" / "config", home=home)
 
 
-def _entry(node: Node, login: tuple[str, str, int], names: Sequence[str] | None) -> dict[str, Any]:
+def _entry(node: Node, login: tuple[str, str, int], names: Names | None) -> dict[str, Any]:
     entry: dict[str, Any] = {"name": node.name, "address": login[1]}
     if login[2] != 22:
         entry["port"] = login[2]
     if node.nics:
-        entry["nics"] = {"data": ",".join(names or [nic.address for nic in node.nics])}
+        entry["nics"] = {"data": ",".join(names.data if names else [nic.address for nic in node.nics])}
+        entry["nics"] |= {"management": names.management} if names and names.management else {}
     if node.hardware in HARDWARE:
         entry["gpus"] = HARDWARE[node.hardware].gpus
     return {**entry, "labels": _labels(node)}
@@ -94,12 +103,12 @@ def _login(node: Node, user: str | None) -> tuple[str, str, int]:
     return wanted[0]
 
 
-def resolve(nodes: Sequence[Node], hosts: Mapping[str, Host]) -> dict[str, Outcome[list[str]]]:
+def resolve(nodes: Sequence[Node], hosts: Mapping[str, Host]) -> dict[str, Outcome[Names]]:
     """Asks all hosts at once what Linux calls the NICs that the manifest knows by MAC address."""
     return on_all({node.name: partial(_names, node, hosts[node.name]) for node in nodes})
 
 
-def _names(node: Node, host: Host) -> list[str]:
+def _names(node: Node, host: Host) -> Names:
     found = names_by_mac(host.run(["sh", "-c", NAMES_BY_MAC], timeout_s=LOOK_LIMIT_S).stdout)
     wrong = [nic for nic in node.nics if len(found.get(nic.mac, ())) != 1]
     if wrong:
@@ -107,11 +116,12 @@ def _names(node: Node, host: Host) -> list[str]:
             f"{nic.lan}: {nic.mac} is {' and '.join(found.get(nic.mac, ())) or 'no NIC of it'}" for nic in wrong
         )
         raise InfraError(f"{node.name}: its NICs are not those of the manifest ({which})", "save the manifest again")
-    return [found[nic.mac][0] for nic in node.nics]
+    data = tuple(found[nic.mac][0] for nic in node.nics)
+    return Names(data, next((name for name in found.get("default", ()) if name not in data), None))
 
 
 def names_by_mac(output: str) -> dict[str, list[str]]:
-    """NICs of each MAC address."""
+    """NICs of each MAC address; under `default` those of default routes."""
     found: dict[str, list[str]] = {}
     for line in output.splitlines():
         mac, _, name = line.partition(" ")

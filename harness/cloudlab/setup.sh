@@ -13,7 +13,8 @@ usage: setup.sh --hardware r7525|d7525|d8545|c6525-100g [options]
   --rate-gbit N        limit each NIC with an address 10.RAIL.0.x to N Gbit/s (0, the default: leave them alone)
   --nics A,B           these NICs instead
   --cuda-keyring FILE  NVIDIA's cuda-keyring package, downloaded by you: where CUDA's toolkit comes from
-  --only STEP,STEP     of packages, gpu, limits, kernel, copy, rates, r2cc
+  --root-login         let those in as root who have a key for --user: faults on NICs need root
+  --only STEP,STEP     of packages, gpu, limits, kernel, copy, login, rates, r2cc
   --user NAME          whose checkout and .venv it is (the one who called sudo)
   --root DIR           write files below DIR (for tests)
   --dry-run            print the commands, run none, write nothing
@@ -24,9 +25,9 @@ HELP
 PACKAGES=(build-essential git curl ca-certificates python3-venv python3-dev pkg-config
   rdma-core ibverbs-utils libibverbs-dev perftest infiniband-diags python3-pyverbs
   openmpi-bin libopenmpi-dev iproute2 nftables ethtool pciutils numactl hwloc iperf3 jq)
-STEPS=packages,gpu,limits,kernel,copy,rates,r2cc
+STEPS=packages,gpu,limits,kernel,copy,login,rates,r2cc
 
-hardware='' rate_gbit=0 nics='' keyring='' only=$STEPS user=${SUDO_USER:-root} root='' dry=false
+hardware='' rate_gbit=0 nics='' keyring='' only=$STEPS user=${SUDO_USER:-root} root='' dry=false root_login=false
 checkout=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd -P)
 
 say() { printf '%s\n' "$*"; }
@@ -56,6 +57,7 @@ parse() {
   while [ $# -gt 0 ]; do
     case $1 in
       --dry-run) dry=true; shift; continue ;;
+      --root-login) root_login=true; shift; continue ;;
       -h | --help) usage; exit 0 ;;
       --hardware | --rate-gbit | --nics | --cuda-keyring | --only | --user | --root) ;;
       *) usage >&2; die "unknown option $1" ;;
@@ -156,6 +158,30 @@ copy() {
   else
     run install -D -m 755 "${BASH_SOURCE[0]}" "$to"
   fi
+}
+
+# Who may become root by sudo without a password gains nothing by it.
+login() {
+  local home keys to=$root/root/.ssh/authorized_keys key
+  if ! $root_login; then
+    say '# root logs in as before (--root-login)'
+    return
+  fi
+  home=$(getent passwd "$user" | cut -d: -f6)
+  keys=$home/.ssh/authorized_keys
+  say ">> /root/.ssh/authorized_keys: what $user has and it has not"
+  $dry && return
+  if [ -z "$home" ] || [ ! -f "$keys" ]; then
+    say "# $user has no authorized_keys"
+    failed="$failed login"
+    return
+  fi
+  install -d -m 700 "$(dirname "$to")"
+  touch "$to"
+  chmod 600 "$to"
+  while IFS= read -r key || [ -n "$key" ]; do
+    grep -qxF -- "$key" "$to" || printf '%s\n' "$key" >>"$to"
+  done <"$keys"
 }
 
 # NICs with an address 10.RAIL.0.x/24, in the order of rails.

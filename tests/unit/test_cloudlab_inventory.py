@@ -12,7 +12,7 @@ import yaml
 
 from harness.cli import run_cli
 from harness.cloudlab import inventory, manifest, profile
-from harness.cloudlab.inventory import NAMES_BY_MAC, Access, names_by_mac
+from harness.cloudlab.inventory import NAMES_BY_MAC, Access, Names, names_by_mac
 from harness.errors import InputErrors, UsageError
 from harness.hosts import FakeHost
 from harness.hosts.cluster import load
@@ -147,7 +147,7 @@ def hosts_of(nodes: list[manifest.Node]) -> dict[str, FakeHost]:
     found = {}
     for node in nodes:
         lines = [f"{nic.mac} ens{index}f0np0" for index, nic in enumerate(node.nics)]
-        shown = "\n".join(["00:00:5e:00:53:01 eno1", *reversed(lines)])
+        shown = "\n".join(["00:00:5e:00:53:01 eno1", *reversed(lines), "default eno1"])
         found[node.name] = FakeHost(node.name, strict=True).answer("sh -c *", f"{shown}\n")
     return found
 
@@ -155,11 +155,11 @@ def hosts_of(nodes: list[manifest.Node]) -> dict[str, FakeHost]:
 def test_names_of_nics_are_asked_from_the_hosts_by_mac() -> None:
     nodes = manifest.load(manifest_of("r7525"))
     outcomes = inventory.resolve(nodes, hosts_of(nodes))
-    names = {name: outcome.value or [] for name, outcome in outcomes.items()}
-    assert names == {node.name: ["ens0f0np0", "ens1f0np0", "ens2f0np0"] for node in nodes}
+    names = {name: outcome.value for name, outcome in outcomes.items() if outcome.value}
+    assert names == {node.name: Names(("ens0f0np0", "ens1f0np0", "ens2f0np0"), "eno1") for node in nodes}
     content = inventory.text(nodes, Access(), names)
     assert "named by address" not in content
-    assert inventory.checked(content, "c.yaml")[2].nics == {"data": tuple(names["node2"])}
+    assert inventory.checked(content, "c.yaml")[2].nics == {"data": names["node2"].data, "management": ("eno1",)}
 
 
 def test_a_host_with_other_nics_than_the_manifests_is_named() -> None:
@@ -180,9 +180,11 @@ def test_the_script_lists_physical_nics_alone(tmp_path: Path) -> None:
         if physical:
             (tmp_path / name / "device").mkdir()
     (tmp_path / "bonding_masters").touch()
-    script = NAMES_BY_MAC.replace("/sys/class/net", str(tmp_path))
+    (tmp_path / "route").write_text("Iface\tDestination\tGateway\neno1\t00000000\t010200C0\nens1\t0000010A\t0\n")
+    script = NAMES_BY_MAC.replace("/sys/class/net", str(tmp_path)).replace("/proc/net/route", f"{tmp_path}/route")
     done = subprocess.run(["sh", "-c", script], capture_output=True, text=True, timeout=10, check=True)
-    assert names_by_mac(done.stdout) == {"0c:42:a1:00:00:01": ["ens1"], "0c:42:a1:00:00:02": ["ens2"]}
+    macs = {"0c:42:a1:00:00:01": ["ens1"], "0c:42:a1:00:00:02": ["ens2"]}
+    assert names_by_mac(done.stdout) == {**macs, "default": ["eno1"]}
     assert done.stderr == ""
 
 

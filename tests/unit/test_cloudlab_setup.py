@@ -15,6 +15,7 @@ from harness.cloudlab import profile
 SCRIPT = Path(profile.__file__).with_name("setup.sh")
 DATA = Path(__file__).parent.parent / "data" / "cloudlab"
 NICS = {"r7525": "ens5f0np0,ens5f1np1,eno33np0", "c6525-100g": "ens1f0np0,eno34np1"}
+DRY = ("--user", "alice", "--root-login", "--dry-run")
 TOOLS = ("apt-get", "apt-cache", "dcb", "dpkg", "ip", "nvidia-smi", "sudo", "sysctl")
 
 ADDRESSES = """\
@@ -34,7 +35,7 @@ def setup(*words: str, path: Path | None = None) -> subprocess.CompletedProcess[
 def test_the_exact_commands_of_every_hardware_type(hardware: str) -> None:
     nics = NICS.get(hardware, "ens1f0np0,ens1f1np1")
     keyring = ["--cuda-keyring", "cuda-keyring.deb"] if profile.HARDWARE[hardware].gpus else []
-    done = setup("--hardware", hardware, "--rate-gbit", "10", "--nics", nics, *keyring, "--user", "alice", "--dry-run")
+    done = setup("--hardware", hardware, "--rate-gbit", "10", "--nics", nics, *keyring, *DRY)
     assert (done.returncode, done.stderr) == (0, "")
     shown = done.stdout.replace(str(SCRIPT), "SETUP").replace(str(SCRIPT.parents[2]), "CHECKOUT")
     assert shown == (DATA / f"setup-{hardware}.txt").read_text()
@@ -85,6 +86,23 @@ def test_it_really_runs_and_a_second_time_changes_nothing(machine: Path) -> None
     assert second.returncode == 0
     assert [line for line in second.stdout.splitlines() if line.startswith(">")] == []
     assert times == {path: (root / path).stat().st_mtime_ns for path in written}
+
+
+def test_root_gets_the_users_keys_once_and_keeps_its_own(machine: Path) -> None:
+    home, keys = machine / "alice", machine / "root/root/.ssh/authorized_keys"
+    (machine / "tools/getent").write_text(f"#!/bin/sh\necho alice:x:1000:1000::{home}:/bin/bash\n")
+    (machine / "tools/getent").chmod(0o755)
+    assert on(machine, "--only", "login").returncode == 0 and not keys.exists(), "only when asked for"
+    missing = on(machine, "--only", "login", "--root-login")
+    assert missing.returncode == 1 and missing.stdout.splitlines()[-1] == "# not done: login"
+    (home / ".ssh").mkdir(parents=True)
+    (home / ".ssh/authorized_keys").write_text("ssh-ed25519 AAA alice\nssh-rsa BBB alice")
+    keys.parent.mkdir(parents=True)
+    keys.write_text("ssh-rsa CCC boss\n")
+    for _ in range(2):
+        assert on(machine, "--only", "login", "--root-login").returncode == 0
+        assert keys.read_text() == "ssh-rsa CCC boss\nssh-ed25519 AAA alice\nssh-rsa BBB alice\n"
+    assert (keys.stat().st_mode & 0o777, keys.parent.stat().st_mode & 0o777) == (0o600, 0o700)
 
 
 def test_the_kernel_takes_its_settings(machine: Path) -> None:
