@@ -48,7 +48,7 @@ put() {
   fi
   say "> $1"
   printf '%s\n' "$text" | sed 's/^/    /'
-  $dry && return
+  if $dry; then return; fi
   mkdir -p "$(dirname "$file")"
   printf '%s\n' "$text" >"$file"
 }
@@ -167,10 +167,10 @@ login() {
     say '# root logs in as before (--root-login)'
     return
   fi
-  home=$(getent passwd "$user" | cut -d: -f6)
-  keys=$home/.ssh/authorized_keys
   say ">> /root/.ssh/authorized_keys: what $user has and it has not"
-  $dry && return
+  if $dry; then return; fi
+  home=$(getent passwd "$user" | cut -d: -f6) || true
+  keys=$home/.ssh/authorized_keys
   if [ -z "$home" ] || [ ! -f "$keys" ]; then
     say "# $user has no authorized_keys"
     failed="$failed login"
