@@ -185,7 +185,7 @@ def _run(
     stream = sys.stderr if as_json else sys.stdout
     with bench_for(experiment, inventory, python, share=share_gpus, quiet=quiet) as (bench, build):
         directory = rundir.create(out, experiment.name)
-        display = live.display(stream, quiet=quiet, plain=verbose)
+        display = live.display(stream, quiet=quiet, plain=verbose, faults=experiment.faults)
         how: dict[str, Any] = {"void_ok": void_ok, "trace": trace, "hardware": bed_hardware(inventory)}
         request = runner.Request(arms, bench, build, lambda: open_bed(inventory, experiment), **how)
         summary = runner.run(experiment, request, directory, display)
