@@ -1,4 +1,4 @@
-"""`r2cc completion`: the script that teaches a shell to complete r2cc's commands, options, inventories and experiments."""
+"""`r2cc completion`: the script that teaches a shell to complete r2cc's commands, options and files."""
 
 from __future__ import annotations
 
