@@ -127,7 +127,8 @@ class Grid:
     def _fault(self, line: Line) -> None:
         nics = [(host, nic) for host, nic in line.get("nics", [[line["host"], line.get("nic")]]) if nic]
         known = self.faults.setdefault(line["id"], Trouble(line["kind"], line["host"], nics))
-        known.phase, known.cycle = line["phase"], line.get("cycle", 0)
+        if line["phase"] != "armed" or not known.active:  # else its timer was set again
+            known.phase, known.cycle = line["phase"], line.get("cycle", 0)
         if line.get("ttl_s") is not None:
             known.timer_ns = line["t_ns"] + round(line["ttl_s"] * 1e9)
         if line["phase"] == "injected":

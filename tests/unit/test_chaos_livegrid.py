@@ -89,6 +89,9 @@ def test_a_fault_from_armed_to_undone_with_both_countdowns() -> None:
         "cable link_down h1:eth1 active, undone in 2.5 s, its host undoes it by itself in 27 s",
     ]
     assert "undone in 0.0 s" in shown(grid, 9000)[-1], "late, not negative"
+    grid.feed(fault(3600, "armed", ttl_s=60.0))
+    assert shown(grid, 3600)[-1].endswith("active, undone in 2.4 s, its host undoes it by itself in 60 s"), "set again"
+    grid.feed(fault(3600, "armed", ttl_s=26.5))
     grid.feed(fault(6010, "reverted", before_ns=6000 * MS, after_ns=6005 * MS))
     assert shown(grid, 6010)[-1] == "cable link_down h1:eth1 reverted, its host undoes it by itself in 24 s"
     grid.feed(line(6011, "link", nic="eth1", up=True))

@@ -1,4 +1,4 @@
-"""The whole command line: help in groups, completion by real shells, JSON from every command that has something to say."""
+"""The command line as a whole: help in groups, completion by real shells, JSON from every command with data."""
 
 from __future__ import annotations
 
