@@ -12,6 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.errors import UsageError
+from harness.schemas import problems
 from reports.compare import text
 from reports.compare.model import Group, arms_of, compare, grouped
 from reports.compare_cmd import compare as command
@@ -121,7 +122,9 @@ def test_the_command(tmp_path: Path) -> None:
         )
     names, run = ["20260101", "20260102", "--store", str(tmp_path)], CliRunner()
     assert "20260102T000000Z-a against 20260101T000000Z-a: worse" in run.invoke(command, names).output
-    assert json.loads(run.invoke(command, [*names, "--json"]).output)["comparisons"][0]["verdict"] == "worse"
+    told = json.loads(run.invoke(command, [*names, "--json"]).output)
+    assert problems("compare", told) == []
+    assert told["comparisons"][0]["verdict"] == "worse"
     by_path = run.invoke(
         command, [str(tmp_path / "20260101T000000Z-a"), str(tmp_path / "20260102T000000Z-a"), "--format", "md"]
     )
