@@ -111,7 +111,9 @@ def parser(tool: str) -> Callable[[Callable[[str], Value]], Callable[[str], Valu
                 told = f"{type(error).__name__}: {error}" if isinstance(error, KeyError) else str(error)
                 first = next((line for line in text.splitlines() if line.strip()), "nothing")[:QUOTED]
                 message = f"cannot read what {tool} printed: {told[:QUOTED]}; it begins with: {first}"
-                raise FactError(message, f"run {tool} by hand on that host; please report output that is in order") from error
+                raise FactError(
+                    message, f"run {tool} by hand on that host; please report output that is in order"
+                ) from error
 
         return guarded
 
@@ -129,14 +131,14 @@ def records(text: str) -> list[Record]:
 def string(record: Record, key: str, default: str | None = None) -> str:
     value = record.get(key, default)
     if not isinstance(value, str):
-        raise ValueError(f"'{key}' is {value!r}, no text")
+        raise TypeError(f"'{key}' is {value!r}, no text")
     return value
 
 
 def number(record: Record, key: str, default: int | None = None) -> int:
     value = record.get(key, default)
     if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"'{key}' is {value!r}, no number")
+        raise TypeError(f"'{key}' is {value!r}, no number")
     return value
 
 

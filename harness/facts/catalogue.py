@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from harness.facts import ethtool, ibv, iproute, kernel, nvidia, scripts, sysfs
+from harness.facts import ethtool, ibv, iproute, kernel, nvidia, scripts, sysfs, ways
 from harness.facts.base import Fact, table
+from harness.facts.ways import Tried, Try
 
 IPROUTE, RDMA_PACKAGE, NVIDIA = "iproute2", "rdma-core", "the NVIDIA driver"
 
@@ -46,16 +48,24 @@ DAEMONS = Fact("time daemons", scripts.DAEMONS, kernel.daemons, "sh")
 TIMEDATE = Fact("timedatectl", ("timedatectl", "show"), kernel.synchronised, "timedatectl", "systemd")
 CHRONY = Fact("chrony", ("chronyc", "-n", "tracking"), kernel.tracking, "chronyc", "chrony")
 SETTINGS = Fact("settings", scripts.SETTINGS, kernel.settings, "sh")
+PING = Fact("ping", ("ping", "-V"), str.strip, "ping", "iputils-ping")
 LAST = Fact("counters after", ("ip", "-j", "-s", "link"), iproute.counters, "ip", IPROUTE)
 LAST_RDMA = Fact("RDMA counters after", scripts.RDMA_COUNTERS, sysfs.rdma_counters, "sh")
 
 EVERY: tuple[Fact[Any], ...] = (
     *(VERSIONS, FIRST, FIRST_RDMA, LINKS, ADDRESSES, ROUTES, RULES, QDISCS, RDMA_LINKS, RDMA_DEVICES, RDMA_RESOURCES),
     *(RDMA_NETNS, CHAINS, NET, RDMA, PCI, ETHTOOL, IBV, GPUS, TOPOLOGY, MODULES, MODINFO, KERNEL, LIMITS, IDENTITY),
-    *(SYSCTL, DAEMONS, TIMEDATE, CHRONY, SETTINGS),
+    *(SYSCTL, DAEMONS, TIMEDATE, CHRONY, SETTINGS, PING),
 )
 STORAGE = Fact("storage", (), kernel.storage, "df", "coreutils")
 MAPPED = Fact("mapped libraries", (), kernel.mapped, "cat", "coreutils")
+
+
+def paths(tries: Sequence[Try]) -> Fact[tuple[Tried, ...]]:
+    """What the host tries of its ways to others; failing ones take over a second each."""
+    words = [word for each in tries for word in (each.nic, each.source, each.target, str(each.size))]
+    limit_s = 5 + 3.0 * len(tries)
+    return Fact("paths", scripts.script(scripts.PATHS, *words), ways.tried, "ip", IPROUTE, limit_s)
 
 
 def asked(prefix: str, pid: int | None = None) -> tuple[Fact[Any], ...]:

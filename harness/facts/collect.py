@@ -122,7 +122,9 @@ def offset(before_ns: int, first: str, last: str, after_ns: int) -> ClockOffset 
     """As NTP does: their two readings lie between our two. Both ways are taken to last equally long."""
     if not all(re.fullmatch(r"\d+\.\d+", text) for text in (first, last)):
         return None
-    there = [int(seconds) * 10**9 + int(part.ljust(9, "0")[:9]) for seconds, part in (t.split(".") for t in (first, last))]
+    there = [
+        int(seconds) * 10**9 + int(part.ljust(9, "0")[:9]) for seconds, part in (t.split(".") for t in (first, last))
+    ]
     middle_ns = ((there[0] - before_ns) + (there[1] - after_ns)) / 2
     error_ns = abs((after_ns - before_ns) - (there[1] - there[0])) / 2
     return ClockOffset(middle_ns / 1e9, error_ns / 1e9)

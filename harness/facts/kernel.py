@@ -138,8 +138,8 @@ def identity(text: str) -> Identity:
 
 @parser("/proc/sys")
 def sysctl(text: str) -> dict[str, str]:
-    """By the sysctl's name: `net.ipv4.conf.eth0/rp_filter` has its interface between slashes, as names have dots."""
-    return {path.removeprefix("/proc/sys/"): value for path, value in table(text).items()}
+    """By path below /proc/sys: an interface's name may hold dots."""
+    return table(text)
 
 
 @parser("/proc/*/comm")

@@ -96,7 +96,7 @@ done | sort -u | tr '\n' ' ' | sed 's/^/iommu_types\t/;s/ $//'
 printf '\n'
 config=/boot/config-$(uname -r)
 { if [ -r "$config" ]; then cat "$config"; elif [ -r /proc/config.gz ]; then zcat /proc/config.gz; fi; } 2>/dev/null |
-  sed -n 's/^\(CONFIG_DMA_SHARED_BUFFER\|CONFIG_DMABUF_MOVE_NOTIFY\|CONFIG_PCI_P2PDMA\|CONFIG_INFINIBAND_USER_MEM\)=/\1\t/p'
+  grep -E '^CONFIG_(DMA_SHARED_BUFFER|DMABUF_MOVE_NOTIFY|PCI_P2PDMA|INFINIBAND_USER_MEM)=' | sed 's/=/\t/'
 grep -m 1 -q ' ib_umem_dmabuf_get' /proc/kallsyms 2>/dev/null && printf 'symbol ib_umem_dmabuf_get\tyes\n'
 """)
 LIMITS = ("cat", "/proc/self/limits")
@@ -105,11 +105,15 @@ sed -n 's/^\(Uid\|CapEff\):[[:space:]]*/\1\t/p' /proc/self/status
 printf 'uid_map\t%s\n' "$(head -n 1 /proc/self/uid_map)"
 printf 'connection\t%s\n' "$SSH_CONNECTION"
 """)
-SYSCTL = script(r"""
-for nic in /proc/sys/net/ipv4/conf/*; do show "$nic/rp_filter" "$nic/arp_ignore" "$nic/arp_announce"; done
-show /proc/sys/net/core/rmem_max /proc/sys/net/core/wmem_max /proc/sys/kernel/numa_balancing \
-  /proc/sys/net/ipv4/tcp_rmem /proc/sys/net/ipv4/tcp_wmem /proc/sys/net/ipv4/ip_forward
-""")
+SYSCTL = (
+    *("sh", "-c"),
+    # Not by `read`: some shells read byte by byte, and these files end after the first read.
+    r"""
+cd /proc/sys || exit
+grep -s -H '' net/ipv4/conf/*/rp_filter net/ipv4/conf/*/arp_ignore net/ipv4/conf/*/arp_announce net/ipv4/ip_forward \
+  net/core/rmem_max net/core/wmem_max net/ipv4/tcp_rmem net/ipv4/tcp_wmem kernel/numa_balancing | sed 's/:/\t/'
+""",
+)
 DAEMONS = script(r"""
 for file in /proc/[0-9]*/comm; do
   { IFS= read -r name <"$file"; } 2>/dev/null || continue
@@ -129,3 +133,17 @@ SETTINGS = script(r"""
 env | grep -E '^(NCCL|R2CC)_[A-Z0-9_]+=' | grep -Ev '^[A-Z0-9_]*(KEY|TOKEN|SECRET|PASSWORD)'
 [ -r /etc/nccl.conf ] && sed -n 's/^[[:space:]]*\(NCCL_[A-Z0-9_]*=\)/\1/p' /etc/nccl.conf
 """)
+PATHS = r"""
+while [ $# -ge 4 ]; do
+  printf '== %s %s\n' "$1" "$3"
+  printf 'route\t%s\n' "$(ip -j route get "$3" from "$2" 2>/dev/null | tr -d '\n')"
+  if command -v ping >/dev/null 2>&1; then
+    ping -n -q -c 1 -i 0.3 -w 1 -I "$1" "$3" >/dev/null 2>&1; code=$?
+    printf 'small\t%s\n' "$code"
+    if [ "$code" = 0 ]; then
+      ping -n -q -c 1 -i 0.3 -w 1 -M do -s "$4" -I "$1" "$3" >/dev/null 2>&1; printf 'whole\t%s\n' $?
+    fi
+  fi
+  shift 4
+done
+"""
