@@ -16,9 +16,11 @@ COLOURS = {ERROR: "red", WARNING: "yellow", NOTE: "blue"}
 
 def lines(report: Report, examined: Examined) -> Iterator[tuple[str, str | None]]:
     """Lines with their colours. What is a note has no lines of its own on what it means."""
-    for finding in report.findings:
-        if finding.check != BACKUP:
-            yield from _finding(finding)
+    told = [finding for finding in report.findings if finding.check != BACKUP]
+    for finding, after in zip(told, [*told[1:], None], strict=False):
+        yield from _finding(finding)
+        if after is None or (finding.check, finding.remedy) != (after.check, after.remedy):
+            yield from _advice(finding)
     yield from _backups(report, examined)
     yield from _skipped(report)
     yield _sum(report, examined), None
@@ -29,6 +31,10 @@ def _finding(finding: Finding) -> Iterator[tuple[str, str | None]]:
     first, *rest = finding.seen.splitlines()
     yield f"{finding.severity:<8} {finding.check:<14} {where}: {first}", COLOURS.get(finding.severity)
     yield from ((f"         {line.strip()}", None) for line in rest)
+
+
+def _advice(finding: Finding) -> Iterator[tuple[str, str | None]]:
+    """Once below all findings that it is for."""
     if finding.severity in (ERROR, WARNING):
         yield f"         {finding.meaning}", "dim"
         yield f"         try: {finding.remedy}", None

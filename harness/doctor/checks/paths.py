@@ -9,10 +9,28 @@ from harness.doctor.fold import fold
 from harness.doctor.model import ERROR, NOTE, WARNING, Check, Fleet, Path, Patient, Seen, on_each, usual
 from harness.facts import catalogue as facts
 
+End = tuple[str, str]
+"""Host and NIC."""
 
-def reach(patient: Patient) -> Iterator[Seen]:
-    for nic, peers in _failing(patient, lambda path: path.small is False).items():
-        yield Seen(ERROR, patient.name, nic, f"no answer from {fold(peers)} on its rail, though both NICs are up")
+
+def reach(fleet: Fleet) -> Iterator[Seen]:
+    """A NIC that no peer reaches is told once, not by every peer."""
+    tried: dict[End, dict[End, bool]] = {}
+    for patient in fleet.patients:
+        for path in patient.paths:
+            if path.small is not None:
+                here, there = (patient.name, path.nic), (path.peer, path.peer_nic)
+                tried.setdefault(here, {})[there] = path.small
+                tried.setdefault(there, {}).setdefault(here, path.small)
+    alone = {end for end, peers in tried.items() if len(peers) > 1 and not any(peers.values())}
+    for (name, nic), peers in tried.items():
+        lost = [peer for (peer, peer_nic), came in peers.items() if not came and (peer, peer_nic) not in alone]
+        if (name, nic) in alone:
+            yield Seen(
+                ERROR, name, nic, f"it reaches no NIC of its rail ({fold(host for host, _ in peers)}), though up"
+            )
+        elif lost:
+            yield Seen(ERROR, name, nic, f"no answer from {fold(lost)} on its rail, though both NICs are up")
 
 
 def path_mtu(patient: Patient) -> Iterator[Seen]:
@@ -32,9 +50,11 @@ def _failing(patient: Patient, fails: Callable[[Path], bool]) -> dict[str, list[
 
 
 def route(patient: Patient) -> Iterator[Seen]:
-    wrong = {(path.nic, path.route) for path in patient.paths if path.route not in (None, path.nic)}
-    for nic, other in sorted(wrong, key=str):
-        yield Seen(ERROR, patient.name, nic, f"its traffic leaves by {other}")
+    """Only where all its ways go wrong: one peer in a wrong subnet is that peer's fault (`rails`)."""
+    for nic in patient.data:
+        ways = [path.route for path in patient.paths if path.nic == nic and path.route is not None]
+        if ways and nic not in ways:
+            yield Seen(ERROR, patient.name, nic, f"its traffic leaves by {' and '.join(dict.fromkeys(ways))}")
 
 
 def subnets(patient: Patient) -> Iterator[Seen]:
@@ -122,7 +142,7 @@ CHECKS = (
         "Data NICs of one rail do not reach each other: wrong VLAN, wrong cabling, a firewall, or a dead switch port.",
         "compare address, VLAN and switch port of both; `ping -I NIC ADDRESS`; `arping -I NIC ADDRESS`",
         (facts.LINKS, facts.ADDRESSES, facts.PING),
-        on_each(reach),
+        reach,
         tries_paths=True,
     ),
     Check(
