@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from harness.doctor.checks import backups, gpus, hosts, nccl, nics, paths, rdma
 from harness.doctor.model import ERROR, WARNING, Check, Fleet, Patient, Seen, on_each
 from harness.errors import UsageError
-from harness.facts import FactError
+from harness.facts import FactError, NotAvailable, catalogue
 
 SSH = "ssh"
 
@@ -16,6 +16,13 @@ def unreadable(patient: Patient) -> Iterator[Seen]:
     for name, value in patient.known.values.items():
         if isinstance(value, FactError):
             yield Seen(WARNING, patient.name, name, value.message)
+
+
+def without_tools(patient: Patient) -> Iterator[Seen]:
+    """What a run itself needs there; that a check could not be made for want of a tool is told with that check."""
+    why = patient.known.why(catalogue.LINKS)
+    if isinstance(why, NotAvailable):
+        yield Seen(ERROR, patient.name, "", str(why))
 
 
 def _none(_fleet: Fleet) -> Iterator[Seen]:
@@ -31,6 +38,14 @@ CHECKS: tuple[Check, ...] = (
         "r2cc hosts check; docs/hosts.md says what each kind of error means",
         (),
         _none,
+    ),
+    Check(
+        "tools",
+        ERROR,
+        "A run asks `ip` for the host's NICs and addresses before it starts.",
+        "install iproute2",
+        (),
+        on_each(without_tools),
     ),
     Check(
         "facts",

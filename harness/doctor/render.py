@@ -42,10 +42,11 @@ def _advice(finding: Finding) -> Iterator[tuple[str, str | None]]:
 
 def _backups(report: Report, examined: Examined) -> Iterator[tuple[str, str | None]]:
     """Always told, also when all have one."""
-    if BACKUP not in report.passed:
-        return
-    total = sum(len(patient.data) for patient in examined.fleet.patients)
     found = [finding for finding in report.findings if finding.check == BACKUP]
+    looked_at = {*report.passed.get(BACKUP, ()), *(host for finding in found for host in finding.hosts)}
+    total = sum(len(patient.data) for patient in examined.fleet.patients if patient.name in looked_at)
+    if not looked_at:
+        return
     if not found:
         yield f"NICs without a backup: none of {total}", "green" if total else None
         return

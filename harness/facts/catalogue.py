@@ -48,14 +48,15 @@ DAEMONS = Fact("time daemons", scripts.DAEMONS, kernel.daemons, "sh")
 TIMEDATE = Fact("timedatectl", ("timedatectl", "show"), kernel.synchronised, "timedatectl", "systemd")
 CHRONY = Fact("chrony", ("chronyc", "-n", "tracking"), kernel.tracking, "chronyc", "chrony")
 SETTINGS = Fact("settings", scripts.SETTINGS, kernel.settings, "sh")
-PING = Fact("ping", ("ping", "-V"), str.strip, "ping", "iputils-ping")
+PING = Fact("ping", ("true",), str.strip, "ping", "iputils-ping")
+WHOLE_PING = Fact("ping -M", scripts.FORBIDS, str.strip, "ping", "iputils-ping")
 LAST = Fact("counters after", ("ip", "-j", "-s", "link"), iproute.counters, "ip", IPROUTE)
 LAST_RDMA = Fact("RDMA counters after", scripts.RDMA_COUNTERS, sysfs.rdma_counters, "sh")
 
 EVERY: tuple[Fact[Any], ...] = (
     *(VERSIONS, FIRST, FIRST_RDMA, LINKS, ADDRESSES, ROUTES, RULES, QDISCS, RDMA_LINKS, RDMA_DEVICES, RDMA_RESOURCES),
     *(RDMA_NETNS, CHAINS, NET, RDMA, PCI, ETHTOOL, IBV, GPUS, TOPOLOGY, MODULES, MODINFO, KERNEL, LIMITS, IDENTITY),
-    *(SYSCTL, DAEMONS, TIMEDATE, CHRONY, SETTINGS, PING),
+    *(SYSCTL, DAEMONS, TIMEDATE, CHRONY, SETTINGS, PING, WHOLE_PING),
 )
 STORAGE = Fact("storage", (), kernel.storage, "df", "coreutils")
 MAPPED = Fact("mapped libraries", (), kernel.mapped, "cat", "coreutils")

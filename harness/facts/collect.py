@@ -21,13 +21,21 @@ PATH=$PATH:/usr/sbin:/sbin:/usr/local/sbin; export PATH
 LC_ALL=C; export LC_ALL
 mark=$1; most=$2; shift 2
 exec 3>&1
+where() {
+  old=$IFS; IFS=:
+  for folder in $PATH; do
+    if [ -f "$folder/$1" ] && [ -x "$folder/$1" ]; then IFS=$old; printf '%s' "$folder/$1"; return; fi
+  done
+  IFS=$old; return 1
+}
 one() {
   name=$1 tool=$2 limit=$3 count=$4; shift 4
   total=$#; turned=0
   while [ "$turned" -lt "$count" ]; do set -- "$@" "$1"; shift; turned=$((turned + 1)); done
   shift $((total - count))
   printf '\n%s begin %s\n' "$mark" "$name"
-  if ! command -v "$tool" >/dev/null 2>&1; then printf '\n%s missing\n' "$mark"; return; fi
+  if ! found=$(where "$tool"); then printf '\n%s missing\n' "$mark"; return; fi
+  [ "$1" = "$tool" ] && { shift; set -- "$found" "$@"; }
   said=$({ { timeout -k 1 "$limit" "$@" 2>&4; printf '\n%s' "$?" >&4; } </dev/null | head -c "$most" >&3; } 4>&1)
   printf '\n%s end %s\n' "$mark" "$said"
 }
@@ -41,7 +49,8 @@ printf '\n%s clock %s\n' "$mark" "$(date +%s.%N)"
 """
 """Its words: a mark that no output has, the most bytes of a command's output, then for each command its name, the tool
 to look for, its limit in seconds, the number of its words, its words. What a command says goes straight out; its
-standard error, with its exit code as the last line, comes after the mark at its end."""
+standard error, with its exit code as the last line, comes after the mark at its end. Programs are found by `where`:
+some shells have an `ip` or a `ping` of their own, and it is not the one that we mean."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +63,7 @@ class ClockOffset:
 
 @dataclass(frozen=True)
 class Collected:
-    """What one host said of itself. `clock` None: its `date` tells no fractions of seconds."""
+    """What one host said of itself. `clock` None: its `date` tells no time."""
 
     known: Known
     clock: ClockOffset | None
@@ -120,11 +129,19 @@ def read_versions(raw: Raw | None) -> dict[str, str]:
 
 def offset(before_ns: int, first: str, last: str, after_ns: int) -> ClockOffset | None:
     """As NTP does: their two readings lie between our two. Both ways are taken to last equally long."""
-    if not all(re.fullmatch(r"\d+\.\d+", text) for text in (first, last)):
+    there = [each for text in (first, last) if (each := _nanoseconds(text)) is not None]
+    if len(there) != 2:
         return None
-    there = [
-        int(seconds) * 10**9 + int(part.ljust(9, "0")[:9]) for seconds, part in (t.split(".") for t in (first, last))
-    ]
+    whole_ns = 0 if re.fullmatch(r"\d+\.\d+", first) else 500_000_000
     middle_ns = ((there[0] - before_ns) + (there[1] - after_ns)) / 2
     error_ns = abs((after_ns - before_ns) - (there[1] - there[0])) / 2
-    return ClockOffset(middle_ns / 1e9, error_ns / 1e9)
+    return ClockOffset(middle_ns / 1e9, (error_ns + whole_ns) / 1e9)
+
+
+def _nanoseconds(text: str) -> int | None:
+    """Of `SECONDS.FRACTION`; a small `date` knows no fractions and leaves `%N`: then the middle of the second."""
+    found = re.fullmatch(r"(\d+)(?:\.(\d+|%N|N)?)?", text)
+    if found is None:
+        return None
+    fraction = found[2] if found[2] and found[2].isdigit() else "5"
+    return int(found[1]) * 10**9 + int(fraction.ljust(9, "0")[:9])

@@ -234,7 +234,10 @@ def rdma_resources(text: str) -> tuple[RdmaResources, ...]:
 
 @parser("rdma")
 def rdma_netns(text: str) -> str:
-    """`shared` or `exclusive`; empty where the kernel knows no such thing."""
+    """`shared` or `exclusive`; empty where the kernel knows no such thing. iproute2 6.1 prints no JSON here: pairs."""
+    if text.strip()[:1] not in ("", "["):
+        words = text.split()
+        return dict(zip(words[::2], words[1::2], strict=True))["netns"]
     found = records(text)
     return string(found[0], "netns", "") if found else ""
 

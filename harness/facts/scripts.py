@@ -8,6 +8,13 @@ show() {
     { IFS= read -r line <"$file"; } 2>/dev/null && printf '%s\t%s\n' "$file" "$line"
   done
 }
+where() {
+  old=$IFS; IFS=:
+  for folder in $PATH; do
+    if [ -f "$folder/$1" ] && [ -x "$folder/$1" ]; then IFS=$old; printf '%s' "$folder/$1"; return; fi
+  done
+  IFS=$old; return 1
+}
 linked() { [ -e "$1" ] && printf '%s\t%s\n' "$1" "$(readlink -f "$1")"; }
 """
 """`read` starts no process: thousands of files are read in a second."""
@@ -18,7 +25,10 @@ def script(body: str, *words: str) -> tuple[str, ...]:
 
 
 VERSIONS = script(r"""
-version() { command -v "$1" >/dev/null 2>&1 && printf '%s\t%s\n' "$1" "$("$@" 2>&1 | head -n 1)"; }
+version() {
+  found=$(where "$1") || return
+  name=$1; shift; printf '%s\t%s\n' "$name" "$("$found" "$@" 2>&1 | head -n 1)"
+}
 version ip -V; version tc -V; version rdma -V; version ethtool --version
 version nft --version; version chronyc --version; version modinfo --version
 printf 'nvidia-smi\t'; head -n 1 /proc/driver/nvidia/version 2>/dev/null || echo
@@ -133,15 +143,20 @@ SETTINGS = script(r"""
 env | grep -E '^(NCCL|R2CC)_[A-Z0-9_]+=' | grep -Ev '^[A-Z0-9_]*(KEY|TOKEN|SECRET|PASSWORD)'
 [ -r /etc/nccl.conf ] && sed -n 's/^[[:space:]]*\(NCCL_[A-Z0-9_]*=\)/\1/p' /etc/nccl.conf
 """)
+FORBIDS = script(r"""
+"$(where ping)" -h 2>&1 | grep -e -M || { echo "this ping cannot forbid fragments" >&2; exit 1; }
+""")
 PATHS = r"""
+ip=$(where ip); ping=$(where ping)
+forbids=; [ -n "$ping" ] && "$ping" -h 2>&1 | grep -q -e -M && forbids=yes
 one() {
   printf '== %s %s\n' "$1" "$3"
-  printf 'route\t%s\n' "$(ip -j route get "$3" from "$2" 2>/dev/null | tr -d '\n')"
-  command -v ping >/dev/null 2>&1 || return
-  ping -n -q -c 1 -i 0.3 -w 1 -I "$1" "$3" >/dev/null 2>&1; code=$?
+  printf 'route\t%s\n' "$("$ip" -j route get "$3" from "$2" 2>/dev/null | tr -d '\n')"
+  [ -n "$ping" ] || return
+  "$ping" -q -c 1 -i 0.3 -w 1 -I "$1" "$3" >/dev/null 2>&1; code=$?
   printf 'small\t%s\n' "$code"
-  [ "$code" = 0 ] || return
-  ping -n -q -c 1 -i 0.3 -w 1 -M do -s "$4" -I "$1" "$3" >/dev/null 2>&1; printf 'whole\t%s\n' $?
+  [ "$code" = 0 ] && [ -n "$forbids" ] || return
+  "$ping" -q -c 1 -i 0.3 -w 1 -M do -s "$4" -I "$1" "$3" >/dev/null 2>&1; printf 'whole\t%s\n' $?
 }
 while [ $# -ge 4 ]; do
   { said=$(one "$@"); printf '%s\n' "$said"; } &

@@ -150,7 +150,7 @@ CHECKS = (
         ERROR,
         "Something on the way is narrower than both ends think: small messages pass, large ones hang.",
         "set the MTU of switch ports and of the peer's NIC; then `ping -M do -s SIZE -I NIC ADDRESS` answers",
-        (facts.LINKS, facts.ADDRESSES, facts.PING),
+        (facts.LINKS, facts.ADDRESSES, facts.PING, facts.WHOLE_PING),
         on_each(path_mtu),
         tries_paths=True,
     ),

@@ -53,13 +53,21 @@ def gids(fleet: Fleet) -> Iterator[Seen]:
                 continue
             index = v2_index(found, one.address(nic))
             if index is None:
-                yield Seen(ERROR, one.name, nic, f"{found.device} has no RoCE v2 GID for an IPv4 address")
+                yield _without_ipv4(one.name, nic, found)
                 continue
             indices[one.name, nic] = index
             yield from _chosen(one.name, nic, found, chosen)
     for (name, nic), index in odd_ones(indices).items():
         text = f"RoCE v2 for IPv4 is GID {index}, most have it at {usual(indices.values())}"
         yield Seen(WARNING, name, nic, text)
+
+
+def _without_ipv4(name: str, nic: str, found: RdmaPort) -> Seen:
+    """Some sites have IPv6 alone; NCCL looks for IPv4 unless it is told."""
+    if any(gid.version == 2 and not gid.gid.startswith("fe80") for gid in found.gids):
+        remedy = "give the NIC an IPv4 address, or set NCCL_IB_ADDR_FAMILY=AF_INET6"
+        return Seen(WARNING, name, nic, f"{found.device} has RoCE v2 GIDs for IPv6 addresses alone", remedy)
+    return Seen(ERROR, name, nic, f"{found.device} has no RoCE v2 GID for an IPv4 address")
 
 
 def _chosen(name: str, nic: str, found: RdmaPort, chosen: str) -> Iterator[Seen]:
