@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.facts import ethtool, ibv, iproute, kernel, nvidia, scripts, sysfs, ways
-from harness.facts.base import Fact, table
+from harness.facts.base import Fact, parser, table
 from harness.facts.ways import Tried, Try
 
 IPROUTE, RDMA_PACKAGE, NVIDIA = "iproute2", "rdma-core", "the NVIDIA driver"
 
-VERSIONS = Fact("versions", scripts.VERSIONS, table, "sh")
+VERSIONS = Fact("versions", scripts.VERSIONS, parser("the script of versions")(table), "sh")
 FIRST = Fact("counters before", ("ip", "-j", "-s", "link"), iproute.counters, "ip", IPROUTE)
 FIRST_RDMA = Fact("RDMA counters before", scripts.RDMA_COUNTERS, sysfs.rdma_counters, "sh")
 LINKS = Fact("links", ("ip", "-j", "-d", "link"), iproute.links, "ip", IPROUTE)

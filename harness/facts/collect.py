@@ -28,6 +28,17 @@ where() {
   done
   IFS=$old; return 1
 }
+gnu=; timeout --version >/dev/null 2>&1 && gnu=yes
+bounded() {
+  if [ -n "$gnu" ]; then timeout -k 1 "$@"; return; fi
+  seconds=$1; shift
+  "$@" & worker=$!
+  { sleep "$seconds" & nap=$!; trap 'kill "$nap"' TERM; wait "$nap" && kill -9 "$worker"; } >/dev/null 2>&1 3>&- 4>&- &
+  guard=$!
+  wait "$worker"; code=$?
+  kill "$guard" 2>/dev/null
+  return "$code"
+}
 one() {
   name=$1 tool=$2 limit=$3 count=$4; shift 4
   total=$#; turned=0
@@ -36,7 +47,7 @@ one() {
   printf '\n%s begin %s\n' "$mark" "$name"
   if ! found=$(where "$tool"); then printf '\n%s missing\n' "$mark"; return; fi
   [ "$1" = "$tool" ] && { shift; set -- "$found" "$@"; }
-  said=$({ { timeout -k 1 "$limit" "$@" 2>&4; printf '\n%s' "$?" >&4; } </dev/null | head -c "$most" >&3; } 4>&1)
+  said=$({ { bounded "$limit" "$@" 2>&4; printf '\n%s' "$?" >&4; } </dev/null | head -c "$most" >&3; } 4>&1)
   printf '\n%s end %s\n' "$mark" "$said"
 }
 printf '%s clock %s\n' "$mark" "$(date +%s.%N)"
@@ -50,7 +61,8 @@ printf '\n%s clock %s\n' "$mark" "$(date +%s.%N)"
 """Its words: a mark that no output has, the most bytes of a command's output, then for each command its name, the tool
 to look for, its limit in seconds, the number of its words, its words. What a command says goes straight out; its
 standard error, with its exit code as the last line, comes after the mark at its end. Programs are found by `where`:
-some shells have an `ip` or a `ping` of their own, and it is not the one that we mean."""
+some shells have an `ip` or a `ping` of their own, and it is not the one that we mean. Busybox's `timeout` keeps the
+output open for up to a second after the command's end, so there the shell itself sees to the limit."""
 
 
 @dataclass(frozen=True)

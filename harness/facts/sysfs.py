@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from harness.facts.base import parser, table
 
 NO_NODE = -1
+MOST_LANES = 32
+"""Drivers of virtual devices tell 63 or 255."""
 
 
 @dataclass(frozen=True)
@@ -177,7 +179,7 @@ def _pci(address: str, files: Mapping[str, str]) -> PciDevice:
         return float(speed[1]) if speed else None
 
     def lanes(file: str) -> int | None:
-        return int(value(file)) if value(file).isdigit() and 0 < int(value(file)) < 64 else None
+        return int(value(file)) if value(file).isdigit() and 0 < int(value(file)) <= MOST_LANES else None
 
     config = value("config")
     return PciDevice(
