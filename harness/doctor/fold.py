@@ -10,20 +10,21 @@ NUMBERED = re.compile(r"(?P<before>.*?)(?P<number>\d+)(?P<after>\D*)")
 
 def fold(names: Iterable[str]) -> str:
     """`h0 h1 h2 login` becomes `h[0-2],login`. The last number of a name is what counts."""
+    found = {name: NUMBERED.fullmatch(name) for name in dict.fromkeys(names)}
+    padded = {
+        (match["before"], match["after"], len(match["number"]))
+        for match in found.values()
+        if match and len(match["number"]) > 1 and match["number"].startswith("0")
+    }
     groups: dict[tuple[str, str, int], list[str]] = {}
-    order: list[tuple[str, str, int]] = []
-    for name in dict.fromkeys(names):
-        found = NUMBERED.fullmatch(name)
-        key = (found["before"], found["after"], _width(found["number"])) if found else (name, "", -1)
-        if key not in groups:
-            order.append(key)
-        groups.setdefault(key, []).append(found["number"] if found else "")
-    return ",".join(_one(*key, groups[key]) for key in order)
-
-
-def _width(number: str) -> int:
-    """Numbers of one group are written with as many digits; 0: as they come."""
-    return len(number) if len(number) > 1 and number.startswith("0") else 0
+    for name, match in found.items():
+        if match is None:
+            groups[name, "", -1] = []
+            continue
+        before, number, after = match["before"], match["number"], match["after"]
+        width = len(number) if (before, after, len(number)) in padded else 0
+        groups.setdefault((before, after, width), []).append(number)
+    return ",".join(_one(*key, numbers) for key, numbers in groups.items())
 
 
 def _one(before: str, after: str, width: int, numbers: list[str]) -> str:

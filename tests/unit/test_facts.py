@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -34,7 +36,8 @@ def test_addresses_routes_rules() -> None:
     assert ("eth0", "10.1.0.1", 24) in found
     routes = {route.dst: route for route in iproute.routes(text("ip/route_virtio.json"))}
     assert (routes["default"].nic, routes["default"].gateway) == ("eth0", "192.0.2.1")
-    assert [(rule.priority, rule.table) for rule in iproute.rules(text("ip/rule.json"))][0] == (0, "local")
+    first = iproute.rules(text("ip/rule.json"))[0]
+    assert (first.priority, first.table) == (0, "local")
 
 
 def test_counters_have_64_bits_and_both_directions() -> None:
@@ -288,6 +291,28 @@ def test_no_parser_raises_anything_but_its_own_error(fact: Fact[object], data: s
     )
     for said in (inserted, whole[:start] + inserted + whole[end:]):
         outcome(fact.parse, said)
+
+
+JSON_FILES = sorted(DATA.rglob("*.json"))
+OTHER = (None, True, -1, 1e300, "x", [], {}, [{}], {"a": 1})
+
+
+@settings(max_examples=150, deadline=None)
+@given(path=st.sampled_from(JSON_FILES), other=st.sampled_from(OTHER), data=st.data())
+def test_nor_on_json_of_another_shape(path: Path, other: object, data: st.DataObject) -> None:
+    """One value, anywhere in a recorded output, is of another kind."""
+    value = json.loads(path.read_text())
+    holder: Any = value
+    while True:
+        keys = [*holder] if isinstance(holder, dict) else [*range(len(holder))]
+        key = data.draw(st.sampled_from(keys))
+        below = holder[key]
+        if not isinstance(below, dict | list) or not below or data.draw(st.booleans()):
+            break
+        holder = below
+    holder[key] = other
+    for fact in PARSED:
+        outcome(fact.parse, json.dumps(value))
 
 
 def outcome(parse: Callable[[str], object], said: str) -> object:
