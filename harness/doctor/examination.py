@@ -88,7 +88,10 @@ def examined(ward: Ward, *, pid: int | None, tries_paths: bool, told: Told = lam
         if outcome.value is not None
     )
     fleet = Fleet(patients, ward.bed)
-    return Examined(_with_paths(ward, fleet) if tries_paths else fleet, failed)
+    if tries_paths:
+        fleet, lost = _with_paths(ward, fleet)
+        failed |= lost
+    return Examined(fleet, failed)
 
 
 def _ask(host: Host, ward: Ward, pid: int | None) -> Collected:
@@ -120,8 +123,8 @@ def _carries(link: Link | None) -> bool:
     return link is not None and not link.loopback and link.kind in VIRTUAL_KINDS
 
 
-def _with_paths(ward: Ward, fleet: Fleet) -> Fleet:
-    """A host that is lost meanwhile keeps its facts, without paths."""
+def _with_paths(ward: Ward, fleet: Fleet) -> tuple[Fleet, dict[str, R2ccError]]:
+    """A host that is lost meanwhile keeps its facts, without paths, and is told as one that could not be examined."""
     plans = planned(fleet)
     work = {
         each.name: partial(_try, ward.hosts[each.name], each, plans[each.name])
@@ -130,7 +133,9 @@ def _with_paths(ward: Ward, fleet: Fleet) -> Fleet:
     }
     outcomes = on_all(work)
     found = {name: outcome.value for name, outcome in outcomes.items() if outcome.value is not None}
-    return replace(fleet, patients=tuple(replace(each, paths=found.get(each.name, ())) for each in fleet.patients))
+    lost = {name: outcome.error for name, outcome in outcomes.items() if outcome.error is not None}
+    fleet = replace(fleet, patients=tuple(replace(each, paths=found.get(each.name, ())) for each in fleet.patients))
+    return fleet, lost
 
 
 def planned(fleet: Fleet) -> dict[str, tuple[Path, ...]]:

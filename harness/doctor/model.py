@@ -10,6 +10,7 @@ from typing import Any
 from harness.facts import Fact, Known, catalogue
 from harness.facts.collect import ClockOffset
 from harness.facts.iproute import Link
+from harness.facts.sysfs import RdmaPort
 
 
 class Severity(StrEnum):
@@ -70,10 +71,18 @@ class Patient:
         link = self.links.get(nic)
         return link is not None and link.up and link.carrier and bool(self.address(nic))
 
-    def ports(self) -> Mapping[str, Any]:
+    def ports(self) -> Mapping[str, RdmaPort]:
         """RDMA ports by the data NIC that they belong to."""
-        found = self.known.get(catalogue.RDMA) or ()
-        return {port.nic: port for port in found if port.nic in self.data}
+        named = ((self._nic_of(port), port) for port in self.known.get(catalogue.RDMA) or ())
+        return {nic: port for nic, port in named if nic in self.data}
+
+    def _nic_of(self, port: RdmaPort) -> str:
+        """By its GIDs; a port that is down, or InfiniBand, may have none: then by `rdma link`, or by its device."""
+        links = self.known.get(catalogue.RDMA_LINKS) or ()
+        linked = next((link.nic for link in links if (link.device, link.port) == (port.device, port.port)), "")
+        shown = self.known.get(catalogue.NET) or {}
+        same = (nic for nic, each in shown.items() if port.hardware and each.device == port.hardware)
+        return port.nic or linked or next(same, "")
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.doctor.model import Patient
+from harness.doctor.engine import examine
+from harness.doctor.model import WORST_FIRST, Fleet, Patient, Severity
+from harness.doctor.registry import chosen
 from harness.facts import Fact, Known, NotAvailable, catalogue
+from harness.facts.ethtool import Driver, Settings
+from harness.facts.ethtool import Nic as EthtoolNic
 from harness.facts.iproute import Address, Link
 from harness.facts.sysfs import Gid, Nic, PciDevice, RdmaPort
 from harness.hosts import Result
@@ -85,3 +89,21 @@ def answering(name: str, outputs: dict[Fact[Any], str], clock: str = "") -> Fake
         return Result(argv, 0, "".join(said) + f"\n{mark} clock {clock}\n")
 
     return FakeHost(name, answers={"sh -c *": answer})
+
+
+def seen(check: str, *patients: Patient) -> list[tuple[Severity, str, str, str]]:
+    """What one check tells; never worse than docs/doctor.md says of it."""
+    asked = chosen([check])
+    report = examine(Fleet(patients), asked)
+    assert all(WORST_FIRST.index(each.severity) >= WORST_FIRST.index(asked[0].worst) for each in report.findings)
+    assert report.skipped == [], report.skipped
+    return [
+        (each.severity, " ".join(each.hosts), each.subject, each.seen)
+        for each in report.findings
+        if each.check == check
+    ]
+
+
+def ethtool(speed: float | None = 100.0, most: float | None = 100.0, **changes: Any) -> EthtoolNic:
+    plain: dict[str, Any] = {"driver": Driver("mlx5_core", "6.8", "28.1", ""), "features": (), "module": None}
+    return EthtoolNic(settings=Settings(speed, most, "Full", "FIBRE", True), **(plain | changes))

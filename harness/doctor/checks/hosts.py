@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from harness.doctor.model import ERROR, NOTE, WARNING, Check, Fleet, Patient, Seen, odd_ones, on_each, usual
 from harness.facts import catalogue as facts
-from harness.facts.kernel import UNLIMITED, Limit
+from harness.facts.kernel import UNLIMITED, Limit, Module
 
 CLOCK_LIMIT_S = 1.0
 CLOCK_NOTE_S = 0.05
@@ -109,7 +109,16 @@ def versions(fleet: Fleet) -> Iterator[Seen]:
         told = {one.name: value for one in fleet.patients if (value := of(one)) is not None}
         for name, value in odd_ones(told).items():
             yield Seen(severity, name, subject, f"{value}, most have {usual(told.values())}")
+    modules = {name for one in fleet.patients for name in one.known.get(facts.MODINFO) or {}}
+    for module in sorted(modules):
+        told = {one.name: found[module].version for one in fleet.patients if module in (found := _modules(one))}
+        for name, value in odd_ones(told).items():
+            yield Seen(WARNING, name, module, f"{value or 'no version'}, most have {usual(told.values()) or 'none'}")
     yield from _nic_versions(fleet)
+
+
+def _modules(patient: Patient) -> Mapping[str, Module]:
+    return patient.known.get(facts.MODINFO) or {}
 
 
 def _nic_versions(fleet: Fleet) -> Iterator[Seen]:

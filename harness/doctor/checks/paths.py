@@ -55,6 +55,9 @@ def route(patient: Patient) -> Iterator[Seen]:
         ways = [path.route for path in patient.paths if path.nic == nic and path.route is not None]
         if ways and nic not in ways:
             yield Seen(ERROR, patient.name, nic, f"its traffic leaves by {' and '.join(dict.fromkeys(ways))}")
+    for each in patient.known.get(facts.ROUTES) or ():
+        if each.hops > 1:
+            yield Seen(NOTE, patient.name, each.dst, f"the route has {each.hops} next hops: which NIC is used varies")
 
 
 def subnets(patient: Patient) -> Iterator[Seen]:
