@@ -14,7 +14,7 @@ import click
 from harness.errors import InfraError, UsageError
 
 if TYPE_CHECKING:
-    from harness.doctor.examination import Ward
+    from harness.doctor.examination import Examined, Ward
     from harness.doctor.model import Check
     from harness.facts.collect import Collected
     from harness.hosts.parallel import Outcome
@@ -85,6 +85,8 @@ def _examine(ward: Ward, inventory: str, checks: tuple[Check, ...], pid: int | N
 
     with _telling(ward, as_json) as told:
         found = examined(ward, pid=pid, tries_paths=any(check.tries_paths for check in checks), told=told)
+    if pid is not None:
+        _require_process(found, pid)
     report = grouped_failures(examine(found.fleet, checks), found.failed)
     if as_json:
         click.echo(json.dumps(render.as_json(report, found, inventory)))
@@ -94,6 +96,16 @@ def _examine(ward: Ward, inventory: str, checks: tuple[Check, ...], pid: int | N
     if found.failed:
         return InfraError.exit_code
     return BREAKS if report.breaks else 0
+
+
+def _require_process(found: Examined, pid: int) -> None:
+    """On one host at least: else the answer would be silence."""
+    from harness.facts import catalogue
+
+    why = [patient.known.why(catalogue.MAPPED) for patient in found.fleet.patients]
+    if why and all(why):
+        hint = "see `ps` on the host; another user's process needs root"
+        raise InfraError(f"no process {pid} that can be looked at: {why[0]}", hint)
 
 
 @contextmanager

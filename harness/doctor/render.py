@@ -67,11 +67,15 @@ def _skipped(report: Report) -> Iterator[tuple[str, str | None]]:
 
 def _sum(report: Report, examined: Examined) -> str:
     counts = {severity: sum(each.severity is severity for each in report.findings) for severity in WORST_FIRST[:3]}
-    told = ", ".join(f"{count} {severity}{'s' if count != 1 else ''}" for severity, count in counts.items())
+    told = ", ".join(_many(count, severity) for severity, count in counts.items())
     hosts, failed = len(examined.fleet.patients), len(examined.failed)
     missing = f"; {failed} could not be examined" if failed else ""
     verdict = "something would break a run" if report.breaks else "nothing found that would break a run"
-    return f"{len(report.passed)} checks on {hosts} host{'s' if hosts != 1 else ''}{missing}: {told}: {verdict}"
+    return f"{_many(len(report.passed), 'check')} on {_many(hosts, 'host')}{missing}: {told}: {verdict}"
+
+
+def _many(count: int, what: str) -> str:
+    return f"{count} {what}{'s' if count != 1 else ''}"
 
 
 def as_json(report: Report, examined: Examined, inventory: str) -> dict[str, Any]:

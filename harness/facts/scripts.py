@@ -132,6 +132,7 @@ done | sort -u
 """)
 STORAGE = r"""
 case $1 in "~/"*) prefix=$HOME/${1#"~/"} ;; *) prefix=$1 ;; esac
+[ -e "$prefix" ] && prefix=$(readlink -f -- "$prefix")
 there=$prefix
 while [ ! -e "$there" ]; do there=$(dirname -- "$there"); done
 printf '== prefix\n%s\n== existing\n%s\n== writable\n' "$prefix" "$there"

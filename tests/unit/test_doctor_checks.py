@@ -161,6 +161,13 @@ class TestPaths:
         found = patient(facts={catalogue.ADDRESSES: both, catalogue.SYSCTL: right})
         assert [each[0] for each in seen("nic-subnet", found)] == [NOTE]
 
+    def test_one_address_twice(self) -> None:
+        again = {catalogue.ADDRESSES: (address("eth0", "10.1.0.1"), address("eth1", "10.2.0.2"))}
+        assert seen("nic-address", patient("h0"), patient("h1", again)) == [
+            (ERROR, "h0", "eth0", "its address 10.1.0.1 is also that of h1"),
+            (ERROR, "h1", "eth0", "its address 10.1.0.1 is also that of h0"),
+        ]
+
     def test_rails(self) -> None:
         assert seen("rails", patient("h0"), patient("h1", nics=1), patient("h2")) == [
             (WARNING, "h1", "", "1 data NICs, most hosts have 2")

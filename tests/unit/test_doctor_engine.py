@@ -233,6 +233,11 @@ class TestCommand:
         assert code == 2
         assert message in said
 
+    def test_a_process_that_is_nowhere_is_no_silence(self, doctor: Doctor) -> None:
+        code, said = doctor({"h0": answering("h0", LAB)}, "--pid", "4711")
+        assert code == 3
+        assert "no process 4711 that can be looked at" in said
+
     def test_only_the_named_hosts_are_asked(self, doctor: Doctor) -> None:
         hosts = {f"h{n}": answering(f"h{n}", LAB) for n in range(3)}
         doctor(hosts, "--host", "h[1-2]", "--check", "nic-state")

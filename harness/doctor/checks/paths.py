@@ -97,6 +97,19 @@ def _loose(patient: Patient, nic: str) -> Iterator[str]:
         yield "rp_filter 1"
 
 
+def twins(fleet: Fleet) -> Iterator[Seen]:
+    """One address at two NICs: two hosts set up alike, or one host that the inventory names twice."""
+    owners: dict[str, list[End]] = {}
+    for patient in fleet.patients:
+        for nic in patient.data:
+            if address := patient.address(nic):
+                owners.setdefault(address, []).append((patient.name, nic))
+    for address, ends in owners.items():
+        for name, nic in ends if len(ends) > 1 else ():
+            others = fold(other for other, _ in ends if other != name) or "another NIC here"
+            yield Seen(ERROR, name, nic, f"its address {address} is also that of {others}")
+
+
 def rails(fleet: Fleet) -> Iterator[Seen]:
     counts = {one.name: len(one.data) for one in fleet.patients if one.data}
     if not counts:
@@ -173,6 +186,14 @@ CHECKS = (
         "sysctl net.ipv4.conf.all.arp_ignore=1 arp_announce=2 rp_filter=2, and policy routing; or a subnet a rail",
         (facts.ADDRESSES, facts.SYSCTL),
         on_each(subnets),
+    ),
+    Check(
+        "nic-address",
+        ERROR,
+        "One address at two NICs: what is sent there goes to either; or the inventory names one host twice.",
+        "give each NIC an address of its own; name each host once",
+        (facts.ADDRESSES,),
+        twins,
     ),
     Check(
         "rails",
