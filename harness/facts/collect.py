@@ -129,7 +129,7 @@ def split(text: str, mark: str) -> tuple[dict[str, Raw], list[str]]:
             raws[name] = Raw("", "", None)
         else:
             said, _, code = f"{word or ''}\n{after}".strip().rpartition("\n")
-            raws[name] = Raw(body.removesuffix("\n"), said, int(code) if code.strip().isdigit() else 1)
+            raws[name] = Raw(body.removesuffix("\n"), said, int(code) if code.strip().isdecimal() else 1)
     return raws, clocks
 
 
@@ -155,5 +155,5 @@ def _nanoseconds(text: str) -> int | None:
     found = re.fullmatch(r"(\d+)(?:\.(\d+|%N|N)?)?", text)
     if found is None:
         return None
-    fraction = found[2] if found[2] and found[2].isdigit() else "5"
+    fraction = found[2] if found[2] and found[2].isdecimal() else "5"
     return int(found[1]) * 10**9 + int(fraction.ljust(9, "0")[:9])

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -150,6 +152,48 @@ def test_gpu_topology() -> None:
     assert (legend.nics, legend.between("GPU0", "mlx5_0")) == (("mlx5_0", "mlx5_1"), "PXB")
     old = nvidia.topology(text("nvidia-smi/topo_old_384.txt"))
     assert (old.nics, old.between("GPU2", "mlx4_0"), old.between("mlx4_0", "GPU0")) == (("mlx4_0",), "SYS", "PHB")
+
+
+class NvmlError(Exception):
+    pass
+
+
+def nvml(**functions: Any) -> ModuleType:
+    """Stands for `pynvml`: one GPU that does not tell its link's width."""
+
+    def refuse(_handle: object) -> int:
+        raise NvmlError("Not Supported")
+
+    found: Any = ModuleType("pynvml")
+    found.NVMLError = NvmlError
+    found.nvmlInit = found.nvmlShutdown = lambda: None
+    found.nvmlDeviceGetCount = lambda: 1
+    found.nvmlDeviceGetHandleByIndex = lambda index: index
+    found.nvmlDeviceGetPciInfo = lambda _: SimpleNamespace(busId=b"00000000:3B:00.0")
+    found.nvmlDeviceGetName, found.nvmlDeviceGetUUID = lambda _: "Tesla V100", lambda _: "GPU-1"
+    found.nvmlSystemGetDriverVersion = lambda: "470.199.02"
+    found.nvmlDeviceGetCurrPcieLinkGeneration = found.nvmlDeviceGetMaxPcieLinkGeneration = lambda _: 3
+    found.nvmlDeviceGetCurrPcieLinkWidth = found.nvmlDeviceGetMaxPcieLinkWidth = refuse
+    for name, function in functions.items():
+        setattr(found, name, function)
+    return found
+
+
+def test_nvml_tells_the_same_as_nvidia_smi(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pynvml", nvml())
+    assert nvidia.local_gpus() == (
+        nvidia.Gpu(0, "Tesla V100", "GPU-1", "0000:3b:00.0", "470.199.02", 3, 3, None, None, None),
+    )
+
+
+def test_without_nvml_or_its_driver_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise NvmlError("Driver Not Loaded")
+
+    monkeypatch.setitem(sys.modules, "pynvml", nvml(nvmlInit=fail))
+    assert str(nvidia.local_gpus()) == "NVML: Driver Not Loaded"
+    monkeypatch.setitem(sys.modules, "pynvml", None)
+    assert str(nvidia.local_gpus()) == "NVML is not installed (package nvidia-ml-py)"
 
 
 def test_nics_of_sysfs() -> None:

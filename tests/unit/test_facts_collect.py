@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harness.errors import InfraError
 from harness.facts import Fact, NotAvailable, catalogue
@@ -75,3 +77,10 @@ def test_clock_offset(first: str, last: str, expected: ClockOffset | None) -> No
 def test_words_of_a_command_stay_words() -> None:
     words = ["echo", "printf", "5", "6", "printf", "%s|", "a b", "c'd", "$HOME", ""]
     assert arguments([ECHO], "M")[-10:] == words
+
+
+@given(st.text(alphabet="M \n0a²clokbegindm.", max_size=200))
+def test_whatever_a_host_says_is_split(said: str) -> None:
+    raws, clocks = split(f"M begin a\n{said}\nM clock 1\n", "M")
+    assert all(isinstance(raw.exit_code, int | None) for raw in raws.values())
+    assert clocks

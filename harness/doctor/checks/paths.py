@@ -87,7 +87,7 @@ def _loose(patient: Patient, nic: str) -> Iterator[str]:
 
     def value(name: str) -> int:
         both = [told.get(f"net/ipv4/conf/{where}/{name}", "0") for where in ("all", nic)]
-        return max(int(each) for each in both if each.isdigit())
+        return max(int(each) for each in both if each.isdecimal())
 
     if value("arp_ignore") < 1:
         yield "arp_ignore 0"

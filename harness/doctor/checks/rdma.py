@@ -71,7 +71,7 @@ def _without_ipv4(name: str, nic: str, found: RdmaPort) -> Seen:
 
 
 def _chosen(name: str, nic: str, found: RdmaPort, chosen: str) -> Iterator[Seen]:
-    if not chosen.isdigit():
+    if not chosen.isdecimal():
         return
     gid = next((each for each in found.gids if each.index == int(chosen)), None)
     if gid is None:
