@@ -34,7 +34,11 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @click.option(
-    "--inventory", default="lab", show_default=True, metavar="FILE|lab|lab:FILE|vm|local", help="Which hosts."
+    "--inventory",
+    default="lab",
+    show_default=True,
+    metavar="FILE|FILE:HOSTS|lab|lab:FILE|vm|local",
+    help="Which hosts.",
 )
 @click.option("--host", "hosts", metavar="RANGE", help="Only these: node[01-16,20].")
 @click.option("--check", "checks", metavar="ID,...", help="Only these checks; docs/doctor.md has all.")

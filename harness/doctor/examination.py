@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from pathlib import Path as File
 
 from harness.doctor.model import Fleet, Path, Patient
 from harness.errors import R2ccError, UsageError
@@ -15,9 +14,9 @@ from harness.facts.collect import Collected, collect
 from harness.facts.iproute import Link
 from harness.facts.ways import HEADERS_BYTES, Tried, Try
 from harness.hosts import Host
+from harness.hosts.cluster import DEFAULT_PREFIX
 from harness.hosts.parallel import Outcome, on_all
 
-DEFAULT_PREFIX = "~/.r2cc"
 LOCAL = "local"
 ALL_PAIRS = 8
 """Up to so many hosts every one tries all others; beyond, the next two."""
@@ -40,7 +39,7 @@ class Ward:
 @contextmanager
 def open_ward(spec: str) -> Iterator[Ward]:
     """The hosts that `--inventory` names; `local` is this machine. Raises as `harness.inventory` does."""
-    from harness.inventory import is_cluster, open_inventory
+    from harness.inventory import cluster_hosts, is_cluster, open_inventory
 
     if spec == LOCAL:
         from harness.hosts.local import LocalHost
@@ -52,12 +51,11 @@ def open_ward(spec: str) -> Iterator[Ward]:
             data = {name: tuple(nic.name for nic in bed.nics if nic.host == name) for name in bed.hosts}
             yield Ward(bed.bed, bed.hosts, data)
         return
-    from harness.hosts.cluster import load
     from harness.hosts.ssh import ssh_hosts
 
-    found = load(File(spec))
+    found = cluster_hosts(spec)
     data = {host.name: host.nics["data"] for host in found if host.nics.get("data")}
-    prefixes = {host.name: str(getattr(host, "prefix", DEFAULT_PREFIX)) for host in found}
+    prefixes = {host.name: host.prefix for host in found}
     with ssh_hosts(host.target for host in found) as hosts:
         yield Ward("cluster", hosts, data, prefixes)
 

@@ -186,6 +186,7 @@ class TestOverSsh:
         assert [each["hosts"] for each in report["without_backup"]] == [["h1"]]
 
     def test_some_hosts_and_some_checks(self, lab: Lab, inventory: Path) -> None:
-        code, said = doctor(lab, "--inventory", str(inventory), "--host", "h[1-2]", "--check", "nic-mtu,nic-state")
-        assert code == 0, said
-        assert "2 checks on 2 hosts: 0 errors" in said
+        for words in (("--inventory", str(inventory), "--host", "h[1-2]"), ("--inventory", f"{inventory}:h[1-2]")):
+            code, said = doctor(lab, *words, "--check", "nic-mtu,nic-state")
+            assert code == 0, said
+            assert "2 checks on 2 hosts: 0 errors" in said
