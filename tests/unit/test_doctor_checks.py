@@ -128,6 +128,10 @@ class TestPaths:
             ("h1", "no answer from h0 on its rail, though both NICs are up"),
         ]
 
+    def test_where_ping_is_forbidden_nothing_is_claimed(self) -> None:
+        found = seen("path-reach", patient("h0", paths=(way("eth0", "h1", small=None, whole=None),)))
+        assert [each[:2] for each in found] == [(NOTE, "h0")]
+
     def test_path_mtu(self) -> None:
         found = patient(paths=(way("eth0", "h1", whole=False), way("eth0", "h2", whole=False), way("eth1", "h1")))
         assert seen("path-mtu", found) == [

@@ -17,6 +17,9 @@ def reach(fleet: Fleet) -> Iterator[Seen]:
     """A NIC that no peer reaches is told once, not by every peer."""
     tried: dict[End, dict[End, bool]] = {}
     for patient in fleet.patients:
+        if patient.paths and all(path.small is None for path in patient.paths):
+            remedy = "run as root there, or sysctl net.ipv4.ping_group_range='0 2147483647'"
+            yield Seen(NOTE, patient.name, "", "ping may not be used there: no way to a peer was tried", remedy)
         for path in patient.paths:
             if path.small is not None:
                 here, there = (patient.name, path.nic), (path.peer, path.peer_nic)
