@@ -8,6 +8,7 @@ from typing import Any
 
 from chaos.fault_spec import FaultSpec
 from chaos.faults import BlackHole, Fault, Flap, LinkDown, Loss, NicLike, OneWay, RailDown
+from chaos.faults_adapter import rate_by
 from chaos.faults_address import AddressRemoved, HostAddressRemoved
 from chaos.faults_control import ControllerLost, SideChannelLost
 from chaos.faults_gone import NicGone
@@ -81,7 +82,8 @@ def fault_of(spec: FaultSpec, nics: Sequence[NicLike], host: str) -> Fault:
     It acts in the switch, or inside the hosts when one of the NICs has no port of a switch that lets us in.
     """
     inside = any(not nic.switch_port for nic in nics)
-    made: Fault = (ON_HOST if inside else KINDS)[spec.kind](spec, tuple(nics), host)
+    found = (ON_HOST if inside else KINDS)[spec.kind]
+    made: Fault = (rate_by(spec.method, found) if inside and spec.kind == "rate" else found)(spec, tuple(nics), host)
     return made
 
 

@@ -40,6 +40,9 @@ for nic; do
   say "speed $nic"; cat "/sys/class/net/$nic/speed" 2>/dev/null || echo -1
   say "vfs $nic"; cat "/sys/class/net/$nic/device/sriov_numvfs" 2>/dev/null || echo 0
   say "devices $nic"; ls "/sys/class/net/$nic/device/infiniband" 2>/dev/null
+  [ "$(cat "/sys/class/net/$nic/type")" != 32 ] || for device in "/sys/class/net/$nic/device/infiniband/"*; do
+    say "ibport $nic"; ibportstate -C "${device##*/}" -P 1 -D 0 1 query 2>/dev/null
+  done
   say "rxe $nic"
   for parent in /sys/class/infiniband/*/parent; do
     [ "$(cat "$parent" 2>/dev/null)" != "$nic" ] || basename "${parent%/parent}"
@@ -88,6 +91,11 @@ The words were printed by `ip` and `tc` and have no meaning to a shell."""
 DROPPED = {"linkdown", "dead", "offload", "offload_failed", "trap", "rt_offload", "rt_trap", "pervasive"}
 """What `ip route` prints of a route's state, and does not read."""
 WORD = re.compile(r"[A-Za-z0-9_.:/@%+,=\[\]-]+")
+
+
+def shortened(text: str) -> str:
+    """A command as people want to read it: without the text of the script."""
+    return re.sub(r"sh -c '\n.*?\n' r2cc", "sh SCRIPT", text, flags=re.DOTALL)
 
 
 def restore(host: str, lines: Sequence[str]) -> Command:

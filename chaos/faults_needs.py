@@ -36,7 +36,10 @@ for nic in /sys/class/net/*; do
   driver=$(readlink -f "$nic/device/driver"); where=$(readlink -f "$nic/device")
   echo "nic ${nic##*/} ${driver##*/} $(cat "$nic/type") $where"
 done
-for device in /sys/class/infiniband/*; do [ -e "$device" ] && echo "rdma ${device##*/}"; done
+for device in /sys/class/infiniband/*; do
+  [ -e "$device" ] || continue
+  if [ -e "$device/parent" ]; then echo "rdma ${device##*/} soft"; else echo "rdma ${device##*/} hard"; fi
+done
 echo end
 """
 
@@ -52,6 +55,8 @@ class Able:
     nics: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
     """Of NICs with a device: (driver, ARP type, sysfs path)."""
     rdma: tuple[str, ...] = ()
+    hard: tuple[str, ...] = ()
+    """Those of its RDMA devices that no packet of the kernel passes."""
 
     @property
     def net_admin(self) -> bool:
@@ -84,6 +89,7 @@ def parse(answer: Answer) -> Able:
         int(every("uid")[0][0]),
         {words[0]: (words[1], words[2], words[3]) for words in every("nic") if len(words) == 4},
         tuple(words[0] for words in every("rdma")),
+        tuple(words[0] for words in every("rdma") if words[1:] != ["soft"]),
     )
 
 
@@ -122,8 +128,8 @@ def _has(feature: str, able: Able) -> bool:
 def notes(fault: Any, able: Able) -> list[str]:
     """What else is to be known of a fault that the host can carry."""
     found = []
-    if fault.kernel_path_only and able.rdma:
-        found.append(f"RDMA ({', '.join(able.rdma[:4])}) does not notice")
+    if fault.kernel_path_only and able.hard:
+        found.append(f"RDMA ({', '.join(able.hard[:4])}) does not notice")
     if "nft_netdev" in fault.features and not {"nft_egress", "unknown"} & able.features:
         found.append("no egress hook: families inet and arp instead")
     if fault.kind in ("link_down", "flap", "rail_down") and any(

@@ -22,11 +22,15 @@ class Port:
     device: str = ""
     port: int = 1
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What `ibportstate` is to act on."""
+        return ("-C", self.device, "-P", str(self.port), "-D", "0", str(self.port))
+
     def set(self, *, down: bool) -> Command:
         """The local port by a directed route of no hops: it answers also when its link is down."""
         if self.device:
-            words = ("-C", self.device, "-P", str(self.port), "-D", "0", str(self.port))
-            return Command(self.host, ("ibportstate", *words, "disable" if down else "enable"))
+            return Command(self.host, ("ibportstate", *self.words, "disable" if down else "enable"))
         return Command(self.host, ("mlxlink", "-d", self.pci, "--port_state", "DN" if down else "UP"))
 
 

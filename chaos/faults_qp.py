@@ -30,14 +30,17 @@ done
 
 @dataclass(frozen=True)
 class QpError(HostFault):
-    """Moves all queue pairs on the NIC's device to the error state, once; the link and the device are well.
+    """Queue pairs on the NIC's device go to the error state, new ones, too, until it is over; the link is well.
 
-    The patched library does it at its next look for completions, in every rank that was started with the file's name.
+    The patched library does it when it looks for completions, in every rank that was started with the file's name; not
+    in stock mode, where nothing of ours runs.
     """
 
     devices: tuple[tuple[str, tuple[str, ...]], ...] = ()
     kind: ClassVar[str] = "qp_error"
-    does: ClassVar[str] = "moves the queue pairs on the NIC's RDMA device to the error state, once (debug hook)"
+    does: ClassVar[str] = (
+        "keeps moving the queue pairs on the NIC's RDMA device to the error state (debug hook of the library)"
+    )
     peer_sees: ClassVar[str] = "the host: work flushed; its peers: retries that run out, on a device that is well"
     requires: ClassVar[tuple[str, ...]] = ("tee", "rm", "cat")
     privilege: ClassVar[str] = "none"
@@ -70,13 +73,14 @@ class QpError(HostFault):
         return [Command(host, ("rm", "-f", "--", self.file, f"{self.file}.done")) for host in self.by_host]
 
     def probe(self) -> list[Step]:
-        return [Command(host, ("cat", "--", f"{self.file}.done")) for host in self.by_host]
+        return [Command(host, ("cat", "--", self.file, f"{self.file}.done")) for host in self.by_host]
 
     def is_active(self, answers: Sequence[Answer]) -> bool | None:
-        """When a library has written that it moved some on every device."""
+        """When a library has written that it moved some on every device: `DEVICE NUMBER`."""
         found = []
         for (host, names), answer in zip(self.by_host.items(), answers, strict=True):
-            moved = {line.split()[0] for line in answer.stdout.splitlines() if line.split()}
+            lines = [line.split() for line in answer.stdout.splitlines()] if answer.exit_code == 0 else []
+            moved = {words[0] for words in lines if len(words) == 2}
             wanted = dict(self.devices).get(host) or names
             found += [device in moved for device in wanted]
         return agreed(found)
