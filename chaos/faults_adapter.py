@@ -1,4 +1,4 @@
-"""Rates that the adapter itself holds, so that RDMA is slow, too: a virtual function's, and an InfiniBand port's width."""
+"""Rates that the adapter itself holds, so that RDMA is slow, too: of a virtual function, of an InfiniBand port."""
 
 from __future__ import annotations
 
