@@ -18,7 +18,10 @@ PATH="$PATH:/usr/sbin:/sbin"
 for tool; do command -v "$tool" >/dev/null 2>&1 && echo "tool $tool"; done
 echo "uid $(id -u)"
 sed -n 's/^CapEff:[^0-9a-f]*/caps /p' /proc/self/status
-try() { what=$1; shift; unshare -n "$@" >/dev/null 2>&1 && echo "feature $what"; }
+try() {
+  what=$1 program=$(command -v "$2"); shift 2
+  [ -n "$program" ] && unshare -n "$program" "$@" >/dev/null 2>&1 && echo "feature $what"
+}
 if unshare -n true 2>/dev/null; then
   try netem tc qdisc add dev lo root netem delay 1ms
   try tbf tc qdisc add dev lo root tbf rate 1mbit burst 20k limit 20k

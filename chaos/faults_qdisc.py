@@ -58,11 +58,17 @@ def words(qdisc: Mapping[str, Any]) -> str:
     if kind in PLAIN:
         return " ".join([kind, *(f"{name} {options[name]}" for name in PLAIN[kind] if name in options)])
     if kind == "fq_codel":
-        told = [f"{n} {options[n]}{'us' if n in TIMES else ''}" for n in FQ_CODEL if n in options]
+        values = {n: f"{codel_us(int(options[n]))}us" if n in TIMES else options[n] for n in FQ_CODEL if n in options}
+        told = [f"{name} {value}" for name, value in values.items()]
         return " ".join([kind, *told, "ecn" if options.get("ecn") else "noecn"])
     if kind == "tbf":
         return bucket_of(options).words()
     raise ValueError(f"a {kind} cannot be recorded so that it comes back exactly (supported: fq_codel, mq, tbf, fifos)")
+
+
+def codel_us(shown: int) -> int:
+    """What to tell the kernel so that it shows this: it counts in 1024 ns and rounds down, both ways."""
+    return next((us for us in (shown, shown + 1) if (us * 1000 >> 10 << 10) // 1000 == shown), shown)
 
 
 def bucket_of(options: Mapping[str, Any]) -> Bucket:
