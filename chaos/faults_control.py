@@ -16,11 +16,13 @@ DELAY_S = 1.0
 """The controller is cut off so long after it was told that it will be: its command's answer must come through."""
 CUT = r"""
 PATH="$PATH:/usr/sbin:/sbin"
-table=$1 family=$2 address=$3 seconds=$4 wait=$5; shift 5
+wait=$1 table=$2 address=$3 seconds=$4; shift 4
 nft "$@" || exit
 exec </dev/null >/dev/null 2>&1
-( sleep "$wait"; exec nft add element inet "$table" cut "{ $address timeout ${seconds}s }" ) &
+setsid sh -c 'sleep "$1"; exec nft add element inet "$2" cut "{ $3 timeout ${4}s }"' r2cc \
+  "$wait" "$table" "$address" "$seconds" &
 """
+"""A session of its own: what a command leaves behind in its process group ends with it."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +99,7 @@ class ControllerLost(OwnTable):
     does: ClassVar[str] = "cuts the controller's own SSH path on that host; ends by itself, in the kernel"
     peer_sees: ClassVar[str] = "the controller: a lost connection; the workload: nothing"
     name: ClassVar[str] = "r2cc_controller"
-    requires: ClassVar[tuple[str, ...]] = ("nft", "sh", "sleep")
+    requires: ClassVar[tuple[str, ...]] = ("nft", "sh", "sleep", "setsid")
     features: ClassVar[tuple[str, ...]] = ("nft_inet", "ssh")
     kernel_path_only: ClassVar[bool] = False
     needs_deadman: ClassVar[bool] = True
@@ -152,7 +154,7 @@ class ControllerLost(OwnTable):
             ],
         ]
         lasts = max(1, round((self.spec.duration_s or DELAY_S) - DELAY_S))
-        words = (self.name, family, theirs, str(lasts), f"{DELAY_S:g}")
+        words = (f"{DELAY_S:g}", self.name, theirs, str(lasts))
         return [Command(self.host, ("sh", "-c", CUT, "r2cc", *words, *joined(lines)))]
 
 

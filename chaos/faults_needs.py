@@ -11,7 +11,7 @@ from typing import Any
 
 from chaos.steps import Answer
 
-TOOLS = ("ip", "tc", "nft", "mlxlink", "ibportstate", "python3", "sh", "sleep", "tee", "rm", "cat")
+TOOLS = ("ip", "tc", "nft", "mlxlink", "ibportstate", "python3", "sh", "sleep", "setsid", "tee", "rm", "cat")
 CAP_NET_ADMIN = 12
 QUESTION = r"""
 PATH="$PATH:/usr/sbin:/sbin"
