@@ -23,7 +23,7 @@ from chaos.steps import place_of, text_of
 KINDS: Mapping[str, type[Any]] = {
     made.kind: made
     for made in (
-        LinkDown, BlackHole, OneWay, Loss, Rate, Flap, RailDown, AddressRemoved, QueueFull,
+        LinkDown, BlackHole, OneWay, Loss, Rate, Flap, RailDown, HostAddressRemoved, QueueFull,
         StopRank, KillRank, LateRank, ClockJump, SideFlood, BusyCores,
         Delay, Corrupt, NicGone, QpError, SideChannelLost, ControllerLost,
     )
@@ -40,7 +40,6 @@ ON_HOST: Mapping[str, type[Any]] = {
             HostOneWay,
             HostLoss,
             HostRate,
-            HostAddressRemoved,
         )
     },
 }

@@ -45,9 +45,7 @@ class Fault(Protocol):
     needs_deadman: ClassVar[bool]
     """Never without a dead-man switch that is armed on the host: we cannot undo it ourselves."""
     confirm_s: ClassVar[float]
-    """How long it may take to take effect, and to be gone, after its command."""
-    command_s: ClassVar[float]
-    """How long one of its commands may take."""
+    """How long it may take to take effect, and to be gone, after its command; 0: no longer than any fault."""
 
     def facts(self) -> list[Step]:
         """What has to be known before, to be put back exactly as it was."""
@@ -87,8 +85,7 @@ class Base:
     features: ClassVar[tuple[str, ...]] = ()
     kernel_path_only: ClassVar[bool] = False
     needs_deadman: ClassVar[bool] = False
-    confirm_s: ClassVar[float] = 1.0
-    command_s: ClassVar[float] = 5.0
+    confirm_s: ClassVar[float] = 0.0
 
     def facts(self) -> list[Step]:
         return []

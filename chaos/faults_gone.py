@@ -50,6 +50,8 @@ done
 """
 """Takes settings (lines FILE=VALUE of /proc/sys), then `NIC PCI DRIVER PORT`, one word each; waits 25 s for each."""
 
+GONE_S, BACK_S = 20.0, 60.0
+
 
 @dataclass(frozen=True)
 class NicGone(HostFault):
@@ -65,7 +67,6 @@ class NicGone(HostFault):
     privilege: ClassVar[str] = "root"
     features: ClassVar[tuple[str, ...]] = ("pci",)
     confirm_s: ClassVar[float] = 10.0
-    command_s: ClassVar[float] = 60.0
 
     def knowing(self, answers: Sequence[Answer]) -> Self:
         known = {host: parse(answer) for host, answer in zip(self.by_host, answers, strict=True)}
@@ -81,7 +82,10 @@ class NicGone(HostFault):
         return dict(self.where).get(host) or tuple(f"{n} PCI-ADDRESS DRIVER 0" for n in self.by_host[host])
 
     def inject(self) -> list[Step]:
-        return [Command(host, ("sh", "-c", GONE, "r2cc", *map(self._gone, self._where(host)))) for host in self.by_host]
+        return [
+            Command(host, ("sh", "-c", GONE, "r2cc", *map(self._gone, self._where(host))), "", GONE_S)
+            for host in self.by_host
+        ]
 
     def _gone(self, place: str) -> str:
         _, pci, driver, _ = place.split(" ")
@@ -93,7 +97,7 @@ class NicGone(HostFault):
         for host in self.by_host:
             lines = dict(self.kept).get(host, ())
             words = ("sh", "-c", f"{AWAIT}{RESTORE}", "r2cc", dict(self.settings).get(host, ""), *self._where(host))
-            found.append(Command(host, words, restore(host, lines).input))
+            found.append(Command(host, words, restore(host, lines).input, BACK_S))
         return found
 
     def probe(self) -> list[Step]:

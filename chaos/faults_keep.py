@@ -16,6 +16,8 @@ from typing import Any
 from chaos.steps import Answer, Command
 
 FOREVER_S = 4294967295
+LIMIT_S = 15.0
+"""Routes may have to wait until the kernel has found that nobody else has their address."""
 RECORD = r"""
 PATH="$PATH:/usr/sbin:/sbin"
 say() { printf '\n=== %s\n' "$1"; }
@@ -103,7 +105,7 @@ def restore(host: str, lines: Sequence[str]) -> Command:
     for line in lines:
         if not all(WORD.fullmatch(word) for word in line.split(" ")):
             raise ValueError(f"{host}: '{line}' cannot be given back")
-    return Command(host, ("sh", "-c", RESTORE, "r2cc"), "".join(line + "\n" for line in lines))
+    return Command(host, ("sh", "-c", RESTORE, "r2cc"), "".join(line + "\n" for line in lines), LIMIT_S)
 
 
 def restorable(lines: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -114,7 +116,7 @@ def restorable(lines: Mapping[str, Sequence[str]]) -> tuple[tuple[str, tuple[str
 
 
 def record(host: str, names: Sequence[str]) -> Command:
-    return Command(host, ("sh", "-c", RECORD, "r2cc", *names))
+    return Command(host, ("sh", "-c", RECORD, "r2cc", *names), "", LIMIT_S)
 
 
 @dataclass(frozen=True)
