@@ -17,6 +17,7 @@ from harness.lab.topology import Topology
 
 pytestmark = [*NEEDS, pytest.mark.slow]
 
+CLI = [sys.executable, "-c", "from harness.cli import main; main()"]
 REPO = Path(__file__).parents[2]
 CONTROLLER = """
 import json, sys, time
@@ -66,6 +67,10 @@ def test_the_host_is_deaf_to_its_controller_until_the_kernel_forgets(tmp_path: P
         text = process.stdout.read().decode()
         assert process.wait(60) == 0, text
         process.close()
+        able = lab.hosts["h0"].run([*CLI, "chaos", "faults", "--inventory", str(inventory), "--json"], env=env)
+        hosts = {entry["kind"]: entry["hosts"]["h1"] for entry in json.loads(able.stdout)}
+        assert hosts["controller_lost"]["supported"], hosts["controller_lost"]
+        assert hosts["qp_error"]["why"] == ["it has no RDMA device"]
         said = json.loads(text)
         assert said["ends"] == ["10.250.0.1", "22"]
         assert (said["before"], said["exit_codes"], said["after"]) == (False, [0], True)
