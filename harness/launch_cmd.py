@@ -35,6 +35,9 @@ def where(command: F) -> F:
         click.option(
             "--oob", metavar="NET", help="a.b.c.d/n, for mpirun's daemons; else the one shared with the hosts."
         ),
+        click.option(
+            "--root", metavar="ADDRESS", help="Of the first host, where ranks meet; else its management NIC's."
+        ),
         click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed.  [default: ~/.r2cc]"),
         click.option("--ranks-per-host", type=click.IntRange(1, 1024), help="Else one, one a GPU, or Slurm's tasks."),
         click.option("--inventory", default="lab", show_default=True, metavar=PLACES, help="Which hosts."),

@@ -5,20 +5,28 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
 from harness.hosts.ranges import expand
 
+if TYPE_CHECKING:
+    from harness.hosts.cluster import ClusterHost
+
 COUNT = re.compile(r"(\d+)(?:\(x(\d+)\))?")
+ASKED_FOR = ("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE")
 HINT = "get one first: salloc --nodes=2 --ntasks-per-node=1, or put the command into a script for sbatch"
 
 
 @dataclass(frozen=True)
 class Allocation:
-    """What Slurm gave this job: its hosts in Slurm's order, which is the order of ranks, and tasks of each."""
+    """What Slurm gave this job: its hosts in Slurm's order, which is the order of ranks."""
 
     job: str
-    hosts: Mapping[str, int]
+    hosts: tuple[str, ...]
+    tasks: Mapping[str, int] | None = None
+    """Of each host, where the user asked Slurm for some; else they are as many as CPUs, or anything."""
     gpus: int | None = None
     """Of each host."""
 
@@ -34,11 +42,25 @@ def allocation(environment: Mapping[str, str]) -> Allocation:
         names = expand(nodes)
     except ValueError as error:
         raise UsageError(f"SLURM_JOB_NODELIST cannot be understood: {error}", "scontrol show hostnames") from error
-    text = environment.get("SLURM_TASKS_PER_NODE") or environment.get("SLURM_STEP_TASKS_PER_NODE")
-    tasks = tasks_per_node(text) if text else [1] * len(names)
+    text = environment.get("SLURM_TASKS_PER_NODE")
+    if not text or not any(name in environment for name in ASKED_FOR):
+        return Allocation(job, tuple(names), None, _gpus(environment))
+    tasks = tasks_per_node(text)
     if len(tasks) != len(names):
         raise UsageError(f"SLURM_TASKS_PER_NODE ('{text}') is of {len(tasks)} hosts, and there are {len(names)}", HINT)
-    return Allocation(job, dict(zip(names, tasks, strict=True)), _gpus(environment))
+    return Allocation(job, tuple(names), dict(zip(names, tasks, strict=True)), _gpus(environment))
+
+
+def hosts(environment: Mapping[str, str], *, home: Path | None = None) -> list[ClusterHost]:
+    """The allocation's hosts as an inventory has them, reached as `~/.ssh/config` says; nobody says which NICs they
+    have. UsageError as `allocation`."""
+    from harness.hosts.cluster import ClusterHost
+    from harness.hosts.ssh_target import Asked, read_config, resolve
+
+    found = allocation(environment)
+    home = home or Path.home()
+    options = read_config(home / ".ssh" / "config")
+    return [ClusterHost(resolve(Asked(name), options, home=home), {}, found.gpus, {}) for name in found.hosts]
 
 
 def tasks_per_node(text: str) -> list[int]:

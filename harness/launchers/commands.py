@@ -21,7 +21,11 @@ def mpirun(
         *(["--allow-run-as-root"] if as_root else []),
         *("-np", str(job.ranks), "-H", ",".join(f"{host}:{ranks}" for host, ranks in job.hosts.items())),
         *("--map-by", "slot", "--bind-to", "none"),
-        *(["--mca", "plm_rsh_agent", "ssh", "--mca", "plm_rsh_args", f"-F {ssh_config}"] if ssh_config else []),
+        *(
+            ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", "ssh", "--mca", "plm_rsh_args", f"-F {ssh_config}"]
+            if ssh_config
+            else []
+        ),
         *(["--mca", "oob_tcp_if_include", job.out_of_band] if job.out_of_band else []),
         *(["--mca", "btl_tcp_if_include", job.out_of_band] if job.out_of_band and job.mpi else []),
         *(["--tag-output"] if tagged else []),

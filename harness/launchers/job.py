@@ -12,7 +12,7 @@ Told = tuple[str, ...]
 """Options that the program is given with its own numbers: (), ("--rank",) or ("--rank", "--gpu")."""
 
 FIND = (
-    'rank=$(printenv -- "$1") && place=$(printenv -- "$2") || '
+    'rank=$(printenv "$1") && place=$(printenv "$2") || '
     '{ echo "r2cc: neither $1 nor $2 may be unset: was this started by another launcher?" >&2; exit 2; }; shift 2; '
     'while [ "$1" != -- ]; do of=${1%%:*}; '
     'if [ "$rank" -ge "${of%-*}" ] && [ "$rank" -le "${of#*-}" ]; then export "${1#*:}"; fi; shift; done; shift; '

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.errors import CommandError, UsageError
-from harness.hosts.commands import indent, last_lines
+from harness.hosts.commands import indent
 from harness.launchers.deaths import first_death
 from harness.launchers.job import Job
 from harness.launchers.processes import QUOTED, Processes, Start, Started
-from harness.launchers.streams import Line, Tagged
+from harness.launchers.streams import Labelled, Line, Tagged
 from harness.launchers.tally import BROKEN, OK, WRONG, Tally, parsed
 from harness.launchers.watch import Watch
 
@@ -133,25 +133,30 @@ class JobRun:
         first = next((each for each in self._deaths if each.code not in OWN_CODES), self._deaths[0])
         code = first.code
         if first.start.rank is not None:
-            text = _ending(first.start.shown, code, first.errors())
+            text = _ending(first.start.shown, code, _telling(first.errors(ALL_LINES), code))
         else:
             said = first.errors(ALL_LINES)
             death = first_death(self._launcher, said)
             if death is not None and death.rank < self._job.ranks:
                 code = death.code
                 shown = f"rank {death.rank} on {self._job.host_of(death.rank)}"
-                text = _ending(shown, code, _of_rank(said, death.rank))
+                text = _ending(shown, code, _telling(_of_rank(self._launcher, said, death.rank), code))
             else:
-                text = _ending(first.start.shown, code, last_lines(said, QUOTED))
+                text = _ending(first.start.shown, code, _telling(said, code))
         exit_code = UsageError.exit_code if code == UsageError.exit_code else BROKEN
         return Result(exit_code, text, figures)
 
 
-def _of_rank(said: str, rank: int) -> str:
-    """Its last lines, where lines say whose they are; else the last of all."""
-    lines = Tagged()(said.encode() + b"\n")
-    its = [text.decode(errors="replace") for who, text in lines if who == rank and text]
-    return "\n".join(its[-QUOTED:]) if its else last_lines(said, QUOTED)
+def _of_rank(launcher: str, said: str, rank: int) -> str:
+    """Its lines, where lines say whose they are; else all."""
+    lines = (Labelled() if launcher == "srun" else Tagged())(said.encode() + b"\n")
+    return "\n".join(text.decode(errors="replace") for who, text in lines if who == rank and text) or said
+
+
+def _telling(said: str, code: int | None) -> str:
+    """The last lines; of a program that was not used as it wants to be the first one, before it explains itself."""
+    lines = said.strip().splitlines()
+    return "\n".join(lines[:1] if code == UsageError.exit_code else lines[-QUOTED:])
 
 
 def _ended(each: Started) -> None:

@@ -65,11 +65,14 @@ def opened(inventory: str, *, launcher: str, dry_run: bool, prefix: str | None =
     from harness.inventory import is_cluster
     from harness.slurm import allocation
 
-    if launcher == "srun" and not is_cluster(inventory):
-        yield _of_slurm(allocation(os.environ), prefix or PREFIX)
+    found = allocation(os.environ) if launcher == "srun" else None
+    if found is not None and inventory in ("lab", SLURM):  # `lab` is what the option has when nothing is said
+        yield _of_slurm(found, prefix or PREFIX)
     elif is_cluster(inventory):
-        with _of_cluster(inventory) as site:
+        with _of_cluster(inventory, found) as site:
             yield site
+    elif found is not None:
+        raise UsageError(f"srun starts nothing on '{inventory}', only in its allocation", "leave --inventory out")
     elif launcher == "mpirun":
         raise UsageError(
             f"mpirun starts its daemons by ssh, and the hosts of '{inventory}' have no sshd that it could use",
@@ -82,9 +85,8 @@ def opened(inventory: str, *, launcher: str, dry_run: bool, prefix: str | None =
 
 def _of_slurm(found: Allocation, prefix: str) -> Site:
     """Only Slurm has to reach the hosts; what is deployed is where it is here, as home folders are shared."""
-    names = list(found.hosts)
     programs = _deployed(Path(prefix).expanduser())
-    return Site(names, names[0], programs, gpus=found.gpus, allocation=found)
+    return Site(found.hosts, found.hosts[0], programs, gpus=found.gpus, allocation=found)
 
 
 def _deployed(prefix: Path) -> Programs:
@@ -93,13 +95,19 @@ def _deployed(prefix: Path) -> Programs:
 
 
 @contextmanager
-def _of_cluster(inventory: str) -> Iterator[Site]:
+def _of_cluster(inventory: str, found: Allocation | None) -> Iterator[Site]:
+    """With an allocation: in its order, in which Slurm counts ranks."""
     from harness.hosts.bed import deployed, root_of
     from harness.hosts.ssh import ssh_hosts
     from harness.hosts.survey import survey
     from harness.inventory import cluster_hosts
 
     hosts = cluster_hosts(inventory)
+    if found is not None:
+        outside = sorted({host.name for host in hosts} - set(found.hosts))
+        if outside:
+            raise UsageError(f"not in this Slurm allocation: {', '.join(outside)}", "leave --inventory out")
+        hosts.sort(key=lambda host: found.hosts.index(host.name))
     names = [host.name for host in hosts]
     with ssh_hosts(host.target for host in hosts) as reached:
         told = survey(reached, {host.name: getattr(host, "prefix", None) or PREFIX for host in hosts})
@@ -113,6 +121,7 @@ def _of_cluster(inventory: str) -> Iterator[Site]:
             _environment(hosts, told),
             tuple(sorted({name for each in told.values() for name in each.settings})),
             _gpus(hosts),
+            found,
         )
 
 

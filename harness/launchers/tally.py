@@ -13,13 +13,12 @@ ERRORS_KEPT = 64
 
 
 def parsed(line: bytes) -> dict[str, Any] | None:
-    """A line of the contract; None for everything else that programs print."""
+    """A line of the contract, or of the net library, which has no rank; None for everything else that is printed."""
     try:
         value = json.loads(line) if line.startswith(b"{") else None
     except ValueError:
         return None
-    good = isinstance(value, dict) and isinstance(value.get("event"), str) and isinstance(value.get("rank"), int)
-    return value if good else None
+    return value if isinstance(value, dict) and isinstance(value.get("event"), str) else None
 
 
 @dataclass
@@ -37,7 +36,9 @@ class Tally:
 
     def add(self, line: Mapping[str, Any]) -> float | None:
         """Seconds that an iteration took on the rank that says it has ended it; None for other lines."""
-        event, rank = line["event"], line["rank"]
+        event, rank = line["event"], line.get("rank")
+        if not isinstance(rank, int):
+            return None
         if event == "bench_start":
             self.starts[rank] = dict(line)
         elif event == "bench_end":

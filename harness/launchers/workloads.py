@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from harness.bench import MODES, SETTINGS, BenchSpec, bench_command, bench_env, stray_settings
+from harness.bench import MODES, SETTINGS, BenchSpec, bench_command, stray_settings
 from harness.errors import UsageError
 from harness.launchers.job import GPU_OPTION, RANK_OPTION, Job, split
 from harness.launchers.site import BASE_ENV, Site
@@ -53,6 +53,7 @@ class Asked:
     env: Mapping[str, str] = field(default_factory=dict)
     """Of all ranks; wins over everything."""
     corrupt: str = ""
+    root: str | None = None
     port: int = ROOT_PORT
     out_of_band: str = ""
 
@@ -81,7 +82,7 @@ def job(asked: Asked, site: Site, inherited: Mapping[str, str]) -> Job:
     made = Job(
         (),
         hosts,
-        f"{_bracketed(site.root)}:{asked.port}",
+        f"{_bracketed(asked.root or site.root)}:{asked.port}",
         env,
         own,
         tuple(stray_settings(dict.fromkeys(site.unset, ""), dict.fromkeys(known, ""))),
@@ -98,8 +99,8 @@ def job(asked: Asked, site: Site, inherited: Mapping[str, str]) -> Job:
 def _ranks(asked: Asked, site: Site) -> dict[str, int]:
     if asked.ranks_per_host is not None:
         return dict.fromkeys(site.names, asked.ranks_per_host)
-    if site.allocation is not None:
-        return dict(site.allocation.hosts)
+    if site.allocation is not None and site.allocation.tasks is not None:
+        return {name: site.allocation.tasks[name] for name in site.names}
     return dict.fromkeys(site.names, 1 if asked.kind == "bench" else site.gpus or 1)
 
 
@@ -116,7 +117,8 @@ def _bracketed(address: str) -> str:
 
 
 def _bench(asked: Asked, site: Site, made: Job) -> tuple[str, ...]:
-    bench_env(asked.mode)  # says which modes there are
+    if made.ranks < 2:
+        raise UsageError("the host bench needs two ranks or more", "--ranks-per-host 2, or more hosts")
     corrupt = tuple(map(int, asked.corrupt.split(":"))) if asked.corrupt else None
     spec = BenchSpec(
         bytes=asked.bytes, iterations=asked.iterations, warmup=asked.warmup, seed=asked.seed,
