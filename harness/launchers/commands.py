@@ -9,6 +9,8 @@ from harness.launchers.job import Job
 
 TORCHRUN_PORT = 29400
 """Where torchrun's own processes meet; ranks meet at the job's rendezvous, which must be free for rank 0."""
+MONITOR_S = "0.5"
+"""How often torchrun looks at its ranks; versions before 2.3 wait for 5 s."""
 LAUNCHERS = ("ssh", "mpirun", "srun", "torchrun")
 
 
@@ -21,17 +23,17 @@ def mpirun(
         *(["--allow-run-as-root"] if as_root else []),
         *("-np", str(job.ranks), "-H", ",".join(f"{host}:{ranks}" for host, ranks in job.hosts.items())),
         *("--map-by", "slot", "--bind-to", "none"),
-        *(
-            ["--mca", "plm", "rsh", "--mca", "plm_rsh_agent", "ssh", "--mca", "plm_rsh_args", f"-F {ssh_config}"]
-            if ssh_config
-            else []
-        ),
+        *(_by_ssh(ssh_config) if ssh_config else []),
         *(["--mca", "oob_tcp_if_include", job.out_of_band] if job.out_of_band else []),
         *(["--mca", "btl_tcp_if_include", job.out_of_band] if job.out_of_band and job.mpi else []),
         *(["--tag-output"] if tagged else []),
         *(word for name in sorted(set(job.env if names is None else names)) for word in ("-x", name)),
         *job.by_itself("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_LOCAL_RANK"),
     ]
+
+
+def _by_ssh(config: str) -> list[str]:
+    return [*("--mca", "plm", "rsh", "--mca", "plm_rsh_agent", "ssh"), *("--mca", "plm_rsh_args", f"-F {config}")]
 
 
 def srun(job: Job, *, labelled: bool = False) -> list[str]:
@@ -61,7 +63,8 @@ def torchrun(job: Job, host: str) -> list[str]:
         *(job.python, "-m", "torch.distributed.run"),
         *("--nnodes", str(len(job.hosts)), "--nproc_per_node", str(job.hosts[host])),
         *("--node_rank", str(list(job.hosts).index(host)), "--rdzv_backend", "static"),
-        *("--rdzv_endpoint", f"{address}:{TORCHRUN_PORT}", "--max_restarts", "0", "--no_python"),
+        *("--rdzv_endpoint", f"{address}:{TORCHRUN_PORT}", "--max_restarts", "0"),
+        *("--monitor_interval", MONITOR_S, "--no_python"),
         *job.by_itself("RANK", "LOCAL_RANK"),
     ]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from harness.launchers.tally import BROKEN, WRONG
+
 FIRST_EXIT = re.compile(r"Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code: +(\d+)")
 BY_SIGNAL = re.compile(r"process rank (\d+) with PID \d+ on node \S+ exited on signal (\d+)")
 TASK = re.compile(r"error: (?P<host>\S+): tasks? (?P<rank>\d+)[^:]*: (?P<how>Exited with exit code (?P<code>\d+)|.+)")
@@ -33,9 +35,12 @@ def _of_mpirun(said: str) -> Death | None:
 
 
 def _of_srun(said: str) -> Death | None:
-    found = TASK.search(said)
-    if found is None:
-        return None
+    """It names all that ended badly, those that a peer's death ended among them."""
+    deaths = [_task(found) for found in TASK.finditer(said)]
+    return next((death for death in deaths if death.code not in (WRONG, BROKEN)), deaths[0] if deaths else None)
+
+
+def _task(found: re.Match[str]) -> Death:
     number = next((number for name, number in SIGNALS.items() if found["how"].startswith(name)), None)
     code = int(found["code"]) if found["code"] else None if number is None else -number
     return Death(int(found["rank"]), code)

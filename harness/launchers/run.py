@@ -12,7 +12,7 @@ from typing import Any
 
 from harness.errors import CommandError, UsageError
 from harness.hosts.commands import indent
-from harness.launchers.deaths import first_death
+from harness.launchers.deaths import Death, first_death
 from harness.launchers.job import Job
 from harness.launchers.processes import QUOTED, Processes, Start, Started
 from harness.launchers.streams import Labelled, Line, Tagged
@@ -87,14 +87,16 @@ class JobRun:
             line = parsed(text)
             if line is None:
                 if text:
-                    where = "" if rank is None else f"rank {rank} on {self._job.host_of(rank)}: "
-                    self._heard(where + text.decode(errors="replace"))
+                    self._heard(self._named(rank) + text.decode(errors="replace"))
                 continue
             took_s = self._tally.add(line)
             if line["event"] in MOVES:
                 self._watch.moved(time.monotonic(), took_s)
                 if took_s is not None and line["index"] >= 0:
                     self._tell(f"iteration {line['index']}, {took_s * 1e3:.1f} ms, {self._tally.wrong} wrong elements")
+
+    def _named(self, rank: int | None) -> str:
+        return "" if rank is None or rank >= self._job.ranks else f"rank {rank} on {self._job.host_of(rank)}: "
 
     def _look(self, processes: Processes) -> None:
         self._note_deaths(processes)
@@ -137,6 +139,9 @@ class JobRun:
         else:
             said = first.errors(ALL_LINES)
             death = first_death(self._launcher, said)
+            blamed = self._tally.blamed()
+            if blamed is not None and (death is None or death.code == BROKEN):
+                death = Death(blamed, None)
             if death is not None and death.rank < self._job.ranks:
                 code = death.code
                 shown = f"rank {death.rank} on {self._job.host_of(death.rank)}"

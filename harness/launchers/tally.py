@@ -57,6 +57,13 @@ class Tally:
             self.last = dict(line)
         return float(took_s)
 
+    def blamed(self) -> int | None:
+        """The rank that others say has died, and that said nothing itself."""
+        said = {line.get("rank") for line in self.errors}
+        peers = [line.get("peer") for line in self.errors]
+        found = [peer for peer in peers if isinstance(peer, int) and 0 <= peer < self.ranks and peer not in said]
+        return found[0] if found else None
+
     @property
     def whole(self) -> int:
         """Iterations that all ranks have ended."""
