@@ -10,7 +10,7 @@ from harness.launchers.job import Job
 TORCHRUN_PORT = 29400
 """Where torchrun's own processes meet; ranks meet at the job's rendezvous, which must be free for rank 0."""
 MONITOR_S = "0.5"
-"""How often torchrun looks at its ranks; versions before 2.3 wait for 5 s."""
+"""How often torchrun looks at its ranks; older versions wait for 5 s."""
 LAUNCHERS = ("ssh", "mpirun", "srun", "torchrun")
 
 

@@ -171,7 +171,7 @@ def _ended(each: Started) -> None:
 
 
 def _ending(shown: str, code: int | None, errors: str) -> str:
-    how = "ended badly" if code is None else f"ended with exit code {code}"
+    how = "died, as its peers say" if code is None else f"ended with exit code {code}"
     if code is not None and code < 0:
         how = f"was killed by {signal.Signals(-code).name}"
     elif code is not None and code > 128 and code - 128 in set(signal.Signals):

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -75,12 +75,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     key.chmod(0o400)
     text = CONFIGURATION.format(host=socket.gethostname().split(".")[0], folder=made, ports=free_ports(3))
     (made / "slurm.conf").write_text(text)
-    munge = [
-        f"--{name}={made}/munge.{name.split('-')[0]}" for name in ("key-file", "pid-file", "log-file", "seed-file")
-    ]
+    munge = [f"--{name}-file={made}/munge.{name}" for name in ("key", "pid", "log", "seed")]
     with ExitStack() as running:
         daemon(running, made, ["munged", "--foreground", "--force", f"--socket={made}/munge.sock", *munge])
-        await_true(lambda: (made / "munge.sock").exists(), "munged")
+        await_true((made / "munge.sock").exists, "munged")
         daemon(running, made, ["slurmctld", "-D", "-c", "-f", f"{made}/slurm.conf"])
         for node in ("n1", "n2"):
             daemon(running, made, ["slurmd", "-D", "-N", node, "-f", f"{made}/slurm.conf"])
@@ -96,9 +94,9 @@ def daemon(running: ExitStack, folder: Path, argv: Sequence[str]) -> None:
     running.callback(child.terminate)
 
 
-def await_true(holds: object, what: str) -> None:
+def await_true(holds: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + LIMIT_S
-    while not holds():  # type: ignore[operator]
+    while not holds():
         assert time.monotonic() < deadline, f"{what} does not come up"
         time.sleep(0.05)
 
@@ -166,10 +164,7 @@ def processes(folder: Path, what: str) -> list[int]:
             words = (entry / "cmdline").read_text().split("\0") if entry.name.isdigit() else []
         except OSError:
             continue
-        if (
-            str(folder / "prefix") in " ".join(words)
-            and any(what in word for word in words[:3])
-            and "salloc" not in words
-        ):
+        ours = str(folder / "prefix") in " ".join(words) and "salloc" not in words
+        if ours and any(what in word for word in words[:3]):
             found.append(int(entry.name))
     return sorted(found)

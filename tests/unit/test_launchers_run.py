@@ -198,7 +198,7 @@ runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)
 
 
 @needs_torch
-@pytest.mark.parametrize(("corrupt", "code"), [("", 0), ("1:1", 1)])
+@pytest.mark.parametrize(("corrupt", "code"), [("", 0), pytest.param("1:1", 1, marks=pytest.mark.slow)])
 def test_real_torchrun_starts_ranks_of_a_workload(tmp_path: Path, corrupt: str, code: int) -> None:
     """One host with two ranks, gloo."""
     python = torch_python()
