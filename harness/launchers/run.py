@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import re
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,6 +27,7 @@ MOVES = ("bench_start", "progress", "iteration", "op", "late", "bench_end")
 OWN_CODES = (OK, WRONG, BROKEN)
 """Of ranks that ended by themselves; 3 is also that of one whose peer died."""
 ALL_LINES = 4000
+OF_TORCHRUN = re.compile(r"^.*torch[./]distributed[./]elastic.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -153,7 +155,9 @@ class JobRun:
 
 
 def _of_rank(launcher: str, said: str, rank: int) -> str:
-    """Its lines, where lines say whose they are; else all."""
+    """Its lines, where lines say whose they are; else all that was said before torchrun itself began to speak."""
+    if launcher == "torchrun":
+        return OF_TORCHRUN.split(said, maxsplit=1)[0].strip() or said
     lines = (Labelled() if launcher == "srun" else Tagged())(said.encode() + b"\n")
     return "\n".join(text.decode(errors="replace") for who, text in lines if who == rank and text) or said
 

@@ -17,8 +17,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "unit")]
 import ssh_lab
+from torch_python import mended_python, needs_torch
 
 from harness.build import build_net
 from harness.hosts import Host, Process
@@ -50,11 +51,13 @@ class Site:
     keepers: dict[str, int]
     """Of each host a process that lives in it."""
 
-    def argv(self, *words: str) -> list[str]:
-        return [*CLI, "run", "bench", "--inventory", str(self.folder / "inventory.yaml"), "--mode", "1", *words]
+    def argv(self, *words: str, kind: str = "bench", hosts: str = "") -> list[str]:
+        return [*CLI, "run", kind, "--inventory", f"{self.folder}/inventory.yaml{hosts}", "--mode", "1", *words]
 
-    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
-        result = self.controller.run(self.argv(*words), env={"PYTHONPATH": str(REPO)}, timeout_s=LIMIT_S, check=False)
+    def run(self, *words: str, **what: str) -> subprocess.CompletedProcess[str]:
+        result = self.controller.run(
+            self.argv(*words, **what), env={"PYTHONPATH": str(REPO)}, timeout_s=LIMIT_S, check=False
+        )
         return subprocess.CompletedProcess(words, result.exit_code, result.stdout, result.stderr)
 
     def ranks(self) -> dict[str, list[int]]:
@@ -81,6 +84,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     for name, file in {"bin/r2cc_bench": made.bench, "lib/libr2cc_net.so": made.library}.items():
         (current / name).parent.mkdir(parents=True)
         (current / name).symlink_to(file)
+    (current / "share").mkdir()
+    (current / "share" / "harness").symlink_to(REPO / "harness")
     shutil.copy(made.bench.with_name("build.json"), current)
     entries = [
         {
@@ -163,3 +168,16 @@ def test_ctrl_c_ends_all_ranks_on_all_hosts(site: Site, launcher: str) -> None:
         assert not any(site.ranks().values())
     finally:
         process.close()
+
+
+@pytest.mark.slow
+@needs_torch
+@pytest.mark.parametrize("launcher", ["ssh", "torchrun", pytest.param("mpirun", marks=needs_mpirun)])
+def test_collectives_through_torch_on_two_hosts(site: Site, launcher: str, tmp_path: Path) -> None:
+    """Two ranks on each, gloo."""
+    words = ["--cpu", "--python", str(mended_python(tmp_path)), "--env", "GLOO_SOCKET_IFNAME=mgmt0", "--json"]
+    words += ["--set", "bytes=4096", "--set", 'ops=["all_reduce"]', "--ranks-per-host", "2", "--iterations", "3"]
+    done = site.run("--launcher", launcher, *words, kind="collectives", hosts=":n[1-2]")
+    assert done.returncode == 0, done.stdout + done.stderr
+    result = json.loads(done.stdout)
+    assert (result["hosts"], result["iterations"], result["wrong_elements"]) == ({"n1": 2, "n2": 2}, 3, 0)

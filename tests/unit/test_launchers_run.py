@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from click.testing import CliRunner, Result
 
 sys.path.insert(0, str(Path(__file__).parent))
 import launch_double
-from torch_python import free_root, needs_torch, torch_python
+from torch_python import free_root, mended_python, needs_torch, torch_python
 
 from harness.errors import InfraError, UsageError
 from harness.hosts import LocalHost
@@ -186,15 +187,27 @@ def test_one_that_starts_late_is_ended_too(tmp_path: Path) -> None:
     assert not ranks(tmp_path)
 
 
-MENDED = """#!{python}
-import runpy, sys
-from torch.distributed.elastic.multiprocessing import api
-if api.Std.from_str("0") is None:
-    api.Std.from_str = classmethod(lambda kind, text: kind(int(text)))
-del sys.argv[:2]
-runpy.run_module("torch.distributed.run", run_name="__main__", alter_sys=True)
-"""
-"""torch 1.13 does not know its own default for --redirects under Python 3.11."""
+def test_nccl_tests_under_srun(tmp_path: Path, allocation: dict[str, str]) -> None:
+    """As with MPI, the first rank alone prints."""
+    standin = ROOT / "tests" / "data" / "nccl_tests" / "standin.py"
+    program = tmp_path / "current" / "bin" / "all_reduce_perf"
+    program.write_text(f'#!/bin/sh\n[ "$SLURM_PROCID" = 0 ] || exit 0\nexec {sys.executable} {standin} "$@"\n')
+    program.chmod(0o755)
+    words = ["nccl-tests", "--launcher", "srun", "--prefix", str(tmp_path), "--gpus", "2", "--mode", "0"]
+    words += ["--begin", "1K", "--end", "4K", "--json"]
+    (tmp_path / "current" / "lib").mkdir()
+    (tmp_path / "current" / "lib" / "libnccl.so.2").symlink_to(libc())
+    result = CliRunner(env={**allocation, "STANDIN": "{}"}).invoke(run, words, standalone_mode=False)
+    assert result.return_value == 0, result.output
+    assert [row["size_bytes"] for row in json.loads(result.stdout)["rows"]] == [1024, 1024, 2048, 2048, 4096, 4096]
+    assert "--mpi=pmix" in (tmp_path / "seen").read_text()
+
+
+def libc() -> str:
+    """What any program can preload: what this Python itself runs on."""
+    found = re.search(r"/\S+/libc\.so\.6$|/\S+/libc-[\d.]+\.so$", Path("/proc/self/maps").read_text(), re.MULTILINE)
+    assert found is not None
+    return found.group()
 
 
 @needs_torch
@@ -203,8 +216,6 @@ def test_real_torchrun_starts_ranks_of_a_workload(tmp_path: Path, corrupt: str, 
     """One host with two ranks, gloo."""
     python = torch_python()
     assert python is not None
-    (tmp_path / "python").write_text(MENDED.format(python=python))
-    (tmp_path / "python").chmod(0o755)
     nothing = tmp_path / "nothing"
     rank = ROOT / "harness" / "workloads" / "rank.py"
     site = Site(("here",), "127.0.0.1", Programs(nothing, nothing, nothing, rank, nothing))
@@ -212,7 +223,7 @@ def test_real_torchrun_starts_ranks_of_a_workload(tmp_path: Path, corrupt: str, 
         "collectives", 0, 2, iterations=2, warmup=1, cpu=True, python=python, port=free_port(), corrupt=corrupt,
         spec={"bytes": 4096, "ops": ["all_reduce"]}, env={"GLOO_SOCKET_IFNAME": "lo"},
     )  # fmt: skip
-    made = replace(job(asked, site, {}), python=str(tmp_path / "python"))
+    made = replace(job(asked, site, {}), python=str(mended_python(tmp_path)))
     argv = [("29400" in word and word.replace("29400", str(free_port()))) or word for word in torchrun(made, "here")]
     said: list[str] = []
     start = Start("torchrun on here", LocalHost(), argv, made.env, Whole())
