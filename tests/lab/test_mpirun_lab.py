@@ -17,7 +17,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1] / "unit")]
+sys.path.insert(0, str(Path(__file__).parents[1] / "unit"))
+sys.path.insert(0, str(Path(__file__).parent))
 import ssh_lab
 from torch_python import mended_python, needs_torch
 
