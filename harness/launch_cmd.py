@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -148,6 +147,8 @@ def _run(
     kind: str, *, launcher: str, inventory: str, dry_run: bool, as_json: bool, quiet: bool, prefix: str | None,
     oob: str | None, envs: tuple[str, ...], **given: Any,
 ) -> int:  # fmt: skip
+    import tempfile
+
     from harness.launchers.plan import as_root, own_network, plan, starts
     from harness.launchers.site import opened
     from harness.launchers.workloads import Asked, check, job
@@ -205,8 +206,9 @@ def ended_by_sigterm() -> Iterator[None]:
 def tests_under(
     launcher: str, inventory: str, *, mode: int, gpus: int, envs: tuple[str, ...], oob: str | None, prefix: str | None,
     dry_run: bool,
-) -> Iterator[tuple[Callable[[tuple[str, ...]], Launch], Path]]:  # fmt: skip
-    """What starts programs of nccl-tests on the hosts of an inventory, and the folder where they lie there."""
+) -> Iterator[Callable[[tuple[str, ...]], Launch]]:  # fmt: skip
+    """What starts programs of nccl-tests on the hosts of an inventory."""
+    import tempfile
     from dataclasses import replace
 
     from harness.launchers.plan import as_root, own_network, plan, starts
@@ -230,4 +232,4 @@ def tests_under(
             (command,) = planned.commands
             return Launch(command.argv, dict(command.env))
 
-        yield under, site.programs.tests
+        yield under

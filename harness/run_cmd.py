@@ -45,7 +45,7 @@ def run() -> None:
       r2cc run bench --inventory lab
       r2cc run ddp --launcher torchrun --inventory cluster.yaml
       salloc -N 2 r2cc run bench --launcher srun
-      r2cc run nccl-tests --launcher mpirun --inventory cluster.yaml --gpus 8
+      r2cc run nccl-tests --launcher mpirun --inventory cluster.yaml --gpus 8 --bin /opt/nccl-tests/bin
       r2cc run nccl-tests --op all_reduce --gpus 2
       r2cc run nccl-tests --op alltoall --gpus 4 --mpi node1,node2 --begin 1M --end 1G
       r2cc run vllm serve MODEL --tensor-parallel 4 --dry-run
@@ -110,8 +110,6 @@ def nccl_tests(
     \b
     Exit codes: 0 all results right, 1 wrong elements, 2 bad usage, 3 it failed or ended early, 130 interrupted.
     """
-    from dataclasses import replace
-
     from harness.workloads.nccltests import Spec
     from harness.workloads.nccltests_run import Plan
 
@@ -124,8 +122,9 @@ def nccl_tests(
         if mpi is not None:
             raise click.UsageError("--mpi names hosts for mpirun; --launcher takes them from --inventory")
         about: Any = {"mode": mode, "gpus": gpus, "envs": envs, "oob": oob, "prefix": prefix, "dry_run": dry_run}
-        with launch_cmd.tests_under(launcher, inventory, **about) as (under, there):
-            spec = replace(spec, folder=folder or there)
+        if folder is None:
+            raise click.UsageError("nccl-tests are not deployed: say with --bin where they lie on the hosts")
+        with launch_cmd.tests_under(launcher, inventory, **about) as under:
             return _tests(Plan(spec, None, mode, None, {}, under=under), *shown)
     hosts = None if mpi is None else [host.strip() for host in mpi.split(",") if host.strip()]
     plan = Plan(spec, hosts, mode, _library(library, mode), dict(os.environ), as_root=os.geteuid() == 0)

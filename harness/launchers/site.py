@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from harness.hosts.survey import Survey
     from harness.slurm import Allocation
 
-PREFIX = "~/.r2cc"
 SLURM = "slurm"
 LAB_ROOT = "10.250.0.1"
 """The first lab host's, and the first guest's, management address (docs/contracts.md)."""
@@ -37,8 +36,6 @@ class Programs:
     net: Path
     nccl: Path
     rank: Path
-    tests: Path
-    """The folder of nccl-tests' programs."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +59,13 @@ class Site:
 def opened(inventory: str, *, launcher: str, dry_run: bool, prefix: str | None = None) -> Iterator[Site]:
     """The site; connections and labs are closed when the block ends. UsageError for one that there is not, InfraError
     for hosts that cannot be reached. A dry run starts no lab; hosts over SSH are asked all the same."""
+    from harness.hosts.cluster import DEFAULT_PREFIX
     from harness.inventory import is_cluster
     from harness.slurm import allocation
 
     found = allocation(os.environ) if launcher == "srun" else None
     if found is not None and inventory in ("lab", SLURM):  # `lab` is what the option has when nothing is said
-        yield _of_slurm(found, prefix or PREFIX)
+        yield _of_slurm(found, prefix or DEFAULT_PREFIX)
     elif is_cluster(inventory):
         with _of_cluster(inventory, found) as site:
             yield site
@@ -91,7 +89,7 @@ def _of_slurm(found: Allocation, prefix: str) -> Site:
 
 def _deployed(prefix: Path) -> Programs:
     current = prefix / "current"
-    return Programs(current / BENCH, current / NET, current / NCCL, current / RANK, current / "bin")
+    return Programs(current / BENCH, current / NET, current / NCCL, current / RANK)
 
 
 @contextmanager
@@ -110,7 +108,7 @@ def _of_cluster(inventory: str, found: Allocation | None) -> Iterator[Site]:
         hosts.sort(key=lambda host: found.hosts.index(host.name))
     names = [host.name for host in hosts]
     with ssh_hosts(host.target for host in hosts) as reached:
-        told = survey(reached, {host.name: getattr(host, "prefix", None) or PREFIX for host in hosts})
+        told = survey(reached, {host.name: host.prefix for host in hosts})
         deployed(told, inventory)
         yield Site(
             names,
@@ -159,8 +157,7 @@ def _here() -> Programs:
 
     at = checkout()
     rank = Path(__file__).parents[1] / "workloads" / "rank.py"
-    tests = at.nccl.with_name("nccl-tests") / "bin"
-    return Programs(at.net / "r2cc_bench", at.net / "libr2cc_net.so", at.nccl / "lib" / "libnccl.so.2", rank, tests)
+    return Programs(at.net / "r2cc_bench", at.net / "libr2cc_net.so", at.nccl / "lib" / "libnccl.so.2", rank)
 
 
 def _lab_env(names: Sequence[str], gpus: int, places: Path | None) -> dict[str, dict[str, str]]:

@@ -14,7 +14,6 @@ PROGRAMS = Programs(
     CURRENT / "lib" / "libr2cc_net.so",
     CURRENT / "lib" / "libnccl.so.2",
     CURRENT / "share" / "harness" / "workloads" / "rank.py",
-    CURRENT / "bin",
 )
 JUMP = Target("gate", "gate.example.org", "alice", 2222, (Path("/home/alice/.ssh/id"),), "none", (Path("/known"),))
 TARGETS = (

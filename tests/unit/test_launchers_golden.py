@@ -46,7 +46,9 @@ def commands(launcher: str, asked: Asked, *, as_root: bool = False, uneven: bool
         made = job(asked, site, INHERITED)
         raw = asked.kind == "nccl-tests"
         if raw:
-            made = replace(made, program=one_of_many(Spec(OPS[0], site.programs.tests, 2, begin="1M", end="1G")))
+            made = replace(
+                made, program=one_of_many(Spec(OPS[0], Path("/opt/nccl-tests/bin"), 2, begin="1M", end="1G"))
+            )
         return plan(made, launcher, site, FOLDER, as_root=as_root, raw=raw).text()
     except UsageError as error:
         return f"UsageError: {error}\n"

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
@@ -194,6 +195,8 @@ def test_nccl_tests_under_srun(tmp_path: Path, allocation: dict[str, str]) -> No
     program.write_text(f'#!/bin/sh\n[ "$SLURM_PROCID" = 0 ] || exit 0\nexec {sys.executable} {standin} "$@"\n')
     program.chmod(0o755)
     words = ["nccl-tests", "--launcher", "srun", "--prefix", str(tmp_path), "--gpus", "2", "--mode", "0"]
+    assert isinstance(CliRunner(env=allocation).invoke(run, words, standalone_mode=False).exception, click.UsageError)
+    words += ["--bin", str(program.parent)]
     words += ["--begin", "1K", "--end", "4K", "--json"]
     (tmp_path / "current" / "lib").mkdir()
     (tmp_path / "current" / "lib" / "libnccl.so.2").symlink_to(libc())
@@ -218,7 +221,7 @@ def test_real_torchrun_starts_ranks_of_a_workload(tmp_path: Path, corrupt: str, 
     assert python is not None
     nothing = tmp_path / "nothing"
     rank = ROOT / "harness" / "workloads" / "rank.py"
-    site = Site(("here",), "127.0.0.1", Programs(nothing, nothing, nothing, rank, nothing))
+    site = Site(("here",), "127.0.0.1", Programs(nothing, nothing, nothing, rank))
     asked = Asked(
         "collectives", 0, 2, iterations=2, warmup=1, cpu=True, python=python, port=free_port(), corrupt=corrupt,
         spec={"bytes": 4096, "ops": ["all_reduce"]}, env={"GLOO_SOCKET_IFNAME": "lo"},
