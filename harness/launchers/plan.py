@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.errors import UsageError
+from harness.errors import InfraError, UsageError
 from harness.hosts import Host, LocalHost
 from harness.launchers import commands
 from harness.launchers.job import Job
@@ -21,6 +22,10 @@ from harness.launchers.streams import Labelled, Reader, Tagged, Whole
 SSH_CONFIG, HOSTFILE = "ssh_config", "hostfile"
 SHOWN = ("NCCL_", "R2CC_", "GLOO_", "CUDA_", "SLURM_")
 """What else the user hands over may be a secret."""
+HOW_TO_HAVE = {
+    "mpirun": "sudo apt-get install openmpi-bin, here and on all hosts, in one version",
+    "srun": "run it where Slurm's client programs are",
+}
 OWN_SESSION = ("setsid",)
 """Ctrl-C of a terminal is for us alone: it is we who end a launcher, once."""
 
@@ -102,7 +107,10 @@ def own_network(site: Site) -> str:
 
 
 def starts(plan: Plan, site: Site, folder: Path) -> list[Start]:
-    """Writes the plan's files; what to start where."""
+    """Writes the plan's files; what to start where. InfraError for a launcher that is not here."""
+    for command in plan.commands:
+        if not command.host and shutil.which(command.argv[0]) is None:
+            raise InfraError(f"there is no {command.argv[0]} on this machine", HOW_TO_HAVE.get(command.argv[0]))
     for name, text in plan.files.items():
         path = folder / name
         path.touch(mode=0o600)

@@ -97,6 +97,8 @@ def test_outside_of_an_allocation(tmp_path: Path, allocation: dict[str, str]) ->
     other = call(tmp_path, allocation, "--inventory", "vm")
     assert isinstance(other.exception, UsageError) and "only in its allocation" in str(other.exception)
     assert not (tmp_path / "seen").exists()
+    without = call(tmp_path, {**allocation, "PATH": str(tmp_path)})
+    assert isinstance(without.exception, InfraError) and "there is no srun" in str(without.exception)
 
 
 def test_ctrl_c_ends_all_ranks(tmp_path: Path, allocation: dict[str, str]) -> None:
