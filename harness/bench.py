@@ -67,18 +67,20 @@ class BenchSpec:
 
 
 def bench_command(
-    program: Path, spec: BenchSpec, *, rank: int, ranks: int, root: str, library: Path, unset: Iterable[str] = ()
+    program: Path, spec: BenchSpec, *, rank: int | None, ranks: int, root: str, library: Path, unset: Iterable[str] = ()
 ) -> list[str]:
     """One rank's command. Every option is given, so that a journal shows all that was asked for.
+
+    `rank` None leaves it out, for a launcher that tells it.
 
     `root` is ADDR:PORT of rank 0 on the management network. `unset` are variables (`stray_settings`) that the command
     must not see: a Host adds to the environment it was given, it takes nothing away. Raises UsageError for a rank that
     does not exist.
     """
-    if not 0 <= rank < ranks:
+    if rank is not None and not 0 <= rank < ranks:
         raise UsageError(f"rank {rank} of {ranks} ranks does not exist", "ranks are counted from 0")
     options: dict[str, object] = {
-        "--rank": rank,
+        **({} if rank is None else {"--rank": rank}),
         "--ranks": ranks,
         "--root": root,
         "--op": spec.op,

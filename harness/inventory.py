@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness import slurm
 from harness.errors import LabError, UsageError
 from harness.hosts import Host
 from harness.hosts.commands import merged_env
@@ -25,7 +26,7 @@ LAB_TOOLS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
 SUPPORTED = (
     "supported: lab (the default), lab:FILE with a topology file or the name of a shipped topology, "
     "vm or vm:2x4 for emulated machines with soft-RoCE (hosts x NICs), "
-    "FILE or FILE:node[1-4] with hosts over SSH (docs/hosts.md)"
+    "FILE or FILE:node[1-4] with hosts over SSH (docs/hosts.md), slurm for those of the allocation that we are in"
 )
 VM = re.compile(r"vm(?::(?P<hosts>[1-8])x(?P<nics>[1-8]))?")
 
@@ -78,7 +79,9 @@ def open_hosts(spec: str) -> Iterator[Mapping[str, Host]]:
 
 
 def is_cluster(spec: str) -> bool:
-    """Whether `--inventory` names a file of hosts over SSH, or some of its hosts (`FILE:node[1-4]`)."""
+    """Whether `--inventory` names a file of hosts over SSH, or some of its hosts (`FILE:node[1-4]`), or `slurm`."""
+    if spec == "slurm":
+        return True
     return spec != "lab" and not spec.startswith("lab:") and vm_shape(spec) is None and _file_of(spec)[0].is_file()
 
 
@@ -88,6 +91,8 @@ def cluster_hosts(spec: str) -> list[ClusterHost]:
     from harness.hosts.cluster import load
     from harness.hosts.ranges import expand
 
+    if spec == "slurm":
+        return slurm.hosts(os.environ)
     file, words = _file_of(spec)
     hosts = load(file)
     if not words:

@@ -6,13 +6,18 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from harness import launch_cmd
+
+if TYPE_CHECKING:
+    from harness.workloads.nccltests_run import Plan
+
 F = TypeVar("F", bound=Callable[..., Any])
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv", "alltoall")
-MODE_HELP = "R2CC_MODE: 0 stock, 1 migrate, 2 balance, 3 allreduce."
+MODE_HELP = launch_cmd.MODE_HELP
 PASS_ON = {"ignore_unknown_options": True}
 
 
@@ -31,17 +36,24 @@ def common(command: F) -> F:
     return command
 
 
-@click.group(short_help="Run nccl-tests, vLLM or DeepSpeed over the patched NCCL.")
+@click.group(short_help="Run a workload: ours on any bed, nccl-tests, vLLM or DeepSpeed.")
 def run() -> None:
-    """Run a workload over the patched NCCL. Programs are the user's own; the environment is set for them.
+    """Run a workload over the patched NCCL: ours on the hosts of an inventory, or programs of the user's own.
 
     \b
     Examples:
+      r2cc run bench --inventory lab
+      r2cc run ddp --launcher torchrun --inventory cluster.yaml
+      salloc -N 2 r2cc run bench --launcher srun
+      r2cc run nccl-tests --launcher mpirun --inventory cluster.yaml --gpus 8 --bin /opt/nccl-tests/bin
       r2cc run nccl-tests --op all_reduce --gpus 2
       r2cc run nccl-tests --op alltoall --gpus 4 --mpi node1,node2 --begin 1M --end 1G
       r2cc run vllm serve MODEL --tensor-parallel 4 --dry-run
       r2cc run deepspeed --hostfile hosts train.py --deepspeed_config ds.json
     """
+
+
+launch_cmd.add_to(run)
 
 
 @run.command("nccl-tests")
@@ -53,6 +65,11 @@ def run() -> None:
     help="Where its programs are; else what `r2cc build nccl-tests` made.",
 )
 @click.option("--gpus", type=click.IntRange(1, 64), default=1, show_default=True, help="Of each host.")
+@click.option("--launcher", type=click.Choice(launch_cmd.LAUNCHERS), help="On the hosts of --inventory, or Slurm's.")
+@click.option("--inventory", default="slurm", metavar=launch_cmd.PLACES, help="Which hosts.")
+@click.option("--env", "envs", multiple=True, metavar="NAME[=VALUE]", help="With --launcher: for all ranks.")
+@click.option("--oob", metavar="NET", help="a.b.c.d/n, for mpirun's daemons; else the one shared with the hosts.")
+@click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed.  [default: ~/.r2cc]")
 @click.option(
     "--mpi", metavar="HOST,HOST", help="Hosts; one process a GPU under mpirun. Without: one process, this host."
 )
@@ -71,6 +88,11 @@ def nccl_tests(
     folder: Path | None,
     gpus: int,
     mpi: str | None,
+    launcher: str | None,
+    inventory: str,
+    envs: tuple[str, ...],
+    oob: str | None,
+    prefix: str | None,
     begin: str,
     end: str,
     iterations: int,
@@ -89,14 +111,29 @@ def nccl_tests(
     Exit codes: 0 all results right, 1 wrong elements, 2 bad usage, 3 it failed or ended early, 130 interrupted.
     """
     from harness.workloads.nccltests import Spec
-    from harness.workloads.nccltests_run import Plan, run_tests
+    from harness.workloads.nccltests_run import Plan
 
     spec = Spec(
         op=op, folder=folder or _built_tests(), gpus=gpus, begin=begin, end=end, iterations=iterations, warmup=warmup,
         each_iteration=each_iteration, cycles=cycles,
     )  # fmt: skip
+    shown = (dry_run, as_json, timeout_s)
+    if launcher is not None:
+        if mpi is not None:
+            raise click.UsageError("--mpi names hosts for mpirun; --launcher takes them from --inventory")
+        about: Any = {"mode": mode, "gpus": gpus, "envs": envs, "oob": oob, "prefix": prefix, "dry_run": dry_run}
+        if folder is None:
+            raise click.UsageError("nccl-tests are not deployed: say with --bin where they lie on the hosts")
+        with launch_cmd.tests_under(launcher, inventory, **about) as under:
+            return _tests(Plan(spec, None, mode, None, {}, under=under), *shown)
     hosts = None if mpi is None else [host.strip() for host in mpi.split(",") if host.strip()]
     plan = Plan(spec, hosts, mode, _library(library, mode), dict(os.environ), as_root=os.geteuid() == 0)
+    return _tests(plan, *shown)
+
+
+def _tests(plan: Plan, dry_run: bool, as_json: bool, timeout_s: float | None) -> int:
+    from harness.workloads.nccltests_run import run_tests
+
     if dry_run:
         click.echo(plan.launch().text())
         return 0

@@ -136,6 +136,8 @@ class LocalHost:
                 stderr=errors if stderr is None else stderr,
             )
         except OSError as error:
+            if errors is not None:
+                errors.close()
             raise start_error(self.name, argv, error) from error
         return LocalProcess(popen, self.name, errors)
 

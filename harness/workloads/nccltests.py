@@ -1,4 +1,4 @@
-"""Upstream's nccl-tests (2.19): their command lines, and what they print and write. Standard library only.
+"""Upstream's nccl-tests (2.19): their command lines, and what they print and write.
 
 Ranks of several processes meet through MPI alone: without it one process drives all GPUs, which are of one host.
 """
@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from harness.launchers import commands
+from harness.launchers.job import Job
 from harness.workloads import torn_json
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv", "alltoall")
@@ -72,16 +74,14 @@ def mpirun(
     wrong = [host for host in hosts if not HOST.match(host)]
     if wrong or not hosts:
         raise UsageError(f"not a host name: {', '.join(map(repr, wrong)) or 'none was given'}", "--mpi node1,node2")
-    slots = ",".join(f"{host}:{spec.gpus}" for host in hosts)
-    return [
-        "mpirun",
-        *(["--allow-run-as-root"] if as_root else []),
-        *("-np", str(len(hosts) * spec.gpus), "-H", slots, "--map-by", "slot", "--bind-to", "none"),
-        *(word for name in sorted(set(names)) for word in ("-x", name)),
-        *(["env", f"LD_PRELOAD={preload}"] if preload is not None else []),
-        *BY_LINE,
-        *_program(spec, 1),
-    ]
+    slots = {host: spec.gpus * list(hosts).count(host) for host in hosts}
+    job = Job(one_of_many(spec), slots, "", preload=str(preload or ""), told=(), mpi=True)
+    return commands.mpirun(job, names=names, as_root=as_root)
+
+
+def one_of_many(spec: Spec) -> tuple[str, ...]:
+    """A process that has one GPU and meets the others through MPI."""
+    return (*BY_LINE, *_program(spec, 1))
 
 
 def _program(spec: Spec, gpus: int) -> list[str]:

@@ -8,20 +8,23 @@ import signal
 import subprocess
 import tempfile
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
 from harness.hosts.commands import start_error
+from harness.launchers.watch import Watch
 from harness.workloads import adapters
 from harness.workloads.adapters import Launch
-from harness.workloads.nccltests import Lines, Report, Row, Spec, mpirun, plain, read_json
+from harness.workloads.nccltests import Lines, Report, Row, Spec, mpirun, one_of_many, plain, read_json
 
-END_S = 10.0
+END_S, LOOK_S = 10.0, 0.1
 LAST_LINES = 8
 RIGHT, WRONG, BROKEN = 0, 1, 3
 FILE = "nccl-tests.json"
@@ -37,9 +40,13 @@ class Plan:
     library: Path | None
     inherited: Mapping[str, str]
     as_root: bool = False
+    under: Callable[[tuple[str, ...]], Launch] | None = None
+    """The launcher of an inventory's hosts, which makes a command of the program's words."""
 
     def launch(self) -> Launch:
         """The command line and its environment; under mpirun the library is the programs' alone."""
+        if self.under is not None:
+            return self.under(one_of_many(self.spec))
         env = adapters.r2cc_env(self.library, self.mode, self.inherited)
         if self.hosts is None:
             return Launch(plain(self.spec), env)
@@ -49,6 +56,8 @@ class Plan:
 
     def check(self) -> None:
         """Raises UsageError for what would not do what was asked for."""
+        if self.under is not None:
+            return  # what lies on other hosts, they say
         if not self.spec.program.is_file():
             raise UsageError(f"no {self.spec.program}", "r2cc build nccl-tests, or name its folder with --bin")
         if self.hosts is not None and _built_without_mpi(self.spec.folder):
@@ -94,20 +103,34 @@ def run_tests(plan: Plan, show: Callable[[str], None], *, timeout_s: float | Non
     plan.check()
     with tempfile.TemporaryDirectory(prefix="r2cc-nccl-tests-") as folder:
         file = Path(folder) / FILE
-        launch = replace(plan, spec=replace(plan.spec, json=file)).launch()
+        ours = plan.under is None
+        launch = (replace(plan, spec=replace(plan.spec, json=file)) if ours else plan).launch()
         printed, tail = Lines(), deque[str](maxlen=LAST_LINES)
 
+        watch = Watch(time.monotonic(), growing=True)
+
         def take(line: str) -> None:
-            printed.add(line)
+            if printed.add(line):
+                now_s = time.monotonic()
+                watch.moved(now_s, None if watch.moved_s is None else now_s - watch.moved_s)
             tail.append(line)
             show(line)
 
-        code, timed_out = _follow(launch, take, timeout_s)
+        code, ended = _follow(launch, take, partial(_why_end, watch, timeout_s))
         report = read_json(file.read_text(encoding="utf-8", errors="replace")) if file.is_file() else None
-    return judge(printed, report, code, "".join(tail), timed_out_s=timeout_s if timed_out else None)
+    return judge(printed, report, code, "".join(tail), ended)
 
 
-def judge(printed: Lines, report: Report | None, code: int, tail: str, *, timed_out_s: float | None = None) -> Result:
+def _why_end(watch: Watch, timeout_s: float | None) -> str:
+    """Empty while it may go on."""
+    now_s = time.monotonic()
+    if timeout_s is not None and now_s - watch.began_s > timeout_s:
+        return f"it still ran after {timeout_s:g} s and was ended"
+    stuck = watch.stuck(now_s)
+    return f"{stuck}: it was ended" if stuck else ""
+
+
+def judge(printed: Lines, report: Report | None, code: int, tail: str, ended: str = "") -> Result:
     """Wrong elements come first: they are R2CC's, whatever else went wrong.
 
     The JSON is more exact than what is printed, and may lack: rank 0 writes it on its own host.
@@ -116,8 +139,8 @@ def judge(printed: Lines, report: Report | None, code: int, tail: str, *, timed_
     told = report.wrong_rows if report is not None else None
     if told or any(row.wrong for row in rows):
         return Result(rows, WRONG, "wrong results", report)
-    if timed_out_s is not None:
-        reason = f"it still ran after {timed_out_s:g} s and was ended"
+    if ended:
+        reason = ended
     elif code != 0:
         reason = f"it ended with exit code {code}; its last lines:\n{tail}".rstrip()
     else:
@@ -134,8 +157,8 @@ def _trouble(printed: Lines, rows: Sequence[Row]) -> str:
     return "it checked no results" if all(row.wrong is None for row in rows) else ""
 
 
-def _follow(launch: Launch, take: Callable[[str], None], timeout_s: float | None) -> tuple[int, bool]:
-    """(exit code, whether time was up). On Ctrl-C it is ended before that goes on."""
+def _follow(launch: Launch, take: Callable[[str], None], why_end: Callable[[], str]) -> tuple[int, str]:
+    """(exit code, why we ended it). On Ctrl-C it is ended before that goes on."""
     try:
         child = subprocess.Popen(
             launch.argv, env={**os.environ, **launch.env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -143,23 +166,24 @@ def _follow(launch: Launch, take: Callable[[str], None], timeout_s: float | None
         )  # fmt: skip
     except OSError as error:
         raise start_error("localhost", launch.argv, error) from error
-    up = threading.Event()
+    over, whys = threading.Event(), list[str]()
 
-    def late() -> None:
-        up.set()
-        _end(child)
+    def look() -> None:
+        while not whys and not over.wait(LOOK_S):
+            if why := why_end():
+                whys.append(why)
+                _end(child)
 
-    timer = threading.Timer(timeout_s, late) if timeout_s is not None else None
+    looking = threading.Thread(target=look, name="watch", daemon=True)
+    looking.start()
     try:
-        if timer is not None:
-            timer.start()
         assert child.stdout is not None
         for line in child.stdout:
             take(line)
-        return child.wait(), up.is_set()
+        return child.wait(), "".join(whys)
     finally:
-        if timer is not None:
-            timer.cancel()
+        over.set()
+        looking.join()
         _end(child)
         if child.stdout is not None:
             child.stdout.close()

@@ -1,0 +1,170 @@
+"""A real Slurm: its daemons on this machine, which is two of its nodes; `r2cc run --launcher srun` inside of salloc."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from harness.build import build_net
+from harness.progress import silent
+
+SBIN = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
+PROGRAMS = ("munged", "slurmctld", "slurmd", "salloc", "srun")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.build,
+    pytest.mark.timeout(120),
+    pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's daemons need root"),
+    pytest.mark.skipif(
+        any(shutil.which(program, path=SBIN) is None for program in PROGRAMS),
+        reason="no Slurm (apt-get install --no-install-recommends slurmctld slurmd slurm-client munge)",
+    ),
+]
+REPO = Path(__file__).parents[2]
+LIMIT_S = 30.0
+CONFIGURATION = """
+ClusterName=r2cc
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={folder}/munge.sock
+StateSaveLocation={folder}/state
+SlurmdSpoolDir={folder}/spool.%n
+SlurmctldPidFile={folder}/slurmctld.pid
+SlurmdPidFile={folder}/slurmd.%n.pid
+SlurmctldPort={ports[0]}
+ProctrackType=proctrack/pgid
+TaskPlugin=task/none
+SelectType=select/cons_tres
+SelectTypeParameters=CR_CPU
+SlurmdParameters=config_overrides
+SwitchType=switch/none
+NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=4 State=UNKNOWN
+NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=4 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+
+
+def free_ports(count: int) -> list[int]:
+    with ExitStack() as stack:
+        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for probe in probes:
+            probe.bind(("127.0.0.1", 0))
+        return [int(probe.getsockname()[1]) for probe in probes]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Daemons in the foreground, so that they end with the test."""
+    made = tmp_path_factory.mktemp("slurm")
+    (made / "state").mkdir()
+    key = made / "munge.key"
+    key.write_bytes(os.urandom(1024))
+    key.chmod(0o400)
+    text = CONFIGURATION.format(host=socket.gethostname().split(".")[0], folder=made, ports=free_ports(3))
+    (made / "slurm.conf").write_text(text)
+    munge = [f"--{name}-file={made}/munge.{name}" for name in ("key", "pid", "log", "seed")]
+    with ExitStack() as running:
+        daemon(running, made, ["munged", "--foreground", "--force", f"--socket={made}/munge.sock", *munge])
+        await_true((made / "munge.sock").exists, "munged")
+        daemon(running, made, ["slurmctld", "-D", "-c", "-f", f"{made}/slurm.conf"])
+        for node in ("n1", "n2"):
+            daemon(running, made, ["slurmd", "-D", "-N", node, "-f", f"{made}/slurm.conf"])
+        await_true(lambda: slurm(made, ["sinfo", "-h", "-o", "%D %T"]).stdout == "2 idle\n", "sinfo")
+        deploy(made)
+        yield made
+
+
+def daemon(running: ExitStack, folder: Path, argv: Sequence[str]) -> None:
+    with (folder / f"{argv[0]}.out").open("ab") as log:
+        child = subprocess.Popen(argv, env={**os.environ, "PATH": SBIN}, stdout=log, stderr=log)
+    running.callback(child.wait, LIMIT_S)
+    running.callback(child.terminate)
+
+
+def await_true(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not holds():
+        assert time.monotonic() < deadline, f"{what} does not come up"
+        time.sleep(0.05)
+
+
+def deploy(folder: Path) -> None:
+    """What `r2cc deploy` makes of a build."""
+    made = build_net(progress=silent)
+    for name, file in {"bin/r2cc_bench": made.bench, "lib/libr2cc_net.so": made.library}.items():
+        target = folder / "prefix" / "current" / name
+        target.parent.mkdir(parents=True)
+        target.symlink_to(file)
+
+
+def slurm(folder: Path, argv: Sequence[str]) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "PYTHONPATH": str(REPO)}
+    return subprocess.run(argv, env=env, capture_output=True, text=True, timeout=LIMIT_S)
+
+
+def bench(folder: Path, *words: str) -> list[str]:
+    code = "from harness.cli import main; main()"
+    where = ["--launcher", "srun", "--prefix", str(folder / "prefix"), "--root", "127.0.0.1"]
+    more = ["--env", "NCCL_SOCKET_IFNAME=lo", "--bytes", "1000004", "--json", *words]
+    return [sys.executable, "-c", code, "run", "bench", *where, *more]
+
+
+@pytest.mark.parametrize(
+    ("asked", "hosts"),
+    [(["-N2", "--ntasks-per-node=1"], {"n1": 1, "n2": 1}), (["-N2", "-n3"], {"n1": 2, "n2": 1})],
+)
+def test_inside_of_an_allocation(folder: Path, asked: list[str], hosts: dict[str, int]) -> None:
+    done = slurm(folder, ["salloc", "-Q", *asked, *bench(folder)])
+    assert done.returncode == 0, done.stdout + done.stderr
+    told = json.loads(done.stdout)
+    assert (told["hosts"], told["iterations"], told["wrong_elements"]) == (hosts, 20, 0)
+
+
+def test_a_wrong_element_is_found(folder: Path) -> None:
+    done = slurm(folder, ["salloc", "-Q", "-N2", "--ntasks-per-node=1", *bench(folder, "--corrupt", "1:3")])
+    assert json.loads(done.stdout)["reason"] == "wrong results", done.stderr
+
+
+@pytest.mark.parametrize("how", ["kill", "interrupt"])
+def test_all_ranks_end(folder: Path, how: str) -> None:
+    argv = ["salloc", "-Q", "-N2", "--ntasks-per-node=1", *bench(folder, "--iterations", "1000000")]
+    env = {**os.environ, "SLURM_CONF": str(folder / "slurm.conf"), "PYTHONPATH": str(REPO)}
+    with subprocess.Popen(argv, env=env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as child:
+        await_true(lambda: len(processes(folder, "bin/r2cc_bench")) == 2, "the bench")
+        if how == "kill":
+            os.kill(processes(folder, "bin/r2cc_bench")[1], signal.SIGKILL)
+        else:
+            os.kill(processes(folder, "harness.cli")[0], signal.SIGINT)
+        out, err = child.communicate(timeout=LIMIT_S)
+    if how == "kill":
+        assert "was killed by SIGKILL" in json.loads(out)["reason"], out
+    else:
+        assert "interrupted" in err
+    await_true(lambda: not processes(folder, "bin/r2cc_bench"), "the end of all ranks")
+
+
+def processes(folder: Path, what: str) -> list[int]:
+    """Those of ours whose first words name it."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            words = (entry / "cmdline").read_text().split("\0") if entry.name.isdigit() else []
+        except OSError:
+            continue
+        ours = str(folder / "prefix") in " ".join(words) and "salloc" not in words
+        if ours and any(what in word for word in words[:3]):
+            found.append(int(entry.name))
+    return sorted(found)

@@ -1,0 +1,240 @@
+"""`r2cc run` over launchers, with a stand-in for srun that really starts processes, and ranks that misbehave."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+from click.testing import CliRunner, Result
+
+sys.path.insert(0, str(Path(__file__).parent))
+import launch_double
+from torch_python import free_root, mended_python, needs_torch, torch_python
+
+from harness.errors import InfraError, UsageError
+from harness.hosts import LocalHost
+from harness.launchers import processes
+from harness.launchers.commands import torchrun
+from harness.launchers.job import Job
+from harness.launchers.processes import Processes, Start
+from harness.launchers.run import JobRun
+from harness.launchers.site import Programs, Site
+from harness.launchers.streams import Whole
+from harness.launchers.watch import Watch
+from harness.launchers.workloads import Asked, job
+from harness.run_cmd import run
+
+ROOT = Path(__file__).parents[2]
+SLURM = ROOT / "tests" / "data" / "slurm"
+LIMIT_S = 30.0
+
+pytestmark = pytest.mark.timeout(60)
+
+
+@pytest.fixture
+def allocation(tmp_path: Path) -> dict[str, str]:
+    """The environment inside an allocation of two hosts with two tasks each, and a deployed build of a stand-in."""
+    launch_double.standin_rank(tmp_path)
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "srun").write_text(f'#!/bin/sh\nexec {sys.executable} {SLURM / "srun"} "$@"\n')
+    (folder / "srun").chmod(0o755)
+    env = dict(line.split("=", 1) for line in (SLURM / "salloc_even.env").read_text().splitlines())
+    return {**env, "PATH": f"{folder}:{os.environ['PATH']}", "FAKE_SRUN_SEEN": str(tmp_path / "seen")}
+
+
+def call(tmp_path: Path, env: dict[str, str], *words: str, **plan: object) -> Result:
+    argv = ["bench", "--launcher", "srun", "--prefix", str(tmp_path), "--json", "--quiet", *words]
+    return CliRunner(env={**env, "STANDIN": launch_double.plan(**plan)}).invoke(run, argv, standalone_mode=False)
+
+
+def test_srun_takes_hosts_and_ranks_from_the_allocation(tmp_path: Path, allocation: dict[str, str]) -> None:
+    result = call(tmp_path, allocation, "--env", "HF_TOKEN=s3cret", show=["HF_TOKEN", "R2CC_MODE"])
+    assert result.return_value == 0, result.output
+    told = json.loads(result.stdout)
+    assert told["hosts"] == {"n1": 2, "n2": 2}
+    assert (told["completed"], told["iterations"], told["wrong_elements"]) == (True, 3, 0)
+    assert told["iteration_ms"] == {"median": 2.0, "max": 2.0}
+    assert "rank 3 on n2: has s3cret 2" in result.stderr
+    seen = (tmp_path / "seen").read_text()
+    assert "--nodelist=n1,n2" in seen and "s3cret" not in seen
+
+
+def test_uneven_tasks_are_placed_one_by_one(tmp_path: Path, allocation: dict[str, str]) -> None:
+    env = {**allocation, "SLURM_TASKS_PER_NODE": "2,1", "SLURM_NTASKS": "3"}
+    result = call(tmp_path, env)
+    assert (result.return_value, json.loads(result.stdout)["hosts"]) == (0, {"n1": 2, "n2": 1})
+    assert "--distribution=arbitrary" in (tmp_path / "seen").read_text()
+
+
+@pytest.mark.parametrize(
+    ("plan", "code", "reason"),
+    [
+        ({"wrong": [1, 2]}, 1, "wrong results"),
+        ({"die": [2, 1]}, 3, "rank 2 on n2 ended with exit code 7; its last lines:\n  | going down"),
+        ({"die": [3, 0], "signal": True}, 3, "rank 3 on n2 was killed by SIGKILL; its last lines:\n  | going down"),
+    ],
+)
+def test_how_it_ends(tmp_path: Path, allocation: dict[str, str], plan: dict[str, Any], code: int, reason: str) -> None:
+    result = call(tmp_path, allocation, **plan)
+    assert result.return_value == code, result.output
+    assert json.loads(result.stdout)["reason"] == reason
+
+
+def test_outside_of_an_allocation(tmp_path: Path, allocation: dict[str, str]) -> None:
+    result = call(tmp_path, {**allocation, "SLURM_JOB_ID": "", "SLURM_JOBID": ""})
+    assert isinstance(result.exception, UsageError) and "salloc" in str(result.exception)
+    other = call(tmp_path, allocation, "--inventory", "vm")
+    assert isinstance(other.exception, UsageError) and "only in its allocation" in str(other.exception)
+    assert not (tmp_path / "seen").exists()
+    without = call(tmp_path, {**allocation, "PATH": str(tmp_path)})
+    assert isinstance(without.exception, InfraError) and "there is no srun" in str(without.exception)
+
+
+def test_ctrl_c_ends_all_ranks(tmp_path: Path, allocation: dict[str, str]) -> None:
+    words = ["run", "bench", "--launcher", "srun", "--prefix", str(tmp_path)]
+    code = f"import sys; sys.argv = ['r2cc', *{words!r}]; from harness.cli import main; main()"
+    env = {**os.environ, **allocation, "STANDIN": launch_double.plan(hang=1)}
+    with subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=env, stderr=subprocess.DEVNULL) as child:
+        deadline = time.monotonic() + LIMIT_S
+        while len(ranks(tmp_path)) < 4:
+            assert child.poll() is None and time.monotonic() < deadline
+            time.sleep(0.02)
+        child.send_signal(signal.SIGINT)
+        assert child.wait(LIMIT_S) == 130
+    assert not ranks(tmp_path)
+
+
+def ranks(folder: Path) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and str(folder / "rank.py") in (entry / "cmdline").read_text():
+                found.append(int(entry.name))
+        except OSError:
+            continue
+    return found
+
+
+def local(folder: Path, ranks: int, **plan: object) -> list[Start]:
+    """Ranks as plain SSH has them, on this machine."""
+    program = folder / "current" / "bin" / "r2cc_bench"
+    if not program.exists():
+        launch_double.standin_rank(folder)
+    made = Job((str(program), "--ranks", str(ranks)), {"here": ranks}, "here:1")
+    env = {"STANDIN": launch_double.plan(**plan)}
+    return [
+        Start(f"rank {rank} on here", LocalHost(), made.as_rank(rank), env, Whole(rank), rank) for rank in range(ranks)
+    ]
+
+
+def run_here(folder: Path, ranks: int, patience_s: float = 30.0, **plan: object) -> Any:
+    made = Job(("x",), {"here": ranks}, "here:1")
+    watch = Watch(time.monotonic(), patience_s=patience_s)
+    lines: list[str] = []
+    result = JobRun(made, "ssh", lines.append, lines.append, watch).run(local(folder, ranks, **plan))
+    assert "rank 1 on here: has" in lines
+    return result
+
+
+def test_a_hang_is_judged_by_progress(tmp_path: Path) -> None:
+    began = time.monotonic()
+    result = run_here(tmp_path, 2, patience_s=0.5, hang=1)
+    assert time.monotonic() - began < 10
+    assert (result.exit_code, result.figures["iterations"]) == (3, 1)
+    assert "nothing moved for" in result.reason and "all ranks were ended" in result.reason
+    assert not ranks(tmp_path)
+
+
+def test_the_others_of_one_that_died_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("harness.launchers.run.PEERS_S", 0.2)
+    began = time.monotonic()
+    result = run_here(tmp_path, 3, die=[1, 0], signal=True, hang=2)
+    assert time.monotonic() - began < 10
+    assert result.reason == "rank 1 on here was killed by SIGKILL; its last lines:\n  | going down"
+    assert not ranks(tmp_path)
+
+
+def test_one_that_cannot_start_ends_the_rest(tmp_path: Path) -> None:
+    starts = local(tmp_path, 2, hang=0)
+    broken = Start("rank 2 on there", LocalHost("there"), [str(tmp_path / "nowhere")], {}, Whole(2), 2)
+    with Processes() as made, pytest.raises(InfraError, match="there: cannot start"):
+        made.start([*starts, broken])
+    assert not ranks(tmp_path)
+
+
+def test_one_that_starts_late_is_ended_too(tmp_path: Path) -> None:
+    """Ctrl-C comes while a host is still connecting."""
+
+    class Slow(LocalHost):
+        def spawn(self, *args: Any, **more: Any) -> Any:
+            time.sleep(0.5)
+            return super().spawn(*args, **more)
+
+    start = local(tmp_path, 1, hang=0)[0]
+    slow = Start(start.shown, Slow(), start.argv, start.env, start.reader, 0)
+    with pytest.raises(KeyboardInterrupt), Processes() as made:
+        processes.threading.Thread(target=made.start, args=([slow],), daemon=True).start()
+        time.sleep(0.1)
+        raise KeyboardInterrupt
+    assert not ranks(tmp_path)
+
+
+def test_nccl_tests_under_srun(tmp_path: Path, allocation: dict[str, str]) -> None:
+    """As with MPI, the first rank alone prints."""
+    standin = ROOT / "tests" / "data" / "nccl_tests" / "standin.py"
+    program = tmp_path / "current" / "bin" / "all_reduce_perf"
+    program.write_text(f'#!/bin/sh\n[ "$SLURM_PROCID" = 0 ] || exit 0\nexec {sys.executable} {standin} "$@"\n')
+    program.chmod(0o755)
+    words = ["nccl-tests", "--launcher", "srun", "--prefix", str(tmp_path), "--gpus", "2", "--mode", "0"]
+    assert isinstance(CliRunner(env=allocation).invoke(run, words, standalone_mode=False).exception, click.UsageError)
+    words += ["--bin", str(program.parent)]
+    words += ["--begin", "1K", "--end", "4K", "--json"]
+    (tmp_path / "current" / "lib").mkdir()
+    (tmp_path / "current" / "lib" / "libnccl.so.2").symlink_to(libc())
+    result = CliRunner(env={**allocation, "STANDIN": "{}"}).invoke(run, words, standalone_mode=False)
+    assert result.return_value == 0, result.output
+    assert [row["size_bytes"] for row in json.loads(result.stdout)["rows"]] == [1024, 1024, 2048, 2048, 4096, 4096]
+    assert "--mpi=pmix" in (tmp_path / "seen").read_text()
+
+
+def libc() -> str:
+    """What any program can preload: what this Python itself runs on."""
+    found = re.search(r"/\S+/libc\.so\.6$|/\S+/libc-[\d.]+\.so$", Path("/proc/self/maps").read_text(), re.MULTILINE)
+    assert found is not None
+    return found.group()
+
+
+@needs_torch
+@pytest.mark.parametrize(("corrupt", "code"), [("", 0), pytest.param("1:1", 1, marks=pytest.mark.slow)])
+def test_real_torchrun_starts_ranks_of_a_workload(tmp_path: Path, corrupt: str, code: int) -> None:
+    """One host with two ranks, gloo."""
+    python = torch_python()
+    assert python is not None
+    nothing = tmp_path / "nothing"
+    rank = ROOT / "harness" / "workloads" / "rank.py"
+    site = Site(("here",), "127.0.0.1", Programs(nothing, nothing, nothing, rank))
+    asked = Asked(
+        "collectives", 0, 2, iterations=2, warmup=1, cpu=True, python=python, port=free_port(), corrupt=corrupt,
+        spec={"bytes": 4096, "ops": ["all_reduce"]}, env={"GLOO_SOCKET_IFNAME": "lo"},
+    )  # fmt: skip
+    made = replace(job(asked, site, {}), python=str(mended_python(tmp_path)))
+    argv = [("29400" in word and word.replace("29400", str(free_port()))) or word for word in torchrun(made, "here")]
+    said: list[str] = []
+    start = Start("torchrun on here", LocalHost(), argv, made.env, Whole())
+    result = JobRun(made, "torchrun", said.append, said.append, Watch(time.monotonic())).run([start])
+    assert (result.exit_code, result.figures["iterations"]) == (code, 2), (result, said)
+
+
+def free_port() -> int:
+    return int(free_root().rpartition(":")[2])
