@@ -14,6 +14,7 @@ from typing import Any
 from chaos.actors import Actors
 from chaos.beds import Bed
 from chaos.clocks import ours
+from chaos.deadman.switch import DeadMan
 from chaos.fault_spec import FaultSpec
 from chaos.injector import Injector
 from chaos.journal import Journal, now_ns
@@ -81,7 +82,8 @@ class ArmRun:
         stack.callback(self._drain)
         stack.callback(stop_all, self._ranks)
         actors = Actors(self._bed.switch, self._bed.hosts, self._process, self._machine)
-        self._injector = Injector(actors, self._journal, stack, self._display.note)
+        deadman = DeadMan(self._bed.hosts) if self._bed.switch is None else None
+        self._injector = Injector(actors, self._journal, stack, self._display.note, deadman)
         with stack:
             for planned in self._plan.faults:
                 self._injector.arm(planned)
