@@ -215,7 +215,7 @@ class Injector:
         return before_ns, after_ns
 
     def _locked(self, state: State, step: Step, *, inject: bool) -> Step:
-        """Our own commands never run while a host undoes the same by itself, and nothing is broken that it has undone."""
+        """Our own commands never run while a host undoes the same by itself; nothing is broken that it has undone."""
         if self._deadman is None or state.armed is None or not isinstance(step, Command):
             return step
         return self._deadman.locked(state.armed, step, inject=inject)

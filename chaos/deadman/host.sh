@@ -3,14 +3,15 @@
 # r2cc arm ID TTL | renew ID TTL | disarm ID | list | undo ID BY | inject ID ARGV... | revert ID ARGV...
 set -u
 PATH="$PATH:/usr/sbin:/sbin"; export PATH
-umask 077
+mask=$(umask); umask 077
 
 die() { echo "$*" >&2; exit 1; }
 
 # One folder a network namespace: hosts of a lab share their machine's /run, but never each other's faults.
 net() { net=$(readlink "/proc/$1/ns/net" 2>/dev/null) || return 1; net=${net#*[}; net=${net%]}; }
 net self || die "cannot read /proc/self/ns/net"
-if [ "$(id -u)" = 0 ]; then state=/run/r2cc/$net; else state=$HOME/.r2cc/run/$(cat /proc/sys/kernel/random/boot_id)/$net; fi
+state=/run/r2cc/$net
+[ "$(id -u)" = 0 ] || state=$HOME/.r2cc/run/$(cat /proc/sys/kernel/random/boot_id)/$net
 armed=$state/armed
 
 clock() { IFS=' ' read -r now _ </proc/uptime; now=${now%.*}${now#*.}; now=${now#0}; now=${now#0}; now=${now:-0}; }
@@ -110,13 +111,13 @@ do_inject() {
   lock=$armed/$1/lock; shift
   [ -d "${lock%/*}" ] && command exec 9>>"$lock" && flock -w 4 9 || die "it is not armed any more"
   [ ! -e "${lock%/*}/undone" ] || die "it is not armed any more"
-  exec "$@"
+  umask "$mask"; exec "$@"
 }
 
 do_revert() {
   lock=$armed/$1/lock; shift
   if [ -d "${lock%/*}" ] && command exec 9>>"$lock"; then flock -w 4 9 || die "the undo is running"; fi
-  exec "$@"
+  umask "$mask"; exec "$@"
 }
 
 word=$1; shift
