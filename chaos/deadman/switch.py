@@ -54,7 +54,7 @@ class DeadMan:
         armed.timers = {name: out.value.split()[1] for name, out in said.items() if out.value}
         errors = [out.error for out in said.values() if out.error is not None]
         if errors:
-            self._on(armed.hosts, lambda name: _run(self.hosts[name], "disarm", armed.id))
+            self._on(armed.hosts, lambda name: disarm_one(self.hosts[name], armed.id))
             raise FaultError(
                 "nothing was injected, for a host cannot be armed: " + "; ".join(error.message for error in errors),
                 errors[0].hint or "docs/dead-man-switch.md says what it needs",
@@ -83,7 +83,7 @@ class DeadMan:
 
     def disarm(self, armed: Armed) -> list[str]:
         """To be called when the revert is proved. What is worth a note; FaultError when a timer may still run."""
-        said = self._on(armed.hosts, lambda name: _run(self.hosts[name], "disarm", armed.id))
+        said = self._on(armed.hosts, lambda name: disarm_one(self.hosts[name], armed.id))
         errors = [out.error for out in said.values() if out.error is not None]
         if errors:
             raise FaultError("; ".join(error.message for error in errors), stays_armed(armed))
@@ -126,10 +126,20 @@ def records(host: Host) -> list[Found]:
 def undo_record(host: Host, found: Found, by: str = "controller") -> str:
     """Undoes one record, if nobody has yet, and removes it. What was done, for people; FaultError when it failed."""
     if found.state != "undone":
-        _run(host, "undo", found.id, by, limit_s=UNDO_S)
-    _run(host, "disarm", found.id)
+        undo_one(host, found.id, by)
+    disarm_one(host, found.id)
     how = f"was undone by {found.undone}" if found.state == "undone" else "is undone"
     return f"{host.name}: what an earlier run left ({what_of(found)}) {how}"
+
+
+def undo_one(host: Host, record: str, by: str) -> None:
+    """Runs a record's undo now. FaultError when it fails."""
+    _run(host, "undo", record, by, limit_s=UNDO_S)
+
+
+def disarm_one(host: Host, record: str) -> str:
+    """Ends a record's timer and removes it: `disarmed`, `fired BY` or `gone`. FaultError when the timer goes on."""
+    return _run(host, "disarm", record)
 
 
 def what_of(found: Found) -> str:
