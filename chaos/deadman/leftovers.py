@@ -9,7 +9,7 @@ from harness.hosts import Host
 
 TABLE = "r2cc_"
 """Names of our nft tables begin so."""
-QDISC = "2cc:"
+QDISC = "7a7:"
 """Handle of the queueing disciplines that a fault adds."""
 LIMIT_S = 10.0
 LOOK = 'command -v "$1" >/dev/null || PATH=$PATH:/usr/sbin:/sbin; command -v "$1" >/dev/null || exit 0; exec "$@"'

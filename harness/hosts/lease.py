@@ -143,28 +143,33 @@ class Lease:
 class Leases:
     """Of all hosts of a run. `check` is for whoever is about to change something on them."""
 
-    def __init__(self, held: Mapping[str, Lease], silence_s: float) -> None:
+    def __init__(self, held: dict[str, Lease], who: Holder, silence_s: float) -> None:
         self._held = held
+        self._who = who
+        self._silence_s = silence_s
         self._period_s = silence_s / BEATS
         self._ended = threading.Event()
         threading.Thread(target=self._beat, name="lease heartbeats", daemon=True).start()
 
     def _beat(self) -> None:
         while not self._ended.wait(self._period_s):
-            for lease in self._held.values():
+            for lease in [*self._held.values()]:
                 lease.beat()
 
     def check(self) -> None:
-        """InfraError when a host may be another controller's by now."""
-        lost = [name for name, lease in self._held.items() if lease.lost]
-        if lost:
-            raise InfraError(
-                f"the lease of {', '.join(lost)} is lost: the connection was cut, or somebody broke it (r2cc panic)",
-                "see who uses the hosts, then run again",
-            )
+        """Takes again what was lost while the network was; InfraError when a host is another controller's by now."""
+        for name, lease in [*self._held.items()]:
+            if lease.lost:
+                try:
+                    self._held[name] = _take(lease.host, self._who, self._silence_s)
+                except R2ccError as error:
+                    raise InfraError(f"the lease of {name} is lost: {error.message}", error.hint) from error
+                lease.close()
 
-    def stop(self) -> None:
+    def close(self) -> None:
         self._ended.set()
+        for lease in self._held.values():
+            lease.close()
 
 
 @contextmanager
@@ -174,13 +179,11 @@ def hold(hosts: Mapping[str, Host], *, silence_s: float = SILENCE_S, holder: Hol
     with ExitStack() as stack:
         outcomes = on_all({name: partial(_take, host, who, silence_s) for name, host in hosts.items()})
         held = {name: outcome.value for name, outcome in outcomes.items() if outcome.value is not None}
-        for lease in held.values():
-            stack.callback(lease.close)
+        leases = Leases(held, who, silence_s)
+        stack.callback(leases.close)
         errors = [outcome.error for outcome in outcomes.values() if outcome.error is not None]
         if errors:
             raise InfraError("\n".join(error.message for error in errors), errors[0].hint)
-        leases = Leases(held, silence_s)
-        stack.callback(leases.stop)
         yield leases
 
 
@@ -230,5 +233,5 @@ def holder_of(host: Host) -> Holder | None:
 
 
 def take_away(host: Host) -> None:
-    """Ends the holder's process on the host. Its controller notices before it changes anything more."""
+    """Ends the holder's process on the host: whoever asks next has it."""
     host.run(["sh", "-c", BREAK, "r2cc-lease"], timeout_s=LIMIT_S, check=False)

@@ -80,8 +80,13 @@ def test_it_can_be_taken_away_and_its_holder_notices() -> None:
     with hold({"n1": host}) as leases:
         take_away(host)
         until_free(2)
-        with pytest.raises(InfraError, match="the lease of n1 is lost"):
+        with (
+            hold({"n1": host}, holder=ALICE),
+            pytest.raises(InfraError, match=r"the lease of n1 is lost: n1 .* alice@"),
+        ):
             leases.check()
+        leases.check()
+        assert holder_of(host).pid == os.getpid(), "nobody has it: it is taken again"  # type: ignore[union-attr]
 
 
 def test_what_cannot_be_read_is_still_a_holder() -> None:

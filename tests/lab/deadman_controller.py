@@ -1,0 +1,84 @@
+"""A controller of the dead-man tests: breaks one host over SSH, says `active`, and waits to be killed or told to heal.
+
+Arguments: inventory, host, time to live, what: `address` (of eth1), `rate` (of eth0), `stop`, with commas.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+from chaos.actors import Actors
+from chaos.catalogue import ExampleNic
+from chaos.deadman.switch import DeadMan
+from chaos.fault_spec import FaultSpec
+from chaos.faults import Fault
+from chaos.faults_address import AddressRemoved
+from chaos.faults_process import StopRank
+from chaos.faults_rate import End, Rate
+from chaos.injector import Injector
+from chaos.journal import Journal
+from chaos.launch import PlannedFault
+from harness.errors import R2ccError
+from harness.hosts.lease import hold
+from harness.hosts.ssh import ssh_hosts
+from harness.inventory import cluster_hosts
+
+SILENCE_S = 1.5
+
+
+class Slow(Rate):
+    """On the host alone: nobody lets us into the switch."""
+
+    @property
+    def ends(self) -> list[End]:
+        return [(nic.host, nic.name) for nic in self.nics]
+
+
+def fault_of(what: str, host: str, nic: ExampleNic) -> tuple[FaultSpec, Fault, tuple[tuple[str, str], ...]]:
+    where = {"rank": 0} if what == "stop" else {"host": host, "nic": nic.name}
+    kind = {"address": "address_removed", "stop": "stop", "rate": "rate"}[what]
+    more = {"fraction": 0.5} if what == "rate" else {}
+    spec = FaultSpec.model_validate(
+        {"id": what, "kind": kind, **where, **more, "at": {"iteration": 1}, "duration_s": 0.5}
+    )
+    made = {"address": AddressRemoved, "stop": StopRank, "rate": Slow}[what]
+    nics = () if what == "stop" else (nic,)
+    return spec, made(spec, nics, host), tuple((one.host, one.name) for one in nics)
+
+
+def nic_of(what: str, host: str) -> ExampleNic:
+    rail = {"address": 1, "rate": 0}.get(what, 0)
+    return ExampleNic(host, f"eth{rail}", f"10.{rail + 1}.0.{int(host[1:]) + 1}", "")
+
+
+def main(inventory: str, host: str, ttl: str, faults: str) -> None:
+    targets = [each.target for each in cluster_hosts(f"{inventory}:{host}")]
+    journal = Journal(Path(inventory).parent / f"journal-{host}-{os.getpid()}.jsonl")
+    with ssh_hosts(targets) as hosts, hold(hosts, silence_s=SILENCE_S), journal, ExitStack() as stack:
+        rank = hosts[host].spawn(["sleep", "30"]) if "stop" in faults else None
+        actors = Actors(None, hosts, lambda _: rank, lambda _: hosts[host])  # type: ignore[arg-type,return-value]
+        deadman = DeadMan(hosts, margin_s=float(ttl) - 0.5)
+        injector = Injector(actors, journal, stack, lambda line: None, deadman)
+        for note in deadman.clear():
+            print(note, flush=True)
+        for what in faults.split(","):
+            spec, fault, places = fault_of(what, host, nic_of(what, host))
+            injector.arm(PlannedFault(spec, fault, places, host))
+        for what in faults.split(","):
+            injector.strike(what, 0)
+        print("active", rank.pid if rank else 0, flush=True)
+        line = sys.stdin.readline()
+        if not line:
+            time.sleep(60)
+
+
+if __name__ == "__main__":
+    try:
+        main(*sys.argv[1:])
+    except R2ccError as error:
+        print(f"{type(error).__name__}: {error}", flush=True)
+        sys.exit(error.exit_code)
