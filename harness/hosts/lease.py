@@ -72,9 +72,7 @@ BREAK = (
 IFS=' ' read -r pid _ <"$state/holder"
 holds() { for fd in "/proc/$pid/fd"/*; do [ "$(readlink "$fd")" = "$lease" ] && return 0; done; return 1; }
 holds || exit 0
-kill -s TERM "$pid"
-sleep 1
-holds && kill -s KILL "$pid"
+kill -s KILL "$pid"
 rm -f "$state/holder"
 """
 )

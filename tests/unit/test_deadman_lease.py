@@ -21,7 +21,7 @@ HOLD = """
 import time
 from harness.hosts import LocalHost
 from harness.hosts.lease import Holder, hold
-with hold({"n1": LocalHost("n1")}, silence_s=0.6, holder=Holder("bob", "lap", 7, "now", "r2cc chaos run")):
+with hold({"n1": LocalHost("n1")}, silence_s=0.4, holder=Holder("bob", "lap", 7, "now", "r2cc chaos run")):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -67,7 +67,7 @@ def test_it_ends_with_a_controller_that_is_killed_or_hangs(number: signal.Signal
         try:
             assert first.stdout is not None
             assert first.stdout.readline() == b"held\n"
-            time.sleep(0.8)
+            time.sleep(0.5)
             assert str(holder_of(LocalHost("n1"))).startswith("bob@lap"), "heartbeats keep it"
             first.send_signal(number)
             until_free(3)
