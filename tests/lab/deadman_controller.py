@@ -1,6 +1,7 @@
-"""A controller of the dead-man tests: breaks one host over SSH, says `active`, and waits to be killed or told to heal.
+"""A controller of the dead-man tests: breaks one host, says `active`, and waits to be killed or told to heal.
 
-Arguments: inventory, host, time to live, what: `address` (of eth1), `rate` (of eth0), `stop`, with commas.
+Arguments: inventory (or vm:NAME, a vm lab that is up), host, time to live, and what, with commas:
+`address` (of eth1), `rate` (of eth0), `stop`.
 """
 
 from __future__ import annotations
@@ -8,7 +9,8 @@ from __future__ import annotations
 import os
 import sys
 import time
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from chaos.actors import Actors
@@ -23,9 +25,11 @@ from chaos.injector import Injector
 from chaos.journal import Journal
 from chaos.launch import PlannedFault
 from harness.errors import R2ccError
+from harness.hosts import Host
 from harness.hosts.lease import hold
 from harness.hosts.ssh import ssh_hosts
 from harness.inventory import cluster_hosts
+from harness.vmlab.lab import VmLab
 
 SILENCE_S = 1.5
 
@@ -55,10 +59,27 @@ def nic_of(what: str, host: str) -> ExampleNic:
     return ExampleNic(host, f"eth{rail}", f"10.{rail + 1}.0.{int(host[1:]) + 1}", "")
 
 
+def is_vm(inventory: str) -> bool:
+    return inventory.startswith("vm:")
+
+
+@contextmanager
+def opened(inventory: str, host: str) -> Iterator[Mapping[str, Host]]:
+    if is_vm(inventory):
+        yield {host: VmLab.attach(inventory.removeprefix("vm:")).hosts[host]}
+        return
+    with ssh_hosts(each.target for each in cluster_hosts(f"{inventory}:{host}")) as hosts:
+        yield hosts
+
+
 def main(inventory: str, host: str, ttl: str, faults: str) -> None:
-    targets = [each.target for each in cluster_hosts(f"{inventory}:{host}")]
-    journal = Journal(Path(inventory).parent / f"journal-{host}-{os.getpid()}.jsonl")
-    with ssh_hosts(targets) as hosts, hold(hosts, silence_s=SILENCE_S), journal, ExitStack() as stack:
+    file = Path("/dev/null") if is_vm(inventory) else Path(inventory).parent / f"journal-{host}-{os.getpid()}.jsonl"
+    with (
+        opened(inventory, host) as hosts,
+        hold(hosts, silence_s=SILENCE_S),
+        Journal(file) as journal,
+        ExitStack() as stack,
+    ):
         rank = hosts[host].spawn(["sleep", "30"]) if "stop" in faults else None
         actors = Actors(None, hosts, lambda _: rank, lambda _: hosts[host])  # type: ignore[arg-type,return-value]
         deadman = DeadMan(hosts, margin_s=float(ttl) - 0.5)
