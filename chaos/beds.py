@@ -13,7 +13,7 @@ import click
 import yaml
 
 from chaos import launch
-from chaos.clusterbed import SAMPLER, opened, surveyed
+from chaos.clusterbed import SAMPLER, opened, refuse_unsafe, surveyed
 from chaos.faults import NicLike
 from chaos.model import Experiment, GpuWorkload
 from harness.errors import UsageError
@@ -83,7 +83,10 @@ def topology_of(experiment: Experiment) -> Topology:
 def check_inventory(inventory: str, experiment: Experiment) -> None:
     """Raises UsageError or InputErrors for a bed that cannot carry the experiment, before anything is started."""
     per_host = launch.per_host(experiment, gpus_on(inventory, experiment))
-    launch.faults(experiment, planned_bed(inventory, experiment)[1], per_host)
+    nics = planned_bed(inventory, experiment)[1]
+    faults = launch.faults(experiment, nics, per_host)
+    if is_cluster(inventory):
+        refuse_unsafe(inventory, faults, launch.by_host(nics), experiment.limits)
 
 
 def hold_rates(bed: Bed, topology: Topology) -> None:

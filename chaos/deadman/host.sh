@@ -34,7 +34,8 @@ start_shell() {
   if [ "$(id -u)" != 0 ] && grep -qsi '^ *KillUserProcesses *= *\(yes\|true\|on\|1\)' /etc/systemd/logind.conf /etc/systemd/logind.conf.d/*.conf; then
     die "systemd-logind ends what a user started when he logs out (KillUserProcesses=yes): log in as root"
   fi
-  setsid sh "$armed/$1/undo.sh" watch </dev/null >>"$armed/$1/log" 2>&1 &
+  # By its path: busybox's setsid would take a shell of its own, which takes commands of its own.
+  setsid "$(command -v sh)" "$armed/$1/undo.sh" watch </dev/null >>"$armed/$1/log" 2>&1 &
   tries=0
   while ! { pid=$(cat "$armed/$1/pid" 2>/dev/null) && is_timer "$pid" "$armed/$1"; }; do
     tries=$((tries + 1)); [ $tries -lt 100 ] || return 1
@@ -70,7 +71,7 @@ stop() {
   fi
   pid=$(cat "$armed/$1/pid" 2>/dev/null) || pid=
   is_timer "$pid" "$armed/$1" || return 0
-  kill -s KILL -- "-$pid" 2>/dev/null
+  kill -s KILL -- "-$pid" 2>/dev/null || kill -s KILL "-$pid" 2>/dev/null
   tries=0
   while is_timer "$pid" "$armed/$1"; do
     tries=$((tries + 1)); [ $tries -lt 100 ] || return 1
@@ -103,7 +104,7 @@ do_list() {
 
 do_undo() {
   [ -d "$armed/$1" ] || { echo gone; return; }
-  sh "$armed/$1/undo.sh" "$2" && echo undone
+  "$(command -v sh)" "$armed/$1/undo.sh" "$2" && echo undone
 }
 
 # The controller's own commands, under the same lock as the timer's.

@@ -22,6 +22,12 @@ HEAD = """\
 # Undoes what r2cc broke on this host. Safe to run by hand, any number of times: sh undo.sh
 PATH="$PATH:/usr/sbin:/sbin"; export PATH
 
+# A step, by its program's path: busybox's timeout would take a command of its own.
+run() {{
+  program=$(command -v "$1") || {{ echo "there is no $1"; return 127; }}
+  shift; timeout -k 5 {limit} "$program" "$@"
+}}
+
 undo() {{
   bad=0
 {steps}  return $bad
@@ -29,7 +35,7 @@ undo() {{
 """
 CONTINUE = (
     'now=$(sed "s/.*) //" "/proc/$1/stat" 2>/dev/null | cut -d " " -f 20); [ "$now" = "$2" ] || exit 0; '
-    'kill -s CONT -- "-$1" 2>/dev/null || kill -s CONT -- "$1"'
+    'kill -s CONT -- "-$1" 2>/dev/null || kill -s CONT "-$1" 2>/dev/null || kill -s CONT "$1"'
 )
 """Lets a process go on, with its group, unless its number is another's by now: field 22 of its stat, when it began."""
 
@@ -46,13 +52,13 @@ class Undo:
         """The whole of undo.sh. Words are quoted, so that they can be nothing but words. ValueError for a NUL."""
         steps = "".join(f"  {_line(step)} || bad=1\n" for step in self.steps)
         about = json.dumps(self.about, separators=(",", ":"), ensure_ascii=True)
-        return HEAD.format(about=about, steps=steps) + shell_text("undo.sh")
+        return HEAD.format(about=about, limit=STEP_S, steps=steps) + shell_text("undo.sh")
 
 
 def _line(step: Command) -> str:
     if "\0" in step.input or any("\0" in word for word in step.argv):
         raise ValueError(f"{step.on}: a NUL cannot be armed")
-    line = shlex.join(("timeout", "-k", "5", str(STEP_S), *step.argv))
+    line = shlex.join(("run", *step.argv))
     return f"printf %s {shlex.quote(step.input)} | {line}" if step.input else f"{line} </dev/null"
 
 

@@ -200,13 +200,16 @@ def _take(host: Host, who: Holder, silence_s: float) -> Lease:
     said = _first_line(process)
     if said == "held":
         return lease
+    errors = process.stderr_tail()
     lease.close()
     if said.startswith("taken"):
         raise InfraError(
             f"{host.name} is used by {parse_holder(said)}",
             "wait until that ends; it frees the host also when it dies (r2cc panic --break-lease takes it away)",
         )
-    raise InfraError(f"{host.name}: no lease: {said or process.stderr_tail() or 'it said nothing'}", "see its shell")
+    raise InfraError(
+        f"{host.name}: no lease: {said or errors or 'it said nothing'}", "flock and timeout are needed there"
+    )
 
 
 def _first_line(process: Process) -> str:
