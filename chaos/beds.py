@@ -18,6 +18,7 @@ from chaos.faults import NicLike
 from chaos.model import Experiment, GpuWorkload
 from harness.errors import UsageError
 from harness.hosts import Host
+from harness.hosts.lease import Leases, hold
 from harness.inventory import Inventory, is_cluster, open_inventory, require_tools, vm_shape
 from harness.inventory import topology_of as topology_of_inventory
 from harness.lab.lab import Lab
@@ -51,6 +52,8 @@ class Bed:
     """What ranks are told on each host, where hosts are machines whose NICs have names of their own."""
     samplers: Mapping[str, str] = field(default_factory=dict)
     """The program of each host whose clock is not ours, which tells its time."""
+    leases: Leases | None = None
+    """That hosts which others can reach are ours alone for now."""
 
 
 def gpus_on(inventory: str, experiment: Experiment) -> int:
@@ -121,7 +124,7 @@ def open_bed(inventory: str, experiment: Experiment) -> Iterator[Bed]:
 
 @contextmanager
 def _open_cluster(inventory: str, experiment: Experiment) -> Iterator[Bed]:
-    with opened(inventory) as (hosts, cluster):
+    with opened(inventory) as (hosts, cluster), hold(hosts) as leases:
         cluster.build()
         yield Bed(
             "cluster",
@@ -134,6 +137,7 @@ def _open_cluster(inventory: str, experiment: Experiment) -> Iterator[Bed]:
             gpus=gpus_on(inventory, experiment),
             env=cluster.env(experiment.workload.net),
             samplers={name: str(cluster.program(name, SAMPLER)) for name in cluster.names},
+            leases=leases,
         )
 
 

@@ -15,6 +15,7 @@ from chaos.fault_spec import RULES
 from chaos.faults import Fault
 from chaos.journal import Journal, now_ns
 from chaos.launch import PlannedFault
+from chaos.safety import Target, counted
 from chaos.steps import Answer, Command, Step, place_of
 from harness.errors import CommandError, FaultError, R2ccError
 
@@ -22,6 +23,8 @@ CONFIRM_S = 1.0
 RETRY_S = 0.005
 
 Tell = Callable[[str], None]
+TooMuch = Callable[[Sequence[Target]], str | None]
+"""Why so many NICs must not be broken at once; None: they may."""
 
 
 @dataclass
@@ -47,10 +50,18 @@ class Injector:
     """
 
     def __init__(
-        self, actors: Actors, journal: Journal, stack: ExitStack, tell: Tell, deadman: DeadMan | None = None
+        self,
+        actors: Actors,
+        journal: Journal,
+        stack: ExitStack,
+        tell: Tell,
+        deadman: DeadMan | None = None,
+        *,
+        too_much: TooMuch = lambda broken: None,
     ) -> None:
         self._actors = actors
         self._deadman = deadman
+        self._too_much = too_much
         self._journal = journal
         self._stack = stack
         self._tell = tell
@@ -77,6 +88,7 @@ class Injector:
         """Injects and confirms; returns when the command was issued. FaultError when it does not take effect."""
         state = self.states[fault_id]
         self._refuse_overlap(state)
+        self._refuse_too_much(state)
         state.cycle = cycle
         if not state.struck:
             self._stack.callback(self.heal, fault_id)
@@ -181,6 +193,12 @@ class Injector:
                 f"{mine.spec.id} would strike {mine.place} while {other} still breaks it",
                 "move the second fault to a later iteration",
             )
+
+    def _refuse_too_much(self, state: State) -> None:
+        broken = [state.planned, *(other.planned for other in self.states.values() if other.injected)]
+        why = self._too_much([target for planned in broken for target in counted(planned.spec, planned.targets)])
+        if why is not None:
+            raise FaultError(f"{state.planned.spec.id} must not strike now: {why}", "let faults strike one by one")
 
     def _informed(self, state: State) -> Fault:
         try:

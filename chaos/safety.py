@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 from chaos.fault_spec import FaultSpec
@@ -67,25 +68,25 @@ def parse(text: str) -> Ways:
     connection = said["connection"].split()
     if len(connection) != 4:
         raise ValueError("it does not say how it is reached (SSH_CONNECTION)")
-    routes = [_device(line) for name in ("route", "route_from") for line in said[name].splitlines()]
+    routes = [name for key in ("route", "route_from") for line in said[key].splitlines() for name in _devices(line)]
     return Ways(
         connection[0],
         connection[2],
         json.loads(said["links"]),
-        [name for name in dict.fromkeys(routes) if name],
+        [*dict.fromkeys(routes)],
         _first(said["default"].splitlines()),
     )
 
 
-def _device(line: str) -> str:
-    """The interface of a line of `ip route`; empty when it names none."""
+def _devices(line: str) -> list[str]:
+    """The interfaces of a line of `ip -o route`: several, where it has several ways."""
     words = line.split()
-    return words[words.index("dev") + 1] if "dev" in words[:-1] else ""
+    return [name for word, name in pairwise(words) if word == "dev"]
 
 
 def _first(lines: Sequence[str]) -> list[str]:
     """Interfaces of the default routes that are used: those with the lowest metric."""
-    known = [(_metric(line), _device(line)) for line in lines if line.startswith("default") and _device(line)]
+    known = [(_metric(line), name) for line in lines if line.startswith("default") for name in _devices(line)]
     best = min((metric for metric, _ in known), default=0)
     return [name for metric, name in dict.fromkeys(known) if metric == best]
 
@@ -133,6 +134,11 @@ def too_much(broken: Iterable[Target], nics: Mapping[str, Sequence[str]], limits
                 f"{len(names)} of {host}'s {every} NICs at once are more than {most} "
                 f"(say limits: {{nics: {len(names)}}}, or allow_total_loss: true if that is meant)"
             )
+    return None
+
+
+def anything(broken: Iterable[Target]) -> str | None:
+    """The limit of a bed that is ours alone."""
     return None
 
 

@@ -13,6 +13,7 @@ from chaos.deadman.record import ID, Found, Undo, command, parse_list
 from chaos.steps import Command
 from harness.errors import FaultError
 from harness.hosts import Host
+from harness.hosts.lease import Leases
 from harness.hosts.parallel import Outcome, on_all
 
 MARGIN_S = 15.0
@@ -38,6 +39,8 @@ class DeadMan:
 
     hosts: Mapping[str, Host]
     margin_s: float = MARGIN_S
+    leases: Leases | None = None
+    """Looked at before anything is armed: a host may be another controller's by now."""
 
     def prepare(self, fault_id: str, steps: Sequence[Command], lasts_s: float) -> Armed | None:
         """What is to be armed, before anything is; None when nothing is to be undone on any of the hosts."""
@@ -50,6 +53,8 @@ class DeadMan:
         """Arms all hosts, and knows that every timer runs. FaultError when one cannot be armed: none is, then."""
         if not ID.fullmatch(armed.id):
             raise FaultError(f"'{armed.id}' cannot be armed", "a fault's id is [a-z0-9_-]")
+        if self.leases is not None:
+            self.leases.check()
         said = self._on(armed.hosts, lambda name: self._arm_one(armed, name, steps, about))
         armed.timers = {name: out.value.split()[1] for name, out in said.items() if out.value}
         errors = [out.error for out in said.values() if out.error is not None]

@@ -36,6 +36,15 @@ CONTROLLERS = {"h1": "h4", "h2": "h5", "h3": "h6"}
 DEAF = "add table inet someone_else; add chain inet someone_else i { type filter hook input priority 0; }; " + (
     "add rule inet someone_else i tcp dport 22 reject with tcp reset"
 )
+CUT = """
+name: cut
+topology: {hosts: 4, nics: 3}
+workload: {}
+faults:
+  - {id: f0, kind: link_down, host: h1, nic: eth1, at: {iteration: 1}, duration_s: 1.0}
+  - {id: f1, kind: link_down, nics: ["*:eth0"], at: {iteration: 3}, duration_s: 1.0}
+arms: {migrate: {expect: holds}}
+"""
 FAULTS = "address,rate,stop"
 
 
@@ -212,3 +221,16 @@ def test_a_run_clears_what_the_last_one_left_then_disarms_what_it_healed(site: S
     ]  # fmt: skip
     assert [line["message"] for line in lines if line["event"] == "log"] == ["rate: disarmed on h1"]
     assert next(line["argv"][0] for line in lines if line["event"] == "command") == "tc", "as one would type it"
+
+
+def test_an_experiment_that_would_cut_the_controller_off_is_refused(site: Site) -> None:
+    experiment = site.inventory.parent / "cut.yaml"
+    experiment.write_text(CUT)
+    inventory = json.loads(site.inventory.read_text())
+    inventory["defaults"]["nics"] = {"data": "eth0,mgmt0"}
+    wrong = site.inventory.with_name("wrong.yaml")
+    wrong.write_text(json.dumps(inventory))
+    code, out = site.r2cc("h4", "chaos", "run", str(experiment), "--inventory", str(wrong), "--out", "/nonexistent")
+    assert code == 2, out
+    assert "fault f0: h1 mgmt0 carries the controller's SSH connection" in out
+    assert "fault f1: 3 of 3 hosts at once are more than 2 (say limits: {hosts: 3})" in out

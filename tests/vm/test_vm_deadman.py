@@ -15,11 +15,11 @@ import pytest
 
 from harness.vmlab.lab import VmLab
 
-pytestmark = pytest.mark.vm
+pytestmark = [pytest.mark.vm, pytest.mark.slow]
 
 REPO = Path(__file__).parents[2]
 CONTROLLER = REPO / "tests" / "lab" / "deadman_controller.py"
-TTL_S = 12.0
+TTL_S = 8.0
 """Guests are emulated, and may be slow: what is armed must not be undone before it is seen."""
 LATE_S = 10.0
 ENDS = {"h0": signal.SIGKILL, "h1": signal.SIGSTOP}
