@@ -21,6 +21,7 @@ EPILOG = """\b
 Examples:
   r2cc chaos campaign experiments/campaigns/two_gpus.yaml --out runs/gpu --minutes 25
   r2cc chaos campaign experiments/campaigns/two_gpus.yaml --out runs/gpu --only 'link_down*' --dry-run
+  r2cc chaos campaign experiments/cloudlab/campaigns/paper.yaml --out runs/paper --inventory cluster.yaml
 
 \b
 Exit codes, over the cells chosen: 0 all that ran did as expected (cells may be left: the last lines and `left` of the
@@ -37,6 +38,7 @@ back. The same command goes on with what is left.
 @click.option(
     "--minutes", type=click.FloatRange(0, min_open=True), help="Start no cell that would not end within so many."
 )
+@click.option("--inventory", metavar="lab|lab:FILE|vm:2x2|FILE", help="Where all cells run, whatever FILE says.")
 @click.option("--only", metavar="PATTERN", help="Only cells whose name matches, as a shell's file names do.")
 @click.option("--retry", is_flag=True, help="Run cells again that failed three times.")
 @click.option("--dry-run", is_flag=True, help="Say what would run; start and write nothing.")
@@ -51,6 +53,7 @@ def campaign(
     file: Path,
     out: Path,
     minutes: float | None,
+    inventory: str | None,
     only: str | None,
     retry: bool,
     dry_run: bool,
@@ -70,7 +73,7 @@ def campaign(
     from chaos.campaign.state import resume
     from harness.filelock import exclusive
 
-    wanted = load(file)
+    wanted = load(file, inventory)
     names = _chosen(wanted, only)
     options = {"void_ok": void_ok, "trace": trace, "python": python, "share_gpus": share_gpus, "quiet": quiet}
     limits = Limits(minutes, names, retry)

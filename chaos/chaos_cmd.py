@@ -185,7 +185,7 @@ def _run(
     stream = sys.stderr if as_json else sys.stdout
     with bench_for(experiment, inventory, python, share=share_gpus, quiet=quiet) as (bench, build):
         directory = rundir.create(out, experiment.name)
-        display = live.display(stream, quiet=quiet, plain=verbose)
+        display = live.display(stream, quiet=quiet, plain=verbose, faults=experiment.faults)
         how: dict[str, Any] = {"void_ok": void_ok, "trace": trace, "hardware": bed_hardware(inventory)}
         request = runner.Request(arms, bench, build, lambda: open_bed(inventory, experiment), **how)
         summary = runner.run(experiment, request, directory, display)
@@ -227,30 +227,43 @@ def _dry_run(experiment: Experiment, arms: list[str], inventory: str, python: st
 
 @chaos.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-def validate(files: tuple[Path, ...]) -> int:
+@click.option("--json", "as_json", is_flag=True, help="Print what each file holds, or its errors, as JSON.")
+def validate(files: tuple[Path, ...], as_json: bool) -> int:
     """Check experiment FILES; every error of every file is listed, with its line.
 
     \b
-    Example:
+    Examples:
       r2cc chaos validate experiments/*.yaml
+      r2cc chaos validate experiments/*.yaml --json
     """
-    from chaos.experiment import load
-    from harness.errors import InputErrors, UsageError
+    from harness.errors import InputErrors
 
-    errors: list[str] = []
-    for file in files:
-        try:
-            experiment = load(file)
-            click.echo(
-                f"{file}: ok ({experiment.name}: {len(experiment.faults)} fault(s), arms {', '.join(experiment.arms)})"
-            )
-        except InputErrors as error:
-            errors += error.errors
-        except UsageError as error:
-            errors.append(str(error))
+    checked = [_checked(file) for file in files]
+    errors = [error for each in checked for error in each["errors"]]
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "files": checked}))
+        return InputErrors.exit_code if errors else 0
+    for each in checked:
+        if not each["errors"]:
+            told = f"{each['name']}: {each['faults']} fault(s), arms {', '.join(each['arms'])}"
+            click.echo(f"{each['file']}: ok ({told})")
     if errors:
         raise InputErrors(errors)
     return 0
+
+
+def _checked(file: Path) -> dict[str, Any]:
+    from chaos.experiment import load
+    from harness.errors import InputErrors, UsageError
+
+    found: dict[str, Any] = {"file": str(file), "errors": []}
+    try:
+        experiment = load(file)
+    except InputErrors as error:
+        return {**found, "errors": error.errors}
+    except UsageError as error:
+        return {**found, "errors": [str(error)]}
+    return {**found, "name": experiment.name, "faults": len(experiment.faults), "arms": list(experiment.arms)}
 
 
 @chaos.command()

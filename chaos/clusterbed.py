@@ -21,7 +21,6 @@ from harness.hosts.ssh import ssh_hosts
 from harness.hosts.survey import Survey, survey
 from harness.inventory import cluster_hosts
 
-PREFIX = "~/.r2cc"
 BENCH, SAMPLER, NET = "bin/r2cc_bench", "bin/r2cc_sampler", "lib/libr2cc_net.so"
 NCCL, WORKLOADS = "lib/libnccl.so.2", "share/harness/workloads"
 """Where `r2cc deploy` puts them, from `current` on."""
@@ -102,5 +101,5 @@ def opened(inventory: str) -> Iterator[tuple[Mapping[str, Host], Cluster]]:
     """The hosts, connected to and asked anew; connections are closed when the block ends."""
     hosts = cluster_hosts(inventory)
     with ssh_hosts(host.target for host in hosts) as reached:
-        prefixes = {host.name: getattr(host, "prefix", PREFIX) for host in hosts}
+        prefixes = {host.name: host.prefix for host in hosts}
         yield reached, Cluster(inventory, tuple(hosts), survey(reached, prefixes))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -32,6 +32,8 @@ class Journal:
         self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._arm = OUTSIDE
         self._run = 0
+        self.told: Callable[[Line], None] = lambda _line: None
+        """Hears every line once it is written."""
 
     def enter(self, arm: str, run: int) -> None:
         """From here on lines belong to repeat `run` of `arm`."""
@@ -47,6 +49,7 @@ class Journal:
         data = json.dumps(whole, separators=(",", ":"), allow_nan=False).encode() + b"\n"
         while data:
             data = data[os.write(self._fd, data) :]
+        self.told(whole)
         return whole
 
     def close(self) -> None:

@@ -53,6 +53,7 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
     stop: tuple[str, bool] | None = None
     bed_name = "lab"
     with Journal(out.journal) as journal:
+        journal.told = display.line
         try:
             with terminable(), request.open_bed() as bed, display:
                 bed_name = bed.name

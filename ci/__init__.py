@@ -1,1 +1,1 @@
-"""The regression gate (grows in its own issue); the package marks the top layer."""
+"""The regression gate: baselines, what is judged, and what a pull request is told."""

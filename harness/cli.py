@@ -17,8 +17,25 @@ import click
 from harness.errors import R2ccError, UsageError
 
 COMMAND_GROUP = "r2cc.commands"
+COMPLETING = "_R2CC_COMPLETE"
+"""Set while a shell asks what could stand next."""
 INTERRUPTED_EXIT_CODE = 130
 OUTPUT_CUT_OFF_EXIT_CODE = 141
+SECTIONS = {
+    "Build": ("fork", "build", "deploy"),
+    "Hosts": ("lab", "hosts", "inventory", "doctor"),
+    "Experiments": ("chaos", "run", "panic"),
+    "Results": ("report", "trace", "plan", "compare", "runs"),
+}
+"""What `r2cc --help` shows together; what is not named here comes last."""
+EPILOG = """\b
+Examples:
+  r2cc build net && r2cc chaos run experiments/nic_down.yaml
+  r2cc hosts check --inventory cluster.yaml
+  eval "$(r2cc completion bash)"
+
+`r2cc COMMAND --help` has more of each. R2CC_DEBUG=1 shows the traceback of an error.
+"""
 
 
 class EntryPointGroup(click.Group):
@@ -39,6 +56,19 @@ class EntryPointGroup(click.Group):
             return registered
         return load_command(entry)
 
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The commands by what they are for."""
+        left = self.list_commands(ctx)
+        for title, names in [*SECTIONS.items(), ("Other", (*left,))]:
+            chosen = [name for name in names if name in left]
+            left = [name for name in left if name not in chosen]
+            commands = [(name, self.get_command(ctx, name)) for name in chosen]
+            width = formatter.width - 6 - max(map(len, self.list_commands(ctx)))
+            rows = [(name, command.get_short_help_str(width)) for name, command in commands if command is not None]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the sub-command. Caught here because click itself would end with 1, which means "deviated" here."""
         try:
@@ -55,6 +85,10 @@ def load_command(entry: EntryPoint) -> click.Command:
         return unavailable_command(entry, error)
     if not isinstance(command, click.Command):
         return unavailable_command(entry, TypeError(f"{entry.value} is not a click command"))
+    if COMPLETING in os.environ:
+        from harness.completion import enrich
+
+        enrich(command)
     return command
 
 
@@ -74,7 +108,11 @@ def unavailable_command(entry: EntryPoint, cause: Exception) -> click.Command:
     )
 
 
-@click.group(cls=EntryPointGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.group(
+    cls=EntryPointGroup,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
 @click.version_option(package_name="r2cc", prog_name="r2cc")
 def cli() -> None:
     """Keep NCCL's collectives running through NIC and link failures, and prove it with experiments.

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from harness.progress import Progress
 
 quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, only errors.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 force_option = click.option("--force", is_flag=True, help="Replace an edited tree; the edits are lost.")
 
 
@@ -32,27 +33,29 @@ def fork() -> None:
 )
 @force_option
 @quiet_option
-def fetch(source: str | None, force: bool, quiet: bool) -> None:
+@json_option
+def fetch(source: str | None, force: bool, quiet: bool, as_json: bool) -> None:
     """Fetch the pinned NCCL into nccl_fork/tree. Whatever the source, its content must match the pin."""
     from harness.fork.tree import fetch as fetch_tree
     from harness.repo import checkout
 
-    _print(fetch_tree(checkout(), source, force=force, progress=_progress(quiet)), quiet)
+    _print(fetch_tree(checkout(), source, force=force, progress=_progress(quiet)), quiet=quiet, as_json=as_json)
 
 
 @fork.command(short_help="Apply our patches to the fetched NCCL.")
 @force_option
 @quiet_option
-def patch(force: bool, quiet: bool) -> None:
+@json_option
+def patch(force: bool, quiet: bool, as_json: bool) -> None:
     """Apply r2cc_patches/patches/ to the pristine source, if they changed since they were last applied."""
     from harness.fork.tree import patch as patch_tree
     from harness.repo import checkout
 
-    _print(patch_tree(checkout(), force=force, progress=_progress(quiet)), quiet)
+    _print(patch_tree(checkout(), force=force, progress=_progress(quiet)), quiet=quiet, as_json=as_json)
 
 
 @fork.command(short_help="Say what is fetched, patched and edited.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option
 def status(as_json: bool) -> None:
     """Say what is fetched, from where, which patches are applied, and whether the tree was edited since."""
     from harness.fork.pin import load_pin
@@ -60,16 +63,13 @@ def status(as_json: bool) -> None:
     from harness.repo import checkout
 
     layout = checkout()
-    found = fork_status(layout, load_pin(layout.pin))
-    if as_json:
-        click.echo(json.dumps(found.as_dict(), indent=1))
-    else:
-        _print(found, quiet=False)
+    _print(fork_status(layout, load_pin(layout.pin)), quiet=False, as_json=as_json)
 
 
 @fork.command(short_help="Re-create the patches from an edited tree.")
 @click.option("--into", metavar="PATCH", help="Where edits of files go that no patch touches yet; may be a new name.")
-def refresh(into: str | None) -> None:
+@json_option
+def refresh(into: str | None, as_json: bool) -> None:
     """Re-create the patch files from nccl_fork/tree.
 
     Each patch keeps its header and its files. Edits of a file that several patches touch go to the last of them.
@@ -77,8 +77,8 @@ def refresh(into: str | None) -> None:
     from harness.fork.refresh import refresh as refresh_patches
     from harness.repo import checkout
 
-    for line in refresh_patches(checkout(), into=into):
-        click.echo(line)
+    lines = refresh_patches(checkout(), into=into)
+    click.echo(json.dumps({"schema": 1, "done": lines}) if as_json else "\n".join(lines))
 
 
 def _progress(quiet: bool) -> Progress:
@@ -87,10 +87,10 @@ def _progress(quiet: bool) -> Progress:
     return silent if quiet else show
 
 
-def _print(found: ForkStatus, quiet: bool) -> None:
-    if quiet:
-        return
-    for line in describe(found):
+def _print(found: ForkStatus, *, quiet: bool, as_json: bool) -> None:
+    if as_json:
+        click.echo(json.dumps(found.as_dict(), indent=1))
+    for line in () if quiet or as_json else describe(found):
         click.echo(line)
 
 

@@ -172,8 +172,13 @@ def exec_(host: str, argv: tuple[str, ...], name: str) -> int:
 
 @lab.command()
 @name_option
-def down(name: str) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def down(name: str, as_json: bool) -> None:
     """Take a lab down, with everything that runs in it. Not an error when it is not up."""
     from harness.lab.lab import down as take_down
 
-    click.echo(f"lab '{name}' is down" if take_down(name) else f"lab '{name}' was not up")
+    was_up = take_down(name)
+    if as_json:
+        click.echo(json.dumps({"lab": name, "was_up": was_up}))
+    else:
+        click.echo(f"lab '{name}' is down" if was_up else f"lab '{name}' was not up")

@@ -25,13 +25,16 @@ Report = Callable[[Place, str], None]
 NAMES_SHOWN = 3
 
 
-def load(path: Path) -> Campaign:
-    """Reads and checks a campaign file. Raises InputErrors with every error, UsageError when it cannot be read."""
+def load(path: Path, inventory: str | None = None) -> Campaign:
+    """Reads and checks a campaign file. Raises InputErrors with every error, UsageError when it cannot be read.
+
+    `inventory` is for all cells, whatever the file says.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the campaign {path}: {error}", "give the path of a YAML file") from error
-    reader = Reader(path, yaml_lines.read(text, str(path)))
+    reader = Reader(path, yaml_lines.read(text, str(path)), inventory)
     campaign = reader.campaign()
     if campaign is None:
         raise InputErrors(reader.errors())
@@ -44,6 +47,7 @@ class Reader:
 
     path: Path
     document: Document
+    inventory: str | None = None
     found: dict[tuple[int, str], list[str]] = field(default_factory=dict)
     sources: dict[Path, Source] = field(default_factory=dict)
 
@@ -94,6 +98,7 @@ class Reader:
 
     def cell(self, name: str, entry: Entry, source: Source, changes: Mapping[str, Any], place: Place) -> Cell | None:
         self.check_name(name, place)
+        inventory = self.inventory or entry.inventory
         section = {key: "matrix" if key in entry.matrix else "set" for key in changes}
 
         def report(text: str) -> None:
@@ -105,7 +110,7 @@ class Reader:
             updates = {"repeats": entry.repeats, "seed": entry.seed}
             wanted = {key: value for key, value in updates.items() if value is not None}
             experiment = experiment.model_copy(update=wanted)
-            check_inventory(entry.inventory, experiment)
+            check_inventory(inventory, experiment)
         except InputErrors as error:
             for text in error.errors:
                 report(text)
@@ -117,7 +122,7 @@ class Reader:
                 has = f"{source.path} has {', '.join(experiment.arms)}"
                 self.report((*place, "arms"), f"no arm {arm!r}: {has}", name)
             topology = topology_of(experiment).model_dump(mode="json", exclude_defaults=True)
-            return Cell(name, source.path, experiment, arms, entry.inventory, topology, entry.minutes, changes)
+            return Cell(name, source.path, experiment, arms, inventory, topology, entry.minutes, changes)
         return None
 
     def check_name(self, name: str, place: Place) -> None:

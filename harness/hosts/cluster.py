@@ -17,6 +17,9 @@ from harness.lab import yaml_lines
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]{0,252}")
+PREFIX = re.compile(r"~?(/[^/\x00-\x1f]+)+/?")
+DEFAULT_PREFIX = "~/.r2cc"
+"""Where a host keeps what is deployed to it (docs/deploy.md). `~` is the home there."""
 Location = tuple[str | int, ...]
 
 
@@ -37,8 +40,15 @@ def _jumps(text: str) -> str:
     return text
 
 
+def _prefix(text: str) -> str:
+    if not PREFIX.fullmatch(text):
+        raise ValueError(f"'{text}' is no folder: write it as /opt/r2cc or ~/.r2cc")
+    return text
+
+
 Word = Annotated[StrictStr, Field(pattern=r"^[^\s\x00-]\S*$", max_length=1024)]
 Jump = Annotated[StrictStr, AfterValidator(_jumps)]
+Prefix = Annotated[StrictStr, AfterValidator(_prefix)]
 
 
 class _Model(BaseModel):
@@ -57,6 +67,7 @@ class Reached(_Model):
     """By role: `data: eth[0-3]`, `management: eno1`."""
     gpus: Annotated[StrictInt, Field(ge=0, le=64)] | None = None
     labels: dict[Word, StrictStr] = {}
+    prefix: Prefix | None = None
 
 
 class Entry(Reached):
@@ -83,6 +94,7 @@ class ClusterHost:
     nics: Mapping[str, tuple[str, ...]]
     gpus: int | None
     labels: Mapping[str, str]
+    prefix: str = DEFAULT_PREFIX
 
     @property
     def name(self) -> str:
@@ -130,7 +142,8 @@ def _hosts(defaults: Reached, entry: Entry, resolved: Any) -> Iterator[ClusterHo
     for name, address in zip(names, expand(entry.address) if entry.address else names, strict=True):
         ways = {key: every.get(key) for key in ("user", "port", "key", "jump", "known_hosts")}
         target = resolved(Asked(name, address, **ways))
-        yield ClusterHost(target, nics, every.get("gpus"), {**defaults.labels, **entry.labels})
+        labels = {**defaults.labels, **entry.labels}
+        yield ClusterHost(target, nics, every.get("gpus"), labels, every.get("prefix", DEFAULT_PREFIX))
 
 
 def _cross_errors(value: object, home: Path) -> Iterator[tuple[Location, str]]:

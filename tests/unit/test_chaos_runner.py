@@ -8,10 +8,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import psutil
 import pytest
@@ -241,6 +241,19 @@ def test_what_is_no_json_becomes_a_log_line(tmp_path: Path) -> None:
     ran = execute(tmp_path, bench=Chatty())
     assert ran.summary["exit_code"] == 0
     assert any("rank0 printed: hello there" in line["message"] for line in ran.events("log"))
+
+
+def test_the_display_is_told_every_line_of_the_journal(tmp_path: Path) -> None:
+    class Watching(Quiet):
+        heard: ClassVar[list[dict[str, Any]]] = []
+
+        def line(self, line: Mapping[str, Any]) -> None:
+            self.heard.append(dict(line))
+
+    out = rundir.create(tmp_path, "scripted")
+    request = runner.Request(["migrate"], ScriptedBench(), {"build_id": "b"}, lambda: bed(Switch()))
+    runner.run(experiment(), request, out, Watching())
+    assert Watching.heard == list(read(out.journal))
 
 
 def test_progress_lines_say_arm_iteration_time_and_fault(tmp_path: Path) -> None:

@@ -85,3 +85,12 @@ def test_times_are_monotonic(tmp_path: Path) -> None:
             journal.write("log", message="")
     times = [json.loads(line)["t_ns"] for line in path.read_text().splitlines()]
     assert before <= times[0] <= times[1] <= times[2] <= time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+
+def test_whoever_watches_hears_each_line_once_it_is_written(tmp_path: Path) -> None:
+    path, heard = tmp_path / "journal.jsonl", []
+    with Journal(path) as journal:
+        journal.told = lambda line: heard.append((line, list(read(path))[-1]))
+        journal.write("log", message="one")
+        journal.merge("h1", {"t_ns": 5, "event": "cpu", "busy": 0.5})
+    assert [line["event"] for line, _ in heard] == ["log", "cpu"] and all(line == kept for line, kept in heard)

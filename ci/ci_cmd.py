@@ -1,0 +1,196 @@
+"""`r2cc ci`: baselines and the regression gate. Imports little: it is loaded for `r2cc --help`."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from reports.runs_cmd import store_option
+
+if TYPE_CHECKING:
+    from ci.gate import Judgement
+    from ci.policy import Policy
+    from reports.store.entry import Entry
+    from reports.store.store import Store
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
+TAG = "baseline/"
+baseline_option = click.option("--baseline", default="main", show_default=True, help="Its name.")
+policy_option = click.option(
+    "--policy",
+    required=True,
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Which series are judged (docs/ci.md).",
+)
+
+
+@click.group()
+def ci() -> None:
+    """Record baselines, and judge whether a change made something worse.
+
+    \b
+    Examples:
+      r2cc ci baseline record 20261125T0339 --baseline main
+      r2cc ci gate --policy ci.yaml --baseline main 20261126T0401 --out gate.json
+      r2cc ci gate --policy ci.yaml --history
+      r2cc ci report gate.json --format junit
+    """
+
+
+@ci.group()
+def baseline() -> None:
+    """Which runs others are measured against. They carry the tag baseline/NAME, so that they are never pruned."""
+
+
+@baseline.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@baseline_option
+@click.option("--replace", is_flag=True, help="Instead of those that are recorded for the same hardware.")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def record(runs: tuple[str, ...], *, baseline: str, replace: bool, store: Path, as_json: bool) -> None:
+    """Make RUNs part of a baseline."""
+    from reports.store.store import opened
+
+    with opened(store) as found:
+        chosen = [found.find(name) for name in runs]
+        _record(found, chosen, baseline, replace=replace)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "baseline": baseline, "runs": [run.id for run in chosen]}))
+    for run in () if as_json else chosen:
+        click.echo(f"{run.id}: {TAG}{baseline}")
+
+
+@baseline.command()
+@baseline_option
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def show(baseline: str, store: Path, as_json: bool) -> None:
+    """List the runs of a baseline, with their hardware and build."""
+    from reports.store.store import opened
+
+    with opened(store) as found:
+        runs = _baseline(found, baseline)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "baseline": baseline, "runs": [run.as_json() for run in runs]}))
+        return
+    for run in runs:
+        click.echo(f"{run.id}  {run.bed}  {run.fingerprint or 'unknown hardware'}  build {run.build_id or 'unknown'}")
+    if not runs:
+        click.echo(f"baseline {baseline} has no run", err=True)
+
+
+@ci.command()
+@click.argument("runs", nargs=-1, metavar="RUN...")
+@policy_option
+@baseline_option
+@click.option("--history", "of_history", is_flag=True, help="Look for lasting changes in all stored runs instead.")
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the judgement there, as JSON.")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON.")
+def gate(
+    runs: tuple[str, ...],
+    policy: Path,
+    *,
+    baseline: str,
+    of_history: bool,
+    out: Path | None,
+    store: Path,
+    as_json: bool,
+) -> int:
+    """Judge RUNs of a change against a baseline of the same hardware. Without one they become it.
+
+    Runs of both must have been made by turns (A B A B): what the machine does meanwhile must hit both.
+
+    \b
+    Exit codes: 0 nothing worse was shown, or recorded; 1 something got worse; 2 bad usage; 3 it cannot be judged.
+    """
+    from ci.policy import load
+    from harness.errors import UsageError
+    from reports.store.store import opened
+
+    rules = load(policy)
+    if of_history is bool(runs):
+        raise UsageError("name the runs of the change, or --history", "r2cc ci gate --help")
+    with opened(store) as found:
+        judged = _history(found, rules) if of_history else _against(found, rules, runs, baseline)
+    text = json.dumps(judged.as_json(), indent=1, allow_nan=False) + "\n"
+    if out is not None:
+        out.write_text(text, encoding="utf-8")
+    if as_json:
+        click.echo(text, nl=False)
+    else:
+        click.echo(f"{judged.outcome}{': ' if judged.reasons else ''}{'; '.join(judged.reasons)}")
+        for line in judged.lines:
+            click.echo(f"  {line.text}")
+    return judged.exit_code
+
+
+@ci.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--format", "kind", type=click.Choice(["md", "junit"]), default="md", show_default=True)
+def report(file: Path, kind: str) -> None:
+    """Render what `gate --out FILE` wrote: Markdown for a pull request, JUnit for a CI server."""
+    from ci import render
+    from harness.errors import UsageError
+    from harness.schemas import problems
+
+    try:
+        judged = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{file} cannot be read: {error}", "r2cc ci gate --out makes such a file") from error
+    wrong = problems("ci_gate", judged)
+    if wrong:
+        raise UsageError(f"{file} is no judgement: {wrong[0]}", "r2cc ci gate --out makes such a file")
+    click.echo(render.markdown(judged) if kind == "md" else render.junit(judged), nl=False)
+
+
+def _against(store: Store, rules: Policy, names: tuple[str, ...], baseline: str) -> Judgement:
+    from ci import gate as judging
+
+    after = [store.find(name) for name in names]
+    known = {(run.fingerprint, run.bed) for run in after}
+    before = [store.find(run.id) for run in _baseline(store, baseline) if (run.fingerprint, run.bed) in known]
+    before = [run for run in before if run.id not in {each.id for each in after}]
+    if not before:
+        useless = [run.id for run in after if run.verdict in ("failed", "unfinished", "void")]
+        if useless:
+            return judging.Judgement(judging.NOT_JUDGED, (f"no baseline, and {useless[0]} cannot become one",))
+        _record(store, after, baseline, replace=False)
+        return judging.Judgement(
+            judging.RECORDED, (f"baseline {baseline} had no run of this hardware; these are it now",)
+        )
+    return judging.against(rules, before, after)
+
+
+def _history(store: Store, rules: Policy) -> Judgement:
+    """Of the hardware that ran last: histories of different hardware are different histories."""
+    from ci import gate as judging
+    from reports.store.entry import Entry
+
+    runs = [run for run in store.runs() if run.verdict in ("holds", "deviated")]
+    same = [run for run in reversed(runs) if (run.fingerprint, run.bed) == (runs[0].fingerprint, runs[0].bed)]
+    figures = store.figures(run.id for run in same)
+    return judging.history(rules, [Entry(**{**run.__dict__, "figures": tuple(figures[run.id])}) for run in same])
+
+
+def _baseline(store: Store, name: str) -> list[Entry]:
+    from harness.errors import UsageError
+    from reports.store.store import Wanted
+
+    if not NAME.fullmatch(name):
+        raise UsageError(f"'{name}' is no name of a baseline", "letters, digits and ._- make one")
+    return store.runs(Wanted(tag=TAG + name))
+
+
+def _record(store: Store, runs: list[Entry], name: str, *, replace: bool) -> None:
+    old = _baseline(store, name)
+    for run in old if replace else ():
+        if run.fingerprint in {each.fingerprint for each in runs}:
+            store.tag(run.id, (), [TAG + name])
+    for run in runs:
+        store.tag(run.id, [TAG + name])

@@ -1,0 +1,143 @@
+"""The gate's judgement: runs of a change against a baseline, or a stored history for changes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from chaos.stats import spread
+from ci.policy import Named, Policy
+from reports.compare.model import MORE_IS_BETTER
+from reports.statistics.changes import changes
+from reports.statistics.gate import Series, judge
+from reports.store.entry import Entry
+
+Json = dict[str, Any]
+PASSED, REGRESSED, NOT_JUDGED, RECORDED = "passed", "regressed", "not judged", "recorded"
+EXIT_CODES = {PASSED: 0, REGRESSED: 1, NOT_JUDGED: 3, RECORDED: 0}
+RECENT = 14
+"""A change among the newest so many figures of a history is news; older ones have been told."""
+QUARANTINE = "in quarantine"
+
+
+@dataclass(frozen=True)
+class Line:
+    """What is said of one series."""
+
+    name: str
+    outcome: str
+    text: str
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    p: float | None = None
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The gate's answer: one word, why, and a line a series."""
+
+    outcome: str
+    reasons: tuple[str, ...] = ()
+    lines: tuple[Line, ...] = ()
+    about: Json = field(default_factory=dict)
+
+    @property
+    def exit_code(self) -> int:
+        return EXIT_CODES[self.outcome]
+
+    def as_json(self) -> Json:
+        lines = [line.__dict__ for line in self.lines]
+        return {"schema": 1, "outcome": self.outcome, "exit_code": self.exit_code, "reasons": list(self.reasons),
+                "series": lines, **self.about}  # fmt: skip
+
+
+def against(policy: Policy, before: Sequence[Entry], after: Sequence[Entry]) -> Judgement:
+    """A change against its baseline. Not judged: different hardware or beds, too few runs, runs that say nothing."""
+    problems = [*_unfit(before, after)]
+    values = {named: (_values(named, before), _values(named, after)) for named in policy.series}
+    noisy = {named for named, (ours, _) in values.items() if _quarantined(policy, named, ours)}
+    judged = [named for named in policy.series if named not in noisy]
+    problems += [
+        f"{named.name}: {len(ours)} figures before and {len(theirs)} after; {policy.fewest_runs} of each are needed"
+        for named in judged
+        for ours, theirs in [values[named]]
+        if min(len(ours), len(theirs)) < policy.fewest_runs
+    ]
+    quiet = [Line(named.name, QUARANTINE, f"{named.name}: in quarantine, too noisy to judge") for named in noisy]
+    if problems:
+        return Judgement(NOT_JUDGED, tuple(problems), tuple(quiet))
+    found = judge(
+        [Series(named.name, *values[named], more_is_better=MORE_IS_BETTER[named.figure]) for named in judged],
+        minimum_effect=policy.minimum_effect,
+        alpha=policy.alpha,
+        fewest=policy.fewest_runs,
+    )
+    lines = [
+        Line(each.name, each.outcome, each.sentence, each.shift.ratio, each.shift.low, each.shift.high, each.p_adjusted)
+        for each in found
+    ]
+    worse = tuple(line.text for line in lines if line.outcome == "worse")
+    return Judgement(REGRESSED if worse else PASSED, worse, (*lines, *quiet))
+
+
+def history(policy: Policy, runs: Sequence[Entry]) -> Judgement:
+    """A stored history, oldest first, of one hardware: whether a series got worse lately and stayed so."""
+    lines = []
+    for named in policy.series:
+        figures = [value for run in runs if (values := _values(named, [run])) for value in [_middle(values)]]
+        lines.append(_told(policy, named, figures))
+    worse = tuple(line.text for line in lines if line.outcome == "worse")
+    enough = any(line.outcome != "too short" for line in lines)
+    outcome = REGRESSED if worse else PASSED if enough else NOT_JUDGED
+    return Judgement(outcome, worse or (() if enough else ("the history is too short",)), tuple(lines))
+
+
+def _told(policy: Policy, named: Named, figures: Sequence[float]) -> Line:
+    if len(figures) < policy.fewest_runs:
+        return Line(named.name, "too short", f"{named.name}: {len(figures)} runs; {policy.fewest_runs} are needed")
+    recent = [
+        each for each in changes(figures, minimum_effect=policy.minimum_effect) if len(figures) - each.index <= RECENT
+    ]
+    if not recent:
+        return Line(named.name, "no difference shown", f"{named.name}: no lasting change")
+    last = recent[-1]
+    outcome = "better" if (last.shift.ratio > 1) is MORE_IS_BETTER[named.figure] else "worse"
+    when = f"{len(figures) - last.index} runs ago"
+    text = f"{named.name}: {outcome} since {when} ({(last.shift.ratio - 1) * 100:+.1f} %, p {last.p_adjusted:.2g})"
+    return Line(named.name, outcome, text, last.shift.ratio, last.shift.low, last.shift.high, last.p_adjusted)
+
+
+def _unfit(before: Sequence[Entry], after: Sequence[Entry]) -> list[str]:
+    found = []
+    for what, name in (("hardware", "fingerprint"), ("bed", "bed")):
+        values = {str(getattr(run, name)) for run in (*before, *after)}
+        if len(values) > 1:
+            found.append(f"not comparable because the {what} differs ({', '.join(sorted(values))})")
+    found += [
+        f"{run.id} says nothing: {run.verdict}" for run in (*before, *after) if run.verdict in ("failed", "unfinished")
+    ]
+    return found
+
+
+def _values(named: Named, runs: Sequence[Entry]) -> list[float]:
+    """Repeats one by one, in their order. Void ones are no figures."""
+    return [
+        figure.value
+        for run in runs
+        if run.experiment == named.experiment and run.verdict != "void"
+        for figure in run.figures
+        if (figure.arm, figure.name) == (named.arm, named.figure) and figure.repeat >= 0 and figure.value > 0
+        if named.size_bytes is None or figure.size_bytes == named.size_bytes
+    ]
+
+
+def _quarantined(policy: Policy, named: Named, before: Sequence[float]) -> bool:
+    share = spread(before)
+    return named.name in policy.quarantine or (share is not None and share > policy.noisy)
+
+
+def _middle(values: Sequence[float]) -> float:
+    ordered, middle = sorted(values), len(values) // 2
+    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -1,0 +1,79 @@
+"""Which series a gate judges, named beforehand in a file; every mistake of it is reported at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+
+from harness.errors import InputErrors, UsageError
+from harness.lab import yaml_lines
+from reports.compare.model import MORE_IS_BETTER
+from reports.statistics.gate import ALPHA, FEWEST_RUNS, MINIMUM_EFFECT, MOST_SERIES
+
+Share = Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Named(_Model):
+    """One series: a figure of one arm of an experiment, at one message size where it has several."""
+
+    experiment: StrictStr
+    arm: StrictStr
+    figure: StrictStr
+    size_bytes: Annotated[StrictInt, Field(gt=0)] | None = None
+
+    @property
+    def name(self) -> str:
+        size = "" if self.size_bytes is None else f"@{self.size_bytes}"
+        return f"{self.experiment}/{self.arm}/{self.figure}{size}"
+
+
+class Policy(_Model):
+    """What a change may not make worse, and by how much it must be worse to be reported."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
+    series: Annotated[list[Named], Field(min_length=1, max_length=MOST_SERIES)]
+    minimum_effect: Share = MINIMUM_EFFECT
+    alpha: Share = ALPHA
+    fewest_runs: Annotated[StrictInt, Field(ge=4, le=1000)] = FEWEST_RUNS
+    """Of each side, repeats counted one by one."""
+    noisy: Share = 0.15
+    """A series whose baseline spreads more (p90 - p10 over the median) is in quarantine: shown, not judged."""
+    quarantine: list[StrictStr] = []
+    """Names of series that are known to be noisy, as experiment/arm/figure."""
+
+
+def load(path: Path) -> Policy:
+    """InputErrors with every mistake and its line; UsageError when the file cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read the policy {path}: {error}", "see docs/ci.md for one") from error
+    document = yaml_lines.read(text, str(path))
+    errors, policy = [*document.errors], None
+    if document.root is not None or not errors:
+        try:
+            policy = Policy.model_validate(document.value)
+        except ValidationError as error:
+            errors += [document.message(e["loc"], e["msg"], key=e["type"] == "extra_forbidden") for e in error.errors()]
+    for index, named in enumerate(policy.series if policy else []):
+        if named.figure not in MORE_IS_BETTER:
+            known = ", ".join(sorted(MORE_IS_BETTER))
+            errors.append(document.message(("series", index, "figure"), f"no figure '{named.figure}' (known: {known})"))
+    if errors or policy is None:
+        raise InputErrors(sorted(errors, key=yaml_lines.line_of))
+    return policy
+
+
+def json_schema() -> dict[str, Any]:
+    """What harness/schemas/ci_policy.schema.json holds."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **Policy.model_json_schema(),
+        "title": "ci policy",
+    }

@@ -1,0 +1,108 @@
+"""What a deployed build consists of: files of this checkout and the places that they have on a host."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.repo import Layout
+
+NET = {
+    "bin/r2cc_bench": "r2cc_bench",
+    "bin/r2cc_sampler": "r2cc_sampler",
+    "bin/libr2cc_clock.so": "libr2cc_clock.so",  # the bench's test library is looked for beside it
+    "lib/libr2cc_net.so": "libr2cc_net.so",
+    "lib/libr2cc_plan.so": "libr2cc_plan.so",
+    "build.json": "build.json",
+}
+WORKLOADS = "share/harness"
+"""The ranks of GPU workloads are Python files that the hosts' own Python runs."""
+
+
+@dataclass(frozen=True)
+class File:
+    """One file: where it lies here and there, and what is in it."""
+
+    path: str
+    local: Path
+    sha256: str
+    size: int
+
+
+@dataclass(frozen=True)
+class Build:
+    """A whole build. Two with the same files have the same name."""
+
+    files: tuple[File, ...]
+    build_id: str
+
+    @cached_property
+    def manifest(self) -> str:
+        """As sha256sum reads it; a file that is there twice is sent once."""
+        return "".join(f"{file.sha256}  {file.path}\n" for file in self.files)
+
+    @property
+    def name(self) -> str:
+        return f"{self.build_id}-{hashlib.sha256(self.manifest.encode()).hexdigest()[:8]}"
+
+    @property
+    def objects(self) -> dict[str, File]:
+        return {file.sha256: file for file in self.files}
+
+
+def net(layout: Layout) -> Build:
+    """The net library, the host bench and the workloads. UsageError when they were not built."""
+    return _build({path: layout.net / name for path, name in NET.items()} | _workloads(layout), "r2cc build net")
+
+
+def nccl(layout: Layout) -> Build:
+    """The same with the patched NCCL."""
+    library = {"lib/libnccl.so.2": layout.nccl / "lib" / "libnccl.so.2", "build.json": layout.nccl / "build.json"}
+    files = {path: layout.net / name for path, name in NET.items()} | library | _workloads(layout)
+    return _build(files, "r2cc build net && r2cc build nccl")
+
+
+def folder(root: Path) -> Build:
+    """A folder with `build.json`, as it is. UsageError when it is none."""
+    if not (root / "build.json").is_file():
+        raise UsageError(f"{root} is no build: it has no build.json", "--build net, --build nccl, or such a folder")
+    found = sorted(path for path in root.rglob("*") if path.is_file())
+    return _build({str(path.relative_to(root)): path for path in found}, "r2cc build net")
+
+
+def _workloads(layout: Layout) -> dict[str, Path]:
+    source = layout.root / "harness"
+    files = [source / "__init__.py", *sorted((source / "workloads").glob("*.py"))]
+    return {f"{WORKLOADS}/{path.relative_to(source)}": path for path in files}
+
+
+def _build(files: dict[str, Path], how: str) -> Build:
+    missing = [str(path) for path in files.values() if not path.is_file()]
+    if missing:
+        raise UsageError(f"not built: {', '.join(missing[:3])}", how)
+    wrong = [path for path in files if "\n" in path or "\\" in path]
+    if wrong:
+        raise UsageError(f"{wrong[0]!r} cannot be the name of a file of a build", "rename it")
+    try:
+        build_id = str(json.loads(files["build.json"].read_text(encoding="utf-8"))["build_id"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UsageError(f"{files['build.json']} says no build id: {error}", how) from error
+    if not build_id.isalnum():
+        raise UsageError(f"{files['build.json']}: {build_id!r} is no build id", how)
+    return Build(tuple(_file(path, local) for path, local in sorted(files.items())), build_id)
+
+
+def _file(path: str, local: Path) -> File:
+    with local.open("rb") as file:
+        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    return File(path, local, digest, local.stat().st_size)
+
+
+def needed(missing: Sequence[File]) -> int:
+    """Bytes of disk, with what a file system rounds up."""
+    return sum(file.size + 8192 for file in missing)

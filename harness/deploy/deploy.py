@@ -1,0 +1,185 @@
+"""All hosts' part of a deploy: look at all of them first, then put the build on each, side by side."""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from harness.deploy import needs, remote
+from harness.deploy.build import Build, needed
+from harness.deploy.facts import HostFacts, too_full, unfit
+from harness.errors import InfraError, InputErrors
+from harness.hosts.base import Host
+from harness.hosts.parallel import Outcome, on_all
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a host is and which objects it lacks."""
+
+    facts: HostFacts
+    missing: tuple[str, ...]
+
+    def bytes_of(self, build: Build) -> int:
+        return sum(build.objects[digest].size for digest in self.missing)
+
+
+@dataclass(frozen=True)
+class Done:
+    """What happened on one host; `was` and `now` are builds' names."""
+
+    was: str
+    now: str
+    sent_files: int = 0
+    sent_bytes: int = 0
+    removed: tuple[str, ...] = ()
+    shared_with: str = ""
+
+
+Told = Callable[[str, str], None]
+"""(host, what it is about now), from that host's own thread."""
+Results = dict[str, Outcome[Done]]
+
+
+def plan(hosts: Mapping[str, Host], prefixes: Mapping[str, str], build: Build) -> dict[str, Planned]:
+    """Asks all hosts; changes nothing. InfraError naming all that do not answer, InputErrors with every reason why
+    the build cannot be put on one of them."""
+    outcomes = on_all({name: partial(_plan, host, prefixes[name], build) for name, host in hosts.items()})
+    errors = [str(outcome.error) for outcome in outcomes.values() if outcome.error is not None]
+    if errors:
+        raise InfraError("\n".join(errors), "nothing was changed; r2cc hosts check")
+    found = {name: outcome.value for name, outcome in outcomes.items() if outcome.value is not None}
+    what = needs.of(build)
+    wrong = [reason for name, planned in found.items() for reason in _wrong(name, planned, build, what)]
+    if wrong:
+        raise InputErrors([*wrong, "nothing was copied to any host"])
+    return found
+
+
+def _plan(host: Host, prefix: str, build: Build) -> Planned:
+    facts = remote.facts(host, prefix)
+    there = remote.whole_objects(host, facts.prefix, build) if not facts.missing else set()
+    return Planned(facts, tuple(digest for digest in build.objects if digest not in there))
+
+
+def _wrong(name: str, planned: Planned, build: Build, what: needs.Needs) -> Iterator[str]:
+    yield from unfit(name, planned.facts, what)
+    yield from too_full(name, planned.facts, needed([build.objects[digest] for digest in planned.missing]))
+
+
+def deploy(
+    hosts: Mapping[str, Host], planned: Mapping[str, Planned], build: Build, owner: str, *, keep: int, told: Told
+) -> Results:
+    """Puts the build on every host. A host on which it fails keeps what it had; the others are finished."""
+    with tempfile.TemporaryDirectory(prefix="r2cc-deploy-") as folder:
+        run = _Run(build, remote.Objects(Path(folder)), owner, remote.new_token(), keep, told)
+        return on_all({name: partial(run.one, host, planned[name]) for name, host in hosts.items()})
+
+
+@dataclass(frozen=True)
+class _Run:
+    build: Build
+    objects: remote.Objects
+    owner: str
+    token: str
+    keep: int
+    told: Told
+
+    def one(self, host: Host, planned: Planned) -> Done:
+        prefix = planned.facts.prefix
+        with remote.locked(host, prefix, self.token, self.owner) as shared:
+            if shared:
+                self.told(host.name, f"waiting for {shared}, which has the same folder")
+                remote.follow(host, prefix, self.build)
+                return Done(planned.facts.current, self.build.name, shared_with=shared)
+            sent = self._send(host, planned)
+            self.told(host.name, "verifying")
+            was = remote.install(host, prefix, self.build, self.token)
+            removed = remote.prune(host, prefix, self.keep, self.token)
+            return Done(was, self.build.name, len(planned.missing), sent, tuple(removed))
+
+    def _send(self, host: Host, planned: Planned) -> int:
+        files = [self.build.objects[digest] for digest in planned.missing]
+        total, sent, wire = sum(file.size for file in files), 0, 0
+        for file in files:
+            self.told(host.name, f"sending {sent >> 20} of {total >> 20} MiB")
+            packed, how = self.objects.packed(file, can_gzip=planned.facts.gzip)
+            wire += remote.send(host, planned.facts.prefix, file, packed, how)
+            sent += file.size
+        return wire
+
+
+def rollback(hosts: Mapping[str, Host], prefixes: Mapping[str, str], owner: str) -> Results:
+    """Every host back to what it had before; where there is nothing before, that host's error says so."""
+    token = remote.new_token()
+    return on_all({name: partial(_rollback, host, prefixes[name], owner, token) for name, host in hosts.items()})
+
+
+def _rollback(host: Host, prefix: str, owner: str, token: str) -> Done:
+    facts = remote.facts(host, prefix)
+    with remote.locked(host, facts.prefix, token, owner) as shared:
+        if shared:
+            return Done(facts.current, facts.previous, shared_with=shared)
+        was, now = remote.rollback(host, facts.prefix, token)
+        return Done(was, now)
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What lies on a host. `builds`: (name, when it was used last in s since 1970, KiB)."""
+
+    prefix: str
+    current: str
+    previous: str
+    owner: str
+    builds: tuple[tuple[str, int, int], ...]
+
+
+def listed(hosts: Mapping[str, Host], prefixes: Mapping[str, str]) -> dict[str, Outcome[Listed]]:
+    return on_all({name: partial(_listed, host, prefixes[name]) for name, host in hosts.items()})
+
+
+def _listed(host: Host, prefix: str) -> Listed:
+    said: dict[str, list[str]] = {}
+    for line in remote.listing(host, prefix).stdout.splitlines():
+        name, _, value = line.partition("=")
+        said.setdefault(name, []).append(value)
+    builds = [line.split() for line in said.get("build", [])]
+    one = {name: values[0].removeprefix("builds/") for name, values in said.items() if name != "build"}
+    return Listed(
+        prefix=one.get("prefix", prefix),
+        current=one.get("current", ""),
+        previous=one.get("previous", ""),
+        owner=one.get("owner", ""),
+        builds=tuple((name, int(when), int(kib)) for name, when, kib in builds),
+    )
+
+
+@contextmanager
+def progress(names: list[str], *, shown: bool) -> Iterator[Told]:
+    """A line a host on a terminal, redrawn; nothing elsewhere."""
+    if not shown:
+        yield lambda _host, _what: None
+        return
+    from rich.live import Live
+    from rich.text import Text
+
+    doing, lock = dict.fromkeys(names, "connecting"), threading.Lock()
+
+    def view() -> Text:
+        with lock:
+            lines = [f"{name}  {what}" for name, what in doing.items()]
+        more = f"\nand {len(lines) - 20} more" if len(lines) > 20 else ""
+        return Text("\n".join(lines[:20]) + more)
+
+    def told(host: str, what: str) -> None:
+        with lock:
+            doing[host] = what
+
+    with Live(get_renderable=view, refresh_per_second=8, transient=True):
+        yield told

@@ -1,0 +1,115 @@
+"""`r2cc inventory`: makes inventory files from what a testbed says of its machines."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.errors import InfraError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from harness.cloudlab.inventory import Access, Names
+    from harness.cloudlab.manifest import Node
+
+
+@click.group()
+def inventory() -> None:
+    """Make an inventory file, which says what hosts there are (see docs/hosts.md).
+
+    \b
+    Example:
+      r2cc inventory from-cloudlab manifest.xml --out cluster.yaml
+    """
+
+
+@inventory.command(
+    name="from-cloudlab",
+    epilog="""\b
+Examples:
+  r2cc inventory from-cloudlab manifest.xml --out cluster.yaml --key ~/.ssh/cloudlab
+  r2cc inventory from-cloudlab manifest.xml --no-resolve --json
+
+\b
+Exit codes: 0 written, 2 the manifest is wrong (every mistake, with its line), 3 a host could not be asked (--resolve).
+""",
+)
+@click.argument("manifest", type=click.Path(dir_okay=False, path_type=Path))
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write it here, not to stdout.")
+@click.option("--force", is_flag=True, help="Replace the file of --out.")
+@click.option("--user", help="Who logs in, if not the one whom the manifest names.")
+@click.option("--key", help="The private key to log in with.")
+@click.option("--known-hosts", help="Where the hosts' keys are, instead of ~/.ssh/known_hosts.")
+@click.option(
+    "--resolve/--no-resolve",
+    default=None,
+    help="Ask the hosts what Linux calls their NICs; without either, if all of them answer.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print what the file holds as JSON.")
+def from_cloudlab(
+    *,
+    manifest: Path,
+    out: Path | None,
+    force: bool,
+    user: str | None,
+    key: str | None,
+    known_hosts: str | None,
+    resolve: bool | None,
+    as_json: bool,
+) -> None:
+    """Make an inventory of the hosts in MANIFEST, which CloudLab's portal shows for an experiment."""
+    from harness.cloudlab.inventory import Access, checked, document, text
+    from harness.cloudlab.manifest import load
+
+    if out is not None and out.exists() and not force:
+        raise UsageError(f"{out} is there already", "--force replaces it")
+    access = Access(user, key, known_hosts)
+    nodes = load(manifest)
+    shown = str(out or manifest)
+    checked(text(nodes, access), shown)
+    names = None if resolve is False else _names(nodes, access, shown, must=resolve is True)
+    content = text(nodes, access, names)
+    checked(content, shown)
+    if out is not None:
+        _write(out, content)
+        click.echo(f"{out}: {len(nodes)} hosts; next: r2cc hosts check --inventory {out}", err=as_json)
+    if as_json:
+        click.echo(json.dumps({**document(nodes, access, names), "resolved": names is not None}))
+    elif out is None:
+        click.echo(content, nl=False)
+
+
+def _names(nodes: Sequence[Node], access: Access, shown: str, *, must: bool) -> Mapping[str, Names] | None:
+    """NICs' names of all nodes, or None, and why on stderr."""
+    from harness.cloudlab.inventory import checked, resolve, text
+    from harness.hosts.ssh import ssh_hosts
+    from harness.progress import show
+
+    targets = [host.target for host in checked(text(nodes, access), shown)]
+    with show(f"asking {len(nodes)} hosts for their NICs"), ssh_hosts(targets) as hosts:
+        outcomes = resolve(nodes, hosts)
+    failed = [outcome for outcome in outcomes.values() if outcome.error is not None]
+    for outcome in failed:
+        click.echo(f"{outcome.error}", err=True)
+    if failed and must:
+        raise InfraError(f"{len(failed)} of {len(nodes)} hosts could not be asked for their NICs", "--no-resolve")
+    if failed:
+        click.echo("NICs stay named by their addresses: run it again when all hosts answer", err=True)
+        return None
+    return {name: outcome.value for name, outcome in outcomes.items() if outcome.value is not None}
+
+
+def _write(out: Path, content: str) -> None:
+    """Whole or not at all."""
+    beside = out.with_name(f".{out.name}.new")
+    try:
+        beside.write_text(content)
+        beside.replace(out)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        raise UsageError(f"cannot write {out}: {error}", "choose another --out") from error

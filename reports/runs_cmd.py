@@ -1,0 +1,211 @@
+"""`r2cc runs`: the store of run directories. Imports little: it is loaded for `r2cc --help`."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from reports.store.entry import Entry, Figure
+
+F = TypeVar("F", bound=Callable[..., Any])
+AGE = re.compile(r"(\d+)([hdw])")
+UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+
+
+def store_option(command: F) -> F:
+    """The folder that every command of the store works on."""
+    return click.option(
+        "--store",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=Path("runs"),
+        show_default=True,
+        envvar="R2CC_STORE",
+        help="Folder of run directories.",
+    )(command)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def age(_ctx: click.Context, _param: click.Parameter, value: str | None) -> timedelta | None:
+    """`12h`, `30d` or `8w`."""
+    if value is None:
+        return None
+    found = AGE.fullmatch(value)
+    if found is None:
+        raise click.BadParameter(f"'{value}' is no age; write it as 12h, 30d or 8w")
+    return timedelta(**{UNITS[found[2]]: int(found[1])})
+
+
+@click.group()
+def runs() -> None:
+    """The runs in a store: what there is, what came of it, which are kept.
+
+    \b
+    Examples:
+      r2cc runs list --experiment 'nic_*' --since 7d
+      r2cc runs show 20261125T0339
+      r2cc runs tag 20261125T0339 before-update
+      r2cc runs prune --keep 20 --dry-run
+    """
+
+
+@runs.command(name="list")
+@store_option
+@click.option("--experiment", metavar="NAME", help="Of this experiment; * and ? stand for letters.")
+@click.option("--verdict", help="holds, deviated, failed, void or unfinished.")
+@click.option("--tag", help="With this tag.")
+@click.option("--build", "build_id", metavar="ID", help="Of this build.")
+@click.option("--since", callback=age, metavar="AGE", help="Not older: 12h, 30d, 8w.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, newest first.")
+@json_option
+def list_(store: Path, *, since: timedelta | None, limit: int, as_json: bool, **asked: str | None) -> None:
+    """Show runs, newest first."""
+    from reports.store.store import Wanted, opened
+
+    when = datetime.now(UTC) - since if since is not None else None
+    with opened(store) as found:
+        runs_found = found.runs(Wanted(**asked, since=when, limit=limit))
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "store": str(store), "runs": [run.as_json() for run in runs_found]}))
+        return
+    _table(runs_found)
+    if len(runs_found) == limit:
+        click.echo(f"the newest {limit}; --limit shows more", err=True)
+
+
+def _table(found: Sequence[Entry]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    colours = {"holds": "green", "deviated": "red", "failed": "yellow", "void": "yellow"}
+    table = Table(box=None, pad_edge=False)
+    for name in ("run", "verdict", "bed", "arms", "build", "tags"):
+        table.add_column(name, overflow="fold" if name == "arms" else "ellipsis", no_wrap=name in ("run", "verdict"))
+    for run in found:
+        colour = colours.get(run.verdict, "dim")
+        words = (run.bed, " ".join(run.arms), run.build_id[:8], " ".join(run.tags))
+        table.add_row(escape(run.id), f"[{colour}]{run.verdict}[/]", *map(escape, words))
+    Console(highlight=False, width=None if sys.stdout.isatty() else 200).print(table)
+
+
+@runs.command()
+@click.argument("run")
+@store_option
+@json_option
+def show(run: str, store: Path, as_json: bool) -> None:
+    """Show what came of RUN: an id, the beginning of one, or a tag that only one run has."""
+    from reports.store.store import opened
+
+    with opened(store) as found:
+        entry = found.find(run)
+    if as_json:
+        figures = [figure.__dict__ for figure in entry.figures]
+        click.echo(json.dumps({"schema": 1, "run": entry.as_json(), "figures": figures}))
+        return
+    for name, value in entry.as_json().items():
+        click.echo(f"{name:<12} {' '.join(value) if isinstance(value, list) else value or '-'}")
+    click.echo(f"{'directory':<12} {store / entry.id}")
+    for figure in entry.figures:
+        click.echo(f"  {_line(figure)}")
+
+
+def _line(figure: Figure) -> str:
+    repeat = "" if figure.repeat < 0 else f" run {figure.repeat}"
+    size = "" if figure.size_bytes is None else f" of {figure.size_bytes} bytes"
+    bound = "" if figure.bound is None else f" (bound {figure.bound:g})"
+    return f"{figure.arm}{repeat}: {figure.name}{size} {figure.value:g} {figure.unit}{bound}"
+
+
+@runs.command()
+@click.argument("run")
+@click.argument("tags", nargs=-1, required=True, metavar="TAG...")
+@click.option("--remove", is_flag=True, help="Take the tags away instead.")
+@store_option
+@json_option
+def tag(run: str, tags: tuple[str, ...], *, remove: bool, store: Path, as_json: bool) -> None:
+    """Give RUN tags. What has a tag is never pruned."""
+    from harness.errors import UsageError
+    from reports.store.store import opened
+
+    wrong = [word for word in tags if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}", word)]
+    if wrong:
+        raise UsageError(f"'{wrong[0]}' is no tag", "letters, digits and ._/- make one")
+    with opened(store) as found:
+        entry = found.tag(run, () if remove else tags, tags if remove else ())
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "run": entry.as_json()}))
+    else:
+        click.echo(f"{entry.id}: {' '.join(entry.tags) or 'no tag'}")
+
+
+@runs.command()
+@click.option("--keep", type=click.IntRange(0), help="The newest so many of each experiment stay.")
+@click.option("--older-than", callback=age, metavar="AGE", help="Only older ones: 12h, 30d, 8w.")
+@click.option("--dry-run", is_flag=True, help="Name them; remove nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@store_option
+@json_option
+def prune(
+    *, keep: int | None, older_than: timedelta | None, dry_run: bool, yes: bool, store: Path, as_json: bool
+) -> None:
+    """Remove old run directories. Those with a tag stay, and those that may still be running."""
+    from harness.errors import UsageError
+    from reports.store import prune as pruning
+    from reports.store.store import opened
+
+    if keep is None and older_than is None:
+        raise UsageError("prune needs --keep or --older-than", "r2cc runs prune --keep 20 --dry-run")
+    with opened(store) as found:
+        chosen = pruning.chosen(found.runs(), datetime.now(UTC), keep=keep, older_than=older_than)
+        if as_json:
+            removed = {"schema": 1, "dry_run": dry_run, "runs": [run.id for run in chosen]}
+            click.echo(json.dumps(removed))
+        for run in () if as_json else chosen:
+            click.echo(run.id)
+        if dry_run or not chosen:
+            click.echo(f"{len(chosen)} run(s) would be removed; nothing was", err=True)
+            return
+        if not yes:
+            click.confirm(f"remove these {len(chosen)} run(s)?", abort=True, err=True)
+        pruning.sweep(store)
+        for run in chosen:
+            pruning.remove(store, run)
+        found.refresh()
+    click.echo(f"{len(chosen)} run(s) removed", err=True)
+
+
+@runs.command(name="import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--name", required=True, help="The experiment they are runs of.")
+@click.option("--kind", type=click.Choice(["nccl-tests", "megatron"]), help="What wrote them; else it is looked for.")
+@click.option("--arm", default="stock", show_default=True, help="What they are compared as.")
+@click.option(
+    "--hardware", default="", metavar="WORD", help="Where they ran: only runs with the same word are compared."
+)
+@click.option("--build", "build_id", default="", metavar="ID", help="Of the NCCL under them.")
+@store_option
+@json_option
+def import_(files: tuple[Path, ...], *, name: str, kind: str | None, store: Path, as_json: bool, **about: str) -> None:
+    """Take in figures of nccl-tests (JSON or text) or Megatron-LM's logs as runs of the store.
+
+    \b
+    Example:
+      r2cc runs import all_reduce-*.json --name all_reduce --hardware h100x8
+    """
+    from reports.store.imports import About, bring_in
+
+    made = bring_in(store, files, About(name, **about), kind)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "runs": [folder.name for folder in made]}))
+    for folder in () if as_json else made:
+        click.echo(folder)

@@ -1,0 +1,1 @@
+"""The run store: run directories, and an index of them that can be made again from them at any time (docs/runs.md)."""

@@ -1,0 +1,163 @@
+"""What the index says of one run directory. Pure but for reading it; tags are a file of the directory itself."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+Json = dict[str, Any]
+STAMP = re.compile(r"^(\d{8}T\d{6}Z)-(.+)$")
+TAGS = "tags.json"
+UNFINISHED = "unfinished"
+"""The verdict of a run that is still running, or was killed."""
+OF_FAULTS = ("detect_ms", "stall_ms", "iteration_ms", "degraded_ms", "after_ms", "return_ms")
+BOUNDS = {"iteration_ms": "iteration_bound_ms", "degraded_ms": "degraded_bound_ms"}
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One number of a run; `series` by name, arm and message size."""
+
+    arm: str
+    repeat: int
+    name: str
+    unit: str
+    size_bytes: int | None
+    value: float
+    bound: float | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A run as `r2cc runs list` knows it."""
+
+    id: str
+    made: datetime | None
+    experiment: str
+    verdict: str
+    exit_code: int | None
+    bed: str
+    fingerprint: str
+    build_id: str
+    seed: int | None
+    arms: tuple[str, ...]
+    source: str
+    tags: tuple[str, ...] = ()
+    figures: tuple[Figure, ...] = ()
+
+    def as_json(self) -> Json:
+        return {
+            "id": self.id,
+            "made": self.made.isoformat() if self.made else None,
+            **{name: getattr(self, name) for name in ("experiment", "verdict", "exit_code", "bed", "fingerprint")},
+            **{name: getattr(self, name) for name in ("build_id", "seed", "source")},
+            "arms": list(self.arms),
+            "tags": list(self.tags),
+        }
+
+
+def is_run(folder: Path) -> bool:
+    return (folder / "journal.jsonl").is_file() or (folder / "summary.json").is_file()
+
+
+def changed_ns(folder: Path) -> int:
+    """When what the index knows of it last changed; a run that still writes its journal is read when it has ended."""
+    times = [path.stat().st_mtime_ns for name in ("summary.json", TAGS) if (path := folder / name).exists()]
+    return max(times, default=0)
+
+
+def read(folder: Path) -> Entry:
+    """The run in `folder`; what cannot be read there is as if it were not."""
+    summary = _json(folder / "summary.json")
+    environment = _json(folder / "environment.json")
+    stamp = STAMP.match(folder.name)
+    hardware = summary.get("hardware") or environment.get("hardware") or {}
+    return Entry(
+        id=folder.name,
+        made=datetime.strptime(stamp[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) if stamp else None,
+        experiment=str(summary.get("experiment") or _experiment(folder) or (stamp[2] if stamp else folder.name)),
+        verdict=str(summary.get("verdict") or UNFINISHED),
+        exit_code=_integer(summary.get("exit_code")),
+        bed=str(summary.get("bed") or ""),
+        fingerprint=str(_mapping(hardware).get("fingerprint") or ""),
+        build_id=str(summary.get("build_id") or _mapping(environment.get("build")).get("build_id") or ""),
+        seed=_integer(summary.get("seed")),
+        arms=tuple(str(arm.get("name")) for arm in _list(summary.get("arms"))),
+        source=str(environment.get("source") or "r2cc"),
+        tags=read_tags(folder),
+        figures=tuple(figures(summary)),
+    )
+
+
+def read_tags(folder: Path) -> tuple[str, ...]:
+    return tuple(sorted({str(tag) for tag in _json(folder / TAGS).get("tags", [])}))
+
+
+def write_tags(folder: Path, tags: set[str]) -> None:
+    """Whole or not at all."""
+    part = folder / f".{TAGS}.part"
+    part.write_text(json.dumps({"schema": 1, "tags": sorted(tags)}) + "\n", encoding="utf-8")
+    part.replace(folder / TAGS)
+
+
+def figures(summary: Mapping[str, Any]) -> Iterator[Figure]:
+    """All numbers of a summary (docs/contracts.md)."""
+    for arm in _list(summary.get("arms")):
+        name = str(arm.get("name"))
+        for metric in _list(arm.get("metrics")):
+            yield from _metric(name, -1, metric)
+        for run in _list(arm.get("runs")):
+            repeat = _integer(run.get("run")) or 0
+            found = [{"name": "healthy_ms", "unit": "ms", "value": _mapping(run.get("healthy_ms")).get("median")}]
+            for fault in _list(run.get("faults")):
+                times = {key: (fault.get(key), fault.get(BOUNDS.get(key, ""))) for key in OF_FAULTS}
+                found += [{"name": key, "unit": "ms", "value": v, "bound": bound} for key, (v, bound) in times.items()]
+            for metric in [*found, *_list(run.get("metrics"))]:
+                yield from _metric(name, repeat, metric)
+
+
+def _metric(arm: str, repeat: int, metric: Mapping[str, Any]) -> Iterator[Figure]:
+    size = _integer(metric.get("size_bytes"))
+    value, bound = _real(metric.get("value")), _real(metric.get("bound"))
+    if value is not None:
+        yield Figure(arm, repeat, str(metric.get("name")), str(metric.get("unit")), size, value, bound)
+
+
+def _experiment(folder: Path) -> str:
+    """From what was asked for: a run that was killed has no summary."""
+    try:
+        value = yaml.safe_load((folder / "experiment.yaml").read_text(encoding="utf-8"))
+    except (OSError, ValueError, yaml.YAMLError):
+        return ""
+    return str(_mapping(value).get("name") or "")
+
+
+def _json(path: Path) -> Json:
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[Mapping[str, Any]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
+def _real(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _integer(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

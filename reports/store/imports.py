@@ -1,0 +1,170 @@
+"""Figures of other tools as runs of the store: nccl-tests' JSON and text, Megatron's logs. The file itself is kept."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from harness.errors import UsageError
+from harness.workloads import nccltests
+from reports.store import megatron
+
+Json = dict[str, Any]
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+MOST_BYTES = 256 << 20
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What a file came to. `metrics` as in a summary (docs/contracts.md)."""
+
+    source: str
+    metrics: list[Json]
+    wrong: int
+    completed: bool
+    iterations: int
+    healthy_ms: float | None = None
+
+
+@dataclass(frozen=True)
+class About:
+    """What the file does not say."""
+
+    name: str
+    arm: str = "stock"
+    bed: str = "imported"
+    hardware: str = ""
+    """Figures are comparable among runs with the same word here."""
+    build_id: str = ""
+
+
+def detect(text: str) -> str:
+    """`nccl-tests` or `megatron`. UsageError for what is neither."""
+    if text.lstrip().startswith("{") and '"results"' in text:
+        return "nccl-tests"
+    if re.search(r"^#\s+size\s+count\s+type", text, re.MULTILINE):
+        return "nccl-tests"
+    if megatron.ITERATION.search(text):
+        return "megatron"
+    raise UsageError(
+        "this is no file of nccl-tests (its JSON or what it prints) and no log of Megatron-LM", "say which with --kind"
+    )
+
+
+def parse(text: str, kind: str) -> Imported:
+    """UsageError when there is not one figure in it."""
+    found = READERS[kind](text)
+    if not found.metrics:
+        raise UsageError(f"there is no figure of {kind} in it", "is it the right file, and is it whole?")
+    return found
+
+
+def _nccl_tests(text: str) -> Imported:
+    if text.lstrip().startswith("{"):
+        report = nccltests.read_json(text)
+        rows, completed = report.rows, report.complete and not report.errors
+    else:
+        lines = nccltests.Lines()
+        for line in text.splitlines(keepends=True):
+            lines.add(line)
+        rows, completed = lines.rows, "Avg bus bandwidth" in text
+    metrics = [metric for row in rows for metric in _of_row(row)]
+    return Imported("nccl-tests", metrics, sum(row.wrong or 0 for row in rows), completed, len(rows))
+
+
+def _of_row(row: nccltests.Row) -> list[Json]:
+    place = "_in_place" if row.in_place else ""
+    values = (("busbw", "GBps", row.busbw_GBps), ("algbw", "GBps", row.algbw_GBps), ("latency_us", "us", row.time_us))
+    return [_metric(f"{name}{place}", unit, value, row.size_bytes) for name, unit, value in values if value is not None]
+
+
+def _megatron(text: str) -> Imported:
+    steps = megatron.read(text)
+    if not steps:
+        return Imported("megatron", [], 0, completed=False, iterations=0)
+    step_ms = median(step.step_ms for step in steps)
+    flops = [step.tflops_per_gpu for step in steps if step.tflops_per_gpu is not None]
+    losses = [step.loss for step in steps if step.loss is not None]
+    metrics = [_metric("step_ms", "ms", step_ms), _metric("step_ms_worst", "ms", max(s.step_ms for s in steps))]
+    metrics += [_metric("tflops_per_gpu", "TFLOP/s", median(flops))] if flops else []
+    metrics += [_metric("loss_last", "nats", losses[-1])] if losses else []
+    last = re.findall(megatron.ITERATION, text)[-1]
+    return Imported("megatron", metrics, 0, last[0] == last[1], steps[-1].iteration, step_ms)
+
+
+READERS: dict[str, Callable[[str], Imported]] = {"nccl-tests": _nccl_tests, "megatron": _megatron}
+
+
+def _metric(name: str, unit: str, value: float, size: int | None = None) -> Json:
+    return {"name": name, "unit": unit, "size_bytes": size, "value": value, "bound": None}
+
+
+def summary(found: Imported, about: About) -> Json:
+    """summary.json of a run with one arm."""
+    verdict = "deviated" if found.wrong else "holds" if found.completed else "failed"
+    check = {"name": "exact", "outcome": "deviated" if found.wrong else "holds", "value": found.wrong, "bound": 0}
+    run = {
+        "run": 0,
+        "completed": found.completed,
+        "iterations": found.iterations,
+        "wrong_elements": found.wrong,
+        "healthy_ms": {"median": found.healthy_ms, "p99": None},
+        "bytes_per_nic": {},
+        "faults": [],
+        "metrics": found.metrics,
+        "verdict": verdict,
+        "void": [],
+        "checks": [{**check, "unit": "elements"}],
+        "errors": [],
+    }
+    judged = None if verdict == "failed" else verdict == "holds"
+    arm = {"name": about.arm, "mode": 0, "expect": "holds", "verdict": verdict, "as_expected": judged}
+    return {
+        "schema": 1,
+        "verdict": verdict,
+        "exit_code": {"holds": 0, "deviated": 1}.get(verdict, 3),
+        "experiment": about.name,
+        "bed": about.bed,
+        "hardware": {"fingerprint": about.hardware, "cpu": "", "cores": 0, "memory_bytes": 0},
+        "build_id": about.build_id or None,
+        "seed": 0,
+        "arms": [{**arm, "runs": [run], "metrics": [], "checks": []}],
+        "reasons": [] if verdict == "holds" else [f"{found.wrong} wrong elements" if found.wrong else "it did not end"],
+    }
+
+
+def bring_in(store: Path, files: Sequence[Path], about: About, kind: str | None = None) -> list[Path]:
+    """A run directory for each file. UsageError, before any is made, for a file that cannot be read or says nothing."""
+    if not NAME.fullmatch(about.name):
+        raise UsageError(f"'{about.name}' is no name of an experiment", "small letters, digits, - and _")
+    read = []
+    for file in files:
+        try:
+            if file.stat().st_size > MOST_BYTES:
+                raise UsageError(f"{file} is larger than {MOST_BYTES >> 20} MiB", "cut out what is to be kept")
+            text = file.read_text(encoding="utf-8", errors="replace")
+            read.append((file, parse(text, kind or detect(text))))
+        except OSError as error:
+            raise UsageError(f"cannot read {file}: {error.strerror}", "check the path") from error
+        except UsageError as error:
+            raise UsageError(f"{file}: {error.message}", error.hint) from error
+    return [_write(store, file, found, about) for file, found in read]
+
+
+def _write(store: Path, file: Path, found: Imported, about: About) -> Path:
+    from chaos import rundir
+
+    made = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    run = rundir.create(store, about.name, made)
+    run.raw.mkdir()
+    shutil.copyfile(file, run.raw / file.name)
+    run.write_json("environment.json", {"schema": 1, "source": found.source, "file": file.name})
+    run.write_text("summary.json", json.dumps(summary(found, about), indent=1) + "\n")  # last: then it is a run
+    return run.path

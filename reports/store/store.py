@@ -1,0 +1,212 @@
+"""A folder of run directories with its index. Every question first brings the index up to date with the folder.
+
+The index is SQLite in WAL mode: writers wait for each other, a process that is killed leaves it as it was before its
+transaction. Lost or damaged, it is made again: nothing is in it that is not in the directories.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from harness.errors import InfraError, UsageError
+from harness.filelock import exclusive
+from reports.store import entry as entries
+from reports.store.entry import Entry, Figure
+from reports.store.schema import upgrade
+
+INDEX, LOCK = ".index.sqlite", ".lock"
+WAIT_S = 30.0
+BATCH = 200
+"""Runs read between two commits: other writers are let in, and an interrupt loses little."""
+FIELDS = "id, made, experiment, verdict, exit_code, bed, fingerprint, build_id, seed, arms, source"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Which runs; what is None is not asked."""
+
+    experiment: str | None = None
+    verdict: str | None = None
+    tag: str | None = None
+    build_id: str | None = None
+    fingerprint: str | None = None
+    since: datetime | None = None
+    limit: int | None = None
+
+
+class Store:
+    """Open one by `opened`; all methods see the folder as it is now."""
+
+    def __init__(self, folder: Path, index: sqlite3.Connection) -> None:
+        self.folder = folder
+        self._index = index
+
+    def refresh(self) -> int:
+        """Reads what is new or has changed and forgets what is gone; how many runs were read."""
+        known = dict(self._index.execute("SELECT id, changed_ns FROM runs"))
+        there = {folder.name: folder for folder in _runs_in(self.folder)}
+        gone = [name for name in known if name not in there]
+        if gone:
+            with self._writing():
+                self._index.executemany("DELETE FROM runs WHERE id = ?", [(name,) for name in gone])
+        changed = [
+            (folder, when)
+            for name, folder in there.items()
+            if known.get(name) != (when := entries.changed_ns(folder)) or name not in known
+        ]
+        for start in range(0, len(changed), BATCH):
+            read = [(entries.read(folder), when) for folder, when in changed[start : start + BATCH]]
+            with self._writing():
+                for found, when in read:
+                    self._put(found, when)
+        return len(changed)
+
+    def runs(self, wanted: Wanted | None = None) -> list[Entry]:
+        """Newest first, without figures."""
+        self.refresh()
+        where, values = _conditions(wanted or Wanted())
+        limit = f" LIMIT {wanted.limit}" if wanted and wanted.limit else ""
+        rows = self._index.execute(f"SELECT {FIELDS} FROM runs{where} ORDER BY made DESC, id DESC{limit}", values)
+        tags: dict[str, list[str]] = {}
+        for run, tag in self._index.execute("SELECT run, tag FROM tags ORDER BY tag"):
+            tags.setdefault(run, []).append(tag)
+        return [_entry(row, tags.get(row[0], [])) for row in rows.fetchall()]
+
+    def find(self, name: str) -> Entry:
+        """The run whose id is `name`, begins with it, or carries it as its tag alone. UsageError else."""
+        everything = self.runs()
+        for match in (
+            lambda run: run.id == name,
+            lambda run: run.id.startswith(name),
+            lambda run: name in run.tags,
+        ):
+            found = [run for run in everything if match(run)]
+            if len(found) == 1:
+                return self._with_figures(found[0])
+            if found:
+                some = ", ".join(run.id for run in found[:4])
+                raise UsageError(f"'{name}' may be any of {len(found)} runs: {some}", "give more of the id")
+        raise UsageError(f"no run '{name}' in {self.folder}", f"r2cc runs list --store {self.folder}")
+
+    def figures(self, ids: Iterable[str]) -> dict[str, list[Figure]]:
+        """All figures of these runs."""
+        found: dict[str, list[Figure]] = {name: [] for name in ids}
+        names = [*found]
+        for start in range(0, len(names), BATCH):
+            part = names[start : start + BATCH]
+            marks = ",".join("?" * len(part))
+            rows = self._index.execute(
+                f"SELECT run, arm, repeat, name, unit, size_bytes, value, bound FROM figures WHERE run IN ({marks})"
+                " ORDER BY rowid",
+                part,
+            )
+            for run, *figure in rows:
+                found[run].append(Figure(*figure))
+        return found
+
+    def tag(self, name: str, add: Sequence[str], remove: Sequence[str] = ()) -> Entry:
+        """The run with its tags changed, in its directory."""
+        run = self.find(name)
+        folder = self.folder / run.id
+        with exclusive(self.folder / LOCK, "tagging runs", WAIT_S):
+            entries.write_tags(folder, (set(entries.read_tags(folder)) | set(add)) - set(remove))
+        return self.find(run.id)
+
+    def _with_figures(self, run: Entry) -> Entry:
+        return Entry(**{**run.__dict__, "figures": tuple(self.figures([run.id])[run.id])})
+
+    def _put(self, run: Entry, changed_ns: int) -> None:
+        made = run.made.isoformat() if run.made else None
+        values = [run.id, made, run.experiment, run.verdict, run.exit_code, run.bed, run.fingerprint, run.build_id]
+        values += [run.seed, json.dumps(run.arms), run.source]
+        self._index.execute("DELETE FROM runs WHERE id = ?", (run.id,))
+        marks = ", ".join("?" * (len(values) + 1))
+        self._index.execute(f"INSERT INTO runs ({FIELDS}, changed_ns) VALUES ({marks})", [*values, changed_ns])
+        self._index.executemany("INSERT INTO tags VALUES (?, ?)", [(run.id, tag) for tag in run.tags])
+        self._index.executemany(
+            "INSERT INTO figures VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            [(run.id, f.arm, f.repeat, f.name, f.unit, f.size_bytes, f.value, f.bound) for f in run.figures],
+        )
+
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        self._index.execute("BEGIN IMMEDIATE")
+        try:
+            yield
+        except BaseException:
+            self._index.execute("ROLLBACK")
+            raise
+        self._index.execute("COMMIT")
+
+
+@contextmanager
+def opened(folder: Path) -> Iterator[Store]:
+    """The store in `folder`. UsageError when there is no such folder; an index that cannot be written is made in
+    memory, one that is damaged is made anew."""
+    if not folder.is_dir():
+        raise UsageError(f"there is no run store {folder}", "name a folder of run directories with --store")
+    try:
+        index = _open(folder / INDEX)
+    except sqlite3.DatabaseError as error:
+        if isinstance(error, sqlite3.OperationalError):
+            index = _open(None)
+        else:
+            (folder / INDEX).unlink()
+            index = _open(folder / INDEX)
+    try:
+        yield Store(folder, index)
+    except sqlite3.Error as error:
+        raise InfraError(
+            f"{folder / INDEX}: {error}", "run it again; the file may be removed, it is made anew"
+        ) from error
+    finally:
+        index.close()
+
+
+def _open(path: Path | None) -> sqlite3.Connection:
+    index = sqlite3.connect(path or ":memory:", timeout=WAIT_S, isolation_level=None)
+    try:
+        index.execute("PRAGMA foreign_keys = ON")
+        upgrade(index, str(path))
+        index.execute("PRAGMA journal_mode = WAL")
+        index.execute("PRAGMA synchronous = NORMAL")
+        if path is not None:
+            index.execute("BEGIN IMMEDIATE")  # says now when it cannot be written
+            index.execute("ROLLBACK")
+    except BaseException:
+        index.close()
+        raise
+    return index
+
+
+def _runs_in(folder: Path) -> list[Path]:
+    return [child for child in folder.iterdir() if not child.name.startswith(".") and entries.is_run(child)]
+
+
+def _conditions(wanted: Wanted) -> tuple[str, list[Any]]:
+    asked = {
+        "experiment GLOB ?": wanted.experiment,
+        "verdict = ?": wanted.verdict,
+        "id IN (SELECT run FROM tags WHERE tag = ?)": wanted.tag,
+        "build_id = ?": wanted.build_id,
+        "fingerprint = ?": wanted.fingerprint,
+        "made >= ?": wanted.since.isoformat() if wanted.since else None,
+    }
+    given = {condition: value for condition, value in asked.items() if value is not None}
+    return (" WHERE " + " AND ".join(given) if given else ""), [*given.values()]
+
+
+def _entry(row: Sequence[Any], tags: Sequence[str]) -> Entry:
+    run, made, experiment, verdict, exit_code, bed, fingerprint, build_id, seed, arms, source = row
+    when = datetime.fromisoformat(made) if made else None
+    return Entry(
+        run, when, experiment, verdict, exit_code, bed, fingerprint, build_id, seed, tuple(json.loads(arms)), source,
+        tuple(tags),
+    )  # fmt: skip

@@ -1,0 +1,115 @@
+"""nccl-tests' JSON and text and Megatron's logs as runs of the store."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from harness.errors import UsageError
+from harness.schemas import problems
+from reports.runs_cmd import runs
+from reports.store import imports, megatron
+from reports.store.imports import About, bring_in, detect, parse
+from reports.store.store import opened
+
+TEXT = """\
+# nThread 1 nGpus 2 minBytes 8 maxBytes 16
+#
+#                                                              out-of-place                       in-place
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)  (GB/s)  (GB/s)
+           8             2     float     sum      -1    12.50    0.10    0.20       0    12.00    0.11    0.21       0
+          16             4     float     sum      -1    13.00    0.30    0.60       0    12.90    0.31    0.61     N/A
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 0.405
+#
+"""
+LOG = """\
+some other line | of the job
+ [2026-01-01 10:00:00] iteration        1/       3 | consumed samples:            8 | elapsed time per iteration (ms): 2000.0 | throughput per GPU (TFLOP/s/GPU): 100.5 | learning rate: 1.0E-05 | global batch size:     8 | lm loss: 1.100000E+01 | loss scale: 1.0 | number of skipped iterations:   0 | number of nan iterations:   0 |
+ [2026-01-01 10:00:02] iteration        2/       3 | consumed samples:           16 | elapsed time per iteration (ms): 500.0 | throughput per GPU (TFLOP/s/GPU): 400.5 | lm loss: 1.000000E+01 | number of skipped iterations:   1 |
+ iteration        3/       3 | elapsed time per iteration (ms): 510.0 | throughput per GPU (TFLOP/s/GPU): 399.5 | lm loss: 9.500000E+00 |
+ iteration        4/       3 | elapsed time per itera
+"""  # noqa: E501 - as Megatron prints it
+
+
+def _json_file(**changes: Any) -> str:
+    part = {"time": 12.5, "alg_bw": 0.1, "bus_bw": 0.2, "nwrong": 0}
+    row = {"size": 8, "count": 2, "type": "float", "redop": "sum", "root": -1, "out_of_place": part, "in_place": None}
+    return json.dumps({"config": {"devices": [1, 2]}, "results": [row], "end_time": "x"} | changes)
+
+
+def test_text_of_nccl_tests() -> None:
+    assert detect(TEXT) == "nccl-tests"
+    found = parse(TEXT, "nccl-tests")
+    told = {(metric["name"], metric["size_bytes"]): metric["value"] for metric in found.metrics}
+    assert told["busbw", 16] == 0.6
+    assert told["busbw_in_place", 16] == 0.61
+    assert told["latency_us", 8] == 12.5
+    assert (found.completed, found.wrong, len(told)) == (True, 0, 12)
+    assert not parse(TEXT[: TEXT.index("# Out")], "nccl-tests").completed
+    wrong = parse(TEXT.replace("0.20       0 ", "0.20       7 "), "nccl-tests")
+    assert imports.summary(wrong, About("x"))["verdict"] == "deviated"
+
+
+def test_json_of_nccl_tests() -> None:
+    text = _json_file()
+    assert detect(text) == "nccl-tests"
+    assert {metric["name"] for metric in parse(text, "nccl-tests").metrics} == {"busbw", "algbw", "latency_us"}
+
+
+def test_logs_of_megatron() -> None:
+    assert detect(LOG) == "megatron"
+    steps = megatron.read(LOG)
+    assert [(step.iteration, step.step_ms, step.loss, step.skipped) for step in steps] == [
+        (1, 2000.0, 11.0, 0),
+        (2, 500.0, 10.0, 1),
+        (3, 510.0, 9.5, 0),
+    ]
+    told = {metric["name"]: metric["value"] for metric in parse(LOG, "megatron").metrics}
+    assert told == {"step_ms": 510.0, "step_ms_worst": 2000.0, "tflops_per_gpu": 399.5, "loss_last": 9.5}
+
+
+@pytest.mark.parametrize(("text", "kind"), [(TEXT, None), (LOG, None), (_json_file(), "nccl-tests")])
+def test_a_file_becomes_a_run_that_fits_the_schema(tmp_path: Path, text: str, kind: str | None) -> None:
+    file = tmp_path / "in.txt"
+    file.write_text(text)
+    (folder,) = bring_in(tmp_path / "runs", [file], About("train", hardware="h100x8", build_id="b7"), kind)
+    summary = json.loads((folder / "summary.json").read_text())
+    assert problems("summary", summary) == []
+    assert (folder / "raw" / "in.txt").read_text() == text
+    with opened(tmp_path / "runs") as store:
+        (run,) = store.runs()
+        assert (run.fingerprint, run.build_id, run.experiment) == ("h100x8", "b7", "train")
+        assert run.source in ("nccl-tests", "megatron")
+        assert store.find(run.id).figures
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [("nothing of the kind\n", "no file of nccl-tests"), ('{"results": []}', "no figure of nccl-tests")],
+)
+def test_a_file_that_says_nothing_makes_no_run(tmp_path: Path, text: str, says: str) -> None:
+    good, bad = tmp_path / "good.txt", tmp_path / "bad.txt"
+    good.write_text(TEXT)
+    bad.write_text(text)
+    with pytest.raises(UsageError, match=says) as caught:
+        bring_in(tmp_path / "runs", [good, bad], About("x"))
+    assert caught.value.message.startswith(str(bad))
+    assert not (tmp_path / "runs").exists()
+    with pytest.raises(UsageError, match="cannot read"):
+        bring_in(tmp_path / "runs", [tmp_path / "absent"], About("x"))
+    with pytest.raises(UsageError, match="no name"):
+        bring_in(tmp_path / "runs", [good], About("../x"))
+
+
+def test_the_command(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_text(LOG)
+    words = ["import", str(tmp_path / "a.log"), "--name", "gpt", "--store", str(tmp_path / "runs"), "--hardware", "x"]
+    result = CliRunner().invoke(runs, words)
+    assert result.exit_code == 0, result.output
+    assert (Path(result.output.strip()) / "summary.json").is_file()
