@@ -62,6 +62,7 @@ MODULES = (
     "rdma_ucm",
     "rdma_rxe",
     "sch_tbf",
+    "sch_netem",
     "nf_tables",
 )
 """Loaded at boot in this order, each after what it depends on."""
