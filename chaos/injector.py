@@ -17,10 +17,11 @@ from chaos.journal import Journal, now_ns
 from chaos.launch import PlannedFault
 from chaos.safety import Target, counted
 from chaos.steps import Answer, Command, Step, place_of
-from harness.errors import CommandError, FaultError, R2ccError
+from harness.errors import CommandError, FaultError, R2ccError, SshError
 
 CONFIRM_S = 1.0
 RETRY_S = 0.005
+REACH_S, AGAIN_S = 30.0, 0.2
 
 Tell = Callable[[str], None]
 TooMuch = Callable[[Sequence[Target]], str | None]
@@ -107,7 +108,7 @@ class Injector:
             self._disarm(state)
             return None
         try:
-            before_ns, after_ns = self._take(state, state.fault.revert())
+            before_ns, after_ns = self._revert(state)
             state.injected = False
             self._write(state, "reverted", before_ns=before_ns, after_ns=after_ns)
             self._confirm(state, active=False)
@@ -118,6 +119,17 @@ class Injector:
         self._disarm(state)
         return before_ns
 
+    def _revert(self, state: State) -> tuple[int, int]:
+        """A host that a fault cuts off from us is asked until it answers again."""
+        deadline = time.monotonic() + (REACH_S if state.fault.needs_deadman else 0.0)
+        while True:
+            try:
+                return self._take(state, state.fault.revert())
+            except (SshError, FaultError):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(AGAIN_S)
+
     def extend(self, fault_id: str, lasts_s: float) -> None:
         """The fault stays for so long from now on. FaultError when a host has undone it meanwhile."""
         state = self.states[fault_id]
@@ -127,8 +139,13 @@ class Injector:
 
     def _arm_hosts(self, state: State) -> None:
         """Before anything is broken: whatever happens to us now, the hosts heal. FaultError: nothing was injected."""
-        if self._deadman is None:
+        if self._deadman is None and not state.fault.needs_deadman:
             return
+        if self._deadman is None:
+            raise FaultError(
+                f"{state.planned.spec.id}: never without a dead-man switch on the host",
+                "use an inventory FILE of hosts over SSH",
+            )
         spec, begins = state.planned.spec, state.planned.spec.cycles[state.cycle]
         try:
             state.undo = self._actors.armable([] if spec.forever else state.fault.revert())

@@ -107,18 +107,18 @@ do_undo() {
   "$(command -v sh)" "$armed/$1/undo.sh" "$2" && echo undone
 }
 
-# The controller's own commands, under the same lock as the timer's.
+# The controller's own commands, under the same lock as the timer's; what they leave running does not hold it.
 do_inject() {
   lock=$armed/$1/lock; shift
   [ -d "${lock%/*}" ] && command exec 9>>"$lock" && flock -w 4 9 || die "it is not armed any more"
   [ ! -e "${lock%/*}/undone" ] || die "it is not armed any more"
-  umask "$mask"; exec "$@"
+  umask "$mask"; "$@" 9>&-
 }
 
 do_revert() {
   lock=$armed/$1/lock; shift
   if [ -d "${lock%/*}" ] && command exec 9>>"$lock"; then flock -w 4 9 || die "the undo is running"; fi
-  umask "$mask"; exec "$@"
+  umask "$mask"; "$@" 9>&-
 }
 
 word=$1; shift

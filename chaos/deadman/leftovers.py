@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from chaos.faults_qdisc import OURS as QDISC
 from harness.hosts import Host
 
 TABLE = "r2cc_"
 """Names of our nft tables begin so."""
-QDISC = "7a7:"
-"""Handle of the queueing disciplines that a fault adds."""
 LIMIT_S = 10.0
 LOOK = 'command -v "$1" >/dev/null || PATH=$PATH:/usr/sbin:/sbin; command -v "$1" >/dev/null || exit 0; exec "$@"'
 

@@ -14,8 +14,8 @@ from typing import Any
 from chaos.steps import Command
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,95}")
-STEP_S = 30
-"""A step of an undo that takes longer is ended, and the whole tried again."""
+PATIENCE = 6
+"""A step of an undo that takes so many times its limit is ended, and the whole tried again."""
 HEAD = """\
 #!/bin/sh
 # about: {about}
@@ -24,8 +24,8 @@ PATH="$PATH:/usr/sbin:/sbin"; export PATH
 
 # A step, by its program's path: busybox's timeout would take a command of its own.
 run() {{
-  program=$(command -v "$1") || {{ echo "there is no $1"; return 127; }}
-  shift; timeout -k 5 {limit} "$program" "$@"
+  limit=$1; program=$(command -v "$2") || {{ echo "there is no $2"; return 127; }}
+  shift 2; timeout -k 5 "$limit" "$program" "$@"
 }}
 
 undo() {{
@@ -52,13 +52,13 @@ class Undo:
         """The whole of undo.sh. Words are quoted, so that they can be nothing but words. ValueError for a NUL."""
         steps = "".join(f"  {_line(step)} || bad=1\n" for step in self.steps)
         about = json.dumps(self.about, separators=(",", ":"), ensure_ascii=True)
-        return HEAD.format(about=about, limit=STEP_S, steps=steps) + shell_text("undo.sh")
+        return HEAD.format(about=about, steps=steps) + shell_text("undo.sh")
 
 
 def _line(step: Command) -> str:
     if "\0" in step.input or any("\0" in word for word in step.argv):
         raise ValueError(f"{step.on}: a NUL cannot be armed")
-    line = shlex.join(("run", *step.argv))
+    line = shlex.join(("run", f"{step.limit_s * PATIENCE:.0f}", *step.argv))
     return f"printf %s {shlex.quote(step.input)} | {line}" if step.input else f"{line} </dev/null"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -47,7 +47,8 @@ class DeadMan:
         hosts = tuple(dict.fromkeys(step.on for step in steps if step.on in self.hosts))
         if not hosts:
             return None
-        return Armed(f"{fault_id}-{secrets.token_hex(6)}", hosts, lasts_s + self.margin_s)
+        slow_s = max(step.limit_s for step in steps) - Command.limit_s
+        return Armed(f"{fault_id}-{secrets.token_hex(6)}", hosts, lasts_s + self.margin_s + max(0.0, slow_s))
 
     def arm(self, armed: Armed, steps: Sequence[Command], about: Mapping[str, Any]) -> None:
         """Arms all hosts, and knows that every timer runs. FaultError when one cannot be armed: none is, then."""
@@ -100,7 +101,7 @@ class DeadMan:
         if step.on not in armed.hosts:
             return step
         word = "inject" if inject else "revert"
-        return Command(step.on, tuple(command(word, armed.id, *step.argv)), step.input)
+        return replace(step, argv=tuple(command(word, armed.id, *step.argv)))
 
     def clear(self) -> list[str]:
         """Undoes and disarms what an earlier run left on the hosts, and says what that was. FaultError when it cannot.

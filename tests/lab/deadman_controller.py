@@ -1,7 +1,7 @@
 """A controller of the dead-man tests: breaks one host, says `active`, and waits to be killed or told to heal.
 
 Arguments: inventory (or vm:NAME, a vm lab that is up), host, time to live, and what, with commas:
-`address` (of eth1), `rate` (of eth0), `stop`.
+`rate` (of eth0), `address` (of eth1), `link` (of eth2), `stop`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,12 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+from chaos import catalogue
 from chaos.actors import Actors
 from chaos.catalogue import ExampleNic
 from chaos.deadman.switch import DeadMan
 from chaos.fault_spec import FaultSpec
 from chaos.faults import Fault
-from chaos.faults_address import AddressRemoved
-from chaos.faults_process import StopRank
-from chaos.faults_rate import End, Rate
 from chaos.injector import Injector
 from chaos.journal import Journal
 from chaos.launch import PlannedFault
@@ -34,28 +32,19 @@ from harness.vmlab.lab import VmLab
 SILENCE_S = 1.5
 
 
-class Slow(Rate):
-    """On the host alone: nobody lets us into the switch."""
-
-    @property
-    def ends(self) -> list[End]:
-        return [(nic.host, nic.name) for nic in self.nics]
-
-
 def fault_of(what: str, host: str, nic: ExampleNic) -> tuple[FaultSpec, Fault, tuple[tuple[str, str], ...]]:
     where = {"rank": 0} if what == "stop" else {"host": host, "nic": nic.name}
-    kind = {"address": "address_removed", "stop": "stop", "rate": "rate"}[what]
+    kind = {"address": "address_removed", "link": "link_down", "stop": "stop", "rate": "rate"}[what]
     more = {"fraction": 0.5} if what == "rate" else {}
     spec = FaultSpec.model_validate(
         {"id": what, "kind": kind, **where, **more, "at": {"iteration": 1}, "duration_s": 0.5}
     )
-    made = {"address": AddressRemoved, "stop": StopRank, "rate": Slow}[what]
     nics = () if what == "stop" else (nic,)
-    return spec, made(spec, nics, host), tuple((one.host, one.name) for one in nics)
+    return spec, catalogue.fault_of(spec, nics, host), tuple((one.host, one.name) for one in nics)
 
 
 def nic_of(what: str, host: str) -> ExampleNic:
-    rail = {"address": 1, "rate": 0}.get(what, 0)
+    rail = {"rate": 0, "address": 1, "link": 2}.get(what, 0)
     return ExampleNic(host, f"eth{rail}", f"10.{rail + 1}.0.{int(host[1:]) + 1}", "")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -32,6 +33,7 @@ from harness.errors import FaultError, SshError
 from harness.hosts import FakeHost, LocalHost, Result
 
 WAIT_S = 5.0
+PORTS = Result((), 0, "32768\t60999\n")
 
 
 @pytest.fixture(autouse=True)
@@ -76,7 +78,7 @@ def test_words_of_a_step_are_never_more_than_words(words: list[str]) -> None:
     typed = Command("n1", ("cat",), "".join(words))
     script = Undo("f0", (echo, typed), {"x": "".join(words)}).script()
     steps = script.partition("undo() {")[2].partition("  return $bad")[0]
-    done = subprocess.run(["sh", "-c", 'run() { "$@"; }' + steps], capture_output=True, check=True)
+    done = subprocess.run(["sh", "-c", 'run() { shift; "$@"; }' + steps], capture_output=True, check=True)
     assert done.stdout.decode() == "".join(f"{word}\n" for word in words or [""]) + "".join(words)
     assert script.splitlines()[1].startswith("# about: {")
 
@@ -292,14 +294,11 @@ def test_what_a_rank_and_a_switch_need_is_told_apart() -> None:
 
 
 def test_a_fault_is_built_again_from_its_record() -> None:
-    nics = (ExampleNic("h1", "eth1", "10.2.0.2", ""),)
-    words = {"id": "f", "kind": "address_removed", "host": "h1", "nic": "eth1", "at": {"iteration": 3}, "duration_s": 1}
-    spec = FaultSpec.model_validate({**words, "duration_s": 1.0})
-    shown = '[{"ifname": "eth1", "addr_info": [{"local": "10.2.0.2", "prefixlen": 24, "broadcast": "10.2.0.255"}]}]'
-    told = about(spec, nics, "h1", [Result((), 0, shown)])
-    assert (
-        rebuilt(told).revert()[0].text() == "ip -batch - <<< 'addr replace 10.2.0.2/24 broadcast 10.2.0.255 dev eth1'"
-    )
+    words = {"id": "f", "kind": "side_channel_lost", "host": "h1", "at": {"iteration": 3}, "duration_s": 1.0}
+    told = about(FaultSpec.model_validate(words), (ExampleNic("h1", "eth1", "10.2.0.2", ""),), "h1", [PORTS])
+    fault = rebuilt(json.loads(json.dumps(told)))
+    assert "32768-60999" in fault.inject()[0].text(), "what was found before is known again"
+    assert [step.on for step in fault.revert() if isinstance(step, Command)] == ["h1"]
     for wrong in ({}, {**told, "schema": 2}, {**told, "nics": [{}]}, {**told, "fault": {"kind": "quake"}}):
         with pytest.raises(ValueError, match=r"another version|not understood"):
             rebuilt(wrong)
