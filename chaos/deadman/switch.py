@@ -16,8 +16,8 @@ from harness.hosts import Host
 from harness.hosts.lease import Leases
 from harness.hosts.parallel import Outcome, on_all
 
-MARGIN_S = 15.0
-"""How much longer than its fault a host waits: for the controller's own revert, with all limits on the way there."""
+MARGIN_S, CONNECTION_S = 15.0, 10.0
+"""How much longer than its fault a host waits for the controller's own revert: at least, and beyond its limit."""
 COMMAND_S = 20.0
 UNDO_S = 120.0
 
@@ -29,6 +29,7 @@ class Armed:
     id: str
     hosts: tuple[str, ...]
     ttl_s: float
+    margin_s: float = MARGIN_S
     timers: dict[str, str] = field(default_factory=dict)
     """By host: `systemd` or `shell`."""
 
@@ -38,7 +39,8 @@ class DeadMan:
     """Works over any Host. Nothing of it has to be closed: what is armed ends by itself."""
 
     hosts: Mapping[str, Host]
-    margin_s: float = MARGIN_S
+    margin_s: float | None = None
+    """None: as long as the revert may take."""
     leases: Leases | None = None
     """Looked at before anything is armed: a host may be another controller's by now."""
 
@@ -47,8 +49,10 @@ class DeadMan:
         hosts = tuple(dict.fromkeys(step.on for step in steps if step.on in self.hosts))
         if not hosts:
             return None
-        slow_s = max(step.limit_s for step in steps) - Command.limit_s
-        return Armed(f"{fault_id}-{secrets.token_hex(6)}", hosts, lasts_s + self.margin_s + max(0.0, slow_s))
+        margin_s = self.margin_s
+        if margin_s is None:
+            margin_s = max(MARGIN_S, CONNECTION_S + max(step.limit_s for step in steps))
+        return Armed(f"{fault_id}-{secrets.token_hex(6)}", hosts, lasts_s + margin_s, margin_s)
 
     def arm(self, armed: Armed, steps: Sequence[Command], about: Mapping[str, Any]) -> None:
         """Arms all hosts, and knows that every timer runs. FaultError when one cannot be armed: none is, then."""
@@ -76,7 +80,7 @@ class DeadMan:
 
     def renew(self, armed: Armed, lasts_s: float) -> None:
         """The time to live begins anew. FaultError when a timer has fired already, or a host cannot be reached."""
-        armed.ttl_s = lasts_s + self.margin_s
+        armed.ttl_s = lasts_s + armed.margin_s
         words = ("renew", armed.id, hundredths(armed.ttl_s))
         said = self._on(armed.hosts, lambda name: _run(self.hosts[name], *words))
         wrong = [
