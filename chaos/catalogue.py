@@ -14,6 +14,7 @@ from chaos.faults_control import ControllerLost, SideChannelLost
 from chaos.faults_gone import NicGone
 from chaos.faults_host import HostFlap, HostLinkDown, HostRailDown
 from chaos.faults_hostnft import HostBlackHole, HostLoss, HostOneWay
+from chaos.faults_late import SideChannelLate
 from chaos.faults_process import BusyCores, ClockJump, KillRank, LateRank, QueueFull, SideFlood, StopRank
 from chaos.faults_qp import QpError
 from chaos.faults_rate import Bucket, Rate
@@ -25,7 +26,7 @@ KINDS: Mapping[str, type[Any]] = {
     for made in (
         LinkDown, BlackHole, OneWay, Loss, Rate, Flap, RailDown, HostAddressRemoved, QueueFull,
         StopRank, KillRank, LateRank, ClockJump, SideFlood, BusyCores,
-        Delay, Corrupt, NicGone, QpError, SideChannelLost, ControllerLost,
+        Delay, Corrupt, NicGone, QpError, SideChannelLost, SideChannelLate, ControllerLost,
     )
 }  # fmt: skip
 ON_HOST: Mapping[str, type[Any]] = {
@@ -60,6 +61,7 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "delay": {"delay_ms": 20.0},
     "corrupt": {"percent": 1.0},
     "side_channel_lost": {"nic": ""},
+    "side_channel_late": {"delay_ms": 20.0},
     "controller_lost": {"nic": "", "duration_s": 20.0},
 }
 """What differs from a second of h1's eth2, by kind."""

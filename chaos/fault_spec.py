@@ -15,7 +15,8 @@ NicName = Annotated[StrictStr, Field(pattern=r"^([^:]+|\*):([^:]+|\*)$")]
 Kind = Literal[
     "link_down", "black_hole", "one_way", "loss", "rate", "flap", "rail_down", "address_removed",
     "queue_full", "stop", "kill", "late", "clock_jump", "side_flood", "busy_cores",
-    "delay", "corrupt", "nic_gone", "qp_error", "side_channel_lost", "controller_lost",
+    "delay", "corrupt", "nic_gone", "qp_error", "side_channel_lost", "side_channel_late",
+    "controller_lost",
 ]  # fmt: skip
 
 
@@ -51,6 +52,7 @@ RULES: dict[str, Rule] = {
     "nic_gone": Rule("nics", (), ("method",)),
     "qp_error": Rule("nics"),
     "side_channel_lost": Rule("host", (), ("percent",)),
+    "side_channel_late": Rule("nics", ("delay_ms",)),
     "controller_lost": Rule("host"),
 }
 PLACES = ("host", "nic", "nics", "rail", "rank")

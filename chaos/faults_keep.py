@@ -25,6 +25,7 @@ say links; ip -j -d addr show
 say routes4; ip -o -4 route show table all
 say routes6; ip -o -6 route show table all 2>/dev/null
 say neighbours; ip -o neigh show nud permanent
+say ports; cat /proc/sys/net/ipv4/ip_local_port_range
 say qdiscs; tc -j -d -raw qdisc show
 for nic; do
   say "device $nic"; readlink -f "/sys/class/net/$nic/device" || echo none
@@ -128,6 +129,8 @@ class Kept:
     routes6: Sequence[str]
     neighbours: Sequence[str]
     qdiscs: Sequence[Mapping[str, Any]]
+    port_range: str
+    """From which the kernel chooses ports, as `low-high`."""
     of_nic: Mapping[str, Mapping[str, str]]
     """By NIC: device, driver, speed, vfs, rxe, settings."""
 
@@ -192,6 +195,7 @@ def parse(answer: Answer) -> Kept:
         said["routes6"].splitlines(),
         said["neighbours"].splitlines(),
         json.loads(said["qdiscs"] or "[]"),
+        "-".join(said["ports"].split()),
         of_nic,
     )
 

@@ -25,6 +25,7 @@ try() {
 if unshare -n true 2>/dev/null; then
   try netem tc qdisc add dev lo root netem delay 1ms
   try tbf tc qdisc add dev lo root tbf rate 1mbit burst 20k limit 20k
+  try prio tc qdisc add dev lo root prio
   try nft_inet nft add table inet t ';' add chain inet t c '{ type filter hook input priority 0 ; }'
   try nft_bridge nft add table bridge t ';' add chain bridge t c '{ type filter hook forward priority 0 ; }'
   try nft_netdev nft add table netdev t ';' add chain netdev t c '{ type filter hook ingress device lo priority 0 ; }'
@@ -98,6 +99,7 @@ def parse(answer: Answer) -> Able:
 
 MEANING = {
     "netem": "the kernel has no sch_netem",
+    "prio": "the kernel has no sch_prio",
     "tbf": "the kernel has no sch_tbf",
     "nft_inet": "the kernel has no nf_tables (family inet)",
     "nft_bridge": "the kernel has no nf_tables (family bridge)",

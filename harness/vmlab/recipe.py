@@ -63,6 +63,7 @@ MODULES = (
     "rdma_rxe",
     "sch_tbf",
     "sch_netem",
+    "sch_prio",
     "nf_tables",
 )
 """Loaded at boot in this order, each after what it depends on."""

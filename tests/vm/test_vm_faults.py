@@ -140,6 +140,41 @@ def test_packets_leave_late_and_the_old_queue_is_back(lab: VmLab, name: str) -> 
     assert healthy < 150 <= during < float("inf")
 
 
+ECHO = """
+import socket
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(("0.0.0.0", 40007)); print("ready", flush=True)
+while True:
+    s.sendto(*s.recvfrom(100))
+"""
+ASK = """
+import socket, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(2); times = []
+for _ in range(3):
+    began = time.monotonic(); s.sendto(b"x", ("10.2.0.2", 40007)); s.recv(100); times.append(time.monotonic() - began)
+print(min(times) * 1000)
+"""
+
+
+def test_the_side_channel_is_late_and_nothing_else(lab: VmLab) -> None:
+    host, echo = lab.hosts["h0"], lab.hosts["h1"].spawn(["python3", "-c", ECHO])
+    assert echo.stdout is not None
+    assert echo.stdout.readline() == b"ready\n"
+    before = facts(host)
+    fault, actors = fault_on(lab, "side_channel_late", "delay_ms: 200.0")
+    take(actors, fault.inject())
+    try:
+        assert fault.is_active(actors.take(fault.probe())) is True
+        assert float(host.run(["python3", "-c", ASK], timeout_s=20).stdout) >= 200
+        assert ping_ms(host) < 200
+    finally:
+        take(actors, fault.revert())
+        echo.close()
+    assert differences(before, facts(host)) == {}
+    take(actors, fault.revert())
+    assert fault.is_active(actors.take(fault.probe())) is False
+    assert differences(before, facts(host)) == {}
+
+
 def test_damaged_packets_are_not_delivered(lab: VmLab) -> None:
     _, during = tried(lab, "corrupt", "percent: 100.0")
     assert during == float("inf")
@@ -151,7 +186,13 @@ def test_a_rate_on_a_nic_without_a_bucket(lab: VmLab) -> None:
 
 def test_a_guest_can_carry_what_is_tried_here(lab: VmLab) -> None:
     able = parse(lab.hosts["h0"].run(question(), check=False))
-    for kind, words in (("nic_gone", ""), ("delay", "delay_ms: 1.0"), ("corrupt", "percent: 1.0"), ("qp_error", "")):
+    for kind, words in (
+        ("nic_gone", ""),
+        ("delay", "delay_ms: 1.0"),
+        ("corrupt", "percent: 1.0"),
+        ("qp_error", ""),
+        ("side_channel_late", "delay_ms: 1.0"),
+    ):
         assert lacking(fault_on(lab, kind, words)[0], able) == []
 
 
