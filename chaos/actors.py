@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from chaos.deadman.record import began_at, continue_step
 from chaos.steps import SWITCH, Alive, Command, Look, Signal, Start, Step, Stop
 from harness.errors import CommandError, FaultError
 from harness.hosts import Host, Process, Result
@@ -35,6 +36,18 @@ class Actors:
             return [self._one(step) for step in steps]
         with ThreadPoolExecutor(len(steps)) as pool:
             return list(pool.map(self._one, steps))
+
+    def armable(self, steps: Sequence[Step]) -> list[Command]:
+        """What of a revert a host can do by itself when we are gone: its commands, and SIGCONT to a rank on a machine.
+
+        Helpers end by themselves, and the lab's switch ends with us. ValueError when a rank cannot be asked.
+        """
+        found = [step for step in steps if isinstance(step, Command) and step.on != SWITCH]
+        for step in steps:
+            if isinstance(step, Signal) and step.name == "SIGCONT" and (machine := self.machine_of(step.rank)):
+                stat = self._look(Look(step.rank, "stat")).stdout
+                found.append(continue_step(machine.name, self.rank(step.rank).pid, began_at(stat)))
+        return found
 
     def close(self) -> None:
         """Ends helpers that were left."""

@@ -14,11 +14,14 @@ from typing import Any
 from chaos.actors import Actors
 from chaos.beds import Bed
 from chaos.clocks import ours
+from chaos.deadman.switch import DeadMan
 from chaos.fault_spec import FaultSpec
 from chaos.injector import Injector
 from chaos.journal import Journal, now_ns
-from chaos.launch import Launch, PlannedFault
+from chaos.launch import Launch, PlannedFault, by_host
 from chaos.live import Display
+from chaos.model import Limits
+from chaos.safety import anything, too_much
 from chaos.streams import Running, Spoken, parse, start, stop_all
 from chaos.triggers import Pace, Timers, strike_ns
 from harness.errors import FaultError, InfraError, LabError, R2ccError
@@ -52,6 +55,7 @@ class Plan:
     faults: Sequence[PlannedFault]
     clocks: Mapping[str, Offset] = field(default_factory=dict)
     """Of hosts whose clock is not ours."""
+    limits: Limits = field(default_factory=Limits)
 
 
 class ArmRun:
@@ -81,8 +85,12 @@ class ArmRun:
         stack.callback(self._drain)
         stack.callback(stop_all, self._ranks)
         actors = Actors(self._bed.switch, self._bed.hosts, self._process, self._machine)
-        self._injector = Injector(actors, self._journal, stack, self._display.note)
+        deadman = DeadMan(self._bed.hosts, leases=self._bed.leases) if self._bed.switch is None else None
+        limits = partial(too_much, nics=by_host(self._bed.nics), limits=self._plan.limits) if deadman else anything
+        self._injector = Injector(actors, self._journal, stack, self._display.note, deadman, too_much=limits)
         with stack:
+            for note in deadman.clear() if deadman else ():
+                self._display.note(note)
             for planned in self._plan.faults:
                 self._injector.arm(planned)
             stack.callback(stop_all, self._samplers)

@@ -13,11 +13,12 @@ import click
 import yaml
 
 from chaos import launch
-from chaos.clusterbed import SAMPLER, opened, surveyed
+from chaos.clusterbed import SAMPLER, opened, refuse_unsafe, surveyed
 from chaos.faults import NicLike
 from chaos.model import Experiment, GpuWorkload
 from harness.errors import UsageError
 from harness.hosts import Host
+from harness.hosts.lease import Leases, hold
 from harness.inventory import Inventory, is_cluster, open_inventory, require_tools, vm_shape
 from harness.inventory import topology_of as topology_of_inventory
 from harness.lab.lab import Lab
@@ -51,6 +52,8 @@ class Bed:
     """What ranks are told on each host, where hosts are machines whose NICs have names of their own."""
     samplers: Mapping[str, str] = field(default_factory=dict)
     """The program of each host whose clock is not ours, which tells its time."""
+    leases: Leases | None = None
+    """That hosts which others can reach are ours alone for now."""
 
 
 def gpus_on(inventory: str, experiment: Experiment) -> int:
@@ -83,7 +86,10 @@ def topology_of(experiment: Experiment) -> Topology:
 def check_inventory(inventory: str, experiment: Experiment) -> None:
     """Raises UsageError or InputErrors for a bed that cannot carry the experiment, before anything is started."""
     per_host = launch.per_host(experiment, gpus_on(inventory, experiment))
-    launch.faults(experiment, planned_bed(inventory, experiment)[1], per_host)
+    nics = planned_bed(inventory, experiment)[1]
+    faults = launch.faults(experiment, nics, per_host)
+    if is_cluster(inventory):
+        refuse_unsafe(inventory, faults, launch.by_host(nics), experiment.limits)
 
 
 def hold_rates(bed: Bed, topology: Topology) -> None:
@@ -118,7 +124,7 @@ def open_bed(inventory: str, experiment: Experiment) -> Iterator[Bed]:
 
 @contextmanager
 def _open_cluster(inventory: str, experiment: Experiment) -> Iterator[Bed]:
-    with opened(inventory) as (hosts, cluster):
+    with opened(inventory) as (hosts, cluster), hold(hosts) as leases:
         cluster.build()
         for line in cluster.without_backup(hosts):
             click.echo(f"r2cc: warning: NIC without a backup: {line}", err=True)
@@ -133,6 +139,7 @@ def _open_cluster(inventory: str, experiment: Experiment) -> Iterator[Bed]:
             gpus=gpus_on(inventory, experiment),
             env=cluster.env(experiment.workload.net),
             samplers={name: str(cluster.program(name, SAMPLER)) for name in cluster.names},
+            leases=leases,
         )
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from chaos.deadman.ways import check
 from chaos.environment import hardware_of
+from chaos.launch import PlannedFault
+from chaos.model import Limits
 from harness.errors import UsageError
 from harness.hosts import Host
 from harness.hosts.bed import ClusterNic, deployed, devices, environment, nics, root_of
@@ -88,6 +91,15 @@ def surveyed(inventory: str) -> Cluster:
     """
     with opened(inventory) as (_, cluster):
         return cluster
+
+
+def refuse_unsafe(
+    inventory: str, faults: Sequence[PlannedFault], data: Mapping[str, Sequence[str]], limits: Limits
+) -> None:
+    """UsageError with all reasons for which these faults must not strike there (chaos/safety.py)."""
+    hosts = cluster_hosts(inventory)
+    with ssh_hosts(host.target for host in hosts) as reached:
+        check(reached, hosts, faults, data, limits)
 
 
 @contextmanager

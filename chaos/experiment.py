@@ -20,6 +20,7 @@ from chaos.model import (
     FaultSpec,
     GpuWorkload,
     Hypothesis,
+    Limits,
     Workload,
 )
 from chaos.timeline import Place, Report, problems_of_timeline
@@ -96,6 +97,7 @@ def _sections(document: Document, report: Report) -> dict[str, Any]:
     models: tuple[tuple[str, type[BaseModel]], ...] = (
         ("workload", KINDS[kind_of(value.get("workload"))]),
         ("hypothesis", Hypothesis),
+        ("limits", Limits),
     )
     for key, model in models:
         if (part := _model(model, value.get(key, {}), (key,), report)) is not None:

@@ -5,21 +5,27 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.actors import Actors
+from chaos.deadman.about import about
+from chaos.deadman.switch import Armed, DeadMan, stays_armed
 from chaos.fault_spec import RULES
 from chaos.faults import Fault
 from chaos.journal import Journal, now_ns
 from chaos.launch import PlannedFault
-from chaos.steps import Step, place_of
-from harness.errors import CommandError, FaultError
+from chaos.safety import Target, counted
+from chaos.steps import Answer, Command, Step, place_of
+from harness.errors import CommandError, FaultError, R2ccError, SshError
 
 CONFIRM_S = 1.0
 RETRY_S = 0.005
+REACH_S, AGAIN_S = 30.0, 0.2
 
 Tell = Callable[[str], None]
+TooMuch = Callable[[Sequence[Target]], str | None]
+"""Why so many NICs must not be broken at once; None: they may."""
 
 
 @dataclass
@@ -31,16 +37,32 @@ class State:
     struck: bool = False
     injected: bool = False
     cycle: int = 0
+    facts: Sequence[Answer] = ()
+    undo: list[Command] = field(default_factory=list)
+    armed: Armed | None = None
+    """On hosts that outlive us: what they do by themselves, should we be gone."""
 
 
 class Injector:
     """All faults of one run.
 
-    Undoing is registered on the ExitStack given, so that it happens after Ctrl-C, SIGTERM and any exception, too.
+    Undoing is registered on the ExitStack given, so that it happens after Ctrl-C, SIGTERM and any exception, too. What
+    no exception stops (kill -9, a lost network, a reboot) is for `deadman`; None: the bed ends with us.
     """
 
-    def __init__(self, actors: Actors, journal: Journal, stack: ExitStack, tell: Tell) -> None:
+    def __init__(
+        self,
+        actors: Actors,
+        journal: Journal,
+        stack: ExitStack,
+        tell: Tell,
+        deadman: DeadMan | None = None,
+        *,
+        too_much: TooMuch = lambda broken: None,
+    ) -> None:
         self._actors = actors
+        self._deadman = deadman
+        self._too_much = too_much
         self._journal = journal
         self._stack = stack
         self._tell = tell
@@ -60,17 +82,20 @@ class Injector:
                 "take the lab down and up again: r2cc lab down",
             )
         self.states[planned.spec.id] = state
-        self._write(state, "armed")
+        if self._deadman is None:
+            self._write(state, "armed")
 
     def strike(self, fault_id: str, cycle: int) -> int:
         """Injects and confirms; returns when the command was issued. FaultError when it does not take effect."""
         state = self.states[fault_id]
         self._refuse_overlap(state)
+        self._refuse_too_much(state)
         state.cycle = cycle
         if not state.struck:
             self._stack.callback(self.heal, fault_id)
+        self._arm_hosts(state)
         state.struck = state.injected = True
-        before_ns, after_ns = self._take(state, state.fault.inject())
+        before_ns, after_ns = self._take(state, state.fault.inject(), inject=True)
         self._write(state, "injected", before_ns=before_ns, after_ns=after_ns)
         self._confirm(state, active=True)
         self._write(state, "active")
@@ -80,13 +105,77 @@ class Injector:
         """Reverts and proves it; returns when it was issued. None: it is not injected, or nothing can undo it."""
         state = self.states[fault_id]
         if not state.injected or state.planned.spec.forever:
+            self._disarm(state)
             return None
-        before_ns, after_ns = self._take(state, state.fault.revert())
-        state.injected = False
-        self._write(state, "reverted", before_ns=before_ns, after_ns=after_ns)
-        self._confirm(state, active=False)
+        try:
+            before_ns, after_ns = self._revert(state)
+            state.injected = False
+            self._write(state, "reverted", before_ns=before_ns, after_ns=after_ns)
+            self._confirm(state, active=False)
+        except R2ccError:
+            self._leave_armed(state)
+            raise
         self._write(state, "verified")
+        self._disarm(state)
         return before_ns
+
+    def _revert(self, state: State) -> tuple[int, int]:
+        """A host that a fault cuts off from us is asked until it answers again."""
+        deadline = time.monotonic() + (REACH_S if state.fault.needs_deadman else 0.0)
+        while True:
+            try:
+                return self._take(state, state.fault.revert())
+            except (SshError, FaultError):
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(AGAIN_S)
+
+    def extend(self, fault_id: str, lasts_s: float) -> None:
+        """The fault stays for so long from now on. FaultError when a host has undone it meanwhile."""
+        state = self.states[fault_id]
+        if self._deadman is not None and state.armed is not None:
+            self._deadman.renew(state.armed, lasts_s)
+            self._write(state, "armed", ttl_s=state.armed.ttl_s, timers=state.armed.timers)
+
+    def _arm_hosts(self, state: State) -> None:
+        """Before anything is broken: whatever happens to us now, the hosts heal. FaultError: nothing was injected."""
+        if self._deadman is None and not state.fault.needs_deadman:
+            return
+        if self._deadman is None:
+            raise FaultError(
+                f"{state.planned.spec.id}: never without a dead-man switch on the host",
+                "use an inventory FILE of hosts over SSH",
+            )
+        spec, begins = state.planned.spec, state.planned.spec.cycles[state.cycle]
+        try:
+            state.undo = self._actors.armable([] if spec.forever else state.fault.revert())
+        except ValueError as error:
+            raise self._blind(state, error) from error
+        state.armed = self._deadman.prepare(spec.id, state.undo, begins[1] - begins[0])
+        if state.armed is not None:
+            told = about(spec, getattr(state.fault, "nics", ()), state.planned.host, state.facts)
+            self._deadman.arm(state.armed, state.undo, told)
+            self._write(state, "armed", ttl_s=state.armed.ttl_s, timers=state.armed.timers)
+        else:
+            self._write(state, "armed")
+
+    def _disarm(self, state: State) -> None:
+        """After the revert was proved, or when nothing was injected."""
+        armed, deadman = state.armed, self._deadman
+        if armed is None or deadman is None:
+            return
+        notes = deadman.disarm(armed)
+        state.armed = None
+        for note in notes or [f"{state.planned.spec.id}: disarmed on {', '.join(armed.hosts)}"]:
+            self._journal.write("log", message=note)
+        for note in notes:
+            self._tell(note)
+
+    def _leave_armed(self, state: State) -> None:
+        if state.armed is not None:
+            message = f"{state.planned.spec.id}: the revert is not proved; {stays_armed(state.armed)}"
+            self._journal.write("log", message=message)
+            self._tell(message)
 
     def observed(self, fault_id: str, t_ns: int, *, active: bool) -> None:
         """Notes what the workload itself did to fulfil a fault (a late rank), when it says so."""
@@ -122,17 +211,24 @@ class Injector:
                 "move the second fault to a later iteration",
             )
 
+    def _refuse_too_much(self, state: State) -> None:
+        broken = [state.planned, *(other.planned for other in self.states.values() if other.injected)]
+        why = self._too_much([target for planned in broken for target in counted(planned.spec, planned.targets)])
+        if why is not None:
+            raise FaultError(f"{state.planned.spec.id} must not strike now: {why}", "let faults strike one by one")
+
     def _informed(self, state: State) -> Fault:
         try:
-            return state.fault.knowing(self._actors.take(state.fault.facts()))
+            state.facts = self._actors.take(state.fault.facts())
+            return state.fault.knowing(state.facts)
         except (CommandError, ValueError, KeyError) as error:
             raise self._blind(state, error) from error
 
-    def _take(self, state: State, steps: Sequence[Step]) -> tuple[int, int]:
+    def _take(self, state: State, steps: Sequence[Step], *, inject: bool = False) -> tuple[int, int]:
         """(before, after) in ns. The journal line is written after the command: writing must not delay it."""
         before_ns = now_ns()
         try:
-            results = self._actors.take(steps)
+            results = self._actors.take([self._locked(state, step, inject=inject) for step in steps])
         except CommandError as error:
             raise FaultError(f"{state.planned.spec.id}: {error.message}", error.hint) from error
         after_ns = now_ns()
@@ -141,7 +237,7 @@ class Injector:
                 "command",
                 host=place_of(step),
                 t_ns=after_ns,
-                argv=list(result.argv),
+                argv=list(step.argv if isinstance(step, Command) else result.argv),
                 exit_code=result.exit_code,
                 started_ns=before_ns,
                 stderr=result.stderr[-2000:],
@@ -152,6 +248,12 @@ class Injector:
                     f"{state.planned.spec.id}: {step.text()}: {detail}", "r2cc chaos faults lists what is needed"
                 )
         return before_ns, after_ns
+
+    def _locked(self, state: State, step: Step, *, inject: bool) -> Step:
+        """Our own commands never run while a host undoes the same by itself; nothing is broken that it has undone."""
+        if self._deadman is None or state.armed is None or not isinstance(step, Command):
+            return step
+        return self._deadman.locked(state.armed, step, inject=inject)
 
     def _probe(self, state: State) -> bool | None:
         try:

@@ -9,7 +9,19 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr
 from chaos.fault_spec import At, FaultSpec, Model
 from chaos.workloads import AnyWorkload, Bench, GpuWorkload, Workload
 
-__all__ = ["MODES", "Arm", "At", "Bench", "Experiment", "FaultSpec", "GpuWorkload", "Hypothesis", "Model", "Workload"]
+__all__ = [
+    "MODES",
+    "Arm",
+    "At",
+    "Bench",
+    "Experiment",
+    "FaultSpec",
+    "GpuWorkload",
+    "Hypothesis",
+    "Limits",
+    "Model",
+    "Workload",
+]
 
 MODES = {"stock": 0, "migrate": 1, "balance": 2, "allreduce": 3, "upstream": 0, "restart": 0}
 """R2CC_MODE of each arm."""
@@ -46,6 +58,15 @@ class Hypothesis(Model):
     memory_over_stock_bytes_max: Annotated[StrictInt, Field(ge=0)] | None = None
 
 
+class Limits(Model):
+    """How much may be broken at once on hosts that are not ours alone (docs/dead-man-switch.md)."""
+
+    hosts: Annotated[StrictInt, Field(gt=0)] | None = None
+    """None: half of them."""
+    nics: Annotated[StrictInt, Field(gt=0)] | None = None
+    """Of each host. None: all data NICs but one."""
+
+
 class Arm(Model):
     """One configuration to compare; `hypothesis` overrides single entries of the experiment's."""
 
@@ -65,6 +86,7 @@ class Experiment(Model):
     """By its `kind` (chaos/workloads.py)."""
     faults: tuple[FaultSpec, ...] = ()
     hypothesis: Hypothesis = Hypothesis()
+    limits: Limits = Limits()
     arms: dict[Literal["stock", "migrate", "balance", "allreduce", "upstream", "restart"], Arm]
     repeats: Annotated[StrictInt, Field(gt=0, le=1000)] = 1
     seed: Annotated[StrictInt, Field(ge=0, lt=2**32)] = 1

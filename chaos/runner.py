@@ -109,6 +109,7 @@ def plans(
             ),
             launch.samplers(nics, bench, experiment.workload.net, every_cpu=bool(bed.env)),
             launch.faults(experiment, bed.nics, launch.per_host(experiment, bed.gpus)),
+            limits=experiment.limits,
         )
         for run in range(experiment.repeats)
         for arm in arms

@@ -1,0 +1,102 @@
+"""Guests heal by themselves when the controller that broke them is gone, or is not heard of any more."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from harness.vmlab.lab import VmLab
+
+pytestmark = [pytest.mark.vm, pytest.mark.slow]
+
+REPO = Path(__file__).parents[2]
+CONTROLLER = REPO / "tests" / "lab" / "deadman_controller.py"
+TTL_S = 8.0
+"""Guests are emulated, and may be slow: what is armed must not be undone before it is seen."""
+LATE_S = 10.0
+ENDS = {"h0": signal.SIGKILL, "h1": signal.SIGSTOP}
+"""One controller is killed; the other is there, and nothing comes from it."""
+
+
+def facts(lab: VmLab, host: str) -> list[list[str]]:
+    """Addresses and routes, seen from outside."""
+    texts = [lab.hosts[host].run(argv).stdout for argv in (["ip", "-o", "-4", "addr"], ["ip", "route"])]
+    return [sorted(text.splitlines()) for text in texts]
+
+
+FLOCK = """#!/usr/bin/python3
+import fcntl, sys
+how = fcntl.LOCK_EX | (fcntl.LOCK_NB if "-n" in sys.argv else 0)
+try:
+    fcntl.flock(int(sys.argv[-1]), how)
+except BlockingIOError:
+    sys.exit(1)
+"""
+
+
+@pytest.fixture(autouse=True)
+def flock(lab: VmLab, tmp_path: Path) -> None:
+    """Guests have busybox for most commands, and Debian's has no flock; util-linux has it everywhere else."""
+    (tmp_path / "flock").write_text(FLOCK)
+    for host in ENDS:
+        if lab.hosts[host].run(["sh", "-c", "command -v flock"], check=False).exit_code != 0:
+            lab.hosts[host].put(tmp_path / "flock", "/usr/bin/flock")
+            lab.hosts[host].run(["chmod", "755", "/usr/bin/flock"])
+
+
+@pytest.fixture
+def controllers(lab: VmLab) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+    with ExitStack() as stack:
+        made = {}
+        for host in ENDS:
+            words = [f"vm:{lab.name}", host, f"{TTL_S:g}", "address,stop"]
+            made[host] = subprocess.Popen(
+                [sys.executable, str(CONTROLLER), *words],
+                env={**os.environ, "PYTHONPATH": str(REPO)},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+            )
+            stack.enter_context(made[host])
+            stack.callback(made[host].kill)
+        yield made
+
+
+def test_guests_heal_when_their_controller_is_killed_or_silent(
+    lab: VmLab, controllers: dict[str, subprocess.Popen[bytes]]
+) -> None:
+    before = {host: facts(lab, host) for host in ENDS}
+    pids = {}
+    for host, controller in controllers.items():
+        assert controller.stdout is not None
+        line = controller.stdout.readline().decode()
+        assert line.startswith("active "), line
+        pids[host] = line.split()[1]
+    struck = time.monotonic()
+    for host, pid in pids.items():
+        assert facts(lab, host) != before[host]
+        assert stopped(lab, host, pid)
+        controllers[host].send_signal(ENDS[host])
+    waiting = dict(pids)
+    while waiting:
+        assert time.monotonic() - struck < TTL_S + LATE_S, "\n".join(told(lab, before, host) for host in waiting)
+        waiting = {h: pid for h, pid in waiting.items() if facts(lab, h) != before[h] or stopped(lab, h, pid)}
+        time.sleep(0.2)
+
+
+def told(lab: VmLab, before: dict[str, list[list[str]]], host: str) -> str:
+    script = "cd /run/r2cc/*/armed && tail -n 5 */log */deadline /proc/uptime; ls */undone"
+    return f"{before[host]}\n{facts(lab, host)}\n{lab.hosts[host].run(['sh', '-c', script], check=False)}"
+
+
+def stopped(lab: VmLab, host: str, pid: str) -> bool:
+    """The rank, which goes on, or has ended since with its controller."""
+    stat = lab.hosts[host].run(["cat", f"/proc/{pid}/stat"], check=False).stdout
+    return stat.rpartition(")")[2].split()[:1] == ["T"]
