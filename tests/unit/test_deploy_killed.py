@@ -1,4 +1,4 @@
-"""The shells that change a host are killed at any of their steps: what `current` leads to is whole, then and afterwards."""
+"""The shells that change a host are killed at any of their steps: `current` leads to a whole build, then and later."""
 
 from __future__ import annotations
 
