@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -49,7 +49,9 @@ def _deploy(build: Build, prefix: Path) -> None:
 
 def _whole(prefix: Path) -> str:
     assert (prefix / "current").is_symlink()
-    subprocess.run(["sha256sum", "-c", "--quiet", "manifest"], cwd=prefix / "current", check=True, timeout=LIMIT_S)
+    for line in (prefix / "current" / "manifest").read_text().splitlines():
+        digest, path = line.split("  ", 1)
+        assert hashlib.sha256((prefix / "current" / path).read_bytes()).hexdigest() == digest
     return (prefix / "current").resolve().name
 
 
