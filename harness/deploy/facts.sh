@@ -17,13 +17,11 @@ echo "machine=$(uname -m)"
 echo "glibc=$(getconf GNU_LIBC_VERSION 2>/dev/null || ldd --version 2>&1 | head -n 1)"
 libraries=$(ldconfig -p 2>/dev/null | sed -n 's/^[[:space:]]*libstdc++\.so\.6 .*=> //p')
 [ -n "$libraries" ] || libraries=$(ls /usr/lib/*/libstdc++.so.6 /usr/lib64/libstdc++.so.6 /usr/lib/libstdc++.so.6 2>/dev/null)
-IFS='
-'
-for library in $libraries; do
+printf '%s\n' "$libraries" | while IFS= read -r library; do
+  [ -f "$library" ] || continue
   echo "library=$library"
   LC_ALL=C tr -cs 'A-Za-z0-9_.' '\n' <"$library" | grep -E '^(GLIBCXX|CXXABI)_[0-9]' | sort -u | sed 's/^/version=/'
 done
-unset IFS
 where=$prefix
 while [ -n "$where" ] && [ ! -e "$where" ]; do
   where=${where%/*}

@@ -8,12 +8,13 @@ exec 8>>switch.lock
 flock -w 60 8 || { echo "another deploy is switching" >&2; exit 1; }
 [ "$(sed -n 1p owner 2>/dev/null || :)" = "$3" ] || { echo "the lock was lost meanwhile" >&2; exit 1; }
 cat >incoming/manifest
-sed 's/^\([0-9a-f]*\)  .*/\1  \1/' incoming/manifest | sort -u >incoming/check
-(cd objects && LC_ALL=C sha256sum -c --quiet ../incoming/check) || { echo "checksums differ" >&2; exit 1; }
+sed 's/^\([0-9a-f]*\)  .*/\1  \1/' incoming/manifest >incoming/all
+sort -u incoming/all >incoming/check
+(cd objects && LC_ALL=C sha256sum -c --quiet ../incoming/check >&2) || { echo "checksums differ" >&2; exit 1; }
 at=$build
-if [ ! -e "$build/manifest" ]; then
+if [ ! -d "$build" ]; then
   at=incoming/build
-  rm -rf -- "$at" "$build"
+  rm -rf -- "$at"
   mkdir -- "$at"
 fi
 while IFS= read -r line; do

@@ -16,14 +16,14 @@ until flock -n 9; do
     exit 0
   fi
   tries=$((tries + 1))
-  if [ "$tries" -ge 20 ]; then
+  if [ "$tries" -ge 10 ]; then
     echo "held $(sed -n 2p owner 2>/dev/null || :)"
     exit 0
   fi
   sleep 0.1
 done
 exec 8>>switch.lock
-flock -w 60 8
+flock -w 60 8 || { echo "another deploy is switching" >&2; exit 1; }
 printf '%s\n%s\n%s\n' "$token" "$4" "$5" >owner.new
 mv -f -- owner.new owner
 rm -rf -- incoming

@@ -18,7 +18,9 @@ for name in $(ls -1t builds); do
   rm -rf -- "incoming/gone-$count"
   echo "removed=$name"
 done
-cat builds/*/manifest | sed 's/  .*//' | sort -u >incoming/used
+cat builds/*/manifest >incoming/manifests
+sed 's/  .*//' incoming/manifests >incoming/all
+sort -u incoming/all >incoming/used
 ls -1 objects | sort | comm -23 - incoming/used | while IFS= read -r name; do
   rm -f -- "objects/$name"
 done

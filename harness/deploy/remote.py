@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import secrets
 import subprocess
 import threading
@@ -26,9 +27,17 @@ SMALL = 4096
 HINTS = {"rollback": "r2cc deploy --list says what lies there"}
 
 
+OPEN_END = re.compile(r"(\b(then|do|else|in)|;;|&&|\|\|?|[({])$")
+
+
 @cache
 def script(name: str) -> str:
-    return resources.files("harness.deploy").joinpath(f"{name}.sh").read_text(encoding="utf-8")
+    """One line without comments: a login shell such as csh takes no line breaks in a word."""
+    text, joined = resources.files("harness.deploy").joinpath(f"{name}.sh").read_text(encoding="utf-8"), ""
+    for line in map(str.strip, text.splitlines()):
+        if line and not line.startswith("#"):
+            joined += line + (" " if OPEN_END.search(line) else "; ")
+    return joined.rstrip("; ")
 
 
 def argv(name: str, *words: str) -> list[str]:

@@ -12,7 +12,7 @@ if [ -z "$previous" ] || [ "$previous" = "$current" ] || [ ! -e "$previous/manif
   echo "there is no previous build" >&2
   exit 1
 fi
-(cd -- "$previous" && LC_ALL=C sha256sum -c --quiet manifest) || { echo "checksums differ" >&2; exit 1; }
+(cd -- "$previous" && LC_ALL=C sha256sum -c --quiet manifest >&2) || { echo "checksums differ" >&2; exit 1; }
 rm -f -- incoming/current incoming/previous
 ln -s -- "$previous" incoming/current
 if [ -n "$current" ] && [ -d "$current" ]; then
