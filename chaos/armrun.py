@@ -35,6 +35,8 @@ NO_PROGRESS_ITERATIONS = 10
 TICK_S = 0.1
 MACHINE_S = 10.0
 DRAIN_NS = 3_000_000_000
+READY_NS = 500_000_000
+"""So long before a fault strikes, its hosts are armed."""
 HUNG = "no progress"
 """What the journal says of a run that was ended because nothing moved."""
 OURS = "R2CC: "
@@ -122,7 +124,7 @@ class ArmRun:
         for planned in self._plan.faults:
             if planned.spec.at.launch_s is not None:
                 self._seen.add((planned.spec.id, 0))
-                self._timers.at(now_ns() + round(planned.spec.at.launch_s * 1e9), partial(self._strike, planned, 0))
+                self._strike_at(now_ns() + round(planned.spec.at.launch_s * 1e9), planned, 0)
 
     def exit_codes(self) -> dict[str, int | None]:
         return {running.launch.name: running.exit_code for running in self._ranks}
@@ -207,10 +209,16 @@ class ArmRun:
             spec = planned.spec
             if (spec.id, 0) in self._seen or spec.kind == "late":
                 continue
+            if spec.at.iteration is not None and line["index"] >= spec.at.iteration - 1:
+                self._injector.ready(spec.id, 0)
             t_ns = strike_ns(spec, line["index"], line["start_ns"], self._pace)
             if t_ns is not None:
                 self._seen.add((spec.id, 0))
-                self._timers.at(t_ns, partial(self._strike, planned, 0))
+                self._strike_at(t_ns, planned, 0)
+
+    def _strike_at(self, t_ns: int, planned: PlannedFault, cycle: int) -> None:
+        self._timers.at(t_ns - READY_NS, partial(self._injector.ready, planned.spec.id, cycle))
+        self._timers.at(t_ns, partial(self._strike, planned, cycle))
 
     def _strike(self, planned: PlannedFault, cycle: int) -> None:
         """Injects; this outage's end and the next one's beginning are measured from when the command was issued."""
@@ -227,7 +235,7 @@ class ArmRun:
         self._timers.at(issued_ns + round((ends - begins) * 1e9), partial(self._heal, planned, cycle))
         if cycle + 1 < len(spec.cycles):
             pause = spec.cycles[cycle + 1][0] - begins
-            self._timers.at(issued_ns + round(pause * 1e9), partial(self._strike, planned, cycle + 1))
+            self._strike_at(issued_ns + round(pause * 1e9), planned, cycle + 1)
 
     def _ended(self, spec: FaultSpec) -> bool:
         """True when the fault comes too late: its rank, or the whole workload, has ended."""
@@ -245,7 +253,7 @@ class ArmRun:
         for planned in self._plan.faults:
             at = planned.spec.at
             if (at.after, at.event, cycle) == (fault_id, event, 0):
-                self._timers.at(issued_ns + round((at.ms or 0) * 1e6), partial(self._strike, planned, 0))
+                self._strike_at(issued_ns + round((at.ms or 0) * 1e6), planned, 0)
 
     def _iteration(self, line: dict[str, Any]) -> None:
         self._watched_ns = self._moved_ns = now_ns()

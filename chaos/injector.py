@@ -22,6 +22,8 @@ from harness.errors import CommandError, FaultError, R2ccError, SshError
 CONFIRM_S = 1.0
 RETRY_S = 0.005
 REACH_S, AGAIN_S = 30.0, 0.2
+STALE_NS = 5_000_000_000
+"""A time to live that began earlier is begun again when the fault strikes."""
 
 Tell = Callable[[str], None]
 TooMuch = Callable[[Sequence[Target]], str | None]
@@ -41,6 +43,10 @@ class State:
     undo: list[Command] = field(default_factory=list)
     armed: Armed | None = None
     """On hosts that outlive us: what they do by themselves, should we be gone."""
+    armed_for: int = -1
+    """The cycle that it is armed for, since `armed_ns`."""
+    armed_ns: int = 0
+    registered: bool = False
 
 
 class Injector:
@@ -85,15 +91,27 @@ class Injector:
         if self._deadman is None:
             self._write(state, "armed")
 
+    def ready(self, fault_id: str, cycle: int) -> None:
+        """Arms the fault's hosts ahead of the strike, which would else come late by some round trips."""
+        state = self.states[fault_id]
+        if self._deadman is None or state.injected or state.armed_for == cycle:
+            return
+        state.cycle = cycle
+        self._register(state)
+        self._arm_hosts(state)
+
     def strike(self, fault_id: str, cycle: int) -> int:
         """Injects and confirms; returns when the command was issued. FaultError when it does not take effect."""
         state = self.states[fault_id]
         self._refuse_overlap(state)
         self._refuse_too_much(state)
         state.cycle = cycle
-        if not state.struck:
-            self._stack.callback(self.heal, fault_id)
-        self._arm_hosts(state)
+        self._register(state)
+        if state.armed_for != cycle:
+            self._arm_hosts(state)
+        elif now_ns() - state.armed_ns > STALE_NS:
+            begins, ends = state.planned.spec.cycles[cycle]
+            self.extend(fault_id, ends - begins)
         state.struck = state.injected = True
         before_ns, after_ns = self._take(state, state.fault.inject(), inject=True)
         self._write(state, "injected", before_ns=before_ns, after_ns=after_ns)
@@ -118,6 +136,11 @@ class Injector:
         self._write(state, "verified")
         self._disarm(state)
         return before_ns
+
+    def _register(self, state: State) -> None:
+        if not state.registered:
+            self._stack.callback(self.heal, state.planned.spec.id)
+        state.registered = True
 
     def _revert(self, state: State) -> tuple[int, int]:
         """A host that a fault cuts off from us is asked until it answers again."""
@@ -151,6 +174,7 @@ class Injector:
             state.undo = self._actors.armable([] if spec.forever else state.fault.revert())
         except ValueError as error:
             raise self._blind(state, error) from error
+        state.armed_for, state.armed_ns = state.cycle, now_ns()
         state.armed = self._deadman.prepare(spec.id, state.undo, begins[1] - begins[0])
         if state.armed is not None:
             told = about(spec, getattr(state.fault, "nics", ()), state.planned.host, state.facts)
@@ -161,6 +185,7 @@ class Injector:
 
     def _disarm(self, state: State) -> None:
         """After the revert was proved, or when nothing was injected."""
+        state.armed_for = -1
         armed, deadman = state.armed, self._deadman
         if armed is None or deadman is None:
             return
