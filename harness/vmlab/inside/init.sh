@@ -2,7 +2,7 @@
 # Makes a guest of the lab out of what the kernel command line says, then becomes its agent.
 # r2cc.index=I r2cc.nics=N r2cc.mtu=M r2cc.share=PATH r2cc.ssh=KEY
 mount -t proc proc /proc
-mount -t tmpfs run /run
+mount -t tmpfs -o mode=755 run /run
 mount -t tmpfs tmp /tmp
 mkdir -p /dev/pts /dev/shm
 mount -t devpts pts /dev/pts
