@@ -51,14 +51,17 @@ def baseline() -> None:
 @baseline_option
 @click.option("--replace", is_flag=True, help="Instead of those that are recorded for the same hardware.")
 @store_option
-def record(runs: tuple[str, ...], baseline: str, replace: bool, store: Path) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def record(runs: tuple[str, ...], *, baseline: str, replace: bool, store: Path, as_json: bool) -> None:
     """Make RUNs part of a baseline."""
     from reports.store.store import opened
 
     with opened(store) as found:
         chosen = [found.find(name) for name in runs]
         _record(found, chosen, baseline, replace=replace)
-    for run in chosen:
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "baseline": baseline, "runs": [run.id for run in chosen]}))
+    for run in () if as_json else chosen:
         click.echo(f"{run.id}: {TAG}{baseline}")
 
 

@@ -10,7 +10,7 @@ import click
 if TYPE_CHECKING:
     from reports.rundir import RunDir
 
-FORMATS = ("terminal", "md", "json", "html")
+FORMATS = ("terminal", "md", "json", "html", "csv", "junit")
 
 
 def _parse_formats(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...]:
@@ -33,7 +33,7 @@ def _parse_formats(_ctx: click.Context, _param: click.Parameter, value: str) -> 
     default="terminal,md,html",
     show_default=True,
     callback=_parse_formats,
-    help="Comma-separated: terminal, md, json, html; or all.",
+    help="Comma-separated: terminal, md, json, html, csv, junit; or all.",
 )
 @click.option(
     "--out",
@@ -47,8 +47,8 @@ def report(
 ) -> None:
     """Render reports of run directories from their journals.
 
-    A single `md` or `json` goes to standard output unless --out is given. The exit code says whether the reports could
-    be made, not what they say: `r2cc chaos run` judged that.
+    A single `md`, `json`, `csv` or `junit` goes to standard output unless --out is given. The exit code says whether
+    the reports could be made, not what they say: `r2cc chaos run` judged that.
     """
     chosen = ("json",) if as_json else formats
     for directory in directories:

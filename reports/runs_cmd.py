@@ -131,7 +131,8 @@ def _line(figure: Figure) -> str:
 @click.argument("tags", nargs=-1, required=True, metavar="TAG...")
 @click.option("--remove", is_flag=True, help="Take the tags away instead.")
 @store_option
-def tag(run: str, tags: tuple[str, ...], remove: bool, store: Path) -> None:
+@json_option
+def tag(run: str, tags: tuple[str, ...], *, remove: bool, store: Path, as_json: bool) -> None:
     """Give RUN tags. What has a tag is never pruned."""
     from harness.errors import UsageError
     from reports.store.store import opened
@@ -141,7 +142,10 @@ def tag(run: str, tags: tuple[str, ...], remove: bool, store: Path) -> None:
         raise UsageError(f"'{wrong[0]}' is no tag", "letters, digits and ._/- make one")
     with opened(store) as found:
         entry = found.tag(run, () if remove else tags, tags if remove else ())
-    click.echo(f"{entry.id}: {' '.join(entry.tags) or 'no tag'}")
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "run": entry.as_json()}))
+    else:
+        click.echo(f"{entry.id}: {' '.join(entry.tags) or 'no tag'}")
 
 
 @runs.command()
@@ -150,7 +154,10 @@ def tag(run: str, tags: tuple[str, ...], remove: bool, store: Path) -> None:
 @click.option("--dry-run", is_flag=True, help="Name them; remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_option
-def prune(keep: int | None, older_than: timedelta | None, dry_run: bool, yes: bool, store: Path) -> None:
+@json_option
+def prune(
+    *, keep: int | None, older_than: timedelta | None, dry_run: bool, yes: bool, store: Path, as_json: bool
+) -> None:
     """Remove old run directories. Those with a tag stay, and those that may still be running."""
     from harness.errors import UsageError
     from reports.store import prune as pruning
@@ -160,7 +167,10 @@ def prune(keep: int | None, older_than: timedelta | None, dry_run: bool, yes: bo
         raise UsageError("prune needs --keep or --older-than", "r2cc runs prune --keep 20 --dry-run")
     with opened(store) as found:
         chosen = pruning.chosen(found.runs(), datetime.now(UTC), keep=keep, older_than=older_than)
-        for run in chosen:
+        if as_json:
+            removed = {"schema": 1, "dry_run": dry_run, "runs": [run.id for run in chosen]}
+            click.echo(json.dumps(removed))
+        for run in () if as_json else chosen:
             click.echo(run.id)
         if dry_run or not chosen:
             click.echo(f"{len(chosen)} run(s) would be removed; nothing was", err=True)
@@ -184,7 +194,8 @@ def prune(keep: int | None, older_than: timedelta | None, dry_run: bool, yes: bo
 )
 @click.option("--build", "build_id", default="", metavar="ID", help="Of the NCCL under them.")
 @store_option
-def import_(files: tuple[Path, ...], name: str, kind: str | None, store: Path, **about: str) -> None:
+@json_option
+def import_(files: tuple[Path, ...], *, name: str, kind: str | None, store: Path, as_json: bool, **about: str) -> None:
     """Take in figures of nccl-tests (JSON or text) or Megatron-LM's logs as runs of the store.
 
     \b
@@ -193,5 +204,8 @@ def import_(files: tuple[Path, ...], name: str, kind: str | None, store: Path, *
     """
     from reports.store.imports import About, bring_in
 
-    for folder in bring_in(store, files, About(name, **about), kind):
+    made = bring_in(store, files, About(name, **about), kind)
+    if as_json:
+        click.echo(json.dumps({"schema": 1, "runs": [folder.name for folder in made]}))
+    for folder in () if as_json else made:
         click.echo(folder)

@@ -9,7 +9,13 @@ from urllib.parse import quote
 
 from reports.rundir import RunDir
 
-FILES = {"html": "report.html", "md": "report.md", "json": "report.json"}
+FILES = {
+    "html": "report.html",
+    "md": "report.md",
+    "json": "report.json",
+    "csv": "figures.csv",
+    "junit": "junit.xml",
+}
 
 
 def render(run: RunDir, kind: str, target: Path | None = None) -> str:
@@ -22,6 +28,14 @@ def render(run: RunDir, kind: str, target: Path | None = None) -> str:
         from reports import markdown
 
         return markdown.render(run)
+    if kind == "csv":
+        from reports import csv_table
+
+        return csv_table.render(run)
+    if kind == "junit":
+        from reports import junit
+
+        return junit.render(run)
     return json.dumps(run.summary, indent=2) + "\n"
 
 

@@ -92,7 +92,7 @@ def read(folder: Path) -> Entry:
         arms=tuple(str(arm.get("name")) for arm in _list(summary.get("arms"))),
         source=str(environment.get("source") or "r2cc"),
         tags=read_tags(folder),
-        figures=tuple(_figures(summary)),
+        figures=tuple(figures(summary)),
     )
 
 
@@ -107,7 +107,8 @@ def write_tags(folder: Path, tags: set[str]) -> None:
     part.replace(folder / TAGS)
 
 
-def _figures(summary: Mapping[str, Any]) -> Iterator[Figure]:
+def figures(summary: Mapping[str, Any]) -> Iterator[Figure]:
+    """All numbers of a summary (docs/contracts.md)."""
     for arm in _list(summary.get("arms")):
         name = str(arm.get("name"))
         for metric in _list(arm.get("metrics")):

@@ -20,6 +20,7 @@ from harness.completion_cmd import SHELLS
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parents[2]
 SILENT = {
+    "ci report": "a document in the format that is asked for",
     "completion": "a script for a shell",
     "lab exec": "what the program itself prints",
     "run deepspeed": "what the program itself prints",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import csv
 import io
 import json
 import re
 import shutil
 import sys
+import xml.etree.ElementTree as ET
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -15,7 +17,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.errors import UsageError
-from reports import html, markdown, render, rundir, sentence, tables, terminal, view, write
+from reports import html, junit, markdown, render, rundir, sentence, tables, terminal, view, write
 from reports.report_cmd import report
 from reports.trace import NicId
 
@@ -263,7 +265,27 @@ def test_command_formats_and_places(whole: Path, tmp_path: Path) -> None:
     assert runner.invoke(report, [str(whole), "--format", "md"]).output.startswith("## ✓ Holds")
     done = runner.invoke(report, [str(whole), "--format", "all", "--out", str(tmp_path / "a b"), "--quiet"])
     assert (done.exit_code, done.output) == (0, "")
-    assert {p.name for p in (tmp_path / "a b").iterdir()} == {"report.html", "report.md", "report.json"}
+    assert {p.name for p in (tmp_path / "a b").iterdir()} == {
+        "report.html", "report.md", "report.json", "figures.csv", "junit.xml",
+    }  # fmt: skip
+    rows = list(csv.DictReader(io.StringIO(runner.invoke(report, [str(whole), "--format", "csv"]).output)))
+    assert {row["name"] for row in rows} >= {"healthy_ms", "stall_ms"}
+    assert all(float(row["value"]) >= 0 for row in rows)
+
+
+def test_junit_fails_what_was_not_expected(whole: Path) -> None:
+    run = rundir.load(whole)
+    suites = ET.fromstring(junit.render(run))
+    assert {suite.get("name"): suite.get("failures") for suite in suites} == {
+        f"{run.name}.{name}": "0" for name in run.arm_names()
+    }
+    arm = run.summary["arms"][-1]
+    arm["expect"], arm["as_expected"], arm["verdict"] = "holds", False, "deviated"
+    arm["runs"][0]["checks"][0]["outcome"] = "deviated"
+    suite = ET.fromstring(junit.render(run))[-1]
+    assert (suite.get("failures"), suite.get("errors")) == ("2", "0")
+    arm["as_expected"], arm["verdict"] = None, "void"
+    assert ET.fromstring(junit.render(run))[-1].get("errors") == "1"
 
 
 def test_several_directories_get_folders_of_their_own(whole: Path, tmp_path: Path) -> None:

@@ -1,0 +1,59 @@
+"""Which NICs have no backup: a NIC whose loss leaves its host no independent way to its peers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.doctor.model import WARNING, Check, Patient, Seen, on_each
+from harness.facts import catalogue as facts
+
+
+def card(patient: Patient, nic: str) -> str:
+    """The PCI device without its function: both ports of a card fail together. Empty: it has none, or unknown."""
+    shown = (patient.known.get(facts.NET) or {}).get(nic)
+    return shown.pci.rpartition(".")[0] if shown is not None else ""
+
+
+def without_backup(patient: Patient, nic: str) -> str:
+    """Why; empty: it has one."""
+    others = [other for other in patient.data if other != nic]
+    if not others:
+        return "it is the only data NIC"
+    reasons = {other: _no_backup(patient, nic, other) for other in others}
+    if not all(reasons.values()):
+        return ""
+    return "; ".join(f"{other} {reason}" for other, reason in reasons.items())
+
+
+def _no_backup(patient: Patient, nic: str, other: str) -> str:
+    """Why `other` cannot take over for `nic`; empty: it can."""
+    if not patient.works(other):
+        return "is down or not there"
+    if card(patient, nic) and card(patient, nic) == card(patient, other):
+        return f"is on the same card ({card(patient, nic)})"
+    tried = [path for path in patient.paths if path.nic == other and path.small is not None]
+    if tried and not any(path.small for path in tried):
+        return "reaches no peer"
+    if any(path.nic == other and path.route == nic for path in patient.paths):
+        return f"sends by {nic}"
+    return ""
+
+
+def backups(patient: Patient) -> Iterator[Seen]:
+    for nic in patient.data:
+        why = without_backup(patient, nic)
+        if why:
+            yield Seen(WARNING, patient.name, nic, f"no backup: {why}")
+
+
+CHECKS = (
+    Check(
+        "backup",
+        WARNING,
+        "When this NIC fails, its host is cut off and the run stops: no mode of R2CC can help.",
+        "a second data NIC on a card and a switch of its own; bring up those that are down",
+        (facts.LINKS, facts.ADDRESSES),
+        on_each(backups),
+        tries_paths=True,
+    ),
+)

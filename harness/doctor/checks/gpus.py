@@ -1,0 +1,154 @@
+"""GPUs, and what lies between them and the NICs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.doctor.model import ERROR, NOTE, WARNING, Check, Patient, Seen, on_each
+from harness.facts import catalogue as facts
+from harness.facts.nvidia import DISTANCES
+from harness.facts.sysfs import ACS_REDIRECTS
+
+PEERMEM = frozenset({"nvidia_peermem", "nv_peer_mem"})
+NETWORK, BRIDGE = (0x0200, 0x0207), 0x0604
+NEAR = ("PIX", "PXB")
+
+
+def gpudirect(patient: Patient) -> Iterator[Seen]:
+    """Where there are GPUs and RDMA: by nvidia_peermem, or by dma-buf with the open kernel module."""
+    kernel = patient.known.get(facts.KERNEL)
+    if not patient.known.get(facts.GPUS) or not patient.known.get(facts.RDMA) or kernel is None:
+        return
+    modules = patient.known.get(facts.MODULES) or frozenset()
+    if modules & PEERMEM:
+        return
+    opened = "Open Kernel Module" in kernel.nvidia
+    if not (kernel.dmabuf_symbol and opened):
+        lacks = [] if kernel.dmabuf_symbol else ["the kernel's RDMA core has no dma-buf"]
+        lacks += [] if opened else ["NVIDIA's kernel module is not the open one"]
+        yield Seen(WARNING, patient.name, "", f"nvidia_peermem is not loaded, and {' and '.join(lacks)}")
+
+
+def acs(patient: Patient) -> Iterator[Seen]:
+    """Only of bridges above a GPU or a NIC: others send nothing from one to the other."""
+    devices = patient.known.get(facts.PCI) or {}
+    gpus = _gpu_addresses(patient)
+    if not gpus:
+        return
+    above = {
+        part for each in devices.values() if each.address in gpus or each.kind in NETWORK for part in each.path[:-1]
+    }
+    bad = [
+        each.address
+        for each in devices.values()
+        if each.kind == BRIDGE and each.address in above and (each.acs or 0) & ACS_REDIRECTS
+    ]
+    if bad:
+        few = ", ".join(bad[:3]) + (f" and {len(bad) - 3} more" if len(bad) > 3 else "")
+        yield Seen(WARNING, patient.name, "", f"ACS is on at PCI bridges above GPUs or NICs: {few}")
+
+
+def _gpu_addresses(patient: Patient) -> frozenset[str]:
+    return frozenset(gpu.bus for gpu in patient.known.get(facts.GPUS) or ())
+
+
+def iommu(patient: Patient) -> Iterator[Seen]:
+    kernel = patient.known.get(facts.KERNEL)
+    if kernel is None or not kernel.iommu_groups or not patient.known.get(facts.GPUS):
+        return
+    if {"DMA", "DMA-FQ"} & set(kernel.iommu_types):
+        yield Seen(WARNING, patient.name, "", "the IOMMU translates devices' addresses")
+
+
+def distance(patient: Patient) -> Iterator[Seen]:
+    """Of each GPU to the nearest data NIC that has an RDMA device; `nvidia-smi topo` knows no others."""
+    topology = patient.known.get(facts.TOPOLOGY)
+    if topology is None:
+        return
+    wanted = {port.device for port in patient.ports().values()} & set(topology.nics) or set(topology.nics)
+    for gpu in topology.gpus:
+        found = [topology.between(gpu, nic) for nic in topology.nics if nic in wanted]
+        near = min((each for each in found if each in DISTANCES), key=DISTANCES.index, default=None)
+        if near is not None and near not in (*NEAR, "X"):
+            severity = WARNING if near == "SYS" else NOTE
+            yield Seen(severity, patient.name, gpu, f"the nearest NIC is {near} away")
+
+
+def pci_link(patient: Patient) -> Iterator[Seen]:
+    """A GPU that idles lowers its speed, so only the lanes count there."""
+    devices = patient.known.get(facts.PCI) or {}
+    nics = {shown.pci: nic for nic, shown in (patient.known.get(facts.NET) or {}).items() if nic in patient.data}
+    for address, each in devices.items():
+        name = nics.get(address)
+        if name is None:
+            continue
+        if each.width and each.most_width and each.width < each.most_width:
+            yield Seen(WARNING, patient.name, name, f"PCIe x{each.width}, though it can do x{each.most_width}")
+        elif each.speed_gts and each.most_gts and each.speed_gts < each.most_gts:
+            yield Seen(
+                WARNING, patient.name, name, f"PCIe at {each.speed_gts:g} GT/s, though it can do {each.most_gts:g}"
+            )
+    for gpu in patient.known.get(facts.GPUS) or ():
+        if gpu.width and gpu.most_width and gpu.width < gpu.most_width:
+            yield Seen(
+                WARNING, patient.name, f"GPU{gpu.index}", f"PCIe x{gpu.width}, though it can do x{gpu.most_width}"
+            )
+
+
+def memory_errors(patient: Patient) -> Iterator[Seen]:
+    for gpu in patient.known.get(facts.GPUS) or ():
+        if gpu.uncorrected:
+            text = f"{gpu.uncorrected} uncorrected memory errors since it was started"
+            yield Seen(ERROR, patient.name, f"GPU{gpu.index}", text)
+
+
+CHECKS = (
+    Check(
+        "gpudirect",
+        WARNING,
+        "NICs cannot read GPU memory: everything is copied through the host's memory, at a fraction of the speed.",
+        "modprobe nvidia_peermem; or the open kernel module with a kernel of 5.12 or later (dma-buf)",
+        (facts.GPUS, facts.RDMA, facts.KERNEL),
+        on_each(gpudirect),
+    ),
+    Check(
+        "acs",
+        WARNING,
+        "Traffic between GPU and NIC goes up to the CPU and back, at a fraction of the speed; or it hangs.",
+        "switch ACS off in the firmware, or by setpci on each bridge (docs.nvidia.com, NCCL troubleshooting: PCI ACS)",
+        (facts.GPUS, facts.PCI),
+        on_each(acs),
+    ),
+    Check(
+        "iommu",
+        WARNING,
+        "Direct transfers between GPU and NIC go through the IOMMU: slower, and some hang.",
+        "boot with iommu=pt (and intel_iommu=on or amd_iommu=on where virtual machines need it)",
+        (facts.GPUS, facts.KERNEL),
+        on_each(iommu),
+    ),
+    Check(
+        "gpu-nic",
+        WARNING,
+        "SYS: across the link between CPUs; PHB and NODE: through the CPU. NCCL uses no GPUDirect that far by default.",
+        "use NICs that hang off the same PCIe switch as the GPU; see `nvidia-smi topo -m`",
+        (facts.TOPOLOGY,),
+        on_each(distance),
+    ),
+    Check(
+        "pci-link",
+        WARNING,
+        "The slot gives it less than it can do: it may carry less than its network link.",
+        "reseat the card; look for a slot with more lanes; see to the firmware's settings of the slot",
+        (facts.PCI, facts.NET),
+        on_each(pci_link),
+    ),
+    Check(
+        "gpu-memory",
+        ERROR,
+        "The GPU has given wrong data: results cannot be trusted, processes on it are ended.",
+        "reset or replace it; `nvidia-smi -q -d ECC`",
+        (facts.GPUS,),
+        on_each(memory_errors),
+    ),
+)

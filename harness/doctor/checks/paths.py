@@ -1,0 +1,217 @@
+"""The ways between data NICs: whether and how packets go, and what stands in between."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Callable, Iterator
+
+from harness.doctor.fold import fold
+from harness.doctor.model import ERROR, NOTE, WARNING, Check, Fleet, Path, Patient, Seen, on_each, usual
+from harness.facts import catalogue as facts
+
+End = tuple[str, str]
+"""Host and NIC."""
+
+
+def reach(fleet: Fleet) -> Iterator[Seen]:
+    """A NIC that no peer reaches is told once, not by every peer."""
+    tried: dict[End, dict[End, bool]] = {}
+    for patient in fleet.patients:
+        if patient.paths and all(path.small is None for path in patient.paths):
+            remedy = "run as root there, or sysctl net.ipv4.ping_group_range='0 2147483647'"
+            yield Seen(NOTE, patient.name, "", "ping may not be used there: no way to a peer was tried", remedy)
+        for path in patient.paths:
+            if path.small is not None:
+                here, there = (patient.name, path.nic), (path.peer, path.peer_nic)
+                tried.setdefault(here, {})[there] = path.small
+                tried.setdefault(there, {}).setdefault(here, path.small)
+    alone = {end for end, peers in tried.items() if len(peers) > 1 and not any(peers.values())}
+    for (name, nic), peers in tried.items():
+        lost = [peer for (peer, peer_nic), came in peers.items() if not came and (peer, peer_nic) not in alone]
+        if (name, nic) in alone:
+            yield Seen(
+                ERROR, name, nic, f"it reaches no NIC of its rail ({fold(host for host, _ in peers)}), though up"
+            )
+        elif lost:
+            yield Seen(ERROR, name, nic, f"no answer from {fold(lost)} on its rail, though both NICs are up")
+
+
+def path_mtu(patient: Patient) -> Iterator[Seen]:
+    for nic, peers in _failing(patient, lambda path: bool(path.small) and path.whole is False).items():
+        size = next(path.size for path in patient.paths if path.nic == nic)
+        text = f"packets of {size} bytes do not get to {fold(peers)} and back, small ones do"
+        yield Seen(ERROR, patient.name, nic, text)
+
+
+def _failing(patient: Patient, fails: Callable[[Path], bool]) -> dict[str, list[str]]:
+    """By NIC: the peers to which the path fails so."""
+    found: dict[str, list[str]] = {}
+    for path in patient.paths:
+        if fails(path):
+            found.setdefault(path.nic, []).append(path.peer)
+    return found
+
+
+def route(patient: Patient) -> Iterator[Seen]:
+    """Only where all its ways go wrong: one peer in a wrong subnet is that peer's fault (`rails`)."""
+    for nic in patient.data:
+        ways = [path.route for path in patient.paths if path.nic == nic and path.route is not None]
+        if ways and nic not in ways:
+            yield Seen(ERROR, patient.name, nic, f"its traffic leaves by {' and '.join(dict.fromkeys(ways))}")
+    for each in patient.known.get(facts.ROUTES) or ():
+        if each.hops > 1:
+            yield Seen(NOTE, patient.name, each.dst, f"the route has {each.hops} next hops: which NIC is used varies")
+
+
+def subnets(patient: Patient) -> Iterator[Seen]:
+    """Two NICs in one subnet: by default either answers for the other's address."""
+    for network, nics in _shared(patient).items():
+        text = f"{' and '.join(nics)} are in one subnet ({network})"
+        wrong = [complaint for nic in nics for complaint in _loose(patient, nic)]
+        if wrong:
+            yield Seen(WARNING, patient.name, ",".join(nics), f"{text} with {', '.join(dict.fromkeys(wrong))}")
+        else:
+            yield Seen(NOTE, patient.name, ",".join(nics), text)
+
+
+def _shared(patient: Patient) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for each in patient.known.get(facts.ADDRESSES) or ():
+        if each.family == "inet" and each.nic in patient.data:
+            network = str(ipaddress.ip_network(f"{each.address}/{each.prefix}", strict=False))
+            if each.nic not in found.setdefault(network, []):
+                found[network].append(each.nic)
+    return {network: nics for network, nics in found.items() if len(nics) > 1}
+
+
+def _loose(patient: Patient, nic: str) -> Iterator[str]:
+    """The kernel takes the greater of `all` and the NIC's own."""
+    told = patient.known.get(facts.SYSCTL) or {}
+
+    def value(name: str) -> int:
+        both = [told.get(f"net/ipv4/conf/{where}/{name}", "0") for where in ("all", nic)]
+        return max(int(each) for each in both if each.isdecimal())
+
+    if value("arp_ignore") < 1:
+        yield "arp_ignore 0"
+    if value("arp_announce") < 1:
+        yield "arp_announce 0"
+    if value("rp_filter") == 1:
+        yield "rp_filter 1"
+
+
+def twins(fleet: Fleet) -> Iterator[Seen]:
+    """One address at two NICs: two hosts set up alike, or one host that the inventory names twice."""
+    owners: dict[str, list[End]] = {}
+    for patient in fleet.patients:
+        for nic in patient.data:
+            if address := patient.address(nic):
+                owners.setdefault(address, []).append((patient.name, nic))
+    for address, ends in owners.items():
+        for name, nic in ends if len(ends) > 1 else ():
+            others = fold(other for other, _ in ends if other != name) or "another NIC here"
+            yield Seen(ERROR, name, nic, f"its address {address} is also that of {others}")
+
+
+def rails(fleet: Fleet) -> Iterator[Seen]:
+    counts = {one.name: len(one.data) for one in fleet.patients if one.data}
+    if not counts:
+        return
+    most = usual(counts.values())
+    for name, count in counts.items():
+        if count != most:
+            yield Seen(WARNING, name, "", f"{count} data NICs, most hosts have {most}")
+    for rail, members in fleet.rails().items():
+        networks = {(one.name, nic): _network(one, nic) for one, nic in members if one.address(nic)}
+        if not networks:
+            continue
+        common = usual(networks.values())
+        for (name, nic), network in networks.items():
+            other = next((at for at, those in fleet.rails().items() if at != rail and _has(those, network)), None)
+            if network != common and other is not None:
+                text = f"it is in the subnet of rail {other} ({network}), not of its own rail {rail} ({common})"
+                yield Seen(ERROR, name, nic, text)
+
+
+def _network(patient: Patient, nic: str) -> str:
+    for each in patient.known.get(facts.ADDRESSES) or ():
+        if each.nic == nic and each.family == "inet":
+            return str(ipaddress.ip_network(f"{each.address}/{each.prefix}", strict=False))
+    return ""
+
+
+def _has(members: list[tuple[Patient, str]], network: str) -> bool:
+    """Whether that is the subnet of most of them."""
+    found = [told for one, nic in members if (told := _network(one, nic))]
+    return bool(found) and usual(found) == network
+
+
+def firewall(patient: Patient) -> Iterator[Seen]:
+    for chain in patient.known.get(facts.CHAINS) or ():
+        if chain.policy == "drop":
+            yield Seen(
+                WARNING, patient.name, "", f"nft table {chain.table}, chain {chain.name}: drops what is not allowed"
+            )
+
+
+CHECKS = (
+    Check(
+        "path-reach",
+        ERROR,
+        "Data NICs of one rail do not reach each other: wrong VLAN, wrong cabling, a firewall, or a dead switch port.",
+        "compare address, VLAN and switch port of both; `ping -I NIC ADDRESS`; `arping -I NIC ADDRESS`",
+        (facts.LINKS, facts.ADDRESSES, facts.PING),
+        reach,
+        tries_paths=True,
+    ),
+    Check(
+        "path-mtu",
+        ERROR,
+        "Something on the way is narrower than both ends think: small messages pass, large ones hang.",
+        "set the MTU of switch ports and of the peer's NIC; then `ping -M do -s SIZE -I NIC ADDRESS` answers",
+        (facts.LINKS, facts.ADDRESSES, facts.PING, facts.WHOLE_PING),
+        on_each(path_mtu),
+        tries_paths=True,
+    ),
+    Check(
+        "path-route",
+        ERROR,
+        "Two NICs share one cable without anybody knowing: half the bandwidth, and both are gone when one fails.",
+        "a subnet a rail; or a table a NIC: ip rule add from ADDRESS table N; ip route add SUBNET dev NIC table N",
+        (facts.LINKS, facts.ADDRESSES),
+        on_each(route),
+        tries_paths=True,
+    ),
+    Check(
+        "nic-subnet",
+        WARNING,
+        "NICs in one subnet answer ARP for each other: peers send to the wrong NIC, or strict filters drop packets.",
+        "sysctl net.ipv4.conf.all.arp_ignore=1 arp_announce=2 rp_filter=2, and policy routing; or a subnet a rail",
+        (facts.ADDRESSES, facts.SYSCTL),
+        on_each(subnets),
+    ),
+    Check(
+        "nic-address",
+        ERROR,
+        "One address at two NICs: what is sent there goes to either; or the inventory names one host twice.",
+        "give each NIC an address of its own; name each host once",
+        (facts.ADDRESSES,),
+        twins,
+    ),
+    Check(
+        "rails",
+        ERROR,
+        "Rail k is NIC k of every host: uneven rails waste NICs, a NIC in another rail's subnet reaches no peer.",
+        "name the data NICs of all hosts in the same order; see to addresses and cabling",
+        (facts.ADDRESSES,),
+        rails,
+    ),
+    Check(
+        "firewall",
+        WARNING,
+        "NCCL connects to ports that the kernel chooses: where only some are allowed, a run hangs as it starts.",
+        "accept everything from the data NICs: nft add rule FAMILY TABLE CHAIN iifname NIC accept",
+        (facts.CHAINS,),
+        on_each(firewall),
+    ),
+)

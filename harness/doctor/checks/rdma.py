@@ -1,0 +1,152 @@
+"""RDMA: devices, ports, GIDs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from harness.doctor.model import ERROR, NOTE, WARNING, Check, Fleet, Patient, Seen, odd_ones, on_each, usual
+from harness.facts import catalogue as facts
+from harness.facts.sysfs import RdmaPort
+
+RDMA_MODULE = {
+    "mlx5_core": "mlx5_ib",
+    "bnxt_en": "bnxt_re",
+    "ice": "irdma",
+    "mlx4_en": "mlx4_ib",
+    "ionic": "ionic_rdma",
+}
+ETHERNET = "Ethernet"
+
+
+def driver(patient: Patient) -> Iterator[Seen]:
+    """A NIC whose driver has an RDMA part that is not there."""
+    ports = patient.ports()
+    for nic, shown in (patient.known.get(facts.NET) or {}).items():
+        wanted = RDMA_MODULE.get(shown.driver)
+        if nic in patient.data and wanted and nic not in ports:
+            loaded = wanted in (patient.known.get(facts.MODULES) or frozenset())
+            text = f"{shown.driver} without an RDMA device" + ("" if loaded else f": {wanted} is not loaded")
+            yield Seen(WARNING, patient.name, nic, text, f"modprobe {wanted}" if not loaded else "")
+
+
+def port(patient: Patient) -> Iterator[Seen]:
+    for nic, found in patient.ports().items():
+        if found.state != "ACTIVE":
+            yield Seen(
+                ERROR, patient.name, nic, f"{found.device} port {found.port} is {found.state} ({found.physical})"
+            )
+
+
+def v2_index(found: RdmaPort, address: str) -> int | None:
+    """Of the RoCE v2 GID that stands for the NIC's IPv4 address, or for any."""
+    fitting = [gid for gid in found.gids if gid.version == 2 and gid.ipv4]
+    own = [gid for gid in fitting if gid.ipv4 == address]
+    return next((gid.index for gid in [*own, *fitting]), None)
+
+
+def gids(fleet: Fleet) -> Iterator[Seen]:
+    indices: dict[tuple[str, str], int] = {}
+    for one in fleet.patients:
+        chosen = (one.known.get(facts.SETTINGS) or {}).get("NCCL_IB_GID_INDEX", "")
+        for nic, found in one.ports().items():
+            if found.link_layer != ETHERNET:
+                continue
+            index = v2_index(found, one.address(nic))
+            if index is None:
+                yield _without_ipv4(one.name, nic, found)
+                continue
+            indices[one.name, nic] = index
+            yield from _chosen(one.name, nic, found, chosen)
+    for (name, nic), index in odd_ones(indices).items():
+        text = f"RoCE v2 for IPv4 is GID {index}, most have it at {usual(indices.values())}"
+        yield Seen(WARNING, name, nic, text)
+
+
+def _without_ipv4(name: str, nic: str, found: RdmaPort) -> Seen:
+    """Some sites have IPv6 alone; NCCL looks for IPv4 unless it is told."""
+    if any(gid.version == 2 and not gid.gid.startswith("fe80") for gid in found.gids):
+        remedy = "give the NIC an IPv4 address, or set NCCL_IB_ADDR_FAMILY=AF_INET6"
+        return Seen(WARNING, name, nic, f"{found.device} has RoCE v2 GIDs for IPv6 addresses alone", remedy)
+    return Seen(ERROR, name, nic, f"{found.device} has no RoCE v2 GID for an IPv4 address")
+
+
+def _chosen(name: str, nic: str, found: RdmaPort, chosen: str) -> Iterator[Seen]:
+    if not chosen.isdecimal():
+        return
+    gid = next((each for each in found.gids if each.index == int(chosen)), None)
+    if gid is None:
+        yield Seen(ERROR, name, nic, f"NCCL_IB_GID_INDEX={chosen}, but {found.device} has no such GID")
+    elif gid.version != 2:
+        yield Seen(
+            ERROR, name, nic, f"NCCL_IB_GID_INDEX={chosen} is RoCE v1 on {found.device}: no router lets it through"
+        )
+    elif not gid.ipv4 and gid.gid.startswith("fe80"):
+        yield Seen(ERROR, name, nic, f"NCCL_IB_GID_INDEX={chosen} is a link-local address on {found.device}")
+
+
+def mtu(fleet: Fleet) -> Iterator[Seen]:
+    """What libibverbs says: RDMA's own MTU is a power of two that fits in the NIC's."""
+    told = {(one.name, nic): found for one in fleet.patients for nic, found in _active_mtu(one).items()}
+    for (name, nic), found in odd_ones(told).items():
+        yield Seen(WARNING, name, nic, f"RDMA MTU {found}, most have {usual(told.values())}")
+
+
+def _active_mtu(patient: Patient) -> Mapping[str, int]:
+    devices = {device.name: device for device in patient.known.get(facts.IBV) or ()}
+    found = {}
+    for nic, port_found in patient.ports().items():
+        device = devices.get(port_found.device)
+        for each in device.ports if device else ():
+            if each.number == port_found.port:
+                found[nic] = each.active_mtu
+    return found
+
+
+def netns(patient: Patient) -> Iterator[Seen]:
+    ports = patient.known.get(facts.RDMA)
+    if ports and patient.known.get(facts.RDMA_NETNS) == "exclusive":
+        yield Seen(NOTE, patient.name, "", "RDMA devices belong to one network namespace each")
+
+
+CHECKS = (
+    Check(
+        "rdma-driver",
+        WARNING,
+        "The NIC could do RDMA, but is used over sockets: several times slower, and no GPUDirect.",
+        "load the driver's RDMA module (package rdma-core, or the vendor's drivers)",
+        (facts.NET, facts.RDMA),
+        on_each(driver),
+    ),
+    Check(
+        "rdma-port",
+        ERROR,
+        "NCCL leaves out ports that are not active, or fails on them.",
+        "bring up the NIC behind it; InfiniBand: is a subnet manager running?",
+        (facts.RDMA,),
+        on_each(port),
+    ),
+    Check(
+        "gid-index",
+        ERROR,
+        "Both ends need the same kind of GID: else connections time out (ibv_modify_qp: Connection timed out).",
+        "give the NIC its IPv4 address; leave NCCL_IB_GID_INDEX unset (NCCL 2.21 and later choose by themselves)",
+        (facts.RDMA, facts.ADDRESSES),
+        gids,
+    ),
+    Check(
+        "rdma-mtu",
+        WARNING,
+        "The smaller of both ends' RDMA MTUs is used: smaller packets cost bandwidth.",
+        "set the NIC's MTU to at least 4200 everywhere, for an RDMA MTU of 4096",
+        (facts.RDMA, facts.IBV),
+        mtu,
+    ),
+    Check(
+        "rdma-netns",
+        NOTE,
+        "Containers see no RDMA device until one is moved into their namespace.",
+        "rdma system set netns shared (no containers may run), or rdma dev set DEVICE netns NAME",
+        (facts.RDMA_NETNS,),
+        on_each(netns),
+    ),
+)

@@ -1,0 +1,165 @@
+"""Examines hosts: facts of all at once in one round trip each, then one more in which they try their ways to peers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+from harness.doctor.model import Fleet, Path, Patient
+from harness.errors import R2ccError, UsageError
+from harness.facts import Known, NotAvailable, catalogue, nvidia
+from harness.facts.collect import Collected, collect
+from harness.facts.iproute import Link
+from harness.facts.ways import HEADERS_BYTES, Tried, Try
+from harness.hosts import Host
+from harness.hosts.cluster import DEFAULT_PREFIX
+from harness.hosts.parallel import Outcome, on_all
+
+LOCAL = "local"
+ALL_PAIRS = 8
+"""Up to so many hosts every one tries all others; beyond, the next two."""
+MOST_TRIES = 48
+VIRTUAL_KINDS = ("", "veth", "vlan", "bond", "macvlan", "ipvlan", "ipoib")
+
+Told = Callable[[Outcome[Collected]], None]
+
+
+@dataclass(frozen=True)
+class Ward:
+    """Hosts that can be examined. A host that `data` does not name has its data NICs guessed."""
+
+    bed: str
+    hosts: Mapping[str, Host]
+    data: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    prefixes: Mapping[str, str] = field(default_factory=dict)
+
+
+@contextmanager
+def open_ward(spec: str) -> Iterator[Ward]:
+    """The hosts that `--inventory` names; `local` is this machine. Raises as `harness.inventory` does."""
+    from harness.inventory import cluster_hosts, is_cluster, open_inventory
+
+    if spec == LOCAL:
+        from harness.hosts.local import LocalHost
+
+        yield Ward(LOCAL, {"localhost": LocalHost()})
+        return
+    if not is_cluster(spec):
+        with open_inventory(spec) as bed:
+            data = {name: tuple(nic.name for nic in bed.nics if nic.host == name) for name in bed.hosts}
+            yield Ward(bed.bed, bed.hosts, data)
+        return
+    from harness.hosts.ssh import ssh_hosts
+
+    found = cluster_hosts(spec)
+    data = {host.name: host.nics["data"] for host in found if host.nics.get("data")}
+    prefixes = {host.name: host.prefix for host in found}
+    with ssh_hosts(host.target for host in found) as hosts:
+        yield Ward("cluster", hosts, data, prefixes)
+
+
+def only(ward: Ward, names: Sequence[str]) -> Ward:
+    """Some of its hosts. UsageError for one that is not there."""
+    wrong = [name for name in names if name not in ward.hosts]
+    if wrong:
+        raise UsageError(f"no host '{wrong[0]}' in this inventory", f"one of: {', '.join(ward.hosts)}")
+    return replace(ward, hosts={name: ward.hosts[name] for name in names} if names else ward.hosts)
+
+
+@dataclass(frozen=True)
+class Examined:
+    """All hosts that answered, and what kept the others from it."""
+
+    fleet: Fleet
+    failed: Mapping[str, R2ccError]
+
+
+def examined(ward: Ward, *, pid: int | None, tries_paths: bool, told: Told = lambda _outcome: None) -> Examined:
+    """Asks all hosts at once; `told` hears of each as it has answered or failed."""
+    outcomes = on_all({name: partial(_ask, host, ward, pid) for name, host in ward.hosts.items()}, told)
+    failed = {name: outcome.error for name, outcome in outcomes.items() if outcome.error is not None}
+    patients = tuple(
+        Patient(name, outcome.value.known, data_nics(ward, name, outcome.value.known), outcome.value.clock, pid=pid)
+        for name, outcome in outcomes.items()
+        if outcome.value is not None
+    )
+    fleet = Fleet(patients, ward.bed)
+    if tries_paths:
+        fleet, lost = _with_paths(ward, fleet)
+        failed |= lost
+    return Examined(fleet, failed)
+
+
+def _ask(host: Host, ward: Ward, pid: int | None) -> Collected:
+    found = collect(host, catalogue.asked(ward.prefixes.get(host.name, DEFAULT_PREFIX), pid))
+    if ward.bed == LOCAL and isinstance(found.known.values[catalogue.GPUS.name], NotAvailable):
+        gpus = nvidia.local_gpus()
+        if not isinstance(gpus, NotAvailable):
+            return replace(found, known=Known({**found.known.values, catalogue.GPUS.name: gpus}))
+    return found
+
+
+def data_nics(ward: Ward, name: str, known: Known) -> tuple[str, ...]:
+    """As the inventory says; else those with an RDMA device; else those with an address over which we do not come."""
+    if name in ward.data:
+        return ward.data[name]
+    rdma = dict.fromkeys(port.nic for port in known.get(catalogue.RDMA) or () if port.nic)
+    if rdma:
+        return tuple(rdma)
+    links = {link.name: link for link in known.get(catalogue.LINKS) or ()}
+    addressed = [each for each in known.get(catalogue.ADDRESSES) or () if each.family == "inet"]
+    fitting = dict.fromkeys(each.nic for each in addressed if _carries(links.get(each.nic)))
+    identity = known.get(catalogue.IDENTITY)
+    ours = {each.nic for each in addressed if identity is not None and each.address == identity.connection}
+    ours |= {route.nic for route in known.get(catalogue.ROUTES) or () if route.dst == "default"}
+    return tuple(nic for nic in fitting if nic not in ours) or tuple(fitting)
+
+
+def _carries(link: Link | None) -> bool:
+    return link is not None and not link.loopback and link.kind in VIRTUAL_KINDS
+
+
+def _with_paths(ward: Ward, fleet: Fleet) -> tuple[Fleet, dict[str, R2ccError]]:
+    """A host that is lost meanwhile keeps its facts, without paths, and is told as one that could not be examined."""
+    plans = planned(fleet)
+    work = {
+        each.name: partial(_try, ward.hosts[each.name], each, plans[each.name])
+        for each in fleet.patients
+        if plans[each.name]
+    }
+    outcomes = on_all(work)
+    found = {name: outcome.value for name, outcome in outcomes.items() if outcome.value is not None}
+    lost = {name: outcome.error for name, outcome in outcomes.items() if outcome.error is not None}
+    fleet = replace(fleet, patients=tuple(replace(each, paths=found.get(each.name, ())) for each in fleet.patients))
+    return fleet, lost
+
+
+def planned(fleet: Fleet) -> dict[str, tuple[Path, ...]]:
+    """What each host is to try: its NICs that work, to those of its rail that do."""
+    found: dict[str, list[Path]] = {patient.name: [] for patient in fleet.patients}
+    for members in fleet.rails().values():
+        working = [(patient, nic) for patient, nic in members if patient.works(nic)]
+        for index, (patient, nic) in enumerate(working):
+            most = len(working) if len(working) <= ALL_PAIRS else 3
+            for step in range(1, most):
+                peer, peer_nic = working[(index + step) % len(working)]
+                size = patient.links[nic].mtu
+                found[patient.name].append(Path(nic, peer.name, peer_nic, peer.address(peer_nic), size=size))
+    return {name: tuple(paths[:MOST_TRIES]) for name, paths in found.items()}
+
+
+def tries(patient: Patient, paths: Sequence[Path]) -> list[Try]:
+    return [Try(p.nic, patient.address(p.nic), p.peer_address, max(p.size - HEADERS_BYTES, 0)) for p in paths]
+
+
+def _try(host: Host, patient: Patient, paths: Sequence[Path]) -> tuple[Path, ...]:
+    fact = catalogue.paths(tries(patient, paths))
+    results = collect(host, [fact]).known.get(fact) or ()
+    found: dict[tuple[str, str], Tried] = {(each.nic, each.target): each for each in results}
+    return tuple(
+        replace(path, route=each.route, small=each.small, whole=each.whole)
+        for path in paths
+        if (each := found.get((path.nic, path.peer_address))) is not None
+    )

@@ -1,0 +1,5 @@
+"""What hosts are: one command, one pure function from its output to a typed frozen value (docs/doctor.md)."""
+
+from harness.facts.base import Fact, FactError, Known, NotAvailable
+
+__all__ = ["Fact", "FactError", "Known", "NotAvailable"]

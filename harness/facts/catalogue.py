@@ -1,0 +1,75 @@
+"""All facts, in the order in which a host is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.facts import ethtool, ibv, iproute, kernel, nvidia, scripts, sysfs, ways
+from harness.facts.base import Fact, parser, table
+from harness.facts.ways import Tried, Try
+
+IPROUTE, RDMA_PACKAGE, NVIDIA = "iproute2", "rdma-core", "the NVIDIA driver"
+
+VERSIONS = Fact("versions", scripts.VERSIONS, parser("the script of versions")(table), "sh")
+FIRST = Fact("counters before", ("ip", "-j", "-s", "link"), iproute.counters, "ip", IPROUTE)
+FIRST_RDMA = Fact("RDMA counters before", scripts.RDMA_COUNTERS, sysfs.rdma_counters, "sh")
+LINKS = Fact("links", ("ip", "-j", "-d", "link"), iproute.links, "ip", IPROUTE)
+ADDRESSES = Fact("addresses", ("ip", "-j", "addr"), iproute.addresses, "ip", IPROUTE)
+ROUTES = Fact("routes", ("ip", "-j", "-d", "route"), iproute.routes, "ip", IPROUTE)
+RULES = Fact("rules", ("ip", "-j", "rule"), iproute.rules, "ip", IPROUTE)
+QDISCS = Fact("qdiscs", ("tc", "-j", "-s", "qdisc"), iproute.qdiscs, "tc", IPROUTE)
+RDMA_LINKS = Fact("RDMA links", ("rdma", "-j", "link"), iproute.rdma_links, "rdma", IPROUTE)
+RDMA_DEVICES = Fact("RDMA devices", ("rdma", "-j", "dev"), iproute.rdma_devices, "rdma", IPROUTE)
+RDMA_RESOURCES = Fact("RDMA resources", ("rdma", "-j", "resource"), iproute.rdma_resources, "rdma", IPROUTE)
+RDMA_NETNS = Fact("RDMA namespaces", ("rdma", "-j", "system"), iproute.rdma_netns, "rdma", IPROUTE)
+CHAINS = Fact("firewall", ("nft", "-j", "list", "ruleset"), iproute.input_chains, "nft", "nftables")
+NET = Fact("NICs", scripts.NET, sysfs.nics, "sh")
+RDMA = Fact("RDMA ports", scripts.RDMA, sysfs.rdma_ports, "sh", limit_s=20)
+PCI = Fact("PCI devices", scripts.PCI, sysfs.pci_devices, "sh", limit_s=20)
+ETHTOOL = Fact("ethtool", scripts.ETHTOOL, ethtool.nics, "ethtool", "ethtool", 20)
+IBV = Fact("verbs devices", ("ibv_devinfo", "-v"), ibv.devices, "ibv_devinfo", "ibverbs-utils", 10)
+GPUS = Fact(
+    "GPUs",
+    ("nvidia-smi", f"--query-gpu={','.join(nvidia.QUERY)}", "--format=csv"),
+    nvidia.gpus,
+    "nvidia-smi",
+    NVIDIA,
+    20,
+)
+TOPOLOGY = Fact("GPU topology", ("nvidia-smi", "topo", "-m"), nvidia.topology, "nvidia-smi", NVIDIA, 20)
+MODULES = Fact("modules", scripts.MODULES, kernel.modules, "cat")
+MODINFO = Fact("module versions", scripts.MODINFO, kernel.module_infos, "modinfo", "kmod")
+KERNEL = Fact("kernel", scripts.KERNEL, kernel.kernel, "sh")
+LIMITS = Fact("limits", scripts.LIMITS, kernel.limits, "cat")
+IDENTITY = Fact("identity", scripts.IDENTITY, kernel.identity, "sh")
+SYSCTL = Fact("sysctl", scripts.SYSCTL, kernel.sysctl, "sh")
+DAEMONS = Fact("time daemons", scripts.DAEMONS, kernel.daemons, "sh")
+TIMEDATE = Fact("timedatectl", ("timedatectl", "show"), kernel.synchronised, "timedatectl", "systemd")
+CHRONY = Fact("chrony", ("chronyc", "-n", "tracking"), kernel.tracking, "chronyc", "chrony")
+SETTINGS = Fact("settings", scripts.SETTINGS, kernel.settings, "sh")
+PING = Fact("ping", ("true",), str.strip, "ping", "iputils-ping")
+WHOLE_PING = Fact("ping -M", scripts.FORBIDS, str.strip, "ping", "iputils-ping")
+LAST = Fact("counters after", ("ip", "-j", "-s", "link"), iproute.counters, "ip", IPROUTE)
+LAST_RDMA = Fact("RDMA counters after", scripts.RDMA_COUNTERS, sysfs.rdma_counters, "sh")
+
+EVERY: tuple[Fact[Any], ...] = (
+    *(VERSIONS, FIRST, FIRST_RDMA, LINKS, ADDRESSES, ROUTES, RULES, QDISCS, RDMA_LINKS, RDMA_DEVICES, RDMA_RESOURCES),
+    *(RDMA_NETNS, CHAINS, NET, RDMA, PCI, ETHTOOL, IBV, GPUS, TOPOLOGY, MODULES, MODINFO, KERNEL, LIMITS, IDENTITY),
+    *(SYSCTL, DAEMONS, TIMEDATE, CHRONY, SETTINGS, PING, WHOLE_PING),
+)
+STORAGE = Fact("storage", (), kernel.storage, "df", "coreutils")
+MAPPED = Fact("mapped libraries", (), kernel.mapped, "cat", "coreutils")
+
+
+def paths(tries: Sequence[Try]) -> Fact[tuple[Tried, ...]]:
+    """What the host tries of its ways to others; ping sends again for a second before it gives one up."""
+    words = [word for each in tries for word in (each.nic, each.source, each.target, str(each.size))]
+    return Fact("paths", scripts.script(scripts.PATHS, *words), ways.tried, "ip", IPROUTE, 15)
+
+
+def asked(prefix: str, pid: int | None = None) -> tuple[Fact[Any], ...]:
+    """What one host is asked; `prefix` is where builds are deployed, `pid` a workload's process there."""
+    storage = Fact("storage", scripts.script(scripts.STORAGE, prefix), kernel.storage, "df", "coreutils")
+    maps = [Fact("mapped libraries", ("cat", f"/proc/{pid}/maps"), kernel.mapped, "cat", "coreutils")] if pid else []
+    return (*EVERY, storage, *maps, LAST_RDMA, LAST)

@@ -1,0 +1,267 @@
+"""`ip -j`, `tc -j` and `rdma -j`: links, addresses, routes, rules, queueing disciplines, RDMA links."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.facts.base import Record, number, parser, records, string
+
+
+@dataclass(frozen=True)
+class Link:
+    """A network interface. `kind` is that of a virtual one (veth, bond, vlan); empty for hardware."""
+
+    name: str
+    mtu: int
+    flags: frozenset[str]
+    state: str
+    address: str
+    kind: str
+    master: str
+    parent: str
+    """The bus address of its device; empty where iproute2 is too old to tell."""
+
+    @property
+    def up(self) -> bool:
+        return "UP" in self.flags
+
+    @property
+    def carrier(self) -> bool:
+        return "LOWER_UP" in self.flags
+
+    @property
+    def loopback(self) -> bool:
+        return "LOOPBACK" in self.flags
+
+
+@dataclass(frozen=True)
+class Counters:
+    """What an interface has counted since it was made."""
+
+    packets: int
+    errors: int
+    dropped: int
+
+
+@dataclass(frozen=True)
+class Address:
+    nic: str
+    family: str
+    address: str
+    prefix: int
+
+
+@dataclass(frozen=True)
+class Route:
+    """`dst` is `default` or a network; `nic` is empty for routes that drop."""
+
+    dst: str
+    nic: str
+    gateway: str
+    source: str
+    hops: int
+
+
+@dataclass(frozen=True)
+class Rule:
+    priority: int
+    source: str
+    nic: str
+    table: str
+
+
+@dataclass(frozen=True)
+class Qdisc:
+    """`rate_gbit` None: it limits nothing. `loss` and `delay_ms` are netem's."""
+
+    nic: str
+    kind: str
+    root: bool
+    rate_gbit: float | None
+    loss: float
+    delay_ms: float
+    drops: int
+
+
+@dataclass(frozen=True)
+class RdmaLink:
+    device: str
+    port: int
+    state: str
+    physical: str
+    nic: str
+
+
+@dataclass(frozen=True)
+class RdmaDevice:
+    name: str
+    node_type: str
+    firmware: str
+
+
+@dataclass(frozen=True)
+class RdmaResources:
+    """How many of each object processes hold on the device."""
+
+    device: str
+    counts: tuple[tuple[str, int], ...]
+
+
+@parser("ip")
+def links(text: str) -> tuple[Link, ...]:
+    return tuple(_link(each) for each in records(text))
+
+
+def _link(record: Record) -> Link:
+    kind = (record.get("linkinfo") or {}).get("info_kind") or ""
+    return Link(
+        string(record, "ifname"),
+        number(record, "mtu"),
+        frozenset(str(flag) for flag in record["flags"]),
+        string(record, "operstate", "UNKNOWN"),
+        string(record, "address", ""),
+        str(kind),
+        string(record, "master", ""),
+        string(record, "parentdev", ""),
+    )
+
+
+@parser("ip")
+def counters(text: str) -> dict[str, Counters]:
+    """By interface; from `ip -j -s link`, whose figures have 64 bits in `stats64`."""
+    found = {}
+    for each in records(text):
+        both = each.get("stats64") or each.get("stats") or {}
+        ways = [both[way] for way in ("rx", "tx") if way in both]
+        # What the switch or a full queue drops is no error of the NIC, but its length and CRC errors are.
+        found[string(each, "ifname")] = Counters(
+            *(sum(number(way, key, 0) for way in ways) for key in ("packets", "errors", "dropped"))
+        )
+    return found
+
+
+@parser("ip")
+def addresses(text: str) -> tuple[Address, ...]:
+    return tuple(
+        Address(string(link, "ifname"), string(each, "family"), string(each, "local"), number(each, "prefixlen"))
+        for link in records(text)
+        for each in link.get("addr_info", [])
+        if each.get("local") and link.get("ifname")
+    )
+
+
+@parser("ip")
+def routes(text: str) -> tuple[Route, ...]:
+    return tuple(
+        Route(
+            string(each, "dst"),
+            string(each, "dev", ""),
+            string(each, "gateway", ""),
+            string(each, "prefsrc", ""),
+            len(each.get("nexthops", [])) or 1,
+        )
+        for each in records(text)
+    )
+
+
+@parser("ip")
+def rules(text: str) -> tuple[Rule, ...]:
+    return tuple(
+        Rule(
+            number(each, "priority"),
+            string(each, "src", "all"),
+            string(each, "oif", string(each, "iif", "")),
+            str(each.get("table", "")),
+        )
+        for each in records(text)
+    )
+
+
+@parser("tc")
+def qdiscs(text: str) -> tuple[Qdisc, ...]:
+    return tuple(_qdisc(each) for each in records(text))
+
+
+def _qdisc(record: Record) -> Qdisc:
+    options = record.get("options") or {}
+    rate = options.get("rate")
+    if isinstance(rate, dict):  # netem's
+        rate = rate.get("rate")
+    loss = (options.get("loss-random") or {}).get("loss", 0.0)
+    delay_s = (options.get("delay") or {}).get("delay", 0.0)
+    return Qdisc(
+        string(record, "dev"),
+        string(record, "kind"),
+        bool(record.get("root", False)),
+        None if rate is None else float(rate) * 8 / 1e9,
+        float(loss),
+        float(delay_s) * 1000,
+        number(record, "drops", 0),
+    )
+
+
+@parser("rdma")
+def rdma_links(text: str) -> tuple[RdmaLink, ...]:
+    return tuple(
+        RdmaLink(
+            string(each, "ifname"),
+            number(each, "port"),
+            string(each, "state"),
+            string(each, "physical_state", ""),
+            string(each, "netdev", ""),
+        )
+        for each in records(text)
+        if "port" in each
+    )
+
+
+@parser("rdma")
+def rdma_devices(text: str) -> tuple[RdmaDevice, ...]:
+    return tuple(
+        RdmaDevice(string(each, "ifname"), string(each, "node_type", ""), string(each, "fw", ""))
+        for each in records(text)
+    )
+
+
+@parser("rdma")
+def rdma_resources(text: str) -> tuple[RdmaResources, ...]:
+    skipped = ("ifindex", "ifname")
+    return tuple(
+        RdmaResources(string(each, "ifname"), tuple((key, number(each, key)) for key in each if key not in skipped))
+        for each in records(text)
+    )
+
+
+@parser("rdma")
+def rdma_netns(text: str) -> str:
+    """`shared` or `exclusive`; empty where the kernel knows no such thing. iproute2 6.1 prints no JSON here: pairs."""
+    if text.strip()[:1] not in ("", "["):
+        words = text.split()
+        return dict(zip(words[::2], words[1::2], strict=True))["netns"]
+    found = records(text)
+    return string(found[0], "netns", "") if found else ""
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A chain that packets to this host go through."""
+
+    table: str
+    name: str
+    policy: str
+
+
+@parser("nft")
+def input_chains(text: str) -> tuple[Chain, ...]:
+    """Base chains at the input hook, from `nft -j list ruleset`."""
+    import json
+
+    rules_found = json.loads(text)["nftables"] if text.strip() else []
+    chains = [each["chain"] for each in rules_found if "chain" in each]
+    return tuple(
+        Chain(
+            f"{string(each, 'family')} {string(each, 'table')}", string(each, "name"), string(each, "policy", "accept")
+        )
+        for each in chains
+        if each.get("hook") == "input" and each.get("type") == "filter"
+    )
