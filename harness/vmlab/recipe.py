@@ -18,6 +18,7 @@ PACKAGES = (
     "ibverbs-providers",
     "ibverbs-utils",
     "iproute2",
+    "libc-bin",
     "libibverbs1",
     "librdmacm1",
     "libstdc++6",
@@ -30,7 +31,8 @@ PACKAGES = (
     "rdmacm-utils",
     "util-linux",
 )
-"""coreutils and util-linux because hosts over SSH need more than busybox has: `sha256sum --quiet`, `flock -w`."""
+"""libc-bin, coreutils and util-linux because hosts over SSH need what busybox has not: `getconf`, `sha256sum --quiet`,
+`flock -w`."""
 
 EXCLUDED = (
     "adduser",
