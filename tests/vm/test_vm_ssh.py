@@ -30,8 +30,7 @@ RATE_BPS = 20_000_000
 """What emulation can carry, and leaves it time to react."""
 WORKLOAD: dict[str, Any] = {
     "op": "allreduce",
-    "bytes": 131072,
-    "iterations": 16,
+    "iterations": 8,
     "warmup": 1,
     "channels": 2,
     "chunk_bytes": 8192,
@@ -39,7 +38,10 @@ WORKLOAD: dict[str, Any] = {
     "idle_us": 2000,
     "timeout_s": 60,
 }
-AT = {"iteration": 6, "fraction": 0.5}
+BYTES = {"ib": 2 * 2**20, "socket": 8 * 2**20}
+"""Two seconds an iteration: it takes one to give a guest a command over SSH while a rank keeps its only processor busy."""
+HIT = 3
+AT = {"iteration": HIT, "fraction": 0.25}
 ADDRESS = {"id": "f0", "kind": "address_removed", "host": "h0", "nic": "eth1", "at": AT, "duration_s": 3.0}
 STOPPED = {"id": "f0", "kind": "stop", "rank": 1, "at": AT, "duration_s": 1.5}
 
@@ -129,9 +131,7 @@ def test_deploy_then_experiments_over_rdma_and_sockets(lab: VmLab, tmp_path: Pat
     frozen = {(line["host"], line["nic"]) for line in over_rdma["lines"] if line.get("state") == "frozen"}
     assert ("h0", "eth1") in frozen, "path lines name NICs, not devices"
 
-    over_sockets = ran(inventory, tmp_path, "socket", STOPPED)
-    (fault,) = over_sockets["run"]["faults"]
-    assert fault["hit"]
+    ran(inventory, tmp_path, "socket", STOPPED)
 
 
 def ran(inventory: str, folder: Path, net: str, fault: dict[str, Any]) -> dict[str, Any]:
@@ -140,7 +140,7 @@ def ran(inventory: str, folder: Path, net: str, fault: dict[str, Any]) -> dict[s
     document = {
         "name": f"over_ssh_{net}",
         "topology": {"hosts": 2, "nics": 2},
-        "workload": {**WORKLOAD, "net": net},
+        "workload": {**WORKLOAD, "net": net, "bytes": BYTES[net]},
         "faults": [fault],
         "arms": {"migrate": {"expect": "holds"}},
     }
@@ -149,6 +149,8 @@ def ran(inventory: str, folder: Path, net: str, fault: dict[str, Any]) -> dict[s
     assert done.returncode == 0, done.stdout + done.stderr
     (run,) = json.loads(done.stdout)["arms"][0]["runs"]
     assert (run["completed"], run["iterations"], run["wrong_elements"]) == (True, WORKLOAD["iterations"], 0)
+    (struck,) = run["faults"]
+    assert struck["hit"]
     (made,) = out.iterdir()
     lines = list(read(made / "journal.jsonl"))
     assert not [problem for line in lines for problem in problems("journal", line)]
@@ -161,12 +163,13 @@ def check_times(lines: list[dict[str, Any]]) -> None:
     (start,) = [line for line in lines if line["event"] == "run_start"]
     assert all(abs(clock["offset_ns"]) > 10**9 for clock in start["clocks"].values()), start["clocks"]
     slack_ns = 10**7 + max(clock["error_ns"] for clock in start["clocks"].values())
-    began = {line["host"]: line["start_ns"] for line in lines if line["event"] == "progress" and line["index"] == 6}
-    ended = {line["host"]: line["end_ns"] for line in lines if line["event"] == "iteration" and line["index"] == 6}
+    began = {line["host"]: line["start_ns"] for line in lines if line["event"] == "progress" and line["index"] == HIT}
+    ended = {line["host"]: line["end_ns"] for line in lines if line["event"] == "iteration" and line["index"] == HIT}
     (struck,) = [line for line in lines if line["event"] == "fault" and line["phase"] == "injected"]
     assert set(began) == {"h0", "h1"}
     for host, start_ns in began.items():
-        assert start_ns - slack_ns < struck["before_ns"] < ended[host] + slack_ns
+        assert start_ns - slack_ns < struck["before_ns"]
+        assert struck["after_ns"] < ended[host] + slack_ns
 
 
 def metric(run: dict[str, Any], name: str) -> Any:
