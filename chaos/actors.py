@@ -44,7 +44,7 @@ class Actors:
     def _one(self, step: Step) -> Result:
         if isinstance(step, Command):
             host = self._host(step.on)
-            return host.run(list(step.argv), input=step.input or None, timeout_s=COMMAND_S, check=False)
+            return host.run(list(step.argv), input=step.input or None, timeout_s=step.limit_s, check=False)
         if isinstance(step, Signal):
             self.rank(step.rank).send_signal(signal.Signals[step.name])
             return _said(step)

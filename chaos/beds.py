@@ -120,6 +120,8 @@ def open_bed(inventory: str, experiment: Experiment) -> Iterator[Bed]:
 def _open_cluster(inventory: str, experiment: Experiment) -> Iterator[Bed]:
     with opened(inventory) as (hosts, cluster):
         cluster.build()
+        for line in cluster.without_backup(hosts):
+            click.echo(f"r2cc: warning: NIC without a backup: {line}", err=True)
         yield Bed(
             "cluster",
             hosts,

@@ -8,18 +8,43 @@ from typing import Any
 
 from chaos.fault_spec import FaultSpec
 from chaos.faults import BlackHole, Fault, Flap, LinkDown, Loss, NicLike, OneWay, RailDown
-from chaos.faults_address import AddressRemoved
+from chaos.faults_adapter import rate_by
+from chaos.faults_address import AddressRemoved, HostAddressRemoved
+from chaos.faults_control import ControllerLost, SideChannelLost
+from chaos.faults_gone import NicGone
+from chaos.faults_host import HostFlap, HostLinkDown, HostRailDown
+from chaos.faults_hostnft import HostBlackHole, HostLoss, HostOneWay
+from chaos.faults_late import SideChannelLate
 from chaos.faults_process import BusyCores, ClockJump, KillRank, LateRank, QueueFull, SideFlood, StopRank
+from chaos.faults_qp import QpError
 from chaos.faults_rate import Bucket, Rate
+from chaos.faults_shaping import Corrupt, Delay, HostRate
 from chaos.steps import place_of, text_of
 
 KINDS: Mapping[str, type[Any]] = {
     made.kind: made
     for made in (
-        LinkDown, BlackHole, OneWay, Loss, Rate, Flap, RailDown, AddressRemoved, QueueFull,
+        LinkDown, BlackHole, OneWay, Loss, Rate, Flap, RailDown, HostAddressRemoved, QueueFull,
         StopRank, KillRank, LateRank, ClockJump, SideFlood, BusyCores,
+        Delay, Corrupt, NicGone, QpError, SideChannelLost, SideChannelLate, ControllerLost,
     )
 }  # fmt: skip
+ON_HOST: Mapping[str, type[Any]] = {
+    **KINDS,
+    **{
+        made.kind: made
+        for made in (
+            HostLinkDown,
+            HostFlap,
+            HostRailDown,
+            HostBlackHole,
+            HostOneWay,
+            HostLoss,
+            HostRate,
+        )
+    },
+}
+"""What the same words mean where nobody lets us into the switch."""
 
 EXAMPLES: dict[str, dict[str, Any]] = {
     "one_way": {"direction": "in"},
@@ -33,6 +58,11 @@ EXAMPLES: dict[str, dict[str, Any]] = {
     "clock_jump": {"host": "", "nic": "", "rank": 1, "jump_s": 3600},
     "side_flood": {"nic": ""},
     "busy_cores": {"nic": ""},
+    "delay": {"delay_ms": 20.0},
+    "corrupt": {"percent": 1.0},
+    "side_channel_lost": {"nic": ""},
+    "side_channel_late": {"delay_ms": 20.0},
+    "controller_lost": {"nic": "", "duration_s": 20.0},
 }
 """What differs from a second of h1's eth2, by kind."""
 
@@ -48,25 +78,30 @@ class ExampleNic:
 
 
 def fault_of(spec: FaultSpec, nics: Sequence[NicLike], host: str) -> Fault:
-    """The fault that an experiment asks for, on the NICs of this bed that it names, or on a host (a rank's)."""
-    made: Fault = KINDS[spec.kind](spec, tuple(nics), host)
+    """The fault that an experiment asks for, on the NICs of this bed that it names, or on a host (a rank's).
+
+    It acts in the switch, or inside the hosts when one of the NICs has no port of a switch that lets us in.
+    """
+    inside = any(not nic.switch_port for nic in nics)
+    found = (ON_HOST if inside else KINDS)[spec.kind]
+    made: Fault = (rate_by(spec.method, found) if inside and spec.kind == "rate" else found)(spec, tuple(nics), host)
     return made
 
 
-def example(kind: str) -> Fault:
-    """The kind on h1's eth2 (or what it takes instead), for a second."""
+def example(kind: str, *, inside: bool = False, **more: Any) -> Fault:
+    """The kind on h1's eth2 (or what it takes instead), for a second; `inside` its host, as on a cluster."""
     words = {"id": "f", "kind": kind, "host": "h1", "nic": "eth2", "at": {"iteration": 3}, "duration_s": 1.0}
-    spec = FaultSpec.model_validate({**words, **EXAMPLES.get(kind, {})})
+    spec = FaultSpec.model_validate({**words, **EXAMPLES.get(kind, {}), **more})
     hosts = {f"h{n}": [f"eth{m}" for m in range(4)] for n in range(2)}
-    fault = fault_of(spec, [_nic(*target) for target in spec.targets(hosts)], "h1")
+    fault = fault_of(spec, [_nic(*target, inside=inside) for target in spec.targets(hosts)], "h1")
     if isinstance(fault, AddressRemoved):
         return replace(fault, before=tuple(f"{nic.address}/24" for nic in fault.nics))
     return _with_example_rates(fault) if isinstance(fault, Rate) else fault
 
 
-def _nic(host: str, name: str) -> ExampleNic:
+def _nic(host: str, name: str, *, inside: bool) -> ExampleNic:
     address = f"10.{int(name.removeprefix('eth')) + 1}.0.{int(host.removeprefix('h')) + 1}"
-    return ExampleNic(host, name, address, f"{host}-{name}")
+    return ExampleNic(host, name, address, "" if inside else f"{host}-{name}")
 
 
 def _with_example_rates(fault: Rate) -> Rate:
@@ -82,17 +117,21 @@ def requirements() -> dict[str, tuple[str, ...]]:
 
 def catalogue() -> list[dict[str, Any]]:
     """Every fault with what it does and its commands for an example; for `r2cc chaos faults`."""
-    return [_entry(kind, example(kind)) for kind in KINDS]
+    return [_entry(kind, example(kind)) | {"cluster": _entry(kind, example(kind, inside=True))} for kind in KINDS]
 
 
 def _entry(kind: str, fault: Fault) -> dict[str, Any]:
-    steps = {"inject": fault.inject(), "revert": fault.revert(), "probe": fault.probe()}
+    steps = {"facts": fault.facts(), "inject": fault.inject(), "revert": fault.revert(), "probe": fault.probe()}
     places = dict.fromkeys(place_of(step) for step in (*steps["inject"], *steps["probe"]))
     return {
         "kind": kind,
         "does": fault.does,
         "peer_sees": fault.peer_sees,
         "requires": list(fault.requires),
+        "privilege": fault.privilege,
+        "features": list(fault.features),
+        "kernel_path_only": fault.kernel_path_only,
+        "needs_deadman": fault.needs_deadman,
         "on": ", ".join(places) or "the workload",
         **{name: text_of(found) or "(nothing)" for name, found in steps.items()},
     }

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chaos.campaign_cmd import campaign
+from chaos.faults_cmd import faults
 from chaos.soak_cmd import soak
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ def chaos() -> None:
 
 chaos.add_command(soak)
 chaos.add_command(campaign)
+chaos.add_command(faults)
 
 
 @chaos.command(epilog=EXAMPLES)
@@ -264,25 +266,3 @@ def _checked(file: Path) -> dict[str, Any]:
     except UsageError as error:
         return {**found, "errors": [str(error)]}
     return {**found, "name": experiment.name, "faults": len(experiment.faults), "arms": list(experiment.arms)}
-
-
-@chaos.command()
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON.")
-def faults(as_json: bool) -> int:
-    """List the faults: what each does, what it needs, what others see, and the exact commands.
-
-    \b
-    Example:
-      r2cc chaos faults --json
-    """
-    from chaos.catalogue import catalogue
-
-    entries = catalogue()
-    if as_json:
-        click.echo(json.dumps(entries, indent=1))
-        return 0
-    for entry in entries:
-        click.echo(f"{entry['kind']}\n  does   {entry['does']}\n  seen   {entry['peer_sees']}")
-        click.echo(f"  needs  {', '.join(entry['requires']) or '-'} (on {entry['on']})\n  inject {entry['inject']}")
-        click.echo(f"  revert {entry['revert']}\n  probe  {entry['probe']}")
-    return 0

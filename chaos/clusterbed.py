@@ -68,6 +68,12 @@ class Cluster:
             )
         return count
 
+    def without_backup(self, hosts: Mapping[str, Host]) -> list[str]:
+        """NICs whose loss no mode can survive; for people."""
+        from harness.doctor.backups import without
+
+        return without(hosts, {host.name: host.nics.get("data", ()) for host in self.hosts})
+
     def hardware(self) -> dict[str, Any]:
         """Of all hosts together: figures are compared between the same hosts only."""
         told = [self.surveys[name] for name in self.names]

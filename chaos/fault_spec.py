@@ -15,6 +15,8 @@ NicName = Annotated[StrictStr, Field(pattern=r"^([^:]+|\*):([^:]+|\*)$")]
 Kind = Literal[
     "link_down", "black_hole", "one_way", "loss", "rate", "flap", "rail_down", "address_removed",
     "queue_full", "stop", "kill", "late", "clock_jump", "side_flood", "busy_cores",
+    "delay", "corrupt", "nic_gone", "qp_error", "side_channel_lost", "side_channel_late",
+    "controller_lost",
 ]  # fmt: skip
 
 
@@ -30,14 +32,14 @@ class Rule:
 
 
 RULES: dict[str, Rule] = {
-    "link_down": Rule("nics"),
+    "link_down": Rule("nics", (), ("method",)),
     "black_hole": Rule("nics"),
     "one_way": Rule("nics", ("direction",)),
     "loss": Rule("nics", ("percent",)),
-    "rate": Rule("nics", ("fraction",)),
+    "rate": Rule("nics", ("fraction",), ("rate_gbit", "method")),
     "queue_full": Rule("nics"),
-    "flap": Rule("nics", ("times", "down_s", "up_s"), timed=False),
-    "rail_down": Rule("rail"),
+    "flap": Rule("nics", ("times", "down_s", "up_s"), ("method",), timed=False),
+    "rail_down": Rule("rail", (), ("method",)),
     "address_removed": Rule("nics"),
     "stop": Rule("rank"),
     "kill": Rule("rank", timed=False),
@@ -45,10 +47,25 @@ RULES: dict[str, Rule] = {
     "clock_jump": Rule("rank", ("jump_s",)),
     "side_flood": Rule("host"),
     "busy_cores": Rule("host", (), ("cores",)),
+    "delay": Rule("nics", ("delay_ms",)),
+    "corrupt": Rule("nics", ("percent",)),
+    "nic_gone": Rule("nics", (), ("method",)),
+    "qp_error": Rule("nics"),
+    "side_channel_lost": Rule("host", (), ("percent",)),
+    "side_channel_late": Rule("nics", ("delay_ms",)),
+    "controller_lost": Rule("host"),
 }
 PLACES = ("host", "nic", "nics", "rail", "rank")
-SETTINGS = ("direction", "percent", "fraction", "times", "down_s", "up_s", "jump_s", "cores")
-CUTTING = frozenset({"link_down", "black_hole", "one_way", "flap", "rail_down", "address_removed"})
+SETTINGS = (
+    "direction", "percent", "fraction", "times", "down_s", "up_s", "jump_s", "cores", "delay_ms", "rate_gbit", "method",
+)  # fmt: skip
+METHODS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("link_down", "flap", "rail_down"), ("admin", "port")),
+    "rate": ("queue", "vf", "port"),
+    "nic_gone": ("pci", "driver"),
+}
+"""Where a NIC can be broken in several ways on its own host; the first one if nothing is said."""
+CUTTING = frozenset({"link_down", "black_hole", "one_way", "flap", "rail_down", "address_removed", "nic_gone"})
 """Kinds after which a NIC carries nothing, in one direction at least."""
 
 
@@ -107,6 +124,11 @@ class FaultSpec(Model):
     """`in`: frames to the host are lost; `out`: those from it."""
     jump_s: Annotated[StrictInt, Field(ge=-10_000_000, le=10_000_000)] | None = None
     cores: Annotated[StrictInt, Field(gt=0, le=64)] | None = None
+    delay_ms: Annotated[float, Field(gt=0, le=10_000, strict=True, allow_inf_nan=False)] | None = None
+    rate_gbit: Annotated[float, Field(gt=0, le=1600, strict=True, allow_inf_nan=False)] | None = None
+    """The NIC's full rate, where it does not tell."""
+    method: Literal["admin", "port", "queue", "vf", "pci", "driver"] | None = None
+    """How, on hosts whose switch nobody lets us into."""
     allow_total_loss: StrictBool = False
     may_miss: StrictBool = False
     """Right also when no collective was in flight: for long runs that break something all the time."""
@@ -128,6 +150,8 @@ class FaultSpec(Model):
         ]
         if extra:
             raise ValueError(f"{', '.join(extra)} do(es) not belong to a {self.kind}")
+        if self.method is not None and self.method not in METHODS[self.kind]:
+            raise ValueError(f"method of a {self.kind} is one of {', '.join(METHODS[self.kind])}")
         if self.kind == "late" and (self.at.iteration is None or self.at.fraction):
             raise ValueError("a late rank is late at the beginning of an iteration: at: {iteration: n}")
         return self

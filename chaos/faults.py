@@ -36,6 +36,16 @@ class Fault(Protocol):
     peer_sees: ClassVar[str]
     requires: ClassVar[tuple[str, ...]]
     """Programs needed where its commands run."""
+    privilege: ClassVar[str]
+    """`root`, `CAP_NET_ADMIN`, or `none`: that of whoever runs the ranks is enough."""
+    features: ClassVar[tuple[str, ...]]
+    """What else a host must have (chaos/faults_needs.py)."""
+    kernel_path_only: ClassVar[bool]
+    """RDMA does not notice: its packets never pass the kernel."""
+    needs_deadman: ClassVar[bool]
+    """Never without a dead-man switch that is armed on the host: we cannot undo it ourselves."""
+    confirm_s: ClassVar[float]
+    """How long it may take to take effect, and to be gone, after its command; 0: no longer than any fault."""
 
     def facts(self) -> list[Step]:
         """What has to be known before, to be put back exactly as it was."""
@@ -71,6 +81,11 @@ class Base:
     does: ClassVar[str] = ""
     peer_sees: ClassVar[str] = ""
     requires: ClassVar[tuple[str, ...]] = ()
+    privilege: ClassVar[str] = "CAP_NET_ADMIN"
+    features: ClassVar[tuple[str, ...]] = ()
+    kernel_path_only: ClassVar[bool] = False
+    needs_deadman: ClassVar[bool] = False
+    confirm_s: ClassVar[float] = 0.0
 
     def facts(self) -> list[Step]:
         return []
@@ -80,6 +95,7 @@ class Base:
 
     @property
     def ports(self) -> list[str]:
+        """The switch's; empty names where nobody lets us in."""
         return [nic.switch_port for nic in self.nics]
 
 
@@ -146,6 +162,7 @@ class BlackHole(Base):
     does: ClassVar[str] = "silently drops all frames of the NIC in the switch, both directions; the carrier stays up"
     peer_sees: ClassVar[str] = "everybody: silence, no error, no event"
     requires: ClassVar[tuple[str, ...]] = ("nft",)
+    features: ClassVar[tuple[str, ...]] = ("nft_bridge",)
 
     @property
     def table(self) -> str:
@@ -165,11 +182,11 @@ class BlackHole(Base):
             for port in self.ports
             for way in self.ways()
         ]
-        return [Command(SWITCH, ("nft", *_joined([["add", "table", "bridge", self.table], chain, *rules])))]
+        return [Command(SWITCH, ("nft", *joined([["add", "table", "bridge", self.table], chain, *rules])))]
 
     def revert(self) -> list[Step]:
         """Adding the table first makes the deletion right when it is already gone."""
-        words = _joined([["add", "table", "bridge", self.table], ["delete", "table", "bridge", self.table]])
+        words = joined([["add", "table", "bridge", self.table], ["delete", "table", "bridge", self.table]])
         return [Command(SWITCH, ("nft", *words))]
 
     def probe(self) -> list[Step]:
@@ -222,7 +239,7 @@ def agreed(answers: Sequence[bool]) -> bool | None:
     return answers[0] if len(set(answers)) == 1 else None
 
 
-def _joined(commands: list[list[str]]) -> list[str]:
+def joined(commands: list[list[str]]) -> list[str]:
     """nft's own separator between commands: all of them in one transaction of one process."""
     words = [word for command in commands for word in (*command, ";")]
     return words[:-1]

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 from chaos.faults import Base, NicLike, agreed, json_list
+from chaos.faults_keep import parse, record, restorable, restore
 from chaos.steps import Answer, Command, Step
 
 
@@ -73,3 +74,35 @@ def _words(entry: dict[str, Any]) -> str:
         raise ValueError("the NIC has no address to take away")
     broadcast = f" broadcast {entry['broadcast']}" if "broadcast" in entry else ""
     return f"{entry['local']}/{entry['prefixlen']}{broadcast}"
+
+
+@dataclass(frozen=True)
+class HostAddressRemoved(AddressRemoved):
+    """The same on a host whose routes we did not make: those that go with the address come back with it."""
+
+    kept: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    peer_sees: ClassVar[str] = "the host: an address event, routes gone, RDMA sends flushed; its peers: silence"
+    requires: ClassVar[tuple[str, ...]] = ("ip",)
+
+    def facts(self) -> list[Step]:
+        return [record(host, [nic.name for nic in nics]) for host, nics in self.hosts.items()]
+
+    def knowing(self, answers: Sequence[Answer]) -> Self:
+        lines, before = {}, {}
+        for (host, nics), answer in zip(self.hosts.items(), answers, strict=True):
+            kept, names = parse(answer), [nic.name for nic in nics]
+            addresses = [line for name in names for line in kept.addresses(name, every=True)]
+            lines[host] = [*addresses, *kept.routes(names), *kept.permanent(names)]
+            for nic in nics:
+                entries = kept.link(nic.name).get("addr_info", [])
+                before[nic.host, nic.name] = _words(
+                    next((entry for entry in entries if entry.get("local") == nic.address), {})
+                )
+        known = tuple(before[nic.host, nic.name] for nic in self.nics)
+        return replace(self, before=known, kept=restorable(lines))
+
+    def revert(self) -> list[Step]:
+        known = dict(self.kept)
+        if not known:
+            return super().revert()
+        return [restore(host, known[host]) for host in self.hosts]

@@ -25,6 +25,8 @@ BUSY_CORES = 2
 class RankFault(Base):
     """One on a rank: it cannot be probed before the ranks run."""
 
+    privilege: ClassVar[str] = "none"
+
     @property
     def rank(self) -> int:
         assert self.spec.rank is not None
@@ -130,6 +132,8 @@ def clock_file(rank: int) -> str:
 @dataclass(frozen=True)
 class HelperFault(Base, ABC):
     """One that lasts as long as helper processes run. They end by themselves, a little later than asked for."""
+
+    privilege: ClassVar[str] = "none"
 
     @abstractmethod
     def arguments(self) -> list[tuple[str, tuple[str, ...]]]:

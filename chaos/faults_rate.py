@@ -64,6 +64,8 @@ class Rate(Base):
     does: ClassVar[str] = "slows the NIC to a fraction of its rate, both ways (tc tbf), and puts it back exactly"
     peer_sees: ClassVar[str] = "everybody: a slow path; near zero, silence for seconds"
     requires: ClassVar[tuple[str, ...]] = ("tc",)
+    features: ClassVar[tuple[str, ...]] = ("tbf",)
+    kernel_path_only: ClassVar[bool] = True
 
     @property
     def ends(self) -> list[End]:

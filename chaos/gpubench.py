@@ -144,5 +144,8 @@ def probe_all(cluster: Cluster, python: str) -> dict[str, Any]:
 
 def _probed(host: Host, gpus: int, python: str) -> dict[str, Any]:
     found = gpu.probe(python, host)
-    gpu.enough(found, gpus, share=False)
+    try:
+        gpu.enough(found, gpus, share=False)
+    except InfraError as error:
+        raise InfraError(f"{host.name}: {error.message}", "r2cc doctor says what its GPUs lack") from error
     return found.as_dict()

@@ -165,14 +165,15 @@ class Injector:
         return FaultError(f"{state.planned.spec.id}: cannot be probed: {what}", f"needed there: {needed}")
 
     def _confirm(self, state: State, *, active: bool) -> None:
-        """Probes until the fault is as it should be. FaultError after a second: it proves nothing otherwise."""
+        """Probes until the fault is as it should be. FaultError after a second, or its own time."""
         if not active and self._rank_has_ended(state):
             return
-        deadline = time.monotonic() + CONFIRM_S
+        within_s = max(CONFIRM_S, state.fault.confirm_s)
+        deadline = time.monotonic() + within_s
         while self._probe(state) is not active:
             if time.monotonic() > deadline:
                 word = "active" if active else "gone"
-                raise FaultError(f"{state.planned.spec.id}: not {word} {CONFIRM_S:g} s after the command", "run again")
+                raise FaultError(f"{state.planned.spec.id}: not {word} {within_s:g} s after the command", "run again")
             time.sleep(RETRY_S)
         where = state.planned.probed_on
         self._journal.write("probe", host=where, id=state.planned.spec.id, holds=True, active=active)

@@ -13,6 +13,7 @@ from chaos.catalogue import fault_of
 from chaos.fault_spec import RULES
 from chaos.faults import Fault, NicLike
 from chaos.faults_process import clock_file
+from chaos.faults_qp import ENVIRONMENT, qp_file
 from chaos.model import MODES, RESTART, UPSTREAM, Experiment, FaultSpec, GpuWorkload, Workload
 from chaos.steps import Command
 from harness.errors import UsageError
@@ -148,6 +149,8 @@ def ranks(
         programs = bench_on(bench, host)
         theirs = {"NCCL_HOSTID": host, **of_host[host]} if of_host else _apart(experiment, host)
         mine = {**programs.env(MODES[arm], places_file), **env, **theirs, **own}
+        if any(fault.kind == "qp_error" for fault in experiment.faults):
+            mine[ENVIRONMENT] = qp_file()
         if rank in jumping:
             mine |= programs.clock_env(clock_file(rank))
         argv = programs.rank(

@@ -17,6 +17,7 @@ class Command:
     on: str
     argv: tuple[str, ...]
     input: str = ""
+    limit_s: float = 5.0
 
     def text(self) -> str:
         """As one would type it there."""

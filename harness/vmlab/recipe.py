@@ -67,6 +67,8 @@ MODULES = (
     "rdma_ucm",
     "rdma_rxe",
     "sch_tbf",
+    "sch_netem",
+    "sch_prio",
     "nf_tables",
 )
 """Loaded at boot in this order, each after what it depends on."""

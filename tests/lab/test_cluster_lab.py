@@ -102,6 +102,7 @@ def test_deploy_run_and_report(site: Site) -> None:
         "chaos", "run", str(experiment), "--inventory", str(site.inventory), "--out", str(out), "--void-ok", "--json"
     )
     assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert "without a backup" not in ran.stderr
     summary = json.loads(ran.stdout)
     assert (summary["bed"], summary["hardware"]["machines"]) == ("cluster", 3)
     (run,) = summary["arms"][0]["runs"]

@@ -144,11 +144,28 @@ def test_validate_reports_good_files_and_all_errors_of_bad_ones(tmp_path: Path) 
     assert "no.yaml" in text
 
 
-def test_faults_lists_every_kind() -> None:
-    kinds = [entry["kind"] for entry in json.loads(call("faults", "--json").stdout)]
-    assert kinds == list(KINDS)
-    assert set(kinds) == set(RULES)
-    assert "inject ip link set dev h1-eth2 down" in call("faults").stdout
+def test_faults_lists_every_kind_and_whether_this_machine_can() -> None:
+    entries = json.loads(call("faults", "--json").stdout)
+    assert [entry["kind"] for entry in entries] == list(KINDS)
+    assert set(KINDS) == set(RULES)
+    here = {entry["kind"]: entry["hosts"]["localhost"] for entry in entries}
+    assert here["stop"] == {"supported": True, "why": [], "notes": []}
+    assert here["controller_lost"]["why"] == ["it is not reached over SSH"]
+    shown = call("faults").stdout
+    assert "localhost" in shown
+    assert "side_channel_lost" in shown
+
+
+def test_faults_shows_commands_and_asks_nobody() -> None:
+    shown = call("faults", "--commands").stdout
+    assert "inject ip link set dev h1-eth2 down" in shown
+    assert "inject ip -batch - <<< 'link set dev eth2 down'" in shown
+    assert "sh SCRIPT" in shown
+
+
+@pytest.mark.parametrize("words", [("--host", "n1"), ("--inventory", "lab:nowhere")])
+def test_faults_of_a_host_that_there_is_not(words: tuple[str, ...]) -> None:
+    assert isinstance(call("faults", *words).exception, UsageError)
 
 
 def test_help_has_examples_and_loads_nothing_heavy() -> None:

@@ -128,7 +128,13 @@ def on_ports(kind: str, *nics: str) -> Any:
     return fault_of(spec, [nic for nic in bed if (nic.host, nic.name) in wanted], "h1")
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_every_kind_has_golden_commands() -> None:
+    """The others act inside hosts on every bed: tests/unit/test_faults_golden.py."""
+    inside = {"delay", "corrupt", "nic_gone", "qp_error", "side_channel_lost", "side_channel_late", "controller_lost"}
+    assert set(GOLDEN) | inside == set(KINDS)
+
+
+@pytest.mark.parametrize("kind", sorted(GOLDEN))
 def test_golden_commands(kind: str) -> None:
     (entry,) = [entry for entry in catalogue() if entry["kind"] == kind]
     assert {name: entry[name] for name in ("inject", "revert", "probe")} == GOLDEN[kind]

@@ -1,0 +1,105 @@
+"""Golden commands: every fault inside a host, for each kind of host. `python THIS_FILE` writes them anew.
+
+What a host says is in `tests/data/golden-faults/KIND/`: recorded in a guest (virtio), or written by hand in the form
+that iproute2 and infiniband-diags print (the others: no such machine is at hand).
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.catalogue import EXAMPLES, KINDS, ExampleNic, fault_of
+from chaos.fault_spec import METHODS, RULES, FaultSpec
+from chaos.faults_keep import shortened
+from chaos.faults_process import HELPER
+from chaos.steps import Command, Step
+from harness.hosts import Result
+
+DATA = Path(__file__).resolve().parents[1] / "data" / "golden-faults"
+HOSTS = ("mlx5", "ethernet", "infiniband", "vf", "virtio")
+PLACE = {"nics": ("host", "nic"), "rail": ("rail",), "rank": ("rank",), "host": ("host",)}
+
+
+def cases() -> Iterator[tuple[str, str | None]]:
+    for kind in KINDS:
+        yield from ((kind, method) for method in METHODS.get(kind, (None,)))
+
+
+def spec_of(kind: str, method: str | None, nic: str) -> FaultSpec:
+    words: dict[str, Any] = {"id": "f", "kind": kind, "at": {"iteration": 3}, "duration_s": 1.0, "method": method}
+    words |= {"host": "n1", "nic": nic, "rail": 0, "rank": 1}
+    words = {
+        k: v for k, v in words.items() if k not in ("host", "nic", "rail", "rank") or k in PLACE[RULES[kind].where]
+    }
+    own = {k: v for k, v in EXAMPLES.get(kind, {}).items() if k not in ("host", "nic", "rail", "rank")}
+    own |= {"fraction": 0.25} if kind == "rate" else {}
+    return FaultSpec.model_validate({**words, **own})
+
+
+def answer(step: Step, folder: Path) -> Result:
+    """What this kind of host says to a fault's question."""
+    text, kind = step.text(), folder.name
+    if "say links" in text:
+        return Result((), 0, (folder / "record.txt").read_text())
+    if "virtfn" in text:
+        nic = (folder / "nic.txt").read_text().split()[0]
+        file = folder / "functions.txt"
+        return Result((), 0, file.read_text() if file.exists() else f"{nic} none none -1\nlinks\n[]\n")
+    if "SSH_CONNECTION" in text:
+        return Result((), 0, "192.0.2.9 50122 192.0.2.11 22")
+    if "ip_local_port_range" in text:
+        return Result((), 0, "32768\t60999\n")
+    if "infiniband" in text:
+        devices = {"mlx5": "mlx5_0", "infiniband": "mlx5_0", "vf": "mlx5_3", "virtio": "rxe1"}
+        return Result((), 0, f"{devices.get(kind, 'none')}\n")
+    assert text.startswith("nft -c "), text
+    return Result((), 1 if kind == "ethernet" else 0)  # an old kernel, without egress hook
+
+
+def shown(steps: Sequence[Step]) -> str:
+    lines = []
+    for step in steps:
+        text = re.sub(r"r2cc-(qp|clock)-\d+", r"r2cc-\1-PID", step.text()).replace(str(HELPER), "HELPER")
+        lines.append(f"{step.on if isinstance(step, Command) else '-'} $ {shortened(text)}")
+    return "\n".join(lines) or "-"
+
+
+def golden(kind: str) -> str:
+    folder, parts = DATA / kind, []
+    name, address = (folder / "nic.txt").read_text().split()
+    for fault_kind, method in cases():
+        spec = spec_of(fault_kind, method, name)
+        nics = [ExampleNic("n1", name, address, "")] if RULES[fault_kind].where in ("nics", "rail") else []
+        fault = fault_of(spec, nics, "n1")
+        title = f"== {fault_kind}" + (f" ({method})" if method else "")
+        try:
+            fault = fault.knowing([answer(step, folder) for step in fault.facts()])
+        except ValueError as error:
+            parts.append(f"{title}\nrefused: {error}\n")
+            continue
+        steps = {"inject": fault.inject(), "revert": fault.revert(), "probe": fault.probe()}
+        parts.append(f"{title}\n" + "".join(f"{what}: {shown(found)}\n" for what, found in steps.items()))
+    return "\n".join(parts)
+
+
+@pytest.mark.parametrize("kind", HOSTS)
+def test_commands_are_the_golden_ones(kind: str) -> None:
+    assert golden(kind) == (DATA / kind / "commands.txt").read_text()
+
+
+def test_undoing_leaves_no_word_open() -> None:
+    """What a dry run shows in place of recorded values never reaches a host that was asked."""
+    for kind in HOSTS:
+        assert not re.search(r"RECORDED|PCI-ADDRESS|\bFULL\b|LOW-HIGH|DEVICE\b|MBIT", golden(kind)), kind
+
+
+if __name__ == "__main__":
+    os.chdir(DATA)
+    for each in HOSTS:
+        (DATA / each / "commands.txt").write_text(golden(each))
