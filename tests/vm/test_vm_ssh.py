@@ -39,10 +39,11 @@ WORKLOAD: dict[str, Any] = {
     "timeout_s": 60,
 }
 BYTES = {"ib": 2 * 2**20, "socket": 8 * 2**20}
-"""Two seconds an iteration: it takes one to give a guest a command over SSH while a rank keeps its only processor busy."""
+"""Two seconds an iteration: it takes one to give a guest a command over SSH while a rank keeps its processor busy."""
 HIT = 3
 AT = {"iteration": HIT, "fraction": 0.25}
 ADDRESS = {"id": "f0", "kind": "address_removed", "host": "h0", "nic": "eth1", "at": AT, "duration_s": 3.0}
+LINK = {"id": "f0", "kind": "link_down", "host": "h1", "nic": "eth0", "at": AT, "duration_s": 2.0}
 STOPPED = {"id": "f0", "kind": "stop", "rank": 1, "at": AT, "duration_s": 1.5}
 
 
@@ -132,13 +133,16 @@ def test_deploy_then_experiments_over_rdma_and_sockets(lab: VmLab, tmp_path: Pat
     assert ("h0", "eth1") in frozen, "path lines name NICs, not devices"
 
     ran(inventory, tmp_path, "socket", STOPPED)
+    without_a_link = ran(inventory, tmp_path, "socket", LINK)
+    assert metric(without_a_link["run"], "failovers") >= 1
 
 
 def ran(inventory: str, folder: Path, net: str, fault: dict[str, Any]) -> dict[str, Any]:
     """The only run of an experiment on `--inventory`; exact, complete, and with times that make sense on our clock."""
-    experiment, out = folder / f"{net}.yaml", folder / f"runs-{net}"
+    name = f"{net}_{fault['kind']}"
+    experiment, out = folder / f"{name}.yaml", folder / f"runs-{name}"
     document = {
-        "name": f"over_ssh_{net}",
+        "name": f"over_ssh_{name}",
         "topology": {"hosts": 2, "nics": 2},
         "workload": {**WORKLOAD, "net": net, "bytes": BYTES[net]},
         "faults": [fault],
