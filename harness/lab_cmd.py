@@ -6,7 +6,6 @@ import json
 import os
 import sys
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,13 +65,15 @@ def up(
     `--kind vm` boots emulated machines with soft-RoCE NICs instead (docs/vm-lab.md).
     """
     started = time.monotonic()
+    made: Lab | VmLab
+    inventory = None
     if kind == "vm":
-        made: Lab | VmLab = _vm_lab(topology, hosts, nics, ttl_s, name, ssh=ssh)
+        made = guests = _vm_lab(topology, hosts, nics, ttl_s, name, ssh=ssh)
+        inventory = str(guests.inventory_file) if ssh else None
     elif ssh:
         raise UsageError("--ssh is for --kind vm", "r2cc lab up --kind vm --ssh")
     else:
         made = _lab(topology, hosts, nics, ttl_s, name)
-    inventory = str(made.inventory_file) if ssh else None  # type: ignore[union-attr]
     for warning in made.warnings:
         click.echo(f"r2cc: warning: {warning}", err=True)
     if as_json:
@@ -100,6 +101,8 @@ def _lab(topology: str | None, hosts: int | None, nics: int | None, ttl_s: int, 
 def _vm_lab(
     topology: str | None, hosts: int | None, nics: int | None, ttl_s: int, name: str, *, ssh: bool = False
 ) -> VmLab:
+    from dataclasses import replace
+
     from harness.progress import show
     from harness.vmlab.lab import VmLab
     from harness.vmlab.shape import Shape
