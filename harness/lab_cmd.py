@@ -44,11 +44,20 @@ def lab() -> None:
 @click.option("--kind", type=click.Choice(["namespace", "vm"]), default="namespace", show_default=True, help="Hosts.")
 @click.option("--hosts", type=click.IntRange(1, 8), help="With --kind vm: guests (default 2).")
 @click.option("--nics", type=click.IntRange(1, 8), help="With --kind vm: data NICs of a guest (default 4).")
+@click.option("--ssh", is_flag=True, help="With --kind vm: guests run an SSH server; prints an inventory file of them.")
 @click.option("--ttl", "ttl_s", type=click.IntRange(1), default=3600, show_default=True, help="Seconds it may live.")
 @name_option
 @json_option
 def up(
-    *, topology: str | None, kind: str, hosts: int | None, nics: int | None, ttl_s: int, name: str, as_json: bool
+    *,
+    topology: str | None,
+    kind: str,
+    hosts: int | None,
+    nics: int | None,
+    ssh: bool,
+    ttl_s: int,
+    name: str,
+    as_json: bool,
 ) -> None:
     """Bring up a lab and leave it running until its time to live is over or `r2cc lab down`.
 
@@ -56,14 +65,24 @@ def up(
     `--kind vm` boots emulated machines with soft-RoCE NICs instead (docs/vm-lab.md).
     """
     started = time.monotonic()
-    made = _vm_lab(topology, hosts, nics, ttl_s, name) if kind == "vm" else _lab(topology, hosts, nics, ttl_s, name)
+    made: Lab | VmLab
+    inventory = None
+    if kind == "vm":
+        made = guests = _vm_lab(topology, hosts, nics, ttl_s, name, ssh=ssh)
+        inventory = str(guests.inventory_file) if ssh else None
+    elif ssh:
+        raise UsageError("--ssh is for --kind vm", "r2cc lab up --kind vm --ssh")
+    else:
+        made = _lab(topology, hosts, nics, ttl_s, name)
     for warning in made.warnings:
         click.echo(f"r2cc: warning: {warning}", err=True)
     if as_json:
-        click.echo(json.dumps(_as_json(made, ttl_s)))
+        click.echo(json.dumps({**_as_json(made, ttl_s), **({"inventory": inventory} if inventory else {})}))
         return
     click.echo(f"lab '{name}' is up after {time.monotonic() - started:.2f} s, for {ttl_s} s: {', '.join(made.hosts)}")
     click.echo(f"  r2cc lab exec {_name_flag(name)}{next(iter(made.hosts))} -- ip -br addr")
+    if inventory:
+        click.echo(f"  r2cc hosts check --inventory {inventory}")
 
 
 def _lab(topology: str | None, hosts: int | None, nics: int | None, ttl_s: int, name: str) -> Lab:
@@ -79,14 +98,18 @@ def _lab(topology: str | None, hosts: int | None, nics: int | None, ttl_s: int, 
     return Lab.up(description, ttl_s=ttl_s, name=name)
 
 
-def _vm_lab(topology: str | None, hosts: int | None, nics: int | None, ttl_s: int, name: str) -> VmLab:
+def _vm_lab(
+    topology: str | None, hosts: int | None, nics: int | None, ttl_s: int, name: str, *, ssh: bool = False
+) -> VmLab:
+    from dataclasses import replace
+
     from harness.progress import show
     from harness.vmlab.lab import VmLab
     from harness.vmlab.shape import Shape
 
     if topology is not None:
         raise UsageError("--kind vm takes no topology file", "use --hosts and --nics")
-    shape = Shape.fitting(len(os.sched_getaffinity(0)), hosts=hosts or 2, nics=nics or 4)
+    shape = replace(Shape.fitting(len(os.sched_getaffinity(0)), hosts=hosts or 2, nics=nics or 4), ssh=ssh)
     return VmLab.up(shape, ttl_s=ttl_s, name=name, progress=show)
 
 

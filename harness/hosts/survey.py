@@ -27,7 +27,7 @@ for device in /sys/class/infiniband/*; do
   [ -e "$device" ] && printf '%s %s\n' "${device##*/}" "$(cat "$device/ports/1/gid_attrs/ndevs/0")"
 done
 say cpu; sed -n '/^model name/{p;q;}' /proc/cpuinfo || uname -m
-say cores; getconf _NPROCESSORS_ONLN
+say cores; getconf _NPROCESSORS_ONLN 2>/dev/null || nproc
 say memory; sed -n '/^MemTotal:/p' /proc/meminfo
 say kernel; uname -r
 say build; cat "$prefix/current/build.json"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.vmlab.image import Image
-from harness.vmlab.shape import Shape, WirePort
+from harness.vmlab.shape import SSH_NET, Shape, WirePort
 
 QEMU = "qemu-system-x86_64"
 AGENT_PORT = "r2cc.agent"
@@ -43,15 +43,23 @@ class Files:
 
 
 def qemu_command(
-    shape: Shape, index: int, *, image: Image, files: Files, console: Path, share: Path | None
+    shape: Shape,
+    index: int,
+    *,
+    image: Image,
+    files: Files,
+    console: Path,
+    share: Path | None,
+    ssh_key: str = "",
 ) -> list[str]:
-    """The command line of guest `index`. Everything it talks through is inherited: it opens no port and no path."""
+    """The command line of guest `index`. Everything it talks through is inherited: it opens no path, and no port but
+    the one on loopback that leads to its sshd, if the shape asks for one; `ssh_key` is let in there."""
     return [
         *(QEMU, "-name", f"h{index}", "-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
         *("-machine", "pc,vmport=off", "-accel", "tcg,thread=multi,tb-size=256", "-cpu", "qemu64,+rdrand"),
         *("-m", str(shape.memory_mb), "-smp", str(shape.cpus)),
         *("-kernel", str(image.vmlinux), "-initrd", str(image.initrd)),
-        *("-append", kernel_command_line(shape, index, share)),
+        *("-append", kernel_command_line(shape, index, share, ssh_key)),
         *("-drive", f"if=none,id=root,format=raw,readonly=on,file={_escaped(image.root)}"),
         *("-device", "virtio-blk-pci,drive=root"),
         *("-chardev", f"file,id=console,path={_escaped(console)}", "-serial", "chardev:console"),
@@ -60,13 +68,16 @@ def qemu_command(
         *("-device", f"virtserialport,chardev=agent,name={AGENT_PORT}"),
         *_share_options(share),
         *(word for port, fd in zip(shape.ports_of(index), files.nics, strict=True) for word in _nic(port, fd, shape)),
+        *_ssh_options(shape, index),
     ]
 
 
-def kernel_command_line(shape: Shape, index: int, share: Path | None) -> str:
+def kernel_command_line(shape: Shape, index: int, share: Path | None, ssh_key: str = "") -> str:
     words = [*KERNEL_OPTIONS, f"r2cc.index={index}", f"r2cc.nics={shape.nics}", f"r2cc.mtu={shape.mtu}"]
     if share is not None:
         words.append(f"r2cc.share={encoded(share)}")
+    if shape.ssh:
+        words.append(f"r2cc.ssh={ssh_key}")
     return " ".join(words)
 
 
@@ -89,6 +100,17 @@ def _nic(port: WirePort, fd: int, shape: Shape) -> list[str]:
     address = f"mac={port.mac},host_mtu={shape.mtu}"
     device = f"virtio-net-pci,id={port.device},netdev={port.nic},{address},ioeventfd=off,romfile="
     return ["-netdev", f"dgram,id={port.nic},local.type=fd,local.str={fd}", "-device", device]
+
+
+def _ssh_options(shape: Shape, index: int) -> list[str]:
+    """A network in which the guest reaches nothing (restrict), and a free port of ours that leads to its sshd."""
+    if not shape.ssh:
+        return []
+    port = shape.ssh_port(index)
+    net = f"net=10.{SSH_NET}.0.0/24,host=10.{SSH_NET}.0.254,dns=10.{SSH_NET}.0.253,ipv6=off,restrict=on"
+    forward = f"hostfwd=tcp:127.0.0.1:0-{port.address}:22"
+    device = f"virtio-net-pci,id={port.device},netdev={port.nic},mac={port.mac},ioeventfd=off,romfile="
+    return ["-netdev", f"user,id={port.nic},{net},{forward}", "-device", device]
 
 
 def _escaped(path: Path) -> str:

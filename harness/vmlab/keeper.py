@@ -22,7 +22,7 @@ from harness.hosts.commands import indent
 from harness.lab import netns, state, wire
 from harness.lab.inside import detach_from_terminal
 from harness.lab.lifetime import open_owner, refuse, stop_signals
-from harness.vmlab import machines
+from harness.vmlab import machines, ssh
 from harness.vmlab.broker import Wanted
 from harness.vmlab.image import Image
 from harness.vmlab.shape import Shape
@@ -184,12 +184,15 @@ def _keep(task: dict[str, Any], claim: state.Claim, enders: list[int]) -> int:
         listener.bind(state.SOCKET)
     listener.listen(64)
     share = Path(task["share"]) if task["share"] else None
-    running = machines.start(shape, Image(Path(task["image"])), Path(task["wire"]), logs, share)
+    key = ssh.make_key(claim.folder) if shape.ssh else ""
+    running = machines.start(shape, Image(Path(task["image"])), Path(task["wire"]), logs=logs, share=share, ssh_key=key)
     try:
         keeper = Keeper(shape, running, listener, enders)
         started = time.monotonic()
         facts = keeper.until_ready(task["ready_s"])
         warnings = _warnings(shape, facts, running)
+        if shape.ssh:
+            _offer_ssh(claim.folder, shape, facts, running)
         claim.write(_describe(task, running, facts, warnings, time.monotonic() - started))
         print(json.dumps({"folder": str(claim.folder), "warnings": warnings}), flush=True)
         detach_from_terminal()
@@ -197,6 +200,16 @@ def _keep(task: dict[str, Any], claim: state.Claim, enders: list[int]) -> int:
     finally:
         running.close()
     return 0
+
+
+def _offer_ssh(folder: Path, shape: Shape, facts: list[dict[str, Any]], running: machines.Machines) -> None:
+    """Host keys come from the guests' agents, not over the network that they protect."""
+    keys = {name: fact["ssh_host_key"] for name, fact in zip(running.guests, facts, strict=True)}
+    without = [name for name, key in keys.items() if key is None]
+    if without:
+        raise LabError(f"no SSH server in {', '.join(without)}", "see the consoles in .cache/vm/logs")
+    ports = {name: ssh.forwarded_port(name, guest.monitor) for name, guest in running.guests.items()}
+    ssh.write_inventory(folder, shape, ports, keys)
 
 
 def _warnings(shape: Shape, facts: list[dict[str, Any]], running: machines.Machines) -> list[str]:

@@ -19,9 +19,9 @@ from harness.lab.lab import Nic
 from harness.lab.launch import end_keeper, start_keeper
 from harness.progress import Progress, silent
 from harness.repo import Layout, checkout
-from harness.vmlab import image, wire
+from harness.vmlab import image, ssh, wire
 from harness.vmlab.host import VmHost
-from harness.vmlab.shape import MGMT_NIC, Shape
+from harness.vmlab.shape import MGMT_NIC, SSH_NIC, Shape
 
 READY_LIMIT_S = 180.0
 OWNED_TTL_S = 4 * 3600.0
@@ -68,6 +68,17 @@ class VmLab:
         if found is None:
             raise UsageError(f"no vm lab named '{name}' is up", "r2cc lab up --kind vm")
         return _lab(name, found, Shape.from_json(found["shape"]), None)
+
+    @property
+    def inventory_file(self) -> Path:
+        """For `--inventory`: the guests as hosts over SSH. It goes with the lab. UsageError when they have no sshd."""
+        if not self.shape.ssh:
+            raise UsageError(f"the guests of '{self.name}' have no SSH server", "r2cc lab up --kind vm --ssh")
+        return self.folder / ssh.INVENTORY
+
+    def cut_ssh(self, host: str, cut: bool = True) -> None:
+        """Takes away the network over which a guest is reached by SSH, without a word to either side; or mends it."""
+        self.switch.run(["link", f"{host}-{SSH_NIC}", "down" if cut else "up"])
 
     def set_link(self, port: str, up: bool) -> None:
         """Plugs a NIC's cable in or out: its guest sees the carrier come or go, its peers see nothing."""

@@ -7,6 +7,7 @@ import socket
 import subprocess
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from harness.errors import LabError
 from harness.lab import netns
@@ -59,7 +60,9 @@ def errors_of(console: Path) -> Path:
     return console.with_suffix(".errors")
 
 
-def start(shape: Shape, image: Image, wire_program: Path, logs: Path, share: Path | None) -> Machines:
+def start(
+    shape: Shape, image: Image, wire_program: Path, *, logs: Path, share: Path | None, ssh_key: str = ""
+) -> Machines:
     """Starts everything; nothing is left running when something cannot be started. Raises LabError."""
     pairs = {port: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM) for port in shape.ports()}
     started: list[subprocess.Popen[bytes]] = []
@@ -72,7 +75,13 @@ def start(shape: Shape, image: Image, wire_program: Path, logs: Path, share: Pat
         guests = {}
         for index, name in enumerate(shape.host_names()):
             nics = [pairs[port][1].fileno() for port in shape.ports_of(index)]
-            guests[name] = _guest(shape, index, image=image, nics=nics, console=logs / f"{name}.console", share=share)
+            rest: dict[str, Any] = {
+                "image": image,
+                "console": logs / f"{name}.console",
+                "share": share,
+                "ssh_key": ssh_key,
+            }
+            guests[name] = _guest(shape, index, nics, **rest)
             started.append(guests[name].process)
     except BaseException:
         for process in started:
@@ -84,11 +93,11 @@ def start(shape: Shape, image: Image, wire_program: Path, logs: Path, share: Pat
     return Machines(guests, WireControl(control), wire_process, os.pidfd_open(wire_process.pid))
 
 
-def _guest(shape: Shape, index: int, *, image: Image, nics: list[int], console: Path, share: Path | None) -> Guest:
+def _guest(shape: Shape, index: int, nics: list[int], *, console: Path, **rest: Any) -> Guest:
     agent, agent_fd = socket_pair(socket.SOCK_STREAM)
     monitor, monitor_fd = socket_pair(socket.SOCK_STREAM)
     files = Files(agent_fd, monitor_fd, nics)
-    command = qemu_command(shape, index, image=image, files=files, console=console, share=share)
+    command = qemu_command(shape, index, files=files, console=console, **rest)
     process = _start(command, files.all(), errors_of(console))
     os.close(agent_fd)
     os.close(monitor_fd)

@@ -13,24 +13,29 @@ KERNEL_PATTERN = r"^linux-image-6\.12\.[0-9]+\+deb12-amd64$"
 
 PACKAGES = (
     "busybox-static",
+    "coreutils",
     "dash",
     "ibverbs-providers",
     "ibverbs-utils",
     "iproute2",
+    "libc-bin",
     "libibverbs1",
     "librdmacm1",
     "libstdc++6",
     "nftables",
+    "openssh-server",
     "perftest",
     "python3-minimal",
     "python3-pyverbs",
     "rdma-core",
     "rdmacm-utils",
+    "util-linux",
 )
+"""libc-bin, coreutils and util-linux because hosts over SSH need what busybox has not: `getconf`, `sha256sum --quiet`,
+`flock -w`."""
 
 EXCLUDED = (
     "adduser",
-    "coreutils",
     "cpio",
     "debconf",
     "dpkg",
@@ -69,7 +74,7 @@ MODULES = (
 """Loaded at boot in this order, each after what it depends on."""
 
 PRUNED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian", "usr/share/i18n", "usr/lib/locale")
-FORMAT = 1
+FORMAT = 2
 """Counts up with every change of how the builder lays an image out."""
 
 

@@ -17,6 +17,11 @@ UNPACK_LIMIT_S, SQUASH_LIMIT_S = 120.0, 300.0
 MERGED = ("bin", "sbin", "lib", "lib64")
 """Folders that are links into /usr; packages still ship files below the old names."""
 FOLDERS = ("dev", "etc", "mnt", "proc", "root", "run", "sys", "tmp", "var")
+USERS = """\
+root:x:0:0:root:/root:/bin/sh
+sshd:x:100:65534::/run/sshd:/bin/false
+nobody:x:65534:65534:nobody:/:/bin/false
+"""
 PROGRAMS = {"init.sh": "usr/sbin/r2cc-init"}
 PACKAGE = "usr/lib/r2cc/harness/vmlab/inside"
 """The agent keeps the package it has here, so that both ends read the same `frames`."""
@@ -63,7 +68,7 @@ def _add_ours(root: Path, ours: Mapping[str, bytes]) -> None:
         target = root / PROGRAMS.get(name, f"{PACKAGE}/{name}")
         target.write_bytes(data)
         target.chmod(0o755)
-    (root / "etc" / "passwd").write_text("root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/:/bin/false\n")
+    (root / "etc" / "passwd").write_text(USERS)
     (root / "etc" / "group").write_text("root:x:0:\nnogroup:x:65534:\n")
     (root / "etc" / "nsswitch.conf").write_text("passwd: files\ngroup: files\nhosts: files\n")
 

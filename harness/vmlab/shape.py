@@ -8,6 +8,9 @@ from typing import Any, Self
 
 MGMT_NIC = "mgmt0"
 MGMT_NET = 250
+SSH_NIC = "ssh0"
+SSH_NET = 251
+"""A network of QEMU's own, one for each guest: nothing but our connections to its sshd passes."""
 MAX_CPUS = 4
 """Processors of a guest, at most: emulation gains nothing from more than the threads of a rank and its kernel's."""
 
@@ -21,6 +24,8 @@ class Shape:
     mtu: int = 9000
     memory_mb: int = 1024
     cpus: int = 1
+    ssh: bool = False
+    """Whether guests have an SSH server that this machine reaches."""
 
     @classmethod
     def fitting(cls, cores: int, *, hosts: int = 2, nics: int = 4) -> Self:
@@ -37,6 +42,13 @@ class Shape:
     def ports_of(self, index: int) -> list[WirePort]:
         data = [WirePort(index, f"eth{rail}", rail, f"10.{rail + 1}.0.{index + 1}") for rail in range(self.nics)]
         return [*data, WirePort(index, MGMT_NIC, MGMT_NET, f"10.{MGMT_NET}.0.{index + 1}")]
+
+    def cables(self) -> list[WirePort]:
+        """Everything that can be plugged out: the wire's ports, and how guests are reached over SSH."""
+        return [*self.ports(), *(self.ssh_port(index) for index in range(self.hosts) if self.ssh)]
+
+    def ssh_port(self, index: int) -> WirePort:
+        return WirePort(index, SSH_NIC, SSH_NET, f"10.{SSH_NET}.0.{index + 1}")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -14,7 +14,7 @@ from harness.vmlab.shape import Shape, WirePort
 from harness.vmlab.wire import WireControl
 
 USAGE = """\
-link PORT up|down|show                 plug a NIC's cable in or out (PORT: h1-eth2)
+link PORT up|down|show                 plug a NIC's cable in or out (PORT: h1-eth2; h1-ssh0: us)
 wire set PORT from|to|both drop on|off | loss FRACTION | rate BITS_PER_SECOND
 wire clear PORT                        end all of these
 wire show                              faults and counters of every port, JSON
@@ -96,7 +96,7 @@ class Switch:
         return {"ifname": name, "flags": [] if name in self.links_down else ["UP"]}
 
     def _link(self, name: str, what: str) -> str:
-        port = self._port(name)
+        port = next((cable for cable in self.shape.cables() if cable.name == name), None) or self._port(name)
         if what != "show":
             self.monitors[port.host].set_link(port.device, what == "up")
             (self.links_down.discard if what == "up" else self.links_down.add)(name)

@@ -35,6 +35,18 @@ def test_the_second_of_two_guests() -> None:
     assert files.all() == [10, 11, 12, 13, 14]
 
 
+def test_what_ssh_adds_and_nothing_else() -> None:
+    """A network that leads nowhere but from a free port on loopback to the guest's sshd, for one user's key."""
+    rest = {"image": Image(Path("/i")), "files": Files(1, 2, [3, 4]), "console": Path("/c"), "share": None}
+    plain = qemu_command(Shape(nics=1), 1, **rest)  # type: ignore[arg-type]
+    served = qemu_command(Shape(nics=1, ssh=True), 1, **rest, ssh_key="AAAAkey+/0")  # type: ignore[arg-type]
+    added = served[len(plain) :]
+    assert [word for word, other in zip(served, plain, strict=False) if word != other] == [
+        f"{plain[plain.index('-append') + 1]} r2cc.ssh=AAAAkey+/0"
+    ]
+    golden("ssh-h1.txt", added)
+
+
 def test_the_wire_between_them() -> None:
     shape = Shape(hosts=2, nics=1)
     golden("wire.txt", wire_command(Path("/cache/r2cc_wire"), 5, dict(zip(shape.ports(), range(6, 10), strict=True))))

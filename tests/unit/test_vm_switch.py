@@ -49,6 +49,15 @@ def test_a_link_goes_down_and_up_as_on_linux(rig: Rig) -> None:
     assert rig.monitor.asked == [("set_link", "nic-eth1", False), ("set_link", "nic-eth1", True)]
 
 
+def test_the_network_to_our_own_sshd_is_cut_only_where_there_is_one(rig: Rig) -> None:
+    assert "no port h1-ssh0" in rig.refused("link", "h1-ssh0", "down")
+    rig.switch.shape = Shape(hosts=2, nics=2, ssh=True)
+    rig.ok("link", "h1-ssh0", "down")
+    assert rig.monitor.asked == [("set_link", "nic-ssh0", False)]
+    assert "no port h2-ssh0" in rig.refused("link", "h2-ssh0", "down")
+    assert "no port h1-ssh0" in rig.refused("nft", *black_hole("t", "h1-ssh0")[1:])
+
+
 def test_a_batch_takes_a_whole_rail(rig: Rig) -> None:
     rig.ok("ip", "-batch", "-", stdin="link set dev h0-eth1 down\nlink set dev h1-eth1 down\n")
     assert rig.switch.links_down == {"h0-eth1", "h1-eth1"}

@@ -18,7 +18,7 @@ def lab() -> Iterator[VmLab]:
         image.require_tools()
     except LabError as error:
         pytest.skip(str(error))
-    with VmLab.up(Shape(hosts=2, nics=2)) as made:
+    with VmLab.up(Shape(hosts=2, nics=2, ssh=True)) as made:
         assert made.warnings == []
         yield made
 

@@ -26,6 +26,7 @@ ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin", "HOM
 COUNT = struct.Struct("<Q")
 OFFSET = struct.Struct("<q")
 CLONE_NEWTIME = 0x80
+HOST_KEY = Path("/run/ssh_host_key.pub")
 
 
 class Command:
@@ -299,6 +300,7 @@ def facts() -> dict[str, Any]:
         "nics": sorted(path.name for path in Path("/sys/class/net").iterdir() if path.name != "lo"),
         "rdma": sorted(path.name for path in Path("/sys/class/infiniband").iterdir()),
         "monotonic_ns": time.monotonic_ns(),
+        "ssh_host_key": HOST_KEY.read_text().strip() if HOST_KEY.exists() else None,
     }
 
 

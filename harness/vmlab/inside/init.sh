@@ -1,21 +1,22 @@
 #!/bin/sh
 # Makes a guest of the lab out of what the kernel command line says, then becomes its agent.
-# r2cc.index=I r2cc.nics=N r2cc.mtu=M r2cc.share=PATH
+# r2cc.index=I r2cc.nics=N r2cc.mtu=M r2cc.share=PATH r2cc.ssh=KEY
 mount -t proc proc /proc
-mount -t tmpfs run /run
+mount -t tmpfs -o mode=755 run /run
 mount -t tmpfs tmp /tmp
 mkdir -p /dev/pts /dev/shm
 mount -t devpts pts /dev/pts
 mount -t tmpfs shm /dev/shm
 ln -s /proc/self/fd /dev/fd
 
-index=0 nics=0 mtu=1500 share=
+index=0 nics=0 mtu=1500 share= ssh=
 for word in $(cat /proc/cmdline); do
   case $word in
     r2cc.index=*) index=${word#*=} ;;
     r2cc.nics=*) nics=${word#*=} ;;
     r2cc.mtu=*) mtu=${word#*=} ;;
     r2cc.share=*) share=$(printf %b "${word#*=}") ;;
+    r2cc.ssh=*) ssh=${word#*=} ;;
   esac
 done
 hostname "h$index"
@@ -49,6 +50,24 @@ while [ "$rail" -lt "$nics" ]; do
   rdma link add "rxe$rail" type rxe netdev "eth$rail"
   rail=$((rail + 1))
 done
+
+# An SSH server with a key of its own, for one user's key. It starts before the agent takes over the lab's clock: who
+# comes over SSH finds the guest's own, as on any other machine.
+serve_ssh() {
+  ip link set "eth$((nics + 1))" name ssh0
+  ip addr add "10.251.0.$host/24" dev ssh0
+  ip link set ssh0 up
+  mkdir -p /run/sshd /etc/ssh
+  echo "ssh-ed25519 $ssh" >/run/authorized_keys
+  ssh-keygen -q -t ed25519 -N "" -C "" -f /run/ssh_host_key
+  printf '%s\n' "ListenAddress 10.251.0.$host" "HostKey /run/ssh_host_key" "AuthorizedKeysFile /run/authorized_keys" \
+    "UsePAM no" "PasswordAuthentication no" "KbdInteractiveAuthentication no" "PermitRootLogin prohibit-password" \
+    "PrintMotd no" >/run/sshd_config
+  /usr/sbin/sshd -f /run/sshd_config
+}
+if [ -n "$ssh" ]; then
+  serve_ssh
+fi
 
 if [ -n "$share" ]; then
   mkdir -p "$share"
