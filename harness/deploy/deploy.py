@@ -5,10 +5,11 @@ from __future__ import annotations
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from harness.deploy import needs, remote
 from harness.deploy.build import Build, needed
@@ -41,6 +42,7 @@ class Done:
     shared_with: str = ""
 
 
+Value = TypeVar("Value")
 Told = Callable[[str, str], None]
 """(host, what it is about now), from that host's own thread."""
 Results = dict[str, Outcome[Done]]
@@ -75,35 +77,78 @@ def _wrong(name: str, planned: Planned, build: Build, what: needs.Needs) -> Iter
 def deploy(
     hosts: Mapping[str, Host], planned: Mapping[str, Planned], build: Build, owner: str, *, keep: int, told: Told
 ) -> Results:
-    """Puts the build on every host. A host on which it fails keeps what it had; the others are finished."""
-    with tempfile.TemporaryDirectory(prefix="r2cc-deploy-") as folder:
-        run = _Run(build, remote.Objects(Path(folder)), owner, remote.new_token(), keep, told)
-        return on_all({name: partial(run.one, host, planned[name]) for name, host in hosts.items()})
+    """Puts the build on every host: locks all, sends to all, then switches those that have it whole. A host on which it
+    fails keeps what it had, the others are finished.
+
+    Raises InfraError, before anything is changed anywhere, when another controller is at work on one of them.
+    """
+    token = remote.new_token()
+    prefixes = {name: planned[name].facts.prefix for name in hosts}
+    with (
+        tempfile.TemporaryDirectory(prefix="r2cc-deploy-") as folder,
+        _all_locked(hosts, prefixes, owner, token) as locks,
+    ):
+        run = _Run(build, remote.Objects(Path(folder)), token, keep, told)
+        sent = on_all(
+            {name: partial(run.send, hosts[name], planned[name], lock.value) for name, lock in _good(locks).items()}
+        )
+        done = on_all(
+            {
+                name: partial(run.switch, hosts[name], planned[name], locks[name].value or "", bytes_.value or 0)
+                for name, bytes_ in _good(sent).items()
+            }
+        )
+        return {name: _first(name, locks, sent, done) for name in hosts}
+
+
+@contextmanager
+def _all_locked(
+    hosts: Mapping[str, Host], prefixes: Mapping[str, str], owner: str, token: str
+) -> Iterator[dict[str, Outcome[str]]]:
+    """Of each host the name of the one whose folder it shares, or ""; one that could not be locked has its error."""
+    held: dict[str, AbstractContextManager[str]] = {}
+
+    def lock(name: str) -> str:
+        manager = remote.locked(hosts[name], prefixes[name], token, owner)
+        shared = manager.__enter__()
+        held[name] = manager
+        return shared
+
+    def release(name: str) -> None:
+        held[name].__exit__(None, None, None)
+
+    try:
+        outcomes = on_all({name: partial(lock, name) for name in hosts})
+        taken = [outcome.error.message for outcome in outcomes.values() if isinstance(outcome.error, remote.Held)]
+        if taken:
+            raise InfraError("\n".join(taken), "wait until it has ended; nothing was changed on any host")
+        yield outcomes
+    finally:
+        on_all({name: partial(release, name) for name in list(held)})
+
+
+def _good(outcomes: Mapping[str, Outcome[Value]]) -> dict[str, Outcome[Value]]:
+    return {name: outcome for name, outcome in outcomes.items() if outcome.error is None}
+
+
+def _first(name: str, *steps: Mapping[str, Outcome[Any]]) -> Outcome[Done]:
+    """The last step that a host came to, with the time of all."""
+    found = [step[name] for step in steps if name in step]
+    return Outcome(name, found[-1].value, found[-1].error, sum(each.elapsed_s for each in found))
 
 
 @dataclass(frozen=True)
 class _Run:
     build: Build
     objects: remote.Objects
-    owner: str
     token: str
     keep: int
     told: Told
 
-    def one(self, host: Host, planned: Planned) -> Done:
-        prefix = planned.facts.prefix
-        with remote.locked(host, prefix, self.token, self.owner) as shared:
-            if shared:
-                self.told(host.name, f"waiting for {shared}, which has the same folder")
-                remote.follow(host, prefix, self.build)
-                return Done(planned.facts.current, self.build.name, shared_with=shared)
-            sent = self._send(host, planned)
-            self.told(host.name, "verifying")
-            was = remote.install(host, prefix, self.build, self.token)
-            removed = remote.prune(host, prefix, self.keep, self.token)
-            return Done(was, self.build.name, len(planned.missing), sent, tuple(removed))
-
-    def _send(self, host: Host, planned: Planned) -> int:
+    def send(self, host: Host, planned: Planned, shared: str | None) -> int:
+        """What the host lacks; bytes on the wire. A host that shares a folder waits for the other one."""
+        if shared:
+            return 0
         files = [self.build.objects[digest] for digest in planned.missing]
         total, sent, wire = sum(file.size for file in files), 0, 0
         for file in files:
@@ -111,22 +156,41 @@ class _Run:
             packed, how = self.objects.packed(file, can_gzip=planned.facts.gzip)
             wire += remote.send(host, planned.facts.prefix, file, packed, how)
             sent += file.size
+        self.told(host.name, "waiting for the others")
         return wire
+
+    def switch(self, host: Host, planned: Planned, shared: str, sent: int) -> Done:
+        prefix = planned.facts.prefix
+        if shared:
+            self.told(host.name, f"waiting for {shared}, which has the same folder")
+            remote.follow(host, prefix, self.build)
+            return Done(planned.facts.current, self.build.name, shared_with=shared)
+        self.told(host.name, "verifying")
+        was = remote.install(host, prefix, self.build, self.token)
+        removed = remote.prune(host, prefix, self.keep, self.token)
+        return Done(was, self.build.name, len(planned.missing), sent, tuple(removed))
 
 
 def rollback(hosts: Mapping[str, Host], prefixes: Mapping[str, str], owner: str) -> Results:
     """Every host back to what it had before; where there is nothing before, that host's error says so."""
     token = remote.new_token()
-    return on_all({name: partial(_rollback, host, prefixes[name], owner, token) for name, host in hosts.items()})
+    facts = on_all({name: partial(remote.facts, host, prefixes[name]) for name, host in hosts.items()})
+    known = {name: found.value for name, found in facts.items() if found.value is not None}
+    there = {name: hosts[name] for name in known}
+    with _all_locked(there, {name: each.prefix for name, each in known.items()}, owner, token) as locks:
+        work = {
+            name: partial(_rollback, hosts[name], known[name], token, lock.value or "")
+            for name, lock in _good(locks).items()
+        }
+        done = on_all(work)
+        return {name: _first(name, facts, locks, done) for name in hosts}
 
 
-def _rollback(host: Host, prefix: str, owner: str, token: str) -> Done:
-    facts = remote.facts(host, prefix)
-    with remote.locked(host, facts.prefix, token, owner) as shared:
-        if shared:
-            return Done(facts.current, facts.previous, shared_with=shared)
-        was, now = remote.rollback(host, facts.prefix, token)
-        return Done(was, now)
+def _rollback(host: Host, facts: HostFacts, token: str, shared: str) -> Done:
+    if shared:
+        return Done(facts.current, facts.previous, shared_with=shared)
+    was, now = remote.rollback(host, facts.prefix, token)
+    return Done(was, now)
 
 
 @dataclass(frozen=True)

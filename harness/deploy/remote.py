@@ -30,6 +30,10 @@ HINTS = {"rollback": "r2cc deploy --list says what lies there"}
 OPEN_END = re.compile(r"(\b(then|do|else|in)|;;|&&|\|\|?|[({])$")
 
 
+class Held(InfraError):
+    """Another controller is at work on the host."""
+
+
 @cache
 def script(name: str) -> str:
     """One line without comments: a login shell such as csh takes no line breaks in a word."""
@@ -162,7 +166,7 @@ def locked(host: Host, prefix: str, token: str, owner: str) -> Iterator[str]:
     try:
         word, _, rest = _first_line(host, process).partition(" ")
         if word == "held":
-            raise InfraError(
+            raise Held(
                 f"{host.name}: another deploy is at work there: {rest or 'its owner is not known'}",
                 "wait until it has ended; nothing was changed on this host",
             )

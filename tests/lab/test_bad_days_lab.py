@@ -127,7 +127,8 @@ def test_the_second_of_two_controllers_is_refused_with_the_firsts_name(site: Sit
         code, said = site.deploy(site.build("second"))
         assert code == 3, said
         assert "n1: another deploy is at work there: alice@login1, pid 7" in said
-        assert "1 of 2 hosts done" in said
+        assert "nothing was changed on any host" in said
+        assert [site.current(host) for host in ("h1", "h2")] == ["old", "old"]
     finally:
         first.send_signal(signal.SIGKILL)  # its lock goes with it
         first.close()

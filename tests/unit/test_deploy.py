@@ -183,8 +183,12 @@ def test_the_second_of_two_deploys_is_refused_with_the_firsts_name(tmp_path: Pat
     _deploy(build, tmp_path / "p")
     with remote.locked(LocalHost("n1"), str(tmp_path / "p"), "token1", "alice@login, pid 7") as shared:
         assert shared == ""
-        refused = _deploy(_build(tmp_path / "b2", "b2"), tmp_path / "p")
-        assert "another deploy is at work there: alice@login, pid 7" in str(refused.error)
+        hosts = {"n1": LocalHost("n1"), "n2": LocalHost("n2")}
+        other = {"n1": str(tmp_path / "p"), "n2": str(tmp_path / "q")}
+        planned = work.plan(hosts, other, _build(tmp_path / "b2", "b2"))
+        with pytest.raises(InfraError, match="n1: another deploy is at work there: alice@login, pid 7"):
+            work.deploy(hosts, planned, _build(tmp_path / "b2", "b2"), "me", keep=3, told=lambda _host, _what: None)
+        assert not (tmp_path / "q" / "current").exists()  # nobody gets half of the hosts
         with remote.locked(LocalHost("n2"), str(tmp_path / "p"), "token1", "alice@login, pid 7") as other:
             assert other == "n1"  # the same controller, another host: they share the folder
     assert _deploy(_build(tmp_path / "b2", "b2"), tmp_path / "p").error is None
