@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,11 +61,17 @@ class Site:
     controller: Host
     inventory: Path
     folder: Path
+    hosts: Mapping[str, Host]
 
     def r2cc(self, *words: str) -> subprocess.CompletedProcess[str]:
         """One command of the user's, on the controller."""
         result = self.controller.run([*CLI, *words], timeout_s=LIMIT_S, check=False)
         return subprocess.CompletedProcess(words, result.exit_code, result.stdout, result.stderr)
+
+    def state(self, host: str) -> str:
+        """Links and routes of a host."""
+        script = "ip -o link show | sed 's/ state [A-Z]*//'; ip route show table all"
+        return self.hosts[host].run(["sh", "-c", script]).stdout
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +91,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         Lab.up(Topology.load("hosts: 4\nnics: 2\nrate_gbit: 0.2\n")) as lab,
         ssh_lab.served(lab, folder, SERVED, entries, {"h1": AHEAD}) as inventory,
     ):
-        yield Site(lab.hosts["h3"], inventory, folder)
+        yield Site(lab.hosts["h3"], inventory, folder, lab.hosts)
 
 
 def test_deploy_run_and_report(site: Site) -> None:
@@ -130,3 +138,32 @@ def _check_journal(folder: Path) -> None:
     assert {(line["host"], line["nic"]) for line in downs} == {("n1", "eth1")}
     assert abs(downs[0]["t_ns"] - struck["after_ns"]) < 10**9
     assert list((folder / "raw").iterdir())
+
+
+def test_ctrl_c_while_something_is_broken_leaves_every_host_as_it_was(site: Site, tmp_path: Path) -> None:
+    experiment = tmp_path / "long.yaml"
+    (fault,) = EXPERIMENT["faults"]
+    long = {"name": "long", "workload": {**EXPERIMENT["workload"], "iterations": 2000}}
+    experiment.write_text(yaml.safe_dump({**EXPERIMENT, **long, "faults": [{**fault, "duration_s": 60.0}]}))
+    words = ["chaos", "run", str(experiment), "--inventory", str(site.inventory), "--out", str(tmp_path / "runs")]
+    before = site.state("h1")
+    with (tmp_path / "said").open("wb") as file:
+        process = site.controller.spawn([*CLI, *words, "--verbose"], stdout=file, stderr=subprocess.STDOUT)
+    try:
+        deadline = time.monotonic() + LIMIT_S
+        while b"f0: link_down on n1 eth1: active" not in (tmp_path / "said").read_bytes():
+            assert process.poll() is None, (tmp_path / "said").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+        assert site.state("h1") != before
+        process.send_signal(signal.SIGINT)
+        assert process.wait(LIMIT_S) == 130, (tmp_path / "said").read_text()
+    finally:
+        process.close()
+    said = (tmp_path / "said").read_text()
+    assert "Traceback" not in said
+    assert "f0: link_down on n1 eth1: verified" in said
+    assert site.state("h1") == before
+    panic = site.r2cc("panic", "--inventory", str(site.inventory), "--dry-run", "--json")
+    assert panic.returncode == 0, panic.stdout + panic.stderr
+    assert [(host["clean"], host["records"]) for host in json.loads(panic.stdout)["hosts"]] == [(True, [])] * 3
