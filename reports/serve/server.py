@@ -1,0 +1,91 @@
+"""The pages over HTTP: GET and HEAD, for those who asked this machine by its own name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from urllib.parse import parse_qs, urlsplit
+
+from harness.errors import R2ccError, UsageError
+from reports.serve.pages import Page, page
+
+MOST_QUERY = 4096
+
+
+def _handler(store: Path, names: set[str]) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        """A web page elsewhere may have its own name resolve to this address: only ours are answered."""
+
+        server_version = "r2cc"
+        sys_version = ""
+        timeout = 30
+
+        def do_GET(self) -> None:
+            self._answer(body=True)
+
+        def do_HEAD(self) -> None:
+            self._answer(body=False)
+
+        def _answer(self, *, body: bool) -> None:
+            if self.headers.get("Host", "") not in names:
+                self._send(Page(403, b"This page is for this machine alone.\n", "text/plain"), body=body)
+                return
+            self._send(self._page(), body=body)
+
+        def _page(self) -> Page:
+            asked = urlsplit(self.path)
+            if len(asked.query) > MOST_QUERY:
+                return Page(414, b"That question is too long.\n", "text/plain")
+            try:
+                return page(store, asked.path, parse_qs(asked.query, max_num_fields=64))
+            except ValueError:
+                return Page(400, b"That question cannot be read.\n", "text/plain")
+            except R2ccError as error:
+                return Page(500, f"{error}\n".encode(), "text/plain")
+
+        def _send(self, found: Page, *, body: bool) -> None:
+            self.send_response(found.status)
+            about = {
+                "Content-Type": f"{found.kind}; charset=utf-8",
+                "Content-Length": str(len(found.content)),
+                "Content-Security-Policy": found.policy,
+                "X-Content-Type-Options": "nosniff",
+                "Referrer-Policy": "no-referrer",
+                "Cache-Control": "no-store",
+            }
+            for name, value in about.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if body:
+                self.wfile.write(found.content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Nothing: what is looked at is nobody's business."""
+
+    return Handler
+
+
+@contextmanager
+def serving(store: Path, address: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """The page's address while the block lasts. UsageError when there is no store or the port is taken."""
+    if not store.is_dir():
+        raise UsageError(f"there is no run store {store}", "name a folder of run directories with --store")
+    names: set[str] = set()
+    try:
+        server = ThreadingHTTPServer((address, port), _handler(store, names))
+    except OSError as error:
+        raise UsageError(f"cannot serve on {address}:{port}: {error.strerror}", "choose another --port") from error
+    server.daemon_threads = True
+    shown = f"[{address}]" if ":" in address else address
+    names |= {f"{name}:{server.server_port}" for name in (shown, "localhost", "127.0.0.1")}
+    thread = Thread(target=server.serve_forever, name="r2cc serve", daemon=True)
+    thread.start()
+    try:
+        yield f"http://{shown}:{server.server_port}/"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
