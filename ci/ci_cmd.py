@@ -37,6 +37,7 @@ def ci() -> None:
       r2cc ci baseline record 20261125T0339 --baseline main
       r2cc ci gate --policy ci.yaml --baseline main 20261126T0401 --out gate.json
       r2cc ci gate --policy ci.yaml --history
+      r2cc ci turns experiments/nic_down.yaml --before ../main --after . --policy ci.yaml
       r2cc ci report gate.json --format junit
     """
 
@@ -118,6 +119,10 @@ def gate(
         raise UsageError("name the runs of the change, or --history", "r2cc ci gate --help")
     with opened(store) as found:
         judged = _history(found, rules) if of_history else _against(found, rules, runs, baseline)
+    return _say(judged, out, as_json=as_json)
+
+
+def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
     text = json.dumps(judged.as_json(), indent=1, allow_nan=False) + "\n"
     if out is not None:
         out.write_text(text, encoding="utf-8")
@@ -128,6 +133,45 @@ def gate(
         for line in judged.lines:
             click.echo(f"  {line.text}")
     return judged.exit_code
+
+
+@ci.command()
+@click.argument("experiment", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option(
+    "--before", required=True, type=click.Path(exists=True, path_type=Path), help="Checkout without the change."
+)
+@click.option("--after", required=True, type=click.Path(exists=True, path_type=Path), help="Checkout with it.")
+@click.option("--times", type=click.IntRange(1, 1000), default=12, show_default=True, help="Runs of each.")
+@click.option("--arms", metavar="A,B", help="Only these arms of the experiment.")
+@policy_option
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the judgement there, as JSON.")
+@store_option
+@click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON.")
+def turns(
+    experiment: Path, *, before: Path, after: Path, times: int, arms: str | None, policy: Path, out: Path | None,
+    store: Path, as_json: bool,
+) -> int:  # fmt: skip
+    """Run EXPERIMENT with two checkouts by turns, and judge the second against the first.
+
+    \b
+    Example:
+      r2cc ci turns experiments/nic_down.yaml --before ../main --after . --arms migrate --policy ci.yaml
+    """
+    from ci import gate as judging
+    from ci import turns as work
+    from ci.policy import load
+    from reports.store.store import opened
+
+    rules = load(policy)
+    more = ("--arms", arms) if arms else ()
+    plan = work.turns((before.resolve(), after.resolve()), experiment.resolve(), store.resolve(), times, more)
+    store.mkdir(parents=True, exist_ok=True)
+    made = work.run_all(
+        plan, lambda turn, name: click.echo(f"{turn.side:<6} {turn.number + 1}/{times}  {name}", err=True)
+    )
+    with opened(store) as found:
+        sides = [[found.find(name) for name in made[side]] for side in (work.BEFORE, work.AFTER)]
+    return _say(judging.against(rules, *sides), out, as_json=as_json)
 
 
 @ci.command()

@@ -1,0 +1,88 @@
+"""Two checkouts by turns: the order, what is judged, and a side that cannot run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+from ci.ci_cmd import ci
+from ci.turns import program, turns
+from harness.errors import InfraError, UsageError
+
+STUB = """#!/bin/sh
+# Stands for a checkout's r2cc: one run of a job that takes FACTOR times as long as it should.
+while [ "$1" != --out ]; do shift; done
+n=$(ls "$2" | wc -l)
+folder=$2/20260101T0000$(printf %02d "$n")Z-nic_down
+mkdir -p "$folder"
+echo "{side}" >>"$2.order"
+{body}
+"""
+BODY = """
+cat >"$folder/summary.json" <<END
+{"experiment": "nic_down", "verdict": "holds", "bed": "lab", "hardware": {"fingerprint": "f"}, "build_id": "SIDE",
+ "arms": [{"name": "migrate", "metrics": [],
+           "runs": [{"run": 0, "healthy_ms": {"median": FACTOR$((n % 7)).5}, "faults": [], "metrics": []}]}]}
+END
+echo "$folder"
+"""
+POLICY = "series:\n  - {experiment: nic_down, arm: migrate, figure: healthy_ms}\n"
+
+
+def _stub(folder: Path, side: str, factor: str, body: str = BODY) -> Path:
+    script = folder / side
+    text = STUB.replace("{side}", side).replace("{body}", body).replace("SIDE", side).replace("FACTOR", factor)
+    script.write_text(text)
+    script.chmod(0o755)
+    return script
+
+
+def _turns(folder: Path, before: Path, after: Path, times: int = 12) -> tuple[int, dict[str, Any]]:
+    (folder / "ci.yaml").write_text(POLICY)
+    (folder / "x.yaml").write_text("")
+    words = ["turns", str(folder / "x.yaml"), "--before", str(before), "--after", str(after), "--times", str(times)]
+    words += ["--policy", str(folder / "ci.yaml"), "--store", str(folder / "runs"), "--out", str(folder / "gate.json")]
+    result = CliRunner().invoke(ci, words, standalone_mode=False)
+    if result.exception is not None:
+        raise result.exception
+    return result.return_value, json.loads((folder / "gate.json").read_text())
+
+
+def test_a_slower_build_is_caught(tmp_path: Path) -> None:
+    code, judged = _turns(tmp_path, _stub(tmp_path, "main", "10"), _stub(tmp_path, "slow", "11"))
+    assert (code, judged["outcome"]) == (1, "regressed")
+    assert "healthy_ms: worse (+9." in judged["reasons"][0]
+    order = (tmp_path / "runs.order").read_text().split()
+    assert order[:6] == ["main", "slow", "slow", "main", "main", "slow"]
+    assert len(order) == 24
+
+
+def test_the_same_build_passes(tmp_path: Path) -> None:
+    code, judged = _turns(tmp_path, _stub(tmp_path, "main", "10"), _stub(tmp_path, "same", "10"))
+    assert (code, judged["outcome"]) == (0, "passed")
+
+
+def test_too_few_turns_are_not_judged(tmp_path: Path) -> None:
+    code, judged = _turns(tmp_path, _stub(tmp_path, "main", "10"), _stub(tmp_path, "slow", "11"), times=3)
+    assert (code, judged["outcome"]) == (3, "not judged")
+
+
+def test_a_side_that_cannot_run_is_named(tmp_path: Path) -> None:
+    broken = _stub(tmp_path, "broken", "1", body="echo no lab here >&2; exit 3")
+    with pytest.raises(InfraError, match=r"after, turn 0: exit code 3\n  \| no lab here"):
+        _turns(tmp_path, _stub(tmp_path, "main", "10"), broken)
+    with pytest.raises(UsageError, match="there is no r2cc in"):
+        program(tmp_path)
+
+
+def test_commands_say_all_that_is_run(tmp_path: Path) -> None:
+    sides = (_stub(tmp_path, "a", "1"), _stub(tmp_path, "b", "1"))
+    first = turns(sides, Path("/x.yaml"), Path("/s"), 1, ("--arms", "m"))
+    assert [turn.side for turn in first] == ["before", "after"]
+    assert first[0].argv[1:] == (
+        "chaos", "run", "/x.yaml", "--repeats", "1", "--out", "/s", "--quiet", "--void-ok", "--arms", "m",
+    )  # fmt: skip
