@@ -15,6 +15,7 @@ from harness.errors import UsageError
 from reports.compare import text
 from reports.compare.model import arms_of, compare, grouped
 from reports.html import TEMPLATES, policy
+from reports.serve.history import history, words
 from reports.store.entry import UNFINISHED, Entry
 from reports.store.store import Wanted, opened
 
@@ -55,6 +56,8 @@ def _routed(store: Path, path: str, query: Mapping[str, Sequence[str]], now: flo
         return _list(store, query, now)
     if path == "/compare":
         return _compare(store, query.get("run", ()))
+    if path == "/history":
+        return _history(store, query)
     parts = path.strip("/").split("/")
     if parts[0] != "run" or len(parts) not in (2, 3):
         return None
@@ -116,6 +119,18 @@ def _compare(store: Path, names: Sequence[str]) -> Page:
     compared = [compare(groups[0], each) for each in groups[1:]]
     tables = [(each, [text.cells(row) for row in each.rows]) for each in compared]
     return _html(200, "compare.html.j2", title="Comparison", tables=tables, header=text.HEADER)
+
+
+def _history(store: Path, query: Mapping[str, Sequence[str]]) -> Page | None:
+    experiment, arm, figure, size = (query.get(name, [""])[0] for name in ("experiment", "arm", "figure", "size"))
+    if size and not size.isdecimal():
+        raise UsageError(f"'{size}' is no size in bytes", "follow a figure of a run")
+    with opened(store) as found:
+        told = history(found, experiment, arm, figure, int(size) if size else None)
+    if told is None:
+        return None
+    shown = {"found": told, "picture": told.svg(), "sentences": words(told.changes, told.points)}
+    return _html(200, "history.html.j2", title=told.name, **shown)
 
 
 def _grew(folder: Path, now: float) -> bool:

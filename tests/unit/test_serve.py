@@ -108,6 +108,21 @@ def test_comparing(store: Path) -> None:
         assert b"cannot be shown" in found.content
 
 
+def test_a_figures_history_has_its_lasting_changes(tmp_path: Path) -> None:
+    for day in range(1, 25):
+        _run(tmp_path, f"202601{day:02}T000000Z-x", factor=(1.0 if day <= 12 else 1.1) * (1 + 0.001 * (day * 7 % 5)))
+    _run(tmp_path, "20250101T000000Z-x", factor=9.0, hardware={"fingerprint": "other"})
+    shown = _text(tmp_path, "/history", experiment=["nic_down"], arm=["migrate"], figure=["healthy_ms"])
+    assert "since 20260113T000000Z-x" in shown
+    assert "<svg" in shown and "24 runs" in shown
+    assert "20250101" not in shown
+    assert 'href="/history?experiment=nic_down&amp;arm=migrate&amp;figure=healthy_ms"' in _text(
+        tmp_path, "/run/20260113T000000Z-x"
+    )
+    assert page(tmp_path, "/history", {"experiment": ["none"]}).status == 404
+    assert page(tmp_path, "/history", {"size": ["x"]}).status == 400
+
+
 def test_what_a_run_says_is_never_markup(store: Path) -> None:
     _run(store, "20260104T000000Z-c", experiment=HOSTILE, bed=HOSTILE, build_id=HOSTILE, verdict=HOSTILE)
     for path in ("/", "/run/20260104T000000Z-c"):
