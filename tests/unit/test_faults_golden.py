@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -65,7 +66,7 @@ def answer(step: Step, folder: Path) -> Result:
 def shown(steps: Sequence[Step]) -> str:
     lines = []
     for step in steps:
-        text = re.sub(r"r2cc-(qp|clock)-\d+", r"r2cc-\1-PID", step.text()).replace(str(HELPER), "HELPER")
+        text = re.sub(r"r2cc-(qp|clock)-\d+", r"r2cc-\1-PID", step.text()).replace(shlex.quote(str(HELPER)), "HELPER")
         lines.append(f"{step.on if isinstance(step, Command) else '-'} $ {shortened(text)}")
     return "\n".join(lines) or "-"
 

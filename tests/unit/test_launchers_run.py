@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -47,7 +48,7 @@ def allocation(tmp_path: Path) -> dict[str, str]:
     launch_double.standin_rank(tmp_path)
     folder = tmp_path / "bin"
     folder.mkdir()
-    (folder / "srun").write_text(f'#!/bin/sh\nexec {sys.executable} {SLURM / "srun"} "$@"\n')
+    (folder / "srun").write_text(f'#!/bin/sh\nexec {shlex.join([sys.executable, str(SLURM / "srun")])} "$@"\n')
     (folder / "srun").chmod(0o755)
     env = dict(line.split("=", 1) for line in (SLURM / "salloc_even.env").read_text().splitlines())
     return {**env, "PATH": f"{folder}:{os.environ['PATH']}", "FAKE_SRUN_SEEN": str(tmp_path / "seen")}
@@ -194,7 +195,9 @@ def test_nccl_tests_under_srun(tmp_path: Path, allocation: dict[str, str]) -> No
     """As with MPI, the first rank alone prints."""
     standin = ROOT / "tests" / "data" / "nccl_tests" / "standin.py"
     program = tmp_path / "current" / "bin" / "all_reduce_perf"
-    program.write_text(f'#!/bin/sh\n[ "$SLURM_PROCID" = 0 ] || exit 0\nexec {sys.executable} {standin} "$@"\n')
+    program.write_text(
+        f'#!/bin/sh\n[ "$SLURM_PROCID" = 0 ] || exit 0\nexec {shlex.join([sys.executable, str(standin)])} "$@"\n'
+    )
     program.chmod(0o755)
     words = ["nccl-tests", "--launcher", "srun", "--prefix", str(tmp_path), "--gpus", "2", "--mode", "0"]
     assert isinstance(CliRunner(env=allocation).invoke(run, words, standalone_mode=False).exception, click.UsageError)
