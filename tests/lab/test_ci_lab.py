@@ -1,8 +1,10 @@
-"""The gate on real runs in the lab: the same build passes, one that is slowed is caught."""
+"""The gate on real runs in the lab: the same build passes, one that was made slower is caught."""
 
 from __future__ import annotations
 
 import json
+import shlex
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -10,9 +12,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(400)]
+from harness.repo import checkout
 
-CLI = [sys.executable, "-c", "from harness.cli import main; main()"]
+pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(600)]
+
+MAIN = "from harness.cli import main; main()"
 EXPERIMENT = {
     "name": "small",
     "topology": {"hosts": 3, "nics": 2, "rate_gbit": 0.2},
@@ -20,44 +24,55 @@ EXPERIMENT = {
     "arms": {"balance": {"expect": "holds"}},
 }
 POLICY = "fewest_runs: 6\nseries:\n  - {experiment: small, arm: balance, figure: healthy_ms}\n"
-SLOWED = """#!/bin/sh
-# This checkout, with NICs that are 7 % slower.
-sed "s/rate_gbit: 0.2$/rate_gbit: 0.186/" "$3" >"$3.slow.yaml"
-file=$3.slow.yaml
-shift 3
-exec "PYTHON" -c "from harness.cli import main; main()" chaos run "$file" "$@"
-"""
-PLAIN = """#!/bin/sh
-exec "PYTHON" -c "from harness.cli import main; main()" "$@"
-"""
+SLOWER = Path(__file__).parents[1] / "data" / "slower_send.cc"
+"""Linked into the second build, its send() holds a host to 93 % of what its two NICs can do."""
 
 
-def _judged(folder: Path, after: str) -> tuple[int, dict[str, object]]:
-    for name, text in (("plain", PLAIN), ("slowed", SLOWED)):
-        (folder / name).write_text(text.replace("PYTHON", sys.executable))
-        (folder / name).chmod(0o755)
+def _copy(folder: Path) -> Path:
+    """This checkout's files and what was built from them."""
+    ours = checkout()
+    listed = subprocess.run(
+        ["git", "-C", str(ours.root), "ls-files", "-z"], capture_output=True, text=True, check=True, timeout=60
+    )
+    for name in filter(None, listed.stdout.split("\0")):
+        if (ours.root / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ours.root / name, folder / name)
+    for built in (ours.tree, ours.net):
+        shutil.copytree(built, folder / built.relative_to(ours.root), symlinks=True, dirs_exist_ok=True)
+    return folder
+
+
+def _program(path: Path, root: Path) -> Path:
+    """The `r2cc` of a checkout, run by this Python."""
+    words = ["env", f"PYTHONPATH={root}", sys.executable, "-P", "-c", MAIN]
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+def _judged(folder: Path, after: Path) -> tuple[int, dict[str, object]]:
     (folder / "small.yaml").write_text(yaml.safe_dump(EXPERIMENT))
     (folder / "ci.yaml").write_text(POLICY)
-    words = [
-        "ci",
-        "turns",
-        str(folder / "small.yaml"),
-        "--before",
-        str(folder / "plain"),
-        "--after",
-        str(folder / after),
-    ]
+    before = _program(folder / "before", checkout().root)
+    words = ["ci", "turns", str(folder / "small.yaml"), "--before", str(before), "--after", str(after)]
     words += ["--times", "6", "--policy", str(folder / "ci.yaml"), "--store", str(folder / "runs"), "--json"]
-    done = subprocess.run([*CLI, *words], capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", MAIN, *words], capture_output=True, text=True, timeout=500, check=False
+    )
     assert done.stdout, done.stderr
     return done.returncode, json.loads(done.stdout)
 
 
 def test_a_slowed_build_is_caught(tmp_path: Path) -> None:
-    code, judged = _judged(tmp_path, "slowed")
+    changed = _copy(tmp_path / "changed checkout")
+    shutil.copy(SLOWER, changed / "r2cc_patches" / "src" / "slower_send.cc")
+    code, judged = _judged(tmp_path, _program(tmp_path / "after", changed))
     assert (code, judged["outcome"]) == (1, "regressed"), judged
+    builds = {json.loads(each.read_text())["build_id"] for each in (tmp_path / "runs").glob("*/summary.json")}
+    assert len(builds) == 2
 
 
 def test_the_same_build_passes(tmp_path: Path) -> None:
-    code, judged = _judged(tmp_path, "plain")
+    code, judged = _judged(tmp_path, _program(tmp_path / "after", checkout().root))
     assert (code, judged["outcome"]) == (0, "passed"), judged
