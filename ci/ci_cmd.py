@@ -141,7 +141,10 @@ def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
     "--before", required=True, type=click.Path(exists=True, path_type=Path), help="Checkout without the change."
 )
 @click.option("--after", required=True, type=click.Path(exists=True, path_type=Path), help="Checkout with it.")
-@click.option("--times", type=click.IntRange(1, 1000), default=12, show_default=True, help="Runs of each.")
+@click.option(
+    "--times", type=click.IntRange(1, 1000), default=12, show_default=True, envvar="R2CC_CI_TIMES", show_envvar=True,
+    help="Runs of each.",
+)  # fmt: skip
 @click.option("--arms", metavar="A,B", help="Only these arms of the experiment.")
 @policy_option
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the judgement there, as JSON.")
