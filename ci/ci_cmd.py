@@ -37,7 +37,7 @@ def ci() -> None:
       r2cc ci baseline record 20261125T0339 --baseline main
       r2cc ci gate --policy ci.yaml --baseline main 20261126T0401 --out gate.json
       r2cc ci gate --policy ci.yaml --history
-      r2cc ci turns experiments/nic_down.yaml --before ../main --after . --policy ci.yaml
+      r2cc ci turns experiments/ci/link_down.yaml --before ../main --after . --policy ci.yaml
       r2cc ci report gate.json --format junit
     """
 
@@ -158,7 +158,7 @@ def turns(
 
     \b
     Example:
-      r2cc ci turns experiments/nic_down.yaml --before ../main --after . --arms migrate --policy ci.yaml
+      r2cc ci turns experiments/ci/link_down.yaml --before ../main --after . --arms migrate --policy ci.yaml
     """
     from ci import gate as judging
     from ci import turns as work

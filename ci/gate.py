@@ -59,8 +59,9 @@ def against(policy: Policy, before: Sequence[Entry], after: Sequence[Entry]) -> 
     values = {named: (_values(named, before), _values(named, after)) for named in policy.series}
     noisy = {named for named, (ours, _) in values.items() if _quarantined(policy, named, ours)}
     judged = [named for named in policy.series if named not in noisy]
+    void = _void([*before, *after])
     problems += [
-        f"{named.name}: {len(ours)} figures before and {len(theirs)} after; {policy.fewest_runs} of each are needed"
+        f"{named.name}: {len(ours)} figures before and {len(theirs)} after; {policy.fewest_runs} of each are needed{void}"
         for named in judged
         for ours, theirs in [values[named]]
         if min(len(ours), len(theirs)) < policy.fewest_runs
@@ -126,6 +127,11 @@ def _unfit(before: Sequence[Entry], after: Sequence[Entry]) -> list[str]:
         f"{run.id} says nothing: {run.verdict}" for run in (*before, *after) if run.verdict in ("failed", "unfinished")
     ]
     return found
+
+
+def _void(runs: Sequence[Entry]) -> str:
+    count = sum(run.verdict == "void" for run in runs)
+    return f" ({count} of {len(runs)} runs are void: the machine was too busy)" if count else ""
 
 
 def _values(named: Named, runs: Sequence[Entry]) -> list[float]:
