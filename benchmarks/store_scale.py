@@ -1,4 +1,4 @@
-"""How long the store's commands take with many runs in it, as whole processes: what somebody at a terminal waits for."""
+"""How long the store's commands take with many runs, as whole processes: what somebody at a terminal waits for."""
 
 from __future__ import annotations
 

@@ -59,9 +59,9 @@ def against(policy: Policy, before: Sequence[Entry], after: Sequence[Entry]) -> 
     values = {named: (_values(named, before), _values(named, after)) for named in policy.series}
     noisy = {named for named, (ours, _) in values.items() if _quarantined(policy, named, ours)}
     judged = [named for named in policy.series if named not in noisy]
-    void = _void([*before, *after])
+    needed = f"{policy.fewest_runs} of each are needed{_void([*before, *after])}"
     problems += [
-        f"{named.name}: {len(ours)} figures before and {len(theirs)} after; {policy.fewest_runs} of each are needed{void}"
+        f"{named.name}: {len(ours)} figures before and {len(theirs)} after; {needed}"
         for named in judged
         for ours, theirs in [values[named]]
         if min(len(ours), len(theirs)) < policy.fewest_runs
@@ -98,7 +98,9 @@ def history(policy: Policy, runs: Sequence[Entry]) -> Judgement:
         return Judgement(REGRESSED if worse else PASSED, worse, tuple(lines))
     if told == {NO_RUN}:
         return Judgement(NOT_JUDGED, ("no run has a figure of these series",), tuple(lines))
-    return Judgement(RECORDED, (f"the history is shorter than {policy.fewest_runs} runs: it is recorded",), tuple(lines))
+    return Judgement(
+        RECORDED, (f"the history is shorter than {policy.fewest_runs} runs: it is recorded",), tuple(lines)
+    )
 
 
 def _told(policy: Policy, named: Named, figures: Sequence[float]) -> Line:

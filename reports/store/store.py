@@ -85,12 +85,27 @@ class Store:
 
     def find_all(self, names: Sequence[str]) -> list[Entry]:
         """The same of several, with one look at the folder."""
-        self.refresh()
-        ids = [self._id(name) for name in names]
+        ids = self.ids(names)
         figures = self.figures(ids)
         marks = ",".join("?" * len(figures))
         found = {run.id: run for run in self._select(f" WHERE id IN ({marks}) ORDER BY id", [*figures])}
         return [Entry(**{**found[run].__dict__, "figures": tuple(figures[run])}) for run in ids]
+
+    def ids(self, names: Sequence[str]) -> list[str]:
+        """Their whole ids, as `find`."""
+        self.refresh()
+        return [self._id(name) for name in names]
+
+    def get(self, run: str) -> Entry | None:
+        """By its whole id alone."""
+        self.refresh()
+        known = self._index.execute("SELECT 1 FROM runs WHERE id = ?", (run,)).fetchone()
+        return self.find(run) if known else None
+
+    def count(self) -> int:
+        """Of all runs."""
+        self.refresh()
+        return int(self._index.execute("SELECT count(*) FROM runs").fetchone()[0])
 
     def _id(self, name: str) -> str:
         for where in ("id = ?1", "substr(id, 1, length(?1)) = ?1", "id IN (SELECT run FROM tags WHERE tag = ?1)"):
@@ -173,6 +188,16 @@ def opened(folder: Path) -> Iterator[Store]:
         ) from error
     finally:
         index.close()
+
+
+def read_runs(folder: Path, names: Sequence[str]) -> list[Entry]:
+    """Whole runs, read from their directories: each name is one of the store, or a run directory itself."""
+    there = {name: Path(name).resolve() for name in names if Path(name).is_dir() and entries.is_run(Path(name))}
+    others = [name for name in names if name not in there]
+    if others:
+        with opened(folder) as store:
+            there |= {name: folder / run for name, run in zip(others, store.ids(others), strict=True)}
+    return [entries.read(there[name]) for name in names]
 
 
 def _open(path: Path | None) -> sqlite3.Connection:
