@@ -10,7 +10,7 @@ import json
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 from harness.errors import InfraError, UsageError
 from harness.filelock import exclusive
+from harness.progress import show
 from reports.store import entry as entries
 from reports.store.entry import Entry, Figure
 from reports.store.schema import upgrade
@@ -58,12 +59,16 @@ class Store:
             with self._writing():
                 self._index.executemany("DELETE FROM runs WHERE id = ?", [(name,) for name in gone])
         changed = [(self.folder / name, when) for name, when in there.items() if known.get(name) != when]
+        with show(f"reading {len(changed)} runs") if len(changed) > BATCH else nullcontext():
+            self._read(changed)
+        return len(changed)
+
+    def _read(self, changed: Sequence[tuple[Path, int]]) -> None:
         for start in range(0, len(changed), BATCH):
             read = [(entries.read(folder), when) for folder, when in changed[start : start + BATCH]]
             with self._writing():
                 for found, when in read:
                     self._put(found, when)
-        return len(changed)
 
     def runs(self, wanted: Wanted | None = None) -> list[Entry]:
         """Newest first, without figures."""
