@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.schemas import dumped
 from reports.runs_cmd import store_option
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ def compare(runs: tuple[str, ...], store: Path, kind: str, as_json: bool) -> Non
 
     found = compared(store, runs)
     if as_json or kind == "json":
-        click.echo(json.dumps({"schema": 2, "comparisons": [each.as_json() for each in found]}, allow_nan=False))
+        click.echo(dumped("compare", {"schema": 2, "comparisons": [each.as_json() for each in found]}))
     elif kind == "terminal":
         _show(found)
     else:

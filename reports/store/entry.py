@@ -14,6 +14,8 @@ from typing import Any
 
 import yaml
 
+from harness.schemas import dumped
+
 Json = dict[str, Any]
 STAMP = re.compile(r"^(\d{8}T\d{6}Z)-(.+)$")
 TAGS = "tags.json"
@@ -132,7 +134,7 @@ def read_tags(folder: Path) -> tuple[str, ...]:
 def write_tags(folder: Path, tags: set[str]) -> None:
     """Whole or not at all."""
     part = folder / f".{TAGS}.part"
-    part.write_text(json.dumps({"schema": 1, "tags": sorted(tags)}) + "\n", encoding="utf-8")
+    part.write_text(dumped("tags", {"schema": 1, "tags": sorted(tags)}) + "\n", encoding="utf-8")
     part.replace(folder / TAGS)
 
 
