@@ -113,7 +113,7 @@ def _compare(store: Path, names: Sequence[str]) -> Page:
         raise UsageError(f"choose one to {MOST_COMPARED} runs to compare", "tick them in the list")
     tables = [
         (each, text.about(each), [text.cells(row) for row in each.rows], [*map(text.nic_cells, text.shown_nics(each))])
-        for each in compared(store, names)
+        for each in compared(store, names, directories=False)
     ]
     headers = {"header": text.HEADER, "nic_header": text.NIC_HEADER}
     return _html(200, "compare.html.j2", title="Comparison", tables=tables, **headers)

@@ -195,9 +195,9 @@ def opened(folder: Path) -> Iterator[Store]:
         index.close()
 
 
-def read_runs(folder: Path, names: Sequence[str]) -> list[Entry]:
-    """Whole runs, read from their directories: each name is one of the store, or a run directory itself."""
-    there = {name: Path(name).resolve() for name in names if Path(name).is_dir() and entries.is_run(Path(name))}
+def read_runs(folder: Path, names: Sequence[str], *, directories: bool) -> list[Entry]:
+    """Whole runs, read from their directories: each name is one of the store or, with `directories`, a run directory."""
+    there = {name: Path(name).resolve() for name in names if directories and entries.is_run(Path(name))}
     others = [name for name in names if name not in there]
     if others:
         with opened(folder) as store:

@@ -195,7 +195,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert problems("compare", told) == []
     assert told["comparisons"][0]["verdict"] == "worse"
     by_path = run.invoke(
-        command, [str(tmp_path / "20260101T000000Z-a"), str(tmp_path / "20260102T000000Z-a"), "--format", "md"]
+        command, [f"{tmp_path}/20260101T000000Z-a/", str(tmp_path / "20260102T000000Z-a"), "--format", "md"]
     )
     assert "**worse**" in by_path.output
     told = json.loads(

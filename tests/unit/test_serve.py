@@ -107,7 +107,13 @@ def test_comparing(store: Path) -> None:
     assert "<strong>worse</strong>" in shown
     assert "+20.0 %" in shown
     assert "What each NIC sent" in shown and "h0/eth1" in shown
-    for runs in ([], ["20260101T000000Z-a"], ["nothing", "20260101T000000Z-a"], ["x"] * 9):
+    for runs in (
+        [],
+        ["20260101T000000Z-a"],
+        ["nothing", "20260101T000000Z-a"],
+        ["x"] * 9,
+        [str(store / "20260101T000000Z-a")] * 2,
+    ):
         found = page(store, "/compare", {"run": runs})
         assert found.status == 400
         assert b"cannot be shown" in found.content
