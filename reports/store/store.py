@@ -196,7 +196,7 @@ def opened(folder: Path) -> Iterator[Store]:
 
 
 def read_runs(folder: Path, names: Sequence[str], *, directories: bool) -> list[Entry]:
-    """Whole runs, read from their directories: each name is one of the store or, with `directories`, a run directory."""
+    """Whole runs, read from their directories: names of the store, or, with `directories`, their paths."""
     there = {name: Path(name).resolve() for name in names if directories and entries.is_run(Path(name))}
     others = [name for name in names if name not in there]
     if others:
