@@ -31,7 +31,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def nic_cells(row: NicRow) -> tuple[str, ...]:
     """A NIC's row in words, in the order of NIC_HEADER."""
-    change = "" if row.change is None else f"{100 * row.change:+.1f} points"
+    change = "" if row.change is None else f"{round(100 * row.change, 1) + 0.0:+.1f} points"
     sides = ((row.before_bytes, row.before_share), (row.after_bytes, row.after_share))
     words = [word for count, share in sides for word in (_bytes(count), _percent(share))]
     return (row.arm, f"{row.host}/{row.nic}", *words, change)

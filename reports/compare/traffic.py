@@ -9,6 +9,7 @@ from typing import Any
 
 from reports.store.entry import Entry
 
+SAME_POINTS = 0.1
 NicKey = tuple[str, str, str]
 """Arm, host, NIC."""
 
@@ -78,6 +79,9 @@ def sentences(rows: Sequence[NicRow]) -> Iterator[str]:
     for row in largest(rows):
         before, after = (100 * (share or 0.0) for share in (row.before_share, row.after_share))
         arm = "" if row.arm == "*" else f"{row.arm}: "
+        if abs(after - before) < SAME_POINTS:
+            yield f"bytes per NIC, {arm}every share is as before, to {SAME_POINTS} points"
+            continue
         yield (
             f"bytes per NIC, {arm}the largest change is {row.host}/{row.nic}: "
             f"{before:.1f} % of all sent bytes -> {after:.1f} % ({after - before:+.1f} points)"

@@ -132,6 +132,9 @@ def test_bytes_per_nic_and_their_largest_change() -> None:
     rows = [row for row in csv.DictReader(io.StringIO(text.comma_separated([found]))) if row["name"] == "tx_bytes"]
     assert next((row["nic"], row["before"], row["after_share"]) for row in rows) == ("eth0", "100", "0.05")
     assert problems("compare", {"schema": 2, "comparisons": [found.as_json()]}) == []
+    same = compare(Group("a", (before,)), Group("b", (before,)))
+    assert text.about(same)[-1] == "bytes per NIC, migrate: every share is as before, to 0.1 points"
+    assert text.nic_cells(same.nics[0])[-1] == "+0.0 points"
     bed = replace(after, bed="vm")
     assert compare(Group("a", (before,)), Group("b", (bed,))).nics == ()
 
