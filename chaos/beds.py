@@ -13,9 +13,10 @@ import click
 import yaml
 
 from chaos import launch
-from chaos.clusterbed import SAMPLER, opened, refuse_unsafe, surveyed
+from chaos.clusterbed import opened, refuse_unsafe, surveyed
 from chaos.faults import NicLike
 from chaos.model import Experiment, GpuWorkload
+from harness.deploy.places import SAMPLER
 from harness.errors import UsageError
 from harness.hosts import Host
 from harness.hosts.lease import Leases, hold

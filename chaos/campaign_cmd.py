@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.schemas import dumped
+
 if TYPE_CHECKING:
     from chaos.campaign.model import Campaign, Cell
     from chaos.campaign.run import Runner
@@ -155,7 +157,7 @@ def _last_words(state: State, names: Sequence[str], *, interrupted: bool, as_jso
         rest = left(state, names)
         if as_json:
             code = _exit_code(state, names, interrupted=interrupted)
-            click.echo(json.dumps({**state.as_json(), "exit_code": code, "left": rest}, indent=1))
+            click.echo(dumped("campaign_result", {**state.as_json(), "exit_code": code, "left": rest}, 1))
         else:
             click.echo(table(state.folder, [state.cells[name] for name in names]))
             if rest:
@@ -167,7 +169,7 @@ def _dry_run(runner: Runner, *, as_json: bool) -> int:
     """Every cell chosen, what it would run, and why it would not."""
     cells = [_planned(runner, cell) for cell in runner.wanted()]
     if as_json:
-        click.echo(json.dumps(cells, indent=1))
+        click.echo(dumped("campaign_plan", cells, 1))
         return 0
     for cell in cells:
         takes = "" if cell["minutes"] is None else f", about {cell['minutes']:g} min"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +11,7 @@ import click
 from chaos.campaign_cmd import campaign
 from chaos.faults_cmd import faults
 from chaos.soak_cmd import soak
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from chaos.model import Experiment
@@ -137,7 +137,7 @@ def _suite(
         return suite.Outcome(experiment.name, summary["verdict"], summary["exit_code"], shown, summary["reasons"])
 
     outcomes = suite.run_all(wanted, run_one, lambda line: None if options["quiet"] else click.echo(line, err=as_json))
-    click.echo(json.dumps(suite.as_json(outcomes), indent=1) if as_json else suite.table(outcomes))
+    click.echo(dumped("suite", suite.as_json(outcomes), 1) if as_json else suite.table(outcomes))
     return suite.exit_code(outcomes)
 
 
@@ -209,7 +209,7 @@ def _last_words(summary: dict[str, Any], shown: str, *, as_json: bool, quiet: bo
         for reason in summary["reasons"] if as_json or summary["verdict"] == "failed" else ():
             click.echo(f"  {reason}", err=as_json)
     if as_json:
-        click.echo(json.dumps(summary, indent=1))
+        click.echo(dumped("summary", summary, 1))
     click.echo(shown, err=as_json)
 
 
@@ -223,7 +223,7 @@ def _dry_run(experiment: Experiment, arms: list[str], inventory: str, python: st
     gpus = gpus_on(inventory, experiment)
     told = bed_env(inventory, experiment)
     found = steps(experiment, arms, hosts=hosts, nics=nics, root=root, bench=bench, gpus=gpus, of_host=told)
-    click.echo(json.dumps(found, indent=1) if as_json else text(experiment, found))
+    click.echo(dumped("run_plan", found, 1) if as_json else text(experiment, found))
     return 0
 
 
@@ -243,7 +243,7 @@ def validate(files: tuple[Path, ...], as_json: bool) -> int:
     checked = [_checked(file) for file in files]
     errors = [error for each in checked for error in each["errors"]]
     if as_json:
-        click.echo(json.dumps({"schema": 1, "files": checked}))
+        click.echo(dumped("validated", {"schema": 1, "files": checked}))
         return InputErrors.exit_code if errors else 0
     for each in checked:
         if not each["errors"]:

@@ -21,10 +21,6 @@ from harness.hosts.ssh import ssh_hosts
 from harness.hosts.survey import Survey, survey
 from harness.inventory import cluster_hosts
 
-BENCH, SAMPLER, NET = "bin/r2cc_bench", "bin/r2cc_sampler", "lib/libr2cc_net.so"
-NCCL, WORKLOADS = "lib/libnccl.so.2", "share/harness/workloads"
-"""Where `r2cc deploy` puts them, from `current` on."""
-
 
 @dataclass(frozen=True)
 class Cluster:

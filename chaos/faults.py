@@ -125,12 +125,7 @@ class LinkDown(Base):
         return [Command(SWITCH, ("ip", "-j", "link", "show", *one))]
 
     def is_active(self, answers: Sequence[Answer]) -> bool | None:
-        links = json_list(answers[0].stdout) if answers[0].exit_code == 0 else []
-        flags = {link.get("ifname"): link["flags"] for link in links if "flags" in link}
-        missing = [port for port in self.ports if port not in flags]
-        if missing:
-            raise ValueError(f"`ip -j link` said nothing about {', '.join(missing)}")
-        return agreed(["UP" not in flags[port] for port in self.ports])
+        return agreed(["UP" not in flags for flags in link_flags(answers[0], self.ports)])
 
 
 @dataclass(frozen=True)
@@ -243,6 +238,15 @@ def joined(commands: list[list[str]]) -> list[str]:
     """nft's own separator between commands: all of them in one transaction of one process."""
     words = [word for command in commands for word in (*command, ";")]
     return words[:-1]
+
+
+def link_flags(answer: Answer, names: Sequence[str], of: str = "") -> list[Sequence[str]]:
+    """Flags of each of these interfaces by `ip -j link`; `of` says whose they are. ValueError: one is missing."""
+    links = json_list(answer.stdout) if answer.exit_code == 0 else []
+    flags = {link.get("ifname"): link["flags"] for link in links if "flags" in link}
+    if missing := [name for name in names if name not in flags]:
+        raise ValueError(f"`ip -j link` said nothing about {of}{', '.join(missing)}")
+    return [flags[name] for name in names]
 
 
 def json_list(text: str) -> list[dict[str, Any]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -47,7 +48,7 @@ def faults(*, inventory: str | None, only: str | None, commands: bool, as_json: 
     able, errors, inside = ({}, {}, True) if commands else _asked(inventory, only)
     support = _support(able, inside=inside)
     if as_json:
-        click.echo(json.dumps([{**entry, "hosts": support[entry["kind"]]} for entry in entries], indent=1))
+        click.echo(dumped("faults", [{**entry, "hosts": support[entry["kind"]]} for entry in entries], 1))
     else:
         _print(entries, able, support, inside=inside)
     for name, error in errors.items():

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from chaos.faults import Base, agreed, json_list
+from chaos.faults import Base, agreed, link_flags
 from chaos.faults_keep import after_down, parse, record, restorable, restore
 from chaos.faults_port import Port, port_of
 from chaos.steps import Answer, Command, Step
@@ -79,11 +79,7 @@ class HostLinkDown(HostFault):
     def is_active(self, answers: Sequence[Answer]) -> bool | None:
         flag, found = "LOWER_UP" if self.by_port else "UP", []
         for (host, names), answer in zip(self.by_host.items(), answers, strict=True):
-            links = json_list(answer.stdout) if answer.exit_code == 0 else []
-            flags = {link.get("ifname"): link["flags"] for link in links if "flags" in link}
-            if missing := [name for name in names if name not in flags]:
-                raise ValueError(f"`ip -j link` said nothing about {host} {', '.join(missing)}")
-            found += [flag not in flags[name] for name in names]
+            found += [flag not in flags for flags in link_flags(answer, names, f"{host} ")]
         return agreed(found)
 
 

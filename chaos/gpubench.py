@@ -10,12 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chaos.clusterbed import NCCL, WORKLOADS, Cluster, opened
+from chaos.clusterbed import Cluster, opened
 from chaos.launch import Lateness
 from chaos.model import GpuWorkload, Workload
 from chaos.workbench import HostBench
 from harness import gpu
 from harness.bench import EVENT_FILE, bench_env, stray_settings
+from harness.deploy import places
 from harness.errors import InfraError, UsageError
 from harness.hosts import Host
 from harness.hosts.parallel import on_all
@@ -126,7 +127,7 @@ def deployed(cluster: Cluster, hosts: Mapping[str, HostBench], python: str) -> d
     gpus = cluster.gpus()
     return {
         name: GpuBench(
-            host, python, cluster.program(name, NCCL), gpus, gpus, program=cluster.program(name, WORKLOADS) / RANK.name
+            host, python, cluster.program(name, places.NCCL), gpus, gpus, program=cluster.program(name, places.RANK)
         )
         for name, host in hosts.items()
     }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -42,15 +43,14 @@ def panic(*, inventory: str, host: str | None, dry_run: bool, break_lease: bool,
     from chaos.deadman.panic import exit_code
     from chaos.deadman.panic import panic as undo_all
 
-    told = (lambda line: None) if as_json else click.echo
+    heard = (lambda line: None) if as_json else click.echo
     with _open(inventory, host) as hosts:
-        reports = undo_all(hosts, dry_run=dry_run, break_lease=break_lease, told=told)
+        reports = undo_all(hosts, dry_run=dry_run, break_lease=break_lease, told=heard)
     code = exit_code(reports, dry_run=dry_run)
     if as_json:
         found = [_as_json(report) for report in reports]
-        click.echo(
-            json.dumps({"schema": 1, "inventory": inventory, "dry_run": dry_run, "exit_code": code, "hosts": found})
-        )
+        told = {"schema": 1, "inventory": inventory, "dry_run": dry_run, "exit_code": code, "hosts": found}
+        click.echo(dumped("panic", told))
         return code
     for report in reports:
         for line in _lines(report, dry_run=dry_run):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from harness.schemas import dumped
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,8 @@ class RunDir:
         part.write_text(text, encoding="utf-8")
         part.replace(self.path / name)
 
-    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
-        self.write_text(name, json.dumps(value, indent=1, allow_nan=False) + "\n")
+    def write_json(self, name: str, schema: str, value: Mapping[str, Any]) -> None:
+        self.write_text(name, dumped(schema, value, 1) + "\n")
 
     def shown(self) -> str:
         """The path as the user would type it: relative to the current directory when inside of it."""

@@ -49,7 +49,7 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
     Never raises for what the summary can say: its `verdict` is then `failed` and its `reasons` begin with why.
     """
     out.write_text("experiment.yaml", dump(experiment))
-    out.write_json("environment.json", environment(request.build, machines=request.hardware))
+    out.write_json("environment.json", "environment", environment(request.build, machines=request.hardware))
     stop: tuple[str, bool] | None = None
     bed_name = "lab"
     with Journal(out.journal) as journal:
@@ -78,7 +78,7 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
         )
         journal.enter("-", 0)
         journal.write("verdict", verdict=summary["verdict"], exit_code=summary["exit_code"], reasons=summary["reasons"])
-    out.write_json("summary.json", summary)
+    out.write_json("summary.json", "summary", summary)
     return summary
 
 

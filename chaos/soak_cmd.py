@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import secrets
 import sys
 import time
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import click
+
+from harness.schemas import dumped
 
 PLAIN_EVERY_S = 10.0
 VM = "vm:2x2"
@@ -83,7 +84,7 @@ def soak(
         report = Soak(request, directory, line.say, line.progress).run()
     line.say(_words(report))
     if as_json:
-        click.echo(json.dumps({key: value for key, value in report.items() if key != "fates"}, indent=1))
+        click.echo(dumped("soak", {key: value for key, value in report.items() if key != "fates"}, 1))
     click.echo(directory.shown(), err=as_json)
     return int(report["exit_code"])
 

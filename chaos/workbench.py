@@ -12,11 +12,12 @@ from typing import Any
 
 from chaos import launch
 from chaos.beds import gpus_on, planned_bed
-from chaos.clusterbed import BENCH, NET, SAMPLER, surveyed
+from chaos.clusterbed import surveyed
 from chaos.faults_process import CLOCK_LIBRARY
 from chaos.launch import Lateness
 from chaos.model import Bench, Experiment, GpuWorkload, Workload
 from harness.bench import BenchSpec, bench_command, bench_env, sampler_command, stray_settings
+from harness.deploy.places import BENCH, NET, SAMPLER
 from harness.inventory import is_cluster
 
 PYTHON = "python3"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.schemas import dumped
 from reports.runs_cmd import store_option
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def ci() -> None:
       r2cc ci baseline record 20261125T0339 --baseline main
       r2cc ci gate --policy ci.yaml --baseline main 20261126T0401 --out gate.json
       r2cc ci gate --policy ci.yaml --history
-      r2cc ci turns experiments/nic_down.yaml --before ../main --after . --policy ci.yaml
+      r2cc ci turns experiments/ci/pull_request.yaml --before ../main --after . --policy ci.yaml
       r2cc ci report gate.json --format junit
     """
 
@@ -61,7 +62,7 @@ def record(runs: tuple[str, ...], *, baseline: str, replace: bool, store: Path, 
         chosen = [found.find(name) for name in runs]
         _record(found, chosen, baseline, replace=replace)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "baseline": baseline, "runs": [run.id for run in chosen]}))
+        click.echo(dumped("baseline_recorded", {"schema": 1, "baseline": baseline, "runs": [run.id for run in chosen]}))
     for run in () if as_json else chosen:
         click.echo(f"{run.id}: {TAG}{baseline}")
 
@@ -77,7 +78,7 @@ def show(baseline: str, store: Path, as_json: bool) -> None:
     with opened(store) as found:
         runs = _baseline(found, baseline)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "baseline": baseline, "runs": [run.as_json() for run in runs]}))
+        click.echo(dumped("baseline", {"schema": 1, "baseline": baseline, "runs": [run.as_json() for run in runs]}))
         return
     for run in runs:
         click.echo(f"{run.id}  {run.bed}  {run.fingerprint or 'unknown hardware'}  build {run.build_id or 'unknown'}")
@@ -123,7 +124,7 @@ def gate(
 
 
 def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
-    text = json.dumps(judged.as_json(), indent=1, allow_nan=False) + "\n"
+    text = dumped("ci_gate", judged.as_json(), 1) + "\n"
     if out is not None:
         out.write_text(text, encoding="utf-8")
     if as_json:
@@ -141,7 +142,10 @@ def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
     "--before", required=True, type=click.Path(exists=True, path_type=Path), help="Checkout without the change."
 )
 @click.option("--after", required=True, type=click.Path(exists=True, path_type=Path), help="Checkout with it.")
-@click.option("--times", type=click.IntRange(1, 1000), default=12, show_default=True, help="Runs of each.")
+@click.option(
+    "--times", type=click.IntRange(1, 1000), default=12, show_default=True, envvar="R2CC_CI_TIMES", show_envvar=True,
+    help="Runs of each.",
+)  # fmt: skip
 @click.option("--arms", metavar="A,B", help="Only these arms of the experiment.")
 @policy_option
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the judgement there, as JSON.")
@@ -155,7 +159,7 @@ def turns(
 
     \b
     Example:
-      r2cc ci turns experiments/nic_down.yaml --before ../main --after . --arms migrate --policy ci.yaml
+      r2cc ci turns experiments/ci/pull_request.yaml --before ../main --after . --arms migrate --policy ci.yaml
     """
     from ci import gate as judging
     from ci import turns as work

@@ -18,7 +18,7 @@ PASSED, REGRESSED, NOT_JUDGED, RECORDED = "passed", "regressed", "not judged", "
 EXIT_CODES = {PASSED: 0, REGRESSED: 1, NOT_JUDGED: 3, RECORDED: 0}
 RECENT = 14
 """A change among the newest so many figures of a history is news; older ones have been told."""
-QUARANTINE = "in quarantine"
+QUARANTINE, TOO_SHORT, NO_RUN = "in quarantine", "too short", "no run"
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,9 @@ def against(policy: Policy, before: Sequence[Entry], after: Sequence[Entry]) -> 
     values = {named: (_values(named, before), _values(named, after)) for named in policy.series}
     noisy = {named for named, (ours, _) in values.items() if _quarantined(policy, named, ours)}
     judged = [named for named in policy.series if named not in noisy]
+    needed = f"{policy.fewest_runs} of each are needed{_void([*before, *after])}"
     problems += [
-        f"{named.name}: {len(ours)} figures before and {len(theirs)} after; {policy.fewest_runs} of each are needed"
+        f"{named.name}: {len(ours)} figures before and {len(theirs)} after; {needed}"
         for named in judged
         for ours, theirs in [values[named]]
         if min(len(ours), len(theirs)) < policy.fewest_runs
@@ -83,20 +84,29 @@ def against(policy: Policy, before: Sequence[Entry], after: Sequence[Entry]) -> 
 
 
 def history(policy: Policy, runs: Sequence[Entry]) -> Judgement:
-    """A stored history, oldest first, of one hardware: whether a series got worse lately and stayed so."""
+    """A stored history, oldest first, of one hardware: whether a series got worse lately and stayed so.
+
+    One that is too short yet is *recorded*; one without a single figure is not: its policy may name what never runs.
+    """
     lines = []
     for named in policy.series:
         figures = [value for run in runs if (values := _values(named, [run])) for value in [_middle(values)]]
         lines.append(_told(policy, named, figures))
     worse = tuple(line.text for line in lines if line.outcome == "worse")
-    enough = any(line.outcome != "too short" for line in lines)
-    outcome = REGRESSED if worse else PASSED if enough else NOT_JUDGED
-    return Judgement(outcome, worse or (() if enough else ("the history is too short",)), tuple(lines))
+    told = {line.outcome for line in lines}
+    if worse or told - {TOO_SHORT, NO_RUN}:
+        return Judgement(REGRESSED if worse else PASSED, worse, tuple(lines))
+    if told == {NO_RUN}:
+        return Judgement(NOT_JUDGED, ("no run has a figure of these series",), tuple(lines))
+    return Judgement(
+        RECORDED, (f"the history is shorter than {policy.fewest_runs} runs: it is recorded",), tuple(lines)
+    )
 
 
 def _told(policy: Policy, named: Named, figures: Sequence[float]) -> Line:
     if len(figures) < policy.fewest_runs:
-        return Line(named.name, "too short", f"{named.name}: {len(figures)} runs; {policy.fewest_runs} are needed")
+        outcome = TOO_SHORT if figures else NO_RUN
+        return Line(named.name, outcome, f"{named.name}: {len(figures)} runs; {policy.fewest_runs} are needed")
     recent = [
         each for each in changes(figures, minimum_effect=policy.minimum_effect) if len(figures) - each.index <= RECENT
     ]
@@ -119,6 +129,11 @@ def _unfit(before: Sequence[Entry], after: Sequence[Entry]) -> list[str]:
         f"{run.id} says nothing: {run.verdict}" for run in (*before, *after) if run.verdict in ("failed", "unfinished")
     ]
     return found
+
+
+def _void(runs: Sequence[Entry]) -> str:
+    count = sum(run.verdict == "void" for run in runs)
+    return f" ({count} of {len(runs)} runs are void: the machine was too busy)" if count else ""
 
 
 def _values(named: Named, runs: Sequence[Entry]) -> list[float]:

@@ -36,7 +36,7 @@ def junit(judged: Mapping[str, Any]) -> str:
         if line["outcome"] == "worse":
             failures += 1
             ET.SubElement(case, "failure", message=line["text"])
-        elif line["outcome"] in ("in quarantine", "too short"):
+        elif line["outcome"] in ("in quarantine", "too short", "no run"):
             skipped += 1
             ET.SubElement(case, "skipped", message=line["text"])
     if judged["outcome"] == "not judged":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 import time
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.errors import InfraError, UsageError
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from harness.deploy.build import Build
@@ -125,7 +125,7 @@ def _say_plan(planned: Mapping[str, Planned], build: Build, *, as_json: bool) ->
                    "bytes": each.bytes_of(build)}
             for name, each in planned.items()
         }  # fmt: skip
-        click.echo(json.dumps({"schema": 1, "build": build.name, "dry_run": True, "hosts": hosts}))
+        click.echo(dumped("deploy_plan", {"schema": 1, "build": build.name, "dry_run": True, "hosts": hosts}))
         return
     click.echo(f"build {build.name}; nothing was changed")
     for name, each in planned.items():
@@ -149,7 +149,7 @@ def _say(results: Mapping[str, Outcome[Done]], *, as_json: bool, about: dict[str
             else {"error": outcome.error and outcome.error.message}
             for name, outcome in results.items()
         }
-        click.echo(json.dumps({"schema": 1, **about, "failed": len(failed), "hosts": hosts}))
+        click.echo(dumped("deploy", {"schema": 1, **about, "failed": len(failed), "hosts": hosts}))
     else:
         for name, outcome in results.items():
             click.echo(_line(name, outcome))
@@ -178,7 +178,7 @@ def _list(reached: Mapping[str, Any], prefixes: dict[str, str], *, as_json: bool
             name: asdict(outcome.value) if outcome.value else {"error": outcome.error and outcome.error.message}
             for name, outcome in results.items()
         }
-        click.echo(json.dumps({"schema": 1, "hosts": hosts}))
+        click.echo(dumped("deploy_list", {"schema": 1, "hosts": hosts}))
         return InfraError.exit_code if any(outcome.error for outcome in results.values()) else 0
     for name, outcome in results.items():
         if outcome.value is None:

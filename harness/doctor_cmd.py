@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.errors import InfraError, UsageError
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from harness.doctor.examination import Examined, Ward
@@ -93,7 +93,7 @@ def _examine(ward: Ward, inventory: str, checks: tuple[Check, ...], pid: int | N
         _require_process(found, pid)
     report = grouped_failures(examine(found.fleet, checks), found.failed)
     if as_json:
-        click.echo(json.dumps(render.as_json(report, found, inventory)))
+        click.echo(dumped("doctor", render.as_json(report, found, inventory)))
     else:
         for text, colour in render.lines(report, found):
             click.echo(click.style(text, dim=True) if colour == "dim" else click.style(text, fg=colour))

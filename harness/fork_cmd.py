@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 import click
+
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from harness.fork.state import ForkStatus
@@ -78,7 +79,7 @@ def refresh(into: str | None, as_json: bool) -> None:
     from harness.repo import checkout
 
     lines = refresh_patches(checkout(), into=into)
-    click.echo(json.dumps({"schema": 1, "done": lines}) if as_json else "\n".join(lines))
+    click.echo(dumped("fork_refresh", {"schema": 1, "done": lines}) if as_json else "\n".join(lines))
 
 
 def _progress(quiet: bool) -> Progress:
@@ -89,7 +90,7 @@ def _progress(quiet: bool) -> Progress:
 
 def _print(found: ForkStatus, *, quiet: bool, as_json: bool) -> None:
     if as_json:
-        click.echo(json.dumps(found.as_dict(), indent=1))
+        click.echo(dumped("fork", found.as_dict(), 1))
     for line in () if quiet or as_json else describe(found):
         click.echo(line)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.errors import InfraError, UsageError
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -48,7 +48,9 @@ def list_(inventory: str, as_json: bool) -> None:
         raise UsageError(f"'{inventory}' is no inventory file", "name one with --inventory; see docs/hosts.md")
     found = cluster_hosts(inventory)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "inventory": inventory, "hosts": [_described(host) for host in found]}))
+        click.echo(
+            dumped("hosts", {"schema": 1, "inventory": inventory, "hosts": [_described(host) for host in found]})
+        )
         return
     for host in found:
         jump = f" through {host.target.jump.shown}" if host.target.jump else ""
@@ -83,7 +85,7 @@ def check(inventory: str, as_json: bool) -> int:
     with open_hosts(inventory) as found:
         if as_json:
             checked = check_all(found)
-            click.echo(json.dumps(to_json(checked, inventory, found)))
+            click.echo(dumped("hosts_check", to_json(checked, inventory, found)))
         elif sys.stdout.isatty():
             with _live(found) as told:
                 checked = check_all(found, told)

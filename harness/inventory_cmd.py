@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.errors import InfraError, UsageError
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -79,7 +79,7 @@ def from_cloudlab(
         _write(out, content)
         click.echo(f"{out}: {len(nodes)} hosts; next: r2cc hosts check --inventory {out}", err=as_json)
     if as_json:
-        click.echo(json.dumps({**document(nodes, access, names), "resolved": names is not None}))
+        click.echo(dumped("inventory_made", {**document(nodes, access, names), "resolved": names is not None}))
     elif out is None:
         click.echo(content, nl=False)
 

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from harness.schemas import dumped
+
 if TYPE_CHECKING:
     from harness.launchers.run import Result
     from harness.launchers.site import Site
@@ -184,7 +186,7 @@ def _placed(asked: Asked, site: Site, launcher: str, oob: str | None, own: Calla
 def _print(result: Result, about: Mapping[str, object], as_json: bool) -> None:
     if as_json:
         told = {"schema": 1, **about, "exit_code": result.exit_code, "reason": result.reason, **result.figures}
-        click.echo(json.dumps(told, allow_nan=False))
+        click.echo(dumped("job", told))
     click.echo(("r2cc: error: " if result.exit_code else "") + result.sentence(), err=as_json or bool(result.exit_code))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from harness.errors import UsageError
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from harness.planner import Node
@@ -87,7 +88,7 @@ def plan(
     )
     made = planner.plan_json(text)
     if as_json:
-        click.echo(made)
+        click.echo(dumped("plan", json.loads(made)))
         return 0
     for line in render(
         planner.Plan.from_dict(json.loads(made)), {rank: node.name for node in known for rank in node.ranks}

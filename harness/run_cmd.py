@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness import launch_cmd
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from harness.workloads.nccltests_run import Plan
@@ -139,7 +139,7 @@ def _tests(plan: Plan, dry_run: bool, as_json: bool, timeout_s: float | None) ->
         return 0
     result = run_tests(plan, lambda line: click.echo(line, nl=False, err=as_json), timeout_s=timeout_s)
     if as_json:
-        click.echo(json.dumps(result.as_dict(), indent=1, allow_nan=False))
+        click.echo(dumped("nccl_tests", result.as_dict(), 1))
     click.echo(result.sentence(), err=True)
     return result.exit_code
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from harness.trace.gaps import Gap
@@ -152,7 +153,7 @@ class View:
     def json(self) -> None:
         from harness.trace.facts import facts
 
-        click.echo(json.dumps(facts(self.story, self.chosen, self.ends, self.margin_ms), indent=1))
+        click.echo(dumped("trace", facts(self.story, self.chosen, self.ends, self.margin_ms), 1))
 
     def text(self, width: int) -> None:
         from harness.trace.facts import facts

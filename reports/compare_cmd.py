@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,11 +9,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.schemas import dumped
 from reports.runs_cmd import store_option
 
 if TYPE_CHECKING:
-    from reports.compare.model import Comparison, Group
-    from reports.store.entry import Entry
+    from rich.table import Table
+
+    from reports.compare.model import Comparison
 
 
 @click.command()
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 def compare(runs: tuple[str, ...], store: Path, kind: str, as_json: bool) -> None:
     """Compare runs with the first of them; of one run alone, its arms.
 
-    RUN is an id of the store, its beginning, a tag, or a run directory. Runs of one build are repeats of each other,
-    when there are several builds. Says *better*, *worse*, *no difference shown* or *not comparable because ...*: the
+    RUN is an id of the store, its beginning, a tag, or a run directory; RUN:ARM is one arm of it alone, to be compared
+    with another. Runs are grouped by what differs among them (build, arms, bed, hardware, experiment): those that
+    differ in none of it are repeats. Says *better*, *worse*, *no difference shown* or *not comparable because ...*: the
     exit code is 0 whatever it says (`r2cc ci gate` judges).
 
     \b
@@ -34,43 +36,48 @@ def compare(runs: tuple[str, ...], store: Path, kind: str, as_json: bool) -> Non
       r2cc compare before-update after-update
       r2cc compare runs/20261125T0339*
       r2cc compare 20261125T033938 --format md
+      r2cc compare 20261125T0339:stock 20261125T0401:balance
     """
     from reports.compare import text
 
-    found = _compared([_entry(name, store) for name in runs])
+    found = compared(store, runs, directories=True)
     if as_json or kind == "json":
-        click.echo(json.dumps({"schema": 1, "comparisons": [each.as_json() for each in found]}, allow_nan=False))
+        click.echo(dumped("compare", {"schema": 2, "comparisons": [each.as_json() for each in found]}))
     elif kind == "terminal":
         _show(found)
     else:
         click.echo(text.markdown(found) if kind == "md" else text.comma_separated(found), nl=False)
 
 
-def _entry(name: str, store: Path) -> Entry:
-    from reports.store import entry
-    from reports.store.store import opened
+def compared(store: Path, words: Sequence[str], *, directories: bool) -> list[Comparison]:
+    """All against the first; with `directories` a word may be the path of a run, too.
 
-    folder = Path(name)
-    if folder.is_dir() and entry.is_run(folder):
-        return entry.read(folder.resolve())
-    with opened(store) as found:
-        return found.find(name)
-
-
-def _compared(runs: Sequence[Entry]) -> list[Comparison]:
+    UsageError for what there is not, and where there is nothing to compare.
+    """
     from harness.errors import UsageError
-    from reports.compare.model import arms_of, compare, grouped
+    from reports.compare import groups
+    from reports.compare.model import compare
+    from reports.store.store import read_runs
 
-    groups: list[Group] = arms_of(runs[0]) if len(runs) == 1 else grouped(runs)
-    if len(groups) < 2:
+    named = [_named(word) for word in words]
+    runs = groups.chosen(
+        read_runs(store, [name for name, _ in named], directories=directories), [arm for _, arm in named]
+    )
+    sides = groups.arms_of(runs[0]) if len(runs) == 1 else groups.grouped(runs)
+    if len(sides) < 2:
         raise UsageError(f"{runs[0].id} has one arm: there is nothing to compare it with", "name two runs")
-    return [compare(groups[0], each) for each in groups[1:]]
+    return [compare(sides[0], each) for each in sides[1:]]
+
+
+def _named(word: str) -> tuple[str, str | None]:
+    """(run, arm) of RUN:ARM; a directory whose name has a colon is a directory."""
+    run, colon, arm = word.rpartition(":")
+    return (run, arm) if colon and not Path(word).is_dir() else (word, None)
 
 
 def _show(found: Sequence[Comparison]) -> None:
     from rich.console import Console
     from rich.markup import escape
-    from rich.table import Table
 
     from reports.compare import text
 
@@ -80,13 +87,24 @@ def _show(found: Sequence[Comparison]) -> None:
         console.print(
             f"[bold]{escape(comparison.after)}[/] against {escape(comparison.before)}: {escape(comparison.verdict)}"
         )
-        for line in comparison.differs:
+        for line in text.about(comparison):
             console.print(f"  {escape(line)}")
-        if not comparison.rows:
-            continue
-        table = Table(box=None, pad_edge=False)
-        for name in text.HEADER:
-            table.add_column(name, justify="left" if name in ("arm", "figure", "outcome") else "right")
-        for row in comparison.rows:
-            table.add_row(*map(escape, text.cells(row)), style=colours.get(row.outcome))
-        console.print(table)
+        if comparison.rows:
+            styles = [colours.get(row.outcome) for row in comparison.rows]
+            console.print(_table(text.HEADER, [text.cells(row) for row in comparison.rows], styles))
+        if comparison.nics:
+            console.print(_table(text.NIC_HEADER, [text.nic_cells(row) for row in text.shown_nics(comparison)]))
+        if rest := text.left_out(comparison):
+            console.print(rest)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str | None] = ()) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in header:
+        table.add_column(name, justify="left" if name in ("arm", "figure", "outcome", "NIC") else "right")
+    for index, row in enumerate(rows):
+        table.add_row(*map(escape, row), style=styles[index] if styles else None)
+    return table

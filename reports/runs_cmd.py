@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from reports.store.entry import Entry, Figure
@@ -75,7 +76,7 @@ def list_(store: Path, *, since: timedelta | None, limit: int, as_json: bool, **
     with opened(store) as found:
         runs_found = found.runs(Wanted(**asked, since=when, limit=limit))
     if as_json:
-        click.echo(json.dumps({"schema": 1, "store": str(store), "runs": [run.as_json() for run in runs_found]}))
+        click.echo(dumped("runs", {"schema": 1, "store": str(store), "runs": [run.as_json() for run in runs_found]}))
         return
     _table(runs_found)
     if len(runs_found) == limit:
@@ -110,7 +111,7 @@ def show(run: str, store: Path, as_json: bool) -> None:
         entry = found.find(run)
     if as_json:
         figures = [figure.__dict__ for figure in entry.figures]
-        click.echo(json.dumps({"schema": 1, "run": entry.as_json(), "figures": figures}))
+        click.echo(dumped("run", {"schema": 1, "run": entry.as_json(), "figures": figures}))
         return
     for name, value in entry.as_json().items():
         click.echo(f"{name:<12} {' '.join(value) if isinstance(value, list) else value or '-'}")
@@ -143,7 +144,7 @@ def tag(run: str, tags: tuple[str, ...], *, remove: bool, store: Path, as_json: 
     with opened(store) as found:
         entry = found.tag(run, () if remove else tags, tags if remove else ())
     if as_json:
-        click.echo(json.dumps({"schema": 1, "run": entry.as_json()}))
+        click.echo(dumped("run", {"schema": 1, "run": entry.as_json()}))
     else:
         click.echo(f"{entry.id}: {' '.join(entry.tags) or 'no tag'}")
 
@@ -169,7 +170,7 @@ def prune(
         chosen = pruning.chosen(found.runs(), datetime.now(UTC), keep=keep, older_than=older_than)
         if as_json:
             removed = {"schema": 1, "dry_run": dry_run, "runs": [run.id for run in chosen]}
-            click.echo(json.dumps(removed))
+            click.echo(dumped("runs_pruned", removed))
         for run in () if as_json else chosen:
             click.echo(run.id)
         if dry_run or not chosen:
@@ -206,6 +207,6 @@ def import_(files: tuple[Path, ...], *, name: str, kind: str | None, store: Path
 
     made = bring_in(store, files, About(name, **about), kind)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "runs": [folder.name for folder in made]}))
+        click.echo(dumped("runs_imported", {"schema": 1, "runs": [folder.name for folder in made]}))
     for folder in () if as_json else made:
         click.echo(folder)

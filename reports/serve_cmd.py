@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from pathlib import Path
 
 import click
 
+from harness.schemas import dumped
 from reports.runs_cmd import store_option
 
 
@@ -30,5 +30,5 @@ def serve(store: Path, port: int, address: str, as_json: bool) -> None:
     from reports.serve.server import serving
 
     with serving(store, address, port) as where:
-        click.echo(json.dumps({"schema": 1, "address": where}) if as_json else f"{where}   (Ctrl-C ends it)")
+        click.echo(dumped("serve", {"schema": 1, "address": where}) if as_json else f"{where}   (Ctrl-C ends it)")
         threading.Event().wait()

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from urllib.parse import quote
 
+from harness.schemas import dumped
 from reports.rundir import RunDir
 
 FILES = {
@@ -36,7 +36,7 @@ def render(run: RunDir, kind: str, target: Path | None = None) -> str:
         from reports import junit
 
         return junit.render(run)
-    return json.dumps(run.summary, indent=2) + "\n"
+    return dumped("summary", run.summary, 2) + "\n"
 
 
 def write(run: RunDir, kind: str, target: Path) -> Path:

@@ -13,6 +13,7 @@ import pytest
 from harness.build.cuda import NEEDED
 from harness.fork.treehash import tree_hash
 from harness.repo import Layout
+from harness.schemas import CHECKED
 
 # A shell starts what runs in the background with SIGINT ignored, and every process of a test would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -52,10 +53,14 @@ sha256 = "{commit}"
 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No R2CC setting of the caller, and no git setting (a test may run inside a git hook), reaches a test."""
+    """No R2CC setting of the caller, and no git setting (a test may run inside a git hook), reaches a test.
+
+    All JSON that a command prints or writes, in whatever process of a test, must fit its schema.
+    """
     for name in list(os.environ):
         if name.startswith(("R2CC_", "GIT_")):
             monkeypatch.delenv(name)
+    monkeypatch.setenv(CHECKED, "1")
 
 
 @dataclass(frozen=True)

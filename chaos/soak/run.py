@@ -245,7 +245,7 @@ class Soak:
             "failure": self._failed,
             "fates": [fate.as_json() for fate in self.tally.fates],
         }
-        self._out.write_json("soak.json", report)
+        self._out.write_json("soak.json", "soak", report)
         return report
 
 

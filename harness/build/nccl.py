@@ -5,6 +5,8 @@ Our sources are compiled by our own Makefile into one object, NCCL's by NCCL's; 
 
 from __future__ import annotations
 
+from harness.schemas import dumped
+
 import hashlib
 import json
 import os
@@ -235,5 +237,5 @@ def _record(folder: Path, library: Path, inputs: NcclInputs) -> None:
     outputs = {library.name: _hash(library)}
     record = {"schema": 1, "build_id": inputs.build_id, "inputs": asdict(inputs), "library": outputs}
     part = folder / "build.json.part"
-    part.write_text(json.dumps(record, indent=1) + "\n")
+    part.write_text(dumped("build_json", record, 1) + "\n")
     part.replace(folder / "build.json")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from harness.schemas import dumped
+
 import hashlib
 import json
 import os
@@ -153,6 +155,6 @@ def _record(folder: Path, what: dict[str, str]) -> list[str]:
     if "all_reduce_perf" not in programs:
         raise BuildError(f"make made no {folder / 'bin' / 'all_reduce_perf'}", f"see {folder / 'build.log'}")
     part = folder / "build.json.part"
-    part.write_text(json.dumps({"schema": 1, "inputs": what, "programs": programs}, indent=1) + "\n")
+    part.write_text(dumped("build_json", {"schema": 1, "inputs": what, "programs": programs}, 1) + "\n")
     part.replace(folder / "build.json")
     return list(programs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from harness.schemas import dumped
+
 import hashlib
 import json
 import shutil
@@ -122,7 +124,7 @@ def _record(folder: Path, inputs: Inputs) -> None:
         raise BuildError(f"make made no {error.filename}", f"see {folder / 'build.log'}") from error
     record = {"schema": 1, "build_id": inputs.build_id, "inputs": asdict(inputs), "outputs": outputs}
     part = folder / "build.json.part"
-    part.write_text(json.dumps(record, indent=1) + "\n")
+    part.write_text(dumped("build_json", record, 1) + "\n")
     part.replace(folder / "build.json")
 
 

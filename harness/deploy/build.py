@@ -9,19 +9,18 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from harness.deploy import places
 from harness.errors import UsageError
 from harness.repo import Layout
 
 NET = {
-    "bin/r2cc_bench": "r2cc_bench",
-    "bin/r2cc_sampler": "r2cc_sampler",
+    places.BENCH: "r2cc_bench",
+    places.SAMPLER: "r2cc_sampler",
     "bin/libr2cc_clock.so": "libr2cc_clock.so",  # the bench's test library is looked for beside it
-    "lib/libr2cc_net.so": "libr2cc_net.so",
+    places.NET: "libr2cc_net.so",
     "lib/libr2cc_plan.so": "libr2cc_plan.so",
     "build.json": "build.json",
 }
-WORKLOADS = "share/harness"
-"""The ranks of GPU workloads are Python files that the hosts' own Python runs."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ def net(layout: Layout) -> Build:
 
 def nccl(layout: Layout) -> Build:
     """The same with the patched NCCL."""
-    library = {"lib/libnccl.so.2": layout.nccl / "lib" / "libnccl.so.2", "build.json": layout.nccl / "build.json"}
+    library = {places.NCCL: layout.nccl / "lib" / "libnccl.so.2", "build.json": layout.nccl / "build.json"}
     files = {path: layout.net / name for path, name in NET.items()} | library | _workloads(layout)
     return _build(files, "r2cc build net && r2cc build nccl")
 
@@ -78,7 +77,7 @@ def folder(root: Path) -> Build:
 def _workloads(layout: Layout) -> dict[str, Path]:
     source = layout.root / "harness"
     files = [source / "__init__.py", *sorted((source / "workloads").glob("*.py"))]
-    return {f"{WORKLOADS}/{path.relative_to(source)}": path for path in files}
+    return {f"{places.HARNESS}/{path.relative_to(source)}": path for path in files}
 
 
 def _build(files: dict[str, Path], how: str) -> Build:

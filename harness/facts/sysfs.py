@@ -30,7 +30,7 @@ class Nic:
     @property
     def pci(self) -> str:
         """Its PCI address; empty where it has none. A virtio NIC's is that of the virtio device's parent."""
-        return next((part for part in reversed(self.device.split("/")) if PCI_ADDRESS.fullmatch(part)), "")
+        return _pci_in(self.device)
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,12 @@ class RdmaPort:
 
     @property
     def pci(self) -> str:
-        return next((part for part in reversed(self.hardware.split("/")) if PCI_ADDRESS.fullmatch(part)), "")
+        return _pci_in(self.hardware)
+
+
+def _pci_in(path: str) -> str:
+    """The last PCI address in a path of /sys/devices."""
+    return next((part for part in reversed(path.split("/")) if PCI_ADDRESS.fullmatch(part)), "")
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from harness.fork.patches import Patch, list_patches
 from harness.fork.pin import Pin
 from harness.fork.treehash import tree_hash
 from harness.repo import Layout
+from harness.schemas import dumped
 
 STATE_NAME = ".r2cc-state.json"
 IGNORED = (".git", "build", STATE_NAME)
@@ -29,7 +30,7 @@ class TreeState:
     patched_tree: str
 
     def write(self, tree: Path) -> None:
-        (tree / STATE_NAME).write_text(json.dumps(asdict(self), indent=1) + "\n")
+        (tree / STATE_NAME).write_text(dumped("fork_state", asdict(self), 1) + "\n")
 
 
 def read_state(tree: Path) -> TreeState | None:

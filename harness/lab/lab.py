@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import os
 import select
 import signal
@@ -21,6 +20,7 @@ from harness.lab.launch import DOWN_TIMEOUT_S, end_keeper, start_keeper
 from harness.lab.places import FILE as PLACES
 from harness.lab.places import places
 from harness.lab.plan import SWITCH, Plan, describe, plan_from_json, plan_to_json, too_many_neighbours
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from harness.lab.topology import Topology
@@ -70,7 +70,7 @@ class Lab:
             "topology": topology.model_dump(by_alias=True),
             "plan": plan_to_json(describe(topology)),
         }
-        told = json.dumps(places(topology), indent=1)
+        told = dumped("places", places(topology), 1)
         keeper, answer = start_keeper("harness.lab.keeper", task, UP_TIMEOUT_S)
         (Path(answer["folder"]) / PLACES).write_text(told)
         if ttl_s is not None:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.bench import EVENT_FILE, SIDE_INTERFACE
+from harness.deploy.places import BENCH, NCCL, NET, RANK
 from harness.errors import InputErrors, UsageError
 from harness.hosts import Host
 
@@ -22,9 +23,6 @@ if TYPE_CHECKING:
 SLURM = "slurm"
 LAB_ROOT = "10.250.0.1"
 """The first lab host's, and the first guest's, management address (docs/contracts.md)."""
-BENCH, NET = "bin/r2cc_bench", "lib/libr2cc_net.so"
-NCCL, RANK = "lib/libnccl.so.2", "share/harness/workloads/rank.py"
-"""Where `r2cc deploy` puts them, from `current` on."""
 BASE_ENV = {"NCCL_DEBUG": "WARN", "R2CC_EVENT_FILE": EVENT_FILE}
 
 

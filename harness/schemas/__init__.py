@@ -1,18 +1,24 @@
-"""JSON Schemas of every file other tools read, and the one function that checks against them."""
+"""JSON Schemas of everything that other tools read: what checks against them, and what writes by them."""
 
 from __future__ import annotations
 
 import json
+import os
 from functools import cache
-from importlib import resources
 from typing import Any
 
 from harness.errors import InputErrors
 
+CHECKED = "CHECK_R2CC_JSON"
+"""Our tests set this variable: whatever is emitted is held against its schema first. It is no setting of R2CC, which
+would be passed on to, or kept from, what runs on hosts."""
+
 
 @cache
 def load(name: str) -> dict[str, Any]:
-    """Returns the schema `name` (journal, summary, experiment, topology); KeyError if there is none of that name."""
+    """Returns the schema `name` (see table.py); KeyError if there is none of that name."""
+    from importlib import resources
+
     file = resources.files(__name__).joinpath(f"{name}.schema.json")
     if not file.is_file():
         raise KeyError(f"no JSON Schema named {name!r} in harness/schemas")
@@ -23,10 +29,15 @@ def load(name: str) -> dict[str, Any]:
 @cache
 def _validator(name: str) -> Any:
     from jsonschema import Draft202012Validator
+    from referencing import Registry, Resource
+
+    def another(uri: str) -> Resource[Any]:
+        """`NAME.schema.json`, which a schema may refer to."""
+        return Resource.from_contents(load(uri.removesuffix(".schema.json")))
 
     schema = load(name)
     Draft202012Validator.check_schema(schema)
-    return Draft202012Validator(schema)
+    return Draft202012Validator(schema, registry=Registry(retrieve=another))  # type: ignore[call-arg]
 
 
 def problems(name: str, value: object) -> list[str]:
@@ -40,3 +51,14 @@ def validate(name: str, value: object) -> None:
     found = problems(name, value)
     if found:
         raise InputErrors(found)
+
+
+def dumped(name: str, value: object, indent: int | None = None) -> str:
+    """JSON of `value`, of the schema `name`. Every command and every file goes through here (docs/contracts.md).
+
+    InputErrors when it does not fit, which only our tests look at (CHECKED).
+    """
+    text = json.dumps(value, indent=indent, allow_nan=False)
+    if CHECKED in os.environ:
+        validate(name, json.loads(text))
+    return text

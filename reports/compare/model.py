@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from reports.compare.groups import Group
+from reports.compare.traffic import NicRow, nic_rows
 from reports.statistics.gate import ALPHA, MINIMUM_EFFECT
 from reports.statistics.holm import adjusted
 from reports.statistics.shift import Shift, shift
-from reports.store.entry import Entry, Figure
+from reports.store.entry import Figure
 
 Outcome = Literal["better", "worse", "no difference shown", "too few runs", "only one has it"]
 Json = dict[str, Any]
@@ -25,14 +27,6 @@ SAME = {"hardware": "fingerprint", "bed": "bed", "experiment": "experiment"}
 """What must be the same for figures to be comparable."""
 FEWEST = 4
 """Runs a side with which a difference can be shown at all: with 3 and 3 chance alone gives p = 0.1."""
-
-
-@dataclass(frozen=True)
-class Group:
-    """Runs that stand for one thing, such as a build; `label` is what it is called beside the others."""
-
-    label: str
-    runs: tuple[Entry, ...]
 
 
 @dataclass(frozen=True)
@@ -61,6 +55,16 @@ class Comparison:
     differs: tuple[str, ...]
     not_because: tuple[str, ...]
     rows: tuple[Row, ...]
+    nics: tuple[NicRow, ...] = ()
+    by: tuple[str, ...] = ()
+    runs: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+    """Ids of both sides."""
+
+    @property
+    def grouping(self) -> str:
+        """What stands for each side, said plainly."""
+        what = f"grouped by {' and '.join(self.by)}" if self.by else "each run for itself"
+        return f"{what}: {_count(self.runs[0])} before, {_count(self.runs[1])} after"
 
     @property
     def verdict(self) -> str:
@@ -81,9 +85,12 @@ class Comparison:
             "before": self.before,
             "after": self.after,
             "verdict": self.verdict,
+            "grouped_by": list(self.by),
+            "runs": {"before": list(self.runs[0]), "after": list(self.runs[1])},
             "differs": list(self.differs),
             "not_comparable": list(self.not_because),
             "rows": [_row_json(row) for row in self.rows],
+            "nics": [row.as_json() for row in self.nics],
         }
 
 
@@ -95,33 +102,14 @@ def compare(before: Group, after: Group, *, minimum_effect: float = MINIMUM_EFFE
     sure = adjusted([rows[index].shift.p for index in tested])  # type: ignore[union-attr]
     for index, p in zip(tested, sure, strict=True):
         rows[index] = _judged(rows[index], p, minimum_effect, alpha)
-    return Comparison(before.label, after.label, tuple(_differences(before, after)), because, tuple(rows))
+    nics = () if because else nic_rows(before.runs, after.runs)
+    ids = (tuple(run.id for run in before.runs), tuple(run.id for run in after.runs))
+    differs = tuple(_differences(before, after))
+    return Comparison(before.label, after.label, differs, because, tuple(rows), nics, after.by, ids)
 
 
-def grouped(runs: Sequence[Entry], labels: Sequence[str] | None = None) -> list[Group]:
-    """Each run for itself, or, where several have one build, one experiment and one bed, those together: repeats."""
-    names = labels or [run.id for run in runs]
-    found: dict[tuple[str, ...], list[tuple[str, Entry]]] = {}
-    for name, run in zip(names, runs, strict=True):
-        found.setdefault((run.experiment, run.bed, run.build_id, run.fingerprint, *run.arms), []).append((name, run))
-    if len(found) < 2:
-        return [Group(name, (run,)) for name, run in zip(names, runs, strict=True)]
-    return [Group(_label(several), tuple(run for _, run in several)) for several in found.values()]
-
-
-def arms_of(run: Entry) -> list[Group]:
-    """One run's arms as if they were runs of one arm each, to be compared with each other."""
-    return [Group(arm, (_alone(run, arm),)) for arm in run.arms]
-
-
-def _alone(run: Entry, arm: str) -> Entry:
-    figures = tuple(Figure(**{**each.__dict__, "arm": "*"}) for each in run.figures if each.arm == arm)
-    return Entry(**{**run.__dict__, "arms": (arm,), "figures": figures})
-
-
-def _label(several: Sequence[tuple[str, Entry]]) -> str:
-    names = [name for name, _ in several]
-    return names[0] if len(names) == 1 else f"{several[0][1].build_id[:8] or names[0]} ({len(names)} runs)"
+def _count(runs: Sequence[str]) -> str:
+    return f"{len(runs)} run{'' if len(runs) == 1 else 's'}"
 
 
 def _not_comparable(before: Group, after: Group) -> Iterable[str]:
@@ -136,7 +124,7 @@ def _not_comparable(before: Group, after: Group) -> Iterable[str]:
 
 
 def _differences(before: Group, after: Group) -> Iterable[str]:
-    for what, field in (("build", "build_id"), ("arms", "arms"), ("seed", "seed")):
+    for what, field in (*SAME.items(), ("build", "build_id"), ("arms", "arms"), ("seed", "seed")):
         ours, theirs = ({_word(getattr(run, field)) for run in group.runs} for group in (before, after))
         if ours != theirs:
             yield f"{what}: {_names(ours)} -> {_names(theirs)}"

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from harness.errors import UsageError
 from reports.compare import text
-from reports.compare.model import arms_of, compare, grouped
+from reports.compare_cmd import compared
 from reports.html import TEMPLATES, policy
 from reports.serve.history import history, words
 from reports.store.entry import UNFINISHED, Entry
@@ -70,14 +70,14 @@ def _routed(store: Path, path: str, query: Mapping[str, Sequence[str]], now: flo
 def _entry(store: Path, name: str) -> Entry | None:
     """By its whole id alone: what is asked for never becomes a path before the store knows it."""
     with opened(store) as found:
-        return found.find(name) if any(run.id == name for run in found.runs()) else None
+        return found.get(name)
 
 
 def _list(store: Path, query: Mapping[str, Sequence[str]], now: float) -> Page:
     asked = {name: query.get(name, [""])[0].strip() for name in ("experiment", "verdict", "tag")}
     with opened(store) as found:
         runs = found.runs(Wanted(**{k: v or None for k, v in asked.items()}, limit=MOST_SHOWN))  # type: ignore[arg-type]
-        total = len(found.runs())
+        total = found.count()
     live = [run for run in runs if _grew(store / run.id, now)]
     shown = {"runs": runs, "total": total, "most": MOST_SHOWN, "asked": asked, "live": [run.id for run in live]}
     return _html(200, "list.html.j2", title="Runs", refresh=2 if live else None, **shown)
@@ -111,14 +111,12 @@ def _file(folder: Path, name: str) -> Page | None:
 def _compare(store: Path, names: Sequence[str]) -> Page:
     if not 1 <= len(names) <= MOST_COMPARED:
         raise UsageError(f"choose one to {MOST_COMPARED} runs to compare", "tick them in the list")
-    with opened(store) as found:
-        runs = [found.find(name) for name in names]
-    groups = arms_of(runs[0]) if len(runs) == 1 else grouped(runs)
-    if len(groups) < 2:
-        raise UsageError(f"{runs[0].id} has one arm: there is nothing to compare it with", "choose two runs")
-    compared = [compare(groups[0], each) for each in groups[1:]]
-    tables = [(each, [text.cells(row) for row in each.rows]) for each in compared]
-    return _html(200, "compare.html.j2", title="Comparison", tables=tables, header=text.HEADER)
+    tables = [
+        (each, text.about(each), [text.cells(row) for row in each.rows], [*map(text.nic_cells, text.shown_nics(each))])
+        for each in compared(store, names, directories=False)
+    ]
+    headers = {"header": text.HEADER, "nic_header": text.NIC_HEADER}
+    return _html(200, "compare.html.j2", title="Comparison", tables=tables, **headers)
 
 
 def _history(store: Path, query: Mapping[str, Sequence[str]]) -> Page | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -11,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+from harness.schemas import dumped
 
 Json = dict[str, Any]
 STAMP = re.compile(r"^(\d{8}T\d{6}Z)-(.+)$")
@@ -35,8 +39,19 @@ class Figure:
 
 
 @dataclass(frozen=True)
+class Traffic:
+    """What one NIC sent in one repeat."""
+
+    arm: str
+    repeat: int
+    host: str
+    nic: str
+    tx_bytes: int
+
+
+@dataclass(frozen=True)
 class Entry:
-    """A run as `r2cc runs list` knows it."""
+    """A run as `r2cc runs list` knows it; `traffic` is not in the index, only read from the directory."""
 
     id: str
     made: datetime | None
@@ -51,6 +66,7 @@ class Entry:
     source: str
     tags: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
+    traffic: tuple[Traffic, ...] = ()
 
     def as_json(self) -> Json:
         return {
@@ -67,10 +83,24 @@ def is_run(folder: Path) -> bool:
     return (folder / "journal.jsonl").is_file() or (folder / "summary.json").is_file()
 
 
-def changed_ns(folder: Path) -> int:
-    """When what the index knows of it last changed; a run that still writes its journal is read when it has ended."""
-    times = [path.stat().st_mtime_ns for name in ("summary.json", TAGS) if (path := folder / name).exists()]
-    return max(times, default=0)
+def changed_ns(folder: str) -> int | None:
+    """When what the index knows of a run last changed, 0 while it has no summary; None for what is no run.
+
+    A run that still writes its journal is read when it has ended. Two or three system calls: it is asked of every run.
+    """
+    summary = _modified_ns(f"{folder}/summary.json")
+    if summary is None and _modified_ns(f"{folder}/journal.jsonl") is None:
+        return None
+    return max(summary or 0, _modified_ns(f"{folder}/{TAGS}") or 0)
+
+
+def _modified_ns(path: str) -> int | None:
+    """None for what is no file."""
+    try:
+        found = os.stat(path)  # noqa: PTH116 (a Path of each of 10,000 runs takes longer than all the rest)
+    except OSError:
+        return None
+    return found.st_mtime_ns if stat.S_ISREG(found.st_mode) else None
 
 
 def read(folder: Path) -> Entry:
@@ -93,6 +123,7 @@ def read(folder: Path) -> Entry:
         source=str(environment.get("source") or "r2cc"),
         tags=read_tags(folder),
         figures=tuple(figures(summary)),
+        traffic=tuple(traffic(summary)),
     )
 
 
@@ -103,7 +134,7 @@ def read_tags(folder: Path) -> tuple[str, ...]:
 def write_tags(folder: Path, tags: set[str]) -> None:
     """Whole or not at all."""
     part = folder / f".{TAGS}.part"
-    part.write_text(json.dumps({"schema": 1, "tags": sorted(tags)}) + "\n", encoding="utf-8")
+    part.write_text(dumped("tags", {"schema": 1, "tags": sorted(tags)}) + "\n", encoding="utf-8")
     part.replace(folder / TAGS)
 
 
@@ -121,6 +152,17 @@ def figures(summary: Mapping[str, Any]) -> Iterator[Figure]:
                 found += [{"name": key, "unit": "ms", "value": v, "bound": bound} for key, (v, bound) in times.items()]
             for metric in [*found, *_list(run.get("metrics"))]:
                 yield from _metric(name, repeat, metric)
+
+
+def traffic(summary: Mapping[str, Any]) -> Iterator[Traffic]:
+    """Sent bytes of every NIC, arm and repeat."""
+    for arm in _list(summary.get("arms")):
+        for run in _list(arm.get("runs")):
+            for host, nics in _mapping(run.get("bytes_per_nic")).items():
+                for nic, moved in _mapping(nics).items():
+                    sent = _integer(_mapping(moved).get("tx_bytes"))
+                    if sent is not None:
+                        yield Traffic(str(arm.get("name")), _integer(run.get("run")) or 0, str(host), str(nic), sent)
 
 
 def _metric(arm: str, repeat: int, metric: Mapping[str, Any]) -> Iterator[Figure]:

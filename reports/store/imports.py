@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -13,6 +12,7 @@ from statistics import median
 from typing import Any
 
 from harness.errors import UsageError
+from harness.schemas import dumped
 from harness.workloads import nccltests
 from reports.store import megatron
 
@@ -165,6 +165,6 @@ def _write(store: Path, file: Path, found: Imported, about: About) -> Path:
     run = rundir.create(store, about.name, made)
     run.raw.mkdir()
     shutil.copyfile(file, run.raw / file.name)
-    run.write_json("environment.json", {"schema": 1, "source": found.source, "file": file.name})
-    run.write_text("summary.json", json.dumps(summary(found, about), indent=1) + "\n")  # last: then it is a run
+    run.write_json("environment.json", "environment", {"schema": 1, "source": found.source, "file": file.name})
+    run.write_text("summary.json", dumped("summary", summary(found, about), 1) + "\n")  # last: then it is a run
     return run.path

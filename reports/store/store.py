@@ -7,9 +7,10 @@ transaction. Lost or damaged, it is made again: nothing is in it that is not in 
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 
 from harness.errors import InfraError, UsageError
 from harness.filelock import exclusive
+from harness.progress import show
 from reports.store import entry as entries
 from reports.store.entry import Entry, Figure
 from reports.store.schema import upgrade
@@ -51,47 +53,73 @@ class Store:
     def refresh(self) -> int:
         """Reads what is new or has changed and forgets what is gone; how many runs were read."""
         known = dict(self._index.execute("SELECT id, changed_ns FROM runs"))
-        there = {folder.name: folder for folder in _runs_in(self.folder)}
+        there = _runs_in(self.folder)
         gone = [name for name in known if name not in there]
         if gone:
             with self._writing():
                 self._index.executemany("DELETE FROM runs WHERE id = ?", [(name,) for name in gone])
-        changed = [
-            (folder, when)
-            for name, folder in there.items()
-            if known.get(name) != (when := entries.changed_ns(folder)) or name not in known
-        ]
+        changed = [(self.folder / name, when) for name, when in there.items() if known.get(name) != when]
+        with show(f"reading {len(changed)} runs") if len(changed) > BATCH else nullcontext():
+            self._read(changed)
+        return len(changed)
+
+    def _read(self, changed: Sequence[tuple[Path, int]]) -> None:
         for start in range(0, len(changed), BATCH):
             read = [(entries.read(folder), when) for folder, when in changed[start : start + BATCH]]
             with self._writing():
                 for found, when in read:
                     self._put(found, when)
-        return len(changed)
 
     def runs(self, wanted: Wanted | None = None) -> list[Entry]:
         """Newest first, without figures."""
         self.refresh()
         where, values = _conditions(wanted or Wanted())
         limit = f" LIMIT {wanted.limit}" if wanted and wanted.limit else ""
-        rows = self._index.execute(f"SELECT {FIELDS} FROM runs{where} ORDER BY made DESC, id DESC{limit}", values)
+        return self._select(f"{where} ORDER BY made DESC, id DESC{limit}", values)
+
+    def _select(self, condition: str, values: Sequence[Any]) -> list[Entry]:
+        rows = self._index.execute(f"SELECT {FIELDS} FROM runs{condition}", values).fetchall()
         tags: dict[str, list[str]] = {}
         for run, tag in self._index.execute("SELECT run, tag FROM tags ORDER BY tag"):
             tags.setdefault(run, []).append(tag)
-        return [_entry(row, tags.get(row[0], [])) for row in rows.fetchall()]
+        return [_entry(row, tags.get(row[0], [])) for row in rows]
 
     def find(self, name: str) -> Entry:
         """The run whose id is `name`, begins with it, or carries it as its tag alone. UsageError else."""
-        everything = self.runs()
-        for match in (
-            lambda run: run.id == name,
-            lambda run: run.id.startswith(name),
-            lambda run: name in run.tags,
-        ):
-            found = [run for run in everything if match(run)]
+        return self.find_all([name])[0]
+
+    def find_all(self, names: Sequence[str]) -> list[Entry]:
+        """The same of several, with one look at the folder."""
+        ids = self.ids(names)
+        figures = self.figures(ids)
+        marks = ",".join("?" * len(figures))
+        found = {run.id: run for run in self._select(f" WHERE id IN ({marks}) ORDER BY id", [*figures])}
+        return [Entry(**{**found[run].__dict__, "figures": tuple(figures[run])}) for run in ids]
+
+    def ids(self, names: Sequence[str]) -> list[str]:
+        """Their whole ids, as `find`."""
+        self.refresh()
+        return [self._id(name) for name in names]
+
+    def get(self, run: str) -> Entry | None:
+        """By its whole id alone."""
+        self.refresh()
+        known = self._index.execute("SELECT 1 FROM runs WHERE id = ?", (run,)).fetchone()
+        return self.find(run) if known else None
+
+    def count(self) -> int:
+        """Of all runs."""
+        self.refresh()
+        return int(self._index.execute("SELECT count(*) FROM runs").fetchone()[0])
+
+    def _id(self, name: str) -> str:
+        for where in ("id = ?1", "substr(id, 1, length(?1)) = ?1", "id IN (SELECT run FROM tags WHERE tag = ?1)"):
+            rows = self._index.execute(f"SELECT id FROM runs WHERE {where} ORDER BY made DESC, id DESC", (name,))
+            found = [run for (run,) in rows]
             if len(found) == 1:
-                return self._with_figures(found[0])
+                return str(found[0])
             if found:
-                some = ", ".join(run.id for run in found[:4])
+                some = ", ".join(found[:4])
                 raise UsageError(f"'{name}' may be any of {len(found)} runs: {some}", "give more of the id")
         raise UsageError(f"no run '{name}' in {self.folder}", f"r2cc runs list --store {self.folder}")
 
@@ -118,9 +146,6 @@ class Store:
         with exclusive(self.folder / LOCK, "tagging runs", WAIT_S):
             entries.write_tags(folder, (set(entries.read_tags(folder)) | set(add)) - set(remove))
         return self.find(run.id)
-
-    def _with_figures(self, run: Entry) -> Entry:
-        return Entry(**{**run.__dict__, "figures": tuple(self.figures([run.id])[run.id])})
 
     def _put(self, run: Entry, changed_ns: int) -> None:
         made = run.made.isoformat() if run.made else None
@@ -170,6 +195,16 @@ def opened(folder: Path) -> Iterator[Store]:
         index.close()
 
 
+def read_runs(folder: Path, names: Sequence[str], *, directories: bool) -> list[Entry]:
+    """Whole runs, read from their directories: names of the store, or, with `directories`, their paths."""
+    there = {name: Path(name).resolve() for name in names if directories and entries.is_run(Path(name))}
+    others = [name for name in names if name not in there]
+    if others:
+        with opened(folder) as store:
+            there |= {name: folder / run for name, run in zip(others, store.ids(others), strict=True)}
+    return [entries.read(there[name]) for name in names]
+
+
 def _open(path: Path | None) -> sqlite3.Connection:
     index = sqlite3.connect(path or ":memory:", timeout=WAIT_S, isolation_level=None)
     try:
@@ -186,8 +221,11 @@ def _open(path: Path | None) -> sqlite3.Connection:
     return index
 
 
-def _runs_in(folder: Path) -> list[Path]:
-    return [child for child in folder.iterdir() if not child.name.startswith(".") and entries.is_run(child)]
+def _runs_in(folder: Path) -> dict[str, int]:
+    """Names, and when each last changed."""
+    names = (name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208 (as in entry.py)
+    found = {name: entries.changed_ns(f"{folder}/{name}") for name in names}
+    return {name: when for name, when in found.items() if when is not None}
 
 
 def _conditions(wanted: Wanted) -> tuple[str, list[Any]]:

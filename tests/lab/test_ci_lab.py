@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+sys.path.insert(0, str(Path(__file__).parent))
+from checkouts import copy_built, copy_files
+
 from harness.repo import checkout
 
 pytestmark = [pytest.mark.lab, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -26,21 +29,6 @@ EXPERIMENT = {
 POLICY = "fewest_runs: 6\nseries:\n  - {experiment: small, arm: balance, figure: healthy_ms}\n"
 SLOWER = Path(__file__).parents[1] / "data" / "slower_send.cc"
 """Linked into the second build, its send() holds a host to 93 % of what its two NICs can do."""
-
-
-def _copy(folder: Path) -> Path:
-    """This checkout's files and what was built from them."""
-    ours = checkout()
-    listed = subprocess.run(
-        ["git", "-C", str(ours.root), "ls-files", "-z"], capture_output=True, text=True, check=True, timeout=60
-    )
-    for name in filter(None, listed.stdout.split("\0")):
-        if (ours.root / name).is_file():
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ours.root / name, folder / name)
-    for built in (ours.tree, ours.net):
-        shutil.copytree(built, folder / built.relative_to(ours.root), symlinks=True, dirs_exist_ok=True)
-    return folder
 
 
 def _program(path: Path, root: Path) -> Path:
@@ -65,7 +53,8 @@ def _judged(folder: Path, after: Path) -> tuple[int, dict[str, object]]:
 
 
 def test_a_slowed_build_is_caught(tmp_path: Path) -> None:
-    changed = _copy(tmp_path / "changed checkout")
+    changed = copy_files(tmp_path / "changed checkout")
+    copy_built(changed)
     shutil.copy(SLOWER, changed / "r2cc_patches" / "src" / "slower_send.cc")
     code, judged = _judged(tmp_path, _program(tmp_path / "after", changed))
     assert (code, judged["outcome"]) == (1, "regressed"), judged

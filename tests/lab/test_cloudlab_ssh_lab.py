@@ -52,13 +52,17 @@ def manifest(folder: Path, server: sshd.Sshd, mac: str) -> Path:
     return file
 
 
+def asked(file: Path, server: sshd.Sshd, known_hosts: Path | None = None) -> list[str]:
+    known = str(known_hosts or server.known_hosts)
+    return ["inventory", "from-cloudlab", str(file), "--key", str(server.key), "--known-hosts", known]
+
+
 def test_nics_get_their_names_from_the_hosts(
     server: sshd.Sshd, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     nic, out = physical(), tmp_path / "cluster.yaml"
     file = manifest(tmp_path, server, (SYSFS / nic / "address").read_text().strip())
-    words = ["inventory", "from-cloudlab", str(file), "--out", str(out), "--key", str(server.key)]
-    words += ["--known-hosts", str(server.known_hosts)]
+    words = [*asked(file, server), "--out", str(out)]
     assert run_cli([*words, "--resolve"]) == 0, capsys.readouterr().err
     hosts = load(out)
     assert [(host.name, host.nics["data"]) for host in hosts] == [("node0", (nic,)), ("node1", (nic,))]
@@ -70,16 +74,7 @@ def test_nics_that_the_manifest_has_and_the_hosts_have_not(
     server: sshd.Sshd, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = manifest(tmp_path, server, "02:00:5e:00:53:77")
-    words = [
-        "inventory",
-        "from-cloudlab",
-        str(file),
-        "--key",
-        str(server.key),
-        "--known-hosts",
-        str(server.known_hosts),
-    ]
-    assert run_cli([*words, "--resolve"]) == 3
+    assert run_cli([*asked(file, server), "--resolve"]) == 3
     captured = capsys.readouterr()
     assert captured.out == "" and "node1: its NICs are not those of the manifest" in captured.err
 
@@ -88,16 +83,7 @@ def test_a_host_key_that_nobody_knows(server: sshd.Sshd, tmp_path: Path, capsys:
     """Nothing is sent to such a host; the inventory is made without it, and says what it lacks."""
     (tmp_path / "known").touch()
     file = manifest(tmp_path, server, "02:00:5e:00:53:77")
-    words = [
-        "inventory",
-        "from-cloudlab",
-        str(file),
-        "--key",
-        str(server.key),
-        "--known-hosts",
-        str(tmp_path / "known"),
-    ]
-    assert run_cli(words) == 0
+    assert run_cli(asked(file, server, tmp_path / "known")) == 0
     captured = capsys.readouterr()
     assert "data: 10.1.0.1" in captured.out and "named by their addresses" in captured.err
     assert "SHA256:" in captured.err

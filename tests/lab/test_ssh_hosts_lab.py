@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-import sshd
+import ssh_lab
 
 from harness.hosts import Process
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 
-pytestmark = [
-    pytest.mark.lab,
-    pytest.mark.skipif(sshd.SSHD is None, reason="no sshd (apt-get install openssh-server)"),
-    pytest.mark.skipif(os.geteuid() != 0, reason="sshd in a namespace needs root, to become its users"),
-]
+pytestmark = ssh_lab.NEEDS
 
 REPO = Path(__file__).parents[2]
 LIMIT_S = 30.0
@@ -55,30 +49,9 @@ def lab() -> Iterator[Lab]:
 def folder(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """An sshd on h1, h2, h3, and an inventory of them."""
     made = tmp_path_factory.mktemp("ssh")
-    key, known = sshd.keygen(made / "user_key"), []
-    with ExitStack() as running:
-        for number in (1, 2, 3):
-            address = f"10.250.0.{number + 1}"
-            here = made / f"h{number}"
-            here.mkdir()
-            (here / "authorized_keys").write_text(sshd.public(key) + "\n")
-            known.append(f"{address} {sshd.public(sshd.keygen(here / 'host_key'))}\n")
-            (here / "config").write_text(sshd.configuration(here, address, 22))
-            process = lab.hosts[f"h{number}"].spawn(sshd.command(here))
-            running.callback(process.close)
-            _await_listening(lab, number)
-        (made / "known_hosts").write_text("".join(known))
-        defaults = {"user": "root", "key": str(key), "known_hosts": str(made / "known_hosts")}
-        hosts = [{"name": "h[1-3]", "address": "10.250.0.[2-4]"}]
-        (made / "inventory.yaml").write_text(json.dumps({"schema": 1, "defaults": defaults, "hosts": hosts}))
+    entries = [{"name": "h[1-3]", "address": "10.250.0.[2-4]"}]
+    with ssh_lab.served(lab, made, ("h1", "h2", "h3"), entries):
         yield made
-
-
-def _await_listening(lab: Lab, number: int) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while ":0016 " not in lab.hosts[f"h{number}"].read_text("/proc/net/tcp"):
-        assert time.monotonic() < deadline, f"sshd of h{number} does not listen"
-        time.sleep(0.02)
 
 
 def from_h0(lab: Lab, *argv: str) -> Process:

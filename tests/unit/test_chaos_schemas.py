@@ -44,7 +44,7 @@ def test_the_examples_are_the_journal_that_figures_are_tested_with() -> None:
 
 @pytest.mark.parametrize("path", [*SHIPPED, EXAMPLES / "experiment.yaml"])
 def test_experiments_fit_their_schema(path: Path) -> None:
-    validate("experiment", yaml.safe_load(path.read_text()))
+    assert problems("experiment", yaml.safe_load(path.read_text())) == []
 
 
 def test_the_experiment_schema_is_the_models() -> None:

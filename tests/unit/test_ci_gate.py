@@ -144,7 +144,14 @@ def test_a_history_is_searched_for_lasting_changes(bench: Bench) -> None:
     assert (code, judged["outcome"]) == (1, "regressed")
     assert "worse since 8 runs ago (+5." in judged["reasons"][0]
     _run(bench.store, 28, hardware={"fingerprint": "new"})
-    assert bench.gate("--history")[1]["outcome"] == "not judged"
+    code, judged = bench.gate("--history")
+    assert (code, judged["outcome"]) == (0, "recorded")
+    assert judged["reasons"] == ["the history is shorter than 12 runs: it is recorded"]
+    bench.policy.write_text(POLICY.replace("nic_down", "nic_dwon"))
+    code, judged = bench.gate("--history")
+    assert (code, judged["outcome"]) == (3, "not judged")
+    assert judged["reasons"] == ["no run has a figure of these series"]
+    assert ET.fromstring(bench.report("junit")).get("errors") == "1"
 
 
 def test_baselines_are_tags(bench: Bench) -> None:

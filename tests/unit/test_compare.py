@@ -14,9 +14,10 @@ from click.testing import CliRunner
 from harness.errors import UsageError
 from harness.schemas import problems
 from reports.compare import text
-from reports.compare.model import Group, arms_of, compare, grouped
+from reports.compare.groups import Group, arms_of, chosen, grouped
+from reports.compare.model import compare
 from reports.compare_cmd import compare as command
-from reports.store.entry import Entry, Figure
+from reports.store.entry import Entry, Figure, Traffic
 
 QUIET = [100.0, 101.0, 99.5, 100.5, 99.0, 100.2]
 
@@ -69,9 +70,10 @@ def test_what_is_not_comparable(changes: dict[str, str], why: str) -> None:
 def test_what_differs_is_named_and_repeats_are_one_group() -> None:
     runs = [_run("a1", QUIET), _run("a2", QUIET), _run("b1", QUIET, build_id="b2"), _run("b2", QUIET, build_id="b2")]
     groups = grouped(runs)
-    assert [(group.label, len(group.runs)) for group in groups] == [("b1 (2 runs)", 2), ("b2 (2 runs)", 2)]
+    assert [(group.label, len(group.runs)) for group in groups] == [("build b1 (2 runs)", 2), ("build b2 (2 runs)", 2)]
     found = compare(*groups)
     assert found.differs == ("build: b1 -> b2",)
+    assert found.grouping == "grouped by build: 2 runs before, 2 runs after"
     assert found.rows[0].counts == (12, 12)
     assert [group.label for group in grouped(runs[:2])] == ["a1", "a2"]
 
@@ -109,24 +111,98 @@ def test_texts_say_the_same() -> None:
     assert [text.size(count) for count in (1 << 30, 3 << 20, 1 << 10, 1000)] == ["1 GiB", "3 MiB", "1 KiB", "1000 B"]
 
 
+def _moved(arm: str, repeat: int, **sent: int) -> tuple[Traffic, ...]:
+    return tuple(Traffic(arm, repeat, "h0", nic, count) for nic, count in sent.items())
+
+
+def test_bytes_per_nic_and_their_largest_change() -> None:
+    before = _run(
+        "a", QUIET, traffic=(*_moved("migrate", 0, eth0=90, eth1=100), *_moved("migrate", 1, eth0=110, eth1=100))
+    )
+    after = _run("b", QUIET, traffic=_moved("migrate", 0, eth0=10, eth1=150, eth2=40))
+    found = compare(Group("a", (before,)), Group("b", (after,)))
+    assert [(row.nic, row.before_bytes, row.after_bytes) for row in found.nics] == [
+        ("eth0", 100, 10), ("eth1", 100, 150), ("eth2", None, 40),
+    ]  # fmt: skip
+    assert [row.change for row in found.nics] == [pytest.approx(-0.45), pytest.approx(0.25), None]
+    assert text.about(found)[-1] == (
+        "bytes per NIC, migrate: the largest change is h0/eth0: 50.0 % of all sent bytes -> 5.0 % (-45.0 points)"
+    )
+    assert "| migrate | h0/eth1 | 0.0001 MB | 50.0 % | 0.00015 MB | 75.0 % | +25.0 points |" in text.markdown([found])
+    rows = [row for row in csv.DictReader(io.StringIO(text.comma_separated([found]))) if row["name"] == "tx_bytes"]
+    assert next((row["nic"], row["before"], row["after_share"]) for row in rows) == ("eth0", "100", "0.05")
+    assert problems("compare", {"schema": 2, "comparisons": [found.as_json()]}) == []
+    same = compare(Group("a", (before,)), Group("b", (before,)))
+    assert text.about(same)[-1] == "bytes per NIC, migrate: every share is as before, to 0.1 points"
+    assert text.nic_cells(same.nics[0])[-1] == "+0.0 points"
+    bed = replace(after, bed="vm")
+    assert compare(Group("a", (before,)), Group("b", (bed,))).nics == ()
+
+
+def test_of_many_nics_people_see_those_that_changed_most() -> None:
+    names = [f"eth{number}" for number in range(40)]
+    even, uneven = dict.fromkeys(names, 100), {name: 100 + number * number for number, name in enumerate(names)}
+    runs = [
+        _run(str(number), QUIET, traffic=_moved("migrate", 0, **sent)) for number, sent in enumerate((even, uneven))
+    ]
+    found = compare(*grouped(runs))
+    assert len(found.nics) == 40
+    shown = [row.nic for row in text.shown_nics(found)]
+    assert len(shown) == text.MOST_NICS and "eth39" in shown and "eth22" not in shown
+    assert text.left_out(found) == "24 more NICs changed less; --format csv and json have them all"
+
+
+def test_one_arm_of_one_run_against_another_arm_of_another() -> None:
+    other = tuple(Figure("stock", n, "healthy_ms", "ms", 1 << 20, value * 2, 90.0) for n, value in enumerate(QUIET))
+    first = _run("a", QUIET)
+    both = replace(
+        first, arms=("migrate", "stock"), figures=(*first.figures, *other), traffic=_moved("stock", 0, eth0=7)
+    )
+    second = replace(_run("b", QUIET), traffic=_moved("migrate", 0, eth0=7))
+    sides = grouped(chosen([both, second], ["stock", "migrate"]))
+    found = compare(*sides)
+    assert (found.before, found.after, found.verdict) == ("a:stock", "b:migrate", "better")
+    assert found.grouping == "grouped by arms: 1 run before, 1 run after"
+    assert found.differs == ("arms: stock -> migrate",)
+    assert [row.arm for row in (*found.rows, *found.nics)] == ["*", "*"]
+    assert [run.id for run in chosen([both, second], ["stock", None])] == ["a:stock", "b:migrate"]
+    with pytest.raises(UsageError, match="say which arm of a is meant"):
+        chosen([both, second], [None, "migrate"])
+    with pytest.raises(UsageError, match="a has no arm 'balance'"):
+        chosen([both, second], ["balance", "migrate"])
+
+
+def test_the_groups_say_in_what_they_differ() -> None:
+    runs = [_run("a", QUIET), _run("b", QUIET), _run("c", QUIET, bed="vm"), _run("d", QUIET, bed="vm")]
+    sides = grouped(runs)
+    assert [side.label for side in sides] == ["bed lab (2 runs)", "bed vm (2 runs)"]
+    assert compare(*sides).verdict == "not comparable because bed differs (lab against vm)"
+
+
 def test_the_command(tmp_path: Path) -> None:
     for name, factor in (("20260101T000000Z-a", 1.0), ("20260102T000000Z-a", 1.2)):
         (tmp_path / name).mkdir()
+        moved = {"h0": {"eth0": {"tx_bytes": 300}, "eth1": {"tx_bytes": 100 if factor == 1.0 else 300}}}
         runs = [
-            {"run": n, "healthy_ms": {"median": value * factor}, "faults": [], "metrics": []}
+            {"run": n, "healthy_ms": {"median": value * factor}, "faults": [], "metrics": [], "bytes_per_nic": moved}
             for n, value in enumerate(QUIET)
         ]
         summary = {"experiment": "a", "verdict": "holds", "bed": "lab", "hardware": {"fingerprint": "f"}}
-        (tmp_path / name / "summary.json").write_text(
-            json.dumps({**summary, "arms": [{"name": "migrate", "runs": runs}]})
-        )
+        arms = [{"name": "migrate", "runs": runs}, {"name": "balance", "runs": runs[:1]}]
+        (tmp_path / name / "summary.json").write_text(json.dumps({**summary, "arms": arms}))
     names, run = ["20260101", "20260102", "--store", str(tmp_path)], CliRunner()
-    assert "20260102T000000Z-a against 20260101T000000Z-a: worse" in run.invoke(command, names).output
+    shown = run.invoke(command, names).output
+    assert "20260102T000000Z-a against 20260101T000000Z-a: worse" in shown
+    assert "bytes per NIC, migrate: the largest change is h0/eth0: 75.0 % of all sent bytes -> 50.0 %" in shown
     told = json.loads(run.invoke(command, [*names, "--json"]).output)
     assert problems("compare", told) == []
     assert told["comparisons"][0]["verdict"] == "worse"
     by_path = run.invoke(
-        command, [str(tmp_path / "20260101T000000Z-a"), str(tmp_path / "20260102T000000Z-a"), "--format", "md"]
+        command, [f"{tmp_path}/20260101T000000Z-a/", str(tmp_path / "20260102T000000Z-a"), "--format", "md"]
     )
     assert "**worse**" in by_path.output
-    assert isinstance(run.invoke(command, names[1:]).exception, UsageError)
+    told = json.loads(
+        run.invoke(command, ["20260101:migrate", "20260102:balance", "--store", str(tmp_path), "--json"]).output
+    )
+    assert told["comparisons"][0]["grouped_by"] == ["arms"]
+    assert isinstance(run.invoke(command, ["20260101:balance", "--store", str(tmp_path)]).exception, UsageError)

@@ -131,6 +131,7 @@ def test_it_tries_again_when_the_undo_fails(tmp_path: Path, apart: Path) -> None
     )
     armed([Command("n1", ("mend",))], 0.1)
     until((tmp_path / "mended").exists)
+    assert (tmp_path / "ready").exists(), "the first try did not fail"
     until(lambda: records(LocalHost("n1"))[0].state == "undone")
 
 

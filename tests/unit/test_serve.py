@@ -19,7 +19,11 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 def _run(store: Path, name: str, factor: float = 1.0, **changes: object) -> Path:
-    runs = [{"run": n, "healthy_ms": {"median": (100 + n) * factor}, "faults": [], "metrics": []} for n in range(6)]
+    moved = {"h0": {"eth0": {"tx_bytes": 10}, "eth1": {"tx_bytes": 20}}}
+    runs = [
+        {"run": n, "healthy_ms": {"median": (100 + n) * factor}, "faults": [], "metrics": [], "bytes_per_nic": moved}
+        for n in range(6)
+    ]
     summary = {
         "experiment": "nic_down",
         "verdict": "holds",
@@ -102,7 +106,14 @@ def test_comparing(store: Path) -> None:
     shown = _text(store, "/compare", run=["20260101T000000Z-a", "20260102T000000Z-b"])
     assert "<strong>worse</strong>" in shown
     assert "+20.0 %" in shown
-    for runs in ([], ["20260101T000000Z-a"], ["nothing", "20260101T000000Z-a"], ["x"] * 9):
+    assert "What each NIC sent" in shown and "h0/eth1" in shown
+    for runs in (
+        [],
+        ["20260101T000000Z-a"],
+        ["nothing", "20260101T000000Z-a"],
+        ["x"] * 9,
+        [str(store / "20260101T000000Z-a")] * 2,
+    ):
         found = page(store, "/compare", {"run": runs})
         assert found.status == 400
         assert b"cannot be shown" in found.content

@@ -1,0 +1,10 @@
+"""Where `r2cc deploy` puts what runs on a host, from `current` on."""
+
+from __future__ import annotations
+
+BENCH, SAMPLER = "bin/r2cc_bench", "bin/r2cc_sampler"
+NET, NCCL = "lib/libr2cc_net.so", "lib/libnccl.so.2"
+HARNESS = "share/harness"
+"""The ranks of GPU workloads are Python files that the hosts' own Python runs."""
+WORKLOADS = f"{HARNESS}/workloads"
+RANK = f"{WORKLOADS}/rank.py"

@@ -1,0 +1,70 @@
+"""What commands print and write: each has a schema, docs/contracts.md names it, and nothing is emitted past it.
+
+That what is emitted fits is seen in every test: tests/conftest.py sets CHECKED, and `dumped` then looks.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+import pytest
+from jsonschema import Draft202012Validator
+
+from harness.cli import cli
+from harness.errors import InputErrors
+from harness.schemas import CHECKED, dumped, load, problems
+from harness.schemas.table import PRINTED, READ, WRITTEN, markdown
+
+ROOT = Path(__file__).parents[2]
+FILES = {path.name.removesuffix(".schema.json") for path in (ROOT / "harness" / "schemas").glob("*.schema.json")}
+NAMED = {name for names in PRINTED.values() for name in names} | set(WRITTEN.values())
+SOURCES = [path for layer in ("harness", "chaos", "reports", "ci") for path in (ROOT / layer).rglob("*.py")]
+ELSEWHERE = {"journal": "Journal.write, a line of many: tests/unit/test_journal.py", "trace_dump": "C++"}
+"""What `dumped` does not write, and what does."""
+
+
+def _with_json(command: click.Command, path: tuple[str, ...] = ()) -> set[str]:
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        children = {name: command.get_command(context, name) for name in command.list_commands(context)}
+        return {word for name, child in children.items() if child for word in _with_json(child, (*path, name))}
+    return {" ".join(path)} if any("--json" in each.opts for each in command.params) else set()
+
+
+def test_every_command_with_json_has_a_schema() -> None:
+    assert _with_json(cli) == set(PRINTED)
+
+
+def test_every_schema_is_there_and_every_one_is_used() -> None:
+    assert NAMED | set(READ.values()) == FILES
+
+
+@pytest.mark.parametrize("name", sorted(FILES))
+def test_a_schema_is_one_and_says_something(name: str) -> None:
+    Draft202012Validator.check_schema(load(name))
+    assert load(name)["title"]
+    assert problems(name, "nonsense") and problems(name, {"surprise": 1})
+
+
+def test_what_is_emitted_is_emitted_by_its_schema() -> None:
+    text = {path: path.read_text() for path in SOURCES}
+    used = {name for each in text.values() for name in re.findall(r"""(?:dumped\(|write_json\(\S+, )"(\w+)\"""", each)}
+    assert used == NAMED - set(ELSEWHERE)
+    past = [path.name for path, each in text.items() if re.search(r"click\.echo\(\s*json\.dumps", each)]
+    assert past == []
+
+
+def test_the_table_in_the_documentation_is_this_one() -> None:
+    assert markdown() in (ROOT / "docs" / "contracts.md").read_text(), "write harness.schemas.table.markdown() there"
+
+
+def test_what_does_not_fit_is_refused_in_tests_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert dumped("tags", {"schema": 1, "tags": ["x"]}) == '{"schema": 1, "tags": ["x"]}'
+    with pytest.raises(InputErrors):
+        dumped("tags", {"schema": 1, "tags": [1]})
+    with pytest.raises(InputErrors, match="surprise"):
+        dumped("runs", {"schema": 1, "store": "x", "runs": [{"surprise": 1}]})
+    monkeypatch.delenv(CHECKED)
+    assert dumped("tags", {"schema": 1, "tags": [1]}) == '{"schema": 1, "tags": [1]}'
