@@ -98,18 +98,20 @@ class Reader:
         self.errors += [f"--set {key}: {why}" for key, why in wrong.items()]
         self.trace: str | None = None
         self.shared: dict[tuple[Place, str], list[str]] = {}
+        self.wrong: set[str] = set()
+        self.count = 1
 
     def experiment(self) -> Experiment:
         """Raises InputErrors with all errors."""
         header = self._header()
-        if isinstance(self.value, dict):
-            self._files()
-        points = self._points(header) if header is not None else []
-        if header is not None:
-            self._names(header, points)
+        if header is None:
+            raise InputErrors(self.errors)
+        self._files()
+        points = self._points(header)
+        self._names(header)
         for (place, text), labels in self.shared.items():
-            self.report(place, f"{_some(labels, len(points) or len(labels))}{text}")
-        if self.errors or header is None:
+            self.report(place, f"{_some(labels, self.count)}{text}")
+        if self.errors:
             raise InputErrors(sorted(set(self.errors), key=yaml_lines.line_of))
         return Experiment(
             header.name, header.title, header.seed, tuple(dict.fromkeys(header.arms)), tuple(points), header.ratios,
@@ -121,6 +123,7 @@ class Reader:
         self.errors.append(self.document.message(place, f"{dotted}: {what}" if dotted else what, key=True))
 
     def _header(self) -> Header | None:
+        """Of what is right, with stand-ins for what is not, so that errors do not come one after the other."""
         if self.document.value is None and self.document.errors:
             return None
         if not isinstance(self.value, dict):
@@ -129,18 +132,12 @@ class Reader:
         try:
             return Header.model_validate(self.value)
         except ValidationError as error:
-            for problem in error.errors():
-                self.report(problem["loc"], words(Header, problem))
-            self._parts_of_a_wrong_file()
-            return None
-
-    def _parts_of_a_wrong_file(self) -> None:
-        """What Header does not check is checked nevertheless, so that its errors do not come one after the other."""
-        self._files()
-        point = {key: self.value.get(key) for key in ("topology", "workload")}
-        if point["workload"] is not None and point["topology"] is not None and not self.value.get("axes"):
-            for place, text in kinds.problems({**self.value, "faults": {}}):
-                self.report(place, text)
+            problems = error.errors()
+        for problem in problems:
+            self.report(problem["loc"], words(Header, problem))
+        self.wrong = {str(problem["loc"][0]) for problem in problems}
+        right = {key: value for key, value in self.value.items() if key not in self.wrong}
+        return Header.model_validate({**STAND_INS, **right})
 
     def _files(self) -> None:
         """Puts the topology's file into the value, and reads the trace's."""
@@ -181,7 +178,9 @@ class Reader:
         if count > MOST_POINTS:
             self.report(("axes",), f"they make {count} points, and {MOST_POINTS} is the most")
         if len(self.errors) > before:
+            self._point(0, header, [])
             return []
+        self.count = count
         chosen = itertools.product(*axes)
         found = [self._point(index, header, list(settings)) for index, settings in enumerate(chosen)]
         return [point for point in found if point is not None]
@@ -206,10 +205,11 @@ class Reader:
                 self._shared(("axes", name), f"{key}: {why}", label)
         keys = [key for _, _, settings in chosen for key in settings]
         axis_of = {key: name for name, _, settings in chosen for key in settings}
-        problems = [*_faults_problems(value), *kinds.problems(value)]
+        problems = [*self._faults_problems(value), *kinds.problems(value, self.wrong)]
         for place, text in problems:
-            self._shared(_at_axis(place, keys, axis_of), text if not label else f"{_dotted(place)}{text}", label)
-        if problems:
+            told = _at_axis(place, keys, axis_of)
+            self._shared(told, text if told == place else f"{_dotted(place)}{text}", label)
+        if problems or self.errors:
             return None
         return Point(
             index, at, value["topology"], kinds.resolved(value["workload"]),
@@ -217,39 +217,48 @@ class Reader:
             dict(value.get("params") or {}),
         )  # fmt: skip
 
+    def _faults_problems(self, value: Any) -> Iterator[tuple[Place, str]]:
+        if "faults" in self.wrong:
+            return
+        try:
+            Faults.model_validate(value.get("faults") or {})
+        except ValidationError as error:
+            for problem in error.errors():
+                yield ("faults", *problem["loc"]), words(Faults, problem)
+
     def _shared(self, place: Place, text: str, label: str) -> None:
         self.shared.setdefault((place, text), []).append(label)
 
-    def _names(self, header: Header, points: Sequence[Point]) -> None:
+    def _names(self, header: Header) -> None:
         """References and expectations name points, arms and figures that there are."""
         known = set(kinds.figures(self.value.get("workload")))
         arms = {*header.arms, *(f"{ratio.arm}/{ratio.over}" for ratio in header.ratios)}
         for index, ratio in enumerate(header.ratios):
             for key in ("arm", "over"):
-                if getattr(ratio, key) not in header.arms:
+                if getattr(ratio, key) not in header.arms and "arms" not in self.wrong:
                     self.report(("ratios", index, key), f"no arm {getattr(ratio, key)!r} here; {_list(header.arms)}")
             if known and ratio.figure not in known:
                 self.report(("ratios", index, "figure"), f"no figure {ratio.figure!r}; there are {_list(known)}")
         known |= {ratio.name for ratio in header.ratios} if known else set()
+        arms = set() if "arms" in self.wrong else arms
         for section in ("references", "expect"):
             for index, entry in enumerate(getattr(header, section)):
-                self._name((section, index), entry, arms, known, points, header)
+                self._name((section, index), entry, (arms, known), header)
 
-    def _name(
-        self, place: Place, entry: Reference | Expect, arms: set[str], known: set[str], points: Sequence[Point],
-        header: Header,
-    ) -> None:  # fmt: skip
-        if entry.arm not in arms:
+    def _name(self, place: Place, entry: Reference | Expect, names: tuple[set[str], set[str]], header: Header) -> None:
+        arms, known = names
+        if arms and entry.arm not in arms:
             self.report((*place, "arm"), f"no arm {entry.arm!r} here; there are {_list(arms)}")
         if known and entry.figure not in known:
             self.report((*place, "figure"), f"no figure {entry.figure!r}; there are {_list(known)}")
         for key in entry.at:
             if key not in header.axes:
                 self.report((*place, "at", key), f"no axis {key!r}; there are {_list(header.axes) or 'none'}")
-        if points and set(entry.at) <= set(header.axes) and not any(fits(entry.at, point.at) for point in points):
-            self.report((*place, "at"), "no point is there: the axes have other values")
+            elif entry.at[key] not in _labels(header.axes[key]):
+                self.report((*place, "at", key), f"no point is there: the axis has {_list(_labels(header.axes[key]))}")
 
 
+STAND_INS = {"name": "x", "topology": {}, "workload": {}, "arms": ["stock"]}
 TRACE = "trace.jsonl"
 """What the trace of a run is called in its directory."""
 
@@ -276,14 +285,6 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
 
 
-def _faults_problems(value: Any) -> Iterator[tuple[Place, str]]:
-    try:
-        Faults.model_validate(value.get("faults") or {})
-    except ValidationError as error:
-        for problem in error.errors():
-            yield ("faults", *problem["loc"]), words(Faults, problem)
-
-
 def _at_axis(place: Place, keys: Sequence[str], axis_of: Mapping[str, str]) -> Place:
     """Where to tell an error of a point: at the axis that set what is wrong, else where the file has it."""
     dotted = ".".join(map(str, place))
@@ -303,6 +304,10 @@ def _some(labels: Sequence[str], points: int) -> str:
         return ""
     more = len(labels) - NAMES_SHOWN
     return f"at {'; '.join(labels[:NAMES_SHOWN])}{f' and {more} more' if more > 0 else ''}: "
+
+
+def _labels(axis: Any) -> list[Any]:
+    return list(axis) if isinstance(axis, list | dict) else []
 
 
 def _list(names: Any) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -40,29 +40,33 @@ def figures(workload: Any) -> tuple[str, ...]:
     return tuple(kind(name).FIGURES) if name in KINDS else ()
 
 
-def problems(value: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
-    """(place, what) for all that is wrong with a point's topology, workload, parameters and faults together."""
-    topology = yield from _topology(value.get("topology"))
-    yield from _params(value.get("params") or {})
-    checked = yield from _workload(value.get("workload"))
+def problems(value: Mapping[str, Any], known: Collection[str] = ()) -> Iterator[tuple[Place, str]]:
+    """(place, what) for all that is wrong with a point's topology, workload, parameters and faults together.
+
+    Of sections in `known` it is known that they are wrong.
+    """
+    topology, errors = (None, ()) if "topology" in known else _topology(_plain(value.get("topology")))
+    yield from ((("topology",), text) for text in errors)
+    if "params" not in known:
+        yield from ((("params",), text) for text in _wrong_params(value.get("params") or {}))
+    checked, wrong = (None, []) if "workload" in known else _workload(value.get("workload"))
+    yield from ((("workload", *place), text) for place, text in wrong)
     if topology is None:
         return
     if checked is not None:
         for key, text in kind(checked.kind).problems(checked, topology):
             yield ("workload", *key.split(".")), text
-    yield from _faults(value.get("faults") or {}, topology, checked)
+    if "faults" not in known:
+        yield from _faults(value.get("faults") or {}, topology, checked)
 
 
-def _topology(value: Any) -> Iterator[tuple[Place, str]]:
-    """Returns the topology; None when there is none."""
-    loaded, errors = _loaded(json.dumps(value, sort_keys=True, default=str))
-    for text in errors:
-        yield ("topology",), text
-    return loaded  # type: ignore[return-value]
+def _plain(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, default=str)
 
 
 @lru_cache(maxsize=256)
-def _loaded(text: str) -> tuple[Any, tuple[str, ...]]:
+def _topology(text: str) -> tuple[Any, tuple[str, ...]]:
+    """(the topology, or None with what is wrong)."""
     from chaos.simulate import topology
 
     try:
@@ -73,33 +77,30 @@ def _loaded(text: str) -> tuple[Any, tuple[str, ...]]:
         return None, (error.message,)
 
 
-def _params(value: Any) -> Iterator[tuple[Place, str]]:
+def _wrong_params(value: Any) -> tuple[str, ...]:
     from chaos.simulate import params
 
     try:
         params.load(value)
     except InputErrors as error:
-        for text in error.errors:
-            yield ("params",), text
+        return tuple(error.errors)
     except UsageError as error:
-        yield ("params",), error.message
+        return (error.message,)
+    return ()
 
 
-def _workload(value: Any) -> Iterator[tuple[Place, str]]:
-    """Returns the section; None when it is wrong."""
+def _workload(value: Any) -> tuple[Any, list[tuple[Place, str]]]:
+    """(the section, or None with what is wrong)."""
     from chaos.simulate.experiment import words
 
     name = value.get("kind") if isinstance(value, dict) else None
     if name not in KINDS:
-        yield ("workload", *(["kind"] if name is not None else [])), f"a kind is needed: {', '.join(KINDS)}"
-        return None  # type: ignore[return-value]
+        return None, [(("kind",) if name is not None else (), f"a kind is needed: {', '.join(KINDS)}")]
     model = kind(name).Section
     try:
-        return model.model_validate(value)  # type: ignore[no-any-return]
+        return model.model_validate(value), []
     except ValidationError as error:
-        for problem in error.errors():
-            yield ("workload", *problem["loc"]), words(model, problem)
-        return None  # type: ignore[return-value]
+        return None, [(problem["loc"], words(model, problem)) for problem in error.errors()]
 
 
 def _faults(value: Any, topology: Any, workload: Any) -> Iterator[tuple[Place, str]]:

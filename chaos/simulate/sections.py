@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 SCHEMA = 1
+LEAST_BLOCK, MOST_CELLS = 10, 64
 ARMS = (
     "stock", "upstream", "exclusion", "kv_replication", "migrate", "balance", "allreduce", "optcc", "published",
 )  # fmt: skip
@@ -63,7 +64,7 @@ class Faults(Section):
     days: Positive = 30.0
     traces: Annotated[StrictInt, Field(gt=0, le=1_000_000)] = 1
     block: Count | None = None
-    """Traces of a cell. None: a 64th of them."""
+    """Traces of a cell. None: a 64th of them, but ten at least."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Self:
@@ -77,7 +78,7 @@ class Faults(Section):
 
     @property
     def block_size(self) -> int:
-        return self.block or -(-self.traces // 64)
+        return self.block or max(LEAST_BLOCK, -(-self.traces // MOST_CELLS))
 
 
 class Reference(Section):
