@@ -330,3 +330,16 @@ def digest_of(value: Any) -> str:
     import hashlib
 
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+
+def json_schema() -> dict[str, Any]:
+    """The form of a file as JSON Schema; a test keeps harness/schemas/sim_experiment.schema.json equal."""
+    form = Header.model_json_schema(by_alias=True)
+    defs = form.setdefault("$defs", {})
+    for name in kinds.KINDS:
+        section = kinds.kind(name).Section.model_json_schema(by_alias=True, ref_template="#/$defs/{model}")
+        defs |= section.pop("$defs", {})
+        defs[f"workload_{name}"] = section
+    form["properties"]["workload"] = {"oneOf": [{"$ref": f"#/$defs/workload_{name}"} for name in kinds.KINDS]}
+    about = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "r2cc:sim_experiment:1"}
+    return {**about, **form, "title": "A simulation's file"}

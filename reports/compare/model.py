@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from reports.compare import modelled
 from reports.statistics.gate import ALPHA, MINIMUM_EFFECT
 from reports.statistics.holm import adjusted
 from reports.statistics.shift import Shift, shift
@@ -90,6 +91,9 @@ class Comparison:
 def compare(before: Group, after: Group, *, minimum_effect: float = MINIMUM_EFFECT, alpha: float = ALPHA) -> Comparison:
     """Everything that both measured. Holm's correction is over all of its rows: nothing was named beforehand."""
     because = tuple(_not_comparable(before, after))
+    if not because and modelled.are(before, after):
+        found = tuple(modelled.rows(before, after, minimum_effect))
+        return Comparison(before.label, after.label, tuple(_differences(before, after)), because, found)
     rows = [] if because else _rows(_values(before), _values(after))
     tested = [index for index, row in enumerate(rows) if row.shift is not None]
     sure = adjusted([rows[index].shift.p for index in tested])  # type: ignore[union-attr]
@@ -125,7 +129,8 @@ def _label(several: Sequence[tuple[str, Entry]]) -> str:
 
 
 def _not_comparable(before: Group, after: Group) -> Iterable[str]:
-    for what, field in SAME.items():
+    same = {what: field for what, field in SAME.items() if what != "hardware" or not modelled.are(before, after)}
+    for what, field in same.items():
         ours, theirs = ({str(getattr(run, field)) for run in group.runs} for group in (before, after))
         if ours != theirs or len(ours) > 1:
             yield f"{what} differs ({_names(ours)} against {_names(theirs)})"
@@ -136,7 +141,9 @@ def _not_comparable(before: Group, after: Group) -> Iterable[str]:
 
 
 def _differences(before: Group, after: Group) -> Iterable[str]:
-    for what, field in (("build", "build_id"), ("arms", "arms"), ("seed", "seed")):
+    fields = {"build": "build_id", "arms": "arms", "seed": "seed"}
+    fields |= {"settings": "fingerprint"} if modelled.are(before, after) else {}
+    for what, field in fields.items():
         ours, theirs = ({_word(getattr(run, field)) for run in group.runs} for group in (before, after))
         if ours != theirs:
             yield f"{what}: {_names(ours)} -> {_names(theirs)}"
