@@ -9,7 +9,7 @@ from chaos.simulate.figures import COLLECTIVE as FIGURES
 from chaos.simulate.scenario import Result, Scenario, Work, capacities
 from chaos.simulate.sections import Collective as Section
 
-__all__ = ["DRAWN", "FIGURES", "Section", "problems", "run"]
+__all__ = ["DRAWN", "FIGURES", "Section", "problems", "ready", "run"]
 DRAWN = ("ratio", "busbw_GBps")
 """What a report draws if the file does not say."""
 
@@ -22,7 +22,11 @@ def problems(section: Section, topology: Any) -> Iterator[tuple[str, str]]:
         yield "ranks_per_node", f"the hosts have {topology.gpus} GPUs"
 
 
-def run(work: Work, arm: str, scenario: Scenario) -> Result:
+def ready(work: Work, scenario: Scenario) -> None:
+    """Nothing that arms could share."""
+
+
+def run(work: Work, arm: str, scenario: Scenario, shared: None) -> Result:
     """Means over the trace's time."""
     return _hit(work, arm, scenario) if work.workload.hit_at is not None else _over_time(work, arm, scenario)
 

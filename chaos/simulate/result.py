@@ -12,6 +12,7 @@ from typing import Any
 
 from chaos.simulate import cells as naming
 from chaos.simulate import coverage, kinds
+from chaos.simulate import params as parameters
 from chaos.simulate.cells import Cell
 from chaos.simulate.experiment import Experiment, Point, fits
 from chaos.simulate.figures import about
@@ -100,7 +101,7 @@ def _figures(experiment: Experiment, point: Point, arms: Mapping[str, Arm]) -> I
     kind = str(point.workload["kind"])
     derive = getattr(kinds.kind(kind), "derive", None)
     if derive is not None:
-        derive({arm: found.figures for arm, found in arms.items()}, point)
+        derive({arm: found.figures for arm, found in arms.items()}, parameters.load(dict(point.params)))
     for arm, found in arms.items():
         yield arm, [_figure(name, kind, values) for name, values in found.figures.items()]
     for ratio in experiment.ratios:

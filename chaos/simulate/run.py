@@ -12,7 +12,7 @@ from typing import Any
 from chaos.simulate import cells, kinds, scenario
 from chaos.simulate.cells import Cell
 from chaos.simulate.experiment import Experiment, Point, digest_of
-from chaos.simulate.scenario import Scenario, Work
+from chaos.simulate.scenario import Result
 from chaos.simulate.sections import Faults
 from harness.errors import InfraError
 
@@ -71,24 +71,29 @@ def run_cell(payload: Payload, cell: Cell) -> Json:
     point = payload.points[cell.point]
     faults = Faults.model_validate(point.faults)
     work = scenario.work_of(kinds.section(point.workload), point.topology, point.params)
-    made = [scenario.scenario(faults, work, payload.seed, number, payload.trace) for number in cell.traces]
     module = kinds.kind(str(point.workload["kind"]))
-    arms: dict[str, Any] = {}
-    for arm in payload.arms:
-        arms[arm] = _arm(module, work, arm, made)
+    seeds, counts = [], []
+    results: dict[str, list[Result]] = {arm: [] for arm in payload.arms}
+    for number in cell.traces:
+        made = scenario.scenario(faults, work, payload.seed, number, payload.trace)
+        ready = module.ready(work, made)
+        for arm in payload.arms:
+            results[arm].append(module.run(work, arm, made, ready))
+        seeds.append(made.trace.seed)
+        counts.append(len(made.trace.faults))
     return {
         "schema": 1,
         "cell": cell.id,
         "point": digest_of([point.topology, point.workload, point.faults, point.params]),
         "traces": list(cell.traces),
-        "seeds": [each.trace.seed for each in made],
-        "faults": [len(each.trace.faults) for each in made],
-        "arms": arms,
+        "seeds": seeds,
+        "faults": counts,
+        "arms": {arm: _together(found) for arm, found in results.items()},
     }
 
 
-def _arm(module: Any, work: Work, arm: str, made: Sequence[Scenario]) -> Json:
-    results = [module.run(work, arm, each) for each in made]
+def _together(results: Sequence[Result]) -> Json:
+    """One arm's figures, a list each, and its tallies added up."""
     names = list(dict.fromkeys(name for result in results for name in result.values))
     figures = {name: [result.values.get(name) for result in results] for name in names}
     tallies = added(result.tallies for result in results if result.tallies)

@@ -40,6 +40,37 @@ class Collective(Section):
     hit_at: Share | None = None
 
 
+class LayoutSection(Section):
+    """Of a model over GPUs. Left out: the model's own published layout; `dp` is whatever the others leave."""
+
+    tp: Count | None = None
+    pp: Count | None = None
+    dp: Count | None = None
+    batch: Count | None = None
+    micro_batch: Count = 1
+    interleave: Count | None = None
+
+
+class Training(Section):
+    """Iterations of one model."""
+
+    kind: Literal["training"] = "training"
+    model: StrictStr
+    layout: LayoutSection = LayoutSection()
+    sync: Literal["allreduce", "sharded"] = "allreduce"
+
+
+class Job(Section):
+    """The same for days, with checkpoints. `spares`: hosts that stand in for broken ones."""
+
+    kind: Literal["job"] = "job"
+    model: StrictStr
+    layout: LayoutSection = LayoutSection()
+    spares: Annotated[StrictInt, Field(ge=0)] = 2
+    checkpoint_interval_s: Positive | None = None
+    checkpoint_write_s: Annotated[float, Field(ge=0)] | None = None
+
+
 class FaultEntry(Section):
     """One fault of a list; its fields are those of a trace's lines."""
 

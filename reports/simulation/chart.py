@@ -15,7 +15,7 @@ from reports.simulation import words
 
 WIDTH, LEFT, RIGHT = 460.0, 58.0, 96.0
 TOP, BOTTOM = 16.0, 236.0
-ROW = 26.0
+ROW, VALUES = 26.0, 104.0
 APART = 12.0
 """Between two names at the right."""
 STYLES = {
@@ -68,7 +68,7 @@ def rows(series: Sequence[Series], labels: Sequence[str], up: Axis, *, ident: st
     """Where there is no numeric axis: a row for each arm (and each of the labels), a dot, and a bar around it."""
     flat = [(each, mark) for each in series for mark in each.marks]
     values = [bound for _, mark in flat for bound in (mark.value, mark.low, mark.high) if bound is not None]
-    left, right = 148.0, WIDTH - 70
+    left, right = 148.0, WIDTH - VALUES
     log = _spread(values) >= 100
     scale = _scale(values, left, right, log=log, zero=_from_zero(values))
     bottom = TOP + ROW * len(flat)
@@ -148,7 +148,7 @@ def _frame(x: svg.Scale, y: svg.Scale, xs: Sequence[float], across: Axis, up: Ax
 
 
 def _titled(axis: Axis) -> str:
-    return axis.title
+    return axis.title if not axis.unit or axis.unit in words.SELF_TOLD else f"{axis.title} [{axis.unit}]"
 
 
 def _band(series: Series, x: svg.Scale, y: svg.Scale) -> str:
@@ -211,7 +211,7 @@ def _row(arm: str, mark: Mark, scale: svg.Scale, y: float, told: tuple[str, str]
     if mark.low is not None and mark.high is not None:
         parts.append(svg.line(scale(mark.low), y, scale(mark.high), y, f"span {style}"))
     parts.append(_dot(scale(mark.value), y, arm, f"{words.arm(arm)}: {shown}"))
-    parts.append(svg.text(WIDTH - 64, y + 4, shown, cls="label"))
+    parts.append(svg.text(WIDTH - VALUES + 10, y + 4, shown, cls="label"))
     return "".join(parts)
 
 

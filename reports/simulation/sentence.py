@@ -51,7 +51,7 @@ def _job(sim: Simulation, ours: str, base: str | None) -> str:
     where = f"{sim.gpus:,} GPUs" if sim.gpus else words.at(at)
     parts = [f"Over {days:g} days on {where}, {_kept(sim, at, ours, name)} the time on work that is kept"]
     if base is not None and (theirs := _shown(sim, at, base, name)) is not None:
-        parts.append(f", {words.arm(base).split(',')[0].lower().replace('nccl', 'NCCL')} {theirs}")
+        parts.append(f", {words.inside(base)} {theirs}")
     saved, cost = _shown(sim, at, ours, "gpu_hours_saved"), _shown(sim, at, ours, "cost_saved_usd")
     if saved is not None:
         parts.append(f": {saved} saved" + (f" ({cost})" if cost is not None else ""))
@@ -68,19 +68,29 @@ def _serving(sim: Simulation, ours: str, base: str | None) -> str:
     told = f"{words.at(at)}: " if at else ""
     told += f"with {words.arm(ours)} 99 of 100 requests have their first token within {_shown(sim, at, ours, name)}"
     if base is not None and (theirs := _shown(sim, at, base, name)) is not None:
-        told += f", with {words.arm(base).lower().replace('nccl', 'NCCL')} {theirs}"
+        told += f", with {words.inside(base)} {theirs}"
     return told[:1].upper() + told[1:] + "."
+
+
+SAID = {
+    "ratio": ("one collective takes {value} the healthy ring’s time with {arm}", "{value} with {arm}"),
+    "overhead": ("an iteration takes {value} longer than a healthy one with {arm}", "{value} with {arm}"),
+    "busbw_GBps": ("{arm} reaches {value}", "{arm} {value}"),
+}
+"""How a figure is said of the first arm, and of others after it."""
 
 
 def _worst(sim: Simulation, ours: str, base: str | None) -> str:
     name = str(sim.value["draw"][0])
     at = place(sim, ours, name)
     title, _ = words.figure(name, sim.kind)
-    told = f"{title} of {words.arm(ours)} is {_shown(sim, at, ours, name) or 'unknown'}"
-    told += f" at worst ({words.at(at)})" if at else ""
-    others = [arm for arm in ("balance", base) if arm and arm != ours and _shown(sim, at, arm, name)]
-    told += "".join(f", of {words.arm(arm)} {_shown(sim, at, arm, name)}" for arm in others)
-    return told + "."
+    first, others = SAID.get(name, (f"{title.lower()} is {{value}} with {{arm}}", "{value} with {arm}"))
+    told = first.format(value=_shown(sim, at, ours, name) or "an unknown time", arm=words.arm(ours))
+    for arm in dict.fromkeys(each for each in ("balance", base) if each and each != ours and each in sim.arms):
+        shown = _shown(sim, at, arm, name)
+        told += f", {others.format(value=shown, arm=words.inside(arm))}" if shown else f"; {words.inside(arm)} stops"
+    where = f"At {words.at(at)}: " if at else ""
+    return f"{where}{told}."[:1].upper() + f"{where}{told}."[1:]
 
 
 def tiles(sim: Simulation) -> list[Tile]:

@@ -55,6 +55,11 @@ def arm(name: str) -> str:
     return f"{ARMS.get(first, first)} over {ARMS.get(second, second)}" if slash else ARMS.get(name, name)
 
 
+def inside(name: str) -> str:
+    """An arm's name inside a sentence."""
+    return "stock NCCL" if name == "stock" else ARMS.get(name, name)
+
+
 def short(name: str) -> str:
     """For the end of a line in a chart."""
     return SHORT.get(name, name)
@@ -137,6 +142,11 @@ def _si(number: float, unit: str) -> str:
     return f"{number:.3g} {unit}"
 
 
+SELF_TOLD = ("us", "ms", "s", "share", "x", "B")
+"""Units that values are shown with anyway; others stand in the title of an axis."""
+
+
 def tick(number: float, unit: str) -> str:
     """A value on an axis: short."""
-    return re.sub(r"(\.\d*?)0+(?=\D|$)", lambda found: found[1].rstrip("."), value(number, unit))
+    shown = value(number, unit) if unit in SELF_TOLD else plain(number)
+    return re.sub(r"(\.\d*?)0+(?=\D|$)", lambda found: found[1].rstrip("."), shown)
