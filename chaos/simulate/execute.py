@@ -112,7 +112,7 @@ class Dask:
     def run(self, payload: Payload, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Json]]:
         distributed = _distributed()
         try:
-            client = distributed.Client(self.address, timeout=CONNECT_S, set_as_default=False)
+            client = distributed.Client(self.address, timeout=CONNECT_S)
         except (OSError, ValueError) as error:
             hint = "`dask scheduler` prints its address, `dask worker ADDRESS` joins it"
             raise InfraError(f"no Dask scheduler answers at {self.address}: {error}", hint) from error
