@@ -1,6 +1,6 @@
 """Which kinds of network failure a job survives with each arm: from the arms' rules and the faults of generated traces.
 
-Nothing is typed in: how often a kind comes is up to the generators' published rates, what becomes of it to the rules."""
+Nothing is typed in: how often a kind comes is up to the generators' published rates, what comes of it to the rules."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ class Training:
         return flops / (self.layout.gpus * self._peak_flops() * float(self.params.kernel_efficiency.value))
 
     def _tp_s(self, of: Arm, key: Key) -> float:
-        """Each layer reduces b s h elements twice forward and twice backward (SC'21, section 3.2); the part in sight."""
+        """Each layer reduces b s h elements twice forward and twice backward (SC'21, section 3.2); that in sight."""
         tp, local = self.layout.tp, self.topology.gpus
         if tp == 1:
             return 0.0
