@@ -84,9 +84,14 @@ def _known(job: Job, solver: Any, params: Any) -> Known:
     return known[key]
 
 
+def training(job: Job, solver: Any, params: Any) -> Training:
+    """The one that the job's simulations ask, with all that it remembers."""
+    return _known(job, solver, params).training
+
+
 def prepared(job: Job, intervals: Sequence[Any], solver: Any, params: Any) -> Prepared:
     """For several arms over the same intervals: the work that is the same for each."""
-    return prepare(intervals, _known(job, solver, params).training.keys)
+    return prepare(intervals, training(job, solver, params).keys)
 
 
 def simulate(job: Job, name: str, intervals: Sequence[Any] | Prepared, solver: Any, params: Any) -> JobResult:

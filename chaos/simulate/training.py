@@ -77,6 +77,11 @@ class Training:
             found = self._iterations[name, key] = self._solve(arm(name), key)
         return found
 
+    @property
+    def solved(self) -> int:
+        """Collectives that the solver was asked for."""
+        return len(self._collectives)
+
     def overhead(self, name: str, state: Sequence[tuple[int, Capacities]]) -> float:
         """Share by which the iteration is longer than with everything whole."""
         return self.iteration(name, state).total_s / self.iteration(name).total_s - 1
