@@ -63,7 +63,8 @@ class Ratio:
 
 def ratio(training: Training, params: Any, other: str, ours: str, duration_s: float) -> Ratio:
     state = failed_nics(training.topology, 1, "host")
-    lasting = training.overhead(other, state) / max(training.overhead(ours, state), 1e-12)
+    cost = training.overhead(ours, state)
+    lasting = training.overhead(other, state) / cost if cost > 0 else inf
     costs = [_incident_s(training, params, name, duration_s) for name in (other, ours)]
     return Ratio(other, ours, duration_s, lasting, costs[0] / costs[1])
 

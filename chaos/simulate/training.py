@@ -23,7 +23,8 @@ BACKWARD = 2 / 3
 class Iteration:
     """`exposed_comm_s` is what of tp, pp and dp adds to the iteration. `total_s` inf: nothing runs in this state.
 
-    `dp_s`: the slowest group's collective, hidden or not. `alive`: the share of replicas that take part."""
+    `dp_s`: the slowest group's collective, hidden or not, whole groups among them: where several ranks share a host, chains
+    beat the healthy ring (docs/schedules.md), which is no merit of a failure. `alive`: the share of replicas that take part."""
 
     total_s: float
     compute_s: float
@@ -93,7 +94,7 @@ class Training:
         compute_s, tp_s = self._compute_s(), self._tp_s(of, key)
         bubble_s = (compute_s + tp_s) * (self.layout.pp - 1) / (self.layout.interleave * self.layout.microbatches)
         more = dp / (dp - lost)
-        dp_s = max(self._dp_s(of, group) for group in (key.groups or ((),)))
+        dp_s = max(self._dp_s(of, group) for group in ((), *key.groups))
         exposed_s = self._exposed_dp_s(dp_s)
         pp_s = self._pp_s(of, key)
         total_s = (compute_s + tp_s) * more + bubble_s + pp_s + exposed_s
