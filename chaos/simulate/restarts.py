@@ -54,7 +54,8 @@ class Restarts:
         return life
 
     def _course(self) -> Course:
-        return course(self._prepared, self._rates.of(self._numbers), self._stalls_s, self._backs_s)
+        rates = self._rates.of(self._numbers) * self._prepared.joined
+        return course(self._prepared, rates, self._stalls_s, self._backs_s)
 
     def _back(self, event: int, ready_s: float, life: Life) -> float:
         """When the job runs again: once there are spares for the hosts that it cannot run with, or these are whole."""
@@ -64,7 +65,7 @@ class Restarts:
             interval = int(np.searchsorted(self._prepared.starts, up_s, side="right")) - 1
             broken = self._broken(interval, up_s, hit)
             out = [until for until in self._replaced.values() if until > up_s]
-            if len(broken) <= self._spares - len(out):
+            if self._prepared.joined[interval] and len(broken) <= self._spares - len(out):
                 self._replace(broken, interval, up_s)
                 life.spares_used += len(broken)
                 break

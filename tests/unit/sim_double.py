@@ -109,6 +109,7 @@ class Interval:
     end_s: float
     state: tuple[tuple[int, tuple[float, ...]], ...]
     onset: tuple[Fault, ...]
+    fabric: float = 1.0
 
 
 def intervals(faults: Sequence[Fault], topology: Machines, days: float = 1.0) -> list[Interval]:

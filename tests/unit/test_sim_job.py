@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from sim_double import DAY_S, Fault, Machines, Solver, intervals, params
+from sim_double import DAY_S, Fault, Interval, Machines, Solver, intervals, params
 
 from chaos.simulate.arms import ARMS
 from chaos.simulate.cost import saving
@@ -168,3 +168,17 @@ def test_coverage_is_counted_from_rules_and_faults() -> None:
     assert survived_share(rows, "stock") == pytest.approx(16 / 20)
     assert survived_share(rows, "balance") == pytest.approx(19 / 20)
     assert survived_share(rows, "balance", without=["flap"]) == pytest.approx(2 / 3)
+
+
+def test_spines_matter_only_when_none_is_left() -> None:
+    job, solver = Job(MODEL, default_layout(MODEL, 1024), TOPOLOGY), Solver(TOPOLOGY)
+    for fabric, restarts, waited_s in ((0.5, 0, 0.0), (0.0, 1, 10000 - 4080)):
+        fault = Fault(1000, 10000, what="spine", where=(0,), process="spine")
+        spans = [
+            Interval(0, 1000, (), ()),
+            Interval(1000, 11000, (), (fault,), fabric),
+            Interval(11000, DAY_S, (), ()),
+        ]
+        result = simulate(job, "balance", spans, solver, PARAMS)
+        assert (result.restarts, result.waited_s) == (restarts, waited_s)
+        assert result.by_kind["spine"]["restart"] == restarts
