@@ -36,8 +36,8 @@ class Event:
 class Prepared:
     """`keys` are the numbers that StateKeys gives each interval's state. Arrays named `event_*` are parallel.
 
-    `joined`: whether the spines leave the fabric in one piece. How much they leave counts for nothing here: rings and chains
-    go up to a spine once a pod, where it has the bandwidth of all the pod's NICs, divided by what it is oversubscribed."""
+    `joined`: whether the spines leave the fabric in one piece. How much they leave counts for nothing here: rings and
+    chains go up to them once a pod, and there is the bandwidth of all its NICs over the oversubscription."""
 
     starts: Floats
     ends: Floats

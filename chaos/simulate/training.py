@@ -23,8 +23,8 @@ BACKWARD = 2 / 3
 class Iteration:
     """`exposed_comm_s` is what of tp, pp and dp adds to the iteration. `total_s` inf: nothing runs in this state.
 
-    `dp_s`: the slowest group's collective, hidden or not, whole groups among them: where several ranks share a host, chains
-    beat the healthy ring (docs/schedules.md), which is no merit of a failure. `alive`: the share of replicas that take part."""
+    `dp_s`: the slowest group's collective, hidden or not, whole groups among them: where several ranks share a host,
+    chains beat the healthy ring (docs/schedules.md), no merit of a failure. `alive`: share of replicas that take part."""
 
     total_s: float
     compute_s: float
