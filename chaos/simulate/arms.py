@@ -30,7 +30,7 @@ class Left(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """An outage of up to `wait_s` is sat out; a longer one costs `wait_s` and `extra_s`, once; one beyond `fatal_after_s` the job.
+    """An outage of up to `wait_s` is sat out; a longer one costs `wait_s` and `extra_s`, beyond `fatal_after_s` all.
 
     `back_s`: once, when what was lost for longer than `wait_s` is back."""
 
@@ -50,7 +50,7 @@ class Rule:
 class Arm:
     """`nic` and `port`: what is done when one is gone. `solver`: how collectives run while something is degraded.
 
-    `excludes`: GPUs at home on a NIC that is gone leave the job. `trains`: False where a job gets plain NCCL from it."""
+    `excludes`: GPUs at home on a NIC that is gone leave the job. `trains`: False where a job gets stock NCCL."""
 
     name: str
     title: str
@@ -88,7 +88,7 @@ ARMS: Mapping[str, Arm] = {
             "exclude",
             "exclude",
             "balance",
-            "AdapCC (ICDCS'24): failed workers are left out and it re-plans; what was in flight is lost, slow links are balanced",
+            "AdapCC (ICDCS'24): failed workers are left out; what is in flight is lost; slow links are balanced",
             excludes=True,
         ),
         Arm(
@@ -184,8 +184,8 @@ def survives(of: Arm, params: Any, lasting_s: float = inf) -> dict[Left, Result]
 def traffic_share(of: Arm, left: Sequence[float]) -> float:
     """Share of a healthy host's rate that its point-to-point traffic gets, every GPU at home on its own NIC.
 
-    migrate: the first NIC that is left carries what a lost one did, beside its own. balance and above: what is left. Others: as
-    slow as the slowest. 0: nothing runs."""
+    migrate: the next NIC that is left carries what a lost one did, beside its own. balance and above: what is left.
+    Others: as slow as the slowest. 0: nothing runs."""
     if not runs_with(of, left):
         return 0.0
     alive = [share for share in left if share > 0]

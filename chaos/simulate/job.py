@@ -1,6 +1,6 @@
 """A training job of days, with checkpoints, under a trace of network faults: what is kept, what is lost, and to what.
 
-The wall clock is divided without rest into progress, slowness, stalls, checkpoint writes, work that was rolled back, and downtime."""
+The wall clock is divided without rest: progress, slowness, stalls, checkpoint writes, work rolled back, downtime."""
 
 from __future__ import annotations
 
@@ -36,8 +36,8 @@ class Job:
 class JobResult:
     """`progress_s`: seconds of healthy training that are kept. The parts add up to `wall_s`.
 
-    `goodput`: progress / wall. `effective_training_time`: the share of the wall clock that went into training that is kept,
-    at whatever speed (Llama 3, section 3.3.4: "time spent on useful training over the elapsed time").
+    `goodput`: progress / wall. `effective_training_time`: the share of the wall clock that went into training that is
+    kept, at whatever speed (Llama 3, section 3.3.4: "time spent on useful training over the elapsed time").
     `gpu_hours_lost`: to everything but checkpoint writes. `by_kind`: onsets by how the arm took them."""
 
     arm: str
@@ -84,9 +84,14 @@ def _known(job: Job, solver: Any, params: Any) -> Known:
     return known[key]
 
 
+def training(job: Job, solver: Any, params: Any) -> Training:
+    """The one that the job's simulations ask, with all that it remembers."""
+    return _known(job, solver, params).training
+
+
 def prepared(job: Job, intervals: Sequence[Any], solver: Any, params: Any) -> Prepared:
     """For several arms over the same intervals: the work that is the same for each."""
-    return prepare(intervals, _known(job, solver, params).training.keys)
+    return prepare(intervals, training(job, solver, params).keys)
 
 
 def simulate(job: Job, name: str, intervals: Sequence[Any] | Prepared, solver: Any, params: Any) -> JobResult:
@@ -97,7 +102,7 @@ def simulate(job: Job, name: str, intervals: Sequence[Any] | Prepared, solver: A
     if name not in known.rates:
         known.rates[name] = Rates(known.training, name)
     felt = blows(of, ready, params, known.training.iteration(name).total_s)
-    walk = Restarts(of, ready, felt, known.rates[name], keys, job.spares)
+    walk = Restarts(of, ready, felt, known.rates[name], keys=keys, spares=job.spares)
     life = walk.live(params.restart_s.value)
     stalls = int(np.count_nonzero(felt.stalls_s[~felt.fatal]))
     parts = _parts(job, life, params)

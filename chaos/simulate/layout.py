@@ -11,16 +11,19 @@ from harness.errors import InputErrors
 
 SMALLEST, LARGEST = 2, 16384
 DEFAULTS = {"gpt-7b": (1, 1, 1), "gpt-13b": (2, 1, 1), "gpt-175b": (8, 8, 3)}
-"""Tensor, pipeline, interleave. 7B and 13B fit into one and two GPUs of 80 GB with a sharded optimizer (NeMo's published
-layouts for Llama 2 7B and 13B are 1x1 and 1x4); 175B is 8 x 8 x 3 of Korthikanti et al. 2022, table 3."""
+"""Tensor, pipeline, interleave. 7B and 13B fit into one and two GPUs of 80 GB with a sharded optimizer (NeMo's
+published ones for Llama 2 7B and 13B are 1 x 1 and 1 x 4); 175B is 8 x 8 x 3 as in Korthikanti et al. 2022, table 3."""
 
 
 class Machines(Protocol):
     """What of a topology counts here (chaos.simulate.topology.Topology has it)."""
 
-    hosts: int
-    gpus: int
-    nics: int
+    @property
+    def hosts(self) -> int: ...
+    @property
+    def gpus(self) -> int: ...
+    @property
+    def nics(self) -> int: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +99,7 @@ def _problems(layout: Layout, model: Model, topology: Machines) -> Iterator[str]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """Which hosts form a data-parallel group. `nodes` hosts a group, `ranks` of it on each, `groups` at once on their NICs."""
+    """Which hosts form a data-parallel group: `nodes` of them, `ranks` of it on each, `groups` at once on them."""
 
     stage_hosts: int
     slots: int

@@ -35,7 +35,7 @@ class Model:
     def flops(self, batch: int) -> float:
         """Of one iteration without recomputation: 6 N for each token, and attention's 12 l h s.
 
-        For GPT this is 72 B s l h^2 (1 + s/(6h) + V/(12 l h)) but for terms below 0.1 %: Korthikanti et al. 2022, equation 7."""
+        For GPT this is 72 B s l h^2 (1 + s/(6h) + V/(12 l h)) to 0.1 %: Korthikanti et al. 2022, equation 7."""
         tokens = batch * self.sequence
         return tokens * (6 * self.parameters + 12 * self.layers * self.hidden * self.sequence)
 

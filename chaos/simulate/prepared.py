@@ -34,10 +34,14 @@ class Event:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """`keys` are the numbers that StateKeys gives each interval's state. Arrays named `event_*` are parallel."""
+    """`keys` are the numbers that StateKeys gives each interval's state. Arrays named `event_*` are parallel.
+
+    `joined`: whether the spines leave the fabric in one piece. How much they leave counts for nothing here: rings and
+    chains go up to them once a pod, and there is the bandwidth of all its NICs over the oversubscription."""
 
     starts: Floats
     ends: Floats
+    joined: npt.NDArray[np.bool_]
     keys: Ints
     states: tuple[State, ...]
     event_interval: Ints
@@ -74,6 +78,7 @@ def prepare(intervals: Sequence[Any], keys: StateKeys) -> Prepared:
     return Prepared(
         starts=starts,
         ends=ends,
+        joined=np.array([interval.fabric > 0 for interval in intervals], dtype=np.bool_),
         keys=np.array([keys.number(state) for state in states], dtype=np.int64),
         states=states,
         event_interval=at,
@@ -95,6 +100,9 @@ def _events(intervals: Sequence[Any], states: Sequence[State]) -> Iterator[Event
                 if left is None:
                     continue
                 yield Event(number, _code(fault, left), fault.duration_s, host, fault.process)
+            elif fault.what == "spine":
+                code = CODES[Left.SLOWER if interval.fabric > 0 else Left.NOTHING]
+                yield Event(number, code, fault.duration_s, MANY, fault.process)
             elif dropped := _dropped(states, number):
                 worst = max(_code(fault, left) for left in dropped.values())
                 yield Event(number, worst, fault.duration_s, MANY, fault.process)

@@ -27,7 +27,9 @@ class Life:
 class Restarts:
     """Walks through the events that end the job; `replaced` says until when a spare stands in for a host."""
 
-    def __init__(self, of: Arm, prepared: Prepared, blows: Blows, rates: Rates, keys: StateKeys, spares: int) -> None:
+    def __init__(
+        self, of: Arm, prepared: Prepared, blows: Blows, rates: Rates, *, keys: StateKeys, spares: int
+    ) -> None:
         self._arm, self._prepared, self._rates, self._keys, self._spares = of, prepared, rates, keys, spares
         self._stalls_s, self._backs_s, self._fatal = blows.stalls_s, blows.backs_s, blows.fatal
         self._numbers = prepared.keys
@@ -52,17 +54,18 @@ class Restarts:
         return life
 
     def _course(self) -> Course:
-        return course(self._prepared, self._rates.of(self._numbers), self._stalls_s, self._backs_s)
+        rates = self._rates.of(self._numbers) * self._prepared.joined
+        return course(self._prepared, rates, self._stalls_s, self._backs_s)
 
     def _back(self, event: int, ready_s: float, life: Life) -> float:
-        """When the job runs again: as soon as there are spares for all hosts that it cannot run with, or they are whole."""
+        """When the job runs again: once there are spares for the hosts that it cannot run with, or these are whole."""
         hit, end_s = self._prepared.hosts_hit(event), float(self._prepared.ends[-1])
         up_s = ready_s
         while up_s < end_s:
             interval = int(np.searchsorted(self._prepared.starts, up_s, side="right")) - 1
             broken = self._broken(interval, up_s, hit)
             out = [until for until in self._replaced.values() if until > up_s]
-            if len(broken) <= self._spares - len(out):
+            if self._prepared.joined[interval] and len(broken) <= self._spares - len(out):
                 self._replace(broken, interval, up_s)
                 life.spares_used += len(broken)
                 break
@@ -71,7 +74,7 @@ class Restarts:
         return up_s
 
     def _broken(self, interval: int, time_s: float, hit: set[int]) -> list[int]:
-        """Hosts without which the job cannot begin: unusable by this arm, or hit by what ended the job and not whole yet."""
+        """Hosts that must go before the job can begin: unusable by this arm, or not whole since what ended the job."""
         state = self._prepared.states[interval]
         there = [(host, left) for host, left in state if self._replaced.get(host, 0.0) <= time_s]
         return [host for host, left in there if host in hit or not runs_with(self._arm, left)]

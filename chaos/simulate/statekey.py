@@ -1,7 +1,7 @@
 """What of a cluster's state decides an iteration's time: the same key, the same time.
 
-Groups of hosts are alike, so which group has which fault does not matter, nor does the NICs' order as long as faults on the
-same rail stay on the same rail."""
+Groups of hosts are alike, so which of them has a fault does not matter, nor does the NICs' order, as long as faults of
+one rail stay on one rail."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Group = tuple[Capacities, ...]
 
 
 class Key(NamedTuple):
-    """`groups`: the different groups that are not whole. `hosts`: what is left of hosts, each kind once, NICs sorted."""
+    """`groups`: the different groups that are not whole. `hosts`: what hosts have left, each kind once, NICs sorted."""
 
     groups: tuple[Group, ...]
     hosts: tuple[Capacities, ...]
@@ -26,7 +26,7 @@ HEALTHY = Key((), (), 0)
 
 
 def canonical(hosts: Sequence[Capacities]) -> Group:
-    """Whole hosts dropped; rails and hosts sorted. Different results may still mean the same: that costs time, not truth."""
+    """Whole hosts dropped; rails and hosts sorted. Different results may mean the same: that costs time, not truth."""
     rows = [left for left in hosts if min(left) < 1]
     if len(rows) == 1:
         return (tuple(sorted(rows[0])),)

@@ -1,6 +1,6 @@
-"""One training iteration: compute, pipeline bubble, and the communication of each kind of parallelism that compute does not hide.
+"""One training iteration: compute, pipeline bubble, and what compute does not hide of each parallelism's communication.
 
-Formulas: Narayanan et al., SC'21 (Megatron-LM, arXiv 2104.04473), where no other source is named. Everything is *modelled*."""
+Formulas: Narayanan et al., SC'21 (Megatron-LM, arXiv 2104.04473), where no other source is named. All is *modelled*."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, Literal
 from chaos.simulate.arms import Arm, arm, runs_with, traffic_share
 from chaos.simulate.layout import Layout, check, placement
 from chaos.simulate.models import Model
-from chaos.simulate.statekey import HEALTHY, Capacities, Key, StateKeys, canonical
+from chaos.simulate.statekey import Capacities, Key, StateKeys, canonical
 
 Sync = Literal["allreduce", "sharded"]
 BACKWARD = 2 / 3
@@ -23,7 +23,8 @@ BACKWARD = 2 / 3
 class Iteration:
     """`exposed_comm_s` is what of tp, pp and dp adds to the iteration. `total_s` inf: nothing runs in this state.
 
-    `dp_s`: the slowest group's collective, hidden or not. `alive`: the share of replicas that take part."""
+    `dp_s`: the slowest group's collective, hidden or not, whole groups among them: where several ranks share a host,
+    chains beat the healthy ring (docs/schedules.md), no merit of a failure. `alive`: share of replicas taking part."""
 
     total_s: float
     compute_s: float
@@ -77,6 +78,11 @@ class Training:
             found = self._iterations[name, key] = self._solve(arm(name), key)
         return found
 
+    @property
+    def solved(self) -> int:
+        """Collectives that the solver was asked for."""
+        return len(self._collectives)
+
     def overhead(self, name: str, state: Sequence[tuple[int, Capacities]]) -> float:
         """Share by which the iteration is longer than with everything whole."""
         return self.iteration(name, state).total_s / self.iteration(name).total_s - 1
@@ -88,7 +94,7 @@ class Training:
         compute_s, tp_s = self._compute_s(), self._tp_s(of, key)
         bubble_s = (compute_s + tp_s) * (self.layout.pp - 1) / (self.layout.interleave * self.layout.microbatches)
         more = dp / (dp - lost)
-        dp_s = max(self._dp_s(of, group) for group in (key.groups or ((),)))
+        dp_s = max(self._dp_s(of, group) for group in ((), *key.groups))
         exposed_s = self._exposed_dp_s(dp_s)
         pp_s = self._pp_s(of, key)
         total_s = (compute_s + tp_s) * more + bubble_s + pp_s + exposed_s
@@ -113,7 +119,7 @@ class Training:
         return flops / (self.layout.gpus * self._peak_flops() * float(self.params.kernel_efficiency.value))
 
     def _tp_s(self, of: Arm, key: Key) -> float:
-        """Each layer reduces b s h elements twice forward and twice backward (SC'21, section 3.3); what is not hidden."""
+        """Each layer reduces b s h elements twice forward and twice backward (SC'21, section 3.2); that in sight."""
         tp, local = self.layout.tp, self.topology.gpus
         if tp == 1:
             return 0.0
@@ -130,7 +136,7 @@ class Training:
         return max(self._collective_s("allreduce", int(size), case, of.solver, self.topology.gpus, 1) for case in cases)
 
     def _nvlink_s(self, size: float, ranks: int) -> float:
-        rate = self.topology.nvlink_GBps * 1e9 * float(self.params.nvlink_efficiency.value)
+        rate = float(self.topology.nvlink_GBps) * 1e9 * float(self.params.nvlink_efficiency.value)
         return 2 * (ranks - 1) / ranks * size / rate
 
     def _pp_s(self, of: Arm, key: Key) -> float:
@@ -141,7 +147,7 @@ class Training:
         if layout.pp == 1 or layout.dp * layout.tp < topology.gpus:
             return 0.0
         share = min((traffic_share(of, left) for left in key.hosts), default=1.0)
-        rate = topology.nics * topology.rate_gbit / 8 * 1e9 / topology.gpus * share
+        rate = float(topology.nics * topology.rate_gbit / topology.gpus) * 1e9 / 8 * share
         send_s = self.model.activation_bytes(layout.micro_batch) / layout.tp / rate
         sends = 2 * layout.microbatches * layout.interleave
         return send_s * (2 * (layout.pp - 1) + sends * (1 - float(self.params.pp_overlap.value)))
@@ -150,7 +156,7 @@ class Training:
         return self.model.parameters / (self.layout.tp * self.layout.pp)
 
     def _dp_s(self, of: Arm, group: tuple[Capacities, ...]) -> float:
-        """Gradients of one stage: an AllReduce, or with a sharded optimizer a ReduceScatter, and an AllGather of parameters."""
+        """A stage's gradients: AllReduce, or with a sharded optimizer ReduceScatter and an AllGather of parameters."""
         if self.layout.dp == 1:
             return 0.0
         grads = self._gradient_count() * float(self.params.gradient_bytes.value)
@@ -165,19 +171,19 @@ class Training:
         parts = (("reducescatter", grads), ("allgather", self._gradient_count() * 2))
         return sum(self._collective_s(op, int(size), nodes, of.solver, place.ranks, place.groups) for op, size in parts)
 
-    def _collective_s(
-        self, op: str, size: int, nodes: tuple[Capacities, ...], solver: str, ranks: int, groups: int
-    ) -> float:
-        key = (op, size, nodes, solver, ranks, groups)
+    def _collective_s(self, op: str, size: int, nodes: tuple[Capacities, ...], solver: str, *at_once: int) -> float:
+        """`at_once`: ranks a node, groups."""
+        key = (op, size, nodes, solver, at_once)
         if key not in self._collectives:
+            ranks, groups = at_once
             made = self.solver.collective(op, size, nodes, solver, ranks_per_node=ranks, groups=groups)
             self._collectives[key] = made.time_us / 1e6
         return self._collectives[key]
 
     def _exposed_dp_s(self, dp_s: float) -> float:
-        """At best `dp_overlap` of it is hidden, and no more than what of backward is left once the first gradients are there.
+        """At best `dp_overlap` of it is hidden, and no more than backward has left once the first gradients are there.
 
-        That is the last microbatch's; with v chunks, pp microbatches of each of the v-1 others too (SC'21, figure 4)."""
+        That is the last microbatch's; with v chunks, pp microbatches of each of the other v-1 too (SC'21, figure 4)."""
         chunks = self.layout.interleave
         backward_s = self._compute_s() / self.layout.microbatches * BACKWARD
         window_s = backward_s * (1 + (chunks - 1) * self.layout.pp) / chunks
@@ -187,19 +193,3 @@ class Training:
 def _without_lost(left: Capacities) -> Capacities:
     """An excluded worker leaves nothing to wait for."""
     return tuple(share or 1.0 for share in left)
-
-
-def iteration(
-    model: Model,
-    layout: Layout,
-    topology: Any,
-    solver: Any,
-    name: str,
-    state: Sequence[tuple[int, Capacities]],
-    params: Any,
-) -> Iteration:
-    """One iteration; who needs many keeps a Training, which remembers them."""
-    return Training(model, layout, topology, solver, params).iteration(name, state)
-
-
-__all__ = ["HEALTHY", "Iteration", "Training", "iteration"]
