@@ -85,12 +85,15 @@ def _solved(job: Job, solver: Any, values: Any) -> int:
     return training(job, solver, values).solved
 
 
-def blocks(gpus: int, name: str, *, days: float, traces: int, workers: int, spares: int, seed: int) -> Iterator[Block]:
+def blocks(
+    gpus: int, name: str, *, days: float, traces: int, workers: int, spares: int | None, seed: int
+) -> Iterator[Block]:
     """Every trace its own stream, so that the number of workers changes nothing."""
     seeds = [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(traces)]
     size = -(-traces // workers)
+    kept = max(2, gpus // 512) if spares is None else spares
     for start in range(0, traces, size):
-        yield Block(gpus, name, days, tuple(seeds[start : start + size]), spares)
+        yield Block(gpus, name, days, tuple(seeds[start : start + size]), kept)
 
 
 def timed(work: Sequence[Block], workers: int) -> tuple[float, list[Done]]:
@@ -140,17 +143,27 @@ def show(found: Mapping[str, Any]) -> None:
     "--large", type=int, default=16384, show_default=True, help="GPUs of the cluster with one trace; 0: none."
 )
 @click.option("--days", type=float, default=30.0, show_default=True)
-@click.option("--spares", type=click.IntRange(0), default=2, show_default=True)
+@click.option("--spares", type=click.IntRange(0), help="Hosts; default: one for 64, at least 2.")
 @click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--json", "as_json", is_flag=True)
 def main(
-    *, name: str, gpus: int, traces: int, large: int, days: float, spares: int, workers: int, seed: int, as_json: bool
+    *,
+    name: str,
+    gpus: int,
+    traces: int,
+    large: int,
+    days: float,
+    spares: int | None,
+    workers: int,
+    seed: int,
+    as_json: bool,
 ) -> None:
     """Simulate, and exit with 1 if it takes longer, or more memory, than the bounds."""
     if gpus % 64 or large % 64:
         raise UsageError("GPUs come in multiples of 64")
-    found, same = [], {"days": days, "spares": spares, "seed": seed}
+    found: list[dict[str, Any]] = []
+    same: dict[str, Any] = {"days": days, "spares": spares, "seed": seed}
     took_s, done = timed(list(blocks(gpus, name, traces=traces, workers=workers, **same)), workers)
     found.append(summary(f"{gpus:,} GPUs x {days:g} days x {traces:,} traces", took_s, MANY_BOUND_S, done))
     if large:

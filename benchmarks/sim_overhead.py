@@ -1,4 +1,4 @@
-"""The model's tables of docs/simulation-jobs.md: published iterations, overheads with NICs gone, recovery cost, arms."""
+"""Tables of docs/simulation-jobs.md: published iterations, overheads with NICs gone, recovery cost, arms."""
 
 from __future__ import annotations
 

@@ -58,26 +58,31 @@ class Restarts:
         return course(self._prepared, rates, self._stalls_s, self._backs_s)
 
     def _back(self, event: int, ready_s: float, life: Life) -> float:
-        """When the job runs again: once there are spares for the hosts that it cannot run with, or these are whole."""
+        """When the job runs again: once there are spares for the hosts that it cannot run with, or these are whole.
+
+        Spares that are left replace hosts that it could run with, and that are not whole since what ended it."""
         hit, end_s = self._prepared.hosts_hit(event), float(self._prepared.ends[-1])
         up_s = ready_s
         while up_s < end_s:
             interval = int(np.searchsorted(self._prepared.starts, up_s, side="right")) - 1
-            broken = self._broken(interval, up_s, hit)
+            broken, slower = self._broken(interval, up_s, hit)
             out = [until for until in self._replaced.values() if until > up_s]
-            if self._prepared.joined[interval] and len(broken) <= self._spares - len(out):
-                self._replace(broken, interval, up_s)
-                life.spares_used += len(broken)
+            free = self._spares - len(out)
+            if self._prepared.joined[interval] and len(broken) <= free:
+                replaced = [*broken, *slower][:free]
+                self._replace(replaced, interval, up_s)
+                life.spares_used += len(replaced)
                 break
             up_s = min([float(self._prepared.ends[interval]), *out])
         life.waited_s += max(0.0, min(up_s, end_s) - ready_s)
         return up_s
 
-    def _broken(self, interval: int, time_s: float, hit: set[int]) -> list[int]:
-        """Hosts that must go before the job can begin: unusable by this arm, or not whole since what ended the job."""
+    def _broken(self, interval: int, time_s: float, hit: set[int]) -> tuple[list[int], list[int]]:
+        """Hosts that this arm cannot use, and those of `hit` that are not whole yet."""
         state = self._prepared.states[interval]
         there = [(host, left) for host, left in state if self._replaced.get(host, 0.0) <= time_s]
-        return [host for host, left in there if host in hit or not runs_with(self._arm, left)]
+        broken = [host for host, left in there if not runs_with(self._arm, left)]
+        return broken, [host for host, _ in there if host in hit and host not in broken]
 
     def _replace(self, hosts: list[int], interval: int, time_s: float) -> None:
         """Until they are whole again, what happens to these hosts does not happen to the job."""

@@ -103,6 +103,20 @@ def test_spares_come_back_when_hosts_are_repaired() -> None:
     assert run("stock", *both, spares=1).waited_s == pytest.approx(55000 - 34080)
 
 
+def test_hosts_that_can_be_run_with_are_not_waited_for() -> None:
+    """A port of two is gone: without a spare, stock NCCL begins again on the other one."""
+    fault = Fault(5000, 20000, what="port", where=(3, 1, 0))
+    half = (1.0, 0.5) + (1.0,) * 6
+    spans = [Interval(0, 5000, (), ()), Interval(5000, 25000, ((3, half),), (fault,)), Interval(25000, DAY_S, (), ())]
+    found = {}
+    for spares in (0, 1):
+        job = Job(MODEL, default_layout(MODEL, 1024), TOPOLOGY, spares=spares)
+        found[spares] = simulate(job, "stock", spans, Solver(TOPOLOGY), PARAMS)
+    assert (found[0].restarts, found[0].waited_s, found[0].spares_used) == (1, 0, 0)
+    assert found[0].slow_s > 0
+    assert (found[1].restarts, found[1].slow_s, found[1].spares_used) == (1, 0, 1)
+
+
 def test_a_job_that_is_down_does_not_die() -> None:
     result = run("stock", Fault(5000, 600), Fault(6000, 600, where=(7, 0, 0)))
     assert result.restarts == 1
