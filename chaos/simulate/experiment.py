@@ -144,10 +144,7 @@ class Reader:
         topology = self.value.get("topology")
         if isinstance(topology, str):
             found = self._read(("topology",), topology, "topology")
-            if found is not None:
-                document = yaml_lines.read(found, topology)
-                self.errors += document.errors
-                self.value["topology"] = document.value
+            self.value["topology"] = {} if found is None else self._topology(topology, found)
         faults = self.value.get("faults")
         if isinstance(faults, dict) and isinstance(faults.get("trace"), str):
             self.trace = self._read(("faults", "trace"), faults["trace"], "trace")
@@ -155,11 +152,24 @@ class Reader:
                 self._check_trace(faults["trace"], self.trace)
             faults["trace"] = TRACE
 
-    def _check_trace(self, name: str, text: str) -> None:
+    def _topology(self, name: str, text: str) -> Any:
+        """The value of a topology's file, whose errors are told with its own lines."""
+        from chaos.simulate import topology
+
         try:
-            kinds.parse_trace(text, name)
-        except UsageError as error:
-            self.report(("faults", "trace"), str(error))
+            return topology.parse(text, str(self.path.parent / name)).as_dict()
+        except InputErrors as error:
+            self.errors += error.errors
+            self.wrong.add("topology")
+            return {}
+
+    def _check_trace(self, name: str, text: str) -> None:
+        from chaos.simulate import trace
+
+        try:
+            trace.parse(text, str(self.path.parent / name))
+        except InputErrors as error:
+            self.errors += error.errors
 
     def _read(self, place: Place, name: str, what: str) -> str | None:
         file = self.path.parent / name
@@ -167,6 +177,7 @@ class Reader:
             return file.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError) as error:
             self.report(place, f"cannot read the {what} {file}: {error}")
+            self.wrong.add(str(place[0]))
             return None
 
     def _points(self, header: Header) -> list[Point]:

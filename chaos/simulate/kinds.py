@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib import import_module
 from typing import Any
@@ -46,7 +46,7 @@ def problems(value: Mapping[str, Any], known: Collection[str] = ()) -> Iterator[
     Of sections in `known` it is known that they are wrong.
     """
     topology, errors = (None, ()) if "topology" in known else _topology(_plain(value.get("topology")))
-    yield from ((("topology",), text) for text in errors)
+    yield from ((("topology", *place), text) for place, text in errors)
     if "params" not in known:
         yield from ((("params",), text) for text in _wrong_params(value.get("params") or {}))
     checked, wrong = (None, []) if "workload" in known else _workload(value.get("workload"))
@@ -65,16 +65,11 @@ def _plain(value: Any) -> str:
 
 
 @lru_cache(maxsize=256)
-def _topology(text: str) -> tuple[Any, tuple[str, ...]]:
+def _topology(text: str) -> tuple[Any, Sequence[tuple[Place, str]]]:
     """(the topology, or None with what is wrong)."""
     from chaos.simulate import topology
 
-    try:
-        return topology.load(json.loads(text)), ()
-    except InputErrors as error:
-        return None, tuple(error.errors)
-    except UsageError as error:
-        return None, (error.message,)
+    return topology.check(json.loads(text))
 
 
 def _wrong_params(value: Any) -> tuple[str, ...]:
@@ -112,37 +107,20 @@ def _faults(value: Any, topology: Any, workload: Any) -> Iterator[tuple[Place, s
     if faults.failed_nics is not None and faults.failed_nics > most:
         yield ("faults", "failed_nics"), f"{most} NICs can fail here ({faults.spread}), with one left on every host"
     for index, entry in enumerate(faults.listed or ()):
-        if (text := _where(entry, topology)) is not None:
-            yield ("faults", "list", index, "where"), text
+        for text in _listed(entry, faults.days, topology):
+            yield ("faults", "list", index), text
     if getattr(workload, "hit_at", None) is not None and not (faults.listed or faults.failed_nics):
         yield ("faults",), "workload.hit_at needs a fault: a list, or failed_nics"
 
 
-def _where(entry: Any, topology: Any) -> str | None:
-    """Why there is no such place; None when there is."""
-    limits = {
-        "nic": (topology.hosts, topology.nics),
-        "port": (topology.hosts, topology.nics, topology.ports),
-        "host": (topology.hosts,),
-    }.get(entry.what)
-    names = ("host", "nic", "port")
-    if limits is None:
-        return None if len(entry.where) == 1 and entry.where[0] >= 0 else f"a {entry.what} is one number"
-    if entry.what == "nic" and len(entry.where) == 3:
-        limits = (*limits, topology.ports)
-    if len(entry.where) != len(limits):
-        return f"a {entry.what} is [{', '.join(names[: len(limits)])}]"
-    for name, place, limit in zip(names, entry.where, limits, strict=False):
-        if not 0 <= place < limit:
-            return f"{name} {place}: there are {limit}, counted from 0"
-    return None
+def _listed(entry: Any, days: float, topology: Any) -> Iterator[str]:
+    """What is wrong with a fault of a list: by itself, or here."""
+    from chaos.simulate import timeline, trace
 
-
-def parse_trace(text: str, name: str) -> Any:
-    """A trace from its file's text; errors name the file."""
-    try:
-        return scenario.parse_trace(text)
-    except InputErrors as error:
-        raise UsageError("; ".join(error.errors)) from error
-    except UsageError as error:
-        raise UsageError(f"{name}: {error.message}") from error
+    value = entry.model_dump(exclude_none=True)
+    lasts_s = {"duration_s": value.get("duration_s", days * scenario.DAY_S)}
+    wrong = trace.fault_problems({**value, **lasts_s})
+    yield from wrong
+    if not wrong:
+        only = trace.listed([trace.fault_from({**value, **lasts_s})], days, topology.name)
+        yield from (text.partition(": ")[2] for text in timeline.misplaced(only, topology))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from chaos.simulate.params import Params
     from chaos.simulate.timeline import Interval, State
     from chaos.simulate.topology import Topology
-    from chaos.simulate.trace import Trace
+    from chaos.simulate.trace import Fault, Trace
 
 DAY_S = 86_400.0
 SOLVERS_KEPT = 8
@@ -78,43 +78,28 @@ def scenario(faults: Faults, work: Work, seed: int, number: int, text: str | Non
 
 def trace_of(faults: Faults, work: Work, seed: int, text: str | None = None) -> Trace:
     """Drawn with the seed, or what the file holds."""
-    from chaos.simulate.trace import Trace
+    from chaos.simulate import trace
 
     if text is not None:
-        return parse_trace(text)
+        return trace.parse(text, "the trace")
     if faults.rates is not None:
         from chaos.simulate import generators
 
         return generators.generate(work.topology, work.params, days=faults.days, seed=seed, rates=faults.rates)
-    found: Sequence[Any] = ()
     if faults.listed is not None:
-        found = [_fault(entry, faults.days) for entry in faults.listed]
-    elif faults.failed_nics:
-        found = failed_nics(work.topology, faults, seed)
-    return Trace(seed, faults.days, work.topology.name, tuple(sorted(found, key=lambda fault: fault.t_s)))
+        return trace.listed([_fault(entry, faults.days) for entry in faults.listed], faults.days, work.topology.name)
+    drawn = failed_nics(work.topology, faults, seed) if faults.failed_nics else ()
+    return trace.Trace(seed, faults.days, work.topology.name, tuple(drawn))
 
 
-def parse_trace(text: str) -> Trace:
-    """A trace from its file's text."""
-    import tempfile
-    from pathlib import Path
-
-    from chaos.simulate import trace
-
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "trace.jsonl"
-        path.write_text(text, encoding="utf-8")
-        return trace.read(path)
-
-
-def _fault(entry: FaultEntry, days: float) -> Any:
+def _fault(entry: FaultEntry, days: float) -> Fault:
     from chaos.simulate.trace import Fault
 
     lasts_s = days * DAY_S - entry.t_s if entry.duration_s is None else entry.duration_s
-    return Fault(entry.t_s, lasts_s, entry.kind, entry.what, entry.where, entry.factor, "listed")
+    return Fault(entry.t_s, lasts_s, entry.kind, entry.what, entry.where, entry.factor, silent=entry.silent)
 
 
-def failed_nics(topology: Topology, faults: Faults, seed: int) -> list[Any]:
+def failed_nics(topology: Topology, faults: Faults, seed: int) -> list[Fault]:
     """So many NICs cut from the beginning to the end. No host loses its last one."""
     from numpy.random import default_rng
 
@@ -122,11 +107,7 @@ def failed_nics(topology: Topology, faults: Faults, seed: int) -> list[Any]:
 
     chosen = _choose(topology.hosts, topology.nics, int(faults.failed_nics or 0), faults.spread, default_rng(seed))
     lasts_s = faults.days * DAY_S
-    return [
-        Fault(0.0, lasts_s, "cut", "port", (host, nic, port), 0.0, "failed_nics")
-        for host, nic in chosen
-        for port in range(topology.ports)
-    ]
+    return [Fault(0.0, lasts_s, "cut", "nic", (host, nic), 0.0, "failed_nics") for host, nic in chosen]
 
 
 def most_failed(hosts: int, nics: int, spread: str) -> int:

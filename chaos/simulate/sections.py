@@ -81,6 +81,8 @@ class FaultEntry(Section):
     what: Literal["nic", "port", "tor", "spine", "host"] = "nic"
     where: tuple[StrictInt, ...]
     factor: Share = 0.0
+    silent: StrictBool = False
+    """Nobody is told, as with a black hole."""
 
 
 class Faults(Section):

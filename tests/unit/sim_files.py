@@ -10,7 +10,7 @@ import yaml
 
 TOPOLOGY = {
     "name": "small", "hosts": 4, "gpus": 4, "nics": 4, "rate_gbit": 100, "nvlink_GBps": 300,
-    "fabric": {"kind": "rail", "pod": 4, "oversubscription": 1.0, "spine": True},
+    "fabric": {"kind": "rail", "oversubscription": 1.0, "spine": True},
 }  # fmt: skip
 SMALL: dict[str, Any] = {
     "schema": 1,

@@ -71,6 +71,31 @@ def test_a_file_that_is_no_mapping_and_one_that_is_not_there(tmp_path: Path) -> 
         load(tmp_path / "missing.yaml")
 
 
+def test_files_that_it_names_have_lines_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "cluster.yaml").write_text("hosts: 4\nnics: 0\n")
+    (tmp_path / "trace.jsonl").write_text("{}\n")
+    path = sim_files.write(tmp_path, topology="cluster.yaml", faults={"trace": "trace.jsonl"}, axes=None)
+    told = "\n".join(errors_of(path, path.read_text()))
+    assert f"{tmp_path}/cluster.yaml:2: nics" in told
+    assert f"{tmp_path}/trace.jsonl:1: missing key" in told
+    (tmp_path / "cluster.yaml").write_text("hosts: 4\n")
+    assert load(sim_files.write(tmp_path, topology="cluster.yaml", axes=None)).points[0].topology["hosts"] == 4
+
+
+def test_faults_of_a_list_are_at_places_that_there_are(tmp_path: Path) -> None:
+    listed = [{"what": "nic", "where": [9, 0]}, {"what": "tor", "where": [0, 1]}, {"what": "nic", "where": [3, 3]}]
+    path = sim_files.write(tmp_path, faults={"list": listed, "days": 1}, axes=None)
+    first, second = errors_of(path, path.read_text())
+    assert "faults.list.0: small has no such nic" in first
+    assert "faults.list.1: where: [tor] for a tor" in second
+
+
+def test_an_impossible_topology_names_the_host(tmp_path: Path) -> None:
+    gone = [{"host": 2, "nic": nic, "capacity": 0.0} for nic in range(4)]
+    path = sim_files.write(tmp_path, topology={**sim_files.TOPOLOGY, "overrides": gone}, axes=None)
+    assert "host 2 has no path to the others" in errors_of(path, path.read_text())[0]
+
+
 def test_references_and_expectations_name_what_there_is(tmp_path: Path) -> None:
     reference = {
         "arm": "optcc",
