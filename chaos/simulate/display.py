@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
-LINE_EVERY_S = 5.0
+FIRST_LINE_S, LINE_EVERY_S = 2.0, 5.0
 
 
 class Silent:
@@ -34,7 +34,8 @@ class Lines:
 
     def start(self, done: int, total: int) -> None:
         self.first, self.total = done, total
-        self.began_s = self.told_s = self.clock()
+        self.began_s = self.clock()
+        self.told_s = self.began_s + FIRST_LINE_S - LINE_EVERY_S
         if done:
             self.tell(f"{done} of {total} cells were done before")
 

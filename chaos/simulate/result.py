@@ -24,6 +24,8 @@ Values = list[float | None]
 SCHEMA = 1
 HOLDS, DEVIATED = "holds", "deviated"
 STREAMS_TOLD = 64
+NOUGHT = 1e-6
+"""Nothing is a multiple of what is smaller: it is what rounding leaves."""
 LOW, HIGH = 5, 95
 """Percentiles over traces: nine of ten lie between."""
 
@@ -44,7 +46,7 @@ def build(experiment: Experiment, results: Iterable[tuple[Cell, Json]], code: st
     """The whole of it, from the cells in their order."""
     gathered = gather(experiment, results)
     points = [
-        {"at": dict(point.at), "arm": arm, "figures": figures}
+        {"at": dict(point.at), "gpus": _gpus(point), "arm": arm, "figures": figures}
         for point in experiment.points
         for arm, figures in _figures(experiment, point, gathered[point.index])
     ]
@@ -75,6 +77,10 @@ def build(experiment: Experiment, results: Iterable[tuple[Cell, Json]], code: st
         "coverage": coverage.rows(first, {arm: found.tallies for arm, found in gathered[first.index].items()}),
         "streams": streams(experiment),
     }
+
+
+def _gpus(point: Point) -> int:
+    return int(point.topology["hosts"]) * int(point.topology.get("gpus", 1))
 
 
 def gather(experiment: Experiment, results: Iterable[tuple[Cell, Json]]) -> Gathered:
@@ -136,7 +142,7 @@ def _means(arms: Mapping[str, Arm], figure: str, *names: str) -> list[float | No
 
 def _ratio(name: str, value: float | None, over: float | None) -> Json:
     """Of means: a mean of ratios would be led by the traces in which nearly nothing happened."""
-    found = value / over if value is not None and over else None
+    found = value / over if value is not None and over is not None and abs(over) > NOUGHT else None
     empty = dict.fromkeys(("low", "high", "p50", "p99", "error"))
     return {"name": name, "unit": "x", "value": found, **empty, "n": int(found is not None), "basis": "modelled"}
 

@@ -45,14 +45,9 @@ class Simulation:
     def axes(self) -> dict[str, list[Any]]:
         return dict(self.value["axes"])
 
-    @property
-    def gpus(self) -> int | None:
-        """Of the whole cluster; None when an axis changes it."""
-        varies = any(key.startswith("topology") for key in self.axes) or len(self._sizes()) > 1
-        return None if varies else int(self.value["topology"]["hosts"]) * int(self.value["topology"]["gpus"])
-
-    def _sizes(self) -> set[Any]:
-        return {point.get("gpus") for point in self.value["points"]}
+    def gpus(self, at: Mapping[str, Any]) -> int:
+        """Of the whole cluster there."""
+        return next(int(point["gpus"]) for point in self.value["points"] if point["at"] == at)
 
     def ours(self) -> str | None:
         return next((arm for arm in OURS if arm in self.arms), None)

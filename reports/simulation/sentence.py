@@ -48,7 +48,7 @@ def _job(sim: Simulation, ours: str, base: str | None) -> str:
     name = "effective_training_time"
     at = sim.points()[-1]
     days = sim.value["faults"].get("days", 0)
-    where = f"{sim.gpus:,} GPUs" if sim.gpus else words.at(at)
+    where = f"{sim.gpus(at):,} GPUs" + (f" ({words.at(at)})" if at else "")
     parts = [f"Over {days:g} days on {where}, {_kept(sim, at, ours, name)} the time on work that is kept"]
     if base is not None and (theirs := _shown(sim, at, base, name)) is not None:
         parts.append(f", {words.inside(base)} {theirs}")

@@ -43,7 +43,7 @@ def simulation(**changes: Any) -> dict[str, Any]:
     """A job's simulation.json with two places, seven arms and something in every part."""
     arms = ["stock", "upstream", "exclusion", "migrate", "balance", "allreduce", "optcc"]
     points = [
-        {"at": {"topology.hosts": hosts}, "arm": arm, "figures": _job_figures(hosts, number)}
+        {"at": {"topology.hosts": hosts}, "gpus": hosts * 8, "arm": arm, "figures": _job_figures(hosts, number)}
         for hosts in (16, 128)
         for number, arm in enumerate(arms)
     ]
@@ -61,7 +61,7 @@ def simulation(**changes: Any) -> dict[str, Any]:
         "workload": {"kind": "job", "model": "gpt-7b"}, "faults": {"rates": "published", "days": 30.0, "traces": 6},
         "arms": arms, "axes": {"topology.hosts": [16, 128]}, "draw": ["effective_training_time", "gpu_hours_saved"],
         "params": [{"name": "stall_ms", "value": 9, "unit": "ms", "basis": "measured", "source": "docs/results"}],
-        "points": [*points, {"at": {"topology.hosts": 128}, "arm": "exclusion/allreduce", "figures": [ratio]}],
+        "points": [*points, {"at": {"topology.hosts": 128}, "gpus": 1024, "arm": "exclusion/allreduce", "figures": [ratio]}],
         "distributions": [], "references": [reference],
         "checks": [{"name": "allreduce overhead", "value": 0.006, "bound": "<= 0.01", "outcome": "holds"}],
         "coverage": [{"kind": "nic_tor", "rate_per_month": 8.2, "share": 1.0, "arms": covered}],
@@ -90,7 +90,7 @@ def serving(**changes: Any) -> dict[str, Any]:
         for number, arm in enumerate(arms)
     ]  # fmt: skip
     points = [
-        {"at": {}, "arm": arm, "figures": [figure("ttft_p99_ms", "ms", 90000.0 / 10**number, spread=0.1)]}
+        {"at": {}, "gpus": 8, "arm": arm, "figures": [figure("ttft_p99_ms", "ms", 90000.0 / 10**number, spread=0.1)]}
         for number, arm in enumerate(arms)
     ]
     parts = {

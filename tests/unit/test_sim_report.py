@@ -55,7 +55,7 @@ def test_a_real_result_fits_the_schema_and_its_figures_are_over_all_traces(tmp_p
 def test_the_answer_comes_first_in_one_sentence(tmp_path: Path) -> None:
     told = sentence.headline(opened(tmp_path))
     assert told == (
-        "Over 30 days on 128 hosts, R2CC AllReduce spends 98.9 % of the time on work that is kept, "
+        "Over 30 days on 1,024 GPUs (128 hosts), R2CC AllReduce spends 98.9 % of the time on work that is kept, "
         "stock NCCL 93.6 %: 19,200 GPU h saved."
     )
     wrong = sim_files.simulation(checks=[{"name": "x", "value": None, "bound": "<= 1", "outcome": "deviated"}])
