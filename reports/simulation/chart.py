@@ -16,6 +16,8 @@ from reports.simulation import words
 WIDTH, LEFT, RIGHT = 460.0, 58.0, 96.0
 TOP, BOTTOM = 16.0, 236.0
 ROW, VALUES = 26.0, 104.0
+NOUGHT = 1e-6
+"""Of the largest value: what is less is nought."""
 APART = 12.0
 """Between two names at the right."""
 STYLES = {
@@ -59,6 +61,8 @@ def lines(series: Sequence[Series], across: Axis, up: Axis, *, ident: str, title
     x = _scale(xs, LEFT, WIDTH - RIGHT, log=_spread(xs) >= 16)
     y = _up(series)
     parts = [_frame(x, y, sorted(set(xs)), across, up)]
+    if y.log and any(mark.value < y.low for each in series for mark in each.marks):
+        parts.append(svg.text(LEFT - 5, BOTTOM + 4, "0", anchor="end"))
     parts += [_band(each, x, y) for each in series] + [_line(each, x, y) for each in series]
     parts += _names(series, x, y)
     return _document(BOTTOM + 40, parts, title, _describe(series, across, up), ident)
@@ -105,10 +109,15 @@ def _scale(values: Sequence[float], start: float, end: float, *, log: bool, zero
 
 
 def _up(series: Sequence[Series]) -> svg.Scale:
-    """From nought where that does not hide the differences; by the logarithm where values are far apart."""
+    """From nought where that does not hide the differences; by the logarithm where values are far apart.
+
+    What is nought, or what rounding leaves of it, then lies on the axis (`_frame` says so).
+    """
     bounds = [v for each in series for mark in each.marks for v in (mark.value, mark.low, mark.high) if v is not None]
-    if _spread(bounds) >= 100:
-        return svg.Scale(min(bounds) / 1.3, max(bounds) * 1.3, BOTTOM, TOP, log=True)
+    above = [value for value in bounds if value > NOUGHT * max(bounds)]
+    if _spread(above) >= 100 and min(bounds) >= -NOUGHT * max(bounds):
+        nought = len(above) < len(bounds)
+        return svg.Scale(min(above) / (2 if nought else 1.3), max(above) * 1.3, BOTTOM, TOP, log=True)
     low, high = min(bounds, default=0.0), max(bounds, default=1.0)
     room = (high - low) * 0.08 or abs(high) * 0.1 or 1.0
     start = 0.0 if _from_zero(bounds) else low - room
@@ -182,16 +191,25 @@ def _dot(x: float, y: float, arm: str, title: str) -> str:
 
 def _names(series: Sequence[Series], x: svg.Scale, y: svg.Scale) -> list[str]:
     """At the ends of the lines, pushed apart where they would lie over each other."""
-    ends = sorted((y(each.marks[-1].value), x(each.marks[-1].x), each.arm) for each in series if each.marks)
+    last = max(mark.x for each in series for mark in each.marks)
+    whole = [each for each in series if each.marks[-1].x == last]
+    ends = sorted((y(each.marks[-1].value), x(last), each.arm) for each in whole)
     places: list[float] = []
     for at, _, _ in ends:
         places.append(max(at, places[-1] + APART) if places else at)
     over = places[-1] - BOTTOM if places else 0.0
     places = _lifted(places, over) if over > 0 else places
-    return [
+    named = [
         svg.text(end + 8, place + 4, words.short(arm), cls=f"name s{STYLES.get(arm, 0)}")
         for (_, end, arm), place in zip(ends, places, strict=True)
     ]
+    return named + [_stopped(each, x, y) for each in series if each not in whole]
+
+
+def _stopped(series: Series, x: svg.Scale, y: svg.Scale) -> str:
+    """The name of an arm that has no value further on: there it cannot go on."""
+    mark, style = series.marks[-1], f"name s{STYLES.get(series.arm, 0)}"
+    return svg.text(x(mark.x) + 6, y(mark.value) - 8, f"{words.short(series.arm)} stops", cls=style)
 
 
 def _lifted(places: Sequence[float], over: float) -> list[float]:

@@ -10,6 +10,8 @@ from reports.simulation import sentence, words
 from reports.simulation.model import Simulation, names_of
 from reports.units import NONE
 
+FOLDED = 12
+"""Tables that have more rows are folded."""
 ROWS = 400
 """Of the table of all figures; figures.csv has all."""
 OUTCOMES = {"survived": "survived", "degraded": "survived, slower", "restart": "restart"}
@@ -112,7 +114,9 @@ def ratios(sim: Simulation) -> Table:
         ]
         for at, arm, each in sim.ratios()
     ]
-    return Table("ratios", "One arm over another", "Means over all traces, divided", ("Ratio", "Where", "Value"), rows)
+    head = ("Ratio", "Where", "Value")
+    fold = len(rows) > FOLDED
+    return Table("ratios", "One arm over another", "Means over all traces, divided", head, rows, fold)
 
 
 def coverage(sim: Simulation) -> Table:
@@ -168,9 +172,8 @@ def checks(sim: Simulation) -> Table:
         ]
         for check in sim.value["checks"]
     ]
-    return Table(
-        "checks", "What was checked", "Every expectation of the file", ("Check", "Value", "Limit", "Outcome"), rows
-    )
+    head = ("Check", "Value", "Limit", "Outcome")
+    return Table("checks", "What was checked", "Every expectation of the file", head, rows, len(rows) > FOLDED)
 
 
 def figures(sim: Simulation) -> Table:
