@@ -51,7 +51,7 @@ class Done:
 def cluster(gpus: int) -> dict[str, Any]:
     """Pods of 64 hosts on rails."""
     fabric = {"kind": "rail", "pod": min(64, gpus // 8), "oversubscription": 1.0, "spine": True}
-    return {"name": f"{gpus} GPUs", "hosts": gpus // 8, **HOST, "fabric": fabric}
+    return {"name": f"gpus-{gpus}", "hosts": gpus // 8, **HOST, "fabric": fabric}
 
 
 def run_block(block: Block) -> Done:

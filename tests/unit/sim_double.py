@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
+
+import yaml
+
+from chaos import simulate
 
 DAY_S = 86400.0
 
@@ -25,24 +30,11 @@ class Parameters(dict[str, Value]):
         return self[name]
 
 
+SHIPPED = Path(simulate.__file__).parent / "params_training.yaml"
 PARAMETERS: Mapping[str, float] = {
-    "gpu_tflops": 989,
-    "kernel_efficiency": 0.52,
-    "nvlink_efficiency": 0.8,
-    "tp_overlap": 0.5,
-    "dp_overlap": 0.9,
-    "pp_overlap": 0.5,
-    "gradient_bytes": 4,
-    "recompute": 0,
-    "stock_tolerance_s": 7,
-    "upstream_detect_s": 30,
-    "exclusion_detect_s": 7,
+    **{name: row["value"] for name, row in yaml.safe_load(SHIPPED.read_text(encoding="utf-8")).items()},
     "exclusion_replan_s": 2,
     "stall_ms": 100,
-    "restart_s": 4080,
-    "checkpoint_interval_s": 1800,
-    "checkpoint_write_s": 10,
-    "gpu_hour_usd": 2.5,
 }
 
 
