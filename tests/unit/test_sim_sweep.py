@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -23,7 +24,7 @@ from chaos.simulate.run import Payload, added, run_cell
 from chaos.simulate.sim_cmd import sim
 from chaos.simulate.sweep import Sweep
 from harness.cli import run_cli
-from harness.errors import InfraError, UsageError
+from harness.errors import InfraError, InputErrors, SshError, UsageError
 
 LIMIT_S = 60.0
 MANY = {"faults": {"failed_nics": 3, "traces": 200, "days": 1, "block": 1}, "axes": None}
@@ -179,3 +180,9 @@ def test_lines_say_how_long_it_will_take() -> None:
     now[0] = 6.0
     lines.advance(60)
     assert told == ["10 of 110 cells were done before", "60 of 110 cells, 6 s, about 6 s left"]
+
+
+def test_errors_come_whole_from_another_process() -> None:
+    for error in (InputErrors(["a:1: x", "a:2: y"]), SshError("timeout", "no answer", "try again"), UsageError("x")):
+        again = pickle.loads(pickle.dumps(error))
+        assert (type(again), str(again), again.__dict__) == (type(error), str(error), error.__dict__)
