@@ -68,6 +68,16 @@ def load(overrides: Mapping[str, Any] | Path | None = None) -> Params:
     return params
 
 
+def changed(params: Params, overrides: Mapping[str, Any]) -> Params:
+    """Parameters with some of them changed; `overrides` are without problems."""
+    return Params({**params, **{name: _changed(params[name], change) for name, change in overrides.items()}})
+
+
+def names(file: str) -> list[str]:
+    """The parameters that one shipped file holds."""
+    return list(yaml.safe_load((Path(__file__).parent / file).read_text(encoding="utf-8")))
+
+
 def problems(overrides: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(name, what is wrong with it), for files that hold overrides."""
     params = _shipped()

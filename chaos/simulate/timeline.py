@@ -1,7 +1,8 @@
 """From a trace to intervals in which nothing changes.
 
-Limits in series: a port has what the least of its own faults and its ToR's leaves; a NIC the mean of its ports, at most what its
-own faults, its host's and the way it was built leave. A spine switch takes its share of every ToR's uplinks.
+Limits in series, so the least counts: a port has what the least of its own faults and its ToR's leaves; a NIC the mean of
+its ports, at most what its own faults, its host's and the way it was built leave. A spine switch that is gone takes its
+share of every ToR's uplinks.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The cluster that is simulated: hosts, NICs, ports, ToRs. All mistakes of a file at once, each with its line.
 
-`rail`: port k of NIC i of the hosts of a pod is at ToR i * ports + k of that pod. `rack`: all NICs of a pod's hosts are at
+`rail`: port k of NIC i of a pod's hosts is at ToR i * ports + k of that pod. `rack`: all NICs of a pod's hosts are at
 one ToR, two with two ports. Without a spine nothing joins the ToRs: rails are islands ("rail-only").
 """
 
@@ -49,7 +49,7 @@ class Override(_Model):
 
 
 class Topology(_Model):
-    """`gpus` and `nics` are of a host, `rate_gbit` of a NIC one way, all its ports together; `nvlink_GBps` of a GPU one way."""
+    """`gpus` and `nics` are of a host. `rate_gbit`: of a NIC one way, with all its ports; `nvlink_GBps`: of a GPU one way."""
 
     schema_: Annotated[Literal[1], Field(alias="schema")] = 1
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")] = "cluster"
