@@ -103,7 +103,7 @@ def _changes(overrides: Mapping[str, Any] | Path) -> tuple[Mapping[str, Any], An
 def _problem(name: str, change: Any, known: Mapping[str, Param]) -> str:
     if name not in known:
         return f"no such parameter; {_near(name, known)}"
-    value = change.get("value") if isinstance(change, Mapping) else change
+    value: Any = change.get("value") if isinstance(change, Mapping) else change
     if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
         return f"a number from 0 on is needed, not {value!r}"
     if isinstance(change, Mapping):

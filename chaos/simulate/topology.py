@@ -49,7 +49,7 @@ class Override(_Model):
 
 
 class Topology(_Model):
-    """`gpus` and `nics` are of a host. `rate_gbit`: of a NIC one way, with all its ports; `nvlink_GBps`: of a GPU one way."""
+    """`gpus` and `nics` are of a host, `rate_gbit` of a NIC (all ports), `nvlink_GBps` of a GPU; both one way."""
 
     schema_: Annotated[Literal[1], Field(alias="schema")] = 1
     name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")] = "cluster"
@@ -161,7 +161,8 @@ def _say(problem: Mapping[str, Any]) -> str:
     """pydantic's message, with the value or what is known where that helps."""
     place = problem["loc"]
     if problem["type"] == "extra_forbidden":
-        inner = {"fabric": Fabric, "overrides": Override}.get(str(place[0]), Topology) if len(place) > 1 else Topology
+        parts: dict[str, type[BaseModel]] = {"fabric": Fabric, "overrides": Override}
+        inner = parts.get(str(place[0]), Topology) if len(place) > 1 else Topology
         return f"unknown key; known here: {', '.join(f.alias or name for name, f in inner.model_fields.items())}"
     if problem["type"] == "missing":
         return "missing"

@@ -138,7 +138,7 @@ def _head_problems(head: dict[str, Any]) -> list[str]:
         problems.append(f"days: a number above 0, not {head['days']!r}")
     if "topology" in head and not isinstance(head["topology"], str):
         problems.append(f"topology: a name, not {head['topology']!r}")
-    streams = head.get("streams", {})
+    streams: Any = head.get("streams", {})
     if not isinstance(streams, dict) or any(type(seed) is not int for seed in streams.values()):
         problems.append("streams: a whole number for every name")
     return problems
@@ -156,7 +156,8 @@ def _fault(row: str, place: str, errors: list[str]) -> Fault | None:
 def fault_from(value: dict[str, Any]) -> Fault:
     """From an object without problems; times become floats."""
     numbers = {key: float(value[key]) for key in ("t_s", "duration_s", "factor") if key in value}
-    return Fault(**{**value, **numbers, "where": tuple(value["where"])})
+    known: dict[str, Any] = {**value, **numbers, "where": tuple(value["where"])}
+    return Fault(**known)
 
 
 def fault_problems(value: dict[str, Any]) -> list[str]:
