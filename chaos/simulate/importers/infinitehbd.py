@@ -31,7 +31,7 @@ Event = tuple[str, float, bool, tuple[str, str]]
 
 
 def parse(text: str, file: str, topology: Topology, *, seed: int = 0, everything: bool = False) -> Trace:
-    """Servers are dealt to hosts at random: a smaller cluster has its share of faults, of a larger one some have none."""
+    """Servers are dealt to hosts at random: a smaller cluster has its share of faults, a larger one hosts without."""
     events = _events(text, file)
     nodes = list(dict.fromkeys(node for node, *_ in events))
     random = np.random.default_rng(seed)
