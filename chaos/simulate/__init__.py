@@ -1,1 +1,4 @@
-"""What a cluster of any size would do under faults: modelled, with the planner's own schedules."""
+"""Simulates clusters of hundreds to thousands of GPUs under failure patterns (docs/simulation.md).
+
+Schedules come from the planner that NCCL asks: what is simulated is what runs.
+"""
