@@ -81,14 +81,14 @@ def test_faults_come_as_often_as_their_rate_says(name: str, elements: int) -> No
     assert abs(sum(counts) - expected) < 4 * sqrt(expected)
 
 
-def test_ports_that_are_down_for_long_come_as_often_as_llama_3_lost_a_switch_or_cable() -> None:
-    """35 in 54 days on 16,384 GPUs: what the flaps' rate and length were chosen for. Clusters count once."""
+def test_something_is_down_for_long_as_often_as_llama_3_lost_a_switch_or_cable_or_a_nic() -> None:
+    """35 and 7 in 54 days on 16,384 GPUs: what the flaps' rate and length were chosen for. Clusters count once."""
     down: set[tuple[int, ...]] = set()
     for index in range(4):
-        rates = {"only": ["nic_tor", "flap"]}
+        rates = {"only": ["nic_tor", "flap", "lemon", "black_hole", "tor", "card"]}
         trace = generators.generate(K16, SHIPPED, days=54, seed=11, rates=rates, index=index)
         down |= {(index, *fault.where) for fault in trace.faults if fault.duration_s > 7}
-    assert len(down) / 4 == pytest.approx(35, rel=0.25)
+    assert len(down) / 4 == pytest.approx(42, rel=0.2)
 
 
 def test_flaps_come_in_clusters_one_after_the_other() -> None:
