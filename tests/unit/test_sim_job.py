@@ -10,6 +10,7 @@ from chaos.simulate.cost import saving
 from chaos.simulate.job import Job, JobResult, prepared, simulate
 from chaos.simulate.layout import default_layout
 from chaos.simulate.models import MODELS
+from chaos.simulate.statekey import rounded
 from chaos.simulate.survival import prepared as alone
 from chaos.simulate.survival import survived_share, table
 from chaos.simulate.training import Training
@@ -214,3 +215,12 @@ def test_what_our_library_costs_while_nothing_is_broken_is_counted() -> None:
     found = {name: simulate(job, name, spans, solver, costly) for name in ("stock", "balance")}
     assert found["stock"].slow_s == 0
     assert 0 < found["balance"].slow_s < DAY_S * 0.1
+
+
+def test_slower_nics_are_rounded_so_that_few_states_are_solved() -> None:
+    slow = [fault(500.0 * index, 400, kind="degraded", factor=0.3 + index / 250) for index in range(1, 100)]
+    solver = Solver(TOPOLOGY)
+    job = Job(MODEL, default_layout(MODEL, 1024), TOPOLOGY)
+    simulate(job, "balance", intervals(slow, TOPOLOGY), solver, PARAMS)
+    assert len(solver.calls) == 2 + 9
+    assert [rounded(share) for share in (0, 0.01, 0.52, 0.99, 1)] == pytest.approx([0, 0.05, 0.5, 0.95, 1])
