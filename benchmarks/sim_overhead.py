@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from chaos.simulate import published
+from chaos.simulate import published, survival
 from chaos.simulate.arms import ARMS, Left, survives
 from chaos.simulate.layout import default_layout
 from chaos.simulate.models import MODELS, model
@@ -20,6 +20,7 @@ from harness.errors import R2ccError
 HOST = {"gpus": 8, "nics": 8, "ports": 1}
 SIZES = (64, 256, 1024, 4096, 16384)
 RATIOS = (("gpt-7b", 16), ("gpt-7b", 64), ("gpt-13b", 64), ("gpt-175b", 256), ("gpt-175b", 1024), ("gpt-175b", 4096))
+SLOW = ("slow", "below_rate")
 SHOWN = ("exclusion", "migrate", "balance", "allreduce", "optcc")
 
 
@@ -112,12 +113,31 @@ def arms_table() -> Iterator[str]:
         yield row((f"`{of.name}`: {of.title}", *(found[left] for left in Left), of.source))
 
 
+def coverage_table() -> Iterator[str]:
+    """1,024 GPUs on rails, one port a NIC, 200 traces of 30 days: the share of onsets after which a job goes on."""
+    from chaos.simulate import generators, timeline
+
+    loaded, _ = machines(128)
+    traces = (generators.generate(loaded, values({}), days=30, seed=1, index=index) for index in range(200))
+    rows = survival.table(
+        (survival.prepared(timeline.timeline(each, loaded), loaded.nics) for each in traces), values({})
+    )
+    yield from head(("kind", "a month", "share", *ARMS))
+    for found in rows:
+        went_on = [f"{1 - found.arms[name]['restart']:.0%}" for name in ARMS]
+        yield row((found.kind, f"{found.rate_per_month:.2f}", f"{found.share:.1%}", *went_on))
+    for title, without in (("all", ()), ("all but slow", SLOW), ("all but slow and flaps", (*SLOW, "flap", "lemon"))):
+        kept = [f"{survival.survived_share(rows, name, without=without):.1%}" for name in ARMS]
+        yield row((title, "", "", *kept))
+
+
 TABLES: Mapping[str, Callable[[], Iterator[str]]] = {
     "published": published_table,
     "sizes": sizes_table,
     "counts": counts_table,
     "ratio": ratio_table,
     "arms": arms_table,
+    "coverage": coverage_table,
 }
 
 
