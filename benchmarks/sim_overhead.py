@@ -114,21 +114,31 @@ def arms_table() -> Iterator[str]:
 
 
 def coverage_table() -> Iterator[str]:
-    """1,024 GPUs on rails, one port a NIC, 200 traces of 30 days: the share of onsets after which a job goes on."""
-    from chaos.simulate import generators, timeline
+    """1,024 GPUs, one port a NIC, 200 traces of 30 days: the share of onsets after which a job goes on."""
+    for kind, pod, title in (("rail", 64, "rails, pods of 64 hosts"), ("rack", 4, "one ToR for 4 hosts")):
+        rows = _survived(kind, pod)
+        yield from head((title, "a month", "share", *ARMS))
+        for found in rows if kind == "rail" else [each for each in rows if each.kind == "tor"]:
+            went_on = [f"{1 - found.arms[name]['restart']:.0%}" for name in ARMS]
+            yield row((found.kind, f"{found.rate_per_month:.2f}", f"{found.share:.1%}", *went_on))
+        for name, without in (
+            ("all", ()),
+            ("all but slow", SLOW),
+            ("all but slow and flaps", (*SLOW, "flap", "lemon")),
+        ):
+            kept = [f"{survival.survived_share(rows, each, without=without):.1%}" for each in ARMS]
+            yield row((name, "", "", *kept))
+        yield ""
 
-    loaded, _ = machines(128)
+
+def _survived(kind: str, pod: int) -> list[survival.Row]:
+    from chaos.simulate import generators, timeline, topology
+
+    fabric = {"kind": kind, "pod": pod, "oversubscription": 1.0, "spine": True}
+    loaded = topology.load({"name": kind, "hosts": 128, **HOST, "fabric": fabric})
     traces = (generators.generate(loaded, values({}), days=30, seed=1, index=index) for index in range(200))
-    rows = survival.table(
-        (survival.prepared(timeline.timeline(each, loaded), loaded.nics) for each in traces), values({})
-    )
-    yield from head(("kind", "a month", "share", *ARMS))
-    for found in rows:
-        went_on = [f"{1 - found.arms[name]['restart']:.0%}" for name in ARMS]
-        yield row((found.kind, f"{found.rate_per_month:.2f}", f"{found.share:.1%}", *went_on))
-    for title, without in (("all", ()), ("all but slow", SLOW), ("all but slow and flaps", (*SLOW, "flap", "lemon"))):
-        kept = [f"{survival.survived_share(rows, name, without=without):.1%}" for name in ARMS]
-        yield row((title, "", "", *kept))
+    prepared = (survival.prepared(timeline.timeline(each, loaded), loaded.nics) for each in traces)
+    return survival.table(prepared, values({}))
 
 
 TABLES: Mapping[str, Callable[[], Iterator[str]]] = {
