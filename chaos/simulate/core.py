@@ -4,54 +4,49 @@ Modelled, never measured. docs/simulation-model.md says what is assumed and what
 
 from __future__ import annotations
 
-import ctypes
 import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from chaos.simulate import core_params
-from harness.errors import BuildError, InfraError, UsageError
+from chaos.simulate.core_library import ask
+from chaos.simulate.core_order import Bytes, Capacities, PerNic, Rows, as_given, canonical, places
 
-LIBRARY = "libr2cc_sim.so"
+__all__ = ["ARMS", "Capacities", "Collective", "Hit", "Shape", "Solver"]
 ARMS = ("stock", "upstream", "exclusion", "kv_replication", "migrate", "balance", "allreduce", "optcc", "published")
 SCHEMA = 1
-BAD_INPUT = 2
-MOST_KNOWN = 4096
-
-Capacities = tuple[float, ...]
-PerNic = tuple[tuple[float, ...], ...]
-Rows = tuple[Capacities, ...]
+MOST_SEEN = 4096
 
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """`time_us` is math.inf where it stands still. `bound_us` by bandwidth alone. Bytes per host and NIC are computed when
-    they are first asked for; they are those of all groups together."""
+    """`time_us` is math.inf where it stands still. `bound_us`: by bandwidth alone. Bytes per host and NIC are those
+    of all groups together; they are computed when they are first asked for."""
 
     time_us: float
     healthy_us: float
     bound_us: float
     schedule: str
     latency_us: float = 0.0
-    _bytes: Callable[[], tuple[PerNic, PerNic]] | None = field(default=None, repr=False, compare=False)
+    bytes_of: Callable[[], Bytes] | None = field(default=None, repr=False, compare=False)
 
     @property
     def tx_bytes(self) -> PerNic:
-        return self._bytes()[0] if self._bytes else ()
+        return self.bytes_of()[0] if self.bytes_of else ()
 
     @property
     def rx_bytes(self) -> PerNic:
-        return self._bytes()[1] if self._bytes else ()
+        return self.bytes_of()[1] if self.bytes_of else ()
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """`time_us` of a collective that was hit; where it does not complete, until the job ends (math.inf: it stands still).
-    `healthy_us`: without this fault. `stall_us`: the longest that one of its streams stood still."""
+    """`time_us` of a collective that was hit; where it does not complete, until the job ends (math.inf: it stands
+    still). `healthy_us`: without this fault. `stall_us`: the longest that one of its streams stood still."""
 
     time_us: float
     stall_us: float
@@ -63,7 +58,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A topology for who needs no file: topology.Topology has the same attributes. Without `pod`: one for all."""
+    """A topology for who needs no file; topology.Topology has the same attributes. Without `pod`: one for all."""
 
     hosts: int
     nics: int = 8
@@ -80,9 +75,23 @@ class Shape:
         return self
 
 
+class Case(NamedTuple):
+    """What is solved: `rows` are the hosts that are not whole."""
+
+    op: str
+    bytes: int
+    hosts: int
+    rows: Rows
+    arm: str
+    ranks_per_node: int = 1
+    groups: int = 1
+    fabric: float = 1.0
+
+
 class Solver:
-    """Of one topology and one set of parameters. Remembers what it solved, by operation, size, arm and the multiset of what
-    hosts have left: which of them lost something does not matter. Degraded hosts stand as far apart as they can."""
+    """Of one topology and one set of parameters (Params, or numbers by name; what these lack is as shipped).
+
+    Remembers what it solved, by operation, size, arm and the multiset of what hosts have left."""
 
     def __init__(self, topology: Any, params: Any = None, library: Path | None = None) -> None:
         self.topology, self.params = topology, params
@@ -96,7 +105,7 @@ class Solver:
         self._recovery = core_params.recovery(params)
         self._whole: Capacities = (1.0,) * topology.nics
         self._seen: dict[Any, tuple[Any, Collective]] = {}
-        self._solved: dict[Any, Collective] = {}
+        self._solved: dict[Case, Collective] = {}
         self._hits: dict[Any, Hit] = {}
 
     def collective(
@@ -110,63 +119,43 @@ class Solver:
         groups: int = 1,
         fabric: float = 1.0,
     ) -> Collective:
-        """`nodes`: one entry a host that takes part. `groups`: so many such communicators at once over the same hosts, each
-        at home on NICs of its own. `fabric`: what is left of the ToRs' uplinks. Raises UsageError, InfraError, BuildError.
+        """`nodes`: one entry a host that takes part. `groups`: so many such communicators at once over the same hosts,
+        each at home on NICs of its own. `fabric`: what is left of the ToRs' uplinks.
 
-        The same tuple again costs no look at its hosts."""
+        The same tuple again costs no look at its hosts. Raises UsageError, InfraError, BuildError."""
         key = (id(nodes), op, bytes, arm, ranks_per_node, groups, fabric)
         seen = self._seen.get(key)
         if seen is not None:
             return seen[1]
         whole = self._whole
         rows = tuple(left for left in nodes if left is not whole and left != whole)
-        found = self._solve(op, bytes, len(nodes), rows, arm, ranks_per_node, groups, fabric)
-        if rows and found._bytes:
-            asked = found._bytes
-            given = tuple(nodes)
-            found = _with_bytes(found, lambda: _as_given(asked(), given, self._placed(len(given), rows, arm)))
+        found = self.solve(Case(op, bytes, len(nodes), rows, arm, ranks_per_node, groups, fabric))
+        if rows and found.bytes_of:
+            found = replace(found, bytes_of=_given(found.bytes_of, tuple(nodes), rows, arm))
         if isinstance(nodes, tuple):
-            if len(self._seen) >= MOST_KNOWN:
+            if len(self._seen) >= MOST_SEEN:
                 self._seen.clear()
             self._seen[key] = (nodes, found)  # which keeps its id from being another's
         return found
 
-    def degraded(
-        self,
-        op: str,
-        bytes: int,
-        hosts: int,
-        rows: Rows,
-        arm: str,
-        *,
-        ranks_per_node: int = 1,
-        groups: int = 1,
-        fabric: float = 1.0,
-    ) -> Collective:
-        """The same for `hosts` of which all but `rows` are whole."""
-        return self._solve(op, bytes, hosts, rows, arm, ranks_per_node, groups, fabric)
+    def solve(self, case: Case) -> Collective:
+        """`collective` without a list of hosts."""
+        found = self._solved.get(case)
+        return found if found is not None else self.many([case])[0]
 
-    def many(
-        self,
-        op: str,
-        bytes: int,
-        states: Sequence[tuple[int, Rows]],
-        arm: str,
-        *,
-        ranks_per_node: int = 1,
-        groups: int = 1,
-        fabric: float = 1.0,
-    ) -> list[Collective]:
-        """`degraded` for many states (hosts, rows), with one call of the core for all that are new."""
-        keys = [self._key(op, bytes, hosts, rows, arm, ranks_per_node, groups, fabric) for hosts, rows in states]
-        new = list(dict.fromkeys(key for key in keys if key not in self._solved))
-        if new:
-            question = self._question(op, bytes, arm, ranks_per_node, groups)
-            asked = [self._state(key[2], key[3], fabric) for key in new]
-            answers = self._ask({**question, "kind": "collective", "states": asked})["results"]
-            for key, answer in zip(new, answers, strict=True):
-                self._solved[key] = self._collective(answer, key)
-        return [self._solved[key] for key in keys]
+    def many(self, cases: Sequence[Case]) -> list[Collective]:
+        """What is new with one call of the core for all cases that are alike but for hosts and rows."""
+        wanted = [case._replace(rows=canonical(case.rows, case.arm)) for case in cases]
+        new = dict.fromkeys(case for case in wanted if case not in self._solved)
+        alike: dict[Case, list[Case]] = {}
+        for case in new:
+            alike.setdefault(case._replace(hosts=0, rows=(), fabric=1.0), []).append(case)
+        for some in alike.values():
+            for case, answer in zip(some, self._collectives(some), strict=True):
+                self._solved[case] = self._collective(case, answer)
+        for case, key in zip(cases, wanted, strict=True):
+            self._solved[case] = self._solved[key]
+        return [self._solved[key] for key in wanted]
 
     def hit(
         self,
@@ -185,131 +174,63 @@ class Solver:
         groups: int = 1,
         fabric: float = 1.0,
     ) -> Hit:
-        """A NIC is left `factor` of what it had, at `at_share` of the collective's time, for `duration_us` (None: for good).
+        """A NIC is left `factor` of what it had, at `at_share` of the time, for `duration_us` (None: for good).
 
-        `cut`: connections over it break, even if something is left (a port of two); without a word that is so if nothing is
-        left, or if NICs have two ports and half is left."""
+        `cut`: connections over it break, even if something is left (a port of two). Without a word that is so if
+        nothing is left, or if NICs have two ports and half is left."""
         if cut is None:
             cut = factor <= 0 or (self.topology.ports > 1 and math.isclose(factor, 0.5))
-        state = self._as_is(nodes, fabric)
-        fault = {
-            "host": host,
-            "nic": nic,
-            "at_share": at_share,
-            "factor": factor,
-            "duration_us": duration_us,
-            "cut": cut,
+        left = [(place, left) for place, left in enumerate(nodes) if left != self._whole]
+        fault = {"host": host, "nic": nic, "at_share": at_share, "factor": factor, "duration_us": duration_us}
+        request = {
+            **self._question(Case(op, bytes, len(nodes), (), arm, ranks_per_node, groups)),
+            "kind": "hit",
+            "state": {"hosts": len(nodes), "left": left, "fabric": fabric},
+            "fault": {**fault, "cut": cut},
+            "recovery": self._recovery,
         }
-        question = self._question(op, bytes, arm, ranks_per_node, groups)
-        request = {**question, "kind": "hit", "state": state, "fault": fault, "recovery": self._recovery}
-        key = json.dumps([op, bytes, arm, ranks_per_node, groups, state, fault])
+        key = json.dumps(
+            [request[name] for name in ("op", "bytes", "arm", "ranks_per_node", "groups", "state", "fault")]
+        )
         if key not in self._hits:
-            answer = self._ask(request)
-            self._hits[key] = Hit(
-                _us(answer["time_us"]),
-                answer["stall_us"],
-                _us(answer["healthy_us"]),
-                answer["replay_bytes"],
-                answer["completed"],
-                answer["schedule"],
-            )
+            self._hits[key] = _hit(ask(request, self._library))
         return self._hits[key]
 
-    def _solve(
-        self, op: str, bytes: int, hosts: int, rows: Rows, arm: str, ranks: int, groups: int, fabric: float
-    ) -> Collective:
-        quick = (op, bytes, hosts, rows, arm, ranks, groups, fabric)
-        found = self._solved.get(quick)
-        if found is None:
-            state = (hosts, rows)
-            found = self.many(op, bytes, [state], arm, ranks_per_node=ranks, groups=groups, fabric=fabric)[0]
-            self._solved[quick] = found
-        return found
+    def _question(self, case: Case) -> dict[str, Any]:
+        asked = {"op": case.op, "bytes": int(case.bytes), "arm": case.arm}
+        return {**self._head, **asked, "ranks_per_node": case.ranks_per_node, "groups": case.groups}
 
-    def _key(
-        self, op: str, bytes: int, hosts: int, rows: Rows, arm: str, ranks: int, groups: int, fabric: float
-    ) -> tuple[Any, ...]:
-        return (op, bytes, hosts, canonical(rows, arm), arm, ranks, groups, fabric)
+    def _collectives(self, cases: Sequence[Case], *, nic_bytes: bool = False) -> list[dict[str, Any]]:
+        states = [
+            {
+                "hosts": case.hosts,
+                "left": list(zip(places(case.hosts, len(case.rows)), case.rows, strict=True)),
+                "fabric": case.fabric,
+            }
+            for case in cases
+        ]
+        request = {**self._question(cases[0]), "kind": "collective", "states": states, "nic_bytes": nic_bytes}
+        results: list[dict[str, Any]] = ask(request, self._library)["results"]
+        return results
 
-    def _placed(self, hosts: int, rows: Rows, arm: str) -> list[tuple[int, Capacities]]:
-        return list(zip(_places(hosts, len(rows)), canonical(rows, arm), strict=True))
+    def _collective(self, case: Case, answer: Mapping[str, Any]) -> Collective:
+        time_us, healthy_us, bound_us = (_us(answer[name]) for name in ("time_us", "healthy_us", "bound_us"))
+        bytes_of = cache(lambda: self._bytes_of(case))
+        return Collective(time_us, healthy_us, bound_us, answer["schedule"], answer["latency_us"], bytes_of)
 
-    def _state(self, hosts: int, rows: Rows, fabric: float) -> dict[str, Any]:
-        return {"hosts": hosts, "left": list(zip(_places(hosts, len(rows)), rows, strict=True)), "fabric": fabric}
-
-    def _as_is(self, nodes: Sequence[Capacities], fabric: float) -> dict[str, Any]:
-        left = [(host, left) for host, left in enumerate(nodes) if left != self._whole]
-        return {"hosts": len(nodes), "left": left, "fabric": fabric}
-
-    def _question(self, op: str, bytes: int, arm: str, ranks: int, groups: int) -> dict[str, Any]:
-        return {**self._head, "op": op, "bytes": int(bytes), "arm": arm, "ranks_per_node": ranks, "groups": groups}
-
-    def _collective(self, answer: Mapping[str, Any], key: tuple[Any, ...]) -> Collective:
-        return Collective(
-            _us(answer["time_us"]),
-            _us(answer["healthy_us"]),
-            _us(answer["bound_us"]),
-            answer["schedule"],
-            answer["latency_us"],
-            cache(lambda: self._bytes_of(key)),
-        )
-
-    def _bytes_of(self, key: tuple[Any, ...]) -> tuple[PerNic, PerNic]:
-        op, size, hosts, rows, arm, ranks, groups, fabric = key
-        question = self._question(op, size, arm, ranks, groups)
-        states = [self._state(hosts, rows, fabric)]
-        answer = self._ask({**question, "kind": "collective", "states": states, "nic_bytes": True})["results"][0]
-        return _rows(answer["tx_bytes"]), _rows(answer["rx_bytes"])
-
-    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        return ask(request, self._library)
+    def _bytes_of(self, case: Case) -> Bytes:
+        answer = self._collectives([case], nic_bytes=True)[0]
+        tx, rx = (tuple(tuple(row) for row in answer[side]) for side in ("tx_bytes", "rx_bytes"))
+        return tx, rx
 
 
-def canonical(rows: Rows, arm: str) -> Rows:
-    """Sorted, and rails too where their order means nothing: `migrate` takes the *next* NIC."""
-    if len(rows) == 1:
-        return rows if arm == "migrate" else (tuple(sorted(rows[0])),)
-    if arm == "migrate" or not rows:
-        return tuple(sorted(rows))
-    ordered = sorted(rows, key=sorted)
-    columns = sorted(zip(*ordered, strict=True))
-    return tuple(sorted(zip(*columns, strict=True)))
+def _given(made: Callable[[], Bytes], nodes: Rows, rows: Rows, arm: str) -> Callable[[], Bytes]:
+    return cache(lambda: as_given(made(), nodes, rows, arm))
 
 
-def ask(request: Mapping[str, Any], library: Path | None = None) -> dict[str, Any]:
-    """A question to the core as docs/simulation-model.md has it. Raises UsageError with all that is wrong with it."""
-    loaded = _load(library or built_library())
-    out = ctypes.c_void_p()
-    code = loaded.r2cc_sim(json.dumps(request, allow_nan=False).encode(), ctypes.byref(out))
-    try:
-        answer: dict[str, Any] = json.loads(ctypes.string_at(out.value or 0))
-    finally:
-        loaded.r2cc_sim_free(out)
-    if code == 0:
-        return answer
-    if code == BAD_INPUT:
-        raise UsageError(answer["error"], answer["hint"])
-    raise InfraError(f"the simulator ended with {code}: {answer['error']}", answer["hint"])
-
-
-def built_library() -> Path:
-    """Where `r2cc build net` leaves it."""
-    from harness.repo import checkout
-
-    return checkout().net / LIBRARY
-
-
-@cache
-def _load(path: Path) -> ctypes.CDLL:
-    try:
-        library = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise BuildError(f"the simulator cannot be loaded: {error}", "r2cc build net") from error
-    library.r2cc_sim.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]
-    library.r2cc_sim.restype = ctypes.c_int
-    library.r2cc_sim_free.argtypes = [ctypes.c_void_p]
-    library.r2cc_sim_free.restype = None
-    return library
+def _hit(answer: Mapping[str, Any]) -> Hit:
+    time_us, stall_us, healthy_us = (_us(answer[name]) for name in ("time_us", "stall_us", "healthy_us"))
+    return Hit(time_us, stall_us, healthy_us, answer["replay_bytes"], answer["completed"], answer["schedule"])
 
 
 def _topology(topology: Any) -> dict[str, Any]:
@@ -329,40 +250,3 @@ def _topology(topology: Any) -> dict[str, Any]:
 
 def _us(value: float | None) -> float:
     return math.inf if value is None else value
-
-
-def _rows(values: Sequence[Sequence[float]]) -> PerNic:
-    return tuple(tuple(row) for row in values)
-
-
-def _places(hosts: int, count: int) -> list[int]:
-    return [index * hosts // count for index in range(count)]
-
-
-def _with_bytes(found: Collective, asked: Callable[[], tuple[PerNic, PerNic]]) -> Collective:
-    return Collective(found.time_us, found.healthy_us, found.bound_us, found.schedule, found.latency_us, cache(asked))
-
-
-def _as_given(made: tuple[PerNic, PerNic], nodes: Rows, placed: list[tuple[int, Capacities]]) -> tuple[PerNic, PerNic]:
-    """Solved with the degraded hosts in places of the solver's: each host gets what its like had, NICs in its own order."""
-    free: dict[Capacities, list[tuple[int, Capacities]]] = {}
-    for place, left in reversed(placed):
-        free.setdefault(tuple(sorted(left)), []).append((place, left))
-    taken = {place for place, _ in placed}
-    whole = iter([place for place in range(len(nodes)) if place not in taken])
-    out: tuple[list[Capacities], list[Capacities]] = ([], [])
-    for left in nodes:
-        like = free.get(tuple(sorted(left)))
-        place, order = like.pop() if like else (next(whole), left)
-        moved = _order(order, left)
-        for side, rows in zip(out, made, strict=True):
-            side.append(tuple(rows[place][nic] for nic in moved))
-    return tuple(out[0]), tuple(out[1])
-
-
-def _order(solved: Capacities, given: Capacities) -> list[int]:
-    """For each NIC as given the one that it was solved as."""
-    mine = sorted(range(len(given)), key=lambda nic: given[nic])
-    theirs = sorted(range(len(solved)), key=lambda nic: solved[nic])
-    found = dict(zip(mine, theirs, strict=True))
-    return [found[nic] for nic in range(len(given))]
