@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from chaos.simulate import core_params
 from chaos.simulate.core_library import ask
 from chaos.simulate.core_order import Bytes, Capacities, PerNic, Rows, as_given, canonical, places
+from harness.errors import UsageError
 
 __all__ = ["ARMS", "Capacities", "Collective", "Hit", "Shape", "Solver"]
 ARMS = ("stock", "upstream", "exclusion", "kv_replication", "migrate", "balance", "allreduce", "optcc", "published")
@@ -101,6 +102,7 @@ class Solver:
             "topology": _topology(topology),
             "cost": core_params.cost(params),
             "channels": int(core_params.value(params, "channels")),
+            "pieces": int(core_params.value(params, "published_chunks")),
         }
         self._recovery = core_params.recovery(params)
         self._whole: Capacities = (1.0,) * topology.nics
@@ -129,6 +131,7 @@ class Solver:
             return seen[1]
         whole = self._whole
         rows = tuple(left for left in nodes if left is not whole and left != whole)
+        self._check(rows)
         found = self.solve(Case(op, bytes, len(nodes), rows, arm, ranks_per_node, groups, fabric))
         if rows and found.bytes_of:
             found = replace(found, bytes_of=_given(found.bytes_of, tuple(nodes), rows, arm))
@@ -137,6 +140,10 @@ class Solver:
                 self._seen.clear()
             self._seen[key] = (nodes, found)  # which keeps its id from being another's
         return found
+
+    def _check(self, rows: Rows) -> None:
+        if wrong := [len(left) for left in rows if len(left) != len(self._whole)]:
+            raise UsageError(f"hosts with {wrong} NICs, where the topology has {len(self._whole)}", "one number a NIC")
 
     def solve(self, case: Case) -> Collective:
         """`collective` without a list of hosts."""
@@ -217,6 +224,12 @@ class Solver:
         time_us, healthy_us, bound_us = (_us(answer[name]) for name in ("time_us", "healthy_us", "bound_us"))
         bytes_of = cache(lambda: self._bytes_of(case))
         return Collective(time_us, healthy_us, bound_us, answer["schedule"], answer["latency_us"], bytes_of)
+
+    def phases_us(self, case: Case) -> tuple[float, ...]:
+        """When each stream of the plan ends, by bandwidth alone: of `published` the ring of all, the partial ring, the
+        way through the degraded host. Hosts stand as the solver places them."""
+        case = case._replace(rows=canonical(case.rows, case.arm))
+        return tuple(_us(end) for end in self._collectives([case], nic_bytes=True)[0]["ends_us"])
 
     def _bytes_of(self, case: Case) -> Bytes:
         answer = self._collectives([case], nic_bytes=True)[0]

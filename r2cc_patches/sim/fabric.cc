@@ -37,7 +37,8 @@ class Routing {
 
   /// Both empty: there is no way.
   std::pair<std::vector<double>, std::vector<double>> of(Way way, const std::vector<double>& homes) const {
-    if (way == Way::Balanced && crosses_) return both(inProportion(from_), inProportion(to_));
+    if (way == Way::Roomy && sum(common_) <= 0 && !crosses_) return {};
+    if (way == Way::Roomy || (way == Way::Balanced && crosses_)) return both(inProportion(from_), inProportion(to_));
     if (way == Way::Balanced) return both(inProportion(common_), inProportion(common_));
     std::vector<double> out(from_.size());
     std::vector<double> in(to_.size());
@@ -46,6 +47,12 @@ class Routing {
       if (share > 0 && !add(way, home, share, out, in)) return {};
     }
     return {out, in};
+  }
+
+  /// What connections that make room for each other can exchange at most, where that is less than what either has.
+  double most() const {
+    const double either = std::min(sum(from_), sum(to_));
+    return crosses_ || sum(common_) >= either * (1 - kSameShare) ? 0 : sum(common_);
   }
 
  private:
@@ -117,9 +124,11 @@ Route route(const Topology& topology, Way way, const std::vector<double>& homes,
             bool samePod) {
   Route out;
   if (!samePod && !topology.spine) return out;
-  std::tie(out.out, out.in) = Routing(topology, from, to).of(way, homes);
+  const Routing routing(topology, from, to);
+  std::tie(out.out, out.in) = routing.of(way, homes);
   out.there = !out.out.empty();
   if (!out.there) return out;
+  if (way == Way::Roomy) out.most = routing.most();
   out.plain = inProportionTo(out.out, from) && inProportionTo(out.in, to);
   overSpine(topology, samePod, out);
   return out;

@@ -35,13 +35,15 @@ using Left = std::vector<double>;
 enum class Way : uint8_t {
   Home,      // its own, or none
   Backup,    // another one instead of one that is gone
-  Balanced,  // all that there are, in proportion to what is left
+  Balanced,  // all that both have, in proportion to what is left
+  Roomy,     // the same, and connections make room for each other on NICs that only some can use
   Spread,    // its own; what that cannot carry over all the others in proportion
 };
 
 /// Shares of what goes from one host to another, by NIC and by ToR of a pod (up towards the spine, down from it).
 struct Route {
   bool there = false;  // it gets there at all
+  double most = 0;     // NICs' worth that it can carry; 0: as much as the two sides can
   bool plain = false;  // each side's NICs carry in proportion to what is left of them
   std::vector<double> out, in, up, down;
 };

@@ -119,7 +119,8 @@ Question questionFrom(const Json& json, Problems& problems) {
   Reader(json, problems)
       .integer("ranks_per_node", out.ranksPerNode, 1, 64)
       .integer("groups", out.groups, 1, 1024)
-      .integer("channels", out.channels, 0, 1024);
+      .integer("channels", out.channels, 0, 1024)
+      .integer("pieces", out.pieces, 0, 1 << 20);
   return out;
 }
 
@@ -181,7 +182,7 @@ void append(std::string& out, const std::vector<std::vector<double>>& rows) {
 /// null: it stands still.
 std::string collective(const Json& json) {
   json.allow({"schema", "kind", "topology", "cost", "op", "bytes", "arm", "ranks_per_node", "groups", "channels",
-              "states", "nic_bytes"});
+              "pieces", "states", "nic_bytes"});
   Problems problems;
   const Question question = questionFrom(json, problems);
   bool withBytes = false;
@@ -205,6 +206,7 @@ std::string collective(const Json& json) {
     if (withBytes) {
       append(out += ",\"tx_bytes\":", answer.bytes.out);
       append(out += ",\"rx_bytes\":", answer.bytes.in);
+      append(out += ",\"ends_us\":", answer.endsUs);
     }
     out += '}';
   }
@@ -244,7 +246,7 @@ Recovery recoveryFrom(const Json& json, Problems& problems) {
 
 std::string hitText(const Json& json) {
   json.allow({"schema", "kind", "topology", "cost", "op", "bytes", "arm", "ranks_per_node", "groups", "channels",
-              "state", "fault", "recovery"});
+              "pieces", "state", "fault", "recovery"});
   Problems problems;
   const Question question = questionFrom(json, problems);
   const State state = stateFrom(json.at("state"), question.topology, problems);

@@ -42,9 +42,9 @@ class Collective {
         wiring_(question.topology, running.hosts(), state.fabric, nvlinkBytesPerUs(question), false) {
     const bool together = running.arm().way == Way::Balanced;
     copies_ = together ? 1 : question.groups;
+    const Way way = together && !question.cost.evenRails ? Way::Roomy : running.arm().way;
     for (int group = 0; group < copies_; group++) {
-      routes_.emplace_back(question.topology, running.hosts(), running.arm().way,
-                           homesOf(group, copies_, question.topology.nics));
+      routes_.emplace_back(question.topology, running.hosts(), way, homesOf(group, copies_, question.topology.nics));
     }
   }
 
@@ -126,8 +126,19 @@ Running::Running(const Question& question, const State& state)
     const planner::Request left = request(false);
     boundUs_ = planner::boundUs(planner::Cluster(left), question.op, static_cast<double>(question.bytes));
   }
+  if (question.pieces > 0) cutInto(question.pieces);
   const double factor = planner::ringFactor(question.op, state.hosts * question.ranksPerNode);
   streams_ = streamsOf(plan_, question.cost, question.ranksPerNode, factor);
+}
+
+/// The published schedule's last phase, which is a hop longer for each piece more.
+void Running::cutInto(int pieces) {
+  int were = 0;
+  for (planner::Part& part : plan_.parts) {
+    were = std::max(were, part.pieces);
+    if (part.pieces > 0) part.pieces = pieces;
+  }
+  if (were > 0) plan_.latencyUs += (pieces - were) * question_.cost.hopUs;
 }
 
 /// Each group sees its part of the bandwidth.
@@ -164,7 +175,9 @@ Answer solve(const Question& question, const State& state, bool withBytes) {
   const Flowed flowed = collective.flow();
   out.latencyUs = running.plan().latencyUs;
   out.timeUs = flowed.wholeUs + out.latencyUs;
-  if (withBytes) out.bytes = collective.byNic(flowed);
+  if (!withBytes) return out;
+  out.bytes = collective.byNic(flowed);
+  out.endsUs = flowed.endUs;
   return out;
 }
 

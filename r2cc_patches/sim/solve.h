@@ -39,6 +39,7 @@ struct Question {
   int ranksPerNode = 1;
   int groups = 1;    // such communicators at once, each at home on NICs of its own
   int channels = 0;  // parts of a plan at most; 0: as the planner likes
+  int pieces = 0;    // K of the published schedule; 0: the planner's
 };
 
 /// Hosts that are not named are whole. `fabric`: what is left of ToRs' uplinks.
@@ -53,7 +54,8 @@ struct Answer {
   double latencyUs = 0;
   double boundUs = 0;  // by bandwidth alone
   std::string schedule;
-  Wiring::Bytes bytes;  // of all groups; only where asked for
+  Wiring::Bytes bytes;         // of all groups; only where asked for
+  std::vector<double> endsUs;  // of the streams, group by group; likewise
 };
 
 /// What runs: the plan, its streams, and the shares of NICs that each group is at home on.
@@ -70,6 +72,7 @@ class Running {
 
  private:
   planner::Request request(bool whole) const;
+  void cutInto(int pieces);
 
   const Question& question_;
   const Arm& arm_;

@@ -71,6 +71,16 @@ bool Wiring::look(const std::vector<Edge>& edges, Routes& routes) {
   return true;
 }
 
+int Wiring::narrowOf(int from, int to, double most) {
+  const auto [known, added] =
+      narrow_.emplace(int64_t{from} * hosts_.count() + to, static_cast<int>(capacities_.size()));
+  if (added) {
+    capacities_.push_back(most * rate());
+    sums_.push_back(0);
+  }
+  return known->second;
+}
+
 void Wiring::put(int link, double perByte) {
   if (perByte <= 0) return;
   double& sum = sums_[static_cast<size_t>(link)];
@@ -94,6 +104,7 @@ std::vector<Use> Wiring::wire(const std::vector<Edge>& edges, Routes& routes, bo
       put(upOf(edge.from, tor), way.up[tor] * edge.perByte);
       put(upOf(edge.to, tor) + 1, way.down[tor] * edge.perByte);
     }
+    if (way.most > 0) put(narrowOf(edge.from, edge.to, way.most), edge.perByte);
     if (nvlink) put(nvlinkOf(edge.from), edge.perByte);
   }
   std::vector<Use> out;

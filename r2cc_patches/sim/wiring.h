@@ -67,6 +67,7 @@ class Wiring {
   int hostLink(int host) const { return 2 * hosts_.count() * topology_.nics + 2 * host; }
   int nvlinkOf(int host) const { return hostLink(hosts_.count()) + host; }
   int upOf(int host, size_t tor) const;
+  int narrowOf(int from, int to, double most);
   void put(int link, double perByte);
   void side(int host, const std::vector<double>& shares, double perByte, int direction);
   std::vector<double> onNics(int host, int direction, const std::vector<double>& linkBytes) const;
@@ -77,6 +78,7 @@ class Wiring {
   std::vector<bool> apart_;   // hosts with a link a NIC
   std::vector<double> sums_;  // of the task that is wired, by link
   std::vector<int> touched_;
+  std::unordered_map<int64_t, int> narrow_;  // from one host to another: a link of its own
 };
 
 }  // namespace r2cc::sim
