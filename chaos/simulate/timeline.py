@@ -155,7 +155,7 @@ class _Board:
     def _left(self, host: int, nic: int) -> float:
         topology = self._topology
         built = topology.as_built.get(host)
-        limits = [built[nic] if built else 1.0]
+        limits: list[float] = [built[nic] if built else 1.0]
         limits += self._host.get((host,), ())
         limits += self._nic.get((host, nic), ())
         if self._port or self._tor:
@@ -163,7 +163,7 @@ class _Board:
         return min(limits)
 
     def _through(self, host: int, nic: int, port: int) -> float:
-        limits = [1.0, *self._port.get((host, nic, port), ())]
+        limits: list[float] = [1.0, *self._port.get((host, nic, port), ())]
         if self._tor:
             limits += self._tor.get((tor_of(self._topology, host, nic, port),), ())
         return min(limits)

@@ -64,8 +64,8 @@ class Topology(_Model):
 
     @cached_property
     def pod(self) -> int:
-        """Hosts a ToR serves."""
-        return self.fabric.pod or self.hosts
+        """Hosts a ToR serves: a cluster of fewer fills one pod in part."""
+        return min(self.fabric.pod or self.hosts, self.hosts)
 
     @property
     def tors_of_pod(self) -> int:

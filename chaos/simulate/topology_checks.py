@@ -26,9 +26,7 @@ def _pods(value: Mapping[str, Any]) -> list[tuple[Place, str]]:
     pod = fabric.get("pod", hosts)
     if type(pod) is not int or pod < 1 or hosts < 1:
         return []
-    if pod > hosts:
-        return [(("fabric", "pod"), f"a pod of {pod} hosts is more than the {hosts} that there are")]
-    if hosts % pod:
+    if pod < hosts and hosts % pod:
         return [(("fabric", "pod"), f"pods of {pod} do not divide {hosts} hosts: {hosts % pod} would be left over")]
     if fabric.get("spine") is False and pod < hosts:
         text = f"without a spine the hosts of a pod (0 to {pod - 1}) have no path to the others; pod must be {hosts}"

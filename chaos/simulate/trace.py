@@ -155,7 +155,7 @@ def _fault(row: str, place: str, errors: list[str]) -> Fault | None:
 
 def fault_from(value: dict[str, Any]) -> Fault:
     """From an object without problems; times become floats."""
-    numbers = {key: float(value[key]) for key in ("t_s", "duration_s", "factor") if key in value}
+    numbers: dict[str, Any] = {key: float(value[key]) for key in ("t_s", "duration_s", "factor") if key in value}
     known: dict[str, Any] = {**value, **numbers, "where": tuple(value["where"])}
     return Fault(**known)
 
