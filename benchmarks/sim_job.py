@@ -33,7 +33,8 @@ class Block:
     gpus: int
     model: str
     days: float
-    seeds: tuple[int, ...]
+    seed: int
+    traces: range
     spares: int
 
 
@@ -63,8 +64,8 @@ def run_block(block: Block) -> Done:
     job = Job(made, default_layout(made, block.gpus), machines, spares=block.spares)
     sums = {name: np.zeros(len(PARTS) + 3) for name in ARMS}
     faults = intervals = 0
-    for seed in block.seeds:
-        trace = generators.generate(machines, values, days=block.days, seed=seed, rates={})
+    for index in block.traces:
+        trace = generators.generate(machines, values, days=block.days, seed=block.seed, index=index)
         spans = timeline.timeline(trace, machines)
         faults, intervals = faults + len(trace.faults), intervals + len(spans)
         ready = prepared(job, spans, solver, values)
@@ -88,12 +89,11 @@ def _solved(job: Job, solver: Any, values: Any) -> int:
 def blocks(
     gpus: int, name: str, *, days: float, traces: int, workers: int, spares: int | None, seed: int
 ) -> Iterator[Block]:
-    """Every trace its own stream, so that the number of workers changes nothing."""
-    seeds = [int(child.generate_state(1)[0]) for child in np.random.SeedSequence(seed).spawn(traces)]
+    """Every trace has streams of its own, so that the number of workers changes nothing."""
     size = -(-traces // workers)
     kept = max(2, gpus // 512) if spares is None else spares
     for start in range(0, traces, size):
-        yield Block(gpus, name, days, tuple(seeds[start : start + size]), kept)
+        yield Block(gpus, name, days, seed, range(start, min(start + size, traces)), kept)
 
 
 def timed(work: Sequence[Block], workers: int) -> tuple[float, list[Done]]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from chaos.simulate import published
+from chaos.simulate import published, survival
 from chaos.simulate.arms import ARMS, Left, survives
 from chaos.simulate.layout import default_layout
 from chaos.simulate.models import MODELS, model
@@ -20,6 +20,7 @@ from harness.errors import R2ccError
 HOST = {"gpus": 8, "nics": 8, "ports": 1}
 SIZES = (64, 256, 1024, 4096, 16384)
 RATIOS = (("gpt-7b", 16), ("gpt-7b", 64), ("gpt-13b", 64), ("gpt-175b", 256), ("gpt-175b", 1024), ("gpt-175b", 4096))
+SLOW = ("slow", "below_rate")
 SHOWN = ("exclusion", "migrate", "balance", "allreduce", "optcc")
 
 
@@ -112,12 +113,41 @@ def arms_table() -> Iterator[str]:
         yield row((f"`{of.name}`: {of.title}", *(found[left] for left in Left), of.source))
 
 
+def coverage_table() -> Iterator[str]:
+    """1,024 GPUs, one port a NIC, 200 traces of 30 days: the share of onsets after which a job goes on."""
+    for kind, pod, title in (("rail", 64, "rails, pods of 64 hosts"), ("rack", 4, "one ToR for 4 hosts")):
+        rows = _survived(kind, pod)
+        yield from head((title, "a month", "share", *ARMS))
+        for found in rows if kind == "rail" else [each for each in rows if each.kind == "tor"]:
+            went_on = [f"{1 - found.arms[name]['restart']:.0%}" for name in ARMS]
+            yield row((found.kind, f"{found.rate_per_month:.2f}", f"{found.share:.1%}", *went_on))
+        for name, without in (
+            ("all", ()),
+            ("all but slow", SLOW),
+            ("all but slow and flaps", (*SLOW, "flap", "lemon")),
+        ):
+            kept = [f"{survival.survived_share(rows, each, without=without):.1%}" for each in ARMS]
+            yield row((name, "", "", *kept))
+        yield ""
+
+
+def _survived(kind: str, pod: int) -> list[survival.Row]:
+    from chaos.simulate import generators, timeline, topology
+
+    fabric = {"kind": kind, "pod": pod, "oversubscription": 1.0, "spine": True}
+    loaded = topology.load({"name": kind, "hosts": 128, **HOST, "fabric": fabric})
+    traces = (generators.generate(loaded, values({}), days=30, seed=1, index=index) for index in range(200))
+    prepared = (survival.prepared(timeline.timeline(each, loaded), loaded.nics) for each in traces)
+    return survival.table(prepared, values({}))
+
+
 TABLES: Mapping[str, Callable[[], Iterator[str]]] = {
     "published": published_table,
     "sizes": sizes_table,
     "counts": counts_table,
     "ratio": ratio_table,
     "arms": arms_table,
+    "coverage": coverage_table,
 }
 
 

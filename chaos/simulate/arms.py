@@ -122,14 +122,19 @@ def arm(name: str) -> Arm:
     return ARMS[name]
 
 
-def rule(of: Arm, left: Left, params: Any, iteration_s: float = 0.0) -> Rule:
-    """What the arm does to a running job. `iteration_s`: what one costs, for arms that lose the one in flight."""
+def rule(of: Arm, left: Left, params: Any, iteration_s: float = 0.0, *, silent: bool = False) -> Rule:
+    """What the arm does to a running job. `iteration_s`: what one costs, for arms that lose the one in flight.
+
+    `silent`: nobody is told, as with a black hole. Only our own arms are told at all: others wait for timeouts."""
     tolerance_s = params.stock_tolerance_s.value
     if left is Left.SLOWER:
         return Rule()
     if left is Left.NOTHING:
         return Rule(wait_s=tolerance_s, fatal_after_s=tolerance_s)
-    return _LOSSES[of.port if left is Left.PORT else of.nic](params, iteration_s)
+    reaction = of.port if left is Left.PORT else of.nic
+    if reaction == "migrate":
+        return Rule(wait_s=(params.stall_silent_ms if silent else params.stall_ms).value / 1000)
+    return _LOSSES[reaction](params, iteration_s)
 
 
 def _restart(params: Any, iteration_s: float) -> Rule:
@@ -148,15 +153,10 @@ def _exclude(params: Any, iteration_s: float) -> Rule:
     return Rule(wait_s=params.exclusion_detect_s.value, extra_s=replan_s + iteration_s, back_s=replan_s)
 
 
-def _migrate(params: Any, iteration_s: float) -> Rule:
-    return Rule(wait_s=params.stall_ms.value / 1000)
-
-
 _LOSSES: Mapping[Loss, Callable[[Any, float], Rule]] = {
     "restart": _restart,
     "failover": _failover,
     "exclude": _exclude,
-    "migrate": _migrate,
 }
 
 

@@ -44,7 +44,7 @@ def curve(training: Training, arms: Sequence[str], counts: Sequence[int], spread
 
 def _point(training: Training, name: str, count: int, spread: Spread) -> Point:
     took_s = training.iteration(name, failed_nics(training.topology, count, spread)).total_s
-    return Point(name, count, spread, took_s, took_s / training.iteration(name).total_s - 1)
+    return Point(name, count, spread, took_s, took_s / training.iteration("stock").total_s - 1)
 
 
 @dataclass(frozen=True, slots=True)

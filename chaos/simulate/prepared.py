@@ -15,15 +15,16 @@ from chaos.simulate.statekey import Capacities, StateKeys
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 State = tuple[tuple[int, Capacities], ...]
-LEFT = tuple(Left)
-CODES = {left: code for code, left in enumerate(LEFT)}
+CASES = tuple((left, silent) for silent in (False, True) for left in Left)
+CODES = {case: code for code, case in enumerate(CASES)}
+"""What a fault leaves, and whether nobody is told: numbered, as arrays hold numbers."""
 MANY = -1
 """Host of an event that hits several."""
 
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """One fault's onset: at the start of `interval`, on `host` (or MANY), which it leaves `LEFT[code]`."""
+    """One fault's onset: at the start of `interval`, on `host` (or MANY), which it leaves as `CASES[code]` says."""
 
     interval: int
     code: int
@@ -101,7 +102,7 @@ def _events(intervals: Sequence[Any], states: Sequence[State]) -> Iterator[Event
                     continue
                 yield Event(number, _code(fault, left), fault.duration_s, host, fault.process)
             elif fault.what == "spine":
-                code = CODES[Left.SLOWER if interval.fabric > 0 else Left.NOTHING]
+                code = CODES[Left.SLOWER if interval.fabric > 0 else Left.NOTHING, False]
                 yield Event(number, code, fault.duration_s, MANY, fault.process)
             elif dropped := _dropped(states, number):
                 worst = max(_code(fault, left) for left in dropped.values())
@@ -118,10 +119,14 @@ def _dropped(states: Sequence[State], number: int) -> dict[int, Capacities]:
 
 def _code(fault: Any, left: Capacities) -> int:
     """What it leaves the host, in order of harm."""
+    return CODES[_left(fault, left), fault.silent]
+
+
+def _left(fault: Any, left: Capacities) -> Left:
     if fault.factor > 0:
-        return CODES[Left.SLOWER]
+        return Left.SLOWER
     if not any(left):
-        return CODES[Left.NOTHING]
+        return Left.NOTHING
     if fault.what == "port":
-        return CODES[Left.PORT if left[int(fault.where[1])] > 0 else Left.NIC]
-    return CODES[Left.NIC if 0.0 in left else Left.PORT]
+        return Left.PORT if left[int(fault.where[1])] > 0 else Left.NIC
+    return Left.NIC if 0.0 in left else Left.PORT

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from chaos.simulate.arms import NOTICEABLE_S, Arm, Left, rule
-from chaos.simulate.prepared import CODES, LEFT, Floats, Ints, Prepared
+from chaos.simulate.prepared import CASES, CODES, Floats, Ints, Prepared
 from chaos.simulate.training import Training
 
 OUTCOMES = ("survived", "degraded", "restart")
@@ -25,11 +25,13 @@ class Blows:
 
 
 class Rates:
-    """Progress a second in each numbered state, 0 where nothing runs; filled as numbers appear."""
+    """Progress a second in each numbered state, 0 where nothing runs, 1 that of stock NCCL with all whole.
+
+    Filled as numbers appear."""
 
     def __init__(self, training: Training, name: str) -> None:
         self._training, self._name = training, name
-        self._healthy_s = training.iteration(name).total_s
+        self._healthy_s = training.iteration("stock").total_s
         self._table: Floats = np.zeros(0)
 
     def of(self, numbers: Ints) -> Floats:
@@ -42,7 +44,7 @@ class Rates:
 
 
 def blows(of: Arm, prepared: Prepared, params: Any, iteration_s: float) -> Blows:
-    rules = [rule(of, left, params, iteration_s) for left in LEFT]
+    rules = [rule(of, left, params, iteration_s, silent=silent) for left, silent in CASES]
     code, lasts_s = prepared.event_code, prepared.event_duration_s
     wait_s, extra_s, fatal_s, back_s = (
         np.array([getattr(each, name) for each in rules])[code]
@@ -51,7 +53,8 @@ def blows(of: Arm, prepared: Prepared, params: Any, iteration_s: float) -> Blows
     acts = lasts_s > wait_s
     stalls_s = np.minimum(lasts_s, wait_s) + np.where(acts, extra_s, 0.0)
     fatal = lasts_s > fatal_s
-    gives_up = acts & (code == CODES[Left.NIC]) & of.excludes
+    gone = np.isin(code, [CODES[Left.NIC, silent] for silent in (False, True)])
+    gives_up = acts & gone & of.excludes
     outcomes = np.where(fatal, 2, np.where(gives_up | (stalls_s > NOTICEABLE_S), 1, 0))
     return Blows(stalls_s, np.where(acts, back_s, 0.0), fatal, outcomes)
 

@@ -23,6 +23,8 @@ class Key(NamedTuple):
 
 
 HEALTHY = Key((), (), 0)
+STEP = 0.05
+"""Of what a slower NIC has left, in jobs: half a step is 0.3 % of a host with eight."""
 
 
 def canonical(hosts: Sequence[Capacities]) -> Group:
@@ -35,6 +37,13 @@ def canonical(hosts: Sequence[Capacities]) -> Group:
     return tuple(sorted(zip(*columns, strict=True)))
 
 
+def rounded(share: float) -> float:
+    """To the nearest STEP; what is not gone stays, and what is not whole is not."""
+    if share in {0.0, 1.0}:
+        return share
+    return min(max(round(share / STEP), 1), round(1 / STEP) - 1) * STEP
+
+
 class StateKeys:
     """Makes keys, and numbers them in the order in which they are met."""
 
@@ -42,11 +51,13 @@ class StateKeys:
         self._placement, self._nics = placement, nics
         self._groups: dict[tuple[Capacities, ...], Group] = {}
         self._sorted: dict[Capacities, Capacities] = {}
+        self._rounded: dict[Capacities, Capacities] = {}
         self._numbers: dict[Key, int] = {HEALTHY: 0}
         self.all: list[Key] = [HEALTHY]
 
     def number(self, state: Sequence[tuple[int, Capacities]]) -> int:
-        key = self.key(state)
+        """Of a job's state, whose NICs that are only slower are rounded, so that few states differ (STEP)."""
+        key = self.key([(host, self._round(left)) for host, left in state])
         found = self._numbers.get(key)
         if found is None:
             found = self._numbers[key] = len(self.all)
@@ -70,6 +81,12 @@ class StateKeys:
     def _replicas(self, host: int, left: Capacities) -> set[int]:
         """Whose GPUs are at home on NICs that are gone."""
         return {self._placement.replica(host, nic / self._nics) for nic, share in enumerate(left) if share == 0}
+
+    def _round(self, left: Capacities) -> Capacities:
+        found = self._rounded.get(left)
+        if found is None:
+            found = self._rounded[left] = tuple(rounded(share) for share in left)
+        return found
 
     def _sort(self, left: Capacities) -> Capacities:
         found = self._sorted.get(left)

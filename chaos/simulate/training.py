@@ -84,8 +84,8 @@ class Training:
         return len(self._collectives)
 
     def overhead(self, name: str, state: Sequence[tuple[int, Capacities]]) -> float:
-        """Share by which the iteration is longer than with everything whole."""
-        return self.iteration(name, state).total_s / self.iteration(name).total_s - 1
+        """Share by which the iteration is longer than stock NCCL's with everything whole."""
+        return self.iteration(name, state).total_s / self.iteration("stock").total_s - 1
 
     def _solve(self, of: Arm, key: Key) -> Iteration:
         dp, lost = self.layout.dp, key.replicas_lost if of.excludes else 0
@@ -94,7 +94,7 @@ class Training:
         compute_s, tp_s = self._compute_s(), self._tp_s(of, key)
         bubble_s = (compute_s + tp_s) * (self.layout.pp - 1) / (self.layout.interleave * self.layout.microbatches)
         more = dp / (dp - lost)
-        dp_s = max(self._dp_s(of, group) for group in ((), *key.groups))
+        dp_s = max(self._dp_s(of, group) for group in ((), *key.groups)) * self._always(of)
         exposed_s = self._exposed_dp_s(dp_s)
         pp_s = self._pp_s(of, key)
         total_s = (compute_s + tp_s) * more + bubble_s + pp_s + exposed_s
@@ -109,6 +109,10 @@ class Training:
             mfu=self.model.flops(self.layout.batch) / (self.layout.gpus * self._peak_flops() * total_s),
             alive=(dp - lost) / dp,
         )
+
+    def _always(self, of: Arm) -> float:
+        """What our library costs while nothing is broken, of a collective's time."""
+        return 1 + (float(self.params.healthy_overhead.value) if of.nic == "migrate" else 0.0)
 
     def _peak_flops(self) -> float:
         return float(self.params.gpu_tflops.value) * 1e12

@@ -2,44 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-import yaml
+from chaos.simulate.params import Params, load
+from chaos.simulate.timeline import Interval
+from chaos.simulate.trace import DAY_S, Fault, Kind, What
 
-from chaos import simulate
-
-DAY_S = 86400.0
-
-
-@dataclass(frozen=True)
-class Value:
-    value: float
-    unit: str = ""
-    basis: str = "assumed"
-    source: str = "a test"
+__all__ = ["DAY_S", "Fault", "Interval", "Machines", "Solver", "fault", "intervals", "params"]
 
 
-class Parameters(dict[str, Value]):
-    """By attribute, as chaos.simulate.params has them."""
-
-    def __getattr__(self, name: str) -> Value:
-        return self[name]
-
-
-SHIPPED = Path(simulate.__file__).parent / "params_training.yaml"
-PARAMETERS: Mapping[str, float] = {
-    **{name: row["value"] for name, row in yaml.safe_load(SHIPPED.read_text(encoding="utf-8")).items()},
-    "exclusion_replan_s": 2,
-    "stall_ms": 100,
-}
-
-
-def params(**changed: float) -> Parameters:
-    return Parameters({name: Value(value) for name, value in {**PARAMETERS, **changed}.items()})
+def params(**changed: float) -> Params:
+    """The shipped ones, with rounder stalls."""
+    return load({"exclusion_replan_s": 2, "stall_ms": 100, "healthy_overhead": 0, **changed})
 
 
 @dataclass(frozen=True)
@@ -84,24 +61,18 @@ class Solver:
         return Took(healthy_us * (1 + slower))
 
 
-@dataclass(frozen=True)
-class Fault:
-    t_s: float
-    duration_s: float
-    kind: str = "cut"
-    what: str = "nic"
-    where: tuple[int, ...] = (0, 0, 0)
-    factor: float = 0.0
-    process: str = "nic_tor"
-
-
-@dataclass(frozen=True)
-class Interval:
-    start_s: float
-    end_s: float
-    state: tuple[tuple[int, tuple[float, ...]], ...]
-    onset: tuple[Fault, ...]
-    fabric: float = 1.0
+def fault(
+    t_s: float,
+    duration_s: float,
+    *,
+    kind: Kind = "cut",
+    what: What = "nic",
+    where: tuple[int, ...] = (0, 0),
+    factor: float = 0.0,
+    process: str = "nic_tor",
+    silent: bool = False,
+) -> Fault:
+    return Fault(t_s, duration_s, kind, what, where, factor, process, silent)
 
 
 def intervals(faults: Sequence[Fault], topology: Machines, days: float = 1.0) -> list[Interval]:
