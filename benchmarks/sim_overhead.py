@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from chaos.simulate import published, survival
+from chaos.simulate import published, published_kinds, survival
 from chaos.simulate.arms import ARMS, Left, survives
 from chaos.simulate.layout import default_layout
 from chaos.simulate.models import MODELS, model
@@ -141,6 +141,26 @@ def _survived(kind: str, pod: int) -> list[survival.Row]:
     return survival.table(prepared, values({}))
 
 
+def kinds_table() -> Iterator[str]:
+    """On rails with one port a NIC."""
+    loaded, _ = machines(128)
+    rows = published_kinds.judged(values({}), loaded)
+    yield from head(("source", "kind", "how often", "leaves", *ARMS))
+    for found in rows:
+        kind = found.kind
+        often = (
+            f"{kind.share:.0%} ({kind.count})"
+            if kind.share
+            else f"{kind.per_month:.3%} a month"
+            if kind.per_month
+            else "-"
+        )
+        yield row((kind.source.split(" (")[0], kind.kind, often, found.left.value, *found.arms.values()))
+    for source in published_kinds.shares(rows, "stock"):
+        each = (f"{published_kinds.shares(rows, name)[source]:.0%}" for name in ARMS)
+        yield row((source.split(" (")[0], "goes on after", "", "", *each))
+
+
 TABLES: Mapping[str, Callable[[], Iterator[str]]] = {
     "published": published_table,
     "sizes": sizes_table,
@@ -148,6 +168,7 @@ TABLES: Mapping[str, Callable[[], Iterator[str]]] = {
     "ratio": ratio_table,
     "arms": arms_table,
     "coverage": coverage_table,
+    "kinds": kinds_table,
 }
 
 

@@ -48,6 +48,7 @@ class Compared:
 
 
 SC21 = "Narayanan et al., SC'21 (arXiv 2104.04473)"
+# SC21, TABLE_1 and KORTHIKANTI: quoted from memory of the papers, to be checked against them.
 KORTHIKANTI = "Korthikanti et al., MLSys'23 (arXiv 2205.05198), table 5"
 MEGASCALE = "Jiang et al., NSDI'24 (arXiv 2402.15627): Megatron-LM at MegaScale's 55.2 % MFU / 1.34"
 MCORE = "Megatron-LM, README.md (2024): strong scaling of GPT-3 with batch 1,152, MFU 47 % to 42 %; layouts are ours"

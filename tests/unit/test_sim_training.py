@@ -12,7 +12,9 @@ from chaos.simulate.layout import Layout, check, default_layout, placement
 from chaos.simulate.models import MODELS, model
 from chaos.simulate.overhead import curve, failed_nics, ratio
 from chaos.simulate.published import Cluster, compared
+from chaos.simulate.published_kinds import judged, shares
 from chaos.simulate.statekey import canonical
+from chaos.simulate.topology import load
 from chaos.simulate.training import Training
 from harness.errors import InputErrors, UsageError
 
@@ -206,6 +208,23 @@ def test_traffic_shares() -> None:
     assert traffic_share(arm("stock"), (0.25,) + (1.0,) * 7) == 0.25
     assert traffic_share(arm("exclusion"), two_gone) == 1
     assert not runs_with(arm("upstream"), LEFT_7)
+
+
+@pytest.mark.parametrize(
+    ("fabric", "ports", "tor"), [("rail", 1, Left.NIC), ("rack", 1, Left.NOTHING), ("rack", 2, Left.PORT)]
+)
+def test_published_kinds_are_judged_by_what_they_leave_here(fabric: str, ports: int, tor: Left) -> None:
+    rows = judged(params(), load({"hosts": 4, "ports": ports, "fabric": {"kind": fabric, "pod": 4}}))
+    found = {row.kind.kind: row for row in rows}
+    assert found["ToR"].left is tor
+    assert found["ToR"].arms["balance"] == ("restart" if tor is Left.NOTHING else "survived")
+    assert found["link flap"].arms["stock"] == "survived"
+    assert found["NIC"].arms == dict.fromkeys(("stock", "upstream", "kv_replication"), "restart") | dict.fromkeys(
+        ("migrate", "balance", "allreduce", "optcc"), "survived"
+    ) | {"exclusion": "degraded"}
+    llama = next(source for source in shares(rows, "stock") if source.startswith("Llama"))
+    assert (shares(rows, "stock")[llama], shares(rows, "allreduce")[llama]) == (0, 1)
+    assert shares(rows, "upstream")[llama] == pytest.approx(35 / 42 if ports == 2 else 0)
 
 
 def test_the_curve_grows_with_failed_nics() -> None:
