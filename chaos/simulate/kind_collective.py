@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isfinite
 from typing import Any
 
 from chaos.simulate.figures import COLLECTIVE as FIGURES
@@ -38,12 +39,15 @@ def _over_time(work: Work, arm: str, scenario: Scenario) -> Result:
         lasts_s = interval.end_s - interval.start_s
         found = work.solver.collective(
             section.op, section.bytes, capacities(work.topology, interval.state), arm,
-            ranks_per_node=section.ranks_per_node, groups=section.groups,
+            ranks_per_node=section.ranks_per_node, groups=section.groups, fabric=interval.fabric,
         )  # fmt: skip
         whole_s += lasts_s
         time_us += found.time_us * lasts_s
         healthy_us += found.healthy_us * lasts_s
         bound_us += found.bound_us * lasts_s
+    if not isfinite(time_us):  # it stands still for a part of the time
+        figures = {"healthy_us": healthy_us / whole_s, "bound_us": bound_us / whole_s if isfinite(bound_us) else None}
+        return Result({**dict.fromkeys(("time_us", "ratio", "over_bound", "busbw_GBps")), **figures})
     return Result(_figures(section, work.topology.hosts, time_us / whole_s, healthy_us / whole_s, bound_us / whole_s))
 
 

@@ -109,6 +109,10 @@ def _faults(value: Any, topology: Any, workload: Any) -> Iterator[tuple[Place, s
     for index, entry in enumerate(faults.listed or ()):
         for text in _listed(entry, faults.days, topology):
             yield ("faults", "list", index), text
+    from chaos.simulate import generators
+
+    for name, text in generators.rate_problems(faults.rates):
+        yield ("faults", "rates", *([name] if name else [])), text
     if getattr(workload, "hit_at", None) is not None and not (faults.listed or faults.failed_nics):
         yield ("faults",), "workload.hit_at needs a fault: a list, or failed_nics"
 

@@ -262,12 +262,12 @@ def validate(*, as_json: bool, quiet: bool) -> int:
       r2cc sim validate
       r2cc sim validate --json
     """
-    from chaos.simulate.checking import run_checks, text
+    from chaos.simulate import checking
 
-    found = run_checks()
-    good = all(check["outcome"] == "holds" for check in found)
+    found = checking.run_checks()
+    good = checking.good(found)
     if as_json:
         click.echo(json.dumps({"schema": 1, "outcome": "holds" if good else "deviated", "checks": found}, indent=1))
     else:
-        click.echo(text(found, quiet=quiet))
+        click.echo(checking.text(found, quiet=quiet))
     return 0 if good else 1
