@@ -83,7 +83,7 @@ def _gpus() -> Iterator[Check]:
 
 
 def _hits() -> Iterator[Check]:
-    """A cable that is pulled in an all-reduce. When: as the run's own bound has it, which is h (s + (1 - s) N / (N - 1))."""
+    """A cable that is pulled in an all-reduce. When: as the run's bound has it, h (s + (1 - s) N / (N - 1))."""
     for name, nics, mib, healthy_ms, bound_ms, measured_ms, source in HITS:
         slower = nics / (nics - 1)
         share = (slower - bound_ms / healthy_ms) / (slower - 1)

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 from chaos.simulate.checks import Check, at_least, near, nearest
-from chaos.simulate.core import ARMS, Case, Rows, Shape, Solver
+from chaos.simulate.core import ARMS, Case, Shape, Solver
+from chaos.simulate.core_order import Rows
 from chaos.simulate.core_params import EXACT
 
 SIZE = 1 << 28
