@@ -14,6 +14,8 @@ FOLDED = 12
 """Tables that have more rows are folded."""
 ROWS = 400
 """Of the table of all figures; figures.csv has all."""
+PASSING = ("flap", "slow")
+"""Kinds that outnumber all others, and mostly pass by themselves."""
 OUTCOMES = {"survived": "survived", "degraded": "survived, slower", "restart": "restart"}
 
 
@@ -132,7 +134,10 @@ def coverage(sim: Simulation) -> Table:
         ]
         for row in found
     ]
-    rows += [_survived(found, arms)] if rows else []
+    rows += [_survived(found, arms, "all")] if rows else []
+    lasting = [row for row in found if row["kind"] not in PASSING]
+    if lasting and len(lasting) < len(found):
+        rows.append(_survived(lasting, arms, f"all but {' and '.join(PASSING)}"))
     head = ("Kind of failure", "a month", "of all", *(words.arm(arm) for arm in arms))
     caption = (
         "What each arm does at each kind of network failure, with how often it comes: without a restart, or with one"
@@ -150,14 +155,14 @@ def _outcome(found: Mapping[str, Any] | None) -> Cell:
     )
 
 
-def _survived(rows: Sequence[Mapping[str, Any]], arms: Sequence[str]) -> list[Cell]:
-    """Of all failures together."""
-    cells = [Cell("all", head=True), Cell(words.plain(sum(row["rate_per_month"] for row in rows))), Cell("100 %")]
+def _survived(rows: Sequence[Mapping[str, Any]], arms: Sequence[str], name: str) -> list[Cell]:
+    """Of these failures together."""
+    total = sum(row["rate_per_month"] for row in rows)
+    share = sum(row["share"] or 0 for row in rows)
+    cells = [Cell(name, head=True), Cell(words.plain(total)), Cell(words.percent(share))]
     for arm in arms:
-        share = sum(
-            (row["share"] or 0) * (1 - (row["arms"].get(arm, {}).get("restart") or 0)) for row in rows if row["share"]
-        )
-        cells.append(Cell(words.percent(share), "without a restart"))
+        ended = sum(row["rate_per_month"] * (row["arms"].get(arm, {}).get("restart") or 0) for row in rows)
+        cells.append(Cell(words.percent(1 - ended / total) if total else NONE, "without a restart"))
     return cells
 
 
