@@ -46,13 +46,20 @@ JOB = {
 }
 SERVING = {
     "ttft_p50_ms": About("ms", "time to the first token, median"),
+    "ttft_p90_ms": About("ms", "time to the first token, 90th percentile"),
     "ttft_p99_ms": About("ms", "time to the first token, 99th percentile"),
     "tpot_p50_ms": About("ms", "time per output token, median"),
+    "tpot_p90_ms": About("ms", "time per output token, 90th percentile"),
     "tpot_p99_ms": About("ms", "time per output token, 99th percentile"),
+    "gap_p99_ms": About("ms", "longest gap between two tokens of a request, 99th percentile"),
+    "gap_max_ms": About("ms", "longest gap between two tokens of any request"),
+    "slo": About("share", "requests that keep both limits", "more"),
+    "tokens_per_s": About("tokens/s", "output tokens a second", "more"),
     "completed": About("share", "requests that complete", "more"),
     "recovery_s": About("s", "from a fault until the service is as fast as before"),
     "ttft_overhead": About("share", "mean time to the first token over that without faults, less one"),
     "tpot_overhead": About("share", "mean time per output token over that without faults, less one"),
+    "latency_overhead": About("share", "mean time of a request over that without faults, less one"),
 }
 ALL = {**COLLECTIVE, **TRAINING, **SERVING, **JOB}
 

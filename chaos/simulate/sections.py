@@ -71,6 +71,37 @@ class Job(Section):
     checkpoint_write_s: Annotated[float, Field(ge=0)] | None = None
 
 
+class Lengths(Section):
+    """Tokens: log-normal around the median, at most `most`; `sigma` 0: always the median."""
+
+    median: Count
+    sigma: Annotated[float, Field(ge=0, le=5)] = 0.0
+    most: Count = 8192
+
+
+class Serving(Section):
+    """Requests to a language model. `lengths`: a published mix, where `prompt` or `output` do not say otherwise.
+
+    `instances` of tp x pp GPUs; `prefills` of them only prefill. Hosts beyond them are spares."""
+
+    kind: Literal["serving"] = "serving"
+    model: StrictStr
+    tp: Count = 8
+    pp: Count = 1
+    instances: Count = 1
+    prefills: Annotated[StrictInt, Field(ge=0)] = 0
+    requests: Annotated[StrictInt, Field(gt=0, le=1_000_000)] = 10_000
+    rate: Positive = 1.0
+    lengths: StrictStr = "conversation"
+    prompt: Lengths | None = None
+    output: Lengths | None = None
+    max_batch: Count = 256
+    budget: Count = 2048
+    queue: Count | None = None
+    ttft_slo_ms: Positive = 2000.0
+    tpot_slo_ms: Positive = 100.0
+
+
 class FaultEntry(Section):
     """One fault of a list; its fields are those of a trace's lines."""
 

@@ -27,9 +27,9 @@ class Book:
     finish_s: list[float] = field(default_factory=list)
     gap_s: list[float] = field(default_factory=list)
     last_s: list[float] = field(default_factory=list)
-    """When its last token came, of requests that a crash took back."""
+    """When its last token came, of requests that a crash took back or that went from one instance to another."""
     delivered: list[int] = field(default_factory=list)
-    """Tokens that its user has, of requests that a crash took back."""
+    """Tokens that its user has, of the same; 0: of others."""
     rejected: list[bool] = field(default_factory=list)
     redone_tokens: int = 0
 
@@ -72,6 +72,8 @@ class Instance:
         self.most, self.budget = batch, budget
         self.start, self.end, self.blocked_s = 0.0, inf, 0.0
         self.waiting: deque[int] = deque()
+        self.fresh = False
+        """Somebody came since the step in flight began."""
         self.handed: list[tuple[float, int]] = []
         self.running: dict[int, tuple[int, int]] = {}
         """Who decodes: number of tokens before this run, and number of the step entry since which gaps count."""
@@ -92,11 +94,13 @@ class Instance:
     def enqueue(self, request: int, now_s: float) -> None:
         """At a time to which it was advanced."""
         self.waiting.append(request)
+        self.fresh = True
         self.wake(now_s)
 
     def requeue(self, requests: Iterable[int], now_s: float) -> None:
         """Those that were here or elsewhere before: in the order in which they came, with those that wait."""
         self.waiting = deque(sorted([*self.waiting, *requests]))
+        self.fresh = True
         self.wake(now_s)
 
     def wake(self, now_s: float) -> None:
@@ -109,7 +113,7 @@ class Instance:
         if self.end == inf and self.blocked_s <= until_s:
             self.wake(max(self.start, self.blocked_s))
         while self.end <= until_s and self.end < inf:
-            if self.fast and not self.pieces:
+            if self.fast and not self.pieces and not self.fresh:
                 self._decode(until_s)
             else:
                 self._commit()
@@ -151,6 +155,7 @@ class Instance:
         if pace is None or self.blocked_s == inf:
             self.end = inf
             return
+        self.fresh = False
         if self.waiting:
             self._admit()
         decoding = len(self.running)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from chaos.simulate.arms import Arm, arm, traffic_share
+from chaos.simulate.arms import Arm, arm, runs_with, traffic_share
 from chaos.simulate.serving.service import GB, Service
 
 Capacities = tuple[float, ...]
@@ -105,8 +105,10 @@ class Paces:
 
     def _make(self, of: Arm, how: Arm, hosts: tuple[Capacities, ...]) -> Pace | None:
         service, params = self.service, self.params
+        if service.on_nics and not all(runs_with(how, left) for left in hosts):
+            return None
         comm_s = [self._comm_s(how, hosts, tokens) for tokens in self.sizes]
-        if inf in comm_s or (service.on_nics and not all(any(left) for left in hosts)):
+        if inf in comm_s:
             return None
         always = float(params.healthy_overhead.value) if of.nic == "migrate" and service.on_nics else 0.0
         flops = params.gpu_tflops.value * 1e12 * params.serving_mfu.value * service.gpus

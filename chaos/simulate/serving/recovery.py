@@ -2,7 +2,7 @@
 
 R2CC (arXiv 2512.25059) reports "47x" against DejaVu; its project's page says the same as "reduces failure-induced
 overhead by up to 98 % for inference": 1 - 1/47 = 97.9 %. So it is a ratio of overheads: how much longer requests take
-than without a failure, with DejaVu over with R2CC. The formula itself is not in what we could read: this is inferred."""
+than without a failure, with DejaVu over with R2CC. The formula itself is not in what we could read: inferred."""
 
 from __future__ import annotations
 
@@ -74,9 +74,9 @@ def costs(
 
 
 def cost(got: ServingResult, healthy: ServingResult, asked: Requests) -> Cost:
-    over = [overhead(got, healthy, of) for of in ("latency_s", "ttft_ms", "tpot_ms")]
-    lost_s = over[0] * healthy.latency_s.mean * len(asked.prompt)
-    return Cost(got.arm, *over, max(got.outages_s, default=0.0), lost_s)
+    latency, ttft, tpot = (overhead(got, healthy, of) for of in ("latency_s", "ttft_ms", "tpot_ms"))
+    lost_s = latency * healthy.latency_s.mean * len(asked.prompt)
+    return Cost(got.arm, latency, ttft, tpot, max(got.outages_s, default=0.0), lost_s)
 
 
 def ratio(found: dict[str, Cost], other: str = "kv_replication", ours: str = "balance") -> float:

@@ -14,6 +14,7 @@ from chaos.simulate.serving.instance import Book
 from chaos.simulate.serving.service import Service, Slo
 
 Floats = npt.NDArray[np.float64]
+BLOCK = 20
 SKETCH = (0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 100)
 
 
@@ -116,11 +117,15 @@ def overhead(found: ServingResult, healthy: ServingResult, of: str = "latency_s"
 
 
 def recovery_s(found: ServingResult, healthy: ServingResult, onset_s: float, slower: float = 0.1) -> float:
-    """From a fault until requests that come are served as without it: the last arrival after `onset_s` that took over
-    `slower` longer, or the end of the outage, whatever is later. inf: some never completed."""
-    arrival, mine, theirs = found.requests["arrival_s"], found.requests["finish_s"], healthy.requests["finish_s"]
+    """From a fault until the service is as fast as before: the outage, and on to the first BLOCK requests in a row that
+    took no more than `slower` longer, in the mean, than without faults. inf: never; some did not complete."""
+    arrival, mine, theirs = (found.requests["arrival_s"], found.requests["finish_s"], healthy.requests["finish_s"])
     outage_s = max(found.outages_s, default=0.0)
-    late = (arrival >= onset_s) & (mine - arrival > (1 + slower) * (theirs - arrival))
+    after = np.flatnonzero((arrival >= onset_s + outage_s) & np.isfinite(theirs))
     if np.isinf(mine[np.isfinite(theirs)]).any():
         return inf
-    return max(outage_s, float(arrival[late].max()) - onset_s if late.any() else 0.0)
+    for at in range(0, len(after) - BLOCK + 1, BLOCK // 2):
+        block = after[at : at + BLOCK]
+        if (mine - arrival)[block].sum() <= (1 + slower) * (theirs - arrival)[block].sum():
+            return max(outage_s, float(arrival[block[0]]) - onset_s) if at else outage_s
+    return inf if len(after) >= BLOCK else outage_s

@@ -153,6 +153,8 @@ class _Run:
             return
         ready, instance.handed = instance.handed, []
         for time_s, request in ready:
+            if not self.book.delivered[request]:
+                self.book.delivered[request], self.book.last_s[request] = 1, time_s
             size = self.service.llm.kv_bytes * self.book.prompt[request]
             rate = self.fleet.rate(number)
             begin_s = max(time_s, self.links_s[number])
