@@ -15,11 +15,9 @@ constexpr double kExact = 1e-9;          // of the bytes
 class Flowing {
  public:
   explicit Flowing(const Fluid& fluid)
-      : fluid_(fluid),
-        capacities_(fluid.capacities),
+      : capacities_(fluid.capacities),
         tasks_(fluid.tasks),
         left_(tasks_.size()),
-        expected_(capacities_.size()),
         changes_(byTime(fluid.changes)),
         reroutes_(byTime(fluid.reroutes)) {
     for (size_t i = 0; i < tasks_.size(); i++) left_[i] = tasks_[i].bytes;
@@ -157,11 +155,9 @@ class Flowing {
     if (std::abs(whole - left - sent_) > kExact * whole) throw std::logic_error("bytes went lost");
   }
 
-  const Fluid& fluid_;
   std::vector<double> capacities_;
   std::vector<Task> tasks_;
   std::vector<double> left_;
-  std::vector<double> expected_;
   std::vector<Change> changes_;
   std::vector<Reroute> reroutes_;
   size_t change_ = 0, reroute_ = 0;

@@ -37,7 +37,8 @@ Wiring::Wiring(const Topology& topology, const Hosts& hosts, double fabric, doub
   const int count = hosts.count();
   const int tors = topology.torsOfPod();
   const int pods = count == 0 ? 0 : topology.podOf(count - 1) + 1;
-  capacities_.resize(static_cast<size_t>(nvlinkOf(count) + 2 * pods * tors));
+  const int links = nvlinkOf(count) + 2 * pods * tors;
+  capacities_.resize(static_cast<size_t>(links));
   for (int host = 0; host < count; host++) {
     const auto whole = static_cast<size_t>(hostLink(host));
     for (int nic = 0; nic < topology.nics; nic++) {
@@ -118,12 +119,14 @@ std::vector<Use> Wiring::wire(const std::vector<Edge>& edges, Routes& routes, bo
 }
 
 std::vector<double> Wiring::onNics(int host, int direction, const std::vector<double>& linkBytes) const {
-  const double whole = linkBytes[static_cast<size_t>(hostLink(host) + direction)];
+  const int link = hostLink(host) + direction;
+  const double whole = linkBytes[static_cast<size_t>(link)];
   const double sum = hosts_.sum(host);
   std::vector<double> out;
   for (int nic = 0; nic < topology_.nics; nic++) {
     const double even = sum > 0 ? whole * hosts_.left(host)[static_cast<size_t>(nic)] / sum : 0;
-    out.push_back(even + linkBytes[static_cast<size_t>(outOf(host, nic) + direction)]);
+    const int own = outOf(host, nic) + direction;
+    out.push_back(even + linkBytes[static_cast<size_t>(own)]);
   }
   return out;
 }
