@@ -50,9 +50,12 @@ SERVING = {
     "tpot_p50_ms": About("ms", "time per output token, median"),
     "tpot_p99_ms": About("ms", "time per output token, 99th percentile"),
     "completed": About("share", "requests that complete", "more"),
-    "recovery_s": About("s", "from a fault until the service is as fast as before"),
+    "slo": About("share", "requests within both limits", "more"),
+    "overhead": About("share", "mean time of a request over that without faults, less one"),
     "ttft_overhead": About("share", "mean time to the first token over that without faults, less one"),
     "tpot_overhead": About("share", "mean time per output token over that without faults, less one"),
+    "outage_s": About("s", "longest time without a token after a fault"),
+    "tokens_per_s": About("tokens/s", "output tokens a second", "more"),
 }
 ALL = {**COLLECTIVE, **TRAINING, **SERVING, **JOB}
 

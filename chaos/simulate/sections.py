@@ -71,6 +71,36 @@ class Job(Section):
     checkpoint_write_s: Annotated[float, Field(ge=0)] | None = None
 
 
+class LengthSection(Section):
+    """Tokens: log-normal, from 1 to `most`."""
+
+    median: Positive
+    sigma: Annotated[float, Field(ge=0, le=5)] = 0.0
+    most: Count = 8192
+
+
+class Serving(Section):
+    """Requests to copies of a language model. `mix`: published lengths of prompts and outputs, unless both are given."""
+
+    kind: Literal["serving"] = "serving"
+    model: StrictStr
+    tp: Count = 8
+    pp: Count = 1
+    instances: Count = 1
+    prefills: Annotated[StrictInt, Field(ge=0)] = 0
+    requests: Count = 10_000
+    rate: Positive = 1.0
+    """Requests a second, all instances together."""
+    mix: StrictStr = "conversation"
+    prompt: LengthSection | None = None
+    output: LengthSection | None = None
+    max_batch: Count = 256
+    budget: Count = 2048
+    queue: Count | None = None
+    slo_ttft_ms: Positive = 2000.0
+    slo_tpot_ms: Positive = 100.0
+
+
 class FaultEntry(Section):
     """One fault of a list; its fields are those of a trace's lines."""
 
