@@ -80,7 +80,7 @@ class LengthSection(Section):
 
 
 class Serving(Section):
-    """Requests to copies of a language model. `mix`: published lengths of prompts and outputs, unless both are given."""
+    """Requests to copies of a model. `mix`: published lengths of prompts and outputs, unless these are given."""
 
     kind: Literal["serving"] = "serving"
     model: StrictStr

@@ -204,6 +204,27 @@ def test_training_beside_failed_nics_is_slower_and_an_arm_that_stops_has_no_time
     assert [found["figures"]["overhead"] for found in whole.values()] == [[0.0]] * 3
 
 
+def test_a_service_loses_less_with_us_and_keeps_its_distributions(tmp_path: Path) -> None:
+    topology = {**sim_files.TOPOLOGY, "hosts": 3, "gpus": 8, "nics": 8, "rate_gbit": 400}
+    workload = {"kind": "serving", "model": "llama-3.1-405b", "tp": 16, "requests": 100, "rate": 0.5}
+    faults = {"list": [{"t_s": 50, "what": "nic", "where": [0, 0]}], "days": 0.01}
+    changes = {"topology": topology, "workload": workload, "faults": faults, "arms": ["stock", "allreduce"]}
+    experiment = load(sim_files.write(tmp_path, axes=None, expect=None, **changes))
+    payload = Payload.of(experiment)
+    found = build(experiment, [(cell, run_cell(payload, cell)) for cell in payload.cells()], "code")
+    values = {
+        (point["arm"], figure["name"]): figure["value"] for point in found["points"] for figure in point["figures"]
+    }
+    assert values["stock", "outage_s"] > 60
+    assert 0 < values["allreduce", "outage_s"] < 1
+    assert values["stock", "ttft_p99_ms"] > 2 * values["allreduce", "ttft_p99_ms"]
+    shapes = {(shape["arm"], shape["name"]): shape["quantiles"] for shape in found["distributions"]}
+    assert set(shapes) == {(arm, name) for arm in ("stock", "allreduce") for name in ("ttft", "tpot")}
+    half = next(value for share, value in shapes["allreduce", "ttft"] if share == 0.5)
+    assert half == pytest.approx(values["allreduce", "ttft_p50_ms"], rel=0.1)
+    assert all(quantiles == sorted(quantiles) for quantiles in shapes.values())
+
+
 def test_rates_that_there_are_not_are_errors(tmp_path: Path) -> None:
     file = sim_files.write(tmp_path, axes=None, faults={"rates": {"nic_tro": 1}, "days": 1})
     with pytest.raises(InputErrors, match=r"faults\.rates\.nic_tro: no such rate; near it: nic_tor"):
