@@ -29,10 +29,10 @@ WHEN = (
 HITS = (
     ("4 x 2, 256 MiB", "balance", 4, 2, 256, 409.27, 609.15, 612.90, 2.0, RAW + "schedules/above/schedules.json", ""),
     ("4 x 3, 1 GiB", "balance", 4, 3, 1024, 1119.49, 1397.22, 1398.24, 1.5, RAW + "four-gpus/four_hosts.json", ""),
-    ("4 x 3, 1 GiB, 2nd", "balance", 4, 3, 1024, 1112.68, 1388.88, 1364.62, 1.5, RAW + "four-gpus/four_hosts-2.json", ""),
+    ("4 x 3, 1 GiB, 2", "balance", 4, 3, 1024, 1112.68, 1388.88, 1364.62, 1.5, RAW + "four-gpus/four_hosts-2.json", ""),
     ("4 x 3, 1 GiB", "migrate", 4, 3, 1024, 1111.85, 1663.15, 1738.18, 2.0, RAW + "four-gpus/four_hosts.json", ""),
     (
-        "4 x 3, 1 GiB, 2nd", "migrate", 4, 3, 1024, 1093.28, 1364.77, 1414.84, 1.5,
+        "4 x 3, 1 GiB, 2", "migrate", 4, 3, 1024, 1093.28, 1364.77, 1414.84, 1.5,
         RAW + "four-gpus/four_hosts-2.json", SPREAD_OVER,
     ),
     ("2 x 4, 256 MiB", "balance", 2, 4, 256, 152.06, 191.65, 190.96, 4 / 3, RAW + "gpu-faults/all_reduce.json", ""),
@@ -43,7 +43,7 @@ HITS = (
     ("4 x 2, 64 MiB", "balance", 4, 2, 64, 203.6, None, 304.75, 2.0, "docs/results/schedules.md, in the middle", WHEN),
     ("lab, 4 x 4, 64 MiB", "migrate", 4, 4, 64, 210.0, None, 300.0, 2.0, "README.md, See it", WHEN),
 )  # fmt: skip
-"""Every first link-down in a plain all-reduce that is not void and has a bound, and two without: name, arm, hosts, NICs,
+"""Every first link-down of a plain all-reduce that is not void and has a bound, two without: name, arm, hosts, NICs,
 MiB; healthy, bound and measured ms; how much slower the bound has the rest. Rates differ and do not matter."""
 
 
