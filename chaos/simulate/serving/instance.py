@@ -12,7 +12,8 @@ from math import inf
 
 from chaos.simulate.serving.pace import Pace
 
-FINISH, REGAIN = 0, 1
+REGAIN, FINISH = 0, 1
+"""In this order at one step: a request may get its first new token and be done."""
 
 
 @dataclass(slots=True)

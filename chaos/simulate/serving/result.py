@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import inf, isfinite
 from typing import Any
@@ -19,7 +19,7 @@ SKETCH = (0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 100)
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Of one kind of time over requests. `sketch`: the value at each of SKETCH's percentiles. inf where none is known."""
+    """Of one kind of time over requests. `sketch`: at each of SKETCH's percentiles. inf where none is known."""
 
     count: int
     mean: float
@@ -124,9 +124,3 @@ def recovery_s(found: ServingResult, healthy: ServingResult, onset_s: float, slo
     if np.isinf(mine[np.isfinite(theirs)]).any():
         return inf
     return max(outage_s, float(arrival[late].max()) - onset_s if late.any() else 0.0)
-
-
-def pick(values: Sequence[float]) -> float | None:
-    """The mean of what is finite, for figures; None where nothing is."""
-    known = [value for value in values if isfinite(value)]
-    return sum(known) / len(known) if known else None

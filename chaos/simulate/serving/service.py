@@ -52,11 +52,12 @@ class Service:
     @cached_property
     def hosts_each(self) -> int:
         """0 where an instance is a part of a host."""
-        return self.gpus // self.topology.gpus if self.gpus >= self.topology.gpus else 0
+        local = int(self.topology.gpus)
+        return self.gpus // local if self.gpus >= local else 0
 
     @property
     def hosts(self) -> int:
-        return -(-self.instances * self.gpus // self.topology.gpus)
+        return -(-self.instances * self.gpus // int(self.topology.gpus))
 
     def hosts_of(self, instance: int) -> tuple[int, ...]:
         """By stage, and in it by rank."""
@@ -67,7 +68,7 @@ class Service:
     @property
     def tp_hosts(self) -> int:
         """Hosts over which one stage's AllReduces go; 1: they stay inside."""
-        return max(1, self.tp // self.topology.gpus)
+        return max(1, self.tp // int(self.topology.gpus))
 
     @property
     def pp_crosses(self) -> bool:

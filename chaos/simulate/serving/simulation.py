@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
 from math import inf
 from typing import Any
@@ -32,26 +33,26 @@ def simulate(
     intervals: Sequence[Interval],
     solver: Any,
     params: Any,
-    seed: int,
     *,
+    seed: int,
     requests: Requests | None = None,
     paces: Paces | None = None,
     fast: bool = True,
 ) -> ServingResult:
     """One arm over one trace's intervals (chaos.simulate.timeline; none: nothing fails). The last state stays.
 
-    `seed`: of the requests, or `requests` themselves. `paces`: of the same service, solver and parameters, to share what
-    was solved. Raises InputErrors for a service that does not fit, UsageError for an arm that there is not."""
+    `seed`: of the requests, or `requests` themselves. `paces`: of the same service, solver and parameters, to share
+    what was solved. Raises InputErrors for a service that does not fit, UsageError for an arm that there is not."""
     check(service, params)
     asked = requests or draw(service.requests, service.rate, service.prompt, service.output, seed)
-    run = _Run(service, name, params, paces or Paces(service, solver, params), asked, intervals, fast)
-    return run.run()
+    known = paces or Paces(service, solver, params)
+    return _Run(known, name, asked, intervals, fast=fast).run()
 
 
 class _Run:
-    def __init__(self, service: Service, name: str, params: Any, paces: Paces, asked: Requests,
-                 intervals: Sequence[Interval], fast: bool) -> None:  # fmt: skip
-        self.service, self.arm, self.params, self.paces, self.asked = service, arm(name), params, paces, asked
+    def __init__(self, paces: Paces, name: str, asked: Requests, intervals: Sequence[Interval], *, fast: bool) -> None:
+        self.arm, self.asked = arm(name), asked
+        self.service, self.params = service, params = paces.service, paces.params
         self.book = Book(asked.arrival_s.tolist(), asked.prompt.tolist(), asked.output.tolist())
         self.fleet = Fleet(service, self.arm, paces, intervals)
         self.tally = Tally()
@@ -81,7 +82,7 @@ class _Run:
 
     def run(self) -> ServingResult:
         for interval in self.fleet.intervals:
-            self.at(interval.start_s, lambda now, interval=interval: self._changed(now, interval))
+            self.at(interval.start_s, partial(self._changed, interval))
         agenda = self.agenda
         for request, arrival in enumerate(self.book.arrival_s):
             while agenda and agenda[0][0] <= arrival:
@@ -138,7 +139,7 @@ class _Run:
             when_s = instance.end if instance.end < inf else instance.blocked_s
             if when_s < inf and self.noticed.get(number) != when_s and (instance.end < inf or instance.load):
                 self.noticed[number] = when_s
-                self.at(when_s, lambda now: self._look(number, now))
+                self.at(when_s, partial(self._look, number))
 
     def _look(self, number: int, now: float) -> None:
         self.instances[number].advance(now)
@@ -159,7 +160,7 @@ class _Run:
             self.links_s[number] = begin_s if end_s == inf else end_s
             self.tally.moved_bytes += size
             if end_s < inf:
-                self.at(end_s, lambda now, request=request: self._deliver(request, now))
+                self.at(end_s, partial(self._deliver, request))
 
     def _deliver(self, request: int, now: float) -> None:
         number = self._next("decode")
@@ -169,7 +170,7 @@ class _Run:
         self.instances[number].advance(now)
         self.instances[number].enqueue(request, now)
 
-    def _changed(self, now: float, interval: Interval) -> None:
+    def _changed(self, interval: Interval, now: float) -> None:
         """An interval begins: what hosts have left, then what its faults do."""
         before = self.fleet.state
         self.fleet.state = dict(interval.state)
@@ -188,7 +189,7 @@ class _Run:
         instance.pace = self.fleet.pace(number) or instance.pace
         instance.wake(now)
 
-    def _fault(self, now: float, fault: Any, before: dict[int, Any]) -> None:
+    def _fault(self, now: float, fault: Any, before: Mapping[int, Any]) -> None:
         for number, instance in enumerate(self.instances):
             if number in self.hit:
                 continue
@@ -207,31 +208,32 @@ class _Run:
             then = {"restart": self._restart, "restore": self._restore, "leave": self._leave}[found.what]
             self.hit.add(number)
             end_s = now + float(fault.duration_s) + found.back_s
-            self.at(now + found.stall_s, lambda at, n=number, t=then, e=end_s: t(n, at, now, e))
+            self.at(now + found.stall_s, partial(then, number, now, end_s))
 
     def _alone(self, number: int) -> bool:
         role = self.service.role(number)
         others = (other for other in range(len(self.instances)) if other != number and other not in self.hit)
         return not any(self.service.role(other) == role for other in others)
 
-    def _restart(self, number: int, now: float, since: float, end_s: float) -> None:
+    def _restart(self, number: int, since: float, end_s: float, now: float) -> None:
         """Dead: all that was in flight is done again, from the prompt, once it is up again."""
         self._end(number, now)
         up_s = self.fleet.settle(number, now) + outages.restart_s(self.service, self.params)
         lost = self.instances[number].crash(now, up_s)
         self.tally.restarts += 1
-        self._back(number, lost, since, up_s, end_s)
+        self._back(number, lost, since, up_s)
 
-    def _leave(self, number: int, now: float, since: float, end_s: float) -> None:
+    def _leave(self, number: int, since: float, end_s: float, now: float) -> None:
         """Left out until the fault is over: others do its requests again, from the prompt."""
         self._end(number, now)
         instance = self.instances[number]
         moved = [*instance.crash(now, max(end_s, now)), *instance.waiting]
         instance.waiting.clear()
+        self.out.add(number)
         self._again(moved, now)
-        self._back(number, [], since, max(end_s, now), end_s)
+        self._back(number, [], since, max(end_s, now))
 
-    def _restore(self, number: int, now: float, since: float, end_s: float) -> None:
+    def _restore(self, number: int, since: float, end_s: float, now: float) -> None:
         """A worker starts anew and fetches its part of the cache from the peer; all goes on from the last token."""
         instance = self.instances[number]
         instance.advance(now)
@@ -241,13 +243,13 @@ class _Run:
         up_s = start_s + took_s
         instance.stall(now, up_s - now)
         self.tally.restarts += 1
-        self._back(number, [], since, up_s, end_s)
+        self._back(number, [], since, up_s)
 
     def _end(self, number: int, now: float) -> None:
         self.instances[number].advance(now)
         self._handed(number, now)
 
-    def _back(self, number: int, lost: Sequence[int], since: float, up_s: float, end_s: float) -> None:
+    def _back(self, number: int, lost: Sequence[int], since: float, up_s: float) -> None:
         """Up again at `up_s`, with the NICs that its hosts then have."""
         instance = self.instances[number]
         self.tally.outages_s.append(up_s - since)
@@ -257,17 +259,17 @@ class _Run:
         elif lost:
             instance.waiting.extendleft(reversed(lost))
         if up_s < inf:
-            self.at(up_s, lambda now: self._up(number, now))
+            self.at(up_s, partial(self._up, number))
 
     def _up(self, number: int, now: float) -> None:
         instance = self.instances[number]
         if instance.blocked_s > now:  # another blow came meanwhile
-            self.at(instance.blocked_s, lambda at: self._up(number, at))
+            self.at(instance.blocked_s, partial(self._up, number))
             return
         if (again_s := self.fleet.settle(number, now)) > now:
             instance.blocked_s = again_s
             if again_s < inf:
-                self.at(again_s, lambda at: self._up(number, at))
+                self.at(again_s, partial(self._up, number))
             return
         self.hit.discard(number)
         self.out.discard(number)
