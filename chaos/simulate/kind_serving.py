@@ -81,7 +81,7 @@ def _simulate(
 ) -> ServingResult:
     service, requests, paces = shared
     return simulate(
-        service, arm, intervals, work.solver, work.params, scenario.seed, requests=requests, paces=paces
+        service, arm, intervals, work.solver, work.params, seed=scenario.seed, requests=requests, paces=paces
     )  # fmt: skip
 
 
