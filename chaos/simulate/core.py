@@ -17,7 +17,7 @@ from chaos.simulate.core_library import ask
 from chaos.simulate.core_order import Bytes, Capacities, PerNic, Rows, as_given, canonical, places
 from harness.errors import UsageError
 
-__all__ = ["ARMS", "Capacities", "Collective", "Hit", "Shape", "Solver"]
+__all__ = ["ARMS", "Capacities", "Case", "Collective", "Hit", "Shape", "Solver"]
 ARMS = ("stock", "upstream", "exclusion", "kv_replication", "migrate", "balance", "allreduce", "optcc", "published")
 SCHEMA = 1
 MOST_SEEN = 4096

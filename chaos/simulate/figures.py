@@ -53,13 +53,14 @@ SERVING = {
     "tpot_p99_ms": About("ms", "time per output token, 99th percentile"),
     "gap_p99_ms": About("ms", "longest gap between two tokens of a request, 99th percentile"),
     "gap_max_ms": About("ms", "longest gap between two tokens of any request"),
-    "slo": About("share", "requests that keep both limits", "more"),
-    "tokens_per_s": About("tokens/s", "output tokens a second", "more"),
     "completed": About("share", "requests that complete", "more"),
-    "recovery_s": About("s", "from a fault until the service is as fast as before"),
+    "slo": About("share", "requests within both limits", "more"),
+    "overhead": About("share", "mean time of a request over that without faults, less one"),
     "ttft_overhead": About("share", "mean time to the first token over that without faults, less one"),
     "tpot_overhead": About("share", "mean time per output token over that without faults, less one"),
-    "latency_overhead": About("share", "mean time of a request over that without faults, less one"),
+    "outage_s": About("s", "longest time without a token after a fault"),
+    "recovery_s": About("s", "from the first fault until requests take no more than 10 % longer than without faults"),
+    "tokens_per_s": About("tokens/s", "output tokens a second", "more"),
 }
 ALL = {**COLLECTIVE, **TRAINING, **SERVING, **JOB}
 

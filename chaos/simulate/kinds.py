@@ -15,7 +15,7 @@ from chaos.simulate.sections import Faults
 from harness.errors import InputErrors, UsageError
 
 Place = tuple[str | int, ...]
-KINDS = ("collective", "training", "job", "serving")
+KINDS = ("collective", "training", "serving", "job")
 
 
 def kind(name: str) -> Any:

@@ -142,7 +142,7 @@ def _means(arms: Mapping[str, Arm], figure: str, *names: str) -> list[float | No
 
 def _ratio(name: str, value: float | None, over: float | None) -> Json:
     """Of means: a mean of ratios would be led by the traces in which nearly nothing happened."""
-    found = value / over if value is not None and over is not None and abs(over) > NOUGHT else None
+    found = value / over if value is not None and over is not None and over > NOUGHT else None
     empty = dict.fromkeys(("low", "high", "p50", "p99", "error"))
     return {"name": name, "unit": "x", "value": found, **empty, "n": int(found is not None), "basis": "modelled"}
 

@@ -71,18 +71,16 @@ class Job(Section):
     checkpoint_write_s: Annotated[float, Field(ge=0)] | None = None
 
 
-class Lengths(Section):
-    """Tokens: log-normal around the median, at most `most`; `sigma` 0: always the median."""
+class LengthSection(Section):
+    """Tokens: log-normal, from 1 to `most`."""
 
-    median: Count
+    median: Positive
     sigma: Annotated[float, Field(ge=0, le=5)] = 0.0
     most: Count = 8192
 
 
 class Serving(Section):
-    """Requests to a language model. `lengths`: a published mix, where `prompt` or `output` do not say otherwise.
-
-    `instances` of tp x pp GPUs; `prefills` of them only prefill. Hosts beyond them are spares."""
+    """Requests to copies of a model. `mix`: published lengths of prompts and outputs, unless these are given."""
 
     kind: Literal["serving"] = "serving"
     model: StrictStr
@@ -90,16 +88,17 @@ class Serving(Section):
     pp: Count = 1
     instances: Count = 1
     prefills: Annotated[StrictInt, Field(ge=0)] = 0
-    requests: Annotated[StrictInt, Field(gt=0, le=1_000_000)] = 10_000
+    requests: Count = 10_000
     rate: Positive = 1.0
-    lengths: StrictStr = "conversation"
-    prompt: Lengths | None = None
-    output: Lengths | None = None
+    """Requests a second, all instances together."""
+    mix: StrictStr = "conversation"
+    prompt: LengthSection | None = None
+    output: LengthSection | None = None
     max_batch: Count = 256
     budget: Count = 2048
     queue: Count | None = None
-    ttft_slo_ms: Positive = 2000.0
-    tpot_slo_ms: Positive = 100.0
+    slo_ttft_ms: Positive = 2000.0
+    slo_tpot_ms: Positive = 100.0
 
 
 class FaultEntry(Section):

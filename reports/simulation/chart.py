@@ -94,7 +94,10 @@ def shapes(series: Sequence[Series], across: Axis, *, ident: str, title: str) ->
     y = svg.Scale(0.0, 1.0, BOTTOM, TOP)
     parts = [_frame(x, y, _ticks(x, 4), across, Axis("share of requests", "share"))]
     parts += [_line(each, x, y, dots=False) for each in series]
-    parts += _names(series, x, y)
+    late = sorted(series, key=lambda each: each.marks[-1].x)
+    places = [(WIDTH - RIGHT + 8, TOP + 30 + APART * number) for number in range(len(late))]
+    for (at, down), each in zip(places, late, strict=True):
+        parts.append(svg.text(at, down, words.short(each.arm), cls=f"name s{STYLES.get(each.arm, 0)}"))
     return _document(BOTTOM + 40, parts, title, _describe_shapes(series, across), ident)
 
 

@@ -44,7 +44,7 @@ FIGURE_TITLES = {
     "tpot_p50_ms": "Time per output token, median",
     "restarts": "Restarts",
     "iteration_s": "Time of an iteration",
-    "recovery_s": "Time to recover",
+    "outage_s": "Time without a token after a fault",
 }
 BASES = {"measured": "measured", "published": "published", "assumed": "assumed", "modelled": "modelled"}
 

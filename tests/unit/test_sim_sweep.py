@@ -20,6 +20,7 @@ from click.testing import CliRunner, Result
 from chaos.simulate.cells import Cell
 from chaos.simulate.display import Lines
 from chaos.simulate.experiment import load
+from chaos.simulate.result import build
 from chaos.simulate.run import Payload, added, run_cell
 from chaos.simulate.sim_cmd import sim
 from chaos.simulate.sweep import Sweep
@@ -163,6 +164,71 @@ def test_a_trace_is_written_and_read_again(tmp_path: Path) -> None:
     again = load(sim_files.write(tmp_path, "again.yaml", axes=None, faults={"trace": "trace.jsonl", "days": 1}))
     drawn = run_cell(Payload.of(load(file)), Cell(0, 0, 1))
     assert run_cell(Payload.of(again), Cell(0, 0, 1))["arms"] == drawn["arms"]
+
+
+def test_a_job_says_what_each_arm_saves_trace_by_trace(tmp_path: Path) -> None:
+    topology = {**sim_files.TOPOLOGY, "hosts": 16, "gpus": 8, "nics": 8}
+    faults = {"rates": {"nic_tor": 0.5}, "days": 30, "traces": 2}
+    workload, arms = {"kind": "job", "model": "gpt-7b"}, ["stock", "exclusion", "allreduce"]
+    ratio = {"name": "over_ours", "figure": "overhead", "arm": "exclusion", "over": "allreduce"}
+    changes = {"topology": topology, "faults": faults, "workload": workload, "arms": arms, "ratios": [ratio]}
+    experiment = load(sim_files.write(tmp_path, axes=None, expect=None, **changes))
+    payload = Payload.of(experiment)
+    cells = [(cell, run_cell(payload, cell)) for cell in payload.cells()]
+    found = build(experiment, cells, "code")
+    values = {
+        (point["arm"], figure["name"]): figure["value"] for point in found["points"] for figure in point["figures"]
+    }
+    assert values["stock", "restarts"] > 0
+    assert values["allreduce", "restarts"] < values["stock", "restarts"] / 10
+    saved = values["stock", "gpu_hours_lost"] - values["allreduce", "gpu_hours_lost"]
+    assert values["allreduce", "gpu_hours_saved"] == pytest.approx(saved)
+    assert values["allreduce", "cost_saved_usd"] > 0
+    assert ("stock", "gpu_hours_saved") not in values
+    assert values["exclusion/allreduce", "over_ours"] > 1
+    rows = {row["kind"]: row for row in found["coverage"]}
+    assert rows["nic_tor"]["arms"]["stock"]["outcome"] == "restart"
+    assert rows["nic_tor"]["arms"]["allreduce"]["outcome"] == "survived"
+    assert sum(row["share"] for row in rows.values()) == pytest.approx(1)
+
+
+def test_training_beside_failed_nics_is_slower_and_an_arm_that_stops_has_no_time(tmp_path: Path) -> None:
+    topology = {**sim_files.TOPOLOGY, "gpus": 8, "nics": 8}
+    workload, arms = {"kind": "training", "model": "gpt-7b"}, ["stock", "migrate", "balance"]
+    file = sim_files.write(tmp_path, topology=topology, workload=workload, arms=arms, expect=None)
+    payload = Payload.of(load(file))
+    overhead = {arm: found["figures"]["overhead"] for arm, found in run_cell(payload, Cell(1, 0, 1))["arms"].items()}
+    assert overhead["stock"] == [None]
+    assert overhead["migrate"][0] > overhead["balance"][0] >= 0
+    whole = run_cell(payload, Cell(0, 0, 1))["arms"]
+    assert [found["figures"]["overhead"] for found in whole.values()] == [[0.0]] * 3
+
+
+def test_a_service_loses_less_with_us_and_keeps_its_distributions(tmp_path: Path) -> None:
+    topology = {**sim_files.TOPOLOGY, "hosts": 3, "gpus": 8, "nics": 8, "rate_gbit": 400}
+    workload = {"kind": "serving", "model": "llama-3.1-405b", "tp": 16, "requests": 100, "rate": 0.5}
+    faults = {"list": [{"t_s": 50, "what": "nic", "where": [0, 0]}], "days": 0.01}
+    changes = {"topology": topology, "workload": workload, "faults": faults, "arms": ["stock", "allreduce"]}
+    experiment = load(sim_files.write(tmp_path, axes=None, expect=None, **changes))
+    payload = Payload.of(experiment)
+    found = build(experiment, [(cell, run_cell(payload, cell)) for cell in payload.cells()], "code")
+    values = {
+        (point["arm"], figure["name"]): figure["value"] for point in found["points"] for figure in point["figures"]
+    }
+    assert values["stock", "outage_s"] > 60
+    assert 0 < values["allreduce", "outage_s"] < 1
+    assert values["stock", "ttft_p99_ms"] > 2 * values["allreduce", "ttft_p99_ms"]
+    shapes = {(shape["arm"], shape["name"]): shape["quantiles"] for shape in found["distributions"]}
+    assert set(shapes) == {(arm, name) for arm in ("stock", "allreduce") for name in ("ttft", "tpot")}
+    half = next(value for share, value in shapes["allreduce", "ttft"] if share == 0.5)
+    assert half == pytest.approx(values["allreduce", "ttft_p50_ms"], rel=0.1)
+    assert all(quantiles == sorted(quantiles) for quantiles in shapes.values())
+
+
+def test_rates_that_there_are_not_are_errors(tmp_path: Path) -> None:
+    file = sim_files.write(tmp_path, axes=None, faults={"rates": {"nic_tro": 1}, "days": 1})
+    with pytest.raises(InputErrors, match=r"faults\.rates\.nic_tro: no such rate; near it: nic_tor"):
+        load(file)
 
 
 def test_tallies_add_up_by_name() -> None:
