@@ -23,7 +23,7 @@ def test_one_nic_of_eight_costs_below_three_per_cent_and_dejavu_tens_of_times_th
     found = recovery.costs(ACROSS, arms, Solver(TWO, load()), load(), failure=recovery.Failure(), seed=1)
     for name in ("balance", "allreduce"):
         assert 0 < found[name].tpot_overhead < recovery.PAPER_OVERHEAD
-    assert found["stock"].overhead > found["kv_replication"].overhead > found["migrate"].overhead
+    assert min(found[name].overhead for name in ("stock", "kv_replication")) > 3 * found["migrate"].overhead
     assert found["migrate"].overhead > found["balance"].overhead > found["allreduce"].overhead
     assert 15 < recovery.ratio(found) < 150
 

@@ -40,12 +40,9 @@ def blow(of: Arm, service: Service, params: Any, lefts: Sequence[Left], fault: A
     lasts_s = float(fault.duration_s)
     if worst is Left.SLOWER:
         return Blow("nothing")
-    if of.name == "kv_replication":
-        detect_s = float(params.dejavu_detect_s.value)
-        return Blow("restore" if lasts_s > detect_s else "stall", min(lasts_s, detect_s))
     applied = rule(of, worst, params, silent=fault.silent)
     if applied.fatal(lasts_s):
-        return Blow("restart", applied.wait_s)
+        return Blow("restore" if of.name == "kv_replication" else "restart", applied.wait_s)
     if of.excludes and worst is Left.NIC and lasts_s > applied.wait_s:
         wait_s, replan_s = applied.wait_s, applied.back_s
         return Blow("restart", wait_s) if alone else Blow("leave", wait_s, replan_s)
@@ -53,13 +50,14 @@ def blow(of: Arm, service: Service, params: Any, lefts: Sequence[Left], fault: A
 
 
 def restart_s(service: Service, params: Any) -> float:
-    """A whole instance: start, and the weights from each host's own disks."""
+    """A whole instance: it is missed, starts, and loads the weights from each host's own disks."""
     hosts = max(1, service.hosts_each)
-    return float(params.worker_start_s.value + service.llm.weight_bytes / hosts / (params.weight_load_GBps.value * GB))
+    start_s = params.worker_detect_s.value + params.worker_start_s.value
+    return float(start_s + service.llm.weight_bytes / hosts / (params.weight_load_GBps.value * GB))
 
 
 def restore_s(service: Service, params: Any, tokens: float, rate: float) -> float:
-    """One host's workers: start, their part of the weights, and of the cache of `tokens` tokens from the peer."""
+    """One host's workers: missed, start, their part of the weights, and of `tokens` tokens' cache from the peer."""
     hosts = max(1, service.hosts_each)
     cache_s = service.llm.kv_bytes * tokens / hosts / rate
     return restart_s(service, params) + float(cache_s)
