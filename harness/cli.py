@@ -24,7 +24,7 @@ OUTPUT_CUT_OFF_EXIT_CODE = 141
 SECTIONS = {
     "Build": ("fork", "build", "deploy"),
     "Hosts": ("lab", "hosts", "inventory", "doctor"),
-    "Experiments": ("chaos", "run", "panic"),
+    "Experiments": ("chaos", "sim", "run", "panic"),
     "Results": ("report", "trace", "plan", "compare", "runs"),
 }
 """What `r2cc --help` shows together; what is not named here comes last."""

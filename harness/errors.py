@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class R2ccError(Exception):
     """Base of every expected failure: a message that says what, and a hint that says what to do next."""
@@ -13,8 +15,18 @@ class R2ccError(Exception):
         self.message = message
         self.hint = hint
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Whole, from one process to another: pickle would call the class with the message alone."""
+        return _again, (type(self), self.args, self.__dict__)
+
     def __str__(self) -> str:
         return f"{self.message}\n  try: {self.hint}" if self.hint else self.message
+
+
+def _again(kind: type[R2ccError], args: tuple[Any, ...], state: dict[str, Any]) -> R2ccError:
+    error = kind.__new__(kind, *args)
+    error.__dict__.update(state)
+    return error
 
 
 class UsageError(R2ccError):

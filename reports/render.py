@@ -13,10 +13,25 @@ def after_run(run_dir: Path, *, quiet: bool) -> None:
     """
     from reports import terminal, write
     from reports.rundir import load
+    from reports.simulation.model import is_simulation
 
+    if is_simulation(run_dir):
+        _after_simulation(run_dir, quiet=quiet)
+        return
     run = load(run_dir)
     paths = [write.write(run, kind, run_dir) for kind in ("md", "html")]
     if quiet:
         return
     terminal.show(run, sys.stderr)
+    print(f"report: {paths[-1]}", file=sys.stderr)
+
+
+def _after_simulation(run_dir: Path, *, quiet: bool) -> None:
+    from reports.simulation import model, write
+
+    sim = model.load(run_dir)
+    paths = [write.write(sim, kind, run_dir) for kind in ("md", "csv", "html")]
+    if quiet:
+        return
+    print(write.terminal(sim), file=sys.stderr)
     print(f"report: {paths[-1]}", file=sys.stderr)

@@ -45,7 +45,7 @@ def _parse_formats(_ctx: click.Context, _param: click.Parameter, value: str) -> 
 def report(
     directories: tuple[Path, ...], formats: tuple[str, ...], out: Path | None, as_json: bool, quiet: bool
 ) -> None:
-    """Render reports of run directories from their journals.
+    """Render reports of run directories from their journals, and of simulations.
 
     A single `md`, `json`, `csv` or `junit` goes to standard output unless --out is given. The exit code says whether
     the reports could be made, not what they say: `r2cc chaos run` judged that.
@@ -64,7 +64,11 @@ def _target(directory: Path, out: Path | None, count: int) -> Path:
 def _report_one(directory: Path, formats: tuple[str, ...], target: Path, *, to_stdout: bool, quiet: bool) -> None:
     from reports import write
     from reports.rundir import load
+    from reports.simulation.model import is_simulation
 
+    if is_simulation(directory):
+        _report_simulation(directory, formats, target, to_stdout=to_stdout, quiet=quiet)
+        return
     run = load(directory)
     files = [kind for kind in formats if kind != "terminal"]
     if len(formats) == 1 and files and files[0] != "html" and to_stdout:
@@ -75,6 +79,29 @@ def _report_one(directory: Path, formats: tuple[str, ...], target: Path, *, to_s
         return
     if "terminal" in formats:
         _show(run)
+    for path in paths:
+        click.echo(str(path))
+
+
+def _report_simulation(
+    directory: Path, formats: tuple[str, ...], target: Path, *, to_stdout: bool, quiet: bool
+) -> None:
+    """The same for a simulation, which has no JUnit."""
+    from harness.errors import UsageError
+    from reports.simulation import model, write
+
+    files = [kind for kind in formats if kind in write.FILES]
+    if formats == ("junit",):
+        raise UsageError(f"{directory} is a simulation, of which there is no JUnit", "use md, json, html or csv")
+    sim = model.load(directory)
+    if len(formats) == 1 and files and files[0] != "html" and to_stdout:
+        click.echo(write.render(sim, files[0]), nl=False)
+        return
+    paths = [write.write(sim, kind, target) for kind in files]
+    if quiet:
+        return
+    if "terminal" in formats:
+        click.echo(write.terminal(sim))
     for path in paths:
         click.echo(str(path))
 

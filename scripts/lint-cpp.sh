@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/../r2cc_patches"
 bin=../.venv/bin
 
-mapfile -d '' -t all < <(find src agree bench nccl planner wire tests -name '*.cc' -print0 -o -name '*.h' -print0 | sort -z)
+mapfile -d '' -t all < <(find src agree bench nccl planner sim wire tests -name '*.cc' -print0 -o -name '*.h' -print0 | sort -z)
 echo "clang-format: ${#all[@]} files"
 "$bin/clang-format" --dry-run -Werror "${all[@]}"
 
@@ -20,7 +20,7 @@ flags=(-std=c++17 -DNCCL_OS_LINUX -pthread -Isrc -Ibench -Iplanner -Iwire -isyst
 # The tests take as long again as everything else: `lint-cpp.sh all` (nightly) looks at them too. The fuzzers are
 # compiled by clang alone, with its own flags and headers.
 # nccl sees NCCL's own comm.h, which here is the bench's: g++ alone reads it, with all warnings as errors.
-folders=(src agree bench planner wire)
+folders=(src agree bench planner sim wire)
 [ "${1:-}" = all ] && folders+=(tests)
 mapfile -d '' -t sources < <(find "${folders[@]}" -name '*.cc' -not -path 'tests/fuzz/*' -print0 | sort -z)
 echo "clang-tidy: ${#sources[@]} files"

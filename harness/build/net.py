@@ -1,4 +1,4 @@
-"""`net`: the resilient net with the fork's socket and IB transports, the host bench, the sampler and the planner."""
+"""`net`: the resilient net with the fork's socket and IB transports, the host bench, the sampler, the planner and the simulator."""
 
 from __future__ import annotations
 
@@ -20,7 +20,13 @@ from harness.fork.tree import ensure
 from harness.progress import Progress, show
 from harness.repo import Layout, checkout
 
-OUTPUTS = {"library": "libr2cc_net.so", "bench": "r2cc_bench", "sampler": "r2cc_sampler", "planner": "libr2cc_plan.so"}
+OUTPUTS = {
+    "library": "libr2cc_net.so",
+    "bench": "r2cc_bench",
+    "sampler": "r2cc_sampler",
+    "planner": "libr2cc_plan.so",
+    "simulator": "libr2cc_sim.so",
+}
 STAMP = "obj/src/stamp/build_id.o"
 
 
@@ -32,6 +38,7 @@ class NetBuild:
     bench: Path
     sampler: Path
     planner: Path
+    simulator: Path
     build_id: str
     rebuilt: bool
 
@@ -134,6 +141,7 @@ def _result(folder: Path, build_id: str, *, rebuilt: bool) -> NetBuild:
         bench=folder / OUTPUTS["bench"],
         sampler=folder / OUTPUTS["sampler"],
         planner=folder / OUTPUTS["planner"],
+        simulator=folder / OUTPUTS["simulator"],
         build_id=build_id,
         rebuilt=rebuilt,
     )

@@ -162,6 +162,11 @@ double Estimate::predictedUs(double bytes) const {
   return usPerByte_ * bytes + latencyUs_ + fillUs(bytes) + (k > 0 ? afterUs(bytes, k) : 0);
 }
 
+double Estimate::latencyUs(double bytes) const {
+  const int k = pieces(bytes);
+  return latencyUs_ + fillUs(bytes) + (k > 0 ? (cluster_.nodes() - 1 + k) * cost_.hopUs : 0);
+}
+
 double ringFactor(const std::string& op, int ranks) {
   if (op == "allreduce") return 1;
   if (op == "allgather" || op == "reducescatter" || op == "alltoall") return 0.5;

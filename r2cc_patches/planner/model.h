@@ -33,6 +33,8 @@ class Estimate {
   /// It takes so long at least.
   void atLeast(double usPerByte) { usPerByte_ = std::max(usPerByte_, usPerByte); }
   double predictedUs(double bytes) const;
+  /// Of which hops, and pipelines that fill.
+  double latencyUs(double bytes) const;
   /// K of the published parts: the fastest. 0 without any.
   int pieces(double bytes) const;
   /// Bandwidth alone.

@@ -149,6 +149,7 @@ class Planning {
     out.op = request_.op;
     out.bytes = request_.bytes;
     out.predictedUs = choice.estimate.predictedUs(bytes_);
+    out.latencyUs = choice.estimate.latencyUs(bytes_);
     out.boundUs = boundUs(cluster_, request_.op, bytes_);
     out.healthyUs = healthyUs(cluster_, request_.cost, bytes_, factor_);
     if (choices_.size() > 1) out.thresholdBytes = threshold();

@@ -112,6 +112,7 @@ struct Plan {
   uint64_t bytes = 0;
   std::vector<Part> parts;
   double predictedUs = 0;
+  double latencyUs = 0;                    // of which hops, and pipelines that fill; not part of the text
   double boundUs = 0;                      // no schedule is faster; bandwidth alone
   double healthyUs = 0;                    // a ring with every NIC whole
   std::optional<uint64_t> thresholdBytes;  // from this size up the special schedule pays; none: at no size

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from reports.compare import modelled
 from reports.compare.groups import Group
 from reports.compare.traffic import NicRow, nic_rows
 from reports.statistics.gate import ALPHA, MINIMUM_EFFECT
@@ -97,15 +98,24 @@ class Comparison:
 def compare(before: Group, after: Group, *, minimum_effect: float = MINIMUM_EFFECT, alpha: float = ALPHA) -> Comparison:
     """Everything that both measured. Holm's correction is over all of its rows: nothing was named beforehand."""
     because = tuple(_not_comparable(before, after))
-    rows = [] if because else _rows(_values(before), _values(after))
+    if because:
+        rows, nics = list[Row](), tuple[NicRow, ...]()
+    elif modelled.are(before, after):
+        rows, nics = modelled.rows(before, after, minimum_effect), ()
+    else:
+        rows, nics = _tested(before, after, minimum_effect, alpha), nic_rows(before.runs, after.runs)
+    ids = (tuple(run.id for run in before.runs), tuple(run.id for run in after.runs))
+    differs = tuple(_differences(before, after))
+    return Comparison(before.label, after.label, differs, because, tuple(rows), nics, after.by, ids)
+
+
+def _tested(before: Group, after: Group, minimum_effect: float, alpha: float) -> list[Row]:
+    rows = _rows(_values(before), _values(after))
     tested = [index for index, row in enumerate(rows) if row.shift is not None]
     sure = adjusted([rows[index].shift.p for index in tested])  # type: ignore[union-attr]
     for index, p in zip(tested, sure, strict=True):
         rows[index] = _judged(rows[index], p, minimum_effect, alpha)
-    nics = () if because else nic_rows(before.runs, after.runs)
-    ids = (tuple(run.id for run in before.runs), tuple(run.id for run in after.runs))
-    differs = tuple(_differences(before, after))
-    return Comparison(before.label, after.label, differs, because, tuple(rows), nics, after.by, ids)
+    return rows
 
 
 def _count(runs: Sequence[str]) -> str:
@@ -113,7 +123,8 @@ def _count(runs: Sequence[str]) -> str:
 
 
 def _not_comparable(before: Group, after: Group) -> Iterable[str]:
-    for what, field in SAME.items():
+    same = {what: field for what, field in SAME.items() if what != "hardware" or not modelled.are(before, after)}
+    for what, field in same.items():
         ours, theirs = ({str(getattr(run, field)) for run in group.runs} for group in (before, after))
         if ours != theirs or len(ours) > 1:
             yield f"{what} differs ({_names(ours)} against {_names(theirs)})"
@@ -124,10 +135,11 @@ def _not_comparable(before: Group, after: Group) -> Iterable[str]:
 
 
 def _differences(before: Group, after: Group) -> Iterable[str]:
+    simulated = modelled.are(before, after)
     for what, field in (*SAME.items(), ("build", "build_id"), ("arms", "arms"), ("seed", "seed")):
         ours, theirs = ({_word(getattr(run, field)) for run in group.runs} for group in (before, after))
         if ours != theirs:
-            yield f"{what}: {_names(ours)} -> {_names(theirs)}"
+            yield f"{'settings' if simulated and what == 'hardware' else what}: {_names(ours)} -> {_names(theirs)}"
 
 
 def _word(value: object) -> str:

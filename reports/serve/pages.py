@@ -28,7 +28,12 @@ LIVE_S = 30.0
 """A run whose journal has grown within so long still runs."""
 TAIL_BYTES = 65536
 SHOWN_LINES = 14
-FILES = {"report.html": "text/html", "report.md": "text/plain", "summary.json": "application/json"}
+FILES = {
+    "report.html": "text/html",
+    "report.md": "text/plain",
+    "summary.json": "application/json",
+    "simulation.json": "application/json",
+}
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from harness.schemas import dumped
 Json = dict[str, Any]
 STAMP = re.compile(r"^(\d{8}T\d{6}Z)-(.+)$")
 TAGS = "tags.json"
+SIMULATION, SWEEP = "simulation.json", "sweep.json"
 UNFINISHED = "unfinished"
 """The verdict of a run that is still running, or was killed."""
 OF_FAULTS = ("detect_ms", "stall_ms", "iteration_ms", "degraded_ms", "after_ms", "return_ms")
@@ -80,18 +81,23 @@ class Entry:
 
 
 def is_run(folder: Path) -> bool:
-    return (folder / "journal.jsonl").is_file() or (folder / "summary.json").is_file()
+    return any((folder / name).is_file() for name in ("journal.jsonl", "summary.json", SIMULATION, SWEEP))
+
+
+def is_simulated(folder: Path) -> bool:
+    """What `r2cc sim` makes, finished or not."""
+    return (folder / SIMULATION).is_file() or (folder / SWEEP).is_file()
 
 
 def changed_ns(folder: str) -> int | None:
-    """When what the index knows of a run last changed, 0 while it has no summary; None for what is no run.
+    """When what the index knows of a run last changed, 0 while it has no result; None for what is no run.
 
-    A run that still writes its journal is read when it has ended. Two or three system calls: it is asked of every run.
+    A run that still writes its journal is read when it has ended. Two to five system calls: it is asked of every run.
     """
-    summary = _modified_ns(f"{folder}/summary.json")
-    if summary is None and _modified_ns(f"{folder}/journal.jsonl") is None:
+    result = _modified_ns(f"{folder}/summary.json") or _modified_ns(f"{folder}/{SIMULATION}")
+    if result is None and all(_modified_ns(f"{folder}/{begun}") is None for begun in ("journal.jsonl", SWEEP)):
         return None
-    return max(summary or 0, _modified_ns(f"{folder}/{TAGS}") or 0)
+    return max(result or 0, _modified_ns(f"{folder}/{TAGS}") or 0)
 
 
 def _modified_ns(path: str) -> int | None:
@@ -105,14 +111,18 @@ def _modified_ns(path: str) -> int | None:
 
 def read(folder: Path) -> Entry:
     """The run in `folder`; what cannot be read there is as if it were not."""
-    summary = _json(folder / "summary.json")
-    environment = _json(folder / "environment.json")
+    if is_simulated(folder):
+        from reports.store import simulated
+
+        return simulated.read(folder)
+    summary = json_of(folder / "summary.json")
+    environment = json_of(folder / "environment.json")
     stamp = STAMP.match(folder.name)
     hardware = summary.get("hardware") or environment.get("hardware") or {}
     return Entry(
         id=folder.name,
         made=datetime.strptime(stamp[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) if stamp else None,
-        experiment=str(summary.get("experiment") or _experiment(folder) or (stamp[2] if stamp else folder.name)),
+        experiment=str(summary.get("experiment") or asked(folder).get("name") or (stamp[2] if stamp else folder.name)),
         verdict=str(summary.get("verdict") or UNFINISHED),
         exit_code=_integer(summary.get("exit_code")),
         bed=str(summary.get("bed") or ""),
@@ -128,7 +138,7 @@ def read(folder: Path) -> Entry:
 
 
 def read_tags(folder: Path) -> tuple[str, ...]:
-    return tuple(sorted({str(tag) for tag in _json(folder / TAGS).get("tags", [])}))
+    return tuple(sorted({str(tag) for tag in json_of(folder / TAGS).get("tags", [])}))
 
 
 def write_tags(folder: Path, tags: set[str]) -> None:
@@ -172,16 +182,17 @@ def _metric(arm: str, repeat: int, metric: Mapping[str, Any]) -> Iterator[Figure
         yield Figure(arm, repeat, str(metric.get("name")), str(metric.get("unit")), size, value, bound)
 
 
-def _experiment(folder: Path) -> str:
-    """From what was asked for: a run that was killed has no summary."""
+def asked(folder: Path) -> Mapping[str, Any]:
+    """What was asked for: a run that was killed has nothing else."""
     try:
         value = yaml.safe_load((folder / "experiment.yaml").read_text(encoding="utf-8"))
     except (OSError, ValueError, yaml.YAMLError):
-        return ""
-    return str(_mapping(value).get("name") or "")
+        return {}
+    return _mapping(value)
 
 
-def _json(path: Path) -> Json:
+def json_of(path: Path) -> Json:
+    """{} for what is no mapping, or cannot be read."""
     try:
         value = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

@@ -25,6 +25,28 @@ FLAGS = [
     "--remote-debugging-pipe",
 ]
 LIMIT_S = 30.0
+CONTRAST = r"""
+(() => {
+  const rgb = c => { const m = c.match(/[\d.]+/g).map(Number); return m.length > 3 && m[3] === 0 ? null : m; };
+  const linear = v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+  const lum = ([r, g, b]) => [r, g, b].map(v => linear(v / 255))
+    .reduce((sum, v, i) => sum + v * [0.2126, 0.7152, 0.0722][i], 0);
+  const ground = e => {
+    for (; e; e = e.parentElement) { const c = rgb(getComputedStyle(e).backgroundColor); if (c) return c; }
+    return [255, 255, 255];
+  };
+  const bad = [];
+  for (const e of document.querySelectorAll('h1,h2,p,td,th,dt,dd,li,a,caption,figcaption,summary,code,span,text')) {
+    if (!e.textContent.trim() || e.closest('.sr') || e.closest('.skip')) continue;
+    const style = getComputedStyle(e), ink = rgb(e.tagName === 'text' ? style.fill : style.color);
+    const [a, b] = [lum(ink), lum(ground(e))].sort((x, y) => y - x);
+    const ratio = (a + 0.05) / (b + 0.05);
+    if (ratio < 4.5) bad.push([e.tagName, e.className, e.textContent.trim().slice(0, 30), ratio.toFixed(2)].join(' '));
+  }
+  return [...new Set(bad)];
+})()
+"""
+"""JavaScript: every text whose contrast to its ground is below 4.5, in words."""
 
 
 def binary() -> str | None:

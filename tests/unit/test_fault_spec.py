@@ -13,7 +13,10 @@ from chaos.fault_spec import RULES, FaultSpec
 from harness.errors import InputErrors
 
 ROOT = Path(__file__).resolve().parents[2]
-SUITES = sorted(path for path in (ROOT / "experiments").glob("*/**/*.yaml") if path.parent.name != "campaigns")
+OTHERS = {"campaigns", "sim"}
+SUITES = sorted(
+    path for path in (ROOT / "experiments").glob("*/**/*.yaml") if not OTHERS & set(path.relative_to(ROOT).parts)
+)
 HOSTS = {f"h{host}": ["eth0", "eth1"] for host in range(3)}
 ONE = {"id": "f", "kind": "link_down", "host": "h1", "nic": "eth1", "at": {"iteration": 3}, "duration_s": 1.0}
 

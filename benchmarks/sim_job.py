@@ -1,0 +1,186 @@
+"""How long jobs of a month take to simulate: many traces of a cluster with every arm, and one trace of a large one."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from typing import Any
+
+import click
+import numpy as np
+
+from chaos.simulate.arms import ARMS
+from chaos.simulate.job import Job, JobResult, prepared, simulate
+from chaos.simulate.layout import default_layout
+from chaos.simulate.models import MODELS, model
+from harness.errors import R2ccError, UsageError
+
+MANY_BOUND_S, LARGE_BOUND_S, MEMORY_BOUND_GiB = 60.0, 10.0, 2.0
+HOST = {"gpus": 8, "nics": 8, "ports": 1, "rate_gbit": 400.0, "nvlink_GBps": 450.0}
+PARTS = ("progress_s", "slow_s", "stalls_s", "checkpoints_s", "lost_s", "down_s")
+
+
+@dataclass(frozen=True)
+class Block:
+    """Traces that one process simulates."""
+
+    gpus: int
+    model: str
+    days: float
+    seed: int
+    traces: range
+    spares: int
+
+
+@dataclass(frozen=True)
+class Done:
+    """`sums` by arm: of PARTS, wall clock, restarts and GPU hours lost."""
+
+    sums: Mapping[str, Sequence[float]]
+    faults: int
+    intervals: int
+    solved: int
+    rss_GiB: float
+
+
+def cluster(gpus: int) -> dict[str, Any]:
+    """Pods of 64 hosts on rails."""
+    fabric = {"kind": "rail", "pod": min(64, gpus // 8), "oversubscription": 1.0, "spine": True}
+    return {"name": f"gpus-{gpus}", "hosts": gpus // 8, **HOST, "fabric": fabric}
+
+
+def run_block(block: Block) -> Done:
+    from chaos.simulate import core, generators, params, timeline, topology
+
+    machines, values = topology.load(cluster(block.gpus)), params.load({})
+    solver = core.Solver(machines, values)
+    made = model(block.model)
+    job = Job(made, default_layout(made, block.gpus), machines, spares=block.spares)
+    sums = {name: np.zeros(len(PARTS) + 3) for name in ARMS}
+    faults = intervals = 0
+    for index in block.traces:
+        trace = generators.generate(machines, values, days=block.days, seed=block.seed, index=index)
+        spans = timeline.timeline(trace, machines)
+        faults, intervals = faults + len(trace.faults), intervals + len(spans)
+        ready = prepared(job, spans, solver, values)
+        for name in ARMS:
+            sums[name] += _figures(simulate(job, name, ready, solver, values))
+    rss_GiB = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    listed = {name: [float(value) for value in found] for name, found in sums.items()}
+    return Done(listed, faults, intervals, _solved(job, solver, values), rss_GiB)
+
+
+def _figures(result: JobResult) -> list[float]:
+    return [*(getattr(result, name) for name in PARTS), result.wall_s, result.restarts, result.gpu_hours_lost]
+
+
+def _solved(job: Job, solver: Any, values: Any) -> int:
+    from chaos.simulate.job import training
+
+    return training(job, solver, values).solved
+
+
+def blocks(
+    gpus: int, name: str, *, days: float, traces: int, workers: int, spares: int | None, seed: int
+) -> Iterator[Block]:
+    """Every trace has streams of its own, so that the number of workers changes nothing."""
+    size = -(-traces // workers)
+    kept = max(2, gpus // 512) if spares is None else spares
+    for start in range(0, traces, size):
+        yield Block(gpus, name, days, seed, range(start, min(start + size, traces)), kept)
+
+
+def timed(work: Sequence[Block], workers: int) -> tuple[float, list[Done]]:
+    start = time.perf_counter()
+    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+        done = list(pool.map(run_block, work))
+    return time.perf_counter() - start, done
+
+
+def summary(name: str, took_s: float, bound_s: float, done: Sequence[Done]) -> dict[str, Any]:
+    totals = {arm: np.sum([each.sums[arm] for each in done], axis=0) for arm in ARMS}
+    rss_GiB = sum(each.rss_GiB for each in done)
+    return {
+        "name": name,
+        "took_s": took_s,
+        "bound_s": bound_s,
+        "rss_GiB": rss_GiB,
+        "holds": took_s <= bound_s and rss_GiB <= MEMORY_BOUND_GiB,
+        **{key: sum(getattr(each, key) for each in done) for key in ("faults", "intervals", "solved")},
+        "arms": {arm: _shares(total) for arm, total in totals.items()},
+    }
+
+
+def _shares(total: Any) -> dict[str, float]:
+    wall_s, months = total[len(PARTS)], total[len(PARTS)] / (30 * 86400)
+    shares = {name.removesuffix("_s"): float(value / wall_s) for name, value in zip(PARTS, total, strict=False)}
+    return {**shares, "restarts": float(total[-2] / months), "gpu_hours_lost": float(total[-1] / months)}
+
+
+def show(found: Mapping[str, Any]) -> None:
+    verdict = "holds" if found["holds"] else "MISSES"
+    took = f"{found['took_s']:.1f} s of {found['bound_s']:g} s, {found['rss_GiB']:.2f} GiB of {MEMORY_BOUND_GiB:g} GiB"
+    click.echo(f"{found['name']}: {took}: {verdict}")
+    click.echo(f"  {found['faults']} faults, {found['intervals']} intervals, {found['solved']} collectives solved")
+    heads = "".join(f"{head:>9}" for head in ("goodput", "slow", "stalls", "lost", "down"))
+    click.echo(f"  {'arm':15}{heads}{'restarts':>10}{'GPU h lost':>12}  a month")
+    for arm, row in found["arms"].items():
+        parts = "".join(f"{row[key]:9.3%}" for key in ("progress", "slow", "stalls", "lost", "down"))
+        click.echo(f"  {arm:15}{parts}{row['restarts']:10.2f}{row['gpu_hours_lost']:12.0f}")
+
+
+@click.command()
+@click.option("--model", "name", type=click.Choice(list(MODELS)), default="gpt-175b", show_default=True)
+@click.option("--gpus", type=int, default=1024, show_default=True, help="Of the cluster with many traces.")
+@click.option("--traces", type=click.IntRange(1), default=1000, show_default=True)
+@click.option(
+    "--large", type=int, default=16384, show_default=True, help="GPUs of the cluster with one trace; 0: none."
+)
+@click.option("--days", type=float, default=30.0, show_default=True)
+@click.option("--spares", type=click.IntRange(0), help="Hosts; default: one for 64, at least 2.")
+@click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--json", "as_json", is_flag=True)
+def main(
+    *,
+    name: str,
+    gpus: int,
+    traces: int,
+    large: int,
+    days: float,
+    spares: int | None,
+    workers: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Simulate, and exit with 1 if it takes longer, or more memory, than the bounds."""
+    if gpus % 64 or large % 64:
+        raise UsageError("GPUs come in multiples of 64")
+    found: list[dict[str, Any]] = []
+    same: dict[str, Any] = {"days": days, "spares": spares, "seed": seed}
+    took_s, done = timed(list(blocks(gpus, name, traces=traces, workers=workers, **same)), workers)
+    found.append(summary(f"{gpus:,} GPUs x {days:g} days x {traces:,} traces", took_s, MANY_BOUND_S, done))
+    if large:
+        took_s, done = timed(list(blocks(large, name, traces=1, workers=1, **same)), 1)
+        found.append(summary(f"{large:,} GPUs x {days:g} days x 1 trace", took_s, LARGE_BOUND_S, done))
+    if as_json:
+        click.echo(json.dumps({"model": name, "seed": seed, "workers": workers, "runs": found}))
+    else:
+        click.echo(f"{name}, {workers} processes, seed {seed}, every arm; modelled")
+        for each in found:
+            show(each)
+    sys.exit(0 if all(each["holds"] for each in found) else 1)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except R2ccError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)

@@ -1,0 +1,239 @@
+"""Tables of docs/simulation-serving.md: layouts, faults, arms, one failure's cost, what it depends on, speed."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import click
+
+from chaos.simulate.serving import Paces, Service, ServingResult, draw, llm, mix, overhead, recovery, simulate
+from chaos.simulate.timeline import timeline
+from chaos.simulate.trace import Fault, Trace
+from harness.errors import R2ccError
+
+ARMS = ("stock", "kv_replication", "exclusion", "migrate", "balance", "allreduce")
+RATIO_ARMS = ("stock", "kv_replication", "migrate", "balance", "allreduce")
+HALF_HOUR = 1800.0
+ONSET_S = 60.0
+SPREAD_SEEDS = range(1, 6)
+NOISE = 5e-4
+"""Overheads below this are what other batches make of the same work: no ratio is told."""
+
+LAYOUTS: Mapping[str, Mapping[str, Any]] = {
+    "405B, tp 16 over two hosts": {"llm": llm("llama-3.1-405b"), "tp": 16, "rate": 1.0},
+    "405B, tp 8, pp 2": {"llm": llm("llama-3.1-405b"), "tp": 8, "pp": 2, "rate": 1.0},
+    "70B, tp 16 over two hosts": {"llm": llm("llama-3.1-70b"), "tp": 16, "rate": 4.0},
+    "70B, two prefill, two decode": {"llm": llm("llama-3.1-70b"), "instances": 4, "prefills": 2, "rate": 10.0},
+    "OPT-66B, tp 16 over two hosts": {"llm": llm("opt-66b"), "tp": 16, "rate": 1.0},
+    "OPT-66B, tp 8, pp 2": {"llm": llm("opt-66b"), "tp": 8, "pp": 2, "rate": 1.0},
+}
+ACROSS = "405B, tp 16 over two hosts"
+LOST: Mapping[str, Sequence[tuple[str, float, float]]] = {
+    "1 NIC cut": [("cut", inf, 0.0)],
+    "2 NICs cut": [("cut", inf, 0.0)] * 2,
+    "4 NICs cut": [("cut", inf, 0.0)] * 4,
+    "1 NIC at half rate": [("degraded", inf, 0.5)],
+    "1 NIC gone for 2 s": [("flap", 2.0, 0.0)],
+    "1 NIC gone for 60 s": [("cut", 60.0, 0.0)],
+}
+WEIGHTS = (
+    "worker_start_s", "weight_load_GBps", "worker_detect_s", "stock_tolerance_s", "kv_stream_overhead",
+    "stall_ms", "healthy_overhead", "hop_us", "local_hop_us", "serving_mbu", "serving_mfu",
+)  # fmt: skip
+
+
+def machines(hosts: int = 4) -> Any:
+    from chaos.simulate import topology
+
+    rates = {"rate_gbit": 400.0, "nvlink_GBps": 450.0}
+    return topology.load({"name": f"hosts-{hosts}", "hosts": hosts, "gpus": 8, "nics": 8, **rates})
+
+
+def solver(topology: Any, params: Any) -> Any:
+    from chaos.simulate.core import Solver
+
+    return Solver(topology, params)
+
+
+def params(changed: Mapping[str, float] | None = None) -> Any:
+    from chaos.simulate.params import load
+
+    return load(dict(changed or {}))
+
+
+def service(name: str, lengths: str = "conversation", *, hosts: int = 4, share: float = 1.0) -> Service:
+    """Half an hour of requests. No host more than is used would be a spare: 4 hosts have 2 of them."""
+    known, shape = mix(lengths), LAYOUTS[name]
+    rate = float(shape["rate"]) * share
+    load = {"rate": rate, "requests": round(rate * HALF_HOUR), "prompt": known.prompt, "output": known.output}
+    return Service(**{"topology": machines(hosts), **shape, **load})
+
+
+def row(cells: Sequence[object]) -> str:
+    return "| " + " | ".join(str(cell) for cell in cells) + " |"
+
+
+def head(cells: Sequence[str]) -> Iterator[str]:
+    yield row(cells)
+    yield "|" + "---|" * len(cells)
+
+
+def percent(value: float) -> str:
+    return "-" if value == inf else f"{value:.2%}".replace("%", " %")
+
+
+def faults(of: Service, kinds: Sequence[tuple[str, float, float]]) -> Any:
+    days = 1.0
+    listed = tuple(
+        Fault(ONSET_S, min(lasts_s, days * 86400 - ONSET_S), kind, "nic", (0, nic), factor, "bench")
+        for nic, (kind, lasts_s, factor) in enumerate(kinds)
+    )
+    return timeline(Trace(0, days, of.topology.name, listed), of.topology)
+
+
+def layouts_table() -> Iterator[str]:
+    """With everything whole, and with one NIC of the first host gone for good after a minute. No spares."""
+    yield from head(("layout", "arm", "TTFT p50, p90, p99", "TPOT p50, p90, p99", "longest gap", "in SLO", "outage"))
+    for name in LAYOUTS:
+        hosts = 4 if "prefill" in name else 2
+        of, values = service(name, hosts=hosts), params()
+        paces = Paces(of, solver(of.topology, values), values)
+        for arm, intervals in (("nothing fails", ()), *((arm, faults(of, LOST["1 NIC cut"])) for arm in ARMS)):
+            told = "stock" if arm == "nothing fails" else arm
+            found = simulate(of, told, intervals, paces.solver, values, seed=1, paces=paces)
+            yield row((name, arm, *cells(found)))
+
+
+def cells(found: ServingResult) -> tuple[str, ...]:
+    ttft, tpot = found.ttft_ms, found.tpot_ms
+    return (
+        ", ".join(seconds(value) for value in (ttft.p50, ttft.p90, ttft.p99)),
+        ", ".join(f"{value:.1f}" for value in (tpot.p50, tpot.p90, tpot.p99)) + " ms",
+        seconds(found.gap_ms.sketch[-1]),
+        f"{found.slo:.1%}".replace("%", " %"),
+        seconds(max(found.outages_s, default=0.0) * 1e3),
+    )
+
+
+def seconds(value_ms: float) -> str:
+    if value_ms == 0:
+        return "-"
+    return f"{value_ms:.0f} ms" if value_ms < 1000 else f"{value_ms / 1000:.1f} s"
+
+
+def faults_table() -> Iterator[str]:
+    """Overhead of a request's time, mean of five seeds."""
+    of, values = service(ACROSS, hosts=2), params()
+    paces = Paces(of, solver(of.topology, values), values)
+    yield from head(("fault", *ARMS))
+    for name, kinds in LOST.items():
+        yield row((name, *(percent(mean_overhead(of, arm, faults(of, kinds), values, paces)) for arm in ARMS)))
+
+
+def mean_overhead(of: Service, arm: str, intervals: Any, values: Any, paces: Paces) -> float:
+    total = 0.0
+    for seed in SPREAD_SEEDS:
+        asked = draw(of.requests, of.rate, of.prompt, of.output, seed)
+        healthy, found = (
+            simulate(of, name, what, paces.solver, values, seed=seed, requests=asked, paces=paces)
+            for name, what in (("stock", ()), (arm, intervals))
+        )
+        total += overhead(found, healthy)
+    return total / len(SPREAD_SEEDS)
+
+
+def ratio_table() -> Iterator[str]:
+    """One NIC gone for good after a minute, half an hour of requests, mean of five seeds."""
+    yield from head(("layout, lengths", *RATIO_ARMS, "KV replication / balance", "KV replication / allreduce"))
+    for name in LAYOUTS:
+        for lengths, share in (("conversation", 1.0), ("fixed-500-1500", 0.25)):
+            of, values = service(name, lengths, hosts=4 if "prefill" in name else 2, share=share), params()
+            paces = Paces(of, solver(of.topology, values), values)
+            cut = faults(of, LOST["1 NIC cut"])
+            over = {arm: mean_overhead(of, arm, cut, values, paces) for arm in RATIO_ARMS}
+            ratios = [times(over["kv_replication"], over[arm]) for arm in ("balance", "allreduce")]
+            yield row((f"{name}, {lengths}", *(percent(over[arm]) for arm in RATIO_ARMS), *ratios))
+
+
+def times(theirs: float, ours: float) -> str:
+    return f"{theirs / ours:.0f}" if ours >= NOISE else f"over {theirs / NOISE:.0f}"
+
+
+def load_table() -> Iterator[str]:
+    """The same ratio by how long the failure is looked at, and by the load."""
+    yield from head(("requests a second", "looked at for", "stock", "KV replication", "balance", "ratio"))
+    for rate in (0.25, 0.5, 1.0, 1.5):
+        for lasts_s in (600.0, 1800.0, 7200.0):
+            of = replace(service(ACROSS, hosts=2), rate=rate, requests=round(rate * lasts_s))
+            values = params()
+            paces = Paces(of, solver(of.topology, values), values)
+            cut = faults(of, LOST["1 NIC cut"])
+            over = [mean_overhead(of, arm, cut, values, paces) for arm in ("stock", "kv_replication", "balance")]
+            yield row((rate, f"{lasts_s / 60:.0f} min", *map(percent, over), times(over[1], over[2])))
+
+
+def weights_table() -> Iterator[str]:
+    of = service(ACROSS, hosts=2)
+    made = recovery.weights(
+        of, lambda values: solver(of.topology, values), params(), WEIGHTS, failure=recovery.Failure(), seed=1
+    )
+    yield from head(("parameter", "ratio with half of it", "with twice"))
+    for each in made:
+        yield row((f"`{each.name}`", f"{each.halved:.1f}", f"{each.doubled:.1f}"))
+
+
+def dejavu_table() -> Iterator[str]:
+    yield from head(("a new worker starts in", "failure at", "starting anew", "KV replication", "anew / replication"))
+    for start_s in (params().worker_start_s.value, 0.0):
+        for share in (0.25, 0.5, 0.75, 0.9):
+            anew, kept = recovery.one_batch(solver, params({"worker_start_s": start_s}), share)
+            yield row((f"{start_s:g} s", f"{share:.0%} of the run", f"{anew:.2f}", f"{kept:.2f}", f"{anew / kept:.2f}"))
+    both = recovery.DEJAVU_RESTART / recovery.DEJAVU
+    yield row(("published", "not told", recovery.DEJAVU_RESTART, recovery.DEJAVU, f"{both:.2f}"))
+
+
+def speed_table() -> Iterator[str]:
+    yield from head(("layout", "requests", "time", "a token at a time"))
+    cases = (
+        (ACROSS, "conversation", 1.0),
+        (ACROSS, "fixed-500-1500", 0.1),
+        ("70B, two prefill, two decode", "conversation", 1.0),
+    )
+    for name, lengths, share in cases:
+        took = []
+        for fast, count in ((True, 100_000), (False, 10_000)):
+            of, values = replace(service(name, lengths, share=share), requests=count), params()
+            paces = Paces(of, solver(of.topology, values), values)
+            begun = time.perf_counter()
+            simulate(of, "balance", (), paces.solver, values, seed=1, paces=paces, fast=fast)
+            took.append((time.perf_counter() - begun) * 100_000 / count)
+        yield row((f"{name}, {lengths}", "100,000", f"{took[0]:.1f} s", f"{took[1]:.1f} s (ten times 10,000)"))
+
+
+TABLES: Mapping[str, Callable[[], Iterator[str]]] = {
+    "layouts": layouts_table, "faults": faults_table, "ratio": ratio_table, "load": load_table,
+    "weights": weights_table, "dejavu": dejavu_table, "speed": speed_table,
+}  # fmt: skip
+
+
+@click.command()
+@click.argument("tables", nargs=-1, type=click.Choice(tuple(TABLES)))
+def main(tables: tuple[str, ...]) -> None:
+    """Prints the tables that are named, or all."""
+    for name in tables or tuple(TABLES):
+        click.echo(f"\n{name}\n")
+        for line in TABLES[name]():
+            click.echo(line)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except R2ccError as error:
+        click.echo(f"error: {error}", err=True)
+        sys.exit(error.exit_code)

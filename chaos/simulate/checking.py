@@ -1,0 +1,38 @@
+"""The checks of `r2cc sim validate`, run and told. What is checked: validate.py."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def run_checks() -> list[Json]:
+    """Every check: name, value, bound, outcome (holds or deviated)."""
+    from chaos.simulate import validate
+
+    return [dict(check) for check in validate.checks()]
+
+
+def good(found: Sequence[Json]) -> bool:
+    """Whether nothing deviates; misses whose reason is known are told, but are none of today's."""
+    return all(check["outcome"] != "deviated" for check in found)
+
+
+def text(found: Sequence[Json], *, quiet: bool) -> str:
+    """One line a check, and what they come to."""
+    lines = [_line(check) for check in found if not quiet or check["outcome"] != "holds"]
+    counts = {
+        outcome: sum(check["outcome"] == outcome for check in found) for outcome in ("holds", "known", "deviated")
+    }
+    told = f"{counts['holds']} of {len(found)} checks hold"
+    told += f", {counts['known']} miss for a known reason" if counts["known"] else ""
+    return "\n".join([*lines, f"{told}, {counts['deviated']} deviate"])
+
+
+def _line(check: Json) -> str:
+    value = check.get("value")
+    shown = f"{value:.4g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
+    note = f": {check['note']}" if check["outcome"] != "holds" and check.get("note") else ""
+    return f"{check['outcome']:<8} {check['name']}: {shown} ({check.get('bound')}){note}"

@@ -1,0 +1,54 @@
+"""What a check of the simulator is. `known`: a miss that is written down with its reason, shown with all others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+Outcome = Literal["holds", "deviated", "known"]
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """`bound`: what was expected, in words. `basis` of `expected`: a formula, published or measured."""
+
+    name: str
+    ours: float
+    expected: float
+    tolerance: float
+    bound: str
+    source: str
+    outcome: Outcome
+    note: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        fields = ("name", "ours", "expected", "tolerance", "bound", "source", "outcome", "note")
+        return {**{name: getattr(self, name) for name in fields}, "value": self.ours}
+
+
+def near(name: str, ours: float, expected: float, tolerance: float, source: str, *, known: str = "") -> Check:
+    """Relative. `known`: why it misses, if it does."""
+    good = abs(ours / expected - 1) <= tolerance
+    bound = f"{expected:.6g} within {tolerance:.3g}"
+    return Check(name, ours, expected, tolerance, bound, source, _outcome(good, known), "" if good else known)
+
+
+def nearest(name: str, pairs: Sequence[tuple[str, float, float]], tolerance: float, source: str) -> Check:
+    """Many of a kind (what, ours, expected) as one check: the one that is furthest off is told."""
+    what, ours, expected = max(pairs, key=lambda pair: abs(pair[1] / pair[2] - 1))
+    good = abs(ours / expected - 1) <= tolerance
+    bound = f"{expected:.9g} within {tolerance:.3g}; the furthest off of {len(pairs)}: {what}"
+    return Check(name, ours, expected, tolerance, bound, source, _outcome(good, ""))
+
+
+def at_most(name: str, ours: float, most: float, source: str) -> Check:
+    return Check(name, ours, most, 0.0, f"at most {most:.6g}", source, _outcome(ours <= most, ""))
+
+
+def at_least(name: str, ours: float, least: float, source: str) -> Check:
+    return Check(name, ours, least, 0.0, f"at least {least:.9g}", source, _outcome(ours >= least, ""))
+
+
+def _outcome(good: bool, known: str) -> Outcome:
+    return "holds" if good else "known" if known else "deviated"

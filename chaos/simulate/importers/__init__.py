@@ -1,0 +1,27 @@
+"""Faults in formats of others, read as traces of ours; each module names where its format is documented."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from chaos.simulate.importers import hpcc, infinitehbd
+from chaos.simulate.topology import Topology
+from chaos.simulate.trace import Trace
+from harness.errors import UsageError
+
+Format = Literal["infinitehbd", "hpcc"]
+
+
+def load(form: Format, path: Path, topology: Topology, *, seed: int = 0, everything: bool = False) -> Trace:
+    """A trace for `topology`. `seed`: of what the format leaves open; `everything`: faults beside the network's, too.
+
+    Raises UsageError for a file that cannot be read, InputErrors with every bad line.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}", "give a file of the format that was named") from error
+    if form == "hpcc":
+        return hpcc.parse(text, path, topology)
+    return infinitehbd.parse(text, str(path), topology, seed=seed, everything=everything)

@@ -1,0 +1,190 @@
+#include "solve.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+
+#include "../planner/cluster.h"
+#include "../planner/model.h"
+
+namespace r2cc::sim {
+namespace {
+
+using planner::Schedule;
+
+constexpr std::array<Arm, 12> kArms{{{"stock", Schedule::Ring, Way::Home, Manner::Waits},
+                                     {"upstream", Schedule::Ring, Way::Home, Manner::FailsOver},
+                                     {"kv_replication", Schedule::Ring, Way::Home, Manner::Waits},
+                                     {"migrate", Schedule::Ring, Way::Backup, Manner::Migrates},
+                                     {"balance", Schedule::Ring, Way::Balanced, Manner::Migrates},
+                                     {"exclusion", Schedule::Ring, Way::Balanced, Manner::Excludes},
+                                     {"allreduce", Schedule::Auto, Way::Balanced, Manner::Migrates},
+                                     {"optcc", Schedule::OptCC, Way::Balanced, Manner::Migrates},
+                                     {"published", Schedule::Published, Way::Balanced, Manner::Migrates},
+                                     {"chain", Schedule::Chain, Way::Balanced, Manner::Migrates},
+                                     {"chain_fixed", Schedule::ChainFixed, Way::Balanced, Manner::Migrates},
+                                     {"ring", Schedule::Ring, Way::Balanced, Manner::Migrates}}};
+constexpr double kLeastLeft = 1e-6;  // of a host's NICs: less is nothing, as for the planner
+
+Hosts hostsOf(const Topology& topology, const State& state) {
+  Hosts out(topology, state.hosts);
+  for (const auto& [host, left] : state.left) out.set(host, left);
+  return out;
+}
+
+/// The tasks of one question on one state.
+class Collective {
+ public:
+  Collective(const Question& question, const State& state, const Running& running)
+      : question_(question),
+        running_(running),
+        wiring_(question.topology, running.hosts(), state.fabric, nvlinkBytesPerUs(question), false) {
+    const bool together = running.arm().way == Way::Balanced;
+    copies_ = together ? 1 : question.groups;
+    const Way way = together && !question.cost.evenRails ? Way::Roomy : running.arm().way;
+    for (int group = 0; group < copies_; group++) {
+      routes_.emplace_back(question.topology, running.hosts(), way, homesOf(group, copies_, question.topology.nics));
+    }
+  }
+
+  /// False: something does not get where it should.
+  bool wire() {
+    for (const Stream& stream : running_.streams()) {
+      for (Routes& routes : routes_) {
+        if (!wiring_.look(stream.edges, routes)) return false;
+      }
+    }
+    const size_t count = running_.streams().size();
+    for (size_t group = 0; group < routes_.size(); group++) {
+      for (const Stream& stream : running_.streams()) add(stream, routes_[group], static_cast<int>(group * count));
+    }
+    fluid_.capacities = wiring_.capacities();
+    return true;
+  }
+
+  Flowed flow() const { return sim::flow(fluid_); }
+  Wiring::Bytes byNic(const Flowed& flowed) const { return wiring_.byNic(flowed.linkBytes); }
+
+ private:
+  void add(const Stream& stream, Routes& routes, int first) {
+    Task task;
+    const double groups = copies_ == 1 ? question_.groups : 1;
+    task.bytes = stream.share * static_cast<double>(question_.bytes) * groups;
+    task.weight = stream.share;
+    task.overhead = stream.overhead;
+    task.uses = wiring_.wire(stream.edges, routes, question_.ranksPerNode > 1);
+    for (const int before : stream.after) task.after.push_back(first + before);
+    if (task.uses.empty()) task.bytes = 0;
+    fluid_.tasks.push_back(std::move(task));
+  }
+
+  const Question& question_;
+  const Running& running_;
+  Wiring wiring_;
+  int copies_ = 1;
+  std::vector<Routes> routes_;
+  Fluid fluid_;
+};
+
+}  // namespace
+
+const Arm* armOf(const std::string& name) {
+  const auto* found = std::find_if(kArms.begin(), kArms.end(), [&](const Arm& arm) { return name == arm.name; });
+  return found == kArms.end() ? nullptr : found;
+}
+
+std::string armNames() {
+  std::string out;
+  for (const Arm& arm : kArms) out += (out.empty() ? "" : ", ") + std::string(arm.name);
+  return out;
+}
+
+std::vector<double> homesOf(int group, int groups, int nics) {
+  std::vector<double> out(static_cast<size_t>(nics), 0);
+  const int first = groups <= nics ? group * nics / groups : group % nics;
+  const int last = groups <= nics ? (group + 1) * nics / groups : first + 1;
+  for (int nic = first; nic < last; nic++) out[static_cast<size_t>(nic)] = 1.0 / (last - first);
+  return out;
+}
+
+double nvlinkBytesPerUs(const Question& question) {
+  return question.topology.nvlinkGBps * 1000 * std::max(1, question.groups);
+}
+
+Running::Running(const Question& question, const State& state)
+    : question_(question), arm_(*armOf(question.arm)), hosts_(hostsOf(question.topology, state)) {
+  for (int host = 0; host < hosts_.count(); host++) {
+    if (hosts_.sum(host) <= kLeastLeft * question.topology.nics) possible_ = false;
+  }
+  if (!possible_) return;
+  const bool asLeft = arm_.way == Way::Balanced;
+  const planner::Request wanted = request(!asLeft);
+  plan_ = planner::plan(wanted);
+  boundUs_ = plan_.boundUs;
+  if (!asLeft && !state.left.empty()) {
+    const planner::Request left = request(false);
+    boundUs_ = planner::boundUs(planner::Cluster(left), question.op, static_cast<double>(question.bytes));
+  }
+  if (question.pieces > 0) cutInto(question.pieces);
+  const double factor = planner::ringFactor(question.op, state.hosts * question.ranksPerNode);
+  streams_ = streamsOf(plan_, question.cost, question.ranksPerNode, factor);
+}
+
+/// The published schedule's last phase, which is a hop longer for each piece more.
+void Running::cutInto(int pieces) {
+  int were = 0;
+  for (planner::Part& part : plan_.parts) {
+    were = std::max(were, part.pieces);
+    if (part.pieces > 0) part.pieces = pieces;
+  }
+  if (were > 0) plan_.latencyUs += (pieces - were) * question_.cost.hopUs;
+}
+
+/// Each group sees its part of the bandwidth.
+planner::Request Running::request(bool whole) const {
+  planner::Request out;
+  out.op = question_.op;
+  out.bytes = question_.bytes;
+  out.schedule = arm_.schedule;
+  out.channels = question_.channels;
+  out.cost = question_.cost;
+  out.nodes.resize(static_cast<size_t>(hosts_.count()));
+  for (int host = 0; host < hosts_.count(); host++) {
+    planner::Node& node = out.nodes[static_cast<size_t>(host)];
+    node.name = std::to_string(host);
+    for (int rank = 0; rank < question_.ranksPerNode; rank++)
+      node.ranks.push_back(host * question_.ranksPerNode + rank);
+    for (int nic = 0; nic < question_.topology.nics; nic++) {
+      const double left = whole ? 1 : hosts_.left(host)[static_cast<size_t>(nic)];
+      node.nics.push_back({std::to_string(nic), question_.topology.rateGbit / question_.groups, left});
+    }
+  }
+  return out;
+}
+
+Answer solve(const Question& question, const State& state, bool withBytes) {
+  Answer out;
+  const Running running(question, state);
+  out.timeUs = kNever;
+  out.boundUs = running.possible() ? running.boundUs() : kNever;
+  if (!running.possible()) return out;
+  out.schedule = planner::name(running.plan().schedule);
+  Collective collective(question, state, running);
+  if (!collective.wire()) return out;
+  const Flowed flowed = collective.flow();
+  out.latencyUs = running.plan().latencyUs;
+  out.timeUs = flowed.wholeUs + out.latencyUs;
+  if (!withBytes) return out;
+  out.bytes = collective.byNic(flowed);
+  out.endsUs = flowed.endUs;
+  return out;
+}
+
+double healthyUs(const Question& question, int hosts) {
+  Question whole = question;
+  whole.arm = "stock";
+  return solve(whole, {hosts, {}, 1}, false).timeUs;
+}
+
+}  // namespace r2cc::sim

@@ -1,0 +1,30 @@
+// A plan as streams: what runs side by side, in which order, and between which hosts.
+#pragma once
+
+#include <vector>
+
+#include "../planner/planner.h"
+
+namespace r2cc::sim {
+
+/// From host to host, in bytes for each byte of the stream.
+struct Edge {
+  int from = 0;
+  int to = 0;
+  double perByte = 0;
+};
+
+/// A pipeline through all of its edges.
+struct Stream {
+  double share = 0;  // of the message
+  double overhead = 1;
+  bool ring = false;  // a plain one: what can be split over the NICs that it is at home on
+  std::vector<Edge> edges;
+  std::vector<int> after;
+};
+
+/// Hosts are the plan's nodes: host of rank r is r / ranksPerNode. `factor`: what a ring of this operation carries,
+/// relative to an AllReduce's.
+std::vector<Stream> streamsOf(const planner::Plan& plan, const planner::Cost& cost, int ranksPerNode, double factor);
+
+}  // namespace r2cc::sim

@@ -1,0 +1,1 @@
+"""Reports of simulations: HTML, Markdown, CSV and a few lines for a terminal, from simulation.json alone."""

@@ -1,0 +1,106 @@
+"""The answer of a simulation in one sentence, and the key figures below it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reports.simulation import words
+from reports.simulation.model import Simulation
+
+At = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A key figure: how it is coloured, its value, and what it is."""
+
+    kind: str
+    value: str
+    label: str
+
+
+def headline(sim: Simulation) -> str:
+    """What the simulation says, of our first arm beside the first that is not ours."""
+    ours, base = sim.ours(), sim.baseline()
+    told = {"job": _job, "serving": _serving}.get(sim.kind, _worst)(sim, ours or sim.arms[0], base)
+    wrong = sum(check["outcome"] != "holds" for check in sim.value["checks"])
+    if wrong:
+        told += f" {wrong} of {len(sim.value['checks'])} checks do not hold."
+    return told
+
+
+def place(sim: Simulation, arm: str, name: str) -> At:
+    """Where an arm does worst by a figure; the last place where all are alike."""
+    _, about = words.figure(name, sim.kind)
+    sign = -1.0 if about.better == "more" else 1.0
+    found = [(sign * figure["value"], at) for at in sim.points() if (figure := sim.figure(at, arm, name)) is not None]
+    return max(reversed(found), key=lambda each: each[0])[1] if found else sim.points()[-1]
+
+
+def _shown(sim: Simulation, at: At, arm: str, name: str) -> str | None:
+    figure = sim.figure(at, arm, name)
+    return None if figure is None else words.value(figure["value"], figure["unit"])
+
+
+def _job(sim: Simulation, ours: str, base: str | None) -> str:
+    name = "effective_training_time"
+    at = sim.points()[-1]
+    days = sim.value["faults"].get("days", 0)
+    where = f"{sim.gpus(at):,} GPUs" + (f" ({words.at(at)})" if at else "")
+    parts = [f"Over {days:g} days on {where}, {_kept(sim, at, ours, name)} the time on work that is kept"]
+    if base is not None and (theirs := _shown(sim, at, base, name)) is not None:
+        parts.append(f", {words.inside(base)} {theirs}")
+    saved, cost = _shown(sim, at, ours, "gpu_hours_saved"), _shown(sim, at, ours, "cost_saved_usd")
+    if saved is not None:
+        parts.append(f": {saved} saved" + (f" ({cost})" if cost is not None else ""))
+    return "".join(parts) + "."
+
+
+def _kept(sim: Simulation, at: At, arm: str, name: str) -> str:
+    return f"{words.arm(arm)} spends {_shown(sim, at, arm, name) or 'no known share'} of"
+
+
+def _serving(sim: Simulation, ours: str, base: str | None) -> str:
+    name = "ttft_p99_ms"
+    at = place(sim, ours, name)
+    told = f"{words.at(at)}: " if at else ""
+    told += f"with {words.arm(ours)} 99 of 100 requests have their first token within {_shown(sim, at, ours, name)}"
+    if base is not None and (theirs := _shown(sim, at, base, name)) is not None:
+        told += f", with {words.inside(base)} {theirs}"
+    return told[:1].upper() + told[1:] + "."
+
+
+SAID = {
+    "ratio": ("one collective takes {value} the healthy ring’s time with {arm}", "{value} with {arm}"),
+    "overhead": ("an iteration takes {value} longer than a healthy one with {arm}", "{value} with {arm}"),
+    "busbw_GBps": ("{arm} reaches {value}", "{arm} {value}"),
+}
+"""How a figure is said of the first arm, and of others after it."""
+
+
+def _worst(sim: Simulation, ours: str, base: str | None) -> str:
+    name = str(sim.value["draw"][0])
+    at = place(sim, ours, name)
+    title, _ = words.figure(name, sim.kind)
+    first, others = SAID.get(name, (f"{title.lower()} is {{value}} with {{arm}}", "{value} with {arm}"))
+    told = first.format(value=_shown(sim, at, ours, name) or "an unknown time", arm=words.arm(ours))
+    for arm in dict.fromkeys(each for each in ("balance", base) if each and each != ours and each in sim.arms):
+        shown = _shown(sim, at, arm, name)
+        told += f", {others.format(value=shown, arm=words.inside(arm))}" if shown else f"; {words.inside(arm)} stops"
+    where = f"At {words.at(at)}: " if at else ""
+    return f"{where}{told}."[:1].upper() + f"{where}{told}."[1:]
+
+
+def tiles(sim: Simulation) -> list[Tile]:
+    """Up to six: ours and the baseline by the figures that are drawn, where ours does worst by the first."""
+    ours, base = sim.ours() or sim.arms[0], sim.baseline()
+    at = sim.points()[-1] if sim.kind == "job" else place(sim, ours, str(sim.value["draw"][0]))
+    found = []
+    for name in sim.value["draw"]:
+        title, _ = words.figure(str(name), sim.kind)
+        for arm in dict.fromkeys(arm for arm in (ours, base) if arm is not None):
+            if (shown := _shown(sim, at, arm, str(name))) is not None:
+                found.append(Tile(words.arm_class(arm), shown, f"{title}, {words.arm(arm)}"))
+    return found[:6]

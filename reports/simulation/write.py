@@ -1,0 +1,124 @@
+"""A simulation's report in every form, and where each is written."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import quote
+
+from reports import names
+from reports.markdown import escape
+from reports.simulation import figures, view, words
+from reports.simulation.model import Simulation
+from reports.simulation.view import Table
+
+FILES = {"html": "report.html", "md": "report.md", "json": "report.json", "csv": "figures.csv"}
+COLUMNS = ("arm", "figure", "unit", "value", "low", "high", "p50", "p99", "n", "basis")
+
+
+def render(sim: Simulation, kind: str, target: Path | None = None) -> str:
+    """One report as text; `target` is the directory it will lie in."""
+    if kind == "html":
+        return html(sim, _prefix(sim.path, target))
+    if kind == "md":
+        return markdown(sim)
+    if kind == "csv":
+        return comma_separated(sim)
+    return json.dumps(sim.value, indent=2) + "\n"
+
+
+def write(sim: Simulation, kind: str, target: Path) -> Path:
+    """Whole or not at all; returns its path."""
+    target.mkdir(parents=True, exist_ok=True)
+    path = target / FILES[kind]
+    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        part.write_text(render(sim, kind, target), encoding="utf-8")
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+    return path
+
+
+def _prefix(run_path: Path, target: Path | None) -> str:
+    if target is None or target.resolve() == run_path.resolve():
+        return ""
+    return quote(os.path.relpath(run_path.resolve(), target.resolve())) + "/"
+
+
+def html(sim: Simulation, link_prefix: str = "") -> str:
+    """One file that loads nothing and runs nothing."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    from reports.html import TEMPLATES, glue, policy
+
+    css = "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "simulation.css"))
+    loader = FileSystemLoader(TEMPLATES)
+    env = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    env.filters.update(glue=glue, icon=names.icon, verdict=names.verdict)
+    env.filters["svg"] = Markup  # our own SVG; every text in it was escaped by reports.svg
+    return env.get_template("simulation.html.j2").render(
+        v=view.build(sim), css=Markup(css), policy=policy(css), figures=figures.build(sim), files=sim.files(),
+        link_prefix=link_prefix,
+    )  # fmt: skip
+
+
+def markdown(sim: Simulation) -> str:
+    """Made to be pasted; figures stay in the HTML."""
+    v = view.build(sim)
+    parts = [f"## {names.icon(v.verdict)} {names.verdict(v.verdict)} (modelled): {escape(v.headline)}", ""]
+    parts += [escape(v.title), ""] if v.title else []
+    parts += [f"- {escape(remark)}" for remark in v.remarks] + [""]
+    for table in v.tables:
+        if table.id not in ("params", "figures"):
+            parts += [f"### {escape(table.title)}", "", *_table(table), ""]
+    parts += [", ".join(f"{name}: {escape(value)}" for name, value in v.facts), ""]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(parts))
+
+
+def _table(table: Table) -> list[str]:
+    rows = [
+        [f"{escape(c.text)}{f' ({escape(c.note)})' if c.note else ''}{' ✓' if c.state == 'good' else ''}" for c in row]
+        for row in table.rows
+    ]
+    return [_line([escape(name) for name in table.head]), "|---" * len(table.head) + "|", *map(_line, rows)]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
+def comma_separated(sim: Simulation) -> str:
+    """One line a figure, numbers as they are."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    axes = list(sim.axes)
+    writer.writerow([*axes, *COLUMNS])
+    for point in sim.value["points"]:
+        place = [point["at"].get(axis) for axis in axes]
+        for each in point["figures"]:
+            numbers = [each[name] for name in COLUMNS[2:]]
+            writer.writerow([*place, point["arm"], each["name"], *numbers])
+    return out.getvalue()
+
+
+def terminal(sim: Simulation) -> str:
+    """A few lines: the verdict, the answer, and what does not hold."""
+    v = view.build(sim)
+    lines = [f"{names.icon(v.verdict)} {names.verdict(v.verdict)} (modelled): {v.headline}"]
+    bad = [check for check in sim.value["checks"] if check["outcome"] != "holds"]
+    lines += [f"  {check['name']}: {_number(check['value'])}, not {check['bound']}" for check in bad]
+    for row in sim.value["references"]:
+        ours, theirs = words.value(row["ours"], row["unit"]), words.value(row["value"], row["unit"])
+        lines.append(f"  {row['arm']} {row['name']}: {ours}; published {theirs} ({row['source']})")
+    return re.sub(r"[\x00-\x09\x0b-\x1f\x7f]", "", "\n".join(lines))
+
+
+def _number(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.4g}"

@@ -1,0 +1,166 @@
+"""The solver: what it remembers, what it is told, and that what is known of collectives holds of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chaos.simulate import core, core_library, params, topology
+from chaos.simulate.core import ARMS, Case, Shape, Solver
+from chaos.simulate.core_order import canonical
+from chaos.simulate.core_params import EXACT
+from harness.build import build_net
+from harness.errors import BuildError, UsageError
+from harness.progress import silent
+
+pytestmark = [pytest.mark.build, pytest.mark.timeout(400)]
+WHOLE = (1.0,) * 4
+LEFT = st.tuples(*[st.sampled_from([0.0, 0.25, 0.5, 1.0, 1.0])] * 4).filter(any)
+GIB = 1 << 30
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _library() -> Iterator[None]:
+    build_net(progress=silent)
+    yield
+
+
+@given(st.lists(LEFT, min_size=3, max_size=6), st.sampled_from(ARMS), st.booleans())
+@settings(max_examples=60, deadline=None)
+def test_nothing_beats_the_bound_and_bytes_are_kept(nodes: list[Any], arm: str, spine: bool) -> None:
+    solver = Solver(Shape(8, nics=4, spine=spine), EXACT)
+    found = solver.collective("allreduce", GIB, nodes, arm)
+    assert found.time_us >= found.bound_us * (1 - 1e-9)
+    if found.time_us == math.inf:
+        assert arm in ("stock", "upstream", "kv_replication") or not spine
+        return
+    assert sum(map(sum, found.tx_bytes)) == pytest.approx(sum(map(sum, found.rx_bytes)), rel=1e-12)
+    for left, sent in zip(nodes, found.tx_bytes, strict=True):
+        assert all(bytes == 0 for share, bytes in zip(left, sent, strict=True) if share == 0)
+        rate = 400 * 125
+        assert all(b <= share * rate * found.time_us * (1 + 1e-9) for share, b in zip(left, sent, strict=True))
+
+
+@given(st.lists(LEFT, min_size=3, max_size=6), st.sampled_from(ARMS), st.randoms(use_true_random=False))
+@settings(max_examples=40, deadline=None)
+def test_which_host_it_is_does_not_matter(nodes: list[Any], arm: str, random: Any) -> None:
+    solver = Solver(Shape(8, nics=4))
+    time_us = solver.collective("allreduce", GIB, nodes, arm).time_us
+    random.shuffle(nodes)
+    assert Solver(Shape(8, nics=4)).collective("allreduce", GIB, nodes, arm).time_us == time_us
+
+
+def test_bytes_follow_the_hosts_and_nics_as_given() -> None:
+    solver = Solver(Shape(4, nics=4), EXACT)
+    nodes = [WHOLE, (0.5, 0.0, 1.0, 1.0), WHOLE, (1.0, 1.0, 0.25, 1.0)]
+    there = solver.collective("allreduce", GIB, nodes, "balance").tx_bytes
+    back = solver.collective("allreduce", GIB, nodes[::-1], "balance").tx_bytes
+    assert there == back[::-1]
+    assert there[1] == pytest.approx([GIB * 1.5 * share / 2.5 for share in nodes[1]])
+    assert there[3] == pytest.approx([GIB * 1.5 * share / 3.25 for share in nodes[3]])
+
+
+def test_what_was_solved_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+
+    def counted(request: Any, library: Path | None) -> Any:
+        asked.append(request)
+        return core_library.ask(request, library)
+
+    monkeypatch.setattr(core, "ask", counted)
+    solver = Solver(Shape(16, nics=4))
+    nodes = ((0.0, 1.0, 1.0, 1.0),) + (WHOLE,) * 15
+    found = solver.collective("allreduce", GIB, nodes, "allreduce")
+    other = solver.collective("allreduce", GIB, nodes[::-1], "allreduce")
+    assert solver.collective("allreduce", GIB, nodes, "allreduce") is found
+    assert other.time_us == found.time_us
+    assert len(asked) == 1
+    cases = [Case("allreduce", GIB, hosts, ((0.0, 1.0, 1.0, 1.0),), "allreduce") for hosts in (8, 12, 16)]
+    assert [each.schedule for each in solver.many(cases)] == ["chain"] * 3
+    assert len(asked) == 2
+    assert len(asked[1]["states"]) == 2
+
+
+def test_rails_that_are_alike_are_one_state_but_for_migrate() -> None:
+    rows = ((1.0, 0.0, 1.0, 1.0), (1.0, 0.0, 0.5, 1.0))
+    moved = tuple((row[3], row[1], row[0], row[2]) for row in rows)
+    assert canonical(rows, "balance") == canonical(moved, "balance")
+    assert canonical(rows, "migrate") != canonical(moved, "migrate")
+    apart = ((0.0, 1.0, 1.0, 1.0), (1.0, 0.0, 1.0, 1.0))
+    assert canonical(apart, "balance") != canonical((apart[0], apart[0]), "balance")
+
+
+def test_groups_share_the_hosts() -> None:
+    solver = Solver(Shape(8, nics=4), EXACT)
+    nodes = [(0.0, 1.0, 1.0, 1.0)] + [WHOLE] * 7
+    ratios = {}
+    for arm in ("migrate", "balance", "stock"):
+        found = solver.collective("allreduce", GIB, nodes, arm, groups=4)
+        ratios[arm] = found.time_us / found.healthy_us
+    assert ratios == {"migrate": pytest.approx(2), "balance": pytest.approx(4 / 3), "stock": math.inf}
+
+
+@pytest.mark.parametrize("op", ["allgather", "reducescatter", "broadcast", "alltoall"])
+def test_other_operations_are_rings(op: str) -> None:
+    found = Solver(Shape(8, nics=4), EXACT).collective(op, GIB, [WHOLE] * 7 + [(0.5,) * 4], "allreduce")
+    assert found.schedule == "ring"
+    assert found.time_us == pytest.approx(2 * found.healthy_us)
+
+
+def test_a_topology_file_and_shipped_parameters_are_taken() -> None:
+    made = topology.load({"schema": 1, "hosts": 16, "nics": 8, "ports": 2, "fabric": {"kind": "rail", "pod": 8}})
+    found = Solver(made, params.load({"hop_us": 1})).collective("allreduce", GIB, [(1.0,) * 8] * 16, "stock")
+    assert found.time_us == found.healthy_us
+
+
+def test_a_hit_is_told_with_its_stall() -> None:
+    solver = Solver(Shape(4, nics=4, rate_gbit=1.0, spine=False), {"detect_ms": 4.0, "handshake_ms": 2.0})
+    found = solver.hit("allreduce", GIB, [WHOLE] * 4, "balance", at_share=0.5, host=2, nic=1)
+    assert found.completed
+    assert found.stall_us == pytest.approx(6000)
+    assert found.replay_bytes > 0
+    assert 1.16 < found.time_us / found.healthy_us < 1.19
+    back = solver.hit("allreduce", GIB, [WHOLE] * 4, "balance", at_share=0.5, host=2, nic=1, duration_us=500_000.0)
+    assert back.time_us < found.time_us
+    brief = solver.hit("allreduce", GIB, [WHOLE] * 4, "balance", at_share=0.5, host=2, nic=1, duration_us=1000.0)
+    assert brief.stall_us == pytest.approx(1000)
+    assert brief.replay_bytes == 0
+
+
+def test_a_slower_nic_is_relieved_once_it_is_known() -> None:
+    solver = Solver(Shape(4, nics=4, rate_gbit=1.0, spine=False), {"detect_degraded_ms": 822.0})
+    how: dict[str, Any] = {"at_share": 0.2, "host": 0, "nic": 0, "factor": 0.5}
+    slow, relieved = (solver.hit("allreduce", GIB, [WHOLE] * 4, arm, **how) for arm in ("migrate", "balance"))
+    assert slow.stall_us == relieved.stall_us == 0
+    assert slow.time_us > relieved.time_us > relieved.healthy_us
+
+
+def test_an_excluded_worker_costs_the_collective() -> None:
+    solver = Solver(Shape(4, nics=4), {"exclusion_detect_s": 7.0, "exclusion_replan_s": 1.0})
+    found = solver.hit("allreduce", GIB, [WHOLE] * 4, "exclusion", at_share=0.5, host=0, nic=0)
+    assert found.stall_us == pytest.approx(8e6)
+    assert found.time_us > 8e6 + found.healthy_us
+
+
+def test_bad_questions_are_usage_errors() -> None:
+    solver = Solver(Shape(4, nics=4))
+    with pytest.raises(UsageError, match="there is no arm magic"):
+        solver.collective("allreduce", GIB, [WHOLE] * 4, "magic")
+    with pytest.raises(UsageError, match="there is no op gather"):
+        solver.collective("gather", GIB, [WHOLE] * 4, "balance")
+    with pytest.raises(UsageError, match="where the topology has 4"):
+        solver.collective("allreduce", GIB, [WHOLE, (1.0,)], "balance")
+    with pytest.raises(UsageError, match="more hosts take part"):
+        solver.collective("allreduce", GIB, [WHOLE] * 5, "balance")
+
+
+def test_without_the_library_it_says_what_to_build(tmp_path: Path) -> None:
+    with pytest.raises(BuildError) as error:
+        Solver(Shape(4, nics=4), library=tmp_path / "none.so").collective("allreduce", 1, [WHOLE] * 4, "balance")
+    assert error.value.hint == "r2cc build net"

@@ -1,0 +1,62 @@
+"""Jobs and iterations on the compiled core, with generated faults: the claims that docs/simulation-jobs.md makes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from chaos.simulate.core import Solver
+from chaos.simulate.generators import generate
+from chaos.simulate.job import Job, prepared, simulate
+from chaos.simulate.layout import default_layout
+from chaos.simulate.models import MODELS
+from chaos.simulate.overhead import PAPER_TRAINING, curve
+from chaos.simulate.params import load as parameters
+from chaos.simulate.timeline import timeline
+from chaos.simulate.topology import Topology, load
+from chaos.simulate.training import Training
+from harness.build import build_net
+from harness.progress import silent
+
+pytestmark = [pytest.mark.build, pytest.mark.timeout(400)]
+PARAMS = parameters()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _library() -> Iterator[None]:
+    """Built already in `make test`; from nothing otherwise."""
+    build_net(progress=silent)
+    yield
+
+
+def cluster(gpus: int) -> Topology:
+    return load({"hosts": gpus // 8, "fabric": {"kind": "rail", "pod": min(64, gpus // 8)}})
+
+
+@pytest.mark.parametrize(("name", "gpus"), [("gpt-7b", 64), ("gpt-13b", 64), ("gpt-175b", 256), ("gpt-175b", 1024)])
+def test_a_nic_gone_costs_less_than_the_papers_percent(name: str, gpus: int) -> None:
+    topology = cluster(gpus)
+    made = Training(MODELS[name], default_layout(MODELS[name], gpus), topology, Solver(topology, PARAMS), PARAMS)
+    schedules, balance, migrate = curve(made, ["allreduce", "balance", "migrate"], [1], "host")
+    assert schedules.overhead <= balance.overhead < PAPER_TRAINING
+    assert balance.overhead < migrate.overhead
+
+
+def test_a_month_of_generated_faults() -> None:
+    topology = cluster(1024)
+    solver = Solver(topology, PARAMS)
+    job = Job(MODELS["gpt-175b"], default_layout(MODELS["gpt-175b"], 1024), topology)
+    found = {name: [0.0, 0.0] for name in ("stock", "migrate", "balance", "allreduce")}
+    for index in range(8):
+        trace = generate(topology, PARAMS, days=30, seed=3, index=index)
+        ready = prepared(job, timeline(trace, topology), solver, PARAMS)
+        for name, sums in found.items():
+            result = simulate(job, name, ready, solver, PARAMS)
+            sums[0] += result.gpu_hours_lost
+            sums[1] += result.restarts
+    lost = [sums[0] for sums in found.values()]
+    assert lost == sorted(lost, reverse=True)
+    assert lost[-1] < lost[0] / 20
+    assert found["stock"][1] > 0
+    assert found["migrate"][1] == found["balance"][1] == found["allreduce"][1] == 0

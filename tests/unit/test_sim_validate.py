@@ -1,0 +1,63 @@
+"""The validation gates: what they are made of, and that they can fail."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chaos.simulate import checks, core_params, validate, validate_formulas, validate_measured
+from harness.build import build_net
+from harness.progress import silent
+
+pytestmark = [pytest.mark.build, pytest.mark.timeout(400)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _library() -> Iterator[None]:
+    build_net(progress=silent)
+    yield
+
+
+def test_all_gates_hold_and_known_misses_are_told() -> None:
+    found = validate.checks()
+    counts = Counter(check["outcome"] for check in found)
+    assert not [check for check in found if check["outcome"] == "deviated"]
+    assert counts["holds"] > 100
+    assert all(check["note"] for check in found if check["outcome"] == "known")
+    assert {"name", "value", "expected", "tolerance", "bound", "source", "outcome"} <= set(found[0])
+
+
+def test_every_row_of_the_lab_that_is_not_void_is_there() -> None:
+    rows = 0
+    for file in validate_measured.LAB:
+        for one in json.loads(validate_measured.raw(file).read_text())["sets"]:
+            rows += sum(run["schedule"] != "healthy" and not run["void"] for run in one["runs"])
+    assert rows == sum(check["name"].startswith("lab ") for check in validate.checks())
+
+
+def test_a_simulator_that_is_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(validate_formulas, "EXACT", {**core_params.EXACT, "ring_efficiency": 0.9})
+    assert any(check.outcome == "deviated" for check in validate_formulas.checks())
+
+
+def test_a_measurement_that_is_off_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    changed: dict[str, Any] = json.loads(validate_measured.raw(validate_measured.LAB[0]).read_text())
+    run = next(run for run in changed["sets"][0]["runs"] if run["schedule"] == "chain")
+    run["median_ms"] *= 1.06
+    (tmp_path / "lab.json").write_text(json.dumps(changed))
+    monkeypatch.setattr(validate_measured, "LAB", ("lab.json",))
+    monkeypatch.setattr(validate_measured, "raw", lambda file: tmp_path / file)
+    off = [check for check in validate_measured.checks() if check.outcome == "deviated"]
+    assert [check.ours / check.expected < 0.95 for check in off] == [True]
+
+
+def test_a_known_miss_that_holds_is_one_that_holds() -> None:
+    assert checks.near("a", 1.0, 1.0, 0.01, "", known="why").outcome == "holds"
+    assert checks.near("a", 1.1, 1.0, 0.01, "", known="why").note == "why"
+    assert checks.near("a", 1.1, 1.0, 0.01, "").outcome == "deviated"
+    assert checks.at_most("a", 1.1, 1.0, "").outcome == checks.at_least("a", 0.9, 1.0, "").outcome == "deviated"
