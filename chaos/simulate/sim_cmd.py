@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -11,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from chaos.simulate.execute import Executor
@@ -163,7 +164,7 @@ def _carry_out(sweep: Sweep, executor: Executor, again: str, *, as_json: bool, q
             click.echo(f"interrupted: {done} of {total} cells are done; go on with\n  {again}", err=True)
             return INTERRUPTED
     if as_json:
-        click.echo(json.dumps(result, indent=1))
+        click.echo(dumped("simulation", result, 1))
     try:
         after_run(sweep.folder, quiet=quiet or as_json)
     finally:
@@ -177,14 +178,12 @@ def _finish(sweep: Sweep) -> dict[str, Any]:
     from chaos.simulate import result
     from chaos.simulate.run import code_id
     from chaos.simulate.sweep import RESULT
-    from harness import schemas
 
     found = result.build(sweep.experiment, sweep.results(), code_id())
-    schemas.validate("simulation", found)
     if sweep.experiment.keep_traces:
         sweep.write_traces()
-    sweep.run_dir.write_json("environment.json", environment({"build_id": code_id()}))
-    sweep.run_dir.write_json(RESULT, found)
+    sweep.run_dir.write_json("environment.json", "environment", environment({"build_id": code_id()}))
+    sweep.run_dir.write_json(RESULT, "simulation", found)
     return found
 
 
@@ -200,7 +199,8 @@ def _dry_run(experiment: Experiment, *, as_json: bool) -> int:
             for point in experiment.points
         ]
         plan = {"schema": 1, "name": experiment.name, "arms": list(experiment.arms), "seed": experiment.seed}
-        click.echo(json.dumps({**plan, "points": points, "cells": len(cells), "traces": traces}, indent=1))
+        plan |= {"points": points, "cells": len(cells), "traces": traces}
+        click.echo(dumped("sim_plan", plan, 1))
         return 0
     click.echo(f"{experiment.name}: {experiment.title or 'no title'}")
     for point in experiment.points:
@@ -243,7 +243,7 @@ def faults(
     trace = sweeps.write_trace(experiment, experiment.points[point], number, out)
     told = {"schema": 1, "file": str(out), "seed": trace.seed, "days": trace.days, "faults": len(trace.faults)}
     if as_json:
-        click.echo(json.dumps(told))
+        click.echo(dumped("sim_faults", told))
     elif not quiet:
         click.echo(f"{len(trace.faults)} faults in {trace.days:g} days, seed {trace.seed}")
         click.echo(str(out))
@@ -267,7 +267,8 @@ def validate(*, as_json: bool, quiet: bool) -> int:
     found = checking.run_checks()
     good = checking.good(found)
     if as_json:
-        click.echo(json.dumps({"schema": 1, "outcome": "holds" if good else "deviated", "checks": found}, indent=1))
+        told = {"schema": 1, "outcome": "holds" if good else "deviated", "checks": found}
+        click.echo(dumped("sim_validate", told, 1))
     else:
         click.echo(checking.text(found, quiet=quiet))
     return 0 if good else 1

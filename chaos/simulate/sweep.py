@@ -22,6 +22,7 @@ from chaos.simulate.run import Payload
 from chaos.simulate.sections import Faults
 from harness.errors import UsageError
 from harness.filelock import exclusive
+from harness.schemas import dumped
 
 Json = dict[str, Any]
 CELLS, TRACES, ASKED, RESULT, SWEEP = "cells", "traces", "experiment.yaml", "simulation.json", "sweep.json"
@@ -66,7 +67,7 @@ class Sweep:
         """What was asked for, and with which r2cc; the file that says so last."""
         if self.experiment.trace is not None:
             self.run_dir.write_text(TRACE, self.experiment.trace)
-        self.run_dir.write_json(SWEEP, {"schema": 1, "code": Payload.of(self.experiment).code})
+        self.run_dir.write_json(SWEEP, "sim_begun", {"schema": 1, "code": Payload.of(self.experiment).code})
         self.run_dir.write_text(ASKED, self.experiment.dump())
 
     def _check(self, asked: Path) -> None:
@@ -145,7 +146,7 @@ def write_trace(experiment: Experiment, point: Point, number: int, path: Path) -
 
 
 def _text(value: Json) -> str:
-    return json.dumps(value, allow_nan=False, separators=(",", ":")) + "\n"
+    return dumped("sim_cell", value) + "\n"
 
 
 def _json(path: Path) -> Json:

@@ -45,6 +45,10 @@ PRINTED: Mapping[str, tuple[str, ...]] = {
     "runs show": ("run",),
     "runs tag": ("run",),
     "serve": ("serve",),
+    "sim faults": ("sim_faults",),
+    "sim run": ("simulation", "sim_plan"),
+    "sim sweep": ("simulation", "sim_plan"),
+    "sim validate": ("sim_validate",),
     "trace": ("trace",),
 }
 """Of `--json` of every command; several where it does several things (--dry-run, --list, a folder of experiments)."""
@@ -56,6 +60,10 @@ WRITTEN: Mapping[str, str] = {
     "a line of a run's journal.jsonl": "journal",
     "campaign.json": "campaign",
     "soak.json": "soak",
+    "a simulation's simulation.json": "simulation",
+    "a simulation's sweep.json": "sim_begun",
+    "a simulation's cells/*.json": "sim_cell",
+    "a line of a trace of simulated faults": "sim_trace",
     "ci gate --out, ci turns --out": "ci_gate",
     "build/*/build.json": "build_json",
     "nccl_fork/tree/.r2cc-state.json": "fork_state",
@@ -67,6 +75,8 @@ READ: Mapping[str, str] = {
     "an experiment": "experiment",
     "an inventory": "inventory",
     "a lab's topology": "topology",
+    "an experiment of the simulator": "sim_experiment",
+    "a simulated network": "sim_topology",
     "a policy of the gate": "ci_policy",
     "a request to the planner": "plan_request",
 }

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sim_double import Machines, Solver, fault, intervals, params
 
@@ -44,6 +44,7 @@ lines = st.tuples(st.floats(0, 100), st.floats(0, 3))
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(lines, min_size=1, max_size=4), st.floats(0, 200), st.integers(1, 30), st.integers(1, 60))
+@example([(0.0, 2.2250738585e-313), (1.0, 0.0)], 0.0, 1, 1)
 def test_sums_over_the_highest_line(
     given_lines: list[tuple[float, float]], start: float, step: int, count: int
 ) -> None:

@@ -79,8 +79,8 @@ def lines_s(lines: Sequence[tuple[float, float]], start: float, step: float, cou
         for other, rise in lines:
             if rise > slope:
                 crosses = (base - other) / (rise - slope)
-                beyond = int((crosses - start) // step) + 1
-                last = min(last, max(beyond, done + 1))
+                if crosses < start + last * step:
+                    last = max(int((crosses - start) // step) + 1, done + 1)
         some = last - done
         total += some * (base + slope * at) + slope * step * (some * (some - 1) / 2)
         done = last
