@@ -2,9 +2,10 @@
 # Only relative paths are used, so the checkout may lie in a folder with a space in its name.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev demo false-positives many-faults soak test fuzz test-python model sanitize lint lint-python lint-cpp check nightly clean
+.PHONY: help setup setup-dev demo false-positives many-faults soak record test fuzz test-python model sanitize lint lint-python lint-cpp check nightly clean
 
 DEMO_ARMS ?= stock,migrate
+STORE ?= runs
 PYTEST_ARGS ?=
 # A choice of tests may lie wholly in one of the two runs.
 NONE_IS_FINE = $(if $(PYTEST_ARGS),|| [ $$? = 5 ])
@@ -33,6 +34,11 @@ many-faults: setup ## Several NICs, hosts or a whole rail at once, and faults du
 soak: setup ## Random faults for MINUTES=n (10), printed SEED=s; a failure is shrunk to an experiment file
 	@.venv/bin/r2cc build net
 	@.venv/bin/r2cc chaos soak --minutes $(or $(MINUTES),10) $(if $(SEED),--seed $(SEED)) $(if $(ARMS),--arm $(ARMS)) $(if $(BED),--bed $(BED))
+
+record: setup-dev ## One short run in the lab into STORE=dir (runs), and its history judged: lasting changes fail
+	@.venv/bin/r2cc build net --quiet
+	@.venv/bin/r2cc chaos run experiments/ci/pull_request.yaml --arms migrate --out "$(STORE)" --void-ok --quiet
+	@.venv/bin/r2cc ci gate --policy ci/policies/lab.yaml --history --store "$(STORE)" || [ $$? = 3 ]
 
 test: setup-dev ## Build, then the C++ tests, the Python tests and the tests in the lab
 	@.venv/bin/r2cc build net --then test
