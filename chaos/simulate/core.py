@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from chaos.simulate import core_params
 from chaos.simulate.core_library import ask
-from chaos.simulate.core_order import Bytes, Capacities, PerNic, Rows, as_given, canonical, places
+from chaos.simulate.core_order import Bytes, Capacities, PerNic, Rows, as_given, canonical, places, rails_alike
 from harness.errors import UsageError
 
 __all__ = ["ARMS", "Capacities", "Case", "Collective", "Hit", "Shape", "Solver"]
@@ -134,7 +134,8 @@ class Solver:
         self._check(rows)
         found = self.solve(Case(op, bytes, len(nodes), rows, arm, ranks_per_node, groups, fabric))
         if rows and found.bytes_of:
-            found = replace(found, bytes_of=_given(found.bytes_of, tuple(nodes), rows, arm))
+            alike = rails_alike(arm, groups, self.topology.nics)
+            found = replace(found, bytes_of=_given(found.bytes_of, tuple(nodes), rows, alike))
         if isinstance(nodes, tuple):
             if len(self._seen) >= MOST_SEEN:
                 self._seen.clear()
@@ -150,9 +151,13 @@ class Solver:
         found = self._solved.get(case)
         return found if found is not None else self.many([case])[0]
 
+    def _canonical(self, case: Case) -> Case:
+        alike = rails_alike(case.arm, case.groups, self.topology.nics)
+        return case._replace(rows=canonical(case.rows, alike))
+
     def many(self, cases: Sequence[Case]) -> list[Collective]:
         """What is new with one call of the core for all cases that are alike but for hosts and rows."""
-        wanted = [case._replace(rows=canonical(case.rows, case.arm)) for case in cases]
+        wanted = [self._canonical(case) for case in cases]
         new = dict.fromkeys(case for case in wanted if case not in self._solved)
         alike: dict[Case, list[Case]] = {}
         for case in new:
@@ -228,7 +233,7 @@ class Solver:
     def phases_us(self, case: Case) -> tuple[float, ...]:
         """When each stream of the plan ends, by bandwidth alone: of `published` the ring of all, the partial ring, the
         way through the degraded host. Hosts stand as the solver places them."""
-        case = case._replace(rows=canonical(case.rows, case.arm))
+        case = self._canonical(case)
         return tuple(_us(end) for end in self._collectives([case], nic_bytes=True)[0]["ends_us"])
 
     def _bytes_of(self, case: Case) -> Bytes:
@@ -237,8 +242,8 @@ class Solver:
         return tx, rx
 
 
-def _given(made: Callable[[], Bytes], nodes: Rows, rows: Rows, arm: str) -> Callable[[], Bytes]:
-    return cache(lambda: as_given(made(), nodes, rows, arm))
+def _given(made: Callable[[], Bytes], nodes: Rows, rows: Rows, alike: bool) -> Callable[[], Bytes]:
+    return cache(lambda: as_given(made(), nodes, rows, alike))
 
 
 def _hit(answer: Mapping[str, Any]) -> Hit:
