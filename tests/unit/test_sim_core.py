@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from hypothesis import example, given, settings
 
 from chaos.simulate import core, core_library, params, topology
 from chaos.simulate.core import ARMS, Case, Shape, Solver
