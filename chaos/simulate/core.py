@@ -208,6 +208,21 @@ class Solver:
             self._hits[key] = _hit(ask(request, self._library))
         return self._hits[key]
 
+    def program_us(
+        self, bytes: int, nodes: Sequence[Capacities], schedule: str, *, flows: int, slots: int = 3
+    ) -> float:
+        """An all-reduce as the host bench runs it: the plan's messages one by one, each connection on the NIC where the
+        bench places it, queues in order. `flows`: connections of a part; `slots`: messages on their way on each."""
+        left = [(place, left) for place, left in enumerate(nodes) if left != self._whole]
+        request = {
+            **self._question(Case("allreduce", bytes, len(nodes), (), schedule)),
+            "kind": "program",
+            "state": {"hosts": len(nodes), "left": left},
+            "flows": flows,
+            "slots": slots,
+        }
+        return _us(ask(request, self._library)["time_us"])
+
     def _question(self, case: Case) -> dict[str, Any]:
         asked = {"op": case.op, "bytes": int(case.bytes), "arm": case.arm}
         return {**self._head, **asked, "ranks_per_node": case.ranks_per_node, "groups": case.groups}
