@@ -99,7 +99,7 @@ class Solver:
         self._library = library
         self._head = {
             "schema": SCHEMA,
-            "topology": _topology(topology),
+            "topology": {**_topology(topology), "backups": int(core_params.value(params, "migrate_backups"))},
             "cost": core_params.cost(params),
             "channels": int(core_params.value(params, "channels")),
             "pieces": int(core_params.value(params, "published_chunks")),

@@ -51,11 +51,14 @@ def raw(file: str) -> Path:
     return checkout().root / "docs" / "results" / "raw" / "schedules" / file
 
 
-def lab_solver(hosts: int, nics: int, rate_gbit: float, even_rails: int) -> Solver:
+def lab_solver(
+    hosts: int, nics: int, rate_gbit: float, even_rails: int, more: Mapping[str, float] | None = None
+) -> Solver:
     """Rails are bridges of their own. `even_rails` 0: the bench places a plan's connections so that they make room."""
     shape = Shape(hosts, nics=nics, rate_gbit=rate_gbit, spine=False)
     chunk = max(8192, 2556 * (hosts - 1))  # the bench's (benchmarks/schedules.py)
-    return Solver(shape, {"hop_us": HOP_US, "chunk_bytes": chunk, "channels": 0, "even_rails": even_rails})
+    params = {"hop_us": HOP_US, "chunk_bytes": chunk, "channels": 0, "even_rails": even_rails}
+    return Solver(shape, {**params, **(more or {})})
 
 
 def checks() -> Iterator[Check]:
@@ -104,7 +107,7 @@ def _asked(run: Mapping[str, Any], settings: Mapping[str, Any]) -> tuple[Asked, 
     bed = (settings["rate_gbit"], settings["bytes"])
     if run["runs"] in {RING, "balance"}:
         return Asked(hosts, nics, degraded, *bed, RING, 0), Asked(hosts, nics, 0, *bed, RING, 0)
-    schedule = {"auto": "allreduce"}.get(run["schedule"], run["schedule"])
+    schedule = run["runs"]  # what `auto` chose
     return Asked(hosts, nics, degraded, *bed, schedule, run["channels"]), Asked(hosts, nics, 0, *bed, RING, nics)
 
 

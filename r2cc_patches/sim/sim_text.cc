@@ -75,7 +75,8 @@ class Reader {
 };
 
 Topology topologyFrom(const Json& json, Problems& problems) {
-  json.allow({"hosts", "nics", "ports", "rate_gbit", "nvlink_GBps", "rail", "pod", "oversubscription", "spine"});
+  json.allow({"hosts", "nics", "ports", "rate_gbit", "nvlink_GBps", "rail", "pod", "oversubscription", "spine",
+              "backups"});
   Topology out;
   Reader(json, problems)
       .integer("hosts", out.hosts, 1, 65536)
@@ -86,7 +87,8 @@ Topology topologyFrom(const Json& json, Problems& problems) {
       .boolean("rail", out.rail)
       .integer("pod", out.pod, 0, 65536)
       .number("oversubscription", out.oversubscription, 1, 1e6)
-      .boolean("spine", out.spine);
+      .boolean("spine", out.spine)
+      .integer("backups", out.backups, 1, kMostNics);
   return out;
 }
 
