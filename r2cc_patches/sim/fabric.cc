@@ -22,7 +22,11 @@ std::vector<double> inProportion(std::vector<double> values) {
 class Routing {
  public:
   Routing(const Topology& topology, const Left& from, const Left& to)
-      : count_(topology.nics), backups_(topology.backups), from_(from), to_(to), crosses_(topology.spine || !topology.rail) {
+      : count_(topology.nics),
+        backups_(topology.backups),
+        from_(from),
+        to_(to),
+        crosses_(topology.spine || !topology.rail) {
     for (int nic = 0; nic < count_; nic++) common_.push_back(std::min(from[at(nic)], to[at(nic)]));
   }
 

@@ -53,7 +53,7 @@ class Programs {
   };
   struct Rank {
     std::vector<bench::End> ends;
-    std::vector<uint64_t> done;         // messages that are over, by end
+    std::vector<uint64_t> done;          // messages that are over, by end
     std::vector<uint32_t> sends, takes;  // connections
   };
   struct Event {

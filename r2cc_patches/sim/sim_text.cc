@@ -75,8 +75,8 @@ class Reader {
 };
 
 Topology topologyFrom(const Json& json, Problems& problems) {
-  json.allow({"hosts", "nics", "ports", "rate_gbit", "nvlink_GBps", "rail", "pod", "oversubscription", "spine",
-              "backups"});
+  json.allow(
+      {"hosts", "nics", "ports", "rate_gbit", "nvlink_GBps", "rail", "pod", "oversubscription", "spine", "backups"});
   Topology out;
   Reader(json, problems)
       .integer("hosts", out.hosts, 1, 65536)
