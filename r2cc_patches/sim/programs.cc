@@ -174,7 +174,7 @@ double runPrograms(const std::vector<bench::FlowPlan>& flows, const ProgramNet& 
 }
 
 double programUs(const Question& question, const State& state, const Bed& bed) {
-  const Running running(question, state, true);
+  const Running running(question, state);
   if (!running.possible()) return kNever;
   bench::Options options;
   options.rank = 0;

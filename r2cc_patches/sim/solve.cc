@@ -112,7 +112,7 @@ double nvlinkBytesPerUs(const Question& question) {
   return question.topology.nvlinkGBps * 1000 * std::max(1, question.groups);
 }
 
-Running::Running(const Question& question, const State& state, bool asAsked)
+Running::Running(const Question& question, const State& state)
     : question_(question), arm_(*armOf(question.arm)), hosts_(hostsOf(question.topology, state)) {
   for (int host = 0; host < hosts_.count(); host++) {
     if (hosts_.sum(host) <= kLeastLeft * question.topology.nics) possible_ = false;
@@ -121,11 +121,6 @@ Running::Running(const Question& question, const State& state, bool asAsked)
   const bool asLeft = arm_.way == Way::Balanced;
   const planner::Request wanted = request(!asLeft);
   plan_ = planner::plan(wanted);
-  if (plan_.schedule == Schedule::OptCC && !asAsked && slowerThanRing()) {
-    planner::Request ring = wanted;
-    ring.schedule = Schedule::Ring;
-    plan_ = planner::plan(ring);
-  }
   boundUs_ = plan_.boundUs;
   if (!asLeft && !state.left.empty()) {
     const planner::Request left = request(false);
@@ -134,13 +129,6 @@ Running::Running(const Question& question, const State& state, bool asAsked)
   if (question.pieces > 0) cutInto(question.pieces);
   const double factor = planner::ringFactor(question.op, state.hosts * question.ranksPerNode);
   streams_ = streamsOf(plan_, question.cost, question.ranksPerNode, factor);
-}
-
-/// Stage by stage, without pipelines, OptCC takes what a balanced ring takes: nobody would fill pipelines for longer.
-bool Running::slowerThanRing() const {
-  const auto ring = std::find_if(plan_.candidates.begin(), plan_.candidates.end(),
-                                 [](const planner::Candidate& each) { return each.schedule == Schedule::Ring; });
-  return ring != plan_.candidates.end() && ring->predictedUs && *ring->predictedUs < plan_.predictedUs;
 }
 
 /// The published schedule's last phase, which is a hop longer for each piece more.
@@ -175,7 +163,9 @@ planner::Request Running::request(bool whole) const {
   return out;
 }
 
-Answer solve(const Question& question, const State& state, bool withBytes) {
+namespace {
+
+Answer solved(const Question& question, const State& state, bool withBytes) {
   Answer out;
   const Running running(question, state);
   out.timeUs = kNever;
@@ -191,6 +181,18 @@ Answer solve(const Question& question, const State& state, bool withBytes) {
   out.bytes = collective.byNic(flowed);
   out.endsUs = flowed.endUs;
   return out;
+}
+
+}  // namespace
+
+/// Stage by stage, without pipelines, OptCC takes what a balanced ring takes: nobody would fill pipelines for longer.
+Answer solve(const Question& question, const State& state, bool withBytes) {
+  Answer out = solved(question, state, withBytes);
+  if (out.schedule != planner::name(Schedule::OptCC)) return out;
+  Question other = question;
+  other.arm = "balance";
+  Answer ring = solved(other, state, withBytes);
+  return ring.timeUs < out.timeUs ? ring : out;
 }
 
 double healthyUs(const Question& question, int hosts) {

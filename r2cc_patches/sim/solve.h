@@ -61,8 +61,7 @@ struct Answer {
 /// What runs: the plan, its streams, and the shares of NICs that each group is at home on.
 class Running {
  public:
-  /// `asAsked`: OptCC even where a ring is faster.
-  Running(const Question& question, const State& state, bool asAsked = false);
+  Running(const Question& question, const State& state);
   /// False: a host has nothing left, or the plan cannot be made.
   bool possible() const { return possible_; }
   const planner::Plan& plan() const { return plan_; }
@@ -74,7 +73,6 @@ class Running {
  private:
   planner::Request request(bool whole) const;
   void cutInto(int pieces);
-  bool slowerThanRing() const;
 
   const Question& question_;
   const Arm& arm_;
