@@ -36,7 +36,10 @@ def test_every_row_of_the_lab_that_is_not_void_is_there() -> None:
     rows = 0
     for file in validate_lab.LAB:
         for one in json.loads(validate_lab.raw(file).read_text())["sets"]:
-            rows += sum(run["schedule"] != "healthy" and not run["void"] for run in one["runs"])
+            void = {run["case"] for run in one["runs"] if run["schedule"] == "healthy" and run["void"]}
+            rows += sum(
+                run["schedule"] != "healthy" and not run["void"] and run["case"] not in void for run in one["runs"]
+            )
     assert rows == sum(check["name"].startswith("lab ") for check in validate.checks())
 
 
@@ -51,6 +54,7 @@ def test_a_measurement_that_is_off_is_found(monkeypatch: pytest.MonkeyPatch, tmp
     run["median_ms"] *= 1.06
     (tmp_path / "lab.json").write_text(json.dumps(changed))
     monkeypatch.setattr(validate_lab, "LAB", ("lab.json",))
+    monkeypatch.setattr(validate_lab, "STEMS", {"lab.json": ""})
     monkeypatch.setattr(validate_lab, "raw", lambda file: tmp_path / file)
     off = [check for check in validate_lab.checks() if check.outcome == "deviated"]
     assert [check.ours / check.expected < 0.95 for check in off] == [True]
