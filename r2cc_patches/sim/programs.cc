@@ -19,6 +19,7 @@ class Programs {
   Programs(const std::vector<bench::FlowPlan>& flows, const ProgramNet& net) : net_(net) {
     hosts_ = net.bytesPerUs.size() / static_cast<size_t>(net.nics);
     freeAt_.assign(2 * net.bytesPerUs.size(), 0);
+    lanes_.resize(freeAt_.size());
     flows_.resize(flows.size());
     for (size_t i = 0; i < flows.size(); i++) add(flows[i], i);
   }
@@ -27,9 +28,8 @@ class Programs {
     for (size_t flow = 0; flow < flows_.size(); flow++) {
       for (size_t host = 0; host < hosts_; host++) goOn(flow, host);
     }
-    while (!events_.empty()) {
-      const Event event = events_.top();
-      events_.pop();
+    while (!next_.empty()) {
+      const Event event = take();
       now_ = event.at;
       Connection& each = connections_[event.connection];
       if (event.kind == Event::Arrived) {
@@ -62,7 +62,17 @@ class Programs {
     uint32_t connection = 0;
     uint32_t bytes = 0;  // of a packet that has left its sender's NIC
     enum Kind : uint8_t { Left, LeftLast, Arrived } kind = Left;
-    bool operator>(const Event& other) const { return at != other.at ? at > other.at : order > other.order; }
+  };
+  /// What a NIC passes on, in the order in which it does so: only the first is looked at.
+  struct Lane {
+    std::vector<Event> events;
+    size_t first = 0;
+  };
+  struct Next {
+    double at = 0;
+    uint64_t order = 0;
+    size_t lane = 0;
+    bool operator>(const Next& other) const { return at != other.at ? at > other.at : order > other.order; }
   };
 
   const std::vector<bench::End>& ends(size_t flow, size_t host) const { return flows_[flow][host].ends; }
@@ -136,17 +146,37 @@ class Programs {
     return freeAt_[way] = std::max(now_, freeAt_[way]) + bytes / net_.bytesPerUs[way / 2];
   }
 
+  void add(size_t way, const Event& event) {
+    Lane& lane = lanes_[way];
+    lane.events.push_back(event);
+    if (lane.events.size() == lane.first + 1) next_.push({event.at, event.order, way});
+  }
+
+  Event take() {
+    const size_t way = next_.top().lane;
+    next_.pop();
+    Lane& lane = lanes_[way];
+    const Event event = lane.events[lane.first++];
+    if (lane.first == lane.events.size()) {
+      lane.events.clear();
+      lane.first = 0;
+    } else {
+      next_.push({lane.events[lane.first].at, lane.events[lane.first].order, way});
+    }
+    return event;
+  }
+
   void send(size_t way, uint32_t connection, uint32_t bytes) {
     for (uint32_t left = bytes; left > 0;) {
       const uint32_t packet = std::min(left, kPacket);
       left -= packet;
-      events_.push({passed(way, packet), order_++, connection, packet, left > 0 ? Event::Left : Event::LeftLast});
+      add(way, {passed(way, packet), order_++, connection, packet, left > 0 ? Event::Left : Event::LeftLast});
     }
   }
 
   void receive(size_t way, const Event& packet) {
     const double at = passed(way, packet.bytes) + net_.latencyUs;
-    if (packet.kind == Event::LeftLast) events_.push({at, order_++, packet.connection, 0, Event::Arrived});
+    if (packet.kind == Event::LeftLast) add(way, {at, order_++, packet.connection, 0, Event::Arrived});
   }
 
   const ProgramNet& net_;
@@ -155,7 +185,8 @@ class Programs {
   std::vector<std::vector<Rank>> flows_;  // by host
   std::vector<Connection> connections_;
   std::vector<size_t> waiting_;
-  std::priority_queue<Event, std::vector<Event>, std::greater<>> events_;
+  std::vector<Lane> lanes_;  // of each direction of a NIC
+  std::priority_queue<Next, std::vector<Next>, std::greater<>> next_;
   uint64_t order_ = 0;
   double now_ = 0;
 };
