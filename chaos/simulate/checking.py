@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 Json = dict[str, Any]
+MEASURED = (("lab ", "all-reduces of the lab"), ("GPUs, ", "all-reduces of NCCL on GPUs"), ("hit, ", "pulled cables"))
+"""What we measured ourselves, by how its checks' names begin."""
 
 
 def run_checks() -> list[Json]:
@@ -23,12 +25,20 @@ def good(found: Sequence[Json]) -> bool:
 def text(found: Sequence[Json], *, quiet: bool) -> str:
     """One line a check, and what they come to."""
     lines = [_line(check) for check in found if not quiet or check["outcome"] != "holds"]
+    lines += [_counted([check for check in found if check["name"].startswith(begin)], what) for begin, what in MEASURED]
     counts = {
         outcome: sum(check["outcome"] == outcome for check in found) for outcome in ("holds", "known", "deviated")
     }
     told = f"{counts['holds']} of {len(found)} checks hold"
     told += f", {counts['known']} miss for a known reason" if counts["known"] else ""
     return "\n".join([*lines, f"{told}, {counts['deviated']} deviate"])
+
+
+def _counted(found: Sequence[Json], what: str) -> str:
+    """Whatever the reason of those that miss."""
+    held = sum(check["outcome"] == "holds" for check in found)
+    within = f"{100 * max((check['tolerance'] for check in found), default=0):g} %"
+    return f"{held} of {len(found)} {what} within {within}"
 
 
 def _line(check: Json) -> str:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from chaos.simulate import core_params
 from chaos.simulate.core_library import ask
-from chaos.simulate.core_order import Bytes, Capacities, PerNic, Rows, as_given, canonical, places
+from chaos.simulate.core_order import Bytes, Capacities, PerNic, Rows, as_given, canonical, places, rails_alike
 from harness.errors import UsageError
 
 __all__ = ["ARMS", "Capacities", "Case", "Collective", "Hit", "Shape", "Solver"]
@@ -99,7 +99,7 @@ class Solver:
         self._library = library
         self._head = {
             "schema": SCHEMA,
-            "topology": _topology(topology),
+            "topology": {**_topology(topology), "backups": int(core_params.value(params, "migrate_backups"))},
             "cost": core_params.cost(params),
             "channels": int(core_params.value(params, "channels")),
             "pieces": int(core_params.value(params, "published_chunks")),
@@ -134,7 +134,8 @@ class Solver:
         self._check(rows)
         found = self.solve(Case(op, bytes, len(nodes), rows, arm, ranks_per_node, groups, fabric))
         if rows and found.bytes_of:
-            found = replace(found, bytes_of=_given(found.bytes_of, tuple(nodes), rows, arm))
+            alike = rails_alike(arm, groups, self.topology.nics)
+            found = replace(found, bytes_of=_given(found.bytes_of, tuple(nodes), rows, alike))
         if isinstance(nodes, tuple):
             if len(self._seen) >= MOST_SEEN:
                 self._seen.clear()
@@ -150,9 +151,13 @@ class Solver:
         found = self._solved.get(case)
         return found if found is not None else self.many([case])[0]
 
+    def _canonical(self, case: Case) -> Case:
+        alike = rails_alike(case.arm, case.groups, self.topology.nics)
+        return case._replace(rows=canonical(case.rows, alike))
+
     def many(self, cases: Sequence[Case]) -> list[Collective]:
         """What is new with one call of the core for all cases that are alike but for hosts and rows."""
-        wanted = [case._replace(rows=canonical(case.rows, case.arm)) for case in cases]
+        wanted = [self._canonical(case) for case in cases]
         new = dict.fromkeys(case for case in wanted if case not in self._solved)
         alike: dict[Case, list[Case]] = {}
         for case in new:
@@ -203,6 +208,21 @@ class Solver:
             self._hits[key] = _hit(ask(request, self._library))
         return self._hits[key]
 
+    def program_us(
+        self, bytes: int, nodes: Sequence[Capacities], schedule: str, *, flows: int, slots: int = 3
+    ) -> float:
+        """An all-reduce as the host bench runs it: the plan's messages one by one, each connection on the NIC where the
+        bench places it, queues in order. `flows`: connections of a part; `slots`: messages on their way on each."""
+        left = [(place, left) for place, left in enumerate(nodes) if left != self._whole]
+        request = {
+            **self._question(Case("allreduce", bytes, len(nodes), (), schedule)),
+            "kind": "program",
+            "state": {"hosts": len(nodes), "left": left},
+            "flows": flows,
+            "slots": slots,
+        }
+        return _us(ask(request, self._library)["time_us"])
+
     def _question(self, case: Case) -> dict[str, Any]:
         asked = {"op": case.op, "bytes": int(case.bytes), "arm": case.arm}
         return {**self._head, **asked, "ranks_per_node": case.ranks_per_node, "groups": case.groups}
@@ -228,7 +248,7 @@ class Solver:
     def phases_us(self, case: Case) -> tuple[float, ...]:
         """When each stream of the plan ends, by bandwidth alone: of `published` the ring of all, the partial ring, the
         way through the degraded host. Hosts stand as the solver places them."""
-        case = case._replace(rows=canonical(case.rows, case.arm))
+        case = self._canonical(case)
         return tuple(_us(end) for end in self._collectives([case], nic_bytes=True)[0]["ends_us"])
 
     def _bytes_of(self, case: Case) -> Bytes:
@@ -237,8 +257,8 @@ class Solver:
         return tx, rx
 
 
-def _given(made: Callable[[], Bytes], nodes: Rows, rows: Rows, arm: str) -> Callable[[], Bytes]:
-    return cache(lambda: as_given(made(), nodes, rows, arm))
+def _given(made: Callable[[], Bytes], nodes: Rows, rows: Rows, alike: bool) -> Callable[[], Bytes]:
+    return cache(lambda: as_given(made(), nodes, rows, alike))
 
 
 def _hit(answer: Mapping[str, Any]) -> Hit:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from chaos.simulate import core_order
 from chaos.simulate.layout import Placement
 
 Capacities = tuple[float, ...]
@@ -28,13 +29,8 @@ STEP = 0.05
 
 
 def canonical(hosts: Sequence[Capacities]) -> Group:
-    """Whole hosts dropped; rails and hosts sorted. Different results may mean the same: that costs time, not truth."""
-    rows = [left for left in hosts if min(left) < 1]
-    if len(rows) == 1:
-        return (tuple(sorted(rows[0])),)
-    rows.sort(key=sorted)
-    columns = sorted(zip(*rows, strict=True))
-    return tuple(sorted(zip(*columns, strict=True)))
+    """Whole hosts dropped; rails and hosts in an order that does not depend on their numbers."""
+    return core_order.canonical(tuple(left for left in hosts if min(left) < 1), alike=True)
 
 
 def rounded(share: float) -> float:

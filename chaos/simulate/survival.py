@@ -16,7 +16,8 @@ from chaos.simulate.statekey import StateKeys
 
 MONTH_DAYS = 30.0
 PAPER_SHARE = 0.95
-"""R2CC's claim of the failures that it covers, as the issue quotes it."""
+"""R2CC's claim of the failures that it covers, as quoted to us: its abstract (arXiv 2512.25059) does not have it;
+of which failures it is a share we could not read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from chaos.simulate import validate_formulas, validate_measured, validate_promises
+from chaos.simulate import validate_formulas, validate_lab, validate_measured, validate_promises
 from chaos.simulate.checks import Check
 
 PARTS: tuple[Callable[[], Iterator[Check]], ...] = (
     validate_formulas.checks,
     validate_measured.checks,
+    validate_lab.checks,
     validate_promises.checks,
 )
 

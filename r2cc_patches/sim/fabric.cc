@@ -19,19 +19,14 @@ std::vector<double> inProportion(std::vector<double> values) {
   return values;
 }
 
-/// The first NIC from `home` on that works.
-template <typename Works>
-int next(int home, int count, const Works& works) {
-  for (int step = 0; step < count; step++) {
-    if (works((home + step) % count)) return (home + step) % count;
-  }
-  return -1;
-}
-
 class Routing {
  public:
   Routing(const Topology& topology, const Left& from, const Left& to)
-      : count_(topology.nics), from_(from), to_(to), crosses_(topology.spine || !topology.rail) {
+      : count_(topology.nics),
+        backups_(topology.backups),
+        from_(from),
+        to_(to),
+        crosses_(topology.spine || !topology.rail) {
     for (int nic = 0; nic < count_; nic++) common_.push_back(std::min(from[at(nic)], to[at(nic)]));
   }
 
@@ -70,13 +65,22 @@ class Routing {
     }
     const auto common = [&](int nic) { return common_[at(nic)] > 0; };
     if (way == Way::Home && !common(home)) return false;
-    const int mine =
-        crosses_ ? next(home, count_, [&](int nic) { return from_[at(nic)] > 0; }) : next(home, count_, common);
-    const int theirs = crosses_ ? next(home, count_, [&](int nic) { return to_[at(nic)] > 0; }) : mine;
-    if (mine < 0 || theirs < 0) return false;
-    out[at(mine)] += share;
-    in[at(theirs)] += share;
-    return true;
+    const auto mine = [&](int nic) { return crosses_ ? from_[at(nic)] > 0 : common(nic); };
+    const auto theirs = [&](int nic) { return crosses_ ? to_[at(nic)] > 0 : common(nic); };
+    return backUp(home, share, mine, out) && backUp(home, share, theirs, in);
+  }
+
+  /// At home, or else over the next NICs that work, as many as there are connections to move.
+  template <typename Works>
+  bool backUp(int home, double share, const Works& works, std::vector<double>& out) const {
+    std::vector<int> taken;
+    for (int step = 0; step < count_ && static_cast<int>(taken.size()) < backups_; step++) {
+      const int nic = (home + step) % count_;
+      if (works(nic)) taken.push_back(nic);
+      if (step == 0 && !taken.empty()) break;
+    }
+    for (const int nic : taken) out[at(nic)] += share / static_cast<double>(taken.size());
+    return !taken.empty();
   }
 
   bool spread(const std::vector<double>& left, int home, double share, std::vector<double>& out) const {
@@ -90,6 +94,7 @@ class Routing {
   }
 
   const int count_;
+  const int backups_;
   const Left& from_;
   const Left& to_;
   const bool crosses_;  // from a NIC of any place to one of any other

@@ -22,6 +22,7 @@ struct Topology {
   int pod = 0;       // hosts a ToR serves; 0: all
   double oversubscription = 1;
   bool spine = true;  // false: ToRs are islands
+  int backups = 1;    // NICs over which what moves away from one that is gone spreads: it had so many connections
 
   int podOf(int host) const { return pod > 0 ? host / pod : 0; }
   int torsOfPod() const { return rail ? nics : 1; }

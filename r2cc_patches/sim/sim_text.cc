@@ -1,4 +1,5 @@
-// Questions and answers as JSON. A request has one `kind`: fluid, collective (many states of one question) or hit.
+// Questions and answers as JSON. A request has one `kind`: fluid, collective (many states of one question), hit or
+// program (the bench's, on one state).
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -8,6 +9,7 @@
 #include "../src/json_reader.h"
 #include "../src/json_text.h"
 #include "hit.h"
+#include "programs.h"
 #include "sim.h"
 
 namespace r2cc::sim {
@@ -73,7 +75,8 @@ class Reader {
 };
 
 Topology topologyFrom(const Json& json, Problems& problems) {
-  json.allow({"hosts", "nics", "ports", "rate_gbit", "nvlink_GBps", "rail", "pod", "oversubscription", "spine"});
+  json.allow(
+      {"hosts", "nics", "ports", "rate_gbit", "nvlink_GBps", "rail", "pod", "oversubscription", "spine", "backups"});
   Topology out;
   Reader(json, problems)
       .integer("hosts", out.hosts, 1, 65536)
@@ -84,7 +87,8 @@ Topology topologyFrom(const Json& json, Problems& problems) {
       .boolean("rail", out.rail)
       .integer("pod", out.pod, 0, 65536)
       .number("oversubscription", out.oversubscription, 1, 1e6)
-      .boolean("spine", out.spine);
+      .boolean("spine", out.spine)
+      .integer("backups", out.backups, 1, kMostNics);
   return out;
 }
 
@@ -262,6 +266,20 @@ std::string hitText(const Json& json) {
   return out + "}";
 }
 
+std::string programText(const Json& json) {
+  json.allow({"schema", "kind", "topology", "cost", "op", "bytes", "arm", "ranks_per_node", "groups", "channels",
+              "pieces", "state", "flows", "slots"});
+  Problems problems;
+  const Question question = questionFrom(json, problems);
+  const State state = stateFrom(json.at("state"), question.topology, problems);
+  Bed bed;
+  Reader(json, problems).integer("flows", bed.flows, 1, 64).integer("slots", bed.slots, 1, 64);
+  if (question.op != "allreduce") problems.add("programs are of an allreduce");
+  if (question.ranksPerNode > 1 || question.groups > 1) problems.add("programs have one rank a host and one group");
+  problems.raise();
+  return "{\"schema\":1,\"time_us\":" + numberText(programUs(question, state, bed)) + "}";
+}
+
 std::vector<Use> usesFrom(const Json& json, size_t links, Problems& problems) {
   std::vector<Use> out;
   for (const Json& each : json.array("uses")) {
@@ -357,7 +375,9 @@ std::string answer(std::string_view request) {
     if (kind == "collective") return collective(json);
     if (kind == "hit") return hitText(json);
     if (kind == "fluid") return fluidText(json);
-    throw JsonError(json.at("kind").line(), "there is no kind " + kind + ": there are collective, hit and fluid");
+    if (kind == "program") return programText(json);
+    throw JsonError(json.at("kind").line(),
+                    "there is no kind " + kind + ": there are collective, hit, fluid and program");
   } catch (const JsonError& error) {
     throw PlanError(std::string("the request, line ") + error.what(), "see docs/simulation-model.md");
   }

@@ -1,6 +1,7 @@
 // Collectives on what is left of a cluster, against formulas; which ways connections take.
 #include <cmath>
 #include <numeric>
+#include <string>
 
 #include "../planner/formulas.h"
 #include "../sim/hit.h"
@@ -49,6 +50,23 @@ TEST(sim_arms_meet_their_formulas) {
       CHECK(almost(time(published, state), r2cc::planner::publishedTimes(p, x, x, 4).whole()));
       CHECK(almost(solve(asked("optcc"), state, false).boundUs * 1000 / kBytes, r2cc::planner::lowerBound(p, x)));
     }
+  }
+}
+
+TEST(sim_optcc_is_not_filled_for_longer_than_a_ring_takes) {
+  for (const int p : {8, 256}) {
+    Question question = asked("optcc", 2);
+    question.topology.hosts = p;
+    question.topology.rateGbit = 400;
+    question.cost = r2cc::planner::Cost{};
+    question.cost.hopUs = 5;
+    question.cost.chunkBytes = 32768;
+    question.bytes = uint64_t{1} << 28;
+    const State state{p, {{1, {0, 1}}}, 1};
+    const Answer found = solve(question, state, false);
+    CHECK_EQ(found.schedule, std::string(p == 8 ? "optcc" : "ring"));
+    question.arm = "balance";
+    CHECK(found.timeUs <= solve(question, state, false).timeUs);
   }
 }
 

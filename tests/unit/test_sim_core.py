@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chaos.simulate import core, core_library, params, topology
 from chaos.simulate.core import ARMS, Case, Shape, Solver
-from chaos.simulate.core_order import canonical
+from chaos.simulate.core_order import canonical, rails_alike
 from chaos.simulate.core_params import EXACT
 from harness.build import build_net
 from harness.errors import BuildError, UsageError
@@ -47,13 +48,42 @@ def test_nothing_beats_the_bound_and_bytes_are_kept(nodes: list[Any], arm: str, 
         assert all(b <= share * rate * found.time_us * (1 + 1e-9) for share, b in zip(left, sent, strict=True))
 
 
-@given(st.lists(LEFT, min_size=3, max_size=6), st.sampled_from(ARMS), st.randoms(use_true_random=False))
-@settings(max_examples=40, deadline=None)
-def test_which_host_it_is_does_not_matter(nodes: list[Any], arm: str, random: Any) -> None:
-    solver = Solver(Shape(8, nics=4))
-    time_us = solver.collective("allreduce", GIB, nodes, arm).time_us
-    random.shuffle(nodes)
-    assert Solver(Shape(8, nics=4)).collective("allreduce", GIB, nodes, arm).time_us == time_us
+QUARTERS = [(0.0, 0.0, 0.25, 0.25), (0.0, 0.25, 0.0, 0.25), (0.0, 0.0, 0.0, 1.0), (0.0, 0.0, 0.25, 0.25)]
+
+
+@given(
+    st.lists(LEFT, min_size=3, max_size=6),
+    st.sampled_from(ARMS),
+    st.sampled_from([1, 2, 3, 4, 8]),
+    st.permutations(range(6)),
+    st.permutations(range(4)),
+)
+@example(QUARTERS, "allreduce", 1, [1, 0, 2, 3, 4, 5], [0, 1, 2, 3])
+@settings(max_examples=60, deadline=None)
+def test_which_host_and_rail_it_is_does_not_matter(
+    nodes: list[Any], arm: str, groups: int, hosts: list[int], rails: list[int]
+) -> None:
+    """Hosts change places always, rails where NICs are home to as much each."""
+    moved = [nodes[host] for host in hosts if host < len(nodes)]
+    if rails_alike(arm, groups, 4):
+        moved = [tuple(left[rail] for rail in rails) for left in moved]
+    one, other = (
+        Solver(Shape(8, nics=4)).collective("allreduce", GIB, some, arm, groups=groups) for some in (nodes, moved)
+    )
+    assert one.time_us == other.time_us
+    if one.time_us < math.inf:
+        kept = [sum(each.tx_bytes[host]) for each in (one, other) for host in range(len(nodes))]
+        assert sorted(kept[: len(nodes)]) == pytest.approx(sorted(kept[len(nodes) :]), rel=1e-9)
+
+
+@given(st.lists(LEFT, min_size=1, max_size=5), st.permutations(range(5)), st.permutations(range(4)))
+@settings(max_examples=200, deadline=None)
+def test_alike_states_have_one_form_and_others_have_not(rows: list[Any], hosts: list[int], rails: list[int]) -> None:
+    moved = tuple(tuple(rows[host][rail] for rail in rails) for host in hosts if host < len(rows))
+    form = canonical(tuple(rows), True)
+    assert form == canonical(moved, True)
+    every = (tuple(sorted(tuple(row[nic] for nic in order) for row in rows)) for order in permutations(range(4)))
+    assert form in set(every)
 
 
 def test_bytes_follow_the_hosts_and_nics_as_given() -> None:
@@ -90,10 +120,10 @@ def test_what_was_solved_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_rails_that_are_alike_are_one_state_but_for_migrate() -> None:
     rows = ((1.0, 0.0, 1.0, 1.0), (1.0, 0.0, 0.5, 1.0))
     moved = tuple((row[3], row[1], row[0], row[2]) for row in rows)
-    assert canonical(rows, "balance") == canonical(moved, "balance")
-    assert canonical(rows, "migrate") != canonical(moved, "migrate")
+    assert canonical(rows, True) == canonical(moved, True)
+    assert canonical(rows, False) != canonical(moved, False)
     apart = ((0.0, 1.0, 1.0, 1.0), (1.0, 0.0, 1.0, 1.0))
-    assert canonical(apart, "balance") != canonical((apart[0], apart[0]), "balance")
+    assert canonical(apart, True) != canonical((apart[0], apart[0]), True)
 
 
 def test_groups_share_the_hosts() -> None:
