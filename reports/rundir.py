@@ -13,11 +13,11 @@ from pathlib import Path
 
 from harness import schemas
 from harness.errors import UsageError
+from harness.progress import show
 from reports import recompute
+from reports.samples import OUTSIDE, Samples
 from reports.trace import Json, NicId, Trace
 
-OUTSIDE = "-"
-"""The arm of lines that belong to none."""
 COMMON = {"t_ns", "host", "arm", "run", "event"}
 
 
@@ -68,26 +68,33 @@ def load(path: Path) -> RunDir:
         hint = "name a directory that `r2cc chaos run` made, such as runs/<time>-<experiment>"
         raise UsageError(f"{path} is not a run directory: it has no journal.jsonl", hint)
     notes: list[str] = []
-    lines = read_lines(journal, notes)
+    samples = Samples()
+    with show("reading the journal"):
+        lines = read_lines(journal, notes, samples)
     experiment = _read_yaml(path / "experiment.yaml", notes)
     environment = _read_json(path / "environment.json", notes)
     known = _read_summary(path / "summary.json", notes)
-    traces = group(lines, notes)
-    summary = recompute.summary(lines, experiment, environment, known, notes)
+    traces = group(lines, samples, notes)
+    summary = recompute.summary([*lines, *samples.ends()], experiment, environment, known, notes)
     return RunDir(path, experiment, environment, traces, summary, notes)
 
 
-def read_lines(path: Path, notes: list[str]) -> list[Json]:
-    """The lines of a journal that have the common fields; how many have not is said in `notes`."""
+def read_lines(path: Path, notes: list[str], samples: Samples) -> list[Json]:
+    """The lines of a journal that have the common fields; how many have not is said in `notes`. Byte counters go to
+    `samples` instead: they are nearly all of a long journal, and as lines would take all memory."""
     lines: list[Json] = []
     broken: list[int] = []
     with path.open("rb") as file:
         for number, raw in enumerate(file, start=1):
+            if samples.take(raw):
+                continue
             line = _parse(raw)
             if line is None:
                 broken.append(number)
-            else:
+            elif not _is_sample(line, samples):
                 lines.append(line)
+    samples.finish()
+    lines += [line for raw in samples.odd if (line := _parse(raw)) is not None]
     if broken:
         cut = f"{len(broken)} line(s) of journal.jsonl could not be read, the first is line {broken[0]}"
         notes.append(f"{cut}: the run was cut short, or the file was damaged.")
@@ -102,7 +109,18 @@ def _parse(raw: bytes) -> Json | None:
     return line if isinstance(line, dict) and line.keys() >= COMMON else None
 
 
-def group(lines: Iterable[Json], notes: list[str]) -> list[Trace]:
+def _is_sample(line: Json, samples: Samples) -> bool:
+    """True when its counters were taken; one that lacks a field stays a line, to be told of with the others."""
+    if line["event"] != "sample" or line["arm"] == OUTSIDE:
+        return False
+    try:
+        samples.add(line)
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return False
+    return True
+
+
+def group(lines: Iterable[Json], samples: Samples, notes: list[str]) -> list[Trace]:
     """All arms and repeats, in order of appearance. A line that lacks a field of its kind is left out and counted."""
     traces: dict[tuple[str, int], Trace] = {}
     odd = 0
@@ -114,6 +132,8 @@ def group(lines: Iterable[Json], notes: list[str]) -> list[Trace]:
             traces.setdefault(key, Trace(*key)).add(line)
         except (ValueError, KeyError, TypeError, AttributeError):
             odd += 1
+    for key, nics in samples.by_run.items():
+        traces.setdefault(key, Trace(*key)).samples = nics
     if odd:
         notes.append(f"{odd} line(s) of journal.jsonl lack a field and are left out.")
     notes.extend(_missing(list(traces.values())))
