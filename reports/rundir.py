@@ -64,6 +64,8 @@ def load(path: Path) -> RunDir:
     Raises UsageError when there is no journal: without one there is nothing to report.
     """
     journal = path / "journal.jsonl"
+    if not journal.is_file() and (brought_in := _imported(path)) is not None:
+        return brought_in
     if not journal.is_file():
         hint = "name a directory that `r2cc chaos run` made, such as runs/<time>-<experiment>"
         raise UsageError(f"{path} is not a run directory: it has no journal.jsonl", hint)
@@ -77,6 +79,16 @@ def load(path: Path) -> RunDir:
     traces = group(lines, samples, notes)
     summary = recompute.summary([*lines, *samples.ends()], experiment, environment, known, notes)
     return RunDir(path, experiment, environment, traces, summary, notes)
+
+
+def _imported(path: Path) -> RunDir | None:
+    """What `r2cc runs import` made: figures of another tool, which keeps no journal. None for anything else."""
+    notes: list[str] = []
+    environment = _read_json(path / "environment.json", notes)
+    known = _read_summary(path / "summary.json", notes)
+    if notes or "source" not in environment:
+        return None
+    return RunDir(path, {"name": known["experiment"]}, environment, [], known)
 
 
 def read_lines(path: Path, notes: list[str], samples: Samples) -> list[Json]:

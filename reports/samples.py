@@ -126,9 +126,7 @@ class Samples:
         shapes = text.translate(None, DIGITS).split(b"\n")[:-1]
         known = {shape: _columns(shape) for shape in dict.fromkeys(shapes)}
         if any(not columns for columns in known.values()):
-            text = b"\n".join(
-                line for line, shape in zip(text.split(b"\n"), shapes, strict=False) if known[shape]
-            )
+            text = b"\n".join(line for line, shape in zip(text.split(b"\n"), shapes, strict=False) if known[shape])
         numbers = np.fromstring(text.translate(TO_SPACES), dtype=np.int64, sep=" ")
         counts = np.array([2 * len(known[shape]) for shape in shapes])
         if len(shapes) != len(times) or len(numbers) != counts.sum():
