@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from reports import svg
+from reports import names, svg
 from reports.bytes_table import BytesRow
 from reports.charts import LEFT, WIDTH, Figure, Key, Panel, empty, panel
 from reports.trace import NicId, Trace
@@ -55,8 +55,10 @@ def _lengths(traces: Sequence[Trace], tables: Tables) -> str:
     for trace in traces:
         spans = tables[trace.arm][0].spans if tables[trace.arm] else []
         if len(spans) > 1:
-            said.append(", ".join(f"{span.seconds:.1f} s {name}" for name, span, _ in spans))
-    return f"The periods are not equally long: {'; '.join(dict.fromkeys(said))}." if said else ""
+            said.append(
+                f"{names.arm(trace.arm)} {', '.join(f'{span.seconds:.1f} s {name}' for name, span, _ in spans)}"
+            )
+    return f"The periods are not equally long: {'; '.join(said)}." if said else ""
 
 
 def _panel(trace: Trace, rows: Sequence[BytesRow], scale: svg.Scale, name: str) -> Panel:

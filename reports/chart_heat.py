@@ -38,7 +38,8 @@ def figure(traces: Sequence[Trace], tables: Tables) -> Figure | None:
 
 def level(share: float) -> int:
     """The shade of a share, 0 for the least."""
-    return next((number for number, (below, _) in enumerate(LEVELS) if share < below), len(LEVELS))
+    said = round(share, 2)
+    return next((number for number, (below, _) in enumerate(LEVELS) if said < below), len(LEVELS))
 
 
 def shares(table: Sequence[BytesRow]) -> list[tuple[BytesRow, float | None, str]]:

@@ -22,8 +22,8 @@ SHOWN = {
     "busbw": "bus bandwidth",
     "step_ms": "training step",
 }
-SIZE = history.Size(WIDTH, 170.0, 52.0)
-MINIMUM_NOTE = "Runs that differ in their experiment, bed or hardware are left out, and so are void and failed ones."
+SIZE = history.Size(WIDTH, 150.0, 52.0, foot=24.0)
+LEFT_OUT = "Runs that differ in their experiment, bed or hardware are left out, and so are void and failed ones."
 
 
 def figure(path: Path, summary: Json) -> Figure | None:
@@ -35,14 +35,23 @@ def figure(path: Path, summary: Json) -> Figure | None:
     if not found:
         return None
     panels = [_panel(number, each, runs[-1].id) for number, each in enumerate(found)]
-    changed = [f"{each.name}: {said}" for each in found for said in history.words(each.changes, each.points)]
-    lasting = f"Lasting changes: {'; '.join(changed)}." if changed else "No lasting change."
     earlier = f"{len(runs) - 1} earlier run{'s' if len(runs) > 2 else ''}"
-    caption = f"This run after {earlier}, oldest at the left; the median of each run’s repeats. "
+    caption = f"This run after {earlier}, oldest at the left; the median of each run’s repeats."
     title = "What it was in earlier runs"
     keys = [Key("rx", "median of a run"), Key("dot-hit", "this run")]
     shown, more = panels[:MOST_SHOWN], panels[MOST_SHOWN:]
-    return Figure("history", title, f"{caption}{lasting} {MINIMUM_NOTE}", shown, keys, more, "More figures")
+    return Figure("history", title, f"{caption} {_lasting(found)} {LEFT_OUT}", shown, keys, more, "More figures")
+
+
+def _lasting(found: Sequence[history.History]) -> str:
+    """What changed for good, by the run that it changed with."""
+    told: dict[str, list[str]] = {}
+    for each in found:
+        for change in each.changes:
+            moved = f"{each.name} {(change.shift.ratio - 1) * 100:+.1f} %"
+            told.setdefault(each.points[change.index].run.id, []).append(moved)
+    said = [f"since {run}: {'; '.join(what)}" for run, what in sorted(told.items())]
+    return f"Lasting changes {'. And '.join(said)}." if said else "No lasting change."
 
 
 def comparable(path: Path, summary: Json) -> Iterator[Entry]:

@@ -48,7 +48,8 @@ def _curves(values: Sequence[Value]) -> Iterable[Curve]:
                 continue
             points = _medians((v.size_bytes or 0, v.value) for v in mine)
             name = f"{names.arm(arm)}{added}"
-            yield Curve(name, points, [f"{name}, {_bytes(at)}: {value:.3g} GB/s" for at, value in points])
+            told = [f"{name}, {_bytes(at)}: {value:.3g} GB/s" for at, value in points]
+            yield Curve(name, points, told, base=arm in names.BASELINES)
             bound = _medians((v.size_bytes or 0, v.bound) for v in mine if v.bound)
             if bound:
                 yield Curve(f"bound of {name}", bound, bound=True)

@@ -25,7 +25,9 @@ def figure(summary: Json, limit_ms: float | None) -> Figure | None:
     values = [value for found in stalls.values() for value in found]
     low, high = max(FLOOR_MS, min(values) / 1.5), max(*values, FLOOR_MS, limit_ms or 0.0) * 1.5
     scale, up = across(low, high), svg.Scale(0.0, 1.0, BOTTOM, TOP)
-    curves = [Curve(_name(arm, found), steps(found, low, high)) for arm, found in stalls.items()]
+    curves = [
+        Curve(_name(arm, found), steps(found, low, high), base=arm in names.BASELINES) for arm, found in stalls.items()
+    ]
     shares = [(share, f"{share:.0%}") for share in (0.0, 0.25, 0.5, 0.75, 1.0)]
     axes = Axes(scale, up, [(tick, limit(tick)) for tick in svg.log_ticks(low, high)], shares, "stall")
     parts, legend = marks(curves, axes), keys(curves)
@@ -45,9 +47,8 @@ def steps(stalls: Sequence[float], low: float, high: float) -> list[tuple[float,
     """The corners of the empirical distribution from `low` to `high`; of very many stalls those at equal shares."""
     ordered = sorted(stalls)
     count = len(ordered)
-    places = (
-        range(count) if count <= MOST_STEPS else [round(i * (count - 1) / MOST_STEPS) for i in range(MOST_STEPS + 1)]
-    )
+    few = count <= MOST_STEPS
+    places = range(count) if few else [round(i * (count - 1) / MOST_STEPS) for i in range(MOST_STEPS + 1)]
     corners, share = [(low, 0.0)], 0.0
     for place in places:
         value = max(low, ordered[place])

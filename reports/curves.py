@@ -11,7 +11,8 @@ from reports.charts import LEFT, RIGHT, WIDTH, Key, grid
 
 TOP, BOTTOM = 14.0, 190.0
 HEIGHT = BOTTOM + 36
-STYLES = 6
+OURS, BASE = (0, 2, 3, 5), (1, 4)
+"""Styles of `.line-N`: arms of ours are in colour, what they are compared with in grey."""
 MOST_MARKS = 60
 
 
@@ -23,6 +24,7 @@ class Curve:
     points: Sequence[tuple[float, float]]
     told: Sequence[str] = ()
     bound: bool = False
+    base: bool = False
 
 
 @dataclass(frozen=True)
@@ -67,10 +69,11 @@ def keys(curves: Sequence[Curve]) -> list[Key]:
 
 
 def _classes(curves: Sequence[Curve]) -> list[str]:
-    found, number = [], 0
+    found, used = [], {True: 0, False: 0}
     for curve in curves:
-        found.append("bound" if curve.bound else f"line line-{number % STYLES}")
-        number += not curve.bound
+        styles = BASE if curve.base else OURS
+        found.append("bound" if curve.bound else f"line line-{styles[used[curve.base] % len(styles)]}")
+        used[curve.base] += not curve.bound
     return found
 
 

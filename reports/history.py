@@ -21,6 +21,7 @@ class Size:
     width: float = 720.0
     height: float = 260.0
     left: float = 60.0
+    foot: float = 40.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class History:
     def svg(self, size: Size | None = None, ident: str = "history", marked: str = "") -> str:
         """A line of all values; a mark where they changed, with by how much; a dot at the run whose id is `marked`."""
         room = size or Size()
-        top, bottom, right = 20.0, room.height - 40, room.width - 20
+        top, bottom, right = 20.0, room.height - room.foot, room.width - 20
         values = [point.value for point in self.points]
         across = svg.Scale(0, max(1, len(values) - 1), room.left, right)
         up = svg.Scale(0, max(values) * 1.15 or 1.0, bottom, top)
