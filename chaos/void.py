@@ -40,8 +40,8 @@ def _mean(data: RunData, spans: Sequence[Span], share: str) -> float | None:
 def _mean_of(lines: Sequence[dict[str, Any]], spans: Sequence[Span], share: str) -> float | None:
     total = weighted = 0.0
     covered = _Covered(spans)
-    for before, line in pairwise(lines):
-        overlap = max(0, covered.until(line["t_ns"]) - covered.until(before["t_ns"]))
+    for (_, before), (line, now) in pairwise((line, covered.until(line["t_ns"])) for line in lines):
+        overlap = max(0, now - before)
         total += overlap
         weighted += overlap * line[share]
     return weighted / total if total else None

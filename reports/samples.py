@@ -1,14 +1,15 @@
 """Reads the sample lines of a journal: nearly all of a long one, so they are read many at a time and never kept.
 
-A line exactly as the journal's writer makes it is only cut in two; the counters of thousands of such lines become
-numbers at once. Every other line, and every one of those that turns out to be odd, is read as JSON.
+Lines that the journal's writer made begin alike, and without their digits thousands of them are equal. One is read as
+JSON, to learn which NICs they are about; the numbers of all the others become columns at once. A line that is odd in
+any way is read as JSON by itself.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,31 +23,41 @@ if TYPE_CHECKING:
 Json = dict[str, Any]
 OUTSIDE = "-"
 """The arm of lines that belong to none."""
-HEAD = re.compile(
-    rb'(\{"schema":1,"host":"([ -!#-\[\]-~]+)","arm":"([ -!#-\[\]-~]+)","run":(\d{1,9})),"t_ns":(\d{1,18}),'
-    rb'"event":"sample","nics":\{'
-)
-NAME = re.compile(rb'"([ -!#-\[\]-~]+)":\{"tx_bytes":')
-MIDDLE = b',"t_ns":%s,"event":"sample","nics":{'
-SHAPE = re.compile(rb"(?:[\x80-\xff] \},)*[\x80-\xff] \}\}\}")
-"""A line of known NICs without its digits, each NIC's name a byte that no ASCII text has."""
-MOST_NAMES = 128
+TAIL = b',"t_ns":'
+EVENT = b',"event":"sample",'
+EVENT_WITHIN = len(TAIL) + 20 + len(EVENT)
+"""How far from the beginning of a tail its event must have ended."""
+HEAD = re.compile(rb'\{"schema":1,"host":"([ -!#-\[\]-~]+)","arm":"([ -!#-\[\]-~]+)","run":(\d{1,9})')
+NAME = re.compile(r"[ -!#-\[\]-~]+")
 DIGITS = b"0123456789"
 TO_SPACES = bytes(byte if byte in DIGITS else 0x20 for byte in range(256))
 AT_ONCE = 8192
 
 
+@dataclass(frozen=True)
+class Layout:
+    """Where the numbers of a line stand, its time being the first: digits of names, which are always the same, and the
+    counters of each NIC, sent and then received."""
+
+    nics: list[NicId]
+    named: list[tuple[int, int]]
+    sent: list[int]
+    width: int
+
+
 @dataclass
 class Pending:
-    """Lines of one host in one repeat of one arm that wait to be read together."""
+    """Lines of one host in one repeat of one arm that wait to be read together, without what they all begin with."""
 
     head: bytes
     host: str
-    arm: str
-    run: int
-    names: list[bytes] = field(default_factory=list)
-    times: list[bytes] = field(default_factory=list)
+    key: tuple[str, int]
     tails: list[bytes] = field(default_factory=list)
+    usual: bytes = b""
+    """What nearly all lines are without their digits."""
+    layouts: dict[bytes, list[Layout]] = field(default_factory=dict)
+    patterns: dict[str, str] = field(default_factory=dict)
+    """Of each NIC's letters, where the digits stand among them."""
 
 
 class Samples:
@@ -54,22 +65,21 @@ class Samples:
 
     def __init__(self) -> None:
         self.by_run: dict[tuple[str, int], dict[NicId, Counters]] = {}
-        self._pending: dict[bytes, Pending] = {}
         self.odd: list[bytes] = []
         """Lines that were taken and are none after all; to be read as any other."""
+        self._pending: dict[bytes, Pending | None] = {}
 
     def take(self, raw: bytes) -> bool:
         """True when `raw` looks like a sample line; the caller reads it if not."""
-        found = HEAD.match(raw)
-        if found is None or raw[-4:] != b"}}}\n":
+        cut = raw.find(TAIL)
+        if cut < 0 or raw.find(EVENT, cut, cut + EVENT_WITHIN) < 0 or raw[-1:] != b"\n":
             return False
-        head, host, arm, run, t_ns = found.groups()
-        pending = self._pending.get(head)
+        head = raw[:cut]
+        pending = self._pending[head] if head in self._pending else self._begin(head)
         if pending is None:
-            pending = self._pending[head] = Pending(head, host.decode(), arm.decode(), int(run))
-        pending.times.append(t_ns)
-        pending.tails.append(raw[found.end() :])
-        if len(pending.times) >= AT_ONCE:
+            return False
+        pending.tails.append(raw[cut:])
+        if len(pending.tails) >= AT_ONCE:
             self._read(pending)
         return True
 
@@ -86,7 +96,8 @@ class Samples:
     def finish(self) -> None:
         """Read what still waits."""
         for pending in self._pending.values():
-            self._read(pending)
+            if pending is not None:
+                self._read(pending)
 
     def ends(self) -> Iterator[Json]:
         """Two lines for each NIC, its first and last sample: bytes of a whole run need no more."""
@@ -97,6 +108,15 @@ class Samples:
                     about = {"schema": 1, "host": nic.host, "arm": arm, "run": run, "t_ns": sample.t_ns}
                     yield {**about, "event": "sample", "nics": {nic.nic: moved}}
 
+    def _begin(self, head: bytes) -> Pending | None:
+        """None for lines that another writer made, or that belong to no arm."""
+        found = HEAD.fullmatch(head)
+        known = None
+        if found is not None and found[2].decode() != OUTSIDE:
+            known = Pending(head, found[1].decode(), (found[2].decode(), int(found[3])))
+        self._pending[head] = known
+        return known
+
     def _of(self, key: tuple[str, int], nic: NicId) -> Counters:
         nics = self.by_run.setdefault(key, {})
         if nic not in nics:
@@ -104,56 +124,55 @@ class Samples:
         return nics[nic]
 
     def _read(self, pending: Pending) -> None:
-        times, tails = pending.times, pending.tails
-        pending.times, pending.tails = [], []
-        if not times or pending.arm == OUTSIDE:
+        """Lines that are alike without their digits, together; of those nothing can be learned of, each by itself."""
+        tails, pending.tails = pending.tails, []
+        if not tails:
             return
-        if not pending.names:
-            _learn(pending, tails[0])
-        strange = self._read_known(pending, times, tails)
-        for number in strange:
-            _learn(pending, tails[number])
-            self._read_one(pending.head + MIDDLE % times[number] + tails[number])
-
-    def _read_known(self, pending: Pending, times: Sequence[bytes], tails: Sequence[bytes]) -> Sequence[int]:
-        """Reads the lines whose NICs are known; the places of the others."""
-        import numpy as np
-
         text = b"".join(tails)
-        for number, name in enumerate(pending.names):
-            text = text.replace(b'"%s":{"tx_bytes":' % name, bytes([0x80 + number]))
-        text = text.replace(b',"rx_bytes":', b" ")
-        shapes = text.translate(None, DIGITS).split(b"\n")[:-1]
-        known = {shape: _columns(shape) for shape in dict.fromkeys(shapes)}
-        if any(not columns for columns in known.values()):
-            text = b"\n".join(line for line, shape in zip(text.split(b"\n"), shapes, strict=False) if known[shape])
-        numbers = np.fromstring(text.translate(TO_SPACES), dtype=np.int64, sep=" ")
-        counts = np.array([2 * len(known[shape]) for shape in shapes])
-        if len(shapes) != len(times) or len(numbers) != counts.sum():
-            return range(len(times))
-        moments = np.fromiter(map(int, times), np.int64, len(times))
-        self._place(pending, shapes, known, (moments, numbers, np.cumsum(counts) - counts))
-        return [number for number, shape in enumerate(shapes) if not known[shape]]
+        bare = text.translate(None, DIGITS)
+        if pending.usual and bare == pending.usual * len(tails):
+            self._read_alike(pending, pending.usual, tails, text)
+            return
+        alike: dict[bytes, list[bytes]] = {}
+        for tail, each in zip(tails, bare.split(b"\n"), strict=False):
+            alike.setdefault(each + b"\n", []).append(tail)
+        pending.usual = max(alike, key=lambda each: len(alike[each]))
+        for each, some in alike.items():
+            self._read_alike(pending, each, some, b"".join(some))
 
-    def _place(
-        self,
-        pending: Pending,
-        shapes: Sequence[bytes],
-        known: dict[bytes, list[int]],
-        values: tuple[NDArray[int64], NDArray[int64], NDArray[int64]],
-    ) -> None:
-        """`values`: when each line was written, all their numbers, and where those of each line begin."""
+    def _read_alike(self, pending: Pending, bare: bytes, tails: Sequence[bytes], text: bytes) -> None:
         import numpy as np
 
-        moments, numbers, begin = values
-        for shape, columns in known.items():
-            whole = len(known) == 1
-            lines = np.arange(len(shapes)) if whole else np.flatnonzero([each == shape for each in shapes])
-            for place, number in enumerate(columns):
-                nic = NicId(pending.host, pending.names[number].decode())
-                first = begin[lines] + 2 * place
-                counters = self._of((pending.arm, pending.run), nic)
-                counters.extend(moments[lines], numbers[first], numbers[first + 1])
+        layouts = pending.layouts.setdefault(bare, [])
+        layouts = layouts or _learn(pending, bare, tails[0])
+        numbers = np.fromstring(text.translate(TO_SPACES), dtype=np.int64, sep=" ")
+        if not layouts or len(numbers) != layouts[0].width * len(tails):
+            for tail in tails:
+                self._read_one(pending.head + tail)
+            return
+        rows = numbers.reshape(len(tails), -1)
+        left = np.arange(len(tails))
+        while len(left):
+            for layout in layouts:
+                left = self._place(pending, layout, rows, left)
+            if len(left):
+                tail, left = tails[left[0]], left[1:]
+                layouts = _learn(pending, bare, tail)[-1:]
+                self._read_one(pending.head + tail)
+
+    def _place(self, pending: Pending, layout: Layout, rows: NDArray[int64], left: NDArray[int64]) -> NDArray[int64]:
+        """Keeps the counters of those rows that are about the layout's NICs; the others."""
+        import numpy as np
+
+        mine = rows[left] if len(left) < len(rows) else rows
+        fits = np.ones(len(left), bool)
+        for column, digits in layout.named:
+            fits &= mine[:, column] == digits
+        if not fits.all():
+            mine = mine[fits]
+        for nic, column in zip(layout.nics, layout.sent, strict=True):
+            self._of(pending.key, nic).extend(mine[:, 0], mine[:, column], mine[:, column + 1])
+        return left[~fits]
 
     def _read_one(self, raw: bytes) -> None:
         try:
@@ -162,12 +181,43 @@ class Samples:
             self.odd.append(raw)
 
 
-def _learn(pending: Pending, tail: bytes) -> None:
-    for name in NAME.findall(tail):
-        if name not in pending.names and len(pending.names) < MOST_NAMES:
-            pending.names.append(name)
+def _learn(pending: Pending, bare: bytes, tail: bytes) -> list[Layout]:
+    """The layouts that are known of lines as `tail`, which is read for one more; none for a line that cannot be read
+    by its numbers alone."""
+    layouts = pending.layouts[bare]
+    try:
+        line = json.loads(pending.head + tail)
+        names, usable = list(line["nics"]), tail == _tail(line["t_ns"], line["nics"])
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return layouts
+    if usable and all(_plain(pending.patterns, name) for name in names):
+        layouts.append(_layout(pending.host, names))
+    return layouts
 
 
-def _columns(shape: bytes) -> list[int]:
-    """Which NICs a line is about, in its order; none for a line that must be read as JSON."""
-    return [byte - 0x80 for byte in shape if byte >= 0x80] if SHAPE.fullmatch(shape) else []
+def _tail(t_ns: int, nics: Mapping[str, Mapping[str, int]]) -> bytes:
+    """As the journal's writer makes it."""
+    each = [f'"{name}":{{"tx_bytes":{c["tx_bytes"]},"rx_bytes":{c["rx_bytes"]}}}' for name, c in nics.items()]
+    return f',"t_ns":{t_ns},"event":"sample","nics":{{{",".join(each)}}}}}\n'.encode()
+
+
+def _plain(patterns: dict[str, str], name: str) -> bool:
+    """True for a NIC that no other of its host is like but for digits which stand elsewhere."""
+    digits = re.findall(r"\d+", name)
+    pattern = re.sub(r"\d+", "0", name)
+    clear = all(text == str(int(text)) and len(text) < 10 for text in digits)
+    return (
+        clear and NAME.fullmatch(name) is not None and patterns.setdefault(re.sub(r"\d", "", name), pattern) == pattern
+    )
+
+
+def _layout(host: str, names: Sequence[str]) -> Layout:
+    named: list[tuple[int, int]] = []
+    sent: list[int] = []
+    width = 1
+    for name in names:
+        digits = [int(text) for text in re.findall(r"\d+", name)]
+        named += [(width + place, value) for place, value in enumerate(digits)]
+        width += len(digits) + 2
+        sent.append(width - 2)
+    return Layout([NicId(host, name) for name in names], named, sent, width)
