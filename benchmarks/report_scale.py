@@ -1,7 +1,7 @@
 """How long the report of a long run takes, how large it is, and whether what lasted one sample can be seen in it.
 
-The run is made, not measured: an hour of one arm, 16 NICs with a sample each 10 ms, a NIC that fails for a minute. In it
-one NIC sends nothing for one sample and another twice its rate for one; both must be in the page, where one point of a
+The run is made, not measured: an hour of one arm, 16 NICs with a sample each 10 ms, a NIC that fails for a minute. One
+NIC sends nothing for one sample and another twice its rate for one; both must be in the page, where one point of a
 line stands for a thousand samples.
 """
 

@@ -11,7 +11,7 @@ from reports.charts import LEFT, RIGHT, WIDTH, Key, grid
 
 TOP, BOTTOM = 14.0, 190.0
 HEIGHT = BOTTOM + 36
-OURS, BASE = (0, 2, 3, 5), (1, 4)
+OURS, BASE = (0, 2, 3, 5), (1, 4, 2)
 """Styles of `.line-N`: arms of ours are in colour, what they are compared with in grey."""
 MOST_MARKS = 60
 

@@ -18,7 +18,7 @@ from chromium import CONTRAST, Chromium, binary  # noqa: E402
 from nccl_text import nccl_tests  # noqa: E402
 
 from reports import rundir, write  # noqa: E402
-from reports.store.imports import About, bring_in  # noqa: E402
+from reports.store.imports import About, Degraded, bring_in  # noqa: E402
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(binary() is None, reason="needs Chromium (apt install chromium)")]
 
@@ -64,13 +64,16 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def imported(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The report of the later of two measurements with nccl-tests."""
+    """The report of the later of two measurements with nccl-tests, with a degraded one."""
     folder = tmp_path_factory.mktemp("imported")
     for day, factor in enumerate((1.0, 1.1), 1):
         file = folder / f"all_reduce-{day}.txt"
         file.write_text(nccl_tests(factor))
         os.utime(file, (day * 86400, day * 86400))
-    runs = bring_in(folder / "store", sorted(folder.glob("*.txt")), About("all_reduce"))
+    (folder / "cut.txt").write_text(nccl_tests(0.7))
+    store, about, cut = folder / "store", About("all_reduce"), Degraded(folder / "cut.txt", 0.75)
+    runs = [*bring_in(store, [folder / "all_reduce-1.txt"], about)]
+    runs += bring_in(store, [folder / "all_reduce-2.txt"], about, degraded=cut)
     return write.write(rundir.load(runs[-1]), "html", runs[-1])
 
 
@@ -200,7 +203,8 @@ def test_curves_over_sizes_of_an_imported_run(browser: Chromium, imported: Path)
     assert browser.evaluate("[...document.querySelectorAll('figure')].map(f => f.id)") == ["fig-sizes", "fig-history"]
     assert browser.evaluate(UNNAMED) == [] and browser.evaluate(DESCRIBED) is True
     dashes = "[...document.querySelectorAll('#fig-sizes path.line')].map(p => getComputedStyle(p).strokeDasharray)"
-    assert len(set(browser.evaluate(dashes))) == 2
+    assert len(set(browser.evaluate(dashes))) == 3
+    assert browser.evaluate("document.querySelectorAll('#fig-sizes path.bound').length") == 1
     assert browser.evaluate(CONTRAST) == []
     browser.resize(320, 740, mobile=True)
     assert browser.evaluate("document.documentElement.scrollWidth") <= 320
