@@ -17,7 +17,7 @@ HOLD_NS = 25_000_000
 STEP_NS = 10_000_000
 MAX_BINS = 300
 MIN_BINS = 24
-MOST_POINTS = 20_000
+MOST_POINTS = 12_000
 """Bins of all strips of a page together, which keeps it under 1 MB."""
 MIN_BIN_NS = 50_000_000
 
