@@ -43,7 +43,8 @@ class Counters:
         return len(self._rows) // 3 + sum(int(block.shape[1]) for block in self._blocks)
 
     def add(self, sample: Sample) -> None:
-        self._rows.extend((sample.t_ns, sample.tx_bytes, sample.rx_bytes))
+        """OverflowError for what no 64-bit counter holds."""
+        self._rows.extend(array("q", (sample.t_ns, sample.tx_bytes, sample.rx_bytes)))
 
     def extend(self, t_ns: NDArray[int64], tx_bytes: NDArray[int64], rx_bytes: NDArray[int64]) -> None:
         """Many samples, a column each."""

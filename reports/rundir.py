@@ -17,7 +17,7 @@ from harness import schemas
 from harness.errors import UsageError
 from harness.progress import show
 from reports import recompute
-from reports.samples import OUTSIDE, Samples
+from reports.samples import OUTSIDE, UNREADABLE, Samples
 from reports.trace import Json, NicId, Trace
 
 COMMON = {"t_ns", "host", "arm", "run", "event"}
@@ -145,7 +145,7 @@ def _is_sample(line: Json, samples: Samples) -> bool:
         return False
     try:
         samples.add(line)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except UNREADABLE:
         return False
     return True
 
@@ -160,7 +160,7 @@ def group(lines: Iterable[Json], samples: Samples, notes: list[str]) -> list[Tra
         try:
             key = (str(line["arm"]), int(line["run"]))
             traces.setdefault(key, Trace(*key)).add(line)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except UNREADABLE:
             odd += 1
     for key, nics in samples.by_run.items():
         traces.setdefault(key, Trace(*key)).samples = nics

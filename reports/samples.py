@@ -32,6 +32,8 @@ NAME = re.compile(r"[ -!#-\[\]-~]+")
 DIGITS = b"0123456789"
 TO_SPACES = bytes(byte if byte in DIGITS else 0x20 for byte in range(256))
 AT_ONCE = 8192
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
+"""What a line raises that lacks a field, or has what is none."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class Samples:
         return True
 
     def add(self, line: Json) -> None:
-        """One parsed line. KeyError, TypeError, ValueError, AttributeError for one that lacks a field."""
+        """One parsed line. UNREADABLE for one that lacks a field."""
         nics = [
             (NicId(str(line["host"]), str(nic)), int(counters["tx_bytes"]), int(counters["rx_bytes"]))
             for nic, counters in line["nics"].items()
@@ -146,7 +148,8 @@ class Samples:
         layouts = pending.layouts.setdefault(bare, [])
         layouts = layouts or _learn(pending, bare, tails[0])
         numbers = np.fromstring(text.translate(TO_SPACES), dtype=np.int64, sep=" ")
-        if not layouts or len(numbers) != layouts[0].width * len(tails):
+        too_large = numbers.max() == np.iinfo(np.int64).max
+        if not layouts or too_large or len(numbers) != layouts[0].width * len(tails):
             for tail in tails:
                 self._read_one(pending.head + tail)
             return
@@ -177,7 +180,7 @@ class Samples:
     def _read_one(self, raw: bytes) -> None:
         try:
             self.add(json.loads(raw))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except UNREADABLE:
             self.odd.append(raw)
 
 
@@ -188,7 +191,7 @@ def _learn(pending: Pending, bare: bytes, tail: bytes) -> list[Layout]:
     try:
         line = json.loads(pending.head + tail)
         names, usable = list(line["nics"]), tail == _tail(line["t_ns"], line["nics"])
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except UNREADABLE:
         return layouts
     if usable and all(_plain(pending.patterns, name) for name in names):
         layouts.append(_layout(pending.host, names))
