@@ -1,16 +1,14 @@
-"""The planner (r2cc_patches/planner) as NCCL and the bench have it: the same library, called through ctypes."""
+"""The planner (r2cc_patches/planner) as NCCL and the bench have it: the same library, through text_library."""
 
 from __future__ import annotations
 
-import ctypes
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from harness.errors import BuildError, InfraError, UsageError
+from harness import text_library
 
 Schedule = Literal["auto", "ring", "balance", "published", "chain", "chain_fixed", "optcc"]
 Kind = Literal["ring", "chain", "optcc", "published"]
@@ -26,7 +24,6 @@ COSTS = (
     "margin",
     "even_rails",
 )
-BAD_INPUT = 2
 
 
 @dataclass(frozen=True)
@@ -135,36 +132,9 @@ def plan(request: Request, library: Path | None = None) -> Plan:
 
 def plan_json(request: str, library: Path | None = None) -> str:
     """The same with both as JSON text. Raises UsageError; BuildError when the library has not been built."""
-    loaded = _load(library or built_library())
-    out = ctypes.c_void_p()
-    code = loaded.r2cc_plan(request.encode(), ctypes.byref(out))
-    try:
-        text = ctypes.string_at(out.value or 0).decode()
-    finally:
-        loaded.r2cc_plan_free(out)
-    if code == 0:
-        return text
-    problem = json.loads(text)
-    if code != BAD_INPUT:
-        raise InfraError(f"the planner ended with {code}: {problem['error']}", problem["hint"])
-    raise UsageError(problem["error"], problem["hint"])
+    return text_library.ask("r2cc_plan", request, library or built_library(), "planner")
 
 
 def built_library() -> Path:
     """Where `r2cc build net` leaves it."""
-    from harness.repo import checkout
-
-    return checkout().net / LIBRARY
-
-
-@cache
-def _load(path: Path) -> ctypes.CDLL:
-    try:
-        library = ctypes.CDLL(str(path))
-    except OSError as error:
-        raise BuildError(f"the planner cannot be loaded: {error}", "r2cc build net") from error
-    library.r2cc_plan.argtypes = [ctypes.c_char_p, ctypes.POINTER(ctypes.c_void_p)]
-    library.r2cc_plan.restype = ctypes.c_int
-    library.r2cc_plan_free.argtypes = [ctypes.c_void_p]
-    library.r2cc_plan_free.restype = None
-    return library
+    return text_library.built(LIBRARY)

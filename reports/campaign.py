@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from chaos.campaign import figures
 from chaos.campaign.figures import ArmFigures
 from chaos.campaign.state import DONE, FAILED, FILE, CellState
 from reports import names
+from reports.files import write_whole
 from reports.markdown import escape
 from reports.tables import Cell
 from reports.units import NONE, ms
@@ -58,8 +58,8 @@ class View:
 def after_campaign(folder: Path, *, quiet: bool) -> None:
     """Writes report.md and report.html into the campaign's directory."""
     view = build(folder)
-    write(folder / "report.md", markdown(view))
-    path = write(folder / "report.html", html(view))
+    write_whole(folder / "report.md", markdown(view))
+    path = write_whole(folder / "report.html", html(view))
     if not quiet:
         print(f"report: {path}", file=sys.stderr)
 
@@ -162,14 +162,3 @@ def html(view: View) -> str:
     env.filters.update(glue=glue, arm=names.arm, arm_class=names.arm_class, icon=names.icon, verdict=names.verdict)
     template = env.get_template("campaign.html.j2")
     return template.render(v=view, css=Markup(css), policy=policy(css), columns=COLUMNS, link=link)
-
-
-def write(path: Path, text: str) -> Path:
-    """Whole or not at all."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        part.write_text(text, encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    return path

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from urllib.parse import quote
 
 from harness.schemas import dumped
+from reports.files import link_prefix, write_whole
 from reports.rundir import RunDir
 
 FILES = {
@@ -23,7 +22,7 @@ def render(run: RunDir, kind: str, target: Path | None = None) -> str:
     if kind == "html":
         from reports import html
 
-        return html.render(run, _prefix(run.path, target))
+        return html.render(run, link_prefix(run.path, target))
     if kind == "md":
         from reports import markdown
 
@@ -40,19 +39,5 @@ def render(run: RunDir, kind: str, target: Path | None = None) -> str:
 
 
 def write(run: RunDir, kind: str, target: Path) -> Path:
-    """Write one report atomically (a reader, or a full disk, never leaves half a page) and return its path."""
-    target.mkdir(parents=True, exist_ok=True)
-    path = target / FILES[kind]
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_text(render(run, kind, target), encoding="utf-8")
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
-
-
-def _prefix(run_path: Path, target: Path | None) -> str:
-    if target is None or target.resolve() == run_path.resolve():
-        return ""
-    return quote(os.path.relpath(run_path.resolve(), target.resolve())) + "/"
+    """Whole or not at all; returns its path."""
+    return write_whole(target / FILES[kind], render(run, kind, target))

@@ -26,7 +26,6 @@ from chaos.simulate.serving import (
     simulate,
 )  # fmt: skip
 from chaos.simulate.serving import problems as wrong
-from harness.errors import UsageError
 
 __all__ = ["DRAWN", "FIGURES", "Section", "distributions", "problems", "ready", "run"]
 DRAWN = ("ttft_p99_ms", "tpot_p99_ms", "overhead", "outage_s")
@@ -46,7 +45,6 @@ class Ready:
 
 
 def _service(section: Section, topology: Any) -> Service:
-    """Raises UsageError for a model or a mix that there is not."""
     known = mix(section.mix)
     return Service(
         llm(section.model), topology, section.tp, section.pp, section.instances, section.prefills, section.requests,
@@ -61,12 +59,6 @@ def _length(section: LengthSection | None, known: Length) -> Length:
 
 def problems(section: Section, topology: Any) -> Iterator[tuple[str, str]]:
     """(key, what) for everything that does not fit."""
-    for key, look in (("model", lambda: llm(section.model)), ("mix", lambda: mix(section.mix))):
-        try:
-            look()
-        except UsageError as error:
-            yield key, str(error).replace("\n  try: ", "; ")
-            return
     yield from wrong(_service(section, topology), parameters.load())
 
 

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+
+from chaos.simulate import models
+from chaos.simulate.serving import llms, load
+from harness.errors import UsageError
 
 SCHEMA = 1
 LEAST_BLOCK, MOST_CELLS = 10, 64
 ARMS = (
     "stock", "upstream", "exclusion", "kv_replication", "migrate", "balance", "allreduce", "optcc", "published",
 )  # fmt: skip
+
+
+def _one_of(look: Callable[[str], object]) -> AfterValidator:
+    """A name that `look` knows."""
+
+    def check(name: str) -> str:
+        try:
+            look(name)
+        except UsageError as error:
+            raise ValueError(str(error).replace("\n  try: ", "; ")) from error
+        return name
+
+    return AfterValidator(check)
+
 
 Real = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -20,6 +39,9 @@ Name = Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 ArmName = Literal[
     "stock", "upstream", "exclusion", "kv_replication", "migrate", "balance", "allreduce", "optcc", "published"
 ]
+Trained = Annotated[StrictStr, _one_of(models.model)]
+Served = Annotated[StrictStr, _one_of(llms.llm)]
+Mix = Annotated[StrictStr, _one_of(load.mix)]
 At = dict[StrictStr, Any]
 
 
@@ -55,7 +77,7 @@ class Training(Section):
     """Iterations of one model."""
 
     kind: Literal["training"] = "training"
-    model: StrictStr
+    model: Trained
     layout: LayoutSection = LayoutSection()
     sync: Literal["allreduce", "sharded"] = "allreduce"
 
@@ -64,7 +86,7 @@ class Job(Section):
     """The same for days, with checkpoints. `spares`: hosts that stand in for broken ones."""
 
     kind: Literal["job"] = "job"
-    model: StrictStr
+    model: Trained
     layout: LayoutSection = LayoutSection()
     spares: Annotated[StrictInt, Field(ge=0)] = 2
     checkpoint_interval_s: Positive | None = None
@@ -83,7 +105,7 @@ class Serving(Section):
     """Requests to copies of a model. `mix`: published lengths of prompts and outputs, unless these are given."""
 
     kind: Literal["serving"] = "serving"
-    model: StrictStr
+    model: Served
     tp: Count = 8
     pp: Count = 1
     instances: Count = 1
@@ -91,7 +113,7 @@ class Serving(Section):
     requests: Count = 10_000
     rate: Positive = 1.0
     """Requests a second, all instances together."""
-    mix: StrictStr = "conversation"
+    mix: Mix = "conversation"
     prompt: LengthSection | None = None
     output: LengthSection | None = None
     max_batch: Count = 256

@@ -30,12 +30,7 @@ def layout_of(section: Any, topology: Any) -> Layout:
 
 
 def problems(section: Any, topology: Any) -> Iterator[tuple[str, str]]:
-    """(key, what) for a model that there is not, and for a layout that does not fit."""
-    try:
-        models.model(section.model)
-    except UsageError as error:
-        yield "model", str(error).replace("\n  try: ", "; ")
-        return
+    """(key, what) for a layout that does not fit."""
     try:
         layout_of(section, topology)
     except InputErrors as error:

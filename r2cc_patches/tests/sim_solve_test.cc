@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kBytes = 1e15;
 
-bool near(double a, double b, double within = 1e-6) { return std::abs(a / b - 1) <= within; }
+bool almost(double a, double b, double within = 1e-6) { return std::abs(a / b - 1) <= within; }
 
 /// Bandwidth alone; D/B is 1e12 us for hosts with one NIC.
 Question asked(const char* arm, int nics = 1) {
@@ -42,46 +42,46 @@ TEST(sim_arms_meet_their_formulas) {
   for (const int p : {3, 4, 8}) {
     for (const double x : {0.125, 0.25, 0.5}) {
       const State state{p, {{1, {1 - x}}}, 1};
-      CHECK(near(time(asked("balance"), state), r2cc::planner::balanceTime(p, x)));
-      CHECK(near(time(asked("chain"), state), r2cc::planner::lowerBound(p, x)));
+      CHECK(almost(time(asked("balance"), state), r2cc::planner::balanceTime(p, x)));
+      CHECK(almost(time(asked("chain"), state), r2cc::planner::lowerBound(p, x)));
       Question published = asked("published");
       published.pieces = 4;
-      CHECK(near(time(published, state), r2cc::planner::publishedTimes(p, x, x, 4).whole()));
-      CHECK(near(solve(asked("optcc"), state, false).boundUs * 1000 / kBytes, r2cc::planner::lowerBound(p, x)));
+      CHECK(almost(time(published, state), r2cc::planner::publishedTimes(p, x, x, 4).whole()));
+      CHECK(almost(solve(asked("optcc"), state, false).boundUs * 1000 / kBytes, r2cc::planner::lowerBound(p, x)));
     }
   }
 }
 
 TEST(sim_without_balance_a_backup_carries_twice) {
   const State state{4, {{0, {0, 1, 1, 1}}}, 1};
-  CHECK(near(time(asked("migrate", 4), state), r2cc::planner::backupTime(4, 1)));
-  CHECK(near(time(asked("balance", 4), state), r2cc::planner::balanceTime(4, 0.25)));
+  CHECK(almost(time(asked("migrate", 4), state), r2cc::planner::backupTime(4, 1)));
+  CHECK(almost(time(asked("balance", 4), state), r2cc::planner::balanceTime(4, 0.25)));
   CHECK_EQ(time(asked("stock", 4), state), kNever);
   const State slower{4, {{0, {0.5, 1, 1, 1}}}, 1};
-  CHECK(near(time(asked("stock", 4), slower), 2 * 1.5));
+  CHECK(almost(time(asked("stock", 4), slower), 2 * 1.5));
 }
 
 TEST(sim_groups_are_at_home_on_their_own_nics) {
   Question question = asked("stock", 4);
   question.groups = 4;
-  CHECK(near(time(question, {4, {}, 1}), 4 * 1.5));
+  CHECK(almost(time(question, {4, {}, 1}), 4 * 1.5));
   question.arm = "migrate";
-  CHECK(near(time(question, {4, {{0, {0, 1, 1, 1}}}, 1}), 8 * 1.5));
+  CHECK(almost(time(question, {4, {{0, {0, 1, 1, 1}}}, 1}), 8 * 1.5));
   question.arm = "balance";
-  CHECK(near(time(question, {4, {{0, {0, 1, 1, 1}}}, 1}), 4 * 2));
+  CHECK(almost(time(question, {4, {{0, {0, 1, 1, 1}}}, 1}), 4 * 2));
 }
 
 TEST(sim_bytes_are_where_the_nics_are) {
   const State state{4, {{1, {0, 1}}}, 1};
   const Answer found = solve(asked("chain", 2), state, true);
-  CHECK(near(sum(found.bytes.in[1]), kBytes));
+  CHECK(almost(sum(found.bytes.in[1]), kBytes));
   CHECK_EQ(found.bytes.in[1][0], 0.0);
   double sent = 0;
   double received = 0;
   for (const auto& host : found.bytes.out) sent += sum(host);
   for (const auto& host : found.bytes.in) received += sum(host);
-  CHECK(near(sent, received, 1e-12));
-  CHECK(near(sent, 6 * kBytes, 1e-9));
+  CHECK(almost(sent, received, 1e-12));
+  CHECK(almost(sent, 6 * kBytes, 1e-9));
 }
 
 TEST(sim_a_host_with_nothing_stands_still) {
@@ -91,17 +91,17 @@ TEST(sim_a_host_with_nothing_stands_still) {
   CHECK_EQ(time(asked("balance", 2), apart), kNever);
   Question spine = asked("balance", 2);
   spine.topology.spine = true;
-  CHECK(near(time(spine, apart), 2.0));
+  CHECK(almost(time(spine, apart), 2.0));
 }
 
 TEST(sim_what_crosses_the_spine_is_bound_by_it) {
   Question question = asked("balance", 2);
   question.topology.spine = true;
   question.topology.pod = 2;
-  CHECK(near(time(question, {4, {}, 1}), 1.5));
+  CHECK(almost(time(question, {4, {}, 1}), 1.5));
   question.topology.oversubscription = 4;  // a pod's uplinks are half of one host's NICs
-  CHECK(near(time(question, {4, {}, 1}), 3));
-  CHECK(near(time(question, {4, {}, 0.5}), 6));
+  CHECK(almost(time(question, {4, {}, 1}), 3));
+  CHECK(almost(time(question, {4, {}, 0.5}), 6));
   question.topology.spine = false;
   CHECK_EQ(time(question, {4, {}, 1}), kNever);
 }
@@ -109,9 +109,9 @@ TEST(sim_what_crosses_the_spine_is_bound_by_it) {
 TEST(sim_even_rails_hold_neighbours_up) {
   Question question = asked("chain_fixed", 2);
   const State state{4, {{1, {0, 1}}}, 1};
-  CHECK(near(time(question, state), 3));  // the neighbour's other rail takes what it sends elsewhere, too
+  CHECK(almost(time(question, state), 3));  // the neighbour's other rail takes what it sends elsewhere, too
   question.cost.evenRails = false;
-  CHECK(near(time(question, state), 2));
+  CHECK(almost(time(question, state), 2));
 }
 
 TEST(sim_a_hit_at_the_end_costs_nothing_and_at_the_beginning_what_is_left) {
@@ -119,9 +119,9 @@ TEST(sim_a_hit_at_the_end_costs_nothing_and_at_the_beginning_what_is_left) {
   Fault fault{1, 0, 0, 0, kNever, true};
   for (const char* arm : {"migrate", "balance"}) {
     const HitAnswer first = hit(asked(arm, 4), {4, {}, 1}, fault, recovery);
-    CHECK(near(first.timeUs, solve(asked(arm, 4), {4, {{1, {0, 1, 1, 1}}}, 1}, false).timeUs));
+    CHECK(almost(first.timeUs, solve(asked(arm, 4), {4, {{1, {0, 1, 1, 1}}}, 1}, false).timeUs));
     fault.atShare = 1;
-    CHECK(near(hit(asked(arm, 4), {4, {}, 1}, fault, recovery).timeUs, first.healthyUs));
+    CHECK(almost(hit(asked(arm, 4), {4, {}, 1}, fault, recovery).timeUs, first.healthyUs));
     fault.atShare = 0;
   }
 }
@@ -133,7 +133,7 @@ TEST(sim_a_hit_stalls_until_it_is_known_and_sends_some_again) {
   recovery.replayBytes = 1.5e12;
   const Fault fault{1, 0, 0.5, 0, kNever, true};
   const HitAnswer found = hit(asked("balance", 4), {4, {}, 1}, fault, recovery);
-  CHECK(near(found.stallUs, 4e10));
+  CHECK(almost(found.stallUs, 4e10));
   CHECK_EQ(found.replayBytes, 3e12);
   CHECK(found.completed);
   CHECK(found.timeUs > found.healthyUs);
@@ -146,11 +146,11 @@ TEST(sim_stock_waits_and_dies) {
   Fault fault{1, 0, 0.5, 0, 4e6, true};
   const HitAnswer waits = hit(asked("stock", 4), {4, {}, 1}, fault, recovery);
   CHECK(waits.completed);
-  CHECK(near(waits.timeUs, waits.healthyUs + 4.5e6));
+  CHECK(almost(waits.timeUs, waits.healthyUs + 4.5e6));
   fault.durationUs = 8e6;
   const HitAnswer dies = hit(asked("stock", 4), {4, {}, 1}, fault, recovery);
   CHECK(!dies.completed);
-  CHECK(near(dies.timeUs, 0.5 * dies.healthyUs + 7e6));
+  CHECK(almost(dies.timeUs, 0.5 * dies.healthyUs + 7e6));
 }
 
 TEST(sim_upstream_fails_over_to_the_other_port_only) {
@@ -163,8 +163,8 @@ TEST(sim_upstream_fails_over_to_the_other_port_only) {
   question.topology.ports = 2;
   const HitAnswer found = hit(question, {4, {}, 1}, fault, recovery);
   CHECK(found.completed);
-  CHECK(near(found.stallUs, 3e7));
-  CHECK(near(found.timeUs, 1.5 * found.healthyUs + 3e7));
+  CHECK(almost(found.stallUs, 3e7));
+  CHECK(almost(found.timeUs, 1.5 * found.healthyUs + 3e7));
   fault.factor = 0;
   CHECK(!hit(question, {4, {}, 1}, fault, recovery).completed);
 }

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from urllib.parse import quote
 
+from harness.schemas import dumped
 from reports import names
+from reports.files import link_prefix, write_whole
 from reports.markdown import escape
 from reports.simulation import figures, view, words
 from reports.simulation.model import Simulation
@@ -24,34 +23,20 @@ COLUMNS = ("arm", "figure", "unit", "value", "low", "high", "p50", "p99", "n", "
 def render(sim: Simulation, kind: str, target: Path | None = None) -> str:
     """One report as text; `target` is the directory it will lie in."""
     if kind == "html":
-        return html(sim, _prefix(sim.path, target))
+        return html(sim, link_prefix(sim.path, target))
     if kind == "md":
         return markdown(sim)
     if kind == "csv":
         return comma_separated(sim)
-    return json.dumps(sim.value, indent=2) + "\n"
+    return dumped("simulation", sim.value, 2) + "\n"
 
 
 def write(sim: Simulation, kind: str, target: Path) -> Path:
     """Whole or not at all; returns its path."""
-    target.mkdir(parents=True, exist_ok=True)
-    path = target / FILES[kind]
-    part = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        part.write_text(render(sim, kind, target), encoding="utf-8")
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
-    return path
+    return write_whole(target / FILES[kind], render(sim, kind, target))
 
 
-def _prefix(run_path: Path, target: Path | None) -> str:
-    if target is None or target.resolve() == run_path.resolve():
-        return ""
-    return quote(os.path.relpath(run_path.resolve(), target.resolve())) + "/"
-
-
-def html(sim: Simulation, link_prefix: str = "") -> str:
+def html(sim: Simulation, prefix: str = "") -> str:
     """One file that loads nothing and runs nothing."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
@@ -65,7 +50,7 @@ def html(sim: Simulation, link_prefix: str = "") -> str:
     env.filters["svg"] = Markup  # our own SVG; every text in it was escaped by reports.svg
     return env.get_template("simulation.html.j2").render(
         v=view.build(sim), css=Markup(css), policy=policy(css), figures=figures.build(sim), files=sim.files(),
-        link_prefix=link_prefix,
+        link_prefix=prefix,
     )  # fmt: skip
 
 

@@ -98,8 +98,8 @@ def test_processes_end_without_a_word(double: Path, tmp_path: Path, monkeypatch:
 @needs_compiler
 def test_a_child_that_fails_is_told_with_its_words(double: Path, tmp_path: Path, monkeypatch: Env) -> None:
     settings = {"FAIL": "ncclCommInitRankConfig"}
-    words = ("--iterations", "1", "--timeout-s", "15")
-    runs = pass_over(double, tmp_path, monkeypatch, *words, settings=settings, cases=["exit"], limit_s=12)
+    words = ("--iterations", "1", "--timeout-s", "45")
+    runs = pass_over(double, tmp_path, monkeypatch, *words, settings=settings, cases=["exit"], limit_s=40)
     for run in runs:
         assert run.exit_code == 3
         assert "exit: exit code 3" in run.of("error")[0]["message"]
