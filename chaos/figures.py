@@ -10,7 +10,6 @@ from chaos.bounds import beyond_ms, degraded_bound_ms, iteration_bound_ms
 from chaos.phases import (
     after_indices,
     degraded_indices,
-    healthy_indices,
     healthy_ms,
     hit_index,
     pick,
@@ -152,7 +151,7 @@ def undisturbed_worst(data: RunData) -> float | None:
 
 def busbw_GBps(data: RunData) -> float | None:
     """Healthy bus bandwidth, as nccl-tests defines it; None for operations it does not define it for."""
-    middle = median([data.durations_ms()[index] for index in healthy_indices(data)])
+    middle = median(healthy_ms(data))
     if not middle or data.start is None or data.start["op"] != "allreduce":
         return None
     total = float(data.start["bytes"]) * int(data.start.get("in_a_row", 1))

@@ -52,11 +52,25 @@ def summarize(
 
 
 def grouped(lines: Iterable[Line]) -> dict[str, dict[int, list[Line]]]:
-    """Lines by arm and repeat."""
+    """Lines by arm and repeat. Of the samples, which are nearly all of a long run, the counters that each NIC began and
+    ended with are kept, as one line each of its host."""
     found: dict[str, dict[int, list[Line]]] = defaultdict(lambda: defaultdict(list))
+    ends: dict[tuple[str, int, str], tuple[Line, Line]] = {}
     for line in lines:
-        if line["arm"] != OUTSIDE:
-            found[line["arm"]][line["run"]].append(line)
+        if line["arm"] == OUTSIDE:
+            continue
+        run = found[line["arm"]][line["run"]]
+        if line["event"] != "sample":
+            run.append(line)
+            continue
+        key = (line["arm"], line["run"], line["host"])
+        if key not in ends:
+            ends[key] = ({**line, "nics": {}}, {**line, "nics": {}})
+            run += ends[key]
+        first, last = (end["nics"] for end in ends[key])
+        for nic, counters in line["nics"].items():
+            first.setdefault(nic, counters)
+            last[nic] = counters
     return {arm: dict(runs) for arm, runs in found.items()}
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import Any
 
 from chaos.phases import healthy_indices, healthy_ms
@@ -38,11 +39,27 @@ def _mean(data: RunData, spans: Sequence[Span], share: str) -> float | None:
 
 def _mean_of(lines: Sequence[dict[str, Any]], spans: Sequence[Span], share: str) -> float | None:
     total = weighted = 0.0
-    for before, line in pairwise(lines):
-        overlap = sum(max(0, min(s.end_ns, line["t_ns"]) - max(s.start_ns, before["t_ns"])) for s in spans)
+    covered = _Covered(spans)
+    for (_, before), (line, now) in pairwise((line, covered.until(line["t_ns"])) for line in lines):
+        overlap = max(0, now - before)
         total += overlap
         weighted += overlap * line[share]
     return weighted / total if total else None
+
+
+class _Covered:
+    """How much time of some spans had passed at a moment; quick, as a long run has thousands of spans and lines."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._starts = sorted(span.start_ns for span in spans)
+        self._ends = sorted(span.end_ns for span in spans)
+        self._starts_sum = [0, *accumulate(self._starts)]
+        self._ends_sum = [0, *accumulate(self._ends)]
+
+    def until(self, t_ns: int) -> int:
+        """The sum over all spans, whether they overlap or not."""
+        begun, ended = bisect_left(self._starts, t_ns), bisect_left(self._ends, t_ns)
+        return (begun - ended) * t_ns - self._starts_sum[begun] + self._ends_sum[ended]
 
 
 def cpu_busy(data: RunData) -> float | None:

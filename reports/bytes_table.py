@@ -34,10 +34,11 @@ def peak_gbit(table: Sequence[BytesRow]) -> float:
 
 def _row(trace: Trace, nic: NicId, hit: bool, total: dict[str, int] | None) -> BytesRow:
     samples = trace.samples[nic]
+    first, last = samples.ends()
     spans = [(name, series.bytes_between(samples, start, end)) for name, start, end in _periods(trace) if end > start]
     whole = total or {
-        "tx_bytes": samples[-1].tx_bytes - samples[0].tx_bytes,
-        "rx_bytes": samples[-1].rx_bytes - samples[0].rx_bytes,
+        "tx_bytes": last.tx_bytes - first.tx_bytes,
+        "rx_bytes": last.rx_bytes - first.rx_bytes,
     }
     rated = [(name, span, span.tx_bytes * 8 / 1e9 / span.seconds) for name, span in spans]
     return BytesRow(nic, hit, int(whole["tx_bytes"]), int(whole["rx_bytes"]), rated)

@@ -7,16 +7,23 @@ from dataclasses import dataclass
 
 from reports import series, svg
 from reports.charts import LEFT, RIGHT, WIDTH, Figure, Key, Panel, empty, panel, shade, time_axis, time_scale, window_s
+from reports.counters import Counters
+from reports.series import Envelope
 from reports.trace import NicId, Trace
 
 GAP = 7.0
 TOP = 20.0
 
 
+Rates = dict[tuple[str, NicId], tuple[Envelope, Envelope]]
+"""What each NIC sent and received, by arm."""
+
+
 @dataclass(frozen=True)
 class Strips:
     """How a panel draws its NICs: all panels of a figure share it, so that they can be compared."""
 
+    rates: Rates
     axis: series.Axis
     peak_gbit: float
     faulted: Sequence[NicId]
@@ -28,12 +35,17 @@ class Strips:
 def figure(traces: Sequence[Trace], faulted: Sequence[NicId]) -> Figure:
     """The NICs of the faulted hosts for everyone to see, those of the other hosts behind a fold."""
     axis = series.common_axis(traces)
-    peak = series.peak_gbit(traces, axis)
+    rates = {
+        (trace.arm, nic): series.rates_gbit(counters, trace.origin_ns(), axis)
+        for trace in traces
+        for nic, counters in trace.samples.items()
+    }
+    peak = max((value for pair in rates.values() for rate in pair for value in rate.high), default=0.0)
     hosts = series.nics_by_host(traces)
     main = [h for h in hosts if any(n.host == h for n in faulted)] or list(hosts)[:1]
     rest = [h for h in hosts if h not in main]
-    large = Strips(axis, peak, faulted, 50.0, "bandwidth", detailed=True)
-    small = Strips(axis, peak, faulted, 22.0, "bandwidth-rest", detailed=False)
+    large = Strips(rates, axis, peak, faulted, 50.0, "bandwidth", detailed=True)
+    small = Strips(rates, axis, peak, faulted, 22.0, "bandwidth-rest", detailed=False)
     return Figure(
         id="bandwidth",
         title="Bandwidth of each NIC over time",
@@ -42,6 +54,7 @@ def figure(traces: Sequence[Trace], faulted: Sequence[NicId]) -> Figure:
         keys=[
             Key("area-faulted", "sent, faulted NIC"),
             Key("area-nic", "sent, other NICs"),
+            Key("band", "between the lowest and the highest moment"),
             Key("rx", "received"),
             Key("window", "fault on"),
         ],
@@ -55,13 +68,14 @@ def mean_gbit(trace: Trace, nic: NicId) -> float | None:
     windows = [w for w in trace.windows()[:1] if w.end_ns]
     if not windows:
         return None
-    span = series.bytes_between(trace.samples.get(nic, []), windows[0].start_ns, windows[0].end_ns or 0)
+    span = series.bytes_between(trace.samples.get(nic, Counters()), windows[0].start_ns, windows[0].end_ns or 0)
     return span.tx_bytes * 8 / 1e9 / max(span.seconds, 1e-9)
 
 
 def _caption(main: Sequence[str], axis: series.Axis, peak: float, *, hit: bool) -> str:
     where = f"The NICs of {', '.join(main)}{', where the fault was' if hit else ''}."
-    scale = f"Every strip goes from 0 to {peak:.2f} Gbit/s; each point is the mean of {axis.bin_ns // 1_000_000} ms."
+    scale = f"Every strip goes from 0 to {peak:.2f} Gbit/s; each point is the mean of {_length(axis)}, "
+    scale += "the darker band goes from the lowest to the highest rate between two samples in it."
     inside = "The number is the mean rate sent while the fault was on: an empty strip carries nothing."
     return f"{where} {scale} {inside}" if hit else f"{where} {scale}"
 
@@ -78,21 +92,32 @@ def _panel(trace: Trace, nics: Sequence[NicId], strips: Strips) -> Panel:
 
 
 def _strip(trace: Trace, nic: NicId, top: float, strips: Strips) -> str:
-    tx, rx = series.rates_gbit(trace.samples.get(nic, []), trace.origin_ns(), strips.axis)
+    nothing = Envelope(*([0.0] * strips.axis.bins for _ in range(3)))
+    tx, rx = strips.rates.get((trace.arm, nic), (nothing, nothing))
     bottom, hit = top + strips.height, nic in strips.faulted
     across = svg.Scale(0, strips.axis.bins, LEFT, WIDTH - RIGHT)
     up = svg.Scale(0, strips.peak_gbit or 1.0, bottom, top)
-    area = [(across(0), bottom), *[(across(i + 0.5), up(v)) for i, v in enumerate(tx)], (across.end, bottom)]
+    area = [(across(0), bottom), *_points(tx.mean, across, up), (across.end, bottom)]
+    band = [*_points(tx.high, across, up), *reversed(_points(tx.low, across, up))]
     label = nic.nic if strips.detailed else f"{nic.host} {nic.nic.removeprefix('eth')}"
     parts = [
         svg.line(LEFT, bottom, WIDTH - RIGHT, bottom, "grid"),
         svg.path(area, "area-faulted" if hit else "area-nic", close=True),
+        svg.path(band, "band band-faulted" if hit else "band", close=True),
         svg.text(LEFT - 5, (top + bottom) / 2 + 4, label, "label faulted" if hit else "label", "end"),
     ]
     if strips.detailed:
-        parts.append(svg.path([(across(i + 0.5), up(v)) for i, v in enumerate(rx)], "rx"))
+        parts.append(svg.path(_points(rx.mean, across, up), "rx"))
         parts.append(_rate_inside(trace, nic, strips.axis, bottom))
     return "".join(parts)
+
+
+def _points(values: Sequence[float], across: svg.Scale, up: svg.Scale) -> list[tuple[float, float]]:
+    return [(across(i + 0.5), up(v)) for i, v in enumerate(values)]
+
+
+def _length(axis: series.Axis) -> str:
+    return f"{axis.bin_ns / 1e9:g} s" if axis.bin_ns >= 1_000_000_000 else f"{axis.bin_ns // 1_000_000} ms"
 
 
 def _rate_inside(trace: Trace, nic: NicId, axis: series.Axis, bottom: float) -> str:

@@ -17,10 +17,11 @@ RIGHT = 10.0
 
 @dataclass(frozen=True)
 class Panel:
-    """One arm's picture."""
+    """One arm's picture; of several arms together when `arm` is empty. `heading` is said instead of the arm's name."""
 
     arm: str
     svg: str
+    heading: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,11 @@ def panel(trace: Trace, name: str, height: float, parts: Sequence[str], *, title
     return Panel(
         trace.arm, svg.document(WIDTH, height, "".join(parts), title=whole, text=text, ident=ident(name, trace))
     )
+
+
+def shared(name: str, height: float, parts: Sequence[str], *, title: str, text: str, heading: str = "") -> Panel:
+    """A panel of all arms together, or of none."""
+    return Panel("", svg.document(WIDTH, height, "".join(parts), title=title, text=text, ident=name), heading)
 
 
 def empty(trace: Trace, name: str, why: str) -> Panel:

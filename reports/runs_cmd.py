@@ -194,18 +194,39 @@ def prune(
     "--hardware", default="", metavar="WORD", help="Where they ran: only runs with the same word are compared."
 )
 @click.option("--build", "build_id", default="", metavar="ID", help="Of the NCCL under them.")
+@click.option(
+    "--degraded",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="What nccl-tests measured while NICs were missing: one run with the one FILE, for the report's curves.",
+)
+@click.option("--left", type=click.FloatRange(0, 1), metavar="SHARE", help="Of the bandwidth, then: the bound.")
 @store_option
 @json_option
-def import_(files: tuple[Path, ...], *, name: str, kind: str | None, store: Path, as_json: bool, **about: str) -> None:
+def import_(
+    files: tuple[Path, ...],
+    *,
+    name: str,
+    kind: str | None,
+    degraded: Path | None,
+    left: float | None,
+    store: Path,
+    as_json: bool,
+    **about: str,
+) -> None:
     """Take in figures of nccl-tests (JSON or text) or Megatron-LM's logs as runs of the store.
 
     \b
     Example:
       r2cc runs import all_reduce-*.json --name all_reduce --hardware h100x8
+      r2cc runs import whole.json --degraded one-nic-less.json --left 0.875 --name all_reduce
     """
-    from reports.store.imports import About, bring_in
+    from harness.errors import UsageError
+    from reports.store.imports import About, Degraded, bring_in
 
-    made = bring_in(store, files, About(name, **about), kind)
+    if left is not None and degraded is None:
+        raise UsageError("--left says what is left in a degraded measurement", "name that with --degraded FILE")
+    made = bring_in(store, files, About(name, **about), kind, Degraded(degraded, left) if degraded else None)
     if as_json:
         click.echo(dumped("runs_imported", {"schema": 1, "runs": [folder.name for folder in made]}))
     for folder in () if as_json else made:

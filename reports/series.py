@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
-from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from reports.trace import Delivery, NicId, Sample, Trace
+from reports.counters import Columns, Counters
+from reports.trace import Delivery, NicId, Trace
+
+if TYPE_CHECKING:
+    from numpy import float64, int64
+    from numpy.typing import NDArray
 
 HOLD_NS = 25_000_000
 STEP_NS = 10_000_000
 MAX_BINS = 300
+MIN_BINS = 24
+MOST_POINTS = 12_000
+"""Bins of all strips of a page together, which keeps it under 1 MB."""
 MIN_BIN_NS = 50_000_000
 
 
@@ -37,53 +44,118 @@ class Span:
     seconds: float
 
 
+@dataclass(frozen=True)
+class Envelope:
+    """A rate in Gbit/s, bin by bin: its mean, and between two samples the lowest and the highest, so that a dip of one
+    sample is seen however many a bin holds."""
+
+    low: list[float]
+    mean: list[float]
+    high: list[float]
+
+
 def common_axis(traces: Iterable[Trace]) -> Axis:
-    """One axis that fits the longest run, with bins of 50 to 100 ms where that gives a readable number of points."""
+    """One axis that fits the longest run, with bins of 50 to 100 ms where that gives a readable number of points; the
+    more NICs and arms there are, the fewer."""
+    traces = list(traces)
+    strips = sum(len(trace.samples) for trace in traces)
+    most = max(MIN_BINS, min(MAX_BINS, MOST_POINTS // max(1, strips)))
     longest = max((t.end_ns() - t.origin_ns() for t in traces), default=MIN_BIN_NS) + 2 * MIN_BIN_NS
-    bin_ns = max(MIN_BIN_NS, -(-longest // MAX_BINS // STEP_NS) * STEP_NS)
+    bin_ns = max(MIN_BIN_NS, -(-longest // most // STEP_NS) * STEP_NS)
     return Axis(max(1, -(-longest // bin_ns)), bin_ns)
 
 
-def rates_gbit(samples: Sequence[Sample], origin_ns: int, axis: Axis) -> tuple[list[float], list[float]]:
+def rates_gbit(samples: Counters, origin_ns: int, axis: Axis) -> tuple[Envelope, Envelope]:
     """Sent and received rate per bin.
 
     The sampler writes a line only when a counter changed, so between two far samples the counter stood still and jumped
     at the end: it must not be drawn as a slow slope across an outage.
     """
-    held = hold(samples)
-    edges = [origin_ns + i * axis.bin_ns for i in range(axis.bins + 1)]
-    tx = _at([(s.t_ns, s.tx_bytes) for s in held], edges)
-    rx = _at([(s.t_ns, s.rx_bytes) for s in held], edges)
-    return _slopes(tx, axis.bin_ns), _slopes(rx, axis.bin_ns)
+    held = hold(samples.columns())
+    moments = held.t_ns - origin_ns
+    return _envelope(moments, held.tx_bytes, axis), _envelope(moments, held.rx_bytes, axis)
 
 
-def hold(samples: Sequence[Sample]) -> list[Sample]:
+def hold(samples: Columns) -> Columns:
     """Put a copy of the last value right before every sample that comes after a silence."""
-    out: list[Sample] = []
-    for sample in samples:
-        if out and sample.t_ns - out[-1].t_ns > HOLD_NS:
-            out.append(Sample(sample.t_ns - STEP_NS, out[-1].tx_bytes, out[-1].rx_bytes))
-        out.append(sample)
-    return out
+    import numpy as np
+
+    late = np.flatnonzero(np.diff(samples.t_ns) > HOLD_NS) + 1
+    return Columns(
+        np.insert(samples.t_ns, late, samples.t_ns[late] - STEP_NS),
+        np.insert(samples.tx_bytes, late, samples.tx_bytes[late - 1]),
+        np.insert(samples.rx_bytes, late, samples.rx_bytes[late - 1]),
+    )
 
 
-def bytes_between(samples: Sequence[Sample], start_ns: int, end_ns: int) -> Span:
+def bytes_between(samples: Counters, start_ns: int, end_ns: int) -> Span:
     """What a NIC moved between two moments, from its counters interpolated at both."""
-    held = hold(samples)
-    tx = _at([(s.t_ns, s.tx_bytes) for s in held], [start_ns, end_ns])
-    rx = _at([(s.t_ns, s.rx_bytes) for s in held], [start_ns, end_ns])
-    return Span(round(tx[1] - tx[0]), round(rx[1] - rx[0]), (end_ns - start_ns) / 1e9)
+    import numpy as np
+
+    held = hold(samples.columns())
+    if not len(held.t_ns):
+        return Span(0, 0, (end_ns - start_ns) / 1e9)
+    edges = np.array([0.0, end_ns - start_ns])
+    moved = [np.diff(_at(held.t_ns - start_ns, _grown(c), edges))[0] for c in (held.tx_bytes, held.rx_bytes)]
+    return Span(round(moved[0]), round(moved[1]), (end_ns - start_ns) / 1e9)
+
+
+def _envelope(moments: NDArray[int64], counter: NDArray[int64], axis: Axis) -> Envelope:
+    """Mean, lowest and highest rate per bin; a stretch between two samples counts in every bin that it overlaps."""
+    import numpy as np
+
+    if len(moments) < 2:
+        return Envelope(*([0.0] * axis.bins for _ in range(3)))
+    grown = _grown(counter)
+    edges = np.arange(axis.bins + 1, dtype=np.int64) * axis.bin_ns
+    mean = np.diff(_at(moments, grown, edges.astype(float))) * 8 / axis.bin_ns
+    rates = np.append(np.diff(grown) * 8 / np.diff(moments), 0.0)
+    first = np.clip(np.searchsorted(moments, edges[:-1], "right") - 1, 0, len(rates) - 1)
+    after = np.clip(np.searchsorted(moments, edges[1:], "left"), 0, len(rates) - 1)
+    pairs = np.column_stack((first, after)).ravel()
+    lowest, highest = (found.reduceat(rates, pairs)[::2] for found in (np.minimum, np.maximum))
+    seen = first < after
+    low = np.where(seen, np.minimum(lowest, mean), mean)
+    high = np.where(seen, np.maximum(highest, mean), mean)
+    return Envelope(low.tolist(), mean.tolist(), high.tolist())
+
+
+def _grown(counter: NDArray[int64]) -> NDArray[int64]:
+    """The counter without its falls: that of a NIC which was made anew begins at 0 again."""
+    import numpy as np
+
+    return np.concatenate(([0], np.cumsum(np.maximum(np.diff(counter), 0))))
+
+
+def _at(moments: NDArray[int64], values: NDArray[int64], wanted: NDArray[float64]) -> NDArray[float64]:
+    import numpy as np
+
+    found: NDArray[float64] = np.interp(wanted, moments.astype(float), values.astype(float))
+    return found
 
 
 def longest_wait_ms(deliveries: Iterable[Delivery], origin_ns: int, axis: Axis) -> list[float]:
     """Per bin the longest gap between two delivered chunks that overlaps it, over all connections given."""
-    worst = [0.0] * axis.bins
-    for delivery in deliveries:
-        now = float(delivery.start_ns - origin_ns)
-        for gap_us in delivery.gaps_us:
-            _raise(worst, now, now + gap_us * 1e3, gap_us / 1e3, axis)
-            now += gap_us * 1e3
-    return worst
+    import numpy as np
+
+    told = [delivery for delivery in deliveries if delivery.gaps_us]
+    worst = np.zeros(axis.bins)
+    if not told:
+        return worst.tolist()
+    gaps = np.concatenate([np.array(delivery.gaps_us) for delivery in told])
+    counts = [len(delivery.gaps_us) for delivery in told]
+    passed = np.cumsum(gaps)
+    before = np.concatenate(([0.0], passed[np.cumsum(counts)[:-1] - 1]))
+    starts = np.array([delivery.start_ns - origin_ns for delivery in told])
+    ends = np.repeat(starts, counts) + (passed - np.repeat(before, counts)) * 1e3
+    first = np.maximum(0, (ends - gaps * 1e3) // axis.bin_ns).astype(int)
+    last = np.minimum(axis.bins - 1, ends // axis.bin_ns).astype(int)
+    inside = first == last
+    np.maximum.at(worst, first[inside], gaps[inside] / 1e3)
+    for number in np.flatnonzero(first < last):
+        stretch = worst[first[number] : last[number] + 1]
+        np.maximum(stretch, gaps[number] / 1e3, out=stretch)
+    return worst.tolist()
 
 
 def longest_gap_ms(deliveries: Iterable[Delivery], first_ns: int, last_ns: int) -> tuple[float, float] | None:
@@ -98,23 +170,6 @@ def longest_gap_ms(deliveries: Iterable[Delivery], first_ns: int, last_ns: int) 
     return None if best is None else ((best[0] - first_ns) / 1e6, (best[1] - first_ns) / 1e6)
 
 
-def _raise(worst: list[float], start: float, end: float, gap_ms: float, axis: Axis) -> None:
-    first = max(0, int(start // axis.bin_ns))
-    last = min(axis.bins - 1, int(end // axis.bin_ns))
-    for i in range(first, last + 1):
-        worst[i] = max(worst[i], gap_ms)
-
-
-def peak_gbit(traces: Iterable[Trace], axis: Axis) -> float:
-    """The highest rate that any NIC reaches, which every panel's vertical axis shares."""
-    best = 0.0
-    for trace in traces:
-        for samples in trace.samples.values():
-            tx, rx = rates_gbit(samples, trace.origin_ns(), axis)
-            best = max(best, *tx, *rx)
-    return best
-
-
 def nics_by_host(traces: Iterable[Trace]) -> dict[str, list[NicId]]:
     """Every NIC seen, grouped by host, in order."""
     found = sorted({nic for trace in traces for nic in trace.samples})
@@ -122,23 +177,3 @@ def nics_by_host(traces: Iterable[Trace]) -> dict[str, list[NicId]]:
     for nic in found:
         grouped.setdefault(nic.host, []).append(nic)
     return grouped
-
-
-def _at(points: Sequence[tuple[int, int]], moments: Sequence[int]) -> list[float]:
-    if not points:
-        return [0.0] * len(moments)
-    times = [t for t, _ in points]
-    return [_one(points, bisect_right(times, moment), moment) for moment in moments]
-
-
-def _one(points: Sequence[tuple[int, int]], after: int, moment: int) -> float:
-    if after == 0:
-        return float(points[0][1])
-    if after == len(points):
-        return float(points[-1][1])
-    (t0, v0), (t1, v1) = points[after - 1], points[after]
-    return v0 + (v1 - v0) * (moment - t0) / max(1, t1 - t0)
-
-
-def _slopes(values: Sequence[float], bin_ns: int) -> list[float]:
-    return [max(0.0, (b - a) * 8 / bin_ns) for a, b in itertools.pairwise(values)]

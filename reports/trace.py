@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from reports.counters import Counters, Sample
+
 Json = dict[str, Any]
 EVENT_KINDS = frozenset({"fault", "link", "nic", "path", "error", "log", "probe", "verdict", "run_start", "run_end"})
 CONTROLLER = "controller"
@@ -19,15 +21,6 @@ class NicId:
 
     def __str__(self) -> str:
         return f"{self.host} {self.nic}"
-
-
-@dataclass(frozen=True)
-class Sample:
-    """The byte counters of a NIC at one moment. They only grow, unless the NIC was re-created."""
-
-    t_ns: int
-    tx_bytes: int
-    rx_bytes: int
 
 
 @dataclass(frozen=True)
@@ -55,7 +48,7 @@ class Trace:
 
     arm: str
     run: int
-    samples: dict[NicId, list[Sample]] = field(default_factory=dict)
+    samples: dict[NicId, Counters] = field(default_factory=dict)
     iterations: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
     ranks: int = 0
     deliveries: dict[str, list[Delivery]] = field(default_factory=dict)
@@ -80,14 +73,14 @@ class Trace:
         starts = [start for spans in self.iterations.values() for start, _ in spans]
         if starts:
             return min(starts)
-        seen = [s[0].t_ns for s in self.samples.values() if s] + [int(e["t_ns"]) for e in self.events]
+        seen = [s.ends()[0].t_ns for s in self.samples.values() if s] + [int(e["t_ns"]) for e in self.events]
         return min(seen, default=0)
 
     def end_ns(self) -> int:
         """The last moment worth drawing: the end of the last iteration or revert, else the last sample."""
         ends = [end for spans in self.iterations.values() for _, end in spans]
         ends += [w.end_ns for w in self.windows() if w.end_ns is not None]
-        ends = ends or [s[-1].t_ns for s in self.samples.values() if s]
+        ends = ends or [s.ends()[1].t_ns for s in self.samples.values() if s]
         return max(ends, default=self.origin_ns())
 
     def iteration_ms(self) -> dict[int, float]:
@@ -137,7 +130,7 @@ def _window(line: Json, end_ns: int | None) -> Window:
 def _add_sample(trace: Trace, line: Json) -> None:
     for nic, counters in line.get("nics", {}).items():
         sample = Sample(int(line["t_ns"]), int(counters["tx_bytes"]), int(counters["rx_bytes"]))
-        trace.samples.setdefault(NicId(str(line["host"]), nic), []).append(sample)
+        trace.samples.setdefault(NicId(str(line["host"]), nic), Counters()).add(sample)
 
 
 def _add_iteration(trace: Trace, line: Json) -> None:

@@ -8,8 +8,13 @@ from dataclasses import dataclass
 from reports import (
     bytes_table,
     chart_bandwidth,
+    chart_bytes,
     chart_failover,
+    chart_heat,
+    chart_history,
     chart_iterations,
+    chart_sizes,
+    chart_stalls,
     chart_waits,
     events,
     names,
@@ -79,17 +84,31 @@ def shown_traces(run: RunDir) -> list[Trace]:
 
 
 def figures(run: RunDir, traces: Sequence[Trace]) -> list[Figure]:
-    """Every figure of the page, in reading order."""
-    if not traces:
-        return []
-    faults = {t.arm: _faults_of(run.summary, t) for t in traces}
+    """Every figure of the page, in reading order; those of moments need a journal."""
+    allowed_ms = stall_limit_ms(run.summary)
     made = [
-        chart_bandwidth.figure(traces, run.faulted()),
-        chart_iterations.figure(traces, faults),
-        chart_waits.figure(traces, faults, stall_limit_ms(run.summary)),
-        chart_failover.figure(traces),
+        *(_of_moments(run, traces, allowed_ms) if traces else []),
+        chart_stalls.figure(run.summary, allowed_ms),
+        chart_sizes.figure(run.summary),
+        *(_of_nics(run, traces) if traces else []),
+        chart_history.figure(run.path, run.summary),
     ]
     return [figure for figure in made if figure is not None]
+
+
+def _of_moments(run: RunDir, traces: Sequence[Trace], allowed_ms: float | None) -> list[Figure | None]:
+    faults = {t.arm: _faults_of(run.summary, t) for t in traces}
+    return [
+        chart_bandwidth.figure(traces, run.faulted()),
+        chart_iterations.figure(traces, faults),
+        chart_waits.figure(traces, faults, allowed_ms),
+        chart_failover.figure(traces),
+    ]
+
+
+def _of_nics(run: RunDir, traces: Sequence[Trace]) -> list[Figure | None]:
+    tables = {trace.arm: bytes_rows(run, trace) for trace in traces}
+    return [chart_heat.figure(traces, tables), chart_bytes.figure(traces, tables, run.faulted())]
 
 
 def stall_limit_ms(summary: Json) -> float | None:

@@ -18,7 +18,9 @@ Outcome = Literal["better", "worse", "no difference shown", "too few runs", "onl
 Json = dict[str, Any]
 
 MORE_IS_BETTER = {
-    **dict.fromkeys(("busbw", "algbw", "busbw_in_place", "algbw_in_place", "tokens_per_s", "tflops_per_gpu"), True),
+    **dict.fromkeys(
+        ("busbw", "algbw", "busbw_in_place", "busbw_degraded", "algbw_in_place", "tokens_per_s", "tflops_per_gpu"), True
+    ),
     **dict.fromkeys(("healthy_ms", "stall_ms", "iteration_ms", "degraded_ms", "after_ms", "return_ms"), False),
     **dict.fromkeys(("detect_ms", "latency_us", "latency_us_in_place", "ttft_ms", "tpot_ms", "step_ms"), False),
     "rank_memory": False,

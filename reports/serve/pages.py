@@ -14,8 +14,8 @@ from urllib.parse import quote
 from harness.errors import UsageError
 from reports.compare import text
 from reports.compare_cmd import compared
+from reports.history import history, words
 from reports.html import TEMPLATES, policy
-from reports.serve.history import history, words
 from reports.store.entry import UNFINISHED, Entry
 from reports.store.store import Wanted, opened
 

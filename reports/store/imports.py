@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
@@ -43,6 +43,14 @@ class About:
     hardware: str = ""
     """Figures are comparable among runs with the same word here."""
     build_id: str = ""
+
+
+@dataclass(frozen=True)
+class Degraded:
+    """The same measured while NICs were missing; `left` is the share of the bandwidth that there still was."""
+
+    file: Path
+    left: float | None = None
 
 
 def detect(text: str) -> str:
@@ -102,6 +110,24 @@ def _megatron(text: str) -> Imported:
 READERS: dict[str, Callable[[str], Imported]] = {"nccl-tests": _nccl_tests, "megatron": _megatron}
 
 
+def with_degraded(healthy: Imported, degraded: Imported, left: float | None) -> Imported:
+    """Both as one run. What is left of the healthy bandwidth bounds the degraded one, size by size."""
+    whole = {metric["size_bytes"]: metric["value"] for metric in healthy.metrics if metric["name"] == "busbw"}
+    bounds = {size: value * left for size, value in whole.items()} if left is not None else {}
+    added = [
+        {**metric, "name": "busbw_degraded", "bound": bounds.get(metric["size_bytes"])}
+        for metric in degraded.metrics
+        if metric["name"] == "busbw"
+    ]
+    return replace(
+        healthy,
+        metrics=[*healthy.metrics, *added],
+        wrong=healthy.wrong + degraded.wrong,
+        completed=healthy.completed and degraded.completed,
+        iterations=healthy.iterations + degraded.iterations,
+    )
+
+
 def _metric(name: str, unit: str, value: float, size: int | None = None) -> Json:
     return {"name": name, "unit": unit, "size_bytes": size, "value": value, "bound": None}
 
@@ -140,31 +166,42 @@ def summary(found: Imported, about: About) -> Json:
     }
 
 
-def bring_in(store: Path, files: Sequence[Path], about: About, kind: str | None = None) -> list[Path]:
+def bring_in(
+    store: Path, files: Sequence[Path], about: About, kind: str | None = None, degraded: Degraded | None = None
+) -> list[Path]:
     """A run directory for each file. UsageError, before any is made, for a file that cannot be read or says nothing."""
     if not NAME.fullmatch(about.name):
         raise UsageError(f"'{about.name}' is no name of an experiment", "small letters, digits, - and _")
-    read = []
-    for file in files:
-        try:
-            if file.stat().st_size > MOST_BYTES:
-                raise UsageError(f"{file} is larger than {MOST_BYTES >> 20} MiB", "cut out what is to be kept")
-            text = file.read_text(encoding="utf-8", errors="replace")
-            read.append((file, parse(text, kind or detect(text))))
-        except OSError as error:
-            raise UsageError(f"cannot read {file}: {error.strerror}", "check the path") from error
-        except UsageError as error:
-            raise UsageError(f"{file}: {error.message}", error.hint) from error
-    return [_write(store, file, found, about) for file, found in read]
+    if degraded is not None and len(files) != 1:
+        raise UsageError("a degraded measurement belongs to one healthy one", "name one FILE with --degraded")
+    read = [(file, _read(file, kind)) for file in files]
+    if degraded is None:
+        return [_write(store, [file], found, about) for file, found in read]
+    ((healthy, found),) = read
+    both = with_degraded(found, _read(degraded.file, "nccl-tests"), degraded.left)
+    return [_write(store, [healthy, degraded.file], both, about)]
 
 
-def _write(store: Path, file: Path, found: Imported, about: About) -> Path:
+def _read(file: Path, kind: str | None) -> Imported:
+    try:
+        if file.stat().st_size > MOST_BYTES:
+            raise UsageError(f"{file} is larger than {MOST_BYTES >> 20} MiB", "cut out what is to be kept")
+        text = file.read_text(encoding="utf-8", errors="replace")
+        return parse(text, kind or detect(text))
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}", "check the path") from error
+    except UsageError as error:
+        raise UsageError(f"{file}: {error.message}", error.hint) from error
+
+
+def _write(store: Path, files: Sequence[Path], found: Imported, about: About) -> Path:
     from chaos import rundir
 
-    made = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    made = datetime.fromtimestamp(files[0].stat().st_mtime, UTC)
     run = rundir.create(store, about.name, made)
     run.raw.mkdir()
-    shutil.copyfile(file, run.raw / file.name)
-    run.write_json("environment.json", "environment", {"schema": 1, "source": found.source, "file": file.name})
+    for number, file in enumerate(files):
+        shutil.copyfile(file, run.raw / (file.name if not number else f"degraded-{file.name}"))
+    run.write_json("environment.json", "environment", {"schema": 1, "source": found.source, "file": files[0].name})
     run.write_text("summary.json", dumped("summary", summary(found, about), 1) + "\n")  # last: then it is a run
     return run.path

@@ -60,7 +60,9 @@ def test_a_recorded_run_of_the_lab(tmp_path: Path) -> None:
     run = rundir.load(recorded)
     assert run.notes == []
     assert run.summary == json.loads((recorded / "summary.json").read_text())
-    assert [f.id for f in view.figures(run, view.shown_traces(run))] == ["bandwidth", "iterations", "waits", "failover"]
+    assert [f.id for f in view.figures(run, view.shown_traces(run))] == [
+        *["bandwidth", "iterations", "waits", "failover", "heat", "nic-bytes"]
+    ]
     text = shown(run)
     for arm in ("stock", "migrate"):
         assert view.ms(figure(run, arm, "stall_ms")) in text

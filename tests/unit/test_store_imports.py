@@ -107,6 +107,38 @@ def test_a_file_that_says_nothing_makes_no_run(tmp_path: Path, text: str, says: 
         bring_in(tmp_path / "runs", [good], About("../x"))
 
 
+def test_a_degraded_measurement_belongs_to_its_healthy_one(tmp_path: Path) -> None:
+    for name, text in (
+        ("whole.txt", TEXT),
+        ("cut.txt", TEXT.replace("0.60", "0.44").replace("0.20       0", "0.19       3")),
+    ):
+        (tmp_path / name).write_text(text)
+    about = ["--name", "all_reduce", "--store", str(tmp_path / "runs")]
+    words = ["import", str(tmp_path / "whole.txt"), "--degraded", str(tmp_path / "cut.txt"), "--left", "0.75", *about]
+    result = CliRunner().invoke(runs, words)
+    assert result.exit_code == 0, result.output
+    folder = Path(result.output.strip())
+    summary = json.loads((folder / "summary.json").read_text())
+    assert problems("summary", summary) == []
+    metrics = summary["arms"][0]["runs"][0]["metrics"]
+    found = [(m["size_bytes"], m["value"], m["bound"]) for m in metrics if m["name"] == "busbw_degraded"]
+    assert found == [(8, 0.19, pytest.approx(0.15)), (16, 0.44, pytest.approx(0.45))]
+    assert summary["verdict"] == "deviated" and summary["arms"][0]["runs"][0]["wrong_elements"] == 3
+    assert sorted(file.name for file in (folder / "raw").iterdir()) == ["degraded-cut.txt", "whole.txt"]
+
+
+@pytest.mark.parametrize("words", [["--left", "0.5"], ["b.txt", "--degraded", "a.txt"], ["--degraded", "none.txt"]])
+def test_degraded_measurements_that_make_no_sense(tmp_path: Path, words: list[str]) -> None:
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(TEXT)
+    here = [str(tmp_path / word) if word.endswith(".txt") else word for word in words]
+    done = CliRunner().invoke(
+        runs, ["import", str(tmp_path / "a.txt"), *here, "--name", "x", "--store", str(tmp_path / "r")]
+    )
+    assert isinstance(done.exception, UsageError)
+    assert not (tmp_path / "r").exists()
+
+
 def test_the_command(tmp_path: Path) -> None:
     (tmp_path / "a.log").write_text(LOG)
     words = ["import", str(tmp_path / "a.log"), "--name", "gpt", "--store", str(tmp_path / "runs"), "--hardware", "x"]
