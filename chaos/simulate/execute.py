@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from chaos.simulate import run
@@ -69,15 +69,26 @@ def _bounded(pool: ProcessPoolExecutor, cells: Sequence[Cell], most: int) -> Ite
     left = iter(cells)
     out: dict[Future[Json], Cell] = {}
     while True:
-        for cell in left:
-            out[pool.submit(_run, cell)] = cell
-            if len(out) >= most:
-                break
+        with _interrupts_later():
+            for cell in left:
+                out[pool.submit(_run, cell)] = cell
+                if len(out) >= most:
+                    break
         if not out:
             return
         done, _ = wait(out, return_when=FIRST_COMPLETED)
         for future in done:
             yield out.pop(future), future.result()
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Processes that are started meanwhile never see Ctrl-C, which is ours: not before `_begin` either."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _given: list[Payload] = []
