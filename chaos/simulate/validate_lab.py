@@ -130,9 +130,7 @@ def known_miss(run: Mapping[str, Any], file: str) -> str:
     """Why a row may miss; told by what was run, not by how it came out."""
     nics = sizes(run["case"])[1]
     if run["runs"] == "balance" and run.get("slots", SLOTS) < nics - 1:
-        return (
-            "three chunks in flight for seven NICs take 1.25 to 1.30, seven 1.15 to 1.17: a ring is a fluid here"
-        )
+        return "three chunks in flight for seven NICs take 1.25 to 1.30, seven 1.15 to 1.17: a ring is a fluid here"
     if nics == 8 and file == LAB[0]:
         return "six labs side by side on one machine; alone, chains and OptCC of eight NICs are within 5 %"
     if run["runs"] == "published" and run["case"] == "8x2-two":
