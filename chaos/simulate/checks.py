@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Outcome = Literal["holds", "deviated", "known"]
+MOST_KNOWN = 0.2
+"""A reason excuses no more than this: what misses by more has another one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +30,10 @@ class Check:
 
 
 def near(name: str, ours: float, expected: float, tolerance: float, source: str, *, known: str = "") -> Check:
-    """Relative. `known`: why it misses, if it does."""
-    good = abs(ours / expected - 1) <= tolerance
+    """Relative. `known`: why it misses, if it does, by MOST_KNOWN at most."""
+    off = abs(ours / expected - 1)
+    good = off <= tolerance
+    known = known if off <= MOST_KNOWN else ""
     bound = f"{expected:.6g} within {tolerance:.3g}"
     return Check(name, ours, expected, tolerance, bound, source, _outcome(good, known), "" if good else known)
 

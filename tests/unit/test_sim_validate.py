@@ -64,4 +64,5 @@ def test_a_known_miss_that_holds_is_one_that_holds() -> None:
     assert checks.near("a", 1.0, 1.0, 0.01, "", known="why").outcome == "holds"
     assert checks.near("a", 1.1, 1.0, 0.01, "", known="why").note == "why"
     assert checks.near("a", 1.1, 1.0, 0.01, "").outcome == "deviated"
+    assert checks.near("a", 1.3, 1.0, 0.01, "", known="why").outcome == "deviated"
     assert checks.at_most("a", 1.1, 1.0, "").outcome == checks.at_least("a", 0.9, 1.0, "").outcome == "deviated"
