@@ -67,6 +67,7 @@ def grouped(lines: Iterable[Line]) -> dict[str, dict[int, list[Line]]]:
         if key not in ends:
             ends[key] = ({**line, "nics": {}}, {**line, "nics": {}})
             run += ends[key]
+        ends[key][1]["t_ns"] = line["t_ns"]
         first, last = (end["nics"] for end in ends[key])
         for nic, counters in line["nics"].items():
             first.setdefault(nic, counters)

@@ -8,7 +8,7 @@ import chaos_literal as literal
 import pytest
 
 from chaos.model import Experiment
-from chaos.summary import summarize
+from chaos.summary import grouped, summarize
 from chaos.verdict import check, combine, overall
 from harness.schemas import problems
 
@@ -177,3 +177,16 @@ def test_deviation_outweighs_void() -> None:
 def test_the_whole(answers: list[bool | None], void_ok: bool, expected: tuple[str, int]) -> None:
     arms = [{"verdict": "x", "as_expected": answer} for answer in answers]
     assert overall(arms, void_ok=void_ok) == expected
+
+
+def test_of_samples_each_hosts_first_and_last_are_kept_with_their_times() -> None:
+    counters = [{"tx_bytes": moved, "rx_bytes": 2 * moved} for moved in range(5)]
+    about = {"arm": "stock", "run": 0, "host": "h0", "event": "sample"}
+    lines = [
+        {**about, "t_ns": at, "nics": {"eth0": moved}} for at, moved in zip(range(10, 60, 10), counters, strict=True)
+    ]
+    lines[2]["nics"] = {"eth1": counters[2]}
+    first, last = grouped([{**about, "event": "log", "t_ns": 1}, *lines])["stock"][0][1:]
+    assert (first["t_ns"], last["t_ns"]) == (10, 50)
+    assert first["nics"] == {"eth0": counters[0], "eth1": counters[2]}
+    assert last["nics"] == {"eth0": counters[4], "eth1": counters[2]}
