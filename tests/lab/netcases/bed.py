@@ -50,7 +50,7 @@ class Bed:
         chain = "type filter hook input priority 0; policy accept;"
         rule = f"iifname {{ {names} }} {match} {verdict}"
         for name in hosts:
-            self.host(name).run(["nft", "-f", "-"], input=f"table {TABLE} {{ chain input {{ {chain} {rule} }} }}\n")
+            self.host(name).run(["nft", "-f", "-"], input=f"table {TABLE} {{ chain input {{ {chain} {rule}; }}; }}\n")
 
     def find_again(self, hosts: Sequence[str] = HOSTS) -> None:
         """Ends every loss."""
@@ -104,7 +104,9 @@ def _one_subnet(bed: Bed) -> None:
     for number, name in enumerate(HOSTS):
         host = bed.host(name)
         settings = [f"net.ipv4.conf.all.{key}=0" for key in ("arp_ignore", "arp_announce", "arp_filter", "rp_filter")]
-        settings += [f"net.ipv4.conf.{nic}.{key}=0" for nic in DATA for key in ("arp_ignore", "arp_announce", "rp_filter")]
+        settings += [
+            f"net.ipv4.conf.{nic}.{key}=0" for nic in DATA for key in ("arp_ignore", "arp_announce", "rp_filter")
+        ]
         host.run(["sysctl", "-qw", *settings])
         _ip(bed, name, (line for nic in DATA for line in (f"addr flush dev {nic}",)))
         _ip(bed, name, (f"addr add 10.1.0.{10 * (number + 1) + n}/24 dev {nic}" for n, nic in enumerate(DATA)))
