@@ -1,4 +1,4 @@
-"""Two hosts, their networks in one of four shapes, and what can be done to them. A bed is made for one case and thrown away."""
+"""Two hosts, their networks in one of four shapes, and what can be done to them. Made for one case, then gone."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
+from harness.lab.host import NamespaceHost
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
-from harness.lab.host import NamespaceHost
 
 RATE_GBIT = 0.2
 NICS = 2
@@ -67,6 +67,16 @@ class Bed:
     def unplug_management(self) -> None:
         for name in HOSTS:
             self.cut(MANAGEMENT, name)
+
+    def cross_arp(self) -> None:
+        """In one subnet any NIC answers for any address of its host, the last to answer wins: here the wrong one."""
+        told = {name: json.loads(self.host(name).run(["ip", "-j", "addr"]).stdout) for name in HOSTS}
+        for name, other in (HOSTS, HOSTS[::-1]):
+            far = {link["ifname"]: link for link in told[other] if link["ifname"] in DATA}
+            for nic, wrong in (DATA, DATA[::-1]):
+                address = next(info["local"] for info in far[nic]["addr_info"] if info["family"] == "inet")
+                entry = f"neigh replace {address} lladdr {far[wrong]['address']} nud permanent"
+                _ip(self, name, (f"{entry} dev {by}" for by in DATA))
 
     def noise(self, events: int, host: str = "h1") -> None:
         """Link events of another interface, at least so many."""

@@ -102,9 +102,11 @@ def same_host(stage: Stage, *, shape: Shape, cut: bool = False) -> Outcome:
 def stopped(
     stage: Stage, *, who: tuple[str, ...], seconds: float, hold_ms: int = 6000, shape: Shape = Shape.ONE_SUBNET
 ) -> Outcome:
-    """SIGSTOP, as a debugger, a scheduler or a virtual machine's pause does it."""
+    """SIGSTOP, as a debugger, a scheduler or a pause of a virtual machine does it."""
     chosen = {"sender": "sender" in who, "receiver": "receiver" in who}
     with made(shape) as bed:
+        if shape is Shape.ONE_SUBNET:
+            bed.cross_arp()
         pair = stage.pair(bed, "--seconds", int(seconds) + 2, env={"R2CC_HOLD_MS": str(hold_ms)}, give_up_s=10)
         pair.connected()
         pair.at(0.5, lambda: pair.signal(signal.SIGSTOP, **chosen))
@@ -138,7 +140,7 @@ CASES = [
         "moved within 1 s, child 0",
         partial(fork, who="sender", child_ms=1200, cut=True),
     ),
-    Case("self", "listen, connect and accept in one process", "connected at once", partial(to_itself, words=()), _ANY),
+    Case("self", "listen, connect and accept in one process", "connected at once", partial(to_itself, words=())),
     Case(
         "self-ranks",
         "four ranks of one process, two NICs, across and along",
