@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,6 +21,10 @@ DATA = ("eth0", "eth1")
 HOSTS = ("h0", "h1")
 TABLE = "inet r2cc_case"
 NOISE = "noise0"
+OWN = {"eth0": "eth0", "eth1": "eth1"}
+CROSSED = {"eth0": "eth1", "eth1": "eth0"}
+FIRST = {"eth0": "eth0", "eth1": "eth0"}
+"""Which NIC answers for the address of which (`Bed.answer_arp`)."""
 
 
 class Shape(StrEnum):
@@ -68,15 +72,15 @@ class Bed:
         for name in HOSTS:
             self.cut(MANAGEMENT, name)
 
-    def cross_arp(self) -> None:
-        """In one subnet any NIC answers for any address of its host, the last to answer wins: here the wrong one."""
+    def answer_arp(self, by: Mapping[str, str]) -> None:
+        """In one subnet any NIC answers for any address of its host, the last to answer wins: here NIC `by[nic]`."""
         told = {name: json.loads(self.host(name).run(["ip", "-j", "addr"]).stdout) for name in HOSTS}
         for name, other in (HOSTS, HOSTS[::-1]):
             far = {link["ifname"]: link for link in told[other] if link["ifname"] in DATA}
-            for nic, wrong in (DATA, DATA[::-1]):
+            for nic, answering in by.items():
                 address = next(info["local"] for info in far[nic]["addr_info"] if info["family"] == "inet")
-                entry = f"neigh replace {address} lladdr {far[wrong]['address']} nud permanent"
-                _ip(self, name, (f"{entry} dev {by}" for by in DATA))
+                entry = f"neigh replace {address} lladdr {far[answering]['address']} nud permanent"
+                _ip(self, name, (f"{entry} dev {own}" for own in DATA))
 
     def noise(self, events: int, host: str = "h1") -> None:
         """Link events of another interface, at least so many."""

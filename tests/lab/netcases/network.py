@@ -6,10 +6,10 @@ import re
 import signal
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 
-from netcases.bed import DATA, HOSTS, MANAGEMENT, Bed
+from netcases.bed import CROSSED, DATA, FIRST, HOSTS, MANAGEMENT, OWN, RATE_GBIT, Bed
 from netcases.play import Both, Case, Outcome, Pair, Shape, Stage, made, outcome
 
 MOVED_MS = 1000
@@ -113,20 +113,22 @@ def cut_in_subnet(
 def own_nic(stage: Stage) -> Outcome:
     """Two connections, one a NIC: in one subnet stock sends both by NIC 0."""
     with made(Shape.ONE_SUBNET) as bed:
+        bed.answer_arp(OWN)
         before = bed.sent_bytes("h0")
         both = stage.pair(bed, "--seconds", 2, "--dev", "0,1").end()
         sent = {nic: count - before[nic] for nic, count in bed.sent_bytes("h0").items()}
     share = sent["eth1"] / max(1, sum(sent.values()))
     problems = both.exact() + ([] if 0.4 < share < 0.6 else [f"NIC 1 carried {100 * share:.0f} %"])
     rate = 8 * both.receiver.last["bytes"] / max(1.0, both.receiver.last.get("t_ms", 0.0)) / 1e6
+    problems += [] if rate > 1.8 * RATE_GBIT else [f"{rate:.2f} Gbit/s over two NICs of {RATE_GBIT}"]
     return outcome(both, problems, share_of_nic1=round(share, 3), gbit=round(rate, 3))
 
 
-def crossed(stage: Stage) -> Outcome:
-    """Each address is reached by the other NIC, which stock does not notice."""
+def answered(stage: Stage, *, by: Mapping[str, str]) -> Outcome:
+    """Addresses are reached by another NIC than their own, which stock does not notice."""
     stock_ms = stage.stock_iteration_ms(Shape.ONE_SUBNET, 65536)
     with made(Shape.ONE_SUBNET) as bed:
-        bed.cross_arp()
+        bed.answer_arp(by)
         both = stage.pair(bed, "--seconds", 2, "--dev", "0,1").end()
     # Stock sends both connections by NIC 0: each then has half of it.
     return outcome(both, both.within(TAKEN_MS) + _slower(both, 2 * stock_ms, cut=False))
@@ -257,8 +259,16 @@ CASES = [
     _cut("subnet-cut-recv", "one subnet, home NIC 1, the receiver's NIC 0 cut", home=1, host="h1"),
     _cut("subnet-cut-own", "one subnet, home NIC 1, its carrier is lost", home=1, nic="eth1", long=True),
     _cut("routed-cut", "routed, home NIC 0, its carrier is lost", home=0, shape=Shape.ROUTED, long=True),
-    Case("subnet-own-nic", "one subnet, a connection a NIC", "each NIC carries its own", own_nic),
-    Case("subnet-crossed", "one subnet, the other NIC answers for each address", "as stock", crossed),
+    Case(
+        "subnet-own-nic", "one subnet, a connection a NIC", "each NIC carries its own: twice what stock gets", own_nic
+    ),
+    Case(
+        "subnet-crossed",
+        "one subnet, the other NIC answers for each address",
+        "as stock",
+        partial(answered, by=CROSSED),
+    ),
+    Case("subnet-first", "one subnet, NIC 0 answers for both addresses", "as stock", partial(answered, by=FIRST)),
     Case("side-missing", "R2CC_SIDE_IFNAME names no interface", "as stock", side_missing),
     Case("header", "the stream ends in a message's header, the rail is cut", "replayed elsewhere, exact", half_header),
     Case("link-local", "NICs with IPv6 link-local addresses alone", "passed through: as stock", link_local),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from functools import partial
 
+from netcases.bed import FIRST
 from netcases.play import Case, Ended, Outcome, Shape, Stage, made, outcome
 
 CODE = 7
@@ -106,7 +107,7 @@ def stopped(
     chosen = {"sender": "sender" in who, "receiver": "receiver" in who}
     with made(shape) as bed:
         if shape is Shape.ONE_SUBNET:
-            bed.cross_arp()
+            bed.answer_arp(FIRST)
         pair = stage.pair(bed, "--seconds", int(seconds) + 2, env={"R2CC_HOLD_MS": str(hold_ms)}, give_up_s=10)
         pair.connected()
         pair.at(0.5, lambda: pair.signal(signal.SIGSTOP, **chosen))
@@ -169,14 +170,14 @@ CASES = [
     ),
     Case(
         "stop-recv",
-        "one subnet, the receiver is stopped for 1.5 s",
+        "one subnet, NIC 0 answers for both, the receiver is stopped for 1.5 s",
         _GOES_ON,
         partial(stopped, who=("receiver",), seconds=1.5),
         _ANY,
     ),
     Case(
         "stop-send",
-        "one subnet, the sender is stopped for 1.5 s",
+        "the same, the sender is stopped",
         _GOES_ON,
         partial(stopped, who=("sender",), seconds=1.5),
     ),
@@ -203,7 +204,7 @@ CASES = [
     ),
     Case(
         "suspend-subnet",
-        "the same in one subnet",
+        "the same in one subnet, NIC 0 answers for both",
         _GOES_ON,
         partial(stopped, who=("sender", "receiver"), seconds=5, hold_ms=3000),
         long=True,
