@@ -85,8 +85,8 @@ class Bed:
     def noise(self, events: int, host: str = "h1") -> None:
         """Link events of another interface, at least so many."""
         lines = [f"link set {NOISE} {'up' if n % 2 == 0 else 'down'}" for n in range(events)]
-        commands = "\n".join([f"link add {NOISE} type veth peer name {NOISE}p", *lines, ""])
-        self.host(host).run(["ip", "-batch", "-"], input=commands, timeout_s=30)
+        self.host(host).run(["ip", "link", "add", NOISE, "type", "veth", "peer", "name", f"{NOISE}p"], check=False)
+        self.host(host).run(["ip", "-batch", "-"], input="\n".join([*lines, ""]), timeout_s=30)
 
     def sent_bytes(self, host: str) -> dict[str, int]:
         """What each data NIC has sent so far."""

@@ -170,7 +170,7 @@ def overrun(stage: Stage, *, event: str) -> Outcome:
             _wait_for_nic(stage, pair, "down")
         pair.at(0.8, lambda: pair.signal(signal.SIGSTOP, sender=False))
         overrun_netlink(bed, watched=stage.ours)
-        (bed.plug if event == "up" else bed.cut)("eth0", "h1")
+        _announced(stage, bed, event)
         pair.signal(signal.SIGCONT, sender=False)
         seen = _wait_for_nic(stage, pair, event)
         both = pair.end()
@@ -179,6 +179,27 @@ def overrun(stage: Stage, *, event: str) -> Outcome:
     if stage.ours and event == "up" and len(back) < 2:
         problems.append("never back on NIC 0")
     return outcome(both, problems)
+
+
+def _announced(stage: Stage, bed: Bed, event: str) -> None:
+    """Cuts or plugs NIC 0 and waits until the kernel told it: after many events it takes up to a second."""
+    heard = stage.folder / "links"
+    with heard.open("ab") as out:
+        monitor = bed.host("h1").spawn(["ip", "-o", "monitor", "link"], stdout=out, stderr=out)
+    until = time.monotonic() + 5
+    wanted = r" eth0@\S+ <[^>]*LOWER_UP" if event == "up" else r" eth0@\S+ <NO-CARRIER"
+    try:
+        # The monitor hears nothing until it listens: another interface's events say when it does.
+        while not heard.read_text():
+            bed.noise(2)
+            assert time.monotonic() < until, "ip monitor hears nothing"
+        (bed.plug if event == "up" else bed.cut)("eth0", "h1")
+        while not re.search(wanted, heard.read_text()):
+            assert time.monotonic() < until, f"the kernel never said that NIC 0 is {event}"
+            time.sleep(0.02)
+    finally:
+        monitor.kill()
+        monitor.close()
 
 
 def overrun_netlink(bed: Bed, *, watched: bool) -> None:
