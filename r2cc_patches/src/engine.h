@@ -131,6 +131,7 @@ class Engine {
   bool silentByTcp(Peer& peer, Path& path, int64_t now);
   void endStrangers(int64_t now);
   void announce(int64_t now);
+  void onMisplaced(const Lane& lane);
   bool sharesSubnet(size_t nic) const;
   void pathDown(Peer& peer, Path& path, const std::string& cause);
   void pathEvent(const Peer& peer, const Path& path, const char* state, const std::string& cause);
@@ -205,7 +206,7 @@ class Engine {
   bool byUdp_ = true;                  // and how it came
   SideStream* over_ = nullptr;
   std::map<int, SideStreamPtr> streams_;  // by descriptor
-  std::vector<bool> udpLost_;             // by NIC: said in NCCL's log
+  std::vector<bool> udpLost_, astray_;    // by NIC: said in NCCL's log
   int64_t announceUntil_ = 0, nextAnnounce_ = 0, nextSweep_ = 0, nextForget_ = 0;
   bool probing_ = false;               // at the last tick: some path is suspect
   std::vector<int64_t> heardNs_;       // when anybody was last heard over each NIC

@@ -288,8 +288,8 @@ const Path* SendConnection::stalledPath(int64_t now) {
   if (now - movesAt() < kStallNs) {
     // Others on its path move, so the path is not probed; its own acknowledgement may have been lost.
     if (asks && now - lastMove_ >= kAskNs) {
-      asked_ = true;
-      if (const Lane* lane = plan_.laneFor(acked)) peer.ping(*lane->path, kNoRound, now);
+      const bool again = std::exchange(asked_, true);
+      if (const Lane* lane = plan_.laneFor(acked); again && lane != nullptr) peer.ping(*lane->path, kNoRound, now);
       peer.tell(CloseLane{id, kNoLane});
     }
     return nullptr;
