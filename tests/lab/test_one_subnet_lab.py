@@ -1,4 +1,4 @@
-"""Several NICs of a host in one subnet, as the kernel treats them by itself: any answers for all, the first one sends."""
+"""Several NICs of a host in one subnet, as the kernel has it by itself: any answers for all, the first one sends."""
 
 from __future__ import annotations
 
