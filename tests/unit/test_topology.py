@@ -87,7 +87,8 @@ overrides:
         ("t.yaml:5: ", "mtu: input should be greater than or equal to 1280, not 90"),
         (
             "t.yaml:6: ",
-            "unknown key 'colour' (known: schema, name, hosts, nics, gpus, rate_gbit, mtu, one_subnet, overrides, placement)",
+            "unknown key 'colour'"
+            " (known: schema, name, hosts, nics, gpus, rate_gbit, mtu, one_subnet, overrides, placement)",
         ),
         ("t.yaml:10: ", "overrides.0.rate_gbit: input should be greater than 0, not -1"),
         ("t.yaml:11: ", "no host 'h9': with hosts: 4 the last is h3"),
