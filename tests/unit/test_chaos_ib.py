@@ -62,7 +62,7 @@ def test_a_bed_without_rdma_is_refused_before_anything_starts(inventory: str, mo
 
 
 def test_guests_have_a_subnet_a_rail(tmp_path: Path) -> None:
-    file = str(ROOT / "experiments" / "one_subnet.yaml")
+    file = str(ROOT / "experiments" / "false_positives" / "one_subnet.yaml")
     result = call("run", file, "--inventory", "vm:2x2", "--out", str(tmp_path / "runs"), "--dry-run")
     assert isinstance(result.exception, UsageError), result
     assert str(result.exception) == (

@@ -134,6 +134,6 @@ def test_the_suites_are_complete() -> None:
         "late_1s", "late_10s", "late_60s", "stopped_rank", "clock_jump", "busy_cores", "full_queues",
         "rate_near_zero_everywhere", "rate_near_zero_one_nic", "two_nics", "all_but_one", "all_for_a_while",
         "all_for_good", "rail_down", "second_during_failover", "second_during_failback", "both_ends", "half_rate",
-        "loss_1pct", "udp_lost_everywhere", "udp_lost_data_nics", "udp_lost_before_start", "tcp_lost",
+        "loss_1pct", "udp_lost_everywhere", "udp_lost_data_nics", "udp_lost_before_start", "one_subnet", "tcp_lost",
         "big_packets_lost", "big_packets_lost_from_start", "one_subnet_cut_first", "one_subnet_cut_second",
     }  # fmt: skip
