@@ -121,6 +121,7 @@ class Engine {
   bool claim(const SideStreamPtr& stream, Peer& peer);
   void readStream(int fd);
   void onStreamDatagram(const SideStreamPtr& stream, const uint8_t* data, size_t size);
+  void hearStream(SideStream& stream, Peer& peer, const Parsed& parsed);
   void closeStream(const SideStreamPtr& stream);
   void closeStreams(Path& path);
   void tickStreams(Peer& peer, int64_t now);
@@ -204,7 +205,6 @@ class Engine {
   bool healthChanged_ = false;         // something happened that may be a NIC's
   bool answers_ = false;               // the datagram being read answers a probe
   bool byUdp_ = true;                  // and how it came
-  SideStream* over_ = nullptr;
   std::map<int, SideStreamPtr> streams_;  // by descriptor
   std::vector<bool> udpLost_, astray_;    // by NIC: said in NCCL's log
   int64_t announceUntil_ = 0, nextAnnounce_ = 0, nextSweep_ = 0, nextForget_ = 0;
