@@ -207,7 +207,6 @@ class SendConnection final : public Connection {
   int64_t lastLook_ = 0;  // at the lane itself
   int64_t nextAsk_ = 0;
   bool asked_ = false;  // and not yet answered
-  int64_t lastAsk_ = INT64_MAX;
   int64_t lastMove_ = 0;
   int64_t nextPlacing_ = 0;
   int placings_ = 0;
