@@ -172,7 +172,7 @@ void RecvConnection::onOpenLane(const OpenLane& message) {
   }
   answer.failed = lane == nullptr;
   if (lane != nullptr) answer.handle = lane->handle;
-  if (lane != nullptr && lane->state == LaneState::Up) return peer.tell(LaneUp{id, lane->id});
+  if (lane != nullptr && lane->state == LaneState::Up) return peer.tell(laneUp(*lane));
   peer.tell(answer);
 }
 
@@ -180,7 +180,7 @@ LanePtr RecvConnection::listenOn(Path& path, uint32_t laneId) {
   if (lanes_.size() >= kMaxLanes || path.use == PathUse::SideOnly) return nullptr;
   const int dev = (*services_.local)[path.local].dev;
   auto lane = std::make_shared<Lane>(this, laneId, /*sends=*/false, &path, dev, innerOf(&path), contextOf(&path));
-  lane->createdNs = nowNs();
+  lane->createdNs = runNs();
   if (lane->inner.net->listen(lane->ctx, dev, lane->handle.data(), &lane->listenComm) != ncclSuccess) return nullptr;
   const InnerOps& ops = *lane->inner.ops;
   if (ops.lockListen != nullptr)
@@ -197,12 +197,13 @@ void RecvConnection::onLaneMade(const LanePtr& lane, bool ok) {
   lane->state = LaneState::Up;
   if (!registerOn(lane)) return dropLane(lane);
   recorder_.laneUp(lane->id, lane->path->local, peer.remote()[lane->path->remote].dev);
-  peer.tell(LaneUp{id, lane->id});
+  if (!lane->placed) services_.misplaced(*lane);
+  peer.tell(laneUp(*lane));
 }
 
 /// The connection lives, and has so much. A question comes over every path.
 void RecvConnection::answer() {
-  const int64_t now = nowNs();
+  const int64_t now = runNs();
   if (now - lastAnswer_ < kAnswerAgainNs) return;
   lastAnswer_ = now;
   peer.tell(Ack{id, delivered()});
@@ -336,7 +337,7 @@ void RecvConnection::mentionIdle(int64_t now) {
   lastMention_ = now;
   const Owned owned(owner_, Owned::Wait::Yes);  // NCCL's thread shortens the plan
   for (const LanePtr& lane : lanes_) {
-    if (lane->usable() && !inPlan(lane)) peer.tell(LaneUp{id, lane->id});
+    if (lane->usable() && !inPlan(lane)) peer.tell(laneUp(*lane));
   }
 }
 
