@@ -2,9 +2,9 @@
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
-#include <net/if.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <net/if.h>
 #include <netinet/in.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -50,7 +50,8 @@ unsigned arrivedAt(int fd, int family) {
   alignas(cmsghdr) char buffer[256];
   socklen_t size = sizeof(buffer);
   const bool four = family == AF_INET;
-  if (getsockopt(fd, four ? SOL_IP : SOL_IPV6, four ? IP_PKTOPTIONS : IPV6_2292PKTOPTIONS, buffer, &size) != 0) return 0;
+  if (getsockopt(fd, four ? SOL_IP : SOL_IPV6, four ? IP_PKTOPTIONS : IPV6_2292PKTOPTIONS, buffer, &size) != 0)
+    return 0;
   msghdr message{};
   message.msg_control = buffer;
   message.msg_controllen = size;
@@ -79,7 +80,8 @@ bool inSubnet(const ifaddrs* at, const sockaddr_storage& to) {
   if (at->ifa_addr == nullptr || at->ifa_netmask == nullptr || at->ifa_addr->sa_family != to.ss_family) return false;
   const auto bytes = [&](const void* a) {
     const auto* address = static_cast<const uint8_t*>(a);
-    return to.ss_family == AF_INET ? address + offsetof(sockaddr_in, sin_addr) : address + offsetof(sockaddr_in6, sin6_addr);
+    return to.ss_family == AF_INET ? address + offsetof(sockaddr_in, sin_addr)
+                                   : address + offsetof(sockaddr_in6, sin6_addr);
   };
   const uint8_t *own = bytes(at->ifa_addr), *mask = bytes(at->ifa_netmask), *other = bytes(&to);
   for (size_t i = 0; i < (to.ss_family == AF_INET ? 4U : 16U); i++) {
@@ -164,9 +166,7 @@ bool isLocalAddress(const sockaddr_storage& address) {
   return false;
 }
 
-bool mayBindDevice(const std::string& interface) {
-  return std::max(readSetting("all"), readSetting(interface)) != 1;
-}
+bool mayBindDevice(const std::string& interface) { return std::max(readSetting("all"), readSetting(interface)) != 1; }
 
 bool leadsThere(const std::string& interface, const sockaddr_storage& source, const sockaddr_storage& to) {
   ifaddrs* list = nullptr;

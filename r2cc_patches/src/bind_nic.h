@@ -14,8 +14,8 @@ bool bindToNic(int fd, const std::string& interface, const sockaddr_storage& sou
                bool* device = nullptr);
 
 /// Whether what leaves by `interface` for `to` arrives: it is in the interface's own subnet, or a route of that
-/// interface's leads there. Not where the address is this host's own (that goes over no NIC), nor where the kernel drops
-/// what comes back (mayBindDevice).
+/// interface's leads there. Not where the address is this host's own (that goes over no NIC), nor where the kernel
+/// drops what comes back (mayBindDevice).
 bool leadsThere(const std::string& interface, const sockaddr_storage& source, const sockaddr_storage& to);
 
 /// Of an accepted socket: what came in by `interface` also goes out by it. False: it came in elsewhere (the neighbours'

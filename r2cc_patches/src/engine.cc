@@ -23,7 +23,7 @@ constexpr int64_t kProbingTickNs = msToNs(1);  // a round of probes ends when it
 constexpr int64_t kTickNs = msToNs(2);
 constexpr int64_t kLateNs = msToNs(10);      // a tick this late means we were not running
 constexpr int64_t kStoppedNs = msToNs(100);  // and this late, that it is not for want of speed
-constexpr int64_t kRestNs = msToNs(6);  // at most, where every path is up and every message on its way
+constexpr int64_t kRestNs = msToNs(6);       // at most, where every path is up and every message on its way
 constexpr auto kBreath = std::chrono::microseconds(100);
 constexpr uint64_t kTagWake = 1000, kTagLinks = 1001;  // below: a NIC's index
 constexpr uint64_t kTagDriver = 2000;                  // and from here: that of one whose driver talks

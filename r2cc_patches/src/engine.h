@@ -199,12 +199,12 @@ class Engine {
   int announcements_ = 0;             // left to send of the last change of links
   std::atomic<int64_t> nextTick_{0};  // written under the mutex
   bool threadsAck_ = true;            // every NIC's transport waits for acknowledgements, which NCCL's threads send
-  bool late_ = false;  // this process did not run lately; of the next tick
+  bool late_ = false;                 // this process did not run lately; of the next tick
   bool wasLate_ = false;
-  int64_t restUntil_ = 0;              // by the last tick: when something may have to be looked at
-  bool healthChanged_ = false;         // something happened that may be a NIC's
-  bool answers_ = false;               // the datagram being read answers a probe
-  bool byUdp_ = true;                  // and how it came
+  int64_t restUntil_ = 0;                 // by the last tick: when something may have to be looked at
+  bool healthChanged_ = false;            // something happened that may be a NIC's
+  bool answers_ = false;                  // the datagram being read answers a probe
+  bool byUdp_ = true;                     // and how it came
   std::map<int, SideStreamPtr> streams_;  // by descriptor
   std::vector<bool> udpLost_, astray_;    // by NIC: said in NCCL's log
   int64_t announceUntil_ = 0, nextAnnounce_ = 0, nextSweep_ = 0, nextForget_ = 0;

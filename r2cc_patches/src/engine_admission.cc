@@ -77,7 +77,8 @@ bool Engine::receiveAll(std::vector<size_t> ready) {
 }
 
 void Engine::readRefusals(size_t nic) {
-  side_.readErrors(nic, [&](const NicAddress& to, const uint8_t* quote, size_t size) { onRefused(nic, to, quote, size); });
+  side_.readErrors(nic,
+                   [&](const NicAddress& to, const uint8_t* quote, size_t size) { onRefused(nic, to, quote, size); });
 }
 
 uint64_t Engine::unread() const { return droppedByKernel(side_.fds()) + droppedByKernel(side_.ackFds()); }

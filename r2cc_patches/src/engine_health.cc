@@ -8,12 +8,12 @@
 namespace r2cc {
 namespace {
 
-constexpr int kAnnouncements = 4;        // a change of links is said at once and on the next ticks
+constexpr int kAnnouncements = 4;  // a change of links is said at once and on the next ticks
 // For what progress threads do not acknowledge: the last copies of a burst, before they seem to stand still; and all of
 // RDMA, where nobody else does.
 constexpr int64_t kAckBackstopNs = msToNs(5), kAckAllNs = msToNs(1);
-// A live host says "no such port" on every path, and nothing else is heard for so long. One path says little: a firewall
-// answers so, and where NICs share a subnet it may be the wrong NIC that was asked.
+// A live host says "no such port" on every path, and nothing else is heard for so long. One path says little: a
+// firewall answers so, and where NICs share a subnet it may be the wrong NIC that was asked.
 constexpr int64_t kRefusalSilenceNs = msToNs(1000);
 // A silent peer that owes us something is asked whether it lives; several times before it is given up.
 constexpr int64_t kCallNs = msToNs(1000), kCallsInHold = 4;

@@ -8,7 +8,7 @@ namespace r2cc {
 namespace {
 
 constexpr int64_t kSteadyNs = msToNs(100);  // answers that are farther apart are none of a steady peer
-constexpr size_t kMostArrived = 64;  // connections of one listen that NCCL has not accepted yet
+constexpr size_t kMostArrived = 64;         // connections of one listen that NCCL has not accepted yet
 
 /// Reads a message; false when it is malformed.
 template <class M>

@@ -17,18 +17,18 @@
 namespace r2cc {
 namespace {
 
-constexpr int64_t kConnectNs = msToNs(300);      // a stream that is not up by then is begun anew
-constexpr int64_t kTcpSilenceNs = msToNs(40);    // no answer over a stream either
-constexpr int64_t kStillNs = msToNs(8);          // a lane whose kernel hears nothing, though something is on its way
+constexpr int64_t kConnectNs = msToNs(300);    // a stream that is not up by then is begun anew
+constexpr int64_t kTcpSilenceNs = msToNs(40);  // no answer over a stream either
+constexpr int64_t kStillNs = msToNs(8);        // a lane whose kernel hears nothing, though something is on its way
 constexpr int64_t kProofEveryNs = msToNs(200);
-constexpr int kProofs = 10;                      // then UDP passes again
+constexpr int kProofs = 10;  // then UDP passes again
 constexpr int64_t kProofWaitNs = msToNs(400);
 constexpr int64_t kFirstTryNs = msToNs(100), kMostTryNs = msToNs(8000), kMostTryIfNeededNs = msToNs(400);
 constexpr int kMostTries = 7;
-constexpr int64_t kSayNs = msToNs(200);          // UDP unanswered, TCP answered: then it is no late peer
+constexpr int64_t kSayNs = msToNs(200);  // UDP unanswered, TCP answered: then it is no late peer
 constexpr int64_t kStrangerNs = msToNs(3000);
 constexpr size_t kMostStrangers = 64;
-constexpr int kMostAtOnce = 16;                  // accepted
+constexpr int kMostAtOnce = 16;  // accepted
 constexpr int64_t kAskAgainNs = msToNs(20);
 constexpr size_t kFillers = 48, kFillerBytes = 1280;  // 60 KiB: what a kernel cuts into packets of full size
 constexpr int64_t kAnnounceEveryNs = msToNs(1100);    // neighbours keep what they have learned for a second
@@ -119,8 +119,8 @@ void Engine::openStreams(Peer& peer, Path& path, int64_t now) {
 
 // ---- what comes by them -----------------------------------------------------------------------------------------
 
-/// The first genuine datagram says whose a stream is. Of a path the newest that was accepted is the one in use; one that
-/// we made ourselves goes before it, so that two ends that call at once do not hang up on each other.
+/// The first genuine datagram says whose a stream is. Of a path the newest that was accepted is the one in use; one
+/// that we made ourselves goes before it, so that two ends that call at once do not hang up on each other.
 bool Engine::claim(const SideStreamPtr& stream, Peer& peer) {
   if (stream->peer != nullptr && stream->peer != &peer) return false;
   const bool first = stream->peer == nullptr;
@@ -174,8 +174,8 @@ void Engine::hearStream(SideStream& stream, Peer& peer, const Parsed& parsed) {
 
 // ---- the clock --------------------------------------------------------------------------------------------------
 
-/// Says whose the stream is; what waits for an answer is asked again at once. To a process that does not know us yet that
-/// is a Hello.
+/// Says whose the stream is; what waits for an answer is asked again at once. To a process that does not know us yet
+/// that is a Hello.
 void Engine::greet(Peer& peer, SideStream& stream) const {
   if (!peer.known && stream.acks) return;
   if (!peer.known) {
@@ -266,8 +266,8 @@ void Engine::tickStreamsOf(Peer& peer, Path& path, int64_t now) {
 }
 
 /// Before a path is given up because UDP is silent on it: whether TCP is, too. Where data is on its way and the kernel
-/// hears nothing, it is; else a stream is asked. Transports that cannot be looked into are believed to be what UDP says,
-/// where UDP ever passed.
+/// hears nothing, it is; else a stream is asked. Transports that cannot be looked into are believed to be what UDP
+/// says, where UDP ever passed.
 bool Engine::silentByTcp(Peer& peer, Path& path, int64_t now) {
   if (!path.data) return true;
   bool unseen = true;

@@ -137,7 +137,8 @@ ncclResult_t NetProcess::init(ncclNet_t* net, void** ctx, uint64_t commId, ncclN
   return ncclSuccess;
 }
 
-/// Fails for a setting that makes no sense, and for nothing else: where the engine cannot start, NCCL's own net goes on.
+/// Fails for a setting that makes no sense, and for nothing else: where the engine cannot start, NCCL's own net goes
+/// on.
 ncclResult_t NetProcess::start(const LastResort::Init& init) {
   const Config settings = Config::fromEnvironment();
   try {
@@ -167,7 +168,8 @@ void NetProcess::makeEngine(const Config& settings, const LastResort::Init& init
   assumeDown(nics, devices, settings);
   const std::string plain = unprotected(nics, devices);
   if (!plain.empty()) {
-    warn("R2CC: " + plain + ": no usable IP address (IPv6 link-local does not count), so passed through unwrapped, as "
+    warn("R2CC: " + plain +
+         ": no usable IP address (IPv6 link-local does not count), so passed through unwrapped, as "
          "stock: faults of these NICs are not survived. An address on each would change that");
   }
   lastResort_ = LastResort::make(settings, init, nics, [this](const std::string& t) { warn(t); });
@@ -176,8 +178,7 @@ void NetProcess::makeEngine(const Config& settings, const LastResort::Init& init
   engine_ = std::make_unique<Engine>(
       settings, inner_, std::move(nics), [this](const std::string& t) { warn(t); }, nullptr,
       [this](const std::string& t) { info(t); }, distance, &healthBoard());
-  info(std::string("R2CC: resilient net around ") + inner_.net->name +
-       ", R2CC_MODE=" + std::to_string(settings.mode));
+  info(std::string("R2CC: resilient net around ") + inner_.net->name + ", R2CC_MODE=" + std::to_string(settings.mode));
 }
 
 ncclResult_t NetProcess::finalize(void* ctx) {

@@ -53,7 +53,7 @@ void Peer::setRemote(const std::vector<NicAddress>& nics) {
     for (size_t r = 0; r < remote_.size(); r++) {
       const auto same = [&](const auto& p) { return p->local == l && p->remote == r; };
       if (std::any_of(paths_.begin(), paths_.end(), same)) continue;
-      const bool fits = here(remote_[r])   ? local_[l].address.sameHost(remote_[r])
+      const bool fits = here(remote_[r])     ? local_[l].address.sameHost(remote_[r])
                         : shared(remote_[r]) ? local_[l].address.sameSubnet(remote_[r])
                                              : local_[l].address.family == remote_[r].family;
       if (fits) addPath(l, r);

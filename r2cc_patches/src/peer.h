@@ -152,13 +152,13 @@ class Peer {
   uint32_t answeredRound = 0;          // the newest that any path answered
   int64_t openSince = 0;               // when the one after it was sent
   int64_t slowestNs = 0, slowestAt = 0;
-  bool known = false;       // it was heard: it knows us, too
-  bool streams = false;     // some path has a second way: what comes twice is no replay
+  bool known = false;                    // it was heard: it knows us, too
+  bool streams = false;                  // some path has a second way: what comes twice is no replay
   int64_t lastPong = INT64_MIN / 2;      // an answer to a question, over whatever path
   int64_t answersSince = INT64_MIN / 2;  // and it answers steadily since then
   int64_t emptySince = 0;                // neither end has a connection to the other
-  int exchanging = 0;       // connections that wait for the other end's count
-  uint64_t heardAtSeq = 0;  // the last datagram sent to it when it was last heard
+  int exchanging = 0;                    // connections that wait for the other end's count
+  uint64_t heardAtSeq = 0;               // the last datagram sent to it when it was last heard
   uint64_t acksSent = 0;
   uint64_t nextRepaired = 0;   // the connection whose acknowledgement the next pong begins with
   uint32_t remoteHeard = 0;    // the NICs over which it hears anybody

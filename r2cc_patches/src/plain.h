@@ -1,6 +1,6 @@
 // What is passed through: listens, comms and requests that the inner net made itself, for NICs that cannot be protected
-// and in forked children. NCCL holds them marked in a bit that no pointer of either uses, and their handles carry a word
-// where the inner nets' own are empty.
+// and in forked children. NCCL holds them marked in a bit that no pointer of either uses, and their handles carry a
+// word where the inner nets' own are empty.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,9 @@ inline void markPlain(void** p) {
   if (*p != nullptr) *p = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(*p) | 1);
 }
 
-constexpr size_t kPlainAt = kHandleStateAt - sizeof(uint64_t);  // both inner nets' handles end before it (net_*_ops.inc)
-constexpr uint64_t kPlainMark = 0x6e69616c70433252;             // "R2Cplain"
+constexpr size_t kPlainAt =
+    kHandleStateAt - sizeof(uint64_t);               // both inner nets' handles end before it (net_*_ops.inc)
+constexpr uint64_t kPlainMark = 0x6e69616c70433252;  // "R2Cplain"
 
 inline void markPlainHandle(void* handle) {
   memcpy(static_cast<uint8_t*>(handle) + kPlainAt, &kPlainMark, sizeof(kPlainMark));

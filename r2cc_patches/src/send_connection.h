@@ -120,8 +120,8 @@ class SendConnection final : public Connection {
   int64_t laneLimitNs() const;
   void askPeer(const Lane& lane, int64_t now);
   struct LaneWait {
-    int64_t ns = 0;        // for which the network was waited for, since a message last got through
-    uint64_t resent = 0;   // what its transport had sent again when that began
+    int64_t ns = 0;       // for which the network was waited for, since a message last got through
+    uint64_t resent = 0;  // what its transport had sent again when that began
     uint32_t lane = kNoLane;
   };
   Path* bestPath(const Path* avoid) const;

@@ -2,8 +2,8 @@
 // one hash of ECMP), and large packets where small ones pass. Engine thread, under the engine's mutex.
 //
 // Waited for is only time in which the network owed us something: bytes that the other end's kernel did not confirm (a
-// late receiver's kernel confirms them), on RDMA a work request. Nobody is judged while the peer does not answer, or has
-// not answered for long enough: it may be stopped, or its whole host.
+// late receiver's kernel confirms them), on RDMA a work request. Nobody is judged while the peer does not answer, or
+// has not answered for long enough: it may be stopped, or its whole host.
 #include <algorithm>
 
 #include "send_connection.h"
@@ -12,13 +12,13 @@ namespace r2cc {
 namespace {
 
 constexpr int64_t kPatienceNs = msToNs(250);
-constexpr int64_t kGapsOfPatience = 8;            // times the longest wait of late that ended well
-constexpr int64_t kGapHalfNs = msToNs(10000);     // which counts half as much after so long
-constexpr int kMostPatience = 4;                  // doublings, where verdict after verdict helps nothing
+constexpr int64_t kGapsOfPatience = 8;         // times the longest wait of late that ended well
+constexpr int64_t kGapHalfNs = msToNs(10000);  // which counts half as much after so long
+constexpr int kMostPatience = 4;               // doublings, where verdict after verdict helps nothing
 constexpr int64_t kLookEveryNs = msToNs(2), kMostLookNs = msToNs(20);
 constexpr int64_t kAskEveryNs = msToNs(20);
 constexpr int64_t kAnsweredNs = msToNs(60), kSteadyNs = msToNs(100);
-constexpr uint64_t kResent = 2;                   // packets: of one alone an acknowledgement may be late
+constexpr uint64_t kResent = 2;  // packets: of one alone an acknowledgement may be late
 constexpr int64_t kNewLaneNs = msToNs(200), kFirstLaneNs = msToNs(1000), kLaneNs = msToNs(3000);
 
 }  // namespace

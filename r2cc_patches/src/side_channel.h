@@ -1,6 +1,6 @@
-// UDP sockets for the side channel, one of a NIC's address each, so that a datagram tests the path it is meant for. A NIC
-// has two: what needs the engine comes to one and wakes it; acknowledgements come to the other, and whoever waits for
-// them fetches them. On the same two ports TCP listens, for where UDP does not pass (side_stream.h).
+// UDP sockets for the side channel, one of a NIC's address each, so that a datagram tests the path it is meant for. A
+// NIC has two: what needs the engine comes to one and wakes it; acknowledgements come to the other, and whoever waits
+// for them fetches them. On the same two ports TCP listens, for where UDP does not pass (side_stream.h).
 #pragma once
 
 #include <array>

@@ -1,7 +1,7 @@
 // The side channel's second way: the same sealed datagrams, each behind its length, over a TCP connection between two
 // NICs. Made where UDP does not pass (a firewall, a policy, a filter), and to find out whether TCP does. It keeps to
-// what a datagram is: whole or not at all, and never waited for. Who may speak is in the datagrams, so that nothing here
-// is trusted but the framing.
+// what a datagram is: whole or not at all, and never waited for. Who may speak is in the datagrams, so that nothing
+// here is trusted but the framing.
 #pragma once
 
 #include <atomic>
@@ -48,10 +48,10 @@ class SideStream {
   // Whose it is: the engine's.
   Peer* peer = nullptr;
   Path* path = nullptr;
-  bool ours = false;      // we connected it
-  bool greeted = false;   // and the other end was told whose it is
-  int64_t heardNs = 0;    // the last datagram that came by it
-  int64_t provedNs = 0;   // when as much as data was last sent over it
+  bool ours = false;     // we connected it
+  bool greeted = false;  // and the other end was told whose it is
+  int64_t heardNs = 0;   // the last datagram that came by it
+  int64_t provedNs = 0;  // when as much as data was last sent over it
 
  private:
   bool flush();  // with mutex_ held
