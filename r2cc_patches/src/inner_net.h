@@ -12,6 +12,8 @@ struct LaneSample {
   uint64_t bytes = 0;  // that the other end's kernel or NIC confirmed
   int64_t busyNs = 0;  // time during which the network, and not one of the two users, was what it waited for
   int64_t quietNs = INT64_MAX / 2;  // since the other end's kernel was last heard
+  bool waits = true;                // something is on its way that the other end's kernel has not confirmed
+  uint64_t resent = 0;              // packets sent again, as nobody confirmed them
 };
 
 /// Something a NIC's driver said on its own: carrier, a dead device, an address that came or went.

@@ -30,7 +30,7 @@ int HealthBoard::read(R2ccNicHealth* out, int most) const {
 }
 
 HealthBoard& healthBoard() {
-  static HealthBoard board;
+  static HealthBoard& board = *new HealthBoard;  // never destroyed: the engine's thread may outlive main
   return board;
 }
 

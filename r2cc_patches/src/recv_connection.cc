@@ -180,7 +180,7 @@ LanePtr RecvConnection::listenOn(Path& path, uint32_t laneId) {
   if (lanes_.size() >= kMaxLanes || path.use == PathUse::SideOnly) return nullptr;
   const int dev = (*services_.local)[path.local].dev;
   auto lane = std::make_shared<Lane>(this, laneId, /*sends=*/false, &path, dev, innerOf(&path), contextOf(&path));
-  lane->createdNs = nowNs();
+  lane->createdNs = runNs();
   if (lane->inner.net->listen(lane->ctx, dev, lane->handle.data(), &lane->listenComm) != ncclSuccess) return nullptr;
   const InnerOps& ops = *lane->inner.ops;
   if (ops.lockListen != nullptr)
@@ -202,7 +202,7 @@ void RecvConnection::onLaneMade(const LanePtr& lane, bool ok) {
 
 /// The connection lives, and has so much. A question comes over every path.
 void RecvConnection::answer() {
-  const int64_t now = nowNs();
+  const int64_t now = runNs();
   if (now - lastAnswer_ < kAnswerAgainNs) return;
   lastAnswer_ = now;
   peer.tell(Ack{id, delivered()});

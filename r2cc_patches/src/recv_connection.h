@@ -84,7 +84,7 @@ class RecvConnection final : public Connection {
   Request flushRequests_[4];  // for NCCL's own flushes
   Fenced lastFenced_{};       // repeated as it was: the sender replays from this very count
   Switched lastSwitched_{};
-  int64_t lastSuspect_ = 0, lastMention_ = nowNs();
+  int64_t lastSuspect_ = 0, lastMention_ = runNs();
 };
 
 }  // namespace r2cc

@@ -43,9 +43,9 @@ void SendConnection::requestLane(Path* path) {
   const int dev = (*services_.local)[path->local].dev;
   const auto lane =
       std::make_shared<Lane>(this, ++lanesMade_, /*sends=*/true, path, dev, innerOf(path), contextOf(path));
-  lane->createdNs = nowNs();
+  lane->createdNs = runNs();
   addLane(lane);
-  nextRepeat_ = nowNs() + kFirstRepeatNs;
+  nextRepeat_ = runNs() + kFirstRepeatNs;
   repeatAfter_ = kFirstRepeatNs;
   peer.tell(OpenLane{id, lane->id, path->local, peer.remote()[path->remote].dev});
 }
@@ -87,7 +87,7 @@ void SendConnection::laneReady(const LanePtr& lane) {
   recorder_.laneUp(lane->id, lane->path->local, peer.remote()[lane->path->remote].dev);
   nextMaintain_ = 0;
   if (state() == ConnectionState::Active) {
-    if (const int64_t now = nowNs(); now >= peer.settledNs) (void)approachWanted(now);
+    if (const int64_t now = runNs(); now >= peer.settledNs) (void)approachWanted(now);
   } else if (state() != ConnectionState::Exchanging) {
     startExchange(lane);
   }
@@ -103,7 +103,7 @@ void SendConnection::loseLane(const LanePtr& lane, const std::string& cause) {
     const Owned owned(owner_, Owned::Wait::Yes);
     dropLane(lane);
   }
-  nextTry_ = nowNs() + (made ? kLostRetryNs : kStandbyRetryNs);
+  nextTry_ = runNs() + (made ? kLostRetryNs : kStandbyRetryNs);
   // The next tick tries again, elsewhere first: at once would be a loop as fast as the receiver can refuse.
   cause_ = cause;
 }
@@ -132,6 +132,7 @@ Path* SendConnection::bestPath(const Path* avoid) const {
     const bool last = state() != ConnectionState::Active && path->state() == PathState::Probation;
     if (!path->up() && !last) continue;
     if (path->use == PathUse::LastResort && state() == ConnectionState::Active) continue;
+    if (path->dataDoubted() && state() == ConnectionState::Active) continue;
     if (path.get() == home_ && !path->doubted()) return path.get();
     size_t load = ((path->up() ? 0 : 1) + (path->doubted() ? 1 : 0)) * kDoubt + (path->data ? 0 : kNoData);
     for (const auto& [other, connection] : peer.sends) {
@@ -198,7 +199,7 @@ void SendConnection::refreshWanted(int64_t now) {
     if (wanted_.size() > kMostShares) wanted_.resize(kMostShares);
     return;
   }
-  if (home_->state() == PathState::Up) {
+  if (home_->state() == PathState::Up && !home_->dataDoubted()) {
     wanted_ = {{home, 1}};
   } else if (planPath()->use == PathUse::LastResort) {
     if (Path* path = bestPath(nullptr)) wanted_ = {{path, 1}};

@@ -19,7 +19,7 @@
 namespace r2cc {
 
 constexpr uint32_t kMagic = 0x43433252;  // "R2CC"
-constexpr uint8_t kWireVersion = 7;
+constexpr uint8_t kWireVersion = 8;
 constexpr size_t kMaxDatagram = 1400;  // fits the smallest MTU anyone runs
 constexpr size_t kMaxNics = 32;        // bits in Header::nicsUp
 constexpr size_t kMaxReason = 160;     // bytes of text in a Bye
@@ -47,6 +47,8 @@ struct NicAddress {
   sockaddr_storage sockaddr() const;
   static NicAddress from(const sockaddr_storage& address);
   bool sameSubnet(const NicAddress& other) const;
+  /// One address, which only one host has.
+  bool sameHost(const NicAddress& other) const { return family == other.family && ip == other.ip; }
   bool sameSocket(const NicAddress& other) const {
     return family == other.family && port == other.port && ip == other.ip;
   }
@@ -87,6 +89,7 @@ enum class Type : uint8_t {
   LookAt,
   Slow,
   PathHealth,
+  Filler,  // means nothing: probes are as large as the data
 };
 
 /// sender -> receiver: a connection for the listen that `listen` names.
@@ -249,7 +252,9 @@ struct Probe {
   }
 };
 using Ping = Probe<Type::Ping>;
-constexpr uint32_t kNoRound = 0;  // of a probe that is no evidence for or against others
+constexpr uint32_t kNoRound = 0;           // of a probe that is no evidence for or against others
+constexpr uint32_t kUdpRound = UINT32_MAX;  // asked by UDP, to be answered by UDP alone
+constexpr uint32_t kDataRound = UINT32_MAX - 1;  // asked behind as much as data would be, over a stream
 using Pong = Probe<Type::Pong>;
 
 /// Either side: the connection is closed here; a receiver says how much it had.

@@ -243,7 +243,7 @@ Rig::Rig(const RigOptions& options)
     engines_.push_back(std::make_unique<Engine>(
         config, fabric.inner(), nics(host), warn,
         [this, host](size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes) {
-          return passes(host, nic, to, bytes);
+          return passes(host, nic, to, bytes, way);
         },
         nullptr, nullptr, &boards_[static_cast<size_t>(host)]));
   }
