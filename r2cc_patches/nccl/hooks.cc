@@ -6,6 +6,7 @@
 
 #include "debug.h"
 #include "peer_terms.h"
+#include "process_life.h"
 #include "schedules.h"
 
 namespace {
@@ -57,12 +58,17 @@ ncclResult_t r2ccCommInit(struct ncclComm* comm) {
 }
 
 void r2ccCommFree(struct ncclComm* comm) {
-  delete of(comm);
+  // In a forked child its threads are not there, and its locks may be held for ever: it is left as it is.
+  if (!r2cc::inChild()) delete of(comm);
   comm->r2cc = nullptr;
 }
 
 ncclResult_t r2ccGroupEnter(struct ncclComm* comm) {
   if (comm->r2cc == nullptr) return ncclSuccess;
+  if (r2cc::inChild()) {
+    WARN("R2CC: a forked child cannot use its parent's communicator");
+    return ncclSystemError;
+  }
   return guarded("a schedule cannot be taken", [comm] { return of(comm)->enter(); });
 }
 

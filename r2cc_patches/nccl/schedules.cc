@@ -8,6 +8,7 @@
 #include "bootstrap.h"
 #include "config.h"
 #include "health_watch.h"
+#include "process_life.h"
 #include "r2cc_health.h"
 #include "settings.h"
 #include "where_to_meet.h"
@@ -67,6 +68,10 @@ ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
   if (comm->nNodes < 3) {  // nothing is faster than balanced paths, and there may be no NICs at all
     INFO(NCCL_INIT, "R2CC: no schedules for this communicator: fewer than three nodes");
     return ncclSuccess;
+  }
+  if (r2cc::inChild()) {
+    WARN("R2CC: no communicator in a forked child of a process that uses R2CC");
+    return ncclSystemError;
   }
   std::string reason;
   std::unique_ptr<Schedules> made(new Schedules(comm));
