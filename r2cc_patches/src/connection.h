@@ -48,6 +48,7 @@ struct Services {
   Distance distance;                             // between local NICs
   std::function<void()> wake;                    // thread-safe: makes the engine look at once
   std::function<void()> fetchAcks;               // by a thread that waits for some: those that have come
+  std::function<void(const Lane&)> misplaced = [](const Lane&) {};  // a lane is not on its NIC
   std::function<void(const std::string&)> warn;  // NCCL's log, level WARN
   std::function<void(const std::string&)> info;  // the same, level INFO
 };

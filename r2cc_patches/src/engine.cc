@@ -76,6 +76,7 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
   heardNs_.resize(nics_.size());
   inquireUntil_.resize(nics_.size());
   udpLost_.resize(nics_.size());
+  astray_.resize(nics_.size());
   self_.id = randomId();
   self_.key = randomKey();
   keepOnlyFor(self_.id, side_.fds());
@@ -102,6 +103,7 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
   services_.holdNs = config_.holdNs;
   services_.wake = wake, services_.fetchAcks = [this] { fetchAcks(); };
   services_.warn = warn_, services_.info = info_;
+  services_.misplaced = [this](const Lane& lane) { onMisplaced(lane); };
   watchAcks();
   watchListens();
   watch(wakeFd_, kTagWake);
@@ -175,7 +177,8 @@ void Engine::loop() {
     std::vector<size_t> ready, refused;
     bool news = false;  // acknowledgements, by far the most of what comes, need no look at everything
     for (int i = 0; i < count; i++) {
-      if (events[i].data.u64 >= kTagDriver) readNicEvents(events[i].data.u64 - kTagDriver);
+      const uint64_t tag = events[i].data.u64;
+      if (tag >= kTagDriver && tag < kTagListen) readNicEvents(tag - kTagDriver);
     }
     for (int i = 0; i < count; i++) {
       const uint64_t tag = events[i].data.u64;

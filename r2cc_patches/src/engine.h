@@ -121,6 +121,7 @@ class Engine {
   bool claim(const SideStreamPtr& stream, Peer& peer);
   void readStream(int fd);
   void onStreamDatagram(const SideStreamPtr& stream, const uint8_t* data, size_t size);
+  void hearStream(SideStream& stream, Peer& peer, const Parsed& parsed);
   void closeStream(const SideStreamPtr& stream);
   void closeStreams(Path& path);
   void tickStreams(Peer& peer, int64_t now);
@@ -131,6 +132,7 @@ class Engine {
   bool silentByTcp(Peer& peer, Path& path, int64_t now);
   void endStrangers(int64_t now);
   void announce(int64_t now);
+  void onMisplaced(const Lane& lane);
   bool sharesSubnet(size_t nic) const;
   void pathDown(Peer& peer, Path& path, const std::string& cause);
   void pathEvent(const Peer& peer, const Path& path, const char* state, const std::string& cause);
@@ -203,9 +205,8 @@ class Engine {
   bool healthChanged_ = false;         // something happened that may be a NIC's
   bool answers_ = false;               // the datagram being read answers a probe
   bool byUdp_ = true;                  // and how it came
-  SideStream* over_ = nullptr;
   std::map<int, SideStreamPtr> streams_;  // by descriptor
-  std::vector<bool> udpLost_;             // by NIC: said in NCCL's log
+  std::vector<bool> udpLost_, astray_;    // by NIC: said in NCCL's log
   int64_t announceUntil_ = 0, nextAnnounce_ = 0, nextSweep_ = 0, nextForget_ = 0;
   bool probing_ = false;               // at the last tick: some path is suspect
   std::vector<int64_t> heardNs_;       // when anybody was last heard over each NIC

@@ -1,5 +1,6 @@
 // Datagrams in: who sent it, is it genuine and new, and whom it concerns.
 #include <algorithm>
+#include <utility>
 
 #include "engine.h"
 
@@ -36,13 +37,15 @@ Path* Engine::heard(Peer& peer, size_t nic, const NicAddress& from, const Header
   heardOver(peer, nic, path, header);
   if (path == nullptr) return path;
   path->udpHeard = peer.lastHeard;
-  path->askedNs = 0;
+  path->askedNs = path->tcpAlone = 0;
   return path;
 }
 
 void Engine::heardOver(Peer& peer, size_t nic, Path* path, const Header& header) {
   peer.lastHeard = runNs();
-  peer.known = true;
+  if (!std::exchange(peer.known, true)) {
+    for (const auto& other : peer.paths()) other->askedNs = 0;  // it did not know us: that was no silence
+  }
   heardNs_[nic] = peer.lastHeard;
   peer.remoteHeard = header.nicsHeard;
   if (path == nullptr) return;

@@ -25,7 +25,7 @@ constexpr int kProofs = 10;                      // then UDP passes again
 constexpr int64_t kProofWaitNs = msToNs(400);
 constexpr int64_t kFirstTryNs = msToNs(100), kMostTryNs = msToNs(8000), kMostTryIfNeededNs = msToNs(400);
 constexpr int kMostTries = 7;
-constexpr int64_t kSayNs = msToNs(100);          // UDP unanswered, TCP answered: then it is no late peer
+constexpr int64_t kSayNs = msToNs(200);          // UDP unanswered, TCP answered: then it is no late peer
 constexpr int64_t kStrangerNs = msToNs(3000);
 constexpr size_t kMostStrangers = 64;
 constexpr int kMostAtOnce = 16;                  // accepted
@@ -97,7 +97,7 @@ void Engine::closeStreams(Path& path) {
   for (const SideStreamPtr& s : {path.control.get(), path.acks.get()}) {
     if (s != nullptr) closeStream(s);
   }
-  path.askedNs = 0;
+  path.askedNs = path.tcpAlone = 0;
   path.udpProofs = 0;
 }
 
@@ -154,20 +154,35 @@ void Engine::onStreamDatagram(const SideStreamPtr& stream, const uint8_t* data, 
   if (!parsed) return void(dropped_.malformed++);
   if (stream->acks && stream->peer != nullptr && parsed->header().keyOfSender == 0) return;
   Peer* peer = admit(*parsed);
-  if (peer == nullptr || !claim(stream, *peer)) return;
-  stream->heardNs = runNs();
-  heardOver(*peer, stream->nic, stream->path, parsed->header());
-  if (stream->acks) return takeAcks(*peer, *parsed);
-  seeRemoteLinks(*peer, parsed->header());
+  if (peer == nullptr || (stream->peer != nullptr && stream->peer != peer)) return;
+  const bool known = claim(stream, *peer);
+  hearStream(*stream, *peer, *parsed);
+  // A Hello tells which NICs it has, and only then whose path the stream is on: the answer goes back by it.
+  if (!known) (void)claim(stream, *peer);
+}
+
+void Engine::hearStream(SideStream& stream, Peer& peer, const Parsed& parsed) {
+  Path* path = stream.path;
+  stream.heardNs = runNs();
+  if (path != nullptr && path->askedNs != 0 && path->tcpAlone == 0) path->tcpAlone = stream.heardNs;
+  heardOver(peer, stream.nic, path, parsed.header());
+  if (stream.acks) return takeAcks(peer, parsed);
+  seeRemoteLinks(peer, parsed.header());
   answers_ = byUdp_ = false;
-  Path* path = stream->path;
-  if (!parsed->forEach([&](Type type, Reader& reader) { dispatch(*peer, path, type, reader); })) dropped_.malformed++;
+  if (!parsed.forEach([&](Type type, Reader& reader) { dispatch(peer, path, type, reader); })) dropped_.malformed++;
 }
 
 // ---- the clock --------------------------------------------------------------------------------------------------
 
-/// Says whose the stream is; what waits for an answer is asked again at once.
+/// Says whose the stream is; what waits for an answer is asked again at once. To a process that does not know us yet that
+/// is a Hello.
 void Engine::greet(Peer& peer, SideStream& stream) const {
+  if (!peer.known && stream.acks) return;
+  if (!peer.known) {
+    stream.greeted = true;
+    for (const auto& [id, connection] : peer.sends) connection->askAgain();
+    return;
+  }
   Datagram d = peer.datagram();
   if (!stream.acks) d.add(Ping{kNoRound});
   const std::vector<uint8_t>& bytes = d.seal(peer.key);
@@ -241,9 +256,7 @@ void Engine::tickStreamsOf(Peer& peer, Path& path, int64_t now) {
   }
   if (control->heardNs != 0) path.streamTries = 0;
   if (path.wantsDataProof()) return proveData(peer, path, *control, now);
-  if (control->heardNs != 0 && path.askedNs != 0 && now - path.askedNs > kSayNs && control->heardNs > path.udpHeard) {
-    sayUdp(peer, path, /*passes=*/false);
-  }
+  if (path.tcpAlone != 0 && now - path.tcpAlone > kSayNs) sayUdp(peer, path, /*passes=*/false);
   if (now - path.lastProof < kProofEveryNs) return;
   if (path.udpHeard < path.lastProof && now - path.lastProof < kProofWaitNs) return;
   if (path.udpHeard < path.lastProof) path.udpProofs = 0;
@@ -280,6 +293,19 @@ bool Engine::sharesSubnet(size_t nic) const {
     if (i != nic && nics_[i].address.family == AF_INET && nics_[i].address.sameSubnet(nics_[nic].address)) return true;
   }
   return false;
+}
+
+/// At the receiver: what was sent to this NIC's address came in by another. At the sender: the device cannot be bound.
+void Engine::onMisplaced(const Lane& lane) {
+  const size_t nic = lane.path->local;
+  if (!lane.sends) announceUntil_ = runNs() + kAnnounceNs;
+  if (!sharesSubnet(nic) || astray_[nic]) return;
+  const bool filtered = !mayBindDevice(nics_[nic].name);
+  if (!lane.sends && !filtered) return;  // our announcements put it right
+  astray_[nic] = true;
+  warn_("R2CC: " + nics_[nic].name + " shares a subnet with another NIC, and its traffic cannot be kept on it (" +
+        (filtered ? "net.ipv4.conf.*.rp_filter=1; 0 or 2 would do" : "Linux before 5.7 wants CAP_NET_RAW for that") +
+        "): the routing table decides, and a fault of the other NIC stops both");
 }
 
 void Engine::announce(int64_t now) {

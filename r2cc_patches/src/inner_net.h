@@ -66,8 +66,13 @@ struct InnerOps {
   /// net's own.
   ncclResult_t (*accept)(void* listenComm, void** comm, uint64_t* refused) = nullptr;
 
+  /// As the net's connect(), but from this device's NIC, without sleeping, and at most once. Null: the net's own.
+  ncclResult_t (*connect)(int dev, void* handle, void** comm) = nullptr;
+
   /// Called once for each comm that a connect or accept has made. Null: nothing to set.
   void (*tune)(void* comm) = nullptr;
+  /// After that: keeps the comm on its NIC in both directions, and tells whether it is there. Null: it always is.
+  bool (*place)(void* comm, bool sends) = nullptr;
 
   /// Bytes of this comm's sends that the other end's kernel has not confirmed yet, whatever is still to be handed to
   /// ours left out. What it has confirmed reaches a process that goes on reading there, even after a reset. -1: cannot

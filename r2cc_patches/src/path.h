@@ -165,6 +165,7 @@ class Path {
   bool pinned = false;          // what is sent over it leaves by its NIC, whatever the routing table says
   bool within = false;          // the other end is this very host: no link matters
   int64_t askedNs = 0;          // the first question by UDP since anything came by UDP; 0: none
+  int64_t tcpAlone = 0;         // since when TCP answers and UDP does not; 0: it does
   int64_t udpHeard = 0;         // the last time something came by UDP
   bool refused = false;         // its port was refused since anything was heard over it
   int udpProofs = 0;            // questions in a row that were asked and answered by UDP alone

@@ -172,7 +172,7 @@ void RecvConnection::onOpenLane(const OpenLane& message) {
   }
   answer.failed = lane == nullptr;
   if (lane != nullptr) answer.handle = lane->handle;
-  if (lane != nullptr && lane->state == LaneState::Up) return peer.tell(LaneUp{id, lane->id});
+  if (lane != nullptr && lane->state == LaneState::Up) return peer.tell(laneUp(*lane));
   peer.tell(answer);
 }
 
@@ -197,7 +197,8 @@ void RecvConnection::onLaneMade(const LanePtr& lane, bool ok) {
   lane->state = LaneState::Up;
   if (!registerOn(lane)) return dropLane(lane);
   recorder_.laneUp(lane->id, lane->path->local, peer.remote()[lane->path->remote].dev);
-  peer.tell(LaneUp{id, lane->id});
+  if (!lane->placed) services_.misplaced(*lane);
+  peer.tell(laneUp(*lane));
 }
 
 /// The connection lives, and has so much. A question comes over every path.
@@ -336,7 +337,7 @@ void RecvConnection::mentionIdle(int64_t now) {
   lastMention_ = now;
   const Owned owned(owner_, Owned::Wait::Yes);  // NCCL's thread shortens the plan
   for (const LanePtr& lane : lanes_) {
-    if (lane->usable() && !inPlan(lane)) peer.tell(LaneUp{id, lane->id});
+    if (lane->usable() && !inPlan(lane)) peer.tell(laneUp(*lane));
   }
 }
 

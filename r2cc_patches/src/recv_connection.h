@@ -62,6 +62,7 @@ class RecvConnection final : public Connection {
   void forget(const Freeze& message);
   Fenced count(uint8_t laneUsable) const;
   bool lostCompleted(uint64_t completed) const;
+  LaneUp laneUp(const Lane& lane) const { return {id, lane.id, static_cast<uint8_t>(lane.placed ? 1 : 0)}; }
   void mentionIdle(int64_t now);
   LanePtr usableLane(uint32_t lane) const;
   LanePtr listenOn(Path& path, uint32_t lane);

@@ -289,7 +289,8 @@ const Path* SendConnection::stalledPath(int64_t now) {
     // Others on its path move, so the path is not probed; its own acknowledgement may have been lost.
     if (asks && now - lastMove_ >= kAskNs) {
       asked_ = true;
-      if (const Lane* lane = plan_.laneFor(acked)) peer.ping(*lane->path, kNoRound, now);
+      const int64_t before = std::exchange(lastAsk_, now);  // and nothing came since?
+      if (const Lane* lane = plan_.laneFor(acked); lane != nullptr && lane->path->lastHeard < before) peer.ping(*lane->path, kNoRound, now);
       peer.tell(CloseLane{id, kNoLane});
     }
     return nullptr;

@@ -143,6 +143,7 @@ class SendConnection final : public Connection {
   /// Nothing is under way, and nothing was for long enough that waiting for an answer costs nobody anything.
   bool idle(int64_t now) const { return !hasOutstanding() && !carriedSince(now - kIdleNs) && ackedAt_ < now - kIdleNs; }
   LanePtr laneOn(const Path* path) const;
+  bool placeLanes(int64_t now);
   /// Opens what the wanted plan lacks, and starts a switch once all is there. False: nothing is left to do.
   bool approachWanted(int64_t now);
 
@@ -206,7 +207,10 @@ class SendConnection final : public Connection {
   int64_t lastLook_ = 0;  // at the lane itself
   int64_t nextAsk_ = 0;
   bool asked_ = false;  // and not yet answered
+  int64_t lastAsk_ = INT64_MAX;
   int64_t lastMove_ = 0;
+  int64_t nextPlacing_ = 0;
+  int placings_ = 0;
   LaneWait wait_;
   uint64_t waitAcked_ = 0;
   int64_t lastVerdictLook_ = 0, lastAskedPeer_ = 0;

@@ -84,10 +84,10 @@ LanePtr SendConnection::stuckLane(int64_t now) {
   if (wait_.lane != lane->id) wait_ = {0, s.resent, lane->id};
   wait_.ns += passed;
   const int64_t patience = patienceNs(now);
-  if (wait_.ns < patience / 2) return nullptr;
-  askPeer(*lane, now);
   const bool lost = !sampled || s.resent - wait_.resent >= kResent;
-  if (wait_.ns < patience || !lost || !peerAnswers(now)) return nullptr;
+  if (!lost || wait_.ns < patience / 2) return nullptr;
+  askPeer(*lane, now);
+  if (wait_.ns < patience || !peerAnswers(now)) return nullptr;
   verdicts_++;
   wait_ = {};
   return lane;

@@ -149,7 +149,17 @@ struct LaneRef {
     a(connection), a(lane);
   }
 };
-using LaneUp = LaneRef<Type::LaneUp>;
+/// receiver -> sender: this lane is up here.
+struct LaneUp {
+  static constexpr Type kType = Type::LaneUp;
+  uint64_t connection = 0;
+  uint32_t lane = 0;
+  uint8_t placed = 1;  // 0: it came in by another NIC than its path's
+  template <class A>
+  void visit(A& a) {
+    a(connection), a(lane), a(placed);
+  }
+};
 using CloseLane = LaneRef<Type::CloseLane>;  // of kNoLane: how much is there? Answered by Ack, or Bye
 
 /// receiver -> sender: this lane failed at my end.
