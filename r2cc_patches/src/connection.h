@@ -45,12 +45,12 @@ struct Services {
   const std::vector<LocalNic>* local = nullptr;
   const Anchors* anchors = nullptr;
   int64_t holdNs = 0;
-  Distance distance;                // between local NICs
-  std::function<void()> wake;       // thread-safe: makes the engine look at once
-  std::function<void()> fetchAcks;  // by a thread that waits for some: those that have come
-  std::function<void(const Lane&)> misplaced = [](const Lane&) {};  // a lane is not on its NIC
-  std::function<void(const std::string&)> warn;                     // NCCL's log, level WARN
-  std::function<void(const std::string&)> info;                     // the same, level INFO
+  Distance distance;                                         // between local NICs
+  std::function<void()> wake;                                // thread-safe: makes the engine look at once
+  std::function<void()> fetchAcks;                           // by a thread that waits for some: those that have come
+  std::function<void(const Lane&, bool forGood)> misplaced;  // a lane is not on its NIC
+  std::function<void(const std::string&)> warn;              // NCCL's log, level WARN
+  std::function<void(const std::string&)> info;              // the same, level INFO
 };
 
 /// A lane's turn in a call ends with the message that makes it so much, as stock's does with each: what the others have

@@ -103,7 +103,7 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
   services_.holdNs = config_.holdNs;
   services_.wake = wake, services_.fetchAcks = [this] { fetchAcks(); };
   services_.warn = warn_, services_.info = info_;
-  services_.misplaced = [this](const Lane& lane) { onMisplaced(lane); };
+  services_.misplaced = [this](const Lane& lane, bool forGood) { onMisplaced(lane, forGood); };
   watchAcks();
   watchListens();
   watch(wakeFd_, kTagWake);

@@ -97,6 +97,7 @@ class Fabric {
   void breakComms(Nic nic);
   /// Data to and from this NIC stands still, datagrams pass; the comms' kernels send it again and again.
   void stand(Nic nic, bool on);
+  bool standsAt(Nic nic) const;
   /// connect() and listen() on this NIC fail at once, as long as it is set.
   void refuse(Nic nic, bool on);
   /// While set, the wires of the host deliver nothing and its NICs hold what they have: its process is not running.
