@@ -54,16 +54,21 @@ void drain(int fd) {
   (void)!read(fd, &count, sizeof(count));  // NOLINT(clang-analyzer-unix.BlockInCriticalSection): O_NONBLOCK
 }
 
+std::string missingInLog(uint64_t lines) {
+  return "R2CC: " + std::to_string(lines) + " lines are missing here: the reader of NCCL's log is too slow";
+}
+
 }  // namespace
 
 Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic> nics, Warn warn,
                SideChannel::Filter filter, Warn info, Distance distance, HealthBoard* health)
     : config_(config),
       events_(config.eventFile),
+      log_("r2cc-log", missingInLog),
       nics_(std::move(nics)),
       side_(nics_, std::move(filter)),
-      warn_(std::move(warn)),
-      info_(info ? std::move(info) : [](const std::string&) {}),
+      warn_(log_.through(std::move(warn))),
+      info_(info ? log_.through(std::move(info)) : [](const std::string&) {}),
       health_(health) {
   for (LocalNic& nic : nics_) {
     traffic_.add(nic.name);
@@ -135,6 +140,12 @@ Engine::~Engine() {
   for (const int fd : {wakeFd_, epoll_, ackEpoll_}) close(fd);
 }
 
+void Engine::flushAtExit() {
+  const int64_t end = nowNs() + Scribe::kPatienceNs;
+  (void)log_.flush(Scribe::kPatienceNs);
+  (void)events_.flushAll(std::max<int64_t>(end - nowNs(), 0));
+}
+
 void Engine::startRecorder() {
   if (config_.traceFile.empty()) return;
   FlightOptions options{config_.traceFile, config_.traceBytes, self_.id, config_.mode, {}, warn_};
@@ -157,12 +168,7 @@ void Engine::loop() {
     std::unique_lock<std::mutex> lock(mutex_);
     // Links first: what they say makes sense of everything else.
     for (int i = 0; i < count; i++) {
-      if (events[i].data.u64 != kTagLinks) continue;
-      links_.read([this](unsigned ifindex, bool up) {
-        for (size_t n = 0; n < nics_.size(); n++) {
-          if (nics_[n].ifindex == ifindex) linkNews(n, kNoCarrier, up, "netlink");
-        }
-      });
+      if (events[i].data.u64 == kTagLinks) readLinks();
     }
     std::vector<size_t> ready, refused;
     bool news = false;  // acknowledgements, by far the most of what comes, need no look at everything
@@ -190,6 +196,19 @@ void Engine::loop() {
   timespec cpu{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
   cpuUs_ = int64_t{cpu.tv_sec} * 1'000'000 + cpu.tv_nsec / 1000;
+}
+
+void Engine::readLinks() {
+  const auto changed = [this](unsigned ifindex, bool up) {
+    for (size_t n = 0; n < nics_.size(); n++) {
+      if (nics_[n].ifindex == ifindex) linkNews(n, kNoCarrier, up, "netlink");
+    }
+  };
+  if (!links_.read(changed)) return;
+  info_("R2CC: the kernel had more news of links than it keeps: the state of every NIC was read again");
+  for (const LocalNic& nic : nics_) {
+    if (nic.ifindex != 0) changed(nic.ifindex, LinkWatch::isUp(nic.ifindex));
+  }
 }
 
 /// Something is going on since the last tick.

@@ -25,6 +25,7 @@
 #include "nic_traffic.h"
 #include "peer.h"
 #include "recv_connection.h"
+#include "scribe.h"
 #include "send_connection.h"
 #include "side_channel.h"
 
@@ -40,7 +41,7 @@ struct Listen {
 class Engine {
  public:
   using Warn = std::function<void(const std::string&)>;
-  /// `nics`: the inner net's devices in order, side-only interfaces behind them.
+  /// `warn` and `info` may block: they are called on a thread of their own. `nics`: the inner net's devices in order, side-only interfaces behind them.
   /// `filter`: see SideChannel; for tests.
   Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic> nics, Warn warn,
          SideChannel::Filter filter = nullptr, Warn info = nullptr, Distance distance = nullptr,
@@ -59,6 +60,11 @@ class Engine {
   void closeRecv(void* comm);
   void closeListen(void* listenComm);
 
+  /// The log's level WARN, for whoever shares it. Never waits; may outlive the engine.
+  const Warn& warner() const { return warn_; }
+  /// Log and events so far, when the process ends without the engine being closed. At most a second.
+  void flushAtExit();
+
   /// What netlink would report, for NICs that do not exist: tests. Any thread.
   void reportLink(size_t nic, bool up);
   /// Datagrams not accepted so far: malformed, unauthenticated, replayed, for somebody else.
@@ -76,6 +82,7 @@ class Engine {
   void loop();
   void onLink(size_t nic, bool up, const char* cause);
   void linkNews(size_t nic, uint8_t reason, bool up, const char* cause);
+  void readLinks();
   void readNicEvents(size_t nic);
   void watchNics();
   void assumeDown(size_t nic);
@@ -146,6 +153,7 @@ class Engine {
 
   const Config config_;
   EventLog events_;
+  Scribe log_;
   std::vector<LocalNic> nics_;
   std::vector<uint8_t> downFor_;  // a NIC's reasons to be down, see linkNews
   SideChannel side_;

@@ -153,6 +153,7 @@ ncclResult_t netInit(void** ctx, uint64_t commId, ncclNetCommConfig_t* config, n
       addSpecialNics(nics, settings, p.lastResort.get());
       p.engine =
           std::make_unique<Engine>(settings, p.inner, std::move(nics), warn, nullptr, info, distance, &healthBoard());
+      if (p.lastResort != nullptr) p.lastResort->warnThrough(p.engine->warner());
     } catch (const std::invalid_argument& problem) {
       warn("R2CC: " + std::string(problem.what()));
       (void)p.inner.net->finalize(*ctx);
