@@ -32,7 +32,8 @@ EventLog::EventLog(const std::string& path) {
   }
   scribe_ = std::make_unique<Scribe>("r2cc-events", missing);
   // A short or failed write loses these lines only.
-  write_ = scribe_->through([file](const std::string& lines) { (void)!write(file->get(), lines.data(), lines.size()); });
+  write_ =
+      scribe_->through([file](const std::string& lines) { (void)!write(file->get(), lines.data(), lines.size()); });
 }
 
 EventLog::~EventLog() { handOver(); }

@@ -86,9 +86,8 @@ void Scribe::add(State& state, const std::shared_ptr<const Write>& to, const std
 bool Scribe::flush(int64_t limitNs) {
   if (inChild()) return true;
   std::unique_lock<std::mutex> lock(state_->mutex);
-  return state_->changed.wait_for(lock, std::chrono::nanoseconds(limitNs), [this] {
-    return state_->items.empty() && !state_->writing && state_->lost == 0;
-  });
+  return state_->changed.wait_for(lock, std::chrono::nanoseconds(limitNs),
+                                  [this] { return state_->items.empty() && !state_->writing && state_->lost == 0; });
 }
 
 void Scribe::loop(const std::shared_ptr<State>& state) {
