@@ -1,8 +1,8 @@
 // Monotonic time. Wall clocks jump and must never drive a timeout.
 //
-// nowNs() is what journals and short pauses go by. runNs() leaves out the time in which this process did not run (it was
-// stopped, its machine was suspended, it got no CPU): whatever waits for somebody else, holds and verdicts, goes by it,
-// as our own stop is nobody's silence.
+// nowNs() is what journals and short pauses go by. runNs() leaves out the time in which this process did not run (it
+// was stopped, its machine was suspended, it got no CPU): whatever waits for somebody else, holds and verdicts, goes by
+// it, as our own stop is nobody's silence.
 #pragma once
 
 #include <atomic>

@@ -103,6 +103,15 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
   services_.holdNs = config_.holdNs;
   services_.wake = wake, services_.fetchAcks = [this] { fetchAcks(); };
   services_.warn = warn_, services_.info = info_;
+  services_.settled = &settled_;
+  services_.apart = [this](Helpers::Work slow, Helpers::Work then) {
+    helpers_.run(std::move(slow), [this, then = std::move(then)] {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      then();
+      flushOutboxes();
+      settled_.notify_all();
+    });
+  };
   watchAcks();
   watch(wakeFd_, kTagWake);
   if (links_.fd() >= 0) watch(links_.fd(), kTagLinks);
@@ -120,7 +129,11 @@ Engine::~Engine() {
   services_.wake();
   thread_.join();
   if (health_ != nullptr) health_->open({});
-  for (const auto& [raw, connection] : connections_) connection->shutdown();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [raw, connection] : connections_) connection->shutdown();
+  }
+  helpers_.end();
   anchors_.close(*connector_);
   const uint64_t strangers = connector_->refused();
   connector_.reset();  // closes what was just given to it; may still call onLaneMade
@@ -327,13 +340,13 @@ ncclResult_t Engine::accept(void* listenComm, void** recvComm) {
 }
 
 ncclResult_t Engine::regMr(void* comm, void* data, size_t size, int type, uint64_t offset, int fd, void** handle) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return static_cast<Connection*>(comm)->regMr(data, size, type, offset, fd, handle);
+  EngineLock lock(mutex_);
+  return static_cast<Connection*>(comm)->regMr(lock, data, size, type, offset, fd, handle);
 }
 
 ncclResult_t Engine::deregMr(void* comm, void* handle) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const ncclResult_t result = static_cast<Connection*>(comm)->deregMr(handle);
+  EngineLock lock(mutex_);
+  const ncclResult_t result = static_cast<Connection*>(comm)->deregMr(lock, handle);
   static_cast<Connection*>(comm)->peer.flushOutbox();  // it may have failed the connection
   return result;
 }

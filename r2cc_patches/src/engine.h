@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
@@ -21,6 +22,7 @@
 #include "flight.h"
 #include "handle.h"
 #include "health_board.h"
+#include "helpers.h"
 #include "links.h"
 #include "nic_traffic.h"
 #include "peer.h"
@@ -41,8 +43,8 @@ struct Listen {
 class Engine {
  public:
   using Warn = std::function<void(const std::string&)>;
-  /// `warn` and `info` may block: they are called on a thread of their own. `nics`: the inner net's devices in order, side-only interfaces behind them.
-  /// `filter`: see SideChannel; for tests.
+  /// `warn` and `info` may block: they are called on a thread of their own. `nics`: the inner net's devices in order,
+  /// side-only interfaces behind them. `filter`: see SideChannel; for tests.
   Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic> nics, Warn warn,
          SideChannel::Filter filter = nullptr, Warn info = nullptr, Distance distance = nullptr,
          HealthBoard* health = nullptr);
@@ -189,11 +191,13 @@ class Engine {
   uint64_t failovers_ = 0, failbacks_ = 0, probes_ = 0, acks_ = 0;
   int64_t cpuUs_ = 0;  // what the thread used, when it is over
 
+  std::condition_variable settled_;  // a slow call of a connection's is over
   int epoll_ = -1, wakeFd_ = -1;
   int ackEpoll_ = -1;                     // of the sockets for acknowledgements
   std::atomic<int64_t> nextAckFetch_{0};  // by NCCL's threads
   std::atomic<bool> stop_{false};
   std::unique_ptr<Connector> connector_;
+  Helpers helpers_;
   std::thread thread_;
 };
 

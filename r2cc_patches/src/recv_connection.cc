@@ -45,7 +45,7 @@ ncclResult_t RecvConnection::test(Request& request, int* done, int* size) {
   *done = 0;
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
-  if (!request.finished && over()) return ncclRemoteError;
+  if (!request.finished && over()) return overNow();
   if (request.isFlush) return testFlush(request, done);
   if (!over() && (!request.finished || request.size >= kTurnBytes)) progress();
   if (!request.finished) return ackIfDue(), ncclSuccess;
@@ -106,6 +106,10 @@ void RecvConnection::drainLane(Lane& lane) {
   if (lane.state != LaneState::Up) return;
   if (flushes_) flushBeforeDrain(lane);
   if (lane.inner.ops->drain != nullptr) lane.inner.ops->drain(lane.comm);
+  takeDrained(lane);
+}
+
+void RecvConnection::takeDrained(Lane& lane) {
   for (const uint64_t number : lane.posted.all()) {
     Request& r = slot(number);
     if (r.number != number || r.finished) continue;
@@ -192,10 +196,15 @@ LanePtr RecvConnection::listenOn(Path& path, uint32_t laneId) {
 
 void RecvConnection::onLaneMade(const LanePtr& lane, bool ok) {
   if (lane->state != LaneState::Connecting) return;
+  if (ok) return prepare(lane);
   const Owned owned(owner_, Owned::Wait::Yes);
-  if (!ok) return dropLane(lane);
+  dropLane(lane);
+}
+
+void RecvConnection::onPrepared(const LanePtr& lane, bool ok) {
+  const Owned owned(owner_, Owned::Wait::Yes);
   lane->state = LaneState::Up;
-  if (!registerOn(lane)) return dropLane(lane);
+  if (!ok) return dropLane(lane);
   recorder_.laneUp(lane->id, lane->path->local, peer.remote()[lane->path->remote].dev);
   peer.tell(LaneUp{id, lane->id});
 }
@@ -255,6 +264,10 @@ void RecvConnection::forget(const Freeze& message) {
   for (const LanePtr& lane : lanes) {
     const bool known = std::find(message.lanes.begin(), message.lanes.end(), lane->id) != message.lanes.end();
     if (known || lane->id > message.newestLane) continue;
+    if (lane->state == LaneState::Up && lane->inner.ops->fenceMayWait) {
+      drainApart(lane);
+      continue;
+    }
     drainLane(*lane);
     rescue(*lane);
     dropLane(lane);
@@ -264,18 +277,35 @@ void RecvConnection::forget(const Freeze& message) {
 
 // Invariant 3: drain, fence, only then count; buffers are posted again after the count.
 void RecvConnection::onFreeze(const Freeze& message) {
-  if (message.epoch < epoch_ || over()) return;
+  if (message.epoch < epoch_ || over() || farewell_) return;
   if (message.epoch == epoch_) {
     if (lastFenced_.epoch == epoch_) peer.tell(lastFenced_);
     return;
   }
+  {
+    const Owned owned(owner_, Owned::Wait::Yes);
+    forget(message);
+    epoch_ = message.epoch;
+    if (fencing()) setState(ConnectionState::Frozen, "sender");
+  }
+  freeze_ = message;
+  if (!fencing()) answerFreeze();
+}
+
+void RecvConnection::onAllFenced() {
+  if (over()) return;
+  if (farewell_) return end(*farewell_);
+  if (freeze_) answerFreeze();
+}
+
+void RecvConnection::answerFreeze() {
+  const Freeze message = *freeze_;
+  freeze_.reset();
   bool missing = false;
   {
     const Owned owned(owner_, Owned::Wait::Yes);
     const bool first = plan_.empty();
-    forget(message);
     attention_ = std::any_of(lanes_.begin(), lanes_.end(), [](const LanePtr& l) { return l->error.load(); });
-    epoch_ = message.epoch;
     const LanePtr lane = usableLane(message.lane);
     const bool usable = lane != nullptr || (message.lane == kNoLane && !plan_.broken() && !first);
     lastFenced_ = count(usable);
@@ -320,10 +350,22 @@ void RecvConnection::onSwitch(const Switch& message) {
 }
 
 void RecvConnection::onBye(const Bye& message) {
+  if (over() || farewell_) return;
+  farewell_ = message;
   {
     const Owned owned(owner_, Owned::Wait::Yes);
     // What came before the farewell counts.
-    for (const LanePtr& lane : plan_.lanes()) drainLane(*lane);
+    for (const LanePtr& lane : plan_.lanes()) {
+      const bool apart = lane->state == LaneState::Up && lane->inner.ops->fenceMayWait;
+      apart ? drainApart(lane) : drainLane(*lane);
+    }
+  }
+  if (!fencing()) end(message);
+}
+
+void RecvConnection::end(const Bye& message) {
+  {
+    const Owned owned(owner_, Owned::Wait::Yes);
     if (!hasOutstanding()) return setState(ConnectionState::Closed, "by the sender");
   }
   fail(message.reason.empty() ? "the peer closed it while messages were expected"
@@ -341,6 +383,7 @@ void RecvConnection::mentionIdle(int64_t now) {
 }
 
 void RecvConnection::tick(int64_t now) {
+  failIfFenceHangs(now);
   if (over()) return uncount();
   mentionIdle(now);
   if (attention() && now - lastSuspect_ >= kSuspectRepeatNs) {

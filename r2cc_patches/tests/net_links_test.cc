@@ -67,7 +67,8 @@ std::string engineOverrun() {
       shrink(links);
       flood(up);
     });
-    if (!Rig::within(msToNs(5000), [&] { return EngineDoor::linkUp(engine, 0) == up; })) return "it did not see the end";
+    if (!Rig::within(msToNs(5000), [&] { return EngineDoor::linkUp(engine, 0) == up; }))
+      return "it did not see the end";
   }
   return "";
 }

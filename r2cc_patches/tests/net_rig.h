@@ -97,7 +97,7 @@ struct RigOptions {
   bool damping = true;
   std::string eventFile{};  // NOLINT(readability-redundant-member-init): named members may then be left out
   std::function<void(int host, const std::string&)> log{};  // NOLINT(readability-redundant-member-init): all of it
-  int assumedDown = -1;     // the rail of host 0 that R2CC_ASSUME_DOWN names
+  int assumedDown = -1;                                     // the rail of host 0 that R2CC_ASSUME_DOWN names
   bool lastResort = false;  // one more NIC behind the rails, over a fabric of its own that plays sockets
 };
 
