@@ -191,6 +191,8 @@ def planned_bed(inventory: str, experiment: Experiment) -> tuple[list[str], list
         )
     if isinstance(experiment.workload, GpuWorkload) and vm_shape(inventory) is not None:
         raise UsageError(f"the guests of {inventory} have no GPUs", "use --inventory lab on a machine that has some")
+    if vm_shape(inventory) is not None and topology_of(experiment).one_subnet:
+        raise UsageError(f"the guests of {inventory} have a subnet a rail", "use --inventory lab for one_subnet")
     if inventory == LAB:
         topology = topology_of(experiment)
     elif (shape := vm_shape(inventory)) is not None:

@@ -19,6 +19,7 @@ from chaos.faults_process import BusyCores, ClockJump, KillRank, LateRank, Queue
 from chaos.faults_qp import QpError
 from chaos.faults_rate import Bucket, Rate
 from chaos.faults_shaping import Corrupt, Delay, HostRate
+from chaos.faults_some import BigPacketsLost, HostBigPacketsLost, HostTcpLost, HostUdpLost, TcpLost, UdpLost
 from chaos.steps import place_of, text_of
 
 KINDS: Mapping[str, type[Any]] = {
@@ -27,6 +28,7 @@ KINDS: Mapping[str, type[Any]] = {
         LinkDown, BlackHole, OneWay, Loss, Rate, Flap, RailDown, HostAddressRemoved, QueueFull,
         StopRank, KillRank, LateRank, ClockJump, SideFlood, BusyCores,
         Delay, Corrupt, NicGone, QpError, SideChannelLost, SideChannelLate, ControllerLost,
+        TcpLost, UdpLost, BigPacketsLost,
     )
 }  # fmt: skip
 ON_HOST: Mapping[str, type[Any]] = {
@@ -41,6 +43,9 @@ ON_HOST: Mapping[str, type[Any]] = {
             HostOneWay,
             HostLoss,
             HostRate,
+            HostTcpLost,
+            HostUdpLost,
+            HostBigPacketsLost,
         )
     },
 }

@@ -16,7 +16,7 @@ Kind = Literal[
     "link_down", "black_hole", "one_way", "loss", "rate", "flap", "rail_down", "address_removed",
     "queue_full", "stop", "kill", "late", "clock_jump", "side_flood", "busy_cores",
     "delay", "corrupt", "nic_gone", "qp_error", "side_channel_lost", "side_channel_late",
-    "controller_lost",
+    "controller_lost", "tcp_lost", "udp_lost", "big_packets_lost",
 ]  # fmt: skip
 
 
@@ -54,10 +54,14 @@ RULES: dict[str, Rule] = {
     "side_channel_lost": Rule("host", (), ("percent",)),
     "side_channel_late": Rule("nics", ("delay_ms",)),
     "controller_lost": Rule("host"),
+    "tcp_lost": Rule("nics"),
+    "udp_lost": Rule("nics", (), ("management",)),
+    "big_packets_lost": Rule("nics", (), ("above_bytes",)),
 }
 PLACES = ("host", "nic", "nics", "rail", "rank")
 SETTINGS = (
     "direction", "percent", "fraction", "times", "down_s", "up_s", "jump_s", "cores", "delay_ms", "rate_gbit", "method",
+    "management", "above_bytes",
 )  # fmt: skip
 METHODS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("link_down", "flap", "rail_down"), ("admin", "port")),
@@ -65,8 +69,15 @@ METHODS: dict[str, tuple[str, ...]] = {
     "nic_gone": ("pci", "driver"),
 }
 """Where a NIC can be broken in several ways on its own host; the first one if nothing is said."""
-CUTTING = frozenset({"link_down", "black_hole", "one_way", "flap", "rail_down", "address_removed", "nic_gone"})
-"""Kinds after which a NIC carries nothing, in one direction at least."""
+CUTTING = frozenset(
+    {
+        *("link_down", "black_hole", "one_way", "flap", "rail_down", "address_removed", "nic_gone"),
+        *("tcp_lost", "big_packets_lost"),
+    }
+)
+"""Kinds after which a NIC carries no data, in one direction at least."""
+ABOVE_BYTES = 1500
+"""Of `big_packets_lost`, where it says nothing else: what passes a switch port that was left at the usual MTU."""
 
 
 class Model(BaseModel):
@@ -129,6 +140,10 @@ class FaultSpec(Model):
     """The NIC's full rate, where it does not tell."""
     method: Literal["admin", "port", "queue", "vf", "pci", "driver"] | None = None
     """How, on hosts whose switch nobody lets us into."""
+    management: StrictBool | None = None
+    """The management network of the same hosts, too."""
+    above_bytes: Annotated[StrictInt, Field(ge=576, le=65_000)] | None = None
+    """Longer IP packets are lost."""
     allow_total_loss: StrictBool = False
     may_miss: StrictBool = False
     """Right also when no collective was in flight: for long runs that break something all the time."""

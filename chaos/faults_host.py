@@ -11,10 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from chaos.faults import Base, agreed, link_flags
+from chaos.faults import Base, NicLike, agreed, link_flags
 from chaos.faults_keep import after_down, parse, record, restorable, restore
 from chaos.faults_port import Port, port_of
 from chaos.steps import Answer, Command, Step
+
+
+def names_by_host(nics: Sequence[NicLike]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for nic in nics:
+        found.setdefault(nic.host, []).append(nic.name)
+    return found
 
 
 @dataclass(frozen=True)
@@ -26,10 +33,7 @@ class HostFault(Base):
     @property
     def by_host(self) -> dict[str, list[str]]:
         """NIC names by host, in order."""
-        found: dict[str, list[str]] = {}
-        for nic in self.nics:
-            found.setdefault(nic.host, []).append(nic.name)
-        return found
+        return names_by_host(self.nics)
 
     def facts(self) -> list[Step]:
         return [record(host, names) for host, names in self.by_host.items()]

@@ -25,6 +25,8 @@ class HostBlackHole(HostFault):
 
     without_egress: tuple[str, ...] = ()
     """Hosts whose kernel has no hook behind routing for a device."""
+    stand_ins: ClassVar[tuple[str, ...]] = ("inet", "arp")
+    """Families whose chains see what its rules match, on those hosts."""
     kind: ClassVar[str] = "black_hole"
     does: ClassVar[str] = "silently drops all that the NIC gets and sends, inside its host; the carrier stays up"
     peer_sees: ClassVar[str] = "everybody: silence, no error, no event; RDMA: nothing at all"
@@ -40,8 +42,8 @@ class HostBlackHole(HostFault):
     def outwards(self) -> bool:
         return True
 
-    def match(self) -> tuple[str, ...]:
-        """What else a packet must match to be dropped."""
+    def match(self, hook: str) -> tuple[str, ...]:
+        """What else a packet must match to be dropped there."""
         return ()
 
     def facts(self) -> list[Step]:
@@ -53,8 +55,7 @@ class HostBlackHole(HostFault):
         return replace(self, without_egress=tuple(refused))
 
     def table(self, host: str) -> str:
-        name = self.by_host[host][0]
-        return "r2cc_" + "".join(letter if letter.isalnum() else "_" for letter in name)
+        return table_of(self.by_host[host])
 
     def inject(self) -> list[Step]:
         return [
@@ -70,7 +71,7 @@ class HostBlackHole(HostFault):
         ]
 
     def _of(self, host: str) -> tuple[str, ...]:
-        return ("inet", "arp") if host in self.without_egress else ("netdev",)
+        return self.stand_ins if host in self.without_egress else ("netdev",)
 
     def _gone(self, family: str, host: str) -> list[list[str]]:
         return [[word, "table", family, self.table(host)] for word in ("add", "delete")]
@@ -84,20 +85,20 @@ class HostBlackHole(HostFault):
                 form = f'{{ type filter hook {hook} device "{name}" priority {PRIORITY} ; }}'
                 lines.append(["add", "chain", "netdev", table, f"{hook}{number}", form])
                 rule = ["add", "rule", "netdev", table, f"{hook}{number}"]
-                lines.append([*rule, *self.match(), "counter", "drop"])
+                lines.append([*rule, *self.match(hook), "counter", "drop"])
         return joined(lines)
 
     def _families(self, host: str) -> list[str]:
         table, lines = self.table(host), []
         hooks = [("prerouting", "iifname")] * self.inwards + [("output", "oifname")] * self.outwards
-        for family in ("inet", "arp"):
+        for family in self.stand_ins:
             lines.append(["add", "table", family, table])
             for of_inet, way in hooks:
                 hook = "input" if (family, of_inet) == ("arp", "prerouting") else of_inet
                 form = f"{{ type filter hook {hook} priority {PRIORITY} ; }}"
                 lines.append(["add", "chain", family, table, hook, form])
                 rule = ["add", "rule", family, table, hook, way]
-                lines += [[*rule, f'"{name}"', *self.match(), "counter", "drop"] for name in self.by_host[host]]
+                lines += [[*rule, f'"{name}"', *self.match(hook), "counter", "drop"] for name in self.by_host[host]]
         return joined(lines)
 
     def probe(self) -> list[Step]:
@@ -136,8 +137,13 @@ class HostLoss(HostBlackHole):
     does: ClassVar[str] = "drops that percentage of what the NIC gets and sends, inside its host, at random"
     peer_sees: ClassVar[str] = "retransmissions, a lower rate, now and then a lost probe; RDMA: nothing at all"
 
-    def match(self) -> tuple[str, ...]:
+    def match(self, hook: str) -> tuple[str, ...]:
         return Loss(self.spec).match()
+
+
+def table_of(names: Sequence[str]) -> str:
+    """Of a fault on these NICs of a host."""
+    return "r2cc_" + "".join(letter if letter.isalnum() else "_" for letter in names[0])
 
 
 def has_table(answer: Answer, name: str, families: Sequence[str]) -> bool:

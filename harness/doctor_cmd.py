@@ -88,7 +88,8 @@ def _examine(ward: Ward, inventory: str, checks: tuple[Check, ...], pid: int | N
     from harness.doctor.examination import examined
 
     with _telling(ward, as_json) as told:
-        found = examined(ward, pid=pid, tries_paths=any(check.tries_paths for check in checks), told=told)
+        tries, sends = any(check.tries_paths for check in checks), any(check.sends for check in checks)
+        found = examined(ward, pid=pid, tries_paths=tries, sends=sends, told=told)
     if pid is not None:
         _require_process(found, pid)
     report = grouped_failures(examine(found.fleet, checks), found.failed)

@@ -17,6 +17,9 @@ FAULTS = {
     "flap": "flapping link",
     "rate_limit": "slow link",
     "loss": "packet loss",
+    "tcp_lost": "TCP lost",
+    "udp_lost": "UDP lost",
+    "big_packets_lost": "big packets lost",
 }
 VERDICTS = {
     "holds": "Holds",

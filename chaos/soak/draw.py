@@ -15,6 +15,7 @@ Nic = tuple[str, str]
 KINDS = {
     "link_down": 6, "black_hole": 5, "one_way": 3, "loss": 2, "rate": 3, "flap": 2, "rail_down": 1,
     "queue_full": 1, "stop": 2, "side_flood": 1, "busy_cores": 1, "clock_jump": 1,
+    "tcp_lost": 2, "udp_lost": 2, "big_packets_lost": 2,
 }  # fmt: skip
 """How often each kind is drawn, relative to the others. `kill` ends a run and is no part of it."""
 VM_KINDS = {kind: weight for kind, weight in KINDS.items() if kind != "rate"} | {"address_removed": 4}
@@ -126,6 +127,7 @@ class Timeline:
             "one_way": {"direction": rng.choice(("in", "out"))},
             "loss": {"percent": rng.choice((0.1, 1.0, 5.0, 30.0))},
             "rate": {"fraction": rng.choice((0.5, 0.1, 0.01, 0.001))},
+            "udp_lost": {"management": rng.choice((True, False))},
             "clock_jump": {"jump_s": rng.choice((-86400, -1, 1, 3600))},
         }
         return strengths.get(kind, {})

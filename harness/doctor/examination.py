@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface
 
-from harness.doctor.model import Fleet, Path, Patient
+from harness.doctor.model import Datagram, Fleet, Path, Patient
 from harness.errors import R2ccError, UsageError
 from harness.facts import Known, NotAvailable, catalogue, nvidia
 from harness.facts.collect import Collected, collect
-from harness.facts.iproute import Link
+from harness.facts.datagrams import Voice, datagrams
+from harness.facts.iproute import Address, Link
 from harness.facts.ways import HEADERS_BYTES, Tried, Try
 from harness.hosts import Host
 from harness.hosts.cluster import DEFAULT_PREFIX
@@ -21,6 +24,8 @@ LOCAL = "local"
 ALL_PAIRS = 8
 """Up to so many hosts every one tries all others; beyond, the next two."""
 MOST_TRIES = 48
+PORTS = range(40_000, 50_000)
+"""Where kernels choose ports by default, as R2CC's side channel has them."""
 VIRTUAL_KINDS = ("", "veth", "vlan", "bond", "macvlan", "ipvlan", "ipoib")
 
 Told = Callable[[Outcome[Collected]], None]
@@ -76,7 +81,9 @@ class Examined:
     failed: Mapping[str, R2ccError]
 
 
-def examined(ward: Ward, *, pid: int | None, tries_paths: bool, told: Told = lambda _outcome: None) -> Examined:
+def examined(
+    ward: Ward, *, pid: int | None, tries_paths: bool, sends: bool = False, told: Told = lambda _outcome: None
+) -> Examined:
     """Asks all hosts at once; `told` hears of each as it has answered or failed."""
     outcomes = on_all({name: partial(_ask, host, ward, pid) for name, host in ward.hosts.items()}, told)
     failed = {name: outcome.error for name, outcome in outcomes.items() if outcome.error is not None}
@@ -88,6 +95,9 @@ def examined(ward: Ward, *, pid: int | None, tries_paths: bool, told: Told = lam
     fleet = Fleet(patients, ward.bed)
     if tries_paths:
         fleet, lost = _with_paths(ward, fleet)
+        failed |= lost
+    if sends:
+        fleet, lost = _with_datagrams(ward, fleet)
         failed |= lost
     return Examined(fleet, failed)
 
@@ -148,6 +158,70 @@ def planned(fleet: Fleet) -> dict[str, tuple[Path, ...]]:
                 size = patient.links[nic].mtu
                 found[patient.name].append(Path(nic, peer.name, peer_nic, peer.address(peer_nic), size=size))
     return {name: tuple(paths[:MOST_TRIES]) for name, paths in found.items()}
+
+
+def sendings(fleet: Fleet) -> dict[str, tuple[Datagram, ...]]:
+    """What each host is to send: from its data NICs as it tries its ways, and over the management network."""
+    addressed = {patient.name: patient for patient in fleet.patients}
+    found = {}
+    for name, paths in planned(fleet).items():
+        patient = addressed[name]
+        mine = [Datagram(p.nic, p.peer, p.peer_nic, patient.address(p.nic), p.peer_address) for p in paths]
+        peers = dict.fromkeys(path.peer for path in paths)
+        found[name] = (*mine, *(each for peer in peers if (each := _management(patient, addressed[peer]))))
+    return found
+
+
+def _management(patient: Patient, peer: Patient) -> Datagram | None:
+    """Between the first NICs of both that carry no data and are in one subnet."""
+    for mine in _others(patient):
+        for theirs in _others(peer):
+            if theirs.address != mine.address and ip_address(theirs.address) in _network(mine):
+                return Datagram(mine.nic, peer.name, theirs.nic, mine.address, theirs.address)
+    return None
+
+
+def _others(patient: Patient) -> list[Address]:
+    found = [each for each in patient.known.get(catalogue.ADDRESSES) or () if each.family == "inet"]
+    return [each for each in found if each.nic not in patient.data and _carries(patient.links.get(each.nic))]
+
+
+def _network(address: Address) -> IPv4Network | IPv6Network:
+    return ip_interface(f"{address.address}/{address.prefix}").network
+
+
+def _with_datagrams(ward: Ward, fleet: Fleet) -> tuple[Fleet, dict[str, R2ccError]]:
+    """All hosts send and listen at the same time; a datagram was lost only where both its ends did."""
+    plans = sendings(fleet)
+    token, port = f"r2cc-{secrets.token_hex(8)}", PORTS.start + secrets.randbelow(len(PORTS))
+    speaking = {name: mine for name in plans if (mine := voices(name, plans))}
+    outcomes = on_all({name: partial(_listen, ward.hosts[name], mine, token, port) for name, mine in speaking.items()})
+    heard = {name: out.value for name, out in outcomes.items() if out.value is not None}
+    lost = {name: out.error for name, out in outcomes.items() if out.error is not None}
+
+    def told(name: str, each: Datagram) -> Datagram:
+        both = name in heard and each.peer in heard
+        return replace(each, came=(each.target, each.source) in heard[each.peer] if both else None)
+
+    patients = tuple(
+        replace(one, datagrams=tuple(told(one.name, each) for each in plans[one.name])) for one in fleet.patients
+    )
+    return replace(fleet, patients=patients), lost
+
+
+def voices(name: str, plans: Mapping[str, Sequence[Datagram]]) -> tuple[Voice, ...]:
+    """Where a host sends from and listens at."""
+    found: dict[tuple[str, str], list[str]] = {(each.nic, each.source): [] for each in plans[name]}
+    for each in plans[name]:
+        found[each.nic, each.source].append(each.target)
+    for each in (each for plan in plans.values() for each in plan if each.peer == name):
+        found.setdefault((each.peer_nic, each.target), [])
+    return tuple(Voice(nic, address, tuple(targets)) for (nic, address), targets in found.items())
+
+
+def _listen(host: Host, mine: Sequence[Voice], token: str, port: int) -> frozenset[tuple[str, str]] | None:
+    fact = datagrams(mine, token, port)
+    return collect(host, [fact]).known.get(fact)
 
 
 def tries(patient: Patient, paths: Sequence[Path]) -> list[Try]:

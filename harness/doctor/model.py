@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from ipaddress import ip_address
 from typing import Any
 
 from harness.facts import Fact, Known, catalogue
@@ -44,6 +45,18 @@ class Path:
 
 
 @dataclass(frozen=True)
+class Datagram:
+    """UDP from one NIC to a peer's, as it was tried: data NICs of one rail, or management. None: one did not try."""
+
+    nic: str
+    peer: str
+    peer_nic: str
+    source: str
+    target: str
+    came: bool | None = None
+
+
+@dataclass(frozen=True)
 class Patient:
     """A host and what is known of it. `data`: its data NICs in the order of their rails."""
 
@@ -52,6 +65,7 @@ class Patient:
     data: tuple[str, ...]
     clock: ClockOffset | None = None
     paths: tuple[Path, ...] = ()
+    datagrams: tuple[Datagram, ...] = ()
     pid: int | None = None
 
     def get(self, fact: Fact[Any]) -> Any:
@@ -65,6 +79,11 @@ class Patient:
         """Its first IPv4 address; empty: none."""
         found = self.known.get(catalogue.ADDRESSES) or ()
         return next((each.address for each in found if each.nic == nic and each.family == "inet"), "")
+
+    def has_global_address(self, nic: str) -> bool:
+        """Of either family; link-local ones are none."""
+        found = self.known.get(catalogue.ADDRESSES) or ()
+        return any(each.nic == nic and not ip_address(each.address).is_link_local for each in found)
 
     def works(self, nic: str) -> bool:
         """Whether it is there, up, has a signal and an address."""
@@ -136,6 +155,8 @@ class Check:
     """Only where a process is named."""
     tries_paths: bool = False
     """It looks at `Patient.paths`."""
+    sends: bool = False
+    """It looks at `Patient.datagrams`."""
 
 
 def on_each(examine: Callable[[Patient], Iterator[Seen]]) -> Examine:

@@ -12,13 +12,9 @@ from harness.lab.fairqueue import fair_queues
 from harness.lab.netns import HostNamespaces, inside_network
 from harness.lab.plan import SWITCH, Cable, Plan, Shaping, initial_window, largest_packet
 
-# Each NIC on its own, as on real fabrics: without the first three a host answers ARP for one rail's address on another
-# rail. Values are tried in order: an unprivileged lab may only choose a congestion control that the machine allows.
+# Values are tried in order: an unprivileged lab may only choose a congestion control that the machine allows.
 # Those that pace their packets (bbr) cost a fifth more CPU; a bridge that calls iptables costs as much again.
 SETTINGS = {
-    "net/ipv4/conf/all/arp_ignore": ("1",),
-    "net/ipv4/conf/all/arp_announce": ("2",),
-    "net/ipv4/conf/all/rp_filter": ("1",),
     "net/ipv6/conf/all/disable_ipv6": ("1",),
     "net/ipv6/conf/default/disable_ipv6": ("1",),
     "net/ipv4/tcp_congestion_control": ("cubic", "reno"),
@@ -26,6 +22,11 @@ SETTINGS = {
     "net/bridge/bridge-nf-call-ip6tables": ("0",),
     "net/bridge/bridge-nf-call-arptables": ("0",),
 }
+
+# Each NIC on its own, as on real fabrics: else a host answers ARP for one rail's address on another rail.
+APART = {"arp_ignore": "1", "arp_announce": "2", "rp_filter": "1"}
+# What a kernel has by itself. Said nevertheless: this machine's own settings would be inherited.
+KERNELS_OWN = {"arp_ignore": "0", "arp_announce": "0", "rp_filter": "0"}
 
 ASK_AGAIN_MS = 100
 """A host that sends while its cable is out asks for the peer's address into the void, and by default again only after
@@ -37,19 +38,28 @@ def make_real(plan: Plan, namespaces: Mapping[str, HostNamespaces]) -> list[str]
     """Creates everything in `plan`; returns warnings. Any failure leaves it to the lab's death to clean up."""
     warnings: list[str] = []
     with inside_network(namespaces[SWITCH].net):
-        warnings += _settings(SWITCH)
+        warnings += _settings(SWITCH, SETTINGS)
         _make_switch(plan, namespaces)
     for host in plan.hosts:
         with inside_network(namespaces[host].net):
-            warnings += _settings(host)
-            warnings += _make_host(host, [cable for cable in plan.cables if cable.host == host])
+            cables = [cable for cable in plan.cables if cable.host == host]
+            warnings += _settings(host, {**SETTINGS, **_neighbourly(plan, cables)})
+            warnings += _make_host(host, cables, one_subnet=plan.one_subnet)
     return warnings
 
 
-def _settings(host: str, root: Path = Path("/proc/sys")) -> list[str]:
-    """Writes SETTINGS for the current network; one warning for what this machine does not let us change."""
+def _neighbourly(plan: Plan, cables: Sequence[Cable]) -> dict[str, tuple[str, ...]]:
+    """How a host answers for its NICs' addresses: of `all` and of a NIC the kernel takes the greater value."""
+    if not plan.one_subnet:
+        return {f"net/ipv4/conf/all/{name}": (value,) for name, value in APART.items()}
+    where = ("all", *(cable.nic for cable in cables))
+    return {f"net/ipv4/conf/{nic}/{name}": (value,) for nic in where for name, value in KERNELS_OWN.items()}
+
+
+def _settings(host: str, wanted: Mapping[str, Sequence[str]], root: Path = Path("/proc/sys")) -> list[str]:
+    """Writes settings for the current network; one warning for what this machine does not let us change."""
     refused = []
-    for name, values in SETTINGS.items():
+    for name, values in wanted.items():
         path = root / name
         if path.exists() and not any(_set(path, value) for value in values):
             refused.append(name)
@@ -86,7 +96,7 @@ def _make_switch(plan: Plan, namespaces: Mapping[str, HostNamespaces]) -> None:
             ip.link("set", index=bridges[bridge.name], mtu=bridge.mtu, state="up")
 
 
-def _make_host(host: str, cables: Sequence[Cable]) -> list[str]:
+def _make_host(host: str, cables: Sequence[Cable], *, one_subnet: bool) -> list[str]:
     from pyroute2 import IPRoute
 
     with IPRoute() as ip:
@@ -99,7 +109,7 @@ def _make_host(host: str, cables: Sequence[Cable]) -> list[str]:
             ip.link("set", index=index, state="up")
             if cable.shaping is not None:
                 ip.link("set", index=index, gso_max_size=largest_packet(cable.shaping, cable.mtu))
-                _tune_route(ip, index, cable)
+                _tune_route(ip, index, cable, one_subnet=one_subnet)
     nics = {c.nic: largest_packet(c.shaping, c.mtu) for c in cables if c.shaping is not None}
     queues = fair_queues(nics)
     warnings = [f"{host}: its flows share one queue a NIC: {queues}"] if queues else []
@@ -107,22 +117,19 @@ def _make_host(host: str, cables: Sequence[Cable]) -> list[str]:
     return [*warnings, f"{host}: an address that is not answered is asked for late: {asking}"] if asking else warnings
 
 
-def _tune_route(ip: Any, index: int, cable: Cable) -> None:
+def _tune_route(ip: Any, index: int, cable: Cable, *, one_subnet: bool) -> None:
     """What hosts of a fast fabric are tuned to: a connection that was idle may send one chunk at once, not in two.
 
-    The kernel's own route to the rail is replaced by one that differs in nothing else.
+    The kernel's own route to the rail is replaced by one that differs in nothing else. In one subnet `replace` would
+    take the first NIC's: there the route is removed, and its successor is the last of the list as it was itself.
     """
-    address = ip_interface(f"{cable.address}/{cable.prefix}")
+    network = str(ip_interface(f"{cable.address}/{cable.prefix}").network)
     window = initial_window(cable)
-    ip.route(
-        "replace",
-        dst=str(address.network),
-        oif=index,
-        prefsrc=cable.address,
-        scope=RT_SCOPE_LINK,
-        proto=RTPROT_KERNEL,
-        metrics={"initcwnd": window, "initrwnd": window},
-    )
+    own = {"dst": network, "oif": index, "prefsrc": cable.address, "scope": RT_SCOPE_LINK, "proto": RTPROT_KERNEL}
+    if one_subnet:
+        ip.route("del", **own)
+    metrics = {"initcwnd": window, "initrwnd": window}
+    ip.route("append" if one_subnet else "replace", **own, metrics=metrics)
 
 
 def _shape(ip: Any, index: int, shaping: Shaping | None) -> None:

@@ -18,6 +18,8 @@ MIN_BURST_BYTES = 131072
 BURST_MS = 1.0
 QUEUE_MS = 2.0
 MIN_QUEUE_BYTES = 250_000
+RAIL_PREFIX, ONE_SUBNET_PREFIX = 24, 11
+"""10.0.0.0/11 holds the addresses of all rails, and not the management network's."""
 INITIAL_WINDOW = 24
 """Segments of 9000 bytes: NCCL's chunk of 128 KiB and half of the next (docs/lab.md says what was tried)."""
 WINDOW_MS = 3.5
@@ -65,6 +67,7 @@ class Plan:
     hosts: tuple[str, ...]
     bridges: tuple[Bridge, ...]
     cables: tuple[Cable, ...]
+    one_subnet: bool = False
 
 
 def shaping(rate_gbit: float, mtu: int) -> Shaping:
@@ -109,10 +112,11 @@ def describe(topology: Topology) -> Plan:
     """Topology to plan; names and addresses as docs/contracts.md fixes them."""
     hosts = tuple(f"h{i}" for i in range(topology.hosts))
     rails = range(topology.nics)
-    bridges = (*(Bridge(f"rail{rail}", topology.mtu) for rail in rails), Bridge(MGMT_BRIDGE, topology.mtu))
+    switches = range(1 if topology.one_subnet else topology.nics)
+    bridges = (*(Bridge(f"rail{rail}", topology.mtu) for rail in switches), Bridge(MGMT_BRIDGE, topology.mtu))
     cables = [_data_cable(topology, i, rail) for i in range(topology.hosts) for rail in rails]
     cables += [_mgmt_cable(topology, i) for i in range(topology.hosts)]
-    return Plan(hosts, bridges, tuple(cables))
+    return Plan(hosts, bridges, tuple(cables), topology.one_subnet)
 
 
 def _data_cable(topology: Topology, index: int, rail: int) -> Cable:
@@ -121,9 +125,9 @@ def _data_cable(topology: Topology, index: int, rail: int) -> Cable:
         host=host,
         nic=nic,
         address=f"10.{rail + 1}.0.{index + 1}",
-        prefix=24,
+        prefix=ONE_SUBNET_PREFIX if topology.one_subnet else RAIL_PREFIX,
         port=f"{host}-{nic}",
-        bridge=f"rail{rail}",
+        bridge=f"rail{0 if topology.one_subnet else rail}",
         mtu=topology.mtu,
         rail=rail,
         shaping=shaping(topology.rate_of(host, nic), topology.mtu),
@@ -136,7 +140,7 @@ def _mgmt_cable(topology: Topology, index: int) -> Cable:
         host=host,
         nic=MGMT_NIC,
         address=f"10.250.0.{index + 1}",
-        prefix=24,
+        prefix=RAIL_PREFIX,
         port=f"{host}-{MGMT_NIC}",
         bridge=MGMT_BRIDGE,
         mtu=topology.mtu,
@@ -152,4 +156,9 @@ def plan_to_json(plan: Plan) -> dict[str, Any]:
 def plan_from_json(value: Mapping[str, Any]) -> Plan:
     """The inverse of `plan_to_json`."""
     cables = [Cable(**{**c, "shaping": Shaping(**c["shaping"]) if c["shaping"] else None}) for c in value["cables"]]
-    return Plan(tuple(value["hosts"]), tuple(Bridge(**b) for b in value["bridges"]), tuple(cables))
+    return Plan(
+        tuple(value["hosts"]),
+        tuple(Bridge(**b) for b in value["bridges"]),
+        tuple(cables),
+        bool(value.get("one_subnet")),
+    )

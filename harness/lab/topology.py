@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
 
 from harness.errors import InputErrors, UsageError
 from harness.lab import yaml_lines
@@ -52,6 +52,8 @@ class Topology(_Model):
     """Of a host, where a workload uses any: this machine's, in order."""
     rate_gbit: RateGbit = 1.0
     mtu: Mtu = 9000
+    one_subnet: StrictBool = False
+    """All NICs on one switch and in one subnet, with the kernel's own settings: any NIC of a host answers for all."""
     overrides: list[Override] = []
     placement: list[Placement] = []
 

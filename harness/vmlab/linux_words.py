@@ -12,9 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 LINK_CHANGE = re.compile(r"link set dev (?P<port>\S+) (?P<word>up|down)")
+SEGMENTS = re.compile(r"link set dev (?P<port>\S+) gso_max_segs \d+")
+"""Nothing to do: every frame of the wire is one packet already."""
 RULE = re.compile(
     r"add rule bridge (?P<table>\S+) \S+ (?P<way>iifname|oifname) \"(?P<port>[^\"]+)\""
-    r"(?: numgen random mod (?P<of>[1-9]\d*) < (?P<lost>\d+))? counter drop"
+    r"(?: numgen random mod (?P<of>[1-9]\d*) < (?P<lost>\d+))?"
+    r"(?: meta l4proto (?P<protocol>tcp|udp))?(?: meta length > (?P<above>\d+))? counter drop"
 )
 ADD_TABLE = re.compile(r"add table bridge (?P<table>\S+)")
 DELETE_TABLE = re.compile(r"delete table bridge (?P<table>\S+)")
@@ -25,11 +28,22 @@ DIRECTIONS = {"iifname": "from", "oifname": "to"}
 
 @dataclass(frozen=True)
 class Loss:
-    """One rule: what share of a port's frames in one direction is dropped."""
+    """One rule: what share of a port's frames in one direction is dropped, of all or of some."""
 
     port: str
     direction: str
     fraction: float
+    protocol: str = ""
+    """`tcp` or `udp`; empty: any."""
+    above_bytes: int = 0
+    """Of IP packets longer than that; 0: of any length."""
+
+
+def cut_ports(argv: Sequence[str], stdin: str) -> list[str] | None:
+    """Ports of a batch that only says how many segments they take at once; None for anything else."""
+    found = [SEGMENTS.fullmatch(line.strip()) for line in stdin.splitlines()]
+    batch = list(argv) == ["ip", "-batch", "-"]
+    return [match["port"] for match in found if match] if batch and found and all(found) else None
 
 
 def link_changes(argv: Sequence[str], stdin: str) -> list[tuple[str, bool]] | None:
@@ -57,10 +71,22 @@ class Tables:
     def fraction(self, port: str, direction: str) -> float:
         """How much is lost there: rules of several tables each take their share of what the others leave."""
         left = 1.0
-        for rule in (rule for found in self.rules.values() for rule in found):
-            if (rule.port, rule.direction) == (port, direction):
+        for rule in self._of(port, direction):
+            if not rule.protocol and not rule.above_bytes:
                 left *= 1 - rule.fraction
         return 1 - left
+
+    def protocols(self, port: str, direction: str) -> set[str]:
+        """Those of which nothing passes there."""
+        return {rule.protocol for rule in self._of(port, direction) if rule.protocol}
+
+    def above_bytes(self, port: str, direction: str) -> int:
+        """The length above which nothing passes there; 0: there is none."""
+        return min((rule.above_bytes for rule in self._of(port, direction) if rule.above_bytes), default=0)
+
+    def _of(self, port: str, direction: str) -> list[Loss]:
+        every = (rule for found in self.rules.values() for rule in found)
+        return [rule for rule in every if (rule.port, rule.direction) == (port, direction)]
 
     def listed(self) -> list[dict[str, dict[str, str]]]:
         """As `nft -j list tables` shows them."""
@@ -86,9 +112,15 @@ def _step(rules: dict[str, list[Loss]], command: str) -> set[tuple[str, str]]:
         return {(rule.port, rule.direction) for rule in rules.pop(found["table"], [])}
     if ADD_CHAIN.fullmatch(command):
         return set()
-    if (found := RULE.fullmatch(command)) and found["table"] in rules:
+    if (found := RULE.fullmatch(command)) and found["table"] in rules and _is_one(found):
         fraction = min(1.0, int(found["lost"]) / int(found["of"])) if found["of"] else 1.0
-        rule = Loss(found["port"], DIRECTIONS[found["way"]], fraction)
+        direction, above = DIRECTIONS[found["way"]], int(found["above"] or 0)
+        rule = Loss(found["port"], direction, fraction, found["protocol"] or "", above)
         rules[found["table"]].append(rule)
         return {(rule.port, rule.direction)}
     raise ValueError(f"not understood: nft {command}")
+
+
+def _is_one(found: re.Match[str]) -> bool:
+    """The wire loses a share, or a protocol, or what is too long; not a share of a protocol."""
+    return sum(found[name] is not None for name in ("of", "protocol", "above")) <= 1

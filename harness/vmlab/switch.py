@@ -8,20 +8,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from harness.errors import LabError
-from harness.vmlab.linux_words import Tables, link_changes
+from harness.vmlab.linux_words import Tables, cut_ports, link_changes
 from harness.vmlab.monitor import Monitor
 from harness.vmlab.shape import Shape, WirePort
 from harness.vmlab.wire import WireControl
 
 USAGE = """\
 link PORT up|down|show                 plug a NIC's cable in or out (PORT: h1-eth2; h1-ssh0: us)
-wire set PORT from|to|both drop on|off | loss FRACTION | rate BITS_PER_SECOND
+wire set PORT from|to|both drop on|off | loss FRACTION | rate BITS_PER_SECOND | tcp on|off | udp on|off | above BYTES
 wire clear PORT                        end all of these
 wire show                              faults and counters of every port, JSON
 guest HOST pause|resume                stop a whole guest's processor
 clock                                  guests' CLOCK_MONOTONIC minus ours, JSON
-and, as faults use them: ip link set dev PORT up|down, ip -batch - of the same, ip -j link show [dev PORT],
-nft with tables of family bridge that drop what comes in from or goes out to ports, nft -j list tables
+and, as faults use them: ip link set dev PORT up|down, ip -batch - of the same, ip -j [-d] link show [dev PORT],
+nft with tables of family bridge that drop what comes in from or goes out to ports (all, a share, one protocol, or
+what is longer), nft -j list tables
 """
 PAUSE = {"pause": "stop", "resume": "cont"}
 
@@ -65,10 +66,14 @@ class Switch:
     def _as_linux(self, argv: list[str], stdin: str) -> str:
         """What faults say to a switch that is a Linux machine (linux_words.py)."""
         match argv:
-            case ["ip", "-j", "link", "show"]:
+            case ["ip", "-j", "link", "show"] | ["ip", "-j", "-d", "link", "show"]:
                 return json.dumps([self._shown(port.name) for port in self.shape.ports()]) + "\n"
             case ["ip", "-j", "link", "show", "dev", port]:
                 return self._link(port, "show")
+            case ["ip", *_] if (ports := cut_ports(argv, stdin)) is not None:
+                for port in ports:
+                    self._port(port)
+                return ""
             case ["ip", *_] if (changes := link_changes(argv, stdin)) is not None:
                 return "".join(self._link(port, "up" if up else "down") for port, up in changes)
             case ["nft", "-j", "list", "tables"]:
@@ -81,6 +86,10 @@ class Switch:
         """What is lost where, after a transaction: told to the wire, port by port."""
         for port, direction in sorted(self.tables.apply(argv)):
             self._port(port)
+            protocols, above = self.tables.protocols(port, direction), self.tables.above_bytes(port, direction)
+            for protocol in ("tcp", "udp"):
+                self.wire.ask(f"set {port} {direction} {protocol} {'on' if protocol in protocols else 'off'}")
+            self.wire.ask(f"set {port} {direction} above {above}")
             fraction = self.tables.fraction(port, direction)
             self.wire.ask(f"set {port} {direction} drop {'on' if fraction == 1 else 'off'}")
             self.wire.ask(f"set {port} {direction} loss {fraction if fraction < 1 else 0:g}")

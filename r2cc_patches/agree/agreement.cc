@@ -34,7 +34,15 @@ std::vector<Card> exchange(const Card& mine, const Options& options, const AllGa
   }
   std::vector<Card> cards;
   cards.reserve(texts.size());
-  for (const std::string& text : texts) cards.push_back(decodeCard(text));
+  std::vector<Stated> stated;
+  for (const std::string& text : texts) {
+    cards.push_back(decodeCard(text));
+    stated.push_back({cards.back().terms, cards.back().where, cards.back().termsHash});
+  }
+  const std::string different = difference(stated);
+  if (!different.empty()) {
+    throw Disagreement("the ranks do not agree: " + different + ". All must have the same: set it alike, start again");
+  }
   return cards;
 }
 
@@ -47,6 +55,8 @@ class Agreement::Impl {
     Card mine;
     mine.host = options.bindAddress;
     mine.where = whereAmI(options.bindAddress);
+    mine.terms = textOf(options.terms);
+    mine.termsHash = hashOf(options.terms);
     const Address address = parseAddress(options.bindAddress, 0);
     Fd listener;
     if (options.rank == 0) {

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "gate.h"
+#include "terms.h"
 
 namespace r2cc::agree {
 
@@ -23,16 +24,24 @@ using AllGather = std::function<std::vector<std::string>(const std::string& mine
 /// On rank 0, never on the enqueuing thread: the newest report of each rank (empty: none yet) -> the proposal. Empty:
 /// nothing needs to change. Called again whenever a report changed; calls are never simultaneous.
 using Decide = std::function<std::string(const std::vector<std::string>& reports)>;
+/// What Prepare says: whether this rank can, and what must be alike on all ranks before they switch.
+struct Prepared {
+  Prepared(bool able, Terms terms = {}) : able(able), terms(std::move(terms)) {}  // NOLINT(*-explicit-*): or just bool
+  bool able;
+  Terms terms;
+};
 /// On every rank, never on the enqueuing thread, before this rank promises anything: may do slow work, and wait for
-/// other ranks' doing the same. False or an exception: this rank cannot; nobody switches. It may be called for a
-/// proposal that is then withdrawn. It must return in the end: the destructor waits for it.
-using Prepare = std::function<bool(const std::string& proposal)>;
+/// other ranks' doing the same. Not able, or an exception: this rank cannot; nobody switches, as where the terms
+/// differ. It may be called for a proposal that is then withdrawn. It must return in the end: the destructor waits for
+/// it.
+using Prepare = std::function<Prepared(const std::string& proposal)>;
 
 struct Options {
   int rank = 0;
   int ranks = 1;
   std::string bindAddress = "127.0.0.1";  // numeric IPv4 or IPv6 (with %interface where link-local), without port
   std::string name;                       // for messages: the communicator's
+  Terms terms;                            // what must be alike on all ranks from the start
 
   std::chrono::milliseconds hold{60000};     // a lost connection is waited for this long (R2CC_HOLD_MS)
   std::chrono::milliseconds closed{5000};    // ... and this long if the other process closed it, or refuses a new one
@@ -44,6 +53,13 @@ struct Options {
   std::chrono::milliseconds goodbye{1000};   // the destructor waits at most this long for the others to hear of it
   std::function<bool()> aborted;             // polled every millisecond while enter() waits; may be empty
   std::function<void(const std::string&)> log;  // background thread; one line; may be empty
+  /// As log, of what a user has to mend: on every rank. Empty: log has it.
+  std::function<void(const std::string&)> warn;
+};
+
+/// The ranks were started differently. All of them throw it, and say the same.
+struct Disagreement : std::runtime_error {
+  using std::runtime_error::runtime_error;
 };
 
 /// What has happened so far on this rank; any thread.
@@ -62,7 +78,7 @@ struct Stats {
 class Agreement {
  public:
   /// Collective: every rank calls it with the same `ranks`. `decide` is used on rank 0 only. Returns once the addresses
-  /// are exchanged; connections are made in the background. Throws std::invalid_argument (options),
+  /// are exchanged; connections are made in the background. Throws std::invalid_argument (options), Disagreement,
   /// std::runtime_error (cannot listen, or what the others sent is no address), and whatever `gather` throws.
   static std::unique_ptr<Agreement> make(const Options& options, const AllGather& gather, Decide decide,
                                          Prepare prepare);

@@ -138,6 +138,8 @@ void Coordinator::answer(int rank, const Message& message, int64_t now) {
   answers_[static_cast<size_t>(rank)] = {true, message};
   if (!allAnswered()) return;
   if (wanted == Type::Ready) {
+    const std::string different = disagreement();
+    if (!different.empty()) return fail(Event::Refused, "the ranks' plans differ: " + different, now, true);
     startPreparing(now);
   } else {
     judge(now);
@@ -160,6 +162,12 @@ void Coordinator::judge(int64_t now) {
   const std::string different = difference();
   if (different.empty()) return commit(now);
   fail(Event::Differ, different, now);
+}
+
+std::string Coordinator::disagreement() const {
+  std::vector<Stated> stated;
+  for (const Answer& answer : answers_) stated.push_back({answer.message.text, "", answer.message.number});
+  return agree::difference(stated);
 }
 
 std::string Coordinator::difference() const {
@@ -192,17 +200,18 @@ void Coordinator::commit(int64_t now) {
   broadcast(made);
 }
 
-void Coordinator::fail(Event event, const std::string& why, int64_t now) {
+void Coordinator::fail(Event event, const std::string& why, int64_t now, bool all) {
   if (!advance(event)) return;
   Message withdraw = message(Type::Withdraw, round_);
   withdraw.text = why;
+  withdraw.ok = all ? 1 : 0;
   broadcast(withdraw);
   failures_ = std::min(failures_ + 1, 16U);
   restUntil_ = now + std::min(timing_.quietNs << failures_, kMostRestNs);
   dueAt_ = std::max(dueAt_, restUntil_);
   // Who was late may come in time the next time. Who cannot, or differs, will say the same: that takes a new report.
   if (event == Event::Late) changed_ = true;
-  if (std::exchange(logged_, why) != why) actions_.log("no switch: " + why);
+  if (std::exchange(logged_, why) != why && !all) actions_.log("no switch: " + why);
 }
 
 void Coordinator::leave(int rank, bool inGoodOrder) {

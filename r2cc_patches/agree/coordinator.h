@@ -62,9 +62,11 @@ class Coordinator {
   void startPreparing(int64_t now);
   void judge(int64_t now);
   void commit(int64_t now);
-  void fail(Event event, const std::string& why, int64_t now);
+  /// `all`: every rank says it.
+  void fail(Event event, const std::string& why, int64_t now, bool all = false);
   void leave(int rank, bool inGoodOrder);
   std::string difference() const;
+  std::string disagreement() const;
   std::string silent() const;
   bool allAnswered() const;
   void broadcast(const Message& message);

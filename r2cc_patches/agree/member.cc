@@ -53,8 +53,7 @@ void Member::on(const Message& message) {
     case Type::Commit:
       return onCommit(message);
     case Type::Withdraw:
-      if (message.round == round_ && advance(Event::Withdrawn)) actions_.withdraw(message.text);
-      return;
+      return onWithdraw(message);
     case Type::Left:
       if (advance(Event::Left)) actions_.withdraw(message.text);
       return;
@@ -73,13 +72,14 @@ void Member::onOffer(const Message& message) {
   actions_.work(round_, text_);
 }
 
-void Member::worked(uint64_t round, bool able, const std::string& why) {
+void Member::worked(uint64_t round, bool able, const std::string& text, uint64_t hash) {
   if (round != round_ || !advance(able ? Event::Able : Event::Unable)) return;  // withdrawn meanwhile
   Message answer;
   answer.type = Type::Ready;
   answer.round = round;
   answer.ok = able ? 1 : 0;
-  answer.text = why;
+  answer.text = text;
+  answer.number = hash;
   actions_.send(answer);
 }
 
@@ -98,6 +98,12 @@ void Member::onPrepare(const Message& message) {
 void Member::onCommit(const Message& message) {
   if (message.round != round_ || !advance(Event::Committed)) return;
   actions_.commit({message.number, message.group, std::move(text_)});
+}
+
+void Member::onWithdraw(const Message& message) {
+  if (message.round != round_) return;
+  if (message.ok != 0) actions_.warn("no switch: " + message.text);  // also where this rank was not able anyway
+  if (advance(Event::Withdrawn)) actions_.withdraw(message.text);
 }
 
 void Member::broken(const AgreementBroken& why) {

@@ -31,6 +31,7 @@ class Member {
     virtual Promise promise(uint64_t index, int64_t windowNs) = 0;
     virtual void commit(Decision decision) = 0;
     virtual void withdraw(const std::string& why) = 0;
+    virtual void warn(const std::string& line) = 0;  // of what a user has to mend
     virtual void fail(const AgreementBroken& why) = 0;
     virtual size_t pending() = 0;  // as Gate::pending
   };
@@ -38,7 +39,8 @@ class Member {
   explicit Member(Actions& actions) : actions_(actions) {}
 
   void on(const Message& message);
-  void worked(uint64_t round, bool able, const std::string& why);
+  /// `text`: why not; or what must be alike on all ranks, with its hash.
+  void worked(uint64_t round, bool able, const std::string& text, uint64_t hash = 0);
   /// The coordinator, or this rank itself, is gone.
   void broken(const AgreementBroken& why);
   /// This rank leaves, or aborts.
@@ -52,6 +54,7 @@ class Member {
   void onOffer(const Message& message);
   void onPrepare(const Message& message);
   void onCommit(const Message& message);
+  void onWithdraw(const Message& message);
 
   Actions& actions_;
   Phase phase_ = Phase::Free;

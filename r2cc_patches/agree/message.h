@@ -17,12 +17,12 @@ enum class Type : uint8_t {
   Offer,     // round, text: the proposal. Get ready for it.
   Prepare,   // round, group: promise to enter nothing after it; number: the time to leave ahead, ns
   Commit,    // round, group: the first with the decision; number: its epoch
-  Withdraw,  // round, text: why. As if it had never been offered
+  Withdraw,  // round, text: why, ok: a user must mend it. As if it had never been offered
   Left,      // number: a rank that is gone in good order, text: how; there will be no further switch
   Broken,    // number: a rank that is gone, text: its address, a line's end, the cause
   // all -> rank 0
   Report,    // text
-  Ready,     // round, ok, text: why not
+  Ready,     // round, ok, text: why not, or what must be alike; number: its hash
   Promised,  // round, group: the last it enters; number: what it entered; marks
   Leave,     // ok: in good order (0: aborted)
 };

@@ -215,9 +215,14 @@ void Session::send(const Message& message) {
 
 void Session::work(uint64_t round, const std::string& text) {
   worker_.post([this, round, text] {
-    bool able = true;
-    const std::string error = thrownBy([&] { able = !prepare_ || prepare_(text); });
-    later([round, able, error](Session& session) { session.member_.worked(round, able && error.empty(), error); });
+    Prepared prepared = true;
+    const std::string error = thrownBy([&] {
+      if (prepare_) prepared = prepare_(text);
+    });
+    const bool able = prepared.able && error.empty();
+    later([round, able, say = able ? textOf(prepared.terms) : error, hash = hashOf(prepared.terms)](Session& session) {
+      session.member_.worked(round, able, say, hash);
+    });
   });
 }
 
@@ -236,6 +241,11 @@ void Session::withdraw(const std::string& why) {
 void Session::fail(const AgreementBroken& why) {
   gate_.fail(why);
   log(why.what());
+}
+
+void Session::warn(const std::string& line) {
+  if (!options_.warn) return log(line);
+  options_.warn((options_.name.empty() ? "" : options_.name + ": ") + line);
 }
 
 void Session::count(uint64_t Stats::* what) {

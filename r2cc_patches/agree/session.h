@@ -66,6 +66,7 @@ class Session : public std::enable_shared_from_this<Session>,
   Promise promise(uint64_t index, int64_t windowNs) override { return gate_.promise(index, windowNs); }
   void commit(Decision decision) override;
   void withdraw(const std::string& why) override;
+  void warn(const std::string& line) override;
   void fail(const AgreementBroken& why) override;
   size_t pending() override { return gate_.pending(); }
 

@@ -16,6 +16,8 @@ struct Card {
   std::string host;  // numeric
   uint16_t port = 0;
   std::string where;  // for messages: address, host and process
+  std::string terms;  // textOf() of what must be alike
+  uint64_t termsHash = 0;
   uint64_t agreement = 0;
   Key key{};  // of rank 0
 };

@@ -146,7 +146,8 @@ void Connection::fail(const std::string& why) {
   const bool ours = home_ != nullptr && !peer.linkUpHere(home_->local);
   const std::string here = ours ? "; here its own link is down (netlink, or the NIC's driver)" : "";
   const std::string text = "connection" + nic + " to peer " + peer.describe() + " failed: " + why + here;
-  if (hasOutstanding()) services_.warn("R2CC: " + text);
+  // Also when nothing was sent yet: a connect that never returns is as bad.
+  if (hasOutstanding() || state() == ConnectionState::Connecting) services_.warn("R2CC: " + text);
   reason_.assign(why.begin(), why.begin() + static_cast<std::ptrdiff_t>(std::min(why.size(), kMaxReason)));
   setState(ConnectionState::Failed, why);
   dropAll();

@@ -17,7 +17,7 @@ void Connection::retire(const LanePtr& lane) {
   lanes_.erase(std::remove(lanes_.begin(), lanes_.end(), lane), lanes_.end());
   if (lane->state == LaneState::Up && lane->inner.ops->fenceMayWait) {
     lane->state = LaneState::Closed;
-    if (fencing_++ == 0) fencingSince_ = nowNs();
+    if (fencing_++ == 0) fencingSince_ = runNs();
     releasing_++;
   }
 }
@@ -64,7 +64,7 @@ void Connection::failIfFenceHangs(int64_t now) {
 
 /// An error frees NCCL's buffers: not while a lane may still write to them, unless it hangs.
 ncclResult_t Connection::overNow() const {
-  return fencing() && nowNs() - fencingSince_ < kFenceLimitNs ? ncclSuccess : ncclRemoteError;
+  return fencing() && runNs() - fencingSince_ < kFenceLimitNs ? ncclSuccess : ncclRemoteError;
 }
 
 }  // namespace r2cc

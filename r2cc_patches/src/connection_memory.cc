@@ -144,7 +144,7 @@ void Connection::prepare(const LanePtr& lane) {
       }
       connection->registered(*mr, lane, made->result, made->handle);
       if (lane->state == LaneState::Closed || connection->shut_) return;
-      lane->createdNs = nowNs();  // it is not late: it is being worked on
+      lane->createdNs = runNs();  // it is not late: it is being worked on
       if (made->result != ncclSuccess && !anchor) return connection->onPrepared(lane, false);
       connection->prepare(lane);  // the next one
     });

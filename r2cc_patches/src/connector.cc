@@ -48,6 +48,7 @@ class Connector::Worker {
   void loop();
   /// True when the lane needs no more work: made, failed, or closed meanwhile.
   bool advance(const LanePtr& lane);
+  static ncclResult_t connect(Lane& lane, void** comm);
   ncclResult_t accept(const Lane& lane, void** comm);
 
   const Done& done_;
@@ -91,13 +92,14 @@ void Connector::Worker::loop() {
 
 bool Connector::Worker::advance(const LanePtr& lane) {
   if (lane->state != LaneState::Connecting) return true;  // its close() is in the queue
-  const ncclNet_t& net = *lane->inner.net;
   void* comm = nullptr;
-  const ncclResult_t result =
-      lane->sends ? net.connect(lane->ctx, lane->dev, lane->handle.data(), &comm, nullptr) : accept(*lane, &comm);
+  const ncclResult_t result = lane->sends ? connect(*lane, &comm) : accept(*lane, &comm);
   if (result == ncclSuccess && comm == nullptr) return false;
   if (result == ncclSuccess) lane->comm = comm;
   if (result == ncclSuccess && lane->inner.ops->tune != nullptr) lane->inner.ops->tune(comm);
+  if (result == ncclSuccess && lane->inner.ops->place != nullptr) {
+    lane->placed = lane->inner.ops->place(comm, lane->sends);
+  }
   const auto unconfirmed = lane->inner.ops->unconfirmed;
   lane->tells = result == ncclSuccess && unconfirmed != nullptr && unconfirmed(comm) >= 0;
   if (result == ncclSuccess && !lane->sends) {  // one lane, one accept
@@ -106,6 +108,12 @@ bool Connector::Worker::advance(const LanePtr& lane) {
   }
   done_(lane, result == ncclSuccess);
   return true;
+}
+
+ncclResult_t Connector::Worker::connect(Lane& lane, void** comm) {
+  const InnerOps& ops = *lane.inner.ops;
+  if (ops.connect != nullptr) return ops.connect(lane.dev, lane.handle.data(), comm);
+  return lane.inner.net->connect(lane.ctx, lane.dev, lane.handle.data(), comm, nullptr);
 }
 
 ncclResult_t Connector::Worker::accept(const Lane& lane, void** comm) {

@@ -11,7 +11,9 @@
 #include <algorithm>
 #include <chrono>
 
+#include "engine_tags.h"
 #include "keys.h"
+#include "process_life.h"
 #include "side_filter.h"
 
 namespace r2cc {
@@ -19,12 +21,12 @@ namespace {
 
 constexpr int64_t kProbingTickNs = msToNs(1);  // a round of probes ends when it is due
 constexpr int64_t kTickNs = msToNs(2);
-constexpr int64_t kRestNs = msToNs(6);  // at most, where every path is up and every message on its way
+constexpr int64_t kLateNs = msToNs(10);      // a tick this late means we were not running
+constexpr int64_t kStoppedNs = msToNs(100);  // and this late, that it is not for want of speed
+constexpr int64_t kRestNs = msToNs(6);       // at most, where every path is up and every message on its way
 constexpr auto kBreath = std::chrono::microseconds(100);
-constexpr size_t kClosedRemembered = 4096;
-constexpr int64_t kLingerAtEndNs = msToNs(2000);
 constexpr uint64_t kTagWake = 1000, kTagLinks = 1001;  // below: a NIC's index
-constexpr uint64_t kTagDriver = 2000;                  // and from here: that of one whose driver talks
+static_assert(kTagListen > kTagDriver + kMaxNics && kTagStream > kTagAckListen + kMaxNics);
 
 /// The kernel's struct sched_attr, version 0; the C library has none.
 struct SchedAttr {
@@ -46,7 +48,7 @@ void askForShortSlices() {
 }
 
 int msUntil(int64_t then) {
-  return static_cast<int>(std::max<int64_t>(0, (then - nowNs() + msToNs(1) - 1) / msToNs(1)));
+  return static_cast<int>(std::max<int64_t>(0, (then - runNs() + msToNs(1) - 1) / msToNs(1)));
 }
 
 void drain(int fd) {
@@ -77,6 +79,8 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
   }
   heardNs_.resize(nics_.size());
   inquireUntil_.resize(nics_.size());
+  udpLost_.resize(nics_.size());
+  astray_.resize(nics_.size());
   self_.id = randomId();
   self_.key = randomKey();
   keepOnlyFor(self_.id, side_.fds());
@@ -112,13 +116,16 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
       settled_.notify_all();
     });
   };
+  services_.misplaced = [this](const Lane& lane) { onMisplaced(lane); };
   watchAcks();
+  watchListens();
   watch(wakeFd_, kTagWake);
   if (links_.fd() >= 0) watch(links_.fd(), kTagLinks);
   for (size_t i = 0; i < side_.fds().size(); i++) {
     if (side_.fds()[i] >= 0) watch(side_.fds()[i], i);
   }
   watchNics();
+  somethingRuns(1);
   thread_ = std::thread([this] { loop(); });
   pthread_setname_np(thread_.native_handle(), "r2cc-engine");
 }
@@ -128,6 +135,7 @@ Engine::~Engine() {
   stop_ = true;
   services_.wake();
   thread_.join();
+  somethingRuns(-1);
   if (health_ != nullptr) health_->open({});
   {
     const std::lock_guard<std::mutex> lock(mutex_);
@@ -179,6 +187,7 @@ void Engine::loop() {
   while (!stop_) {
     const int count = epoll_wait(epoll_, events, 16, msUntil(nextTick_));
     std::unique_lock<std::mutex> lock(mutex_);
+    catchUp();
     // Links first: what they say makes sense of everything else.
     for (int i = 0; i < count; i++) {
       if (events[i].data.u64 == kTagLinks) readLinks();
@@ -186,19 +195,23 @@ void Engine::loop() {
     std::vector<size_t> ready, refused;
     bool news = false;  // acknowledgements, by far the most of what comes, need no look at everything
     for (int i = 0; i < count; i++) {
-      if (events[i].data.u64 >= kTagDriver) readNicEvents(events[i].data.u64 - kTagDriver);
+      const uint64_t tag = events[i].data.u64;
+      if (tag >= kTagDriver && tag < kTagListen) readNicEvents(tag - kTagDriver);
     }
     for (int i = 0; i < count; i++) {
       const uint64_t tag = events[i].data.u64;
       if (tag == kTagWake) drain(wakeFd_);
       if (tag < kTagWake && (events[i].events & EPOLLERR) != 0) refused.push_back(tag);
       if (tag < kTagWake) ready.push_back(tag);
-      news |= tag >= kTagWake;
+      if (tag >= kTagStream) readStream(static_cast<int>(tag - kTagStream));
+      if (tag >= kTagListen && tag < kTagAckListen) acceptStreams(tag - kTagListen, /*acks=*/false);
+      if (tag >= kTagAckListen && tag < kTagStream) acceptStreams(tag - kTagAckListen, /*acks=*/true);
+      news |= tag >= kTagWake && tag < kTagStream;
     }
     const bool flooded = receiveAll(std::move(ready));
     driveReplays();
     for (const size_t nic : refused) readRefusals(nic);  // what was heard since says more
-    if (const int64_t now = nowNs(); news || now >= nextTick_) {
+    if (const int64_t now = runNs(); news || now >= nextTick_) {
       tick(now);
       nextTick_ = probing_ ? now + kProbingTickNs : std::clamp(restUntil_, now + kTickNs, now + kRestNs);
     }
@@ -211,49 +224,20 @@ void Engine::loop() {
   cpuUs_ = int64_t{cpu.tv_sec} * 1'000'000 + cpu.tv_nsec / 1000;
 }
 
-void Engine::readLinks() {
-  const auto changed = [this](unsigned ifindex, bool up) {
-    for (size_t n = 0; n < nics_.size(); n++) {
-      if (nics_[n].ifindex == ifindex) linkNews(n, kNoCarrier, up, "netlink");
-    }
-  };
-  if (!links_.read(changed)) return;
-  info_("R2CC: the kernel had more news of links than it keeps: the state of every NIC was read again");
-  for (const LocalNic& nic : nics_) {
-    if (nic.ifindex != 0) changed(nic.ifindex, LinkWatch::isUp(nic.ifindex));
-  }
+/// Before anything is judged or noted: time in which this process did not run counts for nothing. Where every tick is a
+/// little late this host is that slow, and time goes on all the same, or nothing would ever be found.
+void Engine::catchUp() {
+  const int64_t lateNs = runNs() - nextTick_;
+  if (nextTick_ == 0 || lateNs <= kLateNs) return;
+  late_ = true;
+  if (!wasLate_ || lateNs > kStoppedNs) runClock.lost(lateNs);
 }
 
 /// Something is going on since the last tick.
-void Engine::lookSoon() { nextTick_ = std::min(nextTick_.load(), nowNs() + kTickNs); }
+void Engine::lookSoon() { nextTick_ = std::min(nextTick_.load(), runNs() + kTickNs); }
 
 void Engine::flushOutboxes() {
   for (const auto& [key, peer] : peers_) peer->flushOutbox();
-}
-
-/// A NIC is up when nothing says that it is down: carrier and driver are heard apart, and in any order.
-void Engine::linkNews(size_t nic, uint8_t reason, bool up, const char* cause) {
-  downFor_[nic] = static_cast<uint8_t>(up ? downFor_[nic] & ~reason : downFor_[nic] | reason);
-  onLink(nic, downFor_[nic] == 0, cause);
-}
-
-void Engine::watchNics() {
-  for (size_t nic = 0; nic < nics_.size(); nic++) {
-    const InnerOps* ops = nics_[nic].inner.ops;
-    if (ops == nullptr) continue;
-    connector_->prepare(nics_[nic].inner.net, nics_[nic].dev);
-    if (ops->openEvents == nullptr) continue;
-    const int fd = ops->openEvents(nics_[nic].dev);
-    if (fd >= 0) watch(fd, kTagDriver + nic);
-  }
-}
-
-void Engine::readNicEvents(size_t nic) {
-  NicEvent event;
-  while (nics_[nic].inner.ops->readEvent(nics_[nic].dev, &event)) {
-    // A lost device must be opened again before it is of use, and the fork opens its devices once.
-    linkNews(nic, event.fatal ? kDeviceLost : kPortError, event.up, event.cause);
-  }
 }
 
 void Engine::remember(std::shared_ptr<Connection> connection) {
@@ -297,33 +281,45 @@ ncclResult_t Engine::listen(void* ctx, int dev, void* handle, void** listenComm)
   return ncclSuccess;
 }
 
+/// NCCL calls again and again with the same handle, in whose last bytes we keep which connection it is: a number, as it
+/// may have been given up meanwhile.
 ncclResult_t Engine::connect(void* ctx, int dev, void* handle, void** sendComm) {
   *sendComm = nullptr;
   const std::lock_guard<std::mutex> lock(mutex_);
+  catchUp();
   anchors_.make(nics_, ctx, *connector_);
-  auto* state = static_cast<uint8_t*>(handle) + kHandleStateAt;
-  SendConnection* connection = nullptr;
-  memcpy(&connection, state, sizeof(void*));
-  if (connection == nullptr) {
-    ConnectHandle to;
-    if (!readHandle(handle, to)) {
-      warn_("R2CC: the peer's connect handle was not written by R2CC: all ranks need the same library and R2CC_MODE");
-      return ncclInvalidUsage;
-    }
-    Peer& peer = peerFor(to.process, /*weConnect=*/true, pairKey(to.key, self_.id, to.process));
-    peer.setRemote(to.nics);
-    const auto made = std::make_shared<SendConnection>(services_, peer, nextId_++, ctx, to.listen,
-                                                       static_cast<uint8_t>(dev), to.dev, addresses());
-    connection = made.get();
-    peer.sends[made->id] = made;
-    remember(made);
-    memcpy(state, &connection, sizeof(void*));
-    connection->tick(nowNs());
-    peer.flushOutbox();
+  ConnectHandle to;
+  if (!readHandle(handle, to)) {
+    warn_("R2CC: the peer's connect handle was not written by R2CC: all ranks need the same library and R2CC_MODE");
+    return ncclInvalidUsage;
   }
-  if (connection->over()) return ncclRemoteError;
-  if (connection->everActive()) *sendComm = static_cast<Connection*>(connection);
+  Peer& peer = peerFor(to.process, /*weConnect=*/true, pairKey(to.key, self_.id, to.process));
+  uint64_t id = 0;
+  auto* state = static_cast<uint8_t*>(handle) + kHandleStateAt;
+  memcpy(&id, state, sizeof(id));
+  if (id == 0) {
+    id = beginConnect(peer, ctx, dev, to);
+    memcpy(state, &id, sizeof(id));
+  }
+  const auto found = peer.sends.find(id);
+  if (found == peer.sends.end() || found->second->over()) return ncclRemoteError;
+  SendConnection& connection = *found->second;
+  connection.calledNs = runNs();
+  if (!connection.everActive()) return ncclSuccess;
+  connection.handedOver = true;
+  *sendComm = static_cast<Connection*>(&connection);
   return ncclSuccess;
+}
+
+uint64_t Engine::beginConnect(Peer& peer, void* ctx, int dev, const ConnectHandle& to) {
+  peer.setRemote(to.nics);
+  const auto made = std::make_shared<SendConnection>(services_, peer, nextId_++, ctx, to.listen,
+                                                     static_cast<uint8_t>(dev), to.dev, addresses());
+  peer.sends[made->id] = made;
+  remember(made);
+  made->tick(runNs());
+  peer.flushOutbox();
+  return made->id;
 }
 
 ncclResult_t Engine::accept(void* listenComm, void** recvComm) {
@@ -331,11 +327,11 @@ ncclResult_t Engine::accept(void* listenComm, void** recvComm) {
   const std::lock_guard<std::mutex> lock(mutex_);
   auto* entry = static_cast<Listen*>(listenComm);
   if (entry->arrived.empty()) return ncclSuccess;
-  const std::shared_ptr<RecvConnection>& first = entry->arrived.front();
-  if (first->over()) return ncclRemoteError;
-  if (first->state() != ConnectionState::Active) return ncclSuccess;
-  *recvComm = static_cast<Connection*>(first.get());
+  const std::shared_ptr<RecvConnection> first = entry->arrived.front();
+  if (!first->over() && first->state() != ConnectionState::Active) return ncclSuccess;
   entry->arrived.pop_front();
+  if (first->over()) return forget(*first), ncclRemoteError;
+  *recvComm = static_cast<Connection*>(first.get());
   return ncclSuccess;
 }
 
@@ -351,68 +347,6 @@ ncclResult_t Engine::deregMr(void* comm, void* handle) {
   return result;
 }
 
-void Engine::closeSend(void* comm) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  auto* connection = static_cast<SendConnection*>(static_cast<Connection*>(comm));
-  Peer& peer = connection->peer;
-  connection->linger(nowNs() + config_.holdNs);
-  endLingering(peer, nowNs());  // the connection may be gone now
-  peer.flushOutbox();
-}
-
-/// Ends the closed ones whose copies the peer has, or will not have any more.
-void Engine::endLingering(Peer& peer, int64_t now) {
-  for (auto it = peer.sends.begin(); it != peer.sends.end();) {
-    const auto& next = *it++;
-    if (!next.second->lingers() || !next.second->lingered(now)) continue;
-    const std::shared_ptr<SendConnection> connection = next.second;
-    if (now >= connection->lingersUntil()) connection->fail("closed, and what was sent before was not acknowledged");
-    peer.tell(connection->bye());
-    connection->shutdown();
-    failovers_ += connection->failovers;
-    failbacks_ += connection->failbacks;
-    peer.sends.erase(connection->id);
-    connections_.erase(connection.get());
-  }
-}
-
-/// What was sent and not acknowledged when the last communicator ends: milliseconds, unless a fault is being dealt
-/// with.
-void Engine::awaitLingering() {
-  const auto lingers = [this] {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    return std::any_of(peers_.begin(), peers_.end(), [](const auto& peer) {
-      const auto& sends = peer.second->sends;
-      return std::any_of(sends.begin(), sends.end(), [](const auto& c) { return c.second->lingers(); });
-    });
-  };
-  const int64_t end = nowNs() + kLingerAtEndNs;
-  while (lingers() && nowNs() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
-}
-
-void Engine::closeRecv(void* comm) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  auto* connection = static_cast<RecvConnection*>(static_cast<Connection*>(comm));
-  Peer& peer = connection->peer;
-  const uint64_t delivered = connection->delivered();
-  peer.tell(connection->bye());
-  peer.flushOutbox();
-  connection->shutdown();
-  {
-    const Owned owned(peer.ackOwner, Owned::Wait::Yes);
-    peer.receives.erase(std::remove(peer.receives.begin(), peer.receives.end(), connection), peer.receives.end());
-  }
-  peer.closedAt[connection->id] = delivered;
-  if (peer.closedAt.size() > kClosedRemembered) peer.closedAt.erase(peer.closedAt.begin());
-  peer.receivesById.erase(connection->id);
-  connections_.erase(connection);
-}
-
-void Engine::closeListen(void* listenComm) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  listens_.erase(static_cast<Listen*>(listenComm)->id);
-}
-
 Peer* Engine::findPeer(uint64_t process, bool weConnect) {
   const auto it = peers_.find({process, weConnect});
   return it == peers_.end() ? nullptr : it->second.get();
@@ -421,7 +355,10 @@ Peer* Engine::findPeer(uint64_t process, bool weConnect) {
 Peer& Engine::peerFor(uint64_t process, bool weConnect, const Key& key) {
   std::unique_ptr<Peer>& peer = peers_[{process, weConnect}];
   const Probation probation{config_.probationNs, config_.damping};
-  if (peer == nullptr) peer = std::make_unique<Peer>(process, weConnect, key, self_, side_, nics_, probation);
+  if (peer == nullptr) {
+    peer = std::make_unique<Peer>(process, weConnect, key, self_, side_, nics_, probation);
+    announceUntil_ = runNs() + kAnnounceNs;  // it may have learned our addresses from the wrong NICs
+  }
   return *peer;
 }
 

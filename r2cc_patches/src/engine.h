@@ -74,6 +74,10 @@ class Engine {
   /// Those of them that the kernel did not let through to us.
   uint64_t unread() const;
   const Dropped& droppedByReason() const { return dropped_; }
+  /// Whether a device can be bound to and probed.
+  bool hasAddress(int dev) const {
+    return dev >= 0 && static_cast<size_t>(dev) < nics_.size() && nics_[static_cast<size_t>(dev)].address.family != 0;
+  }
   /// Strangers who connected to a lane's listen.
   uint64_t refusedConnects() const { return connector_->refused(); }
 
@@ -82,6 +86,7 @@ class Engine {
   static constexpr uint8_t kNoCarrier = 1, kPortError = 2, kDeviceLost = 4, kAssumedDown = 8;
   friend struct EngineDoor;  // tests: a datagram straight into the engine
   void loop();
+  void catchUp();
   void onLink(size_t nic, bool up, const char* cause);
   void linkNews(size_t nic, uint8_t reason, bool up, const char* cause);
   void readLinks();
@@ -103,17 +108,40 @@ class Engine {
   Peer* admit(const Parsed& parsed);
   bool receiveAll(std::vector<size_t> ready);
   void readRefusals(size_t nic);
-  void onRefused(const uint8_t* quote, size_t size);
+  void onRefused(size_t nic, const NicAddress& to, const uint8_t* quote, size_t size);
   void dispatch(Peer& peer, Path* path, Type type, Reader& reader);
   void fetchAcks();
   void readAcks();
   void onAcks(size_t nic, const NicAddress& from, const uint8_t* data, size_t size);
   Path* heard(Peer& peer, size_t nic, const NicAddress& from, const Header& header);
+  void heardOver(Peer& peer, size_t nic, Path* path, const Header& header);
+  void takeAcks(Peer& peer, const Parsed& parsed);
   bool dispatchToSender(Peer& peer, Type type, Reader& reader);
   bool dispatchToReceiver(Peer& peer, Type type, Reader& reader);
   void onHello(Peer& peer, const Hello& hello);
   void onPing(Peer& peer, const Path& path, const Ping& ping);
+  void onPong(Peer& peer, Path& path, const Pong& pong);
   void seeRemoteLinks(Peer& peer, const Header& header);
+  // the second way of the side channel (engine_streams.cc)
+  void watchListens();
+  void acceptStreams(size_t nic, bool acks);
+  void openStreams(Peer& peer, Path& path, int64_t now);
+  void adopt(const SideStreamPtr& stream);
+  bool claim(const SideStreamPtr& stream, Peer& peer);
+  void readStream(int fd);
+  void onStreamDatagram(const SideStreamPtr& stream, const uint8_t* data, size_t size);
+  void closeStream(const SideStreamPtr& stream);
+  void closeStreams(Path& path);
+  void tickStreams(Peer& peer, int64_t now);
+  void tickStreamsOf(Peer& peer, Path& path, int64_t now);
+  void greet(Peer& peer, SideStream& stream) const;
+  void sayUdp(const Peer& peer, Path& path, bool passes);
+  void proveData(Peer& peer, Path& path, SideStream& stream, int64_t now) const;
+  bool silentByTcp(Peer& peer, Path& path, int64_t now);
+  void endStrangers(int64_t now);
+  void announce(int64_t now);
+  void onMisplaced(const Lane& lane);
+  bool sharesSubnet(size_t nic) const;
   void pathDown(Peer& peer, Path& path, const std::string& cause);
   void pathEvent(const Peer& peer, const Path& path, const char* state, const std::string& cause);
   void failAll(Peer& peer, const std::string& why);
@@ -143,6 +171,11 @@ class Engine {
   void flushOutboxes();
   void endLingering(Peer& peer, int64_t now);
   void awaitLingering();
+  bool stoppedOnly(const Peer& peer, int64_t now) const;
+  void forget(RecvConnection& connection);
+  void forgetAbandoned(int64_t now);
+  void forgetConnects(Peer& peer, int64_t now);
+  uint64_t beginConnect(Peer& peer, void* ctx, int dev, const ConnectHandle& to);
   bool linkUp(size_t nic) const { return (self_.nicsUp >> nic & 1) != 0; }
   Peer& peerFor(uint64_t process, bool weConnect, const Key& key);
   Peer* findPeer(uint64_t process, bool weConnect);
@@ -175,10 +208,16 @@ class Engine {
   int announcements_ = 0;             // left to send of the last change of links
   std::atomic<int64_t> nextTick_{0};  // written under the mutex
   bool threadsAck_ = true;            // every NIC's transport waits for acknowledgements, which NCCL's threads send
+  bool late_ = false;                 // this process did not run lately; of the next tick
   bool wasLate_ = false;
-  int64_t restUntil_ = 0;              // by the last tick: when something may have to be looked at
-  bool healthChanged_ = false;         // something happened that may be a NIC's
-  bool answers_ = false;               // the datagram being read answers a probe
+  int64_t restUntil_ = 0;       // by the last tick: when something may have to be looked at
+  bool healthChanged_ = false;  // something happened that may be a NIC's
+  bool answers_ = false;        // the datagram being read answers a probe
+  bool byUdp_ = true;           // and how it came
+  SideStream* over_ = nullptr;
+  std::map<int, SideStreamPtr> streams_;  // by descriptor
+  std::vector<bool> udpLost_, astray_;    // by NIC: said in NCCL's log
+  int64_t announceUntil_ = 0, nextAnnounce_ = 0, nextSweep_ = 0, nextForget_ = 0;
   bool probing_ = false;               // at the last tick: some path is suspect
   std::vector<int64_t> heardNs_;       // when anybody was last heard over each NIC
   std::vector<int64_t> inquireUntil_;  // NICs over which everybody is asked until then

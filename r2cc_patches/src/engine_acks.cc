@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "engine.h"
+#include "engine_tags.h"
 #include "side_filter.h"
 
 namespace r2cc {
@@ -36,6 +37,7 @@ void Engine::fetchAcks() {
   if (now < nextAckFetch_.load(std::memory_order_relaxed)) return;
   const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
   if (!lock) return;
+  catchUp();
   readAcks();
   const int64_t end = nowNs();
   nextAckFetch_ = end + std::clamp(kRestPerWork * (end - now), kFetchEveryNs, kMostRestNs);
@@ -47,6 +49,10 @@ void Engine::readAcks() {
   const int count = epoll_wait(ackEpoll_, events, 16, 0);
   for (int i = 0; i < count; i++) {
     const size_t nic = events[i].data.u64;
+    if (nic >= kTagStream) {
+      readStream(static_cast<int>(nic - kTagStream));
+      continue;
+    }
     SideChannel::receive(side_.ackFds()[nic], [&](const NicAddress& from, const uint8_t* data, size_t size) {
       onAcks(nic, from, data, size);
     });
@@ -62,12 +68,16 @@ void Engine::onAcks(size_t nic, const NicAddress& from, const uint8_t* data, siz
   Peer* peer = admit(*parsed);
   if (peer == nullptr) return;
   heard(*peer, nic, from, parsed->header());
-  const bool whole = parsed->forEach([&](Type type, Reader& reader) {
+  takeAcks(*peer, *parsed);
+}
+
+void Engine::takeAcks(Peer& peer, const Parsed& parsed) {
+  const bool whole = parsed.forEach([&](Type type, Reader& reader) {
     Ack ack;
     if (type == Type::Ack) reader(ack);
     if (type != Type::Ack || !reader.ok()) return void(dropped_.malformed++);
-    const auto connection = peer->sends.find(ack.connection);
-    if (connection != peer->sends.end()) connection->second->onAck(ack.delivered);
+    const auto connection = peer.sends.find(ack.connection);
+    if (connection != peer.sends.end()) connection->second->onAck(ack.delivered);
   });
   if (!whole) dropped_.malformed++;
 }

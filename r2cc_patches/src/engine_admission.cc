@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "engine.h"
+#include "engine_tags.h"
 #include "keys.h"
 #include "side_filter.h"
 
@@ -23,7 +24,7 @@ bool asksToConnect(const Parsed& parsed) {
 /// a process is remembered from its first Hello on.
 Peer* Engine::admit(const Parsed& parsed) {
   const Header& header = parsed.header();
-  if (header.to != self_.id || header.from == self_.id) return dropped_.stranger++, nullptr;
+  if (header.to != self_.id) return dropped_.stranger++, nullptr;
   const bool weConnect = header.keyOfSender != 0;
   Peer* peer = findPeer(header.from, weConnect);
   if (peer == nullptr && weConnect) return dropped_.stranger++, nullptr;  // we never connected to it
@@ -33,22 +34,27 @@ Peer* Engine::admit(const Parsed& parsed) {
     return dropped_.stranger++, nullptr;
   }
   if (peer == nullptr) peer = &peerFor(header.from, false, key);
-  if (!peer->replays.accept(header.seq)) return dropped_.replayed++, nullptr;
-  peer->refusals = 0;
+  if (!peer->replays.accept(header.seq)) {
+    dropped_.replayed += peer->streams ? 0 : 1;  // with two ways most come twice
+    return nullptr;
+  }
   peer->heardAtSeq = peer->sentSeq();
   return peer;
 }
 
 /// A "no such port" counts when it quotes, tag and all, a datagram of ours sent after the peer was last heard: anybody
 /// can send ICMP.
-void Engine::onRefused(const uint8_t* quote, size_t size) {
+void Engine::onRefused(size_t nic, const NicAddress& to, const uint8_t* quote, size_t size) {
   const auto parsed = Parsed::open(quote, size);
   Peer* peer = nullptr;
   if (parsed && parsed->header().from == self_.id) {
     peer = findPeer(parsed->header().to, /*weConnect=*/parsed->header().keyOfSender == 0);
   }
   if (peer == nullptr || !parsed->verify(peer->key)) return void(dropped_.refusals++);
-  if (parsed->header().seq > peer->heardAtSeq) peer->refusals++;
+  Path* path = peer->find(nic, to);
+  if (path == nullptr || parsed->header().seq <= peer->heardAtSeq) return;
+  path->refused = true;
+  path->askedNs = std::min(path->askedNs == 0 ? INT64_MAX : path->askedNs, runNs() - kUdpPatienceNs);
 }
 
 /// A little from each socket in turn until all are empty or the turn's time is spent; what is left wakes the engine at
@@ -71,7 +77,8 @@ bool Engine::receiveAll(std::vector<size_t> ready) {
 }
 
 void Engine::readRefusals(size_t nic) {
-  side_.readErrors(nic, [&](const uint8_t* quote, size_t size) { onRefused(quote, size); });
+  side_.readErrors(nic,
+                   [&](const NicAddress& to, const uint8_t* quote, size_t size) { onRefused(nic, to, quote, size); });
 }
 
 uint64_t Engine::unread() const { return droppedByKernel(side_.fds()) + droppedByKernel(side_.ackFds()); }

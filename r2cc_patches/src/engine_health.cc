@@ -1,40 +1,58 @@
 // Judgement: which paths live, which peers are gone, and who has to be told.
+#include <algorithm>
+#include <utility>
+
 #include "engine.h"
+#include "engine_tags.h"
 
 namespace r2cc {
 namespace {
 
-constexpr int64_t kLateNs = msToNs(10);  // a tick this late means we were not running
-constexpr int kAnnouncements = 4;        // a change of links is said at once and on the next ticks
+constexpr int kAnnouncements = 4;  // a change of links is said at once and on the next ticks
 // For what progress threads do not acknowledge: the last copies of a burst, before they seem to stand still; and all of
 // RDMA, where nobody else does.
 constexpr int64_t kAckBackstopNs = msToNs(5), kAckAllNs = msToNs(1);
-constexpr int kRefusalsToDie = 3;  // a live host says "no such port", and nothing else is heard
-constexpr int64_t kRefusalSilenceNs = msToNs(30);
+// A live host says "no such port" on every path, and nothing else is heard for so long. One path says little: a
+// firewall answers so, and where NICs share a subnet it may be the wrong NIC that was asked.
+constexpr int64_t kRefusalSilenceNs = msToNs(1000);
 // A silent peer that owes us something is asked whether it lives; several times before it is given up.
 constexpr int64_t kCallNs = msToNs(1000), kCallsInHold = 4;
 constexpr int kAlternates = 2;  // healthy paths probed beside a suspect one
 constexpr int64_t kProbationPingNs = msToNs(10);
+
+/// Every path that could tell says that nobody listens there any more.
+bool allRefuse(const Peer& peer) {
+  bool any = false;
+  for (const auto& path : peer.paths()) {
+    if (!path->linked || path->use == PathUse::SideOnly) continue;
+    if (!path->refused) return false;
+    any = true;
+  }
+  return any;
+}
 
 }  // namespace
 
 void Engine::tick(int64_t now) {
   // What looks like silence after a late tick may be us: no judgement until the next. Where every tick is late this
   // host is that slow, and judges all the same, or nothing is ever found.
-  const bool late = nextTick_ != 0 && now - nextTick_ > kLateNs;
+  const bool late = std::exchange(late_, false);
   const bool excused = late && !wasLate_;
   wasLate_ = late;
   restUntil_ = INT64_MAX;
   probing_ = false;
   readAcks();
-  events_.flush(now);
+  events_.flush(nowNs());
   updateHealth(now);
   if (announcements_ > 0) announceLinks(), restUntil_ = now;
+  announce(now);
   inquire(now);
   for (const auto& [key, peer] : peers_) {
     if (excused) peer->lastRound = now;
     tickPeer(*peer, now);
   }
+  endStrangers(now);
+  forgetAbandoned(now);
 }
 
 void Engine::tickPeer(Peer& peer, int64_t now) {
@@ -42,7 +60,8 @@ void Engine::tickPeer(Peer& peer, int64_t now) {
   if (peer.weConnect && comparesRates() && peer.capacities.due(now)) measure(peer, now);
   for (const auto& [id, connection] : peer.sends) connection->tick(now);
   for (const auto& [id, connection] : peer.receivesById) connection->tick(now);
-  if (peer.acksDue.load(std::memory_order_relaxed) > 0 && now - peer.acksSinceNs >= ackBackstopNs()) {
+  tickStreams(peer, now);
+  if (peer.acksDue.load(std::memory_order_relaxed) > 0 && nowNs() - peer.acksSinceNs >= ackBackstopNs()) {
     for (const Path* path : peer.best(1)) peer.flushAcks(*path);
   }
   watchSilence(peer, now);
@@ -55,7 +74,7 @@ int64_t Engine::ackBackstopNs() const { return threadsAck_ ? kAckBackstopNs : kA
 /// Until when nobody need look at this peer again; not after now where something is going on.
 int64_t Engine::restsUntil(const Peer& peer, int64_t now) const {
   const bool acks = peer.acksDue.load(std::memory_order_relaxed) > 0;
-  int64_t until = acks ? peer.acksSinceNs + ackBackstopNs() : INT64_MAX;
+  int64_t until = acks ? now + peer.acksSinceNs + ackBackstopNs() - nowNs() : INT64_MAX;
   bool calm = true;
   for (const auto& path : peer.paths()) calm &= path->state() == PathState::Up;
   if (!calm) until = now;
@@ -68,10 +87,10 @@ void Engine::judgePaths(Peer& peer, int64_t now) {
   for (const auto& path : peer.paths()) {
     if (path->use == PathUse::SideOnly) continue;
     const bool remoteDown = (peer.remoteUp >> peer.remote()[path->remote].dev & 1) == 0;
-    if (!linkUp(path->local) || remoteDown) {
+    if (!path->within && (!linkUp(path->local) || remoteDown)) {
       if (path->linkLost(now)) lost.push_back(path.get());
     } else {
-      path->linked = true;
+      if (!std::exchange(path->linked, true)) path->nextStream = path->streamTries = 0;
       nursePath(peer, *path, now);
     }
   }
@@ -100,7 +119,10 @@ void Engine::probeRound(Peer& peer, int64_t now) {
     for (const auto& other : peer.paths()) {
       if (other != path && other->data) answeredElsewhere = std::max(answeredElsewhere, other->pongRound);
     }
-    if (!path->round(answeredElsewhere, peer.answerNs(now), now)) continue;
+    if (path->state() != PathState::Suspect) continue;
+    // Asked for before it is needed: the second way takes a while to be made.
+    const bool certain = !path->missed() || silentByTcp(peer, *path, now);
+    if (!path->round(answeredElsewhere, peer.answerNs(now), now, certain)) continue;
     pathDown(peer, *path, "probe");
     silentDeath(peer, *path, now);
   }
@@ -115,9 +137,8 @@ void Engine::probeRound(Peer& peer, int64_t now) {
     if (!suspect && (!path->data || !lives || alternates == kAlternates)) continue;
     if (!suspect) alternates++;
     path->pinged(peer.round);
-    path->lastPing = now;
     probes_++;
-    peer.sendOn(*path, Ping{peer.round});
+    peer.ping(*path, peer.round, now);
   }
 }
 
@@ -126,9 +147,8 @@ void Engine::nursePath(Peer& peer, Path& path, int64_t now) {
   if (path.up() && !path.doubted()) return;
   const int64_t every = path.state() == PathState::Probation ? kProbationPingNs : kDeadPingNs;
   if (now - path.lastPing >= every) {
-    path.lastPing = now;
     probes_++;
-    peer.sendOn(path, Ping{kNoRound});
+    peer.ping(path, kNoRound, now);
   }
   if (!path.probationTick(now)) return;
   peer.plansVersion++;
@@ -139,6 +159,16 @@ void Engine::nursePath(Peer& peer, Path& path, int64_t now) {
 void Engine::askIfStuck(Connection& connection) {
   if (connection.over() || !connection.hasOutstanding()) return;
   if (!connection.movedSinceAsked()) connection.ask();
+}
+
+/// The other end's kernel confirms what we say to it, over TCP: its host lives, and so does its process, which does not
+/// run. Stock waits for such a one, and so do we.
+bool Engine::stoppedOnly(const Peer& peer, int64_t now) const {
+  const int64_t lately = std::max(kCallNs * 3, config_.holdNs / 2);
+  return std::any_of(peer.paths().begin(), peer.paths().end(), [&](const auto& path) {
+    const SideStreamPtr stream = path->control.get();
+    return stream != nullptr && stream->up() && now - stream->sinceNs > kCallNs && stream->quietNs() < lately;
+  });
 }
 
 /// Nothing heard from a peer that owes us something: ask; after the hold time, give up.
@@ -152,16 +182,21 @@ void Engine::watchSilence(Peer& peer, int64_t now) {
     return;
   }
   const int64_t silent = now - peer.lastHeard;
-  if (peer.refusals >= kRefusalsToDie && silent > kRefusalSilenceNs) {
+  if (silent > kRefusalSilenceNs && allRefuse(peer)) {
     return failAll(peer, "the process of peer " + peer.describe() + " is gone (its host refuses its ports)");
   }
-  if (silent > config_.holdNs) {
+  if (silent > config_.holdNs && !stoppedOnly(peer, now)) {
     return failAll(peer, "peer " + peer.describe() + " is silent on every path for " +
                              std::to_string(config_.holdNs / 1000000) + " ms (R2CC_HOLD_MS)");
   }
   if (now - peer.lastCalled < callNs) return;
   peer.lastCalled = now;
-  if (silent >= callNs) return peer.tellEverywhere(Ping{kNoRound});
+  if (silent >= callNs) {
+    for (const auto& path : peer.paths()) {
+      if (path->linked) peer.ping(*path, kNoRound, now);
+    }
+    return;
+  }
   // The process answers, but its end of a connection may be closed and the word of it lost.
   for (const auto& [id, c] : peer.sends) askIfStuck(*c);
   for (const auto& [id, c] : peer.receivesById) askIfStuck(*c);
@@ -187,11 +222,12 @@ void Engine::onLink(size_t nic, bool up, const char* cause) {
   if (flight_ != nullptr) flight_->nic(nic, up, cause);
   info_("R2CC: " + nics_[nic].name + (up ? " has its link back" : " lost its link: its connections go on over others"));
   announcements_ = kAnnouncements;
+  announceUntil_ = runNs() + kAnnounceNs;  // what went to the lost NIC may be meant for another address
   // At once to those who send to us: it is for them to move. Those we send to hear it with the Freeze that moves ours.
   for (const auto& [key, peer] : peers_) {
     if (!peer->weConnect) announceLinksTo(*peer);
   }
-  for (const auto& [key, peer] : peers_) judgePaths(*peer, nowNs());
+  for (const auto& [key, peer] : peers_) judgePaths(*peer, runNs());
   flushOutboxes();
 }
 
@@ -212,12 +248,13 @@ void Engine::seeRemoteLinks(Peer& peer, const Header& header) {
   peer.remoteVersion = header.nicsVersion;
   if (header.nicsUp == peer.remoteUp) return;
   peer.remoteUp = header.nicsUp;
-  judgePaths(peer, nowNs());
+  judgePaths(peer, runNs());
 }
 
 void Engine::pathDown(Peer& peer, Path& path, const std::string& cause) {
   lookSoon();
   path.capacity = 1.0;  // what it can carry is found out anew when it is back
+  closeStreams(path);
   peer.plansVersion++;
   pathEvent(peer, path, "down", cause);
   for (const auto& [id, connection] : peer.sends) connection->onPathDown(&path, cause);

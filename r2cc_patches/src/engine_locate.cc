@@ -32,13 +32,13 @@ void Engine::onPathDead(const Peer& peer, const PathDead& message) {
   Path* path = peer.pathOf(message.remoteDev, message.localDev);
   if (path == nullptr) return;
   // What still comes over it may be all that works of it: answers go elsewhere until it answered us.
-  path->doubt(nowNs());
-  suspectAllOf(message.remoteDev, nowNs());
+  path->doubt(runNs());
+  suspectAllOf(message.remoteDev, runNs());
 }
 
 void Engine::onLookAt(const Peer& peer, const LookAt& message) {
   for (const auto& path : peer.paths()) {
-    if (path->data && peer.remote()[path->remote].dev == message.dev) path->suspect(nowNs());
+    if (path->data && peer.remote()[path->remote].dev == message.dev) path->suspect(runNs());
   }
 }
 
@@ -67,7 +67,7 @@ void Engine::inquire(int64_t now) {
   for (const auto& [key, peer] : peers_) {
     for (const auto& path : peer->paths()) {
       if (path->locate) locate(*peer, *path, now);
-      if (path->data && path->linked && now < inquireUntil_[path->local]) peer->sendOn(*path, Ping{kNoRound});
+      if (path->data && path->linked && now < inquireUntil_[path->local]) peer->ping(*path, kNoRound, now);
     }
   }
 }

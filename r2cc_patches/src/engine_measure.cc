@@ -32,7 +32,7 @@ void Engine::onCapacity(Peer& peer, const Path& path) {
 
 void Engine::onSlow(Peer& peer, const Slow& message) {
   if (!comparesRates()) return;
-  const int64_t now = nowNs();
+  const int64_t now = runNs();
   if (!peer.weConnect) {
     if (message.dev < nics_.size()) slowHere(message.dev, now);
     return;

@@ -1,12 +1,14 @@
 // Datagrams in: who sent it, is it genuine and new, and whom it concerns.
 #include <algorithm>
+#include <utility>
 
 #include "engine.h"
 
 namespace r2cc {
 namespace {
 
-constexpr size_t kMostArrived = 64;  // connections of one listen that NCCL has not accepted yet
+constexpr int64_t kSteadyNs = msToNs(100);  // answers that are farther apart are none of a steady peer
+constexpr size_t kMostArrived = 64;         // connections of one listen that NCCL has not accepted yet
 
 /// Reads a message; false when it is malformed.
 template <class M>
@@ -22,20 +24,33 @@ void Engine::onDatagram(size_t nic, const NicAddress& from, const uint8_t* data,
   if (!parsed) return void(dropped_.malformed++);
   Peer* peer = admit(*parsed);
   if (peer == nullptr) return;
+  byUdp_ = true;
   Path* path = heard(*peer, nic, from, parsed->header());
   seeRemoteLinks(*peer, parsed->header());
   answers_ = false;
   if (!parsed->forEach([&](Type type, Reader& reader) { dispatch(*peer, path, type, reader); })) dropped_.malformed++;
 }
 
-/// The path it came over, null if that is none of ours.
+/// The path it came over by UDP, null if that is none of ours.
 Path* Engine::heard(Peer& peer, size_t nic, const NicAddress& from, const Header& header) {
-  peer.lastHeard = nowNs();
+  Path* path = peer.find(nic, from);
+  heardOver(peer, nic, path, header);
+  if (path == nullptr) return path;
+  path->udpHeard = peer.lastHeard;
+  path->askedNs = path->tcpAlone = 0;
+  return path;
+}
+
+void Engine::heardOver(Peer& peer, size_t nic, Path* path, const Header& header) {
+  peer.lastHeard = runNs();
+  if (!std::exchange(peer.known, true)) {
+    for (const auto& other : peer.paths()) other->askedNs = 0;  // it did not know us: that was no silence
+  }
   heardNs_[nic] = peer.lastHeard;
   peer.remoteHeard = header.nicsHeard;
-  Path* path = peer.find(nic, from);
-  if (path != nullptr) path->lastHeard = peer.lastHeard;
-  return path;
+  if (path == nullptr) return;
+  path->lastHeard = peer.lastHeard;
+  path->refused = false;
 }
 
 void Engine::dispatch(Peer& peer, Path* path, Type type, Reader& reader) {
@@ -47,12 +62,10 @@ void Engine::dispatch(Peer& peer, Path* path, Type type, Reader& reader) {
   if (type == Type::Pong) {
     Pong pong;
     answers_ = true;
-    if (!read(reader, pong) || path == nullptr) return;
-    const int64_t now = nowNs();
-    peer.answered(*path, pong.round, now);
-    if (path->pong(now)) pathEvent(peer, *path, "probation", "probe");
+    if (read(reader, pong) && path != nullptr) onPong(peer, *path, pong);
     return;
   }
+  if (type == Type::Filler) return;
   if (type != Type::Ack) lookSoon();
   if (type == Type::PathDead) {
     PathDead message;
@@ -204,7 +217,24 @@ void Engine::onPing(Peer& peer, const Path& path, const Ping& ping) {
     peer.nextRepaired = next->first;
     if (!d.add(Ack{next->first, next->second->delivered()})) break;
   }
+  if (ping.round == kUdpRound) {
+    if (byUdp_) peer.sendByUdp(path, d);
+    return;
+  }
   peer.send(path, d);
+}
+
+void Engine::onPong(Peer& peer, Path& path, const Pong& pong) {
+  const int64_t now = runNs();
+  if (now - peer.lastPong > kSteadyNs) peer.answersSince = now;
+  peer.lastPong = now;
+  if (pong.round == kUdpRound) {
+    path.udpProofs += byUdp_ ? 1 : 0;
+    return;
+  }
+  if (pong.round == kDataRound && !byUdp_) path.dataThrough();
+  peer.answered(path, pong.round, now);
+  if (path.pong(now)) pathEvent(peer, path, "probation", "probe");
 }
 
 /// After a failover: what connections said was done and is not, before the next tick.

@@ -93,7 +93,7 @@ void Engine::updateHealth(int64_t now) {
   for (const auto& [key, peer] : peers_) {
     if (peer->weConnect ? peer->sends.empty() : peer->receivesById.empty()) continue;
     for (const auto& path : peer->paths()) {
-      if (!path->data) continue;
+      if (!path->data || path->within) continue;
       if (peer->weConnect) tellReceiver(*peer, *path, now);
       Evidence& nic = nics[path->local];
       const double carried = peer->weConnect ? carries(*peer, *path) : path->linked ? path->capacity : -1;

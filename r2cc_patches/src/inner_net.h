@@ -12,6 +12,8 @@ struct LaneSample {
   uint64_t bytes = 0;  // that the other end's kernel or NIC confirmed
   int64_t busyNs = 0;  // time during which the network, and not one of the two users, was what it waited for
   int64_t quietNs = INT64_MAX / 2;  // since the other end's kernel was last heard
+  bool waits = true;                // something is on its way that the other end's kernel has not confirmed
+  uint64_t resent = 0;              // packets sent again, as nobody confirmed them
 };
 
 /// Something a NIC's driver said on its own: carrier, a dead device, an address that came or went.
@@ -64,8 +66,13 @@ struct InnerOps {
   /// net's own.
   ncclResult_t (*accept)(void* listenComm, void** comm, uint64_t* refused) = nullptr;
 
+  /// As the net's connect(), but from this device's NIC, without sleeping, and at most once. Null: the net's own.
+  ncclResult_t (*connect)(int dev, void* handle, void** comm) = nullptr;
+
   /// Called once for each comm that a connect or accept has made. Null: nothing to set.
   void (*tune)(void* comm) = nullptr;
+  /// After that: keeps the comm on its NIC in both directions, and tells whether it is there. Null: it always is.
+  bool (*place)(void* comm, bool sends) = nullptr;
 
   /// Bytes of this comm's sends that the other end's kernel has not confirmed yet, whatever is still to be handed to
   /// ours left out. What it has confirmed reaches a process that goes on reading there, even after a reset. -1: cannot

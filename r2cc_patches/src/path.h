@@ -13,6 +13,7 @@
 #include <cstdint>
 
 #include "clock.h"
+#include "side_stream.h"
 
 namespace r2cc {
 
@@ -91,14 +92,33 @@ class Path {
     doubtedAt_ = now;
     suspect(now);
   }
-  bool doubted() const { return lastPong < doubtedAt_; }
+  bool doubted() const { return lastPong < doubtedAt_ || dataDoubt_; }
+  /// Data stood still on it, whatever probes say: nothing new is put on it before data got through once more (where its
+  /// transport is TCP: a stream's, see Engine::proveData) and some time has passed, twice as long each time.
+  void doubtData(int64_t now, bool provable) {
+    dataFailures_ = now - dataDoubtedAt_ > kForgiveNs ? 1 : std::min(dataFailures_ + 1, kMaxDoublings);
+    dataDoubt_ = true;
+    dataProven_ = !provable;
+    dataDoubtedAt_ = now;
+  }
+  bool wantsDataProof() const { return dataDoubt_ && !dataProven_; }
+  void dataThrough() { dataProven_ = true; }
+  bool dataDoubted() const { return dataDoubt_; }
+  bool carriesData() const { return up() && !dataDoubt_; }
+  /// True when the doubt ends now.
+  bool trustData(int64_t now) {
+    if (!dataDoubt_ || !dataProven_ || now - dataDoubtedAt_ < probation_.ns << (dataFailures_ - 1)) return false;
+    dataDoubt_ = false;
+    return true;
+  }
   void pinged(uint32_t round) {
     if (pingRound_ + 1 != round) pingedSince_ = round;
     pingRound_ = round;
   }
   /// The newest round of probes that another data path answered: was it answered here too? A round counts once, and
   /// where answers take `answerNs` the silence must last several of those.
-  bool round(uint32_t answeredElsewhere, int64_t answerNs, int64_t now) {
+  /// `certain`: nothing speaks for it; else it stays suspect, however silent.
+  bool round(uint32_t answeredElsewhere, int64_t answerNs, int64_t now, bool certain = true) {
     if (state() != PathState::Suspect) return false;
     // A late peer is silent everywhere: no evidence.
     if (answeredElsewhere < pingedSince_ || answeredElsewhere <= judged_) return false;
@@ -108,8 +128,9 @@ class Path {
     const bool accused = standsStill_ && now < suspectUntil_;
     const int misses = accused ? kMissesIfAccused : kMissesToDie;
     const int64_t silence = (accused ? kSilentIfAccused : kSilentAnswers) * answerNs;
-    return misses_ >= misses && now - silentSince_ >= silence && die(now);
+    return misses_ >= misses && now - silentSince_ >= silence && certain && die(now);
   }
+  bool missed() const { return misses_ > 0; }
   bool pong(int64_t now) {
     lastPong = now;
     misses_ = 0;
@@ -140,6 +161,20 @@ class Path {
   double capacity = 1.0;
   int64_t toldNs = 0;  // when the other end was last told of it
 
+  // The two ways of the side channel (engine_streams.cc).
+  bool pinned = false;       // what is sent over it leaves by its NIC, whatever the routing table says
+  bool within = false;       // the other end is this very host: no link matters
+  int64_t askedNs = 0;       // the first question by UDP since anything came by UDP; 0: none
+  int64_t tcpAlone = 0;      // since when TCP answers and UDP does not; 0: it does
+  int64_t udpHeard = 0;      // the last time something came by UDP
+  bool refused = false;      // its port was refused since anything was heard over it
+  int udpProofs = 0;         // questions in a row that were asked and answered by UDP alone
+  int64_t lastProof = 0;     // when the last of these was sent
+  int64_t nextStream = 0;    // not before
+  int streamTries = 0;       // without an answer
+  bool saidUdpLost = false;  // and NCCL's log says so
+  StreamSlot control, acks;
+
  private:
   bool set(PathState next) {
     state_.store(next, std::memory_order_relaxed);
@@ -163,6 +198,9 @@ class Path {
   int64_t silentSince_ = 0;  // the first of misses_
   int64_t carried_ = INT64_MIN / 2;
   int failures_ = 0;
+  bool dataDoubt_ = false, dataProven_ = false;
+  int dataFailures_ = 0;
+  int64_t dataDoubtedAt_ = INT64_MIN / 2;
   int64_t lastDeath_ = INT64_MIN / 2;
   int64_t probationSince_ = 0;
 };

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "bind_nic.h"
 #include "recv_connection.h"
 
 namespace r2cc {
@@ -13,7 +14,7 @@ Peer::Peer(uint64_t id, bool weConnect, const Key& key, const Self& self, const 
     : id(id),
       weConnect(weConnect),
       key(key),
-      lastHeard(nowNs()),
+      lastHeard(runNs()),
       self_(self),
       side_(side),
       local_(local),
@@ -43,17 +44,31 @@ void Peer::setRemote(const std::vector<NicAddress>& nics) {
   const auto shared = [&](const NicAddress& nic) {
     return std::any_of(local_.begin(), local_.end(), [&](const LocalNic& l) { return l.address.sameSubnet(nic); });
   };
+  // On our own host what goes to an address takes that address's own way, and no NIC's.
+  const auto here = [&](const NicAddress& nic) {
+    return std::any_of(local_.begin(), local_.end(), [&](const LocalNic& l) { return l.address.sameHost(nic); });
+  };
   for (size_t l = 0; l < local_.size(); l++) {
     if (local_[l].address.family == 0) continue;
     for (size_t r = 0; r < remote_.size(); r++) {
       const auto same = [&](const auto& p) { return p->local == l && p->remote == r; };
       if (std::any_of(paths_.begin(), paths_.end(), same)) continue;
-      if (shared(remote_[r]) && !local_[l].address.sameSubnet(remote_[r])) continue;
-      const PathUse use = useOf(local_[l].address.flags, remote_[r].flags);
-      paths_.push_back(std::make_unique<Path>(static_cast<uint8_t>(l), static_cast<uint8_t>(r), use, probation_));
-      plansVersion++;
+      const bool fits = here(remote_[r])     ? local_[l].address.sameHost(remote_[r])
+                        : shared(remote_[r]) ? local_[l].address.sameSubnet(remote_[r])
+                                             : local_[l].address.family == remote_[r].family;
+      if (fits) addPath(l, r);
     }
   }
+}
+
+void Peer::addPath(size_t local, size_t remote) {
+  const LocalNic& nic = local_[local];
+  const PathUse use = useOf(nic.address.flags, remote_[remote].flags);
+  auto path = std::make_unique<Path>(static_cast<uint8_t>(local), static_cast<uint8_t>(remote), use, probation_);
+  path->within = nic.address.sameHost(remote_[remote]);
+  path->pinned = !path->within && leadsThere(nic.name, nic.address.sockaddr(), remote_[remote].sockaddr());
+  paths_.push_back(std::move(path));
+  plansVersion++;
 }
 
 void Peer::recount() {
@@ -65,6 +80,13 @@ void Peer::recount() {
 Path* Peer::find(size_t localNic, const NicAddress& from) const {
   for (const auto& path : paths_) {
     if (path->local == localNic && remote_[path->remote].sameSocket(from)) return path.get();
+  }
+  return nullptr;
+}
+
+Path* Peer::findByAddress(size_t localNic, const NicAddress& from) const {
+  for (const auto& path : paths_) {
+    if (path->local == localNic && remote_[path->remote].sameHost(from)) return path.get();
   }
   return nullptr;
 }
@@ -142,14 +164,42 @@ Datagram Peer::datagram() const {
   return Datagram(header);
 }
 
+bool Peer::sendByStream(const Path& path, const StreamSlot& slot, const std::vector<uint8_t>& bytes) const {
+  const SideStreamPtr stream = slot.get();
+  if (stream == nullptr) return false;
+  if (!side_.passes(path.local, remote_[path.remote], bytes, SideChannel::Way::Tcp)) return true;
+  return stream->send(bytes);
+}
+
 bool Peer::send(const Path& path, Datagram& datagram) const {
-  return side_.send(path.local, remote_[path.remote], datagram.seal(key));
+  const std::vector<uint8_t>& bytes = datagram.seal(key);
+  const bool sent = side_.send(path.local, remote_[path.remote], bytes, path.pinned);
+  return sendByStream(path, path.control, bytes) || sent;
+}
+
+bool Peer::sendByUdp(const Path& path, Datagram& datagram) const {
+  return side_.send(path.local, remote_[path.remote], datagram.seal(key), path.pinned);
 }
 
 bool Peer::sendToAckPort(const Path& path, Datagram& datagram) const {
   NicAddress to = remote_[path.remote];
   if (to.ackPort != 0) to.port = to.ackPort;
-  return side_.send(path.local, to, datagram.seal(key));
+  const std::vector<uint8_t>& bytes = datagram.seal(key);
+  const bool sent = side_.send(path.local, to, bytes, path.pinned);
+  return sendByStream(path, path.acks, bytes) || sent;
+}
+
+void Peer::ping(Path& path, uint32_t round, int64_t now) const {
+  path.lastPing = now;
+  if (path.askedNs == 0) path.askedNs = now;
+  sendOn(path, Ping{round});
+}
+
+void Peer::pingByUdp(Path& path, int64_t now) const {
+  path.lastProof = now;
+  Datagram d = datagram();
+  d.add(Ping{kUdpRound});
+  sendByUdp(path, d);
 }
 
 void Peer::sendAll(const std::vector<const Path*>& paths, const std::vector<Encoded>& messages) const {

@@ -77,6 +77,8 @@ class Peer {
   /// what is left.
   void recount();
   Path* find(size_t localNic, const NicAddress& from) const;
+  /// The same for a stream, whose port says nothing.
+  Path* findByAddress(size_t localNic, const NicAddress& from) const;
   /// The path data takes from our device to its device: that pair, or where routing leads for it. Null: none.
   Path* route(uint8_t localDev, uint8_t remoteDev) const;
   /// Between exactly these two NICs, whatever it is for; where routing leads when there is none. Null: none.
@@ -95,8 +97,13 @@ class Peer {
 
   Datagram datagram() const;
   uint64_t sentSeq() const { return seq_.load(std::memory_order_relaxed); }
-  /// Thread-safe: seals and sends.
+  /// Thread-safe: seals and sends, both ways where there are two.
   bool send(const Path& path, Datagram& datagram) const;
+  bool sendByUdp(const Path& path, Datagram& datagram) const;
+  /// A question that is answered over the same path.
+  void ping(Path& path, uint32_t round, int64_t now) const;
+  /// One that is asked and answered by UDP alone.
+  void pingByUdp(Path& path, int64_t now) const;
   template <class M>
   bool sendOn(const Path& path, const M& message) const {
     Datagram d = datagram();
@@ -145,9 +152,13 @@ class Peer {
   uint32_t answeredRound = 0;          // the newest that any path answered
   int64_t openSince = 0;               // when the one after it was sent
   int64_t slowestNs = 0, slowestAt = 0;
-  int refusals = 0;         // since it was last heard
-  int exchanging = 0;       // connections that wait for the other end's count
-  uint64_t heardAtSeq = 0;  // the last datagram sent to it when it was last heard
+  bool known = false;                    // it was heard: it knows us, too
+  bool streams = false;                  // some path has a second way: what comes twice is no replay
+  int64_t lastPong = INT64_MIN / 2;      // an answer to a question, over whatever path
+  int64_t answersSince = INT64_MIN / 2;  // and it answers steadily since then
+  int64_t emptySince = 0;                // neither end has a connection to the other
+  int exchanging = 0;                    // connections that wait for the other end's count
+  uint64_t heardAtSeq = 0;               // the last datagram sent to it when it was last heard
   uint64_t acksSent = 0;
   uint64_t nextRepaired = 0;   // the connection whose acknowledgement the next pong begins with
   uint32_t remoteHeard = 0;    // the NICs over which it hears anybody
@@ -164,6 +175,8 @@ class Peer {
   void collectAcks(const Path& path, bool hurry);
   void sendAcks(const Path& path, const std::vector<Ack>& acks) const;
   bool sendToAckPort(const Path& path, Datagram& datagram) const;
+  bool sendByStream(const Path& path, const StreamSlot& slot, const std::vector<uint8_t>& bytes) const;
+  void addPath(size_t local, size_t remote);
   std::atomic<int> acksAsked_{0};
   const Self& self_;
   const SideChannel& side_;
@@ -172,7 +185,8 @@ class Peer {
   const Probation probation_;
   std::vector<std::unique_ptr<Path>> paths_;
   std::vector<Encoded> outbox_, outboxEverywhere_;
-  mutable std::atomic<uint64_t> seq_{0};
+  // Ascending also beyond our own forgetting: the other end may remember for longer.
+  mutable std::atomic<uint64_t> seq_{static_cast<uint64_t>(nowNs() / 1000)};
 };
 
 }  // namespace r2cc

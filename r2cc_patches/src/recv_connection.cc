@@ -176,7 +176,7 @@ void RecvConnection::onOpenLane(const OpenLane& message) {
   }
   answer.failed = lane == nullptr;
   if (lane != nullptr) answer.handle = lane->handle;
-  if (lane != nullptr && lane->state == LaneState::Up) return peer.tell(LaneUp{id, lane->id});
+  if (lane != nullptr && lane->state == LaneState::Up) return peer.tell(laneUp(*lane));
   peer.tell(answer);
 }
 
@@ -184,7 +184,7 @@ LanePtr RecvConnection::listenOn(Path& path, uint32_t laneId) {
   if (lanes_.size() >= kMaxLanes || path.use == PathUse::SideOnly) return nullptr;
   const int dev = (*services_.local)[path.local].dev;
   auto lane = std::make_shared<Lane>(this, laneId, /*sends=*/false, &path, dev, innerOf(&path), contextOf(&path));
-  lane->createdNs = nowNs();
+  lane->createdNs = runNs();
   if (lane->inner.net->listen(lane->ctx, dev, lane->handle.data(), &lane->listenComm) != ncclSuccess) return nullptr;
   const InnerOps& ops = *lane->inner.ops;
   if (ops.lockListen != nullptr)
@@ -206,12 +206,13 @@ void RecvConnection::onPrepared(const LanePtr& lane, bool ok) {
   lane->state = LaneState::Up;
   if (!ok) return dropLane(lane);
   recorder_.laneUp(lane->id, lane->path->local, peer.remote()[lane->path->remote].dev);
-  peer.tell(LaneUp{id, lane->id});
+  if (!lane->placed) services_.misplaced(*lane);
+  peer.tell(laneUp(*lane));
 }
 
 /// The connection lives, and has so much. A question comes over every path.
 void RecvConnection::answer() {
-  const int64_t now = nowNs();
+  const int64_t now = runNs();
   if (now - lastAnswer_ < kAnswerAgainNs) return;
   lastAnswer_ = now;
   peer.tell(Ack{id, delivered()});
@@ -222,111 +223,6 @@ void RecvConnection::onCloseLane(const CloseLane& message) {
   const LanePtr lane = findLane(message.lane);
   const Owned owned(owner_, Owned::Wait::Yes);
   if (lane != nullptr && !inPlan(lane)) dropLane(lane);  // a lane of the plan ends by Freeze alone
-}
-
-Fenced RecvConnection::count(uint8_t laneUsable) const {
-  Fenced out;
-  out.connection = id;
-  out.epoch = epoch_;
-  out.laneUsable = laneUsable;
-  out.delivered = delivered();
-  out.switchedEpoch = lastSwitched_.epoch;
-  out.switchedBoundary = lastSwitched_.boundary;
-  for (uint64_t i = 0; i < Fenced::kMasked; i++) {
-    const uint64_t number = out.delivered + i;
-    const Request& r = slot(number);
-    const bool here = r.number == number && number < posted_ && r.finished;
-    if (here || rescued_.count(number) != 0) out.deliveredMask |= uint32_t{1} << i;
-  }
-  return out;
-}
-
-/// The sender's user may have reused their buffers, and the lane that brought them is gone: nobody has them.
-bool RecvConnection::lostCompleted(uint64_t completed) const {
-  return std::any_of(std::begin(requests_), std::end(requests_), [&](const Request& r) {
-    return r.used && !r.finished && r.number < completed && (r.lane == kNoLane || findLane(r.lane) == nullptr);
-  });
-}
-
-LanePtr RecvConnection::usableLane(uint32_t laneId) const {
-  const LanePtr lane = findLane(laneId);
-  return lane != nullptr && lane->usable() && !lane->error ? lane : nullptr;
-}
-
-/// Drains and fences what the sender no longer has. The plan goes on naming these lanes until they are replaced.
-void RecvConnection::forget(const Freeze& message) {
-  for (const LanePtr& lane : plan_.lanes()) {
-    while (progressLane(*lane)) {
-    }
-  }
-  plan_.trim(delivered());
-  const std::vector<LanePtr> lanes = lanes_;
-  for (const LanePtr& lane : lanes) {
-    const bool known = std::find(message.lanes.begin(), message.lanes.end(), lane->id) != message.lanes.end();
-    if (known || lane->id > message.newestLane) continue;
-    if (lane->state == LaneState::Up && lane->inner.ops->fenceMayWait) {
-      drainApart(lane);
-      continue;
-    }
-    drainLane(*lane);
-    rescue(*lane);
-    dropLane(lane);
-    early_.reset();
-  }
-}
-
-// Invariant 3: drain, fence, only then count; buffers are posted again after the count.
-void RecvConnection::onFreeze(const Freeze& message) {
-  if (message.epoch < epoch_ || over() || farewell_) return;
-  if (message.epoch == epoch_) {
-    if (lastFenced_.epoch == epoch_) peer.tell(lastFenced_);
-    return;
-  }
-  {
-    const Owned owned(owner_, Owned::Wait::Yes);
-    forget(message);
-    epoch_ = message.epoch;
-    if (fencing()) setState(ConnectionState::Frozen, "sender");
-  }
-  freeze_ = message;
-  if (!fencing()) answerFreeze();
-}
-
-void RecvConnection::onAllFenced() {
-  if (over()) return;
-  if (farewell_) return end(*farewell_);
-  if (freeze_) answerFreeze();
-}
-
-void RecvConnection::answerFreeze() {
-  const Freeze message = *freeze_;
-  freeze_.reset();
-  bool missing = false;
-  {
-    const Owned owned(owner_, Owned::Wait::Yes);
-    const bool first = plan_.empty();
-    attention_ = std::any_of(lanes_.begin(), lanes_.end(), [](const LanePtr& l) { return l->error.load(); });
-    const LanePtr lane = usableLane(message.lane);
-    const bool usable = lane != nullptr || (message.lane == kNoLane && !plan_.broken() && !first);
-    lastFenced_ = count(usable);
-    recorder_.freeze(epoch_, message.lane, message.completed);
-    recorder_.fenced(epoch_, lastFenced_.delivered, usable);
-    missing = lostCompleted(message.completed);
-    if (usable && first) plan_.add(PlanStep(0, {{lane, 1}}));
-    if (usable && lane != nullptr) plan_.substitute(lane);
-    for (Request& r : requests_) {
-      if (r.finished || r.lane == kNoLane || findLane(r.lane) != nullptr) continue;
-      r.lane = kNoLane;
-      r.inner = r.flush = nullptr;
-    }
-    nextToPost_ = delivered();
-    setState(usable ? ConnectionState::Active : ConnectionState::Frozen, first ? "connected" : "sender");
-    pump(UINT64_MAX);
-  }
-  if (missing)
-    return fail(flushes_ ? "a NIC is gone before what it wrote into GPU memory was flushed"
-                         : "messages the sender was told were delivered are missing here (invariant 3)");
-  peer.tell(lastFenced_);
 }
 
 void RecvConnection::onSwitch(const Switch& message) {
@@ -378,7 +274,7 @@ void RecvConnection::mentionIdle(int64_t now) {
   lastMention_ = now;
   const Owned owned(owner_, Owned::Wait::Yes);  // NCCL's thread shortens the plan
   for (const LanePtr& lane : lanes_) {
-    if (lane->usable() && !inPlan(lane)) peer.tell(LaneUp{id, lane->id});
+    if (lane->usable() && !inPlan(lane)) peer.tell(laneUp(*lane));
   }
 }
 

@@ -72,6 +72,7 @@ class RecvConnection final : public Connection {
   void forget(const Freeze& message);
   Fenced count(uint8_t laneUsable) const;
   bool lostCompleted(uint64_t completed) const;
+  LaneUp laneUp(const Lane& lane) const { return {id, lane.id, static_cast<uint8_t>(lane.placed ? 1 : 0)}; }
   void mentionIdle(int64_t now);
   LanePtr usableLane(uint32_t lane) const;
   LanePtr listenOn(Path& path, uint32_t lane);
@@ -96,7 +97,7 @@ class RecvConnection final : public Connection {
   Switched lastSwitched_{};
   std::optional<Freeze> freeze_;  // not yet answered: its lanes are being fenced
   std::optional<Bye> farewell_;   // so are all
-  int64_t lastSuspect_ = 0, lastMention_ = nowNs();
+  int64_t lastSuspect_ = 0, lastMention_ = runNs();
 };
 
 }  // namespace r2cc

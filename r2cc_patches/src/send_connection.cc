@@ -30,7 +30,7 @@ SendConnection::SendConnection(const Services& services, Peer& peer, uint64_t id
       remoteHomeDev_(remoteHomeDev),
       ourNics_(ourNics),
       plain_(allPlain(services)),
-      lastMove_(nowNs()) {}
+      lastMove_(runNs()) {}
 
 SendConnection::~SendConnection() = default;
 
@@ -221,7 +221,7 @@ void SendConnection::onAck(uint64_t delivered, bool repaired) {
   // Only the engine stores acked_, so a plain maximum is enough. More than was ever sent is a broken peer.
   if (delivered <= acked_.load(std::memory_order_relaxed)) return;
   acked_.store(delivered, std::memory_order_release);
-  ackedAt_ = nowNs();
+  ackedAt_ = runNs();
   if (std::exchange(asked_, false)) repaired = true;
   if (!repaired) carried(delivered - 1, ackedAt_);
 }
@@ -288,7 +288,8 @@ const Path* SendConnection::stalledPath(int64_t now) {
   if (now - movesAt() < kStallNs) {
     // Others on its path move, so the path is not probed; its own acknowledgement may have been lost.
     if (asks && now - lastMove_ >= kAskNs) {
-      asked_ = true;
+      const bool again = std::exchange(asked_, true);
+      if (const Lane* lane = plan_.laneFor(acked); again && lane != nullptr) peer.ping(*lane->path, kNoRound, now);
       peer.tell(CloseLane{id, kNoLane});
     }
     return nullptr;

@@ -59,6 +59,15 @@ class SendConnection final : public Connection {
     if (state() != ConnectionState::Active || proposed_ || drives_) return now;
     return hasOutstanding() ? movesAt() + kStallNs : INT64_MAX;
   }
+  /// Whether data is on its way over a path and its transport has heard nothing for `stillNs`; Unseen: no transport of
+  /// ours there can tell.
+  enum class Waits : uint8_t { Unseen, No, Yes };
+  Waits waitsOn(const Path& path, int64_t stillNs) const;
+  /// What was asked and not answered is asked again at once.
+  void askAgain() {
+    nextRepeat_ = 0;
+    repeatAfter_ = 0;
+  }
   /// Adds what every lane of the plan carried since the last look to its path's account.
   void sample(Capacities& capacities);
   const Path* home() const { return home_; }
@@ -74,6 +83,9 @@ class SendConnection final : public Connection {
   }
   bool everActive() const { return everActive_.load(std::memory_order_acquire); }
   uint64_t failovers = 0, failbacks = 0;
+  // Under the engine's mutex: when NCCL last asked for it, and whether it got it.
+  int64_t calledNs = runNs();
+  bool handedOver = false;
 
  private:
   uint64_t through() const override { return acked_.load(std::memory_order_relaxed); }
@@ -102,6 +114,18 @@ class SendConnection final : public Connection {
   /// It may replace any: up at both ends, nothing posted on it, its path up and not in doubt.
   bool spare(const LanePtr& lane) const;
   LanePtr idleLane(const Path* avoid) const;
+  // what a lane's own data says of it (send_verdict.cc)
+  LanePtr stuckLane(int64_t now);
+  void judgeLanes(int64_t now);
+  int64_t patienceNs(int64_t now) const;
+  bool peerAnswers(int64_t now) const;
+  int64_t laneLimitNs() const;
+  void askPeer(const Lane& lane, int64_t now);
+  struct LaneWait {
+    int64_t ns = 0;       // for which the network was waited for, since a message last got through
+    uint64_t resent = 0;  // what its transport had sent again when that began
+    uint32_t lane = kNoLane;
+  };
   Path* bestPath(const Path* avoid) const;
   bool opening(const Path* path) const;
   const Path* stalledLane(int64_t now) const;
@@ -121,6 +145,7 @@ class SendConnection final : public Connection {
   /// Nothing is under way, and nothing was for long enough that waiting for an answer costs nobody anything.
   bool idle(int64_t now) const { return !hasOutstanding() && !carriedSince(now - kIdleNs) && ackedAt_ < now - kIdleNs; }
   LanePtr laneOn(const Path* path) const;
+  bool placeLanes(int64_t now);
   /// Opens what the wanted plan lacks, and starts a switch once all is there. False: nothing is left to do.
   bool approachWanted(int64_t now);
 
@@ -185,6 +210,13 @@ class SendConnection final : public Connection {
   int64_t nextAsk_ = 0;
   bool asked_ = false;  // and not yet answered
   int64_t lastMove_ = 0;
+  int64_t nextPlacing_ = 0;
+  int placings_ = 0;
+  LaneWait wait_;
+  uint64_t waitAcked_ = 0;
+  int64_t lastVerdictLook_ = 0, lastAskedPeer_ = 0;
+  int64_t slowestNs_ = 0, slowestAt_ = 0;  // the longest such wait of a lane that was well
+  int verdicts_ = 0;                       // in a row, without a message in between
 };
 
 }  // namespace r2cc

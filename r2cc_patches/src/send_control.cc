@@ -14,8 +14,7 @@ constexpr uint64_t kSwitchAhead = 8, kSwitchAheadBytes = 1 << 20;
 constexpr int64_t kSwitchLimitNs = msToNs(1000);  // a switch that is not agreed by then is settled by an exchange
 constexpr int64_t kSwitchPauseNs = msToNs(2000);  // then it is tried again; twice as long each time, up to the most
 constexpr int64_t kMostSwitchPauseNs = msToNs(32000);
-constexpr int64_t kLaneLimitNs = msToNs(3000);  // a lane that takes longer is tried elsewhere, for twice as long
-constexpr int kMaxLateLanes = 3;
+constexpr int kMaxLateLanes = 3;  // a lane that takes too long is tried elsewhere, for twice as long
 constexpr int64_t kMaintainNs = msToNs(10);
 constexpr int64_t kDataFirstNs = msToNs(10);  // after a failover: making lanes costs both hosts CPU
 }  // namespace
@@ -49,7 +48,7 @@ void SendConnection::failover(const std::vector<LanePtr>& lanes, const std::stri
     setState(ConnectionState::Frozen, cause);
   }
   if (counted) failovers++;
-  if (hasOutstanding()) peer.settledNs = nowNs() + kDataFirstNs;
+  if (hasOutstanding()) peer.settledNs = runNs() + kDataFirstNs;
   recover(cause);
 }
 
@@ -67,7 +66,7 @@ void SendConnection::recover(const std::string& cause) {
     return requestLane(path);
   }
   if (state() == ConnectionState::Holding) return;
-  holdingSince_ = nowNs();
+  holdingSince_ = runNs();
   services_.info("R2CC: no path to peer " + peer.describe() + " (" + cause + "): holding for up to " +
                  std::to_string(services_.holdNs / 1000000) + " ms (R2CC_HOLD_MS)");
   setState(ConnectionState::Holding, cause);
@@ -97,7 +96,7 @@ void SendConnection::startExchange(const LanePtr& lane) {
   epoch_++;
   setState(ConnectionState::Exchanging, cause_);
   repeatAfter_ = std::min(kFirstRepeatNs + peer.exchanging * kExchangeNs, kMaxRepeatNs);
-  nextRepeat_ = nowNs() + repeatAfter_;
+  nextRepeat_ = runNs() + repeatAfter_;
   recorder_.freeze(epoch_, lane == nullptr ? kNoLane : lane->id, gone());
   peer.tell(freeze());
 }
@@ -126,9 +125,9 @@ const char* SendConnection::resume(const Fenced& message) {
   }
   target_ = nullptr;
   avoid_ = nullptr;
-  if (hasOutstanding()) peer.settledNs = nowNs() + kDataFirstNs;
+  if (hasOutstanding()) peer.settledNs = runNs() + kDataFirstNs;
   nextMaintain_ = 0;
-  lastMove_ = nowNs();  // what stood still did so on the lane that is gone
+  lastMove_ = runNs();  // what stood still did so on the lane that is gone
   seenAcked_ = std::max(acked_.load(std::memory_order_relaxed), gone());  // and so did what moved
   recorder_.replay(epoch_, message.delivered, static_cast<size_t>(replayed));
   setState(ConnectionState::Active, cause_, replayed);
@@ -142,7 +141,7 @@ const char* SendConnection::resume(const Fenced& message) {
 void SendConnection::onSuspect(const Suspect& message) {
   const LanePtr lane = findLane(message.lane);  // a lane's number is never used again
   if (lane == nullptr) return;
-  lane->path->doubt(nowNs());
+  lane->path->doubt(runNs());
   loseLane(lane, "the receiver reports a transport error");
 }
 
@@ -178,11 +177,11 @@ uint64_t SendConnection::ahead() const {
 
 void SendConnection::startSwitch(std::vector<PlanLane> lanes) {
   const Owned owned(owner_, Owned::Wait::Yes);
-  switchSince_ = nowNs();
+  switchSince_ = runNs();
   proposedEpoch_ = ++epoch_;
   holdFrom_ = posted_ + (idle(switchSince_) ? 0 : ahead());
   proposed_.emplace(holdFrom_, std::move(lanes));
-  nextRepeat_ = nowNs() + kFirstRepeatNs;
+  nextRepeat_ = runNs() + kFirstRepeatNs;
   repeatAfter_ = kFirstRepeatNs;
   recorder_.proposeSwitch(epoch_, proposed_->lanes()[0].lane->id, holdFrom_);
   peer.tell(proposal());
@@ -236,6 +235,7 @@ void SendConnection::tick(int64_t now) {
     failover({}, "the receiver did not agree to the switch");
   }
   driveReplays();
+  judgeLanes(now);
   if (now >= nextRepeat_) repeat(now);
   if (welcomed_) maintain(now);
   if (state() == ConnectionState::Holding && now - holdingSince_ > services_.holdNs) {
@@ -243,10 +243,17 @@ void SendConnection::tick(int64_t now) {
   }
 }
 
-/// Requests are repeated until answered, on every path: the best two may be black holes.
+/// Requests are repeated until answered, on every path: the best two may be black holes. Whether a path lets anything
+/// through is asked along with it.
 void SendConnection::repeat(int64_t now) {
   repeatAfter_ = std::min(std::max(repeatAfter_, kFirstRepeatNs) * 2, everActive_ ? kMaxRepeatNs : kMaxConnectRepeatNs);
   nextRepeat_ = now + repeatAfter_;
+  const bool asks = !welcomed_ || opening(nullptr) || proposed_ || state() == ConnectionState::Exchanging;
+  for (const auto& path : peer.paths()) {
+    if (!asks || !path->linked || now - path->lastPing < kRoundNs) continue;
+    if (peer.known) peer.ping(*path, kNoRound, now);
+    if (path->askedNs == 0) path->askedNs = now;
+  }
   if (!welcomed_) return peer.tellEverywhere(Hello{id, listen_, homeDev_, ourNics_});
   for (const LanePtr& lane : lanes_) {
     if (lane->remoteUp) continue;
@@ -257,10 +264,22 @@ void SendConnection::repeat(int64_t now) {
 }
 
 void SendConnection::maintain(int64_t now) {
-  const int64_t limit = kLaneLimitNs << std::min(lateLanes_, kMaxLateLanes);
-  const auto late = [&](const LanePtr& lane) { return !lane->usable() && now - lane->createdNs > limit; };
+  const int64_t limit = laneLimitNs() << std::min(lateLanes_, kMaxLateLanes);
+  const auto late = [&](const LanePtr& lane) {
+    return !lane->usable() && lane->users == 0 && now - lane->createdNs > limit;
+  };
   const auto lane = std::find_if(lanes_.begin(), lanes_.end(), late);
-  if (lane != lanes_.end()) return lateLanes_++, loseLane(LanePtr(*lane), "the lane could not be made in time");
+  if (lane != lanes_.end()) {
+    lateLanes_++;
+    const LanePtr tooLate = *lane;
+    // Asked for and answered, and still not there: data does not pass.
+    const bool refused = tooLate->state == LaneState::Connecting && peerAnswers(now);
+    if (refused && everActive_ && tooLate->inner.ops->sample != nullptr) {
+      tooLate->path->doubtData(now, /*provable=*/true);
+      peer.plansVersion++;
+    }
+    return loseLane(tooLate, "the lane could not be made in time");
+  }
   switch (state()) {
     case ConnectionState::Connecting:
     case ConnectionState::Frozen:

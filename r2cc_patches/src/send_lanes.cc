@@ -12,6 +12,8 @@ constexpr int64_t kLostRetryNs = msToNs(10);     // after one that had been made
 constexpr int64_t kWantedWaitNs = msToNs(1000);  // then the plan is made of the lanes that came up
 constexpr int64_t kCarriesNs = msToNs(2000);     // a connection idle for longer is no demand
 constexpr size_t kMostSteps = 3;
+constexpr int64_t kPlaceAgainNs = msToNs(1500);  // neighbours believe an announcement after a second
+constexpr int kMostPlacings = 4;
 constexpr size_t kMostShares = 16;  // lanes are listed in one datagram
 // What speaks against a path, in lanes: each outweighs whatever there can be of the one before it.
 constexpr size_t kTogether = size_t{1} << 12, kDoubt = size_t{1} << 28, kNoData = size_t{1} << 32;
@@ -43,9 +45,9 @@ void SendConnection::requestLane(Path* path) {
   const int dev = (*services_.local)[path->local].dev;
   const auto lane =
       std::make_shared<Lane>(this, ++lanesMade_, /*sends=*/true, path, dev, innerOf(path), contextOf(path));
-  lane->createdNs = nowNs();
+  lane->createdNs = runNs();
   addLane(lane);
-  nextRepeat_ = nowNs() + kFirstRepeatNs;
+  nextRepeat_ = runNs() + kFirstRepeatNs;
   repeatAfter_ = kFirstRepeatNs;
   peer.tell(OpenLane{id, lane->id, path->local, peer.remote()[path->remote].dev});
 }
@@ -80,14 +82,19 @@ void SendConnection::onLaneUp(const LaneUp& message) {
   if (lane == nullptr) return peer.tell(CloseLane{id, message.lane});  // given up, and the word of it was lost
   if (lane->remoteUp) return;
   lane->remoteUp = true;
+  if (message.placed == 0) {
+    lane->placed = false;
+    nextPlacing_ = runNs() + kPlaceAgainNs;
+  }
   if (lane->state == LaneState::Up) laneReady(lane);
 }
 
 void SendConnection::laneReady(const LanePtr& lane) {
   recorder_.laneUp(lane->id, lane->path->local, peer.remote()[lane->path->remote].dev);
+  if (!lane->placed) services_.misplaced(*lane);
   nextMaintain_ = 0;
   if (state() == ConnectionState::Active) {
-    if (const int64_t now = nowNs(); now >= peer.settledNs) (void)approachWanted(now);
+    if (const int64_t now = runNs(); now >= peer.settledNs) (void)approachWanted(now);
   } else if (state() != ConnectionState::Exchanging) {
     startExchange(lane);
   }
@@ -103,7 +110,7 @@ void SendConnection::loseLane(const LanePtr& lane, const std::string& cause) {
     const Owned owned(owner_, Owned::Wait::Yes);
     dropLane(lane);
   }
-  nextTry_ = nowNs() + (made ? kLostRetryNs : kStandbyRetryNs);
+  nextTry_ = runNs() + (made ? kLostRetryNs : kStandbyRetryNs);
   // The next tick tries again, elsewhere first: at once would be a loop as fast as the receiver can refuse.
   cause_ = cause;
 }
@@ -132,6 +139,7 @@ Path* SendConnection::bestPath(const Path* avoid) const {
     const bool last = state() != ConnectionState::Active && path->state() == PathState::Probation;
     if (!path->up() && !last) continue;
     if (path->use == PathUse::LastResort && state() == ConnectionState::Active) continue;
+    if (path->dataDoubted() && state() == ConnectionState::Active) continue;
     if (path.get() == home_ && !path->doubted()) return path.get();
     size_t load = ((path->up() ? 0 : 1) + (path->doubted() ? 1 : 0)) * kDoubt + (path->data ? 0 : kNoData);
     for (const auto& [other, connection] : peer.sends) {
@@ -198,7 +206,7 @@ void SendConnection::refreshWanted(int64_t now) {
     if (wanted_.size() > kMostShares) wanted_.resize(kMostShares);
     return;
   }
-  if (home_->state() == PathState::Up) {
+  if (home_->state() == PathState::Up && !home_->dataDoubted()) {
     wanted_ = {{home, 1}};
   } else if (planPath()->use == PathUse::LastResort) {
     if (Path* path = bestPath(nullptr)) wanted_ = {{path, 1}};
@@ -216,11 +224,36 @@ LanePtr SendConnection::laneOn(const Path* path) const {
   return nullptr;
 }
 
+/// Where NICs share a subnet the first lanes may arrive at the wrong one, until its neighbours know better (announce):
+/// then a new lane takes the place of such a one. False: nothing is to be done, or nothing can.
+bool SendConnection::placeLanes(int64_t now) {
+  if (now < nextPlacing_) return false;
+  std::vector<PlanLane> lanes = plan_.newest().lanes();
+  bool better = false;
+  for (PlanLane& used : lanes) {
+    if (used.lane->placed) continue;
+    const auto placed = std::find_if(lanes_.begin(), lanes_.end(), [&](const LanePtr& l) {
+      return l->path == used.lane->path && l->placed && spare(l);
+    });
+    if (placed != lanes_.end()) {
+      used.lane = *placed;
+      better = true;
+    } else if (placings_ < kMostPlacings && !opening(used.lane->path)) {
+      placings_++;
+      nextPlacing_ = now + kPlaceAgainNs;
+      requestLane(used.lane->path);
+    }
+  }
+  if (better) startSwitch(std::move(lanes));
+  return better;
+}
+
 bool SendConnection::approachWanted(int64_t now) {
   // What is under way may keep old steps for long; a few of those must not keep it from a better plan.
   if (proposed_ || (plan_.size() > kMostSteps && !idle(now))) return true;
   refreshWanted(now);
-  if (now < nextSwitch_ || wanted_.empty() || sameShares(wanted_, current())) return false;
+  if (now < nextSwitch_ || wanted_.empty()) return false;
+  if (sameShares(wanted_, current())) return placeLanes(now);
   std::vector<PlanLane> lanes;
   std::vector<Share> there;
   bool missing = false;

@@ -8,13 +8,19 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <memory>
+#include <optional>
 #include <utility>
+
+#include "bind_nic.h"
 
 namespace r2cc {
 namespace {
 
 constexpr int kBurst = 16;  // datagrams from one socket, before the next one's turn
+constexpr int kBacklog = 128;
+constexpr int kTries = 16;  // to find a port that is free for UDP and TCP
 
 uint8_t prefixBits(const sockaddr* mask) {
   const bool v4 = mask->sa_family == AF_INET;
@@ -46,31 +52,78 @@ socklen_t sizeOf(const sockaddr_storage& a) {
   return a.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
 }
 
-/// A socket on the NIC's address and a free port, which it fills in.
+bool bindTo(int fd, const NicAddress& address) {
+  const sockaddr_storage to = address.sockaddr();
+  return bind(fd, reinterpret_cast<const sockaddr*>(&to), sizeOf(to)) == 0;
+}
+
+/// A datagram socket on the NIC's address and a free port, which it fills in. It is not bound to the device: where NICs
+/// share a subnet what is sent to one may come in by another, and is heard all the same.
 int openSocket(const LocalNic& nic, uint16_t& port) {
-  if (nic.address.family == 0) return -1;
   const int fd = socket(nic.address.family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
   const int on = 1;
   const int urgent = 6;  // control traffic overtakes data where the queueing discipline has bands
   (void)setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &urgent, sizeof(urgent));
-  // Keeps a datagram on its NIC whatever the routing table says. Older kernels want a privilege for it; the source
-  // address then still names the NIC, and the subnet's route normally leads there.
-  (void)setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, nic.name.c_str(), static_cast<socklen_t>(nic.name.size()));
   (void)setsockopt(fd, nic.address.family == AF_INET ? SOL_IP : SOL_IPV6,
                    nic.address.family == AF_INET ? IP_RECVERR : IPV6_RECVERR, &on, sizeof(on));
   NicAddress any = nic.address;
   any.port = 0;
-  sockaddr_storage address = any.sockaddr();
+  sockaddr_storage address{};
   socklen_t size = sizeof(address);
-  if (bind(fd, reinterpret_cast<const sockaddr*>(&address), sizeOf(address)) != 0 ||
-      getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
+  if (!bindTo(fd, any) || getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
     close(fd);
     return -1;
   }
   port = NicAddress::from(address).port;
   return fd;
 }
+
+/// TCP on the same port; -1 when somebody else has that.
+int openListen(const LocalNic& nic, uint16_t port) {
+  const int fd = socket(nic.address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  NicAddress address = nic.address;
+  address.port = port;
+  if (bindTo(fd, address) && listen(fd, kBacklog) == 0) return fd;
+  close(fd);
+  return -1;
+}
+
+/// Both on one port. Without the second the NIC still has the first.
+void openPair(const LocalNic& nic, uint16_t& port, std::vector<int>& udp, std::vector<int>& tcp) {
+  int datagrams = -1;
+  int streams = -1;
+  for (int i = 0; i < kTries && nic.address.family != 0 && streams < 0; i++) {
+    if (datagrams >= 0) close(datagrams);
+    datagrams = openSocket(nic, port);
+    if (datagrams < 0) break;
+    streams = openListen(nic, port);
+  }
+  udp.push_back(datagrams);
+  tcp.push_back(streams);
+}
+
+/// Out by this interface (IP_PKTINFO), which needs no privilege and leaves open where answers come in.
+struct Pin {
+  alignas(cmsghdr) char bytes[CMSG_SPACE(sizeof(in6_pktinfo))] = {};
+  Pin(msghdr& message, int family, unsigned ifindex) {
+    message.msg_control = bytes;
+    message.msg_controllen = sizeof(bytes);
+    cmsghdr* c = CMSG_FIRSTHDR(&message);
+    in_pktinfo four{};
+    in6_pktinfo six{};
+    four.ipi_ifindex = static_cast<int>(ifindex);
+    six.ipi6_ifindex = ifindex;
+    const bool v4 = family == AF_INET;
+    const size_t size = v4 ? sizeof(four) : sizeof(six);
+    c->cmsg_level = v4 ? SOL_IP : SOL_IPV6;
+    c->cmsg_type = v4 ? IP_PKTINFO : IPV6_PKTINFO;
+    c->cmsg_len = CMSG_LEN(size);
+    memcpy(CMSG_DATA(c), v4 ? static_cast<const void*>(&four) : &six, size);
+    message.msg_controllen = CMSG_SPACE(size);
+  }
+};
 
 }  // namespace
 
@@ -95,31 +148,42 @@ LocalNic findLocalNic(const std::string& name, uint8_t index, uint8_t flags) {
 
 SideChannel::SideChannel(std::vector<LocalNic>& nics, Filter filter) : filter_(std::move(filter)) {
   for (LocalNic& nic : nics) {
-    fds_.push_back(openSocket(nic, nic.address.port));
-    ackFds_.push_back(openSocket(nic, nic.address.ackPort));
+    ifindex_.push_back(nic.ifindex);
+    openPair(nic, nic.address.port, fds_, listenFds_);
+    openPair(nic, nic.address.ackPort, ackFds_, ackListenFds_);
   }
 }
 
 SideChannel::~SideChannel() {
-  for (const auto& fds : {fds_, ackFds_}) {
+  for (const auto& fds : {fds_, ackFds_, listenFds_, ackListenFds_}) {
     for (const int fd : fds) {
       if (fd >= 0) close(fd);
     }
   }
 }
 
-bool SideChannel::send(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes) const {
+bool SideChannel::send(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, bool pinned) const {
   if (nic >= fds_.size() || fds_[nic] < 0) return false;
-  if (filter_ && !filter_(nic, to, bytes)) return true;
-  const sockaddr_storage address = to.sockaddr();
+  if (!passes(nic, to, bytes, Way::Udp)) return true;
+  sockaddr_storage address = to.sockaddr();
+  iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
+  msghdr message{};
+  message.msg_name = &address;
+  message.msg_namelen = sizeOf(address);
+  message.msg_iov = &part;
+  message.msg_iovlen = 1;
+  std::optional<Pin> pin;
+  if (pinned) pin.emplace(message, to.family, ifindex_[nic]);
   for (int attempt = 0; attempt < 2; attempt++) {
-    const ssize_t sent = sendto(fds_[nic], bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL,
-                                reinterpret_cast<const sockaddr*>(&address), sizeOf(address));
-    if (sent == static_cast<ssize_t>(bytes.size())) return true;
+    if (sendmsg(fds_[nic], &message, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size())) return true;
     // A queued ICMP error of an earlier datagram is reported once, on a send that has nothing to do with it.
     if (errno != ECONNREFUSED) return false;
   }
   return false;
+}
+
+void SideChannel::announce(const LocalNic& nic, size_t index) const {
+  if (index < fds_.size()) announceAddress(fds_[index], nic.ifindex, nic.address.sockaddr(), nic.address.prefix);
 }
 
 void SideChannel::readErrors(size_t nic, const OnRefused& refused) const {
@@ -142,7 +206,7 @@ void SideChannel::readErrors(size_t nic, const OnRefused& refused) const {
                         (c->cmsg_level == SOL_IPV6 && c->cmsg_type == IPV6_RECVERR);
       sock_extended_err error{};
       if (ours) memcpy(&error, CMSG_DATA(c), sizeof(error));
-      if (ours && error.ee_errno == ECONNREFUSED) refused(payload, static_cast<size_t>(got));
+      if (ours && error.ee_errno == ECONNREFUSED) refused(NicAddress::from(to), payload, static_cast<size_t>(got));
     }
   }
 }

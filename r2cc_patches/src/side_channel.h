@@ -1,6 +1,6 @@
-// UDP sockets for the side channel, bound to a NIC each, so that a datagram tests the path it is meant for. A NIC has
-// two: what needs the engine comes to one and wakes it; acknowledgements come to the other, and whoever waits for them
-// fetches them.
+// UDP sockets for the side channel, one of a NIC's address each, so that a datagram tests the path it is meant for. A
+// NIC has two: what needs the engine comes to one and wakes it; acknowledgements come to the other, and whoever waits
+// for them fetches them. On the same two ports TCP listens, for where UDP does not pass (side_stream.h).
 #pragma once
 
 #include <array>
@@ -30,8 +30,9 @@ LocalNic findLocalNic(const std::string& name, uint8_t index, uint8_t flags);
 
 class SideChannel {
  public:
+  enum class Way : uint8_t { Udp, Tcp };
   /// Asked before a datagram leaves a NIC; false: it is lost on the way. Any thread. Tests make black holes with it.
-  using Filter = std::function<bool(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes)>;
+  using Filter = std::function<bool(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, Way way)>;
   /// Opens a socket on every NIC that has an address and fills in the port numbers.
   explicit SideChannel(std::vector<LocalNic>& nics, Filter filter = nullptr);
   ~SideChannel();
@@ -41,11 +42,19 @@ class SideChannel {
   /// By NIC; -1 where it has no socket.
   const std::vector<int>& fds() const { return fds_; }
   const std::vector<int>& ackFds() const { return ackFds_; }
-  /// Thread-safe. False when the kernel refused (link down, no route): a hint, not a verdict.
-  bool send(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes) const;
+  const std::vector<int>& listenFds() const { return listenFds_; }
+  const std::vector<int>& ackListenFds() const { return ackListenFds_; }
+  /// Thread-safe. False when the kernel refused (link down, no route): a hint, not a verdict. `pinned`: out by this NIC
+  /// whatever the routing table says.
+  bool send(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, bool pinned) const;
+  bool passes(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, Way way) const {
+    return !filter_ || filter_(nic, to, bytes, way);
+  }
+  /// See announceAddress().
+  void announce(const LocalNic& nic, size_t index) const;
 
   using OnDatagram = std::function<void(const NicAddress& from, const uint8_t* data, size_t size)>;
-  using OnRefused = std::function<void(const uint8_t* quote, size_t size)>;
+  using OnRefused = std::function<void(const NicAddress& to, const uint8_t* quote, size_t size)>;
   /// Reads some of what is pending on one socket. True when there may be more.
   static bool receive(int fd, const OnDatagram& datagram);
   /// "No such port" answers, with as much of the datagram they answer as they quote. epoll says when there are any.
@@ -53,7 +62,8 @@ class SideChannel {
 
  private:
   const Filter filter_;
-  std::vector<int> fds_, ackFds_;
+  std::vector<unsigned> ifindex_;
+  std::vector<int> fds_, ackFds_, listenFds_, ackListenFds_;
 };
 
 }  // namespace r2cc

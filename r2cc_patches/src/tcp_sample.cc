@@ -22,6 +22,8 @@ bool tcpSample(int fd, LaneSample* out) {
   out->busyNs =
       usToNs(static_cast<int64_t>(info.tcpi_busy_time - std::min(info.tcpi_rwnd_limited, info.tcpi_busy_time)));
   out->quietNs = msToNs(info.tcpi_last_ack_recv);
+  out->waits = info.tcpi_unacked > 0;
+  out->resent = info.tcpi_total_retrans;
   return true;
 }
 
@@ -29,6 +31,8 @@ void addSocket(LaneSample& lane, const LaneSample& socket) {
   lane.bytes += socket.bytes;
   lane.busyNs = std::max(lane.busyNs, socket.busyNs);
   lane.quietNs = std::min(lane.quietNs, socket.quietNs);
+  lane.waits |= socket.waits;
+  lane.resent += socket.resent;
 }
 
 }  // namespace r2cc

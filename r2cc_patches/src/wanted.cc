@@ -19,11 +19,12 @@ int detour(const Path& path, const Path& home) {
 std::vector<Path*> candidates(const Peer& peer, Path* home) {
   int least = 3;
   for (const auto& path : peer.paths()) {
-    if (path->data && path->up() && path.get() != home) least = std::min(least, detour(*path, *home));
+    if (path->data && path->carriesData() && path.get() != home) least = std::min(least, detour(*path, *home));
   }
   std::vector<Path*> out{home};
   for (const auto& path : peer.paths()) {
-    if (path->data && path->up() && path.get() != home && detour(*path, *home) == least) out.push_back(path.get());
+    if (path->data && path->carriesData() && path.get() != home && detour(*path, *home) == least)
+      out.push_back(path.get());
   }
   return out;
 }
@@ -46,7 +47,7 @@ std::vector<Share> balancedShares(const Peer& peer, Path* home, const std::vecto
   std::vector<Candidate> inputs;
   inputs.reserve(paths.size());
   for (const Path* path : paths) {
-    inputs.push_back({path->up() ? path->capacity : 0.0, demandOfNic[path->local],
+    inputs.push_back({path->carriesData() ? path->capacity : 0.0, demandOfNic[path->local],
                       distance ? distance(home->local, path->local) : 0});
   }
   const std::vector<uint8_t> parts = weights(shares(inputs, 0));

@@ -19,7 +19,7 @@
 namespace r2cc {
 
 constexpr uint32_t kMagic = 0x43433252;  // "R2CC"
-constexpr uint8_t kWireVersion = 7;
+constexpr uint8_t kWireVersion = 8;
 constexpr size_t kMaxDatagram = 1400;  // fits the smallest MTU anyone runs
 constexpr size_t kMaxNics = 32;        // bits in Header::nicsUp
 constexpr size_t kMaxReason = 160;     // bytes of text in a Bye
@@ -47,6 +47,8 @@ struct NicAddress {
   sockaddr_storage sockaddr() const;
   static NicAddress from(const sockaddr_storage& address);
   bool sameSubnet(const NicAddress& other) const;
+  /// One address, which only one host has.
+  bool sameHost(const NicAddress& other) const { return family == other.family && ip == other.ip; }
   bool sameSocket(const NicAddress& other) const {
     return family == other.family && port == other.port && ip == other.ip;
   }
@@ -87,6 +89,7 @@ enum class Type : uint8_t {
   LookAt,
   Slow,
   PathHealth,
+  Filler,  // means nothing: probes are as large as the data
 };
 
 /// sender -> receiver: a connection for the listen that `listen` names.
@@ -146,7 +149,17 @@ struct LaneRef {
     a(connection), a(lane);
   }
 };
-using LaneUp = LaneRef<Type::LaneUp>;
+/// receiver -> sender: this lane is up here.
+struct LaneUp {
+  static constexpr Type kType = Type::LaneUp;
+  uint64_t connection = 0;
+  uint32_t lane = 0;
+  uint8_t placed = 1;  // 0: it came in by another NIC than its path's
+  template <class A>
+  void visit(A& a) {
+    a(connection), a(lane), a(placed);
+  }
+};
 using CloseLane = LaneRef<Type::CloseLane>;  // of kNoLane: how much is there? Answered by Ack, or Bye
 
 /// receiver -> sender: this lane failed at my end.
@@ -249,7 +262,9 @@ struct Probe {
   }
 };
 using Ping = Probe<Type::Ping>;
-constexpr uint32_t kNoRound = 0;  // of a probe that is no evidence for or against others
+constexpr uint32_t kNoRound = 0;                 // of a probe that is no evidence for or against others
+constexpr uint32_t kUdpRound = UINT32_MAX;       // asked by UDP, to be answered by UDP alone
+constexpr uint32_t kDataRound = UINT32_MAX - 1;  // asked behind as much as data would be, over a stream
 using Pong = Probe<Type::Pong>;
 
 /// Either side: the connection is closed here; a receiver says how much it had.

@@ -65,13 +65,14 @@ struct Hand : Member::Actions {
   Promise promise(uint64_t index, int64_t) override { return {10, index + 7, {}}; }
   void commit(Decision decision) override { commits.push_back(decision); }
   void withdraw(const std::string& why) override { withdrawn += why + "\n"; }
+  void warn(const std::string& line) override { warned += line + "\n"; }
   void fail(const AgreementBroken& why) override { failed = why.what(); }
   size_t pending() override { return 0; }
 
   std::vector<Message> sent;
   uint64_t worked = 0;
   std::vector<Decision> commits;
-  std::string withdrawn, failed;
+  std::string withdrawn, failed, warned;
 };
 
 Message message(Type type, uint64_t round, uint64_t group = 0, uint64_t number = 0, const std::string& text = "") {
@@ -122,6 +123,30 @@ TEST(agree_coordinator_who_never_promises_lets_all_go_on) {
   CHECK(c.desk.last() == Type::Withdraw);
   c.machine.tick(c.machine.deadline());  // tried again, later
   CHECK(c.machine.phase() == Coordinator::Phase::Deciding);
+}
+
+TEST(agree_coordinator_plans_that_differ_are_withdrawn_and_all_say_so) {
+  for (const bool hashes : {false, true}) {
+    Coordinating c;
+    c.offer();
+    for (int rank = 0; rank < 3; rank++) {
+      Message ready = message(Type::Ready, 1, 0, hashes && rank == 1 ? 8 : 7, hashes || rank != 1 ? "a=1\n" : "a=2\n");
+      ready.ok = 1;
+      c.machine.on(rank, ready, c.now);
+    }
+    CHECK(c.machine.phase() == Coordinator::Phase::Idle);
+    CHECK(c.desk.last() == Type::Withdraw);
+    CHECK_EQ(c.desk.sent.back().ok, 1);  // all say it, and rank 0 with them
+    CHECK_EQ(c.desk.logged, "");
+    const std::string said = c.desk.sent.back().text;
+    CHECK_EQ(said, hashes ? "the ranks' plans differ: the hash of it all is 0000000000000007 on ranks 0, 2, "
+                            "0000000000000008 on rank 1"
+                          : "the ranks' plans differ: a is 1 on ranks 0, 2, 2 on rank 1");
+    c.pass(120000);
+    CHECK(c.machine.phase() == Coordinator::Phase::Idle);  // they would say the same again
+    c.say(1, Type::Report, 0, 0, "y"), c.pass(60001);
+    CHECK(c.machine.phase() == Coordinator::Phase::Deciding);
+  }
 }
 
 TEST(agree_coordinator_takes_no_answer_of_another_round) {
@@ -289,6 +314,22 @@ TEST(agree_member_a_withdrawn_work_is_not_answered) {
   member.on(message(Type::Withdraw, 1, 0, 0, "late"));  // of the round before
   member.worked(2, true, "");
   CHECK_EQ(hand.sent.size(), 1U);
+}
+
+TEST(agree_member_says_aloud_what_a_user_must_mend) {
+  Hand hand;
+  Member member(hand);
+  member.on(message(Type::Offer, 1, 0, 0, "plan"));
+  member.worked(1, true, "parts=a\n", 77);
+  CHECK(hand.sent.back().text == "parts=a\n" && hand.sent.back().number == 77);
+  Message withdraw = message(Type::Withdraw, 1, 0, 0, "the ranks' plans differ");
+  member.on(withdraw);
+  CHECK(hand.warned.empty());  // an ordinary one
+  member.on(message(Type::Offer, 2, 0, 0, "plan"));
+  withdraw.round = 2, withdraw.ok = 1;
+  member.on(withdraw);
+  CHECK_EQ(hand.warned, "no switch: the ranks' plans differ\n");
+  CHECK(member.phase() == Member::Phase::Free);
 }
 
 TEST(agree_member_a_death_names_who_where_and_why) {

@@ -30,6 +30,7 @@ struct Rank : Member::Actions {
     waiting.push_back(std::move(decision));
   }
   void withdraw(const std::string& /*why*/) override { promised.reset(); }
+  void warn(const std::string& /*line*/) override {}
   void fail(const AgreementBroken& /*why*/) override { promised.reset(), dead = true; }
   size_t pending() override { return waiting.size(); }
 

@@ -56,7 +56,7 @@ World::World(const Setup& setup)
     };
     if (setup.tune) setup.tune(options);
     const Prepare prepare = [rank, prepare = setup.prepare](const std::string& proposal) {
-      return !prepare || prepare(rank, proposal);
+      return prepare ? prepare(rank, proposal) : Prepared(true);
     };
     agreements_[static_cast<size_t>(rank)] = Agreement::make(
         options, [this, rank](const std::string& mine) { return exchange_.gather(rank, mine); },

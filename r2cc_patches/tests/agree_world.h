@@ -40,7 +40,7 @@ struct Setup {
   int ranks;
   std::function<void(Options&)> tune;  // of each rank
   Decide decide;                       // default: all reports, joined
-  std::function<bool(int rank, const std::string& proposal)> prepare;
+  std::function<Prepared(int rank, const std::string& proposal)> prepare;
   std::function<void(Card&)> bend;
 };
 

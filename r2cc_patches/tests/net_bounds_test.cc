@@ -115,7 +115,7 @@ TEST(net_bounds_only_a_fresh_refusal_counts) {  // NOLINT(readability-function-s
   config.holdNs = msToNs(60000);
   Engine engine(
       config, fabric.inner(), {nic}, [](const std::string&) {},
-      [&](size_t, const NicAddress&, const std::vector<uint8_t>& bytes) {
+      [&](size_t, const NicAddress&, const std::vector<uint8_t>& bytes, SideChannel::Way) {
         const std::lock_guard<std::mutex> lock(mutex);
         sent.push_back(bytes);
         return false;
@@ -150,7 +150,7 @@ TEST(net_bounds_only_a_fresh_refusal_counts) {  // NOLINT(readability-function-s
   Datagram d(header);
   CHECK(d.add(Ping{}));
   EngineDoor::datagram(engine, 0, someNic(0, 9), d.seal(pairKey(to.key, header.to, kBroken)));
-  for (int i = 0; i < 10; i++) EngineDoor::refused(engine, quotes[0]);
+  for (int i = 0; i < 10; i++) EngineDoor::refused(engine, 0, someNic(0, 9), quotes[0]);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   CHECK(connects());
   // Those after it are answers to something new.
@@ -163,11 +163,11 @@ TEST(net_bounds_only_a_fresh_refusal_counts) {  // NOLINT(readability-function-s
   }
   std::vector<uint8_t> forged = fresh;
   forged.back() ^= 1;
-  for (int i = 0; i < 10; i++) EngineDoor::refused(engine, forged);
+  for (int i = 0; i < 10; i++) EngineDoor::refused(engine, 0, someNic(0, 9), forged);
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   CHECK(connects());
   CHECK_EQ(engine.droppedByReason().refusals, 10u);
-  for (int i = 0; i < 10; i++) EngineDoor::refused(engine, fresh);
+  for (int i = 0; i < 10; i++) EngineDoor::refused(engine, 0, someNic(0, 9), fresh);
   CHECK(within(msToNs(5000), [&] { return !connects(); }));
 }
 

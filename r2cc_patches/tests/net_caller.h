@@ -24,7 +24,9 @@ class Caller {
     memcpy(&to, handle.data(), sizeof(to));
     connected = fd_ >= 0 && connect(fd_, reinterpret_cast<const sockaddr*>(&to), sizeof(to)) == 0;
   }
-  ~Caller() { close(fd_); }
+  ~Caller() {
+    if (fd_ >= 0) close(fd_);
+  }
   Caller(const Caller&) = delete;
   Caller& operator=(const Caller&) = delete;
   void say(const std::vector<uint8_t>& bytes) const {
@@ -47,10 +49,17 @@ class Caller {
     const ssize_t got = recv(fd_, &byte, 1, 0);
     return got == 0 || (got < 0 && errno == ECONNRESET);
   }
+  /// It leaves as a process that was killed: what it said and nobody has read is lost.
+  void reset() {
+    const linger now{1, 0};
+    (void)setsockopt(fd_, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+    close(fd_);
+    fd_ = -1;
+  }
   bool connected = false;
 
  private:
-  const int fd_;
+  int fd_;
 };
 
 }  // namespace r2cc

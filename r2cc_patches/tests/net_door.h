@@ -10,9 +10,9 @@ struct EngineDoor {
     const std::lock_guard<std::mutex> lock(engine.mutex_);
     engine.onDatagram(nic, from, bytes.data(), bytes.size());
   }
-  static void refused(Engine& engine, const std::vector<uint8_t>& quote) {
+  static void refused(Engine& engine, size_t nic, const NicAddress& to, const std::vector<uint8_t>& quote) {
     const std::lock_guard<std::mutex> lock(engine.mutex_);
-    engine.onRefused(quote.data(), quote.size());
+    engine.onRefused(nic, to, quote.data(), quote.size());
   }
   /// `body` gets the descriptor of the link notifications; the engine cannot read them meanwhile.
   template <class Body>
@@ -28,14 +28,14 @@ struct EngineDoor {
   static void rest(Engine& engine, int64_t ns) {
     {
       const std::lock_guard<std::mutex> lock(engine.mutex_);
-      engine.nextTick_ = nowNs() + ns;
+      engine.nextTick_ = runNs() + ns;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it was waiting for the tick before
     const std::lock_guard<std::mutex> lock(engine.mutex_);
-    engine.nextTick_ = nowNs() + ns;
+    engine.nextTick_ = runNs() + ns;
   }
   /// Nothing has made it look sooner.
-  static bool rests(const Engine& engine, int64_t ns) { return engine.nextTick_ > nowNs() + ns; }
+  static bool rests(const Engine& engine, int64_t ns) { return engine.nextTick_ > runNs() + ns; }
   static std::vector<NicAddress> addresses(const Engine& engine) { return engine.addresses(); }
   struct Held {
     size_t peers = 0, connections = 0;

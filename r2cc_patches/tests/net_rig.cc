@@ -244,8 +244,8 @@ Rig::Rig(const RigOptions& options)
     };
     engines_.push_back(std::make_unique<Engine>(
         config, fabric.inner(), nics(host), warn,
-        [this, host](size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes) {
-          return passes(host, nic, to, bytes);
+        [this, host](size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, SideChannel::Way way) {
+          return passes(host, nic, to, bytes, way);
         },
         options_.log ? Engine::Warn(info) : nullptr, nullptr, &boards_[static_cast<size_t>(host)]));
   }
@@ -285,13 +285,14 @@ std::vector<LocalNic> Rig::nics(int host) {
   return out;
 }
 
-bool Rig::passes(int host, size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes) {
-  bool lost = false;
-  if (spy) spy(host, to, bytes);
+bool Rig::passes(int host, size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, SideChannel::Way way) {
+  const bool udp = way == SideChannel::Way::Udp;
+  bool lost = udp && loseUdp;
+  if (udp && spy) spy(host, to, bytes);
   const auto parsed = Parsed::open(bytes.data(), bytes.size());
   if (parsed) {
     parsed->forEach([&](Type type, Reader&) {
-      seen_[static_cast<size_t>(type) % seen_.size()]++;
+      seen_[static_cast<size_t>(type) % seen_.size()] += udp ? 1 : 0;
       lost |= lose_[static_cast<size_t>(type) % lose_.size()];
     });
   }

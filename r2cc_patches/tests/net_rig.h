@@ -133,7 +133,9 @@ class Rig {
   int seen(Type type) const { return seen_[static_cast<size_t>(type)]; }
   /// Messages of this type are lost from now on (the whole datagram is).
   void loseType(Type type, bool on) { lose_[static_cast<size_t>(type)] = on; }
-  /// Sees every datagram that leaves. Set it before start().
+  /// All UDP is lost, TCP is not: as behind a firewall.
+  std::atomic<bool> loseUdp{false};
+  /// Sees every datagram that leaves by UDP. Set it before start().
   std::function<void(int host, const NicAddress& to, const std::vector<uint8_t>& bytes)> spy;
   std::vector<std::string> warnings() const;
   /// What this host's engine says its NICs can carry.
@@ -144,7 +146,7 @@ class Rig {
 
  private:
   std::vector<LocalNic> nics(int host);
-  bool passes(int host, size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes);
+  bool passes(int host, size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, SideChannel::Way way);
   void progress(int host);
 
   const RigOptions options_;

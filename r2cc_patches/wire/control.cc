@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <sstream>
+#include <utility>
 #include <vector>
 
 namespace r2cc::wire {
@@ -26,8 +27,14 @@ std::optional<Number> numberOf(const std::string& text) {
 
 // The impairment with one property changed; nothing when property or value make no sense.
 std::optional<Impairment> changed(Impairment now, const std::string& property, const std::string& value) {
-  if (property == "drop" && (value == "on" || value == "off")) {
-    now.drop = value == "on";
+  const bool switched = value == "on" || value == "off";
+  for (const auto& [name, flag] : {std::pair{"drop", &now.drop}, {"tcp", &now.tcp}, {"udp", &now.udp}}) {
+    if (property != name || !switched) continue;
+    *flag = value == "on";
+    return now;
+  }
+  if (const auto above = numberOf<uint32_t>(value); property == "above" && above) {
+    now.above = *above;
     return now;
   }
   if (const auto loss = numberOf<double>(value); property == "loss" && loss && *loss <= 1) {
@@ -59,8 +66,10 @@ std::string stageJson(const Stage& stage) {
   const Counters& counters = stage.counters();
   std::ostringstream out;
   out << R"({"drop": )" << (impairment.drop ? "true" : "false") << R"(, "loss": )" << impairment.loss
-      << R"(, "rate_bps": )" << impairment.rateBps << R"(, "frames": )" << counters.frames << R"(, "bytes": )"
-      << counters.bytes << R"(, "dropped": )" << counters.dropped << R"(, "overrun": )" << counters.overrun << "}";
+      << R"(, "rate_bps": )" << impairment.rateBps << R"(, "tcp": )" << (impairment.tcp ? "true" : "false")
+      << R"(, "udp": )" << (impairment.udp ? "true" : "false") << R"(, "above": )" << impairment.above
+      << R"(, "frames": )" << counters.frames << R"(, "bytes": )" << counters.bytes << R"(, "dropped": )"
+      << counters.dropped << R"(, "overrun": )" << counters.overrun << "}";
   return out.str();
 }
 

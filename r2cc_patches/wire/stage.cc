@@ -9,6 +9,29 @@ namespace {
 // The largest frame must fit into the bucket, or it would wait for ever.
 constexpr double kBurstBytes = 128.0 * 1024;
 
+constexpr size_t kFrameHeader = 14;
+constexpr size_t kTypeAt = 12;
+constexpr int kIpv4 = 0x0800;
+constexpr int kIpv6 = 0x86dd;
+constexpr int kTcp = 6;
+constexpr int kUdp = 17;
+
+// What an IPv4 or IPv6 packet carries; 0: it is none, or too short to say. No extension headers: guests send none.
+int protocolOf(const Bytes& frame) {
+  constexpr size_t kIpv4ProtocolAt = kFrameHeader + 9;
+  constexpr size_t kIpv6ProtocolAt = kFrameHeader + 6;
+  if (frame.size() <= kIpv4ProtocolAt) return 0;
+  const int type = frame[kTypeAt] << 8 | frame[kTypeAt + 1];
+  if (type == kIpv4) return frame[kIpv4ProtocolAt];
+  return type == kIpv6 ? frame[kIpv6ProtocolAt] : 0;
+}
+
+bool chosen(const Impairment& impairment, const Bytes& frame) {
+  if (impairment.above != 0 && frame.size() > kFrameHeader + impairment.above) return true;
+  const int protocol = impairment.tcp || impairment.udp ? protocolOf(frame) : 0;
+  return (impairment.tcp && protocol == kTcp) || (impairment.udp && protocol == kUdp);
+}
+
 }  // namespace
 
 void Stage::impair(const Impairment& impairment, uint64_t nowNs) {
@@ -24,7 +47,7 @@ void Stage::impair(const Impairment& impairment, uint64_t nowNs) {
 
 bool Stage::push(Frame frame) {
   const bool lost = impairment_.loss > 0 && std::uniform_real_distribution<double>(0, 1)(random_) < impairment_.loss;
-  if (impairment_.drop || lost) {
+  if (impairment_.drop || lost || chosen(impairment_, *frame)) {
     counters_.dropped++;
     return true;
   }

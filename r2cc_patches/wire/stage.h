@@ -16,6 +16,9 @@ struct Impairment {
   bool drop = false;     // black hole: everything is lost, silently
   double loss = 0;       // probability, each frame on its own
   uint64_t rateBps = 0;  // 0: as fast as it goes
+  bool tcp = false;      // every TCP packet is lost
+  bool udp = false;      // every UDP packet is lost
+  uint32_t above = 0;    // IP packets of more bytes are lost; 0: none
 };
 
 struct Counters {

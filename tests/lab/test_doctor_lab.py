@@ -40,7 +40,7 @@ def lab() -> Iterator[Lab]:
 
 def examined(lab: Lab) -> Report:
     data = {name: tuple(nic.name for nic in lab.nics if nic.host == name) for name in lab.hosts}
-    found = examination.examined(examination.Ward("lab", lab.hosts, data), pid=None, tries_paths=True)
+    found = examination.examined(examination.Ward("lab", lab.hosts, data), pid=None, tries_paths=True, sends=True)
     assert not found.failed
     return engine.examine(found.fleet, registry.CHECKS)
 
@@ -93,6 +93,22 @@ def test_what_is_broken_is_named(
         mends(lab)
     # The long packets that the narrow NIC loses are seen from its peers, where there is a ping to see it with.
     assert found - {("path-mtu", ("h0", "h2"), "eth1")} == expected
+
+
+@pytest.mark.parametrize(("nic", "where"), [("eth1", "on its rail"), ("mgmt0", "on the management network")])
+def test_udp_that_a_firewall_drops_is_named(lab: Lab, nic: str, where: str) -> None:
+    """h1 drops what it is sent; its own datagrams get out."""
+    host = lab.hosts["h1"]
+    host.run(["nft", "add table inet theirs; add chain inet theirs input { type filter hook input priority 0; }"])
+    host.run(["nft", f"add rule inet theirs input iifname {nic} meta l4proto udp drop"])
+    try:
+        report = examined(lab)
+    finally:
+        host.run(["nft", "delete table inet theirs"])
+    assert bad(report) == {("udp", ("h0", "h2"), nic)}
+    (finding,) = [each for each in report.findings if each.check == "udp"]
+    assert finding.seen == f"no UDP datagram gets to h1 {where}: R2CC goes over TCP there"
+    assert "udp" in examined(lab).passed
 
 
 def test_two_nics_in_one_subnet_are_named(lab: Lab) -> None:

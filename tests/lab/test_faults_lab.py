@@ -162,7 +162,9 @@ CASES = {
 
 
 def test_every_kind_that_differs_inside_hosts_is_tried() -> None:
-    assert {kind for kind in KINDS if ON_HOST[kind] is not KINDS[kind]} <= set(CASES)
+    """Those that lose some packets and pass others are in test_faults_some_lab.py."""
+    some = {"tcp_lost", "udp_lost", "big_packets_lost"}
+    assert {kind for kind in KINDS if ON_HOST[kind] is not KINDS[kind]} - some <= set(CASES)
 
 
 @pytest.mark.parametrize("kind", CASES)

@@ -61,6 +61,15 @@ def test_a_bed_without_rdma_is_refused_before_anything_starts(inventory: str, mo
     assert not (tmp_path / "runs").exists()
 
 
+def test_guests_have_a_subnet_a_rail(tmp_path: Path) -> None:
+    file = str(ROOT / "experiments" / "false_positives" / "one_subnet.yaml")
+    result = call("run", file, "--inventory", "vm:2x2", "--out", str(tmp_path / "runs"), "--dry-run")
+    assert isinstance(result.exception, UsageError), result
+    assert str(result.exception) == (
+        "the guests of vm:2x2 have a subnet a rail\n  try: use --inventory lab for one_subnet"
+    )
+
+
 def test_the_five_faults_are_shipped_with_their_arms() -> None:
     found = {path.stem: load(path) for path in SHIPPED}
     kinds = {name: [fault.kind for fault in each.faults] for name, each in found.items()}

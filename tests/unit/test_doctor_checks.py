@@ -13,15 +13,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 from doctor_double import absent, address, ethtool, gid_table, link, patient, port, seen, shown
 
 from harness.doctor.engine import examine
-from harness.doctor.model import ERROR, NOTE, WARNING, Fleet
+from harness.doctor.examination import sendings, voices
+from harness.doctor.model import ERROR, NOTE, WARNING, Datagram, Fleet, Patient
 from harness.doctor.model import Path as Way
 from harness.doctor.registry import CHECKS
 from harness.facts import FactError, catalogue
+from harness.facts.datagrams import Voice
 from harness.facts.ethtool import Module
 from harness.facts.ibv import Device as VerbsDevice
 from harness.facts.ibv import Port as VerbsPort
-from harness.facts.iproute import Chain, Counters, Qdisc, RdmaLink, Route
-from harness.facts.kernel import Kernel, Storage
+from harness.facts.iproute import Address, Chain, Counters, Qdisc, RdmaLink, Route
+from harness.facts.kernel import Identity, Kernel, Storage
 from harness.facts.nvidia import Gpu
 from harness.facts.sysfs import Gid
 
@@ -54,7 +56,17 @@ class TestNics:
 
     def test_no_address(self) -> None:
         found = patient(facts={catalogue.ADDRESSES: (address("eth0", "10.1.0.1"),)})
-        assert seen("nic-state", found) == [(ERROR, "h0", "eth1", "it has no IPv4 address")]
+        none = "it has no IPv4 address, nor a global one of IPv6: R2CC passes it through unwrapped"
+        ((severity, *where, text),) = seen("nic-state", found)
+        assert (severity, where) == (ERROR, ["h0", "eth1"])
+        assert text.startswith(none)
+
+    @pytest.mark.parametrize(("text", "unwrapped"), [("fe80::1", True), ("fd00::1", False), ("2001:db8::1", False)])
+    def test_ipv6_alone(self, text: str, unwrapped: bool) -> None:
+        six = (address("eth0", "10.1.0.1"), Address("eth1", "inet6", text, 64))
+        ((severity, _, nic, said),) = seen("nic-state", patient(facts={catalogue.ADDRESSES: six}))
+        assert (severity, nic) == (ERROR, "eth1")
+        assert ("unwrapped" in said) == unwrapped
 
     def test_speed(self) -> None:
         slow = {catalogue.ETHTOOL: {"eth0": ethtool(), "eth1": ethtool(50.0, 100.0)}}
@@ -149,6 +161,68 @@ class TestPaths:
         assert seen("path-route", found) == [
             (NOTE, "h0", "10.9.0.0/16", "the route has 2 next hops: which NIC is used varies")
         ]
+
+    def test_udp_that_does_not_pass(self) -> None:
+        def sent(nic: str, peer: str, came: bool | None) -> Datagram:
+            return Datagram(nic, peer, nic, "10.1.0.1", "10.1.0.2", came)
+
+        some = (
+            sent("eth0", "h1", False),
+            sent("eth0", "h2", False),
+            sent("eth1", "h1", True),
+            sent("eno1", "h1", False),
+        )
+        assert seen("udp", patient(datagrams=some)) == [
+            (WARNING, "h0", "eth0", "no UDP datagram gets to h[1-2] on its rail: R2CC goes over TCP there"),
+            (WARNING, "h0", "eno1", "no UDP datagram gets to h1 on the management network: R2CC goes over TCP there"),
+        ]
+        assert seen("udp", patient(datagrams=(sent("eth1", "h1", True),))) == []
+        (found,) = seen("udp", patient(datagrams=(sent("eth0", "h1", None),)))
+        assert (found[0], found[3]) == (NOTE, "no UDP datagram was sent or heard")
+
+    def test_who_sends_datagrams_to_whom(self) -> None:
+        """Along the rails and over what both have in one subnet and use for no data; who only listens does so, too."""
+
+        def host(number: int) -> Patient:
+            nics = {"eth0": f"10.1.0.{number}", "eth1": f"10.2.0.{number}", "eno1": f"10.250.0.{number}"}
+            known = {
+                catalogue.LINKS: tuple(link(nic) for nic in nics),
+                catalogue.ADDRESSES: tuple(address(nic, text) for nic, text in nics.items()),
+            }
+            return patient(f"h{number - 1}", known)
+
+        plans = sendings(Fleet((host(1), host(2))))
+        assert [(each.nic, each.peer, each.source, each.target) for each in plans["h0"]] == [
+            ("eth0", "h1", "10.1.0.1", "10.1.0.2"),
+            ("eth1", "h1", "10.2.0.1", "10.2.0.2"),
+            ("eno1", "h1", "10.250.0.1", "10.250.0.2"),
+        ]
+        only = {"h0": plans["h0"], "h1": ()}
+        assert voices("h0", only)[0] == Voice("eth0", "10.1.0.1", ("10.1.0.2",))
+        assert voices("h1", only)[2] == Voice("eno1", "10.250.0.2", ())
+
+    def test_what_nothing_reaches_is_not_told_of_udp_again(self) -> None:
+        lost = (Datagram("eth0", "h1", "eth0", "10.1.0.1", "10.1.0.2", False),)
+        assert seen("udp", patient(datagrams=lost, paths=(way("eth0", "h1", small=False),))) == []
+        assert seen("udp", patient(datagrams=lost, paths=(way("eth0", "h1", small=None),))) != []
+
+    @pytest.mark.parametrize(
+        ("release", "uid", "told"),
+        [("5.4.0-91", 1000, True), ("5.4.0-91", 0, False), ("5.7.0", 1000, False), ("6.1.0", 1000, False)],
+    )
+    def test_lanes_that_cannot_be_bound_in_one_subnet(self, release: str, uid: int, told: bool) -> None:
+        both = (address("eth0", "10.1.0.1", 16), address("eth1", "10.1.9.1", 16))
+        right = {"arp_ignore": "1", "arp_announce": "2", "rp_filter": "2"}
+        found = patient(
+            facts={
+                catalogue.ADDRESSES: both,
+                catalogue.SYSCTL: {f"net/ipv4/conf/all/{name}": value for name, value in right.items()},
+                catalogue.KERNEL: Kernel(release, (), 0, (), {}, False, ""),
+                catalogue.IDENTITY: Identity(uid, False, ""),
+            }
+        )
+        (one,) = seen("nic-subnet", found)
+        assert ("cannot bind its lanes" in one[3], one[0]) == (told, WARNING if told else NOTE)
 
     def test_two_nics_in_one_subnet(self) -> None:
         both = (address("eth0", "10.1.0.1", 16), address("eth1", "10.1.9.1", 16))

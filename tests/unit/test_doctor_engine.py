@@ -209,10 +209,10 @@ class TestCommand:
         assert found == [("ssh", ["h0"]), ("nic-state", ["h1"])]
         assert report["breaks"] is True
 
-    def test_one_call_a_host_and_one_for_its_paths(self, doctor: Doctor) -> None:
+    def test_one_call_a_host_one_for_its_paths_and_one_for_datagrams(self, doctor: Doctor) -> None:
         hosts = {f"h{n}": answering(f"h{n}", LAB) for n in range(2)}
         doctor(hosts)
-        assert [len(host.commands) for host in hosts.values()] == [2, 2]
+        assert [len(host.commands) for host in hosts.values()] == [3, 3]
         hosts = {f"h{n}": answering(f"h{n}", LAB) for n in range(2)}
         doctor(hosts, "--check", "nic-state")
         assert [len(host.commands) for host in hosts.values()] == [1, 1]

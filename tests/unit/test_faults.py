@@ -49,6 +49,9 @@ TBF = (
     "tc -batch - <<< 'qdisc change dev h1-eth2 root tbf rate {0}bps burst {1}b limit 250000b' && "
     "tc -batch - <<< 'qdisc change dev eth2 root tbf rate {0}bps burst {1}b limit 250000b'"
 )
+SEGMENTS = (
+    "ip -batch - <<< 'link set dev h1-eth2 gso_max_segs {0}' && ip -batch - <<< 'link set dev eth2 gso_max_segs {0}'"
+)
 PYTHON = f"python3 -IS {shlex.quote(str(HELPER))}"
 GOLDEN = {
     "link_down": LINK,
@@ -66,6 +69,27 @@ GOLDEN = {
     "black_hole": {"inject": f"{NFT_HEAD}{OUT} counter drop ';' {IN} counter drop", **NFT_TAIL},
     "one_way": {"inject": f"{NFT_HEAD}{IN} counter drop", **NFT_TAIL},
     "loss": {"inject": f"{NFT_HEAD}{OUT} {ONE_PERCENT} counter drop ';' {IN} {ONE_PERCENT} counter drop", **NFT_TAIL},
+    "tcp_lost": {
+        "inject": f"{NFT_HEAD}{OUT} meta l4proto tcp counter drop ';' {IN} meta l4proto tcp counter drop",
+        **NFT_TAIL,
+    },
+    "udp_lost": {
+        "inject": f"{NFT_HEAD}{OUT} meta l4proto udp counter drop ';' {IN} meta l4proto udp counter drop",
+        **NFT_TAIL,
+    },
+    "big_packets_lost": {
+        "inject": (
+            f"{SEGMENTS.format(1)} && {NFT_HEAD}{OUT} meta length '>' 1500 counter drop && "
+            "nft add table netdev r2cc_eth2 ';' add chain netdev r2cc_eth2 ingress0 "
+            """'{ type filter hook ingress device "eth2" priority -400 ; }' ';' """
+            "add rule netdev r2cc_eth2 ingress0 meta length '>' 1500 counter drop"
+        ),
+        "revert": (
+            f"{NFT_TAIL['revert']} && nft add table netdev r2cc_eth2 ';' delete table netdev r2cc_eth2 && "
+            f"{SEGMENTS.format(65535)}"
+        ),
+        "probe": "nft -j list tables && nft -j list tables",
+    },
     "rate": {
         "inject": TBF.format(62500000, 65536),
         "revert": TBF.format(125000000, 131072),
@@ -105,6 +129,8 @@ NFT_NONE = (
     '{"nftables": [{"metainfo": {"version": "1.0.6", "release_name": "Lester Gooch #5", "json_schema_version": 1}}]}'
 )
 NFT_CUT = NFT_NONE[:-2] + ', {"table": {"family": "bridge", "name": "r2cc_h1_eth2", "handle": 1}}]}'
+NFT_HOST = NFT_NONE[:-2] + ', {"table": {"family": "netdev", "name": "r2cc_eth2", "handle": 1}}]}'
+NFT_UDP = NFT_NONE[:-2] + ', {"table": {"family": "inet", "name": "r2cc_udp", "handle": 1}}]}'
 NFT_OTHER = NFT_CUT.replace('"bridge"', '"inet"')
 
 
@@ -163,6 +189,13 @@ def test_several_nics_go_in_one_command() -> None:
         (example("black_hole"), [NFT_CUT], True),
         (example("loss"), [NFT_CUT], True),
         (example("black_hole"), [NFT_OTHER], False),
+        (example("tcp_lost"), [NFT_CUT], True),
+        (example("big_packets_lost"), [NFT_CUT, NFT_HOST], True),
+        (example("big_packets_lost"), [NFT_NONE, NFT_NONE], False),
+        (example("big_packets_lost"), [NFT_CUT, NFT_NONE], None),
+        (example("udp_lost", inside=True, management=True), [NFT_HOST, NFT_UDP], True),
+        (example("udp_lost", inside=True, management=True), [NFT_HOST, NFT_NONE], None),
+        (example("udp_lost", inside=True, management=True), [NFT_NONE, NFT_NONE], False),
         (on_ports("black_hole", "h0:eth2"), [NFT_CUT], False),
         (example("stop"), [STAT % "T"], True),
         (example("stop"), [STAT % "S"], False),
@@ -194,6 +227,35 @@ def test_proof(fault: Fault, texts: list[str], active: bool | None) -> None:
 def test_a_probe_that_said_nothing_proves_nothing(fault: Fault, answers: list[Result]) -> None:
     with pytest.raises(ValueError, match=r"said nothing|failed|does not run|runs without|has no token bucket"):
         fault.is_active(answers)
+
+
+LINKS = '[{"ifname": "%s", "mtu": %d, "gso_max_segs": %d}]'
+
+
+def test_how_much_tcp_hands_over_goes_back_to_what_it_was() -> None:
+    fault = example("big_packets_lost").knowing(said(LINKS % ("h1-eth2", 9000, 44), LINKS % ("eth2", 9000, 33)))
+    undone = [step.input for step in fault.revert() if isinstance(step, Command) and step.input]
+    assert undone == ["link set dev h1-eth2 gso_max_segs 44\n", "link set dev eth2 gso_max_segs 33\n"]
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_nic_too_narrow_for_big_packets_is_refused(inside: bool) -> None:
+    fault = example("big_packets_lost", inside=inside, above_bytes=4000)
+    first = Result((), 0) if inside else said(LINKS % ("h1-eth2", 9000, 1))[0]
+    fault.knowing([first, *said(LINKS % ("eth2", 4001, 1))])
+    with pytest.raises(ValueError, match=r"h1 eth2 has MTU 4000: no packet is longer than above_bytes \(4000\)"):
+        fault.knowing([first, *said(LINKS % ("eth2", 4000, 1))])
+    with pytest.raises(ValueError, match="said nothing about h1 eth2"):
+        fault.knowing([first, *said("[]")])
+    with pytest.raises(ValueError, match="failed"):
+        fault.knowing([first, *said("", exit_code=1)])
+
+
+def test_the_management_network_of_the_same_hosts() -> None:
+    fault = example("udp_lost", management=True)
+    (command,) = fault.inject()
+    assert isinstance(command, Command)
+    assert [word for word in command.argv if word.startswith('"')] == ['"h1-eth2"'] * 2 + ['"h1-mgmt0"'] * 2
 
 
 def test_a_rank_that_is_gone_is_killed() -> None:

@@ -199,7 +199,8 @@ def test_an_ipv6_controller() -> None:
 
 def test_where_a_fault_acts_is_told_by_the_switch_port() -> None:
     inside = {kind for kind in KINDS if ON_HOST[kind] is not KINDS[kind]}
-    assert inside == {"link_down", "flap", "rail_down", "black_hole", "one_way", "loss", "rate"}
+    some = {"tcp_lost", "udp_lost", "big_packets_lost"}
+    assert inside == {"link_down", "flap", "rail_down", "black_hole", "one_way", "loss", "rate", *some}
     for kind in inside:
         assert type(example(kind)) is KINDS[kind]
         assert type(example(kind, inside=True)) is ON_HOST[kind]

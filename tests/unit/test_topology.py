@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from ipaddress import ip_interface
 from pathlib import Path
 
 import jsonschema
@@ -86,7 +87,8 @@ overrides:
         ("t.yaml:5: ", "mtu: input should be greater than or equal to 1280, not 90"),
         (
             "t.yaml:6: ",
-            "unknown key 'colour' (known: schema, name, hosts, nics, gpus, rate_gbit, mtu, overrides, placement)",
+            "unknown key 'colour'"
+            " (known: schema, name, hosts, nics, gpus, rate_gbit, mtu, one_subnet, overrides, placement)",
         ),
         ("t.yaml:10: ", "overrides.0.rate_gbit: input should be greater than 0, not -1"),
         ("t.yaml:11: ", "no host 'h9': with hosts: 4 the last is h3"),
@@ -188,6 +190,16 @@ def test_plans_are_sound(hosts: int, nics: int, rate_gbit: float, mtu: int) -> N
     assert all(len(c.port) <= 15 for c in plan.cables)  # the kernel's limit for a NIC's name
     shapes = [c.shaping for c in plan.cables if c.shaping]
     assert all(s.burst_bytes >= mtu + 14 and s.limit_bytes >= mtu + 14 for s in shapes)
+
+
+def test_one_subnet_holds_all_rails_and_not_the_management_network() -> None:
+    plan = describe(Topology(hosts=64, nics=16, one_subnet=True))
+    data = [cable for cable in plan.cables if cable.rail is not None]
+    (network,) = {ip_interface(f"{cable.address}/{cable.prefix}").network for cable in data}
+    assert [bridge.name for bridge in plan.bridges] == ["rail0", "mgmt"]
+    assert {cable.bridge for cable in data} == {"rail0"}
+    assert all(ip_interface(cable.address).ip not in network for cable in plan.cables if cable.rail is None)
+    assert plan_from_json(json.loads(json.dumps(plan_to_json(plan)))) == plan
 
 
 def test_a_plan_survives_json() -> None:

@@ -101,6 +101,35 @@ def test_two_losses_in_a_row_add_up_as_they_would(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(
+    ("match", "told"),
+    [
+        ("meta l4proto tcp", {"tcp on", "udp off", "above 0"}),
+        ("meta l4proto udp", {"tcp off", "udp on", "above 0"}),
+        ("meta length > 1500", {"tcp off", "udp off", "above 1500"}),
+    ],
+)
+def test_what_is_lost_by_protocol_or_length_is_told_to_the_wire_and_undone(
+    rig: Rig, match: str, told: set[str]
+) -> None:
+    rule = ["add", "rule", "bridge", "t", "cut", "iifname", '"h1-eth1"', *match.split(), "counter", "drop"]
+    rig.ok("nft", "add", "table", "bridge", "t", ";", *rule)
+    everything = {*told, "drop off", "loss 0"}
+    assert set(rig.wire.asked) == {f"set h1-eth1 from {each}" for each in everything}
+    rig.wire.asked.clear()
+    rig.ok("nft", "add", "table", "bridge", "t", ";", "delete", "table", "bridge", "t")
+    nothing = {"tcp off", "udp off", "above 0", "drop off", "loss 0"}
+    assert set(rig.wire.asked) == {f"set h1-eth1 from {each}" for each in nothing}
+
+
+def test_the_wires_frames_are_packets_already(rig: Rig) -> None:
+    """What a Linux switch is told so that it cuts what TCP handed over changes nothing here."""
+    rig.ok("ip", "-batch", "-", stdin="link set dev h0-eth1 gso_max_segs 1\nlink set dev h1-eth1 gso_max_segs 1\n")
+    assert "no port h9-eth1" in rig.refused("ip", "-batch", "-", stdin="link set dev h9-eth1 gso_max_segs 1\n")
+    assert (rig.wire.asked, rig.monitor.asked) == ([], [])
+    assert {"ifname": "h1-eth1", "flags": ["UP"]} in json.loads(rig.ok("ip", "-j", "-d", "link", "show"))
+
+
+@pytest.mark.parametrize(
     "argv",
     [
         ["nft", "flush", "ruleset"],

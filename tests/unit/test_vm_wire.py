@@ -136,6 +136,40 @@ def test_loss_is_a_share_of_the_frames(rig: Rig) -> None:
     assert rig.counters("h0-eth0", "from")["dropped"] == 400 - arrived
 
 
+def ip_frame(rig: Rig, protocol: int, length: int, *, six: bool = False) -> bytes:
+    """From h0-eth0 to h1-eth0: an IP packet of that many bytes."""
+    macs = b"".join(bytes.fromhex(rig.ports[name].mac.replace(":", "")) for name in ("h1-eth0", "h0-eth0"))
+    head = bytes([0x60, 0, 0, 0, 0, 0, protocol]) if six else bytes([0x45, *[0] * 8, protocol])
+    return macs + (b"\x86\xdd" if six else b"\x08\x00") + head.ljust(length, b"\0")
+
+
+TCP, UDP, ICMP = 6, 17, 1
+
+
+@pytest.mark.parametrize(
+    ("what", "passing"),
+    [
+        ("tcp on", [(UDP, 100), (UDP, 9000), (ICMP, 100)]),
+        ("udp on", [(TCP, 100), (TCP, 1500), (TCP, 1501), (TCP, 9000), (ICMP, 100)]),
+        ("above 1500", [(TCP, 100), (TCP, 1500), (UDP, 100), (ICMP, 100)]),
+    ],
+)
+def test_some_packets_are_lost_by_protocol_or_length(rig: Rig, what: str, passing: list[tuple[int, int]]) -> None:
+    rig.control.ask(f"set h1-eth0 to {what}")
+    sent = [(TCP, 100), (TCP, 1500), (TCP, 1501), (TCP, 9000), (UDP, 100), (UDP, 9000), (ICMP, 100)]
+    for six in (False, True):
+        for protocol, length in sent:
+            rig.nics["h0-eth0"].send(ip_frame(rig, protocol, length, six=six))
+        got = [rig.nics["h1-eth0"].recv(70000) for _ in passing]
+        assert got == [ip_frame(rig, protocol, length, six=six) for protocol, length in passing]
+    assert rig.counters("h1-eth0", "to")["dropped"] == 2 * (len(sent) - len(passing))
+    rig.send("h0-eth0", "h1-eth0", "no packet of IP")
+    assert rig.got("h1-eth0") == "no packet of IP"
+    rig.control.ask("clear h1-eth0")
+    rig.nics["h0-eth0"].send(ip_frame(rig, TCP, 9000))
+    assert len(rig.nics["h1-eth0"].recv(70000)) == 9014
+
+
 def test_a_rate_is_held_and_nothing_is_lost(rig: Rig) -> None:
     """300 frames of 4 kB at 40 Mbit/s, the first 128 KiB of the bucket at once: 0.21 s. One sender has to wait."""
     rig.control.ask("set h0-eth0 from rate 40000000")

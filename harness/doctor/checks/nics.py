@@ -12,6 +12,7 @@ FAST_GBIT = 25.0
 ERROR_SHARE = 1e-6
 OFFLOADS = ("tcp-segmentation-offload", "generic-receive-offload", "rx-checksumming", "tx-checksumming")
 PLAIN_MTU = 1500
+ADDRESS_REMEDY = "give it its address on its rail: ip addr add ADDRESS/PREFIX dev NIC"
 
 
 def present(patient: Patient) -> Iterator[Seen]:
@@ -32,13 +33,15 @@ def state(patient: Patient) -> Iterator[Seen]:
                 ERROR, patient.name, nic, "no signal: its link is down", "see to the cable and the switch's port"
             )
         elif not patient.address(nic):
-            yield Seen(
-                ERROR,
-                patient.name,
-                nic,
-                "it has no IPv4 address",
-                "give it its address on its rail: ip addr add ADDRESS/PREFIX dev NIC",
-            )
+            yield Seen(ERROR, patient.name, nic, _unaddressed(patient, nic), ADDRESS_REMEDY)
+
+
+def _unaddressed(patient: Patient, nic: str) -> str:
+    """R2CC finds its peers by addresses: a NIC with none that is global is NCCL's own, as it was."""
+    text = "it has no IPv4 address"
+    if patient.has_global_address(nic):
+        return text
+    return f"{text}, nor a global one of IPv6: R2CC passes it through unwrapped, and nothing fails over from it"
 
 
 def _data(patient: Patient) -> list[tuple[str, Link]]:

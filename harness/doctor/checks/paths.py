@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Callable, Iterator
 
 from harness.doctor.fold import fold
@@ -52,6 +53,23 @@ def _failing(patient: Patient, fails: Callable[[Path], bool]) -> dict[str, list[
     return found
 
 
+def udp(patient: Patient) -> Iterator[Seen]:
+    """What does not pass at all is `path-reach`'s; where ping is missing, nothing is known of that."""
+    unreached = {(path.nic, path.peer) for path in patient.paths if path.small is False}
+    lost: dict[str, list[str]] = {}
+    for each in patient.datagrams:
+        if each.came is False and (each.nic, each.peer) not in unreached:
+            lost.setdefault(each.nic, []).append(each.peer)
+    for nic, peers in lost.items():
+        where = "on its rail" if nic in patient.data else "on the management network"
+        yield Seen(
+            WARNING, patient.name, nic, f"no UDP datagram gets to {fold(peers)} {where}: R2CC goes over TCP there"
+        )
+    if patient.datagrams and all(each.came is None for each in patient.datagrams):
+        remedy = "install python3 there, by which datagrams are sent and heard"
+        yield Seen(NOTE, patient.name, "", "no UDP datagram was sent or heard", remedy)
+
+
 def route(patient: Patient) -> Iterator[Seen]:
     """Only where all its ways go wrong: one peer in a wrong subnet is that peer's fault (`rails`)."""
     for nic in patient.data:
@@ -68,10 +86,22 @@ def subnets(patient: Patient) -> Iterator[Seen]:
     for network, nics in _shared(patient).items():
         text = f"{' and '.join(nics)} are in one subnet ({network})"
         wrong = [complaint for nic in nics for complaint in _loose(patient, nic)]
+        if old := _cannot_bind(patient):
+            wrong.append(old)
         if wrong:
             yield Seen(WARNING, patient.name, ",".join(nics), f"{text} with {', '.join(dict.fromkeys(wrong))}")
         else:
             yield Seen(NOTE, patient.name, ",".join(nics), text)
+
+
+def _cannot_bind(patient: Patient) -> str:
+    """SO_BINDTODEVICE was root's before Linux 5.7; empty: lanes can be bound to their NICs, or nobody knows."""
+    kernel, identity = patient.known.get(facts.KERNEL), patient.known.get(facts.IDENTITY)
+    found = re.match(r"(\d+)\.(\d+)", kernel.release) if kernel is not None else None
+    old = found is not None and (int(found[1]), int(found[2])) < (5, 7)
+    if found is None or not old or (identity is not None and identity.uid == 0):
+        return ""
+    return f"Linux {found[0]}, where R2CC cannot bind its lanes to a NIC (5.7 lets all users)"
 
 
 def _shared(patient: Patient) -> dict[str, list[str]]:
@@ -174,6 +204,16 @@ CHECKS = (
         tries_paths=True,
     ),
     Check(
+        "udp",
+        WARNING,
+        "R2CC's probes and acknowledgements are UDP. Where none passes it uses TCP for them; stock NCCL needs no UDP.",
+        "accept UDP from ports that the kernel chooses: "
+        "nft add rule FAMILY TABLE CHAIN iifname NIC udp dport 32768-60999 accept",
+        (facts.LINKS, facts.ADDRESSES),
+        on_each(udp),
+        sends=True,
+    ),
+    Check(
         "path-route",
         ERROR,
         "Two NICs share one cable without anybody knowing: half the bandwidth, and both are gone when one fails.",
@@ -185,7 +225,7 @@ CHECKS = (
     Check(
         "nic-subnet",
         WARNING,
-        "NICs in one subnet answer ARP for each other: peers send to the wrong NIC, or strict filters drop packets.",
+        "Each answers ARP for both (ARP flux), what is not bound leaves by the first; rp_filter 1 drops answers.",
         "sysctl net.ipv4.conf.all.arp_ignore=1 arp_announce=2 rp_filter=2, and policy routing; or a subnet a rail",
         (facts.ADDRESSES, facts.SYSCTL),
         on_each(subnets),

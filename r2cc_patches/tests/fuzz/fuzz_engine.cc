@@ -38,7 +38,7 @@ class World {
     config.holdNs = msToNs(30);
     engine_ = std::make_unique<Engine>(
         config, InnerNet{fabric_.inner().net, &ops_}, ourNics(), [](const std::string&) {},
-        [this](size_t, const NicAddress&, const std::vector<uint8_t>& bytes) { return hear(bytes), false; });
+        [this](size_t, const NicAddress&, const std::vector<uint8_t>& bytes, SideChannel::Way) { return hear(bytes), false; });
     learnOurKey();
   }
   ~World() {
@@ -332,7 +332,7 @@ class World {
         fabric_.breakComms({0, in_.below(kRails)});
         return;
       case 2:
-        return EngineDoor::refused(*engine_, in_.bytes(200));
+        return EngineDoor::refused(*engine_, 0, address(1, 0), in_.bytes(200));
       case 3:
         return EngineDoor::datagram(*engine_, 0, address(1, 0), in_.bytes(200));
       case 4:

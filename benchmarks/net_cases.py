@@ -1,0 +1,117 @@
+#!/usr/bin/env python3
+"""Every case of the net library, beside stock: what is done, what was seen, what is right (docs/net-cases.md)."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "lab"))
+from netcases.all_cases import CASES
+from netcases.play import Case, Outcome, Shape, stage
+
+from harness.errors import R2ccError
+
+StockMs = dict[tuple[Shape, int], float]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case in one mode."""
+
+    case: str
+    done: str
+    right: str
+    mode: int
+    seen: str
+    problems: list[str]
+    figures: dict[str, Any]
+    took_s: float
+
+    @property
+    def held(self) -> bool:
+        return not self.problems
+
+
+def play(case: Case, mode: int, driver: Path, library: Path, stock_ms: StockMs) -> Row:
+    """A case that cannot be played at all is one that did not hold, and says why."""
+    start = time.monotonic()
+    try:
+        with stage(driver, library, mode, stock_ms) as made:
+            found = case.play(made)
+    except (R2ccError, AssertionError) as error:
+        found = Outcome("not played", [str(error)])
+    return Row(
+        case.name,
+        case.done,
+        case.right,
+        mode,
+        found.seen,
+        found.problems,
+        found.figures,
+        round(time.monotonic() - start, 1),
+    )
+
+
+def table(rows: Sequence[Row]) -> str:
+    """case | stock | R2CC | right | held?, a line a case and mode of ours."""
+    stock = {row.case: row for row in rows if row.mode == 0}
+    lines = ["| case | what is done | stock | R2CC | right | held |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        if row.mode == 0:
+            continue
+        name = row.case if row.mode == 1 else f"{row.case}, mode {row.mode}"
+        beside = stock[row.case].seen if row.case in stock else "-"
+        held = "yes" if row.held else "no: " + "; ".join(row.problems)
+        lines.append(f"| {name} | {row.done} | {beside} | {row.seen} | {row.right} | {held} |")
+    return "\n".join(lines)
+
+
+def chosen(names: Sequence[str], long: bool) -> list[Case]:
+    if unknown := [name for name in names if name not in CASES]:
+        raise click.BadParameter(f"no case {', '.join(unknown)}; there are {', '.join(CASES)}")
+    return [CASES[name] for name in names] or [case for case in CASES.values() if long or not case.long]
+
+
+@click.command(help=__doc__)
+@click.argument("names", nargs=-1)
+@click.option(
+    "--library", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Another than the checkout's build."
+)
+@click.option("--long", is_flag=True, help="Those of over ten seconds, too.")
+@click.option("--no-stock", is_flag=True, help="Only R2CC's modes.")
+@click.option("--json", "as_json", is_flag=True, help="Print rows as JSON.")
+@click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Write the rows there as JSON.")
+def main(
+    names: tuple[str, ...], library: Path | None, long: bool, no_stock: bool, as_json: bool, save: Path | None
+) -> None:
+    from harness.build import build_net, run_target
+
+    cases = chosen(names, long)
+    try:
+        built = build_net()
+        run_target("driver")
+    except R2ccError as error:
+        raise click.ClickException(str(error)) from error
+    stock_ms: StockMs = {}
+    rows = []
+    for case in cases:
+        for mode in (() if no_stock else (0,)) + case.modes:
+            rows.append(play(case, mode, built.library.with_name("net_driver"), library or built.library, stock_ms))
+            click.echo(f"{case.name}, mode {mode}: {rows[-1].seen}; {'; '.join(rows[-1].problems) or 'held'}", err=True)
+    saved = json.dumps([asdict(row) for row in rows], indent=1)
+    if save:
+        save.write_text(saved + "\n")
+    click.echo(saved if as_json else table(rows))
+    sys.exit(0 if all(row.held for row in rows if row.mode) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+#include "flow.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "../../bench/clock.h"
+#include "../../bench/errors.h"
+
+namespace r2cc::driver {
+namespace {
+
+using bench::nowNs;
+
+constexpr int kTag = 7;
+constexpr uint64_t kNotice = 32;  // the end is told so many messages ahead: no receiver has posted more
+constexpr uint64_t kMix = 0x9e3779b97f4a7c15;
+
+// Words of a message: its number, the end if that is known, a pattern that no other message has, its number again.
+void fill(uint64_t* words, size_t count, uint64_t number, uint64_t end) {
+  const uint64_t start = (number + 1) * kMix;
+  for (size_t i = 2; i + 1 < count; i++) words[i] = start + i;
+  words[0] = words[count - 1] = number;
+  words[1] = end;
+}
+
+bool isWhole(const uint64_t* words, size_t count, uint64_t number) {
+  const uint64_t start = (number + 1) * kMix;
+  uint64_t differs = (words[0] ^ number) | (words[count - 1] ^ number);
+  for (size_t i = 2; i + 1 < count; i++) differs |= words[i] ^ (start + i);
+  return differs == 0;
+}
+
+}  // namespace
+
+Flow::Flow(const bench::Net& net, bench::Comm comm, const Options& options)
+    : net_(net),
+      comm_(std::move(comm)),
+      words_(options.bytes / 8),
+      startNs_(nowNs()),
+      window_(options.window),
+      memory_(words_ * static_cast<size_t>(options.flight)),
+      requests_(static_cast<size_t>(options.flight), nullptr) {
+  registration_ = comm_.registerMemory(memory_.data(), memory_.size() * 8);
+}
+
+bool Flow::advance() {
+  bool moved = false;
+  while (postOne()) moved = true;
+  return testOldest() || moved;
+}
+
+bool Flow::postOne() {
+  if (posted_ == progress_.done + requests_.size() || !mayPost()) return false;
+  void** request = &requests_[posted_ % requests_.size()];
+  *request = nullptr;
+  bench::checkNet(post(request), "isend or irecv");
+  if (*request == nullptr) return false;
+  posted_++;
+  return true;
+}
+
+bool Flow::testOldest() {
+  if (posted_ == progress_.done) return false;
+  int done = 0;
+  int sizes[NCCL_NET_MAX_REQUESTS] = {0};
+  bench::checkNet(net_.table().test(requests_[progress_.done % requests_.size()], &done, sizes), "test");
+  if (done == 0) return false;
+  finish(sizes[0]);
+  count(nowNs());
+  return true;
+}
+
+void Flow::count(uint64_t now) {
+  Progress& p = progress_;
+  if (p.firstNs == 0) {
+    p.firstNs = windowNs_ = now;
+  } else {
+    p.longestGapNs = std::max(p.longestGapNs, now - p.lastNs);
+  }
+  p.lastNs = now;
+  p.done++;
+  p.bytes += words_ * 8;
+  if (p.done == 1 || (p.done - 1) % window_ != 0) return;
+  p.windowMs.push_back(static_cast<double>(now - windowNs_) / 1e6);
+  windowNs_ = now;
+}
+
+Sender::Sender(const bench::Net& net, bench::Comm comm, const Options& options)
+    : Flow(net, std::move(comm), options), seconds_(options.seconds) {
+  end_ = options.messages;
+}
+
+bool Sender::mayPost() {
+  if (paused_) return false;
+  if (end_ == 0 && nowNs() - startNs_ > seconds_ * 1'000'000'000) end_ = posted_ + kNotice;
+  return Flow::mayPost();
+}
+
+ncclResult_t Sender::post(void** request) {
+  fill(slot(posted_), words_, posted_, end_);
+  void* profiler = nullptr;
+  return net_.table().isend(comm_.get(), slot(posted_), words_ * 8, kTag, registration_, &profiler, request);
+}
+
+void Sender::finish(int size) {
+  if (static_cast<size_t>(size) != words_ * 8) progress_.bad++;
+}
+
+ncclResult_t Receiver::post(void** request) {
+  void* data = slot(posted_);
+  size_t size = words_ * 8;
+  int tag = kTag;
+  void* profiler = nullptr;
+  void* profilers = &profiler;
+  return net_.table().irecv(comm_.get(), 1, &data, &size, &tag, &registration_, &profilers, request);
+}
+
+void Receiver::finish(int size) {
+  const uint64_t* words = slot(progress_.done);
+  const bool whole = static_cast<size_t>(size) == words_ * 8 && isWhole(words, words_, progress_.done);
+  if (!whole) progress_.bad++;
+  if (whole && words[1] != 0) end_ = words[1];
+}
+
+}  // namespace r2cc::driver

@@ -1,0 +1,78 @@
+// net_driver: NCCL's part, played on the net's table alone. See docs/net-cases.md.
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <thread>
+
+#include "../../bench/errors.h"
+#include "driver.h"
+
+namespace {
+
+using namespace r2cc::driver;
+using r2cc::bench::JsonObject;
+using r2cc::bench::LineWriter;
+
+constexpr int kWrong = 1, kUsage = 2, kFailed = 3, kSilent = 4;
+
+// Ends at once: what the library does at the end of a process that failed is not what is looked at.
+[[noreturn]] void fail(const LineWriter& out, const char* event, const std::string& why, int code) {
+  std::fprintf(stderr, "net_driver: %s\n", why.c_str());
+  out.write(JsonObject().text("event", event).text("why", why).str());
+  _exit(code);
+}
+
+int leave(Leave how, int code) {
+  switch (how) {
+    case Leave::Return:
+      return code;
+    case Leave::Exit:
+      std::exit(code);
+    case Leave::Quick:
+      std::quick_exit(code);
+    case Leave::Abort:
+      std::abort();
+    case Leave::Term:
+      (void)std::raise(SIGTERM);
+      return code;
+  }
+  return code;
+}
+
+int play(const Options& options, const LineWriter& out) {
+  // Never deleted: what is not closed must be as open as in a process that does not close its communicators.
+  auto* const driver = new Driver(options, out);
+  try {
+    const bool exact = driver->run();
+    if (options.testThread) std::thread([driver] { driver->testForEver(); }).detach();
+    if (options.close && !options.testThread) driver->close();
+    return leave(options.leave, exact ? options.exitCode : kWrong);
+  } catch (const Silence& silence) {
+    fail(out, "silence", silence.what(), kSilent);
+  } catch (const std::exception& error) {
+    fail(out, "error", error.what(), kFailed);
+  }
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  (void)std::signal(SIGPIPE, SIG_IGN);
+  // NCCL's own logger prints to `stdout`; file descriptor 1 is for JSON lines alone.
+  stdout = stderr;
+  (void)fcntl(STDOUT_FILENO, F_SETFL, fcntl(STDOUT_FILENO, F_GETFL) | O_APPEND);
+  static const LineWriter out(STDOUT_FILENO);
+  try {
+    const Options options = parseOptions({argv + 1, argv + argc});
+    if (!options.help) return play(options, out);
+    (void)!write(STDOUT_FILENO, usageText().data(), usageText().size());
+    return 0;
+  } catch (const r2cc::bench::UsageError& error) {
+    std::fprintf(stderr, "net_driver: %s\n%s", error.what(), usageText().c_str());
+    return kUsage;
+  }
+}

@@ -1,0 +1,1 @@
+"""Cases of the net library, played by `net_driver` between two hosts of a lab made for each (docs/net-cases.md)."""

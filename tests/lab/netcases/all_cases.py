@@ -1,0 +1,8 @@
+"""All cases by name."""
+
+from __future__ import annotations
+
+from netcases import network, process
+from netcases.play import Case
+
+CASES: dict[str, Case] = {case.name: case for case in [*process.CASES, *network.CASES]}

@@ -1,0 +1,161 @@
+"""Two hosts, their networks in one of four shapes, and what can be done to them. A bed is made for one case and thrown away."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+
+from harness.lab.lab import Lab
+from harness.lab.topology import Topology
+from harness.lab.host import NamespaceHost
+
+RATE_GBIT = 0.2
+NICS = 2
+MANAGEMENT = "mgmt0"
+DATA = ("eth0", "eth1")
+HOSTS = ("h0", "h1")
+TABLE = "inet r2cc_case"
+NOISE = "noise0"
+
+
+class Shape(StrEnum):
+    """How the NICs of the two hosts are connected."""
+
+    RAILS = "a subnet a rail"
+    ONE_SUBNET = "one subnet"
+    """All NICs on one bridge, with the kernel's own ARP settings: any NIC answers for any address of its host."""
+    ROUTED = "routed"
+    """Each host's NIC in a subnet of its own; the switch routes between them."""
+    LINK_LOCAL = "IPv6 link-local addresses alone"
+
+
+@dataclass(frozen=True)
+class Bed:
+    """What a case does to its two hosts."""
+
+    lab: Lab
+    shape: Shape
+
+    def host(self, name: str) -> NamespaceHost:
+        return self.lab.hosts[name]
+
+    def lose(self, match: str, nics: Sequence[str] = DATA, hosts: Sequence[str] = HOSTS, verdict: str = "drop") -> None:
+        """What comes in by these NICs and matches (nft's words) is lost; with several calls each adds."""
+        names = ", ".join(f'"{nic}"' for nic in nics)
+        chain = "type filter hook input priority 0; policy accept;"
+        rule = f"iifname {{ {names} }} {match} {verdict}"
+        for name in hosts:
+            self.host(name).run(["nft", "-f", "-"], input=f"table {TABLE} {{ chain input {{ {chain} {rule}; }}; }}\n")
+
+    def find_again(self, hosts: Sequence[str] = HOSTS) -> None:
+        """Ends every loss."""
+        for name in hosts:
+            self.host(name).run(["nft", "delete", "table", *TABLE.split()])
+
+    def cut(self, nic: str, host: str = "h0") -> None:
+        """The cable, at the switch: the host loses its carrier."""
+        self.lab.switch.run(["ip", "link", "set", f"{host}-{nic}", "down"])
+
+    def plug(self, nic: str, host: str = "h0") -> None:
+        self.lab.switch.run(["ip", "link", "set", f"{host}-{nic}", "up"])
+
+    def unplug_management(self) -> None:
+        for name in HOSTS:
+            self.cut(MANAGEMENT, name)
+
+    def noise(self, events: int, host: str = "h1") -> None:
+        """Link events of another interface, at least so many."""
+        lines = [f"link set {NOISE} {'up' if n % 2 == 0 else 'down'}" for n in range(events)]
+        commands = "\n".join([f"link add {NOISE} type veth peer name {NOISE}p", *lines, ""])
+        self.host(host).run(["ip", "-batch", "-"], input=commands, timeout_s=30)
+
+    def sent_bytes(self, host: str) -> dict[str, int]:
+        """What each data NIC has sent so far."""
+        said = json.loads(self.host(host).run(["ip", "-j", "-s", "link"]).stdout)
+        return {link["ifname"]: link["stats64"]["tx"]["bytes"] for link in said if link["ifname"] in DATA}
+
+    def busiest_port(self, host: str = "h0") -> int:
+        """The source port of the TCP connection that has carried most from there."""
+        said = self.host(host).run(["ss", "-tinH"]).stdout
+        found = re.findall(r"\S+:(\d+)\s+\S+:\d+[^\n]*\n[^\n]*?bytes_acked:(\d+)", said)
+        return int(max(found, key=lambda pair: int(pair[1]))[0])
+
+
+@contextmanager
+def made(shape: Shape = Shape.RAILS, *, mtu: int | None = None, rate_gbit: float = RATE_GBIT) -> Iterator[Bed]:
+    """A bed of this shape. Raises LabError where the machine allows none."""
+    size = mtu or (1500 if shape is Shape.ROUTED else 9000)
+    with Lab.up(Topology(hosts=len(HOSTS), nics=NICS, rate_gbit=rate_gbit, mtu=size)) as lab:
+        bed = Bed(lab, shape)
+        _SHAPERS[shape](bed)
+        yield bed
+
+
+def _rails(bed: Bed) -> None:
+    """As the lab is."""
+
+
+def _one_subnet(bed: Bed) -> None:
+    for number, name in enumerate(HOSTS):
+        host = bed.host(name)
+        settings = [f"net.ipv4.conf.all.{key}=0" for key in ("arp_ignore", "arp_announce", "arp_filter", "rp_filter")]
+        settings += [
+            f"net.ipv4.conf.{nic}.{key}=0" for nic in DATA for key in ("arp_ignore", "arp_announce", "rp_filter")
+        ]
+        host.run(["sysctl", "-qw", *settings])
+        _ip(bed, name, (line for nic in DATA for line in (f"addr flush dev {nic}",)))
+        _ip(bed, name, (f"addr add 10.1.0.{10 * (number + 1) + n}/24 dev {nic}" for n, nic in enumerate(DATA)))
+    _ip(bed, None, (f"link set {name}-eth1 master rail0" for name in HOSTS))
+
+
+def _routed(bed: Bed) -> None:
+    bed.lab.switch.run(["sysctl", "-qw", "net.ipv4.ip_forward=1", "net.ipv4.conf.all.rp_filter=0"])
+    for number, name in enumerate(HOSTS):
+        other = 1 - number
+        for rail, nic in enumerate(DATA):
+            port = f"{name}-{nic}"
+            _ip(bed, None, (f"link set {port} nomaster", f"addr add 10.{rail + 1}.{number + 1}.254/24 dev {port}"))
+            _ip(
+                bed,
+                name,
+                (
+                    f"addr flush dev {nic}",
+                    f"addr add 10.{rail + 1}.{number + 1}.1/24 dev {nic}",
+                    f"route add 10.{rail + 1}.{other + 1}.0/24 via 10.{rail + 1}.{number + 1}.254 dev {nic}",
+                ),
+            )
+
+
+def _link_local(bed: Bed) -> None:
+    for name in HOSTS:
+        _ip(bed, name, (f"addr flush dev {nic}" for nic in DATA))
+        settings = ["net.ipv6.conf.all.disable_ipv6=0", "net.ipv6.conf.all.accept_dad=0"]
+        settings += [f"net.ipv6.conf.{nic}.{key}=0" for nic in DATA for key in ("disable_ipv6", "accept_dad")]
+        bed.host(name).run(["sysctl", "-qw", *settings])
+    until = time.monotonic() + 5
+    while any("scope link" not in _addresses(bed, name, nic) for name in HOSTS for nic in DATA):
+        assert time.monotonic() < until, "no link-local addresses after 5 s"
+        time.sleep(0.05)
+
+
+def _addresses(bed: Bed, host: str, nic: str) -> str:
+    return bed.host(host).run(["ip", "-6", "addr", "show", "dev", nic, "-tentative"]).stdout
+
+
+def _ip(bed: Bed, host: str | None, lines: Iterable[str]) -> None:
+    """Lines of `ip -batch` on a host, or on the switch."""
+    where = bed.lab.switch if host is None else bed.host(host)
+    where.run(["ip", "-batch", "-"], input="\n".join([*lines, ""]))
+
+
+_SHAPERS = {
+    Shape.RAILS: _rails,
+    Shape.ONE_SUBNET: _one_subnet,
+    Shape.ROUTED: _routed,
+    Shape.LINK_LOCAL: _link_local,
+}

@@ -1,0 +1,209 @@
+"""Cases of the process: how it ends, that it forks, that it connects to itself, that it is stopped."""
+
+from __future__ import annotations
+
+import signal
+from functools import partial
+
+from netcases.play import Case, Ended, Outcome, Shape, Stage, made, outcome
+
+CODE = 7
+"""What the driver's main returns: nothing else in it does."""
+SOON_MS = 1000
+
+
+def _ended(stage: Stage, end: Ended, wanted: int) -> Outcome:
+    problems = [] if end.exit_code == wanted else [f"{end.seen()}, not {wanted}"]
+    return Outcome(f"code {end.exit_code}", problems)
+
+
+def exit_alone(stage: Stage, *, role: str) -> Outcome:
+    with made() as bed:
+        return _ended(stage, stage.alone(bed, role, "--no-close", "--exit-code", CODE), CODE)
+
+
+def exit_ways(stage: Stage) -> Outcome:
+    wanted = {"exit": CODE, "quick": CODE, "abort": -signal.SIGABRT, "term": -signal.SIGTERM}
+    with made() as bed:
+        ends = {how: stage.alone(bed, "listen", "--no-close", "--exit-code", CODE, "--leave", how) for how in wanted}
+    problems = [f"{how}: {end.seen()}" for how, end in ends.items() if end.exit_code != wanted[how]]
+    return Outcome(", ".join(f"{how} {end.exit_code}" for how, end in ends.items()), problems)
+
+
+def exit_connected(stage: Stage, *, closes: bool) -> Outcome:
+    close = "--close" if closes else "--no-close"
+    with made() as bed:
+        both = stage.pair(bed, "--messages", 200, close, "--exit-code", CODE).end()
+    problems = [f"{end.seen()}, not {CODE}" for end in both.ends if end.exit_code != CODE]
+    return Outcome(" and ".join(f"code {end.exit_code}" for end in both.ends), problems)
+
+
+def exit_middle(stage: Stage, *, who: str) -> Outcome:
+    """One end leaves while messages move, with a thread that tests; what becomes of the other is not looked at."""
+    leaves = ("--no-close", "--test-thread", "--leave-at", 300, "--exit-code", CODE)
+    with made() as bed:
+        pair = stage.pair(
+            bed, "--seconds", 4, send=leaves if who == "sender" else (), recv=leaves if who == "receiver" else ()
+        )
+        pair.connected()
+        leaver, other = (pair.sender, pair.receiver) if who == "sender" else (pair.receiver, pair.sender)
+        end = leaver.end(10)
+        other.process.kill()
+    return _ended(stage, end, CODE)
+
+
+def fork(stage: Stage, *, who: str, child_ms: int = 0, cut: bool = False) -> Outcome:
+    """One end forks; the child lives for a while, then calls exit(0)."""
+    words = ("--fork-at", 300, "--child-ms", child_ms)
+    with made() as bed:
+        pair = stage.pair(
+            bed, "--seconds", 2, send=words if who == "sender" else (), recv=words if who == "receiver" else ()
+        )
+        pair.connected()
+        if cut:
+            pair.at(0.8, lambda: bed.cut("eth0"))
+        both = pair.end()
+    forked = both.sender if who == "sender" else both.receiver
+    children = [(line["code"], line["signal"], line["ms"]) for line in forked.of("child")]
+    problems = both.within(SOON_MS)
+    if [child[:2] for child in children] != [(0, 0)]:
+        problems.append(f"child: {children}, not code 0")
+    elif children[0][2] > child_ms + SOON_MS:
+        problems.append(f"the child took {children[0][2]:.0f} ms")
+    moves = [line for line in both.sender.of("path") if line["epoch"] > 1]
+    if moves and not cut:
+        problems.append("a failover")
+    return outcome(both, problems, child=children)
+
+
+def to_itself(stage: Stage, *, words: tuple[object, ...], shape: Shape = Shape.RAILS, cut: bool = False) -> Outcome:
+    with made(shape) as bed:
+        driver = stage.start(bed, "h0", ["--role", "self", "--seconds", 1, "--connect-s", 8, *words])
+        if driver.wait_for("connected") and cut:
+            bed.cut("eth0")
+        end = driver.end()
+    connected_ms = [line["ms"] for line in end.of("connected")]
+    problems = [] if end.exit_code == 0 and not end.last["bad"] else [end.seen()]
+    problems += [f"connected after {ms:.0f} ms" for ms in connected_ms if ms > SOON_MS]
+    return Outcome(end.seen(), problems, {"connected_ms": connected_ms, "messages": end.last["done"]})
+
+
+def same_host(stage: Stage, *, shape: Shape, cut: bool = False) -> Outcome:
+    """Two processes of one host: the kernel never puts their packets on a wire."""
+    with made(shape) as bed:
+        pair = stage.pair(bed, "--seconds", 1, "--dev", "0,1", hosts=("h0", "h0"))
+        pair.connected()
+        if cut:
+            pair.at(0.3, lambda: bed.cut("eth0"))
+        both = pair.end()
+    return outcome(both, both.within(SOON_MS))
+
+
+def stopped(
+    stage: Stage, *, who: tuple[str, ...], seconds: float, hold_ms: int = 6000, shape: Shape = Shape.ONE_SUBNET
+) -> Outcome:
+    """SIGSTOP, as a debugger, a scheduler or a virtual machine's pause does it."""
+    chosen = {"sender": "sender" in who, "receiver": "receiver" in who}
+    with made(shape) as bed:
+        pair = stage.pair(bed, "--seconds", int(seconds) + 2, env={"R2CC_HOLD_MS": str(hold_ms)}, give_up_s=10)
+        pair.connected()
+        pair.at(0.5, lambda: pair.signal(signal.SIGSTOP, **chosen))
+        pair.at(0.5 + seconds, lambda: pair.signal(signal.SIGCONT, **chosen))
+        both = pair.end()
+    return outcome(both, both.within(seconds * 1000 + SOON_MS))
+
+
+_OWN = "its own code"
+_GOES_ON = "goes on, exact"
+_ANY = (1, 2)
+
+CASES = [
+    Case("exit-init", "init, then return from main, nothing closed", _OWN, partial(exit_alone, role="init")),
+    Case("exit-listen", "the same after listen", _OWN, partial(exit_alone, role="listen")),
+    Case("exit-ways", "after listen: exit, quick_exit, abort, SIGTERM", "its own code or signal", exit_ways),
+    Case("exit-open", "all messages moved, nothing closed", _OWN, partial(exit_connected, closes=False)),
+    Case("exit-closed", "all messages moved, all closed", _OWN, partial(exit_connected, closes=True)),
+    Case("exit-thread", "a thread tests a receive while main returns", _OWN, partial(exit_middle, who="receiver")),
+    Case("exit-send-thread", "a thread tests a send while main returns", _OWN, partial(exit_middle, who="sender")),
+    Case(
+        "fork-send",
+        "the sender forks, the child calls exit(0)",
+        "child 0 at once, no failover",
+        partial(fork, who="sender"),
+    ),
+    Case("fork-recv", "the receiver forks", "child 0 at once, no failover", partial(fork, who="receiver")),
+    Case(
+        "fork-cut",
+        "the sender's child lives for 1.2 s; NIC 0 is cut meanwhile",
+        "moved within 1 s, child 0",
+        partial(fork, who="sender", child_ms=1200, cut=True),
+    ),
+    Case("self", "listen, connect and accept in one process", "connected at once", partial(to_itself, words=()), _ANY),
+    Case(
+        "self-ranks",
+        "four ranks of one process, two NICs, across and along",
+        "connected at once",
+        partial(to_itself, words=("--contexts", 4, "--dev", "0,1,0,1", "--listen-dev", "1,0,0,1")),
+    ),
+    Case(
+        "self-subnet",
+        "the same with all NICs in one subnet",
+        "connected at once",
+        partial(to_itself, words=("--contexts", 2, "--dev", "0,1", "--listen-dev", "1,0"), shape=Shape.ONE_SUBNET),
+    ),
+    Case(
+        "self-cut",
+        "one process, NIC 0 is cut",
+        "as stock: goes on",
+        partial(to_itself, words=("--contexts", 2, "--dev", "0,1"), cut=True),
+    ),
+    Case("same-host", "two processes of one host", _GOES_ON, partial(same_host, shape=Shape.RAILS)),
+    Case("same-host-subnet", "the same, one subnet", _GOES_ON, partial(same_host, shape=Shape.ONE_SUBNET)),
+    Case(
+        "same-host-cut",
+        "two processes of one host, NIC 0 is cut",
+        "as stock: goes on",
+        partial(same_host, shape=Shape.RAILS, cut=True),
+    ),
+    Case(
+        "stop-recv",
+        "one subnet, the receiver is stopped for 1.5 s",
+        _GOES_ON,
+        partial(stopped, who=("receiver",), seconds=1.5),
+        _ANY,
+    ),
+    Case(
+        "stop-send",
+        "one subnet, the sender is stopped for 1.5 s",
+        _GOES_ON,
+        partial(stopped, who=("sender",), seconds=1.5),
+    ),
+    Case(
+        "stop-rails",
+        "a subnet a rail, the receiver is stopped for 1.5 s",
+        _GOES_ON,
+        partial(stopped, who=("receiver",), seconds=1.5, shape=Shape.RAILS),
+        long=True,
+    ),
+    Case(
+        "suspend-short",
+        "both ends stopped for 1.5 s, R2CC_HOLD_MS=500",
+        _GOES_ON,
+        partial(stopped, who=("sender", "receiver"), seconds=1.5, hold_ms=500, shape=Shape.RAILS),
+        _ANY,
+    ),
+    Case(
+        "suspend",
+        "both ends stopped for 5 s, R2CC_HOLD_MS=3000",
+        _GOES_ON,
+        partial(stopped, who=("sender", "receiver"), seconds=5, hold_ms=3000, shape=Shape.RAILS),
+        long=True,
+    ),
+    Case(
+        "suspend-subnet",
+        "the same in one subnet",
+        _GOES_ON,
+        partial(stopped, who=("sender", "receiver"), seconds=5, hold_ms=3000),
+        long=True,
+    ),
+]
