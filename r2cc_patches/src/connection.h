@@ -200,7 +200,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   static void fenceApart(const Services& services, const std::weak_ptr<Connection>& whose, const LanePtr& lane,
                          const std::vector<void*>& handles);
   void failIfFenceHangs(int64_t now);
-  /// What a test says of a request that will never be over.
+  /// What isend, irecv and test say when no message will pass any more.
   ncclResult_t overNow() const;
   void laneError(Lane& lane);
   std::string nicName(const Path* path) const;

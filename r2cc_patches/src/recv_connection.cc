@@ -30,7 +30,7 @@ void RecvConnection::uncount() {
 
 ncclResult_t RecvConnection::irecv(void* data, size_t size, int tag, void* mr, void* profiler, void** request) {
   *request = nullptr;
-  if (over()) return ncclRemoteError;
+  if (over()) return overNow();
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
   Request* claimed = claim(data, size, tag, mr, profiler);

@@ -36,7 +36,7 @@ SendConnection::~SendConnection() = default;
 
 ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, void* profiler, void** request) {
   *request = nullptr;
-  if (over()) return ncclRemoteError;
+  if (over()) return overNow();
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
   const bool copied = keeps(size, mr);

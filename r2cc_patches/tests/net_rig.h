@@ -36,6 +36,7 @@ class End {
   /// As NCCL: deregisters and frees the buffers first, then closes. Call when the progress thread is gone.
   void close();
   void* comm() const { return comm_; }
+  void* memory() const { return mr_; }
   State state() const { return state_.load(); }
   uint64_t done() const { return done_.load(); }
   const void* buffers() const { return buffers_.data(); }

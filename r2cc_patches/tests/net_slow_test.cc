@@ -217,7 +217,7 @@ TEST(net_slow_fence_and_memory_taken_away) {
     CHECK(Rig::within(kLimitNs, [&] { return rig.fabric.held({host, 0}, Fabric::Call::Fence) > 0; }));
     std::atomic<bool> over{false};
     std::thread takes([&] {
-      end.deregister();
+      CHECK_EQ(rig.engine(host).deregMr(end.comm(), end.memory()), ncclSuccess);
       over = true;
     });
     CHECK(!Rig::within(kAWhileNs, [&] { return over || end.state() == End::State::Failed; }));
