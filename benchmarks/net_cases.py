@@ -20,6 +20,7 @@ from netcases.play import Case, Outcome, Shape, stage
 from harness.errors import R2ccError
 
 StockMs = dict[tuple[Shape, int], float]
+FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 
 
 @dataclass(frozen=True)
@@ -60,18 +61,31 @@ def play(case: Case, mode: int, driver: Path, library: Path, stock_ms: StockMs) 
     )
 
 
-def table(rows: Sequence[Row]) -> str:
-    """case | stock | R2CC | right | held?, a line a case and mode of ours."""
-    stock = {row.case: row for row in rows if row.mode == 0}
-    lines = ["| case | what is done | stock | R2CC | right | held |", "|---|---|---|---|---|---|"]
+def table(rows: Sequence[Row], before: Sequence[Row] = ()) -> str:
+    """A line a case and mode of ours: what stock does, what ours did before (where that is known) and does now."""
+    stock = {row.case: row.seen for row in rows if row.mode == 0}
+    earlier = {(row.case, row.mode): _cell(row) for row in before}
+    head = ["case", "what is done", "stock", *(["before"] if before else []), "R2CC", "right"]
+    lines = [head, ["---"] * len(head)]
     for row in rows:
         if row.mode == 0:
             continue
         name = row.case if row.mode == 1 else f"{row.case}, mode {row.mode}"
-        beside = stock[row.case].seen if row.case in stock else "-"
-        held = "yes" if row.held else "no: " + "; ".join(row.problems)
-        lines.append(f"| {name} | {row.done} | {beside} | {row.seen} | {row.right} | {held} |")
-    return "\n".join(lines)
+        was = [earlier.get((row.case, row.mode), "-")] if before else []
+        lines.append([name, row.done, stock.get(row.case, "-"), *was, _cell(row), row.right])
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cell(row: Row) -> str:
+    return (
+        row.seen
+        if row.held
+        else f"**no**: {row.seen if row.seen in row.problems[0] else '; '.join([row.seen, row.problems[-1]])}"
+    )
+
+
+def load(path: Path | None) -> list[Row]:
+    return [Row(**row) for row in json.loads(path.read_text())] if path else []
 
 
 def chosen(names: Sequence[str], long: bool) -> list[Case]:
@@ -80,36 +94,49 @@ def chosen(names: Sequence[str], long: bool) -> list[Case]:
     return [CASES[name] for name in names] or [case for case in CASES.values() if long or not case.long]
 
 
+def played(cases: Sequence[Case], library: Path | None, modes: Sequence[int]) -> list[Row]:
+    """Builds what is needed. Raises R2ccError when it cannot."""
+    from harness.build import build_net, run_target
+
+    built = build_net()
+    run_target("driver")
+    driver, stock_ms, rows = built.library.with_name("net_driver"), StockMs(), []
+    for case in cases:
+        for mode in [mode for mode in (0, *case.modes) if mode in modes]:
+            rows.append(play(case, mode, driver, library or built.library, stock_ms))
+            why = "; ".join(rows[-1].problems) or "held"
+            click.echo(f"{case.name}, mode {mode}: {rows[-1].seen}; {why}", err=True)
+    return rows
+
+
 @click.command(help=__doc__)
 @click.argument("names", nargs=-1)
-@click.option(
-    "--library", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Another than the checkout's build."
-)
+@click.option("--library", type=FILE, help="Another than the checkout's build.")
 @click.option("--long", is_flag=True, help="Those of over ten seconds, too.")
 @click.option("--no-stock", is_flag=True, help="Only R2CC's modes.")
+@click.option("--from", "recorded", type=FILE, help="Play nothing: rows that --save wrote.")
+@click.option("--before", type=FILE, help="Rows that --save wrote: one more column.")
 @click.option("--json", "as_json", is_flag=True, help="Print rows as JSON.")
 @click.option("--save", type=click.Path(dir_okay=False, path_type=Path), help="Write the rows there as JSON.")
 def main(
-    names: tuple[str, ...], library: Path | None, long: bool, no_stock: bool, as_json: bool, save: Path | None
+    *,
+    names: tuple[str, ...],
+    library: Path | None,
+    long: bool,
+    no_stock: bool,
+    recorded: Path | None,
+    before: Path | None,
+    as_json: bool,
+    save: Path | None,
 ) -> None:
-    from harness.build import build_net, run_target
-
-    cases = chosen(names, long)
     try:
-        built = build_net()
-        run_target("driver")
+        rows = load(recorded) or played(chosen(names, long), library, (1, 2) if no_stock else (0, 1, 2))
     except R2ccError as error:
         raise click.ClickException(str(error)) from error
-    stock_ms: StockMs = {}
-    rows = []
-    for case in cases:
-        for mode in (() if no_stock else (0,)) + case.modes:
-            rows.append(play(case, mode, built.library.with_name("net_driver"), library or built.library, stock_ms))
-            click.echo(f"{case.name}, mode {mode}: {rows[-1].seen}; {'; '.join(rows[-1].problems) or 'held'}", err=True)
     saved = json.dumps([asdict(row) for row in rows], indent=1)
     if save:
         save.write_text(saved + "\n")
-    click.echo(saved if as_json else table(rows))
+    click.echo(saved if as_json else table(rows, load(before)))
     sys.exit(0 if all(row.held for row in rows if row.mode) else 1)
 
 

@@ -130,6 +130,7 @@ class Engine {
   bool claim(const SideStreamPtr& stream, Peer& peer);
   void readStream(int fd);
   void onStreamDatagram(const SideStreamPtr& stream, const uint8_t* data, size_t size);
+  void hearStream(SideStream& stream, Peer& peer, const Parsed& parsed);
   void closeStream(const SideStreamPtr& stream);
   void closeStreams(Path& path);
   void tickStreams(Peer& peer, int64_t now);
@@ -210,11 +211,10 @@ class Engine {
   bool threadsAck_ = true;            // every NIC's transport waits for acknowledgements, which NCCL's threads send
   bool late_ = false;                 // this process did not run lately; of the next tick
   bool wasLate_ = false;
-  int64_t restUntil_ = 0;       // by the last tick: when something may have to be looked at
-  bool healthChanged_ = false;  // something happened that may be a NIC's
-  bool answers_ = false;        // the datagram being read answers a probe
-  bool byUdp_ = true;           // and how it came
-  SideStream* over_ = nullptr;
+  int64_t restUntil_ = 0;                 // by the last tick: when something may have to be looked at
+  bool healthChanged_ = false;            // something happened that may be a NIC's
+  bool answers_ = false;                  // the datagram being read answers a probe
+  bool byUdp_ = true;                     // and how it came
   std::map<int, SideStreamPtr> streams_;  // by descriptor
   std::vector<bool> udpLost_, astray_;    // by NIC: said in NCCL's log
   int64_t announceUntil_ = 0, nextAnnounce_ = 0, nextSweep_ = 0, nextForget_ = 0;

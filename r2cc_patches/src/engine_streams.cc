@@ -154,15 +154,22 @@ void Engine::onStreamDatagram(const SideStreamPtr& stream, const uint8_t* data, 
   if (!parsed) return void(dropped_.malformed++);
   if (stream->acks && stream->peer != nullptr && parsed->header().keyOfSender == 0) return;
   Peer* peer = admit(*parsed);
-  if (peer == nullptr || !claim(stream, *peer)) return;
-  stream->heardNs = runNs();
-  if (stream->path->askedNs != 0 && stream->path->tcpAlone == 0) stream->path->tcpAlone = stream->heardNs;
-  heardOver(*peer, stream->nic, stream->path, parsed->header());
-  if (stream->acks) return takeAcks(*peer, *parsed);
-  seeRemoteLinks(*peer, parsed->header());
+  if (peer == nullptr || (stream->peer != nullptr && stream->peer != peer)) return;
+  const bool known = claim(stream, *peer);
+  hearStream(*stream, *peer, *parsed);
+  // A Hello tells which NICs it has, and only then whose path the stream is on: the answer goes back by it.
+  if (!known) (void)claim(stream, *peer);
+}
+
+void Engine::hearStream(SideStream& stream, Peer& peer, const Parsed& parsed) {
+  Path* path = stream.path;
+  stream.heardNs = runNs();
+  if (path != nullptr && path->askedNs != 0 && path->tcpAlone == 0) path->tcpAlone = stream.heardNs;
+  heardOver(peer, stream.nic, path, parsed.header());
+  if (stream.acks) return takeAcks(peer, parsed);
+  seeRemoteLinks(peer, parsed.header());
   answers_ = byUdp_ = false;
-  Path* path = stream->path;
-  if (!parsed->forEach([&](Type type, Reader& reader) { dispatch(*peer, path, type, reader); })) dropped_.malformed++;
+  if (!parsed.forEach([&](Type type, Reader& reader) { dispatch(peer, path, type, reader); })) dropped_.malformed++;
 }
 
 // ---- the clock --------------------------------------------------------------------------------------------------

@@ -288,8 +288,7 @@ const Path* SendConnection::stalledPath(int64_t now) {
   if (now - movesAt() < kStallNs) {
     // Others on its path move, so the path is not probed; its own acknowledgement may have been lost.
     if (asks && now - lastMove_ >= kAskNs) {
-      const bool again = std::exchange(asked_, true);
-      if (const Lane* lane = plan_.laneFor(acked); again && lane != nullptr) peer.ping(*lane->path, kNoRound, now);
+      asked_ = true;
       peer.tell(CloseLane{id, kNoLane});
     }
     return nullptr;

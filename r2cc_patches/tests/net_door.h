@@ -37,6 +37,11 @@ struct EngineDoor {
   /// Nothing has made it look sooner.
   static bool rests(const Engine& engine, int64_t ns) { return engine.nextTick_ > runNs() + ns; }
   static std::vector<NicAddress> addresses(const Engine& engine) { return engine.addresses(); }
+  /// Descriptors that the side channel's second way holds just now: each begins and ends by itself.
+  static size_t streams(Engine& engine) {
+    const std::lock_guard<std::mutex> lock(engine.mutex_);
+    return engine.streams_.size();
+  }
   struct Held {
     size_t peers = 0, connections = 0;
     size_t mostNics = 0, mostPaths = 0, mostArrived = 0;  // of one peer, one listen

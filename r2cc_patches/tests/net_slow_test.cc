@@ -210,8 +210,9 @@ TEST(net_slow_fence_and_memory_taken_away) {
     halfWay(rig, {0}, 400);
     const Stream& s = rig.streams()[0];
     End& end = host == 0 ? *s.sender : *s.receiver;
-    limit(s, UINT64_MAX);
     rig.fabric.cut({host, 0}, Cut::Hold);  // requests stay under way
+    limit(s, UINT64_MAX);
+    CHECK(Rig::within(kLimitNs, [&] { return static_cast<Connection*>(end.comm())->hasOutstanding(); }));
     rig.fabric.hold({host, 0}, Fabric::Call::Fence, true);
     rig.link(0, 0, false);
     CHECK(Rig::within(kLimitNs, [&] { return rig.fabric.held({host, 0}, Fabric::Call::Fence) > 0; }));

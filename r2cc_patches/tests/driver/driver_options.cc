@@ -88,6 +88,7 @@ std::map<std::string, Setter> valueSetters() {
           {"--leave-at", ms(&Options::leaveAtMs)},
           {"--exit-code", numberSetter(&Options::exitCode, 0, 255)},
           {"--half-header-at", ms(&Options::halfHeaderAtMs)},
+          {"--corrupt", numberSetter<uint64_t>(&Options::corrupt, 0, UINT32_MAX)},
           {"--pause-ms", ms(&Options::pauseMs)}};
 }
 
@@ -138,6 +139,7 @@ Plays NCCL on the net's table: init, devices, listen or connect and accept, regM
   --test-thread        a thread goes on testing meanwhile
   --exit-code N        what main returns when all went well (0)
   --half-header-at MS  send 2 of the 4 bytes of a message's header, then nothing for --pause-ms N (1500)
+  --corrupt N          self-test: one bit of message N is sent wrong
 Exit codes: --exit-code, 1 a message was wrong, 2 usage, 3 the net failed, 4 silence.
 )";
 }

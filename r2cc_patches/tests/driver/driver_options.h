@@ -36,6 +36,7 @@ struct Options {
   int exitCode = 0;
   uint64_t halfHeaderAtMs = kNever;
   uint64_t pauseMs = 1500;
+  uint64_t corrupt = kNever;
 };
 
 std::string usageText();

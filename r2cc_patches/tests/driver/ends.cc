@@ -41,6 +41,7 @@ bool tryAccept(const bench::Net& net, Listener& listener, Comm& comm) {
 
 std::vector<Comm> closedComms(const Nets& nets, CommKind kind, size_t count) {
   std::vector<Comm> comms;
+  comms.reserve(count);
   for (size_t i = 0; i < count; i++) comms.emplace_back(netOf(nets, i), kind, -1, static_cast<int>(i));
   return comms;
 }

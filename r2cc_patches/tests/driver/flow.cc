@@ -86,7 +86,7 @@ void Flow::count(uint64_t now) {
 }
 
 Sender::Sender(const bench::Net& net, bench::Comm comm, const Options& options)
-    : Flow(net, std::move(comm), options), seconds_(options.seconds) {
+    : Flow(net, std::move(comm), options), seconds_(options.seconds), corrupt_(options.corrupt) {
   end_ = options.messages;
 }
 
@@ -98,6 +98,7 @@ bool Sender::mayPost() {
 
 ncclResult_t Sender::post(void** request) {
   fill(slot(posted_), words_, posted_, end_);
+  if (posted_ == corrupt_) slot(posted_)[words_ / 2] ^= 1;
   void* profiler = nullptr;
   return net_.table().isend(comm_.get(), slot(posted_), words_ * 8, kTag, registration_, &profiler, request);
 }

@@ -75,6 +75,7 @@ class Sender : public Flow {
   void finish(int size) override;
 
   const uint64_t seconds_;
+  const uint64_t corrupt_;
   bool paused_ = false;
 };
 

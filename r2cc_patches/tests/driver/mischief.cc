@@ -7,7 +7,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 
 #include "../../bench/clock.h"
@@ -36,8 +38,9 @@ int busiestConnection() {
   int best = -1;
   uint64_t most = 0;
   while (const dirent* entry = folder ? readdir(folder.get()) : nullptr) {
-    const int fd = std::atoi(entry->d_name);
-    const uint64_t bytes = carried(fd);
+    int fd = -1;
+    std::from_chars(entry->d_name, entry->d_name + strlen(entry->d_name), fd);
+    const uint64_t bytes = carried(fd);  // 0 for "." and ".."
     if (bytes <= most) continue;
     most = bytes;
     best = fd;

@@ -1,18 +1,18 @@
-"""Two hosts, their networks in one of four shapes, and what can be done to them. A bed is made for one case and thrown away."""
+"""Two hosts, their networks in one of four shapes, and what can be done to them. Made for one case, then gone."""
 
 from __future__ import annotations
 
 import json
 import re
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 
+from harness.lab.host import NamespaceHost
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
-from harness.lab.host import NamespaceHost
 
 RATE_GBIT = 0.2
 NICS = 2
@@ -21,6 +21,10 @@ DATA = ("eth0", "eth1")
 HOSTS = ("h0", "h1")
 TABLE = "inet r2cc_case"
 NOISE = "noise0"
+OWN = {"eth0": "eth0", "eth1": "eth1"}
+CROSSED = {"eth0": "eth1", "eth1": "eth0"}
+FIRST = {"eth0": "eth0", "eth1": "eth0"}
+"""Which NIC answers for the address of which (`Bed.answer_arp`)."""
 
 
 class Shape(StrEnum):
@@ -68,11 +72,21 @@ class Bed:
         for name in HOSTS:
             self.cut(MANAGEMENT, name)
 
+    def answer_arp(self, by: Mapping[str, str]) -> None:
+        """In one subnet any NIC answers for any address of its host, the last to answer wins: here NIC `by[nic]`."""
+        told = {name: json.loads(self.host(name).run(["ip", "-j", "addr"]).stdout) for name in HOSTS}
+        for name, other in (HOSTS, HOSTS[::-1]):
+            far = {link["ifname"]: link for link in told[other] if link["ifname"] in DATA}
+            for nic, answering in by.items():
+                address = next(info["local"] for info in far[nic]["addr_info"] if info["family"] == "inet")
+                entry = f"neigh replace {address} lladdr {far[answering]['address']} nud permanent"
+                _ip(self, name, (f"{entry} dev {own}" for own in DATA))
+
     def noise(self, events: int, host: str = "h1") -> None:
         """Link events of another interface, at least so many."""
         lines = [f"link set {NOISE} {'up' if n % 2 == 0 else 'down'}" for n in range(events)]
-        commands = "\n".join([f"link add {NOISE} type veth peer name {NOISE}p", *lines, ""])
-        self.host(host).run(["ip", "-batch", "-"], input=commands, timeout_s=30)
+        self.host(host).run(["ip", "link", "add", NOISE, "type", "veth", "peer", "name", f"{NOISE}p"], check=False)
+        self.host(host).run(["ip", "-batch", "-"], input="\n".join([*lines, ""]), timeout_s=30)
 
     def sent_bytes(self, host: str) -> dict[str, int]:
         """What each data NIC has sent so far."""

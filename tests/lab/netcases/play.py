@@ -175,7 +175,7 @@ class Pair:
 
     def connected(self) -> bool:
         """True when both are. Times of `at` count from now on."""
-        both = all([driver.wait_for("connected") for driver in (self.sender, self.receiver)])
+        both = self.sender.wait_for("connected") and self.receiver.wait_for("connected")
         self.began = time.monotonic()
         return both
 

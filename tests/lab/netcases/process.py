@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from functools import partial
 
+from netcases.bed import FIRST
 from netcases.play import Case, Ended, Outcome, Shape, Stage, made, outcome
 
 CODE = 7
@@ -102,9 +103,11 @@ def same_host(stage: Stage, *, shape: Shape, cut: bool = False) -> Outcome:
 def stopped(
     stage: Stage, *, who: tuple[str, ...], seconds: float, hold_ms: int = 6000, shape: Shape = Shape.ONE_SUBNET
 ) -> Outcome:
-    """SIGSTOP, as a debugger, a scheduler or a virtual machine's pause does it."""
+    """SIGSTOP, as a debugger, a scheduler or a pause of a virtual machine does it."""
     chosen = {"sender": "sender" in who, "receiver": "receiver" in who}
     with made(shape) as bed:
+        if shape is Shape.ONE_SUBNET:
+            bed.answer_arp(FIRST)
         pair = stage.pair(bed, "--seconds", int(seconds) + 2, env={"R2CC_HOLD_MS": str(hold_ms)}, give_up_s=10)
         pair.connected()
         pair.at(0.5, lambda: pair.signal(signal.SIGSTOP, **chosen))
@@ -138,7 +141,7 @@ CASES = [
         "moved within 1 s, child 0",
         partial(fork, who="sender", child_ms=1200, cut=True),
     ),
-    Case("self", "listen, connect and accept in one process", "connected at once", partial(to_itself, words=()), _ANY),
+    Case("self", "listen, connect and accept in one process", "connected at once", partial(to_itself, words=())),
     Case(
         "self-ranks",
         "four ranks of one process, two NICs, across and along",
@@ -167,14 +170,14 @@ CASES = [
     ),
     Case(
         "stop-recv",
-        "one subnet, the receiver is stopped for 1.5 s",
+        "one subnet, NIC 0 answers for both, the receiver is stopped for 1.5 s",
         _GOES_ON,
         partial(stopped, who=("receiver",), seconds=1.5),
         _ANY,
     ),
     Case(
         "stop-send",
-        "one subnet, the sender is stopped for 1.5 s",
+        "the same, the sender is stopped",
         _GOES_ON,
         partial(stopped, who=("sender",), seconds=1.5),
     ),
@@ -201,7 +204,7 @@ CASES = [
     ),
     Case(
         "suspend-subnet",
-        "the same in one subnet",
+        "the same in one subnet, NIC 0 answers for both",
         _GOES_ON,
         partial(stopped, who=("sender", "receiver"), seconds=5, hold_ms=3000),
         long=True,

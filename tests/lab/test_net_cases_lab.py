@@ -1,0 +1,110 @@
+"""The net is never worse than stock, and saves what it promises to: every case of netcases, played by `net_driver`.
+
+What is right is in the cases themselves; `benchmarks/net_cases.py` plays the same beside stock (docs/net-cases.md).
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from harness.build import build_net, run_target
+from harness.progress import silent
+
+sys.path.insert(0, str(Path(__file__).parent))
+from netcases.all_cases import CASES
+from netcases.play import Outcome, Shape, Stage, made, stage
+
+pytestmark = [pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(120)]
+
+AT_A_TIME = 3
+STOCK_MS: dict[tuple[Shape, int], float] = {}
+"""Measured once for all cases that compare with stock."""
+
+
+@pytest.fixture(scope="module")
+def programs() -> tuple[Path, Path]:
+    """The driver and the library."""
+    library = build_net(progress=silent).library
+    run_target("driver", silent)
+    return library.with_name("net_driver"), library
+
+
+@pytest.fixture
+def stock(programs: tuple[Path, Path]) -> Iterator[Stage]:
+    with stage(*programs, 0, STOCK_MS) as found:
+        yield found
+
+
+def told(found: Outcome) -> str:
+    return f"seen: {found.seen}; {'; '.join(found.problems)}"
+
+
+def rows() -> list[object]:
+    return [
+        pytest.param(name, mode, id=f"{name}-{mode}", marks=[pytest.mark.slow] if case.long else [])
+        for name, case in CASES.items()
+        for mode in case.modes
+    ]
+
+
+@pytest.fixture(scope="module")
+def played(
+    request: pytest.FixtureRequest, programs: tuple[Path, Path]
+) -> Iterator[dict[tuple[str, int], Future[Outcome]]]:
+    """All chosen cases, a few at a time: each mostly waits, on a bed of its own."""
+
+    def play(name: str, mode: int) -> Outcome:
+        with stage(*programs, mode, STOCK_MS) as found:
+            return CASES[name].play(found)
+
+    items = [item for item in request.session.items if getattr(item, "originalname", "") == test_case.__name__]
+    keys = [(item.callspec.params["name"], item.callspec.params["mode"]) for item in items]  # type: ignore[attr-defined]
+    pool = ThreadPoolExecutor(AT_A_TIME)
+    yield {key: pool.submit(play, *key) for key in keys}
+    pool.shutdown(cancel_futures=True)
+
+
+@pytest.mark.parametrize(("name", "mode"), rows())
+def test_case(played: dict[tuple[str, int], Future[Outcome]], name: str, mode: int) -> None:
+    seen = played[name, mode].result()
+    assert seen.problems == [], told(seen)
+
+
+@pytest.mark.parametrize("name", ["exit-thread", "fork-send", "self-ranks", "stop-recv", "udp-start", "link-local"])
+def test_stock_does_what_is_right_as_stock(stock: Stage, name: str) -> None:
+    """Else the case would ask for more than it says."""
+    seen = CASES[name].play(stock)
+    assert seen.problems == [], told(seen)
+
+
+@pytest.mark.parametrize("name", ["tcp-only", "subnet-cut-home1"])
+def test_stock_is_not_saved(stock: Stage, name: str) -> None:
+    """Else the fault would not be there, and the case could not fail."""
+    seen = CASES[name].play(stock)
+    assert any("silen" in problem for problem in seen.problems), told(seen)
+
+
+def test_a_wrong_bit_is_seen(stock: Stage) -> None:
+    """Else no case could find a wrong message."""
+    with made() as bed:
+        both = stock.pair(bed, "--messages", 64, send=("--corrupt", 20)).end()
+    assert [end.exit_code for end in both.ends] == [0, 1]
+    assert (both.receiver.last["done"], both.receiver.last["bad"]) == (64, 1)
+
+
+def test_the_driver_says_what_is_wrong_with_its_words(programs: tuple[Path, Path]) -> None:
+    for words, said in (
+        (["--role", "nobody"], "--role takes one of"),
+        (["--role", "send"], "need --handle"),
+        (["--bytes", "33"], "multiple of 8"),
+        (["--messages"], "needs a value"),
+        (["--listen-dev", "0,1"], "as many devices"),
+    ):
+        done = subprocess.run([programs[0], *words], capture_output=True, text=True, timeout=10)
+        assert done.returncode == 2 and said in done.stderr, (words, done.stderr)
