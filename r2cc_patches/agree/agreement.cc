@@ -121,11 +121,13 @@ Agreement::~Agreement() {
 
 void Agreement::report(std::string blob) {
   if (blob.size() > kMaxReport) throw std::invalid_argument("a report of " + std::to_string(blob.size()) + " bytes");
-  impl_->session().report(std::move(blob));
+  if (!impl_->loop().foreign()) impl_->session().report(std::move(blob));
 }
 
-void Agreement::abort() { impl_->abort(); }
+void Agreement::abort() {
+  if (!impl_->loop().foreign()) impl_->abort();
+}
 
-Stats Agreement::stats() const { return impl_->session().stats(); }
+Stats Agreement::stats() const { return impl_->loop().foreign() ? Stats() : impl_->session().stats(); }
 
 }  // namespace r2cc::agree

@@ -101,6 +101,7 @@ class Agreement {
 
   Stats stats() const;
 
+  /// In a child that was forked meanwhile all of these do nothing, and enter() throws once its lease is over.
   /// Tells the others (a running switch is withdrawn for all) and returns within Options::goodbye, plus what a
   /// running callback still takes. No thread may be in enter().
   ~Agreement();

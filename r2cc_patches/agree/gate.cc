@@ -43,6 +43,7 @@ void Gate::throwIfBroken() const {
 }
 
 const Decision& Gate::enterSlowly(uint64_t group, uint64_t history) {
+  if (process_ != processNumber()) throw AgreementBroken(rank_, address_, "this is a forked child, and no rank");
   std::unique_lock lock(mutex_);
   throwIfBroken();
   if (promised_ && group > *promised_) await(lock, group);

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "history.h"
+#include "process_life.h"
 
 namespace r2cc::agree {
 
@@ -54,7 +55,7 @@ class Gate {
  public:
   /// `rank` and `address` are this rank's own; `aborted` may be empty.
   Gate(int rank, std::string address, std::function<bool()> aborted)
-      : rank_(rank), address_(std::move(address)), aborted_(std::move(aborted)) {}
+      : rank_(rank), address_(std::move(address)), aborted_(std::move(aborted)), process_(processNumber()) {}
 
   // ---- the enqueuing thread
   const Decision& enter(uint64_t history) {
@@ -100,6 +101,7 @@ class Gate {
   const int rank_;
   const std::string address_;
   const std::function<bool()> aborted_;
+  const unsigned process_;    // in a child of it, which has no background thread, locks may be held for ever
   mutable std::mutex mutex_;  // everything below
   std::condition_variable changed_;
   uint64_t leased_ = 0;  // the furthest group that may have been entered

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "clock.h"
+#include "process_life.h"
 #include "signals.h"
 
 namespace r2cc::agree {
@@ -48,6 +49,7 @@ std::shared_ptr<Loop> Loop::shared() {
   const std::lock_guard lock(own.mutex);
   std::shared_ptr<Loop> loop = own.loop.lock();
   if (!loop || loop->foreign()) {
+    somethingRuns(0);  // forks count from here on
     // A parent's is left alone: its thread is not in this process, and its locks may be held for ever.
     if (loop) new std::shared_ptr<Loop>(std::move(loop));
     loop = std::make_shared<Loop>();
@@ -59,7 +61,7 @@ std::shared_ptr<Loop> Loop::shared() {
 Loop::Loop()
     : epoll_(epoll_create1(EPOLL_CLOEXEC)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      pid_(getpid()),
+      process_(processNumber()),
       now_(nowNs()),
       real_(now_) {
   if (!epoll_.valid() || !wake_.valid()) failed("no descriptor");
@@ -68,15 +70,17 @@ Loop::Loop()
   if (epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) < 0) failed("epoll_ctl");
   const SignalsBlocked blocked;
   thread_ = std::thread([this] { run(); });
+  somethingRuns(1);
   (void)pthread_setname_np(thread_.native_handle(), "r2cc-agree");
 }
 
 Loop::~Loop() {
   post([this] { stop_ = true; });
   thread_.join();
+  somethingRuns(-1);
 }
 
-bool Loop::foreign() const { return pid_ != getpid(); }
+bool Loop::foreign() const { return process_ != processNumber(); }
 
 void Loop::post(std::function<void()> what) {
   {

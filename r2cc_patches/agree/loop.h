@@ -1,8 +1,6 @@
 // The one background thread of a process: sockets, timers and what other threads ask for, of all agreements.
 #pragma once
 
-#include <sys/types.h>
-
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -64,7 +62,7 @@ class Loop {
   void advance(int timeoutMs);
 
   Fd epoll_, wake_;
-  const pid_t pid_;
+  const unsigned process_;
   std::map<uint64_t, Watcher*> watchers_;
   uint64_t lastWatch_ = 0;
   std::set<Timed*> timed_;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "../planner/capacities.h"
+#include "../planner/exact.h"
 #include "errors.h"
 
 namespace r2cc::bench {
@@ -48,6 +49,7 @@ agree::Options AutoSchedule::agreementOptions() {
   made.ranks = options_.ranks;
   made.bindAddress = bootstrap_.localAddress();
   made.name = "r2cc_bench";
+  made.terms = {{"the plan", planner::exactText(first().plan)}};
   made.aborted = [this] { return somebodyEnded(); };
   made.log = [rank = options_.rank](const std::string& line) {
     std::fprintf(stderr, "r2cc_bench: rank %d: %s\n", rank, line.c_str());
@@ -71,7 +73,7 @@ std::string AutoSchedule::decide(const std::vector<std::string>& reports) {
   return changed_ ? wanted : "";
 }
 
-bool AutoSchedule::prepare(const std::string& proposal) {
+agree::Prepared AutoSchedule::prepare(const std::string& proposal) {
   {
     std::unique_lock<std::mutex> lock(mutex_);
     prepared_.reset();
@@ -81,9 +83,10 @@ bool AutoSchedule::prepare(const std::string& proposal) {
     if (left_) return false;
   }
   Choice choice = choose(proposal, 0);
+  agree::Terms terms{{"the plan", planner::exactText(choice.plan)}};
   const std::lock_guard<std::mutex> lock(mutex_);
   prepared_ = std::move(choice);
-  return true;
+  return {true, std::move(terms)};
 }
 
 // Where nothing can be planned (a host has no NIC left) everybody keeps the ring.

@@ -48,7 +48,7 @@ class AutoSchedule {
  private:
   agree::Options agreementOptions();
   std::string decide(const std::vector<std::string>& reports);
-  bool prepare(const std::string& proposal);
+  agree::Prepared prepare(const std::string& proposal);
   planner::Plan planFor(std::vector<planner::Node> nodes) const;
   Choice choose(const std::string& capacities, uint64_t epoch) const;
   bool somebodyEnded();

@@ -19,6 +19,9 @@
 namespace r2cc::bench {
 namespace {
 
+// What the library and the planner take from the environment, and all ranks alike.
+constexpr const char* kSharedVariables[] = {"R2CC_MODE", "R2CC_SCHEDULE", "R2CC_CHAIN_CHUNK_BYTES"};
+
 // By name; the first where we have none of that name, which then leads elsewhere.
 std::vector<int> devicesOf(const Net& net, const std::vector<std::string>& names) {
   std::vector<int> devices;
@@ -52,14 +55,26 @@ Bench::Bench(const Options& options, const ncclNet_v11_t& table, Bootstrap& boot
       progress_(options.idleUs),
       carrier_(options.corruptCarrier, options.rank) {}
 
-void Bench::checkFingerprints() {
-  const std::string mine = fingerprint(options_);
-  const std::vector<std::string> all = bootstrap_.allGather(mine);
-  for (size_t rank = 0; rank < all.size(); rank++) {
-    if (all[rank] == mine) continue;
-    throw UsageError("rank " + std::to_string(rank) + " was started with '" + all[rank] + "', this rank with '" + mine +
-                     "'");
+// Everybody hears everybody's before anybody ends, so that each rank says it for itself.
+void Bench::checkTerms() {
+  agree::Terms mine = terms(options_);
+  for (const char* name : kSharedVariables) {
+    const char* value = std::getenv(name);
+    mine.push_back({name, value != nullptr ? value : ""});
   }
+  std::vector<agree::Stated> stated;
+  const std::string hash = std::to_string(agree::hashOf(mine)) + "\n";
+  for (const std::string& text : bootstrap_.allGather(hash + agree::textOf(mine))) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    stated.push_back({text.substr(std::min(end + 1, text.size())), "", std::strtoull(text.c_str(), nullptr, 10)});
+  }
+  const std::string different = agree::difference(stated);
+  if (different.empty()) return;
+  try {
+    bootstrap_.barrier();
+  } catch (const TransportError&) {  // somebody ended first, for the same reason
+  }
+  throw UsageError("the ranks were started differently: " + different);
 }
 
 void Bench::layOut() {
@@ -299,7 +314,7 @@ void Bench::close() {
 }
 
 uint64_t Bench::run() {
-  checkFingerprints();
+  checkTerms();
   layOut();
   out_.write(startLine(options_, net_, flows_, loads_));
   if (first_) adopt(std::move(*first_), -options_.warmup, nowNs());

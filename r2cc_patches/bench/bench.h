@@ -31,7 +31,7 @@ class Bench {
   uint64_t run();
 
  private:
-  void checkFingerprints();
+  void checkTerms();
   void layOut();
   void place();
   void planAhead();

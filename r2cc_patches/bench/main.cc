@@ -30,7 +30,7 @@ void tell(const LineWriter& out, int rank, const std::string& message, int peer,
   }
 }
 
-int runRank(const Options& options) {
+int runRank(Options options) {
   const LineWriter out(STDOUT_FILENO);
   std::unique_ptr<Bootstrap> bootstrap;
   std::unique_ptr<Bench> bench;  // out here, so that an error leaves it as it is until leave()
@@ -42,6 +42,7 @@ int runRank(const Options& options) {
   try {
     bootstrap = std::make_unique<Bootstrap>(options);
     const std::string library = options.library.empty() ? defaultLibrary() : options.library;
+    options.build = buildOf(library);
     bench = std::make_unique<Bench>(options, loadTable(library, options.net), *bootstrap, out, loadHealth(library));
     return bench->run() == 0 ? kExitExact : kExitWrong;
   } catch (const UsageError& error) {

@@ -9,9 +9,12 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <iterator>
 #include <utility>
 
 #include "errors.h"
+#include "frame.h"
 
 namespace r2cc::bench {
 namespace {
@@ -52,6 +55,16 @@ const ncclNet_v11_t& loadTable(const std::string& library, NetKind kind) {
   }
   if (table == nullptr) throw TransportError(library + " offers no " + inner + " transport with the v11 net interface");
   return *static_cast<const ncclNet_v11_t*>(table);
+}
+
+std::string buildOf(const std::string& library) {
+  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return "";
+  const auto* said = static_cast<const char*>(dlsym(handle, "r2ccBuildId"));
+  if (said != nullptr && std::strcmp(said, "made by hand") != 0) return said;
+  std::ifstream in(library, std::ios::binary);
+  const std::string bytes{std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+  return std::to_string(nonceOf(bytes));
 }
 
 void checkNet(ncclResult_t result, const char* call, int peer, int connection) {

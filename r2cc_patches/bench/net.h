@@ -49,6 +49,10 @@ const ncclNet_v11_t& loadTable(const std::string& library, NetKind kind);
 // libr2cc_net.so in the directory of the running program.
 std::string defaultLibrary();
 
+// Which build it is, as it says itself; else what its bytes come to. Empty: it cannot be loaded, which loadTable()
+// tells.
+std::string buildOf(const std::string& library);
+
 // Throws TransportError that names the call and the code unless the result is ncclSuccess.
 void checkNet(ncclResult_t result, const char* call, int peer = -1, int connection = -1);
 

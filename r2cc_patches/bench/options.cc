@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "../planner/exact.h"
 #include "errors.h"
 #include "pattern.h"
 #include "plan_schedule.h"
@@ -285,28 +286,31 @@ void usePlan(Options& options, const planner::Plan& plan) {
   if (!options.bytesGiven) options.bytes = plan.bytes;
 }
 
+agree::Terms terms(const Options& o) {
+  agree::Terms terms{{"--op", nameOf(o.op)}, {"--net", o.net == NetKind::Ib ? "ib" : "socket"}};
+  const auto add = [&terms](const char* name, auto value) { terms.push_back({name, std::to_string(value)}); };
+  add("--ranks", o.ranks);
+  add("--bytes", o.bytes);
+  add("--iterations", o.iterations);
+  add("--warmup", o.warmup);
+  add("--channels", o.channels);
+  add("--connections-per-peer", o.connectionsPerPeer);
+  add("--in-a-row", o.inARow);
+  add("--chunk-bytes", o.chunkBytes);
+  add("--slots", o.slots);
+  add("--seed", o.seed);
+  add("--seconds", o.seconds);
+  add("--merge-nics", o.mergeNics);
+  terms.push_back({"--schedule", o.schedule ? planner::name(*o.schedule) : ""});
+  if (o.schedule) terms.push_back({"--connect", o.connect == Connect::Ahead ? "ahead" : "switch"});
+  terms.push_back({"--plan", o.plan ? planner::exactText(*o.plan) : ""});
+  terms.push_back({"the net library", o.build});
+  return terms;
+}
+
 std::string fingerprint(const Options& o) {
-  std::string text = std::string("op=") + nameOf(o.op) + " net=" + (o.net == NetKind::Ib ? "ib" : "socket");
-  const auto add = [&text](const char* name, auto value) {
-    text += std::string(" ") + name + "=" + std::to_string(value);
-  };
-  add("ranks", o.ranks);
-  add("bytes", o.bytes);
-  add("iterations", o.iterations);
-  add("warmup", o.warmup);
-  add("channels", o.channels);
-  add("connections-per-peer", o.connectionsPerPeer);
-  add("in-a-row", o.inARow);
-  add("chunk-bytes", o.chunkBytes);
-  add("slots", o.slots);
-  add("seed", o.seed);
-  add("seconds", o.seconds);
-  add("merge-nics", o.mergeNics);
-  if (o.schedule) {
-    text += std::string(" schedule=") + planner::name(*o.schedule);
-    text += o.connect == Connect::Ahead ? " connect=ahead" : " connect=switch";
-  }
-  if (o.plan) text += " plan=" + planner::toJson(*o.plan);
+  std::string text;
+  for (const agree::Term& term : terms(o)) text += (text.empty() ? "" : " ") + term.name + "=" + term.value;
   return text;
 }
 

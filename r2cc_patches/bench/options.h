@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "../agree/terms.h"
 #include "../planner/planner.h"
 
 namespace r2cc::bench {
@@ -79,6 +80,7 @@ struct Options {
   std::vector<Pretence> pretended;
   SlowToAgree slowToAgree;
   std::string library;  // empty: libr2cc_net.so beside the executable
+  std::string build;    // of the library: what its bytes come to
   std::string nonce;    // tells runs apart that share a root address
   std::string planFile;
   std::string host;  // empty: as NCCL names it (NCCL_HOSTID, else the machine's name)
@@ -95,7 +97,9 @@ Options parseOptions(const std::vector<std::string>& args);
 // Takes the plan, and its size unless --bytes gave another. Throws UsageError for one that these ranks cannot run.
 void usePlan(Options& options, const planner::Plan& plan);
 
-// What all ranks must agree on; compared as text when they meet.
+// What all ranks must agree on; compared when they meet.
+agree::Terms terms(const Options& options);
+// The same as one line.
 std::string fingerprint(const Options& options);
 
 }  // namespace r2cc::bench

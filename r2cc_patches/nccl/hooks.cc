@@ -1,8 +1,12 @@
 #include "r2cc_nccl.h"
 
+#include <algorithm>
 #include <exception>
+#include <string>
 
 #include "debug.h"
+#include "peer_terms.h"
+#include "process_life.h"
 #include "schedules.h"
 
 namespace {
@@ -19,6 +23,9 @@ ncclResult_t guarded(const char* what, Call call) {
   } catch (const r2cc::agree::AgreementBroken& broken) {
     WARN("R2CC: %s", broken.what());
     return ncclRemoteError;
+  } catch (const r2cc::agree::Disagreement& different) {
+    WARN("R2CC: %s", different.what());
+    return ncclInvalidUsage;
   } catch (const std::exception& error) {
     WARN("R2CC: %s: %s", what, error.what());
     return ncclInternalError;
@@ -26,6 +33,20 @@ ncclResult_t guarded(const char* what, Call call) {
 }
 
 }  // namespace
+
+void r2ccFillTerms(char* terms, size_t size) {
+  const std::string mine = r2cc::schedules::localTerms();
+  std::copy_n(mine.data(), std::min(mine.size(), size - 1), terms);
+}
+
+ncclResult_t r2ccCompareTerms(const struct ncclComm* comm) {
+  return guarded("ranks cannot be compared", [comm] {
+    const std::string different = r2cc::schedules::differenceOf(comm->peerInfo, comm->nRanks);
+    if (different.empty()) return ncclSuccess;
+    WARN("R2CC: the ranks do not agree: %s. Set it alike on all of them and start again", different.c_str());
+    return ncclInvalidUsage;
+  });
+}
 
 ncclResult_t r2ccCommInit(struct ncclComm* comm) {
   return guarded("schedules cannot be set up", [comm] {
@@ -37,12 +58,17 @@ ncclResult_t r2ccCommInit(struct ncclComm* comm) {
 }
 
 void r2ccCommFree(struct ncclComm* comm) {
-  delete of(comm);
+  // In a forked child its threads are not there, and its locks may be held for ever: it is left as it is.
+  if (!r2cc::inChild()) delete of(comm);
   comm->r2cc = nullptr;
 }
 
 ncclResult_t r2ccGroupEnter(struct ncclComm* comm) {
   if (comm->r2cc == nullptr) return ncclSuccess;
+  if (r2cc::inChild()) {
+    WARN("R2CC: a forked child cannot use its parent's communicator");
+    return ncclSystemError;
+  }
   return guarded("a schedule cannot be taken", [comm] { return of(comm)->enter(); });
 }
 

@@ -1,9 +1,14 @@
-// What the patches call in NCCL's communicator, task and channel code (R2CC_MODE=3). Everything here does nothing for a
-// communicator without schedules, whose `r2cc` is null; one branch is what that costs.
+// What the patches call in NCCL's communicator, task and channel code. Ranks compare their settings in every mode; the
+// rest is of R2CC_MODE=3, and does nothing for a communicator without schedules, whose `r2cc` is null: one branch is
+// what that costs.
 #pragma once
 
 #include "comm.h"
 
+/// fillInfo: what this rank has set, into what NCCL's ranks tell each other first of all. Zero before.
+void r2ccFillTerms(char* terms, size_t size);
+/// initTransportsRank, once all have told: an error, the same on every rank, where they differ.
+ncclResult_t r2ccCompareTerms(const struct ncclComm* comm);
 /// initTransportsRank, before channels are copied to the device: chain channels are connected, ranks learn of each
 /// other's NICs. Collective over the communicator.
 ncclResult_t r2ccCommInit(struct ncclComm* comm);

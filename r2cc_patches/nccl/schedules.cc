@@ -4,9 +4,11 @@
 #include <numeric>
 #include <utility>
 
+#include "../planner/exact.h"
 #include "bootstrap.h"
 #include "config.h"
 #include "health_watch.h"
+#include "process_life.h"
 #include "r2cc_health.h"
 #include "settings.h"
 #include "where_to_meet.h"
@@ -67,6 +69,10 @@ ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
     INFO(NCCL_INIT, "R2CC: no schedules for this communicator: fewer than three nodes");
     return ncclSuccess;
   }
+  if (r2cc::inChild()) {
+    WARN("R2CC: no communicator in a forked child of a process that uses R2CC");
+    return ncclSystemError;
+  }
   std::string reason;
   std::unique_ptr<Schedules> made(new Schedules(comm));
   NCCLCHECK(Capacities::gather(comm, made->initial_));
@@ -92,10 +98,12 @@ ncclResult_t Schedules::startAgreement() {
   options.ranks = comm_->nRanks;
   options.bindAddress = whereToMeet();
   options.name = "communicator " + std::to_string(comm_->commHash);
+  options.terms = terms();
   options.hold = std::chrono::milliseconds(Settings::get().holdMs);
   const uint32_t* aborted = comm_->abortFlag;
   options.aborted = [aborted] { return __atomic_load_n(aborted, __ATOMIC_ACQUIRE) != 0; };
   options.log = [](const std::string& line) { INFO(NCCL_COLL, "R2CC: %s", line.c_str()); };
+  options.warn = [](const std::string& line) { WARN("R2CC: %s", line.c_str()); };
   agreement_ = agree::Agreement::make(
       options, [this](const std::string& mine) { return gatherTexts(comm_, mine); },
       [this](const std::vector<std::string>& reports) { return decide(reports); },
@@ -119,14 +127,31 @@ std::string Schedules::decide(const std::vector<std::string>& reports) {
   return changed_ ? wanted : "";
 }
 
-bool Schedules::prepare(const std::string& proposal) {
+agree::Prepared Schedules::prepare(const std::string& proposal) {
   Capacities then = initial_;
   if (!then.apply(proposal)) return false;
   planner::Plan plan = planFor(then);
+  agree::Terms terms{{"the plan", planner::exactText(plan)}};
   const std::lock_guard<std::mutex> lock(preparedMutex_);
   prepared_ = std::move(plan);
   preparedText_ = proposal;
-  return true;
+  return {true, std::move(terms)};
+}
+
+/// What the user set was compared before (peer_terms.h). This is what came of it: where a part of a message lies, in
+/// which pieces, and the first plan.
+agree::Terms Schedules::terms() const {
+  std::string cycles;
+  for (const std::vector<int>& cycle : chains_.cycles()) {
+    for (const int rank : cycle) cycles += std::to_string(rank) + " ";
+    cycles += "/ ";
+  }
+  return {{"the cycles of chain channels", cycles},
+          {"channels", std::to_string(comm_->nChannels) + " and from " + std::to_string(chains_.channel(0, 0)) +
+                           " on " + std::to_string(chains_.perCycle()) + " a cycle"},
+          {"the largest chunk of a chain", std::to_string(chunkOfRate_)},
+          {"what NICs have left", initial_.text()},
+          {"the plan", planner::exactText(planOrRing(initial_))}};
 }
 
 /// What cannot be planned with (a node without NICs of ours, or with none left) runs as NCCL chooses.

@@ -50,7 +50,8 @@ class Schedules {
 
   ncclResult_t startAgreement();
   std::string decide(const std::vector<std::string>& reports);
-  bool prepare(const std::string& proposal);
+  agree::Prepared prepare(const std::string& proposal);
+  agree::Terms terms() const;
   planner::Plan planFor(const Capacities& capacities) const;
   planner::Plan planOrRing(const Capacities& capacities) const;
   ncclResult_t adopt(const planner::Plan& plan, const char* what);

@@ -41,7 +41,7 @@ Settings read() {
 }  // namespace
 
 const Settings& Settings::get() {
-  static const Settings the = read();
+  static const Settings& the = *new Settings(read());  // never destroyed: background threads may outlive main()
   return the;
 }
 

@@ -18,11 +18,9 @@ constexpr double kMostRateGbit = 1e6;
 constexpr double kLeastCapacity = 1e-6;  // less of a node than this is nothing that can be planned with
 constexpr double kMostHopUs = 1e9;
 
-const std::vector<std::string>& datatypes() {
-  static const std::vector<std::string> kKnown{"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
-                                               "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
-  return kKnown;
-}
+// No object that ends before main() does: background threads plan.
+constexpr const char* kDatatypes[] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
+                                      "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
 
 class Problems {
  public:
@@ -159,7 +157,7 @@ void check(const Request& request) {
     problems.add("there is no op " + request.op +
                  ": allreduce, allgather, reducescatter, broadcast, reduce, sendrecv and alltoall are known");
   }
-  if (std::find(datatypes().begin(), datatypes().end(), request.datatype) == datatypes().end()) {
+  if (std::find(std::begin(kDatatypes), std::end(kDatatypes), request.datatype) == std::end(kDatatypes)) {
     problems.add("there is no datatype " + request.datatype);
   }
   checkCycles(request, problems);

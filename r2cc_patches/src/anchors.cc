@@ -2,6 +2,8 @@
 
 #include <memory>
 
+#include "siphash.h"
+
 namespace r2cc {
 
 void Anchors::make(const std::vector<LocalNic>& nics, void* ctx, Connector& connector) {
@@ -12,8 +14,15 @@ void Anchors::make(const std::vector<LocalNic>& nics, void* ctx, Connector& conn
     void* own = nic.ctx != nullptr ? nic.ctx : ctx;
     const auto receives = std::make_shared<Lane>(nullptr, 1, /*sends=*/false, nullptr, nic.dev, nic.inner, own);
     if (nic.inner.net->listen(own, nic.dev, receives->handle.data(), &receives->listenComm) != ncclSuccess) continue;
+    const InnerOps& ops = *nic.inner.ops;
+    const uint64_t secret = randomId();  // it never leaves this process
+    if (ops.lockListen != nullptr) ops.lockListen(receives->listenComm, receives->handle.data(), secret);
     const auto sends = std::make_shared<Lane>(nullptr, 1, /*sends=*/true, nullptr, nic.dev, nic.inner, own);
     sends->handle = receives->handle;
+    if (ops.unlockHandle != nullptr && !ops.unlockHandle(sends->handle.data(), secret)) {
+      connector.close(receives);
+      continue;
+    }
     for (const LanePtr& lane : {receives, sends}) {
       all_.push_back(lane);
       connector.make(lane);

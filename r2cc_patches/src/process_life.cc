@@ -13,6 +13,7 @@ namespace {
 
 struct Life {
   std::atomic<bool> child{false};
+  std::atomic<unsigned> number{0};
   std::atomic<int> running{0};
   std::once_flag forks, end;
   std::mutex mutex;
@@ -34,9 +35,14 @@ void endOfProcess() {
 
 bool inChild() { return life().child.load(std::memory_order_relaxed); }
 
+unsigned processNumber() { return life().number.load(std::memory_order_relaxed); }
+
 void somethingRuns(int begins) {
   std::call_once(life().forks, [] {
-    (void)pthread_atfork(nullptr, nullptr, [] { life().child = life().child || life().running > 0; });
+    (void)pthread_atfork(nullptr, nullptr, [] {
+      life().child = life().child || life().running > 0;
+      life().number++;
+    });
   });
   life().running += begins;
 }

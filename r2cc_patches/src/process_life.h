@@ -10,6 +10,9 @@ namespace r2cc {
 /// queue pairs are the parent's. Nothing of ours acts there. A load, no system call.
 bool inChild();
 
+/// Another in each such child, and in its own: what was made under another number is an ancestor's. A load.
+unsigned processNumber();
+
 /// Something of ours (threads, lanes, sessions) begins (1) or ends (-1) to run: a child forked in between is one in the
 /// sense of inChild(); one forked before or after may use the library as its own.
 void somethingRuns(int begins);

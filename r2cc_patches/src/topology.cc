@@ -27,7 +27,7 @@ Place readPlace(const Json& json) {
 
 /// "/sys/devices/pci0000:17/0000:17:01.0/0000:18:00.0" in its parts behind "devices".
 std::vector<std::string> busParts(const std::string& path) {
-  static const std::string kDevices = "/devices/";
+  constexpr std::string_view kDevices = "/devices/";
   std::vector<std::string> parts;
   size_t at = path.find(kDevices);
   if (at == std::string::npos) return parts;

@@ -58,7 +58,7 @@ TEST(a_schedule_s_options_are_read_and_refused_without_it) {
   CHECK(options.pretended.size() == 2 && options.pretended[0].rank == 1 && options.pretended[0].iteration == 20);
   CHECK(options.pretended[0].nic == "lo" && options.pretended[0].percent == 50 && options.pretended[1].percent == 0);
   CHECK(options.slowToAgree.rank == 3 && options.slowToAgree.ms == 400);
-  CHECK(fingerprint(options).find(" schedule=auto connect=switch") != std::string::npos);
+  CHECK(fingerprint(options).find(" --schedule=auto --connect=switch") != std::string::npos);
   for (const std::vector<std::string>& bad :
        std::vector<std::vector<std::string>>{{"--connect", "switch"},
                                              {"--pretend", "1:20:lo:50"},

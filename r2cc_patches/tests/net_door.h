@@ -37,6 +37,13 @@ struct EngineDoor {
   /// Nothing has made it look sooner.
   static bool rests(const Engine& engine, int64_t ns) { return engine.nextTick_ > runNs() + ns; }
   static std::vector<NicAddress> addresses(const Engine& engine) { return engine.addresses(); }
+  /// As if so long had passed since NCCL asked for anything.
+  static void forget(Engine& engine, int64_t laterNs) {
+    const std::lock_guard<std::mutex> lock(engine.mutex_);
+    engine.nextForget_ = 0;
+    engine.forgetAbandoned(runNs() + laterNs);
+    engine.nextForget_ = runNs() + laterNs;
+  }
   /// Descriptors that the side channel's second way holds just now: each begins and ends by itself.
   static size_t streams(Engine& engine) {
     const std::lock_guard<std::mutex> lock(engine.mutex_);

@@ -238,6 +238,8 @@ LaneSample Fabric::sample(Comm& comm) {
   const Lock lock(mutex_);
   const int64_t now = nowNs();
   comm.said.quietNs = quietNs_;
+  comm.said.waits = comm.sends && !comm.wire->frames.empty();
+  comm.said.resent += comm.said.waits && stands(*comm.wire) ? 1 : 0;
   const auto part = parts_.find(comm.nic());
   if (part != parts_.end() && comm.saidAtNs > 0) {
     comm.said.bytes += static_cast<uint64_t>(part->second * kBytesPerNs * static_cast<double>(now - comm.saidAtNs));

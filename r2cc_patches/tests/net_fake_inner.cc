@@ -195,8 +195,18 @@ bool Fabric::carries(Nic from, Nic to) const {
 // ---- wires ------------------------------------------------------------------------------------------------------
 
 /// A transport's data needs both ways: its own acknowledgements come back over the same path.
+void Fabric::stand(Nic nic, bool on) {
+  const Lock lock(mutex_);
+  on ? void(standing_.insert(nic)) : void(standing_.erase(nic));
+  wake_.notify_all();
+}
+
+bool Fabric::stands(const Wire& wire) const {
+  return standing_.count(wire.sender->nic()) != 0 || standing_.count(wire.receiver->nic()) != 0;
+}
+
 bool Fabric::open(const Wire& wire) const {
-  return carriesLocked(wire.sender->nic(), wire.receiver->nic()) &&
+  return !stands(wire) && carriesLocked(wire.sender->nic(), wire.receiver->nic()) &&
          carriesLocked(wire.receiver->nic(), wire.sender->nic());
 }
 

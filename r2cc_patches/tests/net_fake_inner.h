@@ -95,6 +95,8 @@ class Fabric {
   void healAll();
   /// Every comm this host has on the NIC fails at its next use, or else the first one it makes there.
   void breakComms(Nic nic);
+  /// Data to and from this NIC stands still, datagrams pass; the comms' kernels send it again and again.
+  void stand(Nic nic, bool on);
   /// connect() and listen() on this NIC fail at once, as long as it is set.
   void refuse(Nic nic, bool on);
   /// Registrations of this memory do not return as long as it is set.
@@ -159,6 +161,7 @@ class Fabric {
   bool mayPost(const Comm& comm) const;
   void checkMemory(const Comm& comm, const void* data, size_t size, const Mr* mr);
   bool open(const Wire& wire) const;
+  bool stands(const Wire& wire) const;
   bool carriesLocked(Nic from, Nic to) const;
   bool advance(Wire& wire, int64_t now);
   void read(Wire& wire, int64_t now);
@@ -191,7 +194,7 @@ class Fabric {
   std::deque<Listener> listeners_;
   std::deque<Half> halves_;
   std::vector<std::shared_ptr<Wire>> wires_;
-  std::set<Nic> cut_, armed_, refused_;
+  std::set<Nic> cut_, armed_, refused_, standing_;
   std::set<std::pair<Nic, Nic>> oneWay_;
   std::set<int> frozen_;
   std::set<std::pair<Nic, Call>> holds_;

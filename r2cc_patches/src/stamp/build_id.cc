@@ -3,5 +3,5 @@
 #define R2CC_BUILD_ID "made by hand"
 #endif
 
-extern const char r2ccBuildId[];
+extern __attribute__((visibility("default"))) const char r2ccBuildId[];
 const char r2ccBuildId[] = R2CC_BUILD_ID;

@@ -38,7 +38,9 @@ class World {
     config.holdNs = msToNs(30);
     engine_ = std::make_unique<Engine>(
         config, InnerNet{fabric_.inner().net, &ops_}, ourNics(), [](const std::string&) {},
-        [this](size_t, const NicAddress&, const std::vector<uint8_t>& bytes, SideChannel::Way) { return hear(bytes), false; });
+        [this](size_t, const NicAddress&, const std::vector<uint8_t>& bytes, SideChannel::Way) {
+          return hear(bytes), false;
+        });
     learnOurKey();
   }
   ~World() {
