@@ -13,6 +13,7 @@ namespace {
 constexpr auto kPatience = std::chrono::seconds(2);
 // Nothing waits for a lane to be freed, and when many are lost at once their connections need the CPU to go on.
 constexpr auto kLater = std::chrono::milliseconds(100);
+constexpr auto kInUse = std::chrono::milliseconds(1);
 }  // namespace
 
 struct Closer::State {
@@ -25,6 +26,7 @@ struct Closer::State {
   std::deque<Given> lanes;
   bool stop = false;
   bool done = false;
+  bool abandoned = false;
 };
 
 Closer::Closer() : state_(std::make_shared<State>()), thread_([state = state_] { loop(state); }) {
@@ -36,6 +38,7 @@ Closer::~Closer() {
   state_->stop = true;
   state_->changed.notify_all();
   const bool done = state_->changed.wait_for(lock, kPatience, [this] { return state_->done; });
+  state_->abandoned = !done;
   lock.unlock();
   if (done) {
     thread_.join();
@@ -52,7 +55,7 @@ void Closer::close(LanePtr lane) {
 
 void Closer::loop(const std::shared_ptr<State>& state) {
   std::unique_lock<std::mutex> lock(state->mutex);
-  while (!state->stop || !state->lanes.empty()) {
+  while (!state->abandoned && (!state->stop || !state->lanes.empty())) {
     if (state->lanes.empty()) {
       state->changed.wait(lock);
       continue;
@@ -63,6 +66,11 @@ void Closer::loop(const std::shared_ptr<State>& state) {
     }
     const LanePtr lane = std::move(state->lanes.front().lane);
     state->lanes.pop_front();
+    if (lane->users > 0) {
+      state->lanes.push_back({lane, std::chrono::steady_clock::now()});
+      state->changed.wait_for(lock, kInUse);
+      continue;
+    }
     lock.unlock();
     dispose(*lane);
     lock.lock();

@@ -17,7 +17,8 @@ class Closer {
   Closer(const Closer&) = delete;
   Closer& operator=(const Closer&) = delete;
 
-  /// Nobody else may use the lane's comms any more. In whatever stage the lane is, all of it is freed.
+  /// Nobody else may use the lane's comms any more, but for calls that Lane::users counts. In whatever stage the lane
+  /// is, all of it is freed.
   void close(LanePtr lane);
 
  private:

@@ -1,8 +1,5 @@
 #include "connection.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "flight.h"
@@ -35,11 +32,7 @@ Connection::Connection(const Services& services, Peer& peer, uint64_t id, void* 
   for (Request& request : requests_) request.connection = this;
 }
 
-Connection::~Connection() {
-  for (const auto& mr : mrs_) {
-    if (mr->fd >= 0) close(mr->fd);
-  }
-}
+Connection::~Connection() = default;
 
 void Connection::setState(ConnectionState next, const std::string& cause, int64_t replayed) {
   const ConnectionState previous = state();
@@ -146,20 +139,6 @@ void Connection::laneError(Lane& lane) {
   services_.wake();
 }
 
-void Connection::dropLane(LanePtr lane) {
-  recorder_.laneDown(lane->id, lane->error ? "transport error" : !lane->path->up() ? "path down" : "given up");
-  // The state first: until the lane is up, its comm belongs to the connector's thread.
-  if (lane->state == LaneState::Up) lane->inner.ops->fence(lane->comm);
-  for (const auto& mr : mrs_) {
-    const auto on = std::find_if(mr->lanes.begin(), mr->lanes.end(), [&](auto& l) { return l.lane == lane.get(); });
-    if (on == mr->lanes.end()) continue;
-    (void)lane->inner.net->deregMr(lane->comm, on->handle);
-    mr->lanes.erase(on);
-  }
-  services_.connector->close(lane);
-  lanes_.erase(std::remove(lanes_.begin(), lanes_.end(), lane), lanes_.end());
-}
-
 void Connection::fail(const std::string& why) {
   if (over()) return;
   const Owned owned(owner_, Owned::Wait::Yes);
@@ -181,81 +160,13 @@ std::string Connection::readable(const std::vector<uint8_t>& reason) {
   return out;
 }
 
-void Connection::dropAll() {
-  while (!lanes_.empty()) dropLane(lanes_.back());
-  plan_.clear();
-}
-
 void Connection::shutdown() {
   const Owned owned(owner_, Owned::Wait::Yes);
   dropAll();
   if (state() == ConnectionState::Exchanging) peer.exchanging--;
   count(false);
-  for (const auto& mr : mrs_) unregister(*mr);  // what NCCL forgot is still on the anchors
-}
-
-bool Connection::registerOn(const LanePtr& lane) {
-  return std::all_of(mrs_.begin(), mrs_.end(), [&](const auto& mr) { return registerMr(*mr, *lane) == ncclSuccess; });
-}
-
-void Connection::onAnchor(const LanePtr& anchor) {
-  const Owned owned(owner_, Owned::Wait::Yes);
-  (void)registerOn(anchor);  // an anchor only saves time: a lane that needs the buffer says so itself
-}
-
-ncclResult_t Connection::registerMr(Mr& mr, const Lane& lane) {
-  void* handle = nullptr;
-  const ncclNet_t& net = *lane.inner.net;
-  const ncclResult_t result = mr.fd >= 0
-                                  ? net.regMrDmaBuf(lane.comm, mr.data, mr.size, mr.type, mr.offset, mr.fd, &handle)
-                                  : net.regMr(lane.comm, mr.data, mr.size, mr.type, &handle);
-  if (result == ncclSuccess) mr.lanes.push_back({&lane, handle});
-  return result;
-}
-
-ncclResult_t Connection::regMr(void* data, size_t size, int type, uint64_t offset, int fd, void** handle) {
-  const Owned owned(owner_, Owned::Wait::Yes);
-  auto mr = std::make_unique<Mr>(Mr{data, size, type, offset, fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0), {}});
-  for (const LanePtr& lane : lanes_) {
-    if (lane->state != LaneState::Up) continue;
-    const ncclResult_t result = registerMr(*mr, *lane);
-    if (result != ncclSuccess) return unregister(*mr), result;
-  }
-  for (const LanePtr& anchor : services_.anchors->ready()) (void)registerMr(*mr, *anchor);
-  *handle = mr.get();
-  mrs_.push_back(std::move(mr));
-  return ncclSuccess;
-}
-
-void Connection::unregister(Mr& mr) {
-  for (const Mr::OnLane& on : mr.lanes) (void)on.lane->inner.net->deregMr(on.lane->comm, on.handle);
-  mr.lanes.clear();
-  if (mr.fd >= 0) close(mr.fd);
-  mr.fd = -1;
-}
-
-ncclResult_t Connection::deregMr(void* handle) {
-  // A send that has left may still have to go out again, until NCCL was told that it is done.
-  const auto uses = [&](const Request& r) { return r.used && (sends_ || !r.finished) && r.mr == handle; };
-  const auto inUse = [&] {
-    const Owned owned(owner_, Owned::Wait::Yes);  // NCCL's progress thread may be using other memory
-    return std::any_of(std::begin(requests_), std::end(requests_), uses);
-  };
-  if (!over() && inUse()) fail("memory was deregistered while requests were using it");
-  const Owned owned(owner_, Owned::Wait::Yes);
-  const auto it = std::find_if(mrs_.begin(), mrs_.end(), [&](const auto& mr) { return mr.get() == handle; });
-  if (it == mrs_.end()) return ncclSuccess;
-  unregister(**it);
-  mrs_.erase(it);
-  return ncclSuccess;
-}
-
-void* Connection::handleOn(const Lane& lane, void* mr) const {
-  if (mr == nullptr) return nullptr;
-  for (const Mr::OnLane& on : static_cast<const Mr*>(mr)->lanes) {
-    if (on.lane == &lane) return on.handle;
-  }
-  return nullptr;
+  shut_ = true;
+  forgetMemory();
 }
 
 }  // namespace r2cc

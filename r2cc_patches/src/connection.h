@@ -4,11 +4,16 @@
 // Threads: NCCL's calls and the engine take `owner` before they touch plan, lanes' comms or requests, and before they
 // change the lane list, which the engine alone does. Handshakes belong to the engine (under its mutex). A receiver's
 // plan is shortened by NCCL's thread: there the engine takes `owner` to read it, too.
+//
+// Calls into a transport that may take long (InnerOps::fenceMayWait, memoryMayWait) are made with neither held: memory
+// in connection_memory.cc, fences in connection_fence.cc.
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -16,6 +21,8 @@
 #include "anchors.h"
 #include "connector.h"
 #include "events.h"
+#include "fd.h"
+#include "helpers.h"
 #include "lane.h"
 #include "ownership.h"
 #include "peer.h"
@@ -45,8 +52,10 @@ struct Services {
   const std::vector<LocalNic>* local = nullptr;
   const Anchors* anchors = nullptr;
   int64_t holdNs = 0;
-  Distance distance;                                         // between local NICs
-  std::function<void()> wake;                                // thread-safe: makes the engine look at once
+  Distance distance;                                                  // between local NICs
+  std::function<void(Helpers::Work slow, Helpers::Work then)> apart;  // `then` under the engine's mutex
+  std::condition_variable* settled = nullptr;                         // with that mutex: a slow call is over
+  std::function<void()> wake;                                         // thread-safe: makes the engine look at once
   std::function<void()> fetchAcks;                           // by a thread that waits for some: those that have come
   std::function<void(const Lane&, bool forGood)> misplaced;  // a lane is not on its NIC
   std::function<void(const std::string&)> warn;              // NCCL's log, level WARN
@@ -87,15 +96,24 @@ struct Mr {
   size_t size;
   int type;
   uint64_t offset;
-  int fd;  // our own duplicate of the DMA-BUF descriptor, or -1
+  Fd fd;               // our own duplicate of the DMA-BUF descriptor, or none
+  bool known = false;  // NCCL has it: from now on a lane is up only with it
+  bool gone = false;   // NCCL takes it back: it is registered nowhere any more
+  enum class State : uint8_t { Making, There, Failed };
   struct OnLane {
-    const Lane* lane;
+    LanePtr lane;
     void* handle;
+    State state;
   };
   std::vector<OnLane> lanes;
+  OnLane* on(const Lane& lane);
 };
+using MrPtr = std::shared_ptr<Mr>;
 
-class Connection {
+/// The engine's mutex, held; left while a transport works.
+using EngineLock = std::unique_lock<std::mutex>;
+
+class Connection : public std::enable_shared_from_this<Connection> {
   // What every test of a message looks at comes first, close together.
   std::atomic<ConnectionState> state_{ConnectionState::Connecting};
 
@@ -117,11 +135,12 @@ class Connection {
   const uint64_t id;
   Peer& peer;
 
-  ncclResult_t regMr(void* data, size_t size, int type, uint64_t offset, int fd, void** handle);
-  /// Registers what there is on an anchor that came up after it.
-  void onAnchor(const LanePtr& anchor);
-  /// Never fails and never waits for the peer. Requests still using the memory fail the connection first.
-  ncclResult_t deregMr(void* handle);
+  ncclResult_t regMr(EngineLock& engine, void* data, size_t size, int type, uint64_t offset, int fd, void** handle);
+  /// Registers what there is on an anchor that came up after it. An anchor only saves time.
+  void onAnchor(const LanePtr& anchor) { prepare(anchor); }
+  /// Never waits for the peer, but for our own lanes that may still touch the memory. Requests still using it fail the
+  /// connection first.
+  ncclResult_t deregMr(EngineLock& engine, void* handle);
   virtual ncclResult_t test(Request& request, int* done, int* size) = 0;
   /// The connector made the lane, or could not.
   virtual void onLaneMade(const LanePtr& lane, bool ok) = 0;
@@ -160,15 +179,29 @@ class Connection {
   /// The inner net's isend or irecv; leaves request.inner null when it takes nothing now.
   virtual ncclResult_t give(Lane& lane, Request& request) = 0;
   void* handleOn(const Lane& lane, void* mr) const;
-  /// Registers all memory on a lane that has just come up. False: the lane cannot be used.
-  bool registerOn(const LanePtr& lane);
-  static ncclResult_t registerMr(Mr& mr, const Lane& lane);
+  /// Registers all memory on a lane whose comm was made; then, sooner or later, onPrepared.
+  void prepare(const LanePtr& lane);
+  /// The lane can be used: whatever was registered is registered there, too. False: it cannot.
+  virtual void onPrepared(const LanePtr& lane, bool ok) = 0;
   LanePtr findLane(uint32_t laneId) const;
   void addLane(const LanePtr& lane);
   bool inPlan(const LanePtr& lane) const { return plan_.has(lane.get()); }
   /// Fences a lane and lets the connector close it; only the plan may still name it, until it is replaced there.
-  void dropLane(LanePtr lane);
+  /// Where a fence may wait it is over later: see fencing().
+  void dropLane(const LanePtr& lane);
   void dropAll();
+  /// Some lane that was dropped may still touch memory. The peer is told of no lost lane, nor NCCL of an error.
+  bool fencing() const { return fencing_.load(std::memory_order_relaxed) > 0; }
+  virtual void onAllFenced() = 0;
+  /// So much of dropLane as is done at once.
+  void retire(const LanePtr& lane);
+  std::vector<void*> takeHandles(const Lane& lane);
+  /// The rest of it. Static: what was begun is brought to its end without the connection, too.
+  static void fenceApart(const Services& services, const std::weak_ptr<Connection>& whose, const LanePtr& lane,
+                         const std::vector<void*>& handles);
+  void failIfFenceHangs(int64_t now);
+  /// What isend, irecv and test say when no message will pass any more.
+  ncclResult_t overNow() const;
   void laneError(Lane& lane);
   std::string nicName(const Path* path) const;
   /// What a peer says of its end, fit for a log.
@@ -184,7 +217,7 @@ class Connection {
   void* const ctx_;
   const bool sends_;
   std::vector<LanePtr> lanes_;
-  std::vector<std::unique_ptr<Mr>> mrs_;
+  std::vector<MrPtr> mrs_;
   uint64_t postedBelow_ = 0;  // none from it on was ever on a lane
   uint32_t epoch_ = 0;
   const Path* home_ = nullptr;
@@ -195,8 +228,22 @@ class Connection {
   /// Messages below this are with the receiver.
   virtual uint64_t through() const = 0;
   bool post(Request& request, Lane& lane);
-  void unregister(Mr& mr);
+  // memory (connection_memory.cc)
+  LanePtr lacking(const Mr& mr) const;
+  ncclResult_t registerOn(EngineLock& engine, const MrPtr& mr, const LanePtr& lane);
+  void begin(Mr& mr, const LanePtr& lane);
+  void registered(Mr& mr, const LanePtr& lane, ncclResult_t result, void* handle);
+  ncclResult_t release(EngineLock& engine, const MrPtr& mr);
+  void takeOff(EngineLock& engine, const Mr::OnLane& on);
+  void forgetMemory();
+  void fenced();
+  static void giveBack(const Services& services, const std::weak_ptr<Connection>& whose, const LanePtr& lane,
+                       const std::vector<void*>& handles, bool close);
   void count(bool in);
+  std::atomic<int> fencing_{0};
+  int releasing_ = 0;  // lanes whose memory handles are on their way back, those that are fenced included
+  std::atomic<int64_t> fencingSince_{0};
+  bool shut_ = false;
   bool counted_ = false;  // among the peer's connections
   uint64_t mark_ = UINT64_MAX;
   std::vector<uint8_t> reason_;  // why it failed

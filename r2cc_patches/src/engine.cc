@@ -26,7 +26,6 @@ constexpr int64_t kStoppedNs = msToNs(100);  // and this late, that it is not fo
 constexpr int64_t kRestNs = msToNs(6);       // at most, where every path is up and every message on its way
 constexpr auto kBreath = std::chrono::microseconds(100);
 constexpr uint64_t kTagWake = 1000, kTagLinks = 1001;  // below: a NIC's index
-constexpr uint64_t kTagDriver = 2000;                  // and from here: that of one whose driver talks
 static_assert(kTagListen > kTagDriver + kMaxNics && kTagStream > kTagAckListen + kMaxNics);
 
 /// The kernel's struct sched_attr, version 0; the C library has none.
@@ -57,16 +56,21 @@ void drain(int fd) {
   (void)!read(fd, &count, sizeof(count));  // NOLINT(clang-analyzer-unix.BlockInCriticalSection): O_NONBLOCK
 }
 
+std::string missingInLog(uint64_t lines) {
+  return "R2CC: " + std::to_string(lines) + " lines are missing here: the reader of NCCL's log is too slow";
+}
+
 }  // namespace
 
 Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic> nics, Warn warn,
                SideChannel::Filter filter, Warn info, Distance distance, HealthBoard* health)
     : config_(config),
       events_(config.eventFile),
+      log_("r2cc-log", missingInLog),
       nics_(std::move(nics)),
       side_(nics_, std::move(filter)),
-      warn_(std::move(warn)),
-      info_(info ? std::move(info) : [](const std::string&) {}),
+      warn_(log_.through(std::move(warn))),
+      info_(info ? log_.through(std::move(info)) : [](const std::string&) {}),
       health_(health) {
   for (LocalNic& nic : nics_) {
     traffic_.add(nic.name);
@@ -103,6 +107,15 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
   services_.holdNs = config_.holdNs;
   services_.wake = wake, services_.fetchAcks = [this] { fetchAcks(); };
   services_.warn = warn_, services_.info = info_;
+  services_.settled = &settled_;
+  services_.apart = [this](Helpers::Work slow, Helpers::Work then) {
+    helpers_.run(std::move(slow), [this, then = std::move(then)] {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      then();
+      flushOutboxes();
+      settled_.notify_all();
+    });
+  };
   services_.misplaced = [this](const Lane& lane, bool forGood) { onMisplaced(lane, forGood); };
   watchAcks();
   watchListens();
@@ -124,7 +137,11 @@ Engine::~Engine() {
   thread_.join();
   somethingRuns(-1);
   if (health_ != nullptr) health_->open({});
-  for (const auto& [raw, connection] : connections_) connection->shutdown();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    for (const auto& [raw, connection] : connections_) connection->shutdown();
+  }
+  helpers_.end();
   anchors_.close(*connector_);
   const uint64_t strangers = connector_->refused();
   connector_.reset();  // closes what was just given to it; may still call onLaneMade
@@ -142,6 +159,12 @@ Engine::~Engine() {
   line.add("dropped_refusals", static_cast<int64_t>(dropped_.refusals));
   line.add("dropped_by_kernel", static_cast<int64_t>(unread()));
   for (const int fd : {wakeFd_, epoll_, ackEpoll_}) close(fd);
+}
+
+void Engine::flushAtExit() {
+  const int64_t end = nowNs() + Scribe::kPatienceNs;
+  (void)log_.flush(Scribe::kPatienceNs);
+  (void)events_.flushAll(std::max<int64_t>(end - nowNs(), 0));
 }
 
 void Engine::startRecorder() {
@@ -167,12 +190,7 @@ void Engine::loop() {
     catchUp();
     // Links first: what they say makes sense of everything else.
     for (int i = 0; i < count; i++) {
-      if (events[i].data.u64 != kTagLinks) continue;
-      links_.read([this](unsigned ifindex, bool up) {
-        for (size_t n = 0; n < nics_.size(); n++) {
-          if (nics_[n].ifindex == ifindex) linkNews(n, kNoCarrier, up, "netlink");
-        }
-      });
+      if (events[i].data.u64 == kTagLinks) readLinks();
     }
     std::vector<size_t> ready, refused;
     bool news = false;  // acknowledgements, by far the most of what comes, need no look at everything
@@ -220,31 +238,6 @@ void Engine::lookSoon() { nextTick_ = std::min(nextTick_.load(), runNs() + kTick
 
 void Engine::flushOutboxes() {
   for (const auto& [key, peer] : peers_) peer->flushOutbox();
-}
-
-/// A NIC is up when nothing says that it is down: carrier and driver are heard apart, and in any order.
-void Engine::linkNews(size_t nic, uint8_t reason, bool up, const char* cause) {
-  downFor_[nic] = static_cast<uint8_t>(up ? downFor_[nic] & ~reason : downFor_[nic] | reason);
-  onLink(nic, downFor_[nic] == 0, cause);
-}
-
-void Engine::watchNics() {
-  for (size_t nic = 0; nic < nics_.size(); nic++) {
-    const InnerOps* ops = nics_[nic].inner.ops;
-    if (ops == nullptr) continue;
-    connector_->prepare(nics_[nic].inner.net, nics_[nic].dev);
-    if (ops->openEvents == nullptr) continue;
-    const int fd = ops->openEvents(nics_[nic].dev);
-    if (fd >= 0) watch(fd, kTagDriver + nic);
-  }
-}
-
-void Engine::readNicEvents(size_t nic) {
-  NicEvent event;
-  while (nics_[nic].inner.ops->readEvent(nics_[nic].dev, &event)) {
-    // A lost device must be opened again before it is of use, and the fork opens its devices once.
-    linkNews(nic, event.fatal ? kDeviceLost : kPortError, event.up, event.cause);
-  }
 }
 
 void Engine::remember(std::shared_ptr<Connection> connection) {
@@ -343,13 +336,13 @@ ncclResult_t Engine::accept(void* listenComm, void** recvComm) {
 }
 
 ncclResult_t Engine::regMr(void* comm, void* data, size_t size, int type, uint64_t offset, int fd, void** handle) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  return static_cast<Connection*>(comm)->regMr(data, size, type, offset, fd, handle);
+  EngineLock lock(mutex_);
+  return static_cast<Connection*>(comm)->regMr(lock, data, size, type, offset, fd, handle);
 }
 
 ncclResult_t Engine::deregMr(void* comm, void* handle) {
-  const std::lock_guard<std::mutex> lock(mutex_);
-  const ncclResult_t result = static_cast<Connection*>(comm)->deregMr(handle);
+  EngineLock lock(mutex_);
+  const ncclResult_t result = static_cast<Connection*>(comm)->deregMr(lock, handle);
   static_cast<Connection*>(comm)->peer.flushOutbox();  // it may have failed the connection
   return result;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <atomic>
+#include <condition_variable>
 #include <deque>
 #include <map>
 #include <memory>
@@ -21,10 +22,12 @@
 #include "flight.h"
 #include "handle.h"
 #include "health_board.h"
+#include "helpers.h"
 #include "links.h"
 #include "nic_traffic.h"
 #include "peer.h"
 #include "recv_connection.h"
+#include "scribe.h"
 #include "send_connection.h"
 #include "side_channel.h"
 
@@ -40,8 +43,8 @@ struct Listen {
 class Engine {
  public:
   using Warn = std::function<void(const std::string&)>;
-  /// `nics`: the inner net's devices in order, side-only interfaces behind them.
-  /// `filter`: see SideChannel; for tests.
+  /// `warn` and `info` may block: they are called on a thread of their own. `nics`: the inner net's devices in order,
+  /// side-only interfaces behind them. `filter`: see SideChannel; for tests.
   Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic> nics, Warn warn,
          SideChannel::Filter filter = nullptr, Warn info = nullptr, Distance distance = nullptr,
          HealthBoard* health = nullptr);
@@ -58,6 +61,11 @@ class Engine {
   void closeSend(void* comm);
   void closeRecv(void* comm);
   void closeListen(void* listenComm);
+
+  /// The log's level WARN, for whoever shares it. Never waits; may outlive the engine.
+  const Warn& warner() const { return warn_; }
+  /// Log and events so far, when the process ends without the engine being closed. At most a second.
+  void flushAtExit();
 
   /// What netlink would report, for NICs that do not exist: tests. Any thread.
   void reportLink(size_t nic, bool up);
@@ -81,6 +89,7 @@ class Engine {
   void catchUp();
   void onLink(size_t nic, bool up, const char* cause);
   void linkNews(size_t nic, uint8_t reason, bool up, const char* cause);
+  void readLinks();
   void readNicEvents(size_t nic);
   void watchNics();
   void assumeDown(size_t nic);
@@ -180,6 +189,7 @@ class Engine {
 
   const Config config_;
   EventLog events_;
+  Scribe log_;
   std::vector<LocalNic> nics_;
   std::vector<uint8_t> downFor_;  // a NIC's reasons to be down, see linkNews
   SideChannel side_;
@@ -220,11 +230,13 @@ class Engine {
   uint64_t failovers_ = 0, failbacks_ = 0, probes_ = 0, acks_ = 0;
   int64_t cpuUs_ = 0;  // what the thread used, when it is over
 
+  std::condition_variable settled_;  // a slow call of a connection's is over
   int epoll_ = -1, wakeFd_ = -1;
   int ackEpoll_ = -1;                     // of the sockets for acknowledgements
   std::atomic<int64_t> nextAckFetch_{0};  // by NCCL's threads
   std::atomic<bool> stop_{false};
   std::unique_ptr<Connector> connector_;
+  Helpers helpers_;
   std::thread thread_;
 };
 

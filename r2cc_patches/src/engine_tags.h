@@ -7,6 +7,7 @@
 
 namespace r2cc {
 
+constexpr uint64_t kTagDriver = 2000;     // and from here: a NIC whose driver talks
 constexpr uint64_t kTagListen = 3000;     // and from here: a NIC whose TCP port somebody called
 constexpr uint64_t kTagAckListen = 4000;  // the same for acknowledgements
 constexpr uint64_t kTagStream = 100000;   // and from here: a stream's descriptor

@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "clock.h"
+#include "fd.h"
 #include "json_text.h"
 
 namespace r2cc {
@@ -16,18 +17,26 @@ namespace {
 constexpr int64_t kDelayNs = msToNs(50);
 constexpr size_t kMostBytes = 4000;  // what the kernel writes to a pipe in one piece (PIPE_BUF is 4096)
 
+std::string missing(uint64_t lines) {
+  return "{\"t_ns\":" + std::to_string(nowNs()) + ",\"event\":\"missing\",\"lines\":" + std::to_string(lines) + "}\n";
+}
+
 }  // namespace
 
 EventLog::EventLog(const std::string& path) {
   if (path.empty()) return;
-  fd_ = open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
-  if (fd_ < 0) fprintf(stderr, "r2cc: R2CC_EVENT_FILE=%s: %s; no events are written\n", path.c_str(), strerror(errno));
+  const auto file = std::make_shared<Fd>(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+  if (!file->valid()) {
+    fprintf(stderr, "r2cc: R2CC_EVENT_FILE=%s: %s; no events are written\n", path.c_str(), strerror(errno));
+    return;
+  }
+  scribe_ = std::make_unique<Scribe>("r2cc-events", missing);
+  // A short or failed write loses these lines only.
+  write_ =
+      scribe_->through([file](const std::string& lines) { (void)!write(file->get(), lines.data(), lines.size()); });
 }
 
-EventLog::~EventLog() {
-  flushAll();
-  if (fd_ >= 0) close(fd_);
-}
+EventLog::~EventLog() { handOver(); }
 
 EventLog::Line::Line(EventLog& log, const char* event) : log_(log) {
   if (!log_.enabled()) return;
@@ -62,17 +71,22 @@ void EventLog::flush(int64_t now) {
     const std::lock_guard<std::mutex> lock(mutex_);
     due = !kept_.empty() && now - keptSince_ >= kDelayNs;
   }
-  if (due) flushAll();
+  if (due) handOver();
 }
 
-void EventLog::flushAll() {
+bool EventLog::flushAll(int64_t limitNs) {
+  if (!enabled()) return true;
+  handOver();
+  return scribe_->flush(limitNs);
+}
+
+void EventLog::handOver() {
   const std::lock_guard<std::mutex> lock(mutex_);
   for (size_t at = 0; at < kept_.size();) {
     size_t end = kept_.size();
     if (end - at > kMostBytes) end = kept_.rfind('\n', at + kMostBytes) + 1;
     if (end <= at) end = kept_.find('\n', at) + 1;  // one line longer than that
-    // A reader that is gone or slow must never hold up the network: a short or failed write loses these lines only.
-    (void)!write(fd_, kept_.data() + at, end - at);
+    write_(kept_.substr(at, end - at));
     at = end;
   }
   kept_.clear();

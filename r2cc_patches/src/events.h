@@ -1,10 +1,14 @@
 // The net's own JSON lines (docs/contracts.md). They are kept and written a little later, whole lines in one write(2),
-// so that lines of several writers never mix and nobody is woken by them in the middle of a failover.
+// so that lines of several writers never mix and nobody is woken by them in the middle of a failover. A thread of its
+// own writes: a pipe may be full.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <string>
+
+#include "scribe.h"
 
 namespace r2cc {
 
@@ -15,10 +19,11 @@ class EventLog {
   ~EventLog();
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;
-  bool enabled() const { return fd_ >= 0; }
-  /// Writes what is older than the delay, or everything.
+  bool enabled() const { return scribe_ != nullptr; }
+  /// Has what is older than the delay written. Waits for nothing.
   void flush(int64_t now);
-  void flushAll();
+  /// True when all of it is written; false when that takes longer.
+  bool flushAll(int64_t limitNs);
 
   /// One line; kept when the object dies.
   class Line {
@@ -38,7 +43,9 @@ class EventLog {
 
  private:
   void keep(const std::string& line);
-  int fd_ = -1;
+  void handOver();
+  std::unique_ptr<Scribe> scribe_;
+  Scribe::Write write_;
   std::mutex mutex_;
   std::string kept_;
   int64_t keptSince_ = 0;

@@ -79,6 +79,13 @@ struct InnerOps {
   /// tell, which both ends of a comm say or neither. Null: never can.
   int64_t (*unconfirmed)(void* comm) = nullptr;
 
+  /// True when drain() and fence() may take more than some microseconds: they are then called on a thread of their own,
+  /// beside those of other comms. Not for a transport with `unconfirmed`: what its sockets hold is rescued at once.
+  bool fenceMayWait = false;
+  /// True when regMr() and deregMr() may take long. They are then called beside anything else on the comm (as NCCL does
+  /// it), fence() included, but never after its close. False: only by who owns the comm.
+  bool memoryMayWait = false;
+
   /// True when isend() reads any host memory: what is registered does not matter to it.
   bool plainMemory = false;
 };

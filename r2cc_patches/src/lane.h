@@ -17,7 +17,7 @@ enum class LaneState : uint8_t {
   Requested,   // sender only: the receiver was asked for a handle
   Connecting,  // the connector works on it
   Up,
-  Closed,  // fenced, or given up; the connector frees it
+  Closed,  // fenced or being fenced, or given up; the connector frees it
 };
 
 /// Message numbers posted to the inner comm and not yet complete, oldest first. Ascending: invariant 2.
@@ -77,6 +77,7 @@ struct alignas(64) Lane {
   bool placed = true;     // both ends are on the NICs of its path; neighbours' ARP tables may say otherwise at first
   bool tells = false;  // what of its sends the other end's kernel has (InnerOps::unconfirmed); both ends do, or neither
   int64_t createdNs = 0;
+  std::atomic<int> users{0};  // calls for its memory under way: the closer waits for them
 
   void* comm = nullptr;
   void* listenComm = nullptr;  // receiver, until accepted

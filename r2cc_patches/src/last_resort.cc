@@ -50,6 +50,10 @@ LastResort::~LastResort() {
   if (ctx_ != nullptr) (void)ncclNetSocket.finalize(ctx_);
 }
 
+void LastResort::warnThrough(const Warn& warn) {
+  if (staged_ != nullptr) staged_->warnThrough(warn);
+}
+
 void LastResort::expect(size_t bytes) {
   if (staged_ != nullptr) staged_->reserve(bytes / kSlots, kStagedMessages);
 }

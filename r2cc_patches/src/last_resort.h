@@ -32,6 +32,8 @@ class LastResort {
   LastResort& operator=(const LastResort&) = delete;
 
   const LocalNic& nic() const { return nic_; }
+  /// From now on it warns this way.
+  void warnThrough(const Warn& warn);
   /// Pins memory while waiting is harmless: NCCL registered a GPU buffer of this size.
   void expect(size_t bytes);
 

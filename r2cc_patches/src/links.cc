@@ -7,17 +7,32 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
+#include <utility>
 
 #ifndef IFF_LOWER_UP
 #define IFF_LOWER_UP 0x10000
 #endif
 
 namespace r2cc {
+namespace {
+
+constexpr int kBufferBytes = 1 << 20;
+constexpr int kMostReads = 256;  // of up to 16 KiB; the rest at the next call
+
+/// As far as we are allowed to: net.core.rmem_max bounds what one without privileges gets.
+void enlargeBuffer(int fd) {
+  if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &kBufferBytes, sizeof(kBufferBytes)) == 0) return;
+  (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &kBufferBytes, sizeof(kBufferBytes));
+}
+
+}  // namespace
 
 LinkWatch::LinkWatch() {
   fd_ = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
   if (fd_ < 0) return;
+  enlargeBuffer(fd_);
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
   address.nl_groups = RTMGRP_LINK;
@@ -31,10 +46,14 @@ LinkWatch::~LinkWatch() {
   if (fd_ >= 0) close(fd_);
 }
 
-void LinkWatch::read(const std::function<void(unsigned, bool)>& changed) {
+// What is queued is older than what was lost: states are asked for only when the queue is empty.
+bool LinkWatch::read(const std::function<void(unsigned, bool)>& changed) {
   alignas(nlmsghdr) char buffer[16384];
-  ssize_t size = 0;
-  while ((size = recv(fd_, buffer, sizeof(buffer), MSG_DONTWAIT)) > 0) {
+  for (int reads = 0; reads < kMostReads; reads++) {
+    const ssize_t size = recv(fd_, buffer, sizeof(buffer), MSG_DONTWAIT);
+    if (size < 0 && errno == ENOBUFS) lost_ = true;
+    if (size < 0 && (errno == ENOBUFS || errno == EINTR)) continue;
+    if (size <= 0) return std::exchange(lost_, false);
     auto left = static_cast<unsigned>(size);
     for (auto* h = reinterpret_cast<nlmsghdr*>(buffer); NLMSG_OK(h, left); h = NLMSG_NEXT(h, left)) {
       if (h->nlmsg_type != RTM_NEWLINK && h->nlmsg_type != RTM_DELLINK) continue;
@@ -43,6 +62,7 @@ void LinkWatch::read(const std::function<void(unsigned, bool)>& changed) {
       changed(static_cast<unsigned>(link->ifi_index), h->nlmsg_type == RTM_NEWLINK && (link->ifi_flags & kUp) == kUp);
     }
   }
+  return false;
 }
 
 bool LinkWatch::isUp(const std::string& interface) {
@@ -53,6 +73,12 @@ bool LinkWatch::isUp(const std::string& interface) {
   const bool known = ioctl(fd, SIOCGIFFLAGS, &request) == 0;
   close(fd);
   return !known || ((request.ifr_flags & IFF_UP) != 0 && (request.ifr_flags & IFF_RUNNING) != 0);
+}
+
+bool LinkWatch::isUp(unsigned ifindex) {
+  char name[IF_NAMESIZE];
+  if (if_indextoname(ifindex, name) == nullptr) return errno != ENXIO && errno != ENODEV;
+  return isUp(std::string(name));
 }
 
 }  // namespace r2cc

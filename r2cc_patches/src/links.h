@@ -14,13 +14,17 @@ class LinkWatch {
   LinkWatch& operator=(const LinkWatch&) = delete;
   /// For epoll; -1 when the kernel gives us no netlink socket (links are then judged by probes alone).
   int fd() const { return fd_; }
-  /// Reads all pending notifications: calls changed(ifindex, up) for each.
-  void read(const std::function<void(unsigned, bool)>& changed);
+  /// Reads what is pending: calls changed(ifindex, up) for each notification. True: the kernel had no room for some of
+  /// them, and all that it had room for is read; every state is to be asked for again.
+  bool read(const std::function<void(unsigned, bool)>& changed);
   /// The state right now; true when it cannot be read.
   static bool isUp(const std::string& interface);
+  /// The same; false when there is no such interface any more.
+  static bool isUp(unsigned ifindex);
 
  private:
   int fd_ = -1;
+  bool lost_ = false;  // notifications, since every state was last asked for
 };
 
 }  // namespace r2cc

@@ -178,6 +178,7 @@ void NetProcess::makeEngine(const Config& settings, const LastResort::Init& init
   engine_ = std::make_unique<Engine>(
       settings, inner_, std::move(nics), [this](const std::string& t) { warn(t); }, nullptr,
       [this](const std::string& t) { info(t); }, distance, &healthBoard());
+  if (lastResort_ != nullptr) lastResort_->warnThrough(engine_->warner());
   info(std::string("R2CC: resilient net around ") + inner_.net->name + ", R2CC_MODE=" + std::to_string(settings.mode));
 }
 

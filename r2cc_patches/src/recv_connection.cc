@@ -30,7 +30,7 @@ void RecvConnection::uncount() {
 
 ncclResult_t RecvConnection::irecv(void* data, size_t size, int tag, void* mr, void* profiler, void** request) {
   *request = nullptr;
-  if (over()) return ncclRemoteError;
+  if (over()) return overNow();
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
   Request* claimed = claim(data, size, tag, mr, profiler);
@@ -45,7 +45,7 @@ ncclResult_t RecvConnection::test(Request& request, int* done, int* size) {
   *done = 0;
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
-  if (!request.finished && over()) return ncclRemoteError;
+  if (!request.finished && over()) return overNow();
   if (request.isFlush) return testFlush(request, done);
   if (!over() && (!request.finished || request.size >= kTurnBytes)) progress();
   if (!request.finished) return ackIfDue(), ncclSuccess;
@@ -106,6 +106,10 @@ void RecvConnection::drainLane(Lane& lane) {
   if (lane.state != LaneState::Up) return;
   if (flushes_) flushBeforeDrain(lane);
   if (lane.inner.ops->drain != nullptr) lane.inner.ops->drain(lane.comm);
+  takeDrained(lane);
+}
+
+void RecvConnection::takeDrained(Lane& lane) {
   for (const uint64_t number : lane.posted.all()) {
     Request& r = slot(number);
     if (r.number != number || r.finished) continue;
@@ -192,10 +196,15 @@ LanePtr RecvConnection::listenOn(Path& path, uint32_t laneId) {
 
 void RecvConnection::onLaneMade(const LanePtr& lane, bool ok) {
   if (lane->state != LaneState::Connecting) return;
+  if (ok) return prepare(lane);
   const Owned owned(owner_, Owned::Wait::Yes);
-  if (!ok) return dropLane(lane);
+  dropLane(lane);
+}
+
+void RecvConnection::onPrepared(const LanePtr& lane, bool ok) {
+  const Owned owned(owner_, Owned::Wait::Yes);
   lane->state = LaneState::Up;
-  if (!registerOn(lane)) return dropLane(lane);
+  if (!ok) return dropLane(lane);
   recorder_.laneUp(lane->id, lane->path->local, peer.remote()[lane->path->remote].dev);
   if (!lane->placed) services_.misplaced(*lane, /*forGood=*/false);
   peer.tell(laneUp(*lane));
@@ -214,90 +223,6 @@ void RecvConnection::onCloseLane(const CloseLane& message) {
   const LanePtr lane = findLane(message.lane);
   const Owned owned(owner_, Owned::Wait::Yes);
   if (lane != nullptr && !inPlan(lane)) dropLane(lane);  // a lane of the plan ends by Freeze alone
-}
-
-Fenced RecvConnection::count(uint8_t laneUsable) const {
-  Fenced out;
-  out.connection = id;
-  out.epoch = epoch_;
-  out.laneUsable = laneUsable;
-  out.delivered = delivered();
-  out.switchedEpoch = lastSwitched_.epoch;
-  out.switchedBoundary = lastSwitched_.boundary;
-  for (uint64_t i = 0; i < Fenced::kMasked; i++) {
-    const uint64_t number = out.delivered + i;
-    const Request& r = slot(number);
-    const bool here = r.number == number && number < posted_ && r.finished;
-    if (here || rescued_.count(number) != 0) out.deliveredMask |= uint32_t{1} << i;
-  }
-  return out;
-}
-
-/// The sender's user may have reused their buffers, and the lane that brought them is gone: nobody has them.
-bool RecvConnection::lostCompleted(uint64_t completed) const {
-  return std::any_of(std::begin(requests_), std::end(requests_), [&](const Request& r) {
-    return r.used && !r.finished && r.number < completed && (r.lane == kNoLane || findLane(r.lane) == nullptr);
-  });
-}
-
-LanePtr RecvConnection::usableLane(uint32_t laneId) const {
-  const LanePtr lane = findLane(laneId);
-  return lane != nullptr && lane->usable() && !lane->error ? lane : nullptr;
-}
-
-/// Drains and fences what the sender no longer has. The plan goes on naming these lanes until they are replaced.
-void RecvConnection::forget(const Freeze& message) {
-  for (const LanePtr& lane : plan_.lanes()) {
-    while (progressLane(*lane)) {
-    }
-  }
-  plan_.trim(delivered());
-  const std::vector<LanePtr> lanes = lanes_;
-  for (const LanePtr& lane : lanes) {
-    const bool known = std::find(message.lanes.begin(), message.lanes.end(), lane->id) != message.lanes.end();
-    if (known || lane->id > message.newestLane) continue;
-    drainLane(*lane);
-    rescue(*lane);
-    dropLane(lane);
-    early_.reset();
-  }
-}
-
-// Invariant 3: drain, fence, only then count; buffers are posted again after the count.
-void RecvConnection::onFreeze(const Freeze& message) {
-  if (message.epoch < epoch_ || over()) return;
-  if (message.epoch == epoch_) {
-    if (lastFenced_.epoch == epoch_) peer.tell(lastFenced_);
-    return;
-  }
-  bool missing = false;
-  {
-    const Owned owned(owner_, Owned::Wait::Yes);
-    const bool first = plan_.empty();
-    forget(message);
-    attention_ = std::any_of(lanes_.begin(), lanes_.end(), [](const LanePtr& l) { return l->error.load(); });
-    epoch_ = message.epoch;
-    const LanePtr lane = usableLane(message.lane);
-    const bool usable = lane != nullptr || (message.lane == kNoLane && !plan_.broken() && !first);
-    lastFenced_ = count(usable);
-    recorder_.freeze(epoch_, message.lane, message.completed);
-    recorder_.fenced(epoch_, lastFenced_.delivered, usable);
-    missing = lostCompleted(message.completed);
-    if (usable && first) plan_.add(PlanStep(0, {{lane, 1}}));
-    if (usable && lane != nullptr) plan_.substitute(lane);
-    for (Request& r : requests_) {
-      if (r.finished || r.lane == kNoLane || findLane(r.lane) != nullptr) continue;
-      r.lane = kNoLane;
-      r.inner = r.flush = nullptr;
-    }
-    nextToPost_ = delivered();
-    setState(usable ? ConnectionState::Active : ConnectionState::Frozen, first ? "connected" : "sender");
-    pump(UINT64_MAX);
-  }
-  if (missing)
-    return fail(flushes_ ? "a NIC is gone before what it wrote into GPU memory was flushed"
-                         : "messages the sender was told were delivered are missing here (invariant 3)");
-  peer.tell(lastFenced_);
 }
 
 void RecvConnection::onSwitch(const Switch& message) {
@@ -321,10 +246,22 @@ void RecvConnection::onSwitch(const Switch& message) {
 }
 
 void RecvConnection::onBye(const Bye& message) {
+  if (over() || farewell_) return;
+  farewell_ = message;
   {
     const Owned owned(owner_, Owned::Wait::Yes);
     // What came before the farewell counts.
-    for (const LanePtr& lane : plan_.lanes()) drainLane(*lane);
+    for (const LanePtr& lane : plan_.lanes()) {
+      const bool apart = lane->state == LaneState::Up && lane->inner.ops->fenceMayWait;
+      apart ? drainApart(lane) : drainLane(*lane);
+    }
+  }
+  if (!fencing()) end(message);
+}
+
+void RecvConnection::end(const Bye& message) {
+  {
+    const Owned owned(owner_, Owned::Wait::Yes);
     if (!hasOutstanding()) return setState(ConnectionState::Closed, "by the sender");
   }
   fail(message.reason.empty() ? "the peer closed it while messages were expected"
@@ -342,6 +279,7 @@ void RecvConnection::mentionIdle(int64_t now) {
 }
 
 void RecvConnection::tick(int64_t now) {
+  failIfFenceHangs(now);
   if (over()) return uncount();
   mentionIdle(now);
   if (attention() && now - lastSuspect_ >= kSuspectRepeatNs) {

@@ -25,6 +25,8 @@ class RecvConnection final : public Connection {
   void onOpenLane(const OpenLane& message);
   void onCloseLane(const CloseLane& message);
   void onLaneMade(const LanePtr& lane, bool ok) override;
+  void onPrepared(const LanePtr& lane, bool ok) override;
+  void onAllFenced() override;
   void onFreeze(const Freeze& message);
   void onSwitch(const Switch& message);
   void onBye(const Bye& message);
@@ -43,12 +45,20 @@ class RecvConnection final : public Connection {
   bool progressLane(Lane& lane);
   /// Takes all that will ever come over a lane that is given up (invariant 3: drain, then fence, then count).
   void drainLane(Lane& lane);
+  void takeDrained(Lane& lane);
+  /// The same, fence included, where the transport takes its time: see fencing().
+  void drainApart(const LanePtr& lane);
+  void flushThenDrain(const LanePtr& lane, int64_t until);
+  std::vector<void*> drained(Lane& lane);
+  void answerFreeze();
+  void end(const Bye& message);
   // (recv_rescue.cc)
   void rescue(Lane& lane);
   std::optional<size_t> readEarly(Lane& lane);
   bool takeRescued(Request& request);
   AckRule::Sender senderOf(const Request& request) const;
   void flushBeforeDrain(Lane& lane);
+  bool flushSome(Lane& lane);
   enum class Outcome { Complete, Waits, Broken };
   Outcome take(Lane& lane, Request& request);
   Outcome flush(Lane& lane, Request& request);
@@ -85,6 +95,8 @@ class RecvConnection final : public Connection {
   Request flushRequests_[4];  // for NCCL's own flushes
   Fenced lastFenced_{};       // repeated as it was: the sender replays from this very count
   Switched lastSwitched_{};
+  std::optional<Freeze> freeze_;  // not yet answered: its lanes are being fenced
+  std::optional<Bye> farewell_;   // so are all
   int64_t lastSuspect_ = 0, lastMention_ = runNs();
 };
 

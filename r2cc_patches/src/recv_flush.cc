@@ -1,24 +1,69 @@
 // GPU memory at the receiving end: a message is flushed on the lane that wrote it before it counts.
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "recv_connection.h"
 
 namespace r2cc {
 namespace {
 constexpr int64_t kFlushLimitNs = msToNs(2);
+constexpr auto kFlushPoll = std::chrono::microseconds(20);
 }  // namespace
 
 /// A drained comm flushes no more. A NIC that lost its link can still be asked to, for the moment this may take.
 void RecvConnection::flushBeforeDrain(Lane& lane) {
   const int64_t until = nowNs() + kFlushLimitNs;
+  while (flushSome(lane) && nowNs() < until) {
+  }
+}
+
+/// True while a flush is under way that may still end.
+bool RecvConnection::flushSome(Lane& lane) {
+  bool waits = false;
   for (const uint64_t number : lane.posted.all()) {
     Request& r = slot(number);
     if (r.number != number || r.finished || !needsFlush(r)) continue;
-    Outcome outcome = take(lane, r);
-    while (outcome == Outcome::Waits && r.flush != nullptr && nowNs() < until) outcome = take(lane, r);
+    const Outcome outcome = take(lane, r);
     if (outcome == Outcome::Complete) finished(r);
-    if (outcome != Outcome::Complete && !lane.inner.ops->testsInAnyOrder) return;
+    waits |= outcome == Outcome::Waits && r.flush != nullptr;
+    if (outcome != Outcome::Complete && !lane.inner.ops->testsInAnyOrder) break;
   }
+  return waits;
+}
+
+void RecvConnection::drainApart(const LanePtr& lane) {
+  retire(lane);
+  flushThenDrain(lane, nowNs() + kFlushLimitNs);
+}
+
+/// The connection may be gone before the lane is; the lane is fenced all the same. Owner held.
+void RecvConnection::flushThenDrain(const LanePtr& lane, int64_t until) {
+  const auto whose = weak_from_this();
+  const auto self = [whose] { return std::static_pointer_cast<RecvConnection>(whose.lock()); };
+  if (flushes_ && !over() && nowNs() < until && flushSome(*lane)) {
+    services_.apart([] { std::this_thread::sleep_for(kFlushPoll); },
+                    [&services = services_, whose, self, lane, until] {
+                      const auto connection = self();
+                      if (connection == nullptr) return fenceApart(services, whose, lane, {});
+                      const Owned owned(connection->owner_, Owned::Wait::Yes);
+                      connection->flushThenDrain(lane, until);
+                    });
+    return;
+  }
+  const auto drain = [lane] {
+    if (lane->inner.ops->drain != nullptr) lane->inner.ops->drain(lane->comm);
+  };
+  services_.apart(drain, [&services = services_, whose, self, lane] {
+    const auto connection = self();
+    fenceApart(services, whose, lane, connection == nullptr ? std::vector<void*>{} : connection->drained(*lane));
+  });
+}
+
+std::vector<void*> RecvConnection::drained(Lane& lane) {
+  const Owned owned(owner_, Owned::Wait::Yes);
+  if (!over()) takeDrained(lane);
+  return takeHandles(lane);
 }
 
 bool RecvConnection::needsFlush(const Request& r) const {

@@ -36,7 +36,7 @@ SendConnection::~SendConnection() = default;
 
 ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, void* profiler, void** request) {
   *request = nullptr;
-  if (over()) return ncclRemoteError;
+  if (over()) return overNow();
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
   const bool copied = keeps(size, mr);
@@ -62,7 +62,7 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
     return request.finished && (!request.needsAck || request.kept || request.confirmed ||
                                 request.number < acked_.load(std::memory_order_acquire));
   };
-  if (!complete() && over()) return ncclRemoteError;
+  if (!complete() && over()) return overNow();
   // Also for a large one that is acknowledged: those behind it would miss a turn.
   if (!over() && (!complete() || request.size >= kTurnBytes)) progress();
   if (request.finished && !complete()) request.confirmed = confirmed(request);

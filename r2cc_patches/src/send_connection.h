@@ -32,6 +32,8 @@ class SendConnection final : public Connection {
   void onLaneHandle(const LaneHandle& message);
   void onLaneUp(const LaneUp& message);
   void onLaneMade(const LanePtr& lane, bool ok) override;
+  void onPrepared(const LanePtr& lane, bool ok) override;
+  void onAllFenced() override;
   void onSuspect(const Suspect& message);
   void onFenced(const Fenced& message);
   void onSwitched(const Switched& message);

@@ -72,6 +72,12 @@ void SendConnection::recover(const std::string& cause) {
   setState(ConnectionState::Holding, cause);
 }
 
+void SendConnection::onAllFenced() {
+  const bool waits = state() == ConnectionState::Connecting || state() == ConnectionState::Frozen ||
+                     state() == ConnectionState::Holding;
+  if (waits && welcomed_) recover(cause_);
+}
+
 Freeze SendConnection::freeze() const {
   Freeze out;
   out.connection = id;
@@ -83,7 +89,9 @@ Freeze SendConnection::freeze() const {
   return out;
 }
 
+/// Only when what it no longer names is fenced (invariant 3); onAllFenced comes back to it.
 void SendConnection::startExchange(const LanePtr& lane) {
+  if (fencing()) return;
   target_ = lane;
   epoch_++;
   setState(ConnectionState::Exchanging, cause_);
@@ -209,6 +217,7 @@ bool SendConnection::settleSwitch(uint64_t boundary) {
 // ---- the clock --------------------------------------------------------------------------------------------------
 
 void SendConnection::tick(int64_t now) {
+  failIfFenceHangs(now);
   if (over()) return;
   if (attention()) {
     attention_ = false;
@@ -250,13 +259,15 @@ void SendConnection::repeat(int64_t now) {
     if (lane->remoteUp) continue;
     peer.tellEverywhere(OpenLane{id, lane->id, lane->path->local, peer.remote()[lane->path->remote].dev});
   }
-  if (state() == ConnectionState::Exchanging) peer.tellEverywhere(freeze());
+  if (state() == ConnectionState::Exchanging && !fencing()) peer.tellEverywhere(freeze());
   if (proposed_ && state() == ConnectionState::Active) peer.tellEverywhere(proposal());
 }
 
 void SendConnection::maintain(int64_t now) {
   const int64_t limit = laneLimitNs() << std::min(lateLanes_, kMaxLateLanes);
-  const auto late = [&](const LanePtr& lane) { return !lane->usable() && now - lane->createdNs > limit; };
+  const auto late = [&](const LanePtr& lane) {
+    return !lane->usable() && lane->users == 0 && now - lane->createdNs > limit;
+  };
   const auto lane = std::find_if(lanes_.begin(), lanes_.end(), late);
   if (lane != lanes_.end()) {
     lateLanes_++;

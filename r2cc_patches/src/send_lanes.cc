@@ -68,11 +68,11 @@ void SendConnection::onLaneHandle(const LaneHandle& message) {
 void SendConnection::onLaneMade(const LanePtr& lane, bool ok) {
   if (lane->state != LaneState::Connecting) return;
   if (!ok) return loseLane(lane, "connect failed");
+  prepare(lane);
+}
+
+void SendConnection::onPrepared(const LanePtr& lane, bool ok) {
   lane->state = LaneState::Up;
-  {
-    const Owned owned(owner_, Owned::Wait::Yes);
-    ok = registerOn(lane);
-  }
   if (!ok) return loseLane(lane, "memory could not be registered");
   if (lane->remoteUp) laneReady(lane);
 }

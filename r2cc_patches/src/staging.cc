@@ -106,6 +106,7 @@ struct StagedTable {
     InnerOps o = inner;  // cancelConnect and unlockHandle work on the handle, which is the inner net's as it is
     o.fence = fence, o.cancelListen = cancelListen, o.drain = drain;
     o.testsInAnyOrder = true;
+    o.fenceMayWait = true;    // for copies
     o.unconfirmed = nullptr;  // it takes the inner comm, and what is rescued there would go around the copies
     if (inner.sample != nullptr) o.sample = sample;
     if (inner.tune != nullptr) o.tune = tune;

@@ -42,6 +42,8 @@ class StagedNet {
   /// Pins buffers for this many messages of this size while waiting is harmless: at setup.
   void reserve(size_t messageBytes, int messages) { pool_.reserve(messageBytes, messages); }
   size_t pinnedBytes() const { return pool_.bytes(); }
+  /// Before any comm is made.
+  void warnThrough(Warn warn) { warn_ = std::move(warn); }
 
  private:
   friend class StagedComm;
@@ -53,7 +55,7 @@ class StagedNet {
   void warn(const std::string& what) const;
 
   const InnerNet inner_;
-  const Warn warn_;
+  Warn warn_;
   const int64_t copyLimitNs_;
   const std::unique_ptr<DeviceCopy> copies_;
   BouncePool pool_;

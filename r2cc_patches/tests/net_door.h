@@ -14,6 +14,16 @@ struct EngineDoor {
     const std::lock_guard<std::mutex> lock(engine.mutex_);
     engine.onRefused(nic, to, quote.data(), quote.size());
   }
+  /// `body` gets the descriptor of the link notifications; the engine cannot read them meanwhile.
+  template <class Body>
+  static void holding(Engine& engine, const Body& body) {
+    const std::lock_guard<std::mutex> lock(engine.mutex_);
+    body(engine.links_.fd());
+  }
+  static bool linkUp(Engine& engine, size_t nic) {
+    const std::lock_guard<std::mutex> lock(engine.mutex_);
+    return engine.linkUp(nic);
+  }
   /// It does nothing of its own accord for so long.
   static void rest(Engine& engine, int64_t ns) {
     {

@@ -94,9 +94,11 @@ void Fabric::cancelListen(Listener& listener) {
 // ---- memory and messages ----------------------------------------------------------------------------------------
 
 ncclResult_t Fabric::regMr(Comm& comm, void* data, size_t size, int type, void** handle) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
   *handle = nullptr;
-  if (comm.gone()) note("regMr on a dead " + comm.name());
+  passMemory(lock, data);
+  // A lane may be given up meanwhile, which the transport bears.
+  if (ops_.memoryMayWait ? comm.closed : comm.gone()) note("regMr on a dead " + comm.name());
   if (type != NCCL_PTR_HOST && !play_.gpu) return ncclInternalError;
   *handle = &mrs_.emplace_back(Mr{&comm, static_cast<const uint8_t*>(data), size, type});
   comm.mrs++;
@@ -193,7 +195,8 @@ ncclResult_t Fabric::test(Request& r, int* done, int* size) {
 }
 
 void Fabric::fence(Comm& comm) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
+  if (!comm.fenced) pass(lock, comm, Call::Fence);
   if (comm.closed) note("fence after close of " + comm.name());
   if (comm.fenced) return;
   comm.fenced = true;
@@ -211,6 +214,7 @@ void Fabric::close(Comm& comm, bool sends) {
   if (comm.closed) return note(comm.name() + " is closed twice");
   if (comm.sends != sends) note(comm.name() + " is closed as the other kind");
   if (!comm.fenced) note(comm.name() + " is closed without a fence");
+  if (comm.memoryCalls > 0) note(comm.name() + " is closed beside a call for its memory");
   if (comm.mrs != 0) note(comm.name() + " is closed with memory registered");
   comm.closed = true;
   counts_.comms--;

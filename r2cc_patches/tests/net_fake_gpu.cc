@@ -120,7 +120,8 @@ ncclResult_t Fabric::testFlush(Request& r, int* done) {
 bool Fabric::over(const Request& r) const { return r.complete && (r.comm->drained || nowNs() >= r.completeAt); }
 
 void Fabric::drain(Comm& comm) {
-  const Lock lock(mutex_);
+  Lock lock(mutex_);
+  pass(lock, comm, Call::Drain);
   if (comm.gone()) return note("drain of a dead " + comm.name());
   if (comm.drained) return;
   advance(*comm.wire, nowNs());

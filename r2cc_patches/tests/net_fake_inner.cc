@@ -134,6 +134,43 @@ void Fabric::refuse(Nic nic, bool on) {
   on ? (void)refused_.insert(nic) : (void)refused_.erase(nic);
 }
 
+void Fabric::hold(Nic nic, Call call, bool on) {
+  const Lock lock(mutex_);
+  on ? (void)holds_.insert({nic, call}) : (void)holds_.erase({nic, call});
+  released_.notify_all();
+}
+
+int Fabric::held(Nic nic, Call call) const {
+  const Lock lock(mutex_);
+  const auto found = held_.find({nic, call});
+  return found == held_.end() ? 0 : found->second;
+}
+
+void Fabric::holdMemory(const void* data, bool on) {
+  const Lock lock(mutex_);
+  on ? (void)memoryHolds_.insert(data) : (void)memoryHolds_.erase(data);
+  released_.notify_all();
+}
+
+int Fabric::heldMemory(const void* data) const {
+  const Lock lock(mutex_);
+  const auto found = memoryHeld_.find(data);
+  return found == memoryHeld_.end() ? 0 : found->second;
+}
+
+void Fabric::passMemory(Lock& lock, const void* data) {
+  memoryHeld_[data]++;
+  released_.wait(lock, [&] { return memoryHolds_.count(data) == 0; });
+  memoryHeld_[data]--;
+}
+
+void Fabric::pass(Lock& lock, const Comm& comm, Call call) {
+  const std::pair<Nic, Call> here{comm.nic(), call};
+  held_[here]++;
+  released_.wait(lock, [&] { return holds_.count(here) == 0; });
+  held_[here]--;
+}
+
 void Fabric::freeze(int host, bool on) {
   const Lock lock(mutex_);
   on ? (void)frozen_.insert(host) : (void)frozen_.erase(host);

@@ -100,6 +100,14 @@ class Fabric {
   bool standsAt(Nic nic) const;
   /// connect() and listen() on this NIC fail at once, as long as it is set.
   void refuse(Nic nic, bool on);
+  /// Registrations of this memory do not return as long as it is set.
+  void holdMemory(const void* data, bool on);
+  int heldMemory(const void* data) const;
+  /// Calls of this kind on comms of the host on the NIC do not return as long as it is set.
+  enum class Call : uint8_t { Fence, Drain };
+  void hold(Nic nic, Call call, bool on);
+  /// How many stand there.
+  int held(Nic nic, Call call) const;
   /// While set, the wires of the host deliver nothing and its NICs hold what they have: its process is not running.
   void freeze(int host, bool on);
   /// Every comm heard the other end's kernel this long ago.
@@ -127,6 +135,7 @@ class Fabric {
  private:
   friend struct Table;
   friend struct Use;
+  friend struct Beside;
   using Lock = std::unique_lock<std::mutex>;
 
   ncclResult_t listen(Host& host, int dev, void* handle, void** listenComm);
@@ -147,6 +156,8 @@ class Fabric {
   void cancelListen(Listener& listener);
 
   void run();
+  void pass(Lock& lock, const Comm& comm, Call call);
+  void passMemory(Lock& lock, const void* data);
   void note(const std::string& what);
   bool mayPost(const Comm& comm) const;
   void checkMemory(const Comm& comm, const void* data, size_t size, const Mr* mr);
@@ -187,6 +198,11 @@ class Fabric {
   std::set<Nic> cut_, armed_, refused_, standing_;
   std::set<std::pair<Nic, Nic>> oneWay_;
   std::set<int> frozen_;
+  std::set<std::pair<Nic, Call>> holds_;
+  std::map<std::pair<Nic, Call>, int> held_;
+  std::set<const void*> memoryHolds_;
+  std::map<const void*, int> memoryHeld_;
+  std::condition_variable released_;
   std::map<Nic, double> parts_;
   int64_t lateNs_ = 0;
   std::atomic<int64_t> quietNs_{0};

@@ -59,6 +59,7 @@ struct Comm {
   const bool sends;
   const std::shared_ptr<Wire> wire;
   std::atomic<bool> inUse{false};
+  std::atomic<int> memoryCalls{0};  // regMr and deregMr under way
   bool tuned = false, fenced = false, closed = false, error = false, drained = false;
   std::vector<Unsettled> unsettled;
   uint64_t stored = 0;  // messages written to GPU memory

@@ -1,4 +1,6 @@
 // The fabric as an ncclNet table.
+#include <optional>
+
 #include "net_fake_parts.h"
 
 namespace r2cc::fake {
@@ -15,6 +17,19 @@ struct Use {
   Use& operator=(const Use&) = delete;
   Comm& comm;
   const bool mine;
+};
+
+/// Calls for memory: where the transport lets them be made beside others, only not beside or after its close.
+struct Beside {
+  Beside(Fabric& fabric, Comm& comm, const char* call) : comm(comm) {
+    if (!fabric.ops_.memoryMayWait) use.emplace(fabric, comm, call);
+    comm.memoryCalls++;
+  }
+  ~Beside() { comm.memoryCalls--; }
+  Beside(const Beside&) = delete;
+  Beside& operator=(const Beside&) = delete;
+  Comm& comm;
+  std::optional<Use> use;
 };
 
 struct Table {
@@ -41,15 +56,15 @@ struct Table {
     return listener.host->fabric->accept(listener, comm);
   }
   static ncclResult_t regMr(void* c, void* data, size_t size, int type, void** handle) {
-    const Use use(fabric(c), comm(c), "regMr");
+    const Beside beside(fabric(c), comm(c), "regMr");
     return fabric(c).regMr(comm(c), data, size, type, handle);
   }
   static ncclResult_t regMrDmaBuf(void* c, void* data, size_t size, int type, uint64_t, int fd, void** handle) {
-    const Use use(fabric(c), comm(c), "regMrDmaBuf");
+    const Beside beside(fabric(c), comm(c), "regMrDmaBuf");
     return fabric(c).regDmaBuf(comm(c), data, size, type, fd, handle);
   }
   static ncclResult_t deregMr(void* c, void* handle) {
-    const Use use(fabric(c), comm(c), "deregMr");
+    const Beside beside(fabric(c), comm(c), "deregMr");
     return fabric(c).deregMr(comm(c), *static_cast<Mr*>(handle));
   }
   static ncclResult_t isend(void* c, void* data, size_t size, int tag, void* mr, void*, void** request) {
@@ -130,6 +145,7 @@ struct Table {
     o.fence = fence, o.cancelConnect = cancelConnect, o.cancelListen = cancelListen;
     o.needsAck = play.needsAck;
     o.plainMemory = play.plain;
+    o.fenceMayWait = o.memoryMayWait = !play.needsAck;
     o.tune = tune;
     o.testsInAnyOrder = play.anyOrder;
     if (play.drains) o.drain = drain;

@@ -236,7 +236,9 @@ Rig::Rig(const RigOptions& options)
   config.damping = options.damping;
   config.eventFile = options.eventFile;
   for (int host = 0; host < options.hosts; host++) {
-    const auto warn = [this](const std::string& text) {
+    const auto info = [this, host](const std::string& text) { options_.log(host, text); };
+    const auto warn = [this, host](const std::string& text) {
+      if (options_.log) options_.log(host, text);
       const std::lock_guard<std::mutex> lock(mutex_);
       warnings_.push_back(text);
     };
@@ -245,7 +247,7 @@ Rig::Rig(const RigOptions& options)
         [this, host](size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, SideChannel::Way way) {
           return passes(host, nic, to, bytes, way);
         },
-        nullptr, nullptr, &boards_[static_cast<size_t>(host)]));
+        options_.log ? Engine::Warn(info) : nullptr, nullptr, &boards_[static_cast<size_t>(host)]));
   }
 }
 
@@ -371,6 +373,9 @@ uint64_t Rig::delivered() const {
 }
 
 std::vector<std::string> Rig::warnings() const {
+  for (const auto& engine : engines_) {
+    if (engine != nullptr) engine->flushAtExit();
+  }
   const std::lock_guard<std::mutex> lock(mutex_);
   return warnings_;
 }

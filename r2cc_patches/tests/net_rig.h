@@ -36,6 +36,7 @@ class End {
   /// As NCCL: deregisters and frees the buffers first, then closes. Call when the progress thread is gone.
   void close();
   void* comm() const { return comm_; }
+  void* memory() const { return mr_; }
   State state() const { return state_.load(); }
   uint64_t done() const { return done_.load(); }
   const void* buffers() const { return buffers_.data(); }
@@ -96,7 +97,8 @@ struct RigOptions {
   int64_t probationNs = msToNs(100);
   bool damping = true;
   std::string eventFile{};  // NOLINT(readability-redundant-member-init): named members may then be left out
-  int assumedDown = -1;     // the rail of host 0 that R2CC_ASSUME_DOWN names
+  std::function<void(int host, const std::string&)> log{};  // NOLINT(readability-redundant-member-init): all of it
+  int assumedDown = -1;                                     // the rail of host 0 that R2CC_ASSUME_DOWN names
   bool lastResort = false;  // one more NIC behind the rails, over a fabric of its own that plays sockets
 };
 
