@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kBurst = 16;  // datagrams from one socket, before the next one's turn
 constexpr int kBacklog = 128;
-constexpr int kTries = 16;  // to find a port that is free for UDP and TCP
+constexpr int kPortTries = 16;  // to find a port that is free for UDP and TCP
 
 uint8_t prefixBits(const sockaddr* mask) {
   const bool v4 = mask->sa_family == AF_INET;
@@ -94,7 +94,7 @@ int openListen(const LocalNic& nic, uint16_t port) {
 void openPair(const LocalNic& nic, uint16_t& port, std::vector<int>& udp, std::vector<int>& tcp) {
   int datagrams = -1;
   int streams = -1;
-  for (int i = 0; i < kTries && nic.address.family != 0 && streams < 0; i++) {
+  for (int i = 0; i < kPortTries && nic.address.family != 0 && streams < 0; i++) {
     if (datagrams >= 0) close(datagrams);
     datagrams = openSocket(nic, port);
     if (datagrams < 0) break;
