@@ -8,9 +8,10 @@ namespace r2cc {
 namespace {
 
 constexpr double kNegligible = 0.03;
-constexpr double kSlack = 0.2;      // of a path that can carry nothing; of one that is well: none
+constexpr double kSlack = 0.25;      // of a path that can carry nothing; of one that is well: none
 constexpr double kNoBetter = 1e-3;  // a longer period must be closer by more
 constexpr double kRounding = 1e-9;
+constexpr double kHomeCounts = 1.0 / 3;  // its share leaves slack
 
 /// Usable candidates of the nearest class that has any, the home path apart.
 std::vector<size_t> nearest(const std::vector<Candidate>& candidates, size_t home) {
@@ -26,10 +27,10 @@ std::vector<size_t> nearest(const std::vector<Candidate>& candidates, size_t hom
 }
 
 /// By how much a part of so many turns is too large. What everybody waits for is the slowest: too much on the home
-/// path, which is weak, costs in proportion; on another it adds to what that carries anyway.
+/// path, which is weak, costs in proportion, beyond its slack; on another it adds to what that carries anyway.
 double excess(const std::vector<double>& shares, size_t i, int part, int period) {
   const double most = static_cast<double>(part) / period - shares[i];
-  return i == 0 ? most / shares[i] : most;
+  return i == 0 ? most / shares[i] * kHomeCounts : most;
 }
 
 /// Parts that add up to `period`, none much too large; empty where so few cannot be had.

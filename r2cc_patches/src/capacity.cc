@@ -13,7 +13,7 @@ constexpr int64_t kMostStretch = 4;
 constexpr double kLeastBusy = 0.25;            // of a window: then there is work
 // Of network time in a sample, gathered over several windows where there is little: the kernel counts it in its own
 // ticks, of up to 4 ms mostly.
-constexpr int64_t kEnoughNs = msToNs(12), kPooledNs = msToNs(250);
+constexpr int64_t kEnoughNs = msToNs(8), kPooledNs = msToNs(250);
 // What its connections wait for is a path that is always busy, or mostly so and carries less than its siblings.
 constexpr double kAlwaysBusy = 0.95, kMostlyBusy = 0.75, kBehind = 0.90;
 constexpr double kSlow = 0.80, kFull = 0.92;   // of the second fastest sibling
@@ -24,7 +24,8 @@ constexpr int64_t kAgreeNs = msToNs(1000);
 constexpr int kSamplesToBeWhole = 5, kSamplesToBeFair = 10;
 constexpr double kBetter = 1.4;                // than it is said to be
 constexpr int kSamplesIfBetter = 2;
-constexpr int kWindowsToTrust = 10;            // not even busy, for so long
+constexpr int kEasyToTrust = 20;               // windows in a row in which nobody waited for it
+constexpr int kSilentIsEasy = 2;               // those in which it was not even busy count more
 constexpr int64_t kRaiseHoldsNs = msToNs(2000);  // what was given more and is slow again sooner waits for the next time
 constexpr int64_t kRaisePauseNs = msToNs(500), kMostRaisePauseNs = msToNs(16'000);
 constexpr double kStep = 0.15;                 // a known weakness is only corrected by this much or more, relatively
@@ -154,13 +155,15 @@ std::vector<Path*> Capacities::close(const std::vector<std::unique_ptr<Path>>& p
     if (it == accounts_.end() || it->second.count < kWindows) continue;
     Account& account = it->second;
     const bool spoke = account.lastNs == now;
-    if (spoke ? judge(*path, account, siblings, now) : work && trust(*path, account, now)) changed.push_back(path.get());
+    if (account.waitedFor) account.easy = 0;
+    if (work && !account.waitedFor) account.easy += spoke ? 1 : kSilentIsEasy;
+    if ((spoke && judge(*path, account, siblings, now)) || trust(*path, account, now)) changed.push_back(path.get());
   }
   return changed;
 }
 
 bool Capacities::trust(Path& path, Account& account, int64_t now) {
-  if (path.capacity >= 1.0 || ++account.easy < kWindowsToTrust || now < account.raiseFrom) return false;
+  if (path.capacity >= 1.0 || account.easy < kEasyToTrust || now < account.raiseFrom) return false;
   return raise(path, account, 2 * path.capacity, now);
 }
 
@@ -175,7 +178,6 @@ bool Capacities::raise(Path& path, Account& account, double to, int64_t now) {
 /// acknowledgement is waited for: only one that its connections wait for is slow.
 void Capacities::count(const Path& path, Account& account, double reference) {
   const double usual = median(account) / reference;
-  account.easy = 0;
   if (usual >= kSlow) account.slow = 0;
   if (usual < kSlow && account.waitedFor && last(account, 1).rate() < kSlow * reference) account.slow++;
   account.fair = usual < kSlow ? 0 : account.fair + 1;
@@ -200,8 +202,10 @@ bool Capacities::judge(Path& path, Account& account, double reference, int64_t n
 int Capacities::needed(const Path& path, const Account& account, double reference, int64_t now) {
   const bool agreed = now < account.othersUntil;
   if (silent(account)) return agreed ? kSilentToAgree : kSamplesIfSilent;
+  const bool much = median(account) < kMuchSlower * path.capacity * reference;
+  if (path.capacity < 1.0 && !much) return kSamplesToAct;  // a weakness that is known: only to know it better
   if (agreed) return kSamplesToAgree;
-  return median(account) < kMuchSlower * path.capacity * reference ? kSamplesIfMuch : kSamplesToAct;
+  return much ? kSamplesIfMuch : kSamplesToAct;
 }
 
 bool Capacities::settle(Path& path, Account& account, double reference, int64_t now) {

@@ -13,7 +13,7 @@
 
 namespace r2cc {
 
-constexpr int64_t kWindowNs = msToNs(25);
+constexpr int64_t kWindowNs = msToNs(22);
 
 class Capacities {
  public:
@@ -53,7 +53,7 @@ class Capacities {
     int slow = 0, fair = 0, full = 0;   // samples in a row
     int better = 0;                     // than it is said to be
     int64_t othersUntil = 0;            // somebody else saw it, too
-    int easy = 0;                       // windows in a row in which others had to work, and it had not
+    int easy = 0;                       // for so long others had to work, and nobody waited for it
     int64_t raisedNs = 0;               // when it was last given more
     int64_t pauseNs = 0, raiseFrom = 0;  // after that was wrong
   };
@@ -74,7 +74,8 @@ class Capacities {
   static int needed(const Path& path, const Account& account, double reference, int64_t now);
   static bool settle(Path& path, Account& account, double reference, int64_t now);
   static bool raise(Path& path, Account& account, double to, int64_t now);
-  /// A weak path that is not even busy with the little it is given may be well again: it is given more.
+  /// A weak path that nobody waits for with the little it is given may be well again: it is given more. (Each message's
+  /// acknowledgement takes its time: one with little to do may seem slow.)
   static bool trust(Path& path, Account& account, int64_t now);
   std::map<const Path*, Account> accounts_;
   int64_t last_ = 0;

@@ -126,7 +126,7 @@ TEST(net_weights_give_nobody_much_more_than_its_share) {
     const std::vector<uint8_t> w = weights(s);
     const int total = std::accumulate(w.begin(), w.end(), 0);
     if (w[0] == total) continue;
-    CHECK(w[0] < 1.012 * s[0] * total);
+    CHECK(w[0] < 1.05 * s[0] * total);
     for (size_t i = 1; i < s.size(); i++) CHECK(static_cast<double>(w[i]) / total < s[i] + 0.012);
   }
 }
@@ -139,7 +139,7 @@ TEST(net_shares_of_a_slow_nic_leave_slack) {
       c[0].capacity = cautious(capacity);
       const std::vector<double> s = shares(c, 0);
       const double optimum = static_cast<double>(count) / (static_cast<double>(count) - 1 + capacity);
-      CHECK(1 + s[1] < 1.016 * optimum);
+      CHECK(1 + s[1] < 1.025 * optimum);
       CHECK(s[0] < 1.0 - 0.1 * (1 - capacity) ? s[0] / capacity < 1 + s[1] : true);
     }
   }
@@ -374,17 +374,46 @@ TEST(net_capacity_one_that_seems_better_than_it_is_costs_less_and_less) {
   loop.seems = 2.5;
   const auto wrong = [&](int seconds) {
     size_t windows = 0;
-    for (int i = 0; i < 40 * seconds; i++) {
+    const auto count = static_cast<int>(seconds * msToNs(1000) / kWindowNs);
+    for (int i = 0; i < count; i++) {
       loop.window();
       windows += loop.path().capacity > 0.4 ? 1 : 0;
     }
-    return static_cast<double>(windows) / (40.0 * seconds);
+    return static_cast<double>(windows) / count;
   };
   (void)wrong(30);
   CHECK(wrong(60) < 0.03);
   loop.seems = 1.0;
   loop.truth = 1.0;
   CHECK(loop.msUntil(false) < 17'000);
+}
+
+TEST(net_capacity_one_that_nobody_waits_for_is_given_more) {
+  // Well again, with so little to do that it mostly waits for acknowledgements: its rate says that it is slow.
+  Feed feed(4);
+  const std::vector<double> slow{0.125, 0.125, 0.125, 0.05};
+  for (int i = 0; i < 20; i++) (void)feed.window({0.125, 0.125, 0.125, 0.125});
+  for (int i = 0; i < 40; i++) (void)feed.window(slow);
+  CHECK(std::abs(feed.paths[3]->capacity - 0.4) < 0.05);
+  for (int i = 0; i < 20; i++) CHECK_EQ(feed.window(slow), 0u);  // it is waited for
+  int windows = 0;
+  while (feed.paths[3]->capacity < 1.0 && windows++ < 100) (void)feed.window({0.125, 0.125, 0.125, 0.06}, 0.9, 0.6);
+  CHECK(windows * kWindowNs < msToNs(1000));
+}
+
+TEST(net_capacity_a_known_weakness_is_not_corrected_all_the_time) {
+  Feed feed(4);
+  uint64_t random = 7;
+  size_t changes = 0;
+  for (int i = 0; i < 20; i++) (void)feed.window({0.125, 0.125, 0.125, 0.125});
+  for (int i = 0; i < 1000; i++) {
+    random = random * 6364136223846793005U + 1442695040888963407U;
+    const double noise = 0.7 + 0.6 * static_cast<double>(random >> 40) / (1 << 24);
+    changes += feed.window({0.125, 0.125, 0.125, 0.25 * 0.125 * noise}, 1.0);
+    (void)feed.capacities.agree(*feed.paths[3], feed.now);  // the other end says so, too
+  }
+  CHECK(changes <= 3);
+  CHECK(std::abs(feed.paths[3]->capacity - 0.25) < 0.04);
 }
 
 TEST(net_capacity_what_is_over_in_a_moment_is_not_slow) {
@@ -405,7 +434,7 @@ TEST(net_capacity_the_kernels_coarse_clock_accuses_nobody) {
   uint64_t random = 5;
   const auto ticks = [&] {  // busy for 80 % of the time, counted in ticks of 4 ms
     random = random * 6364136223846793005U + 1442695040888963407U;
-    return static_cast<double>(4 + random % 5 / 2 * 1) * 4 / 25;
+    return static_cast<double>(3 + random % 3) * msToNs(4) / kWindowNs;
   };
   for (int i = 0; i < 4000; i++) {
     feed.now += kWindowNs;
