@@ -168,6 +168,7 @@ bool Capacities::trust(Path& path, Account& account, int64_t now) {
 }
 
 bool Capacities::raise(Path& path, Account& account, double to, int64_t now) {
+  if (now - account.raiseFrom > kProvenNs) account.pauseNs = 0;  // that was long ago
   path.capacity = to > kFull ? 1.0 : to;
   account.slow = account.better = account.easy = 0;
   account.raisedNs = now;
@@ -216,8 +217,9 @@ bool Capacities::settle(Path& path, Account& account, double reference, int64_t 
   if (std::abs(found - path.capacity) < kStep * path.capacity) return false;
   if (found < path.capacity) {
     const bool wrong = account.raisedNs > 0 && now - account.raisedNs < kRaiseHoldsNs;
-    account.pauseNs = wrong ? std::clamp(2 * account.pauseNs, kRaisePauseNs, kMostRaisePauseNs) : 0;
-    account.raiseFrom = now + account.pauseNs;
+    if (wrong) account.pauseNs = std::clamp(2 * account.pauseNs, kRaisePauseNs, kMostRaisePauseNs);
+    if (wrong) account.raiseFrom = now + account.pauseNs;
+    account.raisedNs = 0;  // one try, one pause, however far it falls
   }
   path.capacity = found;
   account.slow = account.better = 0;
