@@ -8,7 +8,7 @@ namespace r2cc {
 namespace {
 
 constexpr double kNegligible = 0.03;
-constexpr double kSlack = 0.25;      // of a path that can carry nothing; of one that is well: none
+constexpr double kSlack = 0.25;     // of a path that can carry nothing; of one that is well: none
 constexpr double kNoBetter = 1e-3;  // a longer period must be closer by more
 constexpr double kRounding = 1e-9;
 constexpr double kHomeCounts = 1.0 / 3;  // its share leaves slack

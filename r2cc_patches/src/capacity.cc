@@ -7,31 +7,31 @@
 namespace r2cc {
 namespace {
 
-constexpr int64_t kLongestNs = msToNs(300);    // a longer window is the first one, or we were not running
-constexpr int64_t kLanesAWindow = 64;          // asking each costs a system call: many are asked less often
+constexpr int64_t kLongestNs = msToNs(300);  // a longer window is the first one, or we were not running
+constexpr int64_t kLanesAWindow = 64;        // asking each costs a system call: many are asked less often
 constexpr int64_t kMostStretch = 4;
-constexpr double kLeastBusy = 0.25;            // of a window: then there is work
+constexpr double kLeastBusy = 0.25;  // of a window: then there is work
 // Of network time in a sample, gathered over several windows where there is little: the kernel counts it in its own
 // ticks, of up to 4 ms mostly.
 constexpr int64_t kEnoughNs = msToNs(8), kPooledNs = msToNs(250);
 // What its connections wait for is a path that is always busy, or mostly so and carries less than its siblings.
 constexpr double kAlwaysBusy = 0.95, kMostlyBusy = 0.75, kBehind = 0.90;
-constexpr double kSlow = 0.80, kFull = 0.92;   // of the second fastest sibling
-constexpr double kMuchSlower = 0.65;           // than it is said to be: found soon
+constexpr double kSlow = 0.80, kFull = 0.92;                                // of the second fastest sibling
+constexpr double kMuchSlower = 0.65;                                        // than it is said to be: found soon
 constexpr int kSamplesIfMuch = 3, kSamplesToAct = 12, kSamplesToAgree = 1;  // on top of those that make a median slow
 constexpr int kSamplesIfSilent = 20, kSilentToAgree = 5;
 constexpr int64_t kAgreeNs = msToNs(1000);
 constexpr int kSamplesToBeWhole = 5, kSamplesToBeFair = 10;
-constexpr double kBetter = 1.4;                // than it is said to be
+constexpr double kBetter = 1.4;  // than it is said to be
 constexpr int kSamplesIfBetter = 2;
-constexpr int kEasyToTrust = 20;               // windows in a row in which nobody waited for it
-constexpr int kSilentIsEasy = 2;               // those in which it was not even busy count more
+constexpr int kEasyToTrust = 20;                 // windows in a row in which nobody waited for it
+constexpr int kSilentIsEasy = 2;                 // those in which it was not even busy count more
 constexpr int64_t kRaiseHoldsNs = msToNs(2000);  // what was given more and is slow again sooner waits for the next time
 constexpr int64_t kRaisePauseNs = msToNs(500), kMostRaisePauseNs = msToNs(16'000);
-constexpr double kStep = 0.15;                 // a known weakness is only corrected by this much or more, relatively
-constexpr double kWeakest = 0.02;              // below it a path is not worth a message
-constexpr int64_t kStaleNs = msToNs(2000);     // siblings are compared over about the same time
-constexpr double kSustained = 0.90;            // of the time: it rested too little to save up anything
+constexpr double kStep = 0.15;              // a known weakness is only corrected by this much or more, relatively
+constexpr double kWeakest = 0.02;           // below it a path is not worth a message
+constexpr int64_t kStaleNs = msToNs(2000);  // siblings are compared over about the same time
+constexpr double kSustained = 0.90;         // of the time: it rested too little to save up anything
 constexpr int64_t kProvenNs = msToNs(10'000);
 
 /// The second largest of three or more: a path that seems too fast (little traffic, in bursts) accuses nobody. Of fewer

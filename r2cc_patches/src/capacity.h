@@ -40,21 +40,21 @@ class Capacities {
     double rate() const { return busyNs > 0 ? static_cast<double>(bytes) / static_cast<double>(busyNs) : 0; }
   };
   struct Account {
-    Sample window;                      // the one that is not over
+    Sample window;                       // the one that is not over
     std::array<Sample, kLoads> loads{};  // the last windows: how busy it is
     size_t turn = 0;
-    bool waitedFor = false;             // by its connections, of late
-    Sample pooled;                      // until there is enough to say how fast it was
+    bool waitedFor = false;  // by its connections, of late
+    Sample pooled;           // until there is enough to say how fast it was
     std::array<Sample, kKept> samples{};
-    size_t count = 0;                   // of them ever
-    int64_t lastNs = 0;                 // when the newest was
-    double sustained = 0;               // the best of lately in which it hardly rested
-    int64_t sustainedNs = 0;            // when that was
-    int slow = 0, fair = 0, full = 0;   // samples in a row
-    int better = 0;                     // than it is said to be
-    int64_t othersUntil = 0;            // somebody else saw it, too
-    int easy = 0;                       // for so long others had to work, and nobody waited for it
-    int64_t raisedNs = 0;               // when it was last given more
+    size_t count = 0;                    // of them ever
+    int64_t lastNs = 0;                  // when the newest was
+    double sustained = 0;                // the best of lately in which it hardly rested
+    int64_t sustainedNs = 0;             // when that was
+    int slow = 0, fair = 0, full = 0;    // samples in a row
+    int better = 0;                      // than it is said to be
+    int64_t othersUntil = 0;             // somebody else saw it, too
+    int easy = 0;                        // for so long others had to work, and nobody waited for it
+    int64_t raisedNs = 0;                // when it was last given more
     int64_t pauseNs = 0, raiseFrom = 0;  // after that was wrong
   };
   bool note(int64_t window, int64_t now);

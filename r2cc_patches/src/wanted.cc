@@ -23,7 +23,8 @@ std::vector<Path*> candidates(const Peer& peer, Path* home) {
   }
   std::vector<Path*> out{home};
   for (const auto& path : peer.paths()) {
-    if (path->data && path->carriesData() && path.get() != home && detour(*path, *home) == least) out.push_back(path.get());
+    if (path->data && path->carriesData() && path.get() != home && detour(*path, *home) == least)
+      out.push_back(path.get());
   }
   return out;
 }
