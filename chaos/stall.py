@@ -65,7 +65,9 @@ def detect_ms(data: RunData, fault: FaultTimes) -> float | None:
     """From issuing the fault to the first sign, anywhere, that the net library knew; None when it never did (stock)."""
     if fault.onset_ns is None:
         return None
-    signs = [int(line["t_ns"]) for line in data.by_event.get("nic", []) if line["state"] in ("down", "suspect")]
+    signs = [
+        int(line["t_ns"]) for line in data.by_event.get("nic", []) if line["state"] in ("down", "suspect", "degraded")
+    ]
     signs += [int(line["t_ns"]) for line in data.by_event.get("path", []) if line["state"] in ("frozen", "failed")]
     first = min((t_ns for t_ns in signs if t_ns >= fault.onset_ns), default=None)
     if first is None or (fault.reverted_ns is not None and first > fault.reverted_ns):

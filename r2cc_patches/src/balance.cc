@@ -8,6 +8,10 @@ namespace r2cc {
 namespace {
 
 constexpr double kNegligible = 0.03;
+constexpr double kSlack = 0.25;     // of a path that can carry nothing; of one that is well: none
+constexpr double kNoBetter = 1e-3;  // a longer period must be closer by more
+constexpr double kRounding = 1e-9;
+constexpr double kHomeCounts = 1.0 / 3;  // its share leaves slack
 
 /// Usable candidates of the nearest class that has any, the home path apart.
 std::vector<size_t> nearest(const std::vector<Candidate>& candidates, size_t home) {
@@ -22,7 +26,43 @@ std::vector<size_t> nearest(const std::vector<Candidate>& candidates, size_t hom
   return out;
 }
 
+/// By how much a part of so many turns is too large. What everybody waits for is the slowest: too much on the home
+/// path, which is weak, costs in proportion, beyond its slack; on another it adds to what that carries anyway.
+double excess(const std::vector<double>& shares, size_t i, int part, int period) {
+  const double most = static_cast<double>(part) / period - shares[i];
+  return i == 0 ? most / shares[i] * kHomeCounts : most;
+}
+
+/// Parts that add up to `period`, none much too large; empty where so few cannot be had.
+std::vector<uint8_t> closest(const std::vector<double>& shares, int period) {
+  std::vector<uint8_t> out(shares.size(), 0);
+  int left = period;
+  for (size_t i = 0; i < shares.size(); i++) {
+    if (shares[i] <= 0) continue;
+    out[i] = static_cast<uint8_t>(std::max(1.0, std::floor(shares[i] * period + kRounding)));
+    left -= out[i];
+  }
+  const auto then = [&](size_t i) { return shares[i] > 0 ? excess(shares, i, out[i] + 1, period) : INFINITY; };
+  for (; left > 0; left--) {
+    size_t next = 0;
+    for (size_t i = 1; i < shares.size(); i++) next = then(i) < then(next) ? i : next;
+    if (shares[next] <= 0) return {};
+    out[next]++;
+  }
+  return left < 0 ? std::vector<uint8_t>{} : out;
+}
+
+double mostExcess(const std::vector<uint8_t>& parts, const std::vector<double>& shares, int period) {
+  double most = parts.empty() ? INFINITY : 0;
+  for (size_t i = 0; i < parts.size(); i++) {
+    if (parts[i] > 0) most = std::max(most, excess(shares, i, parts[i], period));
+  }
+  return most;
+}
+
 }  // namespace
+
+double cautious(double capacity) { return capacity * (1.0 - kSlack * (1.0 - capacity)); }
 
 std::vector<double> shares(const std::vector<Candidate>& candidates, size_t home) {
   std::vector<double> out(candidates.size(), 0.0);
@@ -49,17 +89,14 @@ std::vector<double> shares(const std::vector<Candidate>& candidates, size_t home
 }
 
 std::vector<uint8_t> weights(const std::vector<double>& shares) {
-  std::vector<uint8_t> out(shares.size(), 0);
-  int divisor = 0;
-  for (size_t i = 0; i < shares.size(); i++) {
-    if (shares[i] <= 0) continue;
-    // Never more than the period in all: one is kept back for every share that may have been rounded up.
-    const double most = kPeriod - static_cast<double>(shares.size());
-    out[i] = static_cast<uint8_t>(std::clamp(std::lround(shares[i] * most), 1L, static_cast<long>(kPeriod)));
-    divisor = std::gcd(divisor, static_cast<int>(out[i]));
+  std::vector<uint8_t> best(shares.size(), 0);
+  double worst = INFINITY;
+  for (int period = 1; period <= kPeriod; period++) {
+    std::vector<uint8_t> parts = closest(shares, period);
+    const double most = mostExcess(parts, shares, period);
+    if (most < worst - kNoBetter) worst = most, best = std::move(parts);
   }
-  for (uint8_t& w : out) w = static_cast<uint8_t>(divisor > 0 ? w / divisor : 0);
-  return out;
+  return best;
 }
 
 std::vector<uint8_t> interleave(const std::vector<uint8_t>& weights) {

@@ -20,7 +20,12 @@ struct Candidate {
 /// Shares under 3 % stay at home. All zero when nothing is usable. (Design page 10, Plan / balance.)
 std::vector<double> shares(const std::vector<Candidate>& candidates, size_t home);
 
-/// Small integers in the same proportions; every share above zero keeps at least 1. Their sum is at most kPeriod.
+/// What a slow path is given to carry. A message on it takes longer by as much as it is slower, and the ones behind it
+/// wait: filled to the brim it is what every collective ends with. Its siblings carry the difference, 2 % each at most.
+double cautious(double capacity);
+
+/// Small integers in nearly the same proportions, so that none has much more than its share, least of all the first,
+/// which is home's; every share above zero keeps at least 1. Their sum is at most kPeriod.
 constexpr int kPeriod = 48;
 std::vector<uint8_t> weights(const std::vector<double>& shares);
 

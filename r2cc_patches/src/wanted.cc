@@ -47,7 +47,7 @@ std::vector<Share> balancedShares(const Peer& peer, Path* home, const std::vecto
   std::vector<Candidate> inputs;
   inputs.reserve(paths.size());
   for (const Path* path : paths) {
-    inputs.push_back({path->carriesData() ? path->capacity : 0.0, demandOfNic[path->local],
+    inputs.push_back({path->carriesData() ? cautious(path->capacity) : 0.0, demandOfNic[path->local],
                       distance ? distance(home->local, path->local) : 0});
   }
   const std::vector<uint8_t> parts = weights(shares(inputs, 0));

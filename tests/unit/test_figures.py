@@ -82,6 +82,15 @@ def test_detection_counts_from_the_command() -> None:
     assert fault("stock")["detect_ms"] is None
 
 
+def test_a_slow_nic_is_detected_when_it_is_said_to_be_degraded() -> None:
+    lines = [line for line in literal.lines("migrate") if line["event"] != "path"]
+    for line in lines:
+        if line["event"] == "nic" and line["state"] == "down":
+            line["state"], line["cause"] = "degraded", "rate"
+    found = run_figures(read_run(lines), 1, iterations=10)["faults"]
+    assert found[0]["detect_ms"] == 3.5
+
+
 def test_failover_iteration_and_its_bound() -> None:
     found = fault("migrate")
     assert found["at_iteration"] == 4
