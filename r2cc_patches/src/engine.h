@@ -106,6 +106,9 @@ class Engine {
   static void askIfStuck(Connection& connection);
   void onDatagram(size_t nic, const NicAddress& from, const uint8_t* data, size_t size);
   Peer* admit(const Parsed& parsed);
+  Peer* genuine(const Parsed& parsed);
+  bool fresh(Peer& peer, const Parsed& parsed);
+  void heardTwin(Peer& peer, size_t nic, const NicAddress& from, const Header& header) const;
   bool receiveAll(std::vector<size_t> ready);
   void readRefusals(size_t nic);
   void onRefused(size_t nic, const NicAddress& to, const uint8_t* quote, size_t size);

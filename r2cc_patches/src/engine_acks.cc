@@ -65,8 +65,9 @@ void Engine::onAcks(size_t nic, const NicAddress& from, const uint8_t* data, siz
   const auto parsed = Parsed::open(data, size);
   if (!parsed) return void(dropped_.malformed++);
   if (parsed->header().keyOfSender == 0) return void(dropped_.stranger++);  // it does not receive from us
-  Peer* peer = admit(*parsed);
+  Peer* peer = genuine(*parsed);
   if (peer == nullptr) return;
+  if (!fresh(*peer, *parsed)) return heardTwin(*peer, nic, from, parsed->header());
   heard(*peer, nic, from, parsed->header());
   takeAcks(*peer, *parsed);
 }

@@ -20,9 +20,9 @@ bool asksToConnect(const Parsed& parsed) {
 
 }  // namespace
 
-/// The sender of a genuine new datagram; null, and counted, for everything else. Nothing is allocated for a stranger:
-/// a process is remembered from its first Hello on.
-Peer* Engine::admit(const Parsed& parsed) {
+/// The sender of a genuine datagram; null, and counted, for everything else. Nothing is allocated for a stranger: a
+/// process is remembered from its first Hello on.
+Peer* Engine::genuine(const Parsed& parsed) {
   const Header& header = parsed.header();
   if (header.to != self_.id) return dropped_.stranger++, nullptr;
   const bool weConnect = header.keyOfSender != 0;
@@ -33,13 +33,31 @@ Peer* Engine::admit(const Parsed& parsed) {
   if (peer == nullptr && (!asksToConnect(parsed) || peers_.size() >= kMaxPeers)) {
     return dropped_.stranger++, nullptr;
   }
-  if (peer == nullptr) peer = &peerFor(header.from, false, key);
-  if (!peer->replays.accept(header.seq)) {
-    dropped_.replayed += peer->streams ? 0 : 1;  // with two ways most come twice
-    return nullptr;
+  return peer != nullptr ? peer : &peerFor(header.from, false, key);
+}
+
+/// False, and counted, for what was taken before. With two ways most comes twice.
+bool Engine::fresh(Peer& peer, const Parsed& parsed) {
+  if (!peer.replays.accept(parsed.header().seq)) {
+    dropped_.replayed += peer.streams ? 0 : 1;
+    return false;
   }
-  peer->heardAtSeq = peer->sentSeq();
-  return peer;
+  peer.heardAtSeq = peer.sentSeq();
+  return true;
+}
+
+Peer* Engine::admit(const Parsed& parsed) {
+  Peer* peer = genuine(parsed);
+  return peer != nullptr && fresh(*peer, parsed) ? peer : nullptr;
+}
+
+/// By UDP, after its twin that came by TCP: UDP passes. It says nothing else, as anybody may repeat it.
+void Engine::heardTwin(Peer& peer, size_t nic, const NicAddress& from, const Header& header) const {
+  if (!peer.streams || !peer.replays.knows(header.seq)) return;
+  Path* path = peer.find(nic, from);
+  if (path == nullptr) return;
+  path->askedNs = path->tcpAlone = 0;
+  path->udpMisses = 0;
 }
 
 /// A "no such port" counts when it quotes, tag and all, a datagram of ours sent after the peer was last heard: anybody

@@ -22,8 +22,9 @@ bool read(Reader& reader, M& message) {
 void Engine::onDatagram(size_t nic, const NicAddress& from, const uint8_t* data, size_t size) {
   const auto parsed = Parsed::open(data, size);
   if (!parsed) return void(dropped_.malformed++);
-  Peer* peer = admit(*parsed);
+  Peer* peer = genuine(*parsed);
   if (peer == nullptr) return;
+  if (!fresh(*peer, *parsed)) return heardTwin(*peer, nic, from, parsed->header());
   byUdp_ = true;
   Path* path = heard(*peer, nic, from, parsed->header());
   seeRemoteLinks(*peer, parsed->header());
@@ -38,6 +39,7 @@ Path* Engine::heard(Peer& peer, size_t nic, const NicAddress& from, const Header
   if (path == nullptr) return path;
   path->udpHeard = peer.lastHeard;
   path->askedNs = path->tcpAlone = 0;
+  path->udpMisses = 0;
   return path;
 }
 

@@ -22,10 +22,10 @@ constexpr int64_t kTcpSilenceNs = msToNs(40);  // no answer over a stream either
 constexpr int64_t kStillNs = msToNs(8);        // a lane whose kernel hears nothing, though something is on its way
 constexpr int64_t kProofEveryNs = msToNs(200);
 constexpr int kProofs = 10;  // then UDP passes again
-constexpr int64_t kProofWaitNs = msToNs(400);
+constexpr int64_t kProofWaitNs = msToNs(250);
 constexpr int64_t kFirstTryNs = msToNs(100), kMostTryNs = msToNs(8000), kMostTryIfNeededNs = msToNs(400);
 constexpr int kMostTries = 7;
-constexpr int64_t kSayNs = msToNs(200);  // UDP unanswered, TCP answered: then it is no late peer
+constexpr int kMissesToSay = 2;  // while TCP answers: then it is no late peer
 constexpr int64_t kStrangerNs = msToNs(3000);
 constexpr size_t kMostStrangers = 64;
 constexpr int kMostAtOnce = 16;  // accepted
@@ -98,7 +98,7 @@ void Engine::closeStreams(Path& path) {
     if (s != nullptr) closeStream(s);
   }
   path.askedNs = path.tcpAlone = 0;
-  path.udpProofs = 0;
+  path.udpProofs = path.udpMisses = 0;
 }
 
 void Engine::openStreams(Peer& peer, Path& path, int64_t now) {
@@ -257,10 +257,10 @@ void Engine::tickStreamsOf(Peer& peer, Path& path, int64_t now) {
   }
   if (control->heardNs != 0) path.streamTries = 0;
   if (path.wantsDataProof()) return proveData(peer, path, *control, now);
-  if (path.tcpAlone != 0 && now - path.tcpAlone > kSayNs) sayUdp(peer, path, /*passes=*/false);
+  if (path.tcpAlone != 0 && path.udpMisses >= kMissesToSay) sayUdp(peer, path, /*passes=*/false);
   if (now - path.lastProof < kProofEveryNs) return;
   if (path.udpHeard < path.lastProof && now - path.lastProof < kProofWaitNs) return;
-  if (path.udpHeard < path.lastProof) path.udpProofs = 0;
+  if (path.udpHeard < path.lastProof) path.udpProofs = 0, path.udpMisses++;
   if (path.udpProofs < kProofs) return peer.pingByUdp(path, now);
   closeStreams(path);
   sayUdp(peer, path, /*passes=*/true);

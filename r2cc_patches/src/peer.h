@@ -48,6 +48,8 @@ class ReplayWindow {
     seen_.set(back);
     return true;
   }
+  /// One that was accepted lately: its twin, if it came both ways.
+  bool knows(uint64_t seq) const { return seq <= highest_ && highest_ - seq < kBits && seen_.test(highest_ - seq); }
 
  private:
   static constexpr uint64_t kBits = 1024;
