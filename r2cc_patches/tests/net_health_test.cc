@@ -270,8 +270,8 @@ TEST(net_answers_do_not_go_where_the_way_back_is_lost) {
 }
 
 TEST(net_who_shares_a_slow_nic_sees_it_sooner) {
-  // Host 0 sends to host 1 and host 2 to host 0. When host 0 is sure that its NIC is a little slow, host 2 has a part of
-  // the evidence that it would need alone, and moves at once.
+  // Host 0 sends to host 1 and host 2 to host 0. When host 0 is sure that its NIC is a little slow, host 2 has a part
+  // of the evidence that it would need alone, and moves at once.
   const auto apartMs = [] {
     Events events;
     RigOptions o = options(events);
