@@ -21,7 +21,8 @@ struct Candidate {
 std::vector<double> shares(const std::vector<Candidate>& candidates, size_t home);
 
 /// What a slow path is given to carry. A message on it takes longer by as much as it is slower, and the ones behind it
-/// wait: filled to the brim it is what every collective ends with. Its siblings carry the difference, 2 % each at most.
+/// wait: filled to the brim it is what every collective ends with. Its siblings carry the difference: of four NICs, 2 %
+/// each at most.
 double cautious(double capacity);
 
 /// Small integers in nearly the same proportions, so that none has much more than its share, least of all the first,
