@@ -20,11 +20,15 @@ constexpr int64_t kCallNs = msToNs(1000), kCallsInHold = 4;
 constexpr int kAlternates = 2;  // healthy paths probed beside a suspect one
 constexpr int64_t kProbationPingNs = msToNs(10);
 
-/// Every path that could tell says that nobody listens there any more.
+/// Every path that could tell says that nobody listens there any more. A stream that is up says otherwise: a firewall
+/// answers for UDP alone, and the kernel would have ended the stream with its process.
 bool allRefuse(const Peer& peer) {
   bool any = false;
   for (const auto& path : peer.paths()) {
-    if (!path->linked || path->use == PathUse::SideOnly) continue;
+    if (!path->linked) continue;
+    const SideStreamPtr stream = path->control.get();
+    if (stream != nullptr && stream->up() && !stream->refused()) return false;
+    if (path->use == PathUse::SideOnly) continue;
     if (!path->refused) return false;
     any = true;
   }

@@ -59,7 +59,9 @@ def udp_lost(
     nics: Sequence[str] = ALL,
     hosts: Sequence[str] = HOSTS,
     verdict: str = "drop",
+    hook: str = "input",
     middle_s: float = 0,
+    seconds: int = 1,
     side: bool = True,
     shape: Shape = Shape.RAILS,
     size: int = 65536,
@@ -72,11 +74,11 @@ def udp_lost(
     with made(shape) as bed:
         if not side:
             bed.unplug_management()
-        lose = partial(bed.lose, UDP, nics, hosts, verdict)
+        lose = partial(bed.lose, UDP, nics, hosts, verdict, hook=hook)
         if not middle_s:
             lose()
         pair = stage.pair(
-            bed, "--bytes", size, "--seconds", int(middle_s) + (2 if middle_s or cut else 1), *words, env=env
+            bed, "--bytes", size, "--seconds", int(middle_s) + (2 if middle_s or cut else seconds), *words, env=env
         )
         if pair.connected():
             if middle_s:
@@ -251,6 +253,13 @@ CASES = [
     _udp("udp-start-data", "no UDP on the data NICs, from the start", nics=DATA),
     _udp("udp-start-alone", "no UDP and no management network, from the start", side=False),
     _udp("udp-start-reject", "UDP answered with ICMP, from the start", verdict="reject", long=True),
+    _udp(
+        "udp-start-output",
+        "UDP rejected as it leaves, from the start, for 3 s",
+        hook="output",
+        verdict="reject",
+        seconds=3,
+    ),
     _udp("udp-start-one-way", "no UDP towards the receiver, from the start", hosts=("h1",), long=True),
     _udp("udp-start-small", "no UDP, messages of 8 KiB", size=8192),
     _udp("udp-start-subnet", "no UDP, one subnet", shape=Shape.ONE_SUBNET, long=True),
