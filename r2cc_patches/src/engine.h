@@ -172,6 +172,7 @@ class Engine {
   void flushOutboxes();
   void endLingering(Peer& peer, int64_t now);
   void awaitLingering();
+  int64_t callNs() const;
   bool stoppedOnly(const Peer& peer, int64_t now) const;
   void forget(RecvConnection& connection);
   void forgetAbandoned(int64_t now);
