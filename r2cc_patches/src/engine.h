@@ -121,6 +121,7 @@ class Engine {
   void onHello(Peer& peer, const Hello& hello);
   void onPing(Peer& peer, const Path& path, const Ping& ping);
   void onPong(Peer& peer, Path& path, const Pong& pong);
+  static void onDataProof(Path& path);
   void seeRemoteLinks(Peer& peer, const Header& header);
   // the second way of the side channel (engine_streams.cc)
   void watchListens();

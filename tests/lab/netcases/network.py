@@ -33,10 +33,11 @@ def lost(
     shape: Shape = Shape.RAILS,
     words: tuple[object, ...] = (),
     within_ms: float = MOVED_MS,
+    seconds: int = 2,
 ) -> Outcome:
     """From 0.5 s on until the end."""
     with made(shape) as bed:
-        pair = stage.pair(bed, "--seconds", 2, *words)
+        pair = stage.pair(bed, "--seconds", seconds, *words)
         if pair.connected():
             pair.at(0.5, lambda: bed.lose(match, nics, hosts, verdict))
         both = pair.end()
@@ -248,6 +249,13 @@ CASES = [
     Case("one-flow", "the connection that carries most is lost", _MOVED, one_tuple_lost),
     _tcp("big-packets", "rail 0 drops packets over 1500 bytes (MTU 9000)", match=BIG),
     _tcp("big-one-way", "the same towards the receiver alone", match=BIG, hosts=("h1",), long=True),
+    _tcp(
+        "tcp-lossy",
+        "rail 0 loses 3 of 10 TCP packets, for 8 s",
+        match=f"{TCP} numgen random mod 10 < 3",
+        seconds=8,
+        long=True,
+    ),
     _tcp("all-lost", "rail 0 drops everything", match="", long=True),
     _udp("udp-start", "no UDP at all, from the start", modes=_ANY),
     _udp("udp-start-data", "no UDP on the data NICs, from the start", nics=DATA),
