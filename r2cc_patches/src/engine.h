@@ -124,6 +124,7 @@ class Engine {
   void onHello(Peer& peer, const Hello& hello);
   void onPing(Peer& peer, const Path& path, const Ping& ping);
   void onPong(Peer& peer, Path& path, const Pong& pong);
+  static void onDataProof(Path& path);
   void seeRemoteLinks(Peer& peer, const Header& header);
   // the second way of the side channel (engine_streams.cc)
   void watchListens();
@@ -175,6 +176,7 @@ class Engine {
   void flushOutboxes();
   void endLingering(Peer& peer, int64_t now);
   void awaitLingering();
+  int64_t callNs() const;
   bool stoppedOnly(const Peer& peer, int64_t now) const;
   void forget(RecvConnection& connection);
   void forgetAbandoned(int64_t now);

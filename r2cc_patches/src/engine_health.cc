@@ -20,11 +20,15 @@ constexpr int64_t kCallNs = msToNs(1000), kCallsInHold = 4;
 constexpr int kAlternates = 2;  // healthy paths probed beside a suspect one
 constexpr int64_t kProbationPingNs = msToNs(10);
 
-/// Every path that could tell says that nobody listens there any more.
+/// Every path that could tell says that nobody listens there any more. A stream that is up says otherwise: a firewall
+/// answers for UDP alone, and the kernel would have ended the stream with its process.
 bool allRefuse(const Peer& peer) {
   bool any = false;
   for (const auto& path : peer.paths()) {
-    if (!path->linked || path->use == PathUse::SideOnly) continue;
+    if (!path->linked) continue;
+    const SideStreamPtr stream = path->control.get();
+    if (stream != nullptr && stream->up() && !stream->refused()) return false;
+    if (path->use == PathUse::SideOnly) continue;
     if (!path->refused) return false;
     any = true;
   }
@@ -161,19 +165,22 @@ void Engine::askIfStuck(Connection& connection) {
   if (!connection.movedSinceAsked()) connection.ask();
 }
 
+int64_t Engine::callNs() const { return std::min(kCallNs, config_.holdNs / kCallsInHold); }
+
 /// The other end's kernel confirms what we say to it, over TCP: its host lives, and so does its process, which does not
 /// run. Stock waits for such a one, and so do we.
 bool Engine::stoppedOnly(const Peer& peer, int64_t now) const {
   const int64_t lately = std::max(kCallNs * 3, config_.holdNs / 2);
+  const int64_t asked = callNs();  // a short hold time asks sooner, and has no more time to wait for an answer
   return std::any_of(peer.paths().begin(), peer.paths().end(), [&](const auto& path) {
     const SideStreamPtr stream = path->control.get();
-    return stream != nullptr && stream->up() && now - stream->sinceNs > kCallNs && stream->quietNs() < lately;
+    return stream != nullptr && stream->up() && now - stream->sinceNs > asked && stream->quietNs() < lately;
   });
 }
 
 /// Nothing heard from a peer that owes us something: ask; after the hold time, give up.
 void Engine::watchSilence(Peer& peer, int64_t now) {
-  const int64_t callNs = std::min(kCallNs, config_.holdNs / kCallsInHold);
+  const int64_t callNs = this->callNs();
   bool waiting = false;
   for (const auto& [id, c] : peer.sends) waiting |= !c->over() && (c->hasOutstanding() || !c->everActive());
   for (const auto& [id, c] : peer.receivesById) waiting |= !c->over() && c->hasOutstanding();

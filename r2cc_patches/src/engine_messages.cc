@@ -8,6 +8,7 @@ namespace r2cc {
 namespace {
 
 constexpr int64_t kSteadyNs = msToNs(100);  // answers that are farther apart are none of a steady peer
+constexpr uint32_t kProofLoss = 1;          // packets sent again in the proof that data passes: one may only be late
 constexpr size_t kMostArrived = 64;         // connections of one listen that NCCL has not accepted yet
 
 /// Reads a message; false when it is malformed.
@@ -234,9 +235,15 @@ void Engine::onPong(Peer& peer, Path& path, const Pong& pong) {
     path.udpProofs += byUdp_ ? 1 : 0;
     return;
   }
-  if (pong.round == kDataRound && !byUdp_) path.dataThrough();
+  if (pong.round == kDataRound && !byUdp_) onDataProof(path);
   peer.answered(path, pong.round, now);
   if (path.pong(now)) pathEvent(peer, path, "probation", "probe");
+}
+
+/// A path that lost some of so little is as lossy as when its data stood still: it is asked again.
+void Engine::onDataProof(Path& path) {
+  const SideStreamPtr stream = path.control.get();
+  if (stream != nullptr && stream->ours && stream->resent() <= kProofLoss) path.dataThrough();
 }
 
 /// After a failover: what connections said was done and is not, before the next tick.

@@ -125,6 +125,7 @@ class SendConnection final : public Connection {
     int64_t ns = 0;       // for which the network was waited for, since a message last got through
     uint64_t resent = 0;  // what its transport had sent again when that began
     uint32_t lane = kNoLane;
+    bool lossy = false;  // packets were sent again meanwhile
   };
   Path* bestPath(const Path* avoid) const;
   bool opening(const Path* path) const;

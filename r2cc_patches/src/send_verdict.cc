@@ -13,6 +13,7 @@ namespace {
 
 constexpr int64_t kPatienceNs = msToNs(250);
 constexpr int64_t kGapsOfPatience = 8;         // times the longest wait of late that ended well
+constexpr int64_t kLossyGapNs = msToNs(90);    // at most, of a wait in which packets were lost: no sign of health
 constexpr int64_t kGapHalfNs = msToNs(10000);  // which counts half as much after so long
 constexpr int kMostPatience = 4;               // doublings, where verdict after verdict helps nothing
 constexpr int64_t kLookEveryNs = msToNs(2), kMostLookNs = msToNs(20);
@@ -60,7 +61,8 @@ LanePtr SendConnection::stuckLane(int64_t now) {
   const uint64_t acked = std::max(acked_.load(std::memory_order_acquire), gone());
   if (state() != ConnectionState::Active || !hasOutstanding() || acked != waitAcked_) {
     const int64_t slowest = slowestNs_ >> std::min<int64_t>((now - slowestAt_) / kGapHalfNs, 62);
-    if (acked != waitAcked_ && verdicts_ == 0 && wait_.ns > slowest) slowestNs_ = wait_.ns, slowestAt_ = now;
+    const int64_t gap = wait_.lossy ? std::min(wait_.ns, kLossyGapNs) : wait_.ns;
+    if (acked != waitAcked_ && verdicts_ == 0 && gap > slowest) slowestNs_ = gap, slowestAt_ = now;
     if (acked != waitAcked_) verdicts_ = 0;
     waitAcked_ = acked;
     wait_ = {};
@@ -85,6 +87,7 @@ LanePtr SendConnection::stuckLane(int64_t now) {
   wait_.ns += passed;
   const int64_t patience = patienceNs(now);
   const bool lost = !sampled || s.resent - wait_.resent >= kResent;
+  wait_.lossy = sampled && lost;
   if (!lost || wait_.ns < patience / 2) return nullptr;
   askPeer(*lane, now);
   if (wait_.ns < patience || !peerAnswers(now)) return nullptr;

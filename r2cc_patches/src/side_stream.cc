@@ -128,4 +128,10 @@ int64_t SideStream::quietNs() const {
   return tcpSample(fd_, &sample) ? sample.quietNs : INT64_MAX / 2;
 }
 
+uint32_t SideStream::resent() const {
+  tcp_info info{};
+  socklen_t size = sizeof(info);
+  return getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_total_retrans : UINT32_MAX;
+}
+
 }  // namespace r2cc

@@ -44,6 +44,8 @@ class SideStream {
   bool refused() const { return refused_; }
   /// How long ago the other end's kernel last said anything, where all of ours was not confirmed before.
   int64_t quietNs() const;
+  /// Packets of ours that went out more than once.
+  uint32_t resent() const;
 
   // Whose it is: the engine's.
   Peer* peer = nullptr;

@@ -48,13 +48,21 @@ class Bed:
     def host(self, name: str) -> NamespaceHost:
         return self.lab.hosts[name]
 
-    def lose(self, match: str, nics: Sequence[str] = DATA, hosts: Sequence[str] = HOSTS, verdict: str = "drop") -> None:
-        """What comes in by these NICs and matches (nft's words) is lost; with several calls each adds."""
+    def lose(
+        self,
+        match: str,
+        nics: Sequence[str] = DATA,
+        hosts: Sequence[str] = HOSTS,
+        verdict: str = "drop",
+        *,
+        hook: str = "input",
+    ) -> None:
+        """What comes in by these NICs (hook output: goes out) and matches (nft's words) is lost; each call adds."""
         names = ", ".join(f'"{nic}"' for nic in nics)
-        chain = "type filter hook input priority 0; policy accept;"
-        rule = f"iifname {{ {names} }} {match} {verdict}"
+        chain = f"type filter hook {hook} priority 0; policy accept;"
+        rule = f"{hook[0]}ifname {{ {names} }} {match} {verdict}"
         for name in hosts:
-            self.host(name).run(["nft", "-f", "-"], input=f"table {TABLE} {{ chain input {{ {chain} {rule}; }}; }}\n")
+            self.host(name).run(["nft", "-f", "-"], input=f"table {TABLE} {{ chain {hook} {{ {chain} {rule}; }}; }}\n")
 
     def find_again(self, hosts: Sequence[str] = HOSTS) -> None:
         """Ends every loss."""

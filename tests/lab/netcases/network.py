@@ -33,10 +33,11 @@ def lost(
     shape: Shape = Shape.RAILS,
     words: tuple[object, ...] = (),
     within_ms: float = MOVED_MS,
+    seconds: int = 2,
 ) -> Outcome:
     """From 0.5 s on until the end."""
     with made(shape) as bed:
-        pair = stage.pair(bed, "--seconds", 2, *words)
+        pair = stage.pair(bed, "--seconds", seconds, *words)
         if pair.connected():
             pair.at(0.5, lambda: bed.lose(match, nics, hosts, verdict))
         both = pair.end()
@@ -59,7 +60,9 @@ def udp_lost(
     nics: Sequence[str] = ALL,
     hosts: Sequence[str] = HOSTS,
     verdict: str = "drop",
+    hook: str = "input",
     middle_s: float = 0,
+    seconds: int = 1,
     side: bool = True,
     shape: Shape = Shape.RAILS,
     size: int = 65536,
@@ -72,11 +75,11 @@ def udp_lost(
     with made(shape) as bed:
         if not side:
             bed.unplug_management()
-        lose = partial(bed.lose, UDP, nics, hosts, verdict)
+        lose = partial(bed.lose, UDP, nics, hosts, verdict, hook=hook)
         if not middle_s:
             lose()
         pair = stage.pair(
-            bed, "--bytes", size, "--seconds", int(middle_s) + (2 if middle_s or cut else 1), *words, env=env
+            bed, "--bytes", size, "--seconds", int(middle_s) + (2 if middle_s or cut else seconds), *words, env=env
         )
         if pair.connected():
             if middle_s:
@@ -246,11 +249,25 @@ CASES = [
     Case("one-flow", "the connection that carries most is lost", _MOVED, one_tuple_lost),
     _tcp("big-packets", "rail 0 drops packets over 1500 bytes (MTU 9000)", match=BIG),
     _tcp("big-one-way", "the same towards the receiver alone", match=BIG, hosts=("h1",), long=True),
+    _tcp(
+        "tcp-lossy",
+        "rail 0 loses 3 of 10 TCP packets, for 8 s",
+        match=f"{TCP} numgen random mod 10 < 3",
+        seconds=8,
+        long=True,
+    ),
     _tcp("all-lost", "rail 0 drops everything", match="", long=True),
     _udp("udp-start", "no UDP at all, from the start", modes=_ANY),
     _udp("udp-start-data", "no UDP on the data NICs, from the start", nics=DATA),
     _udp("udp-start-alone", "no UDP and no management network, from the start", side=False),
     _udp("udp-start-reject", "UDP answered with ICMP, from the start", verdict="reject", long=True),
+    _udp(
+        "udp-start-output",
+        "UDP rejected as it leaves, from the start, for 3 s",
+        hook="output",
+        verdict="reject",
+        seconds=3,
+    ),
     _udp("udp-start-one-way", "no UDP towards the receiver, from the start", hosts=("h1",), long=True),
     _udp("udp-start-small", "no UDP, messages of 8 KiB", size=8192),
     _udp("udp-start-subnet", "no UDP, one subnet", shape=Shape.ONE_SUBNET, long=True),

@@ -189,6 +189,19 @@ CASES = [
         long=True,
     ),
     Case(
+        "stop-recv-short",
+        "a subnet a rail, the receiver is stopped for 2.5 s, R2CC_HOLD_MS=1000",
+        _GOES_ON,
+        partial(stopped, who=("receiver",), seconds=2.5, hold_ms=1000, shape=Shape.RAILS),
+    ),
+    Case(
+        "stop-send-short",
+        "the same, the sender is stopped",
+        _GOES_ON,
+        partial(stopped, who=("sender",), seconds=2.5, hold_ms=1000, shape=Shape.RAILS),
+        long=True,
+    ),
+    Case(
         "suspend-short",
         "both ends stopped for 1.5 s, R2CC_HOLD_MS=500",
         _GOES_ON,
