@@ -243,7 +243,7 @@ void Engine::onPong(Peer& peer, Path& path, const Pong& pong) {
 /// A path that lost some of so little is as lossy as when its data stood still: it is asked again.
 void Engine::onDataProof(Path& path) {
   const SideStreamPtr stream = path.control.get();
-  if (stream != nullptr && stream->ours && stream->resent() <= kProofLoss) path.dataThrough();
+  if (stream != nullptr && stream->ours) path.dataThrough(runNs(), stream->resent() <= kProofLoss);
 }
 
 /// After a failover: what connections said was done and is not, before the next tick.

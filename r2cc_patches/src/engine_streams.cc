@@ -237,17 +237,19 @@ void Engine::tickStreamsOf(Peer& peer, Path& path, int64_t now) {
     pathEvent(peer, path, "up", "data");
   }
   const SideStreamPtr control = path.control.get();
+  const bool proves = path.provesData(now);
   // Before data needs it: whether anything passes here.
   const bool unknown = path.udpHeard == 0 && path.askedNs == 0 && peer.known && path.use != PathUse::SideOnly;
   if (unknown && linked(path)) peer.ping(path, kNoRound, now);
   if (control == nullptr) {
     const bool unanswered = path.askedNs != 0 && now - path.askedNs >= kUdpPatienceNs;
-    if ((unanswered || path.wantsDataProof()) && linked(path) && now >= path.nextStream) openStreams(peer, path, now);
+    if ((unanswered || proves) && linked(path) && now >= path.nextStream) openStreams(peer, path, now);
     return;
   }
   restUntil_ = std::min(restUntil_, now + kAskAgainNs);
+  if (!control->ours && proves && now >= path.nextStream) return openStreams(peer, path, now);
   if (!control->ours) return;
-  if (!control->up() || (path.wantsDataProof() && control->provedNs != 0 && now - control->provedNs > kConnectNs)) {
+  if (!control->up() || (proves && control->provedNs != 0 && now - control->provedNs > kConnectNs)) {
     restUntil_ = now;
     if (now - control->sinceNs > kConnectNs) closeStreams(path);
     return;
@@ -256,7 +258,7 @@ void Engine::tickStreamsOf(Peer& peer, Path& path, int64_t now) {
     if (s != nullptr && s->ours && !s->greeted && s->up()) greet(peer, *s);
   }
   if (control->heardNs != 0) path.streamTries = 0;
-  if (path.wantsDataProof()) return proveData(peer, path, *control, now);
+  if (proves) return proveData(peer, path, *control, now);
   if (path.tcpAlone != 0 && path.udpMisses >= kMissesToSay) sayUdp(peer, path, /*passes=*/false);
   if (now - path.lastProof < kProofEveryNs) return;
   if (path.udpHeard < path.lastProof && now - path.lastProof < kProofWaitNs) return;

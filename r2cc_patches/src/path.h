@@ -31,6 +31,8 @@ constexpr int64_t kProbationSilenceNs = msToNs(80);
 constexpr int64_t kMovesNs = msToNs(8);          // after something got through, what stands still is not the path
 constexpr int64_t kAssociationNs = msToNs(150);  // how long a path is probed because its neighbour died
 
+constexpr int64_t kProofNs = msToNs(500);  // how long a proof that data passes is one
+
 /// Where a silent death was located.
 enum class Blame : uint8_t { Nobody, Local, Remote };
 
@@ -102,8 +104,19 @@ class Path {
     dataDoubtedAt_ = now;
   }
   bool wantsDataProof() const { return dataDoubt_ && !dataProven_; }
-  void dataThrough() { dataProven_ = true; }
+  /// `clean`: hardly anything of it was sent again.
+  void dataThrough(int64_t now, bool clean) {
+    dataProven_ |= clean;
+    provenNs_ = now;
+  }
   bool dataDoubted() const { return dataDoubt_; }
+  /// Somebody may want to move here, and asks whether data passes; until then.
+  void wantProof(int64_t until) { proofUntil_ = std::max(proofUntil_, until); }
+  bool provesData(int64_t now) const {
+    return wantsDataProof() || (now < proofUntil_ && provenNs_ < proofUntil_ - kProofNs);
+  }
+  /// As much as data would be got through in the last half second.
+  bool provenLately(int64_t now) const { return now - provenNs_ < kProofNs; }
   bool carriesData() const { return up() && !dataDoubt_; }
   /// True when the doubt ends now.
   bool trustData(int64_t now) {
@@ -201,6 +214,7 @@ class Path {
   int failures_ = 0;
   bool dataDoubt_ = false, dataProven_ = false;
   int dataFailures_ = 0;
+  int64_t proofUntil_ = 0, provenNs_ = INT64_MIN / 2;
   int64_t dataDoubtedAt_ = INT64_MIN / 2;
   int64_t lastDeath_ = INT64_MIN / 2;
   int64_t probationSince_ = 0;

@@ -116,12 +116,16 @@ class SendConnection final : public Connection {
   LanePtr idleLane(const Path* avoid) const;
   // what a lane's own data says of it (send_verdict.cc)
   LanePtr stuckLane(int64_t now);
+  bool waitEnds(uint64_t acked, int64_t now);
   void judgeLanes(int64_t now);
+  bool betterElsewhere(const Lane& lane, int64_t patience, int64_t now);
   int64_t patienceNs(int64_t now) const;
   bool peerAnswers(int64_t now) const;
   int64_t laneLimitNs() const;
   void askPeer(const Lane& lane, int64_t now);
   struct LaneWait {
+    uint64_t bytes = 0;   // that the other end's kernel confirmed, at the last look
+    int64_t stillNs = 0;  // for which that has been as it is
     int64_t ns = 0;       // for which the network was waited for, since a message last got through
     uint64_t resent = 0;  // what its transport had sent again when that began
     uint32_t lane = kNoLane;

@@ -15,6 +15,7 @@ constexpr int64_t kPatienceNs = msToNs(250);
 constexpr int64_t kGapsOfPatience = 8;         // times the longest wait of late that ended well
 constexpr int64_t kLossyGapNs = msToNs(90);    // at most, of a wait in which packets were lost: no sign of health
 constexpr int64_t kGapHalfNs = msToNs(10000);  // which counts half as much after so long
+constexpr int kPatienceAnyway = 3;             // times the patience, without a byte
 constexpr int kMostPatience = 4;               // doublings, where verdict after verdict helps nothing
 constexpr int64_t kLookEveryNs = msToNs(2), kMostLookNs = msToNs(20);
 constexpr int64_t kAskEveryNs = msToNs(20);
@@ -56,19 +57,33 @@ void SendConnection::askPeer(const Lane& lane, int64_t now) {
   }
 }
 
+/// Where all are as slow, none is to blame: whether data passes elsewhere is asked before anything moves there. Where
+/// there is no other way, and after long, a fresh lane is worth a try all the same.
+bool SendConnection::betterElsewhere(const Lane& lane, int64_t patience, int64_t now) {
+  const LanePtr idle = idleLane(lane.path);
+  Path* const other = idle != nullptr ? idle->path : bestPath(lane.path);
+  if (other == nullptr || wait_.stillNs >= kPatienceAnyway * patience) return true;
+  if (!other->provenLately(now)) other->wantProof(now + kProofNs);
+  return other->provenLately(now);
+}
+
+/// A message got through, or nothing is waited for: the wait begins anew, and a healthy one is remembered.
+bool SendConnection::waitEnds(uint64_t acked, int64_t now) {
+  if (state() == ConnectionState::Active && hasOutstanding() && acked == waitAcked_) return false;
+  const int64_t slowest = slowestNs_ >> std::min<int64_t>((now - slowestAt_) / kGapHalfNs, 62);
+  const int64_t gap = wait_.lossy ? std::min(wait_.ns, kLossyGapNs) : wait_.ns;
+  if (acked != waitAcked_ && verdicts_ == 0 && gap > slowest) slowestNs_ = gap, slowestAt_ = now;
+  if (acked != waitAcked_) verdicts_ = 0;
+  waitAcked_ = acked;
+  wait_ = {};
+  lastVerdictLook_ = now;
+  return true;
+}
+
 /// The lane of the oldest message, when it has stood still for too long.
 LanePtr SendConnection::stuckLane(int64_t now) {
   const uint64_t acked = std::max(acked_.load(std::memory_order_acquire), gone());
-  if (state() != ConnectionState::Active || !hasOutstanding() || acked != waitAcked_) {
-    const int64_t slowest = slowestNs_ >> std::min<int64_t>((now - slowestAt_) / kGapHalfNs, 62);
-    const int64_t gap = wait_.lossy ? std::min(wait_.ns, kLossyGapNs) : wait_.ns;
-    if (acked != waitAcked_ && verdicts_ == 0 && gap > slowest) slowestNs_ = gap, slowestAt_ = now;
-    if (acked != waitAcked_) verdicts_ = 0;
-    waitAcked_ = acked;
-    wait_ = {};
-    lastVerdictLook_ = now;
-    return nullptr;
-  }
+  if (waitEnds(acked, now)) return nullptr;
   if (now - lastVerdictLook_ < kLookEveryNs) return nullptr;
   const int64_t passed = std::min(now - std::exchange(lastVerdictLook_, now), kMostLookNs);
   const Lane* oldest = plan_.laneFor(acked);
@@ -83,14 +98,21 @@ LanePtr SendConnection::stuckLane(int64_t now) {
     s.waits = !lane->posted.empty();
   }
   if (!s.waits) return wait_ = {}, nullptr;
-  if (wait_.lane != lane->id) wait_ = {0, s.resent, lane->id};
+  if (wait_.lane != lane->id) {
+    wait_ = {};
+    wait_.resent = s.resent;
+    wait_.lane = lane->id;
+  }
+  wait_.stillNs = s.bytes == wait_.bytes ? wait_.stillNs + passed : 0;
+  wait_.bytes = s.bytes;
   wait_.ns += passed;
   const int64_t patience = patienceNs(now);
   const bool lost = !sampled || s.resent - wait_.resent >= kResent;
   wait_.lossy = sampled && lost;
   if (!lost || wait_.ns < patience / 2) return nullptr;
   askPeer(*lane, now);
-  if (wait_.ns < patience || !peerAnswers(now)) return nullptr;
+  const bool better = !sampled || betterElsewhere(*lane, patience, now);
+  if (wait_.ns < patience || !peerAnswers(now) || !better) return nullptr;
   verdicts_++;
   wait_ = {};
   return lane;

@@ -129,9 +129,8 @@ int64_t SideStream::quietNs() const {
 }
 
 uint32_t SideStream::resent() const {
-  tcp_info info{};
-  socklen_t size = sizeof(info);
-  return getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &size) == 0 ? info.tcpi_total_retrans : UINT32_MAX;
+  LaneSample sample;
+  return tcpSample(fd_, &sample) ? static_cast<uint32_t>(sample.resent) : UINT32_MAX;
 }
 
 }  // namespace r2cc

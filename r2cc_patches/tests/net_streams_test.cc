@@ -83,6 +83,7 @@ TEST(net_streams_begin_and_end_with_the_loss_of_udp) {
   rig.loseUdp = true;
   for (const Stream& s : rig.streams()) s.sender->limit = s.receiver->limit = 3000;
   CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 6000; }));
+  CHECK(Rig::within(kLimitNs, [&] { return lines(rig).find("UDP does not pass") != std::string::npos; }));
   CHECK(streams(rig) > 0);
   rig.loseUdp = false;
   CHECK(Rig::within(kLimitNs, [&] { return streams(rig) == 0; }));
