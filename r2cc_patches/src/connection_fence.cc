@@ -23,7 +23,7 @@ void Connection::retire(const LanePtr& lane) {
 }
 
 void Connection::dropLane(const LanePtr& given) {
-  const LanePtr lane = given;  // it may be the list's own
+  const LanePtr lane = given;  // NOLINT(performance-unnecessary-copy-initialization): it may be the list's own
   const bool up = lane->state == LaneState::Up;
   const bool apart = up && lane->inner.ops->fenceMayWait;
   retire(lane);

@@ -40,7 +40,7 @@ struct Listen {
   std::deque<std::shared_ptr<RecvConnection>> arrived;  // in the order of their Hello, not yet accepted
 };
 
-class Engine {
+class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand by what they are for
  public:
   using Warn = std::function<void(const std::string&)>;
   /// `warn` and `info` may block: they are called on a thread of their own. `nics`: the inner net's devices in order,

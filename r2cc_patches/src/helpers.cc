@@ -52,7 +52,7 @@ void Helpers::run(Work slow, Work then) {
   if (state_->jobs.size() > state_->idle && state_->threads < kMostThreads) {
     try {
       return startThread(state_);
-    } catch (const std::system_error&) {  // the others will do it, later
+    } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch): the others will do it, later
     }
   }
   state_->changed.notify_one();

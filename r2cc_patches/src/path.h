@@ -48,7 +48,7 @@ enum class PathUse : uint8_t {
   SideOnly,    // datagrams, never evidence
 };
 
-class Path {
+class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand by what they are for
  public:
   Path(uint8_t local, uint8_t remote, PathUse use, const Probation& probation = {})
       : local(local), remote(remote), data(use == PathUse::Data), use(use), probation_(probation) {}

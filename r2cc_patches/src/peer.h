@@ -57,7 +57,7 @@ class ReplayWindow {
   std::bitset<kBits> seen_;
 };
 
-class Peer {
+class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand by what they are for
  public:
   /// `weConnect`: our connections to it, sealed with its key; else its connections to us, sealed with ours.
   Peer(uint64_t id, bool weConnect, const Key& key, const Self& self, const SideChannel& side,

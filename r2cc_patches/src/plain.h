@@ -11,9 +11,12 @@
 namespace r2cc {
 
 inline bool isPlain(const void* p) { return (reinterpret_cast<uintptr_t>(p) & 1) != 0; }
-inline void* plain(void* p) { return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(p) & ~uintptr_t{1}); }
+inline void* plain(void* p) {
+  return reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(p) & ~uintptr_t{1});  // NOLINT(performance-no-int-to-ptr)
+}
 inline void markPlain(void** p) {
-  if (*p != nullptr) *p = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(*p) | 1);
+  if (*p == nullptr) return;
+  *p = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(*p) | 1);  // NOLINT(performance-no-int-to-ptr)
 }
 
 constexpr size_t kPlainAt =

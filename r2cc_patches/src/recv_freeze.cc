@@ -81,6 +81,7 @@ void RecvConnection::onAllFenced() {
 }
 
 void RecvConnection::answerFreeze() {
+  if (!freeze_) return;
   const Freeze message = *freeze_;
   freeze_.reset();
   bool missing = false;

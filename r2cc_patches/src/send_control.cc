@@ -271,7 +271,7 @@ void SendConnection::maintain(int64_t now) {
   const auto lane = std::find_if(lanes_.begin(), lanes_.end(), late);
   if (lane != lanes_.end()) {
     lateLanes_++;
-    const LanePtr tooLate = *lane;
+    const LanePtr tooLate = *lane;  // NOLINT(performance-unnecessary-copy-initialization): it leaves the list
     // Asked for and answered, and still not there: data does not pass.
     const bool refused = tooLate->state == LaneState::Connecting && peerAnswers(now);
     if (refused && everActive_ && tooLate->inner.ops->sample != nullptr) {

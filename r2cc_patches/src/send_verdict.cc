@@ -87,7 +87,7 @@ LanePtr SendConnection::stuckLane(int64_t now) {
   if (now - lastVerdictLook_ < kLookEveryNs) return nullptr;
   const int64_t passed = std::min(now - std::exchange(lastVerdictLook_, now), kMostLookNs);
   const Lane* oldest = plan_.laneFor(acked);
-  const LanePtr lane = oldest == nullptr ? nullptr : findLane(oldest->id);
+  LanePtr lane = oldest == nullptr ? nullptr : findLane(oldest->id);
   if (lane == nullptr || lane->state != LaneState::Up || lane->error) return nullptr;
   LaneSample s;
   const bool sampled = lane->inner.ops->sample != nullptr && lane->inner.ops->sample(lane->comm, &s);

@@ -7,6 +7,8 @@
 #include "agree_world.h"
 #include "check.h"
 
+#ifndef __SANITIZE_THREAD__  // it knows no threads in a child of one that had some, nor threads that outlive main()
+
 using namespace r2cc::agree;
 using namespace r2cc::agree::test;
 
@@ -43,8 +45,6 @@ std::unique_ptr<World>& kept() {
 }
 
 }  // namespace
-
-#ifndef __SANITIZE_THREAD__  // it knows no threads in a child of one that had some, nor threads that outlive main()
 
 TEST(agree_life_a_process_that_closes_nothing_ends_with_its_own_code) {
   for (const bool prepares : {false, true}) {
