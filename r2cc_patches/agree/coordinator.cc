@@ -166,6 +166,7 @@ void Coordinator::judge(int64_t now) {
 
 std::string Coordinator::disagreement() const {
   std::vector<Stated> stated;
+  stated.reserve(answers_.size());
   for (const Answer& answer : answers_) stated.push_back({answer.message.text, "", answer.message.number});
   return agree::difference(stated);
 }

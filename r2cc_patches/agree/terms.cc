@@ -100,11 +100,13 @@ std::string difference(const std::vector<Stated>& all) {
   if (alike) return "";
   std::vector<std::string> names;
   std::vector<std::map<std::string, std::string>> byRank;
+  byRank.reserve(all.size());
   for (const Stated& one : all) byRank.push_back(parsed(cut(one.terms, kMaxTerms), names));
   std::string text;
   size_t found = 0;
   for (const std::string& name : names) {
     std::vector<std::string> values;
+    values.reserve(byRank.size());
     for (auto& rank : byRank) values.push_back(rank[name]);
     const std::string one = differing(name, values, all);
     if (!one.empty() && ++found <= kMostNamed) text += (text.empty() ? "" : "; ") + one;
@@ -112,6 +114,7 @@ std::string difference(const std::vector<Stated>& all) {
   if (found > kMostNamed) text += "; and " + std::to_string(found - kMostNamed) + " more";
   if (found > 0) return text;
   std::vector<std::string> hashes;
+  hashes.reserve(all.size());
   for (const Stated& one : all) hashes.push_back(hex(one.hash));
   if (std::all_of(hashes.begin(), hashes.end(), [&](const std::string& hash) { return hash == hashes.front(); })) {
     for (size_t rank = 0; rank < all.size(); rank++) hashes[rank] = hex(hashOfText(all[rank].terms));

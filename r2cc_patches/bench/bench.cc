@@ -72,7 +72,7 @@ void Bench::checkTerms() {
   if (different.empty()) return;
   try {
     bootstrap_.barrier();
-  } catch (const TransportError&) {  // somebody ended first, for the same reason
+  } catch (const TransportError&) {  // NOLINT(bugprone-empty-catch): somebody ended first, for the same reason
   }
   throw UsageError("the ranks were started differently: " + different);
 }
