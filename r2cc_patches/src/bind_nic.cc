@@ -166,6 +166,16 @@ bool isLocalAddress(const sockaddr_storage& address) {
   return false;
 }
 
+bool sharesSubnet(const std::string& interface, const sockaddr_storage& own) {
+  ifaddrs* list = nullptr;
+  if (getifaddrs(&list) != 0) return false;
+  const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> guard(list, freeifaddrs);
+  for (const ifaddrs* at = list; at != nullptr; at = at->ifa_next) {
+    if (interface != at->ifa_name && inSubnet(at, own)) return true;
+  }
+  return false;
+}
+
 bool mayBindDevice(const std::string& interface) { return std::max(readSetting("all"), readSetting(interface)) != 1; }
 
 bool leadsThere(const std::string& interface, const sockaddr_storage& source, const sockaddr_storage& to) {

@@ -22,6 +22,9 @@ bool leadsThere(const std::string& interface, const sockaddr_storage& source, co
 /// ARP tables say so), and is left as it is.
 bool keepOnNic(int fd, const std::string& interface);
 
+/// Whether another interface of this host has an address in the same subnet.
+bool sharesSubnet(const std::string& interface, const sockaddr_storage& own);
+
 /// Whether an address is this host's own.
 bool isLocalAddress(const sockaddr_storage& address);
 

@@ -56,10 +56,10 @@ struct Services {
   std::function<void(Helpers::Work slow, Helpers::Work then)> apart;  // `then` under the engine's mutex
   std::condition_variable* settled = nullptr;                         // with that mutex: a slow call is over
   std::function<void()> wake;                                         // thread-safe: makes the engine look at once
-  std::function<void()> fetchAcks;  // by a thread that waits for some: those that have come
-  std::function<void(const Lane&)> misplaced = [](const Lane&) {};  // a lane is not on its NIC
-  std::function<void(const std::string&)> warn;                     // NCCL's log, level WARN
-  std::function<void(const std::string&)> info;                     // the same, level INFO
+  std::function<void()> fetchAcks;                           // by a thread that waits for some: those that have come
+  std::function<void(const Lane&, bool forGood)> misplaced;  // a lane is not on its NIC
+  std::function<void(const std::string&)> warn;              // NCCL's log, level WARN
+  std::function<void(const std::string&)> info;              // the same, level INFO
 };
 
 /// A lane's turn in a call ends with the message that makes it so much, as stock's does with each: what the others have

@@ -116,7 +116,7 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
       settled_.notify_all();
     });
   };
-  services_.misplaced = [this](const Lane& lane) { onMisplaced(lane); };
+  services_.misplaced = [this](const Lane& lane, bool forGood) { onMisplaced(lane, forGood); };
   watchAcks();
   watchListens();
   watch(wakeFd_, kTagWake);

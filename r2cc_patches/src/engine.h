@@ -141,7 +141,7 @@ class Engine {
   bool silentByTcp(Peer& peer, Path& path, int64_t now);
   void endStrangers(int64_t now);
   void announce(int64_t now);
-  void onMisplaced(const Lane& lane);
+  void onMisplaced(const Lane& lane, bool forGood);
   bool sharesSubnet(size_t nic) const;
   void pathDown(Peer& peer, Path& path, const std::string& cause);
   void pathEvent(const Peer& peer, const Path& path, const char* state, const std::string& cause);

@@ -104,10 +104,11 @@ void Engine::closeStreams(Path& path) {
 void Engine::openStreams(Peer& peer, Path& path, int64_t now) {
   closeStreams(path);
   path.askedNs = now - kUdpPatienceNs;
+  const bool freely = path.streamTries % 2 == 1;  // where NICs share a subnet, answers may come in by another
   const int64_t most = peer.streams ? kMostTryIfNeededNs : kMostTryNs;
   path.nextStream = now + std::min(kFirstTryNs << std::min(path.streamTries++, kMostTries), most);
   for (const bool acks : {false, true}) {
-    const SideStreamPtr stream = SideStream::connect(nics_[path.local], peer.remote()[path.remote], acks);
+    const SideStreamPtr stream = SideStream::connect(nics_[path.local], peer.remote()[path.remote], acks, freely);
     if (stream == nullptr) continue;
     stream->peer = &peer;
     stream->path = &path;
@@ -295,16 +296,16 @@ bool Engine::sharesSubnet(size_t nic) const {
   return false;
 }
 
-/// At the receiver: what was sent to this NIC's address came in by another. At the sender: the device cannot be bound.
-void Engine::onMisplaced(const Lane& lane) {
+/// A lane could not be kept on its NIC: neighbours are told where that is. `forGood`: that did not help either.
+void Engine::onMisplaced(const Lane& lane, bool forGood) {
   const size_t nic = lane.path->local;
-  if (!lane.sends) announceUntil_ = runNs() + kAnnounceNs;
-  if (!sharesSubnet(nic) || astray_[nic]) return;
+  announceUntil_ = std::max(announceUntil_, runNs() + kAnnounceNs);
   const bool filtered = !mayBindDevice(nics_[nic].name);
-  if (!lane.sends && !filtered) return;  // our announcements put it right
+  if (astray_[nic] || !sharesSubnet(nic) || (!forGood && !filtered)) return;
   astray_[nic] = true;
   warn_("R2CC: " + nics_[nic].name + " shares a subnet with another NIC, and its traffic cannot be kept on it (" +
-        (filtered ? "net.ipv4.conf.*.rp_filter=1; 0 or 2 would do" : "Linux before 5.7 wants CAP_NET_RAW for that") +
+        (filtered ? "net.ipv4.conf.*.rp_filter is 1; 0 or 2 would do"
+                  : "by ARP its address is another NIC's, or Linux is older than 5.7; arp_ignore=1 would do") +
         "): the routing table decides, and a fault of the other NIC stops both");
 }
 

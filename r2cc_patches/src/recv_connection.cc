@@ -206,7 +206,7 @@ void RecvConnection::onPrepared(const LanePtr& lane, bool ok) {
   lane->state = LaneState::Up;
   if (!ok) return dropLane(lane);
   recorder_.laneUp(lane->id, lane->path->local, peer.remote()[lane->path->remote].dev);
-  if (!lane->placed) services_.misplaced(*lane);
+  if (!lane->placed) services_.misplaced(*lane, /*forGood=*/false);
   peer.tell(laneUp(*lane));
 }
 

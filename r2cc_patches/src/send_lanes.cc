@@ -91,7 +91,7 @@ void SendConnection::onLaneUp(const LaneUp& message) {
 
 void SendConnection::laneReady(const LanePtr& lane) {
   recorder_.laneUp(lane->id, lane->path->local, peer.remote()[lane->path->remote].dev);
-  if (!lane->placed) services_.misplaced(*lane);
+  if (!lane->placed) services_.misplaced(*lane, /*forGood=*/false);
   nextMaintain_ = 0;
   if (state() == ConnectionState::Active) {
     if (const int64_t now = runNs(); now >= peer.settledNs) (void)approachWanted(now);
@@ -238,7 +238,10 @@ bool SendConnection::placeLanes(int64_t now) {
     if (placed != lanes_.end()) {
       used.lane = *placed;
       better = true;
-    } else if (placings_ < kMostPlacings && !opening(used.lane->path)) {
+    } else if (placings_ >= kMostPlacings) {
+      services_.misplaced(*used.lane, /*forGood=*/true);
+      nextPlacing_ = INT64_MAX;
+    } else if (!opening(used.lane->path)) {
       placings_++;
       nextPlacing_ = now + kPlaceAgainNs;
       requestLane(used.lane->path);

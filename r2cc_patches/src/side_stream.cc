@@ -31,7 +31,7 @@ void tune(int fd) {
 
 }  // namespace
 
-SideStreamPtr SideStream::connect(const LocalNic& nic, const NicAddress& to, bool acks) {
+SideStreamPtr SideStream::connect(const LocalNic& nic, const NicAddress& to, bool acks, bool freely) {
   NicAddress target = to;
   if (acks) target.port = to.ackPort;
   if (target.port == 0 || nic.address.family != target.family) return nullptr;
@@ -42,9 +42,12 @@ SideStreamPtr SideStream::connect(const LocalNic& nic, const NicAddress& to, boo
   stream->ours = true;
   NicAddress source = nic.address;
   source.port = 0;
-  if (!bindToNic(fd, nic.name, source.sockaddr(), target.sockaddr())) return nullptr;
+  const sockaddr_storage from = source.sockaddr();
   const sockaddr_storage address = target.sockaddr();
   const socklen_t size = address.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+  const bool bound =
+      freely ? bind(fd, reinterpret_cast<const sockaddr*>(&from), size) == 0 : bindToNic(fd, nic.name, from, address);
+  if (!bound) return nullptr;
   if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), size) != 0 && errno != EINPROGRESS) return nullptr;
   return stream;
 }

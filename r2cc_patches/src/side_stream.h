@@ -19,8 +19,8 @@ class Peer;
 
 class SideStream {
  public:
-  /// Begins to connect; null when the kernel refuses at once.
-  static std::shared_ptr<SideStream> connect(const LocalNic& nic, const NicAddress& to, bool acks);
+  /// Begins to connect; null when the kernel refuses at once. `freely`: not bound to the NIC's device.
+  static std::shared_ptr<SideStream> connect(const LocalNic& nic, const NicAddress& to, bool acks, bool freely);
   /// Takes over an accepted socket.
   SideStream(int fd, size_t nic, const NicAddress& from, bool acks);
   ~SideStream();

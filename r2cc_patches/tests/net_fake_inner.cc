@@ -201,6 +201,11 @@ void Fabric::stand(Nic nic, bool on) {
   wake_.notify_all();
 }
 
+bool Fabric::standsAt(Nic nic) const {
+  const Lock lock(mutex_);
+  return standing_.count(nic) != 0;
+}
+
 bool Fabric::stands(const Wire& wire) const {
   return standing_.count(wire.sender->nic()) != 0 || standing_.count(wire.receiver->nic()) != 0;
 }

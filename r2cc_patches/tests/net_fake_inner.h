@@ -97,6 +97,7 @@ class Fabric {
   void breakComms(Nic nic);
   /// Data to and from this NIC stands still, datagrams pass; the comms' kernels send it again and again.
   void stand(Nic nic, bool on);
+  bool standsAt(Nic nic) const;
   /// connect() and listen() on this NIC fail at once, as long as it is set.
   void refuse(Nic nic, bool on);
   /// Registrations of this memory do not return as long as it is set.
