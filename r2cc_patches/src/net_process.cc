@@ -192,6 +192,12 @@ ncclResult_t NetProcess::finalize(void* ctx) {
   return inner_.net->finalize(ctx);
 }
 
+/// The process ends with communicators open: what was said until now is written, and nothing else is done.
+void NetProcess::atEnd() {
+  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  if (lock && engine_ != nullptr) engine_->flushAtExit();
+}
+
 void NetProcess::expectGpuMemory(int type, size_t size) {
   if (lastResort_ != nullptr && type == NCCL_PTR_CUDA) lastResort_->expect(size);
 }

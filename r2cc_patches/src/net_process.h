@@ -34,7 +34,10 @@ class NetProcess {
   void info(const std::string& text) const;
 
  private:
-  NetProcess() = default;
+  NetProcess() {
+    atProcessEnd([this] { atEnd(); });
+  }
+  void atEnd();
   ncclResult_t initInChild(ncclNet_t* net, const LastResort::Init& init, void** ctx);
   ncclResult_t start(const LastResort::Init& init);
   void makeEngine(const Config& settings, const LastResort::Init& init);
