@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kBurst = 16;  // datagrams from one socket, before the next one's turn
 constexpr int kBacklog = 128;
-constexpr int kTries = 16;  // to find a port that is free for UDP and TCP
+constexpr int kPortTries = 16;  // to find a port that is free for UDP and TCP
 
 uint8_t prefixBits(const sockaddr* mask) {
   const bool v4 = mask->sa_family == AF_INET;
@@ -48,13 +48,13 @@ NicAddress addressOf(const ifaddrs* entry) {
   return out;
 }
 
-socklen_t sizeOf(const sockaddr_storage& a) {
+socklen_t addressSize(const sockaddr_storage& a) {
   return a.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
 }
 
 bool bindTo(int fd, const NicAddress& address) {
   const sockaddr_storage to = address.sockaddr();
-  return bind(fd, reinterpret_cast<const sockaddr*>(&to), sizeOf(to)) == 0;
+  return bind(fd, reinterpret_cast<const sockaddr*>(&to), addressSize(to)) == 0;
 }
 
 /// A datagram socket on the NIC's address and a free port, which it fills in. It is not bound to the device: where NICs
@@ -94,7 +94,7 @@ int openListen(const LocalNic& nic, uint16_t port) {
 void openPair(const LocalNic& nic, uint16_t& port, std::vector<int>& udp, std::vector<int>& tcp) {
   int datagrams = -1;
   int streams = -1;
-  for (int i = 0; i < kTries && nic.address.family != 0 && streams < 0; i++) {
+  for (int i = 0; i < kPortTries && nic.address.family != 0 && streams < 0; i++) {
     if (datagrams >= 0) close(datagrams);
     datagrams = openSocket(nic, port);
     if (datagrams < 0) break;
@@ -169,7 +169,7 @@ bool SideChannel::send(size_t nic, const NicAddress& to, const std::vector<uint8
   iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
   msghdr message{};
   message.msg_name = &address;
-  message.msg_namelen = sizeOf(address);
+  message.msg_namelen = addressSize(address);
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   std::optional<Pin> pin;
