@@ -20,7 +20,7 @@ namespace {
 
 constexpr uint16_t kDiscardPort = 9;
 
-socklen_t sizeOf(const sockaddr_storage& a) {
+socklen_t addressSize(const sockaddr_storage& a) {
   return a.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
 }
 
@@ -198,7 +198,7 @@ bool bindToNic(int fd, const std::string& interface, const sockaddr_storage& sou
   const bool wanted = leadsThere(interface, source, to);
   const bool bound = wanted && bindDevice(fd, interface);
   if (device != nullptr) *device = bound || !wanted;
-  return bind(fd, reinterpret_cast<const sockaddr*>(&source), sizeOf(source)) == 0;
+  return bind(fd, reinterpret_cast<const sockaddr*>(&source), addressSize(source)) == 0;
 }
 
 bool keepOnNic(int fd, const std::string& interface) {

@@ -14,7 +14,7 @@
 
 namespace r2cc {
 namespace {
-constexpr auto kEndPatience = std::chrono::seconds(2);
+constexpr auto kHelperPatience = std::chrono::seconds(2);
 constexpr size_t kMostThreads = 64;  // a lost NIC's lanes are fenced at once
 }  // namespace
 
@@ -90,7 +90,7 @@ void Helpers::end() {
     std::unique_lock<std::mutex> lock(state_->mutex);
     state_->stop = true;
     state_->changed.notify_all();
-    (void)state_->changed.wait_for(lock, kEndPatience, [this] { return state_->threads == 0; });
+    (void)state_->changed.wait_for(lock, kHelperPatience, [this] { return state_->threads == 0; });
     state_->closed = true;
     state_->jobs.clear();
   }

@@ -17,7 +17,7 @@ constexpr int64_t kGapHalfNs = msToNs(10000);  // which counts half as much afte
 constexpr int kMostPatience = 4;               // doublings, where verdict after verdict helps nothing
 constexpr int64_t kLookEveryNs = msToNs(2), kMostLookNs = msToNs(20);
 constexpr int64_t kAskEveryNs = msToNs(20);
-constexpr int64_t kAnsweredNs = msToNs(60), kAnswersSteadyNs = msToNs(100);
+constexpr int64_t kAnsweredNs = msToNs(60), kSteadyPeerNs = msToNs(100);
 constexpr uint64_t kResent = 2;  // packets: of one alone an acknowledgement may be late
 constexpr int64_t kNewLaneNs = msToNs(200), kFirstLaneNs = msToNs(1000), kLaneNs = msToNs(3000);
 
@@ -41,7 +41,7 @@ int64_t SendConnection::patienceNs(int64_t now) const {
 }
 
 bool SendConnection::peerAnswers(int64_t now) const {
-  return now - peer.lastPong < kAnsweredNs && now - peer.answersSince >= kAnswersSteadyNs;
+  return now - peer.lastPong < kAnsweredNs && now - peer.answersSince >= kSteadyPeerNs;
 }
 
 /// So that it can be told from a stopped one: on the lane's own path, and on another.

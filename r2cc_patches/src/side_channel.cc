@@ -48,13 +48,13 @@ NicAddress addressOf(const ifaddrs* entry) {
   return out;
 }
 
-socklen_t addressSize(const sockaddr_storage& a) {
+socklen_t sizeOf(const sockaddr_storage& a) {
   return a.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
 }
 
 bool bindTo(int fd, const NicAddress& address) {
   const sockaddr_storage to = address.sockaddr();
-  return bind(fd, reinterpret_cast<const sockaddr*>(&to), addressSize(to)) == 0;
+  return bind(fd, reinterpret_cast<const sockaddr*>(&to), sizeOf(to)) == 0;
 }
 
 /// A datagram socket on the NIC's address and a free port, which it fills in. It is not bound to the device: where NICs
@@ -169,7 +169,7 @@ bool SideChannel::send(size_t nic, const NicAddress& to, const std::vector<uint8
   iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
   msghdr message{};
   message.msg_name = &address;
-  message.msg_namelen = addressSize(address);
+  message.msg_namelen = sizeOf(address);
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   std::optional<Pin> pin;

@@ -1,6 +1,5 @@
 #include "side_stream.h"
 
-#include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -13,20 +12,24 @@
 
 #include "bind_nic.h"
 #include "clock.h"
+#include "tcp_sample.h"
 
 namespace r2cc {
 namespace {
 
 constexpr size_t kLengthBytes = 2;
 constexpr size_t kReadAtOnce = 16384;
+// The kernel's numbers: the C library's header for TCP cannot be read beside the kernel's (tcp_sample.h).
+constexpr int kNoDelay = 1;
+constexpr int kUserTimeout = 18;
 constexpr int kGiveUpMs = 10000;  // the kernel ends it when what was sent is not confirmed for so long
 
 void tune(int fd) {
   const int on = 1;
   const int urgent = 6;  // as side_channel.cc
-  (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+  (void)setsockopt(fd, IPPROTO_TCP, kNoDelay, &on, sizeof(on));
   (void)setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &urgent, sizeof(urgent));
-  (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &kGiveUpMs, sizeof(kGiveUpMs));
+  (void)setsockopt(fd, IPPROTO_TCP, kUserTimeout, &kGiveUpMs, sizeof(kGiveUpMs));
 }
 
 }  // namespace
@@ -121,10 +124,8 @@ bool SideStream::read(const OnDatagram& datagram) {
 }
 
 int64_t SideStream::quietNs() const {
-  tcp_info info{};
-  socklen_t size = sizeof(info);
-  if (getsockopt(fd_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0) return INT64_MAX / 2;
-  return msToNs(info.tcpi_last_ack_recv);
+  LaneSample sample;
+  return tcpSample(fd_, &sample) ? sample.quietNs : INT64_MAX / 2;
 }
 
 }  // namespace r2cc

@@ -203,7 +203,7 @@ def _announced(stage: Stage, bed: Bed, event: str) -> None:
 
 
 def overrun_netlink(bed: Bed, *, watched: bool) -> None:
-    """Link events that nobody reads, until the kernel says that a socket that watches links lost some: it may be large."""
+    """Link events that nobody reads, until the kernel says that a socket that watches links lost some."""
     for _ in range(20):
         bed.noise(300)
         table = bed.host("h1").read_text("/proc/net/netlink").splitlines()
