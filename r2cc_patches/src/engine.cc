@@ -293,7 +293,8 @@ ncclResult_t Engine::connect(void* ctx, int dev, void* handle, void** sendComm) 
     warn_("R2CC: the peer's connect handle was not written by R2CC: all ranks need the same library and R2CC_MODE");
     return ncclInvalidUsage;
   }
-  Peer& peer = peerFor(to.process, /*weConnect=*/true, pairKey(to.key, self_.id, to.process));
+  Peer* known = findPeer(to.process, /*weConnect=*/true);
+  Peer& peer = known != nullptr ? *known : peerFor(to.process, true, pairKey(to.key, self_.id, to.process));
   uint64_t id = 0;
   auto* state = static_cast<uint8_t*>(handle) + kHandleStateAt;
   memcpy(&id, state, sizeof(id));

@@ -186,7 +186,7 @@ bool Peer::sendToAckPort(const Path& path, Datagram& datagram) const {
   if (to.ackPort != 0) to.port = to.ackPort;
   const std::vector<uint8_t>& bytes = datagram.seal(key);
   const bool sent = side_.send(path.local, to, bytes, path.pinned);
-  return sendByStream(path, path.acks, bytes) || sent;
+  return sendByStream(path, path.acks.used() ? path.acks : path.control, bytes) || sent;
 }
 
 void Peer::ping(Path& path, uint32_t round, int64_t now) const {

@@ -67,7 +67,11 @@ ncclResult_t netConnect(void* ctx, int dev, void* handle, void** sendComm, ncclN
   }
   *sendComm = nullptr;
   if (process().engine() != nullptr && !inChild()) return engine().connect(ctx, dev, handle, sendComm);
-  process().warn("R2CC: the peer runs R2CC and this process could not start it: set R2CC_MODE=0 on all ranks");
+  process().warn(inChild()
+                     ? "R2CC: this process was forked from one that uses the net, so it runs without R2CC, and the "
+                       "peer with it: start it by exec, or set R2CC_MODE=0 on all ranks"
+                     : "R2CC: the peer runs R2CC and this process could not start it (see above): set R2CC_MODE=0 "
+                       "on all ranks");
   return ncclSystemError;
 }
 

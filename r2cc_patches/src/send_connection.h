@@ -118,6 +118,7 @@ class SendConnection final : public Connection {
   LanePtr stuckLane(int64_t now);
   bool waitEnds(uint64_t acked, int64_t now);
   void judgeLanes(int64_t now);
+  bool unproven(const Path& path) const;
   bool betterElsewhere(const Lane& lane, int64_t patience, int64_t now);
   int64_t patienceNs(int64_t now) const;
   bool peerAnswers(int64_t now) const;

@@ -122,7 +122,7 @@ bool SendConnection::spare(const LanePtr& lane) const {
 LanePtr SendConnection::idleLane(const Path* avoid) const {
   LanePtr best;
   for (const LanePtr& lane : lanes_) {
-    if (!spare(lane) || lane->path == avoid) continue;
+    if (!spare(lane) || lane->path == avoid || unproven(*lane->path)) continue;
     if (best == nullptr || lane->path == home_) best = lane;
   }
   return best;
@@ -141,7 +141,8 @@ Path* SendConnection::bestPath(const Path* avoid) const {
     if (path->use == PathUse::LastResort && state() == ConnectionState::Active) continue;
     if (path->dataDoubted() && state() == ConnectionState::Active) continue;
     if (path.get() == home_ && !path->doubted()) return path.get();
-    size_t load = ((path->up() ? 0 : 1) + (path->doubted() ? 1 : 0)) * kDoubt + (path->data ? 0 : kNoData);
+    const int against = (path->up() ? 0 : 1) + (path->doubted() || unproven(*path) ? 1 : 0);
+    size_t load = static_cast<size_t>(against) * kDoubt + (path->data ? 0 : kNoData);
     for (const auto& [other, connection] : peer.sends) {
       const size_t each = connection->home_ == home_ ? kTogether : 1;
       for (const LanePtr& lane : connection->lanes_) load += lane->path == path.get() ? each : 0;

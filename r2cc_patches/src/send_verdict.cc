@@ -20,6 +20,7 @@ constexpr int kMostPatience = 4;               // doublings, where verdict after
 constexpr int64_t kLookEveryNs = msToNs(2), kMostLookNs = msToNs(20);
 constexpr int64_t kAskEveryNs = msToNs(20);
 constexpr int64_t kAnsweredNs = msToNs(60), kSteadyPeerNs = msToNs(100);
+constexpr int kMostProofs = 4;   // asked for at a time
 constexpr uint64_t kResent = 2;  // packets: of one alone an acknowledgement may be late
 constexpr int64_t kNewLaneNs = msToNs(200), kFirstLaneNs = msToNs(1000), kLaneNs = msToNs(3000);
 
@@ -60,11 +61,24 @@ void SendConnection::askPeer(const Lane& lane, int64_t now) {
 /// Where all are as slow, none is to blame: whether data passes elsewhere is asked before anything moves there. Where
 /// there is no other way, and after long, a fresh lane is worth a try all the same.
 bool SendConnection::betterElsewhere(const Lane& lane, int64_t patience, int64_t now) {
-  const LanePtr idle = idleLane(lane.path);
-  Path* const other = idle != nullptr ? idle->path : bestPath(lane.path);
-  if (other == nullptr || wait_.stillNs >= kPatienceAnyway * patience) return true;
-  if (!other->provenLately(now)) other->wantProof(now + kProofNs);
-  return other->provenLately(now);
+  if (wait_.stillNs >= kPatienceAnyway * patience) return true;
+  int others = 0;
+  bool proven = false;
+  for (const auto& path : peer.paths()) {
+    if (path.get() == lane.path || !path->data || !path->carriesData() || others == kMostProofs) continue;
+    others++;
+    proven |= path->provenLately(now);
+    if (!path->provenLately(now)) path->wantProof(now + kProofNs);
+  }
+  return proven || others == 0;
+}
+
+/// Data was just shown to pass elsewhere, and not here: a path that shares an end with one that failed may be no
+/// better.
+bool SendConnection::unproven(const Path& path) const {
+  const int64_t now = runNs();
+  const auto proven = [&](const auto& p) { return p->data && p->provenLately(now); };
+  return !path.provenLately(now) && std::any_of(peer.paths().begin(), peer.paths().end(), proven);
 }
 
 /// A message got through, or nothing is waited for: the wait begins anew, and a healthy one is remembered.

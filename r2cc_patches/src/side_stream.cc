@@ -13,6 +13,7 @@
 #include "bind_nic.h"
 #include "clock.h"
 #include "tcp_sample.h"
+#include "tcp_tune.h"
 
 namespace r2cc {
 namespace {
@@ -30,6 +31,7 @@ void tune(int fd) {
   (void)setsockopt(fd, IPPROTO_TCP, kNoDelay, &on, sizeof(on));
   (void)setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &urgent, sizeof(urgent));
   (void)setsockopt(fd, IPPROTO_TCP, kUserTimeout, &kGiveUpMs, sizeof(kGiveUpMs));
+  tcpTune(fd);  // what is lost in a full queue is sent again after 8 ms, not 200: a verdict waits for it
 }
 
 }  // namespace

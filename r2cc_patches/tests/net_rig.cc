@@ -386,10 +386,8 @@ std::string Rig::problems() const {
     const Stream& s = streams_[i];
     const std::string which = "stream " + std::to_string(i) + " ";
     if (!s.receiver->wrong().empty()) out += which + s.receiver->wrong() + "\n";
-    if (s.sender->state() != End::State::Done)
-      out += which + "sender stopped at " + std::to_string(s.sender->done()) + "\n";
-    if (s.receiver->state() != End::State::Done) {
-      out += which + "receiver stopped at " + std::to_string(s.receiver->done()) + "\n";
+    for (const auto& [end, name] : {std::pair{s.sender.get(), "sender"}, std::pair{s.receiver.get(), "receiver"}}) {
+      if (end->state() != End::State::Done) out += which + name + " stopped at " + std::to_string(end->done()) + "\n";
     }
   }
   for (const std::string& v : fabric.violations()) out += v + "\n";
