@@ -291,14 +291,26 @@ bool Rig::passes(int host, size_t nic, const NicAddress& to, const std::vector<u
   if (udp && spy) spy(host, to, bytes);
   const auto parsed = Parsed::open(bytes.data(), bytes.size());
   if (parsed) {
-    parsed->forEach([&](Type type, Reader&) {
+    parsed->forEach([&](Type type, Reader& reader) {
       seen_[static_cast<size_t>(type) % seen_.size()] += udp ? 1 : 0;
+      if (udp && (type == Type::Freeze || type == Type::Switch)) {
+        uint64_t connection = 0;
+        uint32_t epoch = 0;
+        reader(connection), reader(epoch);
+        const std::lock_guard lock(mutex_);
+        decided_.emplace(type, connection, epoch);
+      }
       lost |= lose_[static_cast<size_t>(type) % lose_.size()];
     });
   }
   const bool special = options_.lastResort && static_cast<int>(nic) == options_.rails;
   if (special) return !lost && resort.carries({host, 0}, {to.ip[3] - 1, 0});
   return !lost && fabric.carries({host, static_cast<int>(nic)}, {to.ip[3] - 1, to.ip[2] - 1});
+}
+
+size_t Rig::decided(Type type) const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<size_t>(std::count_if(decided_.begin(), decided_.end(), [&](const auto& d) { return std::get<0>(d) == type; }));
 }
 
 Stream& Rig::stream(int from, int to, int rail, uint64_t messages) {

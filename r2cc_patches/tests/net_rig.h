@@ -7,8 +7,10 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <thread>
+#include <tuple>
 #include <vector>
 
 #include "engine.h"
@@ -132,6 +134,8 @@ class Rig {
   uint64_t delivered() const;
   /// How often a type of message was sent in datagrams so far.
   int seen(Type type) const { return seen_[static_cast<size_t>(type)]; }
+  /// How many different decisions those told of: each is repeated until its answer comes, on a slow machine often.
+  size_t decided(Type type) const;
   /// Messages of this type are lost from now on (the whole datagram is).
   void loseType(Type type, bool on) { lose_[static_cast<size_t>(type)] = on; }
   /// All UDP is lost, TCP is not: as behind a firewall.
@@ -161,6 +165,7 @@ class Rig {
   std::array<std::atomic<bool>, 32> lose_{};
   mutable std::mutex mutex_;
   std::vector<std::string> warnings_;
+  std::set<std::tuple<Type, uint64_t, uint32_t>> decided_;  // type, connection, epoch
 };
 
 }  // namespace r2cc::fake
