@@ -239,4 +239,11 @@ bool Capacities::agree(Path& path, int64_t now) {
   return siblings > 0 && now - it->second.lastNs < kStaleNs && settle(path, it->second, siblings, now);
 }
 
+void Capacities::hope(const Path& path, int64_t now) {
+  const auto it = accounts_.find(&path);
+  if (it == accounts_.end()) return;
+  it->second.pauseNs = 0;
+  it->second.raiseFrom = std::min(it->second.raiseFrom, now);
+}
+
 }  // namespace r2cc

@@ -26,6 +26,8 @@ class Capacities {
   /// Somebody else found a NIC of this path slow: less of our own evidence is enough for a while. True when there is
   /// enough already, and `capacity` changed.
   bool agree(Path& path, int64_t now);
+  /// Somebody else found it whole again: earlier tries that were wrong no longer delay the next one.
+  void hope(const Path& path, int64_t now);
   /// Enough traffic was seen on it to say that it is whole.
   bool knows(const Path& path) const;
 

@@ -158,6 +158,7 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   void onCapacity(Peer& peer, const Path& path);
   void onSlow(Peer& peer, const Slow& message);
   void slowHere(size_t nic, int64_t now);
+  void wellHere(size_t nic, int64_t now);
   void agree(Peer& peer, Path& path, int64_t now);
   // what this host's NICs can carry (engine_report.cc)
   static double carries(const Peer& peer, const Path& path);

@@ -11,6 +11,8 @@ namespace {
 
 constexpr int64_t kTellAgainNs = msToNs(500);  // datagrams get lost
 constexpr int kWellTold = 3;                   // how often it is said that a path is whole again
+constexpr int64_t kWellAgainNs = msToNs(250);  // and how soon again
+constexpr int64_t kBelieveNs = msToNs(200);    // a try that was wrong is taken back sooner
 
 /// What is known of one NIC's paths.
 struct Evidence {
@@ -62,7 +64,8 @@ void Engine::tellReceiver(Peer& peer, Path& path, int64_t now) {
   const auto percent = static_cast<uint8_t>(carried < 0 ? 100 : std::lround(100 * carried));  // no news is good news
   const bool changed = percent != path.toldPercent;
   if (changed || percent < 100) path.tellsLeft = kWellTold;
-  if (path.tellsLeft == 0 || (!changed && now - path.toldNs < kTellAgainNs)) return;
+  const int64_t again = percent < 100 ? kTellAgainNs : kWellAgainNs;
+  if (path.tellsLeft == 0 || (!changed && now - path.toldNs < again)) return;
   path.tellsLeft--;
   path.toldPercent = percent;
   path.toldNs = now;
@@ -73,8 +76,25 @@ void Engine::onPathHealth(const Peer& peer, const PathHealth& message) {
   if (message.remoteDev >= nics_.size() || message.percent > 100) return;
   Path* path = peer.pathOf(message.remoteDev, message.localDev);
   if (path == nullptr) return;
+  const int64_t now = runNs();
+  if (message.percent < 100) path->wellNs = 0;
+  if (message.percent == 100 && path->capacity < 1.0) path->wellNs = now;
+  if (path->wellNs != 0 && now - path->wellNs >= kBelieveNs) {
+    path->wellNs = 0;
+    wellHere(path->local, now);
+  }
   path->capacity = message.percent / 100.0;
   healthChanged_ = true;
+}
+
+/// Others' traffic to this NIC of ours is as fast as ever again: so may be what we send over it.
+void Engine::wellHere(size_t nic, int64_t now) {
+  for (const auto& [key, peer] : peers_) {
+    if (!peer->weConnect) continue;
+    for (const auto& path : peer->paths()) {
+      if (path->data && path->local == nic) peer->capacities.hope(*path, now);
+    }
+  }
 }
 
 /// A NIC whose paths are slow may be one that carries more than its siblings, by the schedule of the job or by chance.
@@ -86,7 +106,7 @@ double Engine::inAll(size_t nic, double byPaths, int64_t now) {
 }
 
 void Engine::updateHealth(int64_t now) {
-  if (!healthChanged_ && now - healthNs_ < kTellAgainNs) return;
+  if (!healthChanged_ && now - healthNs_ < kWellAgainNs) return;
   healthChanged_ = false;
   healthNs_ = now;
   std::vector<Evidence> nics(nics_.size());

@@ -173,6 +173,7 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   // What it can carry beside a healthy one; see capacity.h. Of a path that a peer sends over: what that peer says.
   double capacity = 1.0;
   int64_t toldNs = 0;  // when the other end was last told of it
+  int64_t wellNs = 0;  // since when the other end says that it is whole again, until that is believed
 
   // The two ways of the side channel (engine_streams.cc).
   bool pinned = false;       // what is sent over it leaves by its NIC, whatever the routing table says

@@ -207,6 +207,21 @@ TEST(net_capacity_one_that_seems_better_than_it_is_costs_less_and_less) {
   CHECK(loop.msUntil(false) < 17'000);
 }
 
+TEST(net_capacity_the_other_end_found_it_whole) {
+  // Wrong tries have made the pauses long. What is sent the other way is as fast as ever: the next try is now.
+  const auto msToReturn = [](bool told) {
+    Loop loop;
+    loop.truth = 0.25;
+    loop.seems = 2.5;
+    for (int i = 0; i < 4000 || loop.path().capacity == 1.0; i++) loop.window();
+    loop.seems = loop.truth = 1.0;
+    if (told) loop.feed.capacities.hope(loop.path(), loop.feed.now);
+    return loop.msUntil(false);
+  };
+  CHECK(msToReturn(false) > 2000);
+  CHECK(msToReturn(true) < 500);
+}
+
 TEST(net_capacity_one_that_nobody_waits_for_is_given_more) {
   // Well again, with so little to do that it mostly waits for acknowledgements: its rate says that it is slow.
   Feed feed(4);
