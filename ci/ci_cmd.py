@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -184,12 +183,14 @@ def turns(
 def report(file: Path, kind: str) -> None:
     """Render what `gate --out FILE` wrote: Markdown for a pull request, JUnit for a CI server."""
     from ci import render
+    from harness.config import json_text
+    from harness.config.files import text_of
     from harness.errors import UsageError
     from harness.schemas import problems
 
     try:
-        judged = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        judged = json_text.value_of(text_of(file, "the judgement", "r2cc ci gate --out makes such a file"))
+    except ValueError as error:
         raise UsageError(f"{file} cannot be read: {error}", "r2cc ci gate --out makes such a file") from error
     wrong = problems("ci_gate", judged)
     if wrong:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import time
@@ -13,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from harness.config import json_text
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def _settings(words: tuple[str, ...]) -> dict[str, Any]:
         if not sign or not name:
             raise click.UsageError(f"--set {word}: write NAME=VALUE")
         try:
-            found[name] = json.loads(text)
+            found[name] = json_text.value_of(text)
         except ValueError:
             found[name] = text
     return found

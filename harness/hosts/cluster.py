@@ -10,6 +10,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
+from harness.config.files import text_of
+from harness.config.words import in_order, shown
 from harness.errors import InputErrors, UsageError
 from harness.hosts.ranges import expand
 from harness.hosts.ssh_target import JUMP, Asked, Target, expanded, read_config, resolve
@@ -103,10 +105,7 @@ class ClusterHost:
 
 def load(path: Path, *, config: Path | None = None, home: Path | None = None) -> list[ClusterHost]:
     """The hosts of an inventory file, in its order. InputErrors with all mistakes; UsageError: it cannot be read."""
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read inventory {path}: {error}", "check the path") from error
+    text = text_of(path, "inventory", "give the path of a YAML file; docs/hosts.md shows one")
     home = home or Path.home()
     return parse(text, str(path), config=config or home / ".ssh" / "config", home=home)
 
@@ -130,7 +129,7 @@ def parse(text: str, file: str, *, config: Path, home: Path) -> list[ClusterHost
             except UsageError as error:
                 errors.append(document.message(("hosts", index), f"{error.message} ({error.hint})"))
     if errors:
-        raise InputErrors(sorted(errors, key=yaml_lines.line_of))
+        raise InputErrors(in_order(errors, file))
     return hosts
 
 
@@ -203,4 +202,4 @@ def _say(error: Mapping[str, Any]) -> str:
     message = error["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
     plain = error["type"] in ("model_type", "value_error")
-    return f"{where or 'inventory'}: {message}" + ("" if plain else f", not {error['input']!r}")
+    return f"{where or 'inventory'}: {message}" + ("" if plain else f", not {shown(error['input'])}")
