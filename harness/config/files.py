@@ -7,8 +7,8 @@ from pathlib import Path
 
 from harness.errors import UsageError
 
-MOST_BYTES = 4 << 20
-"""Of one file that people write. The largest that we ship has 7 KB, and 2,000 faults have 300."""
+MOST_BYTES = 2 << 20
+"""Of one file that people write. The largest that we ship has 7 KB, and 2,000 faults have 250."""
 
 
 def text_of(path: Path, what: str, hint: str, most: int = MOST_BYTES) -> str:
