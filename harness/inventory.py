@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import slurm
-from harness.errors import LabError, UsageError
+from harness.config.words import listed
+from harness.errors import InputErrors, LabError, UsageError
 from harness.hosts import Host
 from harness.hosts.commands import merged_env
 
@@ -89,22 +90,40 @@ def cluster_hosts(spec: str) -> list[ClusterHost]:
     """The hosts that FILE or FILE:RANGE means, in the file's order. UsageError for a range that names none of them,
     and for what `harness.hosts.cluster.load` finds wrong."""
     from harness.hosts.cluster import load
-    from harness.hosts.ranges import expand
 
     if spec == "slurm":
         return slurm.hosts(os.environ)
     file, words = _file_of(spec)
     hosts = load(file)
-    if not words:
-        return hosts
+    wanted = _wanted(spec, [host.name for host in hosts])
+    return [host for host in hosts if host.name in wanted] if words else hosts
+
+
+def usable_hosts(spec: str) -> tuple[list[ClusterHost], Mapping[str, InputErrors]]:
+    """The same, but what is wrong with single hosts keeps none of the others from being asked: (hosts, what is wrong
+    with others by name)."""
+    from harness.hosts.cluster import load_usable
+
+    if spec == "slurm":
+        return slurm.hosts(os.environ), {}
+    hosts, wrong = load_usable(_file_of(spec)[0])
+    wanted = _wanted(spec, [*(host.name for host in hosts), *wrong])
+    return [host for host in hosts if host.name in wanted], {name: wrong[name] for name in wrong if name in wanted}
+
+
+def _wanted(spec: str, known: Sequence[str]) -> set[str]:
+    """Names that the range in FILE:RANGE means; all that are known without one."""
+    from harness.hosts.ranges import expand
+
+    file, words = _file_of(spec)
     try:
-        wanted = expand(words)
+        wanted = set(expand(words)) if words else set(known)
     except ValueError as error:
         raise UsageError(f"--inventory {spec}: {error}", "write FILE:node[1-4] for some of its hosts") from error
-    unknown = sorted(set(wanted) - {host.name for host in hosts})
+    unknown = sorted(wanted - set(known))
     if unknown:
-        raise UsageError(f"{file} has no host {', '.join(unknown)}", f"r2cc hosts list --inventory {file}")
-    return [host for host in hosts if host.name in set(wanted)]
+        raise UsageError(f"{file} has no host {listed(unknown)}", f"r2cc hosts list --inventory {file}")
+    return wanted
 
 
 def _file_of(spec: str) -> tuple[Path, str]:

@@ -50,6 +50,11 @@ class Document:
         step = None if self.root is None else _child(self.root, key)
         return Document(self.file, self.value[key], None if step is None else step[1])
 
+    def with_one(self, key: str, index: int, item: Any) -> Document:
+        """The same file with only one entry in the list `key`: `item`, which stands where entry `index` does."""
+        value = {**self.value, key: [item]}
+        return Document(self.file, value, None if self.root is None else _with_one(self.root, key, index))
+
 
 def read(text: str, file: str) -> Document:
     """Parses one document. Syntax errors become `errors` with a line; the value is then None."""
@@ -74,6 +79,16 @@ def _child(node: yaml.Node, part: str | int) -> tuple[yaml.Node, yaml.Node] | No
     if isinstance(node, yaml.SequenceNode) and isinstance(part, int) and part < len(node.value):
         return node.value[part], node.value[part]
     return None
+
+
+def _with_one(root: yaml.Node, key: str, index: int) -> yaml.Node:
+    def kept(name: yaml.Node, node: yaml.Node) -> yaml.Node:
+        if name.value != key or not isinstance(node, yaml.SequenceNode):
+            return node
+        return yaml.SequenceNode(node.tag, [node.value[index]], node.start_mark, node.end_mark)
+
+    pairs = [(name, kept(name, node)) for name, node in root.value]
+    return yaml.MappingNode(root.tag, pairs, root.start_mark, root.end_mark)
 
 
 def _merged(node: yaml.MappingNode) -> Iterator[yaml.Node]:
