@@ -162,7 +162,7 @@ def _run(
         with tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder:
             planned = plan(made, launcher, site, folder, as_root=as_root())
             if dry_run:
-                click.echo(planned.text(), nl=False)
+                click.echo(dumped("job_plan", planned.as_json(), 1) + "\n" if as_json else planned.text(), nl=False)
                 return 0
             from harness.launchers.run import JobRun
             from harness.launchers.watch import STARTING_S, Watch

@@ -68,7 +68,7 @@ def test_the_host_is_deaf_to_its_controller_until_the_kernel_forgets(tmp_path: P
         assert process.wait(60) == 0, text
         process.close()
         able = lab.hosts["h0"].run([*CLI, "chaos", "faults", "--inventory", str(inventory), "--json"], env=env)
-        hosts = {entry["kind"]: entry["hosts"]["h1"] for entry in json.loads(able.stdout)}
+        hosts = {entry["kind"]: entry["hosts"]["h1"] for entry in json.loads(able.stdout)["faults"]}
         assert hosts["controller_lost"]["supported"], hosts["controller_lost"]
         assert hosts["qp_error"]["why"] == ["it has no RDMA device"]
         said = json.loads(text)
