@@ -176,7 +176,14 @@ def _topology_source(spec: str) -> str | Path:
         raise UsageError("'lab:' names no topology file", SUPPORTED)
     if Path(spec).is_file():
         raise UsageError(f"inventory {spec}: hosts over SSH are no lab", SUPPORTED)
-    raise UsageError(f"no inventory '{spec}'", SUPPORTED)
+    raise UsageError(f"no inventory '{spec}'{_no_file(spec)}", SUPPORTED)
+
+
+def _no_file(spec: str) -> str:
+    """What is wrong with a file that was meant; empty where none was."""
+    if Path(spec).exists():
+        return ": it is no file"
+    return ": there is no such file" if "/" in spec or re.search(r"\.ya?ml(:|$)", spec) else ""
 
 
 def require_tools(path: str | None = None) -> None:
