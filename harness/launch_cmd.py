@@ -54,7 +54,7 @@ def where(command: F) -> F:
         ),
         click.option(
             "--root",
-            type=NotEmpty(),
+            callback=_not_empty,
             metavar="ADDRESS",
             help="Where ranks meet, of the first host; else its management NIC's.",
         ),
