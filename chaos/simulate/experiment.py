@@ -94,6 +94,7 @@ class Reader:
         self.errors = list(self.document.errors)
         self.value, wrong = applied(self.document.value, settings)
         self.errors += [f"--set {key}: {why}" for key, why in wrong.items()]
+        _without_checks(self.value, [key for key in settings if key.partition(".")[0] in SIMULATED])
         self.trace: str | None = None
         self.shared: dict[tuple[Place, str], list[str]] = {}
         self.wrong: set[str] = set()
@@ -265,6 +266,19 @@ class Reader:
                 self.report((*place, "at", key), f"no axis {key!r}; there are {_list(header.axes) or 'none'}")
             elif entry.at[key] not in _labels(header.axes[key]):
                 self.report((*place, "at", key), f"no point is there: the axis has {_list(_labels(header.axes[key]))}")
+
+
+SIMULATED = ("topology", "workload", "faults", "params", "axes")
+"""Sections that say what is simulated, and so what a published figure was of."""
+
+
+def _without_checks(value: Any, changed: Sequence[str]) -> None:
+    """Published figures are of the file as it is: beside something else they are shown, and no check."""
+    entries = value.get("references") if isinstance(value, dict) and changed else None
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, dict) and entry.pop("within", None) is not None:
+            note = f"of the file without --set {', '.join(changed)}: not checked"
+            entry["note"] = f"{entry['note']}; {note}" if entry.get("note") else note
 
 
 STAND_INS = {"name": "x", "topology": {}, "workload": {}, "arms": ["stock"]}
