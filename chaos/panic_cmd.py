@@ -63,20 +63,16 @@ def panic(*, inventory: str, host: str | None, dry_run: bool, break_lease: bool,
 @contextmanager
 def _open(inventory: str, host: str | None) -> Iterator[Mapping[str, Host]]:
     """All that are wanted, also those of which the inventory says something wrong."""
-    from harness.errors import UsageError
     from harness.hosts import LocalHost
     from harness.hosts.ssh import ssh_hosts
     from harness.hosts.unusable import UnusableHost
-    from harness.inventory import is_cluster, usable_hosts
+    from harness.inventory import require_cluster, usable_hosts
 
     if inventory == "local":
         yield {"local": LocalHost("local")}
         return
-    if not is_cluster(inventory):
-        raise UsageError(
-            f"'{inventory}' is no inventory file: a lab's faults end with the lab",
-            "name the hosts' file, or `local` for this machine",
-        )
+    hint = "name the hosts' file, or `local` for this machine"
+    require_cluster(inventory, "a lab's faults end with the lab", hint)
     found, wrong = usable_hosts(inventory)
     wanted = _wanted(inventory, host, {*wrong, *(each.name for each in found)})
     with ssh_hosts(each.target for each in found if each.name in wanted) as hosts:

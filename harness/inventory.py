@@ -86,6 +86,15 @@ def is_cluster(spec: str) -> bool:
     return spec != "lab" and not spec.startswith("lab:") and vm_shape(spec) is None and _file_of(spec)[0].is_file()
 
 
+def require_cluster(spec: str, why: str, hint: str) -> None:
+    """UsageError when `spec` names no hosts over SSH: the file is missing, or it is a bed that we build, and `why` that
+    is not enough."""
+    if is_cluster(spec):
+        return
+    missing = _no_file(spec)
+    raise UsageError(f"'{spec}' is no inventory file{missing or f': {why}'}", hint)
+
+
 def cluster_hosts(spec: str) -> list[ClusterHost]:
     """The hosts that FILE or FILE:RANGE means, in the file's order. UsageError for a range that names none of them,
     and for what `harness.hosts.cluster.load` finds wrong."""
