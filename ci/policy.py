@@ -49,6 +49,11 @@ class Policy(_Model):
     quarantine: list[StrictStr] = []
     """Names of series that are known to be noisy, as experiment/arm/figure."""
 
+    @property
+    def experiments(self) -> frozenset[str]:
+        """Of which figures are judged."""
+        return frozenset(named.experiment for named in self.series)
+
 
 def load(path: Path) -> Policy:
     """InputErrors with every mistake and its line; UsageError when the file cannot be read."""
