@@ -58,4 +58,4 @@ def _raise_again(unraisable: Any) -> None:
         return
     import _thread
 
-    _thread.start_new_thread(_thread.interrupt_main, ())
+    _thread.start_new_thread(signal.pthread_kill, (_thread.get_ident(), signal.SIGINT))

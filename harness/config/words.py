@@ -7,6 +7,7 @@ import reprlib
 from collections.abc import Iterable, Sequence
 
 MOST_LETTERS = 60
+MOST_SHOWN = 300
 MOST_NAMES = 20
 _REPR = reprlib.Repr()
 _REPR.maxstring = _REPR.maxother = _REPR.maxlong = MOST_LETTERS
@@ -16,9 +17,10 @@ _REPR.maxlevel = 3
 def shown(value: object) -> str:
     """A value as Python writes it; what is long is cut."""
     try:
-        return _REPR.repr(value)
+        text = _REPR.repr(value)
     except ValueError:  # more digits than Python turns into text
         return f"a {type(value).__name__}"
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}..."
 
 
 def listed(names: Iterable[object]) -> str:
