@@ -48,7 +48,7 @@ HEAVY = (
 
 
 def test_help_loads_nothing_heavy_and_little_in_all() -> None:
-    """Why `r2cc --help` is fast enough to explore with; how fast: benchmarks/help_time.py."""
+    """Why `r2cc --help` is fast enough to explore with; how fast: benchmarks/tool_times.py."""
     code = (
         "import sys; before = len(sys.modules); from harness.cli import run_cli; run_cli(['--help']); "
         f"print([name for name in {HEAVY!r} if name in sys.modules]); print(len(sys.modules) - before)"
