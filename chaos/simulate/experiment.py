@@ -77,7 +77,20 @@ def load(path: Path, settings: Mapping[str, Any] | None = None) -> Experiment:
 
     Raises InputErrors with every error, UsageError when it cannot be read.
     """
-    return Reader(path, read_text(path, "simulation"), settings or {}).experiment()
+    return Reader(path, read_text(path, "simulation"), from_here(settings or {})).experiment()
+
+
+def from_here(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Files that settings name and that are there, seen from the working directory, where whoever typed them is."""
+    return {key: _from_here(key, value) for key, value in settings.items()}
+
+
+def _from_here(key: str, value: Any) -> Any:
+    if key in ("topology", "faults.trace") and isinstance(value, str) and Path(value).is_file():
+        return str(Path(value).resolve())
+    if key == "faults" and isinstance(value, dict) and "trace" in value:
+        return {**value, "trace": _from_here("faults.trace", value["trace"])}
+    return value
 
 
 def read_text(path: Path, what: str) -> str:
