@@ -21,8 +21,8 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize(
     "text",
     [
-        f"a[{','.join(['1-4096'] * 50_000)}]",
-        ",".join(f"a{n}[1-4096]" for n in range(50_000)),
+        f"a[{','.join(['1-4096'] * 5_000)}]",
+        ",".join(f"a{n}[1-4096]" for n in range(5_000)),
         "a[1-4096]b[1-4096]c[1-4096]",
         "a[1-99999999999999999999]",
     ],
@@ -35,7 +35,7 @@ def test_ranges(text: str) -> None:
 
 def test_an_inventory(tmp_path: Path) -> None:
     file = tmp_path / "cluster.yaml"
-    file.write_text("hosts:\n" + "".join(f"- name: a{n}[1-4096]\n" for n in range(20_000)))
+    file.write_text("hosts:\n" + "".join(f"- name: a{n}[1-4096]\n" for n in range(2_000)))
     with pytest.raises(InputErrors) as caught:
         load_inventory(file)
     assert caught.value.errors == [f"{file}:6: there are more than 16384 hosts, which is the most"]
