@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness import schemas
 from harness.errors import UsageError
-from harness.progress import show
+from harness.progress import Progress, show
 from reports import recompute
 from reports.samples import OUTSIDE, UNREADABLE, Samples
 from reports.trace import Json, NicId, Trace
@@ -60,7 +60,7 @@ class RunDir:
         return found + [str(p.relative_to(self.path)) for p in raw]
 
 
-def load(path: Path) -> RunDir:
+def load(path: Path, progress: Progress = show) -> RunDir:
     """Read a run directory.
 
     Raises UsageError when there is no journal: without one there is nothing to report.
@@ -72,7 +72,7 @@ def load(path: Path) -> RunDir:
         hint = "name a directory that `r2cc chaos run` made, such as runs/<time>-<experiment>"
         raise UsageError(f"{path} is not a run directory: it has no journal.jsonl", hint)
     notes: list[str] = []
-    with show("reading the journal"), _keeping_all():
+    with progress("reading the journal"), _keeping_all():
         return _read_whole(path, notes)
 
 

@@ -73,6 +73,7 @@ def test_there_are_many() -> None:
 @pytest.mark.parametrize(
     "line", [line for line in examples() if line.startswith("r2cc sim run") and "job_30_days" not in line]
 )
+@pytest.mark.build
 def test_a_simulation_of_an_example_holds(line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     words = [word for word in shlex.split(line)[1:] if word != "--json"]
