@@ -10,7 +10,7 @@ from pathlib import Path
 
 from chaos import runner
 from chaos.armrun import ArmRun
-from chaos.beds import Bed, hold_rates, open_bed, topology_of
+from chaos.beds import open_bed, topology_of
 from chaos.journal import Journal, Line, read
 from chaos.launch import Benches
 from chaos.live import Quiet
@@ -79,23 +79,22 @@ def fitted(experiment: Experiment, arms: Sequence[str], bench: Benches, say: Cal
     """
     say("measuring what this machine can carry ...")
     costliest = max(arms, key=lambda arm: MODES[arm])
-    with runner.terminable(), open_bed("lab", at_rate(experiment, FULL_GBIT)) as bed:
-        probe = _probed(experiment, FULL_GBIT, costliest, bed, bench)
+    with runner.terminable():
+        probe = _probed(experiment, FULL_GBIT, costliest, bench)
         for _ in range(MOST_PROBES - 1):
             if probe.fits or probe.rate_gbit == RATES[-1]:
                 break
-            probe = _probed(experiment, probe.next_rate(), costliest, bed, bench)
+            probe = _probed(experiment, probe.next_rate(), costliest, bench)
     say(f"{probe.rate_gbit:g} Gbit/s a NIC (then its CPU is {probe.busy:.0%} busy)")
     return at_rate(experiment, probe.rate_gbit)
 
 
-def _probed(experiment: Experiment, rate_gbit: float, arm: str, bed: Bed, bench: Benches) -> Probe:
+def _probed(experiment: Experiment, rate_gbit: float, arm: str, bench: Benches) -> Probe:
     """The workload for a second, without a fault."""
     changed = at_rate(experiment, rate_gbit)
-    hold_rates(bed, topology_of(changed))
     short = changed.workload.model_copy(update={"seconds": PROBE_S, "iterations": 1000, "warmup": 1})
     changed = changed.model_copy(update={"workload": short, "faults": (), "repeats": 1})
-    with tempfile.TemporaryDirectory(prefix="r2cc-fit-") as raw:
+    with tempfile.TemporaryDirectory(prefix="r2cc-fit-") as raw, open_bed("lab", changed) as bed:
         with Journal(Path(raw) / "journal.jsonl") as journal:
             journal.enter(arm, 0)
             for plan in runner.plans(changed, [arm], bed, bench):
