@@ -199,13 +199,14 @@ def report(file: Path, kind: str) -> None:
 
 def _against(store: Store, rules: Policy, names: tuple[str, ...], baseline: str) -> Judgement:
     from ci import gate as judging
+    from reports.store.entry import SAY_NOTHING
 
     after = [store.find(name) for name in names]
     known = {(run.fingerprint, run.bed) for run in after}
     before = [store.find(run.id) for run in _baseline(store, baseline) if (run.fingerprint, run.bed) in known]
     before = [run for run in before if run.id not in {each.id for each in after}]
     if not before:
-        useless = [run.id for run in after if run.verdict in ("failed", "unfinished", "void")]
+        useless = [run.id for run in after if run.verdict in ("void", *SAY_NOTHING)]
         if useless:
             return judging.Judgement(judging.NOT_JUDGED, (f"no baseline, and {useless[0]} cannot become one",))
         _record(store, after, baseline, replace=False)

@@ -19,15 +19,18 @@ from typing import Any
 from harness.errors import InfraError, UsageError
 from harness.filelock import exclusive
 from harness.progress import show
+from harness.reading.files import Unreadable, is_there
+from harness.reading.plain import printable
 from reports.store import entry as entries
 from reports.store.entry import Entry, Figure
+from reports.store.names import id_of, name_of
 from reports.store.schema import upgrade
 
 INDEX, LOCK = ".index.sqlite", ".lock"
 WAIT_S = 30.0
 BATCH = 200
 """Runs read between two commits: other writers are let in, and an interrupt loses little."""
-FIELDS = "id, made, experiment, verdict, exit_code, bed, fingerprint, build_id, seed, arms, source"
+FIELDS = "id, made, experiment, verdict, exit_code, bed, fingerprint, build_id, seed, arms, source, reason"
 
 
 @dataclass(frozen=True)
@@ -50,15 +53,27 @@ class Store:
         self.folder = folder
         self._index = index
 
+    def close(self) -> None:
+        self._index.close()
+
     def refresh(self) -> int:
-        """Reads what is new or has changed and forgets what is gone; how many runs were read."""
+        """Reads what is new or has changed and forgets what is gone; how many runs were read. An index that cannot be
+        written is gone on with in memory."""
+        try:
+            return self._refreshed()
+        except sqlite3.OperationalError:
+            self._index.close()
+            self._index = _open(None)
+            return self._refreshed()
+
+    def _refreshed(self) -> int:
         known = dict(self._index.execute("SELECT id, changed_ns FROM runs"))
         there = _runs_in(self.folder)
         gone = [name for name in known if name not in there]
         if gone:
             with self._writing():
                 self._index.executemany("DELETE FROM runs WHERE id = ?", [(name,) for name in gone])
-        changed = [(self.folder / name, when) for name, when in there.items() if known.get(name) != when]
+        changed = [(self.folder / name_of(run), when) for run, when in there.items() if known.get(run) != when]
         with show(f"reading {len(changed)} runs") if len(changed) > BATCH else nullcontext():
             self._read(changed)
         return len(changed)
@@ -83,6 +98,14 @@ class Store:
         for run, tag in self._index.execute("SELECT run, tag FROM tags ORDER BY tag"):
             tags.setdefault(run, []).append(tag)
         return [_entry(row, tags.get(row[0], [])) for row in rows]
+
+    def unreadable(self) -> list[Entry]:
+        """All runs that cannot be read, newest first, as of the last look at the folder."""
+        return self._select(" WHERE verdict = ? ORDER BY made DESC, id DESC", [entries.UNREADABLE])
+
+    def path_of(self, run: Entry) -> Path:
+        """Its directory."""
+        return self.folder / run.folder
 
     def find(self, name: str) -> Entry:
         """The run whose id is `name`, begins with it, or carries it as its tag alone. UsageError else."""
@@ -112,7 +135,8 @@ class Store:
         self.refresh()
         return int(self._index.execute("SELECT count(*) FROM runs").fetchone()[0])
 
-    def _id(self, name: str) -> str:
+    def _id(self, asked: str) -> str:
+        name = asked if asked.isprintable() else id_of(asked)
         for where in ("id = ?1", "substr(id, 1, length(?1)) = ?1", "id IN (SELECT run FROM tags WHERE tag = ?1)"):
             rows = self._index.execute(f"SELECT id FROM runs WHERE {where} ORDER BY made DESC, id DESC", (name,))
             found = [run for (run,) in rows]
@@ -142,15 +166,15 @@ class Store:
     def tag(self, name: str, add: Sequence[str], remove: Sequence[str] = ()) -> Entry:
         """The run with its tags changed, in its directory."""
         run = self.find(name)
-        folder = self.folder / run.id
+        folder = self.path_of(run)
         with exclusive(self.folder / LOCK, "tagging runs", WAIT_S):
-            entries.write_tags(folder, (set(entries.read_tags(folder)) | set(add)) - set(remove))
+            entries.write_tags(folder, (set(_tags_of(folder)) | set(add)) - set(remove))
         return self.find(run.id)
 
     def _put(self, run: Entry, changed_ns: int) -> None:
         made = run.made.isoformat() if run.made else None
         values = [run.id, made, run.experiment, run.verdict, run.exit_code, run.bed, run.fingerprint, run.build_id]
-        values += [run.seed, json.dumps(run.arms), run.source]
+        values += [run.seed, json.dumps(run.arms), run.source, run.reason]
         self._index.execute("DELETE FROM runs WHERE id = ?", (run.id,))
         marks = ", ".join("?" * (len(values) + 1))
         self._index.execute(f"INSERT INTO runs ({FIELDS}, changed_ns) VALUES ({marks})", [*values, changed_ns])
@@ -177,22 +201,29 @@ def opened(folder: Path) -> Iterator[Store]:
     memory, one that is damaged is made anew."""
     if not folder.is_dir():
         raise UsageError(f"there is no run store {folder}", "name a folder of run directories with --store")
+    store = Store(folder, _index_of(folder))
     try:
-        index = _open(folder / INDEX)
-    except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError):
-            index = _open(None)
-        else:
-            (folder / INDEX).unlink()
-            index = _open(folder / INDEX)
-    try:
-        yield Store(folder, index)
+        yield store
     except sqlite3.Error as error:
         raise InfraError(
             f"{folder / INDEX}: {error}", "run it again; the file may be removed, it is made anew"
         ) from error
     finally:
-        index.close()
+        store.close()
+
+
+def _index_of(folder: Path) -> sqlite3.Connection:
+    """On disk where there is a file, or none yet; of a pipe or a link we know nothing."""
+    path = folder / INDEX
+    if os.path.lexists(path) and not is_there(path):
+        return _open(None)
+    try:
+        return _open(path)
+    except sqlite3.OperationalError:
+        return _open(None)
+    except sqlite3.DatabaseError:
+        path.unlink()
+        return _open(path)
 
 
 def read_runs(folder: Path, names: Sequence[str], *, directories: bool) -> list[Entry]:
@@ -201,7 +232,7 @@ def read_runs(folder: Path, names: Sequence[str], *, directories: bool) -> list[
     others = [name for name in names if name not in there]
     if others:
         with opened(folder) as store:
-            there |= {name: folder / run for name, run in zip(others, store.ids(others), strict=True)}
+            there |= {name: folder / name_of(run) for name, run in zip(others, store.ids(others), strict=True)}
     return [entries.read(there[name]) for name in names]
 
 
@@ -222,10 +253,18 @@ def _open(path: Path | None) -> sqlite3.Connection:
 
 
 def _runs_in(folder: Path) -> dict[str, int]:
-    """Names, and when each last changed."""
-    names = (name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208 (as in entry.py)
-    found = {name: entries.changed_ns(f"{folder}/{name}") for name in names}
-    return {name: when for name, when in found.items() if when is not None}
+    """Ids, and when each last changed."""
+    names = (name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208 (as in folders.py)
+    found = {id_of(name): entries.changed_ns(f"{folder}/{name}") for name in names}
+    return {run: when for run, when in found.items() if when is not None}
+
+
+def _tags_of(folder: Path) -> tuple[str, ...]:
+    """UsageError where they cannot be read: to write new ones would lose them."""
+    try:
+        return entries.read_tags(folder)
+    except Unreadable as error:
+        raise UsageError(f"{folder.name}: {error.message}", f"mend or remove {folder / 'tags.json'} first") from error
 
 
 def _conditions(wanted: Wanted) -> tuple[str, list[Any]]:
@@ -237,14 +276,14 @@ def _conditions(wanted: Wanted) -> tuple[str, list[Any]]:
         "fingerprint = ?": wanted.fingerprint,
         "made >= ?": wanted.since.isoformat() if wanted.since else None,
     }
-    given = {condition: value for condition, value in asked.items() if value is not None}
+    given = {condition: printable(value) for condition, value in asked.items() if value is not None}
     return (" WHERE " + " AND ".join(given) if given else ""), [*given.values()]
 
 
 def _entry(row: Sequence[Any], tags: Sequence[str]) -> Entry:
-    run, made, experiment, verdict, exit_code, bed, fingerprint, build_id, seed, arms, source = row
+    run, made, experiment, verdict, exit_code, bed, fingerprint, build_id, seed, arms, source, reason = row
     when = datetime.fromisoformat(made) if made else None
     return Entry(
         run, when, experiment, verdict, exit_code, bed, fingerprint, build_id, seed, tuple(json.loads(arms)), source,
-        tuple(tags),
+        tuple(tags), reason=reason,
     )  # fmt: skip
