@@ -11,6 +11,7 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.schemas import dumped
+from harness.writing import write_whole
 
 
 @dataclass(frozen=True)
@@ -29,9 +30,7 @@ class RunDir:
 
     def write_text(self, name: str, text: str) -> None:
         """Whole or not at all: a reader never sees half a file."""
-        part = self.path / f".{name}.part"
-        part.write_text(text, encoding="utf-8")
-        part.replace(self.path / name)
+        write_whole(self.path / name, text)
 
     def write_json(self, name: str, schema: str, value: Mapping[str, Any]) -> None:
         self.write_text(name, dumped(schema, value, 1) + "\n")

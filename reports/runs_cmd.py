@@ -125,7 +125,8 @@ def show(run: str, store: Path, as_json: bool) -> None:
         click.echo(dumped("run", {"schema": 1, "run": entry.as_json(), "figures": figures}))
         return
     for name, value in entry.as_json().items():
-        click.echo(f"{name:<12} {' '.join(value) if isinstance(value, list) else value or '-'}")
+        text = " ".join(value) if isinstance(value, list) else value
+        click.echo(f"{name:<12} {'-' if text in (None, '') else text}")
     click.echo(f"{'directory':<12} {store / entry.id}")
     for figure in entry.figures:
         click.echo(f"  {_line(figure)}")

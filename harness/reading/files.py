@@ -49,7 +49,7 @@ def opened(path: Path, most_bytes: int | None = MOST_BYTES) -> Iterator[IO[bytes
 
 
 def bytes_of(path: Path, most_bytes: int = MOST_BYTES) -> bytes:
-    """All of it. Missing, or Unreadable: no regular file, larger than `most_bytes`, not allowed, or the disk's error."""
+    """All of it. Missing, or Unreadable: no regular file, larger than `most_bytes`, or an error of the system."""
     with opened(path, most_bytes) as file:
         found = file.read(most_bytes + 1)
     if len(found) > most_bytes:

@@ -49,11 +49,10 @@ def check_version(value: Json, known: int, name: str) -> None:
     if isinstance(version, bool) or not isinstance(version, int):
         raise Unreadable(f"{name} says no version: its schema is {plain.printable(repr(version)[:40])}")
     if version > known:
-        raise Unreadable(
-            f"{name} was written by a newer r2cc (schema {version}; this one knows {known})", "update r2cc"
-        )
-    if version < 1 or version < known:
-        raise Unreadable(f"{name} is of a version that this r2cc does not know (schema {version}, not {known})")
+        newer = f"it was written by a newer r2cc (schema {version}; this one knows {known})"
+        raise Unreadable(f"{name} is of another version: {newer}", "update r2cc")
+    if version < known:
+        raise Unreadable(f"{name} is of another version, which this r2cc does not know (schema {version})")
 
 
 def _whole(digits: str) -> int:

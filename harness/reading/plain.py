@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -38,7 +39,7 @@ def _checked(value: object, name: str) -> Iterator[object]:
             raise Unreadable(f"{name} holds text that is no Unicode (half of a surrogate pair)")
     elif isinstance(value, int) and not -LARGEST <= value < LARGEST:
         raise Unreadable(f"{name} holds a number of more than 64 bits")
-    elif isinstance(value, float) and not value - value == 0.0:
+    elif isinstance(value, float) and not math.isfinite(value):
         raise Unreadable(f"{name} holds a number that is none, or is infinite")
 
 

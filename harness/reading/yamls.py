@@ -64,8 +64,8 @@ def _measure(text: str, name: str) -> None:
             raise Unreadable(f"{name} comes to more than {MOST_NODES} values, its aliases counted as often as used")
 
 
-def _of_alias(anchor: str, open_: list[tuple[str | None, int]], sizes: dict[str, int], name: str) -> int:
+def _of_alias(anchor: str | None, open_: list[tuple[str | None, int]], sizes: dict[str, int], name: str) -> int:
     """How many values it stands for; Unreadable for one that is inside of what it names."""
     if any(anchor == outer for outer, _ in open_):
-        raise Unreadable(f"{name}: the alias *{plain.printable(anchor)} is inside of what it stands for")
-    return sizes.get(anchor, 1)
+        raise Unreadable(f"{name}: the alias *{anchor} is inside of what it stands for")
+    return sizes.get(anchor or "", 1)

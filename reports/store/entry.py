@@ -135,7 +135,7 @@ def _read(folder: Path) -> Entry:
         arms=tuple(arm.name for arm in summary.arms),
         source=environment.source or "r2cc",
         tags=read_tags(folder),
-        figures=tuple(figures(summary)),
+        figures=tuple(_figures(summary)),
         traffic=tuple(traffic(summary)),
     )
 
@@ -194,8 +194,14 @@ def write_tags(folder: Path, tags: set[str]) -> None:
     write_whole(folder / TAGS, dumped("tags", {"schema": 1, "tags": sorted(tags)}) + "\n")
 
 
-def figures(summary: Summary) -> Iterator[Figure]:
+def figures(summary: Json) -> Iterator[Figure]:
     """All numbers of a summary (docs/contracts.md)."""
+    from reports.store import shapes
+
+    return _figures(shapes.fitted(summary, shapes.Summary, SUMMARY))
+
+
+def _figures(summary: Summary) -> Iterator[Figure]:
     for arm in summary.arms:
         for metric in arm.metrics:
             yield from _metric(arm.name, -1, metric)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.reading.plain import printable
-from reports.store import names, shapes
 from reports.store import entry as entries
+from reports.store import names, shapes
 from reports.store.entry import UNFINISHED, Entry, Figure
 from reports.store.folders import SIMULATION, SWEEP
 

@@ -7,8 +7,10 @@ transaction. Lost or damaged, it is made again: nothing is in it that is not in 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -47,11 +49,14 @@ class Wanted:
 
 
 class Store:
-    """Open one by `opened`; all methods see the folder as it is now."""
+    """Open one by `opened`; all methods see the folder as it is now, or was at most `patience_s` ago."""
 
-    def __init__(self, folder: Path, index: sqlite3.Connection) -> None:
+    def __init__(self, folder: Path, index: sqlite3.Connection, patience_s: float = 0.0) -> None:
         self.folder = folder
         self._index = index
+        self._patience_s = patience_s
+        self._looked_s = -math.inf
+        self._changes = 0
 
     def close(self) -> None:
         self._index.close()
@@ -59,12 +64,21 @@ class Store:
     def refresh(self) -> int:
         """Reads what is new or has changed and forgets what is gone; how many runs were read. An index that cannot be
         written is gone on with in memory."""
+        if time.monotonic() - self._looked_s < self._patience_s:
+            return 0
         try:
-            return self._refreshed()
+            count = self._refreshed()
         except sqlite3.OperationalError:
             self._index.close()
             self._index = _open(None)
-            return self._refreshed()
+            count = self._refreshed()
+        self._looked_s = time.monotonic()
+        return count
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Another one whenever anything that the index says may have changed, whoever changed it."""
+        return self._changes, int(self._index.execute("PRAGMA data_version").fetchone()[0])
 
     def _refreshed(self) -> int:
         known = dict(self._index.execute("SELECT id, changed_ns FROM runs"))
@@ -74,6 +88,7 @@ class Store:
             with self._writing():
                 self._index.executemany("DELETE FROM runs WHERE id = ?", [(name,) for name in gone])
         changed = [(self.folder / name_of(run), when) for run, when in there.items() if known.get(run) != when]
+        self._changes += bool(gone or changed)
         with show(f"reading {len(changed)} runs") if len(changed) > BATCH else nullcontext():
             self._read(changed)
         return len(changed)
@@ -118,6 +133,10 @@ class Store:
         marks = ",".join("?" * len(figures))
         found = {run.id: run for run in self._select(f" WHERE id IN ({marks}) ORDER BY id", [*figures])}
         return [Entry(**{**found[run].__dict__, "figures": tuple(figures[run])}) for run in ids]
+
+    def read(self, names: Sequence[str]) -> list[Entry]:
+        """The same, whole: from their directories."""
+        return [entries.read(self.folder / name_of(run)) for run in self.ids(names)]
 
     def ids(self, names: Sequence[str]) -> list[str]:
         """Their whole ids, as `find`."""
@@ -196,12 +215,12 @@ class Store:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Store]:
-    """The store in `folder`. UsageError when there is no such folder; an index that cannot be written is made in
-    memory, one that is damaged is made anew."""
+def opened(folder: Path, patience_s: float = 0.0) -> Iterator[Store]:
+    """The store in `folder`, for one thread at a time. UsageError when there is no such folder; an index that cannot be
+    written is made in memory, one that is damaged is made anew."""
     if not folder.is_dir():
         raise UsageError(f"there is no run store {folder}", "name a folder of run directories with --store")
-    store = Store(folder, _index_of(folder))
+    store = Store(folder, _index_of(folder), patience_s)
     try:
         yield store
     except sqlite3.Error as error:
@@ -226,18 +245,18 @@ def _index_of(folder: Path) -> sqlite3.Connection:
         return _open(path)
 
 
-def read_runs(folder: Path, names: Sequence[str], *, directories: bool) -> list[Entry]:
-    """Whole runs, read from their directories: names of the store, or, with `directories`, their paths."""
-    there = {name: Path(name).resolve() for name in names if directories and entries.is_run(Path(name))}
-    others = [name for name in names if name not in there]
+def read_runs(folder: Path, names: Sequence[str]) -> list[Entry]:
+    """Whole runs, read from their directories: names of the store, or their paths."""
+    read = {name: entries.read(Path(name).resolve()) for name in names if entries.is_run(Path(name))}
+    others = [name for name in names if name not in read]
     if others:
         with opened(folder) as store:
-            there |= {name: folder / name_of(run) for name, run in zip(others, store.ids(others), strict=True)}
-    return [entries.read(there[name]) for name in names]
+            read |= dict(zip(others, store.read(others), strict=True))
+    return [read[name] for name in names]
 
 
 def _open(path: Path | None) -> sqlite3.Connection:
-    index = sqlite3.connect(path or ":memory:", timeout=WAIT_S, isolation_level=None)
+    index = sqlite3.connect(path or ":memory:", timeout=WAIT_S, isolation_level=None, check_same_thread=False)
     try:
         index.execute("PRAGMA foreign_keys = ON")
         upgrade(index, str(path))
