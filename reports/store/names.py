@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import re
 from datetime import UTC, datetime
+from pathlib import Path
 
 STAMP = re.compile(r"^(\d{8}T\d{6}Z)-(.+)$", re.DOTALL)
+FIRST_YEAR = 1970
 ESCAPED = re.compile(rb"\\(?:\\|x([0-9a-f]{2}))")
 
 
@@ -25,6 +27,15 @@ def made_of(name: str) -> datetime | None:
     """When a run was begun, as its directory's name says; None where it says nothing. ValueError for no time at all."""
     stamp = STAMP.match(name)
     return datetime.strptime(stamp[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) if stamp else None
+
+
+def when_of(file: Path) -> datetime:
+    """When a file was written; now, where its time is none that a name can hold."""
+    try:
+        found = datetime.fromtimestamp(file.stat().st_mtime, UTC)
+    except (ValueError, OverflowError):
+        return datetime.now(UTC)
+    return found if found.year >= FIRST_YEAR else datetime.now(UTC)
 
 
 def experiment_of(name: str) -> str:

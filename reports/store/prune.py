@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from harness.errors import InfraError
+from reports.store import staging
 from reports.store.entry import UNFINISHED, UNREADABLE, Entry
 
 RECENT = timedelta(hours=1)
@@ -57,6 +58,7 @@ def _remove(doomed: Path) -> None:
 
 
 def sweep(folder: Path) -> None:
-    """What removals that were cut short have left."""
+    """What removals and imports that were cut short have left."""
+    staging.clear(folder)
     for left in folder.glob(f"{PREFIX}*"):
         shutil.rmtree(left, ignore_errors=True)
