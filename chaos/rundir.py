@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -36,6 +37,10 @@ class RunDir:
 
     def write_json(self, name: str, schema: str, value: Mapping[str, Any]) -> None:
         self.write_text(name, dumped(schema, value, 1) + "\n")
+
+    def discard(self) -> None:
+        """Of a run that never began."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
     def shown(self) -> str:
         """The path as the user would type it: relative to the current directory when inside of it."""

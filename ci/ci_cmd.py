@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.schemas import dumped
+from harness.writing import write_whole
 from reports.runs_cmd import store_option
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def gate(
 def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
     text = dumped("ci_gate", judged.as_json(), 1) + "\n"
     if out is not None:
-        out.write_text(text, encoding="utf-8")
+        write_whole(out.resolve(), text)
     if as_json:
         click.echo(text, nl=False)
     else:

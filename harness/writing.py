@@ -15,10 +15,15 @@ OF_THE_MACHINE = (*FULL, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, er
 
 
 def write_whole(path: Path, text: str) -> Path:
-    """A reader, a full disk or a kill never leaves half a file. Makes the folder; returns the path.
+    """A reader, a full disk or a kill never leaves half a file. Makes the folder; returns the path. A pipe or a device
+    is written to as it is.
 
     UsageError when it cannot be written there, InfraError when the disk is full or fails.
     """
+    if path.exists() and not path.is_file():
+        with told(path):
+            path.write_text(text, encoding="utf-8")
+        return path
     part = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
     with told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
