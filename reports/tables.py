@@ -195,12 +195,13 @@ def _limit(bound: float | bool | None, unit: str) -> str:
 
 def beyond(value: float, bound: float, unit: str) -> str:
     """A figure with enough digits to see that it is over its limit, when it is by little."""
-    if value <= bound or with_unit(value, unit) != with_unit(bound, unit):
-        return with_unit(value, unit)
+    told = [ms(each) if unit == "ms" else with_unit(each, unit) for each in (value, bound)]
+    if value <= bound or told[0] != told[1]:
+        return told[0]
     if unit == "bytes":
         return f"{value:.0f} bytes"
     if unit == "ms":
-        return over(value, bound, lambda ms_, digits: f"{ms_:.{digits}f} ms", 3)
+        return over(value, bound, lambda each, digits: f"{each:.{digits}f} ms", 3)
     return over(value, bound, lambda each, digits: f"{each:.{digits}g} {unit if unit != 'ratio' else ''}".strip(), 4)
 
 

@@ -7,6 +7,7 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import IO
 
@@ -39,8 +40,7 @@ def opened(path: Path, most_bytes: int | None = MOST_BYTES) -> Iterator[IO[bytes
     """The file, if it is a regular one of at most so many bytes. Missing or Unreadable else; OSErrors of the block
     become Unreadable, too."""
     try:
-        with os.fdopen(os.open(path, FLAGS), "rb", buffering=1 << 20) as file:
-            _check(path, os.fstat(file.fileno()), most_bytes)
+        with open(path, "rb", buffering=1 << 20, opener=partial(_open, path, most_bytes)) as file:
             yield file
     except FileNotFoundError as error:
         raise Missing(f"{path.name} is missing") from error
@@ -82,6 +82,16 @@ def is_there(path: Path) -> bool:
         return stat.S_ISREG(path.lstat().st_mode)
     except (OSError, ValueError):
         return False
+
+
+def _open(path: Path, most_bytes: int | None, _name: str, _flags: int) -> int:
+    fd = os.open(path, FLAGS)
+    try:
+        _check(path, os.fstat(fd), most_bytes)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
 
 
 def _check(path: Path, found: os.stat_result, most_bytes: int | None) -> None:

@@ -46,6 +46,8 @@ def _holds_only_a_beginning(folder: str) -> bool:
     """True also of what cannot be looked into: its name says that it is a run."""
     try:
         names = os.listdir(folder)  # noqa: PTH208 (a Path of each of 10,000 runs takes longer than all the rest)
+    except FileNotFoundError:
+        return Path(folder).is_symlink()
     except NotADirectoryError:
         return False
     except OSError:
