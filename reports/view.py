@@ -159,7 +159,7 @@ def _tiles(arms: Sequence[Json]) -> list[Tile]:
     ours, stock = sentence.best_arm(arms), next((a for a in arms if a["name"] == "stock"), None)
     for arm, kind in ((ours, "ours"), (stock, "base")):
         if arm is not None and (stall := sentence.worst_stall_ms(arm)) is not None:
-            void = "void, " if any(r.get("void") for r in arm["runs"]) else ""
+            void = "void, " if any(r.get("void") for r in tables.counted(arm)) else ""
             tiles.append(Tile(ms(stall), f"{void}stall with {names.arm(str(arm['name']))}", kind))
     wrong = sum(int(r.get("wrong_elements") or 0) for a in arms for r in a["runs"])
     done = sum(int(r.get("iterations") or 0) for a in arms for r in a["runs"])
@@ -193,7 +193,7 @@ def _facts(run: RunDir) -> list[tuple[str, str]]:
 
 
 def _worst_run(arm: Json | None) -> int | None:
-    runs = arm["runs"] if arm else []
+    runs = tables.counted(arm) if arm else []
     stalls = {int(r["run"]): sentence.worst(f.get("stall_ms") for f in r["faults"]) for r in runs}
     known = {run: stall for run, stall in stalls.items() if stall is not None}
     return max(known, key=lambda run: known[run]) if known else None

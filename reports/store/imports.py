@@ -6,15 +6,20 @@ import re
 import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
+from harness.reading.files import Unreadable, bytes_of
+from harness.reading.plain import printable
 from harness.schemas import dumped
 from harness.workloads import nccltests
 from reports.store import megatron
+from reports.store.names import when_of
+
+if TYPE_CHECKING:
+    from chaos.rundir import RunDir
 
 Json = dict[str, Any]
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -176,32 +181,36 @@ def bring_in(
         raise UsageError("a degraded measurement belongs to one healthy one", "name one FILE with --degraded")
     read = [(file, _read(file, kind)) for file in files]
     if degraded is None:
-        return [_write(store, [file], found, about) for file, found in read]
+        return _write_all(store, [([file], found) for file, found in read], about)
     ((healthy, found),) = read
     both = with_degraded(found, _read(degraded.file, "nccl-tests"), degraded.left)
-    return [_write(store, [healthy, degraded.file], both, about)]
+    return _write_all(store, [([healthy, degraded.file], both)], about)
 
 
 def _read(file: Path, kind: str | None) -> Imported:
     try:
-        if file.stat().st_size > MOST_BYTES:
-            raise UsageError(f"{file} is larger than {MOST_BYTES >> 20} MiB", "cut out what is to be kept")
-        text = file.read_text(encoding="utf-8", errors="replace")
+        text = bytes_of(file.resolve(), MOST_BYTES).decode("utf-8", errors="replace")
         return parse(text, kind or detect(text))
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}", "check the path") from error
+    except Unreadable as error:
+        raise UsageError(f"cannot read {file}: {error.message}", "check the path") from error
     except UsageError as error:
         raise UsageError(f"{file}: {error.message}", error.hint) from error
 
 
-def _write(store: Path, files: Sequence[Path], found: Imported, about: About) -> Path:
-    from chaos import rundir
+def _write_all(store: Path, runs: Sequence[tuple[Sequence[Path], Imported]], about: About) -> list[Path]:
+    """All or none, whenever it is killed."""
+    from reports.store.staging import batch
 
-    made = datetime.fromtimestamp(files[0].stat().st_mtime, UTC)
-    run = rundir.create(store, about.name, made)
+    with batch(store) as made:
+        for files, found in runs:
+            _fill(made.begin(about.name, when_of(files[0])), files, found, about)
+    return made.made
+
+
+def _fill(run: RunDir, files: Sequence[Path], found: Imported, about: About) -> None:
     run.raw.mkdir()
     for number, file in enumerate(files):
         shutil.copyfile(file, run.raw / (file.name if not number else f"degraded-{file.name}"))
-    run.write_json("environment.json", "environment", {"schema": 1, "source": found.source, "file": files[0].name})
-    run.write_text("summary.json", dumped("summary", summary(found, about), 1) + "\n")  # last: then it is a run
-    return run.path
+    origin = {"schema": 1, "source": found.source, "file": printable(files[0].name)}
+    run.write_json("environment.json", "environment", origin)
+    run.write_text("summary.json", dumped("summary", summary(found, about), 1) + "\n")
