@@ -1,0 +1,22 @@
+"""Lines that say that a job died, whoever prints them: the program, its launcher, the scheduler or the kernel."""
+
+from __future__ import annotations
+
+import re
+
+FATAL = re.compile(
+    r"Test (?:NCCL|CUDA|MPI) failure|Test failure|Test timeout|srun: error:|slurmstepd: error:|DUE TO TIME LIMIT"
+    r"|(?:mpirun|mpiexec|prterun) (?:noticed|detected)|BAD TERMINATION|exited on signal"
+    r"|non-zero (?:exit )?(?:code|status)|Segmentation fault|Bus error|core dumped|\bKilled\b|OOMKilled|Aborted|command terminated with"
+    r"|Traceback \(most recent call last\)|(?:Runtime|Dist\w*|OutOfMemory)Error\b|CUDA error|CUDA out of memory"
+    r"|Watchdog caught collective operation timeout"
+)
+LONGEST = 160
+
+
+def death(text: str) -> str:
+    """The line, short enough to be quoted; "" when it says nothing of the kind."""
+    if FATAL.search(text) is None:
+        return ""
+    words = " ".join(text.split())
+    return words if len(words) <= LONGEST else words[:LONGEST] + "..."

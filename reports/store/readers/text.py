@@ -1,0 +1,93 @@
+"""Lines of a file as their writer meant them: whatever its encoding, its ends of lines and its colours."""
+
+from __future__ import annotations
+
+import codecs
+import itertools
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.errors import UsageError
+
+PACKED = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ", b"\x28\xb5\x2f\xfd", b"PK\x03\x04")
+MARKS = {
+    codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32", codecs.BOM_UTF8: "utf-8-sig",
+    codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
+}  # fmt: skip
+"""UTF-32 first: its mark begins with that of UTF-16."""
+LOOKED_AT = 4096
+CODES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, and what moves the cursor
+    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles and links
+    r"|\x1b[ -/]*[0-~]"
+    r"|\x9b[0-?]*[ -/]*[@-~]"
+    r"|\^\[\[[0-9;]*[A-Za-z]"  # as `cat -v` shows them
+)
+NUMBERED = re.compile(r"\s*(\d+)(?:\t|:|\s*│)")
+FEWEST_NUMBERED = 5
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line. `whole`: its end was written too, so nothing is missing."""
+
+    number: int
+    text: str
+    whole: bool = True
+
+
+def decoded(raw: bytes) -> str:
+    """UTF-8 if nothing says otherwise, its NULs left out. UsageError for what is no text."""
+    if raw.startswith(PACKED):
+        raise UsageError("it is compressed", "unpack it first")
+    text = raw.decode(_encoding(raw), errors="replace").replace("\0", "")
+    if not text.strip("\ufeff \t\r\n"):
+        raise UsageError("it is empty", "is it the right file?")
+    return text.removeprefix("\ufeff")
+
+
+def _encoding(raw: bytes) -> str:
+    found = next((name for mark, name in MARKS.items() if raw.startswith(mark)), None)
+    if found is not None:
+        return found
+    begun = raw[:LOOKED_AT]
+    half = len(begun) // 2
+    for name, zeros in (("utf-16-le", begun[1::2].count(0)), ("utf-16-be", begun[::2].count(0))):
+        if half and zeros > half * 0.8:
+            return name
+    return "utf-8"
+
+
+def lines(text: str) -> Iterator[Line]:
+    """Without colours, a container log's JSON and line numbers. What a `\\r` parts are lines of the same number."""
+    ended = text if "\n" in text else text.replace("\r", "\n")
+    pieces = ended.split("\n")
+    found = [_unpacked(CODES.sub("", piece)) for piece in pieces]
+    cut = _numbers_before(found)
+    for number, line in enumerate(found, 1):
+        *parts, last = (line[cut[number - 1] :] if cut else line).rstrip("\r").split("\r")
+        yield from (Line(number, part) for part in parts)
+        yield Line(number, last, whole=number < len(found))
+
+
+def _unpacked(line: str) -> str:
+    """The text in a line of a container's log as Docker keeps it."""
+    if not line.startswith('{"log":'):
+        return line
+    try:
+        return str(json.loads(line)["log"]).rstrip("\n")
+    except (ValueError, RecursionError):
+        return line
+
+
+def _numbers_before(found: Sequence[str]) -> list[int]:
+    """How long the line number is that `cat -n` or `grep -n` wrote before each line; [] when there are none."""
+    matches = [NUMBERED.match(line) for line in found]
+    numbers = [int(match[1]) for match in matches if match is not None]
+    told = sum(bool(line.strip()) for line in found)
+    rising = all(before < after for before, after in itertools.pairwise(numbers))
+    if len(numbers) < max(FEWEST_NUMBERED, told) or not rising:
+        return []
+    return [match.end() if match is not None else 0 for match in matches]
