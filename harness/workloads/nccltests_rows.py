@@ -16,6 +16,13 @@ US = {"us": 1.0, "ms": 1e3, "s": 1e6}
 FIRST_OF_GROUP = "time"
 """The columns from here to the next such one are of one kind: out of place first, then in place."""
 NO_NUMBER = "N/A"
+NO_ROOT = "-1"
+WHOLE = re.compile(r"0|[1-9]\d*")
+BYTES = {
+    **dict.fromkeys(("half", "bfloat16"), 2), **dict.fromkeys(("float", "int32", "uint32", "int"), 4),
+    **dict.fromkeys(("double", "int64", "uint64"), 8),
+}  # fmt: skip
+"""Of a type of more than one byte."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +78,15 @@ class Columns:
         return whole if len(whole) == len(found) else []
 
     def _row(self, head: Mapping[str, str], group: Mapping[str, str], *, in_place: bool) -> Row | None:
-        """None for a line that only looks like a row: it has no numbers."""
+        """None for a line that only looks like a row: it has no numbers, or has lost its first digits."""
         try:
             time = number(group["time"])
             return Row(
-                size_bytes=int(head["size"]),
+                size_bytes=_size(head),
                 count=int(head["count"]),
                 type=head["type"],
                 redop=head.get("redop", "none"),
-                root=int(head.get("root", -1)),
+                root=_root(head.get("root", NO_ROOT)),
                 time_us=None if time is None else time * self.us,
                 algbw_GBps=number(group["algbw"]),
                 busbw_GBps=number(group["busbw"]),
@@ -89,6 +96,21 @@ class Columns:
             )
         except (KeyError, ValueError):
             return None
+
+
+def _size(head: Mapping[str, str]) -> int:
+    """At least what `count` elements take. Raises ValueError for what cannot be a size."""
+    size = int(head["size"])
+    if not WHOLE.fullmatch(head["size"]) or size < int(head["count"]) * BYTES.get(head["type"], 1):
+        raise ValueError(f"{size} bytes for {head['count']} elements")
+    return size
+
+
+def _root(text: str) -> int:
+    """A rank, or -1 for none. Raises ValueError for anything else."""
+    if text != NO_ROOT and not WHOLE.fullmatch(text):
+        raise ValueError(f"{text} is no rank")
+    return int(text)
 
 
 def columns_of(line: str) -> Columns | None:

@@ -14,15 +14,15 @@ from harness.errors import UsageError
 from harness.progress import show
 from harness.schemas import dumped
 from reports.store.readers import megatron, nccl_tests
+from reports.store.readers.lines import decoded, lines
 from reports.store.readers.model import Content, Json, Reading
-from reports.store.readers.text import decoded, lines
 
 if TYPE_CHECKING:
     from chaos.rundir import RunDir
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 MOST_BYTES = 256 << 20
-SHOWN, MOST_WHYS = 60, 5
+SHOWN, MOST_WHYS, MOST_NOTES = 60, 5, 10
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,9 @@ def _only(file: Path, content: Content) -> Reading:
 
 def _told(content: Content, about: About) -> Iterator[str]:
     """What a reader of the figures has to know: what was left out, what there is, and what did not end well."""
-    yield from content.notes
+    yield from content.notes[:MOST_NOTES]
+    if (more := len(content.notes) - MOST_NOTES) > 0:
+        yield f"and {more} more lines are left out"
     for reading in content.readings:
         said = f"line {reading.line}: {_experiment(reading, about)}: {reading.verdict}"
         if reading.reasons or len(content.readings) > 1:

@@ -7,9 +7,9 @@ import re
 FATAL = re.compile(
     r"Test (?:NCCL|CUDA|MPI) failure|Test failure|Test timeout|srun: error:|slurmstepd: error:|DUE TO TIME LIMIT"
     r"|(?:mpirun|mpiexec|prterun) (?:noticed|detected)|BAD TERMINATION|exited on signal"
-    r"|non-zero (?:exit )?(?:code|status)|Segmentation fault|Bus error|core dumped|\bKilled\b|OOMKilled|Aborted|command terminated with"
-    r"|Traceback \(most recent call last\)|(?:Runtime|Dist\w*|OutOfMemory)Error\b|CUDA error|CUDA out of memory"
-    r"|Watchdog caught collective operation timeout"
+    r"|non-zero (?:exit )?(?:code|status)|Segmentation fault|Bus error|core dumped|\bKilled\b|OOMKilled|Aborted"
+    r"|command terminated with|Traceback \(most recent call last\)|(?:Runtime|Dist\w*|OutOfMemory)Error\b"
+    r"|CUDA error|CUDA out of memory|Watchdog caught collective operation timeout"
 )
 LONGEST = 160
 

@@ -13,9 +13,10 @@ from statistics import median
 
 from harness.errors import UsageError
 from reports.store.readers import trainings
+from reports.store.readers.lines import Line, lines
 from reports.store.readers.model import Content, Reading, metric, named
 from reports.store.readers.origin import word
-from reports.store.readers.text import Line, lines
+from reports.store.readers.tags import joined
 from reports.store.readers.trainings import Step, Training
 
 SOURCE = "megatron"
@@ -40,19 +41,27 @@ def is_log(text: str) -> bool:
 def read(text: str) -> Content:
     """One reading for each training: a job that was started again is another. UsageError where two are mixed."""
     log = _Log()
-    for line in lines(text):
+    for line in joined(lines(text)):
         log.take(line)
     found = trainings.found(log.steps, log.ends)
-    return Content(named([_reading(training) for training in found]), log.notes)
+    return Content(named([_reading(training) for training in found]), log.notes())
 
 
 @dataclass
 class _Log:
     steps: list[Step] = field(default_factory=list)
     ends: list[trainings.End] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
+    lost: dict[int, str] = field(default_factory=dict)
+    """Lines that could not be read, and why."""
+    last: int = 0
+
+    def notes(self) -> list[str]:
+        """Not of the very last line: a log that was cut short ends amid one."""
+        told = {number: why for number, why in self.lost.items() if number != self.last or not self.steps}
+        return [f"line {number}: {why}: left out" for number, why in told.items()]
 
     def take(self, line: Line) -> None:
+        self.last = line.number if line.text.strip() else self.last
         matches = list(ITERATION.finditer(line.text))
         for place, match in enumerate(matches):
             last = place + 1 == len(matches)
@@ -65,7 +74,7 @@ class _Log:
         try:
             self.steps.append(_step(line, match, told))
         except UsageError as error:
-            self.notes.append(f"line {line.number}: {error.message}: left out")
+            self.lost[line.number] = error.message
 
 
 def fields(text: str, *, whole: bool) -> dict[str, float]:

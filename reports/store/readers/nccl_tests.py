@@ -9,10 +9,12 @@ from dataclasses import replace
 from harness.errors import UsageError
 from harness.workloads import nccltests, torn_json
 from harness.workloads.nccltests_rows import Row
+from reports.store.readers.lines import lines
 from reports.store.readers.model import Content, Json, Reading, metric, named
 from reports.store.readers.origin import slug, word
-from reports.store.readers.programs import HEADER, Process, Program, Programs, Turn
-from reports.store.readers.text import lines
+from reports.store.readers.printed import HEADER, Printed
+from reports.store.readers.programs import Process, Program, Turn
+from reports.store.readers.tags import joined
 
 SOURCE = "nccl-tests"
 SETTINGS = re.compile(r"(nThread|nGpus|agg iters|graph):?\s+(\d+)")
@@ -34,15 +36,15 @@ def read(text: str) -> Content:
 
 
 def _printed(text: str) -> Content:
-    programs = Programs()
-    programs.read(lines(text))
-    found = [(process, program) for process in programs.processes.values() for program in process.programs]
+    printed = Printed()
+    printed.read(joined(lines(text)))
+    found = [(process, program) for process in printed.processes.values() for program in process.programs]
     found.sort(key=lambda pair: pair[1].line)
     readings = [reading for process, program in found for reading in _of_program(process, program)]
     lost = {
         number: why for _, program in found for number, why in program.cut.items() if program.ended or program.turns
     }
-    cut = sorted({**programs.strays, **lost}.items())
+    cut = sorted({**printed.strays, **lost}.items())
     return Content(named(readings, within="test"), [f"line {number}: {why}: left out" for number, why in cut])
 
 

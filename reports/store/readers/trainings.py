@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from harness.errors import UsageError
 from reports.store.readers.deaths import death
+from reports.store.readers.lines import Line
 from reports.store.readers.origin import origin
-from reports.store.readers.text import Line
 
 ENDED = re.compile(r"exiting (?:the )?program (?:at iteration \d+|after [\d.]+ minutes)|after training is done")
 """`--exit-interval`, `--exit-duration-in-mins`, and the last iteration."""

@@ -17,6 +17,8 @@ MARKS = {
     codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16",
 }  # fmt: skip
 """UTF-32 first: its mark begins with that of UTF-16."""
+SPACES = {0: None, 0xA0: " "}
+"""NULs, which a file that was cut short may have, and what a browser makes of spaces."""
 LOOKED_AT = 4096
 CODES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, and what moves the cursor
@@ -27,6 +29,7 @@ CODES = re.compile(
 )
 NUMBERED = re.compile(r"\s*(\d+)(?:\t|:|\s*│)")
 FEWEST_NUMBERED = 5
+"""Fewer may be ranks: `0:`, `1:`. No launcher puts a tab there."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +45,7 @@ def decoded(raw: bytes) -> str:
     """UTF-8 if nothing says otherwise, its NULs left out. UsageError for what is no text."""
     if raw.startswith(PACKED):
         raise UsageError("it is compressed", "unpack it first")
-    text = raw.decode(_encoding(raw), errors="replace").replace("\0", "")
+    text = raw.decode(_encoding(raw), errors="replace").translate(SPACES)
     if not text.strip("\ufeff \t\r\n"):
         raise UsageError("it is empty", "is it the right file?")
     return text.removeprefix("\ufeff")
@@ -85,9 +88,9 @@ def _unpacked(line: str) -> str:
 def _numbers_before(found: Sequence[str]) -> list[int]:
     """How long the line number is that `cat -n` or `grep -n` wrote before each line; [] when there are none."""
     matches = [NUMBERED.match(line) for line in found]
-    numbers = [int(match[1]) for match in matches if match is not None]
-    told = sum(bool(line.strip()) for line in found)
-    rising = all(before < after for before, after in itertools.pairwise(numbers))
-    if len(numbers) < max(FEWEST_NUMBERED, told) or not rising:
+    told = [match for match in matches if match is not None]
+    rising = all(int(before[1]) < int(after[1]) for before, after in itertools.pairwise(told))
+    fewest = 1 if all(match[0].endswith("\t") for match in told) else FEWEST_NUMBERED
+    if len(told) < max(fewest, sum(bool(line.strip()) for line in found)) or not rising:
         return []
     return [match.end() if match is not None else 0 for match in matches]
