@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -178,7 +179,7 @@ def _run(
     share_gpus: bool = False,
 ) -> tuple[dict[str, Any], str]:
     """(summary, run directory as one would type it)."""
-    from chaos import live, rundir, runner
+    from chaos import fitting, live, rundir, runner
     from chaos.beds import bed_hardware, check_inventory, open_bed
     from chaos.workbench import bench_for
     from harness.plugins import after_run
@@ -186,6 +187,9 @@ def _run(
     check_inventory(inventory, experiment)
     stream = sys.stderr if as_json else sys.stdout
     with bench_for(experiment, inventory, python, share=share_gpus, quiet=quiet) as (bench, build):
+        if inventory == "lab" and fitting.names_no_rate(experiment):
+            say = partial(click.echo, err=as_json)
+            experiment = fitting.fitted(experiment, arms, bench, (lambda _: None) if quiet else say)
         directory = rundir.create(out, experiment.name)
         display = live.display(stream, quiet=quiet, plain=verbose, faults=experiment.faults)
         how: dict[str, Any] = {"void_ok": void_ok, "trace": trace, "hardware": bed_hardware(inventory)}

@@ -310,7 +310,8 @@ bool Rig::passes(int host, size_t nic, const NicAddress& to, const std::vector<u
 
 size_t Rig::decided(Type type) const {
   const std::lock_guard lock(mutex_);
-  return static_cast<size_t>(std::count_if(decided_.begin(), decided_.end(), [&](const auto& d) { return std::get<0>(d) == type; }));
+  return static_cast<size_t>(
+      std::count_if(decided_.begin(), decided_.end(), [&](const auto& d) { return std::get<0>(d) == type; }));
 }
 
 Stream& Rig::stream(int from, int to, int rail, uint64_t messages) {
