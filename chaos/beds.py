@@ -172,6 +172,7 @@ class KeptBed:
             self._bed = self._stack.enter_context(open_bed(self._inventory, experiment))
         else:
             hold_rates(self._bed, topology_of(experiment))
+        if self._bed.topology != topology_of(experiment):
             self._bed = replace(self._bed, topology=topology_of(experiment))
         try:
             yield self._bed

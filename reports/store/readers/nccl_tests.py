@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from harness.errors import UsageError
@@ -64,9 +64,9 @@ def _of_program(process: Process, program: Program) -> Iterator[Reading]:
         )
 
 
-def _of_rows(rows: Iterable[Row], traits: dict[str, str], completed: bool) -> Reading:
+def _of_rows(rows: Sequence[Row], traits: dict[str, str], completed: bool) -> Reading:
     metrics = [each for row in rows for each in _metrics(row)]
-    return Reading(SOURCE, metrics, completed, len({row.size_bytes for row in rows}), traits=traits)
+    return Reading(SOURCE, metrics, completed, len(rows), traits=traits)
 
 
 def _wrong(turn: Turn) -> int:
