@@ -11,12 +11,17 @@ FATAL = re.compile(
     r"|command terminated with|Traceback \(most recent call last\)|(?:Runtime|Dist\w*|OutOfMemory)Error\b"
     r"|CUDA error|CUDA out of memory|Watchdog caught collective operation timeout"
 )
+HINT = re.compile(
+    "ailure|rror|LIMIT|noticed|detected|TERMINATION|signal|non-zero|fault|dumped|illed|Abort|terminated|Traceback"
+    "|memory|timeout"
+)
+"""One of them is in every such line: most lines have none, and are not looked at further."""
 LONGEST = 160
 
 
 def death(text: str) -> str:
     """The line, short enough to be quoted; "" when it says nothing of the kind."""
-    if FATAL.search(text) is None:
+    if HINT.search(text) is None or FATAL.search(text) is None:
         return ""
     words = " ".join(text.split())
     return words if len(words) <= LONGEST else words[:LONGEST] + "..."

@@ -22,7 +22,7 @@ SPACES = {0: None, 0xA0: " "}
 LOOKED_AT = 4096
 CODES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, and what moves the cursor
-    r"|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles and links
+    r"|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)"  # titles and links
     r"|\x1b[ -/]*[0-~]"
     r"|\x9b[0-?]*[ -/]*[@-~]"
     r"|\^\[\[[0-9;]*[A-Za-z]"  # as `cat -v` shows them
@@ -66,8 +66,8 @@ def _encoding(raw: bytes) -> str:
 def lines(text: str) -> Iterator[Line]:
     """Without colours, a container log's JSON and line numbers. What a `\\r` parts are lines of the same number."""
     ended = text if "\n" in text else text.replace("\r", "\n")
-    pieces = ended.split("\n")
-    found = [_unpacked(CODES.sub("", piece)) for piece in pieces]
+    plain = CODES.sub("", ended) if any(mark in ended for mark in ("\x1b", "\x9b", "^[")) else ended
+    found = [_unpacked(piece) for piece in plain.split("\n")]
     cut = _numbers_before(found)
     for number, line in enumerate(found, 1):
         *parts, last = (line[cut[number - 1] :] if cut else line).rstrip("\r").split("\r")
@@ -87,6 +87,9 @@ def _unpacked(line: str) -> str:
 
 def _numbers_before(found: Sequence[str]) -> list[int]:
     """How long the line number is that `cat -n` or `grep -n` wrote before each line; [] when there are none."""
+    first = next((line for line in found if line.strip()), "")
+    if NUMBERED.match(first) is None:
+        return []
     matches = [NUMBERED.match(line) for line in found]
     told = [match for match in matches if match is not None]
     rising = all(int(before[1]) < int(after[1]) for before, after in itertools.pairwise(told))

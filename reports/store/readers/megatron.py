@@ -35,7 +35,7 @@ SKIPPED, NAN, BATCH = (
 
 
 def is_log(text: str) -> bool:
-    return ITERATION.search(text) is not None
+    return "iteration" in text and ITERATION.search(text) is not None
 
 
 def read(text: str) -> Content:
@@ -62,7 +62,7 @@ class _Log:
 
     def take(self, line: Line) -> None:
         self.last = line.number if line.text.strip() else self.last
-        matches = list(ITERATION.finditer(line.text))
+        matches = list(ITERATION.finditer(line.text)) if "iteration" in line.text else []
         for place, match in enumerate(matches):
             last = place + 1 == len(matches)
             text = line.text[match.end() : None if last else matches[place + 1].start()]

@@ -27,7 +27,7 @@ def is_json(text: str) -> bool:
 
 def has_table(line: str) -> bool:
     """Whether a line begins a table."""
-    return HEADER.search(line) is not None
+    return ("size" in line or "bytes" in line) and HEADER.search(line) is not None
 
 
 def read(text: str) -> Content:

@@ -19,6 +19,10 @@ TYPE = r"(?:u?int\d*|char|half|float\d*|double|bf(?:loat)?16|f(?:p|loat)?8\w*)"
 ROW = re.compile(rf"(?<![\w.,-])\d+\s+\d+\s+{TYPE}(?=\s|$)")
 BOUNDS = re.compile(r"#?\s*Out of bounds values\s*:\s*(\d+)")
 END = re.compile(r"#?\s*Avg bus bandwidth\s*:\s*(\S+)(\s+FAILED)?")
+HINT = re.compile(
+    r"starting:|nThread|# +Rank|(?:size|bytes)(?:\(B\))?\s+|\d\s+(?:u?int|char|half|float|double|b?f|fp)|Out of b|Avg bus"
+)
+"""Something of it is in every line that is taken."""
 PROGRAM = re.compile(r"\b([a-z][a-z0-9_]*)_perf(?:_mpi)?\b")
 
 
@@ -38,6 +42,8 @@ class Printed:
             process.give_up()
 
     def _take(self, line: Line) -> None:
+        if HINT.search(line.text) is None:
+            return self._other(line)
         kinds = (
             (BEGIN, self._begin), (SETTINGS, self._settings), (DEVICE, self._device), (HEADER, self._header),
             (ROW, self._row), (BOUNDS, self._bounds), (END, self._end),
@@ -49,8 +55,8 @@ class Printed:
                 take(process, found, line)
                 if process.programs:
                     self.processes[name] = process
-                return
-        self._other(line)
+                return None
+        return self._other(line)
 
     def _begin(self, process: Process, found: re.Match[str], line: Line) -> None:
         process.begin(_short(found[1]), line.number)
@@ -99,7 +105,7 @@ class Printed:
             raise Mixed(line.number, "a second table ends here")
 
     def _other(self, line: Line) -> None:
-        if (named := PROGRAM.findall(line.text)) and "concluded" not in line.text:
+        if "_perf" in line.text and (named := PROGRAM.findall(line.text)) and "concluded" not in line.text:
             self._named = named[-1]
         why = death(line.text)
         for process in self.processes.values():

@@ -110,7 +110,7 @@ class Process:
 
     def other(self, line: Line) -> None:
         """A line that is no row may be the next part of one: numbers alone, of the same process."""
-        if self.table is None:
+        if self.table is None or (self.half is None and "NCCL" in line.text):
             return
         text = OTHERS.sub("", line.text)
         numbers = NUMBERS.search(text)

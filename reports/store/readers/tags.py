@@ -9,17 +9,21 @@ from reports.store.readers.lines import Line
 from reports.store.readers.origin import TIMES
 
 TAG = re.compile(r"(\[(?:[^\[\]\s]*@)?\d+,\d+\](?:\[[^\[\]]*\])?<(?:stdout|stderr|stddiag)>:)")
+MARK = "]<std"
 TIME_AT_END = re.compile(rf"(?:{TIMES.pattern})\s*$")
 
 
 def joined(all_lines: Iterable[Line]) -> Iterator[Line]:
     """Each line of each rank as one, with its tag before it; lines without a tag as they are."""
     lines = list(all_lines)
-    space = " " if _spaced(line.text for line in lines) else ""
+    if not any(MARK in line.text for line in lines):
+        yield from lines
+        return
+    space = " " if _spaced(line.text for line in lines if MARK in line.text) else ""
     parts: dict[str, str] = {}
     for line in lines:
-        before, *rest = TAG.split(line.text)
-        if not rest:
+        before, *rest = TAG.split(line.text) if MARK in line.text else (line.text,)
+        if not rest or (len(rest) == 2 and not space and not parts):
             yield line
             continue
         pairs = list(zip(rest[::2], rest[1::2], strict=True))
