@@ -265,6 +265,22 @@ def test_cycles_are_repeats() -> None:
     assert told(read(table.text())) == [("", "holds", dict(Table().rows))] * 3
 
 
+def test_cycles_of_one_size_are_repeats() -> None:
+    once = Table(name="all_reduce", rows=((1024, 1.0), (1024, 2.0), (1024, 3.0)))
+    text = once.text().replace("minBytes 1 maxBytes 9", "minBytes 1024 maxBytes 1024")
+    assert [values for _, _, values in told(read(text))] == [{1024: 1.0}, {1024: 2.0}, {1024: 3.0}]
+
+
+def test_small_sizes_that_are_rounded_to_nothing_are_no_repeats() -> None:
+    """Of 64 ranks each gets nothing of 8, 16 and 32 bytes; sizes of a fixed step are rounded to their neighbours."""
+    rows = ((0, 0.0), (0, 0.0), (0, 0.0), (1152, 1.0), (1152, 1.5), (2304, 2.0))
+    content = read(Table(name="alltoall", rows=rows, more=[Table(rows=rows)]).text())
+    assert told(content) == [("", "holds", {0: 0.0, 1152: 1.0, 2304: 2.0})] * 2
+    assert [note.partition(": ")[2] for note in content.notes] == ["1152 bytes for the second time: left out"] * 2
+    with pytest.raises(UsageError, match="second table ends here"):
+        read(Table(name="alltoall", rows=rows).text() + "# Avg bus bandwidth    : 2.0\n")
+
+
 def test_a_summary_that_a_script_prints_again_is_no_other_table() -> None:
     text = Table(name="all_reduce").text() + "== summary ==\n# Avg bus bandwidth    : 3.0\n"
     assert told(read(text)) == [("", "holds", dict(Table().rows))]

@@ -20,7 +20,8 @@ ROW = re.compile(rf"(?<![\w.,-])\d+\s+\d+\s+{TYPE}(?=\s|$)")
 BOUNDS = re.compile(r"#?\s*Out of bounds values\s*:\s*(\d+)")
 END = re.compile(r"#?\s*Avg bus bandwidth\s*:\s*(\S+)(\s+FAILED)?")
 HINT = re.compile(
-    r"starting:|nThread|# +Rank|(?:size|bytes)(?:\(B\))?\s+|\d\s+(?:u?int|char|half|float|double|b?f|fp)|Out of b|Avg bus"
+    r"starting:|nThread|# +Rank|(?:size|bytes)(?:\(B\))?\s+|\d\s+(?:u?int|char|half|float|double|b?f|fp)"
+    r"|Out of b|Avg bus"
 )
 """Something of it is in every line that is taken."""
 PROGRAM = re.compile(r"\b([a-z][a-z0-9_]*)_perf(?:_mpi)?\b")
@@ -101,7 +102,7 @@ class Printed:
         if process.open is not None:
             process.open.below = found[1] if found[2] else ""
             process.open.ended = True
-        elif any(not program.ended and not program.died for program in process.programs):
+        elif any((not program.ended and not program.died) or program.doubled for program in process.programs):
             raise Mixed(line.number, "a second table ends here")
 
     def _other(self, line: Line) -> None:

@@ -14,6 +14,7 @@ ONE = r"(?:[-+]?\d[\d.]*(?:e[-+]?\d+)?|-?nan|-?inf|N/A)"
 NUMBERS = re.compile(rf"(?<![\w.+-]){ONE}(?:\s+{ONE})*\s*$", re.IGNORECASE)
 OTHERS = re.compile(r"(?:\[[^\]\s]+[^\]]*\]\s*)?(?:[A-Za-z][\w.-]*:\d+:\d+ \[\d+\] |NCCL version ).*")
 """What NCCL itself prints where a row has not ended yet: `host:pid:tid [0] NCCL INFO ...`."""
+RANGE = re.compile(r"minBytes (\d+) maxBytes (\d+)")
 Key = tuple[str, str, int]
 
 
@@ -36,8 +37,13 @@ class Turn:
     rows: list[Row] = field(default_factory=list)
     sizes: dict[int, None] = field(default_factory=dict)
 
-    def begins_again(self, size: int) -> bool:
-        return size == next(iter(self.sizes), None)
+    @property
+    def first(self) -> int | None:
+        return next(iter(self.sizes), None)
+
+    @property
+    def last(self) -> int | None:
+        return next(reversed(self.sizes), None)
 
 
 @dataclass
@@ -51,6 +57,8 @@ class Program:
     settings: str = ""
     turns: list[Turn] = field(default_factory=list)
     cut: dict[int, str] = field(default_factory=dict)
+    doubled: bool = False
+    """A size came twice at once: it was rounded, or another program prints here, too."""
     wrong_sizes: int | None = None
     """Out of bounds values, as the program counted them."""
     ended: bool = False
@@ -64,16 +72,30 @@ class Program:
         return bool(self.settings) or self.columns is not None
 
     def add(self, rows: list[Row], line: int) -> None:
-        """Sizes come again only when all of them do (`-N`). Raises Mixed."""
+        """Sizes come again only when all of them do (`-N`), or at once. Raises Mixed."""
         key, size = (rows[0].type, rows[0].redop, rows[0].root), rows[0].size_bytes
         turn = next((turn for turn in reversed(self.turns) if turn.key == key), None)
-        if turn is None or turn.begins_again(size):
+        if turn is not None and size == turn.last and not self._is_one_size(turn):
+            self._rounded(size, line)
+            return
+        if turn is None or size == turn.first:
             turn = Turn(key, line)
             self.turns.append(turn)
         elif size in turn.sizes:
             raise Mixed(line, f"{size} bytes come a second time")
         turn.rows += rows
         turn.sizes[size] = None
+
+    def _is_one_size(self, turn: Turn) -> bool:
+        """Whether no other size was asked for: then each row is a time through all of them."""
+        asked = RANGE.search(self.settings)
+        return len(turn.sizes) == 1 and turn.first != 0 and (asked is None or asked[1] == asked[2])
+
+    def _rounded(self, size: int, line: int) -> None:
+        """Sizes are rounded down to what ranks can share: small ones to 0, and neighbours to one. The first counts."""
+        if size:
+            self.doubled = True
+            self.cut[line] = f"{size} bytes for the second time"
 
 
 @dataclass
