@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chaos import runner
 from chaos.armrun import ArmRun
-from chaos.beds import Bed, hold_rates, open_bed, topology_of
+from chaos.beds import open_bed, topology_of
 from chaos.journal import Journal, Line, read
 from chaos.launch import Benches
 from chaos.live import Quiet
@@ -26,6 +26,7 @@ RATES = tuple(FULL_GBIT * part for part in (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.1
 BUSY_WANTED, BUSY_MOST = 0.55, 0.65
 """Shares of all cores; `chaos/void.py` says from where on figures are void."""
 PROBE_S, MOST_PROBES = 1, 4
+OTHERS_S, OTHERS_MOST = 0.3, 0.3
 GRAIN = 4096
 
 
@@ -38,14 +39,16 @@ class Probe:
     """Share of all cores."""
     carried_gbit: float
     """By the busiest NIC, while iterations ran."""
+    others: float = 0.0
+    """What of it was busy before we began."""
 
     @property
     def fits(self) -> bool:
         return self.busy <= BUSY_MOST
 
     def next_rate(self) -> float:
-        """The highest rate of RATES that should fit, below this one."""
-        wanted = self.carried_gbit * BUSY_WANTED / self.busy
+        """The highest rate of RATES that should fit, below this one. What others do stays as it is."""
+        wanted = self.carried_gbit * (BUSY_WANTED - self.others) / max(self.busy - self.others, 0.01)
         lower = [rate for rate in RATES if rate < self.rate_gbit]
         return next((rate for rate in lower if rate <= wanted), lower[-1])
 
@@ -78,24 +81,33 @@ def fitted(experiment: Experiment, arms: Sequence[str], bench: Benches, say: Cal
     Raises what a run raises: LabError, InfraError.
     """
     say("measuring what this machine can carry ...")
+    others = _others()
+    if others > OTHERS_MOST:
+        say(f"warning: other programs keep {others:.0%} of this machine's CPU busy; times may come out void")
     costliest = max(arms, key=lambda arm: MODES[arm])
-    with runner.terminable(), open_bed("lab", at_rate(experiment, FULL_GBIT)) as bed:
-        probe = _probed(experiment, FULL_GBIT, costliest, bed, bench)
-        for _ in range(MOST_PROBES - 1):
-            if probe.fits or probe.rate_gbit == RATES[-1]:
+    rate = FULL_GBIT
+    with runner.terminable():
+        for _ in range(MOST_PROBES):
+            probe = replace(_probed(experiment, rate, costliest, bench), others=min(others, OTHERS_MOST))
+            if probe.fits or rate == RATES[-1]:
                 break
-            probe = _probed(experiment, probe.next_rate(), costliest, bed, bench)
+            rate = probe.next_rate()
     say(f"{probe.rate_gbit:g} Gbit/s a NIC (then its CPU is {probe.busy:.0%} busy)")
     return at_rate(experiment, probe.rate_gbit)
 
 
-def _probed(experiment: Experiment, rate_gbit: float, arm: str, bed: Bed, bench: Benches) -> Probe:
+def _others() -> float:
+    import psutil
+
+    return psutil.cpu_percent(interval=OTHERS_S) / 100
+
+
+def _probed(experiment: Experiment, rate_gbit: float, arm: str, bench: Benches) -> Probe:
     """The workload for a second, without a fault."""
     changed = at_rate(experiment, rate_gbit)
-    hold_rates(bed, topology_of(changed))
     short = changed.workload.model_copy(update={"seconds": PROBE_S, "iterations": 1000, "warmup": 1})
     changed = changed.model_copy(update={"workload": short, "faults": (), "repeats": 1})
-    with tempfile.TemporaryDirectory(prefix="r2cc-fit-") as raw:
+    with tempfile.TemporaryDirectory(prefix="r2cc-fit-") as raw, open_bed("lab", changed) as bed:
         with Journal(Path(raw) / "journal.jsonl") as journal:
             journal.enter(arm, 0)
             for plan in runner.plans(changed, [arm], bed, bench):

@@ -39,6 +39,11 @@ def test_the_next_rate_leaves_the_cpu_time(busy: float, carried: float, expected
     assert expected * busy / carried <= BUSY_WANTED or expected == RATES[-1]
 
 
+def test_what_others_do_is_not_ours_to_lower() -> None:
+    assert Probe(FULL_GBIT, 0.8, 1.0, others=0.3).next_rate() == 0.5  # the half of our half fits beside theirs
+    assert Probe(FULL_GBIT, 0.8, 1.0).next_rate() == 0.5
+
+
 def test_the_next_rate_is_always_lower() -> None:
     assert [Probe(rate, BUSY_MOST + 0.01, 100.0).next_rate() for rate in RATES[:-1]] == list(RATES[1:])
 
