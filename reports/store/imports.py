@@ -201,11 +201,12 @@ def _write_all(store: Path, runs: Sequence[tuple[Sequence[Path], Reading]], abou
     from chaos import rundir
 
     made: list[RunDir] = []
+    kept: dict[Path, Path] = {}
     try:
         for files, reading in runs:
             when = datetime.fromtimestamp(files[0].stat().st_mtime, UTC)
             made.append(rundir.create(store, _experiment(reading, about), when))
-            _fill(made[-1], files, reading, about)
+            _fill(made[-1], files, reading, about, kept)
     except BaseException:
         for run in made:
             shutil.rmtree(run.path, ignore_errors=True)
@@ -213,9 +214,18 @@ def _write_all(store: Path, runs: Sequence[tuple[Sequence[Path], Reading]], abou
     return [run.path for run in made]
 
 
-def _fill(run: RunDir, files: Sequence[Path], found: Reading, about: About) -> None:
+def _fill(run: RunDir, files: Sequence[Path], found: Reading, about: About, kept: dict[Path, Path]) -> None:
     run.raw.mkdir()
     for number, file in enumerate(files):
-        shutil.copyfile(file, run.raw / (file.name if not number else f"degraded-{file.name}"))
+        _keep(file, run.raw / (file.name if not number else f"degraded-{file.name}"), kept)
     run.write_json("environment.json", "environment", {"schema": 1, "source": found.source, "file": files[0].name})
     run.write_text("summary.json", dumped("summary", summary(found, about), 1) + "\n")  # last: then it is a run
+
+
+def _keep(file: Path, place: Path, kept: dict[Path, Path]) -> None:
+    """A copy of the file; `kept` are those made so far: the runs of one file share it, as far as the disk can."""
+    try:
+        place.hardlink_to(kept[file])
+    except (KeyError, OSError):
+        shutil.copyfile(file, place)
+    kept[file] = place

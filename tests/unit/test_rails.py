@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaos.beds import Bed, PlannedNic
 from chaos.figures import run_figures
 from chaos.rails import Fabric, stretch
 from chaos.rundata import read_run
+from chaos.runner import _network
+from harness.hosts.fake import FakeHost
+from harness.lab.topology import Topology
+from harness.schemas import validate
 
 Line = dict[str, Any]
 HOSTS = ("h0", "h1", "h2")
@@ -123,6 +129,33 @@ def test_the_bound_where_all_nics_see_each_other() -> None:
     crossed = {**path, "connection": "0", "direction": "recv", "nic": "eth0", "peer_nic": 1, "state": "active"}
     assert bounds([*ring(), crossed]) == [pytest.approx(133.3333), pytest.approx(133.3333)]
     assert bounds([*ring(), {**crossed, "peer_nic": 0}]) == [200.0, 200.0]
+
+
+def test_the_controller_tells_rates_and_that_there_are_no_rails() -> None:
+    nics = [PlannedNic("h0", "eth0", "10.1.0.1", "p0"), PlannedNic("h0", "eth1", "10.2.0.1", "p1")]
+    slow = {"host": "h0", "nic": "eth1", "rate_gbit": 0.2}
+    bed = Bed("lab", {"h0": FakeHost("h0")}, None, nics, "10.250.0.1")
+    assert _network(bed) == {"nics": {"h0": {nic.name: {"address": nic.address} for nic in nics}}}
+    shape = Topology.model_validate({"hosts": 1, "nics": 2, "rate_gbit": 0.7, "overrides": [slow]})
+    told = _network(replace(bed, topology=shape, devices={("h0", "eth0"): "rxe0"}))
+    assert told["nics"]["h0"] == {
+        "eth0": {"address": "10.1.0.1", "device": "rxe0", "rate_gbit": 0.7},
+        "eth1": {"address": "10.2.0.1", "rate_gbit": 0.2},
+    }
+    assert "one_subnet" not in told
+    flat = replace(bed, topology=shape.model_copy(update={"one_subnet": True}))
+    assert _network(flat)["one_subnet"] is True
+    line = {
+        "schema": 1,
+        "arm": "stock",
+        "run": 0,
+        "t_ns": 1,
+        "host": "c",
+        "event": "run_start",
+        "mode": 0,
+        "wall_ns": 1,
+    }
+    validate("journal", {**line, "wall_ns": 1, **_network(flat)})
 
 
 def test_the_bound_where_deliveries_are_not_told() -> None:

@@ -299,6 +299,27 @@ def test_another_file_after_the_json_is_told() -> None:
         nccl_tests.read('{"results": []}\n{"results": []}\n')
 
 
+sizes = st.lists(st.integers(1, 1 << 30).map(lambda n: 4 * n), min_size=1, max_size=8, unique=True)
+figures = st.integers(0, 10**6).map(lambda n: n / 1000)
+tables = st.builds(
+    lambda sizes, header, values, name: Table(tuple(zip(sizes, values, strict=False)), name=name, header=header),
+    sizes,
+    st.sampled_from([NEW, OLD, PLAIN, OLDEST]),
+    st.lists(figures, min_size=8, max_size=8),
+    st.sampled_from(["all_reduce", "reduce_scatter", "broadcast"]),
+)
+
+
+@settings(deadline=None, max_examples=120)
+@given(st.lists(tables, min_size=1, max_size=3, unique_by=lambda table: table.name), st.sampled_from([*DRESSES]))
+def test_any_log_is_read_right(made: list[Table], dress: str) -> None:
+    """Whatever programs in whatever order, of whatever version, behind whatever prefix."""
+    content = read(DRESSES[dress]("".join(table.text() for table in made)))
+    names = [table.name if len(made) > 1 else "" for table in made]
+    assert told(content) == [(name, "holds", dict(t.rows)) for name, t in zip(names, made, strict=True)]
+    assert content.notes == []
+
+
 @settings(deadline=None, max_examples=150)
 @given(st.text(st.sampled_from("# 01aszeNcountypeflratm:.\n\r\t[]<>{}\x1b"), max_size=200) | st.text())
 def test_no_text_is_too_strange(text: str) -> None:

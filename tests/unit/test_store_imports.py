@@ -74,6 +74,8 @@ def test_json_of_several_operations_and_of_one_that_failed() -> None:
     assert failed.reasons == ["it did not end: remote process exited"]
     (counted,) = parse(_json_file(out_of_bounds={"count": 3}), "nccl-tests").readings
     assert (counted.verdict, counted.wrong) == ("deviated", 3)
+    (slow,) = parse(_json_file(average_bus_bandwidth={"bandwidth": 1.5, "okay": "false"}), "nccl-tests").readings
+    assert slow.reasons == ["nccl-tests itself says FAILED of the average bus bandwidth, 1.5 GB/s"]
 
 
 def test_logs_of_megatron() -> None:
@@ -201,6 +203,9 @@ def test_each_test_of_a_file_is_a_run_of_its_own_experiment(tmp_path: Path) -> N
             "nightly-all_reduce": "holds",
             "nightly-alltoall": "failed",
         }
+        raw = [tmp_path / "runs" / run.id / "raw" / "slurm.out" for run in found.values()]
+        assert {file.read_text() for file in raw} == {_two_tests()}
+        assert len({file.stat().st_ino for file in raw}) == 1, "the file is kept once"
         assert len([f for f in found["nightly-all_reduce"].figures if f.name == "busbw" and f.size_bytes == 8]) == 1
 
 

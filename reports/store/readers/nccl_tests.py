@@ -116,7 +116,15 @@ def _json(text: str) -> Content:
     for rows in _by_size(report.rows):
         program.add(rows, 1)
     program.died = "; ".join(report.errors)
+    program.below = _below(text)
     return Content(named([*_of_program(Process("", [program]), program)] if program.turns else [], within="test"))
+
+
+def _below(text: str) -> str:
+    """The average bandwidth, where the program says that it is not okay."""
+    value, _ = torn_json.loads(text)
+    told = value.get("average_bus_bandwidth") if isinstance(value, dict) else None
+    return str(told.get("bandwidth")) if isinstance(told, dict) and told.get("okay") in ("false", False) else ""
 
 
 def _by_size(rows: Iterable[Row]) -> Iterator[list[Row]]:
