@@ -27,6 +27,7 @@ CODES = re.compile(
     r"|\x9b[0-?]*[ -/]*[@-~]"
     r"|\^\[\[[0-9;]*[A-Za-z]"  # as `cat -v` shows them
 )
+TEXT_KEYS = ("log", "message", "msg", "textPayload")
 NUMBERED = re.compile(r"\s*(\d+)(?:\t|:|\s*│)")
 FEWEST_NUMBERED = 5
 """Fewer may be ranks: `0:`, `1:`. No launcher puts a tab there."""
@@ -76,13 +77,14 @@ def lines(text: str) -> Iterator[Line]:
 
 
 def _unpacked(line: str) -> str:
-    """The text in a line of a container's log as Docker keeps it."""
-    if not line.startswith('{"log":'):
+    """The text in a line of a log that is kept as JSON: Docker's, or a collector's."""
+    if not line.startswith('{"'):
         return line
     try:
-        return str(json.loads(line)["log"]).rstrip("\n")
+        kept = json.loads(line)
     except (ValueError, RecursionError):
         return line
+    return next((str(kept[key]).rstrip("\r\n") for key in TEXT_KEYS if key in kept), line)
 
 
 def _numbers_before(found: Sequence[str]) -> list[int]:

@@ -32,7 +32,7 @@ def has_table(line: str) -> bool:
 
 def read(text: str) -> Content:
     """UsageError where it cannot be told which row is whose."""
-    return _json(text) if text.lstrip().startswith("{") and not text.lstrip().startswith('{"log":') else _printed(text)
+    return _json(text) if is_json(text) else _printed(text)
 
 
 def _printed(text: str) -> Content:
