@@ -27,7 +27,7 @@ from harness.lab.plan import describe
 from harness.lab.topology import Topology
 from harness.vmlab.shape import MGMT_NIC
 
-LAB = "lab"
+LAB, VM, CLUSTER = "lab", "vm", "cluster"
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,13 @@ def bed_env(inventory: str, experiment: Experiment) -> dict[str, dict[str, str]]
 def bed_hardware(inventory: str) -> dict[str, Any] | None:
     """Of the machines of an inventory file; None: the bed is on this machine."""
     return surveyed(inventory).hardware() if is_cluster(inventory) else None
+
+
+def bed_name(inventory: str) -> str:
+    """What the bed of an inventory is called, opened or not."""
+    if is_cluster(inventory):
+        return CLUSTER
+    return VM if vm_shape(inventory) is not None else LAB
 
 
 def topology_of(experiment: Experiment) -> Topology:
@@ -143,7 +150,7 @@ def _open_cluster(inventory: str, experiment: Experiment) -> Iterator[Bed]:
         for line in cluster.without_backup(hosts):
             click.echo(f"r2cc: warning: NIC without a backup: {line}", err=True)
         yield Bed(
-            "cluster",
+            CLUSTER,
             hosts,
             None,
             list(cluster.nics()),

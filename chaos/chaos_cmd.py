@@ -101,40 +101,33 @@ def run(
 
     A folder means every experiment in it, one after the other; the exit code is that of the worst.
     """
-    from chaos.experiment import load
+    from chaos.suite import experiments
 
     options: dict[str, Any] = {"out": out, "void_ok": void_ok, "trace": trace, "quiet": quiet, "verbose": verbose}
     options |= {"python": python, "share_gpus": share_gpus}
-    if file.is_dir() and not dry_run:
-        return _suite(file, arms, inventory, (repeats, seed), as_json=as_json, options=options)
-    experiment = _adjusted(load(file), repeats, seed)
-    chosen = _arms(experiment, arms)
+    wanted = [_adjusted(experiment, repeats, seed) for experiment in experiments(file)]
+    chosen = [_arms(experiment, arms) for experiment in wanted]
     if dry_run:
-        return _dry_run(experiment, chosen, inventory, python, as_json=as_json)
-    summary, shown = _run(experiment, chosen, inventory, as_json=as_json, **options)
+        return _dry_run(wanted, chosen, inventory, python, as_json=as_json)
+    if file.is_dir():
+        return _suite(wanted, chosen, inventory, as_json=as_json, options=options)
+    summary, shown = _run(wanted[0], chosen[0], inventory, as_json=as_json, **options)
     _last_words(summary, shown, as_json=as_json, quiet=quiet)
     return int(summary["exit_code"])
 
 
 def _suite(
-    folder: Path,
-    arms: str | None,
-    inventory: str,
-    changes: tuple[int | None, int | None],
-    *,
-    as_json: bool,
-    options: dict[str, Any],
+    wanted: list[Experiment], arms: list[list[str]], inventory: str, *, as_json: bool, options: dict[str, Any]
 ) -> int:
     from chaos import suite
     from chaos.beds import check_inventory
 
-    wanted = [_adjusted(experiment, *changes) for experiment in suite.experiments(folder)]
-    chosen = {experiment.name: _arms(experiment, arms) for experiment in wanted}
+    chosen = {id(experiment): names for experiment, names in zip(wanted, arms, strict=True)}
     for experiment in wanted:
         check_inventory(inventory, experiment)
 
     def run_one(experiment: Experiment) -> suite.Outcome:
-        summary, shown = _run(experiment, chosen[experiment.name], inventory, as_json=as_json, **options)
+        summary, shown = _run(experiment, chosen[id(experiment)], inventory, as_json=as_json, **options)
         return suite.Outcome(experiment.name, summary["verdict"], summary["exit_code"], shown, summary["reasons"])
 
     outcomes = suite.run_all(wanted, run_one, lambda line: None if options["quiet"] else click.echo(line, err=as_json))
@@ -180,7 +173,7 @@ def _run(
 ) -> tuple[dict[str, Any], str]:
     """(summary, run directory as one would type it)."""
     from chaos import fitting, live, rundir, runner
-    from chaos.beds import bed_hardware, check_inventory, open_bed
+    from chaos.beds import bed_hardware, bed_name, check_inventory, open_bed
     from chaos.workbench import bench_for
     from harness.plugins import after_run
 
@@ -193,6 +186,7 @@ def _run(
         directory = rundir.create(out, experiment.name)
         display = live.display(stream, quiet=quiet, plain=verbose, faults=experiment.faults)
         how: dict[str, Any] = {"void_ok": void_ok, "trace": trace, "hardware": bed_hardware(inventory)}
+        how["bed"] = bed_name(inventory)
         request = runner.Request(arms, bench, build, lambda: open_bed(inventory, experiment), **how)
         summary = runner.run(experiment, request, directory, display)
     try:
@@ -207,44 +201,61 @@ def _last_words(summary: dict[str, Any], shown: str, *, as_json: bool, quiet: bo
     """The verdict, then the run directory's path as the very last line (or summary.json alone).
 
     Reasons are the report's to show; without one (`--json`), and when there was nothing to report, they are said here.
+    With `quiet`, what is not as expected has its reasons in one line on standard error: a script keeps nothing else.
     """
     if not quiet:
         click.echo(f"verdict: {summary['verdict']} (exit code {summary['exit_code']})", err=as_json)
         for reason in summary["reasons"] if as_json or summary["verdict"] == "failed" else ():
             click.echo(f"  {reason}", err=as_json)
+    elif summary["exit_code"]:
+        click.echo(f"r2cc: {summary['verdict']}: {'; '.join(summary['reasons']) or 'no reason is known'}", err=True)
     if as_json:
         click.echo(dumped("summary", summary, 1))
     click.echo(shown, err=as_json)
 
 
-def _dry_run(experiment: Experiment, arms: list[str], inventory: str, python: str | None, *, as_json: bool) -> int:
+def _dry_run(
+    wanted: list[Experiment], arms: list[list[str]], inventory: str, python: str | None, *, as_json: bool
+) -> int:
+    from chaos.dryrun import as_json as plan
+    from chaos.dryrun import text
+
+    found = [_steps(each, names, inventory, python) for each, names in zip(wanted, arms, strict=True)]
+    if as_json:
+        click.echo(dumped("run_plan", plan(wanted, found), 1))
+    else:
+        click.echo("\n\n".join(map(text, wanted, found)))
+    return 0
+
+
+def _steps(experiment: Experiment, arms: list[str], inventory: str, python: str | None) -> list[dict[str, Any]]:
     from chaos.beds import bed_env, gpus_on, planned_bed
-    from chaos.dryrun import steps, text
+    from chaos.dryrun import steps
     from chaos.workbench import planned_for
 
     hosts, nics, root = planned_bed(inventory, experiment)
     bench = planned_for(experiment, inventory, python)
     gpus = gpus_on(inventory, experiment)
     told = bed_env(inventory, experiment)
-    found = steps(experiment, arms, hosts=hosts, nics=nics, root=root, bench=bench, gpus=gpus, of_host=told)
-    click.echo(dumped("run_plan", found, 1) if as_json else text(experiment, found))
-    return 0
+    return steps(experiment, arms, hosts=hosts, nics=nics, root=root, bench=bench, gpus=gpus, of_host=told)
 
 
 @chaos.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print what each file holds, or its errors, as JSON.")
 def validate(files: tuple[Path, ...], as_json: bool) -> int:
-    """Check experiment FILES; every error of every file is listed, with its line.
+    """Check experiment FILES; every error of every file is listed, with its line. A folder means every file in it.
 
     \b
     Examples:
       r2cc chaos validate experiments/*.yaml
+      r2cc chaos validate experiments/false_positives
       r2cc chaos validate experiments/*.yaml --json
     """
+    from chaos.suite import files_of
     from harness.errors import InputErrors
 
-    checked = [_checked(file) for file in files]
+    checked = [_checked(each) for file in files for each in files_of(file)]
     errors = [error for each in checked for error in each["errors"]]
     if as_json:
         click.echo(dumped("validated", {"schema": 1, "files": checked}))

@@ -41,6 +41,8 @@ class Request:
     trace: bool = False
     hardware: Json | None = None
     """Of the bed's machines; None: it is this machine."""
+    bed: str = "lab"
+    """What it is called where it could not be opened."""
 
 
 def run(experiment: Experiment, request: Request, out: RunDir, display: Display) -> Json:
@@ -48,10 +50,9 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
 
     Never raises for what the summary can say: its `verdict` is then `failed` and its `reasons` begin with why.
     """
-    out.write_text("experiment.yaml", dump(experiment))
-    out.write_json("environment.json", "environment", environment(request.build, machines=request.hardware))
+    _begin(experiment, request, out)
     stop: tuple[str, bool] | None = None
-    bed_name = "lab"
+    bed_name = request.bed
     with Journal(out.journal) as journal:
         journal.told = display.line
         try:
@@ -80,6 +81,16 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
         journal.write("verdict", verdict=summary["verdict"], exit_code=summary["exit_code"], reasons=summary["reasons"])
     out.write_json("summary.json", "summary", summary)
     return summary
+
+
+def _begin(experiment: Experiment, request: Request, out: RunDir) -> None:
+    """What was asked for, and where; without it, on a full disk, there is no run."""
+    try:
+        out.write_text("experiment.yaml", dump(experiment))
+        out.write_json("environment.json", "environment", environment(request.build, machines=request.hardware))
+    except BaseException:
+        out.discard()
+        raise
 
 
 def plans(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from reports import names
+from reports.tables import counted
 from reports.trace import Json
 from reports.units import count, ms
 
@@ -65,11 +66,6 @@ def _done(arms: Sequence[Json]) -> int:
 def is_valid(run: Json) -> bool:
     """Whether a repeat's times count."""
     return not run.get("void")
-
-
-def counted(arm: Json) -> list[Json]:
-    """The repeats whose times count; all of them, void as they are, where none does."""
-    return [run for run in arm["runs"] if is_valid(run)] or list(arm["runs"])
 
 
 def worst_stall_ms(arm: Json) -> float | None:

@@ -165,7 +165,7 @@ def _tiles(arms: Sequence[Json]) -> list[Tile]:
     ours, stock = sentence.best_arm(arms), next((a for a in arms if a["name"] == "stock"), None)
     for arm, kind in ((ours, "ours"), (stock, "base")):
         if arm is not None and (stall := sentence.worst_stall_ms(arm)) is not None:
-            void = "" if all(map(sentence.is_valid, sentence.counted(arm))) else "void, "
+            void = "" if all(map(sentence.is_valid, tables.counted(arm))) else "void, "
             tiles.append(Tile(ms(stall), f"{void}stall with {names.arm(str(arm['name']))}", kind))
     wrong = sum(int(r.get("wrong_elements") or 0) for a in arms for r in a["runs"])
     done = sum(int(r.get("iterations") or 0) for a in arms for r in a["runs"])
@@ -199,7 +199,7 @@ def _facts(run: RunDir) -> list[tuple[str, str]]:
 
 
 def _shown_run(arm: Json | None) -> int | None:
-    runs = sentence.counted(arm) if arm else []
+    runs = tables.counted(arm) if arm else []
     stalls = {int(r["run"]): sentence.worst(f.get("stall_ms") for f in r["faults"]) or 0.0 for r in runs}
     return max(stalls, key=lambda run: stalls[run], default=None)
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+import os
 import re
+import stat
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -161,6 +163,8 @@ def _loaded(path: Path) -> tuple[PKey | None, str]:
     from paramiko.pkey import UnknownKeyType
 
     try:
+        if mode := _exposed(path):
+            return None, f"{path} is not used: others may read or change it (mode {mode:04o}); chmod 600 {path}"
         return PKey.from_path(path), ""
     except FileNotFoundError:
         return None, f"{path} is not there"
@@ -170,6 +174,12 @@ def _loaded(path: Path) -> tuple[PKey | None, str]:
         return None, f"{path}: {error.strerror}"
     except (UnknownKeyType, SSHException, ValueError):
         return None, f"{path} is no private key"
+
+
+def _exposed(path: Path) -> int:
+    """The mode of one's own key that is not for oneself alone, which OpenSSH refuses as well; else 0. OSError."""
+    found = path.stat()
+    return stat.S_IMODE(found.st_mode) if found.st_uid == os.getuid() and found.st_mode & 0o077 else 0
 
 
 def _public(path: Path) -> bytes | None:

@@ -15,7 +15,7 @@ from harness.errors import UsageError
 from harness.launchers import commands
 from harness.launchers.job import Job
 from harness.workloads import torn_json
-from harness.workloads.nccltests_rows import Columns, Row, columns_of, integer, number
+from harness.workloads.nccltests_rows import LARGEST, Columns, Row, columns_of, integer, number
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv", "alltoall")
 SIZE = re.compile(r"^\d+(\.\d+)?[KMGkmg]?$")
@@ -125,9 +125,9 @@ def read_json(text: str) -> Report:
     return Report(
         rows=[row for result in results for row in _rows_of(_mapping(result))],
         complete=whole and "end_time" in value,
-        nccl_version=integer(value.get("nccl_version")),
+        nccl_version=_counted(value.get("nccl_version")),
         ranks=len(_list(config.get("devices"))),
-        wrong_rows=integer(count),
+        wrong_rows=_counted(count),
         config={name: _plain(entry) for name, entry in config.items() if name != "devices"},
         errors=[str(error) for error in _list(value.get("errors")) if error],
     )
@@ -145,11 +145,11 @@ def _rows_of(result: Mapping[str, Any]) -> list[Row]:
 def _row(result: Mapping[str, Any], part: Mapping[str, Any], each: Mapping[str, Any], kind: str) -> Row | None:
     try:
         return Row(
-            size_bytes=int(result["size"]),
-            count=int(result["count"]),
+            size_bytes=_whole(result["size"]),
+            count=_whole(result["count"]),
             type=str(result["type"]),
             redop=str(result["redop"]),
-            root=int(result["root"]),
+            root=_whole(result["root"]),
             time_us=number(part["cpu_time"] if "cpu_time" in part else part["time"]),
             algbw_GBps=number(part["alg_bw"]),
             busbw_GBps=number(part["bus_bw"]),
@@ -180,6 +180,22 @@ class Lines:
         found = self.columns.rows(line.split())
         self.rows += found
         return found
+
+
+def _whole(value: Any) -> int:
+    """Raises ValueError for what is none, or has more than 63 bits; TypeError for what is no number at all."""
+    found = int(value)
+    if abs(found) >= LARGEST:
+        raise ValueError("more than 63 bits")
+    return found
+
+
+def _counted(value: Any) -> int | None:
+    """None, too, of what is no count."""
+    try:
+        return integer(value)
+    except (TypeError, ValueError):
+        return None
 
 
 def _plain(value: Any) -> Any:

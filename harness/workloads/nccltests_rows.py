@@ -15,9 +15,11 @@ UNIT = re.compile(r"\((us|ms|s)\)")
 US = {"us": 1.0, "ms": 1e3, "s": 1e6}
 FIRST_OF_GROUP = "time"
 """The columns from here to the next such one are of one kind: out of place first, then in place."""
+LARGEST = 2**63
 NO_NUMBER = "N/A"
 NO_ROOT = "-1"
-WHOLE = re.compile(r"0|[1-9]\d*")
+WHOLE = re.compile(r"0|[1-9]\d{0,17}")
+"""As printf writes it, of no more than 63 bits."""
 BYTES = {
     **dict.fromkeys(("half", "bfloat16"), 2), **dict.fromkeys(("float", "int32", "uint32", "int"), 4),
     **dict.fromkeys(("double", "int64", "uint64"), 8),
@@ -83,11 +85,11 @@ class Columns:
             time = number(group["time"])
             return Row(
                 size_bytes=_size(head),
-                count=int(head["count"]),
+                count=_whole(head["count"]),
                 type=head["type"],
                 redop=head.get("redop", "none"),
                 root=_root(head.get("root", NO_ROOT)),
-                time_us=None if time is None else time * self.us,
+                time_us=None if time is None else number(time * self.us),
                 algbw_GBps=number(group["algbw"]),
                 busbw_GBps=number(group["busbw"]),
                 wrong=integer(group.get("#wrong")),
@@ -100,16 +102,20 @@ class Columns:
 
 def _size(head: Mapping[str, str]) -> int:
     """At least what `count` elements take. Raises ValueError for what cannot be a size."""
-    size = int(head["size"])
-    if not WHOLE.fullmatch(head["size"]) or size < int(head["count"]) * BYTES.get(head["type"], 1):
+    size = _whole(head["size"])
+    if size < int(head["count"]) * BYTES.get(head["type"], 1):
         raise ValueError(f"{size} bytes for {head['count']} elements")
     return size
 
 
 def _root(text: str) -> int:
     """A rank, or -1 for none. Raises ValueError for anything else."""
-    if text != NO_ROOT and not WHOLE.fullmatch(text):
-        raise ValueError(f"{text} is no rank")
+    return -1 if text == NO_ROOT else _whole(text)
+
+
+def _whole(text: str) -> int:
+    if not WHOLE.fullmatch(text):
+        raise ValueError(f"{text} is no size, count or rank")
     return int(text)
 
 
@@ -143,6 +149,8 @@ def number(value: Any) -> float | None:
 
 
 def integer(value: Any) -> int | None:
-    """None of null, and of what is no number; counts are written as floats."""
+    """None of null, and of what is no number; counts are floats there. ValueError as `number`, or beyond 63 bits."""
     found = number(value)
+    if found is not None and abs(found) >= LARGEST:
+        raise ValueError(f"{value} is no count")
     return None if found is None else int(found)

@@ -6,13 +6,15 @@ import re
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
 from harness.progress import show
+from harness.reading.files import Unreadable, bytes_of
+from harness.reading.plain import printable
 from harness.schemas import dumped
+from reports.store.names import when_of
 from reports.store.readers import megatron, nccl_tests
 from reports.store.readers.lines import decoded, lines
 from reports.store.readers.model import Content, Json, Reading
@@ -60,7 +62,7 @@ def detect(text: str) -> str:
     raise UsageError(
         "this is no file of nccl-tests (its JSON or what it prints) and no log of Megatron-LM: it has no line "
         f"'# size count type ...' and none 'iteration 1/ 100 | ...', and line {told[0].number} is "
-        f"'{told[0].text.strip()[:SHOWN]}'",
+        f"'{printable(told[0].text.strip()[:SHOWN])}'",
         "is it the right file? docs/runs.md says what is read",
     )
 
@@ -161,7 +163,7 @@ def bring_in(
         return _write_all(store, [([files[0], degraded.file], both)], about)
     for file, content in read:
         for line in _told(content, about):
-            tell(f"{file}: {line}")
+            tell(printable(f"{file}: {line}"))
     return _write_all(store, [([file], reading) for file, content in read for reading in content.readings], about)
 
 
@@ -185,41 +187,33 @@ def _told(content: Content, about: About) -> Iterator[str]:
 
 def _read(file: Path, kind: str | None) -> Content:
     try:
-        if file.stat().st_size > MOST_BYTES:
-            raise UsageError(f"{file} is larger than {MOST_BYTES >> 20} MiB", "cut out what is to be kept")
-        with show(f"reading {file.name}"):
-            text = decoded(file.read_bytes())
+        with show(f"reading {printable(file.name)}"):
+            text = decoded(bytes_of(file.resolve(), MOST_BYTES))
             return parse(text, kind or detect(text))
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}", "check the path") from error
+    except Unreadable as error:
+        raise UsageError(f"cannot read {file}: {error.message}", "check the path") from error
     except UsageError as error:
         raise UsageError(f"{file}: {error.message}", error.hint) from error
 
 
 def _write_all(store: Path, runs: Sequence[tuple[Sequence[Path], Reading]], about: About) -> list[Path]:
-    """All or none."""
-    from chaos import rundir
+    """All or none, whenever it is killed."""
+    from reports.store.staging import batch
 
-    made: list[RunDir] = []
     kept: dict[Path, Path] = {}
-    try:
+    with batch(store) as made:
         for files, reading in runs:
-            when = datetime.fromtimestamp(files[0].stat().st_mtime, UTC)
-            made.append(rundir.create(store, _experiment(reading, about), when))
-            _fill(made[-1], files, reading, about, kept)
-    except BaseException:
-        for run in made:
-            shutil.rmtree(run.path, ignore_errors=True)
-        raise
-    return [run.path for run in made]
+            _fill(made.begin(_experiment(reading, about), when_of(files[0])), files, reading, about, kept)
+    return made.made
 
 
 def _fill(run: RunDir, files: Sequence[Path], found: Reading, about: About, kept: dict[Path, Path]) -> None:
     run.raw.mkdir()
     for number, file in enumerate(files):
         _keep(file, run.raw / (file.name if not number else f"degraded-{file.name}"), kept)
-    run.write_json("environment.json", "environment", {"schema": 1, "source": found.source, "file": files[0].name})
-    run.write_text("summary.json", dumped("summary", summary(found, about), 1) + "\n")  # last: then it is a run
+    origin = {"schema": 1, "source": found.source, "file": printable(files[0].name)}
+    run.write_json("environment.json", "environment", origin)
+    run.write_text("summary.json", dumped("summary", summary(found, about), 1) + "\n")
 
 
 def _keep(file: Path, place: Path, kept: dict[Path, Path]) -> None:

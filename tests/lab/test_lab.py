@@ -320,12 +320,10 @@ def test_the_inventory_opens_a_lab(tmp_path: Path) -> None:
         assert bed.hosts["h0"].read_text("/sys/class/net/eth0/mtu") == "1500\n"
 
 
-def test_four_hosts_with_four_nics_come_up_fast() -> None:
-    started = time.monotonic()
+def test_four_hosts_with_four_nics_come_up() -> None:
+    """How fast: benchmarks/tool_times.py."""
     with Lab.up(Topology.load("default")) as made:
-        up_s = time.monotonic() - started
         assert len(made.nics) == 16
-    assert up_s < 3  # 0.25 s on a quiet machine
 
 
 def wait_until(condition: object, timeout_s: float = 5.0) -> None:

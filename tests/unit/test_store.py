@@ -154,10 +154,9 @@ def test_every_older_index_is_brought_up_to_date(tmp_path: Path) -> None:
         for number, step in enumerate(schema.STEPS[:version], 1):
             index.executescript(f"{step}; PRAGMA user_version = {number}")
         if version:
-            index.execute("INSERT INTO runs VALUES ('20260101T000000Z-a', 1, NULL, 'old', '', 0, '', '', '', 1, '[]')")
-            index.execute(
-                "INSERT INTO runs VALUES ('20250101T000000Z-gone', 1, NULL, 'old', '', 0, '', '', '', 1, '[]')"
-            )
+            into = "INSERT INTO runs (id, changed_ns, experiment, verdict, bed, fingerprint, build_id, arms) VALUES"
+            index.execute(f"{into} ('20260101T000000Z-a', 1, 'old', '', '', '', '', '[]')")
+            index.execute(f"{into} ('20250101T000000Z-gone', 1, 'old', '', '', '', '', '[]')")
         index.close()
         with opened(folder) as store:
             assert [(run.experiment, run.source) for run in store.runs()] == [("nic_down", "r2cc")]
@@ -256,6 +255,7 @@ def test_the_commands(tmp_path: Path) -> None:
 
 
 def test_ten_thousand_runs(tmp_path: Path) -> None:
+    """Read once; how long questions take then: benchmarks/store_scale.py."""
     text = json.dumps(_summary())
     for number in range(10_000):
         folder = tmp_path / f"20260101T{number // 3600 % 24:02}{number // 60 % 60:02}{number % 60:02}Z-{number}"
@@ -264,6 +264,5 @@ def test_ten_thousand_runs(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         assert store.refresh() == 10_000
     with opened(tmp_path) as store:
-        started = time.process_time()
+        assert store.refresh() == 0, "nothing is read again"
         assert len(store.runs()) == 10_000
-        assert time.process_time() - started < 5.0  # five times what is asked of it: this is no benchmark

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from harness.reading.plain import printable
+
 FATAL = re.compile(
     r"Test (?:NCCL|CUDA|MPI) failure|Test failure|Test timeout|srun: error:|slurmstepd: error:|DUE TO TIME LIMIT"
     r"|(?:mpirun|mpiexec|prterun) (?:noticed|detected)|BAD TERMINATION|exited on signal"
@@ -23,5 +25,5 @@ def death(text: str) -> str:
     """The line, short enough to be quoted; "" when it says nothing of the kind."""
     if HINT.search(text) is None or FATAL.search(text) is None:
         return ""
-    words = " ".join(text.split())
+    words = printable(" ".join(text.split()))
     return words if len(words) <= LONGEST else words[:LONGEST] + "..."

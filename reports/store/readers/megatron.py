@@ -20,12 +20,14 @@ from reports.store.readers.tags import joined
 from reports.store.readers.trainings import Step, Training
 
 SOURCE = "megatron"
-ITERATION = re.compile(r"(?:Training epoch \d+,\s*)?\biteration\s+(\d+)\s*/\s*(\d+|infinity)\s*\|")
+ITERATION = re.compile(r"(?:Training epoch \d+,\s*)?\biteration\s+(\d{1,18})\s*/\s*(\d{1,18}|infinity)\s*\|")
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)", re.IGNORECASE)
 STEP = re.compile(r"elapsed time(?: per iteration)?\s*(?:\((\w+)\))?|train_step_timing in (s)")
 UNITS_MS = {"us": 1e-3, "ms": 1.0, "s": 1e3, "sec": 1e3, "secs": 1e3, "seconds": 1e3}
 FLOPS = re.compile(r"(?:throughput(?: per gpu)? \()?(?:model )?tflop\S*(?: per gpu)?", re.IGNORECASE)
 LOSSES = ("lm loss", "reduced_train_loss", "loss")
+LARGEST = 2**53
+"""Of what counts are given as floats."""
 SKIPPED, NAN, BATCH = (
     "number of skipped iterations",
     "number of nan iterations",
@@ -103,14 +105,14 @@ def _step(line: Line, match: re.Match[str], told: Mapping[str, float]) -> Step:
 
 
 def _count(value: float | None) -> int | None:
-    return int(value) if value is not None and math.isfinite(value) else None
+    return int(value) if value is not None and abs(value) < LARGEST else None
 
 
 def _step_ms(told: Mapping[str, float]) -> float:
     for name, value in told.items():
         if (found := STEP.fullmatch(name)) is not None:
             unit = found[1] or found[2]
-            if unit in UNITS_MS and math.isfinite(value):
+            if unit in UNITS_MS and math.isfinite(value * UNITS_MS[unit]):
                 return value * UNITS_MS[unit]
             raise UsageError(f"'{name}: {value:g}' is no time in ms or s")
     raise UsageError(f"it has no 'elapsed time per iteration (ms)' or '(s)', only {', '.join(told) or 'no number'}")

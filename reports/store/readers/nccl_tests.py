@@ -17,6 +17,7 @@ from reports.store.readers.programs import Process, Program, Turn
 from reports.store.readers.tags import joined
 
 SOURCE = "nccl-tests"
+MOST_WRONG = 2**63 - 1
 SETTINGS = re.compile(r"(nThread|nGpus|agg iters|graph):?\s+(\d+)")
 """Those that change what is measured; sizes and counts of iterations do not."""
 
@@ -57,7 +58,7 @@ def _of_program(process: Process, program: Program) -> Iterator[Reading]:
         reading = _of_rows(turn.rows, {**traits, **_key(turn)}, program.ended)
         yield replace(
             reading,
-            wrong=(_wrong(turn) + unsaid) if checked or unsaid else None,
+            wrong=min(_wrong(turn) + unsaid, MOST_WRONG) if checked or unsaid else None,
             doubt=_too_slow(program.below),
             why=program.died or _last_words(program),
             line=program.line if turn is next(iter(program.turns), turn) else turn.line,

@@ -17,7 +17,7 @@ SETTINGS = re.compile(r"#\s*nThreads?\s+\d+\s+nGpus\s+\d+")
 DEVICE = re.compile(r"#\s+Rank\s+\d+\b.*\bdevice\s+\d+")
 TYPE = r"(?:u?int\d*|char|half|float\d*|double|bf(?:loat)?16|f(?:p|loat)?8\w*)"
 ROW = re.compile(rf"(?<![\w.,-])\d+\s+\d+\s+{TYPE}(?=\s|$)")
-BOUNDS = re.compile(r"#?\s*Out of bounds values\s*:\s*(\d+)")
+BOUNDS = re.compile(r"#?\s*Out of bounds values\s*:\s*(\d{1,18})")
 END = re.compile(r"#?\s*Avg bus bandwidth\s*:\s*(\S+)(\s+FAILED)?")
 HINT = re.compile(
     r"starting:|nThread|# +Rank|(?:size|bytes)(?:\(B\))?\s+|\d\s+(?:u?int|char|half|float|double|b?f|fp)"
