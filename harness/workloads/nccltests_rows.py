@@ -49,11 +49,14 @@ class Row:
 
 @dataclass(frozen=True)
 class Columns:
-    """A header. `head`: the columns of a size; `groups`: those of each kind of measurement; `us`: its time's unit."""
+    """A header. `head`: the columns of a size; `groups`: those of each kind of measurement; `us`: its time's unit.
+
+    `stamped`: each row ends with a timestamp, of one word or two."""
 
     head: tuple[str, ...]
     groups: tuple[tuple[str, ...], ...]
     us: float = 1.0
+    stamped: bool = False
 
     @property
     def ends(self) -> list[int]:
@@ -131,7 +134,8 @@ def columns_of(line: str) -> Columns | None:
     ends = [*starts[1:], len(wanted)]
     groups = tuple(tuple(wanted[start:end]) for start, end in zip(starts, ends))  # noqa: B905
     oldest = words[0] == "bytes"  # has no line of units, and prints ms
-    return Columns(tuple(wanted[: starts[0]]), groups, US["ms" if oldest else "us"]).in_unit_of(line)
+    made = Columns(tuple(wanted[: starts[0]]), groups, US["ms" if oldest else "us"], wanted != names)
+    return made.in_unit_of(line)
 
 
 def _name(word: str) -> str:

@@ -124,6 +124,17 @@ def test_a_job_that_was_started_again_is_another_run() -> None:
     assert content.readings[0].why == "line 7: RuntimeError: broken"
 
 
+def test_after_a_restart_another_rank_may_be_the_last() -> None:
+    text = rank("[default7]:{line}")(steps(5, 7)) + "[default7]:RuntimeError: broken\n"
+    text += rank("[default3]:{line}")(steps(6, 8)) + "[default0]:[exiting program at iteration 8] datetime: x\n"
+    content = read(text)
+    assert [(reading.verdict, reading.part) for reading in content.readings] == [
+        ("failed", "rank7"),
+        ("holds", "rank3"),
+    ]
+    assert content.readings[0].why == "line 4: [default7]:RuntimeError: broken"
+
+
 def test_trainings_of_different_things() -> None:
     other = steps(1, 2, total=2).replace("global batch size:     8", "global batch size:    16")
     content = read(steps(1, 2, total=2) + other + steps(1, 3, total=3))

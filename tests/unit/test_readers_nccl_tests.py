@@ -83,6 +83,21 @@ def test_units_and_columns_as_the_header_says_them() -> None:
     assert (reading.wrong, reading.verdict) == (None, "failed"), "no end was printed"
 
 
+def test_rows_with_a_timestamp() -> None:
+    header = f"{NEW} timestamp"
+    text = Table(name="all_reduce").text().replace(f"#  {NEW}", f"#  {header}")
+    stamped = text.replace(" 0\n", " 0 2026-01-02 03:04:05\n")
+    assert busbw(one(stamped)) == dict(Table().rows)
+
+
+def test_a_row_with_more_words_than_columns_is_told() -> None:
+    """Two rows in one line, the end of the first lost: neither is guessed."""
+    table = Table(name="all_reduce")
+    content = read(table.text().replace(table.row(1024, 1.25), table.row(1024, 1.25).rstrip() + " "))
+    assert told(content) == [("", "holds", {4096: 5.0})]
+    assert content.notes == ["line 10: a row with 26 words in 13 columns: left out"]
+
+
 def test_operations_are_kept_apart() -> None:
     table = Table(redop="max", more=[Table(redop="min"), Table(redop="sum", kind="half")])
     parts = [part for part, _, _ in told(read(table.text()))]

@@ -147,7 +147,8 @@ class Process:
     def _words(self, number: int, words: list[str], whole: bool, *, joined: bool = False) -> None:
         assert self.table is not None
         program, columns = self.table
-        rows = columns.rows(words) if whole and not (joined and len(words) > columns.ends[-1]) else []
+        more = len(words) - columns.ends[-1]
+        rows = columns.rows(words) if whole and (more <= 0 or (columns.stamped and not joined)) else []
         self.half = number, words
         if rows:
             self.half = None
@@ -160,6 +161,7 @@ class Process:
         if self.half is not None and self.table is not None:
             number, words = self.half
             wanted = self.table[1].ends[-1]
-            why = f"{len(words)} of {wanted} columns" if len(words) < wanted else "words where numbers are"
+            most = f"{len(words)} words in {wanted} columns" if len(words) > wanted else "words where numbers are"
+            why = f"{len(words)} of {wanted} columns" if len(words) < wanted else most
             self.table[0].cut[number] = f"a row with {why}"
         self.half = None

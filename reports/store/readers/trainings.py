@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.errors import UsageError
@@ -69,12 +69,20 @@ def found(steps: Iterable[Step], ends: Sequence[End]) -> list[Training]:
     for step in steps:
         by_origin.setdefault(origin(step.before), []).append(step)
     made = [
-        _training(of, lives, place, ends, alone=len(by_origin) == 1)
+        _training(of, lives, place, [end for end in ends if _may_be_of(end, of, lives[place], by_origin)])
         for of, told in by_origin.items()
         for lives in [_lives(told)]
         for place in range(len(lives))
     ]
     return sorted(made, key=lambda training: training.steps[0].line)
+
+
+def _may_be_of(end: End, of: str, life: Sequence[Step], by_origin: Mapping[str, Sequence[Step]]) -> bool:
+    """Another rank may say that a job ended, as long as no other training has said anything in between."""
+    if end.why or end.origin == of:
+        return True
+    others = (step.line for other, steps in by_origin.items() if other != of for step in steps)
+    return not any(life[0].line < line < end.line for line in others)
 
 
 def _lives(steps: Sequence[Step]) -> list[list[Step]]:
@@ -95,12 +103,11 @@ def _lives(steps: Sequence[Step]) -> list[list[Step]]:
     return lives
 
 
-def _training(of: str, lives: Sequence[list[Step]], place: int, ends: Sequence[End], *, alone: bool) -> Training:
-    """An end belongs to the life that it falls into. Another rank may print it, where there is one training alone."""
+def _training(of: str, lives: Sequence[list[Step]], place: int, ends: Sequence[End]) -> Training:
+    """An end belongs to the life that it falls into."""
     steps = lives[place]
     until = lives[place + 1][0].line if place + 1 < len(lives) else None
     mine = [end for end in ends if end.line > steps[0].line and (until is None or end.line < until)]
-    mine = [end for end in mine if alone or end.why or end.origin == of]
     completed = steps[-1].iteration == steps[-1].total or any(not end.why for end in mine)
     last = f"the last line is that of iteration {steps[-1].iteration} of {steps[-1].total or 'no end'}"
     return Training(of, steps, completed, next((end.why for end in mine if end.why), f"{last} (line {steps[-1].line})"))
