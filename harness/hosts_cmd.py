@@ -54,6 +54,7 @@ def list_(inventory: str, as_json: bool) -> None:
         return
     for host in found:
         jump = f" through {host.target.jump.shown}" if host.target.jump else ""
+        jump += f" by `{host.target.proxy_command}`" if host.target.proxy_command else ""
         nics = "".join(f"  {role}: {' '.join(names)}" for role, names in host.nics.items())
         click.echo(f"{host.name}  {host.target.shown}{jump}{nics}")
 

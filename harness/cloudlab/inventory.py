@@ -69,8 +69,7 @@ def text(nodes: Sequence[Node], access: Access, names: Mapping[str, Names] | Non
 
 def checked(content: str, file: str) -> list[ClusterHost]:
     """The hosts that the file means, as every other command will read it: a key that is not there is found now."""
-    home = Path.home()
-    return parse_inventory(content, file, config=home / ".ssh" / "config", home=home)
+    return parse_inventory(content, file, config=None, home=Path.home())
 
 
 def _entry(node: Node, login: tuple[str, str, int], names: Names | None) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, St
 
 from harness.errors import InputErrors, UsageError
 from harness.hosts.ranges import expand
-from harness.hosts.ssh_target import JUMP, Asked, Target, expanded, read_config, resolve
+from harness.hosts.ssh_config import SshConfigError
+from harness.hosts.ssh_target import JUMP, Asked, Target, expanded, read_config, resolve, users_config
 from harness.lab import yaml_lines
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
@@ -102,16 +103,17 @@ class ClusterHost:
 
 
 def load(path: Path, *, config: Path | None = None, home: Path | None = None) -> list[ClusterHost]:
-    """The hosts of an inventory file, in its order. InputErrors with all mistakes; UsageError: it cannot be read."""
+    """The hosts of an inventory file, in its order. InputErrors with all mistakes; UsageError: it cannot be read.
+    `config` is read in place of the user's configuration of ssh and the system's."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read inventory {path}: {error}", "check the path") from error
     home = home or Path.home()
-    return parse(text, str(path), config=config or home / ".ssh" / "config", home=home)
+    return parse(text, str(path), config=config, home=home)
 
 
-def parse(text: str, file: str, *, config: Path, home: Path) -> list[ClusterHost]:
+def parse(text: str, file: str, *, config: Path | None, home: Path) -> list[ClusterHost]:
     """The hosts that YAML text describes; `file` is only what the messages call it."""
     document = yaml_lines.read(text, file)
     errors, cluster = [*document.errors], None
@@ -123,10 +125,12 @@ def parse(text: str, file: str, *, config: Path, home: Path) -> list[ClusterHost
     errors += [document.message(place, what) for place, what in _cross_errors(document.value, home)]
     hosts: list[ClusterHost] = []
     if cluster is not None and not errors:
-        options = read_config(config)
+        options = read_config(config) if config is not None else users_config(home)
         for index, entry in enumerate(cluster.hosts):
             try:
                 hosts += _hosts(cluster.defaults, entry, lambda asked: resolve(asked, options, home=home))
+            except SshConfigError:
+                raise
             except UsageError as error:
                 errors.append(document.message(("hosts", index), f"{error.message} ({error.hint})"))
     if errors:

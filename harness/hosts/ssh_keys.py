@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import re
+import socket
 import threading
 from collections.abc import Iterator
 from contextlib import suppress
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING
 from harness.errors import SshError
 
 if TYPE_CHECKING:
-    from paramiko import PKey
+    from paramiko import Agent, PKey
     from paramiko.hostkeys import HostKeyEntry
 
     from harness.hosts.ssh_target import Target
@@ -133,11 +134,11 @@ class Offered:
 
     def _of_agent(self) -> Iterator[PKey]:
         """The agent signs with them while this is iterated over."""
-        from paramiko import Agent, SSHException
+        from paramiko import SSHException
 
         named = {_public(path) for path in self.target.keys}
         try:
-            agent = Agent()
+            agent = _agent(self.target.agent_socket)
         except (SSHException, OSError):
             return
         try:
@@ -147,6 +148,27 @@ class Offered:
                     yield key
         finally:
             agent.close()
+
+
+def _agent(where: Path | None) -> Agent:
+    """The agent that listens there; without a place the one of SSH_AUTH_SOCK. OSError: nobody listens."""
+    import paramiko
+
+    if where is None:
+        return paramiko.Agent()
+
+    class Named(paramiko.Agent):
+        def __init__(self) -> None:
+            paramiko.agent.AgentSSH.__init__(self)
+            link = socket.socket(socket.AF_UNIX)
+            try:
+                link.connect(str(where))
+                self._connect(link)  # type: ignore[attr-defined]
+            except BaseException:
+                link.close()
+                raise
+
+    return Named()
 
 
 def _load(path: Path) -> tuple[PKey | None, str]:
