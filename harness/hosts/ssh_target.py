@@ -89,7 +89,7 @@ def resolve(asked: Asked, config: Config, *, home: Path | None = None, jumps: in
     except ValueError as error:
         raise UsageError(f"{asked.name}: in ~/.ssh/config: {error}", "see `ssh -G`") from error
     jump = options.jump or NONE
-    if jump.lower() == NONE:
+    if command is not None or jump.lower() == NONE:
         return replace(target, proxy_command=command)
     return replace(target, jump=_jump(asked, jump, config, question.home, jumps + 1))
 
@@ -110,8 +110,9 @@ def _target(asked: Asked, options: Options) -> Target:
 
 
 def _command(asked: Asked, options: Options) -> str | None:
-    """What to run instead of connecting; its input and output are the connection."""
-    if options.jump is not None or (options.proxy_command or NONE).lower() == NONE:
+    """What to run instead of connecting; its input and output are the connection. Where the inventory says of jumps
+    what it wants, `none` included, that is all."""
+    if asked.jump is not None or (options.proxy_command or NONE).lower() == NONE:
         return None
     if options.one.get("proxyusefdpass") == "yes":
         raise UsageError(f"{asked.name}: ProxyUseFdpass is not supported", "use ProxyJump, or `jump` in the inventory")

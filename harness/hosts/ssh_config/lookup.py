@@ -163,11 +163,14 @@ class _Reading:
             tokens=_tokens(self.question, host, self._user, self._port, alias),
         )
 
-    def take(self, line: Line, *, counts: bool) -> None:
-        """One option. What is wrong in a line is wrong also where the line does not count."""
+    def take(self, line: Line, *, counts: bool, strict: bool) -> None:
+        """One option. What is wrong in a line is wrong also where the line does not count. Not `strict`: options that
+        nobody knows may be there, as a distribution's ssh has some of its own."""
         keyword = line.keyword
         if not keywords.known(keyword, self._ignored):
-            raise line.unknown()
+            if strict:
+                raise line.unknown()
+            return
         try:
             self._take(line, counts=counts)
         except ValueError as error:
@@ -186,7 +189,7 @@ class _Reading:
             name = keywords.text(_only(line))
             if counts and name not in self._identities:
                 self._identities.append(name)
-        elif keyword == keywords.COMMAND and counts and self._jump is None and self._command is None:
+        elif keyword == keywords.COMMAND and counts and (self._jump or NONE) == NONE and self._command is None:
             self._command = line.rest.lstrip(lines.BLANKS + "=")
         elif keyword == keywords.JUMPS:
             jump = keywords.jumps(line.rest.lstrip(lines.BLANKS + "="))
@@ -225,7 +228,7 @@ class _File:
                 for included in self._included(line):
                     self.read(included, counts=active, depth=depth + 1)
             else:
-                self.reading.take(line, counts=active)
+                self.reading.take(line, counts=active, strict=self.ours)
 
     def _included(self, line: Line) -> list[Path]:
         """Files that are not there are no error."""
