@@ -13,7 +13,8 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, St
 from harness.errors import InputErrors, UsageError
 from harness.hosts.ranges import expand
 from harness.hosts.ssh_config import SshConfigError
-from harness.hosts.ssh_target import JUMP, Asked, Target, expanded, read_config, resolve, users_config
+from harness.hosts.ssh_config.keywords import JUMP
+from harness.hosts.ssh_target import Asked, Target, expanded, read_config, resolve, users_config
 from harness.lab import yaml_lines
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")

@@ -23,12 +23,16 @@ class ProxySocket(socket.socket):
         """OSError when there is no shell."""
         ours, its = socket.socketpair()
         super().__init__(fileno=ours.detach())
-        self._stderr = tempfile.TemporaryFile()
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as we do
+        self._said, self._guard = "", threading.Lock()
         argv = [os.environ.get("SHELL") or "/bin/sh", "-c", f"exec {command}"]
         try:
-            self._process = subprocess.Popen(argv, stdin=its, stdout=its, stderr=self._stderr, start_new_session=True)
+            self._process = subprocess.Popen(
+                argv, stdin=its.fileno(), stdout=its.fileno(), stderr=self._stderr, start_new_session=True
+            )
         except OSError:
             super().close()
+            self._stderr.close()
             raise
         finally:
             its.close()
@@ -36,12 +40,17 @@ class ProxySocket(socket.socket):
 
     def said(self) -> str:
         """The last line that the program wrote to its standard error; empty: none."""
-        self._stderr.seek(0)
-        lines = self._stderr.read(MOST_SAID).decode(errors="replace").split("\n")
-        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        with self._guard:
+            if not self._stderr.closed:
+                self._stderr.seek(0)
+                self._said = self._stderr.read(MOST_SAID).decode(errors="replace")
+        return next((line.strip() for line in reversed(self._said.split("\n")) if line.strip()), "")
 
     def close(self) -> None:
+        """paramiko closes it from its own thread, before anybody asks what was said."""
+        self.said()
         super().close()
+        self._stderr.close()
         with suppress(ProcessLookupError, PermissionError):
             if self._process.returncode is None:
                 os.killpg(self._process.pid, signal.SIGHUP)
@@ -53,7 +62,9 @@ def dial(target: Target) -> ProxySocket:
     try:
         return ProxySocket(target.proxy_command)
     except OSError as error:
-        raise SshError("unreachable", f"{target.name}: ProxyCommand cannot be run: {error}", _by_hand(target)) from error
+        raise SshError(
+            "unreachable", f"{target.name}: ProxyCommand cannot be run: {error}", _by_hand(target)
+        ) from error
 
 
 def silent(target: Target, link: ProxySocket, why: str) -> SshError:

@@ -69,7 +69,7 @@ class Target:
 
 
 def read_config(path: Path, *, system: Path | None = None) -> Config:
-    """`~/.ssh/config`, then the system's file; empty where there is none. SshConfigError when it cannot be understood."""
+    """`~/.ssh/config`, then the system's file; empty where there is none. SshConfigError: it cannot be understood."""
     return Config(path, system)
 
 

@@ -1,10 +1,9 @@
-"""The user's ssh configuration means what OpenSSH says it means: `ssh -G` is asked about configurations made by chance."""
+"""The user's ssh configuration means what `ssh -G` says: it is asked about configurations made by chance."""
 
 from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -211,7 +210,9 @@ def test_what_follows_an_include_is_still_for_all_hosts(tmp_path: Path) -> None:
 
 
 def test_an_include_in_a_block_counts_there_alone_and_ends_no_block(tmp_path: Path) -> None:
-    (tmp_path / "common").write_text("ConnectTimeout 4\nHost quite-another\n  User wrong\nMatch all\n  Compression yes\n")
+    (tmp_path / "common").write_text(
+        "ConnectTimeout 4\nHost quite-another\n  User wrong\nMatch all\n  Compression yes\n"
+    )
     config = f"Host gpu*\n  Include {tmp_path}/common\n  User otto\n  Port 2200\n"
     assert of(config, "gpu4", tmp_path).shown == "otto@gpu4:2200"
     assert of(config, "gpu4", tmp_path).connect_timeout_s == 4.0
@@ -356,7 +357,7 @@ def test_a_pattern_of_stars_takes_no_longer_than_others() -> None:
 
 def test_lists_of_patterns_and_words() -> None:
     assert in_list("gpu1", "cpu*,gpu*,!gpu2") and not in_list("gpu2", "gpu*,!gpu2") and not in_list("x", "!gpu2")
-    assert split(r'''a "b c" 'd e' f\ g "h\"i" # j''') == ("a", "b c", "d e", "f g", 'h"i')
+    assert split(r"""a "b c" 'd e' f\ g "h\"i" # j""") == ("a", "b c", "d e", "f g", 'h"i')
     assert split("a 'b") is None
     assert delimited('"a b" = c') == ("a b", "= c") and delimited("a = b") == ("a", "b")
     assert seconds("1h1m1") == "3661" and seconds("NONE") == "none"

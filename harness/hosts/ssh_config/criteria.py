@@ -102,7 +102,8 @@ def _tagged(argument: str, facts: Facts) -> bool:
 
 
 def _local_network(argument: str, _facts: Facts) -> bool:
-    return any([patterns.in_networks(address, argument) for address in local_addresses()])
+    networks = patterns.networks(argument)
+    return any(patterns.is_in(address, networks) for address in local_addresses())
 
 
 def _exec(argument: str, facts: Facts) -> bool:
@@ -130,8 +131,11 @@ def local_addresses() -> tuple[str, ...]:
 def _succeeds(command: str) -> bool:
     """By the user's shell, as OpenSSH does; once for all hosts of which the command is the same."""
     argv = [os.environ.get("SHELL") or "/bin/sh", "-c", command]
+    nothing = subprocess.DEVNULL
     try:
-        code = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, timeout=EXEC_LIMIT_S).returncode
+        code = subprocess.run(
+            argv, stdin=nothing, stdout=nothing, stderr=nothing, timeout=EXEC_LIMIT_S, check=False
+        ).returncode
     except subprocess.TimeoutExpired as error:
         raise ValueError(f"'{command}' did not end within {EXEC_LIMIT_S:g} s") from error
     except OSError as error:

@@ -83,8 +83,7 @@ MANY = ("userknownhostsfile", "globalknownhostsfile", "canonicaldomains")
 """Several words on one line; the first line counts."""
 IDENTITY, COMMAND, JUMPS = "identityfile", "proxycommand", "proxyjump"
 
-KNOWN = frozenset(
-    """
+NAMES = """
     addkeystoagent addressfamily afstokenpassing batchmode bindaddress bindinterface canonicaldomains
     canonicalizefallbacklocal canonicalizehostname canonicalizemaxdots canonicalizepermittedcnames casignaturealgorithms
     certificatefile challengeresponseauthentication channeltimeout checkhostip cipher ciphers clearallforwardings
@@ -108,8 +107,8 @@ KNOWN = frozenset(
     tisauthentication tunnel tunneldevice updatehostkeys useblacklistedkeys useprivilegedport user
     userknownhostsfile userknownhostsfile2 useroaming usersh versionaddendum verifyhostkeydns visualhostkey
     warnweakcrypto xauthlocation
-    """.split()
-)
+"""
+KNOWN = frozenset(NAMES.split())
 """Those of OpenSSH up to 10 and of distributions' patches, the ones that it passes over included."""
 APPLE = "usekeychain"
 """Known to `ssh` on macOS alone."""

@@ -56,8 +56,9 @@ class Options:
 
 
 def _tokens(question: Question, host: str, user: str, port: int, alias: str) -> dict[str, str]:
-    there = {"host": host, "asked": question.host, "user": user, "port": port, "alias": alias}
-    return tokens.of_connection(**there, local=local_user(), home=question.home)
+    return tokens.of_connection(
+        host=host, asked=question.host, user=user, port=port, alias=alias, local=local_user(), home=question.home
+    )
 
 
 class Config:
@@ -231,8 +232,9 @@ class _File:
                 self.reading.take(line, counts=active, strict=self.ours)
 
     def _included(self, line: Line) -> list[Path]:
-        """Files that are not there are no error."""
-        return [Path(name) for word in line.words for name in sorted(glob.glob(self._whole(word, line)))]
+        """Files that are not there are no error. Not by Path.glob: its `*` would find hidden files too."""
+        found = (sorted(glob.glob(self._whole(word, line))) for word in line.words)  # noqa: PTH207
+        return [Path(name) for names in found for name in names]
 
     def _whole(self, name: str, line: Line) -> str:
         question = self.reading.question

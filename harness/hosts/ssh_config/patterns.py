@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 
 
 def matches(text: str, pattern: str) -> bool:
@@ -33,7 +33,13 @@ def in_list(text: str, patterns: str) -> bool:
     return found
 
 
-def in_networks(address: str, networks: str) -> bool:
-    """Whether an address lies in one of `10.0.0.0/8,fd00::/8`. ValueError for what is no network."""
-    wanted = [ip_network(each) for each in networks.split(",")]
+Network = IPv4Network | IPv6Network
+
+
+def networks(text: str) -> list[Network]:
+    """Of `10.0.0.0/8,fd00::/8`. ValueError for what is no network."""
+    return [ip_network(each) for each in text.split(",")]
+
+
+def is_in(address: str, wanted: list[Network]) -> bool:
     return any(ip_address(address.partition("%")[0]) in each for each in wanted)
