@@ -20,6 +20,8 @@ class Link:
     master: str
     parent: str
     """The bus address of its device; empty where iproute2 is too old to tell."""
+    lower: str = ""
+    """The interface that a VLAN or macvlan is on."""
 
     @property
     def up(self) -> bool:
@@ -53,13 +55,15 @@ class Address:
 
 @dataclass(frozen=True)
 class Route:
-    """`dst` is `default` or a network; `nic` is empty for routes that drop."""
+    """`dst` is `default` or a network; `nic` is empty for routes that drop, and for those with several `nics`."""
 
     dst: str
     nic: str
     gateway: str
     source: str
     hops: int
+    nics: tuple[str, ...] = ()
+    """Those of a route with several next hops."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +101,8 @@ class RdmaDevice:
     name: str
     node_type: str
     firmware: str
+    kind: str = ""
+    """`smi`: InfiniBand XDR is managed by it, and nothing is sent through it."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +129,7 @@ def _link(record: Record) -> Link:
         str(kind),
         string(record, "master", ""),
         string(record, "parentdev", ""),
+        string(record, "link", ""),
     )
 
 
@@ -159,6 +166,7 @@ def routes(text: str) -> tuple[Route, ...]:
             string(each, "gateway", ""),
             string(each, "prefsrc", ""),
             len(each.get("nexthops", [])) or 1,
+            tuple(string(hop, "dev", "") for hop in each.get("nexthops", [])),
         )
         for each in records(text)
     )
@@ -218,7 +226,9 @@ def rdma_links(text: str) -> tuple[RdmaLink, ...]:
 @parser("rdma")
 def rdma_devices(text: str) -> tuple[RdmaDevice, ...]:
     return tuple(
-        RdmaDevice(string(each, "ifname"), string(each, "node_type", ""), string(each, "fw", ""))
+        RdmaDevice(
+            string(each, "ifname"), string(each, "node_type", ""), string(each, "fw", ""), string(each, "type", "")
+        )
         for each in records(text)
     )
 
