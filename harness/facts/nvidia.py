@@ -30,6 +30,7 @@ class Gpu:
     """None: the GPU does not tell."""
 
     index: int
+    """-1: of a lost one it is not told."""
     name: str
     uuid: str
     bus: str
@@ -61,7 +62,7 @@ def gpus(text: str) -> tuple[Gpu, ...]:
     are lost have a line of their own, or tell so in a column."""
     lines = [line for line in text.splitlines() if line.strip()]
     unable = [match for line in lines if (match := UNABLE.search(line))]
-    lost = tuple(_lost(match, at) for at, match in enumerate(unable))
+    lost = tuple(_lost(match) for match in unable)
     told = [line for line in lines if not UNABLE.search(line) and not NONE_FOUND.match(line)]
     if not told:
         return lost
@@ -81,8 +82,8 @@ def refused(raw: Raw) -> tuple[Gpu, ...] | None:
     return found if any(gpu.lost for gpu in found) or NONE_FOUND.search(text) else None
 
 
-def _lost(found: re.Match[str], at: int) -> Gpu:
-    index = int(found["index"]) if found["index"] else at
+def _lost(found: re.Match[str]) -> Gpu:
+    index = int(found["index"]) if found["index"] else -1
     return Gpu(index, "", "", _bus(found["bus"] or ""), "", None, None, None, None, None, found["why"].strip() or "?")
 
 

@@ -106,16 +106,13 @@ def lost(patient: Patient) -> Iterator[Seen]:
         return
     for gpu in known:
         if gpu.lost:
-            yield Seen(ERROR, patient.name, f"GPU{gpu.index}", _text(gpu.bus, gpu.lost))
+            subject = f"GPU{gpu.index}" if gpu.index >= 0 else gpu.bus
+            yield Seen(ERROR, patient.name, subject, f"NVIDIA's driver has lost it: {gpu.lost}")
     shown = {gpu.bus for gpu in known}
     nameless = sum(not gpu.bus for gpu in known)
     hidden = [device.address for device in _driven(patient) if device.address not in shown]
     for address in hidden[nameless:]:
         yield Seen(ERROR, patient.name, address, "NVIDIA's driver has this GPU and does not show it")
-
-
-def _text(bus: str, why: str) -> str:
-    return f"NVIDIA's driver has lost it{f' ({bus})' if bus else ''}: {why}"
 
 
 def _driven(patient: Patient) -> list[PciDevice]:
