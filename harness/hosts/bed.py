@@ -80,6 +80,8 @@ def environment(host: ClusterHost, survey: Survey, net: str = "socket") -> dict[
     """
     data, management = host.nics.get(DATA, ()), management_of(host, survey)
     side = {"R2CC_SIDE_IFNAME": management} if management else {}
+    if not data:
+        raise InputErrors([f"{host.name}: {NO_DATA}"])
     if net != "ib":
         return {"NCCL_SOCKET_IFNAME": "=" + ",".join(data), **side}
     devices([host], {host.name: survey})

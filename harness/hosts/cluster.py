@@ -13,7 +13,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, St
 from harness.errors import InputErrors, UsageError
 from harness.hosts.ranges import expand
 from harness.hosts.ssh_config import SshConfigError
-from harness.hosts.ssh_config.keywords import JUMP
+from harness.hosts.ssh_config.keywords import is_hop
 from harness.hosts.ssh_target import Asked, Target, expanded, read_config, resolve, users_config
 from harness.lab import yaml_lines
 
@@ -36,7 +36,7 @@ def _names(pattern: re.Pattern[str]) -> AfterValidator:
 
 
 def _jumps(text: str) -> str:
-    wrong = [part for part in text.split(",") if not JUMP.fullmatch(part.strip())]
+    wrong = [part for part in text.split(",") if not is_hop(part.strip())]
     if wrong:
         raise ValueError(f"'{wrong[0]}' is no host: write it as [user@]host[:port]")
     return text

@@ -84,6 +84,22 @@ def spelt(draw: st.DrawFn, word: str) -> str:
     return draw(st.sampled_from([word, word.lower(), word.upper()]))
 
 
+SELDOM = [
+    ("User", ["x y", ""]),
+    ("Port", ["0", "65536", "22x", "-1", " 22"]),
+    ("ConnectTimeout", ["1x", "5 5"]),
+    ("IdentitiesOnly", ["perhaps"]),
+    ("LaterKnown", ["x"]),
+    ("bogus", ["y"]),
+    ("IdentityFile", ["/a b", "a\\ b", "'/c d'", '"/e"f', "${HOME}/k"]),
+    ("UserKnownHostsFile", ['"/a b" /c', "", "'/x y'"]),
+    ("HostName", ["", "%n.x", "%%h"]),
+    ("ProxyCommand", ["'unmatched", "=x", '"quoted command" %h']),
+    ("ProxyJump", ["a,,b", "", "a:0", "a:99999", "@a", "u@v@w", "[::1]", "a # words"]),
+]
+"""Wrong, or only seldom right."""
+
+
 @st.composite
 def option(draw: st.DrawFn) -> str:
     keyword, values = draw(
@@ -101,11 +117,13 @@ def option(draw: st.DrawFn) -> str:
                 ("UserKnownHostsFile", ["/k/a", "/k/a /k/b", "none"]),
                 ("ServerAliveInterval", ["60"]),
                 ("SendEnv", ["LANG LC_*"]),
+                ("IgnoreUnknown", ["later*,bogus", "nothing"]),
+                draw(st.sampled_from(SELDOM)),
             ]
         )
     )
     value = draw(st.sampled_from(values))
-    if " " not in value and not keyword.startswith("Proxy"):
+    if not set(value) & set(" \"'\\") and not keyword.startswith("Proxy"):
         value = draw(quoted).format(value)
     comment = "" if keyword.startswith("Proxy") else draw(st.sampled_from(["", "", " # words"]))
     return f"{draw(spelt(keyword))}{draw(gaps)}{value}{comment}"
@@ -372,3 +390,72 @@ def test_no_text_at_all_ends_in_anything_but_an_answer_or_an_error(tmp_path: Pat
         Config(file).lookup(Question("web1", home=tmp_path))
     except SshConfigError as error:
         assert str(file) in error.message
+
+
+ODD = [
+    *(f"{keyword} {value}\n" for keyword, values in SELDOM for value in values),
+    "IgnoreUnknown Odd*\nOddOption x\n",
+    "OddOption x\nIgnoreUnknown Odd*\n",
+    "Host other\n  IgnoreUnknown Odd*\nHost *\n  OddOption x\n",
+    "  User\tann  \t\r\n",
+    '"User" ann\n',
+    "User=ann\nPort == 5\n",
+    "User ann#bert\n",
+    "User 'ann'\nIdentityFile '/a b'\n",
+    'Host "web1"\n  User ann\n',
+    'Host web1 "x y" # z\n  User ann\n',
+    "Host *,web1\n  User ann\n",
+    "Host WEB1\n  User ann\n",
+    "Host !web1 *\n  User ann\n",
+    "Host * !web1\n  User ann\n",
+    "Host !other\n  User ann\n",
+    'Host ""\n  User ann\n',
+    "Host #web1\n  User ann\n",
+    "Match all # words\n  User ann\n",
+    "Match !all\n  User ann\n",
+    "Match all host web1\n  User ann\n",
+    "Match host web1 all\n  User ann\n",
+    "Match final all\n  User ann\n",
+    "Match canonical final all\n  User ann\n",
+    "Match user root user ann\n  User ann\n",
+    "User ann\nMatch user ann\n  Port 2201\n",
+    "Match host=web1 user=root\n  User ann\n",
+    "Match host = web1\n  User ann\n",
+    'Match host "web1"\n  User ann\n',
+    'Match exec "test a = a"\n  User ann\n',
+    'Match exec "exit 3" exec "touch /nowhere/at/all"\n  User ann\n',
+    "Match exec %z\n  User ann\n",
+    "Match host WEB1\n  User ann\n",
+    "Match host web1, user *\n  User ann\n",
+    "Match host !web1,*\n  User ann\n",
+    "Match !host web1\n  User ann\n",
+    "Match host\n  User ann\n",
+    "Match\n",
+    "HostName Other.Name\nMatch host other.name\n  User ann\n",
+    "HostName other\nHost other\n  User ann\nMatch final host other\n  Port 2201\n",
+    "Match final\n  User ann\nHost *\n  User bert\n",
+    "Match final\n  HostName later\nMatch host later\n  User ann\n",
+    "ProxyJump none\nProxyJump hop\n",
+    "ProxyCommand none\nProxyJump hop\n",
+    "ProxyJump hop # words\n",
+    "ProxyCommand = nc %h %p # words\n",
+    "UserKnownHostsFile /a\nUserKnownHostsFile /b\n",
+    "IdentityFile /a\nIdentityFile /a\nIdentityFile ~/a\n",
+    "Include /nowhere/at/all\nUser ann\n",
+    "Include /nowhere/*/x /also/nowhere\nUser ann\n",
+    "Include ''\nUser ann\n",
+    "CanonicalizeHostname yes\nCanonicalDomains invalid\nMatch canonical\n  User ann\n",
+    "CanonicalizeHostname yes\nCanonicalDomains invalid\nCanonicalizeFallbackLocal no\n",
+    "CanonicalizeHostname perhaps\n",
+    "CanonicalizeMaxDots x\n",
+    "ConnectTimeout 0\nConnectTimeout 5\n",
+    "Port 22 22\n",
+    "\ufeffUser ann\n",
+]
+
+
+@needs_ssh
+@pytest.mark.parametrize("host", ["web1", "192.0.2.7"])
+@pytest.mark.parametrize("config", ODD)
+def test_odd_lines_mean_what_ssh_makes_of_them(config: str, host: str, tmp_path: Path) -> None:
+    compare(tmp_path, config, host)

@@ -163,7 +163,7 @@ CHECKS = (
     Check(
         "nic-present",
         ERROR,
-        "The inventory names NICs that are not there: a run cannot start, or uses other NICs than is thought.",
+        "Without its data NICs a run cannot start, or uses other NICs than is thought.",
         "correct `nics: {data: ...}` in the inventory; see `ip link` and dmesg for a NIC that did not come up",
         (facts.LINKS,),
         on_each(present),

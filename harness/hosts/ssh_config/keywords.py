@@ -11,7 +11,7 @@ from harness.hosts.ssh_config.patterns import in_list
 
 DEFAULT_PORT = 22
 SECONDS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
-JUMP = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>\[[^\]\s]+\]|[^:@\s,]+)(?::(?P<port>\d{1,5}))?")
+JUMP = re.compile(r"(?:(?P<user>[^\s,]+)@)?(?P<host>\[[^\]\s]+\]|[^:@\s,]+)(?::(?P<port>\d{1,5}))?")
 
 
 def text(value: str) -> str:
@@ -61,13 +61,18 @@ def _one_of(value: str, meanings: dict[str, str]) -> str:
     return meanings[value.lower()]
 
 
+def is_hop(value: str) -> bool:
+    found = JUMP.fullmatch(value)
+    return found is not None and (found["port"] is None or 0 < int(found["port"]) < 65536)
+
+
 def jumps(value: str) -> str:
     """`[user@]host[:port]` or `ssh://` of it, several with commas; as it is written, without `ssh://`."""
     bare = value.partition("#")[0].strip()
     if bare.lower() == "none":
         return "none"
     hops = [re.sub(r"^ssh://([^/]*)/?$", r"\1", hop) for hop in bare.split(",")]
-    wrong = [hop for hop in hops if not JUMP.fullmatch(hop)]
+    wrong = [hop for hop in hops if not is_hop(hop)]
     if wrong:
         raise ValueError(f"jump '{wrong[0]}' is no host: write it as [user@]host[:port]")
     return ",".join(hops)

@@ -61,7 +61,7 @@ def _require_ours(file: Path, status: os.stat_result) -> None:
         raise SshConfigError(str(file), "it is no plain file")
     if status.st_mode & stat.S_IWOTH:
         raise SshConfigError(str(file), "everybody may write to it", f"chmod o-w {file}")
-    if status.st_uid not in (0, os.getuid()):
+    if str(status.st_uid) not in ("0", str(os.getuid()), os.environ.get("SUDO_UID")):
         raise SshConfigError(str(file), "it belongs to another user", f"chown it to yourself: {file}")
 
 
