@@ -49,9 +49,12 @@ def _ours(known: Known) -> set[str]:
 def _is_ours(address: Address, known: Known) -> bool:
     """Our connection may come to an IPv4 address that is written as one of IPv6."""
     identity = known.get(catalogue.IDENTITY)
-    if identity is None or not identity.connection:
+    if identity is None:
         return False
-    end = ip_address(identity.connection.partition("%")[0])
+    try:
+        end = ip_address(identity.connection.partition("%")[0])
+    except ValueError:  # not over SSH; or sshd itself does not know, and says UNKNOWN
+        return False
     return ip_address(address.address) in (end, getattr(end, "ipv4_mapped", None))
 
 

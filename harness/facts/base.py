@@ -133,15 +133,21 @@ def records(text: str) -> list[Record]:
     return [each for each in value if each]
 
 
+def _told(record: Record, key: str, default: object) -> object:
+    """iproute2 prints null where there is nothing: a tunnel's `link`."""
+    value = record.get(key)
+    return default if value is None else value
+
+
 def string(record: Record, key: str, default: str | None = None) -> str:
-    value = record.get(key, default)
+    value = _told(record, key, default)
     if not isinstance(value, str):
         raise TypeError(f"'{key}' is {value!r}, no text")
     return value
 
 
 def number(record: Record, key: str, default: int | None = None) -> int:
-    value = record.get(key, default)
+    value = _told(record, key, default)
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"'{key}' is {value!r}, no number")
     return value

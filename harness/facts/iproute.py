@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from harness.facts.base import Record, number, parser, records, string
 
@@ -150,7 +151,9 @@ def counters(text: str) -> dict[str, Counters]:
 @parser("ip")
 def addresses(text: str) -> tuple[Address, ...]:
     return tuple(
-        Address(string(link, "ifname"), string(each, "family"), string(each, "local"), number(each, "prefixlen"))
+        Address(
+            string(link, "ifname"), string(each, "family"), str(ip_address(each["local"])), number(each, "prefixlen")
+        )
         for link in records(text)
         for each in link.get("addr_info", [])
         if each.get("local") and link.get("ifname")
@@ -210,16 +213,18 @@ def _qdisc(record: Record) -> Qdisc:
 
 @parser("rdma")
 def rdma_links(text: str) -> tuple[RdmaLink, ...]:
-    return tuple(
-        RdmaLink(
-            string(each, "ifname"),
-            number(each, "port"),
-            string(each, "state"),
-            string(each, "physical_state", ""),
-            string(each, "netdev", ""),
-        )
-        for each in records(text)
-        if "port" in each
+    return tuple(_rdma_link(each) for each in records(text) if "port" in each or "/" in str(each.get("ifname")))
+
+
+def _rdma_link(record: Record) -> RdmaLink:
+    """Older versions call a port `DEVICE/PORT`."""
+    device, _, port = string(record, "ifname").partition("/")
+    return RdmaLink(
+        device,
+        int(port) if port else number(record, "port"),
+        string(record, "state", ""),
+        string(record, "physical_state", ""),
+        string(record, "netdev", ""),
     )
 
 

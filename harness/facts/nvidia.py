@@ -46,7 +46,8 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Topology:
-    """Distances between GPUs and NICs: NV#, PIX, PXB, PHB, NODE, SYS. NICs are called by their RDMA devices."""
+    """Distances between GPUs and NICs: NV#, PIX, PXB, PHB, NODE, SYS, or what else a driver writes. NICs are called by
+    their RDMA devices."""
 
     gpus: tuple[str, ...]
     nics: tuple[str, ...]
@@ -89,7 +90,8 @@ def _lost(found: re.Match[str]) -> Gpu:
 
 def _bus(text: str) -> str:
     """As the kernel writes PCI addresses."""
-    return re.sub(r"^0{4}(?=[0-9a-f]{4}:)", "", text.strip().lower())
+    domain, colon, rest = text.strip().lower().partition(":")
+    return f"{int(domain, 16):04x}:{rest}" if colon else text.strip().lower()
 
 
 def _gpu(row: dict[str, str], at: int) -> Gpu:
@@ -130,7 +132,7 @@ def topology(text: str) -> Topology:
         for row, cells in rows.items()
         for column, cell in zip(columns, cells, strict=False)
     }
-    wrong = [cell for cell in distances.values() if cell not in DISTANCES and not re.fullmatch(r"NV\d+|OK|NS", cell)]
+    wrong = [cell for cell in distances.values() if not re.fullmatch(r"[A-Z][A-Z0-9/]{0,7}", cell)]
     if wrong:
         raise ValueError(f"'{wrong[0]}' is no distance")
     gpu_names = tuple(name for name in columns if re.fullmatch(r"GPU\d+", name))

@@ -16,6 +16,8 @@ from harness.hosts.base import Host
 from harness.hosts.parallel import on_all
 
 LIMIT_S = 30.0
+UNKNOWN = "UNKNOWN"
+"""What sshd says of its own end where that is no socket, as behind some ProxyCommands."""
 SCRIPT = r"""
 PATH=$PATH:/usr/sbin:/sbin
 case $1 in "~/"*) prefix=$HOME/${1#"~/"} ;; *) prefix=$1 ;; esac
@@ -93,7 +95,7 @@ def parse(text: str) -> Survey:
     connection, lines = said["connection"].split(), said["rdma"].splitlines()
     return Survey(
         said["prefix"],
-        connection[2] if len(connection) == 4 else "",
+        connection[2] if len(connection) == 4 and connection[2] != UNKNOWN else "",
         tuple(said["settings"].split()),
         _nics(json.loads(said["addresses"])),
         _devices(lines),

@@ -109,6 +109,7 @@ class TestGuess:
     def test_ours_is_left_out(self) -> None:
         assert guessed(known(ROUTES=(), IDENTITY=Identity(0, True, "10.3.0.1"))) == ("eth0", "eth2")
         assert guessed(known(ROUTES=(), IDENTITY=Identity(0, True, "::ffff:10.3.0.1"))) == ("eth0", "eth2")
+        assert guessed(known(ROUTES=(), IDENTITY=Identity(0, True, "UNKNOWN"))) == ("eth0", "eth2", "eth3")
 
     def test_by_ipv6_too(self) -> None:
         only = tuple(v6(f"eth{at}", f"fd00:{at}::1") for at in range(4))

@@ -172,5 +172,6 @@ def test_the_whole_survey_tells_devices_and_ports() -> None:
     found = survey.parse(text)
     assert (found.devices, found.ports) == ({"eth1": "m0"}, {"eth1": 2})
     assert survey.parse(text.replace("m0 eth1 2 gid", "m0 eth1")).devices == {"eth1": "m0"}
+    assert survey.parse(text.replace("connection\n\n", "connection\nUNKNOWN 65535 UNKNOWN 65535\n")).address == ""
     with pytest.raises(ValueError, match="literal"):
         survey.parse(text.replace("eth1 2 gid", "eth1 two gid"))

@@ -104,7 +104,7 @@ def _active_mtu(patient: Patient) -> Mapping[str, int]:
     for nic, port_found in patient.ports().items():
         device = devices.get(port_found.device)
         for each in device.ports if device else ():
-            if each.number == port_found.port:
+            if each.number == port_found.port and each.active_mtu:
                 found[nic] = each.active_mtu
     return found
 

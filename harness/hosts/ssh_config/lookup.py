@@ -232,7 +232,7 @@ class _File:
                 self.reading.take(line, counts=active, strict=self.ours)
 
     def _included(self, line: Line) -> list[Path]:
-        """Files that are not there are no error; a name that is empty is one. Not by Path.glob: its `*` would find hidden files too."""
+        """Files that are not there are no error, an empty name is. Not by Path.glob: its `*` finds hidden files too."""
         if not all(line.words):
             raise line.error("Include has an empty name")
         found = (sorted(glob.glob(self._whole(word, line))) for word in line.words)  # noqa: PTH207
