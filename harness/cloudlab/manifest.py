@@ -100,8 +100,8 @@ class _Reader:
         nodes = [node for node in root.all("node") if not _is_no_machine(node)]
         if not nodes:
             self._say(root, "it has no nodes; is the experiment ready?")
-        lans = list(self._lans(root, {id_ for node in root.all("node") for id_ in _interfaces_of(node)}))
         self._left_out = rails.left_out(list(root.all("link")), _storage(root), _control(root))
+        lans = list(self._lans(root, {id_ for node in root.all("node") for id_ in _interfaces_of(node)}))
         order = {lan.name: position for position, lan in enumerate(sorted(lans, key=lambda lan: rails.place(lan.name)))}
         return [self._node(node, lans, order) for node in nodes]
 
@@ -124,7 +124,7 @@ class _Reader:
             rates = self._rates(link)
             for member in link.all("interface_ref"):
                 name = member.text("client_id")
-                if name not in interfaces:
+                if name not in interfaces and lan.name not in self._left_out:
                     self._say(member, f"LAN '{lan.name}' has a member '{name}' that no node has")
                 lan.members[name] = rates.get(name)
             yield lan
@@ -196,17 +196,25 @@ def _has_sliver(node: Element) -> bool:
     return bool(node.text("sliver_id")) or any(True for services in node.all("services") for _ in services.all("login"))
 
 
-def _is_no_machine(node: Element) -> bool:
+def _sliver(node: Element) -> str:
     found = node.first("sliver_type")
-    return found is not None and found.text("name") in NO_MACHINE
+    return found.text("name") if found is not None else ""
+
+
+def _is_no_machine(node: Element) -> bool:
+    return _sliver(node) in NO_MACHINE or _is_data_set(node)
+
+
+def _is_data_set(node: Element) -> bool:
+    """A machine may hold a local one."""
+    stores = [child for child in node.children if child.name == "blockstore"]
+    remote = any(store.text("class") == "remote" for store in stores)
+    return _sliver(node) == BLOCKSTORE or (remote and node.first("services") is None)
 
 
 def _storage(root: Element) -> frozenset[str]:
     """The interfaces of data sets."""
-    sets = [
-        node for node in root.all("node") if (kind := node.first("sliver_type")) and kind.text("name") == BLOCKSTORE
-    ]
-    return frozenset(name for node in sets for name in _interfaces_of(node))
+    return frozenset(name for node in root.all("node") if _is_data_set(node) for name in _interfaces_of(node))
 
 
 def _control(root: Element) -> frozenset[str]:

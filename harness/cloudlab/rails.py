@@ -35,6 +35,8 @@ def _why(link: Element, storage: frozenset[str], control: frozenset[str]) -> str
     if members & control:
         return "it is the control network"
     for child in link.children:
+        if child.name == "link_type" and "tunnel" in child.text("name"):
+            return "it is a tunnel through the control network"
         if child.name == "link_shared_vlan":
             return "it is shared with other experiments (shared VLAN)"
         if child.name == "vlan_tagging" and _is_on(child.attributes, "enabled"):

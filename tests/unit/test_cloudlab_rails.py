@@ -88,6 +88,7 @@ KINDS = {
     "a data set": (Link("link7", others=("bs:if0",)), "storage"),
     "a shared VLAN": (Link("lanS", '<sharedvlan:link_shared_vlan name="all"/>', addressed=False), "shared VLAN"),
     "tagged": (Link("lanT", '<emulab:vlan_tagging enabled="true"/>', macs=False), "VLANs on NICs"),
+    "a tunnel": (Link("lanG", '<link_type name="egre-tunnel"/>', others=("far:if0",)), "tunnel"),
     "a hub": (Link("lanH", '<vtop:link_attribute key="nomac_learning" value="yep"/>'), "nomac_learning"),
     "by name, NFS": (Link("nfsLan"), "storage"),
     "by name, management": (Link("mgmt-lan"), "management"),
@@ -167,6 +168,14 @@ def test_lines_are_those_of_the_file(starts: str, line: int) -> None:
 
     with pytest.raises(InputErrors, match=f"m.xml:{line}: "):
         nodes_of(Portal([Link("lan0", macs=False)], starts=starts))
+
+
+def test_a_data_set_is_known_by_its_store_and_a_local_one_makes_none() -> None:
+    far = DATASET.replace('<sliver_type name="emulab-blockstore"/>', "")
+    portal = Portal([Link("x", others=("bs:if0",)), Link("lan0")], more=far)
+    assert [[nic.lan for nic in node.nics] for node in nodes_of(portal)] == [["lan0"], ["lan0"]]
+    local = portal.xml().replace("<services>", '<emulab:blockstore name="b" class="local"/><services>')
+    assert len(manifest.parse(local.encode(), "m.xml")) == 2
 
 
 @pytest.mark.parametrize("kind", ["delay", "bridge", "emulab-blockstore"])
