@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from harness.cloudlab.safe_xml import Element
 
@@ -34,20 +34,27 @@ def _why(link: Element, storage: frozenset[str], control: frozenset[str]) -> str
         return "it leads to storage"
     if members & control:
         return "it is the control network"
-    for child in link.children:
-        if child.name == "link_type" and "tunnel" in child.text("name"):
-            return "it is a tunnel through the control network"
-        if child.name == "link_shared_vlan":
-            return "it is shared with other experiments (shared VLAN)"
-        if child.name == "vlan_tagging" and _is_on(child.attributes, "enabled"):
-            return "its NICs are VLANs on NICs that carry others too"
-        if child.name == "link_attribute" and child.text("key") == "nomac_learning":
-            return "its switch is told to send everything everywhere (nomac_learning)"
-    return ""
+    return next((why for child in link.children for what, why in AGAINST if what(child)), "")
 
 
-def _is_on(attributes: Mapping[str, str], name: str) -> bool:
-    return attributes.get(name, "true").lower() in ("true", "1", "yes", "yep")
+def _is_tagged(child: Element) -> bool:
+    enabled = child.attributes.get("enabled", "true").lower()
+    return child.name == "vlan_tagging" and enabled in ("true", "1", "yes", "yep")
+
+
+AGAINST: tuple[tuple[Callable[[Element], bool], str], ...] = (
+    (lambda child: child.name == "link_shared_vlan", "it is shared with other experiments (shared VLAN)"),
+    (_is_tagged, "its NICs are VLANs on NICs that carry others too"),
+    (
+        lambda child: child.name == "link_attribute" and child.text("key") == "nomac_learning",
+        "its switch is told to send everything everywhere (nomac_learning)",
+    ),
+    (
+        lambda child: child.name == "link_type" and "tunnel" in child.text("name"),
+        "it is a tunnel through the control network",
+    ),
+)
+"""What a link may hold, of whatever namespace, and what it means."""
 
 
 def _by_name(name: str) -> str:
