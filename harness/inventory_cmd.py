@@ -33,6 +33,7 @@ def inventory() -> None:
     epilog="""\b
 Examples:
   r2cc inventory from-cloudlab manifest.xml --out cluster.yaml --key ~/.ssh/cloudlab
+  r2cc inventory from-cloudlab manifest.xml --user alice     where several users may log in
   r2cc inventory from-cloudlab manifest.xml --no-resolve --json
 
 \b

@@ -18,6 +18,9 @@ DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 USERS_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
 SYSTEMS_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
+USER_LETTERS = "'`\";&<>|(){}"
+HOST_LETTERS = USER_LETTERS + "$\\"
+"""What a shell would take for more than a word."""
 NONE, AGENT = "none", "SSH_AUTH_SOCK"
 
 
@@ -81,6 +84,7 @@ def users_config(home: Path) -> Config:
 def resolve(asked: Asked, config: Config, *, home: Path | None = None, jumps: int = 0) -> Target:
     """One host's target. UsageError for a jump that is no host, a circle of jumps, and for what is not supported;
     SshConfigError for what is wrong in the configuration itself."""
+    _require_harmless(asked)
     question = Question(asked.address or asked.name, asked.user, asked.port, asked.jump, home or Path.home())
     options = config.lookup(question)
     try:
@@ -92,6 +96,17 @@ def resolve(asked: Asked, config: Config, *, home: Path | None = None, jumps: in
     if command is not None or jump.lower() == NONE:
         return replace(target, proxy_command=command)
     return replace(target, jump=_jump(asked, jump, config, question.home, jumps + 1))
+
+
+def _require_harmless(asked: Asked) -> None:
+    """ProxyCommand and `Match exec` put these words into a shell's line; OpenSSH refuses the same ones."""
+    for what, text, letters in (
+        ("host", asked.address or asked.name, HOST_LETTERS),
+        ("user", asked.user, USER_LETTERS),
+    ):
+        wrong = [letter for letter in text or "" if letter in letters or letter.isspace()]
+        if wrong or (text or "").startswith("-"):
+            raise UsageError(f"{asked.name}: '{text}' cannot be a {what}", f"without '{''.join(wrong) or '-'}'")
 
 
 def _target(asked: Asked, options: Options) -> Target:

@@ -150,6 +150,24 @@ def test_a_proxy_command_is_taken_as_it_stands(tmp_path: Path) -> None:
         of("ProxyCommand x\nProxyUseFdpass yes\n", "gpu1", tmp_path)
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        Asked("n1", user="$(id)"),
+        Asked("n1", user="a;b"),
+        Asked("n1", user="-oX"),
+        Asked("n1", "$(id)"),
+        Asked("n1", "-x"),
+        Asked("n1", jump="`id`"),
+        Asked("n1", jump="a|b@gate"),
+    ],
+)
+def test_no_word_of_the_inventory_is_a_shells(asked: Asked, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="cannot be a (host|user)"):
+        of(f"ProxyCommand touch {tmp_path}/%h-%r\n", "n1", tmp_path, asked)
+    assert of("", "n1", tmp_path, Asked("n1", user="DOMAIN\\joe")).user == "DOMAIN\\joe"
+
+
 def test_the_agent_of_the_configuration_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_AGENT", "/run/mine")
     assert of("IdentityAgent ~/agents/%r\nUser uwe\n", "gpu1", tmp_path).agent_socket == tmp_path / "agents" / "uwe"
