@@ -163,7 +163,7 @@ def test_a_proxy_command_is_taken_as_it_stands(tmp_path: Path) -> None:
     ],
 )
 def test_no_word_of_the_inventory_is_a_shells(asked: Asked, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot be a (host|user)"):
+    with pytest.raises(UsageError, match=r"cannot be a (host|user)"):
         of(f"ProxyCommand touch {tmp_path}/%h-%r\n", "n1", tmp_path, asked)
     assert of("", "n1", tmp_path, Asked("n1", user="DOMAIN\\joe")).user == "DOMAIN\\joe"
 

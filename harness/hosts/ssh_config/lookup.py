@@ -68,11 +68,19 @@ class Config:
         """Raises SshConfigError for what is wrong in the files themselves."""
         self._files = [(file, ours) for file, ours in ((user, True), (system, False)) if file is not None]
         self._read: dict[Path, list[Line]] = {}
+        self._known: dict[Question, Options] = {}
+        self.sound: set[tuple[Path, int]] = set()
+        """Lines whose values have been looked at: where they do not count, nothing more is to be done."""
         for file, _ours in self._files:
             self.lines_of(file)
 
     def lookup(self, question: Question) -> Options:
         """What holds for one host. Raises SshConfigError with file and line."""
+        if question not in self._known:
+            self._known[question] = self._looked_up(question)
+        return self._known[question]
+
+    def _looked_up(self, question: Question) -> Options:
         reading = _Reading(self, question)
         reading.through(self._files, final=False)
         host = reading.settled_host()
@@ -218,7 +226,7 @@ class _File:
         """`counts` False: nothing in it does, whatever its own Host and Match lines say."""
         if depth > MOST_DEPTH:
             raise SshConfigError(str(file), f"Include goes over {MOST_DEPTH} files deep")
-        active = counts
+        active, sound = counts, self.reading.config.sound
         for line in self.reading.config.lines_of(file):
             if line.keyword == "host":
                 active = _is_for(line, self.reading.host) and counts
@@ -228,8 +236,10 @@ class _File:
             elif line.keyword == "include":
                 for included in self._included(line):
                     self.read(included, counts=active, depth=depth + 1)
-            else:
+            elif active or (file, line.number) not in sound:
                 self.reading.take(line, counts=active, strict=self.ours)
+                if line.keyword in keywords.KNOWN:
+                    sound.add((file, line.number))
 
     def _included(self, line: Line) -> list[Path]:
         """Files that are not there are no error, an empty name is. Not by Path.glob: its `*` finds hidden files too."""
