@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from harness.cli import run_cli
 from harness.errors import UsageError
 from harness.hosts.ssh_config import Config, Question, SshConfigError
 from harness.hosts.ssh_config.keywords import seconds
@@ -148,6 +149,27 @@ def test_a_proxy_command_is_taken_as_it_stands(tmp_path: Path) -> None:
     assert (jumping.proxy_command, jumping.jump and jumping.jump.address) == (None, "gate")
     with pytest.raises(UsageError, match="ProxyUseFdpass"):
         of("ProxyCommand x\nProxyUseFdpass yes\n", "gpu1", tmp_path)
+
+
+def test_hosts_list_shows_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    of("Host gpu1\n  ProxyCommand tool %h\n", "gpu1", tmp_path)
+    (tmp_path / "c.yaml").write_text("schema: 1\nhosts:\n- {name: gpu1, user: uwe}\n")
+    assert run_cli(["hosts", "list", "--inventory", str(tmp_path / "c.yaml")]) == 0
+    assert capsys.readouterr().out == "gpu1  uwe@gpu1 through ProxyCommand: tool gpu1\n"
+
+
+def test_a_mistake_in_the_configuration_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / ".ssh").mkdir()
+    (tmp_path / ".ssh" / "config").write_text("Host *\n  Prot 22\n")
+    (tmp_path / "c.yaml").write_text("schema: 1\nhosts:\n- {name: gpu1}\n- {name: gpu2}\n")
+    assert run_cli(["hosts", "list", "--inventory", str(tmp_path / "c.yaml")]) == 2
+    assert capsys.readouterr().err.count("config:2: ssh has no option 'prot'") == 1
 
 
 @pytest.mark.parametrize(
