@@ -228,6 +228,23 @@ def test_comments_in_any_encoding_are_passed_over(tmp_path: Path) -> None:
     assert read_config(file).lookup(Question("a", home=tmp_path)).user == "joerg"
 
 
+@pytest.mark.parametrize(
+    "config",
+    [
+        "Include ~no-such-user-here/x\n",
+        "Include \0*\nUser x\n",
+        "IdentityFile ~no-such-user-here/key\n",
+        "UserKnownHostsFile ~no-such-user-here/k\n",
+        "Include [\n",
+    ],
+)
+def test_names_that_are_of_nobody_name_no_file(config: str, tmp_path: Path) -> None:
+    try:
+        assert of(config, "gpu1", tmp_path).address == "gpu1"
+    except UsageError as error:
+        assert "config:1: nothing follows" in error.message
+
+
 def test_the_systems_file_comes_after_the_users(tmp_path: Path) -> None:
     users, systems = tmp_path / "config", tmp_path / "ssh_config"
     users.write_text("Host a\n  Port 2\n")

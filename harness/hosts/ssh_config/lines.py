@@ -72,7 +72,7 @@ def parse(text: str, file: Path) -> list[Line]:
 
 
 def _line(raw: str, file: Path, number: int) -> Line | None:
-    text = raw.strip(BLANKS + "\f")
+    text = raw.partition("\0")[0].strip(BLANKS + "\f")
     if not text or text.startswith("#"):
         return None
     keyword, rest = delimited(text)

@@ -254,7 +254,10 @@ class _File:
             return str(question.home / name[2:])
         if name.startswith("~") and not self.ours:
             raise line.error(f"Include {name}: the system's configuration has no home")
-        return str(self.folder / Path(name).expanduser())
+        try:
+            return str(self.folder / Path(name).expanduser())
+        except RuntimeError:  # there is no such user, so there is no such file
+            return str(self.folder / name)
 
 
 def _is_for(line: Line, host: str) -> bool:
