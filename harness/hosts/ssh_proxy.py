@@ -42,9 +42,13 @@ class ProxySocket(socket.socket):
         """The last line that the program wrote to its standard error; empty: none."""
         with self._guard:
             if not self._stderr.closed:
-                self._stderr.seek(0)
-                self._said = self._stderr.read(MOST_SAID).decode(errors="replace")
+                self._said = self._tail().decode(errors="replace")
         return next((line.strip() for line in reversed(self._said.split("\n")) if line.strip()), "")
+
+    def _tail(self) -> bytes:
+        """Without moving the place where the program writes on: it shares it with us."""
+        end = os.fstat(self._stderr.fileno()).st_size
+        return os.pread(self._stderr.fileno(), MOST_SAID, max(0, end - MOST_SAID))
 
     def close(self) -> None:
         """paramiko closes it from its own thread, before anybody asks what was said."""
