@@ -39,6 +39,8 @@ class Ward:
     hosts: Mapping[str, Host]
     data: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     prefixes: Mapping[str, str] = field(default_factory=dict)
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    """How many the inventory says that a host has."""
 
 
 @contextmanager
@@ -62,7 +64,8 @@ def open_ward(spec: str) -> Iterator[Ward]:
     data = {host.name: host.nics["data"] for host in found if host.nics.get("data")}
     prefixes = {host.name: host.prefix for host in found}
     with ssh_hosts(host.target for host in found) as hosts:
-        yield Ward("cluster", hosts, data, prefixes)
+        gpus = {host.name: host.gpus for host in found if host.gpus is not None}
+        yield Ward("cluster", hosts, data, prefixes, gpus)
 
 
 def only(ward: Ward, names: Sequence[str]) -> Ward:
@@ -95,6 +98,7 @@ def examined(
             outcome.value.clock,
             pid=pid,
             guessed=name not in ward.data,
+            gpus=ward.gpus.get(name),
         )
         for name, outcome in outcomes.items()
         if outcome.value is not None

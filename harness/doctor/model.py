@@ -70,6 +70,8 @@ class Patient:
     pid: int | None = None
     guessed: bool = False
     """Nobody said which NICs carry data."""
+    gpus: int | None = None
+    """How many the inventory says there are."""
 
     def get(self, fact: Fact[Any]) -> Any:
         return self.known.get(fact)

@@ -102,6 +102,12 @@ def test_a_tool_that_fails_is_an_error_where_there_is_a_gpu(code: int, said: str
     assert lost(text, code, PCI={"b": pci("0000:01:00.0", 0x0200)}) == [], "a machine without a GPU"
 
 
+@pytest.mark.parametrize(("said", "found"), [(1, []), (0, []), (None, []), (2, [(ERROR, "")])])
+def test_fewer_than_the_inventory_says(said: int | None, found: list[tuple[object, str]]) -> None:
+    host = patient(facts=facts_of(f"{HEAD}\n{SOUND}\n"), gpus=said)
+    assert [(each[0], each[2]) for each in seen("gpu-lost", host)] == found
+
+
 def test_no_tool_is_no_lost_gpu() -> None:
     missing = {catalogue.GPUS: NotAvailable("nvidia-smi", "the driver")}
     assert seen("gpu-lost", patient(facts=missing)) == []

@@ -99,7 +99,7 @@ def pci_link(patient: Patient) -> Iterator[Seen]:
 
 
 def lost(patient: Patient) -> Iterator[Seen]:
-    """By the driver's word, or because it drives a GPU that it does not show."""
+    """By the driver's word, or because it drives a GPU that it does not show, or because the inventory has more."""
     known = patient.known.get(facts.GPUS)
     if known is None:
         yield from _silent(patient)
@@ -113,6 +113,9 @@ def lost(patient: Patient) -> Iterator[Seen]:
     hidden = [device.address for device in _driven(patient) if device.address not in shown]
     for address in hidden[nameless:]:
         yield Seen(ERROR, patient.name, address, "NVIDIA's driver has this GPU and does not show it")
+    if patient.gpus is not None and len(known) + len(hidden[nameless:]) < patient.gpus:
+        text = f"the inventory says {patient.gpus} GPUs, and NVIDIA's driver shows {len(known)}"
+        yield Seen(ERROR, patient.name, "", text)
 
 
 def _driven(patient: Patient) -> list[PciDevice]:
