@@ -27,7 +27,7 @@ from harness.lab.plan import describe
 from harness.lab.topology import Topology
 from harness.vmlab.shape import MGMT_NIC
 
-LAB = "lab"
+LAB, VM, CLUSTER = "lab", "vm", "cluster"
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,14 @@ class Bed:
     """The program of each host whose clock is not ours, which tells its time."""
     leases: Leases | None = None
     """That hosts which others can reach are ours alone for now."""
+    topology: Topology | None = None
+    """What a lab was made as, its rates as they are now; None where hosts are what they are."""
+
+    def rates_gbit(self) -> dict[tuple[str, str], float]:
+        """The rate of each (host, NIC), in Gbit/s, as far as it is known."""
+        if self.topology is None:
+            return {}
+        return {(nic.host, nic.name): self.topology.rate_of(nic.host, nic.name) for nic in self.nics}
 
 
 def gpus_on(inventory: str, experiment: Experiment) -> int:
@@ -74,6 +82,13 @@ def bed_env(inventory: str, experiment: Experiment) -> dict[str, dict[str, str]]
 def bed_hardware(inventory: str) -> dict[str, Any] | None:
     """Of the machines of an inventory file; None: the bed is on this machine."""
     return surveyed(inventory).hardware() if is_cluster(inventory) else None
+
+
+def bed_name(inventory: str) -> str:
+    """What the bed of an inventory is called, opened or not."""
+    if is_cluster(inventory):
+        return CLUSTER
+    return VM if vm_shape(inventory) is not None else LAB
 
 
 def topology_of(experiment: Experiment) -> Topology:
@@ -113,14 +128,19 @@ def open_bed(inventory: str, experiment: Experiment) -> Iterator[Bed]:
             bed = _bed(opened)
             if vm_shape(inventory) is not None:
                 hold_rates(bed, topology_of(experiment))
-            yield replace(bed, gpus=gpus_on(inventory, experiment))
+            yield replace(bed, gpus=gpus_on(inventory, experiment), topology=_shape(inventory, experiment))
         return
     require_tools()
     with Lab.up(topology_of(experiment)) as lab:
         for warning in lab.warnings:
             click.echo(f"r2cc: warning: {warning}", err=True)
         bed = _bed(Inventory(LAB, lab.hosts, lab.switch, lab.nics, lab.places_file))
-        yield replace(bed, gpus=gpus_on(inventory, experiment))
+        yield replace(bed, gpus=gpus_on(inventory, experiment), topology=topology_of(experiment))
+
+
+def _shape(inventory: str, experiment: Experiment) -> Topology:
+    """Of a lab that is no experiment's own: the file's, or for guests the experiment's rates."""
+    return topology_of(experiment) if vm_shape(inventory) is not None else topology_of_inventory(inventory)
 
 
 @contextmanager
@@ -130,7 +150,7 @@ def _open_cluster(inventory: str, experiment: Experiment) -> Iterator[Bed]:
         for line in cluster.without_backup(hosts):
             click.echo(f"r2cc: warning: NIC without a backup: {line}", err=True)
         yield Bed(
-            "cluster",
+            CLUSTER,
             hosts,
             None,
             list(cluster.nics()),
@@ -159,6 +179,8 @@ class KeptBed:
             self._bed = self._stack.enter_context(open_bed(self._inventory, experiment))
         else:
             hold_rates(self._bed, topology_of(experiment))
+        if self._bed.topology != topology_of(experiment):
+            self._bed = replace(self._bed, topology=topology_of(experiment))
         try:
             yield self._bed
         except BaseException:

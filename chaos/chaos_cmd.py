@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -171,17 +172,21 @@ def _run(
     share_gpus: bool = False,
 ) -> tuple[dict[str, Any], str]:
     """(summary, run directory as one would type it)."""
-    from chaos import live, rundir, runner
-    from chaos.beds import bed_hardware, check_inventory, open_bed
+    from chaos import fitting, live, rundir, runner
+    from chaos.beds import bed_hardware, bed_name, check_inventory, open_bed
     from chaos.workbench import bench_for
     from harness.plugins import after_run
 
     check_inventory(inventory, experiment)
     stream = sys.stderr if as_json else sys.stdout
     with bench_for(experiment, inventory, python, share=share_gpus, quiet=quiet) as (bench, build):
+        if inventory == "lab" and fitting.names_no_rate(experiment):
+            say = partial(click.echo, err=as_json)
+            experiment = fitting.fitted(experiment, arms, bench, (lambda _: None) if quiet else say)
         directory = rundir.create(out, experiment.name)
         display = live.display(stream, quiet=quiet, plain=verbose, faults=experiment.faults)
         how: dict[str, Any] = {"void_ok": void_ok, "trace": trace, "hardware": bed_hardware(inventory)}
+        how["bed"] = bed_name(inventory)
         request = runner.Request(arms, bench, build, lambda: open_bed(inventory, experiment), **how)
         summary = runner.run(experiment, request, directory, display)
     try:
@@ -196,11 +201,14 @@ def _last_words(summary: dict[str, Any], shown: str, *, as_json: bool, quiet: bo
     """The verdict, then the run directory's path as the very last line (or summary.json alone).
 
     Reasons are the report's to show; without one (`--json`), and when there was nothing to report, they are said here.
+    With `quiet`, what is not as expected has its reasons in one line on standard error: a script keeps nothing else.
     """
     if not quiet:
         click.echo(f"verdict: {summary['verdict']} (exit code {summary['exit_code']})", err=as_json)
         for reason in summary["reasons"] if as_json or summary["verdict"] == "failed" else ():
             click.echo(f"  {reason}", err=as_json)
+    elif summary["exit_code"]:
+        click.echo(f"r2cc: {summary['verdict']}: {'; '.join(summary['reasons']) or 'no reason is known'}", err=True)
     if as_json:
         click.echo(dumped("summary", summary, 1))
     click.echo(shown, err=as_json)

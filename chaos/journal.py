@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from harness.errors import InputErrors
+from harness.writing import failed, told
 
 SCHEMA = 1
 OUTSIDE = "-"
@@ -29,7 +30,8 @@ class Journal:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        with told(path):
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
         self._arm = OUTSIDE
         self._run = 0
         self.told: Callable[[Line], None] = lambda _line: None
@@ -46,11 +48,20 @@ class Journal:
     def merge(self, host: str, line: Line) -> Line:
         """Writes a line that a process on `host` printed, with what the common schema adds."""
         whole = {"schema": SCHEMA, "host": host, "arm": self._arm, "run": self._run, **line}
-        data = json.dumps(whole, separators=(",", ":"), allow_nan=False).encode() + b"\n"
-        while data:
-            data = data[os.write(self._fd, data) :]
+        self._append(json.dumps(whole, separators=(",", ":"), allow_nan=False).encode() + b"\n")
         self.told(whole)
         return whole
+
+    def _append(self, data: bytes) -> None:
+        """InfraError when the disk is full: what there is of the line is taken back, so that the next one is whole."""
+        before, written = os.fstat(self._fd).st_size, 0
+        try:
+            while written < len(data):
+                written += os.write(self._fd, data[written:])
+        except OSError as error:
+            if os.fstat(self._fd).st_size == before + written:
+                os.ftruncate(self._fd, before)
+            raise failed(self.path, error) from error
 
     def close(self) -> None:
         if self._fd >= 0:

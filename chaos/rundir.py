@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
+from harness.errors import R2ccError, UsageError
 from harness.schemas import dumped
+from harness.writing import FULL, failed, write_whole
+
+MOST_OF_A_SECOND = 100_000
 
 
 @dataclass(frozen=True)
@@ -29,12 +33,14 @@ class RunDir:
 
     def write_text(self, name: str, text: str) -> None:
         """Whole or not at all: a reader never sees half a file."""
-        part = self.path / f".{name}.part"
-        part.write_text(text, encoding="utf-8")
-        part.replace(self.path / name)
+        write_whole(self.path / name, text)
 
     def write_json(self, name: str, schema: str, value: Mapping[str, Any]) -> None:
         self.write_text(name, dumped(schema, value, 1) + "\n")
+
+    def discard(self) -> None:
+        """Of a run that never began."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
     def shown(self) -> str:
         """The path as the user would type it: relative to the current directory when inside of it."""
@@ -42,18 +48,25 @@ class RunDir:
         return str(self.path) if relative.startswith("..") else relative
 
 
-def create(base: Path, experiment: str, now: datetime | None = None) -> RunDir:
-    """Makes a fresh directory under `base`; UsageError when that is not possible."""
+def create(base: Path, experiment: str, now: datetime | None = None, hint: str = "give another --out") -> RunDir:
+    """Makes a fresh directory under `base`; UsageError, with `hint`, when that is not possible, InfraError when the
+    disk is full."""
     stamp = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%SZ")
-    for serial in range(100):
+    for serial in range(MOST_OF_A_SECOND):
         path = base / (f"{stamp}-{experiment}" + (f"-{serial}" if serial else ""))
         try:
             path.mkdir(parents=True)
         except FileExistsError:
             if not path.is_dir():
-                raise UsageError(f"{path} is a file", "give another --out") from None
+                raise UsageError(f"{path} is a file", hint) from None
             continue
         except OSError as error:
-            raise UsageError(f"cannot make the run directory {path}: {error.strerror}", "give another --out") from error
+            raise _failed(path, error, hint) from error
         return RunDir(path)
-    raise UsageError(f"too many run directories of this second in {base}", "give another --out")
+    raise UsageError(f"there are {MOST_OF_A_SECOND} run directories of this second in {base}", hint)
+
+
+def _failed(path: Path, error: OSError, hint: str) -> R2ccError:
+    if error.errno in FULL:
+        return failed(path, error)
+    return UsageError(f"cannot make the run directory {path}: {error.strerror}", hint)

@@ -41,6 +41,8 @@ class Request:
     trace: bool = False
     hardware: Json | None = None
     """Of the bed's machines; None: it is this machine."""
+    bed: str = "lab"
+    """What it is called where it could not be opened."""
 
 
 def run(experiment: Experiment, request: Request, out: RunDir, display: Display) -> Json:
@@ -48,10 +50,9 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
 
     Never raises for what the summary can say: its `verdict` is then `failed` and its `reasons` begin with why.
     """
-    out.write_text("experiment.yaml", dump(experiment))
-    out.write_json("environment.json", "environment", environment(request.build, machines=request.hardware))
+    _begin(experiment, request, out)
     stop: tuple[str, bool] | None = None
-    bed_name = "lab"
+    bed_name = request.bed
     with Journal(out.journal) as journal:
         journal.told = display.line
         try:
@@ -80,6 +81,16 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
         journal.write("verdict", verdict=summary["verdict"], exit_code=summary["exit_code"], reasons=summary["reasons"])
     out.write_json("summary.json", "summary", summary)
     return summary
+
+
+def _begin(experiment: Experiment, request: Request, out: RunDir) -> None:
+    """What was asked for, and where; without it, on a full disk, there is no run."""
+    try:
+        out.write_text("experiment.yaml", dump(experiment))
+        out.write_json("environment.json", "environment", environment(request.build, machines=request.hardware))
+    except BaseException:
+        out.discard()
+        raise
 
 
 def plans(
@@ -116,15 +127,23 @@ def plans(
     ]
 
 
+def _network(bed: Bed) -> Json:
+    """NICs with what is known of each; `one_subnet` where all of them see each other, so that there are no rails."""
+    nics: dict[str, dict[str, Json]] = {host: {} for host in bed.hosts}
+    rates = bed.rates_gbit()
+    for nic in bed.nics:
+        place = nic.host, nic.name
+        known = {"device": bed.devices.get(place), "rate_gbit": rates.get(place)}
+        nics[nic.host][nic.name] = {"address": nic.address} | {k: v for k, v in known.items() if v is not None}
+    flat = bed.topology is not None and bed.topology.one_subnet
+    return {"nics": nics} | ({"one_subnet": True} if flat else {})
+
+
 def run_one(plan: Plan, bed: Bed, journal: Journal, *, out: RunDir, display: Display) -> None:
     journal.enter(plan.arm, plan.run)
-    nics: dict[str, dict[str, dict[str, str]]] = {host: {} for host in bed.hosts}
-    for nic in bed.nics:
-        device = bed.devices.get((nic.host, nic.name))
-        nics[nic.host][nic.name] = {"address": nic.address} | ({"device": device} if device else {})
     clocks = measure(bed.hosts, bed.samplers)
     told: Json = {"clocks": as_json(clocks)} if clocks else {}
-    journal.write("run_start", mode=MODES[plan.arm], wall_ns=time.time_ns(), nics=nics, **told)
+    journal.write("run_start", mode=MODES[plan.arm], wall_ns=time.time_ns(), **_network(bed), **told)
     outcome, reason = "failed", "internal error"
     arm_run = ArmRun(replace(plan, clocks=clocks), bed, journal, out.raw, display)
     try:

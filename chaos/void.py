@@ -10,6 +10,7 @@ from typing import Any
 from chaos.phases import healthy_indices, healthy_ms
 from chaos.rundata import RunData, Span
 from chaos.stats import spread
+from harness.units import over
 
 CPU_BUSY_MAX = 0.85
 HEALTHY_SPREAD_MAX = 0.10
@@ -79,7 +80,12 @@ def reasons(data: RunData) -> list[str]:
     found = []
     share, varied = cpu_busy(data), spread(healthy_ms(data))
     if share is not None and share > CPU_BUSY_MAX:
-        found.append(f"the machine's CPU was {share:.0%} busy (limit {CPU_BUSY_MAX:.0%})")
+        found.append(f"the machine's CPU was {_share(share, CPU_BUSY_MAX)} busy (limit {CPU_BUSY_MAX:.0%})")
     if varied is not None and varied > HEALTHY_SPREAD_MAX:
-        found.append(f"healthy iterations varied by {varied:.0%} (limit {HEALTHY_SPREAD_MAX:.0%})")
+        told = _share(varied, HEALTHY_SPREAD_MAX)
+        found.append(f"healthy iterations varied by {told} (limit {HEALTHY_SPREAD_MAX:.0%})")
     return found
+
+
+def _share(value: float, limit: float) -> str:
+    return over(value, limit, lambda share, digits: f"{share:.{digits}%}", 0)

@@ -8,14 +8,14 @@ from collections.abc import Sequence
 
 from harness.config.words import listed
 from harness.errors import UsageError
-from reports.store.entry import Entry
+from reports.store.entry import SAY_NOTHING, Entry
 from reports.store.store import Store, Wanted
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
 TAG = "baseline/"
 USUAL = "main"
 """The one that may begin by itself: any other name may be a misspelt one."""
-USELESS = ("failed", "unfinished", "void")
+USELESS = ("void", *SAY_NOTHING)
 
 
 def runs_of(store: Store, name: str, *, may_begin: bool = False) -> list[Entry]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.schemas import dumped
+from harness.writing import check_writable, write_whole
 from reports.runs_cmd import store_option
 
 if TYPE_CHECKING:
@@ -109,13 +110,12 @@ def gate(
     Exit codes: 0 nothing worse was shown, or recorded; 1 something got worse; 2 bad usage; 3 it cannot be judged.
     """
     from ci.policy import load
-    from harness.config.files import check_output
     from harness.errors import UsageError
     from reports.store.store import opened
 
     rules = load(policy)
     if out is not None:
-        check_output(out)
+        check_writable(out)
     if of_history is bool(runs):
         raise UsageError("name the runs of the change, or --history", "r2cc ci gate --help")
     with opened(store) as found:
@@ -124,11 +124,9 @@ def gate(
 
 
 def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
-    from harness.config.files import write_output
-
     text = dumped("ci_gate", judged.as_json(), 1) + "\n"
     if out is not None:
-        write_output(out, text)
+        write_whole(out.resolve(), text)
     if as_json:
         click.echo(text, nl=False)
     else:
@@ -166,12 +164,11 @@ def turns(
     from ci import gate as judging
     from ci import turns as work
     from ci.policy import load
-    from harness.config.files import check_output
     from reports.store.store import opened
 
     rules = load(policy)
     if out is not None:
-        check_output(out)
+        check_writable(out)
     more = ("--arms", arms) if arms else ()
     plan = work.turns((before.resolve(), after.resolve()), experiment.resolve(), store.resolve(), times, more)
     store.mkdir(parents=True, exist_ok=True)

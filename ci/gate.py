@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from reports.compare.model import MORE_IS_BETTER
 from reports.statistics.changes import changes
 from reports.statistics.gate import Series, judge
-from reports.store.entry import Entry
+from reports.store.entry import SAY_NOTHING, Entry
 
 Json = dict[str, Any]
 PASSED, REGRESSED, NOT_JUDGED, RECORDED = "passed", "regressed", "not judged", "recorded"
@@ -142,9 +142,7 @@ def _unfit(before: Sequence[Entry], after: Sequence[Entry]) -> list[str]:
         values = {str(getattr(run, name)) for run in (*before, *after)}
         if len(values) > 1:
             found.append(f"not comparable because the {what} differs ({', '.join(sorted(values))})")
-    found += [
-        f"{run.id} says nothing: {run.verdict}" for run in (*before, *after) if run.verdict in ("failed", "unfinished")
-    ]
+    found += [f"{run.id} says nothing: {run.verdict}" for run in (*before, *after) if run.verdict in SAY_NOTHING]
     return found
 
 

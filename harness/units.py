@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from harness.errors import UsageError
 
 SIZE = re.compile(r"\s*(?P<number>\d+(?:\.\d+)?)\s*(?P<unit>[a-z]*)\s*", re.IGNORECASE)
 POWERS = "kmgt"
+MOST_MORE_DIGITS = 15
 
 
 def parse_bytes(text: str) -> int:
@@ -32,6 +34,14 @@ def _factor(unit: str) -> int | None:
     power = POWERS.find(unit[0]) + 1
     base: int | None = {"": 1024, "ib": 1024, "b": 1000}.get(unit[1:])
     return base**power if base is not None and power > 0 else None
+
+
+def over(value: float, limit: float, show: Callable[[float, int], str], digits: int) -> str:
+    """`value` as `show` has it with so many digits, or, where it is above `limit` by so little that both read the same,
+    with as many more as tell them apart."""
+    every = range(digits, digits + MOST_MORE_DIGITS)
+    told = (each for each in every if value <= limit or show(value, each) != show(limit, each))
+    return show(value, next(told, every[-1]))
 
 
 def show_bytes(count: float) -> str:

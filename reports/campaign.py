@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -13,8 +12,9 @@ from urllib.parse import quote
 from chaos.campaign import figures
 from chaos.campaign.figures import ArmFigures
 from chaos.campaign.state import DONE, FAILED, FILE, CellState
+from harness.reading import jsons
+from harness.writing import write_whole
 from reports import names
-from reports.files import write_whole
 from reports.markdown import escape
 from reports.tables import Cell
 from reports.units import NONE, ms
@@ -66,7 +66,7 @@ def after_campaign(folder: Path, *, quiet: bool) -> None:
 
 def build(folder: Path) -> View:
     """From campaign.json and the summaries of the cells that are done."""
-    value = json.loads((folder / FILE).read_text(encoding="utf-8"))
+    value = jsons.mapping_of(folder / FILE, schema=1)
     cells = [CellState.read(cell) for cell in value["cells"]]
     done = [cell for cell in cells if cell.state == DONE]
     rows = [row for cell in done for row in _rows(cell, figures.of_cell(folder, cell))]

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from reports.compare.model import Comparison
+    from reports.store.entry import Entry
+    from reports.store.store import Store
 
 
 @click.command()
@@ -40,7 +42,7 @@ def compare(runs: tuple[str, ...], store: Path, kind: str, as_json: bool) -> Non
     """
     from reports.compare import text
 
-    found = compared(store, runs, directories=True)
+    found = compared(store, runs)
     if as_json or kind == "json":
         click.echo(dumped("compare", {"schema": 2, "comparisons": [each.as_json() for each in found]}))
     elif kind == "terminal":
@@ -49,20 +51,29 @@ def compare(runs: tuple[str, ...], store: Path, kind: str, as_json: bool) -> Non
         click.echo(text.markdown(found) if kind == "md" else text.comma_separated(found), nl=False)
 
 
-def compared(store: Path, words: Sequence[str], *, directories: bool) -> list[Comparison]:
-    """All against the first; with `directories` a word may be the path of a run, too.
+def compared(store: Path, words: Sequence[str]) -> list[Comparison]:
+    """All against the first; a word may be the path of a run, too.
 
     UsageError for what there is not, and where there is nothing to compare.
     """
-    from harness.errors import UsageError
-    from reports.compare import groups
-    from reports.compare.model import compare
     from reports.store.store import read_runs
 
     named = [_named(word) for word in words]
-    runs = groups.chosen(
-        read_runs(store, [name for name, _ in named], directories=directories), [arm for _, arm in named]
-    )
+    return _compared(read_runs(store, [name for name, _ in named]), [arm for _, arm in named])
+
+
+def compared_in(store: Store, words: Sequence[str]) -> list[Comparison]:
+    """The same of runs of a store alone."""
+    named = [_named(word) for word in words]
+    return _compared(store.read([name for name, _ in named]), [arm for _, arm in named])
+
+
+def _compared(read: Sequence[Entry], arms: Sequence[str | None]) -> list[Comparison]:
+    from harness.errors import UsageError
+    from reports.compare import groups
+    from reports.compare.model import compare
+
+    runs = groups.chosen(read, arms)
     sides = groups.arms_of(runs[0]) if len(runs) == 1 else groups.grouped(runs)
     if len(sides) < 2:
         raise UsageError(f"{runs[0].id} has one arm: there is nothing to compare it with", "name two runs")

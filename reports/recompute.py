@@ -8,6 +8,9 @@ from reports.trace import Json
 
 UNFINISHED = "the journal ends before the experiment did"
 UNKNOWN = "unknown"
+LONGEST = 300
+DAMAGED = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, StopIteration, RecursionError)
+"""What lines raise that lack fields of their kind, or have others there."""
 HARDWARE = {"fingerprint": UNKNOWN, "cpu": UNKNOWN, "cores": 0, "memory_bytes": 0}
 
 
@@ -25,8 +28,8 @@ def summary(lines: Sequence[Json], experiment: Json, environment: Json, known: J
         checked = Experiment.model_validate(experiment)
         arms = _arms(lines, known, set(map(str, checked.arms)))
         return dict(summarize(lines, checked, arms, **_circumstances(known, environment)))
-    except (ValidationError, KeyError, TypeError, ValueError, StopIteration) as error:
-        why = f"{type(error).__name__}: {error}".splitlines()[0]
+    except (ValidationError, *DAMAGED) as error:
+        why = f"{type(error).__name__}: {error}".splitlines()[0][:LONGEST]
         instead = "; these are of summary.json" if known else ""
         notes.append(f"The figures could not be computed from the journal ({why}){instead}.")
         return known or {"verdict": "failed", "arms": [], "reasons": []}

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from harness.errors import InfraError, R2ccError, UsageError
 
 if TYPE_CHECKING:
     from reports.rundir import RunDir
@@ -51,8 +54,23 @@ def report(
     the reports could be made, not what they say: `r2cc chaos run` judged that.
     """
     chosen = ("json",) if as_json else formats
+    errors = []
     for directory in directories:
-        _report_one(directory, chosen, _target(directory, out, len(directories)), to_stdout=out is None, quiet=quiet)
+        target = _target(directory, out, len(directories))
+        try:
+            _report_one(directory, chosen, target, to_stdout=out is None, quiet=quiet)
+        except R2ccError as error:
+            errors.append(error)
+    _raise(errors)
+
+
+def _raise(errors: Sequence[R2ccError]) -> None:
+    """One by itself, several as one; nothing without any."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        kind = UsageError if all(isinstance(error, UsageError) for error in errors) else InfraError
+        raise kind("\n".join(error.message for error in errors), "the others were reported")
 
 
 def _target(directory: Path, out: Path | None, count: int) -> Path:
@@ -90,7 +108,6 @@ def _report_simulation(
     directory: Path, formats: tuple[str, ...], target: Path, *, to_stdout: bool, quiet: bool
 ) -> None:
     """The same for a simulation, which has no JUnit."""
-    from harness.errors import UsageError
     from reports.simulation import model, write
 
     files = [kind for kind in formats if kind in write.FILES]

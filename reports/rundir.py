@@ -8,18 +8,31 @@ from __future__ import annotations
 
 import gc
 import json
+import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 from harness import schemas
 from harness.errors import UsageError
 from harness.progress import Progress, show
+from harness.reading import jsons, yamls
+from harness.reading.files import Unreadable, is_there, opened
+from harness.reading.plain import MOST_DEPTH, cleaned, printable
 from reports import recompute
 from reports.samples import OUTSIDE, UNREADABLE, Samples
 from reports.trace import Json, NicId, Trace
 
+JOURNAL = "journal.jsonl"
+LONGEST_LINE = 64 << 20
+LONGEST_NOTE = 300
+ODD = re.compile(
+    rb"\d{19}|NaN|Infinity|\d[eE]\+?\d{3}|\\u(?:[dD][89a-fA-F]|00[0189]|007[fF])|\\[bf]|\x7f|\xc2[\x80-\x9f]"
+)
+"""Numbers of over 64 bits, half surrogate pairs, control characters, or what looks like them."""
 COMMON = {"t_ns", "host", "arm", "run", "event"}
 
 
@@ -55,25 +68,33 @@ class RunDir:
     def raw_files(self) -> list[str]:
         """Names of the run's files that hold something, relative to the directory, for the links of a report."""
         names = ["journal.jsonl", "summary.json", "experiment.yaml", "environment.json", "report.md"]
-        found = [name for name in names if (self.path / name).is_file()]
-        raw = [p for p in sorted((self.path / "raw").rglob("*")) if p.is_file() and p.stat().st_size]
-        return found + [str(p.relative_to(self.path)) for p in raw]
+        found = [name for name in names if is_there(self.path / name)]
+        return found + [str(file.relative_to(self.path)) for file in _raw_files(self.path / "raw")]
+
+
+def _raw_files(folder: Path) -> list[Path]:
+    """Those that hold something; no link is followed, and what is not named in UTF-8 cannot be linked to."""
+    if folder.is_symlink():
+        return []
+    files = [file for file in sorted(folder.rglob("*")) if is_there(file) and file.stat().st_size]
+    return [file for file in files if str(file).isprintable()]
 
 
 def load(path: Path, progress: Progress = show) -> RunDir:
     """Read a run directory.
 
-    Raises UsageError when there is no journal: without one there is nothing to report.
+    Raises UsageError when there is no journal, or one that cannot be read, or that a newer r2cc wrote: without one
+    there is nothing to report.
     """
-    journal = path / "journal.jsonl"
-    if not journal.is_file() and (brought_in := _imported(path)) is not None:
-        return brought_in
-    if not journal.is_file():
-        hint = "name a directory that `r2cc chaos run` made, such as runs/<time>-<experiment>"
-        raise UsageError(f"{path} is not a run directory: it has no journal.jsonl", hint)
+    journal = path / JOURNAL
+    if not os.path.lexists(journal):
+        return _imported(path)
     notes: list[str] = []
-    with progress("reading the journal"), _keeping_all():
-        return _read_whole(path, notes)
+    try:
+        with progress("reading the journal"), _keeping_all():
+            return _read_whole(path, notes)
+    except Unreadable as error:
+        raise UsageError(f"{path}: {error.message}", error.hint or "it is not as `r2cc chaos run` made it") from error
 
 
 @contextmanager
@@ -99,14 +120,17 @@ def _read_whole(path: Path, notes: list[str]) -> RunDir:
     return RunDir(path, experiment, environment, traces, summary, notes)
 
 
-def _imported(path: Path) -> RunDir | None:
-    """What `r2cc runs import` made: figures of another tool, which keeps no journal. None for anything else."""
+def _imported(path: Path) -> RunDir:
+    """What `r2cc runs import` made: figures of another tool, which keeps no journal. UsageError for anything else."""
     notes: list[str] = []
     environment = _read_json(path / "environment.json", notes)
-    known = _read_summary(path / "summary.json", notes)
-    if notes or "source" not in environment:
-        return None
-    return RunDir(path, {"name": known["experiment"]}, environment, [], known)
+    known = _read_summary(path / "summary.json", notes) if "source" in environment else {}
+    if known:
+        return RunDir(path, {"name": known["experiment"]}, environment, [], known)
+    if "source" in environment or any("missing" not in note for note in notes):
+        raise UsageError(f"{path}: {notes[-1]}", "it is not as `r2cc runs import` made it")
+    hint = "name a directory that `r2cc chaos run` made, such as runs/<time>-<experiment>"
+    raise UsageError(f"{path} is not a run directory: it has no {JOURNAL}", hint)
 
 
 def read_lines(path: Path, notes: list[str], samples: Samples) -> list[Json]:
@@ -114,29 +138,41 @@ def read_lines(path: Path, notes: list[str], samples: Samples) -> list[Json]:
     `samples` instead: they are nearly all of a long journal, and as lines would take all memory."""
     lines: list[Json] = []
     broken: list[int] = []
-    with path.open("rb", buffering=1 << 20) as file:
-        for number, raw in enumerate(file, start=1):
+    with opened(path, None) as file:
+        for number, raw in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), start=1):
             if samples.take(raw):
                 continue
-            line = _parse(raw)
+            line = _parse(raw, number)
             if line is None:
                 broken.append(number)
             elif not _is_sample(line, samples):
                 lines.append(line)
     samples.finish()
-    lines += [line for raw in samples.odd if (line := _parse(raw)) is not None]
+    lines += [line for raw in samples.odd if (line := _parse(raw, 0)) is not None]
     if broken:
         cut = f"{len(broken)} line(s) of journal.jsonl could not be read, the first is line {broken[0]}"
         notes.append(f"{cut}: the run was cut short, or the file was damaged.")
     return lines
 
 
-def _parse(raw: bytes) -> Json | None:
+def _parse(raw: bytes, number: int) -> Json | None:
+    """None for what is no line of a journal. Unreadable for one of another version of r2cc."""
     try:
-        line = json.loads(raw.decode())
-    except ValueError:
+        line = _loaded(raw)
+    except (ValueError, RecursionError, Unreadable):
         return None
-    return line if isinstance(line, dict) and line.keys() >= COMMON else None
+    if not isinstance(line, dict) or not line.keys() >= COMMON:
+        return None
+    if line.get("schema", 1) != 1:
+        jsons.check_version(line, 1, f"line {number} of {JOURNAL}")
+    return line
+
+
+def _loaded(raw: bytes) -> object:
+    """Nearly no line holds what is looked at twice: it would take longer than all the rest."""
+    if ODD.search(raw) is None and raw.count(b"[") + raw.count(b"{") <= MOST_DEPTH:
+        return json.loads(raw.decode())
+    return cleaned(jsons.loaded(raw, JOURNAL))
 
 
 def _is_sample(line: Json, samples: Samples) -> bool:
@@ -184,34 +220,23 @@ def _read_summary(path: Path, notes: list[str]) -> Json:
     """summary.json if it is one: what other tools left there must not break a page."""
     value = _read_json(path, notes)
     if value and (wrong := schemas.problems("summary", value)):
-        notes.append(f"{path.name} is not used, it does not fit its schema: {wrong[0]}")
+        notes.append(f"{path.name} is not used, it does not fit its schema: {printable(wrong[0][:LONGEST_NOTE])}")
         return {}
     return value
 
 
 def _read_json(path: Path, notes: list[str]) -> Json:
-    return _read(path, notes, json.loads)
+    return _read(path, notes, partial(jsons.mapping_of, schema=1))
 
 
 def _read_yaml(path: Path, notes: list[str]) -> Json:
-    import yaml
-
-    return _read(path, notes, yaml.safe_load)
+    return _read(path, notes, yamls.mapping_of)
 
 
-def _read(path: Path, notes: list[str], parse: Callable[[str], object]) -> Json:
-    """A mapping from a file; {} and a note when the file is missing, cannot be parsed, or holds something else."""
-    from yaml import YAMLError
-
+def _read(path: Path, notes: list[str], parse: Callable[[Path], Json]) -> Json:
+    """A mapping from a file; {} and a note when the file is missing, cannot be read, or holds something else."""
     try:
-        value = parse(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        notes.append(f"{path.name} is missing.")
+        return dict(cleaned(parse(path)))
+    except Unreadable as error:
+        notes.append(f"{error.message}.")
         return {}
-    except (ValueError, YAMLError):
-        notes.append(f"{path.name} cannot be read.")
-        return {}
-    if not isinstance(value, dict):
-        notes.append(f"{path.name} holds no mapping.")
-        return {}
-    return value

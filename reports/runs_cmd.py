@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 AGE = re.compile(r"(\d+)([hdw])")
+MOST_WARNED = 5
 UNITS = {"h": "hours", "d": "days", "w": "weeks"}
 
 
@@ -62,7 +63,7 @@ def runs() -> None:
 @runs.command(name="list")
 @store_option
 @click.option("--experiment", metavar="NAME", help="Of this experiment; * and ? stand for letters.")
-@click.option("--verdict", help="holds, deviated, failed, void or unfinished.")
+@click.option("--verdict", help="holds, deviated, failed, void, unfinished or unreadable.")
 @click.option("--tag", help="With this tag.")
 @click.option("--build", "build_id", metavar="ID", help="Of this build.")
 @click.option("--since", callback=age, metavar="AGE", help="Not older: 12h, 30d, 8w.")
@@ -75,6 +76,7 @@ def list_(store: Path, *, since: timedelta | None, limit: int, as_json: bool, **
     when = datetime.now(UTC) - since if since is not None else None
     with opened(store) as found:
         runs_found = found.runs(Wanted(**asked, since=when, limit=limit))
+        warn(found.unreadable())
     if as_json:
         click.echo(dumped("runs", {"schema": 1, "store": str(store), "runs": [run.as_json() for run in runs_found]}))
         return
@@ -83,19 +85,28 @@ def list_(store: Path, *, since: timedelta | None, limit: int, as_json: bool, **
         click.echo(f"the newest {limit}; --limit shows more", err=True)
 
 
+def warn(unreadable: Sequence[Entry]) -> None:
+    """Names runs that cannot be read, on standard error: everything else works."""
+    for run in unreadable[:MOST_WARNED]:
+        click.echo(f"warning: {run.id} cannot be read: {run.reason}", err=True)
+    if len(unreadable) > MOST_WARNED:
+        more = f"{len(unreadable) - MOST_WARNED} more cannot be read"
+        click.echo(f"warning: {more}; r2cc runs list --verdict unreadable", err=True)
+
+
 def _table(found: Sequence[Entry]) -> None:
     from rich.console import Console
-    from rich.markup import escape
     from rich.table import Table
+    from rich.text import Text
 
     colours = {"holds": "green", "deviated": "red", "failed": "yellow", "void": "yellow"}
     table = Table(box=None, pad_edge=False)
     for name in ("run", "verdict", "bed", "arms", "build", "tags"):
         table.add_column(name, overflow="fold" if name == "arms" else "ellipsis", no_wrap=name in ("run", "verdict"))
     for run in found:
-        colour = colours.get(run.verdict, "dim")
         words = (run.bed, " ".join(run.arms), run.build_id[:8], " ".join(run.tags))
-        table.add_row(escape(run.id), f"[{colour}]{run.verdict}[/]", *map(escape, words))
+        verdict = Text(run.verdict, style=colours.get(run.verdict, "dim"))
+        table.add_row(Text(run.id), verdict, *map(Text, words))
     Console(highlight=False, width=None if sys.stdout.isatty() else 200).print(table)
 
 
@@ -114,7 +125,8 @@ def show(run: str, store: Path, as_json: bool) -> None:
         click.echo(dumped("run", {"schema": 1, "run": entry.as_json(), "figures": figures}))
         return
     for name, value in entry.as_json().items():
-        click.echo(f"{name:<12} {' '.join(value) if isinstance(value, list) else value or '-'}")
+        text = " ".join(value) if isinstance(value, list) else value
+        click.echo(f"{name:<12} {'-' if text in (None, '') else text}")
     click.echo(f"{'directory':<12} {store / entry.id}")
     for figure in entry.figures:
         click.echo(f"  {_line(figure)}")
@@ -168,6 +180,7 @@ def prune(
         raise UsageError("prune needs --keep or --older-than", "r2cc runs prune --keep 20 --dry-run")
     with opened(store) as found:
         chosen = pruning.chosen(found.runs(), datetime.now(UTC), keep=keep, older_than=older_than)
+        warn(found.unreadable())
         if as_json:
             removed = {"schema": 1, "dry_run": dry_run, "runs": [run.id for run in chosen]}
             click.echo(dumped("runs_pruned", removed))
@@ -178,11 +191,27 @@ def prune(
             return
         if not yes:
             click.confirm(f"remove these {len(chosen)} run(s)?", abort=True, err=True)
-        pruning.sweep(store)
-        for run in chosen:
-            pruning.remove(store, run)
+        removed_runs = _remove(store, chosen)
         found.refresh()
-    click.echo(f"{len(chosen)} run(s) removed", err=True)
+    click.echo(f"{removed_runs} run(s) removed", err=True)
+
+
+def _remove(store: Path, chosen: Sequence[Entry]) -> int:
+    """How many were. One that cannot be removed keeps no other; InfraError with all of them at the end."""
+    from harness.errors import InfraError
+    from reports.store import prune as pruning
+
+    pruning.sweep(store)
+    errors = []
+    for run in chosen:
+        try:
+            pruning.remove(store, run)
+        except InfraError as error:
+            errors.append(error.message)
+    if errors:
+        hint = f"{len(chosen) - len(errors)} others were removed; check who owns these folders"
+        raise InfraError("\n".join(errors), hint)
+    return len(chosen)
 
 
 @runs.command(name="import")
@@ -216,9 +245,13 @@ def import_(
 ) -> None:
     """Take in figures of nccl-tests (JSON or text) or Megatron-LM's logs as runs of the store.
 
+    What a launcher, a container tool or a terminal puts before the lines does no harm. A file with several measurements
+    (tests, operations, processes, trainings) becomes a run for each: NAME and a word for what differs.
+
     \b
-    Example:
+    Examples:
       r2cc runs import all_reduce-*.json --name all_reduce --hardware h100x8
+      r2cc runs import slurm-4711.out --name nightly --hardware h100x8
       r2cc runs import whole.json --degraded one-nic-less.json --left 0.875 --name all_reduce
     """
     from harness.errors import UsageError
@@ -226,8 +259,12 @@ def import_(
 
     if left is not None and degraded is None:
         raise UsageError("--left says what is left in a degraded measurement", "name that with --degraded FILE")
-    made = bring_in(store, files, About(name, **about), kind, Degraded(degraded, left) if degraded else None)
+    notes = list[str]()
+    measured_less = Degraded(degraded, left) if degraded else None
+    made = bring_in(store, files, About(name, **about), kind, measured_less, tell=notes.append)
+    for note in notes:
+        click.echo(note, err=True)
     if as_json:
-        click.echo(dumped("runs_imported", {"schema": 1, "runs": [folder.name for folder in made]}))
+        click.echo(dumped("runs_imported", {"schema": 1, "runs": [folder.name for folder in made], "notes": notes}))
     for folder in () if as_json else made:
         click.echo(folder)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from harness.units import over
 from reports import names
 from reports.trace import Json
 from reports.units import NONE, limit, memory, ms
@@ -79,19 +81,24 @@ def _wrong(arm: Json) -> Cell:
 
 
 def _healthy(arm: Json) -> Cell:
-    medians = [r["healthy_ms"]["median"] for r in arm["runs"] if r["healthy_ms"]["median"] is not None]
-    tails = [r["healthy_ms"]["p99"] for r in arm["runs"] if r["healthy_ms"]["p99"] is not None]
+    medians = [r["healthy_ms"]["median"] for r in counted(arm) if r["healthy_ms"]["median"] is not None]
+    tails = [r["healthy_ms"]["p99"] for r in counted(arm) if r["healthy_ms"]["p99"] is not None]
     if not medians:
         return Cell(NONE)
     return Cell(ms(sorted(medians)[len(medians) // 2]), f"p99 {ms(max(tails))}" if tails else "", _void(arm))
 
 
+def counted(arm: Json) -> list[Json]:
+    """The repeats that times are taken of: those that are not void, where there is one."""
+    return [run for run in arm["runs"] if not run.get("void")] or list(arm["runs"])
+
+
 def _fault_ids(arms: Sequence[Json]) -> list[str]:
-    return list(dict.fromkeys(str(f["id"]) for a in arms for r in a["runs"] for f in r["faults"]))
+    return list(dict.fromkeys(str(f["id"]) for a in arms for r in counted(a) for f in r["faults"]))
 
 
 def _fault_rows(arms: Sequence[Json], ident: str) -> list[Row]:
-    faults = [[f for r in a["runs"] for f in r["faults"] if f["id"] == ident] for a in arms]
+    faults = [[f for r in counted(a) for f in r["faults"] if f["id"] == ident] for a in arms]
     first = next(f for per_arm in faults for f in per_arm)
     where = f"{names.fault(str(first['kind']))} on {first['host']} {first['nic']}"
     repeats = max(len(per_arm) for per_arm in faults)
@@ -127,12 +134,13 @@ def _fault_rows(arms: Sequence[Json], ident: str) -> list[Row]:
 
 def _stall(arm: Json, faults: Sequence[Json]) -> Cell:
     value = _worst(faults, "stall_ms")
-    check = next((c for c in _checks_of(arm) if "stall" in str(c["name"]) and c.get("bound") is not None), None)
+    mine = {f"stall_ms({fault['id']})" for fault in faults}
+    check = next((c for c in _checks_of(arm) if c["name"] in mine and c.get("bound") is not None), None)
     note = f"limit {limit(float(check['bound']))}" if check else ""
     if value is None or _void(arm) or not check:
         return Cell(ms(value), note, _void(arm) if value is not None else "")
     bound = float(check["bound"])
-    return Cell(beyond(value, bound), note, "good" if value <= bound else "bad")
+    return Cell(beyond(value, bound, "ms"), note, "good" if value <= bound else "bad")
 
 
 def _against(arm: Json, faults: Sequence[Json], value_key: str, bound_key: str) -> Cell:
@@ -153,23 +161,29 @@ def _time(arm: Json, value: float | None) -> Cell:
 
 
 def _void(arm: Json) -> str:
-    return "void" if any(r.get("void") for r in arm["runs"]) else ""
+    return "void" if any(r.get("void") for r in counted(arm)) else ""
 
 
 def _checks_of(arm: Json) -> list[Json]:
-    return [c for r in arm["runs"] for c in r.get("checks", [])] + list(arm.get("checks", []))
+    return [c for r in counted(arm) for c in r.get("checks", [])] + list(arm.get("checks", []))
+
+
+def _badness(check: Json) -> tuple[int, float]:
+    """The worst outcome first, and of one outcome the largest value: the table of arms shows that one, too."""
+    order = {"deviated": 0, "void": 1, "holds": 2}
+    value = check.get("value")
+    return order.get(str(check["outcome"]), 3), math.inf if value is None else -float(value)
 
 
 def _check_cell(arm: Json, name: str) -> Cell:
-    order = {"deviated": 0, "void": 1, "holds": 2}
-    found = sorted((c for c in _checks_of(arm) if c["name"] == name), key=lambda c: order.get(str(c["outcome"]), 3))
+    found = sorted((c for c in _checks_of(arm) if c["name"] == name), key=_badness)
     if not found:
         return Cell(NONE)
     state = {"deviated": "bad", "void": "void", "holds": "good"}.get(str(found[0]["outcome"]), "")
     value, bound, unit = found[0].get("value"), found[0].get("bound"), str(found[0].get("unit", ""))
     if value is None:
         return Cell("not measured", "", state)
-    text = beyond(value, bound) if unit == "ms" and bound is not None else with_unit(value, unit)
+    text = with_unit(value, unit) if bound is None else beyond(value, bound, unit)
     return Cell(text, _limit(bound, unit), state)
 
 
@@ -179,9 +193,16 @@ def _limit(bound: float | bool | None, unit: str) -> str:
     return f"limit {with_unit(round(bound, 1), unit) if unit == 'ms' else with_unit(bound, unit)}"
 
 
-def beyond(value_ms: float, bound_ms: float) -> str:
-    """A duration with enough digits to see that it is over its limit, when it is by little."""
-    return f"{value_ms:.3f} ms" if value_ms > bound_ms and ms(value_ms) == ms(bound_ms) else ms(value_ms)
+def beyond(value: float, bound: float, unit: str) -> str:
+    """A figure with enough digits to see that it is over its limit, when it is by little."""
+    told = [ms(each) if unit == "ms" else with_unit(each, unit) for each in (value, bound)]
+    if value <= bound or told[0] != told[1]:
+        return told[0]
+    if unit == "bytes":
+        return f"{value:.0f} bytes"
+    if unit == "ms":
+        return over(value, bound, lambda each, digits: f"{each:.{digits}f} ms", 3)
+    return over(value, bound, lambda each, digits: f"{each:.{digits}g} {unit if unit != 'ratio' else ''}".strip(), 4)
 
 
 def with_unit(value: float | bool | None, unit: str) -> str:

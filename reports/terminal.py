@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TextIO
 
+from harness.reading.plain import printable
 from reports import names, tables, view
 from reports.rundir import RunDir
 
@@ -22,20 +23,15 @@ def show(run: RunDir, file: TextIO) -> None:
     mark = Text(
         f"{names.icon(v.verdict)} {names.verdict(v.verdict)}  ", style=f"bold {COLOURS.get(v.verdict, 'white')}"
     )
-    console.print(mark.append(clean(v.headline), style="bold default"))
+    console.print(mark.append(printable(v.headline), style="bold default"))
     for remark in v.remarks:
-        console.print(Text(f"  {clean(remark)}"))
+        console.print(Text(f"  {printable(remark)}"))
     for note in v.notes:
-        console.print(Text(f"  incomplete: {clean(note)}", style="yellow"))
+        console.print(Text(f"  incomplete: {printable(note)}", style="yellow"))
     if v.side_by_side:
         _print_table(console, v.arms, v.side_by_side)
     if v.checks:
         _print_table(console, v.arms, v.checks, "Checks")
-
-
-def clean(text: str) -> str:
-    """Text without control characters, which could rewrite the terminal."""
-    return "".join(c if c.isprintable() else " " for c in text)
 
 
 def _print_table(console: object, arms: Sequence[str], rows: Sequence[tables.Row], title: str = "") -> None:
@@ -48,9 +44,9 @@ def _print_table(console: object, arms: Sequence[str], rows: Sequence[tables.Row
     table = Table(box=box.SIMPLE_HEAD, title=title or None, title_justify="left", pad_edge=False)
     table.add_column("", style="bold", no_wrap=True)
     for arm in arms:
-        table.add_column(Text(clean(names.arm(arm))))
+        table.add_column(Text(printable(names.arm(arm))))
     for row in rows:
         table.add_row(
-            Text(clean(row.name)), *[Text(clean(c.plain()), style=STATES.get(c.state, "")) for c in row.cells]
+            Text(printable(row.name)), *[Text(printable(c.plain()), style=STATES.get(c.state, "")) for c in row.cells]
         )
     console.print(table)

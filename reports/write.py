@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.schemas import dumped
-from reports.files import link_prefix, write_whole
+from harness.writing import write_whole
+from reports.files import link_prefix
 from reports.rundir import RunDir
 
 FILES = {

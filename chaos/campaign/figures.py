@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,9 @@ from typing import Any
 
 from chaos.campaign.state import DONE, FAILED, CellState
 from chaos.stats import median
+from harness.errors import UsageError
+from harness.reading import jsons
+from harness.reading.files import Unreadable
 
 Json = Mapping[str, Any]
 
@@ -64,7 +66,11 @@ def of_cell(folder: Path, cell: CellState) -> list[ArmFigures]:
     """Of a cell that is done; nothing of any other."""
     if cell.state != DONE or cell.directory is None:
         return []
-    return arms(json.loads((folder / cell.directory / "summary.json").read_text(encoding="utf-8")))
+    path = folder / cell.directory / "summary.json"
+    try:
+        return arms(jsons.mapping_of(path, schema=1))
+    except Unreadable as error:
+        raise UsageError(f"{path.parent}: {error.message}", "remove that folder: the cell is run again") from error
 
 
 def table(folder: Path, cells: Sequence[CellState]) -> str:

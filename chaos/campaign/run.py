@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +13,8 @@ from chaos.campaign.state import DONE, FAILED, CellState, State
 from chaos.stats import median
 from chaos.verdict import DEVIATED
 from harness.errors import R2ccError
+from harness.reading import jsons
+from harness.reading.files import Unreadable
 
 MOST_ATTEMPTS = 3
 INTERRUPTED = 130
@@ -180,9 +181,8 @@ def _made(out: Path) -> list[Path]:
 def _summary_in(out: Path) -> dict[str, Any]:
     for made in reversed(_made(out)):
         try:
-            summary: dict[str, Any] = json.loads((made / "summary.json").read_text(encoding="utf-8"))
-            return summary
-        except (OSError, ValueError):
+            return jsons.mapping_of(made / "summary.json", schema=1)
+        except Unreadable:
             continue
     return {}
 

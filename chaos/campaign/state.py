@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -11,6 +10,8 @@ from typing import Any
 from chaos.campaign.model import Campaign, Cell
 from chaos.rundir import RunDir
 from harness.errors import UsageError
+from harness.reading import jsons
+from harness.reading.files import Missing, Unreadable
 
 SCHEMA = 1
 FILE = "campaign.json"
@@ -98,13 +99,13 @@ def _state_of(cell: Cell, known: CellState | None, folder: Path) -> CellState:
 def _known(folder: Path) -> tuple[str | None, dict[str, CellState]]:
     path = folder / FILE
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-        if value["schema"] != SCHEMA:
-            raise UsageError(f"{path} is of another version of r2cc ({value['schema']!r})", "give another --out")
+        value = jsons.mapping_of(path, schema=SCHEMA)
         return str(value["name"]), _by_name(map(CellState.read, [*value["dropped"], *value["cells"]]))
-    except FileNotFoundError:
+    except Missing:
         return None, {}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except Unreadable as error:
+        raise UsageError(f"cannot use {path}: {error.message}", "give another --out") from error
+    except (ValueError, KeyError, TypeError) as error:
         raise UsageError(f"cannot use {path}: {type(error).__name__}: {error}", "give another --out") from error
 
 

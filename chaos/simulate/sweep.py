@@ -5,7 +5,6 @@ A cell is written whole or not at all, so a sweep that was killed goes on where 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +21,8 @@ from chaos.simulate.run import Payload
 from chaos.simulate.sections import Faults
 from harness.errors import UsageError
 from harness.filelock import exclusive
+from harness.reading import jsons
+from harness.reading.files import Unreadable, text_of
 from harness.schemas import dumped
 
 Json = dict[str, Any]
@@ -71,7 +72,7 @@ class Sweep:
         self.run_dir.write_text(ASKED, self.experiment.dump())
 
     def _check(self, asked: Path) -> None:
-        if asked.read_text(encoding="utf-8") != self.experiment.dump():
+        if text_of(asked) != self.experiment.dump():
             raise UsageError(f"{self.folder} holds another simulation than the one asked for", "give another --out")
         known = _json(self.folder / SWEEP)
         code = Payload.of(self.experiment).code
@@ -150,8 +151,8 @@ def _text(value: Json) -> str:
 
 
 def _json(path: Path) -> Json:
+    """{} for what is not there, or cannot be read."""
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        return jsons.mapping_of(path, schema=1)
+    except Unreadable:
         return {}
-    return value if isinstance(value, dict) else {}

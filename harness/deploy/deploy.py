@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.deploy import needs, remote
@@ -17,6 +15,7 @@ from harness.deploy.facts import HostFacts, too_full, unfit
 from harness.errors import InfraError, InputErrors
 from harness.hosts.base import Host
 from harness.hosts.parallel import Outcome, on_all
+from harness.scratch import scratch
 
 
 @dataclass(frozen=True)
@@ -85,10 +84,10 @@ def deploy(
     token = remote.new_token()
     prefixes = {name: planned[name].facts.prefix for name in hosts}
     with (
-        tempfile.TemporaryDirectory(prefix="r2cc-deploy-") as folder,
+        scratch("r2cc-deploy-") as folder,
         _all_locked(hosts, prefixes, owner, token) as locks,
     ):
-        run = _Run(build, remote.Objects(Path(folder)), token, keep, told)
+        run = _Run(build, remote.Objects(folder), token, keep, told)
         sent = on_all(
             {name: partial(run.send, hosts[name], planned[name], lock.value) for name, lock in _good(locks).items()}
         )

@@ -10,7 +10,7 @@ from harness.deploy.needs import Needs, Version, parsed, shown
 
 TOOLS = (
     "sh", "sha256sum", "flock", "timeout", "mv", "ln", "df", "sed", "grep", "sort", "comm", "head", "tail", "stat",
-    "readlink", "sync", "du", "wc", "tr", "cat", "mkdir", "chmod", "touch",
+    "readlink", "sync", "du", "wc", "tr", "cat", "mkdir", "chmod", "touch", "id",
 )  # fmt: skip
 SPARE_BYTES = 32 << 20
 
@@ -32,6 +32,8 @@ class HostFacts:
     current: str
     previous: str
     gzip: bool
+    unsafe: tuple[str, ...] = ()
+    """Folders and files there that others could change, and who owns them."""
 
 
 def parse(text: str) -> HostFacts:
@@ -62,6 +64,7 @@ def parse(text: str) -> HostFacts:
         current=one("current").removeprefix("builds/"),
         previous=one("previous").removeprefix("builds/"),
         gzip="gzip" in said,
+        unsafe=tuple(said.get("unsafe", [])),
     )
 
 
@@ -82,6 +85,8 @@ def unfit(host: str, facts: HostFacts, needs: Needs) -> Iterator[str]:
         yield f"{host}: lacks {', '.join(facts.missing)}"
     if facts.unwritable:
         yield f"{host}: {facts.unwritable} cannot be written (prefix {facts.prefix})"
+    for why in facts.unsafe:
+        yield f"{host}: {why}"
     for path in facts.foreign:
         yield f"{host}: {path} is there and is no link of ours"
 

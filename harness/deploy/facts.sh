@@ -1,4 +1,4 @@
-# What a host is, and what lies under the prefix. Changes nothing.
+# What a host is, and what lies under the prefix. Changes nothing. After guard.sh.
 # facts.sh PREFIX TOOL...
 set -u
 case $1 in
@@ -28,6 +28,7 @@ while [ -n "$where" ] && [ ! -e "$where" ]; do
 done
 [ -n "$where" ] || where=/
 [ -d "$where" ] && [ -w "$where" ] || echo "unwritable=$where"
+strange "$prefix" | sed 's/^/unsafe=/'
 echo "free=$(df -Pk -- "$where" 2>/dev/null | tail -n 1)"
 for name in current previous; do
   if [ -L "$prefix/$name" ]; then

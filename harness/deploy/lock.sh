@@ -1,11 +1,15 @@
 # Holds the lock of a prefix as long as its input brings a line at least every LIMIT seconds.
 # Whoever is killed, or loses its network, loses the lock: the kernel drops it with this process.
+# After guard.sh: who may write here could have us write elsewhere.
 # lock.sh PREFIX TOKEN LIMIT OWNER HOST
 set -eu
 umask 022
 cd /
 prefix=$1
 token=$2
+mkdir -p -- "$prefix"
+said=$(strange "$prefix")
+[ -z "$said" ] || { printf '%s\n' "$said" >&2; exit 1; }
 mkdir -p -- "$prefix/objects" "$prefix/builds"
 cd -- "$prefix"
 exec 9>>deploy.lock

@@ -34,14 +34,22 @@ class Held(InfraError):
     """Another controller is at work on the host."""
 
 
+GUARDED = ("facts", "lock")
+
+
 @cache
 def script(name: str) -> str:
     """One line without comments: a login shell such as csh takes no line breaks in a word."""
-    text, joined = resources.files("harness.deploy").joinpath(f"{name}.sh").read_text(encoding="utf-8"), ""
+    files = ["guard", name] if name in GUARDED else [name]
+    text, joined = "\n".join(map(_text, files)), ""
     for line in map(str.strip, text.splitlines()):
         if line and not line.startswith("#"):
             joined += line + (" " if OPEN_END.search(line) else "; ")
     return joined.rstrip("; ")
+
+
+def _text(name: str) -> str:
+    return resources.files("harness.deploy").joinpath(f"{name}.sh").read_text(encoding="utf-8")
 
 
 def argv(name: str, *words: str) -> list[str]:

@@ -19,6 +19,7 @@ from typing import Any
 from harness.errors import LabError, R2ccError
 from harness.lab import inside, netns, state
 from harness.lab.lifetime import open_owner, refuse, stop_signals
+from harness.writing import failed
 
 POLL_MAX_MS = 2**31 - 1
 
@@ -35,6 +36,8 @@ def main() -> int:
         return _keep(task, claim, owner_fd, stop_fd)
     except R2ccError as error:
         return refuse(error)
+    except OSError as error:
+        return refuse(failed(claim.folder, error))
     finally:
         claim.release()
 

@@ -21,6 +21,7 @@ from harness.lab.places import FILE as PLACES
 from harness.lab.places import places
 from harness.lab.plan import SWITCH, Plan, describe, plan_from_json, plan_to_json, too_many_neighbours
 from harness.schemas import dumped
+from harness.writing import write_whole
 
 if TYPE_CHECKING:
     from harness.lab.topology import Topology
@@ -72,7 +73,11 @@ class Lab:
         }
         told = dumped("places", places(topology), 1)
         keeper, answer = start_keeper("harness.lab.keeper", task, UP_TIMEOUT_S)
-        (Path(answer["folder"]) / PLACES).write_text(told)
+        try:
+            write_whole(Path(answer["folder"]) / PLACES, told)
+        except BaseException:
+            end_keeper(keeper)
+            raise
         if ttl_s is not None:
             keeper.returncode = 0  # it is nobody's child from now on: do not warn that it still runs
         return _lab(label, answer, describe(topology), keeper if ttl_s is None else None)

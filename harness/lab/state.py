@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import LabError, UsageError
+from harness.writing import told, write_whole
 
 SOCKET = "agent.sock"
 LOOK_S = 1.0
@@ -54,9 +55,7 @@ class Claim:
     lock_fd: int
 
     def write(self, state: dict[str, Any]) -> None:
-        part = self.folder / f"{_STATE}.part"
-        part.write_text(json.dumps(state))
-        part.replace(self.folder / _STATE)
+        write_whole(self.folder / _STATE, json.dumps(state))
 
     def release(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -64,10 +63,12 @@ class Claim:
 
 
 def claim(name: str) -> Claim:
-    """Makes the folder of a new lab. Raises UsageError when a lab of that name is alive; a dead one's is taken over."""
+    """Makes the folder of a new lab. Raises UsageError when a lab of that name is alive, InfraError when the disk is
+    full; a dead one's folder is taken over."""
     living()
     folder = root() / name
-    taken = _try_for_a_moment(folder)
+    with told(folder):
+        taken = _try_for_a_moment(folder)
     if taken is None:
         raise UsageError(
             f"a lab named '{name}' is already up", f"r2cc lab down --name {name}, or choose another --name"
@@ -119,7 +120,8 @@ def living() -> list[dict[str, Any]]:
     """The state of every living lab, by name; what dead ones left behind is removed on the way."""
     states = []
     for folder in sorted(path for path in root().iterdir() if path.is_dir()):
-        fd = try_lock(folder)
+        with told(folder):
+            fd = try_lock(folder)
         if fd is not None:
             Claim(folder, fd).release()
         elif (state := _read(folder)) is not None:
@@ -131,6 +133,6 @@ def _read(folder: Path) -> dict[str, Any] | None:
     """None while the lab is still coming up (or has just gone)."""
     try:
         state: dict[str, Any] = json.loads((folder / _STATE).read_text())
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError):
         return None
     return {**state, "folder": str(folder)}

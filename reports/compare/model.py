@@ -12,7 +12,7 @@ from reports.compare.traffic import NicRow, nic_rows
 from reports.statistics.gate import ALPHA, MINIMUM_EFFECT
 from reports.statistics.holm import adjusted
 from reports.statistics.shift import Shift, shift
-from reports.store.entry import Figure
+from reports.store.entry import SAY_NOTHING, Figure
 
 Outcome = Literal["better", "worse", "no difference shown", "too few runs", "only one has it"]
 Json = dict[str, Any]
@@ -131,9 +131,10 @@ def _not_comparable(before: Group, after: Group) -> Iterable[str]:
         if ours != theirs or len(ours) > 1:
             yield f"{what} differs ({_names(ours)} against {_names(theirs)})"
     for group in (before, after):
-        bad = [run.id for run in group.runs if run.verdict in ("void", "failed", "unfinished")]
+        bad = [run for run in group.runs if run.verdict in ("void", *SAY_NOTHING)]
         if bad:
-            yield f"{bad[0]} says nothing: it is {next(run.verdict for run in group.runs if run.id == bad[0])}"
+            why = f" ({bad[0].reason})" if bad[0].reason else ""
+            yield f"{bad[0].id} says nothing: it is {bad[0].verdict}{why}"
 
 
 def _differences(before: Group, after: Group) -> Iterable[str]:

@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from harness.errors import UsageError
+from harness.reading import jsons
+from harness.reading.files import Unreadable, bytes_of, is_there, tail_of
+from harness.reading.plain import cleaned
 from reports.compare import text
-from reports.compare_cmd import compared
+from reports.compare.text import shown_nics
+from reports.compare_cmd import compared_in
 from reports.history import history, words
 from reports.html import TEMPLATES, policy
+from reports.serve.shelf import Shelf, shelf
 from reports.store.entry import UNFINISHED, Entry
-from reports.store.store import Wanted, opened
+from reports.store.store import Wanted
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 MOST_SHOWN = 200
 MOST_COMPARED = 8
+MOST_DIGITS = 19
 LIVE_S = 30.0
 """A run whose journal has grown within so long still runs."""
 TAIL_BYTES = 65536
@@ -48,6 +53,12 @@ class Page:
 
 
 def page(store: Path, path: str, query: Mapping[str, Sequence[str]], now: float | None = None) -> Page:
+    """The answer to one GET of `path`, of a store that nobody else looks at. UsageError when there is no such store."""
+    with shelf(store) as found:
+        return answer(found, path, query, now)
+
+
+def answer(store: Shelf, path: str, query: Mapping[str, Sequence[str]], now: float | None = None) -> Page:
     """The answer to a GET of `path`; 404 for what is not there, 400 for a question that makes no sense."""
     try:
         found = _routed(store, path, query, time.time() if now is None else now)
@@ -56,42 +67,40 @@ def page(store: Path, path: str, query: Mapping[str, Sequence[str]], now: float 
     return found or _html(404, "message.html.j2", title="Not found", message=f"There is no page {path}.", hint=None)
 
 
-def _routed(store: Path, path: str, query: Mapping[str, Sequence[str]], now: float) -> Page | None:
+def _routed(store: Shelf, path: str, query: Mapping[str, Sequence[str]], now: float) -> Page | None:
     if path == "/":
         return _list(store, query, now)
     if path == "/compare":
         return _compare(store, query.get("run", ()))
     if path == "/history":
         return _history(store, query)
-    parts = path.strip("/").split("/")
+    parts = [unquote(part) for part in path.strip("/").split("/")]
     if parts[0] != "run" or len(parts) not in (2, 3):
         return None
-    run = _entry(store, parts[1])
+    # By its whole id alone: what is asked for never becomes a path before the store knows it.
+    run = store.ask(lambda found: found.get(parts[1]))
     if run is None:
         return None
-    return _run(store, run, now) if len(parts) == 2 else _file(store / run.id, parts[2])
+    return _run(store, run, now) if len(parts) == 2 else _file(store.folder / run.folder, parts[2])
 
 
-def _entry(store: Path, name: str) -> Entry | None:
-    """By its whole id alone: what is asked for never becomes a path before the store knows it."""
-    with opened(store) as found:
-        return found.get(name)
-
-
-def _list(store: Path, query: Mapping[str, Sequence[str]], now: float) -> Page:
+def _list(store: Shelf, query: Mapping[str, Sequence[str]], now: float) -> Page:
     asked = {name: query.get(name, [""])[0].strip() for name in ("experiment", "verdict", "tag")}
-    with opened(store) as found:
-        runs = found.runs(Wanted(**{k: v or None for k, v in asked.items()}, limit=MOST_SHOWN))  # type: ignore[arg-type]
-        total = found.count()
-    live = [run for run in runs if _grew(store / run.id, now)]
-    shown = {"runs": runs, "total": total, "most": MOST_SHOWN, "asked": asked, "live": [run.id for run in live]}
-    return _html(200, "list.html.j2", title="Runs", refresh=2 if live else None, **shown)
+    wanted = Wanted(**{name: value or None for name, value in asked.items()}, limit=MOST_SHOWN)  # type: ignore[arg-type]
+    runs, total = store.ask(lambda found: (found.runs(wanted), found.count()))
+    live = [run.id for run in runs if _grew(store.folder / run.folder, run, now)]
+
+    def made() -> bytes:
+        shown = {"runs": runs, "total": total, "most": MOST_SHOWN, "asked": asked, "live": live}
+        return _rendered("list.html.j2", title="Runs", refresh=2 if live else None, **shown)
+
+    return _page(200, store.kept(("list", *asked.values(), *live), made))
 
 
-def _run(store: Path, run: Entry, now: float) -> Page:
-    folder = store / run.id
-    live = _grew(folder, now)
-    files = [name for name in FILES if (folder / name).is_file()]
+def _run(store: Shelf, run: Entry, now: float) -> Page:
+    folder = store.folder / run.folder
+    live = _grew(folder, run, now)
+    files = [name for name in FILES if is_there(folder / name)]
     lines = _last_lines(folder / "journal.jsonl") if run.verdict == UNFINISHED else []
     state = "running" if live else run.verdict
     return _html(
@@ -100,47 +109,50 @@ def _run(store: Path, run: Entry, now: float) -> Page:
 
 
 def _file(folder: Path, name: str) -> Page | None:
-    """A run's own report, which forbids scripts by itself; its other files are shown as what they are."""
-    if name not in FILES or not (folder / name).is_file():
+    """A run's own report, which forbids scripts by itself; its other files are shown as what they are. No link is
+    followed: it may lead anywhere."""
+    if name not in FILES or not is_there(folder / name):
         return None
-    content = (folder / name).read_bytes()
     report = name == "report.html"
-    return Page(
-        200,
-        content,
-        FILES[name],
-        "default-src 'none'; style-src 'unsafe-inline'; img-src data:" if report else "default-src 'none'",
-    )
+    policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:" if report else "default-src 'none'"
+    return Page(200, bytes_of(folder / name), FILES[name], policy)
 
 
-def _compare(store: Path, names: Sequence[str]) -> Page:
+def _compare(store: Shelf, names: Sequence[str]) -> Page:
     if not 1 <= len(names) <= MOST_COMPARED:
         raise UsageError(f"choose one to {MOST_COMPARED} runs to compare", "tick them in the list")
-    tables = [
-        (each, text.about(each), [text.cells(row) for row in each.rows], [*map(text.nic_cells, text.shown_nics(each))])
-        for each in compared(store, names, directories=False)
-    ]
-    headers = {"header": text.HEADER, "nic_header": text.NIC_HEADER}
-    return _html(200, "compare.html.j2", title="Comparison", tables=tables, **headers)
+
+    def made() -> bytes:
+        tables = [
+            (each, text.about(each), [text.cells(row) for row in each.rows], [*map(text.nic_cells, shown_nics(each))])
+            for each in store.ask(lambda found: compared_in(found, names))
+        ]
+        headers = {"header": text.HEADER, "nic_header": text.NIC_HEADER}
+        return _rendered("compare.html.j2", title="Comparison", tables=tables, **headers)
+
+    return _page(200, store.kept(("compare", *names), made))
 
 
-def _history(store: Path, query: Mapping[str, Sequence[str]]) -> Page | None:
+def _history(store: Shelf, query: Mapping[str, Sequence[str]]) -> Page | None:
     experiment, arm, figure, size = (query.get(name, [""])[0] for name in ("experiment", "arm", "figure", "size"))
-    if size and not size.isdecimal():
+    if size and not (size.isascii() and size.isdecimal() and len(size) < MOST_DIGITS):
         raise UsageError(f"'{size}' is no size in bytes", "follow a figure of a run")
-    with opened(store) as found:
-        told = history(found, experiment, arm, figure, int(size) if size else None)
-    if told is None:
-        return None
-    shown = {"found": told, "picture": told.svg(), "sentences": words(told.changes, told.points)}
-    return _html(200, "history.html.j2", title=told.name, **shown)
+
+    def made() -> bytes:
+        told = store.ask(lambda found: history(found, experiment, arm, figure, int(size) if size else None))
+        if told is None:
+            return b""
+        shown = {"found": told, "picture": told.svg(), "sentences": words(told.changes, told.points)}
+        return _rendered("history.html.j2", title=told.name, **shown)
+
+    content = store.kept(("history", experiment, arm, figure, size), made)
+    return _page(200, content) if content else None
 
 
-def _grew(folder: Path, now: float) -> bool:
+def _grew(folder: Path, run: Entry, now: float) -> bool:
     """True while an unfinished run writes its journal."""
-    journal = folder / "journal.jsonl"
     try:
-        return not (folder / "summary.json").exists() and now - journal.stat().st_mtime < LIVE_S
+        return run.verdict == UNFINISHED and now - (folder / "journal.jsonl").lstat().st_mtime < LIVE_S
     except OSError:
         return False
 
@@ -148,10 +160,8 @@ def _grew(folder: Path, now: float) -> bool:
 def _last_lines(journal: Path) -> list[str]:
     """What happened last, for people: faults, links, iterations."""
     try:
-        with journal.open("rb") as file:
-            file.seek(max(0, journal.stat().st_size - TAIL_BYTES))
-            raw = file.read().splitlines()
-    except OSError:
+        raw = tail_of(journal, TAIL_BYTES).splitlines()
+    except Unreadable:
         return []
     told = [line for each in raw if (line := _told(each)) is not None]
     return told[-SHOWN_LINES:]
@@ -159,11 +169,12 @@ def _last_lines(journal: Path) -> list[str]:
 
 def _told(raw: bytes) -> str | None:
     try:
-        line: dict[str, Any] = json.loads(raw)
-    except ValueError:
+        line = cleaned(jsons.loaded(raw, "journal.jsonl"))
+    except Unreadable:
         return None
-    where = f"{line.get('host')}: " if isinstance(line, dict) else ""
-    event = line.get("event") if isinstance(line, dict) else None
+    if not isinstance(line, dict):
+        return None
+    where, event = f"{line.get('host')}: ", line.get("event")
     if event == "fault":
         return f"{where}{line.get('id')} {line.get('kind')} {line.get('nic')} {line.get('phase')}"
     if event == "link":
@@ -174,9 +185,21 @@ def _told(raw: bytes) -> str | None:
 
 
 def _html(status: int, template: str, **values: Any) -> Page:
-    css = (TEMPLATES / "report.css").read_text(encoding="utf-8") + (TEMPLATES / "serve" / "serve.css").read_text()
-    whole = _environment().get_template(f"serve/{template}").render(css=css, **{"refresh": None, **values})
-    return Page(status, whole.encode(), policy=policy(css).replace("form-action 'none'", "form-action 'self'"))
+    return _page(status, _rendered(template, **values))
+
+
+def _page(status: int, content: bytes) -> Page:
+    return Page(status, content, policy=policy(_css()).replace("form-action 'none'", "form-action 'self'"))
+
+
+def _rendered(template: str, **values: Any) -> bytes:
+    whole: str = _environment().get_template(f"serve/{template}").render(css=_css(), **{"refresh": None, **values})
+    return whole.encode()
+
+
+@cache
+def _css() -> str:
+    return "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "serve/serve.css"))
 
 
 @cache

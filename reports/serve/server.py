@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -10,12 +12,13 @@ from threading import Thread
 from urllib.parse import parse_qs, urlsplit
 
 from harness.errors import R2ccError, UsageError
-from reports.serve.pages import Page, page
+from reports.serve.pages import Page, answer
+from reports.serve.shelf import Shelf, shelf
 
 MOST_QUERY = 4096
 
 
-def _handler(store: Path, names: set[str]) -> type[BaseHTTPRequestHandler]:
+def _handler(store: Shelf, names: set[str]) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         """A web page elsewhere may have its own name resolve to this address: only ours are answered."""
 
@@ -40,11 +43,11 @@ def _handler(store: Path, names: set[str]) -> type[BaseHTTPRequestHandler]:
             if len(asked.query) > MOST_QUERY:
                 return Page(414, b"That question is too long.\n", "text/plain")
             try:
-                return page(store, asked.path, parse_qs(asked.query, max_num_fields=64))
+                return answer(store, asked.path, parse_qs(asked.query, max_num_fields=64))
             except ValueError:
                 return Page(400, b"That question cannot be read.\n", "text/plain")
-            except R2ccError as error:
-                return Page(500, f"{error}\n".encode(), "text/plain")
+            except (R2ccError, OSError, sqlite3.Error) as error:
+                return Page(500, f"{error}\n".encode(errors="replace"), "text/plain")
 
         def _send(self, found: Page, *, body: bool) -> None:
             self.send_response(found.status)
@@ -68,17 +71,33 @@ def _handler(store: Path, names: set[str]) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
+class _Server(ThreadingHTTPServer):
+    """Takes many who come at once: a connection that finds the queue full is tried again a second later, or more."""
+
+    daemon_threads = True
+    request_queue_size = 1024
+
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Whoever went away before the answer came is no error."""
+        if not isinstance(sys.exception(), ConnectionError | TimeoutError):
+            super().handle_error(request, client_address)  # type: ignore[arg-type]
+
+
 @contextmanager
 def serving(store: Path, address: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """The page's address while the block lasts. UsageError when there is no store or the port is taken."""
     if not store.is_dir():
         raise UsageError(f"there is no run store {store}", "name a folder of run directories with --store")
+    with shelf(store) as found:
+        yield from _served(found, address, port)
+
+
+def _served(store: Shelf, address: str, port: int) -> Iterator[str]:
     names: set[str] = set()
     try:
-        server = ThreadingHTTPServer((address, port), _handler(store, names))
+        server = _Server((address, port), _handler(store, names))
     except OSError as error:
         raise UsageError(f"cannot serve on {address}:{port}: {error.strerror}", "choose another --port") from error
-    server.daemon_threads = True
     shown = f"[{address}]" if ":" in address else address
     names |= {f"{name}:{server.server_port}" for name in (shown, "localhost", "127.0.0.1")}
     thread = Thread(target=server.serve_forever, name="r2cc serve", daemon=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,16 +11,20 @@ from typing import Any
 
 from harness import schemas
 from harness.errors import UsageError
+from harness.reading import jsons
+from harness.reading.files import Unreadable, is_there
+from harness.reading.plain import cleaned
 
 Json = dict[str, Any]
 FILE = "simulation.json"
+LONGEST = 300
 OURS = ("allreduce", "balance", "optcc", "published", "migrate")
 """Our arms; the first that a simulation has is the one that sentences speak of."""
 BASELINES = ("stock", "exclusion", "kv_replication", "upstream")
 
 
 def is_simulation(folder: Path) -> bool:
-    return (folder / FILE).is_file()
+    return os.path.lexists(folder / FILE)
 
 
 @dataclass(frozen=True)
@@ -84,18 +89,20 @@ class Simulation:
     def files(self) -> list[str]:
         """Names of what lies in the directory, for links."""
         names = (FILE, "experiment.yaml", "environment.json", "trace.jsonl", "report.md", "figures.csv")
-        return [name for name in names if (self.path / name).is_file()]
+        return [name for name in names if is_there(self.path / name)]
 
 
 def load(folder: Path) -> Simulation:
     """Raises UsageError when there is no simulation, or one that does not fit its schema."""
     path = folder / FILE
     try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise UsageError(f"cannot read {path}: {error}", "name a directory that `r2cc sim run` made") from error
+        value = cleaned(jsons.mapping_of(path, schema=1))
+    except Unreadable as error:
+        hint = error.hint or "name a directory that `r2cc sim run` made"
+        raise UsageError(f"{folder}: {error.message}", hint) from error
     if wrong := schemas.problems("simulation", value):
-        raise UsageError(f"{path} does not fit its schema: {wrong[0]}", "it was made by another version of r2cc")
+        what = f"{path} does not fit its schema: {wrong[0][:LONGEST]}"
+        raise UsageError(what, "it was made by another version of r2cc")
     return Simulation(folder, value)
 
 

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.schemas import dumped
+from harness.writing import write_whole
 from reports import names
-from reports.files import link_prefix, write_whole
+from reports.files import link_prefix
 from reports.markdown import escape
 from reports.simulation import figures, view, words
 from reports.simulation.model import Simulation

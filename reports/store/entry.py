@@ -2,28 +2,37 @@
 
 from __future__ import annotations
 
-import json
-import os
-import re
-import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import yaml
-
+from harness.reading import jsons
+from harness.reading.files import Missing, Unreadable, opened
 from harness.schemas import dumped
+from harness.writing import write_whole
+from reports.store import names
+from reports.store.folders import ENVIRONMENT, JOURNAL, SUMMARY, TAGS, changed_ns, is_run, is_simulated
+from reports.store.names import STAMP
 
+if TYPE_CHECKING:
+    from reports.store.shapes import Arm, Metric, Repeat, Summary
+
+__all__ = ["STAMP", "Entry", "Figure", "Traffic", "changed_ns", "is_run", "read", "read_tags", "write_tags"]
 Json = dict[str, Any]
-STAMP = re.compile(r"^(\d{8}T\d{6}Z)-(.+)$")
-TAGS = "tags.json"
-SIMULATION, SWEEP = "simulation.json", "sweep.json"
 UNFINISHED = "unfinished"
 """The verdict of a run that is still running, or was killed."""
+UNREADABLE = "unreadable"
+"""The verdict of a run that is damaged, or of another version; `reason` says why."""
+SAY_NOTHING = ("failed", UNFINISHED, UNREADABLE)
+"""Verdicts of runs that have no figures to judge; those of a void one are there, and do not count."""
+UNKNOWN_TAGS = ("(unreadable)",)
+"""Of a run whose tags cannot be read; they protect it from being pruned as any others."""
 OF_FAULTS = ("detect_ms", "stall_ms", "iteration_ms", "degraded_ms", "after_ms", "return_ms")
 BOUNDS = {"iteration_ms": "iteration_bound_ms", "degraded_ms": "degraded_bound_ms"}
+FIRST_LINE = 1 << 16
+DAMAGED = (OSError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -68,6 +77,13 @@ class Entry:
     tags: tuple[str, ...] = ()
     figures: tuple[Figure, ...] = ()
     traffic: tuple[Traffic, ...] = ()
+    reason: str = ""
+    """Why it cannot be read."""
+
+    @property
+    def folder(self) -> str:
+        """The name of its directory."""
+        return names.name_of(self.id)
 
     def as_json(self) -> Json:
         return {
@@ -77,140 +93,147 @@ class Entry:
             **{name: getattr(self, name) for name in ("build_id", "seed", "source")},
             "arms": list(self.arms),
             "tags": list(self.tags),
+            "reason": self.reason or None,
         }
 
 
-def is_run(folder: Path) -> bool:
-    return any((folder / name).is_file() for name in ("journal.jsonl", "summary.json", SIMULATION, SWEEP))
-
-
-def is_simulated(folder: Path) -> bool:
-    """What `r2cc sim` makes, finished or not."""
-    return (folder / SIMULATION).is_file() or (folder / SWEEP).is_file()
-
-
-def changed_ns(folder: str) -> int | None:
-    """When what the index knows of a run last changed, 0 while it has no result; None for what is no run.
-
-    A run that still writes its journal is read when it has ended. Two to five system calls: it is asked of every run.
-    """
-    result = _modified_ns(f"{folder}/summary.json") or _modified_ns(f"{folder}/{SIMULATION}")
-    if result is None and all(_modified_ns(f"{folder}/{begun}") is None for begun in ("journal.jsonl", SWEEP)):
-        return None
-    return max(result or 0, _modified_ns(f"{folder}/{TAGS}") or 0)
-
-
-def _modified_ns(path: str) -> int | None:
-    """None for what is no file."""
-    try:
-        found = os.stat(path)  # noqa: PTH116 (a Path of each of 10,000 runs takes longer than all the rest)
-    except OSError:
-        return None
-    return found.st_mtime_ns if stat.S_ISREG(found.st_mode) else None
-
-
 def read(folder: Path) -> Entry:
-    """The run in `folder`; what cannot be read there is as if it were not."""
+    """The run in `folder`, whatever lies there: one that cannot be read is `unreadable`, and says why."""
+    try:
+        if problem := names.problem_of(folder.name):
+            raise Unreadable(problem)
+        if not folder.is_dir():
+            raise Unreadable("it is a link that leads to no folder")
+        return _read(folder)
+    except Unreadable as error:
+        return _unreadable(folder, str(error.message))
+    except DAMAGED as error:
+        return _unreadable(folder, f"it is damaged: {type(error).__name__}: {error}")
+
+
+def _read(folder: Path) -> Entry:
     if is_simulated(folder):
         from reports.store import simulated
 
         return simulated.read(folder)
-    summary = json_of(folder / "summary.json")
-    environment = json_of(folder / "environment.json")
-    stamp = STAMP.match(folder.name)
-    hardware = summary.get("hardware") or environment.get("hardware") or {}
+    from reports.store import shapes
+
+    summary = shapes.read_if_there(folder / SUMMARY, shapes.Summary) or shapes.Summary()
+    environment = shapes.read_if_there(folder / ENVIRONMENT, shapes.Environment) or shapes.Environment()
+    check_journal(folder / JOURNAL)
+    hardware = summary.hardware or environment.hardware or shapes.Hardware()
     return Entry(
-        id=folder.name,
-        made=datetime.strptime(stamp[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) if stamp else None,
-        experiment=str(summary.get("experiment") or asked(folder).get("name") or (stamp[2] if stamp else folder.name)),
-        verdict=str(summary.get("verdict") or UNFINISHED),
-        exit_code=_integer(summary.get("exit_code")),
-        bed=str(summary.get("bed") or ""),
-        fingerprint=str(_mapping(hardware).get("fingerprint") or ""),
-        build_id=str(summary.get("build_id") or _mapping(environment.get("build")).get("build_id") or ""),
-        seed=_integer(summary.get("seed")),
-        arms=tuple(str(arm.get("name")) for arm in _list(summary.get("arms"))),
-        source=str(environment.get("source") or "r2cc"),
+        id=names.id_of(folder.name),
+        made=names.made_of(folder.name),
+        experiment=summary.experiment or _asked(folder) or names.experiment_of(folder.name),
+        verdict=summary.verdict or UNFINISHED,
+        exit_code=summary.exit_code,
+        bed=summary.bed or "",
+        fingerprint=hardware.fingerprint or "",
+        build_id=summary.build_id or (environment.build or shapes.Build()).build_id or "",
+        seed=summary.seed,
+        arms=tuple(arm.name for arm in summary.arms),
+        source=environment.source or "r2cc",
         tags=read_tags(folder),
-        figures=tuple(figures(summary)),
+        figures=tuple(_figures(summary)),
         traffic=tuple(traffic(summary)),
     )
 
 
+def _asked(folder: Path) -> str | None:
+    """What was asked for: a run that was killed has nothing else."""
+    from reports.store import shapes
+
+    return shapes.fitted(shapes.asked(folder / "experiment.yaml"), shapes.Asked, "experiment.yaml").name
+
+
+def check_journal(path: Path) -> None:
+    """Unreadable for a journal that is no file, or that another version of r2cc began."""
+    try:
+        with opened(path, None) as file:
+            first = file.readline(FIRST_LINE)
+        value = jsons.loaded(first, path.name) if first.endswith(b"\n") else None
+    except Missing:
+        return
+    if isinstance(value, dict):
+        jsons.check_version(value, 1, path.name)
+
+
+def _unreadable(folder: Path, reason: str) -> Entry:
+    """As much as its name says, with the tags that protect it from being pruned."""
+    try:
+        made = names.made_of(folder.name) or _seen(folder)
+    except ValueError:
+        made = _seen(folder)
+    try:
+        tags = read_tags(folder)
+    except (Unreadable, *DAMAGED):
+        tags = UNKNOWN_TAGS
+    known = (names.id_of(folder.name), made, names.experiment_of(folder.name))
+    return Entry(*known, UNREADABLE, None, "", "", "", None, (), "", tags, reason=" ".join(reason.split()))
+
+
+def _seen(folder: Path) -> datetime | None:
+    """When its directory last changed."""
+    try:
+        return datetime.fromtimestamp(int(folder.stat().st_mtime), UTC)
+    except (OSError, ValueError, OverflowError):
+        return None
+
+
 def read_tags(folder: Path) -> tuple[str, ...]:
-    return tuple(sorted({str(tag) for tag in json_of(folder / TAGS).get("tags", [])}))
+    """Unreadable where there are some, and cannot be read."""
+    from reports.store import shapes
+
+    found = shapes.read_if_there(folder / TAGS, shapes.Tags)
+    return tuple(sorted(set(found.tags))) if found is not None else ()
 
 
 def write_tags(folder: Path, tags: set[str]) -> None:
     """Whole or not at all."""
-    part = folder / f".{TAGS}.part"
-    part.write_text(dumped("tags", {"schema": 1, "tags": sorted(tags)}) + "\n", encoding="utf-8")
-    part.replace(folder / TAGS)
+    write_whole(folder / TAGS, dumped("tags", {"schema": 1, "tags": sorted(tags)}) + "\n")
 
 
-def figures(summary: Mapping[str, Any]) -> Iterator[Figure]:
+def figures(summary: Json) -> Iterator[Figure]:
     """All numbers of a summary (docs/contracts.md)."""
-    for arm in _list(summary.get("arms")):
-        name = str(arm.get("name"))
-        for metric in _list(arm.get("metrics")):
-            yield from _metric(name, -1, metric)
-        for run in _list(arm.get("runs")):
-            repeat = _integer(run.get("run")) or 0
-            found = [{"name": "healthy_ms", "unit": "ms", "value": _mapping(run.get("healthy_ms")).get("median")}]
-            for fault in _list(run.get("faults")):
-                times = {key: (fault.get(key), fault.get(BOUNDS.get(key, ""))) for key in OF_FAULTS}
-                found += [{"name": key, "unit": "ms", "value": v, "bound": bound} for key, (v, bound) in times.items()]
-            for metric in [*found, *_list(run.get("metrics"))]:
-                yield from _metric(name, repeat, metric)
+    from reports.store import shapes
+
+    return _figures(shapes.fitted(summary, shapes.Summary, SUMMARY))
 
 
-def traffic(summary: Mapping[str, Any]) -> Iterator[Traffic]:
-    """Sent bytes of every NIC, arm and repeat."""
-    for arm in _list(summary.get("arms")):
-        for run in _list(arm.get("runs")):
-            for host, nics in _mapping(run.get("bytes_per_nic")).items():
-                for nic, moved in _mapping(nics).items():
-                    sent = _integer(_mapping(moved).get("tx_bytes"))
-                    if sent is not None:
-                        yield Traffic(str(arm.get("name")), _integer(run.get("run")) or 0, str(host), str(nic), sent)
+def _figures(summary: Summary) -> Iterator[Figure]:
+    for arm in summary.arms:
+        for metric in arm.metrics:
+            yield from _metric(arm.name, -1, metric)
+        for repeat in arm.runs:
+            yield from _of_repeat(arm, repeat)
 
 
-def _metric(arm: str, repeat: int, metric: Mapping[str, Any]) -> Iterator[Figure]:
-    size = _integer(metric.get("size_bytes"))
-    value, bound = _real(metric.get("value")), _real(metric.get("bound"))
+def _of_repeat(arm: Arm, repeat: Repeat) -> Iterator[Figure]:
+    yield from _time(arm.name, repeat.run, "healthy_ms", repeat.healthy_ms.median, None)
+    for fault in repeat.faults:
+        for name in OF_FAULTS:
+            bound = getattr(fault, BOUNDS[name]) if name in BOUNDS else None
+            yield from _time(arm.name, repeat.run, name, getattr(fault, name), bound)
+    for metric in repeat.metrics:
+        yield from _metric(arm.name, repeat.run, metric)
+
+
+def _time(arm: str, repeat: int, name: str, value: float | None, bound: float | None) -> Iterator[Figure]:
     if value is not None:
-        yield Figure(arm, repeat, str(metric.get("name")), str(metric.get("unit")), size, value, bound)
+        yield Figure(arm, repeat, name, "ms", None, value, bound)
 
 
-def asked(folder: Path) -> Mapping[str, Any]:
-    """What was asked for: a run that was killed has nothing else."""
-    try:
-        value = yaml.safe_load((folder / "experiment.yaml").read_text(encoding="utf-8"))
-    except (OSError, ValueError, yaml.YAMLError):
-        return {}
-    return _mapping(value)
+def _metric(arm: str, repeat: int, metric: Metric) -> Iterator[Figure]:
+    if metric.value is not None:
+        yield Figure(arm, repeat, metric.name, metric.unit, metric.size_bytes, metric.value, metric.bound)
 
 
-def json_of(path: Path) -> Json:
-    """{} for what is no mapping, or cannot be read."""
-    try:
-        value = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[Mapping[str, Any]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def _real(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
-
-
-def _integer(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
+def traffic(summary: Summary) -> Iterator[Traffic]:
+    """Sent bytes of every NIC, arm and repeat."""
+    for arm in summary.arms:
+        for repeat in arm.runs:
+            for host, nics in repeat.bytes_per_nic.items():
+                for nic, moved in nics.items():
+                    if moved.tx_bytes is not None:
+                        yield Traffic(arm.name, repeat.run, host, nic, moved.tx_bytes)

@@ -27,6 +27,11 @@ STEPS = (
     CREATE INDEX runs_made ON runs(made);
     UPDATE runs SET changed_ns = -1;
     """,
+    # Runs that cannot be read are listed, with the reason; times of changes are taken otherwise.
+    """
+    ALTER TABLE runs ADD COLUMN reason TEXT NOT NULL DEFAULT '';
+    UPDATE runs SET changed_ns = -1;
+    """,
 )
 VERSION = len(STEPS)
 

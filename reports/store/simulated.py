@@ -9,31 +9,31 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from harness.reading.plain import printable
 from reports.store import entry as entries
+from reports.store import names, shapes
 from reports.store.entry import UNFINISHED, Entry, Figure
+from reports.store.folders import SIMULATION, SWEEP
 
 BED = "simulation"
 
 
 def read(folder: Path) -> Entry:
-    """The simulation in `folder`; what cannot be read there is as if it were not."""
-    value = entries.json_of(folder / entries.SIMULATION)
-    asked = entries.asked(folder)
-    stamp = entries.STAMP.match(folder.name)
-    arms = value.get("arms") or asked.get("arms") or []
-    seed = value.get("seed", asked.get("seed"))
-    code = value.get("code") or entries.json_of(folder / entries.SWEEP).get("code") or ""
+    """The simulation in `folder`. Unreadable for one that is damaged, or of another version."""
+    value = shapes.read_if_there(folder / SIMULATION, shapes.Simulation) or shapes.Simulation()
+    begun = shapes.read_if_there(folder / SWEEP, shapes.Begun) or shapes.Begun()
+    asked = shapes.asked(folder / "experiment.yaml")
     return Entry(
-        id=folder.name,
-        made=datetime.strptime(stamp[1], "%Y%m%dT%H%M%SZ").replace(tzinfo=UTC) if stamp else _written(folder),
-        experiment=str(value.get("name") or asked.get("name") or folder.name),
-        verdict=str(value.get("verdict") or UNFINISHED),
-        exit_code=value.get("exit_code") if isinstance(value.get("exit_code"), int) else None,
+        id=names.id_of(folder.name),
+        made=names.made_of(folder.name) or _written(folder),
+        experiment=value.name or printable(str(asked.get("name") or folder.name)),
+        verdict=value.verdict or UNFINISHED,
+        exit_code=value.exit_code,
         bed=BED,
         fingerprint=_settings(asked),
-        build_id=str(code),
-        seed=seed if isinstance(seed, int) else None,
-        arms=tuple(map(str, arms)) if isinstance(arms, list) else (),
+        build_id=value.code or begun.code or "",
+        seed=value.seed if value.seed is not None else _whole(asked.get("seed")),
+        arms=tuple(value.arms) or _words(asked.get("arms")),
         source="r2cc sim",
         tags=entries.read_tags(folder),
         figures=tuple(_figures(value)),
@@ -46,18 +46,26 @@ def _settings(asked: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _words(value: object) -> tuple[str, ...]:
+    return tuple(printable(str(each)) for each in value) if isinstance(value, list) else ()
+
+
 def _written(folder: Path) -> datetime | None:
     """Directories of sweeps are named by their users."""
-    for name in (entries.SIMULATION, entries.SWEEP):
+    for name in (SIMULATION, SWEEP):
         if (folder / name).is_file():
             return datetime.fromtimestamp(int((folder / name).stat().st_mtime), UTC)
     return None
 
 
-def _figures(value: Mapping[str, Any]) -> Iterator[Figure]:
-    for point in value.get("points", []):
-        place = ",".join(f"{key.rpartition('.')[2]}={each}" for key, each in point["at"].items())
-        for figure in point["figures"]:
-            if figure["value"] is not None:
-                name = f"{figure['name']}{{{place}}}" if place else str(figure["name"])
-                yield Figure(str(point["arm"]), -1, name, str(figure["unit"]), None, float(figure["value"]))
+def _figures(value: shapes.Simulation) -> Iterator[Figure]:
+    for point in value.points:
+        place = ",".join(f"{key.rpartition('.')[2]}={each}" for key, each in point.at.items())
+        for figure in point.figures:
+            if figure.value is not None:
+                name = printable(f"{figure.name}{{{place}}}" if place else figure.name)
+                yield Figure(point.arm, -1, name, figure.unit, None, figure.value)

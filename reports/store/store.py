@@ -7,8 +7,10 @@ transaction. Lost or damaged, it is made again: nothing is in it that is not in 
 from __future__ import annotations
 
 import json
+import math
 import os
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
@@ -19,15 +21,18 @@ from typing import Any
 from harness.errors import InfraError, UsageError
 from harness.filelock import exclusive
 from harness.progress import show
+from harness.reading.files import Unreadable, is_there
+from harness.reading.plain import printable
 from reports.store import entry as entries
 from reports.store.entry import Entry, Figure
+from reports.store.names import id_of, name_of
 from reports.store.schema import upgrade
 
 INDEX, LOCK = ".index.sqlite", ".lock"
 WAIT_S = 30.0
 BATCH = 200
 """Runs read between two commits: other writers are let in, and an interrupt loses little."""
-FIELDS = "id, made, experiment, verdict, exit_code, bed, fingerprint, build_id, seed, arms, source"
+FIELDS = "id, made, experiment, verdict, exit_code, bed, fingerprint, build_id, seed, arms, source, reason"
 
 
 @dataclass(frozen=True)
@@ -44,21 +49,46 @@ class Wanted:
 
 
 class Store:
-    """Open one by `opened`; all methods see the folder as it is now."""
+    """Open one by `opened`; all methods see the folder as it is now, or was at most `patience_s` ago."""
 
-    def __init__(self, folder: Path, index: sqlite3.Connection) -> None:
+    def __init__(self, folder: Path, index: sqlite3.Connection, patience_s: float = 0.0) -> None:
         self.folder = folder
         self._index = index
+        self._patience_s = patience_s
+        self._looked_s = -math.inf
+        self._changes = 0
+
+    def close(self) -> None:
+        self._index.close()
 
     def refresh(self) -> int:
-        """Reads what is new or has changed and forgets what is gone; how many runs were read."""
+        """Reads what is new or has changed and forgets what is gone; how many runs were read. An index that cannot be
+        written is gone on with in memory."""
+        if time.monotonic() - self._looked_s < self._patience_s:
+            return 0
+        try:
+            count = self._refreshed()
+        except sqlite3.OperationalError:
+            self._index.close()
+            self._index = _open(None)
+            count = self._refreshed()
+        self._looked_s = time.monotonic()
+        return count
+
+    @property
+    def version(self) -> tuple[int, int]:
+        """Another one whenever anything that the index says may have changed, whoever changed it."""
+        return self._changes, int(self._index.execute("PRAGMA data_version").fetchone()[0])
+
+    def _refreshed(self) -> int:
         known = dict(self._index.execute("SELECT id, changed_ns FROM runs"))
         there = _runs_in(self.folder)
         gone = [name for name in known if name not in there]
         if gone:
             with self._writing():
                 self._index.executemany("DELETE FROM runs WHERE id = ?", [(name,) for name in gone])
-        changed = [(self.folder / name, when) for name, when in there.items() if known.get(name) != when]
+        changed = [(self.folder / name_of(run), when) for run, when in there.items() if known.get(run) != when]
+        self._changes += bool(gone or changed)
         with show(f"reading {len(changed)} runs") if len(changed) > BATCH else nullcontext():
             self._read(changed)
         return len(changed)
@@ -84,6 +114,14 @@ class Store:
             tags.setdefault(run, []).append(tag)
         return [_entry(row, tags.get(row[0], [])) for row in rows]
 
+    def unreadable(self) -> list[Entry]:
+        """All runs that cannot be read, newest first, as of the last look at the folder."""
+        return self._select(" WHERE verdict = ? ORDER BY made DESC, id DESC", [entries.UNREADABLE])
+
+    def path_of(self, run: Entry) -> Path:
+        """Its directory."""
+        return self.folder / run.folder
+
     def find(self, name: str) -> Entry:
         """The run whose id is `name`, begins with it, or carries it as its tag alone. UsageError else."""
         return self.find_all([name])[0]
@@ -95,6 +133,10 @@ class Store:
         marks = ",".join("?" * len(figures))
         found = {run.id: run for run in self._select(f" WHERE id IN ({marks}) ORDER BY id", [*figures])}
         return [Entry(**{**found[run].__dict__, "figures": tuple(figures[run])}) for run in ids]
+
+    def read(self, names: Sequence[str]) -> list[Entry]:
+        """The same, whole: from their directories."""
+        return [entries.read(self.folder / name_of(run)) for run in self.ids(names)]
 
     def ids(self, names: Sequence[str]) -> list[str]:
         """Their whole ids, as `find`."""
@@ -112,7 +154,8 @@ class Store:
         self.refresh()
         return int(self._index.execute("SELECT count(*) FROM runs").fetchone()[0])
 
-    def _id(self, name: str) -> str:
+    def _id(self, asked: str) -> str:
+        name = asked if asked.isprintable() else id_of(asked)
         for where in ("id = ?1", "substr(id, 1, length(?1)) = ?1", "id IN (SELECT run FROM tags WHERE tag = ?1)"):
             rows = self._index.execute(f"SELECT id FROM runs WHERE {where} ORDER BY made DESC, id DESC", (name,))
             found = [run for (run,) in rows]
@@ -142,15 +185,15 @@ class Store:
     def tag(self, name: str, add: Sequence[str], remove: Sequence[str] = ()) -> Entry:
         """The run with its tags changed, in its directory."""
         run = self.find(name)
-        folder = self.folder / run.id
+        folder = self.path_of(run)
         with exclusive(self.folder / LOCK, "tagging runs", WAIT_S):
-            entries.write_tags(folder, (set(entries.read_tags(folder)) | set(add)) - set(remove))
+            entries.write_tags(folder, (set(_tags_of(folder)) | set(add)) - set(remove))
         return self.find(run.id)
 
     def _put(self, run: Entry, changed_ns: int) -> None:
         made = run.made.isoformat() if run.made else None
         values = [run.id, made, run.experiment, run.verdict, run.exit_code, run.bed, run.fingerprint, run.build_id]
-        values += [run.seed, json.dumps(run.arms), run.source]
+        values += [run.seed, json.dumps(run.arms), run.source, run.reason]
         self._index.execute("DELETE FROM runs WHERE id = ?", (run.id,))
         marks = ", ".join("?" * (len(values) + 1))
         self._index.execute(f"INSERT INTO runs ({FIELDS}, changed_ns) VALUES ({marks})", [*values, changed_ns])
@@ -172,41 +215,48 @@ class Store:
 
 
 @contextmanager
-def opened(folder: Path) -> Iterator[Store]:
-    """The store in `folder`. UsageError when there is no such folder; an index that cannot be written is made in
-    memory, one that is damaged is made anew."""
+def opened(folder: Path, patience_s: float = 0.0) -> Iterator[Store]:
+    """The store in `folder`, for one thread at a time. UsageError when there is no such folder; an index that cannot be
+    written is made in memory, one that is damaged is made anew."""
     if not folder.is_dir():
         raise UsageError(f"there is no run store {folder}", "name a folder of run directories with --store")
+    store = Store(folder, _index_of(folder), patience_s)
     try:
-        index = _open(folder / INDEX)
-    except sqlite3.DatabaseError as error:
-        if isinstance(error, sqlite3.OperationalError):
-            index = _open(None)
-        else:
-            (folder / INDEX).unlink()
-            index = _open(folder / INDEX)
-    try:
-        yield Store(folder, index)
+        yield store
     except sqlite3.Error as error:
         raise InfraError(
             f"{folder / INDEX}: {error}", "run it again; the file may be removed, it is made anew"
         ) from error
     finally:
-        index.close()
+        store.close()
 
 
-def read_runs(folder: Path, names: Sequence[str], *, directories: bool) -> list[Entry]:
-    """Whole runs, read from their directories: names of the store, or, with `directories`, their paths."""
-    there = {name: Path(name).resolve() for name in names if directories and entries.is_run(Path(name))}
-    others = [name for name in names if name not in there]
+def _index_of(folder: Path) -> sqlite3.Connection:
+    """On disk where there is a file, or none yet; of a pipe or a link we know nothing."""
+    path = folder / INDEX
+    if os.path.lexists(path) and not is_there(path):
+        return _open(None)
+    try:
+        return _open(path)
+    except sqlite3.OperationalError:
+        return _open(None)
+    except sqlite3.DatabaseError:
+        path.unlink()
+        return _open(path)
+
+
+def read_runs(folder: Path, names: Sequence[str]) -> list[Entry]:
+    """Whole runs, read from their directories: names of the store, or their paths."""
+    read = {name: entries.read(Path(name).resolve()) for name in names if entries.is_run(Path(name))}
+    others = [name for name in names if name not in read]
     if others:
         with opened(folder) as store:
-            there |= {name: folder / run for name, run in zip(others, store.ids(others), strict=True)}
-    return [entries.read(there[name]) for name in names]
+            read |= dict(zip(others, store.read(others), strict=True))
+    return [read[name] for name in names]
 
 
 def _open(path: Path | None) -> sqlite3.Connection:
-    index = sqlite3.connect(path or ":memory:", timeout=WAIT_S, isolation_level=None)
+    index = sqlite3.connect(path or ":memory:", timeout=WAIT_S, isolation_level=None, check_same_thread=False)
     try:
         index.execute("PRAGMA foreign_keys = ON")
         upgrade(index, str(path))
@@ -222,10 +272,18 @@ def _open(path: Path | None) -> sqlite3.Connection:
 
 
 def _runs_in(folder: Path) -> dict[str, int]:
-    """Names, and when each last changed."""
-    names = (name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208 (as in entry.py)
-    found = {name: entries.changed_ns(f"{folder}/{name}") for name in names}
-    return {name: when for name, when in found.items() if when is not None}
+    """Ids, and when each last changed."""
+    names = (name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208 (as in folders.py)
+    found = {id_of(name): entries.changed_ns(f"{folder}/{name}") for name in names}
+    return {run: when for run, when in found.items() if when is not None}
+
+
+def _tags_of(folder: Path) -> tuple[str, ...]:
+    """UsageError where they cannot be read: to write new ones would lose them."""
+    try:
+        return entries.read_tags(folder)
+    except Unreadable as error:
+        raise UsageError(f"{folder.name}: {error.message}", f"mend or remove {folder / 'tags.json'} first") from error
 
 
 def _conditions(wanted: Wanted) -> tuple[str, list[Any]]:
@@ -237,14 +295,14 @@ def _conditions(wanted: Wanted) -> tuple[str, list[Any]]:
         "fingerprint = ?": wanted.fingerprint,
         "made >= ?": wanted.since.isoformat() if wanted.since else None,
     }
-    given = {condition: value for condition, value in asked.items() if value is not None}
+    given = {condition: printable(value) for condition, value in asked.items() if value is not None}
     return (" WHERE " + " AND ".join(given) if given else ""), [*given.values()]
 
 
 def _entry(row: Sequence[Any], tags: Sequence[str]) -> Entry:
-    run, made, experiment, verdict, exit_code, bed, fingerprint, build_id, seed, arms, source = row
+    run, made, experiment, verdict, exit_code, bed, fingerprint, build_id, seed, arms, source, reason = row
     when = datetime.fromisoformat(made) if made else None
     return Entry(
         run, when, experiment, verdict, exit_code, bed, fingerprint, build_id, seed, tuple(json.loads(arms)), source,
-        tuple(tags),
+        tuple(tags), reason=reason,
     )  # fmt: skip

@@ -154,10 +154,9 @@ def test_every_older_index_is_brought_up_to_date(tmp_path: Path) -> None:
         for number, step in enumerate(schema.STEPS[:version], 1):
             index.executescript(f"{step}; PRAGMA user_version = {number}")
         if version:
-            index.execute("INSERT INTO runs VALUES ('20260101T000000Z-a', 1, NULL, 'old', '', 0, '', '', '', 1, '[]')")
-            index.execute(
-                "INSERT INTO runs VALUES ('20250101T000000Z-gone', 1, NULL, 'old', '', 0, '', '', '', 1, '[]')"
-            )
+            into = "INSERT INTO runs (id, changed_ns, experiment, verdict, bed, fingerprint, build_id, arms) VALUES"
+            index.execute(f"{into} ('20260101T000000Z-a', 1, 'old', '', '', '', '', '[]')")
+            index.execute(f"{into} ('20250101T000000Z-gone', 1, 'old', '', '', '', '', '[]')")
         index.close()
         with opened(folder) as store:
             assert [(run.experiment, run.source) for run in store.runs()] == [("nic_down", "r2cc")]
