@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
@@ -21,7 +22,7 @@ FOLDER = str(ROOT / "experiments" / "false_positives")
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (f"report {EXPERIMENT}", ["nic_down.yaml is a file, and a run is a folder"]),
+        (f"report {shlex.quote(EXPERIMENT)}", ["nic_down.yaml is a file, and a run is a folder"]),
         ("hosts list --inventory gone.yaml", ["no inventory 'gone.yaml': there is no such file"]),
         ("hosts check --inventory gone/x", ["no inventory 'gone/x': there is no such file"]),
         ("panic --inventory gone.yaml", ["'gone.yaml' is no inventory file: there is no such file"]),
@@ -50,7 +51,7 @@ def test_one_clear_message(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "big.json").write_text("[" * 100_000)
     before = sorted(tmp_path.iterdir())
-    assert run_cli(line.split()) == 2
+    assert run_cli(shlex.split(line)) == 2
     said = capsys.readouterr().err
     assert all(word in said for word in words), said
     assert "Traceback" not in said and "internal error" not in said and len(said) < 3000
