@@ -149,6 +149,7 @@ def cli() -> None:
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Entry point of the console script; always ends the process with an exit code of the overview."""
     interrupts.end_at_once()
+    interrupts.ignore_at_last()
     interrupts.unblock()
     code = _flushed(run_cli(argv))
     interrupts.end_at_once(code, "")  # it is done: there is nothing left to interrupt

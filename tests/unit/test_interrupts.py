@@ -97,6 +97,21 @@ def test_when_all_is_done_it_changes_nothing() -> None:
     assert done.returncode == 2 and "Traceback" not in done.stderr and "interrupted" not in done.stderr
 
 
+def test_while_python_takes_itself_down_it_changes_nothing() -> None:
+    """A module's last object goes after all else."""
+    code = """
+import os, signal, sys
+class Last:
+    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.SIGINT):
+        kill(pid, number)
+sys.modules["last"] = Last()
+from harness.cli import main
+main(["no-such"])
+"""
+    done = run(code)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
 def test_where_python_drops_errors_it_comes_again() -> None:
     code = """
 import click, os, signal, time
