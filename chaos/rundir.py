@@ -48,6 +48,16 @@ class RunDir:
         return str(self.path) if relative.startswith("..") else relative
 
 
+def check(base: Path) -> None:
+    """Before minutes of building: UsageError when no run directory can be made under `base`."""
+    probe = base / f".r2cc-{os.getpid()}"
+    try:
+        probe.mkdir(parents=True)
+        probe.rmdir()
+    except OSError as error:
+        raise _failed(base, error, "give another --out") from error
+
+
 def create(base: Path, experiment: str, now: datetime | None = None, hint: str = "give another --out") -> RunDir:
     """Makes a fresh directory under `base`; UsageError, with `hint`, when that is not possible, InfraError when the
     disk is full."""
