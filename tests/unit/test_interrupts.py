@@ -147,7 +147,9 @@ def command(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("command")
 def test_what_fails_meanwhile_is_told_and_is_not_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGINT)
     assert run_cli(["lose"]) == 130
+    assert signal.getsignal(signal.SIGINT) is before, "only a process of our own is ours to change"
     assert capsys.readouterr().err == (
         "r2cc: interrupted; then: n1: the connection was lost\n  try: r2cc panic\n"
     )  # fmt: skip
