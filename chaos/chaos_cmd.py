@@ -233,6 +233,7 @@ def _steps(experiment: Experiment, arms: list[str], inventory: str, python: str 
     from chaos.dryrun import steps
     from chaos.workbench import planned_for
 
+    fits = inventory == "lab" and names_no_rate(experiment)
     hosts, nics, root = planned_bed(inventory, experiment)
     bench = planned_for(experiment, inventory, python)
     gpus = gpus_on(inventory, experiment)
