@@ -219,12 +219,14 @@ def _dry_run(
 ) -> int:
     from chaos.dryrun import as_json as plan
     from chaos.dryrun import text
+    from chaos.fitting import names_no_rate
 
     found = [_steps(each, names, inventory, python) for each, names in zip(wanted, arms, strict=True)]
     if as_json:
         click.echo(dumped("run_plan", plan(wanted, found), 1))
     else:
-        click.echo("\n\n".join(map(text, wanted, found)))
+        fits = [inventory == "lab" and names_no_rate(experiment) for experiment in wanted]
+        click.echo("\n\n".join(map(text, wanted, found, fits)))
     return 0
 
 
@@ -233,7 +235,6 @@ def _steps(experiment: Experiment, arms: list[str], inventory: str, python: str 
     from chaos.dryrun import steps
     from chaos.workbench import planned_for
 
-    fits = inventory == "lab" and names_no_rate(experiment)
     hosts, nics, root = planned_bed(inventory, experiment)
     bench = planned_for(experiment, inventory, python)
     gpus = gpus_on(inventory, experiment)

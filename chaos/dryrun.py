@@ -101,7 +101,7 @@ def as_json(experiments: Sequence[Experiment], found: Sequence[Sequence[Json]]) 
     return {"schema": 1, "runs": runs}
 
 
-def text(experiment: Experiment, found: Sequence[Json], *, fits: bool = False) -> str:
+def text(experiment: Experiment, found: Sequence[Json], fits: bool) -> str:
     """For people; every command as one would type it on its host. `fits`: sizes are found when it runs."""
     lines = [f"{experiment.name}: would run {len(found)} time(s); nothing was started"]
     if fits:
