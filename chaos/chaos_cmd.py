@@ -101,6 +101,7 @@ def run(
 
     A folder means every experiment in it, one after the other; the exit code is that of the worst.
     """
+    from chaos import rundir
     from chaos.suite import experiments
 
     options: dict[str, Any] = {"out": out, "void_ok": void_ok, "trace": trace, "quiet": quiet, "verbose": verbose}
@@ -109,6 +110,7 @@ def run(
     chosen = [_arms(experiment, arms) for experiment in wanted]
     if dry_run:
         return _dry_run(wanted, chosen, inventory, python, as_json=as_json)
+    rundir.check(out)
     if file.is_dir():
         return _suite(wanted, chosen, inventory, as_json=as_json, options=options)
     summary, shown = _run(wanted[0], chosen[0], inventory, as_json=as_json, **options)
