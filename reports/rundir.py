@@ -23,6 +23,7 @@ from harness.reading import jsons, yamls
 from harness.reading.files import Unreadable, is_there, opened
 from harness.reading.plain import MOST_DEPTH, cleaned, printable
 from reports import recompute
+from reports.lines import fits
 from reports.samples import OUTSIDE, UNREADABLE, Samples
 from reports.trace import Json, NicId, Trace
 
@@ -33,7 +34,7 @@ ODD = re.compile(
     rb"\d{19}|NaN|Infinity|\d[eE]\+?\d{3}|\\u(?:[dD][89a-fA-F]|00[0189]|007[fF])|\\[bf]|\x7f|\xc2[\x80-\x9f]"
 )
 """Numbers of over 64 bits, half surrogate pairs, control characters, or what looks like them."""
-COMMON = {"t_ns", "host", "arm", "run", "event"}
+COMMON = {"t_ns": int, "host": str, "arm": str, "run": int, "event": str}
 
 
 @dataclass
@@ -111,11 +112,12 @@ def _keeping_all() -> Iterator[None]:
 
 def _read_whole(path: Path, notes: list[str]) -> RunDir:
     samples = Samples()
-    lines = read_lines(path / "journal.jsonl", notes, samples)
+    every = read_lines(path / JOURNAL, notes, samples)
+    lines = [line for line in every if fits(line)]
     experiment = _read_yaml(path / "experiment.yaml", notes)
     environment = _read_json(path / "environment.json", notes)
     known = _read_summary(path / "summary.json", notes)
-    traces = group(lines, samples, notes)
+    traces = group(lines, samples, notes, len(every) - len(lines))
     summary = recompute.summary([*lines, *samples.ends()], experiment, environment, known, notes)
     return RunDir(path, experiment, environment, traces, summary, notes)
 
@@ -161,7 +163,7 @@ def _parse(raw: bytes, number: int) -> Json | None:
         line = _loaded(raw)
     except (ValueError, RecursionError, Unreadable):
         return None
-    if not isinstance(line, dict) or not line.keys() >= COMMON:
+    if not isinstance(line, dict) or not all(type(line.get(name)) is kind for name, kind in COMMON.items()):
         return None
     if line.get("schema", 1) != 1:
         jsons.check_version(line, 1, f"line {number} of {JOURNAL}")
@@ -186,10 +188,10 @@ def _is_sample(line: Json, samples: Samples) -> bool:
     return True
 
 
-def group(lines: Iterable[Json], samples: Samples, notes: list[str]) -> list[Trace]:
-    """All arms and repeats, in order of appearance. A line that lacks a field of its kind is left out and counted."""
+def group(lines: Iterable[Json], samples: Samples, notes: list[str], odd: int) -> list[Trace]:
+    """All arms and repeats, in order of appearance. A line that lacks a field of its kind is left out and counted,
+    with the `odd` ones that were left out before."""
     traces: dict[tuple[str, int], Trace] = {}
-    odd = 0
     for line in lines:
         if line["arm"] == OUTSIDE:
             continue
@@ -201,7 +203,7 @@ def group(lines: Iterable[Json], samples: Samples, notes: list[str]) -> list[Tra
     for key, nics in samples.by_run.items():
         traces.setdefault(key, Trace(*key)).samples = nics
     if odd:
-        notes.append(f"{odd} line(s) of journal.jsonl lack a field and are left out.")
+        notes.append(f"{odd} line(s) of journal.jsonl lack a field, or have another there, and are left out.")
     notes.extend(_missing(list(traces.values())))
     return list(traces.values())
 

@@ -9,6 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hypothesis import strategies as st
+
 Json = dict[str, Any]
 NAME = "20260204T050607Z-rail_down"
 DEEP = "[" * 1000 + "]" * 1000
@@ -178,3 +180,16 @@ BAD: Mapping[str, tuple[Callable[[Path], Path], str]] = {
     "writes from right to left": (named("20260204T050607Z-\u202eabc"), "control characters"),
 }
 """By what is wrong: what makes the run in a store, and what its reason says."""
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+    | st.sampled_from([2**63, 10**400, "\ud800", "\x1b[2J", [[[]]], "holds", -1]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+
+def places(value: Any) -> list[tuple[Any, ...]]:
+    """Of everything in it."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [(), *((key, *rest) for key, each in inner for rest in places(each))]
