@@ -13,6 +13,13 @@ from hypothesis import strategies as st
 
 Json = dict[str, Any]
 NAME = "20260204T050607Z-rail_down"
+LOG = """\
+# nThread 1 nGpus 4 minBytes 1024 maxBytes 1024
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+        1024           256     float     sum      -1    21.50    0.05    0.08       0    20.00    0.05    0.08       0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 0.08
+"""
 DEEP = "[" * 1000 + "]" * 1000
 BOMB = "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))])
 
