@@ -38,7 +38,7 @@ soak: setup ## Random faults for MINUTES=n (10), printed SEED=s; a failure is sh
 record: setup-dev ## One short run in the lab into STORE=dir (runs), and its history judged: lasting changes fail
 	@.venv/bin/r2cc build net --quiet
 	@.venv/bin/r2cc chaos run experiments/ci/pull_request.yaml --arms migrate --out "$(STORE)" --void-ok --quiet
-	@.venv/bin/r2cc ci gate --policy ci/policies/lab.yaml --history --store "$(STORE)" || [ $$? = 3 ]
+	@.venv/bin/r2cc ci gate --policy ci/policies/lab.yaml --history --store "$(STORE)"
 
 test: setup-dev ## Build, then the C++ tests, the Python tests and the tests in the lab
 	@.venv/bin/r2cc build net --then test

@@ -6,7 +6,7 @@ import signal
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -50,9 +50,10 @@ class Actors:
         return found
 
     def close(self) -> None:
-        """Ends helpers that were left."""
-        for host, name in list(self._helpers):
-            self._stop(host, name)
+        """Ends helpers that were left; one whose host is lost keeps none of the others."""
+        with ExitStack() as stack:
+            for key in list(self._helpers):
+                stack.callback(self._stop, *key)
 
     def _one(self, step: Step) -> Result:
         if isinstance(step, Command):
@@ -100,10 +101,12 @@ class Actors:
         process = self._helpers.pop((host, name), None)
         if process is None:
             return
-        process.terminate()
-        with suppress(CommandError):
-            process.wait(END_S)
-        process.close()
+        try:
+            process.terminate()
+            with suppress(CommandError):
+                process.wait(END_S)
+        finally:
+            process.close()
 
 
 def _said(step: Step, stdout: str = "") -> Result:

@@ -169,7 +169,7 @@ def _dry_run(runner: Runner, *, as_json: bool) -> int:
     """Every cell chosen, what it would run, and why it would not."""
     cells = [_planned(runner, cell) for cell in runner.wanted()]
     if as_json:
-        click.echo(dumped("campaign_plan", cells, 1))
+        click.echo(dumped("campaign_plan", {"schema": 1, "cells": cells}, 1))
         return 0
     for cell in cells:
         takes = "" if cell["minutes"] is None else f", about {cell['minutes']:g} min"

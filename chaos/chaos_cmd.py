@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,40 +101,33 @@ def run(
 
     A folder means every experiment in it, one after the other; the exit code is that of the worst.
     """
-    from chaos.experiment import load
+    from chaos.suite import experiments
 
     options: dict[str, Any] = {"out": out, "void_ok": void_ok, "trace": trace, "quiet": quiet, "verbose": verbose}
     options |= {"python": python, "share_gpus": share_gpus}
-    if file.is_dir() and not dry_run:
-        return _suite(file, arms, inventory, (repeats, seed), as_json=as_json, options=options)
-    experiment = _adjusted(load(file), repeats, seed)
-    chosen = _arms(experiment, arms)
+    wanted = [_adjusted(experiment, repeats, seed) for experiment in experiments(file)]
+    chosen = [_arms(experiment, arms) for experiment in wanted]
     if dry_run:
-        return _dry_run(experiment, chosen, inventory, python, as_json=as_json)
-    summary, shown = _run(experiment, chosen, inventory, as_json=as_json, **options)
+        return _dry_run(wanted, chosen, inventory, python, as_json=as_json)
+    if file.is_dir():
+        return _suite(wanted, chosen, inventory, as_json=as_json, options=options)
+    summary, shown = _run(wanted[0], chosen[0], inventory, as_json=as_json, **options)
     _last_words(summary, shown, as_json=as_json, quiet=quiet)
     return int(summary["exit_code"])
 
 
 def _suite(
-    folder: Path,
-    arms: str | None,
-    inventory: str,
-    changes: tuple[int | None, int | None],
-    *,
-    as_json: bool,
-    options: dict[str, Any],
+    wanted: list[Experiment], arms: list[list[str]], inventory: str, *, as_json: bool, options: dict[str, Any]
 ) -> int:
     from chaos import suite
     from chaos.beds import check_inventory
 
-    wanted = [_adjusted(experiment, *changes) for experiment in suite.experiments(folder)]
-    chosen = {experiment.name: _arms(experiment, arms) for experiment in wanted}
+    chosen = {id(experiment): names for experiment, names in zip(wanted, arms, strict=True)}
     for experiment in wanted:
         check_inventory(inventory, experiment)
 
     def run_one(experiment: Experiment) -> suite.Outcome:
-        summary, shown = _run(experiment, chosen[experiment.name], inventory, as_json=as_json, **options)
+        summary, shown = _run(experiment, chosen[id(experiment)], inventory, as_json=as_json, **options)
         return suite.Outcome(experiment.name, summary["verdict"], summary["exit_code"], shown, summary["reasons"])
 
     outcomes = suite.run_all(wanted, run_one, lambda line: None if options["quiet"] else click.echo(line, err=as_json))
@@ -178,7 +172,7 @@ def _run(
     share_gpus: bool = False,
 ) -> tuple[dict[str, Any], str]:
     """(summary, run directory as one would type it)."""
-    from chaos import live, rundir, runner
+    from chaos import fitting, live, rundir, runner
     from chaos.beds import bed_hardware, bed_name, check_inventory, open_bed
     from chaos.workbench import bench_for
     from harness.plugins import after_run
@@ -186,6 +180,9 @@ def _run(
     check_inventory(inventory, experiment)
     stream = sys.stderr if as_json else sys.stdout
     with bench_for(experiment, inventory, python, share=share_gpus, quiet=quiet) as (bench, build):
+        if inventory == "lab" and fitting.names_no_rate(experiment):
+            say = partial(click.echo, err=as_json)
+            experiment = fitting.fitted(experiment, arms, bench, (lambda _: None) if quiet else say)
         directory = rundir.create(out, experiment.name)
         display = live.display(stream, quiet=quiet, plain=verbose, faults=experiment.faults)
         how: dict[str, Any] = {"void_ok": void_ok, "trace": trace, "hardware": bed_hardware(inventory)}
@@ -217,34 +214,48 @@ def _last_words(summary: dict[str, Any], shown: str, *, as_json: bool, quiet: bo
     click.echo(shown, err=as_json)
 
 
-def _dry_run(experiment: Experiment, arms: list[str], inventory: str, python: str | None, *, as_json: bool) -> int:
+def _dry_run(
+    wanted: list[Experiment], arms: list[list[str]], inventory: str, python: str | None, *, as_json: bool
+) -> int:
+    from chaos.dryrun import as_json as plan
+    from chaos.dryrun import text
+
+    found = [_steps(each, names, inventory, python) for each, names in zip(wanted, arms, strict=True)]
+    if as_json:
+        click.echo(dumped("run_plan", plan(wanted, found), 1))
+    else:
+        click.echo("\n\n".join(map(text, wanted, found)))
+    return 0
+
+
+def _steps(experiment: Experiment, arms: list[str], inventory: str, python: str | None) -> list[dict[str, Any]]:
     from chaos.beds import bed_env, gpus_on, planned_bed
-    from chaos.dryrun import steps, text
+    from chaos.dryrun import steps
     from chaos.workbench import planned_for
 
     hosts, nics, root = planned_bed(inventory, experiment)
     bench = planned_for(experiment, inventory, python)
     gpus = gpus_on(inventory, experiment)
     told = bed_env(inventory, experiment)
-    found = steps(experiment, arms, hosts=hosts, nics=nics, root=root, bench=bench, gpus=gpus, of_host=told)
-    click.echo(dumped("run_plan", found, 1) if as_json else text(experiment, found))
-    return 0
+    return steps(experiment, arms, hosts=hosts, nics=nics, root=root, bench=bench, gpus=gpus, of_host=told)
 
 
 @chaos.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--json", "as_json", is_flag=True, help="Print what each file holds, or its errors, as JSON.")
 def validate(files: tuple[Path, ...], as_json: bool) -> int:
-    """Check experiment FILES; every error of every file is listed, with its line.
+    """Check experiment FILES; every error of every file is listed, with its line. A folder means every file in it.
 
     \b
     Examples:
       r2cc chaos validate experiments/*.yaml
+      r2cc chaos validate experiments/false_positives
       r2cc chaos validate experiments/*.yaml --json
     """
+    from chaos.suite import files_of
     from harness.errors import InputErrors
 
-    checked = [_checked(file) for file in files]
+    checked = [_checked(each) for file in files for each in files_of(file)]
     errors = [error for each in checked for error in each["errors"]]
     if as_json:
         click.echo(dumped("validated", {"schema": 1, "files": checked}))

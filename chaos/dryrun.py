@@ -95,6 +95,12 @@ def when(planned: PlannedFault) -> str:
     return f"{(at.fraction or 0):.0%} into iteration {at.iteration}"
 
 
+def as_json(experiments: Sequence[Experiment], found: Sequence[Sequence[Json]]) -> Json:
+    """What run_plan.schema.json describes; `found` has the steps of each experiment."""
+    runs = [{"experiment": each.name, **step} for each, steps in zip(experiments, found, strict=True) for step in steps]
+    return {"schema": 1, "runs": runs}
+
+
 def text(experiment: Experiment, found: Sequence[Json]) -> str:
     """For people; every command as one would type it on its host."""
     lines = [f"{experiment.name}: would run {len(found)} time(s); nothing was started"]

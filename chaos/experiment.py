@@ -25,7 +25,9 @@ from chaos.model import (
 )
 from chaos.timeline import Place, Report, problems_of_timeline
 from chaos.workloads import KINDS, Bench, kind_of
-from harness.errors import InputErrors, UsageError
+from harness.config.files import text_of
+from harness.config.words import in_order, shown
+from harness.errors import InputErrors
 from harness.lab import yaml_lines
 from harness.lab.yaml_lines import Document
 
@@ -37,14 +39,8 @@ PLAIN = ("name", "description", "repeats", "seed")
 
 def load(path: Path) -> Experiment:
     """Reads and checks an experiment file. Raises InputErrors with every error, UsageError when it cannot be read."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"cannot read the experiment {path}: {error}",
-            "give the path of a YAML file, for example experiments/nic_down.yaml",
-        ) from error
-    return loads(text, path)
+    hint = "give the path of a YAML file, for example experiments/nic_down.yaml"
+    return loads(text_of(path, "the experiment", hint), path)
 
 
 def loads(text: str, path: Path) -> Experiment:
@@ -58,14 +54,14 @@ def loads(text: str, path: Path) -> Experiment:
 
     readable = document.value is not None or not errors
     checked = _sections(document, report) if readable else {}
-    topology = topologies.checked(document, text, path, errors) if "topology" in checked else None
+    topology = topologies.checked(document, path, errors) if "topology" in checked else None
     nics = None if topology is None else topologies.nics_of(topology)
     per_host = topology.gpus if topology is not None and isinstance(checked.get("workload"), GpuWorkload) else 1
     if topology is not None:
         _row_of_workload(checked.get("workload"), topology.hosts, report)
     problems_of_timeline(checked.get("faults", {}), checked.get("iterations"), nics, report, per_host)
     if errors:
-        raise InputErrors(sorted(set(errors), key=yaml_lines.line_of))
+        raise InputErrors(in_order(errors, str(path)))
     return _built(checked, path)
 
 
@@ -157,8 +153,8 @@ def _words(model: type[BaseModel], problem: Mapping[str, Any]) -> str:
         known = model.model_fields if len(problem["loc"]) == 1 else _inner_fields(model, problem["loc"][0])
         return f"unknown key; known here: {', '.join(known)}"
     message = str(problem["msg"]).removeprefix("Value error, ")
-    shown = "" if problem["type"] in ("missing", "value_error") else f", not {problem['input']!r}"
-    return message[:1].lower() + message[1:] + shown
+    given = "" if problem["type"] in ("missing", "value_error") else f", not {shown(problem['input'])}"
+    return message[:1].lower() + message[1:] + given
 
 
 def _inner_fields(model: type[BaseModel], name: str | int) -> list[str]:

@@ -211,8 +211,8 @@ class FaultSpec(Model):
         found = [
             (host, nic)
             for their_host, their_nic in wanted
-            for host, nics in hosts.items()
-            for nic in nics
-            if their_host in ("*", host) and their_nic in ("*", nic)
+            for host in (hosts if their_host == "*" else [their_host])
+            for nic in hosts.get(host, ())
+            if their_nic in ("*", nic)
         ]
         return list(dict.fromkeys(found))

@@ -48,7 +48,8 @@ def faults(*, inventory: str | None, only: str | None, commands: bool, as_json: 
     able, errors, inside = ({}, {}, True) if commands else _asked(inventory, only)
     support = _support(able, inside=inside)
     if as_json:
-        click.echo(dumped("faults", [{**entry, "hosts": support[entry["kind"]]} for entry in entries], 1))
+        found = [{**entry, "hosts": support[entry["kind"]]} for entry in entries]
+        click.echo(dumped("faults", {"schema": 1, "faults": found}, 1))
     else:
         _print(entries, able, support, inside=inside)
     for name, error in errors.items():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +11,6 @@ from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
-    from contextlib import AbstractContextManager
 
     from chaos.deadman.panic import Report
     from harness.hosts import Host
@@ -24,7 +24,7 @@ Examples:
 
 \b
 Exit codes: 0 nothing of ours is left anywhere, 1 something could not be undone (with --dry-run: something is there),
-2 bad usage, 3 a host could not be reached (its own timer undoes what is armed there).
+2 bad usage, 3 a host could not be reached, or is wrong in the inventory (its own timer undoes what is armed there).
 """
 
 
@@ -60,36 +60,36 @@ def panic(*, inventory: str, host: str | None, dry_run: bool, break_lease: bool,
     return code
 
 
-def _open(inventory: str, host: str | None) -> AbstractContextManager[Mapping[str, Host]]:
-    from contextlib import contextmanager
+@contextmanager
+def _open(inventory: str, host: str | None) -> Iterator[Mapping[str, Host]]:
+    """All that are wanted, also those of which the inventory says something wrong."""
+    from harness.hosts import LocalHost
+    from harness.hosts.ssh import ssh_hosts
+    from harness.hosts.unusable import UnusableHost
+    from harness.inventory import require_cluster, usable_hosts
 
+    if inventory == "local":
+        yield {"local": LocalHost("local")}
+        return
+    hint = "name the hosts' file, or `local` for this machine"
+    require_cluster(inventory, "a lab's faults end with the lab", hint)
+    found, wrong = usable_hosts(inventory)
+    wanted = _wanted(inventory, host, {*wrong, *(each.name for each in found)})
+    with ssh_hosts(each.target for each in found if each.name in wanted) as hosts:
+        yield {**hosts, **{name: UnusableHost(name, error) for name, error in wrong.items() if name in wanted}}
+
+
+def _wanted(inventory: str, words: str | None, known: set[str]) -> set[str]:
     from harness.errors import UsageError
     from harness.hosts.ranges import expand
-    from harness.inventory import is_cluster, open_hosts
 
-    @contextmanager
-    def opened() -> Iterator[Mapping[str, Host]]:
-        if inventory == "local":
-            from harness.hosts import LocalHost
-
-            yield {"local": LocalHost("local")}
-            return
-        if not is_cluster(inventory):
-            raise UsageError(
-                f"'{inventory}' is no inventory file: a lab's faults end with the lab",
-                "name the hosts' file, or `local` for this machine",
-            )
-        with open_hosts(inventory) as found:
-            try:
-                wanted = [*found] if host is None else expand(host)
-            except ValueError as error:
-                raise UsageError(f"--host {host}: {error}", "write node[1-4]") from error
-            unknown = sorted(set(wanted) - set(found))
-            if unknown:
-                raise UsageError(f"no host {', '.join(unknown)}", f"r2cc hosts list --inventory {inventory}")
-            yield {name: one for name, one in found.items() if name in set(wanted)}
-
-    return opened()
+    try:
+        wanted = known if words is None else {*expand(words)}
+    except ValueError as error:
+        raise UsageError(f"--host {words}: {error}", "write node[1-4]") from error
+    if unknown := sorted(wanted - known):
+        raise UsageError(f"no host {', '.join(unknown)}", f"r2cc hosts list --inventory {inventory}")
+    return wanted
 
 
 def _as_json(report: Report) -> dict[str, Any]:

@@ -6,18 +6,19 @@ import json
 import os
 import queue
 import threading
-import time
 import weakref
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any, cast
 
 from chaos.launch import Launch
-from harness.errors import CommandError
+from harness.errors import CommandError, R2ccError
 from harness.hosts import Host, Process
+from harness.hosts.parallel import on_all
 
 TERMINATE_S = 2.0
 EXIT_S = 5.0
@@ -93,16 +94,29 @@ def _spawn(launch: Launch, host: Host, stderr: IO[bytes]) -> Process:
 
 
 def stop_all(running: Sequence[Running]) -> None:
-    """Ends them by their own handles: all politely, then, those that stay, for sure. Nothing happens to ended ones."""
+    """Ends them by their own handles: all politely, then, those that stay, for sure. Nothing happens to ended ones.
+
+    Hosts are asked side by side: one that is lost keeps no rank of another one alive. Its error is raised afterwards.
+    """
+    errors: dict[int, R2ccError] = {}
     for ask, patience_s in (("terminate", TERMINATE_S), ("kill", EXIT_S)):
-        alive = [each for each in running if each.reap() is None]
-        for each in alive:
-            each.stopped = True
-            getattr(each.process, ask)()
-        deadline = time.monotonic() + patience_s
-        for each in alive:
-            with suppress(CommandError):
-                each.exit_code = each.process.wait(max(0.0, deadline - time.monotonic()))
+        alive = {index: each for index, each in enumerate(running) if each.reap() is None}
+        asked = on_all({str(index): partial(_ask, each, ask, patience_s) for index, each in alive.items()})
+        for index in alive:
+            errors.pop(index, None)
+            if (error := asked[str(index)].error) is not None:
+                errors[index] = error
+    for error in errors.values():
+        raise error
+
+
+def _ask(each: Running, ask: str, patience_s: float) -> None:
+    each.stopped = True
+    try:
+        getattr(each.process, ask)()
+    finally:
+        with suppress(CommandError):
+            each.exit_code = each.process.wait(patience_s)
 
 
 def start(launch: Launch, host: Host, lines: queue.SimpleQueue[Spoken], stderr: Path) -> Running:

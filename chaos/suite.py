@@ -26,22 +26,37 @@ class Outcome:
     reasons: Sequence[str]
 
 
-def experiments(folder: Path) -> list[Experiment]:
-    """Every experiment file of the folder itself, checked before any of them is started.
+def files_of(path: Path) -> list[Path]:
+    """A file itself; of a folder every experiment file in it, not those of folders in it. UsageError without one."""
+    if not path.is_dir():
+        return [path]
+    try:
+        found = sorted(each for each in path.iterdir() if each.name.endswith(".yaml"))
+    except OSError as error:
+        raise UsageError(f"cannot look into the folder {path}: {error.strerror}", "check who may read it") from error
+    if not found:
+        raise UsageError(f"no experiment (*.yaml) in {path}", "for example experiments/false_positives")
+    return found
+
+
+def experiments(path: Path) -> list[Experiment]:
+    """The experiment of a file, or all of a folder, checked before any of them is started.
 
     Raises InputErrors with all errors of all files, UsageError when there is none.
     """
+    if not path.is_dir():
+        return [load(path)]
     errors: list[str] = []
     found: list[Experiment] = []
-    for path in sorted(folder.glob("*.yaml")):
+    for file in files_of(path):
         try:
-            found.append(load(path))
+            found.append(load(file))
         except InputErrors as error:
             errors += error.errors
+        except UsageError as error:
+            errors.append(error.message)
     if errors:
         raise InputErrors(errors)
-    if not found:
-        raise UsageError(f"no experiment (*.yaml) in {folder}", "for example experiments/false_positives")
     return found
 
 
@@ -75,5 +90,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
     return "\n".join(lines)
 
 
-def as_json(outcomes: Sequence[Outcome]) -> list[dict[str, Any]]:
-    return [{**vars(outcome), "reasons": list(outcome.reasons)} for outcome in outcomes]
+def as_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
+    """What suite.schema.json describes."""
+    found = [{**vars(outcome), "reasons": list(outcome.reasons)} for outcome in outcomes]
+    return {"schema": 1, "experiments": found}

@@ -4,21 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import yaml
-
 from harness.errors import InputErrors, UsageError
 from harness.lab import topology as lab_topology
 from harness.lab.topology import Topology
 from harness.lab.yaml_lines import Document
 
 
-def checked(document: Document, text: str, path: Path, errors: list[str]) -> Topology | None:
+def checked(document: Document, path: Path, errors: list[str]) -> Topology | None:
     """The topology of an experiment file; None, with what is wrong added to `errors`, when it cannot be used."""
     value = document.value["topology"]
     try:
         if isinstance(value, str):
             return Topology.load(beside(path, value))
-        return lab_topology.parse(_inline(document, text), document.file)
+        return lab_topology.checked(document.part("topology"))
     except InputErrors as error:
         errors += error.errors
     except UsageError as error:
@@ -30,15 +28,6 @@ def beside(path: Path, name: str) -> Path | str:
     """The file a topology's name means: relative to the experiment, else one of the shipped."""
     file = path.parent / name
     return name if not file.exists() and name in lab_topology.shipped_names() else file
-
-
-def _inline(document: Document, text: str) -> str:
-    """The text of the inline topology, on the same lines as in the file, so that messages point at the right one."""
-    assert isinstance(document.root, yaml.MappingNode)
-    node = next(value for key, value in document.root.value if key.value == "topology")
-    start, end = node.start_mark, node.end_mark
-    section, before = text[start.index : end.index], "\n" * int(start.line) + " " * int(start.column)
-    return before + section
 
 
 def nics_of(topology: Topology) -> dict[str, list[str]]:

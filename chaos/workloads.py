@@ -7,13 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Discriminator, Field, StrictInt, StrictStr, Tag
 
 from chaos.fault_spec import Model, Seconds
-
-MIB = 1024 * 1024
-Count = Annotated[StrictInt, Field(gt=0, le=1_000_000)]
-Small = Annotated[StrictInt, Field(gt=0, le=1024)]
-Small16 = Annotated[StrictInt, Field(gt=0, le=65536)]
-Bytes = Annotated[StrictInt, Field(ge=4, le=16 * 1024 * MIB, multiple_of=4)]
-Type = Literal["float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8"]
+from harness.launchers import settings
+from harness.launchers.settings import MIB, Bytes, Count, Small
 
 
 class Workload(Model):
@@ -61,62 +56,28 @@ class GpuWorkload(Workload):
         return {name: value for name, value in self.model_dump().items() if name not in GpuWorkload.model_fields}
 
 
-class Collectives(GpuWorkload):
+class Collectives(settings.Collectives, GpuWorkload):
     """Collectives through torch, all elements checked."""
 
     kind: Literal["collectives"]
-    bytes: Bytes = MIB
-    """Of each rank's contribution to each collective."""
-    ops: tuple[StrictStr, ...] = ()
-    """None: all that there are."""
-    dtypes: tuple[Type, ...] = ("float32",)
 
 
-class Ddp(GpuWorkload):
+class Ddp(settings.Ddp, GpuWorkload):
     """Training of a small GPT with torch's DistributedDataParallel."""
 
     kind: Literal["ddp"]
-    layers: Small = 4
-    hidden: Small16 = 256
-    heads: Small = 4
-    sequence: Small16 = 128
-    vocabulary: Count = 512
-    batch: Small = 4
-    """Sequences of a rank."""
-    bucket_mb: Small = 4
-    checkpoint_every: Annotated[StrictInt, Field(ge=0, le=1_000_000)] = 0
-    """Steps; the arm `restart` goes on from the last one kept. 0: never."""
 
 
-class Megatron(GpuWorkload):
+class Megatron(settings.Megatron, GpuWorkload):
     """Training of a GPT with Megatron-core; ranks that tensor and pipeline parallelism leave are replicas."""
 
     kind: Literal["megatron"]
-    tp: Small = 1
-    pp: Small = 1
-    layers: Small = 8
-    hidden: Small16 = 1024
-    heads: Small = 16
-    sequence: Small16 = 512
-    vocabulary: Count = 8192
-    micro_batch: Small = 2
-    micro_batches: Small = 2
-    """Of a step."""
-    dtype: Literal["float32", "bfloat16"] = "float32"
 
 
-class Decode(GpuWorkload):
+class Decode(settings.Decode, GpuWorkload):
     """Inference with tensor parallelism: an iteration is a batch of requests, prefill and all tokens."""
 
     kind: Literal["decode"]
-    layers: Small = 8
-    hidden: Small16 = 1024
-    heads: Small = 16
-    vocabulary: Count = 4096
-    batch: Small = 8
-    prompt: Small16 = 256
-    tokens: Small16 = 64
-    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
 
 
 class Graphs(GpuWorkload):

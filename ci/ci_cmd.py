@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from harness.schemas import dumped
-from harness.writing import write_whole
+from harness.writing import check_writable, write_whole
 from reports.runs_cmd import store_option
 
 if TYPE_CHECKING:
     from ci.gate import Judgement
     from ci.policy import Policy
-    from reports.store.entry import Entry
     from reports.store.store import Store
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
-TAG = "baseline/"
 baseline_option = click.option("--baseline", default="main", show_default=True, help="Its name.")
 policy_option = click.option(
     "--policy",
@@ -57,15 +52,17 @@ def baseline() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def record(runs: tuple[str, ...], *, baseline: str, replace: bool, store: Path, as_json: bool) -> None:
     """Make RUNs part of a baseline."""
+    from ci import baselines
     from reports.store.store import opened
 
     with opened(store) as found:
         chosen = [found.find(name) for name in runs]
-        _record(found, chosen, baseline, replace=replace)
+        baselines.check_fit(chosen)
+        baselines.record(found, chosen, baseline, replace=replace)
     if as_json:
         click.echo(dumped("baseline_recorded", {"schema": 1, "baseline": baseline, "runs": [run.id for run in chosen]}))
     for run in () if as_json else chosen:
-        click.echo(f"{run.id}: {TAG}{baseline}")
+        click.echo(f"{run.id}: {baselines.TAG}{baseline}")
 
 
 @baseline.command()
@@ -74,17 +71,16 @@ def record(runs: tuple[str, ...], *, baseline: str, replace: bool, store: Path, 
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def show(baseline: str, store: Path, as_json: bool) -> None:
     """List the runs of a baseline, with their hardware and build."""
+    from ci import baselines
     from reports.store.store import opened
 
     with opened(store) as found:
-        runs = _baseline(found, baseline)
+        runs = baselines.runs_of(found, baseline)
     if as_json:
         click.echo(dumped("baseline", {"schema": 1, "baseline": baseline, "runs": [run.as_json() for run in runs]}))
         return
     for run in runs:
         click.echo(f"{run.id}  {run.bed}  {run.fingerprint or 'unknown hardware'}  build {run.build_id or 'unknown'}")
-    if not runs:
-        click.echo(f"baseline {baseline} has no run", err=True)
 
 
 @ci.command()
@@ -105,7 +101,8 @@ def gate(
     store: Path,
     as_json: bool,
 ) -> int:
-    """Judge RUNs of a change against a baseline of the same hardware. Without one they become it.
+    """Judge RUNs of a change against a baseline of the same hardware. Where `main` has none they become it; any other
+    baseline must have been recorded.
 
     Runs of both must have been made by turns (A B A B): what the machine does meanwhile must hit both.
 
@@ -117,6 +114,8 @@ def gate(
     from reports.store.store import opened
 
     rules = load(policy)
+    if out is not None:
+        check_writable(out)
     if of_history is bool(runs):
         raise UsageError("name the runs of the change, or --history", "r2cc ci gate --help")
     with opened(store) as found:
@@ -168,6 +167,8 @@ def turns(
     from reports.store.store import opened
 
     rules = load(policy)
+    if out is not None:
+        check_writable(out)
     more = ("--arms", arms) if arms else ()
     plan = work.turns((before.resolve(), after.resolve()), experiment.resolve(), store.resolve(), times, more)
     store.mkdir(parents=True, exist_ok=True)
@@ -185,12 +186,14 @@ def turns(
 def report(file: Path, kind: str) -> None:
     """Render what `gate --out FILE` wrote: Markdown for a pull request, JUnit for a CI server."""
     from ci import render
+    from harness.config import json_text
+    from harness.config.files import text_of
     from harness.errors import UsageError
     from harness.schemas import problems
 
     try:
-        judged = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        judged = json_text.value_of(text_of(file, "the judgement", "r2cc ci gate --out makes such a file"))
+    except ValueError as error:
         raise UsageError(f"{file} cannot be read: {error}", "r2cc ci gate --out makes such a file") from error
     wrong = problems("ci_gate", judged)
     if wrong:
@@ -199,22 +202,25 @@ def report(file: Path, kind: str) -> None:
 
 
 def _against(store: Store, rules: Policy, names: tuple[str, ...], baseline: str) -> Judgement:
+    from ci import baselines
     from ci import gate as judging
-    from reports.store.entry import SAY_NOTHING
 
     after = [store.find(name) for name in names]
+    judging.check_runs(rules, after)
     known = {(run.fingerprint, run.bed) for run in after}
-    before = [store.find(run.id) for run in _baseline(store, baseline) if (run.fingerprint, run.bed) in known]
-    before = [run for run in before if run.id not in {each.id for each in after}]
-    if not before:
-        useless = [run.id for run in after if run.verdict in ("void", *SAY_NOTHING)]
-        if useless:
-            return judging.Judgement(judging.NOT_JUDGED, (f"no baseline, and {useless[0]} cannot become one",))
-        _record(store, after, baseline, replace=False)
-        return judging.Judgement(
-            judging.RECORDED, (f"baseline {baseline} had no run of this hardware; these are it now",)
-        )
-    return judging.against(rules, before, after)
+    every = baselines.runs_of(store, baseline, may_begin=baseline == baselines.USUAL)
+    same = [store.find(run.id) for run in every if (run.fingerprint, run.bed) in known]
+    before = [run for run in same if run.id not in {each.id for each in after}]
+    if before:
+        return judging.against(rules, before, after)
+    if same:
+        already = f"baseline {baseline} has no other run of this hardware than {same[0].id}, which is to be judged"
+        return judging.Judgement(judging.RECORDED, (f"{already}: it stays recorded",))
+    useless = baselines.useless(after)
+    if useless:
+        return judging.Judgement(judging.NOT_JUDGED, (f"no baseline, and {useless[0]} cannot become one",))
+    baselines.record(store, after, baseline, replace=False)
+    return judging.Judgement(judging.RECORDED, (f"baseline {baseline} had no run of this hardware; these are it now",))
 
 
 def _history(store: Store, rules: Policy) -> Judgement:
@@ -222,25 +228,13 @@ def _history(store: Store, rules: Policy) -> Judgement:
     from ci import gate as judging
     from reports.store.entry import Entry
 
-    runs = [run for run in store.runs() if run.verdict in ("holds", "deviated")]
+    ours = [run for run in store.runs() if run.experiment in rules.experiments]
+    runs = [run for run in ours if run.verdict in ("holds", "deviated")]
     same = [run for run in reversed(runs) if (run.fingerprint, run.bed) == (runs[0].fingerprint, runs[0].bed)]
     figures = store.figures(run.id for run in same)
-    return judging.history(rules, [Entry(**{**run.__dict__, "figures": tuple(figures[run.id])}) for run in same])
-
-
-def _baseline(store: Store, name: str) -> list[Entry]:
-    from harness.errors import UsageError
-    from reports.store.store import Wanted
-
-    if not NAME.fullmatch(name):
-        raise UsageError(f"'{name}' is no name of a baseline", "letters, digits and ._- make one")
-    return store.runs(Wanted(tag=TAG + name))
-
-
-def _record(store: Store, runs: list[Entry], name: str, *, replace: bool) -> None:
-    old = _baseline(store, name)
-    for run in old if replace else ():
-        if run.fingerprint in {each.fingerprint for each in runs}:
-            store.tag(run.id, (), [TAG + name])
-    for run in runs:
-        store.tag(run.id, [TAG + name])
+    judged = judging.history(rules, [Entry(**{**run.__dict__, "figures": tuple(figures[run.id])}) for run in same])
+    void = sum(run.verdict == "void" for run in ours)
+    if judged.outcome == judging.NOT_JUDGED and void and not runs:
+        why = f"{void} runs are recorded, and all are void: the machine was too busy"
+        return judging.Judgement(judging.RECORDED, (why,), judged.lines)
+    return judged

@@ -8,6 +8,8 @@ from typing import Any
 
 from chaos.stats import spread
 from ci.policy import Named, Policy
+from harness.config.words import listed
+from harness.errors import UsageError
 from reports.compare.model import MORE_IS_BETTER
 from reports.statistics.changes import changes
 from reports.statistics.gate import Series, judge
@@ -18,6 +20,8 @@ PASSED, REGRESSED, NOT_JUDGED, RECORDED = "passed", "regressed", "not judged", "
 EXIT_CODES = {PASSED: 0, REGRESSED: 1, NOT_JUDGED: 3, RECORDED: 0}
 RECENT = 14
 """A change among the newest so many figures of a history is news; older ones have been told."""
+MEASURED = ("holds", "deviated")
+"""Verdicts of runs that have figures."""
 QUARANTINE, TOO_SHORT, NO_RUN = "in quarantine", "too short", "no run"
 
 
@@ -51,6 +55,19 @@ class Judgement:
         lines = [line.__dict__ for line in self.lines]
         return {"schema": 1, "outcome": self.outcome, "exit_code": self.exit_code, "reasons": list(self.reasons),
                 "series": lines, **self.about}  # fmt: skip
+
+
+def check_runs(policy: Policy, runs: Sequence[Entry]) -> None:
+    """UsageError for a run that the policy says nothing about: whatever came of it, it would pass."""
+    for run in runs:
+        if run.experiment not in policy.experiments:
+            judged = f"the policy judges {listed(sorted(policy.experiments))}"
+            raise UsageError(f"{run.id} is of the experiment {run.experiment}; {judged}", "name its runs, or --policy")
+        wanted = [named for named in policy.series if named.experiment == run.experiment]
+        if run.verdict in MEASURED and not any(_values(named, [run]) for named in wanted):
+            raise UsageError(
+                f"{run.id} has no figure of {listed(named.name for named in wanted)}", "run its arms, or another policy"
+            )
 
 
 def against(policy: Policy, before: Sequence[Entry], after: Sequence[Entry]) -> Judgement:

@@ -7,7 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
-from harness.errors import InputErrors, UsageError
+from harness.config.files import text_of
+from harness.config.words import in_order
+from harness.errors import InputErrors
 from harness.lab import yaml_lines
 from reports.compare.model import MORE_IS_BETTER
 from reports.statistics.gate import ALPHA, FEWEST_RUNS, MINIMUM_EFFECT, MOST_SERIES
@@ -47,14 +49,15 @@ class Policy(_Model):
     quarantine: list[StrictStr] = []
     """Names of series that are known to be noisy, as experiment/arm/figure."""
 
+    @property
+    def experiments(self) -> frozenset[str]:
+        """Of which figures are judged."""
+        return frozenset(named.experiment for named in self.series)
+
 
 def load(path: Path) -> Policy:
     """InputErrors with every mistake and its line; UsageError when the file cannot be read."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the policy {path}: {error}", "see docs/ci.md for one") from error
-    document = yaml_lines.read(text, str(path))
+    document = yaml_lines.read(text_of(path, "the policy", "see docs/ci.md for one"), str(path))
     errors, policy = [*document.errors], None
     if document.root is not None or not errors:
         try:
@@ -66,7 +69,7 @@ def load(path: Path) -> Policy:
             known = ", ".join(sorted(MORE_IS_BETTER))
             errors.append(document.message(("series", index, "figure"), f"no figure '{named.figure}' (known: {known})"))
     if errors or policy is None:
-        raise InputErrors(sorted(errors, key=yaml_lines.line_of))
+        raise InputErrors(in_order(errors, str(path)))
     return policy
 
 

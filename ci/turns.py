@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ci.policy import Policy
+from harness.config.words import listed
 from harness.errors import InfraError, UsageError
 
 TOLD_LINES = 5
@@ -30,6 +32,21 @@ def program(checkout: Path) -> Path:
     if not (found.is_file() and os.access(found, os.X_OK)):
         raise UsageError(f"there is no r2cc in {checkout}", "run `make setup` there")
     return found
+
+
+def check(policy: Policy, file: Path, arms: str | None) -> None:
+    """Before hours of runs: UsageError when the policy judges no arm of the experiment that would be run."""
+    from chaos.experiment import load
+
+    try:
+        experiment = load(file)
+    except UsageError:
+        return  # the checkouts say it, each for its own form of the file
+    run = [name.strip() for name in arms.split(",")] if arms else list(experiment.arms)
+    if not any((named.experiment, named.arm) in [(experiment.name, arm) for arm in run] for named in policy.series):
+        judged = listed(f"{named.experiment}/{named.arm}" for named in policy.series)
+        what = f"{experiment.name} with the arms {listed(run)}"
+        raise UsageError(f"the policy judges {judged}, and not {what}", "another --policy, or other --arms")
 
 
 def turns(sides: tuple[Path, Path], experiment: Path, store: Path, times: int, more: Sequence[str] = ()) -> list[Turn]:

@@ -6,6 +6,9 @@ light: no pydantic, pyroute2, matplotlib or rich at module level.
 
 from __future__ import annotations
 
+import harness.early  # noqa: F401 - the first of all: see there
+
+# isort: split
 import os
 import sys
 from collections.abc import Sequence
@@ -14,12 +17,16 @@ from typing import Any, NoReturn
 
 import click
 
-from harness.errors import R2ccError, UsageError
+from harness import interrupts
+from harness.errors import InfraError, R2ccError, UsageError
+from harness.os_errors import described, of_the_network
 
 COMMAND_GROUP = "r2cc.commands"
 COMPLETING = "_R2CC_COMPLETE"
 """Set while a shell asks what could stand next."""
-INTERRUPTED_EXIT_CODE = 130
+INTERRUPTED_EXIT_CODE = interrupts.EXIT_CODE
+INTERNAL_ERROR_EXIT_CODE = 70
+"""A mistake of ours (EX_SOFTWARE of sysexits.h): to run it again, as after 3, is no use."""
 OUTPUT_CUT_OFF_EXIT_CODE = 141
 SECTIONS = {
     "Build": ("fork", "build", "deploy"),
@@ -69,12 +76,29 @@ class EntryPointGroup(click.Group):
                 with formatter.section(title):
                     formatter.write_dl(rows)
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does. All is imported then, and what comes next may have something to end and to heal."""
+        found = super().resolve_command(ctx, args)
+        interrupts.raise_it()
+        return found
+
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the sub-command. Caught here because click itself would end with 1, which means "deviated" here."""
+        """Run the sub-command. Caught here because click itself would end with 1, which means "deviated" here, and take
+        an EOFError for Ctrl-C."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             return _reader_went_away()
+        except EOFError as error:
+            raise RuntimeError(f"EOFError: {error}") from error
+        except KeyboardInterrupt as error:
+            raise Interrupted from error
+
+
+class Interrupted(Exception):
+    """Ctrl-C, after what was begun has been ended."""
 
 
 def load_command(entry: EntryPoint) -> click.Command:
@@ -118,13 +142,29 @@ def cli() -> None:
     """Keep NCCL's collectives running through NIC and link failures, and prove it with experiments.
 
     Exit codes: 0 holds, 1 deviated or regressed, 2 bad usage or input, 3 the infrastructure failed (run again),
-    130 interrupted.
+    70 a mistake of r2cc itself (please report it), 130 interrupted.
     """
 
 
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Entry point of the console script; always ends the process with an exit code of the overview."""
-    sys.exit(run_cli(argv))
+    interrupts.end_at_once()
+    interrupts.unblock()
+    code = _flushed(run_cli(argv))
+    interrupts.end_at_once(code, "")  # it is done: there is nothing left to interrupt
+    sys.exit(code)
+
+
+def _flushed(code: int) -> int:
+    """What was printed is out, or nobody reads it any more."""
+    try:
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        return _reader_went_away()
+    except OSError as error:
+        return report_error(error)
+    return code
 
 
 def run_cli(argv: Sequence[str] | None = None) -> int:
@@ -134,12 +174,31 @@ def run_cli(argv: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         error.show()
         return UsageError.exit_code
-    except (click.Abort, KeyboardInterrupt):
-        click.echo("r2cc: interrupted", err=True)
-        return INTERRUPTED_EXIT_CODE
+    except (click.Abort, KeyboardInterrupt, Interrupted):
+        return _interrupted()
     except Exception as error:  # noqa: BLE001 - the one place that decides what a user sees of an error
-        return report_error(error)
+        return _interrupted(error) if _while_interrupted(error) else report_error(error)
     return result if isinstance(result, int) else 0
+
+
+def _interrupted(error: Exception | None = None) -> int:
+    """`error`: what could not be ended or healed."""
+    interrupts.end_at_once(line="")
+    start = "\n" if sys.stderr.isatty() else ""
+    click.echo(f"{start}{interrupts.LINE.rstrip()}" + (f"; then: {describe_error(error)}" if error else ""), err=True)
+    return INTERRUPTED_EXIT_CODE
+
+
+def _while_interrupted(error: BaseException) -> bool:
+    """Whether it was raised while Ctrl-C was answered: then Ctrl-C is the reason, whatever else went wrong."""
+    seen: set[int] = set()
+    step: BaseException | None = error
+    while step is not None and id(step) not in seen:
+        if isinstance(step, KeyboardInterrupt):
+            return True
+        seen.add(id(step))
+        step = step.__cause__ or step.__context__
+    return False
 
 
 def report_error(error: Exception) -> int:
@@ -150,7 +209,18 @@ def report_error(error: Exception) -> int:
         traceback.print_exception(error)
     else:
         click.echo(f"r2cc: error: {describe_error(error)}", err=True)
-    return error.exit_code if isinstance(error, R2ccError) else R2ccError.exit_code
+    return exit_code_of(error)
+
+
+def exit_code_of(error: Exception) -> int:
+    """Expected errors have their own; what a file system refuses is bad input; the rest is a mistake of ours."""
+    if isinstance(error, R2ccError):
+        return error.exit_code
+    if isinstance(error, MemoryError):
+        return InfraError.exit_code
+    if isinstance(error, OSError):
+        return InfraError.exit_code if of_the_network(error) else UsageError.exit_code
+    return UsageError.exit_code if isinstance(error, RecursionError) else INTERNAL_ERROR_EXIT_CODE
 
 
 def describe_error(error: Exception) -> str:
@@ -158,7 +228,11 @@ def describe_error(error: Exception) -> str:
     if isinstance(error, R2ccError):
         return str(error)
     if isinstance(error, OSError):
-        return f"{error}\n  try: R2CC_DEBUG=1 shows where"
+        return described(error)
+    if isinstance(error, RecursionError):
+        return "the input is nested too deeply\n  try: R2CC_DEBUG=1 shows where"
+    if isinstance(error, MemoryError):
+        return "this machine has too little memory for that\n  try: a smaller input, or a larger machine"
     summary = f"{type(error).__name__}: {error}"
     return f"internal error, please report it: {summary}\n  try: R2CC_DEBUG=1 shows the traceback"
 
@@ -167,3 +241,6 @@ def _reader_went_away() -> int:
     """`r2cc ... | head`: end as SIGPIPE would, in silence; stdout goes elsewhere for the interpreter's last flush."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return OUTPUT_CUT_OFF_EXIT_CODE
+
+
+interrupts.raise_it()  # until `main`: who imports this for something else has Ctrl-C as before

@@ -62,12 +62,11 @@ def deploy(
     Exit codes: 0 done on all hosts, 2 the build cannot run on one of them (nothing was copied), 3 a host failed.
     """
     from harness.hosts.ssh import ssh_hosts
-    from harness.inventory import cluster_hosts, is_cluster
+    from harness.inventory import cluster_hosts, require_cluster
 
     if rollback + list_ + dry_run > 1:
         raise UsageError("give only one of --rollback, --list and --dry-run", "r2cc deploy --help")
-    if not is_cluster(inventory):
-        raise UsageError(f"'{inventory}' is no inventory file", "name one with --inventory; see docs/hosts.md")
+    require_cluster(inventory, "a lab has all that is built here", "name one with --inventory; see docs/hosts.md")
     hosts = cluster_hosts(inventory)
     prefixes = {host.name: prefix or host.prefix for host in hosts}
     with ssh_hosts(host.target for host in hosts) as reached:

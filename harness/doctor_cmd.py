@@ -50,8 +50,8 @@ def doctor(  # noqa: PLR0917 - click gives them by name
 ) -> int:
     """Examine hosts: NICs, RDMA, GPUs, paths between them, clocks, limits. Changes nothing on them.
 
-    Exit code 0 when nothing would break a run, 1 when something would, 3 when a host could not be examined (what the
-    others have is shown).
+    Exit code 0 when nothing would break a run, 1 when something would, 2 for a --pid that is on no host, 3 when a host
+    could not be examined (what the others have is shown).
     """
     from harness.doctor.examination import only, open_ward
 
@@ -110,7 +110,8 @@ def _require_process(found: Examined, pid: int) -> None:
     why = [patient.known.why(catalogue.MAPPED) for patient in found.fleet.patients]
     if why and all(why):
         hint = "see `ps` on the host; another user's process needs root"
-        raise InfraError(f"no process {pid} that can be looked at: {why[0]}", hint)
+        kind = InfraError if found.failed else UsageError  # it may be on a host that did not answer
+        raise kind(f"no process {pid} that can be looked at: {why[0]}", hint)
 
 
 @contextmanager

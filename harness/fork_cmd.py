@@ -90,7 +90,7 @@ def _progress(quiet: bool) -> Progress:
 
 def _print(found: ForkStatus, *, quiet: bool, as_json: bool) -> None:
     if as_json:
-        click.echo(dumped("fork", found.as_dict(), 1))
+        click.echo(dumped("fork", {"schema": 1, **found.as_dict()}, 1))
     for line in () if quiet or as_json else describe(found):
         click.echo(line)
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.errors import InfraError, UsageError
+from harness.errors import InfraError
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from harness.hosts import Host
     from harness.hosts.check import Answered, Checked
-    from harness.hosts.cluster import ClusterHost
     from harness.hosts.parallel import Outcome
 
     Told = Callable[[Outcome[Answered]], None]
@@ -41,33 +40,21 @@ def hosts() -> None:
 @inventory_option
 @json_option
 def list_(inventory: str, as_json: bool) -> None:
-    """Show how the hosts of an inventory FILE are reached, with ~/.ssh/config applied; connects to none."""
-    from harness.inventory import cluster_hosts, is_cluster
+    """Show the hosts of an inventory and how they are reached, with ~/.ssh/config applied; connects to none.
 
-    if not is_cluster(inventory):
-        raise UsageError(f"'{inventory}' is no inventory file", "name one with --inventory; see docs/hosts.md")
-    found = cluster_hosts(inventory)
+    \b
+    Examples:
+      r2cc hosts list
+      r2cc hosts list --inventory cluster.yaml:node[01-16]
+    """
+    from harness.hosts.listing import line, listing
+
+    found = listing(inventory)
     if as_json:
-        click.echo(
-            dumped("hosts", {"schema": 1, "inventory": inventory, "hosts": [_described(host) for host in found]})
-        )
+        click.echo(dumped("hosts", {"schema": 1, "inventory": inventory, "hosts": found}))
         return
     for host in found:
-        jump = f" through {host.target.jump.shown}" if host.target.jump else ""
-        nics = "".join(f"  {role}: {' '.join(names)}" for role, names in host.nics.items())
-        click.echo(f"{host.name}  {host.target.shown}{jump}{nics}")
-
-
-def _described(host: ClusterHost) -> dict[str, object]:
-    return {
-        "name": host.name,
-        **{key: getattr(host.target, key) for key in ("address", "user", "port")},
-        "keys": [str(path) for path in host.target.keys],
-        "jump": host.target.jump.shown if host.target.jump else None,
-        "nics": {role: list(names) for role, names in host.nics.items()},
-        "gpus": host.gpus,
-        "labels": dict(host.labels),
-    }
+        click.echo(line(host))
 
 
 @hosts.command()

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness import slurm
-from harness.errors import LabError, UsageError
+from harness.config.words import listed
+from harness.errors import InputErrors, LabError, UsageError
 from harness.hosts import Host
 from harness.hosts.commands import merged_env
 
@@ -85,26 +86,53 @@ def is_cluster(spec: str) -> bool:
     return spec != "lab" and not spec.startswith("lab:") and vm_shape(spec) is None and _file_of(spec)[0].is_file()
 
 
+def require_cluster(spec: str, why: str, hint: str) -> None:
+    """UsageError when `spec` names no hosts over SSH: the file is missing, or it is a bed that we build, and `why` that
+    is not enough."""
+    if is_cluster(spec):
+        return
+    missing = _no_file(spec)
+    raise UsageError(f"'{spec}' is no inventory file{missing or f': {why}'}", hint)
+
+
 def cluster_hosts(spec: str) -> list[ClusterHost]:
     """The hosts that FILE or FILE:RANGE means, in the file's order. UsageError for a range that names none of them,
     and for what `harness.hosts.cluster.load` finds wrong."""
     from harness.hosts.cluster import load
-    from harness.hosts.ranges import expand
 
     if spec == "slurm":
         return slurm.hosts(os.environ)
     file, words = _file_of(spec)
     hosts = load(file)
-    if not words:
-        return hosts
+    wanted = _wanted(spec, [host.name for host in hosts])
+    return [host for host in hosts if host.name in wanted] if words else hosts
+
+
+def usable_hosts(spec: str) -> tuple[list[ClusterHost], Mapping[str, InputErrors]]:
+    """The same, but what is wrong with single hosts keeps none of the others from being asked: (hosts, what is wrong
+    with others by name)."""
+    from harness.hosts.cluster import load_usable
+
+    if spec == "slurm":
+        return slurm.hosts(os.environ), {}
+    hosts, wrong = load_usable(_file_of(spec)[0])
+    wanted = _wanted(spec, [*(host.name for host in hosts), *wrong])
+    return [host for host in hosts if host.name in wanted], {name: wrong[name] for name in wrong if name in wanted}
+
+
+def _wanted(spec: str, known: Sequence[str]) -> set[str]:
+    """Names that the range in FILE:RANGE means; all that are known without one."""
+    from harness.hosts.ranges import expand
+
+    file, words = _file_of(spec)
     try:
-        wanted = expand(words)
+        wanted = set(expand(words)) if words else set(known)
     except ValueError as error:
         raise UsageError(f"--inventory {spec}: {error}", "write FILE:node[1-4] for some of its hosts") from error
-    unknown = sorted(set(wanted) - {host.name for host in hosts})
+    unknown = sorted(wanted - set(known))
     if unknown:
-        raise UsageError(f"{file} has no host {', '.join(unknown)}", f"r2cc hosts list --inventory {file}")
-    return [host for host in hosts if host.name in set(wanted)]
+        raise UsageError(f"{file} has no host {listed(unknown)}", f"r2cc hosts list --inventory {file}")
+    return wanted
 
 
 def _file_of(spec: str) -> tuple[Path, str]:
@@ -157,7 +185,14 @@ def _topology_source(spec: str) -> str | Path:
         raise UsageError("'lab:' names no topology file", SUPPORTED)
     if Path(spec).is_file():
         raise UsageError(f"inventory {spec}: hosts over SSH are no lab", SUPPORTED)
-    raise UsageError(f"no inventory '{spec}'", SUPPORTED)
+    raise UsageError(f"no inventory '{spec}'{_no_file(spec)}", SUPPORTED)
+
+
+def _no_file(spec: str) -> str:
+    """What is wrong with a file that was meant; empty where none was."""
+    if Path(spec).exists():
+        return ": it is no file"
+    return ": there is no such file" if "/" in spec or re.search(r"\.ya?ml(:|$)", spec) else ""
 
 
 def require_tools(path: str | None = None) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
+import re
 import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from harness.config import json_text
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -22,9 +23,24 @@ if TYPE_CHECKING:
     from harness.workloads.adapters import Launch
 
 F = TypeVar("F", bound=Callable[..., Any])
+CORRUPT = re.compile(r"[0-9]{1,6}:[0-9]{1,6}")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LAUNCHERS = ("ssh", "mpirun", "srun", "torchrun")
 PLACES = "FILE|FILE:HOSTS|slurm|lab|lab:FILE|vm"
 MODE_HELP = "R2CC_MODE: 0 stock, 1 migrate, 2 balance, 3 allreduce."
+
+
+def _not_empty(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    """An empty one is mostly a variable of a script that was not set."""
+    if text is not None and not text.strip():
+        raise click.BadParameter("it is empty")
+    return text
+
+
+def _elements(_context: click.Context, _parameter: click.Parameter, size: int) -> int:
+    if size % 4:
+        raise click.BadParameter(f"{size} is no multiple of 4, the size of an element")
+    return size
 
 
 def where(command: F) -> F:
@@ -37,7 +53,10 @@ def where(command: F) -> F:
             "--oob", metavar="NET", help="a.b.c.d/n, for mpirun's daemons; else the one shared with the hosts."
         ),
         click.option(
-            "--root", metavar="ADDRESS", help="Of the first host, where ranks meet; else its management NIC's."
+            "--root",
+            callback=_not_empty,
+            metavar="ADDRESS",
+            help="Where ranks meet, of the first host; else its management NIC's.",
         ),
         click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed.  [default: ~/.r2cc]"),
         click.option("--ranks-per-host", type=click.IntRange(1, 1024), help="Else one, one a GPU, or Slurm's tasks."),
@@ -48,12 +67,18 @@ def where(command: F) -> F:
     return command
 
 
+def _corrupt(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    if text and not CORRUPT.fullmatch(text):
+        raise click.BadParameter(f"{text!r} is no RANK:ITERATION")
+    return text
+
+
 def _job_options(command: F) -> F:
     for option in (
         click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON."),
         click.option("--dry-run", is_flag=True, help="Print every command; start nothing."),
         click.option("--quiet", is_flag=True, help="No progress."),
-        click.option("--corrupt", default="", hidden=True, metavar="RANK:ITERATION"),
+        click.option("--corrupt", default="", hidden=True, callback=_corrupt, metavar="RANK:ITERATION"),
         click.option(
             "--port", type=click.IntRange(1, 65535), default=29500, show_default=True, help="Ranks meet there."
         ),
@@ -75,7 +100,15 @@ def add_to(run: click.Group) -> None:
 
 
 @click.command(short_help="The host bench: all-reduces that are checked bit by bit; no GPU.")
-@click.option("--bytes", "size", type=click.IntRange(4), default=64 << 20, show_default=True, help="Of an all-reduce.")
+@click.option(
+    "--bytes",
+    "size",
+    type=click.IntRange(4, 1 << 40),
+    callback=_elements,
+    default=64 << 20,
+    show_default=True,
+    help="Of an all-reduce.",
+)
 @_job_options
 def bench(*, size: int, **given: Any) -> int:
     """Run the host bench, one rank a host, and check every element.
@@ -99,12 +132,21 @@ TORCH = {
 
 
 def _torch_command(kind: str, about: str) -> click.Command:
-    @click.option("--python", default="python3", show_default=True, envvar="R2CC_PYTHON", help="One with torch.")
+    @click.option(
+        "--python",
+        callback=_not_empty,
+        default="python3",
+        show_default=True,
+        envvar="R2CC_PYTHON",
+        help="One with torch.",
+    )
     @click.option("--cpu", is_flag=True, help="gloo on CPUs instead of NCCL: tries the launch alone.")
     @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the workload. Repeat.")
     @_job_options
     def command(*, settings: tuple[str, ...], **given: Any) -> int:
-        return _run(kind, spec=_settings(settings), **given)
+        from harness.launchers.settings import checked
+
+        return _run(kind, spec=checked(kind, _settings(settings)), **given)
 
     text = f"""{about} One rank a GPU.
 
@@ -126,7 +168,7 @@ def _settings(words: tuple[str, ...]) -> dict[str, Any]:
         if not sign or not name:
             raise click.UsageError(f"--set {word}: write NAME=VALUE")
         try:
-            found[name] = json.loads(text)
+            found[name] = json_text.value_of(text)
         except ValueError:
             found[name] = text
     return found
@@ -139,6 +181,8 @@ def environment(words: tuple[str, ...]) -> dict[str, str]:
     found = {}
     for word in words:
         name, sign, value = word.partition("=")
+        if not VARIABLE.fullmatch(name):
+            raise UsageError(f"--env {word}: {name!r} is no name of a variable", "write --env NAME=VALUE")
         if not sign and name not in os.environ:
             raise UsageError(f"--env {name}: there is no such variable here", f"export it, or give --env {name}=VALUE")
         found[name] = value if sign else os.environ[name]
@@ -162,7 +206,7 @@ def _run(
         with tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder:
             planned = plan(made, launcher, site, folder, as_root=as_root())
             if dry_run:
-                click.echo(planned.text(), nl=False)
+                click.echo(dumped("job_plan", planned.as_json(), 1) + "\n" if as_json else planned.text(), nl=False)
                 return 0
             from harness.launchers.run import JobRun
             from harness.launchers.watch import STARTING_S, Watch

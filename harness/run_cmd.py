@@ -135,11 +135,12 @@ def _tests(plan: Plan, dry_run: bool, as_json: bool, timeout_s: float | None) ->
     from harness.workloads.nccltests_run import run_tests
 
     if dry_run:
-        click.echo(plan.launch().text())
+        launch = plan.launch()
+        click.echo(dumped("job_plan", launch.as_json("nccl-tests"), 1) if as_json else launch.text())
         return 0
     result = run_tests(plan, lambda line: click.echo(line, nl=False, err=as_json), timeout_s=timeout_s)
     if as_json:
-        click.echo(dumped("nccl_tests", result.as_dict(), 1))
+        click.echo(dumped("nccl_tests", {"schema": 1, **result.as_dict()}, 1))
     click.echo(result.sentence(), err=True)
     return result.exit_code
 

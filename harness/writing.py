@@ -36,6 +36,18 @@ def write_whole(path: Path, text: str) -> Path:
     return path
 
 
+def check_writable(path: Path) -> None:
+    """Before work that would be lost else: the errors of `write_whole`; leaves nothing behind."""
+    if path.is_dir():
+        raise UsageError(f"{path}: it is a folder", "name a file")
+    if path.exists() and not path.is_file():
+        return
+    part = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
+    with told(path):
+        part.touch()
+        part.unlink()
+
+
 @contextmanager
 def told(path: Path) -> Iterator[None]:
     """An OSError of the block becomes `failed` about `path`."""

@@ -80,10 +80,13 @@ def _target(directory: Path, out: Path | None, count: int) -> Path:
 
 
 def _report_one(directory: Path, formats: tuple[str, ...], target: Path, *, to_stdout: bool, quiet: bool) -> None:
+    from harness.errors import UsageError
     from reports import write
     from reports.rundir import load
     from reports.simulation.model import is_simulation
 
+    if directory.is_file():
+        raise UsageError(f"{directory} is a file, and a run is a folder", "r2cc runs list shows runs")
     if is_simulation(directory):
         _report_simulation(directory, formats, target, to_stdout=to_stdout, quiet=quiet)
         return

@@ -2,6 +2,8 @@
 # Makes .venv with the locked packages and R2CC itself in it: `scripts/setup.sh runtime` or `dev` (which has the tools of
 # the tests and of lint too). What is set up already is left alone, without any network access.
 set -euo pipefail
+# Programs that Ctrl-C ends on the way give wrong answers: nothing is concluded from them.
+trap 'echo "set-up: interrupted" >&2; exit 130' INT
 cd "$(dirname "$0")/.." && cd "$(pwd -P)"
 level=${1:-runtime}
 case $level in

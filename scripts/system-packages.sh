@@ -3,6 +3,7 @@
 # else named in one line with the command to type. Touches neither apt nor the network when nothing is missing.
 # `system-packages.sh vm` also sees to what the vm lab needs (docs/vm-lab.md).
 set -euo pipefail
+trap 'exit 130' INT
 export PATH="$PATH:/usr/sbin:/sbin"
 
 missing=()

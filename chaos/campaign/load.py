@@ -15,6 +15,8 @@ from chaos.beds import check_inventory, topology_of
 from chaos.campaign.model import LONGEST_NAME, Campaign, Cell, Entry, Header
 from chaos.campaign.settings import applied, combinations
 from chaos.model import Experiment
+from harness.config.files import text_of
+from harness.config.words import in_order, shown
 from harness.errors import InputErrors, UsageError
 from harness.lab import yaml_lines
 from harness.lab.yaml_lines import Document
@@ -30,10 +32,7 @@ def load(path: Path, inventory: str | None = None) -> Campaign:
 
     `inventory` is for all cells, whatever the file says.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the campaign {path}: {error}", "give the path of a YAML file") from error
+    text = text_of(path, "the campaign", "give the path of a YAML file; docs/campaign.md shows one")
     reader = Reader(path, yaml_lines.read(text, str(path)), inventory)
     campaign = reader.campaign()
     if campaign is None:
@@ -73,7 +72,7 @@ class Reader:
         told = [
             f"{self.path}:{line}: {_cells(names)}{text}" for (line, text), names in self.found.items()
         ]  # fmt: skip
-        return sorted({*told, *self.document.errors}, key=yaml_lines.line_of)
+        return in_order([*told, *self.document.errors], str(self.path))
 
     def report(self, place: Place, what: str, cell: str | None = None) -> None:
         dotted = ".".join(map(str, place))
@@ -144,9 +143,9 @@ class Source:
         self.path = path
         self.problem: str | None = None
         try:
-            self._text = path.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            self.problem = f"cannot read the experiment {path}: {error}"
+            self._text = text_of(path, "the experiment", "")
+        except UsageError as error:
+            self.problem = error.message
             return
         self._document = yaml_lines.read(self._text, str(path))
         self._own = _problems(self._text, path)
@@ -214,4 +213,4 @@ def _words(model: type[BaseModel], problem: dict[str, Any]) -> str:
     if problem["type"] == "missing":
         return "this is required"
     message = str(problem["msg"]).removeprefix("Value error, ")
-    return f"{message[:1].lower()}{message[1:]}, not {problem['input']!r}"
+    return f"{message[:1].lower()}{message[1:]}, not {shown(problem['input'])}"

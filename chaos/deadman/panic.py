@@ -12,7 +12,7 @@ from chaos.deadman.about import rebuilt, whoami
 from chaos.deadman.record import Found
 from chaos.deadman.switch import disarm_one, records, undo_one, what_of
 from chaos.steps import Command
-from harness.errors import CommandError, FaultError, R2ccError, SshError
+from harness.errors import CommandError, FaultError, R2ccError, SshError, UsageError
 from harness.hosts import Host, Result
 from harness.hosts.lease import Holder, holder_of, take_away
 from harness.hosts.parallel import Outcome, on_all
@@ -45,7 +45,8 @@ class Report:
 
     @property
     def reached(self) -> bool:
-        return not isinstance(self.error, SshError)
+        """Not where the network, or what the inventory says of it, keeps us away."""
+        return not isinstance(self.error, SshError | UsageError)
 
     @property
     def clean(self) -> bool:

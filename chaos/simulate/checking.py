@@ -23,8 +23,10 @@ def good(found: Sequence[Json]) -> bool:
 
 
 def text(found: Sequence[Json], *, quiet: bool) -> str:
-    """One line a check, and what they come to."""
-    lines = [_line(check) for check in found if not quiet or check["outcome"] != "holds"]
+    """One line a check, and what they come to. `quiet`: only what deviates, so mostly nothing."""
+    if quiet:
+        return "\n".join(_line(check) for check in found if check["outcome"] == "deviated")
+    lines = [_line(check) for check in found]
     lines += [_counted([check for check in found if check["name"].startswith(begin)], what) for begin, what in MEASURED]
     counts = {
         outcome: sum(check["outcome"] == outcome for check in found) for outcome in ("holds", "known", "deviated")

@@ -19,6 +19,10 @@ from pydantic import BaseModel, ValidationError
 from chaos.campaign.settings import applied
 from chaos.simulate import kinds
 from chaos.simulate.sections import Expect, Faults, Header, Ratio, Reference
+from chaos.simulate.trace import LARGEST
+from harness.config.files import MOST_BYTES, text_of
+from harness.config.words import in_order, listed, shown
+from harness.config.yaml_loader import value_of
 from harness.errors import InputErrors, UsageError
 from harness.lab import yaml_lines
 from harness.lab.yaml_lines import Document
@@ -78,13 +82,7 @@ def load(path: Path, settings: Mapping[str, Any] | None = None) -> Experiment:
 
 def read_text(path: Path, what: str) -> str:
     """The text of an input file; UsageError when there is none."""
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"cannot read the {what} {path}: {error}",
-            "give the path of a file, for example experiments/sim/overhead.yaml",
-        ) from error
+    return text_of(path, f"the {what}", "give the path of a file, for example experiments/sim/overhead.yaml")
 
 
 class Reader:
@@ -96,6 +94,7 @@ class Reader:
         self.errors = list(self.document.errors)
         self.value, wrong = applied(self.document.value, settings)
         self.errors += [f"--set {key}: {why}" for key, why in wrong.items()]
+        _without_checks(self.value, [key for key in settings if key.partition(".")[0] in SIMULATED])
         self.trace: str | None = None
         self.shared: dict[tuple[Place, str], list[str]] = {}
         self.wrong: set[str] = set()
@@ -112,7 +111,7 @@ class Reader:
         for (place, text), labels in self.shared.items():
             self.report(place, f"{_some(labels, self.count)}{text}")
         if self.errors:
-            raise InputErrors(sorted(set(self.errors), key=yaml_lines.line_of))
+            raise InputErrors(in_order(self.errors, str(self.path)))
         return Experiment(
             header.name, header.title, header.seed, tuple(dict.fromkeys(header.arms)), tuple(points), header.ratios,
             header.references, header.expect, header.draw, header.keep_traces, self.value, self.trace,
@@ -174,9 +173,9 @@ class Reader:
     def _read(self, place: Place, name: str, what: str) -> str | None:
         file = self.path.parent / name
         try:
-            return file.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            self.report(place, f"cannot read the {what} {file}: {error}")
+            return text_of(file, f"the {what}", "", LARGEST if what == "trace" else MOST_BYTES)
+        except UsageError as error:
+            self.report(place, error.message)
             self.wrong.add(str(place[0]))
             return None
 
@@ -269,6 +268,19 @@ class Reader:
                 self.report((*place, "at", key), f"no point is there: the axis has {_list(_labels(header.axes[key]))}")
 
 
+SIMULATED = ("topology", "workload", "faults", "params", "axes")
+"""Sections that say what is simulated, and so what a published figure was of."""
+
+
+def _without_checks(value: Any, changed: Sequence[str]) -> None:
+    """Published figures are of the file as it is: beside something else they are shown, and no check."""
+    entries = value.get("references") if isinstance(value, dict) and changed else None
+    for entry in entries if isinstance(entries, list) else []:
+        if isinstance(entry, dict) and entry.pop("within", None) is not None:
+            note = f"of the file without --set {', '.join(changed)}: not checked"
+            entry["note"] = f"{entry['note']}; {note}" if entry.get("note") else note
+
+
 STAND_INS = {"name": "x", "topology": {}, "workload": {}, "arms": ["stock"]}
 TRACE = "trace.jsonl"
 """What the trace of a run is called in its directory."""
@@ -287,13 +299,8 @@ def words(model: type[BaseModel], problem: Mapping[str, Any]) -> str:
     if problem["type"] == "missing":
         return "this is required"
     message = str(problem["msg"]).removeprefix("Value error, ")
-    shown = "" if problem["type"] == "value_error" else f", not {_short(problem['input'])}"
-    return message[:1].lower() + message[1:] + shown
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
+    given = "" if problem["type"] == "value_error" else f", not {shown(problem['input'])}"
+    return message[:1].lower() + message[1:] + given
 
 
 def _at_axis(place: Place, keys: Sequence[str], axis_of: Mapping[str, str]) -> Place:
@@ -322,7 +329,7 @@ def _labels(axis: Any) -> list[Any]:
 
 
 def _list(names: Any) -> str:
-    return ", ".join(sorted(map(str, names)))
+    return listed(sorted(map(str, names)))
 
 
 def setting(text: str) -> tuple[str, Any]:
@@ -331,7 +338,7 @@ def setting(text: str) -> tuple[str, Any]:
     if not equals or not key.strip():
         raise UsageError(f"--set {text}: key=value is needed", "--set topology.hosts=32")
     try:
-        return key.strip(), yaml.safe_load(value)
+        return key.strip(), value_of(value)
     except yaml.YAMLError as error:
         raise UsageError(f"--set {text}: {str(error).splitlines()[0]}", "the value is YAML, as in the file") from error
 

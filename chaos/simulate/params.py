@@ -15,7 +15,9 @@ from typing import Any, Literal, get_args
 
 import yaml
 
-from harness.errors import InputErrors, UsageError
+from harness.config.files import text_of
+from harness.config.words import shown
+from harness.errors import InputErrors
 from harness.lab import yaml_lines
 
 Basis = Literal["measured", "published", "assumed"]
@@ -88,10 +90,7 @@ def problems(overrides: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _changes(overrides: Mapping[str, Any] | Path) -> tuple[Mapping[str, Any], Any]:
     if isinstance(overrides, Mapping):
         return {str(name): change for name, change in overrides.items()}, lambda _: "params: "
-    try:
-        document = yaml_lines.read(overrides.read_text(encoding="utf-8"), str(overrides))
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the parameters {overrides}: {error}", "give a YAML file: name: value") from error
+    document = yaml_lines.read(text_of(overrides, "the parameters", "give a YAML file: name: value"), str(overrides))
     if document.errors:
         raise InputErrors(document.errors)
     if not isinstance(document.value, Mapping):
@@ -105,7 +104,7 @@ def _problem(name: str, change: Any, known: Mapping[str, Param]) -> str:
         return f"no such parameter; {_near(name, known)}"
     value: Any = change.get("value") if isinstance(change, Mapping) else change
     if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
-        return f"a number from 0 on is needed, not {value!r}"
+        return f"a number from 0 on is needed, not {shown(value)}"
     if isinstance(change, Mapping):
         return _words(change)
     return ""

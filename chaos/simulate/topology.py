@@ -14,7 +14,9 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
 
 from chaos.simulate import topology_checks
-from harness.errors import InputErrors, UsageError
+from harness.config.files import text_of
+from harness.config.words import in_order, shown
+from harness.errors import InputErrors
 from harness.lab import yaml_lines
 
 Capacities = tuple[float, ...]
@@ -116,7 +118,8 @@ def load(source: Path | str | Mapping[str, Any]) -> Topology:
         if topology is None:
             raise InputErrors(errors)
         return topology
-    return parse(_text(Path(source)), str(source))
+    hint = "give the path of a YAML file, for example experiments/sim/topologies/h100_1024.yaml"
+    return parse(text_of(Path(source), "the topology", hint), str(source))
 
 
 def parse(text: str, file: str) -> Topology:
@@ -127,7 +130,7 @@ def parse(text: str, file: str) -> Topology:
     topology, found = check(document.value)
     errors = [*document.errors, *(document.message(place, _dotted(place, text), key=True) for place, text in found)]
     if topology is None or errors:
-        raise InputErrors(sorted(errors, key=yaml_lines.line_of))
+        raise InputErrors(in_order(errors, file))
     return topology
 
 
@@ -145,14 +148,6 @@ def check(value: Any) -> tuple[Topology | None, list[tuple[Place, str]]]:
     return (None, found) if found else (topology, [])
 
 
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        hint = "give the path of a YAML file, for example experiments/sim/topologies/h100_1024.yaml"
-        raise UsageError(f"cannot read the topology {path}: {error}", hint) from error
-
-
 def _dotted(place: Place, text: str) -> str:
     return f"{'.'.join(map(str, place))}: {text}" if place else text
 
@@ -167,7 +162,7 @@ def _say(problem: Mapping[str, Any]) -> str:
     if problem["type"] == "missing":
         return "missing"
     message = str(problem["msg"][:1].lower() + problem["msg"][1:])
-    return message if problem["type"] == "model_type" else f"{message}, not {problem['input']!r}"
+    return message if problem["type"] == "model_type" else f"{message}, not {shown(problem['input'])}"
 
 
 def json_schema() -> dict[str, Any]:

@@ -13,13 +13,17 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from harness.errors import InputErrors, UsageError
+from harness.config import json_text
+from harness.config.files import text_of
+from harness.errors import InputErrors
 
 Kind = Literal["cut", "flap", "degraded"]
 What = Literal["nic", "port", "tor", "spine", "host"]
 Streams = tuple[tuple[str, int], ...]
 
 SCHEMA = 1
+LARGEST = 256 << 20
+"""Bytes of a file: a million faults have 150 MB."""
 DAY_S = 86400.0
 PLACES: dict[str, tuple[str, ...]] = {
     "nic": ("host", "nic"),
@@ -87,11 +91,7 @@ def lines(trace: Trace) -> Iterator[str]:
 
 def read(path: Path) -> Trace:
     """Raises UsageError when it cannot be read, InputErrors with every bad line of a damaged file."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the trace {path}: {error}", "give a file that `r2cc sim` wrote") from error
-    return parse(text, str(path))
+    return parse(text_of(path, "the trace", "give a file that `r2cc sim` wrote", LARGEST), str(path))
 
 
 def parse(text: str, file: str) -> Trace:
@@ -117,7 +117,7 @@ def parse(text: str, file: str) -> Trace:
 
 def _object(row: str, place: str, errors: list[str]) -> dict[str, Any] | None:
     try:
-        value = json.loads(row)
+        value = json_text.value_of(row)
     except ValueError as error:
         errors.append(f"{place}: not JSON: {error}")
         return None

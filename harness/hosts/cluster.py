@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
+from harness.config.files import text_of
+from harness.config.words import in_order, shown
 from harness.errors import InputErrors, UsageError
 from harness.hosts.ranges import expand
 from harness.hosts.ssh_target import JUMP, Asked, Target, expanded, read_config, resolve
 from harness.lab import yaml_lines
+from harness.lab.yaml_lines import Document
+
+if TYPE_CHECKING:
+    from paramiko import SSHConfig
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]{0,252}")
@@ -103,17 +110,61 @@ class ClusterHost:
 
 def load(path: Path, *, config: Path | None = None, home: Path | None = None) -> list[ClusterHost]:
     """The hosts of an inventory file, in its order. InputErrors with all mistakes; UsageError: it cannot be read."""
-    try:
-        text = path.read_text()
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read inventory {path}: {error}", "check the path") from error
     home = home or Path.home()
-    return parse(text, str(path), config=config or home / ".ssh" / "config", home=home)
+    return parse(_text_of(path), str(path), config=config or home / ".ssh" / "config", home=home)
+
+
+def load_usable(
+    path: Path, *, config: Path | None = None, home: Path | None = None
+) -> tuple[list[ClusterHost], dict[str, InputErrors]]:
+    """(hosts without a mistake, what is wrong with the others by name): for what must not wait until a file is mended.
+
+    InputErrors and UsageError as `load`, when no host of it can be used.
+    """
+    home, text = home or Path.home(), _text_of(path)
+    config = config or home / ".ssh" / "config"
+    usable: dict[str, ClusterHost] = {}
+    wrong: dict[str, InputErrors] = {}
+    options = cache(partial(read_config, config))
+    for name, alone in _one_by_one(yaml_lines.read(text, str(path))):
+        try:
+            usable.update({host.name: host for host in _read(alone, options, home) if host.name not in usable})
+        except InputErrors as error:
+            wrong[name] = error
+    if not usable:
+        parse(text, str(path), config=config, home=home)
+    return [*usable.values()], {name: error for name, error in wrong.items() if name not in usable}
+
+
+def _text_of(path: Path) -> str:
+    return text_of(path, "inventory", "give the path of a YAML file; docs/hosts.md shows one")
+
+
+def _one_by_one(document: Document) -> Iterator[tuple[str, Document]]:
+    """Each host's name, and the same file with it alone."""
+    found = document.value.get("hosts") if isinstance(document.value, dict) else None
+    for index, entry in enumerate(found if isinstance(found, list) else []):
+        for name, one in _single(entry):
+            yield name or f"the host of line {document.line(('hosts', index))}", document.with_one("hosts", index, one)
+
+
+def _single(entry: object) -> list[tuple[str, object]]:
+    """(name, entry) of each host of a range; one that cannot be taken apart stays as it is."""
+    if not isinstance(entry, dict):
+        return [("", entry)]
+    names = _expanded_or_none(entry.get("name"))
+    addresses = _expanded_or_none(entry["address"]) if entry.get("address") else names
+    if len(names) != len(addresses):
+        return [(name, entry) for name in names or [""]]
+    return [(n, {**entry, "name": n, "address": a}) for n, a in zip(names, addresses, strict=True)] or [("", entry)]
 
 
 def parse(text: str, file: str, *, config: Path, home: Path) -> list[ClusterHost]:
     """The hosts that YAML text describes; `file` is only what the messages call it."""
-    document = yaml_lines.read(text, file)
+    return _read(yaml_lines.read(text, file), partial(read_config, config), home)
+
+
+def _read(document: Document, options_of: Callable[[], SSHConfig], home: Path) -> list[ClusterHost]:
     errors, cluster = [*document.errors], None
     if document.root is not None or not errors:
         try:
@@ -123,14 +174,14 @@ def parse(text: str, file: str, *, config: Path, home: Path) -> list[ClusterHost
     errors += [document.message(place, what) for place, what in _cross_errors(document.value, home)]
     hosts: list[ClusterHost] = []
     if cluster is not None and not errors:
-        options = read_config(config)
+        options = options_of()
         for index, entry in enumerate(cluster.hosts):
             try:
                 hosts += _hosts(cluster.defaults, entry, lambda asked: resolve(asked, options, home=home))
             except UsageError as error:
                 errors.append(document.message(("hosts", index), f"{error.message} ({error.hint})"))
     if errors:
-        raise InputErrors(sorted(errors, key=yaml_lines.line_of))
+        raise InputErrors(in_order(errors, document.file))
     return hosts
 
 
@@ -203,4 +254,4 @@ def _say(error: Mapping[str, Any]) -> str:
     message = error["msg"].removeprefix("Value error, ")
     message = message[:1].lower() + message[1:]
     plain = error["type"] in ("model_type", "value_error")
-    return f"{where or 'inventory'}: {message}" + ("" if plain else f", not {error['input']!r}")
+    return f"{where or 'inventory'}: {message}" + ("" if plain else f", not {shown(error['input'])}")

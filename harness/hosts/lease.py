@@ -166,8 +166,9 @@ class Leases:
 
     def close(self) -> None:
         self._ended.set()
-        for lease in self._held.values():
-            lease.close()
+        with ExitStack() as stack:
+            for lease in self._held.values():
+                stack.callback(lease.close)
 
 
 @contextmanager

@@ -5,15 +5,19 @@ from __future__ import annotations
 import itertools
 import re
 
+from harness.config.words import shown
+
 MOST_NAMES = 4096
 PART = re.compile(r"(?P<first>\d+)(?:-(?P<last>\d+)(?:/(?P<step>\d+))?)?")
 
 
 def expand(text: str) -> list[str]:
     """Every name that `text` means, in its order. Leading zeros are kept. ValueError says what is wrong."""
-    names = [name for pattern in _split(text) for name in _expand_one(pattern)]
-    if len(names) > MOST_NAMES:
-        raise ValueError(f"'{text}' means {len(names)} names; at most {MOST_NAMES} are allowed")
+    names: list[str] = []
+    for pattern in _split(text):
+        names += _expand_one(pattern)
+        if len(names) > MOST_NAMES:
+            raise ValueError(f"{shown(text)} means more than {MOST_NAMES} names")
     return names
 
 
@@ -42,7 +46,7 @@ def _expand_one(pattern: str) -> list[str]:
         choices.append([part] if index % 2 == 0 else _numbers(part, pattern))
         total *= len(choices[-1])
         if total > MOST_NAMES:
-            raise ValueError(f"'{pattern}' means more than {MOST_NAMES} names")
+            raise ValueError(f"{shown(pattern)} means more than {MOST_NAMES} names")
     return ["".join(parts) for parts in itertools.product(*choices)]
 
 
@@ -59,7 +63,9 @@ def _numbers(text: str, pattern: str) -> list[str]:
         if int(last) < int(first) or step == 0 or (padded and len(last) != len(first)):
             raise ValueError(f"range '{part}' in '{pattern}' is backwards, has step 0, or is padded in two ways")
         if (int(last) - int(first)) // step >= MOST_NAMES:
-            raise ValueError(f"'{pattern}' means more than {MOST_NAMES} names")
+            raise ValueError(f"{shown(pattern)} means more than {MOST_NAMES} names")
         width = len(first) if padded else 0
         found += [str(number).zfill(width) for number in range(int(first), int(last) + 1, step)]
+        if len(found) > MOST_NAMES:
+            raise ValueError(f"{shown(pattern)} means more than {MOST_NAMES} names")
     return found

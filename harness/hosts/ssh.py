@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -44,8 +44,9 @@ def ssh_hosts(targets: Iterable[Target]) -> Iterator[dict[str, SshHost]]:
     try:
         yield made
     finally:
-        for one in [*(host.link for host in made.values()), *jumps.values()]:
-            one.close()
+        with ExitStack() as stack:
+            for one in [*jumps.values(), *(host.link for host in made.values())]:
+                stack.callback(one.close)
 
 
 @dataclass(frozen=True)

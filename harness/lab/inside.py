@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 from harness.errors import LabError
 from harness.lab import netns
 from harness.lab.agent import Agent
-from harness.lab.plan import SWITCH, Plan, plan_from_json
+from harness.lab.plan import MGMT_NIC, SWITCH, Plan, plan_from_json
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,20 @@ def _make_hosts(plan: Plan) -> tuple[dict[str, netns.HostNamespaces], list[str]]
         netns.mount("proc", "/proc", "proc", netns.MS_NOSUID | netns.MS_NODEV | netns.MS_NOEXEC)
     except OSError as error:
         warnings.append(f"/proc shows the processes of this machine, not the lab's ({error.strerror})")
+    try:
+        netns.replace_file("/etc/hosts", _names(plan))
+    except OSError as error:
+        warnings.append(f"names of hosts do not resolve inside the lab ({error.strerror})")
     base = os.open("/proc/self/ns/mnt", os.O_RDONLY)
     namespaces = {name: netns.create_host(name, base, warnings) for name in (*plan.hosts, SWITCH)}
     os.close(base)
     return namespaces, warnings
+
+
+def _names(plan: Plan) -> str:
+    """What /etc/hosts says inside: the names of the lab alone, as nothing else can be reached."""
+    addresses = [f"{cable.address} {cable.host}" for cable in plan.cables if cable.nic == MGMT_NIC]
+    return "\n".join(["127.0.0.1 localhost", "::1 localhost ip6-localhost", *addresses, ""])
 
 
 def _build_in_child(plan: Plan, namespaces: Mapping[str, netns.HostNamespaces]) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import signal
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ CLONE_NEWUSER = 0x10000000
 CLONE_NEWPID = 0x20000000
 CLONE_NEWNET = 0x40000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC = 2, 4, 8
-MS_REC, MS_SLAVE = 0x4000, 0x80000
+MS_BIND, MS_REC, MS_SLAVE = 0x1000, 0x4000, 0x80000
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -51,6 +52,18 @@ def private_mounts() -> None:
     if Path("/proc/self/ns/mnt").readlink() == before:
         raise OSError("still in the machine's mount namespace")
     mount("none", "/", "none", MS_REC | MS_SLAVE)
+
+
+def replace_file(path: str, text: str) -> None:
+    """`path` holds `text` in this mount namespace, and in those made from it. Nothing is left on the disk."""
+    fd, name = tempfile.mkstemp(prefix="r2cc-lab-")
+    try:
+        os.write(fd, text.encode())
+        os.fchmod(fd, 0o644)
+        mount(name, path, "none", MS_BIND)
+    finally:
+        os.close(fd)
+        Path(name).unlink()
 
 
 def sethostname(name: str) -> None:

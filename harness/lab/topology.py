@@ -8,8 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
 
-from harness.errors import InputErrors, UsageError
+from harness.config.files import text_of
+from harness.config.words import in_order, shown
+from harness.errors import InputErrors
 from harness.lab import yaml_lines
+from harness.lab.yaml_lines import Document
 
 SHIPPED = Path(__file__).parent.parent / "topologies"
 
@@ -66,10 +69,8 @@ class Topology(_Model):
         path = find(source)
         if path is None:
             return parse(str(source), "<topology>")
-        try:
-            return parse(path.read_text(), str(path))
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"cannot read topology {path}: {error}", "check the path") from error
+        hint = f"give the path of a YAML file, or a shipped topology: {', '.join(shipped_names())}"
+        return parse(text_of(path, "topology", hint), str(path))
 
     def rate_of(self, host: str, nic: str) -> float:
         """The rate of one NIC, in Gbit/s, overrides applied."""
@@ -98,7 +99,11 @@ def shipped_names() -> list[str]:
 
 def parse(text: str, file: str) -> Topology:
     """Parses YAML text; `file` is only what the messages call it."""
-    document = yaml_lines.read(text, file)
+    return checked(yaml_lines.read(text, file))
+
+
+def checked(document: Document) -> Topology:
+    """The topology of a document, or of a part of one. Raises InputErrors with every mistake."""
     errors = [*document.errors]
     if document.root is None and errors:
         raise InputErrors(errors)
@@ -109,7 +114,7 @@ def parse(text: str, file: str) -> Topology:
         errors += [document.message(e["loc"], _say(e), key=e["type"] == "extra_forbidden") for e in error.errors()]
     errors += [document.message(loc, message) for loc, message in cross_errors(document.value)]
     if topology is None or errors:
-        raise InputErrors(sorted(errors, key=yaml_lines.line_of))
+        raise InputErrors(in_order(errors, document.file))
     return topology
 
 
@@ -124,7 +129,9 @@ def _say(error: Mapping[str, Any]) -> str:
     if error["type"] == "missing":
         return f"missing key '{error['loc'][-1]}'"
     message = error["msg"][:1].lower() + error["msg"][1:]
-    return f"{where or 'topology'}: {message}" + ("" if error["type"] == "model_type" else f", not {error['input']!r}")
+    return f"{where or 'topology'}: {message}" + (
+        "" if error["type"] == "model_type" else f", not {shown(error['input'])}"
+    )
 
 
 def cross_errors(value: object) -> list[tuple[tuple[str | int, ...], str]]:

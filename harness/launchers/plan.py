@@ -8,6 +8,7 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from harness.errors import InfraError, UsageError
 from harness.hosts import Host, LocalHost
@@ -47,6 +48,11 @@ class Command:
         lines = [f"{where}: {self.shown}", *sorted(env)]
         return "\n".join([*lines, shlex.join(self.argv)])
 
+    def as_json(self) -> dict[str, Any]:
+        """As an entry of job_plan.schema.json."""
+        env = {name: value if name.startswith(SHOWN) else None for name, value in self.env.items()}
+        return {"host": self.host, "shown": self.shown, "argv": list(self.argv), "env": env}
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -59,6 +65,11 @@ class Plan:
     def text(self) -> str:
         files = [f"# file {name}\n{text}" for name, text in self.files.items()]
         return "\n".join([*(command.text() for command in self.commands), *files]).rstrip("\n") + "\n"
+
+    def as_json(self) -> dict[str, Any]:
+        """What job_plan.schema.json describes."""
+        commands = [command.as_json() for command in self.commands]
+        return {"schema": 1, "launcher": self.launcher, "commands": commands, "files": dict(self.files)}
 
 
 def plan(job: Job, launcher: str, site: Site, folder: str, *, as_root: bool = False, raw: bool = False) -> Plan:

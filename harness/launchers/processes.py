@@ -6,7 +6,7 @@ import queue
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from io import BufferedReader
@@ -73,12 +73,18 @@ class Processes:
 
     def __exit__(self, *_error: object) -> None:
         self._closing = True
-        self.stop()
-        deadline = time.monotonic() + PENDING_S
-        while self._pending and time.monotonic() < deadline:  # what is just being started ends itself
-            time.sleep(0.01)
-        for each in self.running:
-            each.process.close()
+        with ExitStack() as stack:
+            stack.callback(self._close)
+            self.stop()
+            deadline = time.monotonic() + PENDING_S
+            while self._pending and time.monotonic() < deadline:  # what is just being started ends itself
+                time.sleep(0.01)
+
+    def _close(self) -> None:
+        """All of them, whatever becomes of one; closing ends what still runs."""
+        with ExitStack() as stack:
+            for each in self.running:
+                stack.callback(each.process.close)
 
     def start(self, starts: Sequence[Start]) -> None:
         """All of them at once. InfraError naming every host on which one could not be started."""

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from harness.bench import MODES, SETTINGS
 from harness.errors import UsageError
@@ -25,6 +26,11 @@ class Launch:
     def text(self) -> str:
         """As one would type it."""
         return shlex.join(["env", *(f"{name}={value}" for name, value in sorted(self.env.items())), *self.argv])
+
+    def as_json(self, shown: str) -> dict[str, Any]:
+        """What job_plan.schema.json describes; `shown`: its name for people."""
+        command = {"host": "", "shown": shown, "argv": list(self.argv), "env": dict(self.env)}
+        return {"schema": 1, "launcher": "", "commands": [command], "files": {}}
 
     def env_file(self) -> str:
         """The exported variables, one a line."""

@@ -148,6 +148,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ConnectionState state() const { return state_.load(std::memory_order_acquire); }
   /// No message will pass any more: every call returns ncclRemoteError.
   bool over() const { return state() >= ConnectionState::Closed; }
+  /// The path of the newest step's first lane; null while there is no plan.
+  const Path* planPath() const { return plan_.empty() ? nullptr : plan_.newest().lanes()[0].lane->path; }
   /// The transport reported an error on some lane: the engine is to look at it.
   bool attention() const { return attention_.load(std::memory_order_relaxed); }
   /// Ends the connection for good; `why` names host, NIC and cause.
@@ -206,8 +208,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string nicName(const Path* path) const;
   /// What a peer says of its end, fit for a log.
   static std::string readable(const std::vector<uint8_t>& reason);
-  /// The path of the newest step's first lane; null while there is no plan.
-  const Path* planPath() const { return plan_.empty() ? nullptr : plan_.newest().lanes()[0].lane->path; }
   /// The NICs of the newest step with their weights: "eth0:25,eth2:6".
   std::string planShares() const;
   const InnerNet& innerOf(const Path* path) const { return (*services_.local)[path->local].inner; }

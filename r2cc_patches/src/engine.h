@@ -131,7 +131,7 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   void acceptStreams(size_t nic, bool acks);
   void openStreams(Peer& peer, Path& path, int64_t now);
   void adopt(const SideStreamPtr& stream);
-  bool claim(const SideStreamPtr& stream, Peer& peer);
+  bool claim(const SideStreamPtr& stream, Peer& peer, bool rests);
   void readStream(int fd);
   void onStreamDatagram(const SideStreamPtr& stream, const uint8_t* data, size_t size);
   void hearStream(SideStream& stream, Peer& peer, const Parsed& parsed);
@@ -139,6 +139,11 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   void closeStreams(Path& path);
   void tickStreams(Peer& peer, int64_t now);
   void tickStreamsOf(Peer& peer, Path& path, int64_t now);
+  void keepSpare(Peer& peer, Path& path, int64_t now);
+  void makeSpare(Peer& peer, Path& path);
+  void introduce(const Peer& peer, SideStream& spare) const;
+  bool wakeSpare(Path& path, int64_t now);
+  void proveUdp(Peer& peer, Path& path, const SideStream& control, int64_t now);
   void greet(Peer& peer, SideStream& stream) const;
   void sayUdp(const Peer& peer, Path& path, bool passes);
   void proveData(Peer& peer, Path& path, SideStream& stream, int64_t now) const;

@@ -57,7 +57,6 @@ void Engine::heardTwin(Peer& peer, size_t nic, const NicAddress& from, const Hea
   Path* path = peer.find(nic, from);
   if (path == nullptr) return;
   path->askedNs = path->tcpAlone = 0;
-  path->udpMisses = 0;
 }
 
 /// A "no such port" counts when it quotes, tag and all, a datagram of ours sent after the peer was last heard: anybody

@@ -40,7 +40,6 @@ Path* Engine::heard(Peer& peer, size_t nic, const NicAddress& from, const Header
   if (path == nullptr) return path;
   path->udpHeard = peer.lastHeard;
   path->askedNs = path->tcpAlone = 0;
-  path->udpMisses = 0;
   return path;
 }
 
@@ -232,7 +231,7 @@ void Engine::onPong(Peer& peer, Path& path, const Pong& pong) {
   if (now - peer.lastPong > kSteadyNs) peer.answersSince = now;
   peer.lastPong = now;
   if (pong.round == kUdpRound) {
-    path.udpProofs += byUdp_ ? 1 : 0;
+    if (byUdp_) path.udpProofs++, path.udpMisses = 0, path.proofHeard = now;
     return;
   }
   if (pong.round == kDataRound && !byUdp_) onDataProof(path);

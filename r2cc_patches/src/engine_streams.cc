@@ -25,7 +25,7 @@ constexpr int kProofs = 10;  // then UDP passes again
 constexpr int64_t kProofWaitNs = msToNs(250);
 constexpr int64_t kFirstTryNs = msToNs(100), kMostTryNs = msToNs(8000), kMostTryIfNeededNs = msToNs(400);
 constexpr int kMostTries = 7;
-constexpr int kMissesToSay = 2;  // while TCP answers: then it is no late peer
+constexpr int kMissesToSay = 2, kMissesOneWay = 4;  // while TCP answers: then it is no late peer
 constexpr int64_t kStrangerNs = msToNs(3000);
 constexpr size_t kMostStrangers = 64;
 constexpr int kMostAtOnce = 16;  // accepted
@@ -89,6 +89,7 @@ void Engine::closeStream(const SideStreamPtr& stream) {
   (void)epoll_ctl(stream->acks ? ackEpoll_ : epoll_, EPOLL_CTL_DEL, stream->fd(), nullptr);
   streams_.erase(stream->fd());
   if (stream->path == nullptr) return;
+  if (stream->path->spare == stream) stream->path->spare = nullptr;
   StreamSlot& slot = stream->acks ? stream->path->acks : stream->path->control;
   if (slot.get() == stream) slot.set(nullptr);
 }
@@ -107,6 +108,8 @@ void Engine::openStreams(Peer& peer, Path& path, int64_t now) {
   const bool freely = path.streamTries % 2 == 1;  // where NICs share a subnet, answers may come in by another
   const int64_t most = peer.streams ? kMostTryIfNeededNs : kMostTryNs;
   path.nextStream = now + std::min(kFirstTryNs << std::min(path.streamTries++, kMostTries), most);
+  if (!path.provesData(now) && wakeSpare(path, now))
+    return greet(peer, *path.control.get());  // a fresh one proves more
   for (const bool acks : {false, true}) {
     const SideStreamPtr stream = SideStream::connect(nics_[path.local], peer.remote()[path.remote], acks, freely);
     if (stream == nullptr) continue;
@@ -122,12 +125,14 @@ void Engine::openStreams(Peer& peer, Path& path, int64_t now) {
 
 /// The first genuine datagram says whose a stream is. Of a path the newest that was accepted is the one in use; one
 /// that we made ourselves goes before it, so that two ends that call at once do not hang up on each other.
-bool Engine::claim(const SideStreamPtr& stream, Peer& peer) {
+bool Engine::claim(const SideStreamPtr& stream, Peer& peer, bool rests) {
   if (stream->peer != nullptr && stream->peer != &peer) return false;
-  const bool first = stream->peer == nullptr;
+  const bool first = stream->peer == nullptr || stream->rests;
   if (first) stream->path = peer.findByAddress(stream->nic, stream->from);
   if (stream->path == nullptr) return false;
   stream->peer = &peer;
+  stream->rests = first && rests;
+  if (stream->rests) return true;
   peer.streams = true;
   StreamSlot& slot = stream->acks ? stream->path->acks : stream->path->control;
   const SideStreamPtr old = slot.get();
@@ -156,10 +161,13 @@ void Engine::onStreamDatagram(const SideStreamPtr& stream, const uint8_t* data, 
   if (stream->acks && stream->peer != nullptr && parsed->header().keyOfSender == 0) return;
   Peer* peer = admit(*parsed);
   if (peer == nullptr || (stream->peer != nullptr && stream->peer != peer)) return;
-  const bool known = claim(stream, *peer);
+  bool rests = true;  // nothing is said
+  (void)parsed->forEach([&](Type type, Reader&) { rests &= type == Type::Filler; });
+  const bool known = claim(stream, *peer, rests);
+  if (stream->rests) return;
   hearStream(*stream, *peer, *parsed);
   // A Hello tells which NICs it has, and only then whose path the stream is on: the answer goes back by it.
-  if (!known) (void)claim(stream, *peer);
+  if (!known) (void)claim(stream, *peer, rests);
 }
 
 void Engine::hearStream(SideStream& stream, Peer& peer, const Parsed& parsed) {
@@ -243,12 +251,14 @@ void Engine::tickStreamsOf(Peer& peer, Path& path, int64_t now) {
   if (unknown && linked(path)) peer.ping(path, kNoRound, now);
   if (control == nullptr) {
     const bool unanswered = path.askedNs != 0 && now - path.askedNs >= kUdpPatienceNs;
-    if ((unanswered || proves) && linked(path) && now >= path.nextStream) openStreams(peer, path, now);
-    return;
+    if ((unanswered || proves) && linked(path) && now >= path.nextStream) return openStreams(peer, path, now);
+    return keepSpare(peer, path, now);
   }
   restUntil_ = std::min(restUntil_, now + kAskAgainNs);
   if (!control->ours && proves && now >= path.nextStream) return openStreams(peer, path, now);
   if (!control->ours) return;
+  // One that was woken may have died unnoticed.
+  if (control->heardNs == 0 && control->up() && control->quietNs() > kConnectNs) return closeStreams(path);
   if (!control->up() || (proves && control->provedNs != 0 && now - control->provedNs > kConnectNs)) {
     restUntil_ = now;
     if (now - control->sinceNs > kConnectNs) closeStreams(path);
@@ -259,10 +269,19 @@ void Engine::tickStreamsOf(Peer& peer, Path& path, int64_t now) {
   }
   if (control->heardNs != 0) path.streamTries = 0;
   if (proves) return proveData(peer, path, *control, now);
-  if (path.tcpAlone != 0 && path.udpMisses >= kMissesToSay) sayUdp(peer, path, /*passes=*/false);
+  proveUdp(peer, path, *control, now);
+}
+
+/// A question by UDP alone, again and again, while a stream does its work.
+void Engine::proveUdp(Peer& peer, Path& path, const SideStream& control, int64_t now) {
+  const bool deaf = path.udpHeard < path.lastProof;  // else it is heard, and does not hear us
+  const bool lost = deaf ? path.tcpAlone != 0 && path.udpMisses >= kMissesToSay : path.udpMisses >= kMissesOneWay;
+  if (lost) sayUdp(peer, path, /*passes=*/false);
   if (now - path.lastProof < kProofEveryNs) return;
-  if (path.udpHeard < path.lastProof && now - path.lastProof < kProofWaitNs) return;
-  if (path.udpHeard < path.lastProof) path.udpProofs = 0, path.udpMisses++;
+  const bool answered = path.proofHeard >= path.lastProof;
+  if (!answered && now - path.lastProof < kProofWaitNs) return;
+  if (!answered) path.udpProofs = 0;
+  if (!answered && (deaf || control.heardNs >= path.lastProof)) path.udpMisses++;
   if (path.udpProofs < kProofs) return peer.pingByUdp(path, now);
   closeStreams(path);
   sayUdp(peer, path, /*passes=*/true);

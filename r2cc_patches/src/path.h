@@ -185,10 +185,13 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   int udpProofs = 0;         // questions in a row that were asked and answered by UDP alone
   int udpMisses = 0;         // and such that were not answered
   int64_t lastProof = 0;     // when the last of these was sent
+  int64_t proofHeard = 0;    // and when one was last answered
   int64_t nextStream = 0;    // not before
   int streamTries = 0;       // without an answer
   bool saidUdpLost = false;  // and NCCL's log says so
   StreamSlot control, acks;
+  SideStreamPtr spare;    // engine_spares.cc
+  int64_t nextSpare = 0;  // not before
 
  private:
   bool set(PathState next) {

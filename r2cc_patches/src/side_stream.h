@@ -31,7 +31,7 @@ class SideStream {
   const size_t nic;       // ours
   const NicAddress from;  // the other end's address; of an accepted one the port means nothing
   const bool acks;        // for acknowledgements and nothing else
-  const int64_t sinceNs;
+  int64_t sinceNs;        // when it was begun, or woken; the engine's
 
   /// Thread-safe. False: it does not fit now, or not yet, and is lost.
   bool send(const std::vector<uint8_t>& bytes);
@@ -51,6 +51,7 @@ class SideStream {
   Peer* peer = nullptr;
   Path* path = nullptr;
   bool ours = false;     // we connected it
+  bool rests = false;    // for the time when UDP and new connections are lost (engine_spares.cc)
   bool greeted = false;  // and the other end was told whose it is
   int64_t heardNs = 0;   // the last datagram that came by it
   int64_t provedNs = 0;  // when as much as data was last sent over it

@@ -1,6 +1,8 @@
 // Tests only: a way into the engine past its sockets, as its own thread would hand things over, and what it then holds.
 #pragma once
 
+#include <algorithm>
+
 #include "engine.h"
 
 namespace r2cc {
@@ -45,9 +47,15 @@ struct EngineDoor {
     engine.nextForget_ = runNs() + laterNs;
   }
   /// Descriptors that the side channel's second way holds just now: each begins and ends by itself.
-  static size_t streams(Engine& engine) {
+  static size_t everyStream(Engine& engine) {
     const std::lock_guard<std::mutex> lock(engine.mutex_);
     return engine.streams_.size();
+  }
+  /// Those in use.
+  static size_t streams(Engine& engine) {
+    const std::lock_guard<std::mutex> lock(engine.mutex_);
+    return static_cast<size_t>(
+        std::count_if(engine.streams_.begin(), engine.streams_.end(), [](const auto& s) { return !s.second->rests; }));
   }
   struct Held {
     size_t peers = 0, connections = 0;

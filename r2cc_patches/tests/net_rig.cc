@@ -287,7 +287,8 @@ std::vector<LocalNic> Rig::nics(int host) {
 
 bool Rig::passes(int host, size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, SideChannel::Way way) {
   const bool udp = way == SideChannel::Way::Udp;
-  bool lost = udp ? loseUdp.load() : fabric.standsAt({host, static_cast<int>(nic)});  // lanes are TCP as well
+  bool lost =
+      udp ? loseUdp || loseUdpOf == host : fabric.standsAt({host, static_cast<int>(nic)});  // lanes are TCP as well
   if (udp && spy) spy(host, to, bytes);
   const auto parsed = Parsed::open(bytes.data(), bytes.size());
   if (parsed) {
@@ -310,7 +311,8 @@ bool Rig::passes(int host, size_t nic, const NicAddress& to, const std::vector<u
 
 size_t Rig::decided(Type type) const {
   const std::lock_guard lock(mutex_);
-  return static_cast<size_t>(std::count_if(decided_.begin(), decided_.end(), [&](const auto& d) { return std::get<0>(d) == type; }));
+  return static_cast<size_t>(
+      std::count_if(decided_.begin(), decided_.end(), [&](const auto& d) { return std::get<0>(d) == type; }));
 }
 
 Stream& Rig::stream(int from, int to, int rail, uint64_t messages) {

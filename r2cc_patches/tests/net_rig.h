@@ -140,6 +140,8 @@ class Rig {
   void loseType(Type type, bool on) { lose_[static_cast<size_t>(type)] = on; }
   /// All UDP is lost, TCP is not: as behind a firewall.
   std::atomic<bool> loseUdp{false};
+  /// The same for what this host sends.
+  std::atomic<int> loseUdpOf{-1};
   /// Sees every datagram that leaves by UDP. Set it before start().
   std::function<void(int host, const NicAddress& to, const std::vector<uint8_t>& bytes)> spy;
   std::vector<std::string> warnings() const;

@@ -91,6 +91,18 @@ TEST(net_streams_begin_and_end_with_the_loss_of_udp) {
   finishWithoutUdp(rig, 6);
 }
 
+/// Acknowledgements still come by UDP: nothing is wrong but for what we say.
+TEST(net_streams_name_udp_that_is_lost_one_way) {
+  Rig rig({});
+  rig.loseUdpOf = 0;  // the sender's
+  halfWay(rig, 2000);
+  CHECK(Rig::within(kLimitNs, [&] { return lines(rig).find("UDP does not pass") != std::string::npos; }));
+  rig.loseUdpOf = -1;
+  CHECK(Rig::within(kLimitNs, [&] { return streams(rig) == 0; }));
+  lift(rig);
+  finishWithoutUdp(rig, 6);
+}
+
 TEST(net_streams_tell_a_silent_nic_where_udp_does_not_pass) {
   Rig rig({});
   rig.loseUdp = true;

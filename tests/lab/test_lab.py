@@ -9,6 +9,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -73,6 +74,16 @@ def test_an_address_that_is_not_answered_is_asked_for_again_soon(lab: Lab) -> No
     """A NIC whose cable is back must not wait for the rest of a second in which nobody asks."""
     found = lab.hosts["h1"].run(["ip", "ntable", "show", "name", "arp_cache", "dev", "eth1"]).stdout
     assert " retrans 100 " in found
+
+
+def test_names_of_hosts_resolve_inside(lab: Lab) -> None:
+    # As gloo does: my own name, and the others', become addresses that they can be reached at.
+    asks = "import socket; print(*(socket.gethostbyname(n) for n in (socket.gethostname(), 'h0', 'h1', 'localhost')))"
+    for number, host in enumerate(lab.hosts.values(), 1):
+        told = host.run([sys.executable, "-c", asks]).stdout.split()
+        assert told == [f"10.250.0.{number}", "10.250.0.1", "10.250.0.2", "127.0.0.1"]
+    assert not [line for line in Path("/etc/hosts").read_text().splitlines() if "10.250.0." in line]
+    assert not list(Path(tempfile.gettempdir()).glob("r2cc-lab-*"))
 
 
 def test_each_host_sees_only_itself(lab: Lab) -> None:
@@ -309,12 +320,10 @@ def test_the_inventory_opens_a_lab(tmp_path: Path) -> None:
         assert bed.hosts["h0"].read_text("/sys/class/net/eth0/mtu") == "1500\n"
 
 
-def test_four_hosts_with_four_nics_come_up_fast() -> None:
-    started = time.monotonic()
+def test_four_hosts_with_four_nics_come_up() -> None:
+    """How fast: benchmarks/tool_times.py."""
     with Lab.up(Topology.load("default")) as made:
-        up_s = time.monotonic() - started
         assert len(made.nics) == 16
-    assert up_s < 3  # 0.25 s on a quiet machine
 
 
 def wait_until(condition: object, timeout_s: float = 5.0) -> None:

@@ -144,11 +144,9 @@ def running(site: Site, launcher: str) -> Process:
 def test_a_rank_that_dies_ends_the_others_and_is_named(site: Site, launcher: str) -> None:
     process = running(site, launcher)
     try:
-        began = time.monotonic()
         (victim,) = site.ranks()["h2"]
         os.kill(victim, signal.SIGKILL)
         assert process.wait(LIMIT_S) == 3
-        assert time.monotonic() - began < 10
         assert process.stdout is not None
         result = json.loads(process.stdout.read())
         assert result["reason"].startswith("rank 2 on n2 "), result

@@ -45,7 +45,7 @@ for index in range(-1, 3):
         print("going down", file=sys.stderr, flush=True)
         os.kill(os.getpid(), 9) if plan.get("signal") else os._exit(7)
     if plan.get("hang") == index:
-        time.sleep(60)
+        time.sleep(600)
     say("progress", index=index, start_ns=0)
     wrong = int(plan.get("wrong") == [rank, index])
     say("iteration", index=index, start_ns=0, end_ns=2000000, bytes=1000000, wrong_elements=wrong)

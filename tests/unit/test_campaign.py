@@ -258,7 +258,7 @@ def test_dry_run_starts_and_writes_nothing(scripted: Scripted, monkeypatch: pyte
         "nothing was started",
     ]
     call("--only", "first")
-    first, second = json.loads(call("--dry-run", "--json").stdout)
+    first, second = json.loads(call("--dry-run", "--json").stdout)["cells"]
     assert (first["why_not"], second["why_not"]) == ("done before (holds)", None)
     assert second["set"] == {"workload.iterations": 7}
 

@@ -75,14 +75,15 @@ def test_dry_run_prints_the_exact_commands_in_order() -> None:
 def test_settings_of_the_callers_shell_are_kept_from_the_ranks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NCCL_BUFFSIZE", "1")
     monkeypatch.setenv("R2CC_MODE", "3")
-    (step,) = json.loads(call("run", NIC_DOWN, "--dry-run", "--json", "--arms", "stock", "--repeats", "1").stdout)
+    words = ("--dry-run", "--json", "--arms", "stock", "--repeats", "1")
+    (step,) = json.loads(call("run", NIC_DOWN, *words).stdout)["runs"]
     rank = step["start"][-1]
     assert rank["argv"][:3] == ["env", "-u", "NCCL_BUFFSIZE"]
     assert rank["env"]["R2CC_MODE"] == "0"
 
 
 def test_dry_run_as_json_shows_modes_repeats_and_order() -> None:
-    steps = json.loads(call("run", NIC_DOWN, "--dry-run", "--json", "--repeats", "2", "--seed", "7").stdout)
+    steps = json.loads(call("run", NIC_DOWN, "--dry-run", "--json", "--repeats", "2", "--seed", "7").stdout)["runs"]
     assert [(step["arm"], step["run"], step["mode"]) for step in steps] == [
         ("stock", 0, 0), ("migrate", 0, 1), ("stock", 1, 0), ("migrate", 1, 1)]  # fmt: skip
     rank = steps[0]["start"][-1]
@@ -146,7 +147,7 @@ def test_validate_reports_good_files_and_all_errors_of_bad_ones(tmp_path: Path) 
 
 
 def test_faults_lists_every_kind_and_whether_this_machine_can() -> None:
-    entries = json.loads(call("faults", "--json").stdout)
+    entries = json.loads(call("faults", "--json").stdout)["faults"]
     assert [entry["kind"] for entry in entries] == list(KINDS)
     assert set(KINDS) == set(RULES)
     here = {entry["kind"]: entry["hosts"]["localhost"] for entry in entries}

@@ -196,3 +196,71 @@ def test_every_mistake_of_a_policy_is_told_at_once(tmp_path: Path) -> None:
 
 def test_the_schema_is_the_models() -> None:
     assert schema("ci_policy") == json_schema()
+
+
+def test_runs_of_another_experiment_are_refused(bench: Bench) -> None:
+    other = _run(bench.store, 1, experiment="flap")
+    with pytest.raises(UsageError, match="is of the experiment flap; the policy judges nic_down"):
+        bench.gate(other)
+    with pytest.raises(UsageError, match="flap"):
+        bench.gate(_run(bench.store, 2), other)
+    with opened(bench.store) as store:
+        assert {run.tags for run in store.runs()} == {()}, "nothing was recorded"
+
+
+def test_runs_without_a_figure_that_is_judged_are_refused(bench: Bench) -> None:
+    bench.policy.write_text(POLICY.replace("migrate", "balance"))
+    with pytest.raises(
+        UsageError, match="has no figure of nic_down/balance/healthy_ms, nic_down/balance/busbw@1048576"
+    ):
+        bench.gate(_run(bench.store, 1))
+
+
+def test_a_misspelt_baseline_is_none(bench: Bench) -> None:
+    first = _run(bench.store, 1)
+    with pytest.raises(UsageError, match="there is no baseline 'mian'") as caught:
+        bench.gate(first, "--baseline", "mian")
+    assert "there are: none" in str(caught.value.hint)
+    bench.gate(first)
+    with pytest.raises(UsageError, match="there is no baseline 'mian'") as caught:
+        bench.gate(_run(bench.store, 2), "--baseline", "mian")
+    assert "--baseline main" in str(caught.value.hint)
+    at = ["--store", str(bench.store), "--baseline", "mian"]
+    assert isinstance(CliRunner().invoke(ci, ["baseline", "show", *at]).exception, UsageError)
+
+
+def test_the_same_run_again_stays_what_it_is(bench: Bench) -> None:
+    first = _run(bench.store, 1)
+    bench.gate(first)
+    code, judged = bench.gate(first)
+    assert (code, judged["outcome"]) == (0, "recorded")
+    assert f"no other run of this hardware than {first}" in judged["reasons"][0]
+
+
+@pytest.mark.parametrize("verdict", ["failed", "void"])
+def test_what_says_nothing_is_recorded_as_no_baseline(bench: Bench, verdict: str) -> None:
+    name = _run(bench.store, 1, verdict=verdict)
+    found = CliRunner().invoke(ci, ["baseline", "record", name, "--store", str(bench.store)]).exception
+    assert isinstance(found, UsageError) and verdict in str(found)
+
+
+def test_a_history_of_void_runs_is_recorded(bench: Bench) -> None:
+    _run(bench.store, 1, verdict="void")
+    code, judged = bench.gate("--history")
+    assert (code, judged["outcome"]) == (0, "recorded")
+    assert judged["reasons"] == ["1 runs are recorded, and all are void: the machine was too busy"]
+
+
+def test_a_history_is_of_the_experiments_that_are_judged(bench: Bench) -> None:
+    _run(bench.store, 1)
+    _run(bench.store, 2, experiment="flap", hardware={"fingerprint": "other"})
+    assert bench.gate("--history")[1]["outcome"] == "recorded"
+
+
+@pytest.mark.parametrize("out", ["/proc/x", "/proc/self/x", "nowhere/gate.json"])
+def test_a_judgement_that_cannot_be_written_changes_nothing(bench: Bench, out: str) -> None:
+    run = _run(bench.store, 1)
+    with pytest.raises(UsageError, match=r"/proc/|nowhere|folder"):
+        bench.gate(run, "--out", out if out.startswith("/") else str(bench.store.parent / out))
+    with opened(bench.store) as store:
+        assert store.runs()[0].tags == ()

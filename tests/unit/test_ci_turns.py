@@ -10,7 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from ci.ci_cmd import ci
-from ci.turns import program, turns
+from ci.policy import load
+from ci.turns import check, program, turns
 from harness.errors import InfraError, UsageError
 
 STUB = """#!/bin/sh
@@ -86,3 +87,19 @@ def test_commands_say_all_that_is_run(tmp_path: Path) -> None:
     assert first[0].argv[1:] == (
         "chaos", "run", "/x.yaml", "--repeats", "1", "--out", "/s", "--quiet", "--void-ok", "--arms", "m",
     )  # fmt: skip
+
+
+def test_a_policy_of_something_else_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    (tmp_path / "ci.yaml").write_text(POLICY)
+    file = tmp_path / "x.yaml"
+    file.write_text(
+        "name: nic_down\ntopology: default\nworkload: {iterations: 3}\n"
+        "arms: {stock: {expect: any}, migrate: {expect: any}}\n"
+    )
+    rules = load(tmp_path / "ci.yaml")
+    check(rules, file, None)
+    with pytest.raises(UsageError, match="and not nic_down with the arms stock"):
+        check(rules, file, "stock")
+    file.write_text(file.read_text().replace("nic_down", "flap"))
+    with pytest.raises(UsageError, match="the policy judges nic_down/migrate, and not flap"):
+        check(rules, file, None)

@@ -176,5 +176,22 @@ def test_the_command_lists_hosts_and_refuses_bad_files(
     (tmp_path / "bad.yaml").write_text("hosts:\n- name: a[\n")
     assert run_cli(["hosts", "check", "--inventory", str(tmp_path / "bad.yaml")]) == 2
     assert "bad.yaml:2: " in capsys.readouterr().err
-    assert run_cli(["hosts", "list"]) == 2
-    assert "is no inventory file" in capsys.readouterr().err
+    assert run_cli(["hosts", "list", "--inventory", "gone.yaml"]) == 2
+    assert "no inventory 'gone.yaml': there is no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("spec", "first"),
+    [
+        ((), "h0  10.250.0.1  data: eth0 eth1 eth2 eth3  management: mgmt0"),
+        (("--inventory", "lab:small"), "h0  10.250.0.1  data: eth0 eth1  management: mgmt0"),
+        (("--inventory", "vm:2x3"), "h0  10.250.0.1  data: eth0 eth1 eth2  management: mgmt0"),
+    ],
+)
+def test_the_command_lists_the_hosts_of_beds_that_are_built(
+    spec: tuple[str, ...], first: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run_cli(["hosts", "list", *spec]) == 0
+    assert capsys.readouterr().out.splitlines()[0] == first
+    assert run_cli(["hosts", "list", *spec, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["hosts"][0]["name"] == "h0"

@@ -70,7 +70,7 @@ def test_it_ends_with_a_controller_that_is_killed_or_hangs(number: signal.Signal
             time.sleep(0.5)
             assert str(holder_of(LocalHost("n1"))).startswith("bob@lap"), "heartbeats keep it"
             first.send_signal(number)
-            until_free(3)
+            until_free(60)
         finally:
             first.kill()
 

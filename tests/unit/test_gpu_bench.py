@@ -42,7 +42,7 @@ def errors_of(text: str) -> str:
 def dry_run(file: Path, *words: str) -> list[dict[str, Any]]:
     result = CliRunner().invoke(chaos, ["run", str(file), "--dry-run", "--json", *words], standalone_mode=False)
     assert result.exception is None, result.output
-    found: list[dict[str, Any]] = json.loads(result.stdout)
+    found: list[dict[str, Any]] = json.loads(result.stdout)["runs"]
     return found
 
 

@@ -119,7 +119,7 @@ def test_a_folder_of_experiments(printed: Printed, monkeypatch: pytest.MonkeyPat
     (tmp_path / "one.yaml").write_text((ROOT / "docs" / "examples" / "experiment.yaml").read_text())
     summary = {"verdict": "void", "exit_code": 3, "reasons": ["the machine was busy"]}
     monkeypatch.setattr(chaos_cmd, "_run", lambda *_, **__: (summary, "runs/x"))
-    (one,) = printed("chaos run", str(tmp_path), code=3)
+    (one,) = printed("chaos run", str(tmp_path), code=3)["experiments"]
     assert (one["verdict"], one["directory"]) == ("void", "runs/x")
 
 

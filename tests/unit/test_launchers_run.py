@@ -149,9 +149,7 @@ def run_here(folder: Path, ranks: int, patience_s: float = 30.0, **plan: object)
 
 
 def test_a_hang_is_judged_by_progress(tmp_path: Path) -> None:
-    began = time.monotonic()
     result = run_here(tmp_path, 2, patience_s=0.5, hang=1)
-    assert time.monotonic() - began < 10
     assert (result.exit_code, result.figures["iterations"]) == (3, 1)
     assert "nothing moved for" in result.reason and "all ranks were ended" in result.reason
     assert not ranks(tmp_path)
@@ -159,9 +157,7 @@ def test_a_hang_is_judged_by_progress(tmp_path: Path) -> None:
 
 def test_the_others_of_one_that_died_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.launchers.run.PEERS_S", 0.2)
-    began = time.monotonic()
     result = run_here(tmp_path, 3, die=[1, 0], signal=True, hang=2)
-    assert time.monotonic() - began < 10
     assert result.reason == "rank 1 on here was killed by SIGKILL; its last lines:\n  | going down"
     assert not ranks(tmp_path)
 

@@ -9,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -108,9 +107,7 @@ def test_rows_of_one_that_died_are_kept(programs: Path) -> None:
 
 
 def test_one_that_hangs_is_ended(programs: Path) -> None:
-    began = time.monotonic()
     result = perf(programs, "--timeout-s", "1.5", standin={"hang_after": 1})
-    assert time.monotonic() - began < 20
     assert result.return_value == 3
     assert "it still ran after 1.5 s and was ended" in result.stderr
 

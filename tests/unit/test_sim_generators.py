@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import time
+import sys
+from collections.abc import Callable
 from itertools import pairwise
 from math import exp, sqrt
 
@@ -123,25 +124,40 @@ def test_bad_rates_are_all_told() -> None:
     assert not generators.rate_problems({"slow_sigma": 1, "only": ["slow"]})
 
 
-def test_a_month_of_1024_gpus_takes_under_10_ms_and_16384_under_300() -> None:
-    for of, limit_s in ((K1, 0.010), (K16, 0.300)):
-        taken = []
-        for index in range(5):
-            start = time.process_time()
-            generators.generate(of, SHIPPED, days=30, seed=1, index=index)
-            taken.append(time.process_time() - start)
-        assert min(taken) < limit_s
+def calls(work: Callable[[], object]) -> int:
+    """Python functions that it calls: what its time is made of, whatever else the machine does."""
+    count = 0
+
+    def heard(_frame: object, event: str, _argument: object) -> None:
+        nonlocal count
+        count += event == "call"
+
+    work()
+    before = sys.getprofile()
+    sys.setprofile(heard)
+    try:
+        work()
+    finally:
+        sys.setprofile(before)
+    return count
 
 
-def test_a_thousand_faults_become_a_timeline_in_milliseconds() -> None:
-    trace = make(days=240)
-    assert len(trace.faults) > 800
-    taken = []
-    for _ in range(5):
-        start = time.process_time()
-        timeline.timeline(trace, K1)
-        taken.append((time.process_time() - start) * 1000 / len(trace.faults))
-    assert min(taken) < 0.03, "30 ms for 1,000 faults; it takes 7"
+def test_a_months_faults_are_drawn_by_the_array() -> None:
+    """And not host by host; how long it takes: benchmarks/tool_times.py."""
+    months = [generators.generate(of, SHIPPED, days=30, seed=1) for of in (K1, K16)]
+    made = [
+        calls(lambda of=of: generators.generate(of, SHIPPED, days=30, seed=1))  # type: ignore[misc]
+        for of in (K1, K16)
+    ]
+    faults = [len(month.faults) for month in months]
+    assert made[1] - made[0] < 20 * (faults[1] - faults[0])
+
+
+def test_a_timeline_takes_a_few_steps_a_fault() -> None:
+    short, long = make(days=60), make(days=240)
+    assert len(long.faults) > 800
+    steps = [calls(lambda trace=trace: timeline.timeline(trace, K1)) for trace in (short, long)]  # type: ignore[misc]
+    assert steps[1] - steps[0] < 100 * (len(long.faults) - len(short.faults))
 
 
 def test_published_kinds_name_processes_and_their_shares_add_up() -> None:

@@ -19,10 +19,11 @@ from chaos.beds import Bed
 from chaos.experiment import dump, load, loads
 from chaos.fault_spec import FaultSpec
 from chaos.model import Experiment
+from chaos.overlaps import overlapping
 from chaos.soak import draw, judge
 from chaos.soak.run import Request, Soak, reduced
 from chaos.soak.shrink import OutOfTime, shrink
-from chaos.timeline import overlap
+from chaos.timeline import places_of
 
 
 def test_a_seed_gives_the_same_round_whatever_came_before() -> None:
@@ -41,9 +42,8 @@ def test_every_round_is_an_experiment_that_chaos_run_takes(seed: int, number: in
     timed = [fault for fault in experiment.faults if fault.at.time_s is not None]
     assert len(timed) > 10
     hosts = draw.SHAPES[(number + seed) % len(draw.SHAPES)].by_host
-    for index, fault in enumerate(timed):
-        for later in timed[index + 1 :]:
-            assert not (set(fault.targets(hosts)) & set(later.targets(hosts)) and overlap(fault, later))
+    faults = dict(enumerate(timed))
+    assert [*overlapping(faults, {index: places_of(fault, hosts) for index, fault in faults.items()})] == []
 
 
 def test_all_kinds_extents_and_times_are_drawn() -> None:

@@ -255,6 +255,7 @@ def test_the_commands(tmp_path: Path) -> None:
 
 
 def test_ten_thousand_runs(tmp_path: Path) -> None:
+    """Read once; how long questions take then: benchmarks/store_scale.py."""
     text = json.dumps(_summary())
     for number in range(10_000):
         folder = tmp_path / f"20260101T{number // 3600 % 24:02}{number // 60 % 60:02}{number % 60:02}Z-{number}"
@@ -263,6 +264,5 @@ def test_ten_thousand_runs(tmp_path: Path) -> None:
     with opened(tmp_path) as store:
         assert store.refresh() == 10_000
     with opened(tmp_path) as store:
-        started = time.process_time()
+        assert store.refresh() == 0, "nothing is read again"
         assert len(store.runs()) == 10_000
-        assert time.process_time() - started < 5.0  # five times what is asked of it: this is no benchmark

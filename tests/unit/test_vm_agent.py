@@ -85,9 +85,7 @@ def test_the_end_is_told_even_when_nobody_reads_the_output(vm: Double) -> None:
 
 
 def test_a_command_whose_child_lives_on_has_ended(vm: Double) -> None:
-    started = time.monotonic()
-    done = vm.host.run(["sh", "-c", "sleep 5 & echo $!"], timeout_s=4)
-    assert time.monotonic() - started < 3
+    done = vm.host.run(["sh", "-c", "sleep 600 & echo $!"], timeout_s=60)
     os.kill(int(done.stdout), signal.SIGKILL)
 
 

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
@@ -132,14 +131,12 @@ def test_the_check_finds_an_element_that_was_changed(double: Path, tmp_path: Pat
 def test_a_call_that_never_returns_ends_the_rank(
     double: Path, tmp_path: Path, monkeypatch: Env, call: str, case: str
 ) -> None:
-    began = time.monotonic()
     words = ("--iterations", "1", "--timeout-s", "4")
     settings = {"HANG": f"{call}:1"}
     runs = pass_over(double, tmp_path, monkeypatch, *words, settings=settings, cases=[case], limit_s=2)
     assert [run.exit_code for run in runs] == [3, 3], runs
     assert f"{case} has not come to its end in 2 s" in runs[1].of("error")[0]["message"]
     assert not runs[1].of("bench_end")
-    assert time.monotonic() - began < 20
 
 
 @needs_torch

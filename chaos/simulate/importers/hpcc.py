@@ -14,6 +14,7 @@ from pathlib import Path
 from chaos.simulate import timeline
 from chaos.simulate.topology import Topology
 from chaos.simulate.trace import DAY_S, Fault, Trace, What, listed
+from harness.config.files import text_of
 from harness.errors import InputErrors, UsageError
 
 STARTS_S = 2.0
@@ -88,13 +89,14 @@ def _graph(config: Path, name: str) -> Graph:
     file = next((file for file in files if file.is_file()), None)
     if file is None:
         raise UsageError(f"{config}: its TOPOLOGY_FILE {name} is not there", "put it beside, or one folder above")
-    rows = [(number, row.split()) for number, row in enumerate(file.read_text(encoding="utf-8").splitlines(), 1)]
+    text = text_of(file, "the topology", "it is a text file of HPCC's simulator")
+    rows = [(number, row.split()) for number, row in enumerate(text.splitlines(), 1)]
     filled = [(number, words) for number, words in rows if words]
     head = filled[0][1] if filled else []
-    if len(head) != 3 or not all(word.isdigit() for word in head):
+    if len(head) != 3 or not all(word.isdecimal() for word in head):
         raise InputErrors([f"{file}:1: nodes, switches and links are needed, three whole numbers"])
     nodes, switches, links = map(int, head)
-    ids, rest = (filled[1][1] if switches else []), filled[1 + bool(switches) :]
+    ids, rest = (filled[1][1] if switches and filled[1:] else []), filled[1 + bool(switches) :]
     errors = _wrong(file, ids, switches, [(number, words[:2]) for number, words in rest[:links]], nodes)
     if len(rest) < links:
         errors.append(f"{file}:{rows[-1][0]}: {links} links are announced, {len(rest)} are there")
@@ -105,7 +107,7 @@ def _graph(config: Path, name: str) -> Graph:
 
 def _wrong(file: Path, ids: list[str], switches: int, links: list[tuple[int, list[str]]], nodes: int) -> list[str]:
     def known(word: str) -> bool:
-        return word.isdigit() and int(word) < nodes
+        return word.isdecimal() and int(word) < nodes
 
     errors = [] if len(ids) == switches and all(map(known, ids)) else [f"{file}:2: {switches} numbers of switches"]
     return errors + [

@@ -18,6 +18,7 @@ TAKEN_MS = 150
 """Another way within 50 ms, and what messages wait for on a busy machine of two cores."""
 AS_STOCK = 1.05
 TCP, UDP, BIG = "meta l4proto tcp", "meta l4proto udp", "meta length > 1500"
+NEW = "tcp flags & (syn | ack) == syn"
 RAIL0 = ("eth0",)
 ALL = (*DATA, MANAGEMENT)
 EIGHT = ("--dev", "0,1,0,1,0,1,0,1")
@@ -68,6 +69,7 @@ def udp_lost(
     size: int = 65536,
     words: tuple[object, ...] = (),
     cut: bool = False,
+    new_too: bool = False,
 ) -> Outcome:
     """From the start, or for `middle_s` in the middle. As stock: iterations not over 5 % slower, none stands still."""
     stock_ms = stage.stock_iteration_ms(shape, size)
@@ -75,7 +77,11 @@ def udp_lost(
     with made(shape) as bed:
         if not side:
             bed.unplug_management()
-        lose = partial(bed.lose, UDP, nics, hosts, verdict, hook=hook)
+
+        def lose() -> None:
+            for match in (UDP, NEW) if new_too else (UDP,):
+                bed.lose(match, nics, hosts, verdict, hook=hook)
+
         if not middle_s:
             lose()
         pair = stage.pair(
@@ -268,7 +274,7 @@ CASES = [
         verdict="reject",
         seconds=3,
     ),
-    _udp("udp-start-one-way", "no UDP towards the receiver, from the start", hosts=("h1",), long=True),
+    _udp("udp-start-one-way", "no UDP towards the receiver, from the start", hosts=("h1",), seconds=2, long=True),
     _udp("udp-start-small", "no UDP, messages of 8 KiB", size=8192),
     _udp("udp-start-subnet", "no UDP, one subnet", shape=Shape.ONE_SUBNET, long=True),
     _udp("udp-start-routed", "no UDP, routed", shape=Shape.ROUTED, long=True),
@@ -278,6 +284,13 @@ CASES = [
     _udp("udp-middle-data", "no UDP on the data NICs for 2 s", middle_s=2, nics=DATA),
     _udp("udp-middle-reject", "UDP answered with ICMP for 2 s", middle_s=2, verdict="reject"),
     _udp("udp-middle-one-way", "no UDP towards the sender for 2 s", middle_s=2, hosts=("h0",)),
+    _udp(
+        "udp-new-middle",
+        "neither UDP nor new TCP connections for 4 s, as stock needs neither",
+        middle_s=4,
+        new_too=True,
+    ),
+    _udp("udp-new-data", "the same on the data NICs alone", middle_s=4, nics=DATA, new_too=True, long=True),
     _udp("udp-20s", "no UDP at all for 20 s", middle_s=20, long=True),
     _udp("udp-20s-data", "no UDP on the data NICs for 20 s", middle_s=20, nics=DATA, long=True),
     _udp("udp-45s", "no UDP at all for 45 s", middle_s=45, long=True),

@@ -1,0 +1,98 @@
+"""How long the tools themselves take, where somebody waits for them; without traffic.
+
+    .venv/bin/python benchmarks/tool_times.py [--times 9] [--json]
+
+Medians of whole processes or calls. Tests hold what makes them fast (what is imported, read or compiled), which no busy
+machine changes.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median
+
+import click
+from common import Figure, exit_code, show
+
+from chaos.simulate import generators, params, timeline, topology
+from harness.build import build_net
+from harness.lab.lab import Lab
+from harness.lab.topology import Topology
+from harness.progress import silent
+
+ROOT = Path(__file__).resolve().parents[1]
+R2CC = Path(sys.executable).parent / "r2cc"
+FAULTS = """\
+  - {{id: f{0}, kind: link_down, host: h{1}, nic: eth{2}, at: {{time_s: {0}}}, duration_s: 0.5}}
+"""
+HEAD = "name: many\ntopology: default\nworkload: {iterations: 10}\narms: {migrate: {expect: holds}}\nfaults:\n"
+
+
+def took_ms(work: Callable[[], object], times: int) -> float:
+    """Median of so many calls, after one that warms caches."""
+    work()
+    found = []
+    for _ in range(times):
+        started = time.perf_counter()
+        work()
+        found.append((time.perf_counter() - started) * 1000)
+    return median(found)
+
+
+def r2cc(*words: str) -> Callable[[], object]:
+    return lambda: subprocess.run([R2CC, *words], cwd=ROOT, check=True, capture_output=True)
+
+
+def lab() -> None:
+    with Lab.up(Topology.load("default")):
+        pass
+
+
+def cluster(name: str) -> topology.Topology:
+    return topology.load(ROOT / "experiments" / "sim" / "topologies" / name)
+
+
+def figures(times: int, folder: Path) -> list[Figure]:
+    shipped, small, large = params.load(), cluster("h100_1024.yaml"), cluster("h100_16384.yaml")
+    trace = generators.generate(small, shipped, days=240, seed=1)
+    many = folder / "many.yaml"
+    many.write_text(HEAD + "".join(FAULTS.format(n, n % 4, n // 4 % 4) for n in range(2000)))
+    of_thousand = took_ms(lambda: timeline.timeline(trace, small), times) * 1000 / len(trace.faults)
+    return [
+        Figure("r2cc --help", took_ms(r2cc("--help"), times), 300, "ms"),
+        Figure("r2cc chaos validate, 2,000 faults", took_ms(r2cc("chaos", "validate", str(many)), times), 3000, "ms"),
+        Figure("build with nothing to do", took_ms(lambda: build_net(progress=silent), times), 1000, "ms"),
+        Figure("lab of 4 hosts x 4 NICs, up and down", took_ms(lab, times), 3000, "ms"),
+        Figure("a month's faults, 1,024 GPUs", took_ms(_month(small), times), 10, "ms"),
+        Figure("a month's faults, 16,384 GPUs", took_ms(_month(large), times), 300, "ms"),
+        Figure("1,000 faults to a timeline", of_thousand, 30, "ms"),
+    ]
+
+
+def _month(of: topology.Topology) -> Callable[[], object]:
+    return lambda: generators.generate(of, params.load(), days=30, seed=1)
+
+
+@click.command()
+@click.option("--times", type=click.IntRange(1), default=9, show_default=True)
+@click.option("--json", "as_json", is_flag=True)
+def main(times: int, as_json: bool) -> None:
+    """Exit codes: 0 every figure holds, 1 one misses."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        found = figures(times, Path(folder))
+    if as_json:
+        click.echo(json.dumps([figure.as_json() for figure in found], indent=1))
+    else:
+        click.echo(show("the tools", found))
+    sys.exit(exit_code(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""Ctrl-C at any moment: one line and exit code 130. Moments are counted in imports, so that no clock decides."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from harness.cli import cli, run_cli
+from harness.errors import SshError
+
+ROOT = Path(__file__).parents[2]
+R2CC = Path(sys.executable).with_name("r2cc")
+AT_IMPORT = """
+import os, signal, sys
+class Counting:
+    left, seen = int(sys.argv.pop(1)), 0
+    def find_spec(self, name, path=None, target=None):
+        self.seen += "click" in sys.modules
+        if self.seen == self.left:
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, counting := Counting())
+from harness.cli import main
+try:
+    main()
+finally:
+    print("imports:", counting.seen, file=sys.stderr)
+"""
+COMMANDS = (
+    ("--help",),
+    ("chaos", "validate", "experiments/nic_down.yaml"),
+    ("sim", "run", "experiments/sim/overhead.yaml", "--dry-run"),
+    ("hosts", "list"),
+)
+
+
+def run(code: str, *words: str, **options: object) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, "-c", code, *words]
+    return subprocess.run(argv, cwd=ROOT, capture_output=True, text=True, timeout=60, **options)  # type: ignore[call-overload, no-any-return]
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))
+def test_while_modules_are_imported(words: tuple[str, ...]) -> None:
+    whole = run(AT_IMPORT, "-1", *words)
+    assert whole.returncode == 0
+    total = int(whole.stderr.rsplit("imports: ", 1)[1])
+    assert total > 20
+    for moment in sorted({1, 2, *range(5, total, total // 5), total}):
+        done = run(AT_IMPORT, str(moment), *words)
+        said = done.stderr.split("imports:")[0]
+        assert (done.returncode, said) == (130, "r2cc: interrupted\n"), f"at import {moment} of {total}"
+
+
+def held_back() -> None:
+    """As scripts/r2cc leaves it: Ctrl-C came while Python was starting."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_before_python_has_started() -> None:
+    done = run("from harness.cli import main; main()", "--version", preexec_fn=held_back)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "r2cc: interrupted\n")
+
+
+def test_the_command_itself_holds_it_back(tmp_path: Path) -> None:
+    """The script, found through a link, with a Python beside it and an r2cc that tells what it was given."""
+    script = tmp_path / "a b" / "r2cc"
+    script.parent.mkdir()
+    script.write_text((ROOT / "scripts" / "r2cc").read_text())
+    script.chmod(0o755)
+    script.with_name("python").symlink_to(sys.executable)
+    (tmp_path / "link").symlink_to(script)
+    (tmp_path / "harness").mkdir()
+    told = "import signal, sys\ndef main(): print([*signal.pthread_sigmask(signal.SIG_BLOCK, [])], sys.argv)\n"
+    (tmp_path / "harness" / "cli.py").write_text(told)
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    words = [str(tmp_path / "link"), "a b", "'"]
+    done = subprocess.run(words, env=env, capture_output=True, text=True, check=True)
+    knows = subprocess.run(["env", "--block-signal=INT", "true"], capture_output=True, check=False).returncode == 0
+    assert done.stdout == f"{[signal.SIGINT] if knows else []} {['r2cc', 'a b', chr(39)]}\n"
+
+
+def test_who_ignores_it_goes_on_ignoring_it() -> None:
+    code = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN); "
+    done = run(code + AT_IMPORT, "5", "--version")
+    assert done.returncode == 0 and done.stdout.startswith("r2cc, version")
+
+
+def test_when_all_is_done_it_changes_nothing() -> None:
+    code = "import atexit, os, signal; atexit.register(os.kill, os.getpid(), signal.SIGINT); "
+    done = run(code + "from harness.cli import main; main(['no-such'])")
+    assert done.returncode == 2 and "Traceback" not in done.stderr and "interrupted" not in done.stderr
+
+
+def test_where_python_drops_errors_it_comes_again() -> None:
+    code = """
+import click, os, signal, time
+from harness.cli import cli, main
+class Dropped:
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000): pass
+def work():
+    Dropped()
+    time.sleep(60)
+cli.add_command(click.Command("work", callback=work))
+main(["work"])
+"""
+    done = run(code)
+    assert (done.returncode, done.stderr) == (130, "r2cc: interrupted\n")
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose() -> None:
+        try:
+            raise KeyboardInterrupt
+        finally:
+            raise SshError("lost", "n1: the connection was lost", "r2cc panic")
+
+    def end() -> None:
+        raise EOFError("early")
+
+    for name, callback in (("lose", lose), ("end", end)):
+        monkeypatch.setitem(cli.commands, name, click.Command(name, callback=callback))
+
+
+@pytest.mark.usefixtures("command")
+def test_what_fails_meanwhile_is_told_and_is_not_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["lose"]) == 130
+    assert capsys.readouterr().err == (
+        "r2cc: interrupted; then: n1: the connection was lost\n  try: r2cc panic\n"
+    )  # fmt: skip
+
+
+@pytest.mark.usefixtures("command")
+def test_an_end_of_file_is_no_interrupt(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_cli(["end"]) == 70
+    assert "internal error" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:2]))
+def test_the_installed_command(words: tuple[str, ...]) -> None:
+    """At whatever moment this machine has come to: it may have ended already."""
+    for pause in (0, 1, 2, 4, 8):
+        code = f"import os, subprocess, sys, time; p = subprocess.Popen(sys.argv[1:]); time.sleep({pause} / 50); " + (
+            "p.send_signal(2); sys.exit(p.wait() % 256)"
+        )
+        done = run(code, str(R2CC), *words)
+        assert done.returncode in (0, 130, 254), done.stderr
+        assert done.stderr in ("", "r2cc: interrupted\n")

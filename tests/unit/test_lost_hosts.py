@@ -1,0 +1,109 @@
+"""One of several hosts is lost while things are ended: nothing of the others runs on, and the loss is told."""
+
+from __future__ import annotations
+
+import queue
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+
+from chaos import streams
+from chaos.actors import Actors
+from chaos.launch import Launch
+from chaos.steps import Start
+from harness.errors import SshError
+from harness.hosts import LocalHost
+from harness.hosts.base import Redirect
+from harness.hosts.local import LocalProcess
+from harness.launchers.processes import Processes
+from harness.launchers.processes import Start as RankStart
+from harness.launchers.streams import Whole
+
+SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
+
+
+class LostProcess:
+    """A real process on a host to which the connection has broken: no signal reaches it."""
+
+    def __init__(self, real: LocalProcess) -> None:
+        self.real = real
+        self.pid, self.stdout = real.pid, real.stdout
+
+    def poll(self) -> int | None:
+        return self.real.poll()
+
+    def wait(self, timeout_s: float | None = None) -> int:
+        return self.real.wait(0.05 if timeout_s is None else min(timeout_s, 0.05))
+
+    def send_signal(self, signum: int) -> None:
+        raise SshError("lost", "beta: the connection was lost", "r2cc hosts check")
+
+    def terminate(self) -> None:
+        self.send_signal(15)
+
+    def kill(self) -> None:
+        self.send_signal(9)
+
+    def stderr_tail(self, lines: int = 8) -> str:
+        return self.real.stderr_tail(lines)
+
+    def close(self) -> None:
+        self.send_signal(9)
+
+
+class LostHost(LocalHost):
+    def spawn(
+        self,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        stdout: Redirect = None,
+        stderr: Redirect = None,
+        stdin: Redirect = None,
+    ) -> LocalProcess:
+        real = super().spawn(argv, env=env, stdout=stdout, stderr=stderr, stdin=stdin)
+        return LostProcess(real)  # type: ignore[return-value]
+
+
+HOSTS = (LostHost("beta"), LocalHost("alpha"), LocalHost("gamma"))
+
+
+def test_a_runs_ranks_and_samplers(tmp_path: Path) -> None:
+    lines: queue.SimpleQueue[streams.Spoken] = queue.SimpleQueue()
+    running = [
+        streams.start(Launch(host.name, f"rank{number}", SLEEP), host, lines, tmp_path / host.name)
+        for number, host in enumerate(HOSTS)
+    ]
+    try:
+        for _ in running:
+            lines.get(timeout=30)
+        with pytest.raises(SshError, match="beta: the connection was lost"):
+            streams.stop_all(running)
+        assert [each.process.poll() is None for each in running] == [True, False, False]
+    finally:
+        running[0].process.real.kill()  # type: ignore[attr-defined]
+        running[0].process.real.wait(30)  # type: ignore[attr-defined]
+
+
+def test_a_launchers_ranks() -> None:
+    starts = [RankStart(host.name, host, SLEEP, {}, Whole(0)) for host in HOSTS]
+    with pytest.raises(SshError, match="beta"), Processes() as processes:
+        processes.start(starts)
+        lost = next(each for each in processes.running if each.start.host.name == "beta").process
+    alive = [each.start.host.name for each in processes.running if each.process.poll() is None]
+    lost.real.kill()  # type: ignore[attr-defined]
+    lost.real.wait(30)  # type: ignore[attr-defined]
+    assert alive == ["beta"]
+
+
+def test_helpers_of_faults() -> None:
+    actors = Actors(None, {host.name: host for host in HOSTS}, lambda _rank: pytest.fail("no rank"))
+    actors.take([Start(host.name, "flood", tuple(SLEEP)) for host in HOSTS])
+    held = {key[0]: process for key, process in actors._helpers.items()}
+    with pytest.raises(SshError, match="beta"):
+        actors.close()
+    assert [name for name, process in held.items() if process.poll() is None] == ["beta"]
+    held["beta"].real.kill()  # type: ignore[attr-defined]
+    held["beta"].real.wait(30)  # type: ignore[attr-defined]
