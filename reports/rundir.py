@@ -24,6 +24,7 @@ from harness.reading.plain import MOST_DEPTH, cleaned, printable
 from reports import recompute
 from reports.lines import fits
 from reports.samples import OUTSIDE, UNREADABLE, Samples
+from reports.store.names import id_of
 from reports.trace import Json, NicId, Trace
 
 JOURNAL = "journal.jsonl"
@@ -48,7 +49,7 @@ class RunDir:
     @property
     def name(self) -> str:
         """The experiment's name, else the directory's."""
-        return str(self.experiment.get("name") or self.path.name)
+        return str(self.experiment.get("name") or id_of(self.path.name))
 
     def traces_of(self, arm: str) -> list[Trace]:
         """The repeats of an arm, in order."""

@@ -40,7 +40,7 @@ def mapping_if_there(path: Path, schema: int | None = None) -> Json:
 def loaded(raw: bytes, name: str) -> object:
     """The value in `raw`; `name` is what errors call it."""
     odd = is_odd(raw) or not _is_shallow(raw)
-    strictly = {"parse_int": _whole, "parse_constant": _no_number} if odd else {}
+    strictly: Any = {"parse_int": _whole, "parse_constant": _no_number} if odd else {}
     try:
         value = json.loads(decoded(raw, name), **strictly)
     except RecursionError as error:

@@ -48,6 +48,11 @@ def printable(text: str) -> str:
     return text if text.isprintable() else "".join(c if c.isprintable() else " " for c in text)
 
 
+def lines(text: str) -> str:
+    """The same of text of several lines."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def cleaned(value: Any) -> Any:
     """The same with all text `printable` but for its line breaks and tabs; of what `check` let pass."""
     if isinstance(value, str):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -163,3 +164,29 @@ def test_whatever_is_written_beside_a_journal(data: st.DataObject, name: str, wh
         run = Path(shutil.copytree(whole, Path(folder, "run")))
         (run / name).write_text(json.dumps(value))
         _reported(run)
+
+
+@pytest.mark.parametrize("name", [b"\xff\xfe", b"20260204T050607Z-\x1b[31mred", b"a\nb"])
+@pytest.mark.parametrize("damaged", [False, True])
+def test_a_directory_of_any_name(tmp_path: Path, whole: Path, name: bytes, damaged: bool) -> None:
+    run = Path(shutil.copytree(whole, tmp_path / os.fsdecode(name)))
+    (run / "experiment.yaml").unlink()
+    if damaged:
+        (run / "journal.jsonl").unlink()
+    ran = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "from harness.cli import main; main()",
+            "report",
+            run,
+            "--format",
+            "all",
+            "--out",
+            tmp_path,
+        ],
+        capture_output=True,
+        timeout=60,
+    )
+    assert (ran.returncode, b"\x1b" in ran.stdout + ran.stderr) == (2 if damaged else 0, False)
+    assert b"internal error" not in ran.stderr
