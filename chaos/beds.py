@@ -55,6 +55,14 @@ class Bed:
     """The program of each host whose clock is not ours, which tells its time."""
     leases: Leases | None = None
     """That hosts which others can reach are ours alone for now."""
+    topology: Topology | None = None
+    """What a lab was made as, its rates as they are now; None where hosts are what they are."""
+
+    def rates_gbit(self) -> dict[tuple[str, str], float]:
+        """The rate of each (host, NIC), in Gbit/s, as far as it is known."""
+        if self.topology is None:
+            return {}
+        return {(nic.host, nic.name): self.topology.rate_of(nic.host, nic.name) for nic in self.nics}
 
 
 def gpus_on(inventory: str, experiment: Experiment) -> int:
@@ -120,14 +128,19 @@ def open_bed(inventory: str, experiment: Experiment) -> Iterator[Bed]:
             bed = _bed(opened)
             if vm_shape(inventory) is not None:
                 hold_rates(bed, topology_of(experiment))
-            yield replace(bed, gpus=gpus_on(inventory, experiment))
+            yield replace(bed, gpus=gpus_on(inventory, experiment), topology=_shape(inventory, experiment))
         return
     require_tools()
     with Lab.up(topology_of(experiment)) as lab:
         for warning in lab.warnings:
             click.echo(f"r2cc: warning: {warning}", err=True)
         bed = _bed(Inventory(LAB, lab.hosts, lab.switch, lab.nics, lab.places_file))
-        yield replace(bed, gpus=gpus_on(inventory, experiment))
+        yield replace(bed, gpus=gpus_on(inventory, experiment), topology=topology_of(experiment))
+
+
+def _shape(inventory: str, experiment: Experiment) -> Topology:
+    """Of a lab that is no experiment's own: the file's, or for guests the experiment's rates."""
+    return topology_of(experiment) if vm_shape(inventory) is not None else topology_of_inventory(inventory)
 
 
 @contextmanager
@@ -166,6 +179,8 @@ class KeptBed:
             self._bed = self._stack.enter_context(open_bed(self._inventory, experiment))
         else:
             hold_rates(self._bed, topology_of(experiment))
+        if self._bed.topology != topology_of(experiment):
+            self._bed = replace(self._bed, topology=topology_of(experiment))
         try:
             yield self._bed
         except BaseException:

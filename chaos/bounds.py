@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from chaos import rails
 from chaos.fault_spec import CUTTING
 from chaos.paths import carriers, crowding
 from chaos.phases import degraded_indices, healthy_indices, healthy_ms, hit_index
@@ -59,7 +60,7 @@ def time_ms(load: Load, healthy_load: Load, healthy_iteration_ms: float) -> floa
     return healthy_iteration_ms * max((load[nic] / (healthy_load.get(nic) or fastest) for nic in load), default=0.0)
 
 
-def iteration_bound_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host: int) -> float | None:
+def iteration_bound_ms(data: RunData, fault: FaultTimes, mode: int) -> float | None:
     """Time before the fault, plus what was left over what the mode can carry; None where no bound is known (stock).
 
     The fault counts from when its command had returned, which makes the bound smaller than counting from its start.
@@ -69,7 +70,7 @@ def iteration_bound_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host
     if index is None or struck_ns is None or whole is None or healthy is None:
         return None
     end_ns = min(whole.end_ns, fault.reverted_ns or whole.end_ns)
-    carrying = _Carrying(data, fault, mode, nics_of_host, healthy)
+    carrying = _Carrying(data, fault, mode, healthy)
     before = (struck_ns - whole.start_ns) / 1e6
     if data.deliveries:
         rest = carrying.time_ms(remaining_chunks(data, index, struck_ns, healthy), end_ns)
@@ -78,20 +79,20 @@ def iteration_bound_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host
     return None if rest is None else before + rest
 
 
-def beyond_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host: int) -> float | None:
+def beyond_ms(data: RunData, fault: FaultTimes, mode: int) -> float | None:
     """What the iteration that was hit took beyond its bound; where a mode has none, beyond what `balance` could."""
     index = hit_index(data, fault)
     took = data.durations_ms().get(index) if index is not None else None
-    bound = iteration_bound_ms(data, fault, mode if mode in (MIGRATE, BALANCE) else BALANCE, nics_of_host)
+    bound = iteration_bound_ms(data, fault, mode if mode in (MIGRATE, BALANCE) else BALANCE)
     return None if took is None or bound is None else took - bound
 
 
-def degraded_bound_ms(data: RunData, fault: FaultTimes, mode: int, nics_of_host: int) -> float | None:
+def degraded_bound_ms(data: RunData, fault: FaultTimes, mode: int) -> float | None:
     """What a whole iteration can take at best while the fault lasts; None where no bound is known or none was whole."""
     healthy = median(healthy_ms(data))
     if healthy is None or fault.reverted_ns is None or not degraded_indices(data, fault):
         return None
-    carrying = _Carrying(data, fault, mode, nics_of_host, healthy)
+    carrying = _Carrying(data, fault, mode, healthy)
     if not data.deliveries:
         return carrying.stretched_ms(healthy, fault.reverted_ns)
     return carrying.time_ms(healthy_chunks(data), fault.reverted_ns)
@@ -104,38 +105,36 @@ class _Carrying:
     data: RunData
     fault: FaultTimes
     mode: int
-    nics_of_host: int
     healthy: float
 
     def time_ms(self, chunks: Mapping[Key, float], at_ns: int) -> float | None:
-        """`migrate` puts a lost NIC's share where the paths say; `balance` spreads it over the host's other NICs."""
+        """`migrate` puts a lost NIC's share where the paths say; `balance` on all rails that both ends have left."""
         data = self.data
         usual = loads(data.connections, healthy_chunks(data))
         if self.mode == MIGRATE:
             return time_ms(loads(carriers(data, at_ns), chunks), usual, self.healthy)
         as_started = time_ms(loads(data.connections, chunks), usual, self.healthy)
-        gone = self._gone(at_ns)
-        if self.mode != BALANCE or as_started is None or gone >= self.nics_of_host:
-            return None
-        return as_started * self.nics_of_host / (self.nics_of_host - gone)
+        return self._balanced(as_started, at_ns, rails.flows(data.connections, chunks))
 
     def stretched_ms(self, usual_ms: float, at_ns: int) -> float | None:
         """The same where deliveries are not told (NCCL's own): what takes `usual_ms` when all NICs carry alike."""
-        gone = self._gone(at_ns)
         if self.mode == MIGRATE:
             busiest = crowding(self.data, at_ns)
             return None if busiest is None else usual_ms * busiest
-        if self.mode != BALANCE or gone >= self.nics_of_host:
-            return None
-        return usual_ms * self.nics_of_host / (self.nics_of_host - gone)
+        return self._balanced(usual_ms, at_ns, rails.flows_of_paths(self.data))
 
-    def _gone(self, at_ns: int) -> float:
-        """How many NICs' worth is gone just before `at_ns` on the host that lost most; only what is known counts."""
-        gone: dict[Nic, float] = {}
+    def _balanced(self, usual_ms: float | None, at_ns: int, sent: rails.Flows) -> float | None:
+        if self.mode != BALANCE or usual_ms is None:
+            return None
+        factor = rails.stretch(rails.fabric(self.data), self._lost(at_ns), sent)
+        return None if factor is None else usual_ms * factor
+
+    def _lost(self, at_ns: int) -> dict[Nic, float]:
+        """What is gone of each NIC just before `at_ns`; only what is known counts."""
+        lost: dict[Nic, float] = {}
         for other in self.data.faults:
             begun = other is self.fault or (other.onset_ns is not None and other.onset_ns < at_ns)
             lasts = other is self.fault or other.reverted_ns is None or other.reverted_ns >= at_ns
             if other.kind in (*CUTTING, "rate") and begun and lasts:
-                gone |= {nic: max(other.lost, gone.get(nic, 0.0)) for nic in other.nics}
-        hosts = {host for host, _ in gone}
-        return max((sum(lost for (host, _), lost in gone.items() if host == each) for each in hosts), default=0.0)
+                lost |= {nic: max(other.lost, lost.get(nic, 0.0)) for nic in other.nics}
+        return lost

@@ -19,7 +19,7 @@ ENVIRONMENT = "R2CC_TEST_QP_FILE"
 DEVICE = re.compile(r"[A-Za-z0-9_-]{1,63}")
 DEVICES = r"""
 for nic; do
-  name=$(ls "/sys/class/net/$nic/device/infiniband" 2>/dev/null)
+  name=$(ls "/sys/class/net/$nic/device/infiniband" 2>/dev/null | sed '/^smi[0-9]*$/d' | head -n 1)
   for parent in /sys/class/infiniband/*/parent; do
     [ "$(cat "$parent" 2>/dev/null)" != "$nic" ] || { name=${parent%/parent}; name=${name##*/}; }
   done

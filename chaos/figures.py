@@ -66,15 +66,14 @@ def fault_figures(data: RunData, fault: FaultTimes, mode: int) -> Json:
     index = hit_index(data, fault)
     hit = index is not None and not fault.missed
     durations = data.durations_ms()
-    nics = len(data.start["nics"]) if data.start else 0
     figures: Json = {
         "detect_ms": detect_ms(data, fault),
         "stall_ms": stall_ms(data, fault) if hit else None,
         "iteration_ms": durations.get(index) if index is not None else None,
-        "iteration_bound_ms": iteration_bound_ms(data, fault, mode, nics),
-        "beyond_ms": beyond_ms(data, fault, mode, nics),
+        "iteration_bound_ms": iteration_bound_ms(data, fault, mode),
+        "beyond_ms": beyond_ms(data, fault, mode),
         "degraded_ms": median(pick(durations, degraded_indices(data, fault))),
-        "degraded_bound_ms": degraded_bound_ms(data, fault, mode, nics),
+        "degraded_bound_ms": degraded_bound_ms(data, fault, mode),
         "after_ms": median(pick(durations, after_indices(data, fault))),
         "return_ms": return_ms(data, fault),
         "stolen": void.stolen(data, onsets(fault)),

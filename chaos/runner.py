@@ -127,15 +127,23 @@ def plans(
     ]
 
 
+def _network(bed: Bed) -> Json:
+    """NICs with what is known of each; `one_subnet` where all of them see each other, so that there are no rails."""
+    nics: dict[str, dict[str, Json]] = {host: {} for host in bed.hosts}
+    rates = bed.rates_gbit()
+    for nic in bed.nics:
+        place = nic.host, nic.name
+        known = {"device": bed.devices.get(place), "rate_gbit": rates.get(place)}
+        nics[nic.host][nic.name] = {"address": nic.address} | {k: v for k, v in known.items() if v is not None}
+    flat = bed.topology is not None and bed.topology.one_subnet
+    return {"nics": nics} | ({"one_subnet": True} if flat else {})
+
+
 def run_one(plan: Plan, bed: Bed, journal: Journal, *, out: RunDir, display: Display) -> None:
     journal.enter(plan.arm, plan.run)
-    nics: dict[str, dict[str, dict[str, str]]] = {host: {} for host in bed.hosts}
-    for nic in bed.nics:
-        device = bed.devices.get((nic.host, nic.name))
-        nics[nic.host][nic.name] = {"address": nic.address} | ({"device": device} if device else {})
     clocks = measure(bed.hosts, bed.samplers)
     told: Json = {"clocks": as_json(clocks)} if clocks else {}
-    journal.write("run_start", mode=MODES[plan.arm], wall_ns=time.time_ns(), nics=nics, **told)
+    journal.write("run_start", mode=MODES[plan.arm], wall_ns=time.time_ns(), **_network(bed), **told)
     outcome, reason = "failed", "internal error"
     arm_run = ArmRun(replace(plan, clocks=clocks), bed, journal, out.raw, display)
     try:

@@ -33,6 +33,7 @@ def inventory() -> None:
     epilog="""\b
 Examples:
   r2cc inventory from-cloudlab manifest.xml --out cluster.yaml --key ~/.ssh/cloudlab
+  r2cc inventory from-cloudlab manifest.xml --user alice     where several users may log in
   r2cc inventory from-cloudlab manifest.xml --no-resolve --json
 
 \b
@@ -70,6 +71,7 @@ def from_cloudlab(
         raise UsageError(f"{out} is there already", "--force replaces it")
     access = Access(user, key, known_hosts)
     nodes = load(manifest)
+    _tell_left_out(nodes)
     shown = str(out or manifest)
     checked(text(nodes, access), shown)
     names = None if resolve is False else _names(nodes, access, shown, must=resolve is True)
@@ -82,6 +84,15 @@ def from_cloudlab(
         click.echo(dumped("inventory_made", {**document(nodes, access, names), "resolved": names is not None}))
     elif out is None:
         click.echo(content, nl=False)
+
+
+def _tell_left_out(nodes: Sequence[Node]) -> None:
+    """Not where the profile is ours: there everybody knows."""
+    from harness.cloudlab.rails import OTHER_LAN
+
+    found = {name: why for node in nodes for name, why in node.left_out if why != OTHER_LAN}
+    for name, why in found.items():
+        click.echo(f"link '{name}' is no rail: {why}", err=True)
 
 
 def _names(nodes: Sequence[Node], access: Access, shown: str, *, must: bool) -> Mapping[str, Names] | None:

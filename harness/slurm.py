@@ -55,11 +55,11 @@ def hosts(environment: Mapping[str, str], *, home: Path | None = None) -> list[C
     """The allocation's hosts as an inventory has them, reached as `~/.ssh/config` says; nobody says which NICs they
     have. UsageError as `allocation`."""
     from harness.hosts.cluster import ClusterHost
-    from harness.hosts.ssh_target import Asked, read_config, resolve
+    from harness.hosts.ssh_target import Asked, resolve, users_config
 
     found = allocation(environment)
     home = home or Path.home()
-    options = read_config(home / ".ssh" / "config")
+    options = users_config(home)
     return [ClusterHost(resolve(Asked(name), options, home=home), {}, found.gpus, {}) for name in found.hosts]
 
 

@@ -10,17 +10,38 @@ ARMS = {
     "upstream": "NCCL’s own failover",
     "restart": "Restart from checkpoint",
 }
+SPOKEN = {"stock": "stock NCCL", "balance": "balanced R2CC", "restart": "the restart from a checkpoint"}
+"""What reads otherwise amid a sentence."""
 FAULTS = {
     "link_down": "link failure",
     "port_down": "link failure",
+    "rail_down": "rail failure",
     "black_hole": "silent black hole",
+    "one_way": "one-way black hole",
     "flap": "flapping link",
+    "rate": "slow link",
     "rate_limit": "slow link",
     "loss": "packet loss",
-    "tcp_lost": "TCP lost",
-    "udp_lost": "UDP lost",
-    "big_packets_lost": "big packets lost",
+    "delay": "packet delay",
+    "corrupt": "packet corruption",
+    "address_removed": "loss of an address",
+    "nic_gone": "loss of a NIC",
+    "qp_error": "queue pair error",
+    "queue_full": "full queue",
+    "stop": "stopped process",
+    "kill": "killed process",
+    "late": "late rank",
+    "clock_jump": "clock jump",
+    "busy_cores": "load on the CPU",
+    "side_flood": "flood of the side channel",
+    "side_channel_lost": "loss of the side channel",
+    "side_channel_late": "slow side channel",
+    "tcp_lost": "loss of TCP",
+    "udp_lost": "loss of UDP",
+    "big_packets_lost": "loss of big packets",
+    "controller_lost": "loss of the controller",
 }
+"""Nouns: `the ... cost 8 ms`."""
 VERDICTS = {
     "holds": "Holds",
     "deviated": "Deviated",
@@ -46,6 +67,11 @@ BASELINES = frozenset({"stock", "upstream", "restart"})
 def arm(name: str) -> str:
     """The name of an arm on the page."""
     return ARMS.get(name, name)
+
+
+def spoken(name: str) -> str:
+    """The name of an arm amid a sentence."""
+    return SPOKEN.get(name, arm(name))
 
 
 def arm_class(name: str) -> str:

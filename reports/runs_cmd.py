@@ -245,9 +245,13 @@ def import_(
 ) -> None:
     """Take in figures of nccl-tests (JSON or text) or Megatron-LM's logs as runs of the store.
 
+    What a launcher, a container tool or a terminal puts before the lines does no harm. A file with several measurements
+    (tests, operations, processes, trainings) becomes a run for each: NAME and a word for what differs.
+
     \b
-    Example:
+    Examples:
       r2cc runs import all_reduce-*.json --name all_reduce --hardware h100x8
+      r2cc runs import slurm-4711.out --name nightly --hardware h100x8
       r2cc runs import whole.json --degraded one-nic-less.json --left 0.875 --name all_reduce
     """
     from harness.errors import UsageError
@@ -255,8 +259,12 @@ def import_(
 
     if left is not None and degraded is None:
         raise UsageError("--left says what is left in a degraded measurement", "name that with --degraded FILE")
-    made = bring_in(store, files, About(name, **about), kind, Degraded(degraded, left) if degraded else None)
+    notes = list[str]()
+    measured_less = Degraded(degraded, left) if degraded else None
+    made = bring_in(store, files, About(name, **about), kind, measured_less, tell=notes.append)
+    for note in notes:
+        click.echo(note, err=True)
     if as_json:
-        click.echo(dumped("runs_imported", {"schema": 1, "runs": [folder.name for folder in made]}))
+        click.echo(dumped("runs_imported", {"schema": 1, "runs": [folder.name for folder in made], "notes": notes}))
     for folder in () if as_json else made:
         click.echo(folder)

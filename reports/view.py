@@ -18,13 +18,14 @@ from reports import (
     chart_waits,
     events,
     names,
+    nic_rates,
     sentence,
     tables,
 )
 from reports.charts import Figure
 from reports.rundir import RunDir
 from reports.store.names import id_of
-from reports.trace import Json, Trace
+from reports.trace import Json, NicId, Trace
 from reports.units import NONE, memory, ms
 
 
@@ -73,14 +74,15 @@ def build(run: RunDir) -> View:
 
 
 def shown_traces(run: RunDir) -> list[Trace]:
-    """The repeat of each arm that figures show: the one with the longest stall, so that nothing is hidden."""
+    """The repeat of each arm that figures show: of those that count the one with the longest stall, so that nothing is
+    hidden."""
     arms = {str(a["name"]): a for a in run.summary.get("arms", [])}
     shown = []
     for name in run.arm_names():
         traces = run.traces_of(name)
         if traces:
-            worst = _worst_run(arms.get(name))
-            shown.append(next((t for t in traces if t.run == worst), traces[0]))
+            wanted = _shown_run(arms.get(name))
+            shown.append(next((t for t in traces if t.run == wanted), traces[0]))
     return shown
 
 
@@ -100,11 +102,15 @@ def figures(run: RunDir, traces: Sequence[Trace]) -> list[Figure]:
 def _of_moments(run: RunDir, traces: Sequence[Trace], allowed_ms: float | None) -> list[Figure | None]:
     faults = {t.arm: _faults_of(run.summary, t) for t in traces}
     return [
-        chart_bandwidth.figure(traces, run.faulted()),
+        chart_bandwidth.figure(traces, run.faulted(), _rates(run, traces)),
         chart_iterations.figure(traces, faults),
         chart_waits.figure(traces, faults, allowed_ms),
         chart_failover.figure(traces),
     ]
+
+
+def _rates(run: RunDir, traces: Sequence[Trace]) -> dict[NicId, float]:
+    return nic_rates.rates_gbit(traces, run.experiment, str(run.summary.get("bed")))
 
 
 def _of_nics(run: RunDir, traces: Sequence[Trace]) -> list[Figure | None]:
@@ -160,7 +166,7 @@ def _tiles(arms: Sequence[Json]) -> list[Tile]:
     ours, stock = sentence.best_arm(arms), next((a for a in arms if a["name"] == "stock"), None)
     for arm, kind in ((ours, "ours"), (stock, "base")):
         if arm is not None and (stall := sentence.worst_stall_ms(arm)) is not None:
-            void = "void, " if any(r.get("void") for r in tables.counted(arm)) else ""
+            void = "" if all(map(sentence.is_valid, tables.counted(arm))) else "void, "
             tiles.append(Tile(ms(stall), f"{void}stall with {names.arm(str(arm['name']))}", kind))
     wrong = sum(int(r.get("wrong_elements") or 0) for a in arms for r in a["runs"])
     done = sum(int(r.get("iterations") or 0) for a in arms for r in a["runs"])
@@ -193,11 +199,10 @@ def _facts(run: RunDir) -> list[tuple[str, str]]:
     return [(name, NONE if value is None else str(value)) for name, value in pairs]
 
 
-def _worst_run(arm: Json | None) -> int | None:
+def _shown_run(arm: Json | None) -> int | None:
     runs = tables.counted(arm) if arm else []
-    stalls = {int(r["run"]): sentence.worst(f.get("stall_ms") for f in r["faults"]) for r in runs}
-    known = {run: stall for run, stall in stalls.items() if stall is not None}
-    return max(known, key=lambda run: known[run]) if known else None
+    stalls = {int(r["run"]): sentence.worst(f.get("stall_ms") for f in r["faults"]) or 0.0 for r in runs}
+    return max(stalls, key=lambda run: stalls[run], default=None)
 
 
 def _run_of(summary: Json, trace: Trace) -> Json | None:

@@ -58,6 +58,9 @@ def document(nodes: Sequence[Node], access: Access, names: Mapping[str, Names] |
     defaults: dict[str, Any] = {"user": next(iter(logins.values()))[0]}
     defaults |= {key: value for key in ("key", "known_hosts") if (value := getattr(access, key)) is not None}
     entries = [_entry(node, logins[node.name], (names or {}).get(node.name)) for node in nodes]
+    for node, entry in zip(nodes, entries, strict=True):
+        if logins[node.name][0] != defaults["user"]:
+            entry["user"] = logins[node.name][0]
     return {"schema": 1, "name": "cloudlab", "defaults": defaults, "hosts": entries}
 
 
@@ -69,8 +72,7 @@ def text(nodes: Sequence[Node], access: Access, names: Mapping[str, Names] | Non
 
 def checked(content: str, file: str) -> list[ClusterHost]:
     """The hosts that the file means, as every other command will read it: a key that is not there is found now."""
-    home = Path.home()
-    return parse_inventory(content, file, config=home / ".ssh" / "config", home=home)
+    return parse_inventory(content, file, config=None, home=Path.home())
 
 
 def _entry(node: Node, login: tuple[str, str, int], names: Names | None) -> dict[str, Any]:

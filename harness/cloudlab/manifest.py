@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.cloudlab import safe_xml
+from harness.cloudlab import rails, safe_xml
 from harness.cloudlab.safe_xml import Element
 from harness.errors import InputErrors, UsageError
 from harness.hosts.cluster import ADDRESS, NAME
@@ -17,10 +17,11 @@ from harness.lab.yaml_lines import line_of
 GENI = "http://www.geni.net/resources/rspec/3"
 HINT = "in CloudLab's portal, choose the experiment, then its Manifest, and save that"
 MAC = re.compile(r"[0-9a-f]{12}")
-RAIL = re.compile(r"rail(\d+)")
-"""A LAN of our profile. Where there is one, NICs of other LANs carry no data of ours."""
 BLOCKSTORE = "emulab-blockstore"
 """No machine: a data set that is mounted over the network."""
+NO_MACHINE = (BLOCKSTORE, "delay", "bridge", "dummy", "switch", "emulab-switch")
+"""Nodes that nobody logs in to."""
+CONTROL = "control"
 
 
 @dataclass(frozen=True)
@@ -47,6 +48,8 @@ class Node:
     logins: tuple[tuple[str, str, int], ...]
     """User, host name and port of each that may log in."""
     nics: tuple[Nic, ...]
+    left_out: tuple[tuple[str, str], ...] = ()
+    """Links that are no rails, and why."""
 
 
 @dataclass
@@ -85,19 +88,21 @@ class _Reader:
         self.errors: list[str] = []
         self._file = file
         self._seen: dict[str, int] = {}
+        self._left_out: dict[str, str] = {}
 
     def read(self, root: Element) -> list[Node]:
         if (root.space, root.name) != (GENI, "rspec"):
             self._say(root, f"no GENI v3 manifest: its root is <{root.name}> of '{root.space}'; {HINT}")
             return []
-        if root.text("type") != "manifest":
-            self._say(root, f"an RSpec of type '{root.text('type')}', not the manifest; {HINT}")
+        if not _was_given_out(root):
+            self._say(root, f"a request, not the manifest: no node in it has a sliver_id or a login; {HINT}")
             return []
-        nodes = [node for node in root.all("node") if _sliver(node) != BLOCKSTORE]
+        nodes = [node for node in root.all("node") if not _is_no_machine(node)]
         if not nodes:
             self._say(root, "it has no nodes; is the experiment ready?")
+        self._left_out = rails.left_out(list(root.all("link")), _storage(root), _control(root))
         lans = list(self._lans(root, {id_ for node in root.all("node") for id_ in _interfaces_of(node)}))
-        order = {lan.name: position for position, lan in enumerate(sorted(lans, key=_rail))}
+        order = {lan.name: position for position, lan in enumerate(sorted(lans, key=lambda lan: rails.place(lan.name)))}
         return [self._node(node, lans, order) for node in nodes]
 
     def _say(self, element: Element, text: str) -> None:
@@ -119,7 +124,7 @@ class _Reader:
             rates = self._rates(link)
             for member in link.all("interface_ref"):
                 name = member.text("client_id")
-                if name not in interfaces:
+                if name not in interfaces and lan.name not in self._left_out:
                     self._say(member, f"LAN '{lan.name}' has a member '{name}' that no node has")
                 lan.members[name] = rates.get(name)
             yield lan
@@ -141,14 +146,18 @@ class _Reader:
         nics = [nic for interface in node.all("interface") if (nic := self._nic(interface, lans)) is not None]
         hardware = node.first("hardware_type")
         site, _, component = _urn(node.text("component_id"))
-        rails = [nic for nic in nics if RAIL.fullmatch(nic.lan)] or nics
-        rails.sort(key=lambda nic: order[nic.lan])
+        nics.sort(key=lambda nic: order[nic.lan])
         kind = hardware.text("name") if hardware is not None else ""
-        return Node(name, kind, component, site, tuple(self._logins(node, name)), tuple(rails))
+        left_out = tuple(sorted(self._left_out.items()))
+        return Node(name, kind, component, site, tuple(self._logins(node, name)), tuple(nics), left_out)
 
     def _nic(self, interface: Element, lans: Sequence[_Lan]) -> Nic | None:
+        """None too for one that carries no data: whatever it lacks is no mistake."""
         before = len(self.errors)
         name = self._named(interface)
+        of = [lan for lan in lans if name in lan.members]
+        if of and all(lan.name in self._left_out for lan in of):
+            return None
         mac = interface.text("mac_address").lower().replace(":", "")
         if not MAC.fullmatch(mac):
             self._say(
@@ -157,7 +166,6 @@ class _Reader:
         found = [ip.text("address") for ip in interface.all("ip") if ip.text("type") in ("", "ipv4")]
         if len(found) != 1 or not _is_ipv4(found[0]):
             self._say(interface, f"interface '{name}' needs one IPv4 address, and has {', '.join(found) or 'none'}")
-        of = [lan for lan in lans if name in lan.members]
         if len(of) != 1:
             self._say(interface, f"interface '{name}' is in {len(of)} LANs")
         if len(self.errors) > before:
@@ -179,19 +187,53 @@ class _Reader:
                 yield user, host, int(port or "22")
 
 
+def _was_given_out(root: Element) -> bool:
+    """Whatever the root's `type` says: CloudLab's portal shows manifests as "request"."""
+    return root.text("type") == "manifest" or any(_has_sliver(node) for node in root.all("node"))
+
+
+def _has_sliver(node: Element) -> bool:
+    return bool(node.text("sliver_id")) or any(True for services in node.all("services") for _ in services.all("login"))
+
+
 def _sliver(node: Element) -> str:
     found = node.first("sliver_type")
     return found.text("name") if found is not None else ""
 
 
+def _is_no_machine(node: Element) -> bool:
+    return _sliver(node) in NO_MACHINE or _is_data_set(node)
+
+
+def _is_data_set(node: Element) -> bool:
+    """A machine may hold a local one."""
+    stores = [child for child in node.children if child.name == "blockstore"]
+    remote = any(store.text("class") == "remote" for store in stores)
+    return _sliver(node) == BLOCKSTORE or (remote and node.first("services") is None)
+
+
+def _storage(root: Element) -> frozenset[str]:
+    """The interfaces of data sets."""
+    return frozenset(name for node in root.all("node") if _is_data_set(node) for name in _interfaces_of(node))
+
+
+def _control(root: Element) -> frozenset[str]:
+    """The interfaces that are the nodes' way to the world."""
+    return frozenset(
+        interface.text("client_id")
+        for node in root.all("node")
+        for interface in node.all("interface")
+        if _is_control(interface, {host.text("ipv4") for host in node.all("host")} - {""})
+    )
+
+
+def _is_control(interface: Element, addresses: set[str]) -> bool:
+    own = {ip.text("address") for ip in interface.all("ip")}
+    return bool(own & addresses) or any(child.text("role") == CONTROL for child in interface.children)
+
+
 def _interfaces_of(node: Element) -> Iterator[str]:
     return (interface.text("client_id") for interface in node.all("interface"))
-
-
-def _rail(lan: _Lan) -> tuple[int, str]:
-    """`rail2` before `rail10`, and both before LANs that are called otherwise."""
-    found = RAIL.fullmatch(lan.name)
-    return (int(found[1]), "") if found else (1 << 30, lan.name)
 
 
 def _urn(text: str) -> tuple[str, str, str]:

@@ -41,6 +41,7 @@ def parse(data: bytes) -> Element:
     """The root element. Raises UnsafeXml, or ValueError with line and what is wrong."""
     if len(data) > MOST_BYTES:
         raise UnsafeXml(f"1: over {MOST_BYTES // 1024 // 1024} MiB, which no manifest has")
+    data = _from_first_mark(data)
     parser = expat.ParserCreate(namespace_separator=SEPARATOR)
     parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
     builder = _Builder(parser)
@@ -53,6 +54,16 @@ def parse(data: bytes) -> Element:
         raise ValueError(f"{error.lineno}: not valid XML: {expat.ErrorString(error.code)}") from error
     assert builder.root is not None, "expat reports a document without an element itself"
     return builder.root
+
+
+def _from_first_mark(data: bytes) -> bytes:
+    """Without blanks before the declaration, which pasting brings and XML forbids; lines keep their numbers."""
+    bare = data.removeprefix(b"\xef\xbb\xbf").lstrip()
+    before = data[: len(data) - len(bare)].count(b"\n")
+    if not bare.startswith(b"<?xml"):
+        return b"\n" * before + bare
+    end = bare.find(b"?>") + 2
+    return bare[:end] + b"\n" * before + bare[end:]
 
 
 class _Builder:

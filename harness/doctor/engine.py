@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from harness.doctor.checks.gpus import is_gpu
 from harness.doctor.fold import fold
 from harness.doctor.model import ERROR, OK, WORST_FIRST, Check, Finding, Fleet, Patient, Report, Seen, Skipped
 from harness.doctor.registry import CHECKS, SSH
 from harness.errors import R2ccError
 from harness.facts import catalogue
-
-NVIDIA, DISPLAY = 0x10DE, 0x03
 
 
 def examine(fleet: Fleet, checks: Sequence[Check]) -> Report:
@@ -60,7 +59,7 @@ def applies(check: Check, patient: Patient) -> bool:
     """False: the host has nothing that this check is about, so that nobody misses the tool it needs."""
     devices, ports = patient.known.get(catalogue.PCI), patient.known.get(catalogue.RDMA)
     if {catalogue.GPUS, catalogue.TOPOLOGY} & set(check.needs) and devices is not None:
-        return any(device.vendor == NVIDIA and device.kind >> 8 == DISPLAY for device in devices.values())
+        return any(is_gpu(device) for device in devices.values())
     if {catalogue.IBV, catalogue.RDMA_NETNS} & set(check.needs):
         return ports is None or bool(ports)
     return True

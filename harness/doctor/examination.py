@@ -9,12 +9,13 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_interface
 
+from harness.doctor.guess import carries, guessed
 from harness.doctor.model import Datagram, Fleet, Path, Patient
 from harness.errors import R2ccError, UsageError
 from harness.facts import Known, NotAvailable, catalogue, nvidia
 from harness.facts.collect import Collected, collect
 from harness.facts.datagrams import Voice, datagrams
-from harness.facts.iproute import Address, Link
+from harness.facts.iproute import Address
 from harness.facts.ways import HEADERS_BYTES, Tried, Try
 from harness.hosts import Host
 from harness.hosts.cluster import DEFAULT_PREFIX
@@ -26,7 +27,6 @@ ALL_PAIRS = 8
 MOST_TRIES = 48
 PORTS = range(40_000, 50_000)
 """Where kernels choose ports by default, as R2CC's side channel has them."""
-VIRTUAL_KINDS = ("", "veth", "vlan", "bond", "macvlan", "ipvlan", "ipoib")
 
 Told = Callable[[Outcome[Collected]], None]
 
@@ -39,6 +39,8 @@ class Ward:
     hosts: Mapping[str, Host]
     data: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     prefixes: Mapping[str, str] = field(default_factory=dict)
+    gpus: Mapping[str, int] = field(default_factory=dict)
+    """How many the inventory says that a host has."""
 
 
 @contextmanager
@@ -62,7 +64,8 @@ def open_ward(spec: str) -> Iterator[Ward]:
     data = {host.name: host.nics["data"] for host in found if host.nics.get("data")}
     prefixes = {host.name: host.prefix for host in found}
     with ssh_hosts(host.target for host in found) as hosts:
-        yield Ward("cluster", hosts, data, prefixes)
+        gpus = {host.name: host.gpus for host in found if host.gpus is not None}
+        yield Ward("cluster", hosts, data, prefixes, gpus)
 
 
 def only(ward: Ward, names: Sequence[str]) -> Ward:
@@ -88,7 +91,15 @@ def examined(
     outcomes = on_all({name: partial(_ask, host, ward, pid) for name, host in ward.hosts.items()}, told)
     failed = {name: outcome.error for name, outcome in outcomes.items() if outcome.error is not None}
     patients = tuple(
-        Patient(name, outcome.value.known, data_nics(ward, name, outcome.value.known), outcome.value.clock, pid=pid)
+        Patient(
+            name,
+            outcome.value.known,
+            data_nics(ward, name, outcome.value.known),
+            outcome.value.clock,
+            pid=pid,
+            guessed=name not in ward.data,
+            gpus=ward.gpus.get(name),
+        )
         for name, outcome in outcomes.items()
         if outcome.value is not None
     )
@@ -112,23 +123,8 @@ def _ask(host: Host, ward: Ward, pid: int | None) -> Collected:
 
 
 def data_nics(ward: Ward, name: str, known: Known) -> tuple[str, ...]:
-    """As the inventory says; else those with an RDMA device; else those with an address over which we do not come."""
-    if name in ward.data:
-        return ward.data[name]
-    rdma = dict.fromkeys(port.nic for port in known.get(catalogue.RDMA) or () if port.nic)
-    if rdma:
-        return tuple(rdma)
-    links = {link.name: link for link in known.get(catalogue.LINKS) or ()}
-    addressed = [each for each in known.get(catalogue.ADDRESSES) or () if each.family == "inet"]
-    fitting = dict.fromkeys(each.nic for each in addressed if _carries(links.get(each.nic)))
-    identity = known.get(catalogue.IDENTITY)
-    ours = {each.nic for each in addressed if identity is not None and each.address == identity.connection}
-    ours |= {route.nic for route in known.get(catalogue.ROUTES) or () if route.dst == "default"}
-    return tuple(nic for nic in fitting if nic not in ours) or tuple(fitting)
-
-
-def _carries(link: Link | None) -> bool:
-    return link is not None and not link.loopback and link.kind in VIRTUAL_KINDS
+    """As the inventory says; else as guessed."""
+    return ward.data[name] if name in ward.data else guessed(known)
 
 
 def _with_paths(ward: Ward, fleet: Fleet) -> tuple[Fleet, dict[str, R2ccError]]:
@@ -183,7 +179,7 @@ def _management(patient: Patient, peer: Patient) -> Datagram | None:
 
 def _others(patient: Patient) -> list[Address]:
     found = [each for each in patient.known.get(catalogue.ADDRESSES) or () if each.family == "inet"]
-    return [each for each in found if each.nic not in patient.data and _carries(patient.links.get(each.nic))]
+    return [each for each in found if each.nic not in patient.data and carries(patient.links.get(each.nic))]
 
 
 def _network(address: Address) -> IPv4Network | IPv6Network:

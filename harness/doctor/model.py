@@ -8,9 +8,10 @@ from enum import StrEnum
 from ipaddress import ip_address
 from typing import Any
 
+from harness.doctor.rdma_nics import by_nic
 from harness.facts import Fact, Known, catalogue
 from harness.facts.collect import ClockOffset
-from harness.facts.iproute import Link
+from harness.facts.iproute import Address, Link
 from harness.facts.sysfs import RdmaPort
 
 
@@ -67,6 +68,10 @@ class Patient:
     paths: tuple[Path, ...] = ()
     datagrams: tuple[Datagram, ...] = ()
     pid: int | None = None
+    guessed: bool = False
+    """Nobody said which NICs carry data."""
+    gpus: int | None = None
+    """How many the inventory says there are."""
 
     def get(self, fact: Fact[Any]) -> Any:
         return self.known.get(fact)
@@ -80,28 +85,23 @@ class Patient:
         found = self.known.get(catalogue.ADDRESSES) or ()
         return next((each.address for each in found if each.nic == nic and each.family == "inet"), "")
 
-    def has_global_address(self, nic: str) -> bool:
-        """Of either family; link-local ones are none."""
-        found = self.known.get(catalogue.ADDRESSES) or ()
-        return any(each.nic == nic and not ip_address(each.address).is_link_local for each in found)
+    def global_address(self, nic: str) -> str:
+        """The first of either family; link-local ones are none. Empty: none."""
+        return next((each.address for each in self.known.get(catalogue.ADDRESSES) or () if _is_global(each, nic)), "")
+
+    def is_lit(self, nic: str) -> bool:
+        """Whether it is there, up, and has a signal."""
+        link = self.links.get(nic)
+        return link is not None and link.up and link.carrier
 
     def works(self, nic: str) -> bool:
-        """Whether it is there, up, has a signal and an address."""
-        link = self.links.get(nic)
-        return link is not None and link.up and link.carrier and bool(self.address(nic))
+        """Whether it is lit and has an IPv4 address, as our own tries of ways to peers need it."""
+        return self.is_lit(nic) and bool(self.address(nic))
 
     def ports(self) -> Mapping[str, RdmaPort]:
         """RDMA ports by the data NIC that they belong to."""
-        named = ((self._nic_of(port), port) for port in self.known.get(catalogue.RDMA) or ())
-        return {nic: port for nic, port in named if nic in self.data}
-
-    def _nic_of(self, port: RdmaPort) -> str:
-        """By its GIDs; a port that is down, or InfiniBand, may have none: then by `rdma link`, or by its device."""
-        links = self.known.get(catalogue.RDMA_LINKS) or ()
-        linked = next((link.nic for link in links if (link.device, link.port) == (port.device, port.port)), "")
-        shown = self.known.get(catalogue.NET) or {}
-        same = (nic for nic, each in shown.items() if port.hardware and each.device == port.hardware)
-        return port.nic or linked or next(same, "")
+        found = by_nic(self.known)
+        return {nic: found[nic] for nic in self.data if nic in found}
 
 
 @dataclass(frozen=True)
@@ -201,6 +201,10 @@ class Report:
     @property
     def breaks(self) -> bool:
         return any(finding.severity is ERROR for finding in self.findings)
+
+
+def _is_global(address: Address, nic: str) -> bool:
+    return address.nic == nic and not ip_address(address.address).is_link_local
 
 
 def odd_ones(values: Mapping[Any, Any]) -> dict[Any, Any]:

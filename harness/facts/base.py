@@ -13,6 +13,7 @@ from harness.errors import InfraError
 
 LIMIT_S = 5.0
 QUOTED = 120
+NOT_ASKED = "was not asked"
 BROKEN = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError, ArithmeticError)
 ESCAPES = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
@@ -61,18 +62,22 @@ class Fact(Generic[Value]):
     tool: str
     package: str = ""
     limit_s: float = LIMIT_S
+    refused: Callable[[Raw], Value | None] | None = None
+    """What a tool that ended with an error still tells; None: nothing."""
 
     def read(self, raw: Raw, version: str = "") -> Value | NotAvailable | FactError:
         """Of what the command left: its value, or why there is none."""
         if raw.exit_code is None:
             return NotAvailable(self.tool, self.package)
         if raw.exit_code != 0:
+            if self.refused is not None and (told := self.refused(raw)) is not None:
+                return told
             return NotAvailable(self.tool, self.package, _refusal(raw, self.limit_s))
         try:
             return self.parse(raw.stdout)
         except FactError as error:
-            told = f"{error.message} (version: {version or 'unknown'})"
-            return FactError(told, error.hint)
+            message = f"{error.message} (version: {version or 'unknown'})"
+            return FactError(message, error.hint)
 
 
 def _refusal(raw: Raw, limit_s: float) -> str:
@@ -95,7 +100,7 @@ class Known:
 
     def why(self, fact: Fact[Any]) -> NotAvailable | FactError | None:
         """Why there is no such fact; None: there is one."""
-        found = self.values.get(fact.name, NotAvailable(fact.tool, "", "was not asked"))
+        found = self.values.get(fact.name, NotAvailable(fact.tool, "", NOT_ASKED))
         return found if isinstance(found, NotAvailable | FactError) else None
 
 
@@ -128,15 +133,21 @@ def records(text: str) -> list[Record]:
     return [each for each in value if each]
 
 
+def _told(record: Record, key: str, default: object) -> object:
+    """iproute2 prints null where there is nothing: a tunnel's `link`."""
+    value = record.get(key)
+    return default if value is None else value
+
+
 def string(record: Record, key: str, default: str | None = None) -> str:
-    value = record.get(key, default)
+    value = _told(record, key, default)
     if not isinstance(value, str):
         raise TypeError(f"'{key}' is {value!r}, no text")
     return value
 
 
 def number(record: Record, key: str, default: int | None = None) -> int:
-    value = record.get(key, default)
+    value = _told(record, key, default)
     if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError(f"'{key}' is {value!r}, no number")
     return value

@@ -17,6 +17,7 @@ FIRST_RDMA = Fact("RDMA counters before", scripts.RDMA_COUNTERS, sysfs.rdma_coun
 LINKS = Fact("links", ("ip", "-j", "-d", "link"), iproute.links, "ip", IPROUTE)
 ADDRESSES = Fact("addresses", ("ip", "-j", "addr"), iproute.addresses, "ip", IPROUTE)
 ROUTES = Fact("routes", ("ip", "-j", "-d", "route"), iproute.routes, "ip", IPROUTE)
+ROUTES_IPV6 = Fact("IPv6 routes", ("ip", "-6", "-j", "-d", "route"), iproute.routes, "ip", IPROUTE)
 RULES = Fact("rules", ("ip", "-j", "rule"), iproute.rules, "ip", IPROUTE)
 QDISCS = Fact("qdiscs", ("tc", "-j", "-s", "qdisc"), iproute.qdiscs, "tc", IPROUTE)
 RDMA_LINKS = Fact("RDMA links", ("rdma", "-j", "link"), iproute.rdma_links, "rdma", IPROUTE)
@@ -36,6 +37,7 @@ GPUS = Fact(
     "nvidia-smi",
     NVIDIA,
     20,
+    nvidia.refused,
 )
 TOPOLOGY = Fact("GPU topology", ("nvidia-smi", "topo", "-m"), nvidia.topology, "nvidia-smi", NVIDIA, 20)
 MODULES = Fact("modules", scripts.MODULES, kernel.modules, "cat")
@@ -54,7 +56,20 @@ LAST = Fact("counters after", ("ip", "-j", "-s", "link"), iproute.counters, "ip"
 LAST_RDMA = Fact("RDMA counters after", scripts.RDMA_COUNTERS, sysfs.rdma_counters, "sh")
 
 EVERY: tuple[Fact[Any], ...] = (
-    *(VERSIONS, FIRST, FIRST_RDMA, LINKS, ADDRESSES, ROUTES, RULES, QDISCS, RDMA_LINKS, RDMA_DEVICES, RDMA_RESOURCES),
+    *(
+        VERSIONS,
+        FIRST,
+        FIRST_RDMA,
+        LINKS,
+        ADDRESSES,
+        ROUTES,
+        ROUTES_IPV6,
+        RULES,
+        QDISCS,
+        RDMA_LINKS,
+        RDMA_DEVICES,
+        RDMA_RESOURCES,
+    ),
     *(RDMA_NETNS, CHAINS, NET, RDMA, PCI, ETHTOOL, IBV, GPUS, TOPOLOGY, MODULES, MODINFO, KERNEL, LIMITS, IDENTITY),
     *(SYSCTL, DAEMONS, TIMEDATE, CHRONY, SETTINGS, PING, WHOLE_PING),
 )

@@ -12,7 +12,7 @@ GID = re.compile(r"GID\[\s*(?P<index>\d+)\]:\s*(?P<gid>[0-9a-fA-F:.]+)(?:,\s*(?P
 
 @dataclass(frozen=True)
 class Port:
-    """MTU in bytes. `gids`: index, GID, type (empty before rdma-core 28)."""
+    """MTU in bytes; 0: the port tells none. `gids`: index, GID, type (empty before rdma-core 28)."""
 
     number: int
     state: str
@@ -65,10 +65,15 @@ def _port(number: int, text: str) -> Port:
     return Port(
         number,
         said["state"].split(" ")[0].removeprefix("PORT_"),
-        int(said["active_mtu"].split(" ")[0]),
-        int(said["max_mtu"].split(" ")[0]),
+        _bytes(said["active_mtu"]),
+        _bytes(said["max_mtu"]),
         said.get("link_layer", ""),
         said.get("active_speed", ""),
         said.get("active_width", ""),
         gids,
     )
+
+
+def _bytes(text: str) -> int:
+    """`4096 (5)`, or `invalid MTU (0)` of a port that is down."""
+    return 0 if text.startswith("invalid") else int(text.partition(" ")[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from harness.facts.base import Record, number, parser, records, string
 
@@ -20,6 +21,8 @@ class Link:
     master: str
     parent: str
     """The bus address of its device; empty where iproute2 is too old to tell."""
+    lower: str = ""
+    """The interface that a VLAN or macvlan is on."""
 
     @property
     def up(self) -> bool:
@@ -53,13 +56,15 @@ class Address:
 
 @dataclass(frozen=True)
 class Route:
-    """`dst` is `default` or a network; `nic` is empty for routes that drop."""
+    """`dst` is `default` or a network; `nic` is empty for routes that drop, and for those with several `nics`."""
 
     dst: str
     nic: str
     gateway: str
     source: str
     hops: int
+    nics: tuple[str, ...] = ()
+    """Those of a route with several next hops."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +102,8 @@ class RdmaDevice:
     name: str
     node_type: str
     firmware: str
+    kind: str = ""
+    """`smi`: InfiniBand XDR is managed by it, and nothing is sent through it."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +130,7 @@ def _link(record: Record) -> Link:
         str(kind),
         string(record, "master", ""),
         string(record, "parentdev", ""),
+        string(record, "link", ""),
     )
 
 
@@ -143,7 +151,9 @@ def counters(text: str) -> dict[str, Counters]:
 @parser("ip")
 def addresses(text: str) -> tuple[Address, ...]:
     return tuple(
-        Address(string(link, "ifname"), string(each, "family"), string(each, "local"), number(each, "prefixlen"))
+        Address(
+            string(link, "ifname"), string(each, "family"), str(ip_address(each["local"])), number(each, "prefixlen")
+        )
         for link in records(text)
         for each in link.get("addr_info", [])
         if each.get("local") and link.get("ifname")
@@ -159,6 +169,7 @@ def routes(text: str) -> tuple[Route, ...]:
             string(each, "gateway", ""),
             string(each, "prefsrc", ""),
             len(each.get("nexthops", [])) or 1,
+            tuple(string(hop, "dev", "") for hop in each.get("nexthops", [])),
         )
         for each in records(text)
     )
@@ -202,23 +213,27 @@ def _qdisc(record: Record) -> Qdisc:
 
 @parser("rdma")
 def rdma_links(text: str) -> tuple[RdmaLink, ...]:
-    return tuple(
-        RdmaLink(
-            string(each, "ifname"),
-            number(each, "port"),
-            string(each, "state"),
-            string(each, "physical_state", ""),
-            string(each, "netdev", ""),
-        )
-        for each in records(text)
-        if "port" in each
+    return tuple(_rdma_link(each) for each in records(text) if "port" in each or "/" in str(each.get("ifname")))
+
+
+def _rdma_link(record: Record) -> RdmaLink:
+    """Older versions call a port `DEVICE/PORT`."""
+    device, _, port = string(record, "ifname").partition("/")
+    return RdmaLink(
+        device,
+        int(port) if port else number(record, "port"),
+        string(record, "state", ""),
+        string(record, "physical_state", ""),
+        string(record, "netdev", ""),
     )
 
 
 @parser("rdma")
 def rdma_devices(text: str) -> tuple[RdmaDevice, ...]:
     return tuple(
-        RdmaDevice(string(each, "ifname"), string(each, "node_type", ""), string(each, "fw", ""))
+        RdmaDevice(
+            string(each, "ifname"), string(each, "node_type", ""), string(each, "fw", ""), string(each, "type", "")
+        )
         for each in records(text)
     )
 

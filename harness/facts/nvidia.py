@@ -8,12 +8,20 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from harness.facts.base import NotAvailable, parser
+from harness.facts.base import FactError, NotAvailable, Raw, parser
 
 QUERY = (
     *("index", "name", "uuid", "pci.bus_id", "driver_version", "pcie.link.gen.current", "pcie.link.gen.max"),
     *("pcie.link.width.current", "pcie.link.width.max", "ecc.errors.uncorrected.volatile.total"),
 )
+LOST = re.compile(r"GPU is lost|Unknown Error|ERR!|requires reset|fallen off the bus", re.IGNORECASE)
+UNABLE = re.compile(
+    r"Unable to determine the device handle for GPU\s*(?:(?P<index>\d{1,3}):\s*)?"
+    r"(?P<bus>[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.\d)?:?\s*(?P<why>.*)",
+    re.IGNORECASE,
+)
+"""Written `GPU 0000:3b:00.0: WHY`, `GPU0000:3B:00.0: WHY` or `GPU0: 0000:3b:00.0: WHY`, by the driver's age."""
+NONE_FOUND = re.compile(r"^\s*No devices were found", re.MULTILINE)
 DISTANCES = ("X", "PIX", "PXB", "PHB", "NODE", "SYS")
 
 
@@ -22,6 +30,7 @@ class Gpu:
     """None: the GPU does not tell."""
 
     index: int
+    """-1: of a lost one it is not told."""
     name: str
     uuid: str
     bus: str
@@ -31,11 +40,14 @@ class Gpu:
     width: int | None
     most_width: int | None
     uncorrected: int | None
+    lost: str = ""
+    """Why the driver cannot use it any more, in its words; empty: it can."""
 
 
 @dataclass(frozen=True)
 class Topology:
-    """Distances between GPUs and NICs: NV#, PIX, PXB, PHB, NODE, SYS. NICs are called by their RDMA devices."""
+    """Distances between GPUs and NICs: NV#, PIX, PXB, PHB, NODE, SYS, or what else a driver writes. NICs are called by
+    their RDMA devices."""
 
     gpus: tuple[str, ...]
     nics: tuple[str, ...]
@@ -47,31 +59,61 @@ class Topology:
 
 @parser("nvidia-smi")
 def gpus(text: str) -> tuple[Gpu, ...]:
-    """From `--query-gpu=... --format=csv`: columns by the names in the first line, whatever units they carry."""
+    """From `--query-gpu=... --format=csv`: columns by the names in the first line, whatever units they carry. GPUs that
+    are lost have a line of their own, or tell so in a column."""
     lines = [line for line in text.splitlines() if line.strip()]
-    if not lines or lines[0].startswith("No devices"):
-        return ()
-    rows = list(csv.reader(lines, skipinitialspace=True))
+    unable = [match for line in lines if (match := UNABLE.search(line))]
+    lost = tuple(_lost(match) for match in unable)
+    told = [line for line in lines if not UNABLE.search(line) and not NONE_FOUND.match(line)]
+    if not told:
+        return lost
+    rows = list(csv.reader(told, skipinitialspace=True))
     names = [name.partition(" [")[0].strip() for name in rows[0]]
-    return tuple(_gpu(dict(zip(names, row, strict=True))) for row in rows[1:])
+    found = tuple(_gpu(dict(zip(names, row, strict=True)), at) for at, row in enumerate(rows[1:]))
+    return (*found, *lost)
 
 
-def _gpu(row: dict[str, str]) -> Gpu:
+def refused(raw: Raw) -> tuple[Gpu, ...] | None:
+    """What an nvidia-smi that failed still says of GPUs: which are lost, or that there are none. None: nothing."""
+    text = f"{raw.stdout}\n{raw.stderr}"
+    try:
+        found = gpus(text)
+    except FactError:
+        return None
+    return found if any(gpu.lost for gpu in found) or NONE_FOUND.search(text) else None
+
+
+def _lost(found: re.Match[str]) -> Gpu:
+    index = int(found["index"]) if found["index"] else -1
+    return Gpu(index, "", "", _bus(found["bus"] or ""), "", None, None, None, None, None, found["why"].strip() or "?")
+
+
+def _bus(text: str) -> str:
+    """As the kernel writes PCI addresses."""
+    domain, colon, rest = text.strip().lower().partition(":")
+    return f"{int(domain, 16):04x}:{rest}" if colon else text.strip().lower()
+
+
+def _gpu(row: dict[str, str], at: int) -> Gpu:
     def count(name: str) -> int | None:
         return int(row[name]) if row.get(name, "").strip().isdigit() else None
 
-    bus = row["pci.bus_id"].strip().lower()
+    def text(name: str) -> str:
+        return "" if LOST.search(row[name]) else row[name].strip()
+
+    lost = next((value.strip(" []") for value in row.values() if LOST.search(value)), "")
     return Gpu(
-        int(row["index"]),
-        row["name"],
-        row["uuid"],
-        re.sub(r"^0{4}(?=[0-9a-f]{4}:)", "", bus),
-        row["driver_version"],
+        int(text("index") or at),
+        text("name"),
+        text("uuid"),
+        _bus(text("pci.bus_id")),
+        text("driver_version"),
         count("pcie.link.gen.current"),
         count("pcie.link.gen.max"),
         count("pcie.link.width.current"),
         count("pcie.link.width.max"),
         count("ecc.errors.uncorrected.volatile.total"),
+        lost,
     )
 
 
@@ -90,7 +132,7 @@ def topology(text: str) -> Topology:
         for row, cells in rows.items()
         for column, cell in zip(columns, cells, strict=False)
     }
-    wrong = [cell for cell in distances.values() if cell not in DISTANCES and not re.fullmatch(r"NV\d+|OK|NS", cell)]
+    wrong = [cell for cell in distances.values() if not re.fullmatch(r"[A-Z][A-Z0-9/]{0,7}", cell)]
     if wrong:
         raise ValueError(f"'{wrong[0]}' is no distance")
     gpu_names = tuple(name for name in columns if re.fullmatch(r"GPU\d+", name))
@@ -110,11 +152,20 @@ def local_gpus() -> tuple[Gpu, ...] | NotAvailable:
     except nvml.NVMLError as error:
         return NotAvailable("NVML", "nvidia-ml-py", str(error))
     try:
-        return tuple(_from_nvml(nvml, index) for index in range(nvml.nvmlDeviceGetCount()))
+        return tuple(_found_or_lost(nvml, index) for index in range(nvml.nvmlDeviceGetCount()))
     except nvml.NVMLError as error:
         return NotAvailable("NVML", "nvidia-ml-py", str(error))
     finally:
         nvml.nvmlShutdown()
+
+
+def _found_or_lost(nvml: Any, index: int) -> Gpu:
+    try:
+        return _from_nvml(nvml, index)
+    except nvml.NVMLError as error:
+        if not LOST.search(str(error)):
+            raise
+        return Gpu(index, "", "", "", "", None, None, None, None, None, str(error))
 
 
 def _from_nvml(nvml: Any, index: int) -> Gpu:
@@ -126,12 +177,12 @@ def _from_nvml(nvml: Any, index: int) -> Gpu:
         except nvml.NVMLError:
             return None
 
-    bus = _text(nvml.nvmlDeviceGetPciInfo(handle).busId).lower()
+    bus = _text(nvml.nvmlDeviceGetPciInfo(handle).busId)
     return Gpu(
         index,
         _text(nvml.nvmlDeviceGetName(handle)),
         _text(nvml.nvmlDeviceGetUUID(handle)),
-        re.sub(r"^0{4}(?=[0-9a-f]{4}:)", "", bus),
+        _bus(bus),
         _text(nvml.nvmlSystemGetDriverVersion()),
         asked("nvmlDeviceGetCurrPcieLinkGeneration"),
         asked("nvmlDeviceGetMaxPcieLinkGeneration"),

@@ -35,7 +35,8 @@ printf 'nvidia-smi\t'; head -n 1 /proc/driver/nvidia/version 2>/dev/null || echo
 """)
 NET = script(r"""
 for nic in /sys/class/net/*; do
-  show "$nic/address" "$nic/mtu" "$nic/operstate" "$nic/carrier" "$nic/speed" "$nic/duplex" "$nic/carrier_down_count"
+  show "$nic/address" "$nic/mtu" "$nic/operstate" "$nic/carrier" "$nic/speed" "$nic/duplex" "$nic/carrier_down_count" \
+    "$nic/dev_port"
   linked "$nic/device"; linked "$nic/device/driver"
 done
 """)
@@ -68,6 +69,7 @@ for device in /sys/bus/pci/devices/*; do
   case $class in 0x02*|0x03*|0x0604*|0x12*) ;; *) continue ;; esac
   show "$device/class" "$device/vendor" "$device/device" "$device/numa_node" "$device/current_link_speed" \
     "$device/current_link_width" "$device/max_link_speed" "$device/max_link_width"
+  linked "$device/driver"
   printf '%s/path\t%s\n' "$device" "$(readlink -f "$device")"
   case $class in 0x0604*) printf '%s/config\t%s\n' "$device" "$(od -An -v -tx1 "$device/config" | tr -d ' \n')" ;; esac
 done

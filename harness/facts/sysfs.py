@@ -26,6 +26,8 @@ class Nic:
     """How often its link went down since it was made."""
     device: str
     driver: str
+    port: int | None = None
+    """Its place among the NICs of one device, from 0; None: not shown."""
 
     @property
     def pci(self) -> str:
@@ -59,7 +61,13 @@ class RdmaPort:
 
     @property
     def nic(self) -> str:
-        return next((gid.nic for gid in self.gids if gid.nic), "")
+        """Its own: the first that its GIDs name."""
+        return next(iter(self.nics), "")
+
+    @property
+    def nics(self) -> tuple[str, ...]:
+        """All that its GIDs name: also VLANs, and a container's interfaces on top of the port's own."""
+        return tuple(dict.fromkeys(gid.nic for gid in self.gids if gid.nic))
 
     @property
     def pci(self) -> str:
@@ -88,8 +96,10 @@ class PciDevice:
     path: tuple[str, ...]
     """PCI addresses from the root port down to itself."""
     acs: int | None
+    driver: str = ""
 
 
+MANAGEMENT_DEVICE = re.compile(r"smi\d*")
 PCI_ADDRESS = re.compile(r"[0-9a-f]{4,6}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 ACS_CAPABILITY = 0x000D
 ACS_REDIRECTS = 0b0100101
@@ -116,16 +126,18 @@ def _nic(name: str, files: Mapping[str, str]) -> Nic:
         int(value("carrier_down_count") or 0),
         value("device"),
         value("device/driver").rpartition("/")[2],
+        int(value("dev_port"), 0) if value("dev_port") else None,
     )
 
 
 @parser("sysfs (infiniband)")
 def rdma_ports(text: str) -> tuple[RdmaPort, ...]:
+    """Not those of `smi` devices, by which InfiniBand XDR is managed: nothing is sent through them."""
     files = table(text)
     found = dict.fromkeys(
         (parts[4], int(parts[6])) for parts in (path.split("/") for path in files) if parts[5:6] == ["ports"]
     )
-    return tuple(_port(device, port, files) for device, port in found)
+    return tuple(_port(device, port, files) for device, port in found if not MANAGEMENT_DEVICE.fullmatch(device))
 
 
 def _port(device: str, port: int, files: Mapping[str, str]) -> RdmaPort:
@@ -199,6 +211,7 @@ def _pci(address: str, files: Mapping[str, str]) -> PciDevice:
         lanes("max_link_width"),
         tuple(part for part in value("path").split("/") if PCI_ADDRESS.fullmatch(part)),
         acs_control(bytes.fromhex(config)) if config else None,
+        value("driver").rpartition("/")[2],
     )
 
 

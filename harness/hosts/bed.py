@@ -10,6 +10,7 @@ from harness.hosts.cluster import ClusterHost
 from harness.hosts.survey import Survey
 
 DATA, MANAGEMENT = "data", "management"
+NO_DATA = "the inventory does not say which NICs carry data (nics: {data: eth[0-3]})"
 
 
 @dataclass(frozen=True)
@@ -31,20 +32,33 @@ def nics(hosts: Sequence[ClusterHost], surveys: Mapping[str, Survey]) -> list[Cl
         there = surveys[host.name].nics
         names = host.nics.get(DATA, ())
         if not names:
-            errors.append(f"{host.name}: the inventory does not say which NICs carry data (nics: {{data: eth[0-3]}})")
+            errors.append(f"{host.name}: {NO_DATA}")
         for rail, name in enumerate(names):
-            if name in there:
+            if is_ipv4(there.get(name, "")):
                 found.append(ClusterNic(host.name, name, rail, there[name]))
             else:
-                errors.append(f"{host.name}: no NIC '{name}' with an IPv4 address (with one: {', '.join(there)})")
+                errors.append(f"{host.name}: {_unusable(name, there)}")
     if errors:
         raise InputErrors(errors)
     return found
 
 
+def is_ipv4(address: str) -> bool:
+    return bool(address) and ":" not in address
+
+
+def _unusable(name: str, there: Mapping[str, str]) -> str:
+    if name in there:
+        return (
+            f"NIC '{name}' has IPv6 addresses alone ({there[name]}): IPv6 alone is not supported, give it one of IPv4"
+        )
+    with_one = ", ".join(each for each, address in there.items() if is_ipv4(address)) or "none"
+    return f"no NIC '{name}' with an IPv4 address (with one: {with_one})"
+
+
 def management_of(host: ClusterHost, survey: Survey) -> str | None:
     """The NIC over which ranks meet and the side channel has one more way; None: the inventory names none."""
-    return next((name for name in host.nics.get(MANAGEMENT, ()) if name in survey.nics), None)
+    return next((name for name in host.nics.get(MANAGEMENT, ()) if is_ipv4(survey.nics.get(name, ""))), None)
 
 
 def root_of(host: ClusterHost, survey: Survey) -> str:
@@ -59,23 +73,36 @@ def root_of(host: ClusterHost, survey: Survey) -> str:
 
 
 def environment(host: ClusterHost, survey: Survey, net: str = "socket") -> dict[str, str]:
-    """Which of this host's NICs NCCL and the net library use: names may differ from host to host."""
+    """Which of this host's NICs NCCL and the net library use: names may differ from host to host.
+
+    InputErrors for a data NIC that RDMA is to use and that has no RDMA device. NCCL would take an empty list for all of
+    them, management and storage too.
+    """
     data, management = host.nics.get(DATA, ()), management_of(host, survey)
     side = {"R2CC_SIDE_IFNAME": management} if management else {}
+    if not data:
+        raise InputErrors([f"{host.name}: {NO_DATA}"])
     if net != "ib":
         return {"NCCL_SOCKET_IFNAME": "=" + ",".join(data), **side}
-    devices = [survey.devices[name] for name in data if name in survey.devices]
-    return {"NCCL_IB_HCA": "=" + ",".join(devices), "NCCL_SOCKET_IFNAME": "=" + (management or data[0]), **side}
+    devices([host], {host.name: survey})
+    ports = {name: f":{number}" for name, number in survey.ports.items()}
+    used = dict.fromkeys(survey.devices[name] + ports.get(name, "") for name in data)
+    return {"NCCL_IB_HCA": "=" + ",".join(used), "NCCL_SOCKET_IFNAME": "=" + (management or data[0]), **side}
 
 
 def devices(hosts: Sequence[ClusterHost], surveys: Mapping[str, Survey]) -> dict[tuple[str, str], str]:
-    """The RDMA device of each data NIC that has one."""
-    return {
-        (host.name, name): device
-        for host in hosts
-        for name, device in surveys[host.name].devices.items()
-        if name in host.nics.get(DATA, ())
-    }
+    """The RDMA device of each data NIC. InputErrors naming every NIC that has none, and hosts without data NICs."""
+    wanted = [(host.name, name) for host in hosts for name in host.nics.get(DATA, ())]
+    errors = [f"{host.name}: {NO_DATA}" for host in hosts if not host.nics.get(DATA)]
+    errors += [
+        f"{host}: data NIC '{name}' has no RDMA device (with one: {', '.join(surveys[host].devices) or 'none'}); "
+        "see rdma-driver and gid-index of `r2cc doctor`, or use `net: socket`"
+        for host, name in wanted
+        if name not in surveys[host].devices
+    ]
+    if errors:
+        raise InputErrors(errors)
+    return {(host, name): surveys[host].devices[name] for host, name in wanted}
 
 
 def deployed(surveys: Mapping[str, Survey], inventory: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
@@ -15,12 +15,11 @@ from harness.config.files import text_of
 from harness.config.words import in_order, shown
 from harness.errors import InputErrors, UsageError
 from harness.hosts.ranges import expand
-from harness.hosts.ssh_target import JUMP, Asked, Target, expanded, read_config, resolve
+from harness.hosts.ssh_config import Config, SshConfigError
+from harness.hosts.ssh_config.keywords import is_hop
+from harness.hosts.ssh_target import Asked, Target, expanded, read_config, resolve, users_config
 from harness.lab import yaml_lines
 from harness.lab.yaml_lines import Document
-
-if TYPE_CHECKING:
-    from paramiko import SSHConfig
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]{0,252}")
@@ -41,7 +40,7 @@ def _names(pattern: re.Pattern[str]) -> AfterValidator:
 
 
 def _jumps(text: str) -> str:
-    wrong = [part for part in text.split(",") if not JUMP.fullmatch(part.strip())]
+    wrong = [part for part in text.split(",") if not is_hop(part.strip())]
     if wrong:
         raise ValueError(f"'{wrong[0]}' is no host: write it as [user@]host[:port]")
     return text
@@ -109,9 +108,9 @@ class ClusterHost:
 
 
 def load(path: Path, *, config: Path | None = None, home: Path | None = None) -> list[ClusterHost]:
-    """The hosts of an inventory file, in its order. InputErrors with all mistakes; UsageError: it cannot be read."""
-    home = home or Path.home()
-    return parse(_text_of(path), str(path), config=config or home / ".ssh" / "config", home=home)
+    """The hosts of an inventory file, in its order. InputErrors with all mistakes; UsageError: it cannot be read.
+    `config` is read in place of the user's configuration of ssh and the system's."""
+    return parse(_text_of(path), str(path), config=config, home=home or Path.home())
 
 
 def load_usable(
@@ -122,15 +121,16 @@ def load_usable(
     InputErrors and UsageError as `load`, when no host of it can be used.
     """
     home, text = home or Path.home(), _text_of(path)
-    config = config or home / ".ssh" / "config"
     usable: dict[str, ClusterHost] = {}
     wrong: dict[str, InputErrors] = {}
-    options = cache(partial(read_config, config))
+    options = cache(partial(_config, config, home))
     for name, alone in _one_by_one(yaml_lines.read(text, str(path))):
         try:
             usable.update({host.name: host for host in _read(alone, options, home) if host.name not in usable})
         except InputErrors as error:
             wrong[name] = error
+        except SshConfigError as error:
+            wrong[name] = InputErrors([error.message])
     if not usable:
         parse(text, str(path), config=config, home=home)
     return [*usable.values()], {name: error for name, error in wrong.items() if name not in usable}
@@ -159,12 +159,16 @@ def _single(entry: object) -> list[tuple[str, object]]:
     return [(n, {**entry, "name": n, "address": a}) for n, a in zip(names, addresses, strict=True)] or [("", entry)]
 
 
-def parse(text: str, file: str, *, config: Path, home: Path) -> list[ClusterHost]:
+def parse(text: str, file: str, *, config: Path | None, home: Path) -> list[ClusterHost]:
     """The hosts that YAML text describes; `file` is only what the messages call it."""
-    return _read(yaml_lines.read(text, file), partial(read_config, config), home)
+    return _read(yaml_lines.read(text, file), partial(_config, config, home), home)
 
 
-def _read(document: Document, options_of: Callable[[], SSHConfig], home: Path) -> list[ClusterHost]:
+def _config(config: Path | None, home: Path) -> Config:
+    return read_config(config) if config is not None else users_config(home)
+
+
+def _read(document: Document, options_of: Callable[[], Config], home: Path) -> list[ClusterHost]:
     errors, cluster = [*document.errors], None
     if document.root is not None or not errors:
         try:
@@ -178,6 +182,8 @@ def _read(document: Document, options_of: Callable[[], SSHConfig], home: Path) -
         for index, entry in enumerate(cluster.hosts):
             try:
                 hosts += _hosts(cluster.defaults, entry, lambda asked: resolve(asked, options, home=home))
+            except SshConfigError:
+                raise
             except UsageError as error:
                 errors.append(document.message(("hosts", index), f"{error.message} ({error.hint})"))
     if errors:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from harness.hosts.cluster import ClusterHost
+from harness.hosts.ssh_target import Target
 
 Json = dict[str, Any]
 
@@ -34,11 +35,18 @@ def _of_cluster(host: ClusterHost) -> Json:
         "name": host.name,
         **{key: getattr(host.target, key) for key in ("address", "user", "port")},
         "keys": [str(path) for path in host.target.keys],
-        "jump": host.target.jump.shown if host.target.jump else None,
+        "jump": _way(host.target),
         "nics": {role: list(names) for role, names in host.nics.items()},
         "gpus": host.gpus,
         "labels": dict(host.labels),
     }
+
+
+def _way(target: Target) -> str | None:
+    """What stands between; None: it is reached directly."""
+    if target.proxy_command is not None:
+        return f"ProxyCommand: {target.proxy_command}"
+    return target.jump.shown if target.jump else None
 
 
 def _of_bed(name: str, nics: list[tuple[str, str]], gpus: int | None = None) -> Json:

@@ -7,67 +7,76 @@ import hashlib
 import hmac
 import os
 import re
+import socket
 import stat
+import struct
 import threading
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import SshError
+from harness.hosts.ssh_config.patterns import matches
 
 if TYPE_CHECKING:
-    from paramiko import PKey
-    from paramiko.hostkeys import HostKeyEntry
+    from paramiko import Agent, PKey
 
     from harness.hosts.ssh_target import Target
 
 _reading = threading.Lock()
+BROKEN = (ValueError, struct.error, LookupError, TypeError, AttributeError, ArithmeticError)
+"""What paramiko raises where a key's bytes are none."""
 RSA_SIGNATURES = ("rsa-sha2-512", "rsa-sha2-256")
 UNKNOWN_HINT = "compare it with `ssh-keygen -lf /etc/ssh/ssh_host_ed25519_key.pub` on the host, then `ssh` to it once"
 
 
 class KnownHosts:
-    """Some known_hosts files: names, hashed names and patterns. Lines of certificate authorities are not used."""
+    """Some known_hosts files: names, hashed names and patterns. Lines of certificate authorities are not used.
+
+    As with OpenSSH, a line that cannot be read is as if it were not there: its neighbours still count.
+    """
 
     def __init__(self, files: tuple[Path, ...]) -> None:
         self.files = files
-        self._keys: list[HostKeyEntry] = []
-        self._revoked: list[HostKeyEntry] = []
+        self.unread: list[str] = []
+        """`FILE:LINE` of lines that look like entries, and files that may not be read."""
+        self._entries: list[Entry] = []
         for file in files:
-            for line in file.read_text(errors="replace").splitlines() if file.is_file() else []:
-                self._add(line.split())
+            self._add(file)
 
-    def _add(self, words: list[str]) -> None:
-        from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
-        from paramiko.ssh_exception import SSHException
-
-        revoked = words[:1] == ["@revoked"]
-        words = words[1:] if revoked else words
-        if not words or words[0].startswith(("#", "@")):
+    def _add(self, file: Path) -> None:
+        try:
+            text = file.read_text(errors="replace") if file.is_file() else ""
+        except OSError as error:
+            self.unread.append(f"{file} ({error.strerror})")
             return
-        with suppress(SSHException, InvalidHostKey, ValueError):
-            entry = HostKeyEntry.from_line(" ".join(words))
-            if entry is not None and entry.key is not None:
-                (self._revoked if revoked else self._keys).append(entry)
+        for number, line in enumerate(text.split("\n"), 1):
+            words = line.split()
+            if words and not words[0].startswith("#"):
+                entry = read_entry(words)
+                if entry is None:
+                    self.unread.append(f"{file}:{number}")
+                else:
+                    self._entries.append(entry)
 
     def types(self, name: str) -> list[str]:
         """The kinds of key known of a host, as they are negotiated: asked for first, so that a known key is shown."""
-        kinds = [entry.key.get_name() for entry in self._keys if _is_about(entry, name)]
+        kinds = [key.get_name() for key in self._known(name) or self._known(without_port(name))]
         return [one for kind in kinds for one in (RSA_SIGNATURES if kind == "ssh-rsa" else (kind,))]
 
     def check(self, target: Target, key: PKey) -> None:
         """Returns when `key` is the host's. Raises SshError when it is unknown, another one, or revoked."""
         name, shown = target.known_as, f"{key.get_name()} {fingerprint(key)}"
-        if any(entry.key == key and _is_about(entry, name) for entry in self._revoked):
+        if self._is_revoked(name, key):
             message = f"{target.name}: its host key is marked as revoked: {shown}; nothing was sent to it"
             raise SshError("revoked_host_key", message, "ask who revoked it")
-        known = [entry.key for entry in self._keys if _is_about(entry, name)]
-        if key in known:
+        known = self._known(name)
+        if key in known or (not known and key in self._known(without_port(name))):
             return
         if not known:
-            message = f"{target.name}: host key of {name} is not in {self._where()}: {shown}"
+            message = f"{target.name}: host key of {name} is not in {self._where()}: {shown}{self._damage()}"
             raise SshError("unknown_host_key", message, UNKNOWN_HINT)
         message = (
             f"{target.name}: THE HOST KEY OF {name} HAS CHANGED: it is {shown}, "
@@ -75,27 +84,85 @@ class KnownHosts:
         )
         raise SshError("changed_host_key", message, f"find out why; if it was installed anew: ssh-keygen -R '{name}'")
 
+    def _known(self, name: str) -> list[PKey]:
+        return [entry.key for entry in self._entries if entry.marker == "" and entry.is_about(name)]
+
+    def _is_revoked(self, name: str, key: PKey) -> bool:
+        names = (name, without_port(name))
+        revoked = [entry for entry in self._entries if entry.marker == REVOKED and entry.key == key]
+        return any(entry.is_about(each) for entry in revoked for each in names)
+
     def _where(self) -> str:
         return str(self.files[0]) if self.files else "any known_hosts file"
 
-
-def _is_about(entry: HostKeyEntry, name: str) -> bool:
-    """Whether a line of known_hosts is about the host `name`, as OpenSSH has it."""
-    from paramiko import HostKeys
-
-    found = False
-    for one in entry.hostnames or []:
-        if one.startswith("|1|"):
-            found |= hmac.compare_digest(HostKeys.hash_host(name, one), one)
-        elif re.fullmatch(_pattern(one.removeprefix("!")), name, re.IGNORECASE):
-            if one.startswith("!"):
-                return False
-            found = True
-    return found
+    def _damage(self) -> str:
+        few = ", ".join(self.unread[:3]) + (" and more" if len(self.unread) > 3 else "")
+        return f"; not read, as damaged: {few}" if few else ""
 
 
-def _pattern(text: str) -> str:
-    return re.escape(text).replace(r"\*", ".*").replace(r"\?", ".")
+REVOKED, AUTHORITY = "@revoked", "@cert-authority"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of known_hosts. `marker` is empty for most."""
+
+    marker: str
+    names: tuple[str, ...]
+    key: PKey
+
+    def is_about(self, name: str) -> bool:
+        """Whether it is about the host `name`, as OpenSSH has it; names have no capital letters there."""
+        lower, found = name.lower(), False
+        for each in self.names:
+            if each.startswith("|"):
+                found |= is_hash_of(each, lower)
+            elif matches(lower, each.removeprefix("!").lower()):
+                if each.startswith("!"):
+                    return False
+                found = True
+        return found
+
+
+def read_entry(words: Sequence[str]) -> Entry | None:
+    """Of a line's words: marker, names, kind of key, key, comment. None: it is damaged, or of a kind nobody knows."""
+    marker = words[0] if words[0].startswith("@") else ""
+    words = words[1:] if marker else words
+    if marker not in ("", REVOKED, AUTHORITY) or len(words) < 3:
+        return None
+    key = _key(words[1], words[2])
+    return None if key is None else Entry(marker, tuple(words[0].split(",")), key)
+
+
+def _key(kind: str, text: str) -> PKey | None:
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from paramiko import PKey, SSHException
+    from paramiko.pkey import UnknownKeyType
+
+    try:
+        blob = base64.b64decode(text, validate=True)
+        (length,) = struct.unpack(">I", blob[:4])
+        if blob[4 : 4 + length] != kind.encode():
+            return None
+        return PKey.from_type_string(kind, blob)
+    except (SSHException, UnknownKeyType, UnsupportedAlgorithm, *BROKEN):
+        return None
+
+
+def is_hash_of(text: str, name: str) -> bool:
+    """Whether `|1|SALT|HASH` stands for a name; False for what is no such text."""
+    try:
+        _, number, salt, digest = text.split("|")
+        hashed = hmac.new(base64.b64decode(salt, validate=True), name.encode(), hashlib.sha1).digest()
+        return number == "1" and hmac.compare_digest(hashed, base64.b64decode(digest, validate=True))
+    except ValueError:
+        return False
+
+
+def without_port(name: str) -> str:
+    """`host` of `[host]:port`, by whose key OpenSSH knows the host too."""
+    found = re.fullmatch(r"\[(.+)\]:\d+", name)
+    return found[1] if found else name
 
 
 @cache
@@ -135,11 +202,11 @@ class Offered:
 
     def _of_agent(self) -> Iterator[PKey]:
         """The agent signs with them while this is iterated over."""
-        from paramiko import Agent, SSHException
+        from paramiko import SSHException
 
         named = {_public(path) for path in self.target.keys}
         try:
-            agent = Agent()
+            agent = _agent(self.target.agent_socket)
         except (SSHException, OSError):
             return
         try:
@@ -149,6 +216,27 @@ class Offered:
                     yield key
         finally:
             agent.close()
+
+
+def _agent(where: Path | None) -> Agent:
+    """The agent that listens there; without a place the one of SSH_AUTH_SOCK. OSError: nobody listens."""
+    import paramiko
+
+    if where is None:
+        return paramiko.Agent()
+
+    class Named(paramiko.Agent):
+        def __init__(self) -> None:
+            paramiko.agent.AgentSSH.__init__(self)
+            link = socket.socket(socket.AF_UNIX)
+            try:
+                link.connect(str(where))
+                self._connect(link)  # type: ignore[attr-defined]
+            except BaseException:
+                link.close()
+                raise
+
+    return Named()
 
 
 def _load(path: Path) -> tuple[PKey | None, str]:

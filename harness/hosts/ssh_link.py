@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from harness.errors import SshError
+from harness.hosts import ssh_proxy
 from harness.hosts.ssh_keys import Offered, known_hosts
 from harness.hosts.ssh_target import Target
 
@@ -93,7 +94,7 @@ class Link:
 
     def _socket(self) -> socket.socket | Tunnel:
         if self.jump is None:
-            return _dial(self.target)
+            return _dial(self.target) if self.target.proxy_command is None else ssh_proxy.dial(self.target)
         target = self.target
         try:
             return self.jump.tunnel(target.address, target.port)
@@ -141,20 +142,26 @@ def _connect(target: Target, link: socket.socket | Tunnel) -> Transport:
         options = transport.get_security_options()
         first = [kind for kind in known.types(target.known_as) if kind in options.key_types]
         options.key_types = tuple(dict.fromkeys([*first, *options.key_types]))
-        _negotiate(target, transport)
+        _negotiate(target, transport, link)
         known.check(target, transport.get_remote_server_key())
         _authenticate(target, transport)
         transport.set_keepalive(max(1, min(KEEPALIVE_S, int(target.silence_s / 3))))
     except (SSHException, EOFError, OSError) as error:
-        transport.close()
+        _hang_up(transport, link)
         raise lost(target, f"during the handshake: {error or 'it hung up'}") from error
     except BaseException:
-        transport.close()
+        _hang_up(transport, link)
         raise
     return transport
 
 
-def _negotiate(target: Target, transport: Transport) -> None:
+def _hang_up(transport: Transport, link: socket.socket | Tunnel) -> None:
+    """paramiko leaves the stream open where it has not begun."""
+    transport.close()
+    link.close()
+
+
+def _negotiate(target: Target, transport: Transport, link: socket.socket | Tunnel) -> None:
     from paramiko import SSHException
 
     started, why = time.monotonic(), ""
@@ -166,6 +173,8 @@ def _negotiate(target: Target, transport: Transport) -> None:
     if time.monotonic() - started >= target.connect_timeout_s * 0.95:
         message = f"{target.name}: {target.shown} did not finish the handshake within {target.connect_timeout_s:g} s"
         raise SshError("unreachable", message, "see the host's console: it hangs, is overloaded, or is no SSH server")
+    if why and isinstance(link, ssh_proxy.ProxySocket):
+        raise ssh_proxy.silent(target, link, why)
     if why:
         message = f"{target.name}: {target.shown} answers, but not as an SSH server should: {why}"
         raise SshError("no_ssh", message, f"{_by_hand(target)}; a busy sshd hangs up too (MaxStartups)")

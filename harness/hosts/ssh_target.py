@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import getpass
+import os
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from harness.errors import UsageError
-
-if TYPE_CHECKING:
-    from paramiko import SSHConfig
+from harness.hosts.ssh_config import Config, Options, Question
+from harness.hosts.ssh_config.keywords import JUMP
 
 SSH_PORT = 22
 MOST_JUMPS = 8
 DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
-JUMP = re.compile(r"(?:(?P<user>[^@\s]+)@)?(?P<host>\[[^\]\s]+\]|[^:@\s,]+)(?::(?P<port>\d{1,5}))?")
+USERS_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
+SYSTEMS_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
+USER_LETTERS = "'`\";&<>|(){}"
+HOST_LETTERS = USER_LETTERS + "$\\"
+"""What a shell would take for more than a word."""
+NONE, AGENT = "none", "SSH_AUTH_SOCK"
 
 
 @dataclass(frozen=True)
@@ -48,6 +51,10 @@ class Target:
     known_hosts: tuple[Path, ...] = ()
     key_alias: str | None = None
     jump: Target | None = None
+    proxy_command: str | None = None
+    """What is run here, by a shell, in place of a connection; its input and output are the connection."""
+    agent_socket: Path | None = None
+    """Where the agent listens; None: where SSH_AUTH_SOCK says."""
     connect_timeout_s: float = 10.0
     silence_s: float = 15.0
     """A host that acknowledges nothing for so long is lost."""
@@ -64,60 +71,70 @@ class Target:
         return f"{self.user}@{self.address}" + ("" if self.port == SSH_PORT else f":{self.port}")
 
 
-def read_config(path: Path) -> SSHConfig:
-    """`~/.ssh/config`; empty when there is none. `Include` is followed. UsageError when it cannot be understood."""
-    from paramiko import SSHConfig
-    from paramiko.ssh_exception import ConfigParseError
+def read_config(path: Path, *, system: Path | None = None) -> Config:
+    """`~/.ssh/config`, then the system's file; empty where there is none. SshConfigError: it cannot be understood."""
+    return Config(path, system)
 
+
+def users_config(home: Path) -> Config:
+    """What `ssh` itself would read for the user whose home that is."""
+    return read_config(home / ".ssh" / "config", system=SYSTEM_CONFIG)
+
+
+def resolve(asked: Asked, config: Config, *, home: Path | None = None, jumps: int = 0) -> Target:
+    """One host's target. UsageError for a jump that is no host, a circle of jumps, and for what is not supported;
+    SshConfigError for what is wrong in the configuration itself."""
+    _require_harmless(asked)
+    question = Question(asked.address or asked.name, asked.user, asked.port, asked.jump, home or Path.home())
+    options = config.lookup(question)
     try:
-        return SSHConfig.from_text("\n".join(_lines(path, depth=0)) if path.is_file() else "")
-    except (OSError, UnicodeDecodeError, ConfigParseError) as error:
-        raise UsageError(f"cannot read {path}: {error}", "`ssh -G HOST` shows what OpenSSH makes of it") from error
+        target = _target(asked, options)
+        command = _command(asked, options)
+    except ValueError as error:
+        raise UsageError(f"{asked.name}: in ~/.ssh/config: {error}", "see `ssh -G`") from error
+    jump = options.jump or NONE
+    if command is not None or jump.lower() == NONE:
+        return replace(target, proxy_command=command)
+    return replace(target, jump=_jump(asked, jump, config, question.home, jumps + 1))
 
 
-def _lines(path: Path, depth: int) -> list[str]:
-    lines: list[str] = []
-    for line in path.read_text().splitlines():
-        found = re.fullmatch(r"\s*include[\s=]+(.+?)\s*", line, re.IGNORECASE)
-        if found is None:
-            lines.append(line)
-            continue
-        for pattern in found[1].replace('"', "").split():
-            lines += _included(pattern, path, depth + 1)
-    return lines
+def _require_harmless(asked: Asked) -> None:
+    """ProxyCommand and `Match exec` put these words into a shell's line; OpenSSH refuses the same ones."""
+    for what, text, letters in (
+        ("host", asked.address or asked.name, HOST_LETTERS),
+        ("user", asked.user, USER_LETTERS),
+    ):
+        wrong = [letter for letter in text or "" if letter in letters or letter.isspace()]
+        if wrong or (text or "").startswith("-"):
+            raise UsageError(f"{asked.name}: '{text}' cannot be a {what}", f"without '{''.join(wrong) or '-'}'")
 
 
-def _included(pattern: str, path: Path, depth: int) -> list[str]:
-    """A relative name is beside the user's configuration, as in OpenSSH; files that are not there are no error."""
-    if depth > 16:
-        raise OSError(f"Include goes too deep at {path}")
-    full = Path(pattern).expanduser() if pattern.startswith("~") else path.parent / pattern
-    found = sorted(Path(full.anchor).glob(str(full.relative_to(full.anchor)))) if full.is_absolute() else [full]
-    return [line for file in found if file.is_file() for line in _lines(file, depth)]
-
-
-def resolve(asked: Asked, config: SSHConfig, *, home: Path | None = None, jumps: int = 0) -> Target:
-    """One host's target. UsageError for a jump that is no host, a circle of jumps, and for what is not supported."""
-    home = home or Path.home()
-    options = _looked_up(config, asked.address or asked.name)
-    if options.get("proxycommand"):
-        raise UsageError(f"{asked.name}: ProxyCommand is not supported", "use ProxyJump, or `jump` in the inventory")
-    target = Target(
+def _target(asked: Asked, options: Options) -> Target:
+    return Target(
         name=asked.name,
-        address=options["hostname"],
-        user=asked.user or options.get("user") or _login(),
-        port=asked.port or int(options.get("port", SSH_PORT)),
-        keys=_keys(asked, options, home),
+        address=options.host,
+        user=options.user,
+        port=options.port,
+        keys=_keys(asked, options),
         agent=_agent(options),
-        known_hosts=_known_hosts(asked, options, home),
-        key_alias=options.get("hostkeyalias"),
-        connect_timeout_s=_seconds(options.get("connecttimeout"), Target.connect_timeout_s),
+        agent_socket=_agent_socket(options),
+        known_hosts=_known_hosts(asked, options),
+        key_alias=options.alias,
+        connect_timeout_s=_seconds(options.one.get("connecttimeout"), Target.connect_timeout_s),
     )
-    jump = asked.jump or options.get("proxyjump", "none")
-    return target if jump.lower() == "none" else replace(target, jump=_jump(asked, jump, config, home, jumps + 1))
 
 
-def _jump(asked: Asked, text: str, config: SSHConfig, home: Path, jumps: int) -> Target:
+def _command(asked: Asked, options: Options) -> str | None:
+    """What to run instead of connecting; its input and output are the connection. Where the inventory says of jumps
+    what it wants, `none` included, that is all."""
+    if asked.jump is not None or (options.proxy_command or NONE).lower() == NONE:
+        return None
+    if options.one.get("proxyusefdpass") == "yes":
+        raise UsageError(f"{asked.name}: ProxyUseFdpass is not supported", "use ProxyJump, or `jump` in the inventory")
+    return options.command()
+
+
+def _jump(asked: Asked, text: str, config: Config, home: Path, jumps: int) -> Target:
     """`a,b`: b is reached through a. What the inventory says of keys holds for its own jumps too."""
     *before, last = [part.strip() for part in text.split(",")]
     found = JUMP.fullmatch(last)
@@ -141,45 +158,50 @@ def _jump(asked: Asked, text: str, config: SSHConfig, home: Path, jumps: int) ->
     return resolve(hop, config, home=home, jumps=jumps)
 
 
-def _looked_up(config: SSHConfig, address: str) -> Mapping[str, str]:
-    from paramiko.ssh_exception import ConfigParseError, CouldNotCanonicalize
-
-    try:
-        return dict(config.lookup(address))
-    except (ConfigParseError, CouldNotCanonicalize, KeyError, ValueError) as error:
-        raise UsageError(f"{address}: cannot be looked up in ~/.ssh/config: {error}", "see `ssh -G`") from error
-
-
-def _keys(asked: Asked, options: Mapping[str, str], home: Path) -> tuple[Path, ...]:
+def _keys(asked: Asked, options: Options) -> tuple[Path, ...]:
     """What was named; SSH's default keys only if nothing was."""
-    named = [asked.key] if asked.key else list(options.get("identityfile", []))
-    if named:
+    home = options.question.home
+    if asked.key:
+        return (expanded(asked.key, home),)
+    if options.identities:
+        named = [options.expanded(name) for name in options.identities if name.lower() != NONE]
         return tuple(expanded(name, home) for name in named)
     return tuple(path for name in DEFAULT_KEYS if (path := home / ".ssh" / name).is_file())
 
 
-def _agent(options: Mapping[str, str]) -> Literal["all", "named", "none"]:
-    if options.get("identityagent", "").lower() == "none":
+def _agent(options: Options) -> Literal["all", "named", "none"]:
+    if options.one.get("identityagent", "").lower() == NONE:
         return "none"
-    return "named" if options.get("identitiesonly", "").lower() == "yes" else "all"
+    return "named" if options.one.get("identitiesonly") == "yes" else "all"
 
 
-def _known_hosts(asked: Asked, options: Mapping[str, str], home: Path) -> tuple[Path, ...]:
+def _agent_socket(options: Options) -> Path | None:
+    """None: the one that the environment names. `$NAME` is a variable that names one."""
+    said = options.one.get("identityagent", AGENT)
+    if said.lower() == NONE or said == AGENT:
+        return None
+    named = os.environ.get(said[1:], "") if re.fullmatch(r"\$\w+", said) else options.expanded(said)
+    return expanded(named, options.question.home) if named else None
+
+
+def _known_hosts(asked: Asked, options: Options) -> tuple[Path, ...]:
+    home = options.question.home
     if asked.known_hosts:
         return (expanded(asked.known_hosts, home),)
-    users = options.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2").split()
-    systems = options.get("globalknownhostsfile", "/etc/ssh/ssh_known_hosts /etc/ssh/ssh_known_hosts2").split()
-    return tuple(expanded(name, home) for name in [*users, *systems] if name.lower() != "none")
+    users = [options.expanded(name) for name in options.many.get("userknownhostsfile", USERS_KNOWN_HOSTS)]
+    systems = options.many.get("globalknownhostsfile", SYSTEMS_KNOWN_HOSTS)
+    return tuple(expanded(name, home) for name in [*users, *systems] if name.lower() != NONE)
 
 
 def expanded(name: str, home: Path) -> Path:
-    return home / name[2:] if name.startswith("~/") else Path(name).expanduser()
+    """`~` is the given home; of `~name`, where there is no such user, nothing is made."""
+    if name == "~" or name.startswith("~/"):
+        return home / name[2:]
+    try:
+        return Path(name).expanduser()
+    except RuntimeError:
+        return Path(name)
 
 
 def _seconds(text: str | None, default: float) -> float:
     return float(text) if text and text.isdigit() and int(text) > 0 else default
-
-
-@cache
-def _login() -> str:
-    return getpass.getuser()

@@ -5,15 +5,19 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from ipaddress import ip_address
 from typing import Any
 
 from harness.errors import InfraError
+from harness.hosts import survey_rdma
 from harness.hosts.base import Host
 from harness.hosts.parallel import on_all
 
 LIMIT_S = 30.0
+UNKNOWN = "UNKNOWN"
+"""What sshd says of its own end where that is no socket, as behind some ProxyCommands."""
 SCRIPT = r"""
 PATH=$PATH:/usr/sbin:/sbin
 case $1 in "~/"*) prefix=$HOME/${1#"~/"} ;; *) prefix=$1 ;; esac
@@ -23,16 +27,14 @@ say connection; printf '%s' "$SSH_CONNECTION"
 say settings; env | sed -n 's/^\(NCCL_[A-Za-z0-9_]*\)=.*/\1/p; s/^\(R2CC_[A-Za-z0-9_]*\)=.*/\1/p'
 say addresses; ip -j addr show
 say rdma
-for device in /sys/class/infiniband/*; do
-  [ -e "$device" ] && printf '%s %s\n' "${device##*/}" "$(cat "$device/ports/1/gid_attrs/ndevs/0")"
-done
+RDMA
 say cpu; sed -n '/^model name/{p;q;}' /proc/cpuinfo || uname -m
 say cores; getconf _NPROCESSORS_ONLN 2>/dev/null || nproc
 say memory; sed -n '/^MemTotal:/p' /proc/meminfo
 say kernel; uname -r
 say build; cat "$prefix/current/build.json"
 say end
-"""
+""".replace("RDMA", survey_rdma.SCRIPT.strip())
 
 
 @dataclass(frozen=True)
@@ -46,7 +48,7 @@ class Survey:
     settings: tuple[str, ...]
     """Variables that every login there sets and that would change what NCCL or R2CC does."""
     nics: Mapping[str, str]
-    """IPv4 address of every interface that has one; the first one."""
+    """The first IPv4 address of every interface; where it has none, the first of IPv6 that is not link-local."""
     devices: Mapping[str, str]
     """RDMA device by interface."""
     cpu: str
@@ -55,6 +57,8 @@ class Survey:
     kernel: str
     build: Mapping[str, Any] | None
     """build.json of what is deployed; None: nothing is."""
+    ports: Mapping[str, int] = field(default_factory=dict)
+    """Port of that device by interface, where the device has several or it is not the first."""
 
     @property
     def build_id(self) -> str | None:
@@ -88,31 +92,42 @@ def parse(text: str) -> Survey:
     said = {name: body.strip("\n") for name, body in zip(parts[1::2], parts[2::2], strict=True)}
     if "end" not in said:
         raise ValueError("its answer is cut short")
-    connection = said["connection"].split()
+    connection, lines = said["connection"].split(), said["rdma"].splitlines()
     return Survey(
         said["prefix"],
-        connection[2] if len(connection) == 4 else "",
+        connection[2] if len(connection) == 4 and connection[2] != UNKNOWN else "",
         tuple(said["settings"].split()),
         _nics(json.loads(said["addresses"])),
-        _devices(said["rdma"].splitlines()),
+        _devices(lines),
         said["cpu"].partition(":")[2].strip() or said["cpu"],
         int(said["cores"]),
         int(said["memory"].split()[1]) * 1024,
         said["kernel"],
         json.loads(said["build"]) if said["build"].startswith("{") else None,
+        _ports(lines),
     )
 
 
 def _nics(links: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     found = {}
     for link in links:
-        addresses = [each["local"] for each in link.get("addr_info", []) if each.get("family") == "inet"]
-        if addresses and "LOOPBACK" not in link.get("flags", []):
-            found[str(link["ifname"])] = str(addresses[0])
+        told = [each for each in link.get("addr_info", []) if "local" in each and not _is_near(each["local"])]
+        first = {each["family"]: str(each["local"]) for each in reversed(told) if "family" in each}
+        if first and "LOOPBACK" not in link.get("flags", []):
+            found[str(link["ifname"])] = first.get("inet") or next(iter(first.values()))
     return found
 
 
+def _is_near(address: str) -> bool:
+    """Of IPv6, and known on its own link alone."""
+    found = ip_address(address)
+    return found.version == 6 and found.is_link_local
+
+
 def _devices(lines: Sequence[str]) -> dict[str, str]:
-    """Lines are `DEVICE INTERFACE`; InfiniBand without an interface has the device alone."""
-    pairs = [line.split() for line in lines]
-    return {pair[1]: pair[0] for pair in pairs if len(pair) == 2}
+    return {nic: port.device for nic, port in survey_rdma.read(lines).items()}
+
+
+def _ports(lines: Sequence[str]) -> dict[str, int]:
+    found = survey_rdma.read(lines).items()
+    return {nic: port.number for nic, port in found if port.several or port.number != 1}

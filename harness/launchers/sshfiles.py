@@ -24,6 +24,8 @@ def _add(stanzas: dict[str, str], target: Target, name: str) -> None:
     if target.jump is not None and jump not in stanzas:
         _add(stanzas, target.jump, jump)
     agent = {"all": {}, "named": {"IdentitiesOnly": "yes"}, "none": {"IdentityAgent": "none"}}[target.agent]
+    if target.agent_socket is not None:
+        agent["IdentityAgent"] = _quoted(target.agent_socket)
     options: dict[str, object] = {
         "HostName": target.address,
         "User": target.user,
@@ -38,11 +40,20 @@ def _add(stanzas: dict[str, str], target: Target, name: str) -> None:
         "ConnectTimeout": max(1, round(target.connect_timeout_s)),
         "ServerAliveInterval": ALIVE_S,
         "ServerAliveCountMax": max(1, round(target.silence_s / ALIVE_S)),
-        "ProxyJump": jump,
+        **_way(target, jump),
     }
     keys = [f"  IdentityFile {_quoted(key)}\n" for key in target.keys] or ["  IdentityFile none\n"]
     lines = [f"  {option} {value}\n" for option, value in options.items()]
     stanzas[name] = "".join([f"Host {name}\n", *lines, *keys])
+
+
+def _way(target: Target, jump: str) -> dict[str, str]:
+    """A command's `%` are to be itself: its tokens have been filled in."""
+    if target.proxy_command is None:
+        return {"ProxyJump": jump}
+    if "\n" in target.proxy_command:
+        raise UsageError(f"the ProxyCommand of {target.name} has several lines", "write it on one line")
+    return {"ProxyCommand": target.proxy_command.replace("%", "%%")}
 
 
 def _quoted(path: object) -> str:

@@ -5,7 +5,6 @@ Ranks of several processes meet through MPI alone: without it one process drives
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -16,14 +15,13 @@ from harness.errors import UsageError
 from harness.launchers import commands
 from harness.launchers.job import Job
 from harness.workloads import torn_json
+from harness.workloads.nccltests_rows import LARGEST, Columns, Row, columns_of, integer, number
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv", "alltoall")
 SIZE = re.compile(r"^\d+(\.\d+)?[KMGkmg]?$")
 HOST = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
 BY_LINE = ("stdbuf", "-oL")
 """Rows as they come: what is no terminal gets them in blocks otherwise."""
-FIRST_OF_GROUP = ("time", "cputime")
-"""The columns from here to the next such one are of one kind: out of place first, then in place."""
 
 
 @dataclass(frozen=True)
@@ -102,24 +100,6 @@ def _program(spec: Spec, gpus: int) -> list[str]:
 
 
 @dataclass(frozen=True)
-class Row:
-    """One size, out of place or in place. None for a figure that is no number, and `wrong` that was not looked at."""
-
-    size_bytes: int
-    count: int
-    type: str
-    redop: str
-    root: int
-    time_us: float | None
-    algbw_GBps: float | None
-    busbw_GBps: float | None
-    wrong: int | None
-    in_place: bool
-    times_us: tuple[float, ...] = ()
-    """Of each iteration, where that was asked for."""
-
-
-@dataclass(frozen=True)
 class Report:
     """A JSON file, without the environment that it holds all of. `complete`: the program came to its end."""
 
@@ -145,9 +125,9 @@ def read_json(text: str) -> Report:
     return Report(
         rows=[row for result in results for row in _rows_of(_mapping(result))],
         complete=whole and "end_time" in value,
-        nccl_version=_integer(value.get("nccl_version")),
+        nccl_version=_counted(value.get("nccl_version")),
         ranks=len(_list(config.get("devices"))),
-        wrong_rows=_integer(count),
+        wrong_rows=_counted(count),
         config={name: _plain(entry) for name, entry in config.items() if name != "devices"},
         errors=[str(error) for error in _list(value.get("errors")) if error],
     )
@@ -165,17 +145,17 @@ def _rows_of(result: Mapping[str, Any]) -> list[Row]:
 def _row(result: Mapping[str, Any], part: Mapping[str, Any], each: Mapping[str, Any], kind: str) -> Row | None:
     try:
         return Row(
-            size_bytes=int(result["size"]),
-            count=int(result["count"]),
+            size_bytes=_whole(result["size"]),
+            count=_whole(result["count"]),
             type=str(result["type"]),
             redop=str(result["redop"]),
-            root=int(result["root"]),
-            time_us=_number(part["cpu_time"] if "cpu_time" in part else part["time"]),
-            algbw_GBps=_number(part["alg_bw"]),
-            busbw_GBps=_number(part["bus_bw"]),
-            wrong=_integer(part["nwrong"]),
+            root=_whole(result["root"]),
+            time_us=number(part["cpu_time"] if "cpu_time" in part else part["time"]),
+            algbw_GBps=number(part["alg_bw"]),
+            busbw_GBps=number(part["bus_bw"]),
+            wrong=integer(part["nwrong"]),
             in_place=kind == "in_place",
-            times_us=tuple(time for entry in _list(each.get("times_us")) if (time := _number(entry)) is not None),
+            times_us=tuple(time for entry in _list(each.get("times_us")) if (time := number(entry)) is not None),
         )
     except (KeyError, TypeError, ValueError):
         return None
@@ -185,56 +165,37 @@ def _row(result: Mapping[str, Any], part: Mapping[str, Any], each: Mapping[str, 
 class Lines:
     """What the programs print, line by line. Columns are known by the header above them: their number varies."""
 
-    columns: list[str] = field(default_factory=list)
+    columns: Columns | None = None
     headers: int = 0
     """More than one: so many programs that know nothing of each other print here."""
     rows: list[Row] = field(default_factory=list)
 
     def add(self, line: str) -> list[Row]:
         """The rows of one line: none, or one for each kind of its columns. What is no row is passed over."""
-        words = line.split()
-        if words[:1] == ["#"] and words[1:4] == ["size", "count", "type"]:
-            self.columns, self.headers = words[1:], self.headers + 1
+        header = columns_of(line)
+        if header is not None:
+            self.columns, self.headers = header, self.headers + 1
+        if header is not None or self.columns is None or not line.endswith("\n"):
             return []
-        found = self._read(words) if line.endswith("\n") else []
+        found = self.columns.rows(line.split())
         self.rows += found
         return found
 
-    def _read(self, words: Sequence[str]) -> list[Row]:
-        wanted = [name for name in self.columns if name != "timestamp"]
-        starts = [place for place, name in enumerate(wanted) if name in FIRST_OF_GROUP]
-        if not starts or len(words) < len(wanted):
-            return []
-        head = dict(zip(wanted[: starts[0]], words))  # noqa: B905 - 3.9 has no strict
-        groups = [slice(start, end) for start, end in zip(starts, [*starts[1:], len(wanted)])]  # noqa: B905
-        rows = [
-            _printed(head, dict(zip(wanted[group], words[group])), in_place=place > 0)  # noqa: B905
-            for place, group in enumerate(groups)
-        ]
-        whole = [row for row in rows if row is not None]
-        return whole if len(whole) == len(rows) else []
+
+def _whole(value: Any) -> int:
+    """Raises ValueError for what is none, or has more than 63 bits; TypeError for what is no number at all."""
+    found = int(value)
+    if abs(found) >= LARGEST:
+        raise ValueError("more than 63 bits")
+    return found
 
 
-def _printed(head: Mapping[str, str], part: Mapping[str, str], *, in_place: bool) -> Row | None:
-    """The header's names are those of the JSON with other words; a line that only looks like a row has no numbers."""
-    time = part.get("time", part.get("cputime", ""))
-    wrong = None if part.get("#wrong") == "N/A" else part.get("#wrong", "")
-    body = {"time": time, "alg_bw": part.get("algbw"), "bus_bw": part.get("busbw"), "nwrong": wrong}
-    return _row(head, body, {}, "in_place" if in_place else "out_of_place")
-
-
-def _number(value: Any) -> float | None:
-    """A float; None of what is none, which is written as a string. Raises ValueError of any other text."""
-    number = float(value)
-    return number if math.isfinite(number) else None
-
-
-def _integer(value: Any) -> int | None:
-    """None of null, and of what is no number; counts are written as floats."""
-    if value is None:
+def _counted(value: Any) -> int | None:
+    """None, too, of what is no count."""
+    try:
+        return integer(value)
+    except (TypeError, ValueError):
         return None
-    number = _number(value)
-    return None if number is None else int(number)
 
 
 def _plain(value: Any) -> Any:

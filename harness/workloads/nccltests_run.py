@@ -22,7 +22,8 @@ from harness.hosts.commands import start_error
 from harness.launchers.watch import Watch
 from harness.workloads import adapters
 from harness.workloads.adapters import Launch
-from harness.workloads.nccltests import Lines, Report, Row, Spec, mpirun, one_of_many, plain, read_json
+from harness.workloads.nccltests import Lines, Report, Spec, mpirun, one_of_many, plain, read_json
+from harness.workloads.nccltests_rows import Row
 
 END_S, LOOK_S = 10.0, 0.1
 LAST_LINES = 8

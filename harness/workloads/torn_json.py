@@ -23,11 +23,21 @@ def loads(text: str) -> tuple[Any, bool]:
     return (None, False) if value is TORN else (value, not reader.torn)
 
 
+def rest(text: str) -> str:
+    """What follows a whole value; "" where there is none."""
+    reader = _Reader(text)
+    return "" if reader.value(0) is TORN or reader.torn else reader.left
+
+
 class _Reader:
     """Reads tokens from the front; `torn` once there is none that fits."""
 
     def __init__(self, text: str) -> None:
         self._text, self._at, self.torn = text, 0, False
+
+    @property
+    def left(self) -> str:
+        return self._text[self._at :]
 
     def value(self, depth: int) -> Any:
         """TORN, or a value; an object or a list as far as it goes, and then `torn` is set."""

@@ -4,38 +4,27 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
+from harness.progress import show
 from harness.reading.files import Unreadable, bytes_of
 from harness.reading.plain import printable
 from harness.schemas import dumped
-from harness.workloads import nccltests
-from reports.store import megatron
 from reports.store.names import when_of
+from reports.store.readers import megatron, nccl_tests
+from reports.store.readers.lines import decoded, lines
+from reports.store.readers.model import Content, Json, Reading
 
 if TYPE_CHECKING:
     from chaos.rundir import RunDir
 
-Json = dict[str, Any]
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 MOST_BYTES = 256 << 20
-
-
-@dataclass(frozen=True)
-class Imported:
-    """What a file came to. `metrics` as in a summary (docs/contracts.md)."""
-
-    source: str
-    metrics: list[Json]
-    wrong: int
-    completed: bool
-    iterations: int
-    healthy_ms: float | None = None
+SHOWN, MOST_WHYS, MOST_NOTES = 60, 5, 10
 
 
 @dataclass(frozen=True)
@@ -59,63 +48,39 @@ class Degraded:
 
 
 def detect(text: str) -> str:
-    """`nccl-tests` or `megatron`. UsageError for what is neither."""
-    if text.lstrip().startswith("{") and '"results"' in text:
-        return "nccl-tests"
-    if re.search(r"^#\s+size\s+count\s+type", text, re.MULTILINE):
-        return "nccl-tests"
-    if megatron.ITERATION.search(text):
-        return "megatron"
+    """`nccl-tests` or `megatron`. UsageError for what is neither, or both."""
+    if nccl_tests.is_json(text):
+        return nccl_tests.SOURCE
+    told = [line for line in lines(text) if line.text.strip()]
+    kinds = {nccl_tests.SOURCE: nccl_tests.has_table, megatron.SOURCE: megatron.is_log}
+    found = {kind: line.number for line in reversed(told) for kind, is_it in kinds.items() if is_it(line.text)}
+    if len(found) == 1:
+        return next(iter(found))
+    if found:
+        places = " and ".join(f"{kind} (line {number})" for kind, number in sorted(found.items()))
+        raise UsageError(f"there are lines of {places} in it", "say with --kind which to take")
     raise UsageError(
-        "this is no file of nccl-tests (its JSON or what it prints) and no log of Megatron-LM", "say which with --kind"
+        "this is no file of nccl-tests (its JSON or what it prints) and no log of Megatron-LM: it has no line "
+        f"'# size count type ...' and none 'iteration 1/ 100 | ...', and line {told[0].number} is "
+        f"'{printable(told[0].text.strip()[:SHOWN])}'",
+        "is it the right file? docs/runs.md says what is read",
     )
 
 
-def parse(text: str, kind: str) -> Imported:
-    """UsageError when there is not one figure in it."""
+def parse(text: str, kind: str) -> Content:
+    """UsageError, with the lines that say why, when there is not one figure in it."""
     found = READERS[kind](text)
-    if not found.metrics:
-        raise UsageError(f"there is no figure of {kind} in it", "is it the right file, and is it whole?")
+    if not any(reading.metrics for reading in found.readings):
+        whys = [*found.notes, *(reading.why for reading in found.readings if reading.why)]
+        why = f": {'; '.join(whys[:MOST_WHYS])}" if whys else ""
+        raise UsageError(f"there is no figure of {kind} in it{why}", "is it the right file, and is it whole?")
     return found
 
 
-def _nccl_tests(text: str) -> Imported:
-    if text.lstrip().startswith("{"):
-        report = nccltests.read_json(text)
-        rows, completed = report.rows, report.complete and not report.errors
-    else:
-        lines = nccltests.Lines()
-        for line in text.splitlines(keepends=True):
-            lines.add(line)
-        rows, completed = lines.rows, "Avg bus bandwidth" in text
-    metrics = [metric for row in rows for metric in _of_row(row)]
-    return Imported("nccl-tests", metrics, sum(row.wrong or 0 for row in rows), completed, len(rows))
+READERS: dict[str, Callable[[str], Content]] = {nccl_tests.SOURCE: nccl_tests.read, megatron.SOURCE: megatron.read}
 
 
-def _of_row(row: nccltests.Row) -> list[Json]:
-    place = "_in_place" if row.in_place else ""
-    values = (("busbw", "GBps", row.busbw_GBps), ("algbw", "GBps", row.algbw_GBps), ("latency_us", "us", row.time_us))
-    return [_metric(f"{name}{place}", unit, value, row.size_bytes) for name, unit, value in values if value is not None]
-
-
-def _megatron(text: str) -> Imported:
-    steps = megatron.read(text)
-    if not steps:
-        return Imported("megatron", [], 0, completed=False, iterations=0)
-    step_ms = median(step.step_ms for step in steps)
-    flops = [step.tflops_per_gpu for step in steps if step.tflops_per_gpu is not None]
-    losses = [step.loss for step in steps if step.loss is not None]
-    metrics = [_metric("step_ms", "ms", step_ms), _metric("step_ms_worst", "ms", max(s.step_ms for s in steps))]
-    metrics += [_metric("tflops_per_gpu", "TFLOP/s", median(flops))] if flops else []
-    metrics += [_metric("loss_last", "nats", losses[-1])] if losses else []
-    last = re.findall(megatron.ITERATION, text)[-1]
-    return Imported("megatron", metrics, 0, last[0] == last[1], steps[-1].iteration, step_ms)
-
-
-READERS: dict[str, Callable[[str], Imported]] = {"nccl-tests": _nccl_tests, "megatron": _megatron}
-
-
-def with_degraded(healthy: Imported, degraded: Imported, left: float | None) -> Imported:
+def with_degraded(healthy: Reading, degraded: Reading, left: float | None) -> Reading:
     """Both as one run. What is left of the healthy bandwidth bounds the degraded one, size by size."""
     whole = {metric["size_bytes"]: metric["value"] for metric in healthy.metrics if metric["name"] == "busbw"}
     bounds = {size: value * left for size, value in whole.items()} if left is not None else {}
@@ -124,35 +89,34 @@ def with_degraded(healthy: Imported, degraded: Imported, left: float | None) -> 
         for metric in degraded.metrics
         if metric["name"] == "busbw"
     ]
+    counted = [reading.wrong for reading in (healthy, degraded) if reading.wrong is not None]
     return replace(
         healthy,
         metrics=[*healthy.metrics, *added],
-        wrong=healthy.wrong + degraded.wrong,
+        wrong=sum(counted) if counted else None,
         completed=healthy.completed and degraded.completed,
         iterations=healthy.iterations + degraded.iterations,
+        doubt="; ".join(reading.doubt for reading in (healthy, degraded) if reading.doubt),
+        why="; ".join(reading.why for reading in (healthy, degraded) if reading.why and not reading.completed),
     )
 
 
-def _metric(name: str, unit: str, value: float, size: int | None = None) -> Json:
-    return {"name": name, "unit": unit, "size_bytes": size, "value": value, "bound": None}
-
-
-def summary(found: Imported, about: About) -> Json:
-    """summary.json of a run with one arm."""
-    verdict = "deviated" if found.wrong else "holds" if found.completed else "failed"
-    check = {"name": "exact", "outcome": "deviated" if found.wrong else "holds", "value": found.wrong, "bound": 0}
+def summary(found: Reading, about: About) -> Json:
+    """summary.json of a run with one arm. What the tool did not check is no check of the run."""
+    verdict = found.verdict
+    exact = {"name": "exact", "outcome": "deviated" if found.wrong else "holds", "value": found.wrong, "bound": 0}
     run = {
         "run": 0,
         "completed": found.completed,
         "iterations": found.iterations,
-        "wrong_elements": found.wrong,
+        "wrong_elements": found.wrong or 0,
         "healthy_ms": {"median": found.healthy_ms, "p99": None},
         "bytes_per_nic": {},
         "faults": [],
         "metrics": found.metrics,
         "verdict": verdict,
         "void": [],
-        "checks": [{**check, "unit": "elements"}],
+        "checks": [{**exact, "unit": "elements"}] if found.wrong is not None else [],
         "errors": [],
     }
     judged = None if verdict == "failed" else verdict == "holds"
@@ -161,56 +125,101 @@ def summary(found: Imported, about: About) -> Json:
         "schema": 1,
         "verdict": verdict,
         "exit_code": {"holds": 0, "deviated": 1}.get(verdict, 3),
-        "experiment": about.name,
+        "experiment": _experiment(found, about),
         "bed": about.bed,
         "hardware": {"fingerprint": about.hardware, "cpu": "", "cores": 0, "memory_bytes": 0},
         "build_id": about.build_id or None,
         "seed": 0,
         "arms": [{**arm, "runs": [run], "metrics": [], "checks": []}],
-        "reasons": [] if verdict == "holds" else [f"{found.wrong} wrong elements" if found.wrong else "it did not end"],
+        "reasons": found.reasons,
     }
 
 
+def _experiment(found: Reading, about: About) -> str:
+    """What is measured differently is another experiment: else `compare` would take it for a repeat."""
+    return f"{about.name}-{found.part}" if found.part else about.name
+
+
 def bring_in(
-    store: Path, files: Sequence[Path], about: About, kind: str | None = None, degraded: Degraded | None = None
+    store: Path,
+    files: Sequence[Path],
+    about: About,
+    kind: str | None = None,
+    degraded: Degraded | None = None,
+    *,
+    tell: Callable[[str], None] = lambda _: None,
 ) -> list[Path]:
-    """A run directory for each file. UsageError, before any is made, for a file that cannot be read or says nothing."""
+    """A run directory for each measurement of each file; `tell` hears what is to be known of them.
+
+    UsageError, before any is made, for a file that cannot be read or says nothing. What fails later leaves none behind.
+    """
     if not NAME.fullmatch(about.name):
         raise UsageError(f"'{about.name}' is no name of an experiment", "small letters, digits, - and _")
     if degraded is not None and len(files) != 1:
         raise UsageError("a degraded measurement belongs to one healthy one", "name one FILE with --degraded")
     read = [(file, _read(file, kind)) for file in files]
-    if degraded is None:
-        return _write_all(store, [([file], found) for file, found in read], about)
-    ((healthy, found),) = read
-    both = with_degraded(found, _read(degraded.file, "nccl-tests"), degraded.left)
-    return _write_all(store, [([healthy, degraded.file], both)], about)
+    if degraded is not None:
+        both = with_degraded(_only(*read[0]), _only(degraded.file, _read(degraded.file, "nccl-tests")), degraded.left)
+        return _write_all(store, [([files[0], degraded.file], both)], about)
+    for file, content in read:
+        for line in _told(content, about):
+            tell(printable(f"{file}: {line}"))
+    return _write_all(store, [([file], reading) for file, content in read for reading in content.readings], about)
 
 
-def _read(file: Path, kind: str | None) -> Imported:
+def _only(file: Path, content: Content) -> Reading:
+    if len(content.readings) != 1:
+        parts = ", ".join(f"{reading.part or 'one'} (line {reading.line})" for reading in content.readings)
+        raise UsageError(f"{file} holds {len(content.readings)} measurements: {parts}", "cut out the one that is meant")
+    return content.readings[0]
+
+
+def _told(content: Content, about: About) -> Iterator[str]:
+    """What a reader of the figures has to know: what was left out, what there is, and what did not end well."""
+    yield from content.notes[:MOST_NOTES]
+    if (more := len(content.notes) - MOST_NOTES) > 0:
+        yield f"and {more} more lines are left out"
+    for reading in content.readings:
+        said = f"line {reading.line}: {_experiment(reading, about)}: {reading.verdict}"
+        if reading.reasons or len(content.readings) > 1:
+            yield f"{said}: {'; '.join(reading.reasons)}" if reading.reasons else said
+
+
+def _read(file: Path, kind: str | None) -> Content:
     try:
-        text = bytes_of(file.resolve(), MOST_BYTES).decode("utf-8", errors="replace")
-        return parse(text, kind or detect(text))
+        with show(f"reading {printable(file.name)}"):
+            text = decoded(bytes_of(file.resolve(), MOST_BYTES))
+            return parse(text, kind or detect(text))
     except Unreadable as error:
         raise UsageError(f"cannot read {file}: {error.message}", "check the path") from error
     except UsageError as error:
         raise UsageError(f"{file}: {error.message}", error.hint) from error
 
 
-def _write_all(store: Path, runs: Sequence[tuple[Sequence[Path], Imported]], about: About) -> list[Path]:
+def _write_all(store: Path, runs: Sequence[tuple[Sequence[Path], Reading]], about: About) -> list[Path]:
     """All or none, whenever it is killed."""
     from reports.store.staging import batch
 
+    kept: dict[Path, Path] = {}
     with batch(store) as made:
-        for files, found in runs:
-            _fill(made.begin(about.name, when_of(files[0])), files, found, about)
+        for files, reading in runs:
+            _fill(made.begin(_experiment(reading, about), when_of(files[0])), files, reading, about, kept)
     return made.made
 
 
-def _fill(run: RunDir, files: Sequence[Path], found: Imported, about: About) -> None:
+def _fill(run: RunDir, files: Sequence[Path], found: Reading, about: About, kept: dict[Path, Path]) -> None:
     run.raw.mkdir()
     for number, file in enumerate(files):
-        shutil.copyfile(file, run.raw / (file.name if not number else f"degraded-{file.name}"))
+        _keep(file, run.raw / (file.name if not number else f"degraded-{file.name}"), kept)
     origin = {"schema": 1, "source": found.source, "file": printable(files[0].name)}
     run.write_json("environment.json", "environment", origin)
     run.write_text("summary.json", dumped("summary", summary(found, about), 1) + "\n")
+
+
+def _keep(file: Path, place: Path, kept: dict[Path, Path]) -> None:
+    """A copy of the file; `kept` are those made so far: the runs of one file share it, as far as the disk can."""
+    try:
+        place.hardlink_to(kept[file])
+    except (KeyError, OSError):
+        shutil.copyfile(file, place)
+    kept[file] = place

@@ -177,6 +177,49 @@ def no_such_name(server: Server, _folder: Path) -> Target:
     return server.target(address="no-such-host.invalid")
 
 
+RELAY = """exec {python} -c '
+import os, socket, sys, threading
+link = socket.create_connection(("127.0.0.1", {port}))
+def up():
+    while data := os.read(0, 65536): link.sendall(data)
+    os._exit(0)
+threading.Thread(target=up, daemon=True).start()
+while data := link.recv(65536): os.write(1, data)
+' relay-of-{port}"""
+
+
+def relayed(server: Server, command: str = "") -> Target:
+    """Its address is no address: only the command knows the way."""
+    known = f"[far.invalid]:{server.port} {sshd.public(server.folder / 'host_key')}\n"
+    (server.folder / "known_far").write_text(known)
+    relay = (command or RELAY).format(python=sys.executable, port=server.port).removeprefix("exec ")
+    return server.target(address="far.invalid", known_hosts=(server.folder / "known_far",), proxy_command=relay)
+
+
+def test_a_proxy_command_is_the_connection_and_ends_with_it(server: Server) -> None:
+    with ssh_hosts([relayed(server)]) as hosts:
+        assert hosts["n1"].run(["echo", "through"]).stdout == "through\n"
+        assert len(hosts["n1"].run(["head", "-c", "3000000", "/dev/zero"]).stdout) == 3_000_000
+        assert _relays(server.port)
+    _await(lambda: not _relays(server.port))
+
+
+def _relays(port: int) -> list[psutil.Process]:
+    return [
+        each
+        for each in psutil.Process().children(recursive=True)
+        if each.status() != psutil.STATUS_ZOMBIE and f"relay-of-{port}" in each.cmdline()
+    ]
+
+
+def proxy_that_says_why(server: Server, _folder: Path) -> Target:
+    return relayed(server, "sh -c 'echo no way to the farm >&2; exit 1'")
+
+
+def proxy_that_is_missing(server: Server, _folder: Path) -> Target:
+    return relayed(server, "no-such-tool --to x")
+
+
 def jump_to_nowhere(server: Server, _folder: Path) -> Target:
     return server.target(port=closed_port(), jump=server.target(name="jump"))
 
@@ -195,6 +238,8 @@ def jump_with_wrong_key(server: Server, folder: Path) -> Target:
         (revoked_host_key, "revoked_host_key", "marked as revoked"),
         (nobody_there, "unreachable", "Connection refused"),
         (no_such_name, "unreachable", "cannot reach"),
+        (proxy_that_says_why, "unreachable", "its ProxyCommand .* leads to no SSH server: no way to the farm"),
+        (proxy_that_is_missing, "unreachable", "leads to no SSH server: .*no-such-tool"),
         (jump_to_nowhere, "unreachable", "n1: through .*: that host cannot connect to 127"),
         (jump_with_wrong_key, "auth", "does not let us in"),
     ],

@@ -155,7 +155,7 @@ def test_what_the_inventory_says_goes_first(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("config", "says"),
     [
-        ("Host *\n  ProxyCommand nc %h %p", "ProxyCommand is not supported"),
+        ("Host *\n  ProxyCommand nc %h %p\n  ProxyUseFdpass yes", "ProxyUseFdpass is not supported"),
         ("Host *\n  ProxyJump node1", "circle"),
         ("Host\n  nonsense", "cannot read"),
         ("Include config\n", "cannot read"),

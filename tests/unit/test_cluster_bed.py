@@ -84,12 +84,20 @@ def test_nics_by_role_and_where_ranks_meet() -> None:
         ("node1", "mlx1", 1, "10.2.0.1"),
     ]
     assert cluster.root() == "192.0.2.1"
-    assert cluster.devices() == {("node1", "mlx0"): "mlx5_0", ("node2", "mlx0"): "mlx5_0"}
     assert cluster.env("socket")["node2"] == {"NCCL_SOCKET_IFNAME": "=mlx0,mlx1", "R2CC_SIDE_IFNAME": "eno1"}
-    assert cluster.env("ib")["node1"]["NCCL_IB_HCA"] == "=mlx5_0"
     assert cluster.program("node1", "bin/x") == Path("/p/current/bin/x")
     assert cluster.gpus() == 8
     assert cluster.hardware()["machines"] == 2
+
+
+def test_rdma_devices_of_all_data_nics() -> None:
+    both = replace(SURVEY, devices={"mlx0": "mlx5_0", "mlx1": "mlx5_3", "eno1": "mlx5_9"})
+    cluster = _cluster(both, both)
+    wanted = {"mlx0": "mlx5_0", "mlx1": "mlx5_3"}
+    assert cluster.devices() == {(host, nic): wanted[nic] for host in ("node1", "node2") for nic in wanted}
+    assert cluster.env("ib")["node1"]["NCCL_IB_HCA"] == "=mlx5_0,mlx5_3"
+    with pytest.raises(InputErrors, match="node2: data NIC 'mlx1' has no RDMA device"):
+        _cluster(both, SURVEY).devices()
 
 
 def test_every_nic_that_is_not_there_is_named() -> None:

@@ -186,6 +186,18 @@ def test_nvml_tells_the_same_as_nvidia_smi(monkeypatch: pytest.MonkeyPatch) -> N
     )
 
 
+def test_nvml_tells_of_a_lost_gpu_and_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    def handle(index: int) -> int:
+        if index == 1:
+            raise NvmlError("GPU is lost")
+        return index
+
+    monkeypatch.setitem(sys.modules, "pynvml", nvml(nvmlDeviceGetHandleByIndex=handle, nvmlDeviceGetCount=lambda: 3))
+    found = nvidia.local_gpus()
+    assert isinstance(found, tuple)
+    assert [(gpu.index, gpu.lost) for gpu in found] == [(0, ""), (1, "GPU is lost"), (2, "")]
+
+
 def test_without_nvml_or_its_driver_there_is_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail() -> None:
         raise NvmlError("Driver Not Loaded")

@@ -233,13 +233,19 @@ def test_an_allocation_is_an_inventory(monkeypatch: pytest.MonkeyPatch, tmp_path
 def test_ssh_understands_the_file(tmp_path: Path) -> None:
     (tmp_path / "config").write_text(ssh_config(TARGETS))
     said = {}
-    for name in ("n1", "n2", "r2cc-jump-alice-gate.example.org-2222"):
+    for name in ("n1", "r2cc-jump-alice-gate.example.org-2222", "n2"):
         argv = ["ssh", "-G", "-F", str(tmp_path / "config"), name]
         said[name] = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
     assert {"hostname 192.0.2.11", "proxyjump r2cc-jump-alice-gate.example.org-2222"} <= set(said["n1"])
     assert {"user bob", "port 2200", "identityfile /my keys/id", "hostkeyalias n2.example.org"} <= set(said["n2"])
     assert {"identitiesonly yes", "stricthostkeychecking true", "batchmode yes"} <= set(said["n2"])
     assert {"port 2222", "user alice"} <= set(said["r2cc-jump-alice-gate.example.org-2222"])
+    proxied = replace(TARGETS[1], jump=None, proxy_command="tool --to x 100%", agent_socket=Path("/run/agent"))
+    (tmp_path / "config").write_text(ssh_config([proxied]))
+    said["n2"] = subprocess.run(argv, capture_output=True, text=True, check=True).stdout.splitlines()
+    assert {"proxycommand tool --to x 100%%", "identityagent /run/agent"} <= set(said["n2"])
+    with pytest.raises(UsageError, match="several lines"):
+        ssh_config([replace(proxied, proxy_command="a\nb")])
     with pytest.raises(UsageError, match="rename"):
         ssh_config([replace(TARGETS[1], known_hosts=(Path('/a"b'),))])
 

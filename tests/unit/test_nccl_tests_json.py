@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.workloads import torn_json
-from harness.workloads.nccltests import OPS, Lines, Row, Spec, mpirun, plain, read_json
+from harness.workloads.nccltests import OPS, Lines, Spec, mpirun, plain, read_json
+from harness.workloads.nccltests_rows import Row
 
 STANDIN = Path(__file__).parents[1] / "data" / "nccl_tests" / "standin.py"
 

@@ -27,8 +27,10 @@ def without_backup(patient: Patient, nic: str) -> str:
 
 def _no_backup(patient: Patient, nic: str, other: str) -> str:
     """Why `other` cannot take over for `nic`; empty: it can."""
-    if not patient.works(other):
+    if not patient.is_lit(other):
         return "is down or not there"
+    if not patient.global_address(other):
+        return "has no address"
     if card(patient, nic) and card(patient, nic) == card(patient, other):
         return f"is on the same card ({card(patient, nic)})"
     tried = [path for path in patient.paths if path.nic == other and path.small is not None]

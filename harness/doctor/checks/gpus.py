@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.doctor.model import ERROR, NOTE, WARNING, Check, Patient, Seen, on_each
+from harness.facts import NotAvailable
 from harness.facts import catalogue as facts
+from harness.facts.base import NOT_ASKED
 from harness.facts.nvidia import DISTANCES
-from harness.facts.sysfs import ACS_REDIRECTS
+from harness.facts.sysfs import ACS_REDIRECTS, PciDevice
 
 PEERMEM = frozenset({"nvidia_peermem", "nv_peer_mem"})
 NETWORK, BRIDGE = (0x0200, 0x0207), 0x0604
+NVIDIA, DISPLAY = 0x10DE, 0x03
 NEAR = ("PIX", "PXB")
 
 
@@ -95,6 +98,44 @@ def pci_link(patient: Patient) -> Iterator[Seen]:
             )
 
 
+def lost(patient: Patient) -> Iterator[Seen]:
+    """By the driver's word, or because it drives a GPU that it does not show, or because the inventory has more."""
+    known = patient.known.get(facts.GPUS)
+    if known is None:
+        yield from _silent(patient)
+        return
+    for gpu in known:
+        if gpu.lost:
+            subject = f"GPU{gpu.index}" if gpu.index >= 0 else gpu.bus
+            yield Seen(ERROR, patient.name, subject, f"NVIDIA's driver has lost it: {gpu.lost}")
+    shown = {gpu.bus for gpu in known}
+    nameless = sum(not gpu.bus for gpu in known)
+    hidden = [device.address for device in _driven(patient) if device.address not in shown]
+    for address in hidden[nameless:]:
+        yield Seen(ERROR, patient.name, address, "NVIDIA's driver has this GPU and does not show it")
+    if patient.gpus is not None and len(known) + len(hidden[nameless:]) < patient.gpus:
+        text = f"the inventory says {patient.gpus} GPUs, and NVIDIA's driver shows {len(known)}"
+        yield Seen(ERROR, patient.name, "", text)
+
+
+def _driven(patient: Patient) -> list[PciDevice]:
+    devices = (patient.known.get(facts.PCI) or {}).values()
+    return [each for each in devices if is_gpu(each) and each.driver == "nvidia"]
+
+
+def is_gpu(device: PciDevice) -> bool:
+    return device.vendor == NVIDIA and device.kind >> 8 == DISPLAY
+
+
+def _silent(patient: Patient) -> Iterator[Seen]:
+    """nvidia-smi is there and fails: with a GPU in the machine, something is wrong with GPU or driver."""
+    why, devices = patient.known.why(facts.GPUS), patient.known.get(facts.PCI)
+    fails = isinstance(why, NotAvailable) and why.installed and why.why != NOT_ASKED
+    if fails and (devices is None or any(is_gpu(each) for each in devices.values())):
+        severity = ERROR if _driven(patient) else WARNING
+        yield Seen(severity, patient.name, "", str(why))
+
+
 def memory_errors(patient: Patient) -> Iterator[Seen]:
     for gpu in patient.known.get(facts.GPUS) or ():
         if gpu.uncorrected:
@@ -142,6 +183,14 @@ CHECKS = (
         "reseat the card; look for a slot with more lanes; see to the firmware's settings of the slot",
         (facts.PCI, facts.NET),
         on_each(pci_link),
+    ),
+    Check(
+        "gpu-lost",
+        ERROR,
+        "A process that uses the GPU ends or hangs; the machine may have to be started again to have it back.",
+        "look for Xid in `dmesg`; reset or restart the machine; a GPU that is lost again and again has to be replaced",
+        (),
+        on_each(lost),
     ),
     Check(
         "gpu-memory",

@@ -99,11 +99,15 @@ def _size(count: int) -> str:
     return f"{count} bytes"
 
 
+def _gpu_driver(patient: Patient) -> str | None:
+    return next((gpu.driver for gpu in patient.known.get(facts.GPUS) or () if gpu.driver), None)
+
+
 def versions(fleet: Fleet) -> Iterator[Seen]:
     """What should be alike everywhere and is not; firmware only between NICs of one driver."""
     kinds: tuple[tuple[str, Any, Callable[[Patient], str | None]], ...] = (
         ("kernel", NOTE, lambda one: kernel.release if (kernel := one.known.get(facts.KERNEL)) else None),
-        ("NVIDIA driver", WARNING, lambda one: gpus[0].driver if (gpus := one.known.get(facts.GPUS)) else None),
+        ("NVIDIA driver", WARNING, _gpu_driver),
     )
     for subject, severity, of in kinds:
         told = {one.name: value for one in fleet.patients if (value := of(one)) is not None}

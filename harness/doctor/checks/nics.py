@@ -16,7 +16,13 @@ ADDRESS_REMEDY = "give it its address on its rail: ip addr add ADDRESS/PREFIX de
 
 
 def present(patient: Patient) -> Iterator[Seen]:
-    if not patient.data:
+    if not patient.data and patient.guessed:
+        there = ", ".join(name for name, link in patient.links.items() if not link.loopback)
+        text = (
+            f"no NIC can be guessed to carry data: each has the default route, our connection or no address ({there})"
+        )
+        yield Seen(WARNING, patient.name, "", text, "name those that do in the inventory (nics: {data: ...})")
+    elif not patient.data:
         yield Seen(ERROR, patient.name, "", "no NIC carries data here")
     for nic in patient.data:
         if nic not in patient.links:
@@ -38,10 +44,10 @@ def state(patient: Patient) -> Iterator[Seen]:
 
 def _unaddressed(patient: Patient, nic: str) -> str:
     """R2CC finds its peers by addresses: a NIC with none that is global is NCCL's own, as it was."""
-    text = "it has no IPv4 address"
-    if patient.has_global_address(nic):
-        return text
-    return f"{text}, nor a global one of IPv6: R2CC passes it through unwrapped, and nothing fails over from it"
+    if address := patient.global_address(nic):
+        return f"it has IPv6 addresses alone ({address}): IPv6 alone is not supported by what r2cc runs on hosts"
+    text = "it has no IPv4 address, nor a global one of IPv6"
+    return f"{text}: R2CC passes it through unwrapped, and nothing fails over from it"
 
 
 def _data(patient: Patient) -> list[tuple[str, Link]]:
@@ -157,7 +163,7 @@ CHECKS = (
     Check(
         "nic-present",
         ERROR,
-        "The inventory names NICs that are not there: a run cannot start, or uses other NICs than is thought.",
+        "Without its data NICs a run cannot start, or uses other NICs than is thought.",
         "correct `nics: {data: ...}` in the inventory; see `ip link` and dmesg for a NIC that did not come up",
         (facts.LINKS,),
         on_each(present),

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from harness.doctor.fold import fold
 from harness.doctor.model import ERROR, NOTE, WARNING, Check, Fleet, Path, Patient, Seen, on_each, usual
 from harness.facts import catalogue as facts
+from harness.facts.iproute import Address
 
 End = tuple[str, str]
 """Host and NIC."""
@@ -105,13 +106,20 @@ def _cannot_bind(patient: Patient) -> str:
 
 
 def _shared(patient: Patient) -> dict[str, list[str]]:
+    """NICs by the widest network that holds the addresses of several; a narrower one within it is the same to ARP."""
+    ends = [(each, ipaddress.ip_network(f"{each.address}/{each.prefix}", strict=False)) for each in _own(patient)]
     found: dict[str, list[str]] = {}
-    for each in patient.known.get(facts.ADDRESSES) or ():
-        if each.family == "inet" and each.nic in patient.data:
-            network = str(ipaddress.ip_network(f"{each.address}/{each.prefix}", strict=False))
-            if each.nic not in found.setdefault(network, []):
-                found[network].append(each.nic)
-    return {network: nics for network, nics in found.items() if len(nics) > 1}
+    for _, network in sorted(ends, key=lambda end: end[1].prefixlen):
+        nics = list(dict.fromkeys(each.nic for each, other in ends if network.overlaps(other)))
+        if len(nics) > 1 and nics not in found.values():
+            found[str(network)] = nics
+    return found
+
+
+def _own(patient: Patient) -> list[Address]:
+    """IPv4 addresses of data NICs."""
+    addresses = patient.known.get(facts.ADDRESSES) or ()
+    return [each for each in addresses if each.family == "inet" and each.nic in patient.data]
 
 
 def _loose(patient: Patient, nic: str) -> Iterator[str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from harness.doctor.model import ERROR, NOTE, WARNING, Check, Fleet, Patient, Seen, odd_ones, on_each, usual
 from harness.facts import catalogue as facts
-from harness.facts.sysfs import RdmaPort
+from harness.facts.sysfs import Gid, RdmaPort
 
 RDMA_MODULE = {
     "mlx5_core": "mlx5_ib",
@@ -37,9 +37,14 @@ def port(patient: Patient) -> Iterator[Seen]:
             )
 
 
-def v2_index(found: RdmaPort, address: str) -> int | None:
-    """Of the RoCE v2 GID that stands for the NIC's IPv4 address, or for any."""
-    fitting = [gid for gid in found.gids if gid.version == 2 and gid.ipv4]
+def gids_of(found: RdmaPort, nic: str) -> list[Gid]:
+    """Those of one NIC: a port's others belong to VLANs or containers on top of it."""
+    return [gid for gid in found.gids if gid.nic in ("", nic)]
+
+
+def v2_index(found: RdmaPort, nic: str, address: str) -> int | None:
+    """Of the RoCE v2 GID that stands for the NIC's IPv4 address, or for any of its own."""
+    fitting = [gid for gid in gids_of(found, nic) if gid.version == 2 and gid.ipv4]
     own = [gid for gid in fitting if gid.ipv4 == address]
     return next((gid.index for gid in [*own, *fitting]), None)
 
@@ -47,13 +52,14 @@ def v2_index(found: RdmaPort, address: str) -> int | None:
 def gids(fleet: Fleet) -> Iterator[Seen]:
     indices: dict[tuple[str, str], int] = {}
     for one in fleet.patients:
-        chosen = (one.known.get(facts.SETTINGS) or {}).get("NCCL_IB_GID_INDEX", "")
+        told = one.known.get(facts.SETTINGS) or {}
+        chosen = told.get("NCCL_IB_GID_INDEX", "")
         for nic, found in one.ports().items():
             if found.link_layer != ETHERNET:
                 continue
-            index = v2_index(found, one.address(nic))
+            index = v2_index(found, nic, one.address(nic))
             if index is None:
-                yield _without_ipv4(one.name, nic, found)
+                yield _without_ipv4(one.name, nic, found, told.get("NCCL_IB_ADDR_FAMILY", ""))
                 continue
             indices[one.name, nic] = index
             yield from _chosen(one.name, nic, found, chosen)
@@ -62,11 +68,12 @@ def gids(fleet: Fleet) -> Iterator[Seen]:
         yield Seen(WARNING, name, nic, text)
 
 
-def _without_ipv4(name: str, nic: str, found: RdmaPort) -> Seen:
+def _without_ipv4(name: str, nic: str, found: RdmaPort, family: str) -> Seen:
     """Some sites have IPv6 alone; NCCL looks for IPv4 unless it is told."""
-    if any(gid.version == 2 and not gid.gid.startswith("fe80") for gid in found.gids):
-        remedy = "give the NIC an IPv4 address, or set NCCL_IB_ADDR_FAMILY=AF_INET6"
-        return Seen(WARNING, name, nic, f"{found.device} has RoCE v2 GIDs for IPv6 addresses alone", remedy)
+    if any(gid.version == 2 and not gid.gid.startswith("fe80") for gid in gids_of(found, nic)):
+        remedy = "give the NIC an IPv4 address; NCCL by itself also takes NCCL_IB_ADDR_FAMILY=AF_INET6"
+        text = f"{found.device} has RoCE v2 GIDs for IPv6 addresses alone"
+        return Seen(NOTE if family == "AF_INET6" else WARNING, name, nic, text, remedy)
     return Seen(ERROR, name, nic, f"{found.device} has no RoCE v2 GID for an IPv4 address")
 
 
@@ -97,7 +104,7 @@ def _active_mtu(patient: Patient) -> Mapping[str, int]:
     for nic, port_found in patient.ports().items():
         device = devices.get(port_found.device)
         for each in device.ports if device else ():
-            if each.number == port_found.port:
+            if each.number == port_found.port and each.active_mtu:
                 found[nic] = each.active_mtu
     return found
 

@@ -1,0 +1,1 @@
+"""What other tools write, read as figures: nccl-tests and Megatron-LM, whatever carried their lines here."""
