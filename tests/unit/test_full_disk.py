@@ -235,3 +235,30 @@ print(os.listdir(disk))
     message, left = said.splitlines()
     assert message.endswith(f"experiment.yaml: {NO_SPACE}")
     assert left == "['filler']"
+
+
+def test_a_simulation_that_cannot_begin_leaves_no_directory(tmp_path: Path) -> None:
+    said = _on_a_full_disk(
+        tmp_path,
+        """
+from pathlib import Path
+from chaos import rundir
+from chaos.simulate import run
+from chaos.simulate.experiment import load
+from chaos.simulate.sweep import Sweep
+from harness.errors import InfraError
+run.code_id = lambda: "code"  # of libraries that may not have been built
+disk = Path(sys.argv[1])
+sweep = Sweep(load(Path(sys.argv[2])), rundir.create(disk, "x").path)
+fill(disk)
+try:
+    sweep.prepare(resume=False)
+except InfraError as error:
+    print(error.message)
+print(os.listdir(disk))
+""",
+        str(next((Path(__file__).parents[2] / "experiments" / "sim").glob("*.yaml"))),
+    )
+    message, left = said.splitlines()
+    assert message.endswith(f"sweep.json: {NO_SPACE}")
+    assert left == "['filler']"
