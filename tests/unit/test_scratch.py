@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -76,3 +79,25 @@ def test_what_is_no_folder_of_ours_is_left_alone(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_used(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=f"cannot write {tmp_path / 'none'}"), scratch("mine-", tmp_path / "none"):
         pass
+
+
+def test_where_there_are_no_locks_it_is_made_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(_fd: int, _how: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    with scratch("mine-", tmp_path) as folder, scratch("mine-", tmp_path) as other:
+        assert folder.is_dir() and other.is_dir()
+    assert not list(tmp_path.iterdir())
+
+
+def test_many_at_once_do_not_sweep_each_other(tmp_path: Path) -> None:
+    def use(_: int) -> bool:
+        with scratch("mine-", tmp_path) as folder:
+            (folder / "x").write_text("x")
+            sweep("mine-", tmp_path)
+            return (folder / "x").exists()
+
+    with ThreadPoolExecutor(16) as pool:
+        assert all(pool.map(use, range(300)))
+    assert not list(tmp_path.iterdir())
