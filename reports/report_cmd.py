@@ -71,7 +71,7 @@ def _raise(errors: Sequence[R2ccError]) -> None:
         raise errors[0]
     if errors:
         kind = UsageError if all(isinstance(error, UsageError) for error in errors) else InfraError
-        raise kind("\n".join(error.message for error in errors), "the others were reported")
+        raise kind("\n".join([*(error.message for error in errors), "all others were reported"]))
 
 
 def _target(directory: Path, out: Path | None, count: int) -> Path:

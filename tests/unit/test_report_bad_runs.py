@@ -84,16 +84,19 @@ def test_a_journal_that_is_none_is_one_clear_error(run: Path, spoil: Callable[[P
 
 
 def test_bad_lines_are_counted(run: Path) -> None:
+    sample = '{"schema":1,"host":"h0","arm":"migrate","run":0,"t_ns":5,"event":"sample","nics":'
     bad = (
         DEEP,
         '{"a": ' + "9" * 400 + "}",
         json.dumps({**LINE, "message": "\ud800"}),
         json.dumps({**LINE, "t_ns": 1e999}),
+        f"{sample}{DEEP}}}",
+        sample + '{"eth0":{"tx_bytes":' + "9" * 400 + ',"rx_bytes":1}}}',
     )
     with (run / "journal.jsonl").open("a") as journal:
         journal.writelines(f"{line}\n" for line in bad)
-    assert any("4 line(s) of journal.jsonl could not be read" in note for note in rundir.load(run).notes)
     _reported(run)
+    assert any("4 line(s) of journal.jsonl could not be read" in note for note in rundir.load(run).notes)
 
 
 def test_the_others_are_reported(run: Path, whole: Path, tmp_path: Path) -> None:
