@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping
 from functools import cache
 from types import NoneType
 from typing import Any
@@ -18,29 +19,35 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "array": (list,),
     "null": (NoneType,),
 }
-Form = tuple[tuple[str, tuple[type, ...]], ...]
+Form = tuple[tuple[str, tuple[type, ...], float], ...]
+"""Of each field that has a type: its name, its types and the least it may be."""
 
 
 def fits(line: Mapping[str, Any]) -> bool:
-    """False where a field that is there is of another type. What is missing, each reader finds for itself; a journal
-    has millions of lines, for which JSON Schema is too slow."""
+    """False where a field that is there is of another type, or less than it can be. What is missing, each reader finds
+    for itself; a journal has millions of lines, for which JSON Schema is too slow."""
     forms = _forms()
     form = forms.get(line["event"]) or forms[""]
-    return all(type(line[name]) in kinds for name, kinds in form if name in line)
+    return all(_is_good(line[name], kinds, least) for name, kinds, least in form if name in line)
+
+
+def _is_good(value: Any, kinds: tuple[type, ...], least: float) -> bool:
+    return type(value) in kinds and (least == -math.inf or value is None or value >= least)
 
 
 @cache
 def _forms() -> dict[str, Form]:
     """By event; "" has what all lines have."""
     schema = schemas.load("journal")
-    common = _kinds_of(schema["properties"])
     rules = {rule["if"]["properties"]["event"]["const"]: rule["then"] for rule in schema["allOf"]}
-    own = {event: common | _kinds_of(then.get("properties", {})) for event, then in rules.items()}
-    return {event: tuple(kinds.items()) for event, kinds in {**own, "": common}.items()}
+    own = {event: {**schema["properties"], **then.get("properties", {})} for event, then in rules.items()}
+    return {event: tuple(_form(properties)) for event, properties in {**own, "": schema["properties"]}.items()}
 
 
-def _kinds_of(properties: Mapping[str, Any]) -> dict[str, tuple[type, ...]]:
-    return {name: _types(about) for name, about in properties.items() if _types(about)}
+def _form(properties: Mapping[str, Any]) -> Iterator[tuple[str, tuple[type, ...], float]]:
+    for name, about in properties.items():
+        if kinds := _types(about):
+            yield name, kinds, about.get("minimum", -math.inf)
 
 
 def _types(about: Mapping[str, Any]) -> tuple[type, ...]:

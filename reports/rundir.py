@@ -20,7 +20,7 @@ from harness.errors import UsageError
 from harness.progress import show
 from harness.reading import jsons, yamls
 from harness.reading.files import Unreadable, is_there, opened
-from harness.reading.plain import MOST_DEPTH, cleaned, printable
+from harness.reading.plain import LARGEST_COUNTER, MOST_DEPTH, cleaned, printable
 from reports import recompute
 from reports.lines import fits
 from reports.samples import OUTSIDE, UNREADABLE, Samples
@@ -163,6 +163,8 @@ def _parse(raw: bytes, number: int) -> Json | None:
         return None
     if not isinstance(line, dict) or not all(type(line.get(name)) is kind for name, kind in COMMON.items()):
         return None
+    if line["run"] < 0 or line["t_ns"] < 0:
+        return None
     if line.get("schema", 1) != 1:
         jsons.check_version(line, 1, f"line {number} of {JOURNAL}")
     return line
@@ -173,7 +175,7 @@ def _loaded(raw: bytes) -> object:
     if raw.count(b"[") + raw.count(b"{") <= MOST_DEPTH and not jsons.is_odd(raw):
         line = json.loads(raw.decode())
         return cleaned(line) if any(escape in raw for escape in ESCAPES) else line
-    return cleaned(jsons.loaded(raw, JOURNAL))
+    return cleaned(jsons.loaded(raw, JOURNAL, LARGEST_COUNTER))
 
 
 def _is_sample(line: Json, samples: Samples) -> bool:

@@ -37,8 +37,8 @@ def mapping_if_there(path: Path, schema: int | None = None) -> Json:
         return {}
 
 
-def loaded(raw: bytes, name: str) -> object:
-    """The value in `raw`; `name` is what errors call it."""
+def loaded(raw: bytes, name: str, largest: int = plain.LARGEST) -> object:
+    """The value in `raw`; `name` is what errors call it, `largest` as in `plain.check`."""
     odd = is_odd(raw) or not _is_shallow(raw)
     strictly: Any = {"parse_int": _whole, "parse_constant": _no_number} if odd else {}
     try:
@@ -48,7 +48,7 @@ def loaded(raw: bytes, name: str) -> object:
     except ValueError as error:
         raise Unreadable(f"{name} is no JSON: {error}") from error
     if odd:
-        plain.check(value, name)
+        plain.check(value, name, largest)
     return value
 
 
