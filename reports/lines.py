@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from functools import cache
 from types import NoneType
@@ -19,7 +18,7 @@ KINDS: Mapping[str, tuple[type, ...]] = {
     "array": (list,),
     "null": (NoneType,),
 }
-Form = tuple[tuple[str, tuple[type, ...], float], ...]
+Form = tuple[tuple[str, tuple[type, ...], float | None], ...]
 """Of each field that has a type: its name, its types and the least it may be."""
 
 
@@ -27,12 +26,12 @@ def fits(line: Mapping[str, Any]) -> bool:
     """False where a field that is there is of another type, or less than it can be. What is missing, each reader finds
     for itself; a journal has millions of lines, for which JSON Schema is too slow."""
     forms = _forms()
-    form = forms.get(line["event"]) or forms[""]
-    return all(_is_good(line[name], kinds, least) for name, kinds, least in form if name in line)
-
-
-def _is_good(value: Any, kinds: tuple[type, ...], least: float) -> bool:
-    return type(value) in kinds and (least == -math.inf or value is None or value >= least)
+    for name, kinds, least in forms.get(line["event"]) or forms[""]:
+        if name in line:
+            value = line[name]
+            if type(value) not in kinds or (least is not None and value is not None and value < least):
+                return False
+    return True
 
 
 @cache
@@ -44,10 +43,10 @@ def _forms() -> dict[str, Form]:
     return {event: tuple(_form(properties)) for event, properties in {**own, "": schema["properties"]}.items()}
 
 
-def _form(properties: Mapping[str, Any]) -> Iterator[tuple[str, tuple[type, ...], float]]:
+def _form(properties: Mapping[str, Any]) -> Iterator[tuple[str, tuple[type, ...], float | None]]:
     for name, about in properties.items():
         if kinds := _types(about):
-            yield name, kinds, about.get("minimum", -math.inf)
+            yield name, kinds, about.get("minimum")
 
 
 def _types(about: Mapping[str, Any]) -> tuple[type, ...]:
