@@ -78,7 +78,7 @@ chaos.add_command(faults)
 @click.option("--trace", is_flag=True, help="Keep flight-recorder dumps of all ranks under raw/ (see `r2cc trace`).")
 @click.option("--python", metavar="PATH", envvar="R2CC_PYTHON", help="Has torch, for workloads on GPUs (python3).")
 @click.option("--share-gpus", is_flag=True, envvar="R2CC_SHARE_GPUS", help="More ranks than GPUs (CUDA's MPS).")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.option("--quiet", is_flag=True, help="No progress; one line on stderr for what was not as expected.")
 @click.option("--verbose", is_flag=True, help="Plain progress lines, also on a terminal.")
 def run(
     *,

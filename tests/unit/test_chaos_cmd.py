@@ -235,3 +235,13 @@ def test_the_directory_is_named_even_when_a_report_fails(scripted: list[Any], mo
     result = call("run", "e.yaml", "--arms", "migrate")
     assert isinstance(result.exception, UsageError)
     assert Path(result.stdout.splitlines()[-1]).is_dir()
+
+
+def test_quiet_says_why_it_was_not_as_expected(scripted: list[Any], tmp_path: Path) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text(path.read_text().replace("at: {iteration: 4, fraction: 0.5}", "at: {time_s: 60}"))
+    result = call("run", "e.yaml", "--quiet", "--arms", "migrate")
+    assert result.return_value == 3
+    assert len(result.stdout.splitlines()) == 1
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("r2cc: failed: ")]
+    assert "the fault f0 missed: the workload ended before it could strike" in line
