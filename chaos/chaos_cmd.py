@@ -78,7 +78,7 @@ chaos.add_command(faults)
 @click.option("--trace", is_flag=True, help="Keep flight-recorder dumps of all ranks under raw/ (see `r2cc trace`).")
 @click.option("--python", metavar="PATH", envvar="R2CC_PYTHON", help="Has torch, for workloads on GPUs (python3).")
 @click.option("--share-gpus", is_flag=True, envvar="R2CC_SHARE_GPUS", help="More ranks than GPUs (CUDA's MPS).")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@click.option("--quiet", is_flag=True, help="No progress; one line on stderr for what was not as expected.")
 @click.option("--verbose", is_flag=True, help="Plain progress lines, also on a terminal.")
 def run(
     *,
@@ -221,12 +221,14 @@ def _dry_run(
 ) -> int:
     from chaos.dryrun import as_json as plan
     from chaos.dryrun import text
+    from chaos.fitting import names_no_rate
 
     found = [_steps(each, names, inventory, python) for each, names in zip(wanted, arms, strict=True)]
     if as_json:
         click.echo(dumped("run_plan", plan(wanted, found), 1))
     else:
-        click.echo("\n\n".join(map(text, wanted, found)))
+        fits = [inventory == "lab" and names_no_rate(experiment) for experiment in wanted]
+        click.echo("\n\n".join(map(text, wanted, found, fits)))
     return 0
 
 

@@ -211,7 +211,9 @@ def report_error(error: Exception) -> int:
 
         traceback.print_exception(error)
     else:
-        click.echo(f"r2cc: error: {describe_error(error)}", err=True)
+        from harness.reading import plain
+
+        click.echo(f"r2cc: error: {plain.lines(describe_error(error))}", err=True)
     return exit_code_of(error)
 
 

@@ -28,7 +28,8 @@ def scratch(prefix: str, parent: Path | None = None) -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-        os.close(held)
+        if held is not None:
+            os.close(held)
 
 
 def sweep(prefix: str, parent: Path) -> None:
@@ -40,13 +41,14 @@ def sweep(prefix: str, parent: Path) -> None:
             os.close(held)
 
 
-def _made(prefix: str, parent: Path) -> tuple[Path, int]:
-    """The folder and its lock; one that somebody swept before it was locked is made again."""
+def _made(prefix: str, parent: Path) -> tuple[Path, int | None]:
+    """The folder and its lock; one that somebody swept before it was locked is made again. None where the file system
+    has no locks: nobody can lock, and so sweep, it there."""
     while True:
         with told(parent):
             folder = Path(tempfile.mkdtemp(prefix=prefix, dir=parent))
         held = _held(folder, fcntl.LOCK_EX)
-        if held is not None and folder.exists():
+        if folder.exists():
             return folder, held
         if held is not None:
             os.close(held)

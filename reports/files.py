@@ -11,4 +11,4 @@ def link_prefix(run_path: Path, target: Path | None) -> str:
     """What a report in `target` puts before the names of the run's files; nothing when it lies in the run."""
     if target is None or target.resolve() == run_path.resolve():
         return ""
-    return quote(os.path.relpath(run_path.resolve(), target.resolve())) + "/"
+    return quote(os.fsencode(os.path.relpath(run_path.resolve(), target.resolve()))) + "/"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.errors import InfraError, R2ccError, UsageError
+from harness.reading.plain import printable
 
 if TYPE_CHECKING:
     from reports.rundir import RunDir
@@ -70,7 +71,7 @@ def _raise(errors: Sequence[R2ccError]) -> None:
         raise errors[0]
     if errors:
         kind = UsageError if all(isinstance(error, UsageError) for error in errors) else InfraError
-        raise kind("\n".join(error.message for error in errors), "the others were reported")
+        raise kind("\n".join([*(error.message for error in errors), "all others were reported"]))
 
 
 def _target(directory: Path, out: Path | None, count: int) -> Path:
@@ -101,7 +102,7 @@ def _report_one(directory: Path, formats: tuple[str, ...], target: Path, *, to_s
     if "terminal" in formats:
         _show(run)
     for path in paths:
-        click.echo(str(path))
+        click.echo(printable(str(path)))
 
 
 def _report_simulation(
@@ -123,7 +124,7 @@ def _report_simulation(
     if "terminal" in formats:
         click.echo(write.terminal(sim))
     for path in paths:
-        click.echo(str(path))
+        click.echo(printable(str(path)))
 
 
 def _show(run: RunDir) -> None:

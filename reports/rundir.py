@@ -9,7 +9,6 @@ from __future__ import annotations
 import gc
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,19 +20,16 @@ from harness.errors import UsageError
 from harness.progress import Progress, show
 from harness.reading import jsons, yamls
 from harness.reading.files import Unreadable, is_there, opened
-from harness.reading.plain import MOST_DEPTH, cleaned, printable
+from harness.reading.plain import LARGEST_COUNTER, MOST_DEPTH, cleaned, printable
 from reports import recompute
+from reports.lines import fits
 from reports.samples import OUTSIDE, UNREADABLE, Samples
+from reports.store.names import id_of
 from reports.trace import Json, NicId, Trace
 
 JOURNAL = "journal.jsonl"
 LONGEST_LINE = 64 << 20
 LONGEST_NOTE = 300
-ODD = re.compile(
-    rb"\d{19}|NaN|Infinity|\d[eE]\+?\d{3}|\\u(?:[dD][89a-fA-F]|00[0189]|007[fF])|\\[bf]|\x7f|\xc2[\x80-\x9f]"
-)
-"""Numbers of over 64 bits, half surrogate pairs, control characters, or what looks like them."""
-COMMON = {"t_ns", "host", "arm", "run", "event"}
 
 
 @dataclass
@@ -50,7 +46,7 @@ class RunDir:
     @property
     def name(self) -> str:
         """The experiment's name, else the directory's."""
-        return str(self.experiment.get("name") or self.path.name)
+        return str(self.experiment.get("name") or id_of(self.path.name))
 
     def traces_of(self, arm: str) -> list[Trace]:
         """The repeats of an arm, in order."""
@@ -111,11 +107,12 @@ def _keeping_all() -> Iterator[None]:
 
 def _read_whole(path: Path, notes: list[str]) -> RunDir:
     samples = Samples()
-    lines = read_lines(path / "journal.jsonl", notes, samples)
+    every = read_lines(path / JOURNAL, notes, samples)
+    lines = [line for line in every if fits(line)]
     experiment = _read_yaml(path / "experiment.yaml", notes)
     environment = _read_json(path / "environment.json", notes)
     known = _read_summary(path / "summary.json", notes)
-    traces = group(lines, samples, notes)
+    traces = group(lines, samples, notes, len(every) - len(lines))
     summary = recompute.summary([*lines, *samples.ends()], experiment, environment, known, notes)
     return RunDir(path, experiment, environment, traces, summary, notes)
 
@@ -161,18 +158,28 @@ def _parse(raw: bytes, number: int) -> Json | None:
         line = _loaded(raw)
     except (ValueError, RecursionError, Unreadable):
         return None
-    if not isinstance(line, dict) or not line.keys() >= COMMON:
+    if not isinstance(line, dict) or not _has_common(line):
         return None
     if line.get("schema", 1) != 1:
         jsons.check_version(line, 1, f"line {number} of {JOURNAL}")
     return line
 
 
+def _has_common(line: Json) -> bool:
+    """The fields that every line has; written out, as a journal has millions of them."""
+    t_ns, run = line.get("t_ns"), line.get("run")
+    if type(t_ns) is not int or type(run) is not int or t_ns < 0 or run < 0:
+        return False
+    return type(line.get("host")) is str and type(line.get("arm")) is str and type(line.get("event")) is str
+
+
 def _loaded(raw: bytes) -> object:
-    """Nearly no line holds what is looked at twice: it would take longer than all the rest."""
-    if ODD.search(raw) is None and raw.count(b"[") + raw.count(b"{") <= MOST_DEPTH:
-        return json.loads(raw.decode())
-    return cleaned(jsons.loaded(raw, JOURNAL))
+    """Nearly no line holds what is looked at twice: it would take longer than all the rest. Control characters are
+    escaped, or have one of two bytes."""
+    if raw.count(b"[") + raw.count(b"{") <= MOST_DEPTH and not jsons.is_odd(raw):
+        line = json.loads(raw.decode())
+        return cleaned(line) if b"\\" in raw or b"\x7f" in raw or b"\xc2" in raw else line
+    return cleaned(jsons.loaded(raw, JOURNAL, LARGEST_COUNTER))
 
 
 def _is_sample(line: Json, samples: Samples) -> bool:
@@ -186,10 +193,10 @@ def _is_sample(line: Json, samples: Samples) -> bool:
     return True
 
 
-def group(lines: Iterable[Json], samples: Samples, notes: list[str]) -> list[Trace]:
-    """All arms and repeats, in order of appearance. A line that lacks a field of its kind is left out and counted."""
+def group(lines: Iterable[Json], samples: Samples, notes: list[str], odd: int) -> list[Trace]:
+    """All arms and repeats, in order of appearance. A line that lacks a field of its kind is left out and counted,
+    with the `odd` ones that were left out before."""
     traces: dict[tuple[str, int], Trace] = {}
-    odd = 0
     for line in lines:
         if line["arm"] == OUTSIDE:
             continue
@@ -201,7 +208,7 @@ def group(lines: Iterable[Json], samples: Samples, notes: list[str]) -> list[Tra
     for key, nics in samples.by_run.items():
         traces.setdefault(key, Trace(*key)).samples = nics
     if odd:
-        notes.append(f"{odd} line(s) of journal.jsonl lack a field and are left out.")
+        notes.append(f"{odd} line(s) of journal.jsonl lack a field, or have another there, and are left out.")
     notes.extend(_missing(list(traces.values())))
     return list(traces.values())
 

@@ -32,7 +32,7 @@ NAME = re.compile(r"[ -!#-\[\]-~]+")
 DIGITS = b"0123456789"
 TO_SPACES = bytes(byte if byte in DIGITS else 0x20 for byte in range(256))
 AT_ONCE = 8192
-UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError)
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError)
 """What a line raises that lacks a field, or has what is none."""
 
 

@@ -24,6 +24,7 @@ from reports import (
 )
 from reports.charts import Figure
 from reports.rundir import RunDir
+from reports.store.names import id_of
 from reports.trace import Json, NicId, Trace
 from reports.units import NONE, memory, ms
 
@@ -193,7 +194,7 @@ def _facts(run: RunDir) -> list[tuple[str, str]]:
         ("Machine", cores),
         ("Build", summary.get("build_id")),
         ("Seed", summary.get("seed")),
-        ("Run", run.path.resolve().name),
+        ("Run", id_of(run.path.resolve().name)),
     ]
     return [(name, NONE if value is None else str(value)) for name, value in pairs]
 

@@ -19,7 +19,7 @@ from chaos.simulate.execute import Executor
 from chaos.simulate.experiment import TRACE, Experiment, Point
 from chaos.simulate.run import Payload
 from chaos.simulate.sections import Faults
-from harness.errors import UsageError
+from harness.errors import R2ccError, UsageError
 from harness.filelock import exclusive
 from harness.reading import jsons
 from harness.reading.files import Unreadable, text_of
@@ -51,14 +51,19 @@ class Sweep:
 
     def prepare(self, *, resume: bool) -> None:
         """Makes the directory, or checks that it is this experiment's. UsageError when it is something else."""
+        empty = not self.folder.is_dir() or all(path.name.startswith(".") for path in self.folder.iterdir())
         try:
             (self.folder / CELLS).mkdir(parents=True, exist_ok=True)
+            asked = self.folder / ASKED
+            if not asked.exists():
+                self._ask()
+                return
         except OSError as error:
             raise UsageError(f"cannot make {self.folder}: {error.strerror}", "give another --out") from error
-        asked = self.folder / ASKED
-        if not asked.exists():
-            self._ask()
-            return
+        except R2ccError:
+            if empty:
+                self.run_dir.discard()
+            raise
         if not resume:
             hint = "--resume goes on with it; another --out starts anew"
             raise UsageError(f"{self.folder} already holds a simulation", hint)

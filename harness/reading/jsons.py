@@ -10,6 +10,10 @@ from harness.reading import plain
 from harness.reading.files import MOST_BYTES, Missing, Unreadable, bytes_of, decoded
 
 Json = dict[str, Any]
+ZEROS = bytes.maketrans(b"123456789E", b"000000000e")
+LONG = b"0" * plain.LONGEST
+"""What a number of over 64 bits looks like once each digit is 0."""
+NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 def mapping_of(path: Path, schema: int | None = None, most_bytes: int = MOST_BYTES) -> Json:
@@ -31,16 +35,40 @@ def mapping_if_there(path: Path, schema: int | None = None) -> Json:
         return {}
 
 
-def loaded(raw: bytes, name: str) -> object:
-    """The value in `raw`; `name` is what errors call it."""
+def loaded(raw: bytes, name: str, largest: int = plain.LARGEST) -> object:
+    """The value in `raw`; `name` is what errors call it, `largest` as in `plain.check`."""
+    odd = is_odd(raw) or not _is_shallow(raw)
+    strictly: Any = {"parse_int": _whole, "parse_constant": _no_number} if odd else {}
     try:
-        value = json.loads(decoded(raw, name), parse_int=_whole, parse_constant=_no_number)
+        value = json.loads(decoded(raw, name), **strictly)
     except RecursionError as error:
         raise Unreadable(f"{name} is more than {plain.MOST_DEPTH} levels deep") from error
     except ValueError as error:
         raise Unreadable(f"{name} is no JSON: {error}") from error
-    plain.check(value, name)
+    if odd:
+        plain.check(value, name, largest)
     return value
+
+
+def is_odd(raw: bytes) -> bool:
+    """True where a value may be beyond a limit: long numbers, large powers of ten, words, half of a surrogate pair. A
+    journal has millions of lines: a regular expression, or a loop, would take longer than to read the JSON."""
+    zeros = raw.translate(ZEROS)
+    return (
+        LONG in zeros or b"e000" in zeros or b"e+000" in zeros or b"NaN" in raw or b"Infinity" in raw
+        or b"\\ud" in raw or b"\\uD" in raw
+    )  # fmt: skip
+
+
+def _is_shallow(raw: bytes) -> bool:
+    """True where brackets are at most MOST_DEPTH deep. Peels a level off at a time: to look at each value takes longer
+    than all the rest. Brackets in texts may hide it: then each value is looked at."""
+    brackets = raw.translate(None, NO_BRACKETS)
+    for _ in range(plain.MOST_DEPTH):
+        if not brackets:
+            return True
+        brackets = brackets.replace(b"[]", b"").replace(b"{}", b"")
+    return not brackets
 
 
 def check_version(value: Json, known: int, name: str) -> None:

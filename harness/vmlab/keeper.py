@@ -27,6 +27,7 @@ from harness.vmlab.broker import Wanted
 from harness.vmlab.image import Image
 from harness.vmlab.shape import Shape
 from harness.vmlab.switch import Switch
+from harness.writing import failed
 
 REQUEST_TIMEOUT_S = 5.0
 CLOCK_PERIOD_S = 1.0
@@ -173,6 +174,8 @@ def main() -> int:
         return _keep(task, claim, [fd for fd in (owner_fd, stop_fd) if fd is not None])
     except R2ccError as error:
         return refuse(error)
+    except OSError as error:
+        return refuse(failed(claim.folder, error))
     finally:
         claim.release()
 

@@ -145,10 +145,14 @@ def _name(word: str) -> str:
 
 
 def number(value: Any) -> float | None:
-    """A float; None of what is none, which is written as a string. Raises ValueError of any other text."""
+    """A float; None of what is none, which is written as a string, or is too large for one. Raises ValueError of any
+    other text."""
     if value is None or value == NO_NUMBER:
         return None
-    found = float(value)
+    try:
+        found = float(value)
+    except OverflowError:
+        return None
     return found if math.isfinite(found) else None
 
 

@@ -99,7 +99,7 @@ def load(folder: Path) -> Simulation:
         value = cleaned(jsons.mapping_of(path, schema=1))
     except Unreadable as error:
         hint = error.hint or "name a directory that `r2cc sim run` made"
-        raise UsageError(f"{folder}: {error.message}", hint) from error
+        raise UsageError(f"cannot read {folder}: {error.message}", hint) from error
     if wrong := schemas.problems("simulation", value):
         what = f"{path} does not fit its schema: {wrong[0][:LONGEST]}"
         raise UsageError(what, "it was made by another version of r2cc")

@@ -148,12 +148,16 @@ def _asked(folder: Path) -> str | None:
 
 
 def check_journal(path: Path) -> None:
-    """Unreadable for a journal that is no file, or that another version of r2cc began."""
+    """Unreadable for a journal that is no file, or that another version of r2cc began; damaged lines are the report's
+    to count."""
     try:
         with opened(path, None) as file:
             first = file.readline(FIRST_LINE)
-        value = jsons.loaded(first, path.name) if first.endswith(b"\n") else None
     except Missing:
+        return
+    try:
+        value = jsons.loaded(first, path.name)
+    except Unreadable:
         return
     if isinstance(value, dict):
         jsons.check_version(value, 1, path.name)

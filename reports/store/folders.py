@@ -9,7 +9,7 @@ from reports.store.names import STAMP
 
 SUMMARY, JOURNAL, TAGS, ENVIRONMENT = "summary.json", "journal.jsonl", "tags.json", "environment.json"
 SIMULATION, SWEEP = "simulation.json", "sweep.json"
-OF_THE_BEGINNING = {"experiment.yaml", ENVIRONMENT, TAGS, "raw"}
+OF_THE_BEGINNING = {"experiment.yaml", ENVIRONMENT, TAGS, "raw", "cells", "trace.jsonl"}
 """What is in a run directory before the first of the files that only runs have."""
 HIDDEN_FROM_US = 1
 """Of what is there and cannot be looked at."""

@@ -9,8 +9,17 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from hypothesis import strategies as st
+
 Json = dict[str, Any]
 NAME = "20260204T050607Z-rail_down"
+LOG = """\
+# nThread 1 nGpus 4 minBytes 1024 maxBytes 1024
+#       size         count      type   redop    root     time   algbw   busbw  #wrong     time   algbw   busbw  #wrong
+        1024           256     float     sum      -1    21.50    0.05    0.08       0    20.00    0.05    0.08       0
+# Out of bounds values : 0 OK
+# Avg bus bandwidth    : 0.08
+"""
 DEEP = "[" * 1000 + "]" * 1000
 BOMB = "\n".join(["a0: &a0 [x, x]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12))])
 
@@ -178,3 +187,16 @@ BAD: Mapping[str, tuple[Callable[[Path], Path], str]] = {
     "writes from right to left": (named("20260204T050607Z-\u202eabc"), "control characters"),
 }
 """By what is wrong: what makes the run in a store, and what its reason says."""
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
+    | st.sampled_from([2**63, 10**400, "\ud800", "\x1b[2J", [[[]]], "holds", -1]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+
+def places(value: Any) -> list[tuple[Any, ...]]:
+    """Of everything in it."""
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [(), *((key, *rest) for key, each in inner for rest in places(each))]

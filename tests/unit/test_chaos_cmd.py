@@ -54,6 +54,7 @@ def test_dry_run_prints_the_exact_commands_in_order() -> None:
     )
     lines = [line.strip() for line in result.stdout.splitlines()]
     assert lines[0] == "nic_down: would run 1 time(s); nothing was started"
+    assert lines.pop(1).startswith("sizes are those at 1 Gbit/s a NIC")
     assert lines[3] == f"h0       $ {sampler} --interval-ms 10 --nics eth0,eth1,eth2,eth3 --cpu"
     assert lines[8] == (
         "h1       $ NCCL_DEBUG=WARN NCCL_SOCKET_IFNAME=eth R2CC_EVENT_FILE=/proc/self/fd/1 R2CC_MODE=1 "
@@ -234,3 +235,13 @@ def test_the_directory_is_named_even_when_a_report_fails(scripted: list[Any], mo
     result = call("run", "e.yaml", "--arms", "migrate")
     assert isinstance(result.exception, UsageError)
     assert Path(result.stdout.splitlines()[-1]).is_dir()
+
+
+def test_quiet_says_why_it_was_not_as_expected(scripted: list[Any], tmp_path: Path) -> None:
+    path = tmp_path / "e.yaml"
+    path.write_text(path.read_text().replace("at: {iteration: 4, fraction: 0.5}", "at: {time_s: 60}"))
+    result = call("run", "e.yaml", "--quiet", "--arms", "migrate")
+    assert result.return_value == 3
+    assert len(result.stdout.splitlines()) == 1
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("r2cc: failed: ")]
+    assert "the fault f0 missed: the workload ended before it could strike" in line

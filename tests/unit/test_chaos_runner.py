@@ -204,9 +204,9 @@ def test_a_bed_that_cannot_be_opened_is_a_failure_with_a_summary(tmp_path: Path)
         yield
 
     out = rundir.create(tmp_path, "x")
-    request = runner.Request(["migrate"], ScriptedBench(), {"build_id": "b"}, nowhere)
+    request = runner.Request(["migrate"], ScriptedBench(), {"build_id": "b"}, nowhere, bed="cluster")
     summary = runner.run(experiment(), request, out, Quiet())
-    assert (summary["verdict"], summary["exit_code"]) == ("failed", 3)
+    assert (summary["verdict"], summary["exit_code"], summary["bed"]) == ("failed", 3, "cluster")
     assert summary["reasons"][0] == "no namespaces here\n  try: run as root"
 
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from harness.errors import UsageError
 from harness.workloads import torn_json
 from harness.workloads.nccltests import OPS, Lines, Spec, mpirun, plain, read_json
-from harness.workloads.nccltests_rows import Row
+from harness.workloads.nccltests_rows import Row, number
 
 STANDIN = Path(__file__).parents[1] / "data" / "nccl_tests" / "standin.py"
 
@@ -214,3 +214,8 @@ def test_what_is_no_host_name_is_no_word_of_a_command(hosts: list[str]) -> None:
 def test_what_upstream_does_not_know_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="nccl-tests"):
         Spec(**{"op": "all_reduce", "folder": Path("/b"), "gpus": 1, **wrong})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), 1e999, "inf", "NaN"])
+def test_what_no_float_can_hold_is_no_figure(value: object) -> None:
+    assert number(value) is None

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
+from urllib.request import urlopen
 
 import pytest
 
 from harness.errors import UsageError
+from reports.serve import pages
 from reports.serve.pages import page
 from reports.serve.server import serving
 from reports.store import entry
+from reports.store.store import opened
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -179,3 +184,103 @@ def test_what_cannot_be_served(tmp_path: Path) -> None:
         serving(tmp_path, port=urlsplit(first).port or 0),
     ):
         pass
+
+
+@pytest.mark.parametrize("name", ["report.md", "report.html", "summary.json"])
+@pytest.mark.parametrize("kind", ["outside", "beside", "loop", "pipe", "folder"])
+def test_nothing_but_a_file_of_the_run_itself_is_shown(store: Path, tmp_path: Path, name: str, kind: str) -> None:
+    folder, outside = store / "20260102T000000Z-b", tmp_path.parent / "secret"
+    outside.write_text("secret")
+    (folder / name).unlink(missing_ok=True)
+    targets = {"outside": outside, "beside": store / "20260101T000000Z-a" / "summary.json", "loop": folder / name}
+    if kind in targets:
+        (folder / name).symlink_to(targets[kind])
+    else:
+        (os.mkfifo if kind == "pipe" else os.mkdir)(folder / name)
+    assert page(store, f"/run/{folder.name}/{name}", {}).status == 404
+    assert f'/{name}"' not in _text(store, f"/run/{folder.name}")
+
+
+def test_a_report_that_is_too_large_is_said_to_be(store: Path) -> None:
+    with (store / "20260102T000000Z-b" / "report.html").open("ab") as file:
+        file.truncate(1 << 40)
+    found = page(store, "/run/20260102T000000Z-b/report.html", {})
+    assert (found.status, b"report.html is larger than 64 MiB" in found.content) == (400, True)
+
+
+def test_a_journal_of_a_running_run_may_be_anything(store: Path) -> None:
+    for number, spoil in enumerate((os.mkfifo, os.mkdir)):
+        folder = store / f"2026020{number + 1}T000000Z-x"
+        folder.mkdir()
+        spoil(folder / "journal.jsonl")
+        assert page(store, f"/run/{folder.name}", {}).status == 200
+    folder = store / "20260203T000000Z-x"
+    folder.mkdir()
+    lines = ["[" * 1000, '{"event": "log", "host": "h", "message": "\\ud800"}', "\xff"]
+    lines += ['{"event": "log", "host": "h", "message": "\\u001b[2Jseen"}']
+    (folder / "journal.jsonl").write_bytes("\n".join(lines).encode("latin-1"))
+    shown = _text(store, f"/run/{folder.name}")
+    assert "h:  [2Jseen" in shown
+    assert "\x1b" not in shown
+
+
+@pytest.mark.parametrize("size", ["9" * 30, "²", "-1", "0x10"])
+def test_sizes_that_are_none(store: Path, size: str) -> None:
+    query = {"experiment": ["nic_down"], "arm": ["migrate"], "figure": ["healthy_ms"], "size": [size]}
+    assert page(store, "/history", query).status == 400
+
+
+def test_a_page_is_made_once_until_something_changes(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from reports.serve import shelf as shelves
+
+    monkeypatch.setattr(shelves, "PATIENCE_S", 0.0)
+    made: list[str] = []
+    whole = pages._rendered
+    monkeypatch.setattr(
+        pages, "_rendered", lambda template, **values: made.append(template) or whole(template, **values)
+    )
+    query = {"run": ["20260101T000000Z-a", "20260102T000000Z-b"]}
+    with shelves.shelf(store) as shelf:
+        for _ in range(3):
+            assert pages.answer(shelf, "/compare", query).status == 200
+            assert pages.answer(shelf, "/", {}).status == 200
+        assert made == ["compare.html.j2", "list.html.j2"]
+        entry.write_tags(store / "20260101T000000Z-a", {"changed"})
+        assert b"changed" in pages.answer(shelf, "/", {}).content
+        with opened(store) as other:  # another process may have read it into the index first
+            other.tag("20260102T000000Z-b", ["elsewhere"])
+        assert b"elsewhere" in pages.answer(shelf, "/", {}).content
+    assert made == ["compare.html.j2", *["list.html.j2"] * 3]
+
+
+def test_the_folder_is_looked_at_once_for_many(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from reports.serve import shelf as shelves
+    from reports.store import store as stores
+
+    monkeypatch.setattr(shelves, "PATIENCE_S", 3600.0)
+    looks: list[Path] = []
+    whole = stores._runs_in
+    monkeypatch.setattr(stores, "_runs_in", lambda folder: looks.append(folder) or whole(folder))
+    with shelves.shelf(store) as shelf:
+        for path in ("/", "/run/20260101T000000Z-a", "/", "/run/none"):
+            pages.answer(shelf, path, {})
+    assert len(looks) == 1
+
+
+def test_many_at_once(store: Path) -> None:
+    """How long they wait is benchmarks/serve_load.py's."""
+    asked = ["", "run/20260101T000000Z-a", "compare?run=20260101T000000Z-a&run=20260102T000000Z-b", "?tag=after"] * 15
+    statuses: list[int] = []
+
+    def ask(address: str, path: str) -> None:
+        with urlopen(address + path, timeout=60) as answer:
+            answer.read()
+            statuses.append(answer.status)
+
+    with serving(store) as address:
+        threads = [threading.Thread(target=ask, args=(address, path)) for path in asked]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert statuses == [200] * len(asked)

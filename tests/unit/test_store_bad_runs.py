@@ -11,7 +11,7 @@ from typing import Any
 
 import bad_runs
 import pytest
-from bad_runs import BAD, NAME, good, make, summary
+from bad_runs import BAD, NAME, VALUES, good, make, places, summary
 from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -223,27 +223,13 @@ def test_every_name_has_one_id_which_can_be_printed(raw: bytes) -> None:
     assert os.fsencode(names.name_of(run)) == raw
 
 
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
-    | st.sampled_from([2**63, 10**400, "\ud800", "\x1b[2J", [[[]]], "holds", -1]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
-    max_leaves=6,
-)  # fmt: skip
-
-
-def _places(value: Any) -> list[tuple[Any, ...]]:
-    """Of everything in it."""
-    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    return [(), *((key, *rest) for key, each in inner for rest in _places(each))]
-
-
 @st.composite
 def _spoiled(draw: st.DrawFn) -> Any:
     """A good summary in which up to three things are something else."""
     whole: Any = json.loads(json.dumps(summary()))
     whole["arms"] = [{**arm, "runs": arm["runs"][:1]} for arm in whole["arms"]]
     for _ in range(draw(st.integers(1, 3))):
-        place = draw(st.sampled_from(_places(whole)))
+        place = draw(st.sampled_from(places(whole)))
         if not place:
             return draw(VALUES)
         at = whole

@@ -1,0 +1,104 @@
+"""How long `r2cc serve` lets people wait when many ask at once: 1,000 runs, half of the pages are comparisons."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from random import Random
+from statistics import median
+from urllib.request import urlopen
+
+import click
+from common import Figure, exit_code, show
+from store_scale import R2CC, fill
+
+from harness import progress
+
+BOUND_S = 5.0
+"""Of the slowest of all that were asked at the same moment."""
+TIMEOUT_S = 300.0
+
+
+@contextmanager
+def serving(store: Path) -> Iterator[str]:
+    """The address of an `r2cc serve` of its own."""
+    with subprocess.Popen(
+        [str(R2CC), "serve", "--store", str(store), "--port", "0", "--json"], stdout=subprocess.PIPE
+    ) as server:
+        try:
+            assert server.stdout is not None
+            yield str(json.loads(server.stdout.readline())["address"])
+        finally:
+            server.terminate()
+
+
+def questions(names: Sequence[str], count: int) -> list[str]:
+    """Half of them comparisons of two runs of one experiment, the others lists and single runs."""
+    random = Random(1)
+    found = []
+    for number in range(count):
+        one = random.randrange(len(names) - 7)
+        others = (f"run/{names[one]}", "", "?verdict=holds", f"?experiment=experiment_{one % 7}")
+        compared = f"compare?run={names[one]}&run={names[one + 7]}"
+        found.append(compared if number % 2 else others[number // 2 % len(others)])
+    return found
+
+
+def waits(address: str, asked: Sequence[str]) -> list[float]:
+    """Seconds that each of them took, all asked at once."""
+    found: list[float] = []
+    together = threading.Barrier(len(asked))
+
+    def ask(path: str) -> None:
+        together.wait()
+        start = time.perf_counter()
+        with urlopen(address + path, timeout=TIMEOUT_S) as answer:
+            answer.read()
+        found.append(time.perf_counter() - start)
+
+    threads = [threading.Thread(target=ask, args=(path,)) for path in asked]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if len(found) < len(asked):
+        raise SystemExit(f"{len(asked) - len(found)} of {len(asked)} requests failed")
+    return found
+
+
+def figures(address: str, names: Sequence[str], requests: int) -> Iterator[Figure]:
+    """With everything new to it, then once more."""
+    with progress.show("asking for one page"):
+        yield Figure("the first page", waits(address, [""])[0], None, "s")
+    for when in ("first time", "again"):
+        found = waits(address, questions(names, requests))
+        yield Figure(f"{requests} at once, {when}: median", median(found), None, "s")
+        yield Figure(f"{requests} at once, {when}: slowest", max(found), BOUND_S, "s")
+
+
+@click.command()
+@click.option("--runs", type=click.IntRange(16), default=1000, show_default=True)
+@click.option("--requests", type=click.IntRange(2), default=200, show_default=True)
+@click.option("--json", "as_json", is_flag=True)
+def main(*, runs: int, requests: int, as_json: bool) -> None:
+    """Make a store in a temporary folder, serve it and ask; exit code 1 if somebody waited longer than the bound."""
+    with tempfile.TemporaryDirectory(prefix="r2cc-serve-") as folder:
+        names = fill(Path(folder), runs)
+        with serving(Path(folder)) as address:
+            found = list(figures(address, names, requests))
+    if as_json:
+        click.echo(json.dumps({"runs": runs, "requests": requests, "figures": [each.as_json() for each in found]}))
+    else:
+        click.echo(show(f"{requests} requests at once, {runs} runs", found))
+    sys.exit(exit_code(found))
+
+
+if __name__ == "__main__":
+    main()
