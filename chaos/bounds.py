@@ -14,7 +14,7 @@ from chaos import rails
 from chaos.fault_spec import CUTTING
 from chaos.paths import carriers, crowding
 from chaos.phases import degraded_indices, healthy_indices, healthy_ms, hit_index
-from chaos.rundata import Connection, FaultTimes, Key, Nic, RunData
+from chaos.rundata import Connection, FaultTimes, Key, Nic, RunData, Span
 from chaos.stats import median
 
 Load = dict[tuple[Nic, str], float]
@@ -72,10 +72,11 @@ def iteration_bound_ms(data: RunData, fault: FaultTimes, mode: int) -> float | N
     end_ns = min(whole.end_ns, fault.reverted_ns or whole.end_ns)
     carrying = _Carrying(data, fault, mode, healthy)
     before = (struck_ns - whole.start_ns) / 1e6
+    end = Span(end_ns, end_ns)
     if data.deliveries:
-        rest = carrying.time_ms(remaining_chunks(data, index, struck_ns, healthy), end_ns)
+        rest = carrying.time_ms(remaining_chunks(data, index, struck_ns, healthy), end)
     else:
-        rest = carrying.stretched_ms(max(0.0, healthy - before), end_ns)
+        rest = carrying.stretched_ms(max(0.0, healthy - before), end)
     return None if rest is None else before + rest
 
 
@@ -88,14 +89,19 @@ def beyond_ms(data: RunData, fault: FaultTimes, mode: int) -> float | None:
 
 
 def degraded_bound_ms(data: RunData, fault: FaultTimes, mode: int) -> float | None:
-    """What a whole iteration can take at best while the fault lasts; None where no bound is known or none was whole."""
-    healthy = median(healthy_ms(data))
-    if healthy is None or fault.reverted_ns is None or not degraded_indices(data, fault):
+    """What a whole iteration can take at best while the fault lasts; None where no bound is known or none was whole.
+
+    Other faults may last as well for some of the iterations: the median, as `degraded_ms` is.
+    """
+    healthy, whole = median(healthy_ms(data)), data.whole()
+    if healthy is None:
         return None
     carrying = _Carrying(data, fault, mode, healthy)
-    if not data.deliveries:
-        return carrying.stretched_ms(healthy, fault.reverted_ns)
-    return carrying.time_ms(healthy_chunks(data), fault.reverted_ns)
+    alike: dict[frozenset[str], list[int]] = defaultdict(list)
+    for index in degraded_indices(data, fault):
+        alike[frozenset(other.id for other in carrying.lasting(whole[index]))].append(index)
+    bounds = [(carrying.whole_ms(whole[indices[-1]]), len(indices)) for indices in alike.values()]
+    return median([bound for bound, count in bounds if bound is not None for _ in range(count)])
 
 
 @dataclass(frozen=True)
@@ -107,34 +113,51 @@ class _Carrying:
     mode: int
     healthy: float
 
-    def time_ms(self, chunks: Mapping[Key, float], at_ns: int) -> float | None:
+    def whole_ms(self, when: Span) -> float | None:
+        """A whole iteration like the one of that time."""
+        if self.data.deliveries:
+            return self.time_ms(healthy_chunks(self.data), when)
+        return self.stretched_ms(self.healthy, when)
+
+    def time_ms(self, chunks: Mapping[Key, float], when: Span) -> float | None:
         """`migrate` puts a lost NIC's share where the paths say; `balance` on all rails that both ends have left."""
         data = self.data
         usual = loads(data.connections, healthy_chunks(data))
         if self.mode == MIGRATE:
-            return time_ms(loads(carriers(data, at_ns), chunks), usual, self.healthy)
+            return time_ms(loads(carriers(data, when.end_ns), chunks), usual, self.healthy)
         as_started = time_ms(loads(data.connections, chunks), usual, self.healthy)
-        return self._balanced(as_started, at_ns, rails.flows(data.connections, chunks))
+        return self._balanced(as_started, when, rails.flows(data.connections, chunks))
 
-    def stretched_ms(self, usual_ms: float, at_ns: int) -> float | None:
+    def stretched_ms(self, usual_ms: float, when: Span) -> float | None:
         """The same where deliveries are not told (NCCL's own): what takes `usual_ms` when all NICs carry alike."""
         if self.mode == MIGRATE:
-            busiest = crowding(self.data, at_ns)
+            busiest = crowding(self.data, when.end_ns)
             return None if busiest is None else usual_ms * busiest
-        return self._balanced(usual_ms, at_ns, rails.flows_of_paths(self.data))
+        return self._balanced(usual_ms, when, rails.flows_of_paths(self.data))
 
-    def _balanced(self, usual_ms: float | None, at_ns: int, sent: rails.Flows) -> float | None:
+    def _balanced(self, usual_ms: float | None, when: Span, sent: rails.Flows) -> float | None:
         if self.mode != BALANCE or usual_ms is None:
             return None
-        factor = rails.stretch(rails.fabric(self.data), self._lost(at_ns), sent)
+        factor = rails.stretch(rails.fabric(self.data), self._lost(when), sent)
         return None if factor is None else usual_ms * factor
 
-    def _lost(self, at_ns: int) -> dict[Nic, float]:
-        """What is gone of each NIC just before `at_ns`; only what is known counts."""
+    def lasting(self, when: Span) -> list[FaultTimes]:
+        """The fault, and others that began before that time and were not undone in it."""
+        return [
+            other
+            for other in self.data.faults
+            if other is self.fault
+            or (
+                other.onset_ns is not None
+                and other.onset_ns < when.start_ns
+                and (other.reverted_ns is None or other.reverted_ns >= when.end_ns)
+            )
+        ]
+
+    def _lost(self, when: Span) -> dict[Nic, float]:
+        """What is gone of each NIC; only what is known counts."""
         lost: dict[Nic, float] = {}
-        for other in self.data.faults:
-            begun = other is self.fault or (other.onset_ns is not None and other.onset_ns < at_ns)
-            lasts = other is self.fault or other.reverted_ns is None or other.reverted_ns >= at_ns
-            if other.kind in (*CUTTING, "rate") and begun and lasts:
-                lost |= {nic: max(other.lost, lost.get(nic, 0.0)) for nic in other.nics}
+        for fault in self.lasting(when):
+            if fault.kind in (*CUTTING, "rate"):
+                lost |= {nic: max(fault.lost, lost.get(nic, 0.0)) for nic in fault.nics}
         return lost

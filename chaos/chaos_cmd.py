@@ -101,6 +101,7 @@ def run(
 
     A folder means every experiment in it, one after the other; the exit code is that of the worst.
     """
+    from chaos import rundir
     from chaos.suite import experiments
 
     options: dict[str, Any] = {"out": out, "void_ok": void_ok, "trace": trace, "quiet": quiet, "verbose": verbose}
@@ -109,6 +110,7 @@ def run(
     chosen = [_arms(experiment, arms) for experiment in wanted]
     if dry_run:
         return _dry_run(wanted, chosen, inventory, python, as_json=as_json)
+    rundir.check(out)
     if file.is_dir():
         return _suite(wanted, chosen, inventory, as_json=as_json, options=options)
     summary, shown = _run(wanted[0], chosen[0], inventory, as_json=as_json, **options)
@@ -219,12 +221,14 @@ def _dry_run(
 ) -> int:
     from chaos.dryrun import as_json as plan
     from chaos.dryrun import text
+    from chaos.fitting import names_no_rate
 
     found = [_steps(each, names, inventory, python) for each, names in zip(wanted, arms, strict=True)]
     if as_json:
         click.echo(dumped("run_plan", plan(wanted, found), 1))
     else:
-        click.echo("\n\n".join(map(text, wanted, found)))
+        fits = [inventory == "lab" and names_no_rate(experiment) for experiment in wanted]
+        click.echo("\n\n".join(map(text, wanted, found, fits)))
     return 0
 
 

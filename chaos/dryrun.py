@@ -101,9 +101,11 @@ def as_json(experiments: Sequence[Experiment], found: Sequence[Sequence[Json]]) 
     return {"schema": 1, "runs": runs}
 
 
-def text(experiment: Experiment, found: Sequence[Json]) -> str:
-    """For people; every command as one would type it on its host."""
+def text(experiment: Experiment, found: Sequence[Json], fits: bool) -> str:
+    """For people; every command as one would type it on its host. `fits`: sizes are found when it runs."""
     lines = [f"{experiment.name}: would run {len(found)} time(s); nothing was started"]
+    if fits:
+        lines.append("sizes are those at 1 Gbit/s a NIC; where this machine carries less, they shrink with the rate")
     for step in found:
         lines.append(f"\n{step['arm']}, run {step['run']} (R2CC_MODE={step['mode']})")
         for each in step["start"]:

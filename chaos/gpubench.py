@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.clusterbed import Cluster, opened
+from chaos.faults_process import CLOCK_LIBRARY
 from chaos.launch import Lateness
 from chaos.model import GpuWorkload, Workload
 from chaos.workbench import HostBench
@@ -74,13 +75,13 @@ class GpuBench:
 
     def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]:
         """What NCCL and our part of it read; every arm runs the same library."""
-        more = {"LD_PRELOAD": str(self.library), "R2CC_EVENT_FILE": EVENT_FILE, **self.more_env}
+        more = {**self.host.preloaded([self.library]), "R2CC_EVENT_FILE": EVENT_FILE, **self.more_env}
         return bench_env(mode, topology_file=places_file, extra=more)
 
     def clock_env(self, file: str) -> dict[str, str]:
         """One more library before the ranks' own."""
-        told = self.host.clock_env(file)
-        return {**told, "LD_PRELOAD": f"{self.library} {told['LD_PRELOAD']}"}
+        clock = self.host.bench.with_name(CLOCK_LIBRARY)
+        return {**self.host.clock_env(file), **self.host.preloaded([self.library, clock])}
 
     def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]:
         return self.host.sampler(nics, cpu=cpu, interval_ms=interval_ms)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -46,6 +47,20 @@ class RunDir:
         """The path as the user would type it: relative to the current directory when inside of it."""
         relative = os.path.relpath(self.path)
         return str(self.path) if relative.startswith("..") else relative
+
+
+def check(base: Path) -> None:
+    """Before minutes of building: UsageError when no run directory can be made under `base`. Leaves nothing."""
+    probe = base / f".r2cc-{os.getpid()}"
+    missing = [folder for folder in (probe, *probe.parents) if not folder.exists()]
+    try:
+        probe.mkdir(parents=True)
+    except OSError as error:
+        raise _failed(base, error, "give another --out") from error
+    finally:
+        with suppress(OSError):  # somebody else may have made the same folders meanwhile, and use them
+            for folder in missing:
+                folder.rmdir()
 
 
 def create(base: Path, experiment: str, now: datetime | None = None, hint: str = "give another --out") -> RunDir:

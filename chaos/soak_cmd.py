@@ -62,6 +62,7 @@ def soak(
     from chaos.workbench import built
 
     seed = secrets.randbelow(2**31) if seed is None else seed
+    rundir.check(out)
     bench, build = built(quiet=as_json)
     directory = rundir.create(out, "soak")
     line = StatusLine()

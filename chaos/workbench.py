@@ -16,6 +16,7 @@ from chaos.clusterbed import surveyed
 from chaos.faults_process import CLOCK_LIBRARY
 from chaos.launch import Lateness
 from chaos.model import Bench, Experiment, GpuWorkload, Workload
+from harness import preload
 from harness.bench import BenchSpec, bench_command, bench_env, sampler_command, stray_settings
 from harness.deploy.places import BENCH, NET, SAMPLER
 from harness.inventory import is_cluster
@@ -78,7 +79,12 @@ class HostBench:
 
     def clock_env(self, file: str) -> dict[str, str]:
         """The library that lets the wall clock jump lies beside the bench."""
-        return {"LD_PRELOAD": str(self.bench.with_name(CLOCK_LIBRARY)), "R2CC_TEST_CLOCK_FILE": file}
+        return {**self.preloaded([self.bench.with_name(CLOCK_LIBRARY)]), "R2CC_TEST_CLOCK_FILE": file}
+
+    def preloaded(self, libraries: Sequence[Path]) -> dict[str, str]:
+        """What puts libraries under a rank; of what it has, the folders of libraries are kept."""
+        kept = {name: value for name, value in self.inherited.items() if name == "LD_LIBRARY_PATH"}
+        return preload.variables(libraries, kept)
 
     def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]:
         """The sampler of one host."""

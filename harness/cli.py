@@ -149,8 +149,12 @@ def cli() -> None:
 def main(argv: Sequence[str] | None = None) -> NoReturn:
     """Entry point of the console script; always ends the process with an exit code of the overview."""
     interrupts.end_at_once()
+    interrupts.ignore_at_last()
     interrupts.unblock()
-    code = _flushed(run_cli(argv))
+    try:
+        code = _flushed(run_cli(argv))
+    except KeyboardInterrupt:  # once more, while the first was answered
+        code = INTERRUPTED_EXIT_CODE
     interrupts.end_at_once(code, "")  # it is done: there is nothing left to interrupt
     sys.exit(code)
 
@@ -183,7 +187,6 @@ def run_cli(argv: Sequence[str] | None = None) -> int:
 
 def _interrupted(error: Exception | None = None) -> int:
     """`error`: what could not be ended or healed."""
-    interrupts.end_at_once(line="")
     start = "\n" if sys.stderr.isatty() else ""
     click.echo(f"{start}{interrupts.LINE.rstrip()}" + (f"; then: {describe_error(error)}" if error else ""), err=True)
     return INTERRUPTED_EXIT_CODE

@@ -6,6 +6,7 @@ the exception KeyboardInterrupt, so that what was started is ended and what was 
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -35,6 +36,11 @@ def raise_it() -> None:
         sys.unraisablehook = _raise_again
         _handle(signal.default_int_handler)
     _ours.clear()
+
+
+def ignore_at_last() -> None:
+    """When Python takes itself down, after all that may take long: it would put the default back, which kills."""
+    atexit.register(_handle, signal.SIG_IGN)
 
 
 def unblock() -> None:

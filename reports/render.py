@@ -11,6 +11,7 @@ def after_run(run_dir: Path, *, quiet: bool) -> None:
 
     Prints to standard error: standard output belongs to the run's `--json`.
     """
+    from harness.progress import show, silent
     from reports import terminal, write
     from reports.rundir import load
     from reports.simulation.model import is_simulation
@@ -18,7 +19,7 @@ def after_run(run_dir: Path, *, quiet: bool) -> None:
     if is_simulation(run_dir):
         _after_simulation(run_dir, quiet=quiet)
         return
-    run = load(run_dir)
+    run = load(run_dir, silent if quiet else show)
     paths = [write.write(run, kind, run_dir) for kind in ("md", "html")]
     if quiet:
         return

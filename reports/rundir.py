@@ -17,7 +17,7 @@ from pathlib import Path
 
 from harness import schemas
 from harness.errors import UsageError
-from harness.progress import show
+from harness.progress import Progress, show
 from harness.reading import jsons, yamls
 from harness.reading.files import Unreadable, is_there, opened
 from harness.reading.plain import LARGEST_COUNTER, MOST_DEPTH, cleaned, printable
@@ -76,7 +76,7 @@ def _raw_files(folder: Path) -> list[Path]:
     return [file for file in files if str(file).isprintable()]
 
 
-def load(path: Path) -> RunDir:
+def load(path: Path, progress: Progress = show) -> RunDir:
     """Read a run directory.
 
     Raises UsageError when there is no journal, or one that cannot be read, or that a newer r2cc wrote: without one
@@ -87,7 +87,7 @@ def load(path: Path) -> RunDir:
         return _imported(path)
     notes: list[str] = []
     try:
-        with show("reading the journal"), _keeping_all():
+        with progress("reading the journal"), _keeping_all():
             return _read_whole(path, notes)
     except Unreadable as error:
         raise UsageError(f"{path}: {error.message}", error.hint or "it is not as `r2cc chaos run` made it") from error

@@ -4,6 +4,7 @@
 # `system-packages.sh vm` also sees to what the vm lab needs (docs/vm-lab.md).
 set -euo pipefail
 trap 'exit 130' INT
+quick() { (trap "" INT; exec "$@"); } # Python that Ctrl-C ends gives a wrong answer
 export PATH="$PATH:/usr/sbin:/sbin"
 
 missing=()
@@ -28,7 +29,7 @@ if [ "${1:-}" = vm ]; then
   need zstd zstd
 fi
 [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -d /etc/pki ] || missing+=(ca-certificates)
-python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
+quick python3 -c 'import ensurepip, venv' 2>/dev/null || missing+=(python3-venv)
 
 if [ ${#missing[@]} -gt 0 ]; then
   install=(apt-get install -y --no-install-recommends "${missing[@]}")
@@ -49,7 +50,7 @@ if [ ${#missing[@]} -gt 0 ]; then
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive "${install[@]}" -q >&2
 fi
 
-python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
+quick python3 -c 'import sys; sys.exit(sys.version_info < (3, 11))' || {
   echo "error: R2CC needs Python 3.11 or newer, and $(command -v python3) is $(python3 -V)" >&2
   exit 3
 }

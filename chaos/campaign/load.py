@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,7 @@ M = TypeVar("M", bound=BaseModel)
 Place = tuple[str | int, ...]
 Report = Callable[[Place, str], None]
 NAMES_SHOWN = 3
+MOST_CELLS = 10_000
 
 
 def load(path: Path, inventory: str | None = None) -> Campaign:
@@ -91,6 +93,10 @@ class Reader:
         for key in entry.matrix:
             if key in entry.set:
                 self.report((*place, "matrix", key), "the entry's `set` has the same key")
+        count = math.prod(map(len, entry.matrix.values()))
+        if count > MOST_CELLS:
+            self.report((*place, "matrix"), f"it makes {count} cells, and {MOST_CELLS} is the most")
+            return []
         named = combinations(entry.name or source.stem, entry.matrix)
         made = [self.cell(name, entry, known, {**entry.set, **chosen}, place) for name, chosen in named]
         return [cell for cell in made if cell is not None]

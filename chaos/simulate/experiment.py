@@ -77,7 +77,20 @@ def load(path: Path, settings: Mapping[str, Any] | None = None) -> Experiment:
 
     Raises InputErrors with every error, UsageError when it cannot be read.
     """
-    return Reader(path, read_text(path, "simulation"), settings or {}).experiment()
+    return Reader(path, read_text(path, "simulation"), from_here(settings or {})).experiment()
+
+
+def from_here(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Files that settings name and that are there, seen from the working directory, where whoever typed them is."""
+    return {key: _from_here(key, value) for key, value in settings.items()}
+
+
+def _from_here(key: str, value: Any) -> Any:
+    if key in ("topology", "faults.trace") and isinstance(value, str) and Path(value).is_file():
+        return str(Path(value).resolve())
+    if key == "faults" and isinstance(value, dict) and "trace" in value:
+        return {**value, "trace": _from_here("faults.trace", value["trace"])}
+    return value
 
 
 def read_text(path: Path, what: str) -> str:
@@ -95,6 +108,8 @@ class Reader:
         self.value, wrong = applied(self.document.value, settings)
         self.errors += [f"--set {key}: {why}" for key, why in wrong.items()]
         _without_checks(self.value, [key for key in settings if key.partition(".")[0] in SIMULATED])
+        self.simulated: dict[str, Any] = {}
+        """The value without what grows with the number of points: it is copied for each."""
         self.trace: str | None = None
         self.shared: dict[tuple[Place, str], list[str]] = {}
         self.wrong: set[str] = set()
@@ -181,6 +196,9 @@ class Reader:
 
     def _points(self, header: Header) -> list[Point]:
         before = len(self.errors)
+        self.simulated = {
+            key: value for key, value in self.value.items() if key not in ("axes", "references", "expect")
+        }
         axes = [self._axis(name, values) for name, values in header.axes.items()]
         count = 1
         for axis in axes:
@@ -208,7 +226,7 @@ class Reader:
     def _point(self, index: int, header: Header, chosen: Sequence[tuple[str, Any, Mapping[str, Any]]]) -> Point | None:
         at = {name: value for name, value, _ in chosen}
         label = ", ".join(f"{name}={value}" for name, value in at.items())
-        value: Any = self.value
+        value: Any = self.simulated
         for name, _, settings in chosen:
             value, wrong = applied(value, settings)
             for key, why in wrong.items():
@@ -268,6 +286,7 @@ class Reader:
                 self.report((*place, "at", key), f"no point is there: the axis has {_list(_labels(header.axes[key]))}")
 
 
+NOT_OF_POINTS = ("axes", "references", "expect")
 SIMULATED = ("topology", "workload", "faults", "params", "axes")
 """Sections that say what is simulated, and so what a published figure was of."""
 

@@ -26,6 +26,8 @@ ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]{0,252}")
 PREFIX = re.compile(r"~?(/[^/\x00-\x1f]+)+/?")
 DEFAULT_PREFIX = "~/.r2cc"
 """Where a host keeps what is deployed to it (docs/deploy.md). `~` is the home there."""
+MOST_HOSTS = 16_384
+TOO_MANY = f"there are more than {MOST_HOSTS} hosts, which is the most"
 Location = tuple[str | int, ...]
 
 
@@ -170,12 +172,14 @@ def _config(config: Path | None, home: Path) -> Config:
 
 def _read(document: Document, options_of: Callable[[], Config], home: Path) -> list[ClusterHost]:
     errors, cluster = [*document.errors], None
-    if document.root is not None or not errors:
+    errors += [document.message(place, what) for place, what in _cross_errors(document.value, home)]
+    if errors and TOO_MANY in errors[-1]:
+        raise InputErrors(in_order(errors, document.file))  # to check them all would take minutes
+    if document.root is not None or not document.errors:
         try:
             cluster = Cluster.model_validate(document.value)
         except ValidationError as error:
             errors += [document.message(e["loc"], _say(e), key=e["type"] == "extra_forbidden") for e in error.errors()]
-    errors += [document.message(place, what) for place, what in _cross_errors(document.value, home)]
     hosts: list[ClusterHost] = []
     if cluster is not None and not errors:
         options = options_of()
@@ -219,6 +223,9 @@ def _cross_errors(value: object, home: Path) -> Iterator[tuple[Location, str]]:
             if name in seen:
                 yield (*place, "name"), f"host '{name}' is there twice"
             seen.add(name)
+        if len(seen) > MOST_HOSTS:
+            yield (*place, "name"), TOO_MANY
+            return
         if names and addresses and len(addresses) != len(names):
             yield (*place, "address"), f"'{entry['address']}' means {len(addresses)} addresses for {len(names)} hosts"
         key = entry.get("key")

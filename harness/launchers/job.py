@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
+from harness import preload as preloading
 from harness.errors import UsageError
 
 RANK_OPTION, GPU_OPTION = "--rank", "--gpu"
@@ -75,9 +77,11 @@ class Job:
 
     def bare(self) -> list[str]:
         """The program with its surroundings, without a rank."""
-        words = [word for name in self.unset for word in ("-u", name)]
-        words += [f"LD_PRELOAD={self.preload}"] if self.preload else []
-        return [*(["env", *words] if words else []), *self.program]
+        unset = [word for name in self.unset for word in ("-u", name)]
+        under = preloading.words(Path(self.preload)) if self.preload else []
+        if unset and under[:1] == ["env"]:
+            return ["env", *unset, *under[1:], *self.program]
+        return [*(["env", *unset] if unset else []), *under, *self.program]
 
     def by_itself(self, rank_variable: str, place_variable: str) -> list[str]:
         """The program, finding out by itself which rank it is, from what its launcher sets."""

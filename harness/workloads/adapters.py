@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness import preload
 from harness.bench import MODES, SETTINGS
 from harness.errors import UsageError
 
@@ -46,7 +47,7 @@ def r2cc_env(library: Path | None, mode: int, inherited: Mapping[str, str]) -> d
         raise UsageError(f"R2CC_MODE {mode} does not exist", "0 stock, 1 migrate, 2 balance, 3 allreduce")
     env = {"R2CC_MODE": str(mode)}
     if library is not None:
-        env["LD_PRELOAD"] = _before(str(library), inherited.get("LD_PRELOAD"))
+        env |= preload.variables([library], inherited)
         env["LD_LIBRARY_PATH"] = _before(str(library.parent), inherited.get("LD_LIBRARY_PATH"))
     return env
 

@@ -212,6 +212,17 @@ def _relays(port: int) -> list[psutil.Process]:
     ]
 
 
+def test_damaged_lines_of_known_hosts_harm_no_host(server: Server, tmp_path: Path) -> None:
+    known = tmp_path / "known"
+    damaged = ["|1|abc|abc", "|1|c2hvcnQ=|c2hvcnQ=", "@revoked", "x"]
+    key = sshd.public(server.folder / "host_key")
+    known.write_text(
+        "".join(f"{each} {key}\n" for each in damaged) + "y ssh-rsa AAAA\n" + server.known_hosts.read_text()
+    )
+    with ssh_hosts([server.target(known_hosts=(known,))]) as hosts:
+        assert hosts["n1"].run(["echo", "in"]).stdout == "in\n"
+
+
 def proxy_that_says_why(server: Server, _folder: Path) -> Target:
     return relayed(server, "sh -c 'echo no way to the farm >&2; exit 1'")
 

@@ -19,7 +19,7 @@ SCRIPT = Path(__file__).parent.parent / "data" / "chaos" / "scripted_bench.py"
 
 EXPERIMENT = """
 name: scripted
-topology: {hosts: 2, nics: 2}
+topology: {hosts: 2, nics: 2, rate_gbit: 1.0}
 workload: {op: stream, iterations: %(iterations)d, warmup: 1}
 faults:
   - {id: f0, kind: %(kind)s, host: h1, nic: eth1, at: {iteration: 4, fraction: 0.5}, %(times)s}

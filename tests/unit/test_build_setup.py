@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 import subprocess
 import sys
@@ -106,3 +107,48 @@ def test_use_and_tests_are_locked_to_the_same_versions(repository: Path) -> None
     runtime, dev = versions("requirements.lock"), versions("requirements-dev.lock")
     assert runtime.items() <= dev.items()
     assert "setuptools" in runtime  # the editable install builds without isolation, so that it needs no network
+
+
+@pytest.mark.parametrize("name", ["system-packages.sh", "setup.sh"])
+@pytest.mark.parametrize("word", ["ensurepip", "version_info"])
+def test_ctrl_c_is_one_line_and_never_a_wrong_reason(machine: Path, repository: Path, name: str, word: str) -> None:
+    """It comes, to all of the terminal's programs, while a Python of the set-up runs."""
+    for tool in ("dirname", "mkdir", "cat", "sha256sum", "grep", "rm", "sleep"):
+        (machine / tool).symlink_to(shutil.which(tool) or "")
+    (machine / "python3").unlink()
+    body = f'case "$*" in *{word}*) kill -INT 0; sleep 0.1;; esac\nexec {shlex.quote(sys.executable)} "$@"'
+    script(machine / "python3", body)
+    copy = machine.parent / "copy" / "scripts"
+    copy.mkdir(parents=True)
+    for each in ("system-packages.sh", "setup.sh"):
+        shutil.copy(repository / "scripts" / each, copy)
+    done = subprocess.run(
+        [str(machine / "bash"), str(copy / name)],
+        env={"PATH": str(machine)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        start_new_session=True,
+    )
+    assert done.returncode == 130
+    assert done.stderr == ("set-up: interrupted\n" if name == "setup.sh" else "")
+    assert not (copy.parent / ".venv").exists()
+
+
+def test_ctrl_c_ends_what_takes_long(machine: Path, repository: Path) -> None:
+    """A Python that would outlast the test makes the environment, and does not hear of Ctrl-C."""
+    for tool in ("dirname", "mkdir", "cat", "sha256sum", "grep", "rm", "sleep"):
+        (machine / tool).symlink_to(shutil.which(tool) or "")
+    (machine / "python3").unlink()
+    body = f'case "$*" in *venv?.venv*) kill -INT 0; exec sleep 600;; esac\nexec {shlex.quote(sys.executable)} "$@"'
+    script(machine / "python3", body)
+    copy = machine.parent / "copy" / "scripts"
+    copy.mkdir(parents=True)
+    for each in ("system-packages.sh", "setup.sh"):
+        shutil.copy(repository / "scripts" / each, copy)
+    for each in ("requirements.lock", "pyproject.toml"):
+        shutil.copy(repository / each, copy.parent)
+    command = [str(machine / "bash"), str(copy / "setup.sh")]
+    env = {"PATH": str(machine)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, start_new_session=True)
+    assert (done.returncode, done.stderr) == (130, "making .venv ...\nset-up: interrupted\n")

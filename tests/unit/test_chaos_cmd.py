@@ -54,12 +54,13 @@ def test_dry_run_prints_the_exact_commands_in_order() -> None:
     )
     lines = [line.strip() for line in result.stdout.splitlines()]
     assert lines[0] == "nic_down: would run 1 time(s); nothing was started"
+    assert lines.pop(1).startswith("sizes are those at 1 Gbit/s a NIC")
     assert lines[3] == f"h0       $ {sampler} --interval-ms 10 --nics eth0,eth1,eth2,eth3 --cpu"
     assert lines[8] == (
         "h1       $ NCCL_DEBUG=WARN NCCL_SOCKET_IFNAME=eth R2CC_EVENT_FILE=/proc/self/fd/1 R2CC_MODE=1 "
         f"R2CC_SIDE_IFNAME=mgmt0 R2CC_TOPO_FILE='<folder of the lab>/places.json' {bench} "
         "--rank 1 --ranks 4 --root 10.250.0.1:29500 --op allreduce --bytes 67108864 "
-        "--iterations 40 --warmup 2 --channels 4 --connections-per-peer 1 --chunk-bytes 131072 --slots 8 --seed 1 "
+        "--iterations 30 --warmup 2 --channels 4 --connections-per-peer 1 --chunk-bytes 131072 --slots 8 --seed 1 "
         f"--net socket --timeout-s 120 --library {library}"
     )
     assert lines[11:] == [

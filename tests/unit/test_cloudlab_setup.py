@@ -31,14 +31,20 @@ def setup(*words: str, path: Path | None = None) -> subprocess.CompletedProcess[
     return subprocess.run(["bash", str(SCRIPT), *words], capture_output=True, text=True, timeout=30, env=env)
 
 
+def quoted(path: Path) -> str:
+    """As bash writes a word."""
+    return subprocess.run(["bash", "-c", 'printf %q "$1"', "x", path], capture_output=True, text=True).stdout
+
+
 @pytest.mark.parametrize("hardware", list(profile.HARDWARE))
 def test_the_exact_commands_of_every_hardware_type(hardware: str) -> None:
     nics = NICS.get(hardware, "ens1f0np0,ens1f1np1")
     keyring = ["--cuda-keyring", "cuda-keyring.deb"] if profile.HARDWARE[hardware].gpus else []
     done = setup("--hardware", hardware, "--rate-gbit", "10", "--nics", nics, *keyring, *DRY)
     assert (done.returncode, done.stderr) == (0, "")
-    shown = done.stdout.replace("\\ ", " ")  # as bash quotes a folder's name
-    shown = shown.replace(str(SCRIPT), "SETUP").replace(str(SCRIPT.parents[2]), "CHECKOUT")
+    shown = done.stdout
+    for path, name in ((SCRIPT, "SETUP"), (SCRIPT.parents[2], "CHECKOUT")):
+        shown = shown.replace(quoted(path), name).replace(str(path), name)
     assert shown == (DATA / f"setup-{hardware}.txt").read_text()
 
 

@@ -97,6 +97,21 @@ def test_when_all_is_done_it_changes_nothing() -> None:
     assert done.returncode == 2 and "Traceback" not in done.stderr and "interrupted" not in done.stderr
 
 
+def test_while_python_takes_itself_down_it_changes_nothing() -> None:
+    """A module's last object goes after all else."""
+    code = """
+import os, signal, sys
+class Last:
+    def __del__(self, kill=os.kill, pid=os.getpid(), number=signal.SIGINT):
+        kill(pid, number)
+sys.modules["last"] = Last()
+from harness.cli import main
+main(["no-such"])
+"""
+    done = run(code)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+
+
 def test_where_python_drops_errors_it_comes_again() -> None:
     code = """
 import click, os, signal, time
@@ -132,7 +147,9 @@ def command(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("command")
 def test_what_fails_meanwhile_is_told_and_is_not_the_reason(capsys: pytest.CaptureFixture[str]) -> None:
+    before = signal.getsignal(signal.SIGINT)
     assert run_cli(["lose"]) == 130
+    assert signal.getsignal(signal.SIGINT) is before, "only a process of our own is ours to change"
     assert capsys.readouterr().err == (
         "r2cc: interrupted; then: n1: the connection was lost\n  try: r2cc panic\n"
     )  # fmt: skip

@@ -67,6 +67,12 @@ class LostHost(LocalHost):
         return LostProcess(real)  # type: ignore[return-value]
 
 
+def ended(process: object) -> None:
+    """In truth."""
+    assert isinstance(process, LostProcess)
+    process.real.close()
+
+
 HOSTS = (LostHost("beta"), LocalHost("alpha"), LocalHost("gamma"))
 
 
@@ -83,8 +89,9 @@ def test_a_runs_ranks_and_samplers(tmp_path: Path) -> None:
             streams.stop_all(running)
         assert [each.process.poll() is None for each in running] == [True, False, False]
     finally:
-        running[0].process.real.kill()  # type: ignore[attr-defined]
-        running[0].process.real.wait(30)  # type: ignore[attr-defined]
+        ended(running[0].process)
+        for each in running[1:]:
+            each.process.close()
 
 
 def test_a_launchers_ranks() -> None:
@@ -93,8 +100,7 @@ def test_a_launchers_ranks() -> None:
         processes.start(starts)
         lost = next(each for each in processes.running if each.start.host.name == "beta").process
     alive = [each.start.host.name for each in processes.running if each.process.poll() is None]
-    lost.real.kill()  # type: ignore[attr-defined]
-    lost.real.wait(30)  # type: ignore[attr-defined]
+    ended(lost)
     assert alive == ["beta"]
 
 
@@ -105,5 +111,4 @@ def test_helpers_of_faults() -> None:
     with pytest.raises(SshError, match="beta"):
         actors.close()
     assert [name for name, process in held.items() if process.poll() is None] == ["beta"]
-    held["beta"].real.kill()  # type: ignore[attr-defined]
-    held["beta"].real.wait(30)  # type: ignore[attr-defined]
+    ended(held["beta"])

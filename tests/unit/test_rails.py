@@ -131,6 +131,17 @@ def test_the_bound_where_all_nics_see_each_other() -> None:
     assert bounds([*ring(), {**crossed, "peer_nic": 0}]) == [200.0, 200.0]
 
 
+def test_the_bound_of_faults_that_overlap_in_part() -> None:
+    """h2 has its NIC back before h1: of the four degraded iterations of h1 three were bound by both."""
+    lines = ring()
+    for line in lines:
+        if line["event"] == "fault" and line["host"] == "h2" and line["phase"] in ("reverted", "verified"):
+            line["t_ns"] = line["before_ns"] = 950 * 1_000_000
+    (h1, h2) = bounds(lines)
+    assert h1 == 200.0  # 200, 200, 200 and 133
+    assert h2 == 200.0
+
+
 def test_the_controller_tells_rates_and_that_there_are_no_rails() -> None:
     nics = [PlannedNic("h0", "eth0", "10.1.0.1", "p0"), PlannedNic("h0", "eth1", "10.2.0.1", "p1")]
     slow = {"host": "h0", "nic": "eth1", "rate_gbit": 0.2}

@@ -250,13 +250,16 @@ def test_no_journal_is_bad_input(tmp_path: Path) -> None:
         rundir.load(tmp_path)
 
 
-def test_after_run_writes_both_files_and_keeps_stdout_clean(whole: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_after_run_writes_both_files_and_keeps_stdout_clean(
+    whole: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     render.after_run(whole, quiet=False)
     said = capsys.readouterr()
     assert said.out == ""
     assert "Holds" in said.err and "report.html" in said.err
     assert (whole / "report.html").is_file() and (whole / "report.md").is_file()
     assert not list(whole.glob(".*.tmp"))
+    monkeypatch.setattr("harness.progress.show", lambda *_: pytest.fail("progress of something quiet"))
     render.after_run(whole, quiet=True)
     assert capsys.readouterr() == ("", "")
 

@@ -35,6 +35,7 @@ def test_the_doubles_fit_the_schema() -> None:
     assert schemas.problems("simulation", sim_files.simulation(verdict="maybe"))
 
 
+@pytest.mark.build
 def test_a_real_result_fits_the_schema_and_its_figures_are_over_all_traces(tmp_path: Path) -> None:
     experiment = load(sim_files.write(tmp_path))
     payload = Payload.of(experiment)

@@ -17,6 +17,7 @@ TWO = topology.load({"name": "two", "hosts": 2, "gpus": 8, "nics": 8, "rate_gbit
 ACROSS = Service(llm("llama-3.1-405b"), TWO, tp=16, requests=900, rate=0.5)
 
 
+@pytest.mark.build
 def test_one_nic_of_eight_costs_below_three_per_cent_and_dejavu_tens_of_times_that() -> None:
     """R2CC, abstract: below 3 % for inference; 47 times less than DejaVu, taken as a ratio of overheads."""
     arms = ("stock", "kv_replication", "migrate", "balance", "allreduce")
@@ -28,6 +29,7 @@ def test_one_nic_of_eight_costs_below_three_per_cent_and_dejavu_tens_of_times_th
     assert 15 < recovery.ratio(found) < 150
 
 
+@pytest.mark.build
 def test_what_the_ratio_depends_on() -> None:
     small = replace(ACROSS, requests=300)
     names = ("worker_start_s", "stall_ms")
@@ -51,6 +53,7 @@ def work(**changed: Any) -> scenario.Work:
     return scenario.work_of(kinds.section(section), TWO.as_dict(), {})
 
 
+@pytest.mark.build
 def test_the_workload_gives_every_figure() -> None:
     made = work()
     faults = Faults.model_validate({"days": 1, "list": [{"t_s": 60, "what": "nic", "where": [0, 0]}]})

@@ -47,6 +47,7 @@ def files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in [*found, folder / "simulation.json", folder / "experiment.yaml"]}
 
 
+@pytest.mark.build
 def test_one_process_or_several_give_the_same_bytes(tmp_path: Path) -> None:
     file = sim_files.write(tmp_path)
     assert CliRunner().invoke(sim, ["run", str(file), "--out", str(tmp_path / "runs"), "--quiet"]).exit_code == 0
@@ -57,6 +58,7 @@ def test_one_process_or_several_give_the_same_bytes(tmp_path: Path) -> None:
     assert len(files(here)) == 9 + 2
 
 
+@pytest.mark.build
 def test_another_seed_gives_other_bytes(tmp_path: Path) -> None:
     payloads = [Payload.of(load(sim_files.write(tmp_path), {"seed": seed})) for seed in (1, 1, 2)]
     first, same, other = (run_cell(payload, Cell(1, 0, 2)) for payload in payloads)
@@ -64,6 +66,7 @@ def test_another_seed_gives_other_bytes(tmp_path: Path) -> None:
     assert first["seeds"] != other["seeds"]
 
 
+@pytest.mark.build
 def test_a_cell_does_not_depend_on_those_before_it(tmp_path: Path) -> None:
     payload = Payload.of(load(sim_files.write(tmp_path)))
     forward = [run_cell(payload, cell) for cell in payload.cells()]
@@ -71,6 +74,7 @@ def test_a_cell_does_not_depend_on_those_before_it(tmp_path: Path) -> None:
     assert forward == backward[::-1]
 
 
+@pytest.mark.build
 def test_resume_runs_what_is_missing_damaged_or_foreign_and_nothing_else(tmp_path: Path) -> None:
     file, out = sim_files.write(tmp_path), tmp_path / "out"
     assert sweep(file, out, "--workers", "1").exit_code == 0
@@ -116,6 +120,7 @@ def wait_for(process: subprocess.Popen[str], what: Callable[[], bool]) -> None:
         time.sleep(0.002)
 
 
+@pytest.mark.build
 def test_kill_9_then_resume_is_as_if_nothing_had_been(tmp_path: Path) -> None:
     file, out = sim_files.write(tmp_path, **MANY), tmp_path / "killed"
     process = start(file, out)
@@ -133,6 +138,7 @@ def test_kill_9_then_resume_is_as_if_nothing_had_been(tmp_path: Path) -> None:
     assert files(out) == files(tmp_path / "whole")
 
 
+@pytest.mark.build
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path: Path) -> None:
     file, out = sim_files.write(tmp_path, **MANY), tmp_path / "in terrupted"
     process = start(file, out)
@@ -146,6 +152,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(tmp_path: Path) -> 
     assert "Traceback" not in told
 
 
+@pytest.mark.build
 def test_expectations_make_the_exit_code(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = sim_files.write(tmp_path, expect=[{"arm": "balance", "figure": "ratio", "max": 1.0}])
     assert run_cli(["sim", "run", str(file), "--out", str(tmp_path / "runs"), "--json", "--quiet"]) == 1
@@ -156,6 +163,7 @@ def test_expectations_make_the_exit_code(tmp_path: Path, capsys: pytest.CaptureF
     assert outcomes["balance ratio at faults.failed_nics=2"] == "deviated"
 
 
+@pytest.mark.build
 def test_a_trace_is_written_and_read_again(tmp_path: Path) -> None:
     file = sim_files.write(tmp_path, axes=None)
     found = CliRunner().invoke(sim, ["faults", str(file), "--out", str(tmp_path / "trace.jsonl"), "--json"])
@@ -166,6 +174,7 @@ def test_a_trace_is_written_and_read_again(tmp_path: Path) -> None:
     assert run_cell(Payload.of(again), Cell(0, 0, 1))["arms"] == drawn["arms"]
 
 
+@pytest.mark.build
 def test_a_job_says_what_each_arm_saves_trace_by_trace(tmp_path: Path) -> None:
     topology = {**sim_files.TOPOLOGY, "hosts": 16, "gpus": 8, "nics": 8}
     faults = {"rates": {"nic_tor": 0.5}, "days": 30, "traces": 2}
@@ -192,6 +201,7 @@ def test_a_job_says_what_each_arm_saves_trace_by_trace(tmp_path: Path) -> None:
     assert sum(row["share"] for row in rows.values()) == pytest.approx(1)
 
 
+@pytest.mark.build
 def test_training_beside_failed_nics_is_slower_and_an_arm_that_stops_has_no_time(tmp_path: Path) -> None:
     topology = {**sim_files.TOPOLOGY, "gpus": 8, "nics": 8}
     workload, arms = {"kind": "training", "model": "gpt-7b"}, ["stock", "migrate", "balance"]
@@ -204,6 +214,7 @@ def test_training_beside_failed_nics_is_slower_and_an_arm_that_stops_has_no_time
     assert [found["figures"]["overhead"] for found in whole.values()] == [[0.0]] * 3
 
 
+@pytest.mark.build
 def test_a_service_loses_less_with_us_and_keeps_its_distributions(tmp_path: Path) -> None:
     topology = {**sim_files.TOPOLOGY, "hosts": 3, "gpus": 8, "nics": 8, "rate_gbit": 400}
     workload = {"kind": "serving", "model": "llama-3.1-405b", "tp": 16, "requests": 100, "rate": 0.5}
