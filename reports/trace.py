@@ -10,6 +10,7 @@ from reports.counters import Counters, Sample
 Json = dict[str, Any]
 EVENT_KINDS = frozenset({"fault", "link", "nic", "path", "error", "log", "probe", "verdict", "run_start", "run_end"})
 CONTROLLER = "controller"
+LONGEST_GAP_US = 1e14
 
 
 @dataclass(frozen=True, order=True)
@@ -144,14 +145,22 @@ def _add_delivery(trace: Trace, line: Json) -> None:
         _extend_delivery(trace, line)
         return
     key = _connection(line)
-    delivery = Delivery(int(line["start_ns"]), [float(gap) for gap in line["gaps_us"]])
+    delivery = Delivery(int(line["start_ns"]), _gaps_us(line))
     trace.deliveries.setdefault(key, []).append(delivery)
 
 
 def _extend_delivery(trace: Trace, line: Json) -> None:
     known = trace.deliveries.get(_connection(line))
     if int(line["index"]) >= 0 and known:
-        known[-1].gaps_us.extend(float(gap) for gap in line["gaps_us"])
+        known[-1].gaps_us.extend(_gaps_us(line))
+
+
+def _gaps_us(line: Json) -> list[float]:
+    """ValueError for what is no time between two chunks: negative, or years."""
+    found = [float(gap) for gap in line["gaps_us"]]
+    if found and not 0.0 <= min(found) <= max(found) < LONGEST_GAP_US:
+        raise ValueError("a gap between two chunks is negative, or longer than any run")
+    return found
 
 
 def _connection(line: Json) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from bad_runs import BOMB, DEEP, VALUES, places, text
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
@@ -27,6 +27,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "data" / "runs"))
 import synthetic_run
 from synthetic_run import Options
 
+QUICK = (Phase.explicit, Phase.reuse, Phase.generate)
+"""A report takes a quarter of a second: to look for a shorter example would take minutes."""
 LINE = {"schema": 1, "t_ns": 5, "host": "h0", "arm": "migrate", "run": 0, "event": "log", "message": "x"}
 
 
@@ -131,7 +133,7 @@ def test_what_lies_in_raw_is_linked_to_and_nothing_outside(run: Path, tmp_path: 
     assert not [name for name in rundir.load(run).raw_files() if name.startswith("raw/")]
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck), phases=QUICK)
 @given(data=st.data())
 def test_whatever_is_written_into_a_journal(data: st.DataObject, whole: Path) -> None:
     lines: list[Any] = [json.loads(line) for line in (whole / "journal.jsonl").read_text().splitlines()]
@@ -152,7 +154,7 @@ def test_whatever_is_written_into_a_journal(data: st.DataObject, whole: Path) ->
             assert "journal.jsonl" in error.message
 
 
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), phases=QUICK)
 @given(data=st.data(), name=st.sampled_from(["summary.json", "environment.json", "experiment.yaml"]))
 def test_whatever_is_written_beside_a_journal(data: st.DataObject, name: str, whole: Path) -> None:
     from harness.reading import yamls
