@@ -162,7 +162,13 @@ void Session::resumed(int rank) {
   log("the connection to rank " + std::to_string(rank) + " is back");
 }
 
-void Session::refused() { count(&Stats::refused); }
+/// Anybody may call: said at the first, and then whenever there are ten times as many.
+void Session::refused() {
+  const uint64_t now = count(&Stats::refused);
+  if (now < nextRefusal_) return;
+  nextRefusal_ = now * 10;
+  warn(std::to_string(now) + " connection(s) or message(s) that were not genuine were refused so far (a port scan?)");
+}
 
 bool Session::ended() const { return coordinator_ ? coordinator_->ended() : member_.ended(); }
 
@@ -248,9 +254,9 @@ void Session::warn(const std::string& line) {
   options_.warn((options_.name.empty() ? "" : options_.name + ": ") + line);
 }
 
-void Session::count(uint64_t Stats::* what) {
+uint64_t Session::count(uint64_t Stats::* what) {
   const std::lock_guard lock(mutex_);
-  (stats_.*what)++;
+  return ++(stats_.*what);
 }
 
 Stats Session::stats() const {

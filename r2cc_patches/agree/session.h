@@ -73,7 +73,7 @@ class Session : public std::enable_shared_from_this<Session>,
   void takeReport();
   void passOn();
   void drainOwn();
-  void count(uint64_t Stats::* what);
+  uint64_t count(uint64_t Stats::* what);
   /// With this session, on the loop's thread, unless it was stopped meanwhile.
   void later(const std::function<void(Session&)>& what);
 
@@ -91,6 +91,7 @@ class Session : public std::enable_shared_from_this<Session>,
   std::deque<std::pair<bool, Message>> own_;
   std::optional<std::string> toReport_;
   int64_t reportAt_ = 0;
+  uint64_t nextRefusal_ = 1;  // to be said
   std::function<void()> left_;
 
   mutable std::mutex mutex_;  // both below

@@ -175,6 +175,9 @@ TEST(agree_hostile_noise_is_hung_up_on) {
     if (size >= kHelloBytes) CHECK(stranger.hungUp());
   }
   CHECK(world[0].stats().refused >= 3);
+  const std::string said = world.logged();
+  CHECK(said.find("not genuine were refused") != std::string::npos);
+  CHECK_EQ(said.find("not genuine were refused"), said.rfind("not genuine were refused"));  // once
   world[1].report("x");
   world.enterUntil(1);
   CHECK(world.consistent());
