@@ -23,7 +23,7 @@ from harness.lab.topology import Topology
 FULL_GBIT: float = Topology.model_fields["rate_gbit"].default
 RATES = tuple(FULL_GBIT * part for part in (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.09, 0.06, 0.04))
 """Few, so that runs of one machine stay comparable."""
-BUSY_WANTED, BUSY_MOST = 0.55, 0.65
+BUSY_WANTED, BUSY_MOST = 0.50, 0.58
 """Shares of all cores; `chaos/void.py` says from where on figures are void."""
 PROBE_S, MOST_PROBES = 1, 4
 OTHERS_S, OTHERS_MOST = 0.3, 0.3

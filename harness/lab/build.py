@@ -10,8 +10,10 @@ from typing import Any
 from harness.lab.batch import batch
 from harness.lab.fairqueue import fair_queues
 from harness.lab.netns import HostNamespaces, inside_network
-from harness.lab.plan import SWITCH, Cable, Plan, Shaping, initial_window, largest_packet
+from harness.lab.plan import SWITCH, Cable, Plan, Shaping, initial_window, largest_packet, largest_window
 
+LOCK_CWND = 1 << 7
+"""The bit of RTAX_CWND: only a locked one is heeded."""
 # Values are tried in order: an unprivileged lab may only choose a congestion control that the machine allows.
 # Those that pace their packets (bbr) cost a fifth more CPU; a bridge that calls iptables costs as much again.
 SETTINGS = {
@@ -129,6 +131,8 @@ def _tune_route(ip: Any, index: int, cable: Cable, *, one_subnet: bool) -> None:
     if one_subnet:
         ip.route("del", **own)
     metrics = {"initcwnd": window, "initrwnd": window}
+    if (most := largest_window(cable)) is not None:
+        metrics |= {"cwnd": most, "lock": LOCK_CWND}
     ip.route("append" if one_subnet else "replace", **own, metrics=metrics)
 
 

@@ -14,7 +14,7 @@ SWITCH = "switch"
 MGMT_BRIDGE = "mgmt"
 MGMT_NIC = "mgmt0"
 
-MIN_BURST_BYTES = 131072
+MIN_BURST_BYTES = 65536
 BURST_MS = 1.0
 QUEUE_MS = 2.0
 MIN_QUEUE_BYTES = 250_000
@@ -23,6 +23,7 @@ RAIL_PREFIX, ONE_SUBNET_PREFIX = 24, 11
 INITIAL_WINDOW = 24
 """Segments of 9000 bytes: NCCL's chunk of 128 KiB and half of the next (docs/lab.md says what was tried)."""
 WINDOW_MS = 3.5
+LEAST_WINDOW = 4
 PACKET_MS = 1.0
 MOST_PACKET_BYTES = 65536
 BYTES_A_MS = 125_000  # at 1 Gbit/s
@@ -90,6 +91,16 @@ def initial_window(cable: Cable) -> int:
     if cable.shaping is None:
         return INITIAL_WINDOW
     return max(2, min(INITIAL_WINDOW, int(cable.shaping.rate_gbit * BYTES_A_MS * WINDOW_MS) // cable.mtu))
+
+
+def largest_window(cable: Cable) -> int | None:
+    """Segments that a TCP connection may have on its way, of a NIC below 1 Gbit/s: what it carries in WINDOW_MS.
+
+    There the least queue (MIN_QUEUE_BYTES) is many ms long, and one flow alone would fill it. None: no limit.
+    """
+    if cable.shaping is None or cable.shaping.rate_gbit >= 1.0:
+        return None
+    return max(LEAST_WINDOW, int(cable.shaping.rate_gbit * BYTES_A_MS * WINDOW_MS) // cable.mtu)
 
 
 def too_many_neighbours(plan: Plan, kept: int) -> list[str]:

@@ -1,4 +1,5 @@
 #include "closer.h"
+#include "short_slices.h"
 
 #include <pthread.h>
 
@@ -54,6 +55,7 @@ void Closer::close(LanePtr lane) {
 }
 
 void Closer::loop(const std::shared_ptr<State>& state) {
+  askForShortSlices();
   std::unique_lock<std::mutex> lock(state->mutex);
   while (!state->abandoned && (!state->stop || !state->lanes.empty())) {
     if (state->lanes.empty()) {

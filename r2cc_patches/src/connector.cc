@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "clock.h"
+#include "short_slices.h"
 
 namespace r2cc {
 namespace {
@@ -63,6 +64,7 @@ class Connector::Worker {
 };
 
 void Connector::Worker::loop() {
+  askForShortSlices();
   std::vector<LanePtr> making;
   std::unique_lock<std::mutex> lock(mutex_);
   while (true) {

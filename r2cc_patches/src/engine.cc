@@ -4,8 +4,6 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -14,6 +12,7 @@
 #include "engine_tags.h"
 #include "keys.h"
 #include "process_life.h"
+#include "short_slices.h"
 #include "side_filter.h"
 
 namespace r2cc {
@@ -27,25 +26,6 @@ constexpr int64_t kRestNs = msToNs(6);       // at most, where every path is up 
 constexpr auto kBreath = std::chrono::microseconds(100);
 constexpr uint64_t kTagWake = 1000, kTagLinks = 1001;  // below: a NIC's index
 static_assert(kTagListen > kTagDriver + kMaxNics && kTagStream > kTagAckListen + kMaxNics);
-
-/// The kernel's struct sched_attr, version 0; the C library has none.
-struct SchedAttr {
-  uint32_t size = sizeof(SchedAttr);
-  uint32_t policy = 0;  // SCHED_OTHER
-  uint64_t flags = 0;
-  int32_t nice = 0;
-  uint32_t priority = 0;
-  uint64_t runtime = 0, deadline = 0, period = 0;
-};
-
-/// Asks for a short time slice, so that the thread runs soon after it is woken even beside busy progress threads (Linux
-/// 6.12 and later, no privilege needed; older kernels ignore it). It works for microseconds and then sleeps.
-void askForShortSlices() {
-  SchedAttr attr;
-  attr.nice = getpriority(PRIO_PROCESS, 0);
-  attr.runtime = static_cast<uint64_t>(usToNs(100));
-  (void)syscall(SYS_sched_setattr, 0, &attr, 0);
-}
 
 int msUntil(int64_t then) {
   return static_cast<int>(std::max<int64_t>(0, (then - runNs() + msToNs(1) - 1) / msToNs(1)));

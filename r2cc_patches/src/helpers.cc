@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "process_life.h"
+#include "short_slices.h"
 
 namespace r2cc {
 namespace {
@@ -59,6 +60,7 @@ void Helpers::run(Work slow, Work then) {
 }
 
 void Helpers::loop(const std::shared_ptr<State>& state) {
+  askForShortSlices();
   std::unique_lock<std::mutex> lock(state->mutex);
   while (true) {
     if (state->jobs.empty()) {
