@@ -19,6 +19,7 @@ from harness.lab.plan import (
     Plan,
     describe,
     initial_window,
+    largest_window,
     largest_packet,
     plan_from_json,
     plan_to_json,
@@ -210,8 +211,17 @@ def test_a_plan_survives_json() -> None:
 
 def test_shaping_at_the_demos_rate() -> None:
     one = shaping(1.0, 9000)
-    assert one.burst_bytes == 131072
+    assert one.burst_bytes == 125000
     assert one.limit_bytes == 250000  # 2 ms: docs/lab.md says why
+
+
+def test_one_flow_does_not_fill_the_queue_of_a_slow_wire() -> None:
+    for rate, most in ((1.0, None), (0.5, 24), (0.25, 12), (0.04, 4)):
+        topology = Topology.load("incast").model_copy(update={"rate_gbit": rate})
+        cable = next(cable for cable in describe(topology).cables if cable.shaping is not None)
+        assert largest_window(cable) == most
+        assert cable.shaping is not None
+        assert (most or 0) * cable.mtu < cable.shaping.limit_bytes
 
 
 def test_a_burst_fits_in_the_switchs_queue() -> None:
