@@ -177,7 +177,7 @@ def test_another_fingerprint_means_other_results(change: Callable[[str], str], s
 
 def test_a_topology_in_a_file_of_its_own_counts_too() -> None:
     Path("t.yaml").write_text("{hosts: 2, nics: 2}\n")
-    Path("e.yaml").write_text(Path("e.yaml").read_text().replace("{hosts: 2, nics: 2}", "t.yaml"))
+    Path("e.yaml").write_text(Path("e.yaml").read_text().replace("{hosts: 2, nics: 2, rate_gbit: 1.0}", "t.yaml"))
     before = load(Path("c.yaml")).cells[0].fingerprint
     Path("t.yaml").write_text("{hosts: 2, nics: 2, rate_gbit: 2.0}\n")
     assert load(Path("c.yaml")).cells[0].fingerprint != before
