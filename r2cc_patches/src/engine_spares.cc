@@ -58,6 +58,7 @@ bool Engine::wakeSpare(Path& path, int64_t now) {
   if (spare == nullptr) return false;
   if (!spare->greeted || !spare->up()) return closeStream(spare), false;
   spare->rests = spare->greeted = false;
+  spare->woken = true;
   spare->sinceNs = now;
   path.control.set(spare);
   return true;

@@ -136,7 +136,7 @@ bool Engine::claim(const SideStreamPtr& stream, Peer& peer, bool rests) {
   peer.streams = true;
   StreamSlot& slot = stream->acks ? stream->path->acks : stream->path->control;
   const SideStreamPtr old = slot.get();
-  if (old != nullptr && first && !old->ours) closeStream(old);
+  if (old != nullptr && first && (!old->ours || !old->up())) closeStream(old);
   if (!slot.used()) slot.set(stream);
   return true;
 }
@@ -257,8 +257,8 @@ void Engine::tickStreamsOf(Peer& peer, Path& path, int64_t now) {
   restUntil_ = std::min(restUntil_, now + kAskAgainNs);
   if (!control->ours && proves && now >= path.nextStream) return openStreams(peer, path, now);
   if (!control->ours) return;
-  // One that was woken may have died unnoticed.
-  if (control->heardNs == 0 && control->up() && control->quietNs() > kConnectNs) return closeStreams(path);
+  const bool deadUnnoticed = control->woken && control->heardNs == 0 && now - control->sinceNs > kConnectNs;
+  if (deadUnnoticed && control->quietNs() > kConnectNs) return closeStreams(path);
   if (!control->up() || (proves && control->provedNs != 0 && now - control->provedNs > kConnectNs)) {
     restUntil_ = now;
     if (now - control->sinceNs > kConnectNs) closeStreams(path);
