@@ -76,7 +76,7 @@ def _scaled(size: int, rate_gbit: float) -> int:
 
 
 def fitted(experiment: Experiment, arms: Sequence[str], bench: Benches, say: Callable[[str], None]) -> Experiment:
-    """`experiment` at the highest rate that leaves this machine's CPU time to react. Takes about two seconds.
+    """`experiment` at the highest rate that leaves this machine's CPU time to react. Takes a second or two a probe.
 
     Raises what a run raises: LabError, InfraError.
     """
@@ -89,11 +89,12 @@ def fitted(experiment: Experiment, arms: Sequence[str], bench: Benches, say: Cal
     with runner.terminable():
         for _ in range(MOST_PROBES):
             probe = replace(_probed(experiment, rate, costliest, bench), others=min(others, OTHERS_MOST))
+            say(f"  at {rate:g} Gbit/s a NIC its CPU is {probe.busy:.0%} busy")
             if probe.fits or rate == RATES[-1]:
                 break
             rate = probe.next_rate()
-    say(f"{probe.rate_gbit:g} Gbit/s a NIC (then its CPU is {probe.busy:.0%} busy)")
-    return at_rate(experiment, probe.rate_gbit)
+    say(f"NICs of {rate:g} Gbit/s; bytes and chunks in proportion")
+    return at_rate(experiment, rate)
 
 
 def _others() -> float:

@@ -108,8 +108,8 @@ void Engine::openStreams(Peer& peer, Path& path, int64_t now) {
   const bool freely = path.streamTries % 2 == 1;  // where NICs share a subnet, answers may come in by another
   const int64_t most = peer.streams ? kMostTryIfNeededNs : kMostTryNs;
   path.nextStream = now + std::min(kFirstTryNs << std::min(path.streamTries++, kMostTries), most);
-  if (!path.provesData(now) && wakeSpare(path, now))
-    return greet(peer, *path.control.get());  // a fresh one proves more
+  const bool fresh = path.provesData(now);  // an old one proves less
+  if (!fresh && wakeSpare(path, now)) return greet(peer, *path.control.get());
   for (const bool acks : {false, true}) {
     const SideStreamPtr stream = SideStream::connect(nics_[path.local], peer.remote()[path.remote], acks, freely);
     if (stream == nullptr) continue;
@@ -151,7 +151,8 @@ void Engine::readStream(int fd) {
   }
   const bool goesOn = stream->read([&](const uint8_t* data, size_t size) { onStreamDatagram(stream, data, size); });
   if (goesOn) return;
-  if (stream->refused() && stream->path != nullptr) stream->path->refused = true;
+  // One that rests for hours may be ended by whatever lies between.
+  if (stream->refused() && stream->path != nullptr && !stream->rests) stream->path->refused = true;
   closeStream(stream);
 }
 
