@@ -19,15 +19,15 @@ from typing import Any
 
 import click
 
-from chaos import runner
-from chaos.beds import Bed, open_bed
-from chaos.figures import run_figures
-from chaos.journal import Journal, read
-from chaos.launch import Bench
-from chaos.live import Quiet
-from chaos.model import MODES, Experiment
-from chaos.rundata import RunData, read_run
-from chaos.rundir import RunDir
+from chaos.analysis.figures import run_figures
+from chaos.analysis.rundata import RunData, read_run
+from chaos.experiment.model import MODES, Experiment
+from chaos.record.journal import Journal, read
+from chaos.record.live import Quiet
+from chaos.record.rundir import RunDir
+from chaos.run import runner
+from chaos.testbed.beds import Bed, open_bed
+from chaos.testbed.launch import Bench
 from harness.errors import R2ccError
 
 Json = dict[str, Any]
@@ -211,7 +211,7 @@ def command(title: str, measure: Measure, *options: Callable[[Any], Any]) -> cli
     """The command line of a benchmark: its own options, and --arm, --rate, --lock and --json."""
 
     def main(*, as_json: bool, lock: Path | None, **chosen: Any) -> None:
-        from chaos.workbench import built
+        from chaos.testbed.workbench import built
 
         try:
             bench, build = built(quiet=True)

@@ -14,8 +14,8 @@ from typing import Any
 import click
 from common import Figure, Json, Ran, Steps, command, experiment, hosts_option, lab_workload
 
-from chaos.phases import degraded_indices, healthy_ms
-from chaos.stats import median
+from chaos.analysis.phases import degraded_indices, healthy_ms
+from chaos.analysis.stats import median
 
 NICS = 4
 EVERY_S, DOWN_S = 9.0, 4.0

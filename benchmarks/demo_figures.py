@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 from harness.errors import R2ccError
-from reports import rundir
+from reports.reading import rundir
 
 Json = dict[str, Any]
 STALL_MS = {"link_down": 10.0, "black_hole": 100.0}

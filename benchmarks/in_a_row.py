@@ -15,7 +15,7 @@ from typing import Any
 import click
 from common import KIB, MIB, Figure, Json, Steps, command, experiment, hosts_option, sizes
 
-from chaos.stats import median
+from chaos.analysis.stats import median
 from harness.errors import UsageError
 
 SIZES = (64 * KIB, 256 * KIB, MIB, 4 * MIB)

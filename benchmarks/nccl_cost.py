@@ -30,14 +30,14 @@ from typing import Any
 import click
 from common import KIB, MIB, Figure, Json, exit_code, show, sizes
 
-from chaos.gpubench import ENVIRONMENT, built_library
-from chaos.model import MODES
-from chaos.stats import median, median_interval
-from harness import gpu
-from harness.bench import EVENT_FILE, bench_env
+from chaos.analysis.stats import median, median_interval
+from chaos.experiment.model import MODES
+from chaos.testbed.gpubench import ENVIRONMENT, built_library
 from harness.errors import InfraError, R2ccError
+from harness.facts import local_gpus as gpu
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
+from harness.workloads.bench import EVENT_FILE, bench_env
 
 RANK = Path(__file__).with_name("turns_rank.py")
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")

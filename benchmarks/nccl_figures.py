@@ -37,14 +37,14 @@ import click
 from common import KIB, MIB, Figure, Json, exit_code, show
 from nccl_phase import Phase
 
-from chaos.catalogue import fault_of
-from chaos.fault_spec import FaultSpec
-from chaos.stats import median, percentile
-from chaos.steps import Command, Step
-from harness.bench import EVENT_FILE, bench_env
+from chaos.analysis.stats import median, percentile
+from chaos.experiment.fault_spec import FaultSpec
+from chaos.faults.catalogue import fault_of
+from chaos.faults.steps import Command, Step
 from harness.errors import InfraError, R2ccError
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
+from harness.workloads.bench import EVENT_FILE, bench_env
 
 HERE = Path(__file__).resolve().parent
 LIBRARY = HERE.parent / "build" / "net" / "libr2cc_net.so"

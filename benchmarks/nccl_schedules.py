@@ -35,13 +35,13 @@ import click
 from common import MIB, Figure, Json, exit_code, show, sizes
 from nccl_cost import LIMIT_S, PORT, RANK, START_S, Job, Place, Wanted, measure, name, summary
 
-from chaos.gpubench import ENVIRONMENT, built_library
-from chaos.stats import median
-from harness import gpu
-from harness.bench import bench_env
+from chaos.analysis.stats import median
+from chaos.testbed.gpubench import ENVIRONMENT, built_library
 from harness.errors import InfraError, R2ccError
+from harness.facts import local_gpus as gpu
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
+from harness.workloads.bench import bench_env
 
 HOSTS = 4
 OPS = {"published": "published"}

@@ -22,7 +22,7 @@ from typing import Any
 import click
 from common import KIB, MIB, Figure, Json, Ran, Steps, command, experiment, hosts_option, sizes
 
-from chaos.stats import median
+from chaos.analysis.stats import median
 
 LARGE = (64 * KIB, 128 * KIB, MIB)
 SMALL = (256, 4 * KIB, 16 * KIB)

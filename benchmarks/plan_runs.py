@@ -12,10 +12,10 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness.bench import BenchSpec, bench_command, bench_env
 from harness.build import NetBuild
 from harness.errors import R2ccError
 from harness.lab.lab import Lab
+from harness.workloads.bench import BenchSpec, bench_command, bench_env
 
 ROOT = "10.250.0.1:29611"
 LOOK_S = 0.05

@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from harness import planner
 from harness.build import build_net
 from harness.errors import R2ccError
 from harness.progress import show
+from harness.schedules import planner
 
 BOUND_MS = 50.0
 RATE_GBIT = 400.0

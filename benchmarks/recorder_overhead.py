@@ -18,9 +18,9 @@ from typing import Any
 import click
 import yaml
 
-from chaos.experiment import load
-from chaos.rundir import create
-from chaos.runner import Request, run
+from chaos.experiment.file import load
+from chaos.record.rundir import create
+from chaos.run.runner import Request, run
 from harness.repo import checkout
 
 RECORD_NS = 20.0
@@ -36,9 +36,9 @@ EXPERIMENT: dict[str, Any] = {
 
 def healthy_ms(folder: Path, name: str, *, trace: bool) -> tuple[float, bool]:
     """The median healthy iteration of one run, and whether the run was void."""
-    from chaos.beds import open_bed
-    from chaos.live import display
-    from chaos.workbench import built
+    from chaos.record.live import display
+    from chaos.testbed.beds import open_bed
+    from chaos.testbed.workbench import built
 
     file = folder / "experiment.yaml"
     file.write_text(yaml.safe_dump(EXPERIMENT))

@@ -13,11 +13,11 @@ from typing import Any
 import click
 from common import Figure, Json, Ran, Steps, command, experiment, hosts_option, lab_workload, spread_faults
 
-from chaos import void
-from chaos.phases import SETTLE_NS
-from chaos.rundata import Span
+from chaos.analysis import void
+from chaos.analysis.phases import SETTLE_NS
+from chaos.analysis.rundata import Span
+from chaos.analysis.stats import median, percentile
 from chaos.soak.judge import fates
-from chaos.stats import median, percentile
 
 NICS = 4
 EVERY_S, DOWN_S = 4.5, 1.5

@@ -15,10 +15,10 @@ from typing import Any
 import click
 from common import Figure, Json, Ran, Steps, command, experiment
 
-from chaos.beds import Bed
-from chaos.helpers.pressure import udp_sockets
-from chaos.moves import stream_of
+from chaos.analysis.moves import stream_of
+from chaos.faults.helpers.pressure import udp_sockets
 from chaos.soak.judge import fates
+from chaos.testbed.beds import Bed
 from harness.errors import R2ccError
 
 FAILOVER_MS = 50.0

@@ -20,12 +20,12 @@ import click
 from common import MIB, Figure, Json, exit_code, locked, show
 from plan_runs import ROOT, watched
 
-from harness.bench import BenchSpec, Connect, bench_command, bench_env
 from harness.build import NetBuild, build_net
 from harness.errors import R2ccError
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 from harness.progress import silent
+from harness.workloads.bench import BenchSpec, Connect, bench_command, bench_env
 
 HOST, NIC, PORT = "h1", "eth0", "h1-eth0"
 BOUND_MS = 50.0

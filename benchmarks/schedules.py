@@ -25,13 +25,13 @@ from common import MIB, MISSES, Figure, Json, exit_code, locked, show
 from plan_fit import Pair, costs_of, fitted, words
 from plan_runs import Run, run_plan
 
-from harness.bench import BenchSpec
 from harness.build import NetBuild, build_net
 from harness.errors import R2ccError
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
-from harness.planner import Nic, Node, Request, Schedule, plan, plan_json
 from harness.progress import silent
+from harness.schedules.planner import Nic, Node, Request, Schedule, plan, plan_json
+from harness.workloads.bench import BenchSpec
 
 BUSY = 0.85
 SLOTS = 3

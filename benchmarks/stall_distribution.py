@@ -17,12 +17,12 @@ from typing import Any
 import click
 from common import Figure, Ran, Steps, command, experiment, hosts_option, lab_workload, spread_faults
 
-from chaos import void
-from chaos.phases import SETTLE_NS
-from chaos.rundata import RunData, Span
+from chaos.analysis import void
+from chaos.analysis.phases import SETTLE_NS
+from chaos.analysis.rundata import RunData, Span
+from chaos.analysis.stall import onsets, worst_gap_ms
+from chaos.analysis.stats import median, percentile
 from chaos.soak.judge import fates
-from chaos.stall import onsets, worst_gap_ms
-from chaos.stats import median, percentile
 
 BOUNDS_MS = {"link_down": 10.0, "black_hole": 50.0}
 LEAST = 20

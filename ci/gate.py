@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.stats import spread
+from chaos.analysis.stats import spread
 from ci.policy import Named, Policy
 from harness.config.words import listed
 from harness.errors import UsageError

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
+from harness.config import yaml_lines
 from harness.config.files import text_of
 from harness.config.words import in_order
 from harness.errors import InputErrors
-from harness.lab import yaml_lines
 from reports.compare.model import MORE_IS_BETTER
 from reports.statistics.gate import ALPHA, FEWEST_RUNS, MINIMUM_EFFECT, MOST_SERIES
 

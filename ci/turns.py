@@ -36,7 +36,7 @@ def program(checkout: Path) -> Path:
 
 def check(policy: Policy, file: Path, arms: str | None) -> None:
     """Before hours of runs: UsageError when the policy judges no arm of the experiment that would be run."""
-    from chaos.experiment import load
+    from chaos.experiment.file import load
 
     try:
         experiment = load(file)

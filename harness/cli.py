@@ -19,7 +19,7 @@ import click
 
 from harness import interrupts
 from harness.errors import InfraError, R2ccError, UsageError
-from harness.os_errors import described, of_the_network
+from harness.files.os_errors import described, of_the_network
 
 COMMAND_GROUP = "r2cc.commands"
 COMPLETING = "_R2CC_COMPLETE"
@@ -110,7 +110,7 @@ def load_command(entry: EntryPoint) -> click.Command:
     if not isinstance(command, click.Command):
         return unavailable_command(entry, TypeError(f"{entry.value} is not a click command"))
     if COMPLETING in os.environ:
-        from harness.completion import enrich
+        from harness.commands.values import enrich
 
         enrich(command)
     return command
@@ -211,7 +211,7 @@ def report_error(error: Exception) -> int:
 
         traceback.print_exception(error)
     else:
-        from harness.reading import plain
+        from harness.config import plain
 
         click.echo(f"r2cc: error: {plain.lines(describe_error(error))}", err=True)
     return exit_code_of(error)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chaos.analysis.stats import median
 from chaos.campaign.state import DONE, FAILED, CellState
-from chaos.stats import median
+from harness.config import jsons
+from harness.config.untrusted_files import Unreadable
 from harness.errors import UsageError
-from harness.reading import jsons
-from harness.reading.files import Unreadable
 
 Json = Mapping[str, Any]
 

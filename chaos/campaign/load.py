@@ -11,16 +11,16 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from chaos import experiment as experiments
-from chaos.beds import check_inventory, topology_of
 from chaos.campaign.model import LONGEST_NAME, Campaign, Cell, Entry, Header
 from chaos.campaign.settings import applied, combinations
-from chaos.model import Experiment
+from chaos.experiment import file as experiments
+from chaos.experiment.model import Experiment
+from chaos.testbed.beds import check_inventory, topology_of
+from harness.config import yaml_lines
 from harness.config.files import text_of
 from harness.config.words import in_order, shown
+from harness.config.yaml_lines import Document
 from harness.errors import InputErrors, UsageError
-from harness.lab import yaml_lines
-from harness.lab.yaml_lines import Document
 
 M = TypeVar("M", bound=BaseModel)
 Place = tuple[str | int, ...]

@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, StrictInt, StrictStr
 
-from chaos.fault_spec import Model
-from chaos.model import Experiment
+from chaos.experiment.fault_spec import Model
+from chaos.experiment.model import Experiment
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 LONGEST_NAME = 200

@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chaos.analysis.stats import median
+from chaos.analysis.verdict import DEVIATED
 from chaos.campaign.model import Campaign, Cell
 from chaos.campaign.state import DONE, FAILED, CellState, State
-from chaos.stats import median
-from chaos.verdict import DEVIATED
+from harness.config import jsons
+from harness.config.untrusted_files import Unreadable
 from harness.errors import R2ccError
-from harness.reading import jsons
-from harness.reading.files import Unreadable
 
 MOST_ATTEMPTS = 3
 INTERRUPTED = 130

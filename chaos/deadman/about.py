@@ -11,10 +11,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from chaos.catalogue import KINDS, ExampleNic, fault_of
-from chaos.fault_spec import FaultSpec
-from chaos.faults import Fault, NicLike
-from chaos.steps import Answer
+from chaos.experiment.fault_spec import FaultSpec
+from chaos.faults.base import Fault, NicLike
+from chaos.faults.catalogue import KINDS, ExampleNic, fault_of
+from chaos.faults.steps import Answer
 
 SCHEMA = 1
 Json = dict[str, Any]

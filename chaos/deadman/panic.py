@@ -11,7 +11,7 @@ from chaos.deadman import leftovers
 from chaos.deadman.about import rebuilt, whoami
 from chaos.deadman.record import Found
 from chaos.deadman.switch import disarm_one, records, undo_one, what_of
-from chaos.steps import Command
+from chaos.faults.steps import Command
 from harness.errors import CommandError, FaultError, R2ccError, SshError, UsageError
 from harness.hosts import Host, Result
 from harness.hosts.lease import Holder, holder_of, take_away

@@ -11,7 +11,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from chaos.steps import Command
+from chaos.faults.steps import Command
 
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,95}")
 PATIENCE = 6

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from chaos.deadman.record import ID, Found, Undo, command, parse_list
-from chaos.steps import Command
+from chaos.faults.steps import Command
 from harness.errors import FaultError
 from harness.hosts import Host
 from harness.hosts.lease import Leases

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from chaos.launch import PlannedFault
-from chaos.model import Limits
-from chaos.safety import DEFAULT_HINT, Ways, parse, protected, refusals
+from chaos.experiment.model import Limits
+from chaos.faults.safety import DEFAULT_HINT, Ways, parse, protected, refusals
+from chaos.testbed.launch import PlannedFault
 from harness.errors import InfraError, UsageError
 from harness.hosts import Host
-from harness.hosts.cluster import ClusterHost
 from harness.hosts.parallel import on_all
+from harness.sites.inventory_file import ClusterHost
 
 MANAGEMENT = "management"
 LIMIT_S = 15.0

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from harness import text_library
+from harness.schedules import text_library
 
 LIBRARY = "libr2cc_sim.so"
 

@@ -20,12 +20,12 @@ from chaos.campaign.settings import applied
 from chaos.simulate import kinds
 from chaos.simulate.sections import Expect, Faults, Header, Ratio, Reference
 from chaos.simulate.trace import LARGEST
+from harness.config import yaml_lines
 from harness.config.files import MOST_BYTES, text_of
 from harness.config.words import in_order, listed, shown
+from harness.config.yaml_lines import Document
 from harness.config.yaml_loader import value_of
 from harness.errors import InputErrors, UsageError
-from harness.lab import yaml_lines
-from harness.lab.yaml_lines import Document
 
 Place = tuple[str | int, ...]
 MOST_POINTS = 10_000

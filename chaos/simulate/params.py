@@ -15,10 +15,10 @@ from typing import Any, Literal, get_args
 
 import yaml
 
+from harness.config import yaml_lines
 from harness.config.files import text_of
 from harness.config.words import shown
 from harness.errors import InputErrors
-from harness.lab import yaml_lines
 
 Basis = Literal["measured", "published", "assumed"]
 KEYS = ("value", "unit", "basis", "source")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from chaos.rundir import RunDir
+from chaos.record.rundir import RunDir
 from chaos.simulate import cells as naming
 from chaos.simulate import kinds, scenario
 from chaos.simulate.cells import Cell
@@ -19,10 +19,10 @@ from chaos.simulate.execute import Executor
 from chaos.simulate.experiment import TRACE, Experiment, Point
 from chaos.simulate.run import Payload
 from chaos.simulate.sections import Faults
+from harness.config import jsons
+from harness.config.untrusted_files import Unreadable, text_of
 from harness.errors import R2ccError, UsageError
-from harness.filelock import exclusive
-from harness.reading import jsons
-from harness.reading.files import Unreadable, text_of
+from harness.files.lock import exclusive
 from harness.schemas import dumped
 
 Json = dict[str, Any]

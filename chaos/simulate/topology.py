@@ -14,10 +14,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
 
 from chaos.simulate import topology_checks
+from harness.config import yaml_lines
 from harness.config.files import text_of
 from harness.config.words import in_order, shown
 from harness.errors import InputErrors
-from harness.lab import yaml_lines
 
 Capacities = tuple[float, ...]
 """What is left of each NIC of one host, 0..1 of `rate_gbit`."""

@@ -74,7 +74,7 @@ def _bytes() -> Iterator[Check]:
 
 
 def _as_planned(arm: str, hosts: int, nics: int, tx: tuple[tuple[float, ...], ...]) -> list[tuple[str, float, float]]:
-    from harness.planner import Nic, Node, Request, plan
+    from harness.schedules.planner import Nic, Node, Request, plan
 
     schedule = "balance" if arm == "migrate" else arm
     nodes = tuple(

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.fault_spec import RULES, FaultSpec
-from chaos.model import Experiment
+from chaos.experiment.fault_spec import RULES, FaultSpec
+from chaos.experiment.model import Experiment
 
 Nic = tuple[str, str]
 

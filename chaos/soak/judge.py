@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.armrun import HUNG, STANDSTILL
-from chaos.moves import stream_of
-from chaos.paths import addresses
-from chaos.rundata import FaultTimes, Line, RunData, read_run
+from chaos.analysis.moves import stream_of
+from chaos.analysis.paths import addresses
+from chaos.analysis.rundata import FaultTimes, Line, RunData, read_run
+from chaos.run.arm import HUNG, STANDSTILL
 
 NOTICE_NS = 500_000_000
 """How long after its onset a fault may still be the reason that a connection moves."""

@@ -10,18 +10,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos import runner
-from chaos.beds import Bed
-from chaos.experiment import dump
-from chaos.fault_spec import FaultSpec
-from chaos.journal import Journal, read
-from chaos.launch import Bench
-from chaos.live import Quiet
-from chaos.model import Experiment
-from chaos.rundata import Line
-from chaos.rundir import RunDir
+from chaos.analysis.rundata import Line
+from chaos.experiment.fault_spec import FaultSpec
+from chaos.experiment.file import dump
+from chaos.experiment.model import Experiment
+from chaos.record.journal import Journal, read
+from chaos.record.live import Quiet
+from chaos.record.rundir import RunDir
+from chaos.run import runner
 from chaos.soak import draw, judge
 from chaos.soak.shrink import OutOfTime, shrink
+from chaos.testbed.beds import Bed
+from chaos.testbed.launch import Bench
 from harness.errors import FaultError, InfraError, LabError
 
 Json = dict[str, Any]

@@ -24,7 +24,7 @@ from harness.build.kernels import check_kernels
 from harness.build.make import OWN_FLAGS, follow, make_arguments, run_make
 from harness.build.net import build_net
 from harness.errors import BuildError, CommandError, UsageError
-from harness.filelock import exclusive
+from harness.files.lock import exclusive
 from harness.fork.pin import load_pin
 from harness.hosts import LocalHost
 from harness.progress import Progress, show

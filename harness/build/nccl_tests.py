@@ -16,7 +16,7 @@ from harness.build.cuda import cuda_include
 from harness.build.make import OWN_FLAGS, follow
 from harness.build.nccl import compiler_of, gencode, known_build
 from harness.errors import BuildError, SourceError, UsageError
-from harness.filelock import exclusive
+from harness.files.lock import exclusive
 from harness.fork.network import run_bounded
 from harness.fork.sources import QUIET_GIT, export_commit, is_repository
 from harness.fork.treehash import tree_hash

@@ -15,7 +15,7 @@ from harness.build.cuda import cuda_include
 from harness.build.inputs import Inputs, compiler_version, cuda_version, flags_from_environment, source_hashes
 from harness.build.make import log_of, make_arguments, run_make
 from harness.errors import BuildError
-from harness.filelock import exclusive
+from harness.files.lock import exclusive
 from harness.fork.tree import ensure
 from harness.progress import Progress, show
 from harness.repo import Layout, checkout

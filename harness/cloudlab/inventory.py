@@ -14,9 +14,9 @@ from harness.cloudlab.manifest import Node
 from harness.cloudlab.profile import HARDWARE
 from harness.errors import InfraError, UsageError
 from harness.hosts import Host
-from harness.hosts.cluster import ClusterHost
-from harness.hosts.cluster import parse as parse_inventory
 from harness.hosts.parallel import Outcome, on_all
+from harness.sites.inventory_file import ClusterHost
+from harness.sites.inventory_file import parse as parse_inventory
 
 LOOK_LIMIT_S = 20.0
 NAMES_BY_MAC = """\

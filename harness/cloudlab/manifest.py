@@ -10,9 +10,9 @@ from pathlib import Path
 
 from harness.cloudlab import rails, safe_xml
 from harness.cloudlab.safe_xml import Element
+from harness.config.yaml_lines import line_of
 from harness.errors import InputErrors, UsageError
-from harness.hosts.cluster import ADDRESS, NAME
-from harness.lab.yaml_lines import line_of
+from harness.sites.inventory_file import ADDRESS, NAME
 
 GENI = "http://www.geni.net/resources/rspec/3"
 HINT = "in CloudLab's portal, choose the experiment, then its Manifest, and save that"

@@ -13,9 +13,9 @@ from harness.deploy import needs, remote
 from harness.deploy.build import Build, needed
 from harness.deploy.facts import HostFacts, too_full, unfit
 from harness.errors import InfraError, InputErrors
+from harness.files.scratch import scratch
 from harness.hosts.base import Host
 from harness.hosts.parallel import Outcome, on_all
-from harness.scratch import scratch
 
 
 @dataclass(frozen=True)

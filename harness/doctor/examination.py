@@ -18,8 +18,8 @@ from harness.facts.datagrams import Voice, datagrams
 from harness.facts.iproute import Address
 from harness.facts.ways import HEADERS_BYTES, Tried, Try
 from harness.hosts import Host
-from harness.hosts.cluster import DEFAULT_PREFIX
 from harness.hosts.parallel import Outcome, on_all
+from harness.sites.inventory_file import DEFAULT_PREFIX
 
 LOCAL = "local"
 ALL_PAIRS = 8
@@ -45,8 +45,8 @@ class Ward:
 
 @contextmanager
 def open_ward(spec: str) -> Iterator[Ward]:
-    """The hosts that `--inventory` names; `local` is this machine. Raises as `harness.inventory` does."""
-    from harness.inventory import cluster_hosts, is_cluster, open_inventory
+    """The hosts that `--inventory` names; `local` is this machine. Raises as `harness.sites.inventory` does."""
+    from harness.sites.inventory import cluster_hosts, is_cluster, open_inventory
 
     if spec == LOCAL:
         from harness.hosts.local import LocalHost

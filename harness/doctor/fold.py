@@ -1,4 +1,4 @@
-"""Many names as one range in ClusterShell's notation; `harness.hosts.ranges.expand` is the way back."""
+"""Many names as one range in ClusterShell's notation; `harness.sites.ranges.expand` is the way back."""
 
 from __future__ import annotations
 

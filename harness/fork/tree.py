@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.filelock import exclusive
+from harness.files.lock import exclusive
 from harness.fork.patches import apply_patch, list_patches
 from harness.fork.pin import Pin, load_pin
 from harness.fork.sources import Source, acquire, chosen_source, sources

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import LabError, R2ccError
+from harness.files.writing import failed
 from harness.lab import inside, netns, state
 from harness.lab.lifetime import open_owner, refuse, stop_signals
-from harness.writing import failed
 
 POLL_MAX_MS = 2**31 - 1
 

@@ -14,6 +14,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
+from harness.files.writing import write_whole
 from harness.lab import state
 from harness.lab.host import NamespaceHost
 from harness.lab.launch import DOWN_TIMEOUT_S, end_keeper, start_keeper
@@ -21,7 +22,6 @@ from harness.lab.places import FILE as PLACES
 from harness.lab.places import places
 from harness.lab.plan import SWITCH, Plan, describe, plan_from_json, plan_to_json, too_many_neighbours
 from harness.schemas import dumped
-from harness.writing import write_whole
 
 if TYPE_CHECKING:
     from harness.lab.topology import Topology

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import LabError, UsageError
-from harness.writing import told, write_whole
+from harness.files.writing import told, write_whole
 
 SOCKET = "agent.sock"
 LOOK_S = 1.0

@@ -8,13 +8,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
 
+from harness.config import yaml_lines
 from harness.config.files import text_of
 from harness.config.words import in_order, shown
+from harness.config.yaml_lines import Document
 from harness.errors import InputErrors
-from harness.lab import yaml_lines
-from harness.lab.yaml_lines import Document
 
-SHIPPED = Path(__file__).parent.parent / "topologies"
+SHIPPED = Path(__file__).parent / "topologies"
 
 MAX_RATE_GBIT = 32.0
 """The kernel's classic token bucket counts bytes a second in 32 bits: 34 Gbit/s is the most it can say."""

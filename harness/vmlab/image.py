@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from harness.errors import LabError
-from harness.filelock import exclusive
+from harness.files.lock import exclusive
 from harness.progress import Progress, Step, silent
 from harness.vmlab import cpio, kernel
 from harness.vmlab.packages import IsolatedApt, package_of

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import LabError, R2ccError
+from harness.files.writing import failed
 from harness.hosts.commands import indent
 from harness.lab import netns, state, wire
 from harness.lab.inside import detach_from_terminal
@@ -27,7 +28,6 @@ from harness.vmlab.broker import Wanted
 from harness.vmlab.image import Image
 from harness.vmlab.shape import Shape
 from harness.vmlab.switch import Switch
-from harness.writing import failed
 
 REQUEST_TIMEOUT_S = 5.0
 CLOCK_PERIOD_S = 1.0

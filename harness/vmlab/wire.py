@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import BuildError, LabError
-from harness.filelock import exclusive
+from harness.files.lock import exclusive
 from harness.vmlab.shape import WirePort
 
 COMPILE_LIMIT_S = 120.0

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness import preload
-from harness.bench import MODES, SETTINGS
 from harness.errors import UsageError
+from harness.launch import preload
+from harness.workloads.bench import MODES, SETTINGS
 
 DEEPSPEED_ENV = "DS_ENV_FILE"
 """Names the file whose variables DeepSpeed's launcher sets on every host; of its own it takes only some along."""

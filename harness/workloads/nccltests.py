@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.launchers import commands
-from harness.launchers.job import Job
+from harness.launch import commands
+from harness.launch.job import Job
 from harness.workloads import torn_json
 from harness.workloads.nccltests_rows import LARGEST, Columns, Row, columns_of, integer, number
 

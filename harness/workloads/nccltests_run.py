@@ -19,7 +19,7 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.hosts.commands import start_error
-from harness.launchers.watch import Watch
+from harness.launch.watch import Watch
 from harness.workloads import adapters
 from harness.workloads.adapters import Launch
 from harness.workloads.nccltests import Lines, Report, Spec, mpirun, one_of_many, plain, read_json

@@ -10,15 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
+from harness.config import jsons
+from harness.config.plain import cleaned
+from harness.config.untrusted_files import Unreadable, bytes_of, is_there, tail_of
 from harness.errors import UsageError
-from harness.reading import jsons
-from harness.reading.files import Unreadable, bytes_of, is_there, tail_of
-from harness.reading.plain import cleaned
+from reports.commands.compare import compared_in
 from reports.compare import text
 from reports.compare.text import shown_nics
-from reports.compare_cmd import compared_in
-from reports.history import history, words
-from reports.html import TEMPLATES, policy
+from reports.formats.html import TEMPLATES, policy
+from reports.page.history import history, words
 from reports.serve.shelf import Shelf, shelf
 from reports.store.entry import UNFINISHED, Entry
 from reports.store.store import Wanted

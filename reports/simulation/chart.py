@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports import svg
+from reports.charts import svg
 from reports.simulation import words
 
 WIDTH, LEFT, RIGHT = 460.0, 58.0, 96.0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from reports.charts import Figure, Panel
+from reports.charts.frame import Figure, Panel
 from reports.simulation import chart, words
 from reports.simulation.chart import Axis, Mark, Series
 from reports.simulation.model import Simulation

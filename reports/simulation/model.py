@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from harness import schemas
+from harness.config import jsons
+from harness.config.plain import cleaned
+from harness.config.untrusted_files import Unreadable, is_there
 from harness.errors import UsageError
-from harness.reading import jsons
-from harness.reading.files import Unreadable, is_there
-from harness.reading.plain import cleaned
 
 Json = dict[str, Any]
 FILE = "simulation.json"

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chaos.simulate.figures import About, about
-from reports.units import NONE
+from reports.page.units import NONE
 
 ARMS = {
     "stock": "Stock NCCL, restart",

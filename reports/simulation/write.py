@@ -8,11 +8,11 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.files.writing import write_whole
 from harness.schemas import dumped
-from harness.writing import write_whole
-from reports import names
-from reports.files import link_prefix
-from reports.markdown import escape
+from reports.formats.files import link_prefix
+from reports.formats.markdown import escape
+from reports.page import names
 from reports.simulation import figures, view, words
 from reports.simulation.model import Simulation
 from reports.simulation.view import Table
@@ -42,13 +42,13 @@ def html(sim: Simulation, prefix: str = "") -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
-    from reports.html import TEMPLATES, glue, policy
+    from reports.formats.html import TEMPLATES, glue, policy
 
     css = "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "simulation.css"))
     loader = FileSystemLoader(TEMPLATES)
     env = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     env.filters.update(glue=glue, icon=names.icon, verdict=names.verdict)
-    env.filters["svg"] = Markup  # our own SVG; every text in it was escaped by reports.svg
+    env.filters["svg"] = Markup  # our own SVG; every text in it was escaped by reports.charts.svg
     return env.get_template("simulation.html.j2").render(
         v=view.build(sim), css=Markup(css), policy=policy(css), figures=figures.build(sim), files=sim.files(),
         link_prefix=prefix,

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.reading import jsons
-from harness.reading.files import Missing, Unreadable, opened
+from harness.config import jsons
+from harness.config.untrusted_files import Missing, Unreadable, opened
+from harness.files.writing import write_whole
 from harness.schemas import dumped
-from harness.writing import write_whole
 from reports.store import names
 from reports.store.folders import ENVIRONMENT, JOURNAL, SUMMARY, TAGS, changed_ns, is_run, is_simulated
 from reports.store.names import STAMP

@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.config.plain import printable
+from harness.config.untrusted_files import Unreadable, bytes_of
 from harness.errors import UsageError
 from harness.progress import show
-from harness.reading.files import Unreadable, bytes_of
-from harness.reading.plain import printable
 from harness.schemas import dumped
 from reports.store.names import when_of
 from reports.store.readers import megatron, nccl_tests
@@ -20,7 +20,7 @@ from reports.store.readers.lines import decoded, lines
 from reports.store.readers.model import Content, Json, Reading
 
 if TYPE_CHECKING:
-    from chaos.rundir import RunDir
+    from chaos.record.rundir import RunDir
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 MOST_BYTES = 256 << 20

@@ -7,9 +7,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from harness.reading import jsons, yamls
-from harness.reading.files import Missing, Unreadable
-from harness.reading.plain import printable
+from harness.config import jsons, yamls
+from harness.config.plain import printable
+from harness.config.untrusted_files import Missing, Unreadable
 
 LONGEST = 4096
 Word = Annotated[str, Field(max_length=LONGEST), AfterValidator(printable)]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.reading.plain import printable
+from harness.config.plain import printable
 from reports.store import entry as entries
 from reports.store import names, shapes
 from reports.store.entry import UNFINISHED, Entry, Figure

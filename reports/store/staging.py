@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from chaos import rundir
-from chaos.rundir import RunDir
-from harness.scratch import scratch, sweep
-from harness.writing import told
+from chaos.record import rundir
+from chaos.record.rundir import RunDir
+from harness.files.scratch import scratch, sweep
+from harness.files.writing import told
 
 PREFIX = ".importing-"
 HINT = "give another --store"

@@ -18,11 +18,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from harness.config.plain import printable
+from harness.config.untrusted_files import Unreadable, is_there
 from harness.errors import InfraError, UsageError
-from harness.filelock import exclusive
+from harness.files.lock import exclusive
 from harness.progress import show
-from harness.reading.files import Unreadable, is_there
-from harness.reading.plain import printable
 from reports.store import entry as entries
 from reports.store.entry import Entry, Figure
 from reports.store.names import id_of, name_of

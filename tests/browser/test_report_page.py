@@ -17,7 +17,8 @@ import synthetic_run  # noqa: E402
 from chromium import CONTRAST, Chromium, binary  # noqa: E402
 from nccl_text import nccl_tests  # noqa: E402
 
-from reports import rundir, write  # noqa: E402
+from reports.formats import write  # noqa: E402
+from reports.reading import rundir  # noqa: E402
 from reports.store.imports import About, Degraded, bring_in  # noqa: E402
 
 pytestmark = [pytest.mark.browser, pytest.mark.skipif(binary() is None, reason="needs Chromium (apt install chromium)")]

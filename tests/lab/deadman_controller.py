@@ -13,20 +13,19 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from chaos import catalogue
-from chaos.actors import Actors
-from chaos.catalogue import ExampleNic
 from chaos.deadman.switch import DeadMan
-from chaos.fault_spec import FaultSpec
-from chaos.faults import Fault
-from chaos.injector import Injector
-from chaos.journal import Journal
-from chaos.launch import PlannedFault
+from chaos.experiment.fault_spec import FaultSpec
+from chaos.faults.base import Fault, catalogue
+from chaos.faults.catalogue import ExampleNic
+from chaos.record.journal import Journal
+from chaos.run.actors import Actors
+from chaos.run.injector import Injector
+from chaos.testbed.launch import PlannedFault
 from harness.errors import R2ccError
 from harness.hosts import Host
 from harness.hosts.lease import hold
 from harness.hosts.ssh import ssh_hosts
-from harness.inventory import cluster_hosts
+from harness.sites.inventory import cluster_hosts
 from harness.vmlab.lab import VmLab
 
 SILENCE_S = 1.5

@@ -33,7 +33,7 @@ import sys
 import time
 from harness.deploy.remote import locked
 from harness.hosts.ssh import ssh_hosts
-from harness.inventory import cluster_hosts
+from harness.sites.inventory import cluster_hosts
 (host,) = cluster_hosts(sys.argv[1])
 with ssh_hosts([host.target]) as hosts, locked(hosts[host.name], host.prefix, "t", "alice@login1, pid 7"):
     print("held", flush=True)

@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from harness.bench import BenchSpec, Op, bench_command, bench_env, sampler_command
 from harness.build import NetBuild, build_net
 from harness.hosts import Process
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 from harness.progress import silent
+from harness.workloads.bench import BenchSpec, Op, bench_command, bench_env, sampler_command
 
 pytestmark = [pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(300)]
 

@@ -21,13 +21,13 @@ import psutil
 import pytest
 import yaml
 
-from chaos import launch
-from chaos.actors import Actors
-from chaos.catalogue import KINDS
-from chaos.experiment import loads
-from chaos.faults_process import HELPER
-from chaos.injector import Injector
-from chaos.journal import Journal, read
+from chaos.experiment.file import loads
+from chaos.faults.catalogue import KINDS
+from chaos.faults.process import HELPER
+from chaos.record.journal import Journal, read
+from chaos.run.actors import Actors
+from chaos.run.injector import Injector
+from chaos.testbed import launch
 from harness.lab import state
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology

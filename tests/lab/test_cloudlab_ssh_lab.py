@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import sshd
 
 from harness.cli import run_cli
-from harness.hosts.cluster import load
+from harness.sites.inventory_file import load
 
 pytestmark = pytest.mark.skipif(sshd.SSHD is None, reason="no sshd (apt-get install openssh-server)")
 

@@ -21,11 +21,11 @@ CLI = [sys.executable, "-c", "from harness.cli import main; main()"]
 REPO = Path(__file__).parents[2]
 CONTROLLER = """
 import json, sys, time
-from chaos.actors import Actors
-from chaos.catalogue import fault_of
-from chaos.fault_spec import FaultSpec
+from chaos.run.actors import Actors
+from chaos.faults.catalogue import fault_of
+from chaos.experiment.fault_spec import FaultSpec
 from harness.errors import R2ccError
-from harness.inventory import open_hosts
+from harness.sites.inventory import open_hosts
 
 spec = FaultSpec.model_validate(
     {"id": "cut", "kind": "controller_lost", "host": "h1", "at": {"time_s": 0.0}, "duration_s": 4.0})

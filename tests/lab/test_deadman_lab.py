@@ -18,7 +18,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import ssh_lab
 
-from chaos.journal import read
+from chaos.record.journal import read
 from harness.hosts import Process
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology

@@ -17,12 +17,12 @@ from typing import Any
 
 import pytest
 
-from chaos import launch
-from chaos.actors import Actors
-from chaos.catalogue import KINDS, ON_HOST
-from chaos.experiment import loads
-from chaos.faults import Fault
-from chaos.faults_needs import lacking, parse, question
+from chaos.experiment.file import loads
+from chaos.faults.base import Fault
+from chaos.faults.catalogue import KINDS, ON_HOST
+from chaos.faults.needs import lacking, parse, question
+from chaos.run.actors import Actors
+from chaos.testbed import launch
 from harness.hosts import Host, Process
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology

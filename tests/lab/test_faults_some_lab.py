@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from chaos import launch
-from chaos.actors import Actors
-from chaos.experiment import loads
-from chaos.faults import Fault
+from chaos.experiment.file import loads
+from chaos.faults.base import Fault
+from chaos.run.actors import Actors
+from chaos.testbed import launch
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 

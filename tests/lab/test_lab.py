@@ -20,11 +20,11 @@ import pytest
 
 from harness.errors import CommandError, LabError, UsageError
 from harness.hosts import Host, Process
-from harness.inventory import open_inventory
 from harness.lab import wire
 from harness.lab.host import NamespaceHost
 from harness.lab.lab import Lab, Nic
 from harness.lab.topology import Topology
+from harness.sites.inventory import open_inventory
 
 pytestmark = pytest.mark.lab
 

@@ -22,7 +22,8 @@ pytestmark = pytest.mark.lab
 REPO = Path(__file__).parents[2]
 PACKAGES = sysconfig.get_path("purelib")
 RUN = (
-    "import sys, click; from harness import cli; from harness.lab_cmd import lab; cli.cli.add_command(lab); cli.main()"
+    "import sys, click; from harness import cli; from harness.commands.lab import lab; "
+    "cli.cli.add_command(lab); cli.main()"
 )
 NOBODY = 65534
 

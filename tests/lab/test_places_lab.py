@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.bench import BenchSpec, bench_command, bench_env
 from harness.build import build_net
 from harness.lab.lab import Lab
 from harness.lab.places import places
 from harness.lab.topology import Topology, parse
 from harness.progress import silent
+from harness.workloads.bench import BenchSpec, bench_command, bench_env
 
 pytestmark = [pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(120)]
 

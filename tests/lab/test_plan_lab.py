@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.bench import BenchSpec
 from harness.build import NetBuild, build_net
 from harness.errors import R2ccError
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
-from harness.planner import Nic, Node, Request, plan_json
 from harness.progress import silent
+from harness.schedules.planner import Nic, Node, Request, plan_json
+from harness.workloads.bench import BenchSpec
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from plan_runs import run_plan

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.bench import BenchSpec, bench_command, bench_env
 from harness.build import NetBuild, build_net
 from harness.hosts import Process
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 from harness.progress import silent
+from harness.workloads.bench import BenchSpec, bench_command, bench_env
 
 pytestmark = [pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(240)]
 

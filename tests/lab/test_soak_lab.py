@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.experiment import load
+from chaos.experiment.file import load
 from harness.lab import state
 
 pytestmark = [pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(200)]

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.bench import BenchSpec
 from harness.build import build_net
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 from harness.progress import silent
+from harness.workloads.bench import BenchSpec
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from schedule_switch import run_switch

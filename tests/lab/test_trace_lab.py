@@ -13,9 +13,9 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from harness.commands.trace import read, trace
 from harness.schemas import problems
 from harness.trace.gaps import gaps
-from harness.trace_cmd import read, trace
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(240)]
 

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaos.beds import Bed, PlannedNic
-from chaos.experiment import loads
-from chaos.model import Experiment, Workload
+from chaos.experiment.file import loads
+from chaos.experiment.model import Experiment, Workload
+from chaos.testbed.beds import Bed, PlannedNic
 from harness.errors import CommandError
 from harness.hosts import FakeHost, LocalHost, Result
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from chaos.experiment import loads
-from chaos.model import Experiment
+from chaos.experiment.file import loads
+from chaos.experiment.model import Experiment
 
 Line = dict[str, Any]
 

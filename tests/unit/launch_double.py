@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from harness.hosts.ssh_target import Target
-from harness.launchers.site import Programs, Site
+from harness.launch.site import Programs, Site
 
 CURRENT = Path("/home/alice/.r2cc/current")
 PROGRAMS = Programs(

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.bench import BenchSpec, bench_command, bench_env, sampler_command, stray_settings
 from harness.errors import UsageError
+from harness.workloads.bench import BenchSpec, bench_command, bench_env, sampler_command, stray_settings
 
 NET = Path("build/net")
 GOLDEN = (
@@ -137,6 +137,6 @@ def test_nothing_else_is_stray(inherited: dict[str, str]) -> None:
 
 
 def test_importing_it_is_light() -> None:
-    script = "import sys, harness.bench; print('pydantic' in sys.modules, 'pyroute2' in sys.modules)"
+    script = "import sys, harness.workloads.bench; print('pydantic' in sys.modules, 'pyroute2' in sys.modules)"
     seen = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert seen.stdout.split() == ["False", "False"]

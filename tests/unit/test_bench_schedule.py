@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 
-from harness.bench import BenchSpec, bench_command, bench_env
 from harness.build import NetBuild, build_net
 from harness.progress import silent
+from harness.workloads.bench import BenchSpec, bench_command, bench_env
 
 pytestmark = [pytest.mark.build, pytest.mark.timeout(400)]
 

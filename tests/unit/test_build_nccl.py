@@ -15,7 +15,7 @@ from harness.build.abi import check_loads, exports
 from harness.build.kernels import COLLECTIVES, kernels
 from harness.build.kernels import GENERATOR as GENERATED_BY
 from harness.build.nccl import NcclInputs, checked, nccl_env, nccl_make
-from harness.build_cmd import nccl
+from harness.commands.build import nccl
 from harness.errors import BuildError, UsageError
 from harness.progress import silent
 from harness.repo import Layout, checkout

@@ -17,7 +17,7 @@ from click.testing import CliRunner, Result
 from chaos.campaign.load import load
 from chaos.campaign.run import Limits, Runner
 from chaos.campaign.state import resume
-from chaos.chaos_cmd import chaos
+from chaos.commands.chaos import chaos
 from harness.errors import InfraError, R2ccError, UsageError
 from harness.hosts.local import LocalHost
 from harness.schemas import problems
@@ -55,8 +55,8 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
         now.before(name)
         return bed(Switch())
 
-    monkeypatch.setattr("chaos.beds.open_bed", opened)
-    monkeypatch.setattr("chaos.workbench.built", lambda quiet: (now.bench, {"build_id": "b"}))
+    monkeypatch.setattr("chaos.testbed.beds.open_bed", opened)
+    monkeypatch.setattr("chaos.testbed.workbench.built", lambda quiet: (now.bench, {"build_id": "b"}))
     monkeypatch.setattr("harness.plugins.after_run", lambda path, quiet: now.reported.append(path))
     return now
 
@@ -143,7 +143,7 @@ def test_an_interruption_outside_of_the_run_itself(scripted: Scripted, monkeypat
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("chaos.workbench.built", stop)
+        patch.setattr("chaos.testbed.workbench.built", stop)
         assert call().return_value == 130
     assert cells("state") == {"first": "pending", "second": "pending"}
     with monkeypatch.context() as patch:
@@ -192,7 +192,7 @@ def test_what_could_not_begin_is_no_attempt(scripted: Scripted, monkeypatch: pyt
         raise InfraError("4 GPUs are needed, and torch sees 0 here")
 
     with monkeypatch.context() as patch:
-        patch.setattr("chaos.workbench.built", no_gpus)
+        patch.setattr("chaos.testbed.workbench.built", no_gpus)
         result = call()
     assert result.return_value == 3
     assert cells("attempts") == {"first": 0, "second": 0} and cells("directory")["first"] is None
@@ -290,7 +290,7 @@ def test_bad_usage_starts_nothing(scripted: Scripted, words: list[str], message:
 
 
 def test_two_calls_at_once_are_one_too_many(scripted: Scripted) -> None:
-    from harness.filelock import exclusive
+    from harness.files.lock import exclusive
 
     with exclusive(Path("out/.lock"), "testing"):
         result = call()

@@ -16,9 +16,9 @@ import pytest
 from chaos_double import EXPERIMENT, ScriptedBench, Switch, bed
 from click.testing import CliRunner, Result
 
-from chaos.catalogue import KINDS
-from chaos.chaos_cmd import chaos
-from chaos.fault_spec import RULES
+from chaos.commands.chaos import chaos
+from chaos.experiment.fault_spec import RULES
+from chaos.faults.catalogue import KINDS
 from harness.cli import run_cli
 from harness.errors import InputErrors, R2ccError, UsageError
 from harness.repo import checkout
@@ -174,7 +174,8 @@ def test_faults_of_a_host_that_there_is_not(words: tuple[str, ...]) -> None:
 def test_help_has_examples_and_loads_nothing_heavy() -> None:
     assert "r2cc chaos run experiments/nic_down.yaml" in call("run", "--help").stdout
     code = (
-        "import sys, chaos.chaos_cmd; print([m for m in ('pydantic', 'yaml', 'rich', 'pyroute2') if m in sys.modules])"
+        "import sys, chaos.commands.chaos; "
+        "print([m for m in ('pydantic', 'yaml', 'rich', 'pyroute2') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
@@ -184,8 +185,8 @@ def test_help_has_examples_and_loads_nothing_heavy() -> None:
 def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     """`r2cc chaos run` with the scripted workload and this machine as its bed; what reporters were called with."""
     called: list[Any] = []
-    monkeypatch.setattr("chaos.beds.open_bed", lambda inventory, experiment: bed(Switch()))
-    monkeypatch.setattr("chaos.workbench.built", lambda quiet: (ScriptedBench(), {"build_id": "b"}))
+    monkeypatch.setattr("chaos.testbed.beds.open_bed", lambda inventory, experiment: bed(Switch()))
+    monkeypatch.setattr("chaos.testbed.workbench.built", lambda quiet: (ScriptedBench(), {"build_id": "b"}))
     monkeypatch.setattr("harness.plugins.after_run", lambda path, quiet: called.append((path, quiet)))
     values = {"iterations": 8, "kind": "link_down", "times": "duration_s: 0.1", "repeats": 1}
     text = EXPERIMENT % {**values, "arms": "{stock: {expect: any}, migrate: {expect: holds}}"}

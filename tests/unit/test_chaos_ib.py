@@ -15,26 +15,28 @@ import pytest
 from chaos_double import ScriptedBench, Switch, bed, experiment
 from click.testing import CliRunner
 
-from chaos import beds, launch, runner, traces
-from chaos.actors import Actors
-from chaos.armrun import ArmRun
-from chaos.beds import Bed, KeptBed, PlannedNic
-from chaos.chaos_cmd import chaos
-from chaos.experiment import load, loads
-from chaos.fault_spec import FaultSpec
-from chaos.faults_address import AddressRemoved
-from chaos.figures import run_figures
-from chaos.journal import Journal
-from chaos.live import Quiet
-from chaos.model import Experiment
-from chaos.paths import carriers
-from chaos.rundata import read_run
+from chaos.analysis.figures import run_figures
+from chaos.analysis.paths import carriers
+from chaos.analysis.rundata import read_run
+from chaos.commands.chaos import chaos
+from chaos.commands.soak import VM
+from chaos.experiment.fault_spec import FaultSpec
+from chaos.experiment.file import load, loads
+from chaos.experiment.model import Experiment
+from chaos.faults.address import AddressRemoved
+from chaos.faults.steps import Look
+from chaos.record import traces
+from chaos.record.journal import Journal
+from chaos.record.live import Quiet
+from chaos.run import runner
+from chaos.run.actors import Actors
+from chaos.run.arm import ArmRun
 from chaos.soak import draw
-from chaos.soak_cmd import VM
-from chaos.steps import Look
+from chaos.testbed import beds, launch
+from chaos.testbed.beds import Bed, KeptBed, PlannedNic
 from harness.errors import InputErrors, LabError, UsageError
 from harness.hosts import FakeHost, LocalHost
-from harness.inventory import vm_shape
+from harness.sites.inventory import vm_shape
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((ROOT / "experiments" / "ib").glob("*.yaml"))
@@ -264,7 +266,7 @@ def counted(opened: list[str], inventory: str, experiment: Experiment) -> Iterat
 
 def test_a_kept_bed_is_opened_once_and_anew_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr("chaos.beds.open_bed", lambda inventory, exp: counted(opened, inventory, exp))
+    monkeypatch.setattr("chaos.testbed.beds.open_bed", lambda inventory, exp: counted(opened, inventory, exp))
     exp = load(SHIPPED[0])
     with KeptBed("vm:2x2") as kept:
         with kept.open(exp) as first, kept.open(exp) as again:

@@ -7,7 +7,7 @@ import os
 import pty
 import threading
 
-from chaos.live import Live, Plain, Quiet, bars_of, display
+from chaos.record.live import Live, Plain, Quiet, bars_of, display
 
 
 def test_the_display_fits_where_the_output_goes() -> None:

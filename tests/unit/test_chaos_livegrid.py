@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from chaos.experiment import load
-from chaos.fault_spec import FaultSpec
-from chaos.journal import read
-from chaos.live import Live, Plain
-from chaos.livegrid import Grid, view
+from chaos.experiment.fault_spec import FaultSpec
+from chaos.experiment.file import load
+from chaos.record.grid import Grid, view
+from chaos.record.journal import read
+from chaos.record.live import Live, Plain
 
 ROOT = Path(__file__).parents[2]
 MS = 1_000_000

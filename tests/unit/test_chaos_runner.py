@@ -18,13 +18,14 @@ import pytest
 import yaml
 from chaos_double import ScriptedBench, Switch, bed, experiment
 
-from chaos import rundir, runner
-from chaos.beds import Bed
-from chaos.experiment import loads
-from chaos.journal import read
-from chaos.live import Plain, Quiet
-from chaos.model import Experiment
-from chaos.rundir import RunDir
+from chaos.experiment.file import loads
+from chaos.experiment.model import Experiment
+from chaos.record import rundir
+from chaos.record.journal import read
+from chaos.record.live import Plain, Quiet
+from chaos.record.rundir import RunDir
+from chaos.run import runner
+from chaos.testbed.beds import Bed
 from harness.errors import LabError
 from harness.schemas import problems
 
@@ -151,7 +152,7 @@ def test_a_rank_that_dies_fails_the_experiment_and_names_it(tmp_path: Path) -> N
 
 
 def test_peers_of_a_dead_rank_that_do_not_end_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.armrun.PEERS_S", 0.3)
+    monkeypatch.setattr("chaos.run.arm.PEERS_S", 0.3)
     bench = ScriptedBench(extra={(1, 1): ["--die-at", "2"], (1, 0): ["--hang-at", "3"]})
     ran = execute(tmp_path, bench=bench)
     assert ran.summary["reasons"][0].startswith("rank1 on h1 was killed by SIGKILL")
@@ -173,7 +174,7 @@ def test_a_transport_error_before_the_fault_is_not(tmp_path: Path) -> None:
 
 
 def test_a_hang_is_seen_by_missing_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.armrun.NO_PROGRESS_S", 3.0)
+    monkeypatch.setattr("chaos.run.arm.NO_PROGRESS_S", 3.0)
     bench = ScriptedBench(extra={(1, rank): ["--hang-at", "7"] for rank in (0, 1)})
     ran = execute(tmp_path, bench=bench)
     assert ran.summary["verdict"] == "deviated", "the fault had struck: not completing is the arm's doing"

@@ -10,9 +10,9 @@ import chaos_literal as literal
 import pytest
 import yaml
 
-from chaos.experiment import json_schema, load
-from chaos.journal import read
-from chaos.summary import summarize
+from chaos.analysis.summary import summarize
+from chaos.experiment.file import json_schema, load
+from chaos.record.journal import read
 from harness.errors import InputErrors
 from harness.schemas import load as schema
 from harness.schemas import problems, validate
@@ -51,7 +51,7 @@ def test_experiments_fit_their_schema(path: Path) -> None:
 
 
 def test_the_experiment_schema_is_the_models() -> None:
-    assert schema("experiment") == json_schema(), "write chaos.experiment.json_schema() to the file again"
+    assert schema("experiment") == json_schema(), "write chaos.experiment.file.json_schema() to the file again"
 
 
 LINE: dict[str, Any] = {"schema": 1, "t_ns": 1, "host": "h0", "arm": "stock", "run": 0}

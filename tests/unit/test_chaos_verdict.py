@@ -7,9 +7,9 @@ from typing import Any
 import chaos_literal as literal
 import pytest
 
-from chaos.model import Experiment
-from chaos.summary import grouped, summarize
-from chaos.verdict import check, combine, overall
+from chaos.analysis.summary import grouped, summarize
+from chaos.analysis.verdict import check, combine, overall
+from chaos.experiment.model import Experiment
 from harness.schemas import problems
 
 HARDWARE = {"fingerprint": "f", "cpu": "c", "cores": 2, "memory_bytes": 1}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from ci.ci_cmd import ci
+from ci.commands import ci
 from ci.policy import json_schema, load
 from harness.errors import InputErrors, UsageError
 from harness.schemas import load as schema

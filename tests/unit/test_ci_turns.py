@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from ci.ci_cmd import ci
+from ci.commands import ci
 from ci.policy import load
 from ci.turns import check, program, turns
 from harness.errors import InfraError, UsageError

@@ -122,7 +122,7 @@ def test_published_figures_are_of_the_file_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_missing_inventory_is_a_usage_error_of_every_reader() -> None:
-    from harness.inventory import require_cluster
+    from harness.sites.inventory import require_cluster
 
     with pytest.raises(UsageError, match="'vm' is no inventory file: why"):
         require_cluster("vm", "why", "hint")

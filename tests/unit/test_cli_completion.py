@@ -15,7 +15,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.cli import SECTIONS, cli, run_cli
-from harness.completion_cmd import SHELLS
+from harness.commands.completion import SHELLS
 
 BIN = Path(sys.executable).parent
 ROOT = Path(__file__).parents[2]

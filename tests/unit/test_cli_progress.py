@@ -13,7 +13,7 @@ import pytest
 
 from harness import progress
 from harness.errors import InfraError
-from harness.filelock import exclusive
+from harness.files.lock import exclusive
 from harness.progress import Step
 
 
@@ -72,7 +72,7 @@ def test_quiet_is_quiet(hurried: None) -> None:
 def test_a_lock_is_held_by_one_and_dies_with_its_owner(tmp_path: Path, repository: Path) -> None:
     lock = tmp_path / "locks" / "x.lock"
     code = (
-        "import sys, time; from pathlib import Path; from harness.filelock import exclusive\n"
+        "import sys, time; from pathlib import Path; from harness.files.lock import exclusive\n"
         "with exclusive(Path(sys.argv[1]), 'testing'):\n    print('held', flush=True); time.sleep(60)"
     )
     child = subprocess.Popen([sys.executable, "-c", code, str(lock)], cwd=repository, stdout=subprocess.PIPE, text=True)

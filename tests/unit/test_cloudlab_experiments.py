@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from chaos.beds import topology_of
 from chaos.campaign.load import load as load_campaign
-from chaos.experiment import load
+from chaos.experiment.file import load
+from chaos.testbed.beds import topology_of
 from harness.cli import run_cli
 from harness.cloudlab.profile import HARDWARE
 

@@ -15,8 +15,8 @@ from harness.cloudlab import inventory, manifest, profile
 from harness.cloudlab.inventory import NAMES_BY_MAC, Access, Names, names_by_mac
 from harness.errors import InputErrors, UsageError
 from harness.hosts import FakeHost
-from harness.hosts.cluster import load
 from harness.schemas import validate
+from harness.sites.inventory_file import load
 
 DATA = Path(__file__).parent.parent / "data" / "cloudlab"
 TYPES = list(profile.HARDWARE)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.cli import run_cli
 from harness.cloudlab import manifest, rails
 from harness.cloudlab.manifest import Node
-from harness.hosts.cluster import load
+from harness.sites.inventory_file import load
 
 SPACES = (
     'xmlns="http://www.geni.net/resources/rspec/3" '

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from chaos.aliases import environment, resolved
-from chaos.clusterbed import Cluster
-from chaos.fault_spec import FaultSpec
+from chaos.experiment.aliases import environment, resolved
+from chaos.experiment.fault_spec import FaultSpec
+from chaos.testbed.cluster import Cluster
 from harness.errors import InputErrors, UsageError
-from harness.hosts.cluster import ClusterHost
 from harness.hosts.ssh_target import Target
 from harness.hosts.survey import Survey
+from harness.sites.inventory_file import ClusterHost
 
 NAMES = {"node1": ["mlx0", "mlx1"], "node2": ["eth7", "eth0"]}
 SURVEY = Survey(

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 from harness.errors import UsageError
 from harness.schemas import problems
+from reports.commands.compare import compare as command
 from reports.compare import text
 from reports.compare.groups import Group, arms_of, chosen, grouped
 from reports.compare.model import compare
-from reports.compare_cmd import compare as command
 from reports.store.entry import Entry, Figure, Traffic
 
 QUIET = [100.0, 101.0, 99.5, 100.5, 99.0, 100.2]

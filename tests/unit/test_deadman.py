@@ -16,19 +16,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.actors import Actors
-from chaos.catalogue import ExampleNic
 from chaos.deadman import leftovers
 from chaos.deadman.about import about, rebuilt
 from chaos.deadman.panic import exit_code, panic
 from chaos.deadman.record import Undo, began_at, command, continue_step, parse_list
 from chaos.deadman.switch import Armed, DeadMan, records
-from chaos.fault_spec import FaultSpec
-from chaos.faults_process import ClockJump
-from chaos.injector import Injector
-from chaos.journal import Journal, read
-from chaos.launch import PlannedFault
-from chaos.steps import SWITCH, Command, Signal, Stop
+from chaos.experiment.fault_spec import FaultSpec
+from chaos.faults.catalogue import ExampleNic
+from chaos.faults.process import ClockJump
+from chaos.faults.steps import SWITCH, Command, Signal, Stop
+from chaos.record.journal import Journal, read
+from chaos.run.actors import Actors
+from chaos.run.injector import Injector
+from chaos.testbed.launch import PlannedFault
 from harness.errors import FaultError, SshError
 from harness.hosts import FakeHost, LocalHost, Result
 
@@ -281,7 +281,7 @@ def test_the_injector_arms_before_it_strikes_and_disarms_what_is_proved(tmp_path
 
 
 def test_a_revert_that_is_not_proved_leaves_it_armed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.injector.CONFIRM_S", 0.05)
+    monkeypatch.setattr("chaos.run.injector.CONFIRM_S", 0.05)
     rig = Rig(tmp_path, 1.0)
     with pytest.raises(FaultError, match="not gone"), rig.stack:
         rig.injector.strike("f0", 0)

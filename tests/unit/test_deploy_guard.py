@@ -17,8 +17,8 @@ from harness.deploy import deploy as work
 from harness.deploy import remote
 from harness.deploy.build import Build
 from harness.errors import InfraError, InputErrors
+from harness.files.scratch import scratch
 from harness.hosts import LocalHost
-from harness.scratch import scratch
 
 pytestmark = pytest.mark.skipif(shutil.which("flock") is None, reason="no flock (util-linux)")
 OTHER = 12345
@@ -130,7 +130,7 @@ def test_a_group_that_can_write(tmp_path: Path, made: Build) -> None:
 HELD = """
 import sys
 from harness.deploy import deploy
-from harness.scratch import scratch
+from harness.files.scratch import scratch
 with scratch("r2cc-deploy-") as folder:
     (folder / "packed").write_text("x")
     print(folder, flush=True)

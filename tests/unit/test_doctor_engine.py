@@ -29,7 +29,7 @@ from harness.facts.iproute import Route
 from harness.facts.kernel import Identity
 from harness.hosts import Host
 from harness.hosts.fake import FakeHost
-from harness.hosts.ranges import expand
+from harness.sites.ranges import expand
 
 REPO = Path(__file__).parents[2]
 DATA = REPO / "tests" / "data" / "facts"

@@ -10,7 +10,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.experiment import dump, load, loads
+from chaos.experiment.file import dump, load, loads
 from harness.errors import InputErrors, R2ccError, UsageError
 
 ROOT = Path(__file__).resolve().parents[2]

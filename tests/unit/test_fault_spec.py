@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from chaos.catalogue import KINDS, example
-from chaos.experiment import dump, load, loads
-from chaos.fault_spec import RULES, FaultSpec
+from chaos.experiment.fault_spec import RULES, FaultSpec
+from chaos.experiment.file import dump, load, loads
+from chaos.faults.catalogue import KINDS, example
 from harness.errors import InputErrors
 
 ROOT = Path(__file__).resolve().parents[2]

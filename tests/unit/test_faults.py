@@ -13,17 +13,17 @@ from chaos_double import Switch, experiment
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.actors import Actors
-from chaos.beds import PlannedNic
-from chaos.catalogue import KINDS, catalogue, example, fault_of
-from chaos.fault_spec import FaultSpec
-from chaos.faults import BlackHole, Fault, Flap, LinkDown
-from chaos.faults_process import HELPER, clock_file
-from chaos.faults_rate import Bucket, Rate, slowed, ticks
-from chaos.injector import Injector
-from chaos.journal import Journal, read
-from chaos.launch import PlannedFault, by_host
-from chaos.steps import Command
+from chaos.experiment.fault_spec import FaultSpec
+from chaos.faults.base import BlackHole, Fault, Flap, LinkDown
+from chaos.faults.catalogue import KINDS, catalogue, example, fault_of
+from chaos.faults.process import HELPER, clock_file
+from chaos.faults.rate import Bucket, Rate, slowed, ticks
+from chaos.faults.steps import Command
+from chaos.record.journal import Journal, read
+from chaos.run.actors import Actors
+from chaos.run.injector import Injector
+from chaos.testbed.beds import PlannedNic
+from chaos.testbed.launch import PlannedFault, by_host
 from harness.errors import FaultError
 from harness.hosts import LocalHost, Result
 
@@ -322,7 +322,7 @@ def test_undone_even_when_the_injection_itself_failed(tmp_path: Path) -> None:
 
 
 def test_a_fault_that_did_not_take_is_an_error_not_a_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.injector.CONFIRM_S", 0.05)
+    monkeypatch.setattr("chaos.run.injector.CONFIRM_S", 0.05)
     rig = Rig(tmp_path)
     with pytest.raises(FaultError, match="not active") as caught, rig.stack:
         rig.injector.arm(rig.planned)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from chaos.catalogue import KINDS, example
-from chaos.fault_spec import METHODS
+from chaos.experiment.fault_spec import METHODS
+from chaos.faults.catalogue import KINDS, example
 
 TEXT = (Path(__file__).resolve().parents[2] / "docs" / "faults.md").read_text()
 ROWS = {

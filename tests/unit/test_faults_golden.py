@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from chaos.catalogue import EXAMPLES, KINDS, ExampleNic, fault_of
-from chaos.fault_spec import METHODS, RULES, FaultSpec
-from chaos.faults_keep import shortened
-from chaos.faults_process import HELPER
-from chaos.steps import Command, Step
+from chaos.experiment.fault_spec import METHODS, RULES, FaultSpec
+from chaos.faults.catalogue import EXAMPLES, KINDS, ExampleNic, fault_of
+from chaos.faults.keep import shortened
+from chaos.faults.process import HELPER
+from chaos.faults.steps import Command, Step
 from harness.hosts import Result
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "golden-faults"

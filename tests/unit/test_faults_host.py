@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_faults_golden import DATA, answer, spec_of
 
-from chaos.catalogue import KINDS, ON_HOST, ExampleNic, example, fault_of
-from chaos.fault_spec import FaultSpec
-from chaos.faults import Fault
-from chaos.faults_keep import after_down, parse, restore
-from chaos.faults_needs import lacking, notes, table
-from chaos.faults_needs import parse as parse_needs
-from chaos.faults_qdisc import codel_us, root_of, words
+from chaos.experiment.fault_spec import FaultSpec
+from chaos.faults.base import Fault
+from chaos.faults.catalogue import KINDS, ON_HOST, ExampleNic, example, fault_of
+from chaos.faults.keep import after_down, parse, restore
+from chaos.faults.needs import lacking, notes, table
+from chaos.faults.needs import parse as parse_needs
+from chaos.faults.qdisc import codel_us, root_of, words
 from harness.hosts import Result
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from test_faults import said
 
-from chaos.catalogue import example
-from chaos.steps import Command
+from chaos.faults.catalogue import example
+from chaos.faults.steps import Command
 from harness.hosts import Result
 
 LINKS = '[{"ifname": "%s", "mtu": %d, "gso_max_segs": %d}]'

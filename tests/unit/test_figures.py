@@ -5,14 +5,14 @@ from __future__ import annotations
 import chaos_literal as literal
 import pytest
 
-from chaos import void
-from chaos.bounds import loads
-from chaos.figures import busbw_GBps, run_figures
-from chaos.paths import carriers, match
-from chaos.phases import degraded_indices, healthy_indices, hit_index
-from chaos.rundata import Span, read_run
-from chaos.stall import longest_gap_ms, onsets, stall_ms
-from chaos.stats import median, percentile, spread
+from chaos.analysis import void
+from chaos.analysis.bounds import loads
+from chaos.analysis.figures import busbw_GBps, run_figures
+from chaos.analysis.paths import carriers, match
+from chaos.analysis.phases import degraded_indices, healthy_indices, hit_index
+from chaos.analysis.rundata import Span, read_run
+from chaos.analysis.stall import longest_gap_ms, onsets, stall_ms
+from chaos.analysis.stats import median, percentile, spread
 
 
 def figures(arm: str, **options: object) -> dict[str, object]:

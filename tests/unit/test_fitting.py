@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from chaos.beds import topology_of
-from chaos.experiment import dump, load, loads
-from chaos.fitting import BUSY_MOST, BUSY_WANTED, FULL_GBIT, RATES, Probe, at_rate, names_no_rate
-from chaos.workloads import Bench
+from chaos.experiment.file import dump, load, loads
+from chaos.experiment.workloads import Bench
+from chaos.testbed.beds import topology_of
+from chaos.testbed.fitting import BUSY_MOST, BUSY_WANTED, FULL_GBIT, RATES, Probe, at_rate, names_no_rate
 
 TEXT = """
 name: any

@@ -16,7 +16,7 @@ import pytest
 from bad_runs import LOG, good
 
 from harness.errors import UsageError
-from harness.writing import write_whole
+from harness.files.writing import write_whole
 
 INSIDE = ["unshare", "--mount", "--map-root-user", "--user"] if os.geteuid() else ["unshare", "--mount"]
 MOUNT = 'mount -t tmpfs -o size=64k,nr_inodes=200 disk "$1" || exit 77; shift; exec "$@"'
@@ -70,7 +70,7 @@ def test_a_file_is_whole_or_not_there(tmp_path: Path) -> None:
         """
 from pathlib import Path
 from harness.errors import InfraError
-from harness.writing import write_whole
+from harness.files.writing import write_whole
 disk = Path(sys.argv[1])
 write_whole(disk / "a.json", "old")
 fill(disk)
@@ -153,8 +153,8 @@ def test_a_run_that_cannot_begin_leaves_no_directory_and_a_journal_no_half_line(
         tmp_path,
         """
 from pathlib import Path
-from chaos import rundir
-from chaos.journal import Journal, read
+from chaos.record import rundir
+from chaos.record.journal import Journal, read
 from harness.errors import InfraError
 disk = Path(sys.argv[1])
 run = rundir.create(disk, "x")
@@ -215,8 +215,10 @@ def test_a_run_whose_first_files_cannot_be_written_is_not_there(tmp_path: Path) 
         """
 from pathlib import Path
 import yaml
-from chaos import live, rundir, runner
-from chaos.experiment import loads
+from chaos.record import live
+from chaos.record import rundir
+from chaos.run import runner
+from chaos.experiment.file import loads
 from harness.errors import InfraError
 disk = Path(sys.argv[1])
 text = Path(sys.argv[2]).read_text()
@@ -242,7 +244,7 @@ def test_a_simulation_that_cannot_begin_leaves_no_directory(tmp_path: Path) -> N
         tmp_path,
         """
 from pathlib import Path
-from chaos import rundir
+from chaos.record import rundir
 from chaos.simulate import run
 from chaos.simulate.experiment import load
 from chaos.simulate.sweep import Sweep

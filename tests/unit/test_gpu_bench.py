@@ -11,11 +11,11 @@ import pytest
 from chaos_double import ScriptedBench
 from click.testing import CliRunner
 
-from chaos.chaos_cmd import chaos
-from chaos.experiment import load, loads
-from chaos.workloads import KINDS
-from harness import gpu
+from chaos.commands.chaos import chaos
+from chaos.experiment.file import load, loads
+from chaos.experiment.workloads import KINDS
 from harness.errors import InfraError, InputErrors, UsageError
+from harness.facts import local_gpus as gpu
 from harness.workloads import rank
 
 ROOT = Path(__file__).parents[2]
@@ -182,8 +182,8 @@ def test_sharing_that_cannot_be_is_said(monkeypatch: pytest.MonkeyPatch, tmp_pat
 def test_a_machine_without_gpus_says_so_before_anything_is_started(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("chaos.workbench.built", lambda quiet: (ScriptedBench(), {"build_id": "b"}))
-    monkeypatch.setattr("chaos.gpubench.built_library", lambda: (tmp_path / "lib", {"build_id": "n"}))
+    monkeypatch.setattr("chaos.testbed.workbench.built", lambda quiet: (ScriptedBench(), {"build_id": "b"}))
+    monkeypatch.setattr("chaos.testbed.gpubench.built_library", lambda: (tmp_path / "lib", {"build_id": "n"}))
     file = str(ROOT / "experiments" / "gpu" / "link_down.yaml")
     words = ["run", file, "--python", python_with(tmp_path, []), "--out", str(tmp_path / "runs")]
     result = CliRunner().invoke(chaos, words, standalone_mode=False)

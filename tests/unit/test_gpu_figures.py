@@ -7,12 +7,12 @@ from typing import Any
 import chaos_literal as literal
 import pytest
 
-from chaos.figures import run_figures
-from chaos.model import Hypothesis
-from chaos.paths import crowding
-from chaos.rundata import read_run
-from chaos.stats import median_interval
-from chaos.verdict import identical, limits_on, run_checks
+from chaos.analysis.figures import run_figures
+from chaos.analysis.paths import crowding
+from chaos.analysis.rundata import read_run
+from chaos.analysis.stats import median_interval
+from chaos.analysis.verdict import identical, limits_on, run_checks
+from chaos.experiment.model import Hypothesis
 
 
 def told(arm: str) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.clocks import ours
+from chaos.record.clocks import ours
 from harness.errors import InfraError
 from harness.hosts import LocalHost
 from harness.hosts.clock import Offset, offset

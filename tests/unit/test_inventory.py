@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import inventory
 from harness.errors import InputErrors, LabError, UsageError
 from harness.lab.lab import Lab
+from harness.sites import inventory
 
 
 @pytest.fixture(autouse=True)

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from chaos.journal import OUTSIDE, Journal, read
+from chaos.record.journal import OUTSIDE, Journal, read
 from harness.errors import InputErrors
 from harness.schemas import problems
 
 WRITER = """
 import sys
 from pathlib import Path
-from chaos.journal import Journal
+from chaos.record.journal import Journal
 journal = Journal(Path(sys.argv[1]))
 journal.enter("migrate", 0)
 number = 0

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from chaos import chaos_cmd, panic_cmd
+from chaos.commands import chaos as chaos_cmd
+from chaos.commands import panic as panic_cmd
 from chaos.deadman.record import Found
 from harness import build as building
 from harness import schemas
@@ -138,5 +139,5 @@ def test_serve(printed: Printed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         def wait(self) -> None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("reports.serve_cmd.threading", type("Threading", (), {"Event": Ended}))
+    monkeypatch.setattr("reports.commands.serve.threading", type("Threading", (), {"Event": Ended}))
     assert printed("serve", "--store", str(tmp_path), "--port", "0", code=130)["address"].startswith("http://127.")

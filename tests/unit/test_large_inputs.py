@@ -12,8 +12,8 @@ import pytest
 from chaos.campaign.load import load as load_campaign
 from chaos.simulate.experiment import load as load_simulation
 from harness.errors import InputErrors
-from harness.hosts.cluster import load as load_inventory
-from harness.hosts.ranges import MOST_NAMES, expand
+from harness.sites.inventory_file import load as load_inventory
+from harness.sites.ranges import MOST_NAMES, expand
 
 ROOT = Path(__file__).parents[2]
 

@@ -17,17 +17,17 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from launch_double import TARGETS, two_hosts
 
-from harness import slurm
 from harness.errors import UsageError
-from harness.inventory import cluster_hosts, is_cluster
-from harness.launchers import commands, network
-from harness.launchers.deaths import Death, first_death
-from harness.launchers.job import Job, split
-from harness.launchers.sshfiles import ssh_config
-from harness.launchers.streams import Labelled, Line, Tagged, Whole
-from harness.launchers.tally import Tally, parsed
-from harness.launchers.watch import Watch
-from harness.launchers.workloads import Asked, job
+from harness.launch import commands, network
+from harness.launch.deaths import Death, first_death
+from harness.launch.job import Job, split
+from harness.launch.sshfiles import ssh_config
+from harness.launch.streams import Labelled, Line, Tagged, Whole
+from harness.launch.tally import Tally, parsed
+from harness.launch.watch import Watch
+from harness.launch.workloads import Asked, job
+from harness.sites import slurm
+from harness.sites.inventory import cluster_hosts, is_cluster
 
 SLURM = Path(__file__).parents[1] / "data" / "slurm"
 SHOW = ("sh", "-c", 'echo "$1 $2 $NCCL_SOCKET_IFNAME ${NCCL_ALGO-none}"', "show")

@@ -17,10 +17,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from launch_double import two_hosts
 
 from harness.errors import UsageError
-from harness.launchers.commands import LAUNCHERS
-from harness.launchers.plan import plan
-from harness.launchers.workloads import KINDS, Asked, check, job
-from harness.slurm import Allocation
+from harness.launch.commands import LAUNCHERS
+from harness.launch.plan import plan
+from harness.launch.workloads import KINDS, Asked, check, job
+from harness.sites.slurm import Allocation
 from harness.workloads.nccltests import OPS, Spec, one_of_many
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"

@@ -22,18 +22,18 @@ sys.path.insert(0, str(Path(__file__).parent))
 import launch_double
 from torch_python import free_root, mended_python, needs_torch, torch_python
 
+from harness.commands.run import run
 from harness.errors import InfraError, UsageError
 from harness.hosts import LocalHost
-from harness.launchers import processes
-from harness.launchers.commands import torchrun
-from harness.launchers.job import Job
-from harness.launchers.processes import Processes, Start
-from harness.launchers.run import JobRun
-from harness.launchers.site import Programs, Site
-from harness.launchers.streams import Whole
-from harness.launchers.watch import Watch
-from harness.launchers.workloads import Asked, job
-from harness.run_cmd import run
+from harness.launch import processes
+from harness.launch.commands import torchrun
+from harness.launch.job import Job
+from harness.launch.processes import Processes, Start
+from harness.launch.run import JobRun
+from harness.launch.site import Programs, Site
+from harness.launch.streams import Whole
+from harness.launch.watch import Watch
+from harness.launch.workloads import Asked, job
 
 ROOT = Path(__file__).parents[2]
 SLURM = ROOT / "tests" / "data" / "slurm"
@@ -156,7 +156,7 @@ def test_a_hang_is_judged_by_progress(tmp_path: Path) -> None:
 
 
 def test_the_others_of_one_that_died_are_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.launchers.run.PEERS_S", 0.2)
+    monkeypatch.setattr("harness.launch.run.PEERS_S", 0.2)
     result = run_here(tmp_path, 3, die=[1, 0], signal=True, hang=2)
     assert result.reason == "rank 1 on here was killed by SIGKILL; its last lines:\n  | going down"
     assert not ranks(tmp_path)

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from chaos import streams
-from chaos.actors import Actors
-from chaos.launch import Launch
-from chaos.steps import Start
+from chaos.faults.steps import Start
+from chaos.run.actors import Actors
+from chaos.testbed import streams
+from chaos.testbed.launch import Launch
 from harness.errors import SshError
 from harness.hosts import LocalHost
 from harness.hosts.base import Redirect
 from harness.hosts.local import LocalProcess
-from harness.launchers.processes import Processes
-from harness.launchers.processes import Start as RankStart
-from harness.launchers.streams import Whole
+from harness.launch.processes import Processes
+from harness.launch.processes import Start as RankStart
+from harness.launch.streams import Whole
 
 SLEEP = [sys.executable, "-c", "import time; print('up', flush=True); time.sleep(60)"]
 

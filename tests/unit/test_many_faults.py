@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.fault_spec import FaultSpec
-from chaos.overlaps import Cuts, overlapping
-from chaos.timeline import places_of, problems_of_timeline
+from chaos.experiment.fault_spec import FaultSpec
+from chaos.experiment.overlaps import Cuts, overlapping
+from chaos.experiment.timeline import places_of, problems_of_timeline
 
 NICS = {f"h{host}": ["eth0", "eth1"] for host in range(3)}
 PLACES = [{"host": "h0", "nic": "eth0"}, {"host": "h1", "nic": "eth1"}, {"nics": ("h0:*",)}, {"nics": ("*:eth1",)}]

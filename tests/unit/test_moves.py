@@ -6,11 +6,11 @@ from typing import Any
 
 from chaos_literal import Line, at, experiment, lines, start
 
-from chaos.figures import run_figures
-from chaos.model import Hypothesis
-from chaos.moves import error_after_ms, failovers, not_returned, unmentioned
-from chaos.rundata import read_run
-from chaos.verdict import run_checks
+from chaos.analysis.figures import run_figures
+from chaos.analysis.moves import error_after_ms, failovers, not_returned, unmentioned
+from chaos.analysis.rundata import read_run
+from chaos.analysis.verdict import run_checks
+from chaos.experiment.model import Hypothesis
 
 
 def path(ms: float, host: str, state: str, nic: str, *, direction: str = "send") -> Line:

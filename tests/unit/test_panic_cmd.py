@@ -11,8 +11,8 @@ import pytest
 
 from harness.cli import run_cli
 from harness.hosts import LocalHost
-from harness.hosts.cluster import load_usable
 from harness.hosts.ssh_target import Target
+from harness.sites.inventory_file import load_usable
 
 INVENTORY = """\
 schema: 1

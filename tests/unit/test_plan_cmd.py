@@ -12,11 +12,11 @@ from click.testing import CliRunner, Result
 
 from harness.build import build_net
 from harness.cli import cli
+from harness.commands.plan import SCHEDULES
 from harness.errors import UsageError
-from harness.plan_cmd import SCHEDULES
-from harness.plan_text import render
-from harness.planner import Plan
 from harness.progress import silent
+from harness.schedules.plan_text import render
+from harness.schedules.planner import Plan
 from harness.schemas import load, validate
 from harness.units import parse_bytes, show_bytes
 
@@ -118,7 +118,8 @@ def test_what_makes_no_sense_is_refused(words: tuple[str, ...], says: str) -> No
 def test_help_has_examples_and_loads_nothing_heavy() -> None:
     assert "r2cc plan --nodes 4 --nics 2 --down h1:eth0" in call("--help").stdout
     code = (
-        "import sys, harness.plan_cmd; print([m for m in ('pydantic', 'yaml', 'rich', 'ctypes') if m in sys.modules])"
+        "import sys, harness.commands.plan; "
+        "print([m for m in ('pydantic', 'yaml', 'rich', 'ctypes') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

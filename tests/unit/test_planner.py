@@ -16,11 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness import planner
 from harness.build import build_net
 from harness.errors import BuildError, UsageError
-from harness.planner import Nic, Node, Part, Plan, Request, Schedule
 from harness.progress import silent
+from harness.schedules import planner
+from harness.schedules.planner import Nic, Node, Part, Plan, Request, Schedule
 from harness.schemas import problems, validate
 
 pytestmark = [pytest.mark.build, pytest.mark.timeout(400)]

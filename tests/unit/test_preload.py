@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from chaos.workbench import HostBench
-from harness import preload
+from chaos.testbed.workbench import HostBench
 from harness.errors import UsageError
-from harness.launchers.job import Job
+from harness.launch import preload
+from harness.launch.job import Job
 from harness.workloads.adapters import r2cc_env
 
 FOLDERS = ("plain", "with a space", 'it\'s "ünï" $HOME `x`', "a  b;", "tab\there", "new\nline")

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.beds import Bed, PlannedNic
-from chaos.figures import run_figures
-from chaos.rails import Fabric, stretch
-from chaos.rundata import read_run
-from chaos.runner import _network
+from chaos.analysis.figures import run_figures
+from chaos.analysis.rails import Fabric, stretch
+from chaos.analysis.rundata import read_run
+from chaos.run.runner import _network
+from chaos.testbed.beds import Bed, PlannedNic
 from harness.hosts.fake import FakeHost
 from harness.lab.topology import Topology
 from harness.schemas import validate

@@ -19,8 +19,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from reports import rundir
-from reports.report_cmd import report
+from reports.commands.report import report
+from reports.reading import rundir
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data" / "runs"))
 
@@ -157,7 +157,7 @@ def test_whatever_is_written_into_a_journal(data: st.DataObject, whole: Path) ->
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), phases=QUICK)
 @given(data=st.data(), name=st.sampled_from(["summary.json", "environment.json", "experiment.yaml"]))
 def test_whatever_is_written_beside_a_journal(data: st.DataObject, name: str, whole: Path) -> None:
-    from harness.reading import yamls
+    from harness.config import yamls
 
     value: Any = yamls.mapping_of(whole / name) if name.endswith("yaml") else json.loads((whole / name).read_text())
     for place in data.draw(st.lists(st.sampled_from(places(value)[1:]), min_size=1, max_size=1)):

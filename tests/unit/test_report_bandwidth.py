@@ -6,11 +6,11 @@ import re
 
 import pytest
 
-from reports import chart_bandwidth
-from reports.charts import Figure
-from reports.counters import Counters, Sample
-from reports.nic_rates import rates_gbit
-from reports.trace import NicId, Trace
+from reports.charts import bandwidth as chart_bandwidth
+from reports.charts.frame import Figure
+from reports.reading.counters import Counters, Sample
+from reports.reading.nic_rates import rates_gbit
+from reports.reading.trace import NicId, Trace
 
 MS = 1_000_000
 NIC = NicId("h1", "eth0")

@@ -11,12 +11,19 @@ from typing import Any
 import pytest
 
 from harness.errors import UsageError
-from reports import chart_bytes, chart_heat, chart_history, chart_sizes, chart_stalls, html, rundir, view
-from reports.bytes_table import BytesRow
-from reports.charts import Figure
-from reports.series import Span
+from reports.charts import bytes as chart_bytes
+from reports.charts import heat as chart_heat
+from reports.charts import history as chart_history
+from reports.charts import sizes as chart_sizes
+from reports.charts import stalls as chart_stalls
+from reports.charts.frame import Figure
+from reports.charts.series import Span
+from reports.formats import html
+from reports.page import view
+from reports.page.bytes_table import BytesRow
+from reports.reading import rundir
+from reports.reading.trace import NicId, Trace
 from reports.store.imports import About, bring_in
-from reports.trace import NicId, Trace
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data" / "runs"))
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from reports import chart_iterations, events, series, svg, units
-from reports.counters import Counters, Sample
-from reports.trace import Delivery, NicId, Trace
+from reports.charts import iterations as chart_iterations
+from reports.charts import series, svg
+from reports.page import events, units
+from reports.reading.counters import Counters, Sample
+from reports.reading.trace import Delivery, NicId, Trace
 
 MS = 1_000_000
 

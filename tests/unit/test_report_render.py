@@ -17,9 +17,11 @@ import pytest
 from click.testing import CliRunner
 
 from harness.errors import UsageError
-from reports import html, junit, markdown, render, rundir, sentence, tables, terminal, view, write
-from reports.report_cmd import report
-from reports.trace import NicId
+from reports.commands.report import report
+from reports.formats import html, junit, markdown, render, terminal, write
+from reports.page import sentence, tables, view
+from reports.reading import rundir
+from reports.reading.trace import NicId
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data" / "runs"))
 

@@ -12,10 +12,12 @@ from typing import Any
 
 import pytest
 
-from reports import html, rundir, samples, series
-from reports.counters import Counters, Sample
-from reports.samples import Samples
-from reports.trace import NicId, Trace
+from reports.charts import series
+from reports.formats import html
+from reports.reading import rundir, samples
+from reports.reading.counters import Counters, Sample
+from reports.reading.samples import Samples
+from reports.reading.trace import NicId, Trace
 
 MS = 1_000_000
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"

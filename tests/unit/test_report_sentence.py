@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from chaos.catalogue import KINDS
-from reports import names, sentence
-from reports.view import _tiles, stall_limit_ms
+from chaos.faults.catalogue import KINDS
+from reports.page import names, sentence
+from reports.page.view import _tiles, stall_limit_ms
 
 Json = dict[str, Any]
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from chaos import void
-from chaos.beds import bed_name
-from chaos.rundata import RunData
+from chaos.analysis import void
+from chaos.analysis.rundata import RunData
+from chaos.testbed.beds import bed_name
 from harness.units import over
-from reports import tables
+from reports.page import tables
 
 Json = dict[str, Any]
 

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from harness.commands.run import OPS, run
 from harness.errors import R2ccError, UsageError
-from harness.run_cmd import OPS, run
 from harness.workloads import adapters, nccltests
 from harness.workloads.foreground import run_launch
 from harness.workloads.nccltests_run import Plan
@@ -261,7 +261,7 @@ def test_a_variable_of_several_lines_cannot_go_to_other_hosts(tmp_path: Path) ->
 
 
 def test_help_loads_nothing_heavy() -> None:
-    code = "import sys, harness.run_cmd; print([m for m in ('pydantic', 'yaml', 'rich') if m in sys.modules])"
+    code = "import sys, harness.commands.run; print([m for m in ('pydantic', 'yaml', 'rich') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     assert nccltests.OPS == OPS, "written twice, so that --help need not import it"

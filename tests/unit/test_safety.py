@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from chaos.fault_spec import FaultSpec
-from chaos.model import Limits
-from chaos.safety import Ways, counted, parse, protected, refusals, too_much
+from chaos.experiment.fault_spec import FaultSpec
+from chaos.experiment.model import Limits
+from chaos.faults.safety import Ways, counted, parse, protected, refusals, too_much
 
 CLIENT, SERVER = "192.0.2.1", "192.0.2.10"
 NICS = {host: [f"eth{n}" for n in range(4)] for host in ("h0", "h1", "h2", "h3")}

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from harness.errors import UsageError
-from harness.scratch import scratch, sweep
+from harness.files.scratch import scratch, sweep
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from harness.scratch import scratch
+from harness.files.scratch import scratch
 with scratch("mine-", Path(sys.argv[1])) as folder:
     (folder / "half").write_text("x")
     print(folder, flush=True)

@@ -17,7 +17,7 @@ from chaos.simulate.run import Payload, run_cell
 from harness import schemas
 from harness.cli import run_cli
 from harness.errors import UsageError
-from reports import render
+from reports.formats import render
 from reports.simulation import chart, model, sentence, view, words, write
 from reports.store import entry
 

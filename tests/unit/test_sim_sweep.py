@@ -18,11 +18,11 @@ import sim_files
 from click.testing import CliRunner, Result
 
 from chaos.simulate.cells import Cell
+from chaos.simulate.commands import sim
 from chaos.simulate.display import Lines
 from chaos.simulate.experiment import load
 from chaos.simulate.result import build
 from chaos.simulate.run import Payload, added, run_cell
-from chaos.simulate.sim_cmd import sim
 from chaos.simulate.sweep import Sweep
 from harness.cli import run_cli
 from harness.errors import InfraError, InputErrors, SshError, UsageError

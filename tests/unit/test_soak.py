@@ -14,16 +14,16 @@ from chaos_literal import at, lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos import rundir
-from chaos.beds import Bed
-from chaos.experiment import dump, load, loads
-from chaos.fault_spec import FaultSpec
-from chaos.model import Experiment
-from chaos.overlaps import overlapping
+from chaos.experiment.fault_spec import FaultSpec
+from chaos.experiment.file import dump, load, loads
+from chaos.experiment.model import Experiment
+from chaos.experiment.overlaps import overlapping
+from chaos.experiment.timeline import places_of
+from chaos.record import rundir
 from chaos.soak import draw, judge
 from chaos.soak.run import Request, Soak, reduced
 from chaos.soak.shrink import OutOfTime, shrink
-from chaos.timeline import places_of
+from chaos.testbed.beds import Bed
 
 
 def test_a_seed_gives_the_same_round_whatever_came_before() -> None:

@@ -18,7 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.errors import UsageError
-from reports.runs_cmd import runs
+from reports.commands.runs import runs
 from reports.store import entry, prune, schema
 from reports.store.store import INDEX, Store, Wanted, opened
 

@@ -16,10 +16,10 @@ from click.testing import CliRunner, Result
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ci.ci_cmd import ci
+from ci.commands import ci
 from harness.errors import UsageError
-from reports.compare_cmd import compare
-from reports.runs_cmd import runs
+from reports.commands.compare import compare
+from reports.commands.runs import runs
 from reports.serve.pages import page
 from reports.store import entry, names, prune
 from reports.store.store import opened

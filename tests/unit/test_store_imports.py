@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from harness.errors import UsageError
 from harness.schemas import problems
-from reports.runs_cmd import runs
+from reports.commands.runs import runs
 from reports.store import imports
 from reports.store.imports import About, bring_in, detect, parse
 from reports.store.store import opened

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from bad_runs import LOG
 
-from chaos import rundir
+from chaos.record import rundir
 from harness.errors import UsageError
 from reports.store import prune
 from reports.store.imports import About, bring_in
@@ -24,7 +24,7 @@ MOMENT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 STOPS = """
 import os, signal, sys
 from pathlib import Path
-import chaos.rundir
+import chaos.record.rundir
 from reports.store import staging
 from reports.store.imports import About, bring_in
 left = int(sys.argv[1])
@@ -36,8 +36,8 @@ def stopping(whole):
             os.kill(os.getpid(), signal.SIGKILL)
         return whole(*words, **more)
     return step
-run = chaos.rundir.RunDir
-for owner, name in ((Path, "mkdir"), (Path, "replace"), (chaos.rundir, "write_whole"), (run, "write_json")):
+run = chaos.record.rundir.RunDir
+for owner, name in ((Path, "mkdir"), (Path, "replace"), (chaos.record.rundir, "write_whole"), (run, "write_json")):
     setattr(owner, name, stopping(getattr(owner, name)))
 bring_in(Path(sys.argv[2]), [Path(each) for each in sys.argv[3:]], About("all_reduce"))
 """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from chaos import suite
-from chaos.suite import Outcome
+from chaos.run import suite
+from chaos.run.suite import Outcome
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import InputErrors
-from harness.hosts import bed, survey
+from harness.hosts import survey
 from harness.hosts.survey_rdma import SCRIPT, Port, read
+from harness.sites import cluster_facts as bed
 
 
 @dataclass

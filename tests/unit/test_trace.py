@@ -15,12 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from trace_double import Made
 
+from harness.commands.trace import trace
 from harness.errors import UsageError
 from harness.schemas import problems
 from harness.trace.dump import Dump, parse
 from harness.trace.gaps import cause_of, gaps, longest
 from harness.trace.story import Story, tell
-from harness.trace_cmd import trace
 
 DATA = Path(__file__).resolve().parents[1] / "data" / "trace"
 MS = 1_000_000

@@ -10,7 +10,7 @@ import paramiko
 import pytest
 
 from harness.errors import LabError, UsageError
-from harness.hosts.cluster import load
+from harness.sites.inventory_file import load
 from harness.vmlab import ssh
 from harness.vmlab.host import VmHost
 from harness.vmlab.lab import VmLab

@@ -11,19 +11,19 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from chaos.campaign.load import load as load_campaign
-from chaos.experiment import load as load_experiment
+from chaos.experiment.file import load as load_experiment
 from chaos.simulate.experiment import load as load_simulation
 from chaos.simulate.params import load as load_params
 from chaos.simulate.topology import load as load_sim_topology
 from ci.policy import load as load_policy
 from harness.cli import run_cli
+from harness.config import yaml_lines
 from harness.config.files import MOST_BYTES, text_of
 from harness.config.words import in_order, listed, shown
 from harness.config.yaml_loader import MOST_DEPTH
 from harness.errors import InputErrors, UsageError
-from harness.hosts.cluster import load as load_inventory
-from harness.lab import yaml_lines
 from harness.lab.topology import Topology
+from harness.sites.inventory_file import load as load_inventory
 
 LOADERS: dict[str, Callable[[Path], object]] = {
     "experiment": load_experiment,

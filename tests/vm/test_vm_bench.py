@@ -8,10 +8,10 @@ from typing import Any, Literal
 
 import pytest
 
-from harness.bench import BenchSpec, bench_command, bench_env
 from harness.repo import checkout
 from harness.vmlab.lab import VmLab
 from harness.vmlab.rdma import own_retry_s, rdma_env
+from harness.workloads.bench import BenchSpec, bench_command, bench_env
 
 pytestmark = [pytest.mark.vm, pytest.mark.build, pytest.mark.slow]
 

@@ -12,15 +12,17 @@ from typing import Any
 
 import pytest
 
-from chaos import launch, rundir, runner
-from chaos.actors import Actors
-from chaos.beds import Bed, hold_rates, root_address, topology_of
-from chaos.experiment import loads
-from chaos.faults import Fault
-from chaos.faults_needs import lacking, parse, question
-from chaos.journal import read
-from chaos.live import Quiet
-from chaos.workbench import built
+from chaos.experiment.file import loads
+from chaos.faults.base import Fault
+from chaos.faults.needs import lacking, parse, question
+from chaos.record import rundir
+from chaos.record.journal import read
+from chaos.record.live import Quiet
+from chaos.run import runner
+from chaos.run.actors import Actors
+from chaos.testbed import launch
+from chaos.testbed.beds import Bed, hold_rates, root_address, topology_of
+from chaos.testbed.workbench import built
 from harness.hosts import Host
 from harness.vmlab.lab import VmLab
 from harness.vmlab.rdma import device_of

@@ -22,7 +22,9 @@ from harness.vmlab.lab import VmLab
 
 pytestmark = [pytest.mark.vm, pytest.mark.slow]
 
-RUN = "import click; from harness import cli; from harness.lab_cmd import lab; cli.cli.add_command(lab); cli.main()"
+RUN = (
+    "import click; from harness import cli; from harness.commands.lab import lab; cli.cli.add_command(lab); cli.main()"
+)
 VERBS = (Path(__file__).parent / "verbs.py").read_text()
 STEP_S = 60.0
 WITHIN_S = 10.0

@@ -14,11 +14,11 @@ from typing import Any
 import pytest
 import yaml
 
-from chaos.journal import read
+from chaos.record.journal import read
 from harness.errors import SshError
-from harness.hosts.cluster import load
 from harness.hosts.ssh import SshHost, ssh_hosts
 from harness.schemas import problems
+from harness.sites.inventory_file import load
 from harness.vmlab.lab import VmLab
 
 pytestmark = [pytest.mark.vm, pytest.mark.slow, pytest.mark.timeout(240)]

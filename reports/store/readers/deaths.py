@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from harness.reading.plain import printable
+from harness.config.plain import printable
 
 FATAL = re.compile(
     r"Test (?:NCCL|CUDA|MPI) failure|Test failure|Test timeout|srun: error:|slurmstepd: error:|DUE TO TIME LIMIT"

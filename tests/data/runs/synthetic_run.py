@@ -315,8 +315,8 @@ def experiment(opts: Options) -> dict[str, Any]:
 
 def summary(lines: list[Line], opts: Options) -> dict[str, Any]:
     """The summary that chaos computes from these lines."""
-    from chaos.model import Experiment
-    from chaos.summary import summarize
+    from chaos.experiment.model import Experiment
+    from chaos.analysis.summary import summarize
 
     hardware = {"fingerprint": "a1b2c3d4", "cpu": "EPYC 9J14", "cores": 2, "memory_bytes": 8 << 30}
     whole: dict[str, Any] = summarize(

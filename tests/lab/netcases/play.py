@@ -14,9 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from harness.bench import bench_env
 from harness.errors import CommandError
 from harness.lab.client import AgentProcess
+from harness.workloads.bench import bench_env
 from netcases.bed import Bed, Shape, made
 
 HOLD_MS = 6000

@@ -1,0 +1,1 @@
+"""From a run's journal to figures, bounds and verdicts. Pure."""

@@ -1,0 +1,167 @@
+"""From one run's journal lines to the figures of summary.json (docs/contracts.md says what each means). Pure."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from chaos.analysis import moves, serving, void
+from chaos.analysis.bounds import beyond_ms, degraded_bound_ms, iteration_bound_ms
+from chaos.analysis.phases import (
+    after_indices,
+    degraded_indices,
+    healthy_ms,
+    hit_index,
+    pick,
+    undisturbed_indices,
+)
+from chaos.analysis.rundata import FaultTimes, RunData
+from chaos.analysis.stall import detect_ms, longest_gap_ms, onsets, stall_ms
+from chaos.analysis.stats import median, percentile, spread
+
+HEALTHY_RATE = 0.98
+"""A run is back when it reaches this share of its healthy rate (design page 10)."""
+FAILED = re.compile(r"R2CC: connection\b.* failed: ")  # said by connection.cc
+Json = dict[str, Any]
+
+
+def run_figures(data: RunData, mode: int, *, iterations: int) -> Json:
+    """The figures of one run: everything of a `runs[]` entry but the verdict on it."""
+    finished = data.whole()
+    ends = data.by_event.get("bench_end", [])
+    healthy = healthy_ms(data)
+    return {
+        "completed": len(finished) == _asked(ends, iterations) and len(ends) == data.ranks > 0,
+        "iterations": len(finished),
+        "wrong_elements": wrong_elements(data),
+        "healthy_ms": {"median": _round(median(healthy)), "p99": _round(percentile(healthy, 99))},
+        "bytes_per_nic": bytes_per_nic(data),
+        "faults": [fault_figures(data, fault, mode) for fault in data.faults],
+        "metrics": metrics(data),
+        "void": void.reasons(data),
+        "errors": errors(data),
+    }
+
+
+def _asked(ends: list[Json], iterations: int) -> int:
+    """How many iterations there should be: time may have ended the run before all were done."""
+    return min([int(end["completed"]) for end in ends] + [iterations])
+
+
+def errors(data: RunData) -> list[str]:
+    """What every rank ended with, and what the net library said about a connection that failed."""
+    said = [line for line in data.by_event.get("log", []) if FAILED.match(line["message"])]
+    return list(
+        dict.fromkeys(f"{line['host']}: {line['message']}" for line in [*data.by_event.get("error", []), *said])
+    )
+
+
+def wrong_elements(data: RunData) -> int:
+    """Over all ranks and iterations, warm-up included: a wrong result is wrong whenever it happens."""
+    return sum(line["wrong_elements"] for line in data.by_event.get("iteration", []))
+
+
+def fault_figures(data: RunData, fault: FaultTimes, mode: int) -> Json:
+    """The figures of one fault; None for what could not be measured."""
+    index = hit_index(data, fault)
+    hit = index is not None and not fault.missed
+    durations = data.durations_ms()
+    figures: Json = {
+        "detect_ms": detect_ms(data, fault),
+        "stall_ms": stall_ms(data, fault) if hit else None,
+        "iteration_ms": durations.get(index) if index is not None else None,
+        "iteration_bound_ms": iteration_bound_ms(data, fault, mode),
+        "beyond_ms": beyond_ms(data, fault, mode),
+        "degraded_ms": median(pick(durations, degraded_indices(data, fault))),
+        "degraded_bound_ms": degraded_bound_ms(data, fault, mode),
+        "after_ms": median(pick(durations, after_indices(data, fault))),
+        "return_ms": return_ms(data, fault),
+        "stolen": void.stolen(data, onsets(fault)),
+    }
+    return {
+        "id": fault.id,
+        "kind": fault.kind,
+        "host": fault.host,
+        "nic": fault.nic,
+        "at_iteration": index,
+        "hit": hit,
+        "onset_ns": fault.onset_ns,
+        "reverted_ns": fault.reverted_ns,
+    } | {k: _round(v) for k, v in figures.items()}
+
+
+def return_ms(data: RunData, fault: FaultTimes) -> float | None:
+    """From the undo to the start of the first whole iteration at 98 % of the healthy rate; None when none came.
+
+    An iteration no slower than the slowest percentile of the healthy ones counts too, so that noise alone is no delay.
+    """
+    healthy = healthy_ms(data)
+    middle, slowest = median(healthy), percentile(healthy, 99)
+    if middle is None or slowest is None or fault.reverted_ns is None:
+        return None
+    limit, whole, durations = max(middle / HEALTHY_RATE, slowest), data.whole(), data.durations_ms()
+    back = [whole[index].start_ns for index in after_indices(data, fault) if durations[index] <= limit]
+    return (min(back) - fault.reverted_ns) / 1e6 if back else None
+
+
+def bytes_per_nic(data: RunData) -> dict[str, dict[str, dict[str, int]]]:
+    """Bytes that each NIC moved from the first to the last sample of it."""
+    first: dict[tuple[str, str], Json] = {}
+    last: dict[tuple[str, str], Json] = {}
+    for line in data.by_event.get("sample", []):
+        for nic, counters in line["nics"].items():
+            first.setdefault((line["host"], nic), counters)
+            last[line["host"], nic] = counters
+    found: dict[str, dict[str, dict[str, int]]] = {}
+    for (host, nic), end in sorted(last.items()):
+        moved = {way: end[way] - first[host, nic][way] for way in ("tx_bytes", "rx_bytes")}
+        found.setdefault(host, {})[nic] = moved
+    return found
+
+
+def metrics(data: RunData) -> list[Json]:
+    """Figures of a run that no single fault owns."""
+    size = int(data.start["bytes"]) if data.start else None
+    gaps = [gap for fault in data.faults if (gap := longest_gap_ms(data, fault)) is not None]
+    values: dict[tuple[str, str], tuple[float | None, float | None]] = {
+        ("busbw", "GBps"): (busbw_GBps(data), None),
+        ("rank_memory", "bytes"): (
+            max((e["max_rss_bytes"] for e in data.by_event.get("bench_end", [])), default=None),
+            None,
+        ),
+        ("cpu_busy", "ratio"): (void.cpu_busy(data), void.CPU_BUSY_MAX),
+        ("healthy_spread", "ratio"): (spread(healthy_ms(data)), void.HEALTHY_SPREAD_MAX),
+        ("undisturbed_worst", "ratio"): (undisturbed_worst(data), None),
+        ("longest_gap", "ms"): (max(gaps, default=None), None),
+        ("failovers", "connections"): (moves.failovers(data), None),
+        ("not_returned", "connections"): (moves.not_returned(data), None),
+        ("error_after", "ms"): (moves.error_after_ms(data), None),
+    }
+    values |= {key: (value, None) for key, value in serving.figures(data).items()}
+    return [metric(name, unit, size, value, bound) for (name, unit), (value, bound) in values.items()]
+
+
+def undisturbed_worst(data: RunData) -> float | None:
+    """The slowest iteration that no fault may have touched, over the healthy median."""
+    middle = median(healthy_ms(data))
+    slowest = max(pick(data.durations_ms(), undisturbed_indices(data)), default=None)
+    return slowest / middle if middle and slowest is not None else None
+
+
+def busbw_GBps(data: RunData) -> float | None:
+    """Healthy bus bandwidth, as nccl-tests defines it; None for operations it does not define it for."""
+    middle = median(healthy_ms(data))
+    if not middle or data.start is None or data.start["op"] != "allreduce":
+        return None
+    total = float(data.start["bytes"]) * int(data.start.get("in_a_row", 1))
+    return total / (middle * 1e6) * 2 * (data.ranks - 1) / data.ranks
+
+
+def metric(name: str, unit: str, size_bytes: int | None, value: float | None, bound: float | None) -> Json:
+    """One entry of `metrics[]`."""
+    return {"name": name, "unit": unit, "size_bytes": size_bytes, "value": _round(value), "bound": bound}
+
+
+def _round(value: float | None) -> float | None:
+    """Microseconds are the clock's resolution worth printing."""
+    return value if value is None or isinstance(value, int) else round(value, 4)

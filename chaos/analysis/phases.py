@@ -1,0 +1,84 @@
+"""Which iterations of a run were healthy, hit, degraded or after; every figure starts from this sorting."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from chaos.analysis.rundata import FaultTimes, RunData, Span
+
+SETTLE_NS = 1_000_000_000
+"""Time that the return to the home NIC may take (design page 10: within 1 s)."""
+
+
+def healthy_indices(data: RunData) -> list[int]:
+    """Whole iterations that ended before the first fault's onset; all of them in a run without a fault.
+
+    Iterations after a revert are not among them: a slow return would otherwise raise its own yardstick.
+    """
+    onsets = [fault.onset_ns for fault in data.faults if fault.onset_ns is not None]
+    limit = min(onsets, default=None)
+    return [index for index, span in data.whole().items() if limit is None or span.end_ns < limit]
+
+
+def healthy_ms(data: RunData) -> list[float]:
+    durations = data.durations_ms()
+    return [durations[index] for index in healthy_indices(data)]
+
+
+def hit_index(data: RunData, fault: FaultTimes) -> int | None:
+    """The measured iteration in flight when the fault took effect; None: the fault missed.
+
+    Ranks do not end together: of two iterations in flight, the one that more ranks were in, or else the later.
+    """
+    onset_ns = fault.onset_ns
+    if onset_ns is None:
+        return None
+    inside = {
+        index: sum(span.start_ns <= onset_ns <= span.end_ns for span in spans.values())
+        for index, spans in data.iterations.items()
+    }
+    index = max(inside, key=lambda index: (inside[index], index), default=None)
+    return index if index is not None and inside[index] > 0 else _unfinished(data, onset_ns)
+
+
+def _unfinished(data: RunData, onset_ns: int) -> int | None:
+    """An iteration that started before the onset and that no rank finished, because the run ended in it."""
+    started = [
+        line
+        for line in data.by_event.get("progress", [])
+        if line["index"] >= 0 and line["start_ns"] <= onset_ns and line["index"] not in data.iterations
+    ]
+    return max((line["index"] for line in started), default=None)
+
+
+def degraded_indices(data: RunData, fault: FaultTimes) -> list[int]:
+    """Whole iterations that started after the onset and ended before the undo was issued."""
+    if fault.onset_ns is None or fault.reverted_ns is None:
+        return []
+    window = Span(fault.onset_ns, fault.reverted_ns)
+    return _within(data, window.start_ns, window.end_ns)
+
+
+def after_indices(data: RunData, fault: FaultTimes, settle_ns: int = 0) -> list[int]:
+    """Whole iterations that started after the fault was undone (and `settle_ns` more)."""
+    if fault.reverted_ns is None:
+        return []
+    return _within(data, fault.reverted_ns + settle_ns, None)
+
+
+def undisturbed_indices(data: RunData) -> list[int]:
+    """Whole iterations that no fault may have touched: before the first one, or settled after the last one."""
+    late = [set(after_indices(data, fault, SETTLE_NS)) for fault in data.faults if not fault.missed]
+    return sorted(set(healthy_indices(data)) | (set.intersection(*late) if late else set()))
+
+
+def _within(data: RunData, start_ns: int, end_ns: int | None) -> list[int]:
+    return [
+        index
+        for index, span in data.whole().items()
+        if span.start_ns > start_ns and (end_ns is None or span.end_ns < end_ns)
+    ]
+
+
+def pick(values: dict[int, float], indices: Sequence[int]) -> list[float]:
+    return [values[index] for index in indices]

@@ -1,0 +1,91 @@
+"""When a measurement says nothing: the machine was too busy, or healthy iterations varied too much."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+from chaos.analysis.phases import healthy_indices, healthy_ms
+from chaos.analysis.rundata import RunData, Span
+from chaos.analysis.stats import spread
+from harness.units import over
+
+CPU_BUSY_MAX = 0.85
+HEALTHY_SPREAD_MAX = 0.10
+STOLEN_MAX = 0.10
+"""A time taken while a hypervisor gave more than this share of the CPU to others is theirs, not ours."""
+
+
+def busy(data: RunData, spans: Sequence[Span]) -> float | None:
+    """Mean share of all cores that was busy during `spans`; None without a sample there."""
+    return _mean(data, spans, "busy")
+
+
+def stolen(data: RunData, spans: Sequence[Span]) -> float | None:
+    """Mean share of all cores that a hypervisor gave to others during `spans`; None without a sample
+    there, or where none told."""
+    return _mean(data, spans, "stolen")
+
+
+def _mean(data: RunData, spans: Sequence[Span], share: str) -> float | None:
+    """Of the busiest machine. A `cpu` line speaks for the time since the line before it, and counts as far as that
+    time lies within `spans`."""
+    lines = [line for line in data.by_event.get("cpu", []) if share in line]
+    hosts = {line["host"] for line in lines}
+    means = [_mean_of([line for line in lines if line["host"] == host], spans, share) for host in hosts]
+    return max((mean for mean in means if mean is not None), default=None)
+
+
+def _mean_of(lines: Sequence[dict[str, Any]], spans: Sequence[Span], share: str) -> float | None:
+    total = weighted = 0.0
+    covered = _Covered(spans)
+    for (_, before), (line, now) in pairwise((line, covered.until(line["t_ns"])) for line in lines):
+        overlap = max(0, now - before)
+        total += overlap
+        weighted += overlap * line[share]
+    return weighted / total if total else None
+
+
+class _Covered:
+    """How much time of some spans had passed at a moment; quick, as a long run has thousands of spans and lines."""
+
+    def __init__(self, spans: Sequence[Span]) -> None:
+        self._starts = sorted(span.start_ns for span in spans)
+        self._ends = sorted(span.end_ns for span in spans)
+        self._starts_sum = [0, *accumulate(self._starts)]
+        self._ends_sum = [0, *accumulate(self._ends)]
+
+    def until(self, t_ns: int) -> int:
+        """The sum over all spans, whether they overlap or not."""
+        begun, ended = bisect_left(self._starts, t_ns), bisect_left(self._ends, t_ns)
+        return (begun - ended) * t_ns - self._starts_sum[begun] + self._ends_sum[ended]
+
+
+def cpu_busy(data: RunData) -> float | None:
+    """The busier of two means: over the healthy iterations (the yardstick), and over all measured ones.
+
+    One mean alone would hide a machine that is too busy under load behind the idle seconds of a stalled arm. What the
+    bench does between iterations (filling and checking, which use every core) is no part of what is measured.
+    """
+    whole = data.whole()
+    healthy = [whole[index] for index in healthy_indices(data)]
+    means = [mean for spans in (healthy, list(whole.values())) if (mean := busy(data, spans)) is not None]
+    return max(means, default=None)
+
+
+def reasons(data: RunData) -> list[str]:
+    """Why the run's figures say nothing; empty when they do. Says nothing about correctness, which is never void."""
+    found = []
+    share, varied = cpu_busy(data), spread(healthy_ms(data))
+    if share is not None and share > CPU_BUSY_MAX:
+        found.append(f"the machine's CPU was {_share(share, CPU_BUSY_MAX)} busy (limit {CPU_BUSY_MAX:.0%})")
+    if varied is not None and varied > HEALTHY_SPREAD_MAX:
+        told = _share(varied, HEALTHY_SPREAD_MAX)
+        found.append(f"healthy iterations varied by {told} (limit {HEALTHY_SPREAD_MAX:.0%})")
+    return found
+
+
+def _share(value: float, limit: float) -> str:
+    return over(value, limit, lambda share, digits: f"{share:.{digits}%}", 0)

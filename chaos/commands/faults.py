@@ -1,0 +1,178 @@
+"""`r2cc chaos faults`: all kinds, and which of them each host can carry. Imports little: loaded for `r2cc --help`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.schemas import dumped
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from chaos.faults.needs import Able
+    from harness.hosts import Host
+
+ASK_S = 20.0
+FEW_HOSTS = 4
+Support = dict[str, dict[str, Any]]
+"""By host: supported, why, notes."""
+
+
+@click.command()
+@click.option("--inventory", metavar="FILE|FILE:HOSTS|lab|lab:FILE|vm", help="Whose hosts to ask; else this machine.")
+@click.option("--host", "only", metavar="HOST", help="Ask only this one of them.")
+@click.option("--commands", is_flag=True, help="Show the exact commands for an example; ask nobody.")
+@click.option("--json", "as_json", is_flag=True, help="Print them as JSON, with the commands.")
+def faults(*, inventory: str | None, only: str | None, commands: bool, as_json: bool) -> int:
+    """List the faults: what each does, what others see, and whether a host has what it needs.
+
+    Exit code 0; 3 when a host cannot be asked (the others' answers are shown).
+
+    \b
+    Examples:
+      r2cc chaos faults
+      r2cc chaos faults --inventory cluster.yaml
+      r2cc chaos faults --inventory cluster.yaml --host node03 --json
+      r2cc chaos faults --commands
+    """
+    from chaos.faults.catalogue import catalogue
+
+    entries = catalogue()
+    if commands and not as_json:
+        click.echo("\n".join(line for entry in entries for line in _told(entry)))
+        return 0
+    able, errors, inside = ({}, {}, True) if commands else _asked(inventory, only)
+    support = _support(able, inside=inside)
+    if as_json:
+        found = [{**entry, "hosts": support[entry["kind"]]} for entry in entries]
+        click.echo(dumped("faults", {"schema": 1, "faults": found}, 1))
+    else:
+        _print(entries, able, support, inside=inside)
+    for name, error in errors.items():
+        click.echo(f"{name}: {error}", err=True)
+    return 3 if errors else 0
+
+
+def _asked(inventory: str | None, only: str | None) -> tuple[dict[str, Able], dict[str, str], bool]:
+    """(answers, errors, whether faults act inside the hosts). UsageError when there is no such host."""
+    from harness.errors import UsageError
+    from harness.hosts import LocalHost
+    from harness.sites.inventory import is_cluster, open_hosts, open_inventory
+
+    if inventory is None:
+        if only is not None:
+            raise UsageError("--host says which host of an inventory", "give --inventory, too")
+        return *_answers({"localhost": LocalHost()}), True
+    if is_cluster(inventory):
+        with open_hosts(inventory) as hosts:
+            return *_answers(_chosen(hosts, only, inventory)), True
+    with open_inventory(inventory) as bed:
+        return *_answers(_chosen(bed.hosts, only, inventory)), False
+
+
+def _chosen(hosts: Mapping[str, Host], only: str | None, inventory: str) -> Mapping[str, Host]:
+    from harness.errors import UsageError
+
+    if only is None:
+        return hosts
+    if only not in hosts:
+        raise UsageError(f"{inventory} has no host {only}", f"it has {', '.join(hosts)}")
+    return {only: hosts[only]}
+
+
+def _answers(hosts: Mapping[str, Host]) -> tuple[dict[str, Able], dict[str, str]]:
+    from harness.hosts.parallel import on_all
+
+    outcomes = on_all({name: partial(_ask, host) for name, host in hosts.items()})
+    found = {name: each.value for name, each in outcomes.items() if each.value is not None}
+    return found, {name: str(each.error) for name, each in outcomes.items() if each.error is not None}
+
+
+def _ask(host: Host) -> Able:
+    from chaos.faults.needs import parse, question
+    from harness.errors import InfraError
+
+    answer = host.run(question(), timeout_s=ASK_S, check=False)
+    try:
+        return parse(answer)
+    except (ValueError, IndexError) as error:
+        said = answer.stderr.strip().splitlines()[-1:] or [str(error)]
+        raise InfraError(f"cannot be asked what it has: {said[0]}", "its shell and /proc are needed there") from error
+
+
+def _support(able: Mapping[str, Able], *, inside: bool) -> dict[str, Support]:
+    from chaos.faults.catalogue import KINDS, example
+    from chaos.faults.needs import table
+
+    found: dict[str, Support] = {kind: {} for kind in KINDS}
+    for row in table(able, [example(kind, inside=inside) for kind in KINDS]):
+        found[row["kind"]][row["host"]] = {key: row[key] for key in ("supported", "why", "notes")}
+    return found
+
+
+def _print(
+    entries: Sequence[Mapping[str, Any]], able: Mapping[str, Able], support: Mapping[str, Support], *, inside: bool
+) -> None:
+    from rich.console import Console
+
+    for name, each in able.items() if len(able) <= FEW_HOSTS else ():
+        rdma = f"; RDMA: {', '.join(each.rdma)}" if each.rdma else ""
+        click.echo(f"{name}: {each.adapters}{rdma}")
+    console = Console(soft_wrap=False, highlight=False)
+    console.print(_table(entries, list(able), support, inside=inside))
+    click.echo("`--commands` shows how each is done; docs/faults.md says more.")
+
+
+def _table(
+    entries: Sequence[Mapping[str, Any]], hosts: Sequence[str], support: Mapping[str, Support], *, inside: bool
+) -> Table:
+    from rich.table import Table
+
+    made = Table("fault", "what it does", box=None, pad_edge=False)
+    columns: list[tuple[str, Callable[[Support], str]]] = [("supported", partial(_summary, hosts))]
+    if len(hosts) <= FEW_HOSTS:
+        columns = [(host, partial(_one, host)) for host in hosts]
+    for name, _ in columns:
+        made.add_column(name)
+    for entry in entries:
+        here = entry["cluster"] if inside else entry
+        does = here["does"] + (" (kernel path only)" if here["kernel_path_only"] else "")
+        made.add_row(entry["kind"], does, *(cell(support[entry["kind"]]) for _, cell in columns))
+    return made
+
+
+def _one(host: str, support: Support) -> str:
+    found = support[host]
+    if not found["supported"]:
+        return f"no: {'; '.join(found['why'])}"
+    return f"yes ({'; '.join(found['notes'])})" if found["notes"] else "yes"
+
+
+def _summary(hosts: Sequence[str], support: Support) -> str:
+    """Of many hosts: how many can, and why the first that cannot does not."""
+    without = [host for host in hosts if not support[host]["supported"]]
+    if not without:
+        return "yes: all"
+    why = f"{without[0]}: {'; '.join(support[without[0]]['why'])}"
+    return f"{len(hosts) - len(without)} of {len(hosts)}; {why}"
+
+
+def _told(entry: Mapping[str, Any]) -> list[str]:
+    lines = [entry["kind"], *_about(entry)]
+    other = entry["cluster"]
+    same = all(other[key] == entry[key] for key in ("inject", "revert", "probe"))
+    return (
+        lines if same else [*lines, "  where nobody lets us into the switch:", *(f"  {line}" for line in _about(other))]
+    )
+
+
+def _about(entry: Mapping[str, Any]) -> list[str]:
+    from chaos.faults.keep import shortened
+
+    needs = ", ".join([*entry["requires"], entry["privilege"], *entry["features"]])
+    lines = [f"  does   {entry['does']}", f"  seen   {entry['peer_sees']}", f"  needs  {needs} (on {entry['on']})"]
+    return lines + [f"  {word:<6} {shortened(entry[word])}" for word in ("inject", "revert", "probe")]

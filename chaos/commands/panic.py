@@ -1,0 +1,139 @@
+"""`r2cc panic`: everything undone that is armed anywhere. Imports little: it is loaded for `r2cc --help`."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.schemas import dumped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from chaos.deadman.panic import Report
+    from harness.hosts import Host
+
+EXAMPLES = """\b
+Examples:
+  r2cc panic --inventory cluster.yaml
+  r2cc panic --inventory cluster.yaml --dry-run
+  r2cc panic --inventory cluster.yaml --host node[03-04] --json
+  r2cc panic --inventory local                # on the host itself, at its console
+
+\b
+Exit codes: 0 nothing of ours is left anywhere, 1 something could not be undone (with --dry-run: something is there),
+2 bad usage, 3 a host could not be reached, or is wrong in the inventory (its own timer undoes what is armed there).
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@click.option("--inventory", required=True, metavar="FILE|FILE:HOSTS|local", help="Which hosts; local: this machine.")
+@click.option("--host", metavar="RANGE", help="Only these hosts of the inventory, for example node[1-4].")
+@click.option("--dry-run", is_flag=True, help="Show what is armed and left; change nothing.")
+@click.option("--break-lease", is_flag=True, help="Take the hosts away from the controller that holds them, too.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def panic(*, inventory: str, host: str | None, dry_run: bool, break_lease: bool, as_json: bool) -> int:
+    """Undo everything that is broken on purpose, on all hosts at once, from any machine; also while a run goes on.
+
+    Runs every armed undo, proves each by the fault's own probe, ends its timer, and removes nft tables and queueing
+    disciplines of ours that no record knows. A host that cannot be reached hides nothing of the others.
+    """
+    from chaos.deadman.panic import exit_code
+    from chaos.deadman.panic import panic as undo_all
+
+    heard = (lambda line: None) if as_json else click.echo
+    with _open(inventory, host) as hosts:
+        reports = undo_all(hosts, dry_run=dry_run, break_lease=break_lease, told=heard)
+    code = exit_code(reports, dry_run=dry_run)
+    if as_json:
+        found = [_as_json(report) for report in reports]
+        told = {"schema": 1, "inventory": inventory, "dry_run": dry_run, "exit_code": code, "hosts": found}
+        click.echo(dumped("panic", told))
+        return code
+    for report in reports:
+        for line in _lines(report, dry_run=dry_run):
+            click.echo(line)
+    clean = sum(1 for report in reports if report.clean)
+    click.echo(f"{clean} of {len(reports)} hosts {'asked' if dry_run else 'clean'}")
+    return code
+
+
+@contextmanager
+def _open(inventory: str, host: str | None) -> Iterator[Mapping[str, Host]]:
+    """All that are wanted, also those of which the inventory says something wrong."""
+    from harness.hosts import LocalHost
+    from harness.hosts.ssh import ssh_hosts
+    from harness.hosts.unusable import UnusableHost
+    from harness.sites.inventory import require_cluster, usable_hosts
+
+    if inventory == "local":
+        yield {"local": LocalHost("local")}
+        return
+    hint = "name the hosts' file, or `local` for this machine"
+    require_cluster(inventory, "a lab's faults end with the lab", hint)
+    found, wrong = usable_hosts(inventory)
+    wanted = _wanted(inventory, host, {*wrong, *(each.name for each in found)})
+    with ssh_hosts(each.target for each in found if each.name in wanted) as hosts:
+        yield {**hosts, **{name: UnusableHost(name, error) for name, error in wrong.items() if name in wanted}}
+
+
+def _wanted(inventory: str, words: str | None, known: set[str]) -> set[str]:
+    from harness.errors import UsageError
+    from harness.sites.ranges import expand
+
+    try:
+        wanted = known if words is None else {*expand(words)}
+    except ValueError as error:
+        raise UsageError(f"--host {words}: {error}", "write node[1-4]") from error
+    if unknown := sorted(wanted - known):
+        raise UsageError(f"no host {', '.join(unknown)}", f"r2cc hosts list --inventory {inventory}")
+    return wanted
+
+
+def _as_json(report: Report) -> dict[str, Any]:
+    from dataclasses import asdict
+
+    return {
+        "name": report.host,
+        "clean": report.clean,
+        "error": None if report.error is None else report.error.message,
+        "holder": None if report.holder is None else asdict(report.holder),
+        "records": [
+            {
+                "id": record.found.id,
+                "fault": record.found.about.get("fault"),
+                "controller": record.found.about.get("controller"),
+                "was": record.found.state,
+                "left_s": record.found.left_s,
+                "proof": record.proof or None,
+                "problem": record.problem or None,
+            }
+            for record in report.records
+        ],
+        "leftovers": report.removed,
+        "problems": report.problems,
+    }
+
+
+def _lines(report: Report, *, dry_run: bool) -> Iterator[str]:
+    """What is to be read of one host at the end."""
+    from chaos.deadman.switch import what_of
+
+    if report.error is not None:
+        yield f"{report.host}  {'FAILED' if report.reached else 'NOT REACHED'}  {report.error}"
+    for record in report.records:
+        found = record.found
+        what = f"{what_of(found)} ({found.id}, armed by {found.about.get('controller', '?')})"
+        if dry_run:
+            left = f", {found.left_s:.0f} s left" if found.state == "armed" else ""
+            yield f"{report.host}  {found.state}{left}  {what}"
+        else:
+            yield f"{report.host}  {'FAILED' if record.problem else 'undone'}  {what}: {record.problem or record.proof}"
+    for left in report.removed:
+        yield f"{report.host}  {'left over' if dry_run else 'removed'}  {left}"
+    for problem in report.problems:
+        yield f"{report.host}  FAILED  {problem}"
+    if report.clean and not report.records and not report.removed:
+        yield f"{report.host}  ok  nothing of ours"

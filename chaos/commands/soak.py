@@ -1,0 +1,127 @@
+"""`r2cc chaos soak`: random faults until time is up or something breaks. Imports little: loaded for `r2cc --help`."""
+
+from __future__ import annotations
+
+import secrets
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from harness.schemas import dumped
+
+PLAIN_EVERY_S = 10.0
+VM = "vm:2x2"
+"""What `--bed vm` opens: the shapes of chaos/soak/draw.py."""
+
+
+@click.command()
+@click.option("--minutes", type=click.FloatRange(0.05, 10_000), default=10.0, show_default=True, help="How long.")
+@click.option("--faults", "max_faults", type=click.IntRange(1), help="Stop after so many faults, if that is earlier.")
+@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="What is drawn; printed when it is not given.")
+@click.option(
+    "--arm", type=click.Choice(["stock", "migrate", "balance", "allreduce"]), default="migrate", show_default=True
+)
+@click.option(
+    "--bed", type=click.Choice(["lab", "vm"]), default="lab", show_default=True, help="vm: two guests, over soft-RoCE."
+)
+@click.option("--round-s", type=click.FloatRange(5, 600), default=40.0, show_default=True, help="Length of a round.")
+@click.option("--shrink-minutes", type=click.FloatRange(0, 600), default=10.0, show_default=True)
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("runs"), show_default=True)
+@click.option("--corrupt-carrier", metavar="RANK:NIC:N", help="Self-test: that rank lies after so many lost carriers.")
+@click.option("--json", "as_json", is_flag=True, help="Print soak.json without its list of faults; progress on stderr.")
+def soak(
+    *,
+    minutes: float,
+    max_faults: int | None,
+    seed: int | None,
+    arm: str,
+    bed: str,
+    round_s: float,
+    shrink_minutes: float,
+    out: Path,
+    corrupt_carrier: str | None,
+    as_json: bool,
+) -> int:
+    """Draw faults from the whole matrix, check every byte, and shrink the first failure to an experiment file.
+
+    \b
+    Examples:
+      r2cc chaos soak --minutes 60
+      r2cc chaos soak --minutes 60 --seed 7 --arm balance
+      r2cc chaos soak --minutes 10 --bed vm
+      r2cc chaos run runs/<time>-soak/replay.yaml
+    """
+    from chaos.record import rundir
+    from chaos.soak.draw import SHAPES, VM_SHAPES
+    from chaos.soak.run import Request, Soak
+    from chaos.testbed.beds import KeptBed, open_bed
+    from chaos.testbed.workbench import built
+
+    seed = secrets.randbelow(2**31) if seed is None else seed
+    rundir.check(out)
+    bench, build = built(quiet=as_json)
+    directory = rundir.create(out, "soak")
+    line = StatusLine()
+    line.say(f"soak: seed {seed}, arm {arm}, {minutes:g} min, in {directory.shown()}")
+    request = Request(
+        arm=arm,
+        seed=seed,
+        seconds=minutes * 60,
+        round_s=round_s,
+        shrink_s=shrink_minutes * 60,
+        bench=bench,
+        build=build,
+        open_bed=lambda experiment: open_bed("lab", experiment),
+        shapes=VM_SHAPES if bed == "vm" else SHAPES,
+        corrupt_carrier=corrupt_carrier,
+        max_faults=max_faults,
+    )
+    with KeptBed(VM) as kept:
+        request = replace(request, open_bed=kept.open) if bed == "vm" else request
+        report = Soak(request, directory, line.say, line.progress).run()
+    line.say(_words(report))
+    if as_json:
+        click.echo(dumped("soak", {key: value for key, value in report.items() if key != "fates"}, 1))
+    click.echo(directory.shown(), err=as_json)
+    return int(report["exit_code"])
+
+
+def _words(report: dict[str, Any]) -> str:
+    """The last lines: what happened, and what to do with a failure."""
+    text = (
+        f"{report['outcome']}: {report['faults']} faults in {report['rounds']} rounds, "
+        f"{report['iterations']} iterations, {report['bytes_checked'] / 1e9:.1f} GB checked, "
+        f"{report['connections_failed_over']} connections moved, {report['connections_failed_back']} returned; "
+        f"seed {report['seed']}"
+    )
+    failure = report["failure"]
+    where = " --inventory vm:2x2" if report["net"] == "ib" else ""
+    if failure is None:
+        return text + (f"\n{report['reason']}" if report["reason"] else "")
+    small = "reproduced and made smaller" if failure["reproduced"] else "could not be reproduced"
+    return (
+        f"{text}\nround {failure['round']}: {failure['why']}\n{small}: {failure['replay_faults']} of "
+        f"{failure['faults']} faults; replay with: r2cc chaos run {failure['replay']}{where}"
+    )
+
+
+class StatusLine:
+    """On a terminal a line that moves, elsewhere a line now and then; on stderr, so that stdout is for results."""
+
+    def __init__(self) -> None:
+        self._live = sys.stderr.isatty()
+        self._last = 0.0
+
+    def say(self, text: str) -> None:
+        click.echo(("\r\033[K" if self._live else "") + text, err=True)
+
+    def progress(self, text: str) -> None:
+        if self._live:
+            click.echo(f"\r\033[K{text}", nl=False, err=True)
+        elif time.monotonic() - self._last >= PLAIN_EVERY_S:
+            self._last = time.monotonic()
+            click.echo(text, err=True)

@@ -1,0 +1,1 @@
+"""The experiment file: what it may say, and every mistake in it at once."""

@@ -1,0 +1,219 @@
+"""Experiment files: YAML to a checked Experiment, with every error of the file at once, each with file and line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeVar, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from chaos.experiment import topologies
+from chaos.experiment.model import (
+    ARM_NAME,
+    MODES,
+    RESTART,
+    UPSTREAM,
+    Arm,
+    Experiment,
+    FaultSpec,
+    GpuWorkload,
+    Hypothesis,
+    Limits,
+    Workload,
+)
+from chaos.experiment.timeline import Place, Report, problems_of_timeline
+from chaos.experiment.workloads import KINDS, Bench, kind_of
+from harness.config import yaml_lines
+from harness.config.files import text_of
+from harness.config.words import in_order, shown
+from harness.config.yaml_lines import Document
+from harness.errors import InputErrors
+
+M = TypeVar("M", bound=BaseModel)
+
+REQUIRED = ("name", "topology", "workload", "arms")
+PLAIN = ("name", "description", "repeats", "seed")
+
+
+def load(path: Path) -> Experiment:
+    """Reads and checks an experiment file. Raises InputErrors with every error, UsageError when it cannot be read."""
+    hint = "give the path of a YAML file, for example experiments/nic_down.yaml"
+    return loads(text_of(path, "the experiment", hint), path)
+
+
+def loads(text: str, path: Path) -> Experiment:
+    """The same from text; `path` is named in errors, and a topology file is looked for beside it."""
+    document = yaml_lines.read(text, str(path))
+    errors = list(document.errors)
+
+    def report(place: Place, what: str) -> None:
+        dotted = ".".join(map(str, place))
+        errors.append(document.message(place, f"{dotted}: {what}" if dotted else what, key=True))
+
+    readable = document.value is not None or not errors
+    checked = _sections(document, report) if readable else {}
+    topology = topologies.checked(document, path, errors) if "topology" in checked else None
+    nics = None if topology is None else topologies.nics_of(topology)
+    per_host = topology.gpus if topology is not None and isinstance(checked.get("workload"), GpuWorkload) else 1
+    if topology is not None:
+        _row_of_workload(checked.get("workload"), topology.hosts, report)
+    problems_of_timeline(checked.get("faults", {}), checked.get("iterations"), nics, report, per_host)
+    if errors:
+        raise InputErrors(in_order(errors, str(path)))
+    return _built(checked, path)
+
+
+def _built(checked: dict[str, Any], path: Path) -> Experiment:
+    topology = checked["topology"]
+    checked = {key: part for key, part in checked.items() if key in Experiment.model_fields}
+    if isinstance(topology, str):
+        file = topologies.beside(path, topology)
+        topology = str(file.resolve()) if isinstance(file, Path) else file
+    return Experiment.model_validate({**checked, "topology": topology, "faults": tuple(checked["faults"].values())})
+
+
+def _sections(document: Document, report: Report) -> dict[str, Any]:
+    """Checks every section on its own, so that an error in one hides none in another; returns those without one."""
+    value = document.value
+    if not isinstance(value, dict):
+        report((), "an experiment is a mapping with " + ", ".join(REQUIRED))
+        return {}
+    for key in value:
+        if key not in Experiment.model_fields:
+            report((str(key),), f"unknown key; an experiment has {', '.join(Experiment.model_fields)}")
+    for key in REQUIRED:
+        if value.get(key) is None:
+            report((key,) if key in value else (), f"{key} is required")
+    checked: dict[str, Any] = {key: value[key] for key in PLAIN if key in value}
+    _plain(checked, report)
+    if value.get("topology") is not None:
+        checked["topology"] = value["topology"]
+    models: tuple[tuple[str, type[BaseModel]], ...] = (
+        ("workload", KINDS[kind_of(value.get("workload"))]),
+        ("hypothesis", Hypothesis),
+        ("limits", Limits),
+    )
+    for key, model in models:
+        if (part := _model(model, value.get(key, {}), (key,), report)) is not None:
+            checked[key] = part
+    checked["iterations"] = _iterations(value.get("workload"))
+    checked["faults"] = _faults(value.get("faults", []), report)
+    checked["arms"] = _arms(value.get("arms"), report)
+    _arms_of_workload(checked, report)
+    return checked
+
+
+def _arms_of_workload(checked: dict[str, Any], report: Report) -> None:
+    """NCCL fails over between the ports of one IB device only; a job starts again where there is one."""
+    workload = checked.get("workload")
+    if workload is None:
+        return
+    if UPSTREAM in checked["arms"] and workload.net != "ib":
+        report(("arms", UPSTREAM), "NCCL's own failover is one of its IB transport: it needs workload.net: ib")
+    if RESTART in checked["arms"] and not isinstance(workload, GpuWorkload):
+        report(("arms", RESTART), "the host bench is no job that could start again: it needs a workload on GPUs")
+
+
+def _row_of_workload(workload: Any, hosts: int, report: Report) -> None:
+    """Sums of sums stay exact where every sum is a power of two times the first."""
+    if not isinstance(workload, Bench) or workload.in_a_row == 1:
+        return
+    if workload.op != "allreduce" or hosts & (hosts - 1):
+        report(("workload", "in_a_row"), "it needs op: allreduce and 2, 4, 8, ... hosts: sums of sums are exact there")
+
+
+def _iterations(workload: Any) -> int | None:
+    """How many iterations there are, even if something else is wrong with the workload."""
+    count = (
+        workload.get("iterations", Workload.model_fields["iterations"].default) if isinstance(workload, dict) else None
+    )
+    return count if isinstance(count, int) else None
+
+
+def _plain(values: dict[str, Any], report: Report) -> None:
+    """Name, repeats and seed, checked through the Experiment model with stand-ins for what is not plain."""
+    whole = {"name": "x", **values, "topology": {}, "workload": {}, "arms": {}}
+    _model(Experiment, whole, (), report)
+
+
+def _model(model: type[M], value: Any, place: Place, report: Report) -> M | None:
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        for problem in error.errors():
+            report((*place, *problem["loc"]), _words(model, problem))
+        return None
+
+
+def _words(model: type[BaseModel], problem: Mapping[str, Any]) -> str:
+    """pydantic's message in this file's own words where that says more."""
+    if problem["type"] == "extra_forbidden":
+        known = model.model_fields if len(problem["loc"]) == 1 else _inner_fields(model, problem["loc"][0])
+        return f"unknown key; known here: {', '.join(known)}"
+    message = str(problem["msg"]).removeprefix("Value error, ")
+    given = "" if problem["type"] in ("missing", "value_error") else f", not {shown(problem['input'])}"
+    return message[:1].lower() + message[1:] + given
+
+
+def _inner_fields(model: type[BaseModel], name: str | int) -> list[str]:
+    inner = model.model_fields[str(name)].annotation
+    candidates = [inner, *get_args(inner)]
+    return [
+        key
+        for kind in candidates
+        if isinstance(kind, type) and issubclass(kind, BaseModel)
+        for key in kind.model_fields
+    ]
+
+
+def _faults(value: Any, report: Report) -> dict[int, FaultSpec]:
+    """Faults without an error, by their index in the file."""
+    if not isinstance(value, list):
+        report(("faults",), "a list of faults is needed here")
+        return {}
+    found = {
+        index: fault
+        for index, item in enumerate(value)
+        if (fault := _model(FaultSpec, item, ("faults", index), report)) is not None
+    }
+    first: dict[str, int] = {}
+    for index, fault in found.items():
+        if first.setdefault(fault.id, index) != index:
+            report(("faults", index, "id"), f"the id {fault.id} is already that of fault {first[fault.id]}")
+    return found
+
+
+def _arms(value: Any, report: Report) -> dict[str, Arm]:
+    if value is not None and (not isinstance(value, dict) or not value):
+        report(
+            ("arms",), "at least one arm is needed: a name and what it should do, for example stock: {expect: deviates}"
+        )
+        return {}
+    found: dict[str, Arm] = {}
+    for name, item in (value or {}).items():
+        if name not in MODES:
+            report(("arms", str(name)), f"no such arm on this bed; there are {ARM_NAME}")
+            continue
+        arm = _model(Arm, item, ("arms", name), report)
+        if arm is not None:
+            _model(Hypothesis, arm.hypothesis, ("arms", name, "hypothesis"), report)
+            found[name] = arm
+    return found
+
+
+def dump(experiment: Experiment) -> str:
+    """The resolved experiment as YAML; loading it again gives the same experiment."""
+    text: str = yaml.safe_dump(experiment.resolved(), sort_keys=False, allow_unicode=True, width=110)
+    return text
+
+
+def json_schema() -> dict[str, Any]:
+    """The form of an experiment file as JSON Schema; a test keeps harness/schemas/experiment.schema.json equal."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": "r2cc:experiment:1",
+        **Experiment.model_json_schema(),
+        "title": "An experiment file",
+    }

@@ -1,0 +1,1 @@
+"""What can be broken: one file a kind of fault, and what they share."""

@@ -1,0 +1,1 @@
+"""One run: arms, repeats, when faults strike, and who carries them out."""

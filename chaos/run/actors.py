@@ -1,0 +1,113 @@
+"""Carries out the steps of faults: on the switch, on hosts, on the workload's ranks. Nothing else runs commands."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from chaos.deadman.record import began_at, continue_step
+from chaos.faults.steps import SWITCH, Alive, Command, Look, Signal, Start, Step, Stop
+from harness.errors import CommandError, FaultError
+from harness.hosts import Host, Process, Result
+
+COMMAND_S = 5.0
+END_S = 2.0
+
+
+@dataclass
+class Actors:
+    """Whoever can carry out a step. `rank` gives the process of a rank; it raises FaultError before it runs."""
+
+    switch: Host | None
+    hosts: Mapping[str, Host]
+    rank: Callable[[int], Process]
+    machine_of: Callable[[int], Host | None] = lambda rank: None
+    """Whose /proc a rank's process is in; None: this machine's."""
+    _helpers: dict[tuple[str, str], Process] = field(default_factory=dict)
+
+    def take(self, steps: Sequence[Step]) -> list[Result]:
+        """All steps at the same time, answers in their order. Raises CommandError when one cannot be started."""
+        if len(steps) < 2 or not all(isinstance(step, Command) for step in steps):
+            return [self._one(step) for step in steps]
+        with ThreadPoolExecutor(len(steps)) as pool:
+            return list(pool.map(self._one, steps))
+
+    def armable(self, steps: Sequence[Step]) -> list[Command]:
+        """What of a revert a host can do by itself when we are gone: its commands, and SIGCONT to a rank on a machine.
+
+        Helpers end by themselves, and the lab's switch ends with us. ValueError when a rank cannot be asked.
+        """
+        found = [step for step in steps if isinstance(step, Command) and step.on != SWITCH]
+        for step in steps:
+            if isinstance(step, Signal) and step.name == "SIGCONT" and (machine := self.machine_of(step.rank)):
+                stat = self._look(Look(step.rank, "stat")).stdout
+                found.append(continue_step(machine.name, self.rank(step.rank).pid, began_at(stat)))
+        return found
+
+    def close(self) -> None:
+        """Ends helpers that were left; one whose host is lost keeps none of the others."""
+        with ExitStack() as stack:
+            for key in list(self._helpers):
+                stack.callback(self._stop, *key)
+
+    def _one(self, step: Step) -> Result:
+        if isinstance(step, Command):
+            host = self._host(step.on)
+            return host.run(list(step.argv), input=step.input or None, timeout_s=step.limit_s, check=False)
+        if isinstance(step, Signal):
+            self.rank(step.rank).send_signal(signal.Signals[step.name])
+            return _said(step)
+        if isinstance(step, Look):
+            return self._look(step)
+        return self._helper(step)
+
+    def _host(self, name: str) -> Host:
+        if name == SWITCH:
+            if self.switch is None:
+                raise FaultError("nobody lets us into this bed's switch", "r2cc chaos faults says what acts on hosts")
+            return self.switch
+        if name not in self.hosts:
+            raise FaultError(f"this bed has no host {name}", "use the experiment's own topology (--inventory lab)")
+        return self.hosts[name]
+
+    def _look(self, step: Look) -> Result:
+        file = f"/proc/{self.rank(step.rank).pid}/{step.file}"
+        machine = self.machine_of(step.rank)
+        if machine is not None:
+            return machine.run(["cat", "--", file], timeout_s=COMMAND_S, check=False)
+        try:
+            return _said(step, Path(file).read_text(errors="replace"))
+        except OSError as error:
+            return Result((step.text(),), 1, "", str(error))
+
+    def _helper(self, step: Start | Stop | Alive) -> Result:
+        key = (step.on, step.name)
+        if isinstance(step, Start):
+            null = subprocess.DEVNULL
+            self._helpers[key] = self._host(step.on).spawn(list(step.argv), stdin=null, stdout=null, stderr=null)
+            return _said(step)
+        if isinstance(step, Stop):
+            self._stop(*key)
+            return _said(step)
+        process = self._helpers.get(key)
+        return _said(step, "running" if process is not None and process.poll() is None else "")
+
+    def _stop(self, host: str, name: str) -> None:
+        process = self._helpers.pop((host, name), None)
+        if process is None:
+            return
+        try:
+            process.terminate()
+            with suppress(CommandError):
+                process.wait(END_S)
+        finally:
+            process.close()
+
+
+def _said(step: Step, stdout: str = "") -> Result:
+    return Result((step.text(),), 0, stdout)

@@ -1,0 +1,125 @@
+"""What an experiment would run, on which host, in which order; from the very functions that the runner uses. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from chaos.experiment.model import MODES, Experiment
+from chaos.faults.base import NicLike
+from chaos.faults.steps import Step, place_of
+from chaos.testbed import launch
+from chaos.testbed.launch import Benches, PlannedFault
+
+PLACES = Path("<folder of the lab>/places.json")
+"""A lab that is not up has no folder yet."""
+Json = dict[str, Any]
+
+
+def steps(
+    experiment: Experiment,
+    arms: Sequence[str],
+    *,
+    hosts: Sequence[str],
+    nics: Sequence[NicLike],
+    root: str,
+    bench: Benches,
+    gpus: int = 1,
+    of_host: Mapping[str, Mapping[str, str]] | None = None,
+) -> list[Json]:
+    """One entry for every run: processes to start and faults to carry out."""
+    planned = launch.faults(experiment, nics, launch.per_host(experiment, gpus))
+    names = launch.by_host(nics)
+    samplers = launch.samplers(names, bench, experiment.workload.net, every_cpu=bool(of_host))
+    return [
+        {
+            "arm": arm,
+            "mode": MODES[arm],
+            "run": run,
+            "start": [
+                {"host": each.host, "name": each.name, "argv": each.argv, "env": each.env}
+                for each in (
+                    *samplers,
+                    *launch.ranks(
+                        experiment,
+                        arm,
+                        hosts,
+                        root,
+                        bench,
+                        places_file=None if of_host else PLACES,
+                        nics=names,
+                        gpus=gpus,
+                        of_host=of_host,
+                    ),
+                )
+            ],
+            "faults": [fault_step(each) for each in planned],
+        }
+        for run in range(experiment.repeats)
+        for arm in arms
+    ]
+
+
+def fault_step(planned: PlannedFault) -> Json:
+    """A fault's commands, and when each runs."""
+    spec, fault = planned.spec, planned.fault
+    return {
+        "id": spec.id,
+        "kind": spec.kind,
+        "host": planned.host,
+        "nic": planned.nic,
+        "place": planned.place,
+        "when": when(planned),
+        "outages_s": [list(cycle) for cycle in spec.cycles],
+        "facts": _steps(fault.facts()),
+        "inject": _steps(fault.inject()),
+        "probe": _steps(fault.probe()),
+        "revert": _steps(fault.revert()),
+    }
+
+
+def _steps(steps: Sequence[Step]) -> list[Json]:
+    return [{"on": place_of(step), "command": step.text()} for step in steps]
+
+
+def when(planned: PlannedFault) -> str:
+    """The trigger in words."""
+    at = planned.spec.at
+    if at.time_s is not None:
+        return f"{at.time_s:g} s after the first measured iteration began"
+    if at.launch_s is not None:
+        return f"{at.launch_s:g} s after the ranks were started"
+    if at.after is not None:
+        return f"{at.ms:g} ms after {at.after} was {at.event}"
+    return f"{(at.fraction or 0):.0%} into iteration {at.iteration}"
+
+
+def as_json(experiments: Sequence[Experiment], found: Sequence[Sequence[Json]]) -> Json:
+    """What run_plan.schema.json describes; `found` has the steps of each experiment."""
+    runs = [{"experiment": each.name, **step} for each, steps in zip(experiments, found, strict=True) for step in steps]
+    return {"schema": 1, "runs": runs}
+
+
+def text(experiment: Experiment, found: Sequence[Json], fits: bool) -> str:
+    """For people; every command as one would type it on its host. `fits`: sizes are found when it runs."""
+    lines = [f"{experiment.name}: would run {len(found)} time(s); nothing was started"]
+    if fits:
+        lines.append("sizes are those at 1 Gbit/s a NIC; where this machine carries less, they shrink with the rate")
+    for step in found:
+        lines.append(f"\n{step['arm']}, run {step['run']} (R2CC_MODE={step['mode']})")
+        for each in step["start"]:
+            command = launch.Launch(each["host"], each["name"], each["argv"], each["env"]).line()
+            lines.append(f"  {each['host']:<8} $ {command}")
+        for fault in step["faults"]:
+            lines.append(f"  fault {fault['id']}: {fault['kind']} on {fault['place']}, {fault['when']}")
+            lines += [f"      {_shown(step)}" for step in fault["facts"]]
+            for begins, ends in fault["outages_s"]:
+                lines.append(f"    from {begins:g} s to {ends:g} s:")
+                for name in ("inject", "probe", "revert", "probe"):
+                    lines += [f"      {_shown(step)}" for step in fault[name]]
+    return "\n".join(lines)
+
+
+def _shown(step: Json) -> str:
+    return f"{step['on']:<8} $ {step['command']}"

@@ -1,0 +1,182 @@
+"""Runs an experiment: opens the bed, runs the arms interleaved, and leaves a run directory whatever happens."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from chaos.analysis.summary import summarize
+from chaos.experiment.file import dump
+from chaos.experiment.model import MODES, Experiment
+from chaos.record import traces
+from chaos.record.clocks import as_json, measure
+from chaos.record.environment import environment, hardware
+from chaos.record.journal import Journal, read
+from chaos.record.live import Display
+from chaos.record.rundir import RunDir
+from chaos.run.arm import ArmRun, Plan
+from chaos.testbed import launch
+from chaos.testbed.beds import Bed
+from chaos.testbed.launch import Benches
+from harness.errors import R2ccError
+
+Json = dict[str, Any]
+OpenBed = Callable[[], AbstractContextManager[Bed]]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to run, besides the experiment itself."""
+
+    arms: Sequence[str]
+    bench: Benches
+    build: Json
+    open_bed: OpenBed
+    void_ok: bool = False
+    trace: bool = False
+    hardware: Json | None = None
+    """Of the bed's machines; None: it is this machine."""
+    bed: str = "lab"
+    """What it is called where it could not be opened."""
+
+
+def run(experiment: Experiment, request: Request, out: RunDir, display: Display) -> Json:
+    """Runs all arms and returns the summary, which is also in the run directory, as everything else is.
+
+    Never raises for what the summary can say: its `verdict` is then `failed` and its `reasons` begin with why.
+    """
+    _begin(experiment, request, out)
+    stop: tuple[str, bool] | None = None
+    bed_name = request.bed
+    with Journal(out.journal) as journal:
+        journal.told = display.line
+        try:
+            with terminable(), request.open_bed() as bed, display:
+                bed_name = bed.name
+                for plan in plans(experiment, request.arms, bed, request.bench, out.raw if request.trace else None):
+                    display.run_started(plan.arm, plan.run, experiment.repeats, experiment.workload.iterations)
+                    run_one(plan, bed, journal, out=out, display=display)
+                    traces.fetch(plan, bed, out.raw)
+        except KeyboardInterrupt:
+            stop = ("interrupted; everything was rolled back", True)
+        except (R2ccError, OSError) as error:
+            stop = (str(error), False)
+        summary = summarize(
+            read(out.journal),
+            experiment,
+            request.arms,
+            bed=bed_name,
+            hardware=request.hardware or hardware(),
+            build_id=request.build.get("build_id"),
+            void_ok=request.void_ok,
+            failure=stop and stop[0],
+            interrupted=bool(stop and stop[1]),
+        )
+        journal.enter("-", 0)
+        journal.write("verdict", verdict=summary["verdict"], exit_code=summary["exit_code"], reasons=summary["reasons"])
+    out.write_json("summary.json", "summary", summary)
+    return summary
+
+
+def _begin(experiment: Experiment, request: Request, out: RunDir) -> None:
+    """What was asked for, and where; without it, on a full disk, there is no run."""
+    try:
+        out.write_text("experiment.yaml", dump(experiment))
+        out.write_json("environment.json", "environment", environment(request.build, machines=request.hardware))
+    except BaseException:
+        out.discard()
+        raise
+
+
+def plans(
+    experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Benches, trace: Path | None = None
+) -> list[Plan]:
+    """Every repeat of every arm in the order in which they run: A B A B, so that a machine growing slow slows all.
+
+    `trace`: the directory under which flight recorders write their dumps (`r2cc trace` reads them); None: no dumps.
+    """
+    nics = launch.by_host(bed.nics)
+    hosts = [host for host in bed.hosts if host in nics]
+    return [
+        Plan(
+            arm,
+            run,
+            launch.ranks(
+                experiment,
+                arm,
+                hosts,
+                bed.root,
+                bench,
+                extra=traces.setting(trace, arm, run, bed),
+                places_file=bed.places_file,
+                nics=nics,
+                gpus=bed.gpus,
+                of_host=bed.env,
+            ),
+            launch.samplers(nics, bench, experiment.workload.net, every_cpu=bool(bed.env)),
+            launch.faults(experiment, bed.nics, launch.per_host(experiment, bed.gpus)),
+            limits=experiment.limits,
+        )
+        for run in range(experiment.repeats)
+        for arm in arms
+    ]
+
+
+def _network(bed: Bed) -> Json:
+    """NICs with what is known of each; `one_subnet` where all of them see each other, so that there are no rails."""
+    nics: dict[str, dict[str, Json]] = {host: {} for host in bed.hosts}
+    rates = bed.rates_gbit()
+    for nic in bed.nics:
+        place = nic.host, nic.name
+        known = {"device": bed.devices.get(place), "rate_gbit": rates.get(place)}
+        nics[nic.host][nic.name] = {"address": nic.address} | {k: v for k, v in known.items() if v is not None}
+    flat = bed.topology is not None and bed.topology.one_subnet
+    return {"nics": nics} | ({"one_subnet": True} if flat else {})
+
+
+def run_one(plan: Plan, bed: Bed, journal: Journal, *, out: RunDir, display: Display) -> None:
+    journal.enter(plan.arm, plan.run)
+    clocks = measure(bed.hosts, bed.samplers)
+    told: Json = {"clocks": as_json(clocks)} if clocks else {}
+    journal.write("run_start", mode=MODES[plan.arm], wall_ns=time.time_ns(), **_network(bed), **told)
+    outcome, reason = "failed", "internal error"
+    arm_run = ArmRun(replace(plan, clocks=clocks), bed, journal, out.raw, display)
+    try:
+        arm_run.run()
+        outcome, reason = "finished", ""
+    except KeyboardInterrupt:
+        outcome, reason = "interrupted", "interrupted"
+        raise
+    except R2ccError as error:
+        reason = error.message
+        raise
+    except OSError as error:
+        reason = str(error)
+        raise
+    finally:
+        journal.write("run_end", exit_codes=arm_run.exit_codes(), outcome=outcome, reason=reason or None)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM and SIGHUP roll everything back, as Ctrl-C does. Does nothing outside of the main thread (tests)."""
+
+    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    try:
+        old = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)

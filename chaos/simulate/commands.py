@@ -1,0 +1,274 @@
+"""`r2cc sim`: simulate clusters under failures. Imports little: it is loaded for `r2cc --help`."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from harness.schemas import dumped
+
+if TYPE_CHECKING:
+    from chaos.simulate.execute import Executor
+    from chaos.simulate.experiment import Experiment
+    from chaos.simulate.sweep import Sweep
+
+F = TypeVar("F", bound=Callable[..., Any])
+INTERRUPTED = 130
+EPILOG = """\b
+Examples:
+  r2cc sim run experiments/sim/overhead.yaml
+  r2cc sim run experiments/sim/collective_k_sweep.yaml --set topology.hosts=8 --json
+  r2cc sim sweep experiments/sim/job_30_days.yaml --workers 2 --out runs/job
+  r2cc sim sweep experiments/sim/job_30_days.yaml --out runs/job --resume
+  r2cc sim sweep experiments/sim/job_30_days.yaml --scheduler tcp://10.0.0.1:8786 --out runs/job
+
+\b
+Exit codes: 0 every expectation of the file holds, 1 one does not, 2 bad usage or input (nothing was started),
+3 a worker or the scheduler failed, 130 interrupted (finished cells are kept).
+"""
+
+
+@click.group()
+def sim() -> None:
+    """Simulate hundreds to thousands of GPUs under failures, with the schedules that really run.
+
+    \b
+    Examples:
+      r2cc sim run experiments/sim/overhead.yaml
+      r2cc sim sweep experiments/sim/job_30_days.yaml --workers 2 --out runs/job
+      r2cc sim validate
+    """
+
+
+def common(command: F) -> F:
+    """What every command takes that reads a simulation's file."""
+    options = [
+        click.argument("file", type=click.Path(path_type=Path)),
+        click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Instead of the file's."),
+        click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Put into the file; KEY is dotted."),
+        click.option("--json", "as_json", is_flag=True, help="Print the result alone on stdout, as JSON."),
+        click.option("--quiet", is_flag=True, help="Show no progress."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+@sim.command(epilog=EPILOG)
+@common
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Where the run directory is made.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be simulated; simulate and write nothing.")
+def run(
+    file: Path, seed: int | None, settings: tuple[str, ...], *, as_json: bool, quiet: bool, out: Path, dry_run: bool
+) -> int:
+    """Simulate the experiment in FILE, here and now; the run directory's path is the last line printed."""
+    from chaos.record import rundir
+    from chaos.simulate.execute import Here
+    from chaos.simulate.sweep import Sweep
+
+    experiment = _load(file, seed, settings)
+    if dry_run:
+        return _dry_run(experiment, as_json=as_json)
+    sweep = Sweep(experiment, rundir.create(out, experiment.name).path)
+    again = _again("sim sweep", file, seed, settings, "--out", str(sweep.folder), "--resume")
+    return _carry_out(sweep, Here(), again, as_json=as_json, quiet=quiet, resume=False)
+
+
+@sim.command(epilog=EPILOG)
+@common
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="The run directory; kept between calls.",
+)
+@click.option("--workers", type=click.IntRange(1, 1024), help="Processes of this machine; as many as it has cores.")
+@click.option("--scheduler", metavar="ADDRESS", help="A Dask cluster's scheduler, instead of processes.")
+@click.option("--resume", is_flag=True, help="Go on with what is in --out.")
+@click.option("--dry-run", is_flag=True, help="Say what would be simulated; simulate and write nothing.")
+def sweep(
+    file: Path,
+    seed: int | None,
+    settings: tuple[str, ...],
+    *,
+    as_json: bool,
+    quiet: bool,
+    out: Path,
+    workers: int | None,
+    scheduler: str | None,
+    resume: bool,
+    dry_run: bool,
+) -> int:
+    """Simulate the experiment in FILE with many workers, and go on where it was stopped.
+
+    Results are the same to the byte whoever computes them, however many there are, and however often it was stopped.
+    """
+    from chaos.simulate.execute import Dask, Processes
+    from chaos.simulate.sweep import Sweep
+    from harness.errors import UsageError
+
+    if scheduler is not None and workers is not None:
+        raise UsageError("--workers and --scheduler exclude each other", "a cluster's workers are its own")
+    experiment = _load(file, seed, settings)
+    if dry_run:
+        return _dry_run(experiment, as_json=as_json)
+    executor = Processes(workers or len(os.sched_getaffinity(0))) if scheduler is None else Dask(scheduler)
+    who = [f"--scheduler={scheduler}"] if scheduler else [f"--workers={workers}"] if workers else []
+    again = _again("sim sweep", file, seed, settings, *who, "--out", str(out), "--resume")
+    return _carry_out(Sweep(experiment, out), executor, again, as_json=as_json, quiet=quiet, resume=resume)
+
+
+def _load(file: Path, seed: int | None, settings: tuple[str, ...]) -> Experiment:
+    from chaos.simulate.experiment import load, setting
+
+    changes = dict(map(setting, settings))
+    return load(file, {**changes, **({} if seed is None else {"seed": seed})})
+
+
+def _again(command: str, file: Path, seed: int | None, settings: tuple[str, ...], *more: str) -> str:
+    """The command that goes on."""
+    words = ["r2cc", *command.split(), str(file), *(f"--set={each}" for each in settings)]
+    words += [] if seed is None else [f"--seed={seed}"]
+    return shlex.join([*words, *more])
+
+
+def _carry_out(sweep: Sweep, executor: Executor, again: str, *, as_json: bool, quiet: bool, resume: bool) -> int:
+    from chaos.run.runner import terminable
+    from chaos.simulate.display import display
+    from harness.plugins import after_run
+
+    shown = display(sys.stderr, quiet=quiet)
+    with terminable():
+        try:
+            sweep.prepare(resume=resume)
+            with sweep.alone():
+                try:
+                    sweep.run(executor, shown)
+                finally:
+                    shown.stop()
+                result = _finish(sweep)
+        except KeyboardInterrupt:
+            done, total = sweep.progress()
+            click.echo(f"interrupted: {done} of {total} cells are done; go on with\n  {again}", err=True)
+            return INTERRUPTED
+    if as_json:
+        click.echo(dumped("simulation", result, 1))
+    try:
+        after_run(sweep.folder, quiet=quiet or as_json)
+    finally:
+        click.echo(sweep.run_dir.shown(), err=as_json)
+    return int(result["exit_code"])
+
+
+def _finish(sweep: Sweep) -> dict[str, Any]:
+    """simulation.json and what lies beside it."""
+    from chaos.record.environment import environment
+    from chaos.simulate import result
+    from chaos.simulate.run import code_id
+    from chaos.simulate.sweep import RESULT
+
+    found = result.build(sweep.experiment, sweep.results(), code_id())
+    if sweep.experiment.keep_traces:
+        sweep.write_traces()
+    sweep.run_dir.write_json("environment.json", "environment", environment({"build_id": code_id()}))
+    sweep.run_dir.write_json(RESULT, "simulation", found)
+    return found
+
+
+def _dry_run(experiment: Experiment, *, as_json: bool) -> int:
+    """The points, the arms and how much there is to do."""
+    from chaos.simulate.run import Payload
+
+    cells = Payload.of(experiment).cells()
+    traces = sum(cell.count for cell in cells)
+    if as_json:
+        points = [
+            {"at": dict(point.at), "topology": point.topology, "workload": point.workload}
+            for point in experiment.points
+        ]
+        plan = {"schema": 1, "name": experiment.name, "arms": list(experiment.arms), "seed": experiment.seed}
+        plan |= {"points": points, "cells": len(cells), "traces": traces}
+        click.echo(dumped("sim_plan", plan, 1))
+        return 0
+    click.echo(f"{experiment.name}: {experiment.title or 'no title'}")
+    for point in experiment.points:
+        click.echo(f"  {point.label()}")
+    arms = ", ".join(experiment.arms)
+    click.echo(f"{len(experiment.points)} point(s), {traces} trace(s) in {len(cells)} cell(s), arms {arms}")
+    click.echo(f"seed {experiment.seed}; nothing was simulated")
+    return 0
+
+
+@sim.command()
+@common
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The trace's file.")
+@click.option("--trace", "number", type=click.IntRange(0), default=0, show_default=True, help="Which of the traces.")
+@click.option("--point", type=click.IntRange(0), default=0, show_default=True, help="At which point of the axes.")
+def faults(
+    file: Path,
+    seed: int | None,
+    settings: tuple[str, ...],
+    *,
+    as_json: bool,
+    quiet: bool,
+    out: Path,
+    number: int,
+    point: int,
+) -> int:
+    """Write one trace of the experiment in FILE: what fails when, as the simulation has it.
+
+    \b
+    Examples:
+      r2cc sim faults experiments/sim/job_30_days.yaml --out trace.jsonl
+      r2cc sim run experiments/sim/job_30_days.yaml --set 'faults={trace: trace.jsonl}'
+    """
+    from chaos.simulate import sweep as sweeps
+    from harness.errors import UsageError
+
+    experiment = _load(file, seed, settings)
+    if point >= len(experiment.points):
+        raise UsageError(f"--point {point}: there are {len(experiment.points)}, counted from 0", "give a lower one")
+    trace = sweeps.write_trace(experiment, experiment.points[point], number, out)
+    told = {"schema": 1, "file": str(out), "seed": trace.seed, "days": trace.days, "faults": len(trace.faults)}
+    if as_json:
+        click.echo(dumped("sim_faults", told))
+    elif not quiet:
+        click.echo(f"{len(trace.faults)} faults in {trace.days:g} days, seed {trace.seed}")
+        click.echo(str(out))
+    return 0
+
+
+@sim.command()
+@click.option("--json", "as_json", is_flag=True, help="Print every check as JSON.")
+@click.option("--quiet", is_flag=True, help="Print only what deviates; not what is known to miss.")
+def validate(*, as_json: bool, quiet: bool) -> int:
+    """Hold the simulator to formulas, to published figures and to what was measured in the lab.
+
+    \b
+    Exit codes: 0 all hold, 1 one does not.
+    Examples:
+      r2cc sim validate
+      r2cc sim validate --json
+    """
+    from chaos.simulate import checking
+
+    found = checking.run_checks()
+    good = checking.good(found)
+    if as_json:
+        result = {"schema": 1, "outcome": "holds" if good else "deviated", "checks": found}
+        click.echo(dumped("sim_validate", result, 1))
+    elif told := checking.text(found, quiet=quiet):
+        click.echo(told)
+    return 0 if good else 1

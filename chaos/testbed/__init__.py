@@ -1,0 +1,1 @@
+"""The hosts of a run and what is started on them."""

@@ -1,0 +1,153 @@
+"""Workloads on GPUs: the command lines of harness/workloads, the patched NCCL under them, and the GPUs they need."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from chaos.experiment.model import GpuWorkload, Workload
+from chaos.faults.process import CLOCK_LIBRARY
+from chaos.testbed.cluster import Cluster, opened
+from chaos.testbed.launch import Lateness
+from chaos.testbed.workbench import HostBench
+from harness.deploy import places
+from harness.errors import InfraError, UsageError
+from harness.facts import local_gpus as gpu
+from harness.hosts import Host
+from harness.hosts.parallel import on_all
+from harness.repo import checkout
+from harness.workloads.bench import EVENT_FILE, bench_env, stray_settings
+
+RANK = Path(__file__).parents[2] / "harness" / "workloads" / "rank.py"
+ENVIRONMENT = {"NCCL_NVLS_ENABLE": "0"}
+"""Hosts of the lab share a box: what NVLink's multicast would do there says nothing about their network."""
+
+
+@dataclass(frozen=True)
+class GpuBench:
+    """As HostBench, for one rank a GPU: `per_host` of each host, on the first `cards` GPUs of the machine in turn."""
+
+    host: HostBench
+    python: str
+    library: Path
+    per_host: int
+    cards: int
+    more_env: Mapping[str, str] = field(default_factory=dict)
+    """What all ranks need besides: where the daemon is that lets them share a GPU."""
+    program: Path = RANK
+
+    def rank(
+        self,
+        workload: Workload,
+        *,
+        rank: int,
+        ranks: int,
+        root: str,
+        seed: int,
+        env: Mapping[str, str],
+        late: Sequence[Lateness] = (),
+        merge_nics: int = 1,
+    ) -> list[str]:
+        """One rank; every setting is given, so that the journal says all that was asked for."""
+        assert isinstance(workload, GpuWorkload)
+        options: dict[str, object] = {
+            "--rank": rank,
+            "--ranks": ranks,
+            "--root": root,
+            "--gpu": rank % self.cards,
+            "--per-host": self.per_host,
+            "--iterations": workload.iterations,
+            "--warmup": workload.warmup,
+            "--seconds": workload.seconds,
+            "--timeout-s": workload.timeout_s,
+            "--seed": seed,
+            **({"--corrupt": workload.corrupt} if workload.corrupt else {}),
+            "--spec": json.dumps(workload.spec(), sort_keys=True),
+        }
+        unset = [word for name in stray_settings(self.host.inherited, env) for word in ("-u", name)]
+        words = [str(word) for option in options.items() for word in option]
+        return [*(["env", *unset] if unset else []), self.python, str(self.program), workload.kind, *words]
+
+    def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]:
+        """What NCCL and our part of it read; every arm runs the same library."""
+        more = {**self.host.preloaded([self.library]), "R2CC_EVENT_FILE": EVENT_FILE, **self.more_env}
+        return bench_env(mode, topology_file=places_file, extra=more)
+
+    def clock_env(self, file: str) -> dict[str, str]:
+        """One more library before the ranks' own."""
+        clock = self.host.bench.with_name(CLOCK_LIBRARY)
+        return {**self.host.clock_env(file), **self.host.preloaded([self.library, clock])}
+
+    def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]:
+        return self.host.sampler(nics, cpu=cpu, interval_ms=interval_ms)
+
+
+@contextmanager
+def on_gpus(
+    host: HostBench, hosts: int, per_host: int, python: str, *, share: bool
+) -> Iterator[tuple[GpuBench, dict[str, Any]]]:
+    """The bench, and what environment.json says of it. With `share` there may be more ranks than GPUs.
+
+    Raises UsageError without the library or torch, InfraError without enough GPUs.
+    """
+    library, record = built_library()
+    found = gpu.probe(python)
+    cards = gpu.enough(found, hosts * per_host, share=share)
+    with gpu.shared(enabled=cards < hosts * per_host) as more_env:
+        yield (
+            GpuBench(host, python, library, per_host, cards, {**ENVIRONMENT, **more_env}),
+            {**record, **found.as_dict()},
+        )
+
+
+def built_library() -> tuple[Path, dict[str, Any]]:
+    """The patched libnccl.so.2 and its build.json. Raises UsageError when it was not built."""
+    folder = checkout().nccl
+    library = folder / "lib" / "libnccl.so.2"
+    try:
+        return library, json.loads((folder / "build.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise UsageError(
+            f"workloads on GPUs run on the patched NCCL, and there is none in {folder}", "r2cc build nccl"
+        ) from error
+
+
+def planned(host: HostBench, hosts: int, per_host: int, python: str) -> GpuBench:
+    """The same without looking at anything, for `--dry-run`."""
+    library = checkout().nccl / "lib" / "libnccl.so.2"
+    return GpuBench(host, python, library, per_host, hosts * per_host, ENVIRONMENT)
+
+
+def deployed(cluster: Cluster, hosts: Mapping[str, HostBench], python: str) -> dict[str, GpuBench]:
+    """The same on hosts over SSH, with the NCCL and the workloads that are deployed there; one rank on each GPU."""
+    gpus = cluster.gpus()
+    return {
+        name: GpuBench(
+            host, python, cluster.program(name, places.NCCL), gpus, gpus, program=cluster.program(name, places.RANK)
+        )
+        for name, host in hosts.items()
+    }
+
+
+def probe_all(cluster: Cluster, python: str) -> dict[str, Any]:
+    """What environment.json says of the hosts' GPUs. Raises an error naming every host that lacks something."""
+    with opened(cluster.inventory) as (hosts, _):
+        outcomes = on_all({name: partial(_probed, host, cluster.gpus(), python) for name, host in hosts.items()})
+    errors = [str(outcome.error) for outcome in outcomes.values() if outcome.error is not None]
+    if errors:
+        raise InfraError("\n".join(errors))
+    return {"hosts": {name: outcome.value for name, outcome in outcomes.items()}}
+
+
+def _probed(host: Host, gpus: int, python: str) -> dict[str, Any]:
+    found = gpu.probe(python, host)
+    try:
+        gpu.enough(found, gpus, share=False)
+    except InfraError as error:
+        raise InfraError(f"{host.name}: {error.message}", "r2cc doctor says what its GPUs lack") from error
+    return found.as_dict()

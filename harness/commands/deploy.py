@@ -1,0 +1,191 @@
+"""`r2cc deploy`: a build onto every host of an inventory. Imports little: it is loaded for `r2cc --help`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.errors import InfraError, UsageError
+from harness.schemas import dumped
+
+if TYPE_CHECKING:
+    from harness.deploy.build import Build
+    from harness.deploy.deploy import Done, Planned
+    from harness.hosts.parallel import Outcome
+
+
+@click.command()
+@click.option("--inventory", required=True, metavar="FILE|FILE:HOSTS", help="Which hosts (docs/hosts.md).")
+@click.option(
+    "--build",
+    "what",
+    default="auto",
+    show_default=True,
+    metavar="auto|net|nccl|DIR",
+    help="net: the net library and the host bench; nccl: with the patched NCCL; auto: nccl if it was built.",
+)
+@click.option("--prefix", metavar="DIR", help="Where it goes on the hosts, instead of the inventory's `prefix`.")
+@click.option("--keep", type=click.IntRange(1, 1000), default=3, show_default=True, help="How many builds stay there.")
+@click.option("--rollback", is_flag=True, help="Back to what every host had before.")
+@click.option("--list", "list_", is_flag=True, help="Show what lies on every host; change nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what would be sent; change nothing.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def deploy(
+    *,
+    inventory: str,
+    what: str,
+    prefix: str | None,
+    keep: int,
+    rollback: bool,
+    list_: bool,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Put a build on every host: only what a host lacks, verified there, switched in one step.
+
+    A host on which something fails keeps what it had. Jobs that run go on with the files they have open.
+
+    \b
+    Examples:
+      r2cc deploy --inventory cluster.yaml
+      r2cc deploy --inventory cluster.yaml:node[1-4] --build net --dry-run
+      r2cc deploy --inventory cluster.yaml --rollback
+
+    \b
+    Exit codes: 0 done on all hosts, 2 the build cannot run on one of them (nothing was copied), 3 a host failed.
+    """
+    from harness.hosts.ssh import ssh_hosts
+    from harness.sites.inventory import cluster_hosts, require_cluster
+
+    if rollback + list_ + dry_run > 1:
+        raise UsageError("give only one of --rollback, --list and --dry-run", "r2cc deploy --help")
+    require_cluster(inventory, "a lab has all that is built here", "name one with --inventory; see docs/hosts.md")
+    hosts = cluster_hosts(inventory)
+    prefixes = {host.name: prefix or host.prefix for host in hosts}
+    with ssh_hosts(host.target for host in hosts) as reached:
+        if list_:
+            return _list(reached, prefixes, as_json=as_json)
+        if rollback:
+            return _roll_back(reached, prefixes, as_json=as_json)
+        return _put(reached, prefixes, _build(what), keep=keep, dry_run=dry_run, as_json=as_json)
+
+
+def owner() -> str:
+    """Who deploys, for whoever is refused meanwhile."""
+    import getpass
+    import socket
+
+    since = time.strftime("%Y-%m-%dT%H:%M:%S%z")
+    return f"{getpass.getuser()}@{socket.gethostname()}, pid {os.getpid()}, since {since}"
+
+
+def _build(what: str) -> Build:
+    from harness.deploy import build
+    from harness.repo import checkout
+
+    if what not in ("auto", "net", "nccl"):
+        return build.folder(Path(what))
+    layout = checkout()
+    if what == "auto":
+        what = "nccl" if (layout.nccl / "lib" / "libnccl.so.2").is_file() else "net"
+    return build.nccl(layout) if what == "nccl" else build.net(layout)
+
+
+def _put(
+    reached: Mapping[str, Any], prefixes: dict[str, str], build: Build, *, keep: int, dry_run: bool, as_json: bool
+) -> int:
+    from harness.deploy import deploy as work
+
+    planned = work.plan(reached, prefixes, build)
+    if dry_run:
+        _say_plan(planned, build, as_json=as_json)
+        return 0
+    started = time.monotonic()
+    with work.progress([*reached], shown=sys.stdout.isatty() and not as_json) as told:
+        results = work.deploy(reached, planned, build, owner(), keep=keep, told=told)
+    seconds = time.monotonic() - started
+    if not as_json:
+        size = sum(file.size for file in build.objects.values())
+        click.echo(f"build {build.name}: {len(build.files)} files, {size / 1e6:.1f} MB")
+    return _say(results, as_json=as_json, about={"build": build.name, "seconds": round(seconds, 3)})
+
+
+def _say_plan(planned: Mapping[str, Planned], build: Build, *, as_json: bool) -> None:
+    if as_json:
+        hosts = {
+            name: {"prefix": each.facts.prefix, "current": each.facts.current, "files": len(each.missing),
+                   "bytes": each.bytes_of(build)}
+            for name, each in planned.items()
+        }  # fmt: skip
+        click.echo(dumped("deploy_plan", {"schema": 1, "build": build.name, "dry_run": True, "hosts": hosts}))
+        return
+    click.echo(f"build {build.name}; nothing was changed")
+    for name, each in planned.items():
+        size = each.bytes_of(build) / 1e6
+        was = each.facts.current or "nothing"
+        click.echo(f"{name}  {each.facts.prefix}: has {was}; {len(each.missing)} files, {size:.1f} MB would be sent")
+
+
+def _roll_back(reached: Mapping[str, Any], prefixes: dict[str, str], *, as_json: bool) -> int:
+    from harness.deploy import deploy as work
+
+    return _say(work.rollback(reached, prefixes, owner()), as_json=as_json, about={"rollback": True})
+
+
+def _say(results: Mapping[str, Outcome[Done]], *, as_json: bool, about: dict[str, Any]) -> int:
+    failed = [outcome for outcome in results.values() if outcome.error is not None]
+    if as_json:
+        hosts = {
+            name: asdict(outcome.value) | {"error": None}
+            if outcome.value
+            else {"error": outcome.error and outcome.error.message}
+            for name, outcome in results.items()
+        }
+        click.echo(dumped("deploy", {"schema": 1, **about, "failed": len(failed), "hosts": hosts}))
+    else:
+        for name, outcome in results.items():
+            click.echo(_line(name, outcome))
+        click.echo(f"{len(results) - len(failed)} of {len(results)} hosts done")
+    return InfraError.exit_code if failed else 0
+
+
+def _line(name: str, outcome: Outcome[Done]) -> str:
+    if outcome.value is None:
+        return f"{name}  FAILED, it has what it had  {outcome.error}"
+    done = outcome.value
+    if done.shared_with:
+        return f"{name}  {done.now} (the same folder as {done.shared_with})"
+    before = f", before {done.was}" if done.was and done.was != done.now else ""
+    removed = f"; removed {', '.join(done.removed)}" if done.removed else ""
+    sent = f"{done.sent_files} files sent, {done.sent_bytes / 1e6:.1f} MB" if done.sent_files else "nothing to send"
+    return f"{name}  {done.now}{before}  {sent}, {outcome.elapsed_s:.1f} s{removed}"
+
+
+def _list(reached: Mapping[str, Any], prefixes: dict[str, str], *, as_json: bool) -> int:
+    from harness.deploy import deploy as work
+
+    results = work.listed(reached, prefixes)
+    if as_json:
+        hosts = {
+            name: asdict(outcome.value) if outcome.value else {"error": outcome.error and outcome.error.message}
+            for name, outcome in results.items()
+        }
+        click.echo(dumped("deploy_list", {"schema": 1, "hosts": hosts}))
+        return InfraError.exit_code if any(outcome.error for outcome in results.values()) else 0
+    for name, outcome in results.items():
+        if outcome.value is None:
+            click.echo(f"{name}  FAILED  {outcome.error}")
+            continue
+        found = outcome.value
+        click.echo(f"{name}  {found.prefix}" + (f"  being deployed to by {found.owner}" if found.owner else ""))
+        for build, _, kib in found.builds:
+            word = "current" if build == found.current else "previous" if build == found.previous else ""
+            click.echo(f"  {build}  {kib / 1024:.1f} MiB  {word}".rstrip())
+    return InfraError.exit_code if any(outcome.error for outcome in results.values()) else 0

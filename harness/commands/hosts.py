@@ -1,0 +1,155 @@
+"""`r2cc hosts`: which hosts an inventory means, and whether they all answer."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.errors import InfraError
+from harness.schemas import dumped
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from harness.hosts import Host
+    from harness.hosts.check import Answered, Checked
+    from harness.hosts.parallel import Outcome
+
+    Told = Callable[[Outcome[Answered]], None]
+
+REDRAWS_PER_S = 8
+MOST_NAMES_SHOWN = 8
+
+inventory_option = click.option(
+    "--inventory", default="lab", show_default=True, metavar="FILE|FILE:HOSTS|lab|lab:FILE|vm", help="Which hosts."
+)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def hosts() -> None:
+    """The hosts of an inventory: what they are, and whether they answer."""
+
+
+@hosts.command(name="list")
+@inventory_option
+@json_option
+def list_(inventory: str, as_json: bool) -> None:
+    """Show the hosts of an inventory and how they are reached, with ~/.ssh/config applied; connects to none.
+
+    \b
+    Examples:
+      r2cc hosts list
+      r2cc hosts list --inventory cluster.yaml:node[01-16]
+    """
+    from harness.sites.listing import line, listing
+
+    found = listing(inventory)
+    if as_json:
+        click.echo(dumped("hosts", {"schema": 1, "inventory": inventory, "hosts": found}))
+        return
+    for host in found:
+        click.echo(line(host))
+
+
+@hosts.command()
+@inventory_option
+@json_option
+def check(inventory: str, as_json: bool) -> int:
+    """Connect to all hosts at once and run a no-op on each, twice: cold, and over the open connections.
+
+    Exit code 0 when all answer, 3 when one does not; what is wrong is said of each one.
+    """
+    from harness.hosts.check import as_json as to_json
+    from harness.hosts.check import check as check_all
+    from harness.sites.inventory import open_hosts
+
+    with open_hosts(inventory) as found:
+        if as_json:
+            checked = check_all(found)
+            click.echo(dumped("hosts_check", to_json(checked, inventory, found)))
+        elif sys.stdout.isatty():
+            with _live(found) as told:
+                checked = check_all(found, told)
+            _print_table(checked, found)
+        else:
+            checked = check_all(found, lambda outcome: click.echo(_line(outcome)))
+            click.echo(_sum(checked))
+    return InfraError.exit_code if checked.failed else 0
+
+
+def _line(outcome: Outcome[Answered]) -> str:
+    if outcome.value is None:
+        return f"{outcome.host}  FAILED  {outcome.error}"
+    connect_ms = outcome.value.connect_ms
+    connect = "" if connect_ms is None else f"  connect {connect_ms:.0f} ms"
+    return f"{outcome.host}  ok{connect}  command {outcome.value.command_ms:.1f} ms"
+
+
+def _sum(checked: Checked) -> str:
+    total = len(checked.outcomes)
+    warm = "" if checked.warm_ms is None else f"; a no-op over open connections {checked.warm_ms / 1000:.2f} s"
+    return f"{total - len(checked.failed)} of {total} hosts answer; all asked in {checked.cold_ms / 1000:.2f} s{warm}"
+
+
+@contextmanager
+def _live(found: Mapping[str, Host]) -> Iterator[Told]:
+    """A few lines that are redrawn: how many have answered, which are waited for, which failed."""
+    from rich.live import Live
+    from rich.text import Text
+
+    waiting, started = dict.fromkeys(found), time.monotonic()
+    failed: list[Outcome[Answered]] = []
+
+    def view() -> Text:
+        names = [*waiting][:MOST_NAMES_SHOWN]
+        more = f" and {len(waiting) - len(names)} more" if len(waiting) > len(names) else ""
+        seconds = time.monotonic() - started
+        text = Text(f"{len(found) - len(waiting)} of {len(found)} hosts, {len(failed)} failed ({seconds:.1f} s)\n")
+        text.append(f"waiting for {', '.join(names)}{more}\n" if names else "asking them again\n", "dim")
+        for outcome in failed[-MOST_NAMES_SHOWN:]:
+            text.append(f"{outcome.host} failed\n", "red")
+        return text
+
+    def told(outcome: Outcome[Answered]) -> None:
+        waiting.pop(outcome.host, None)
+        if outcome.error is not None:
+            failed.append(outcome)
+
+    with Live(get_renderable=view, refresh_per_second=REDRAWS_PER_S, transient=True):
+        yield told
+
+
+def _print_table(checked: Checked, found: Mapping[str, Host]) -> None:
+    from rich.console import Console
+
+    Console(highlight=False).print(_table(checked, found))
+    for outcome in checked.failed:
+        click.echo(f"{outcome.error}")
+    click.echo(_sum(checked))
+
+
+def _table(checked: Checked, found: Mapping[str, Host]) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    from harness.hosts.check import address_of, kind_of
+
+    table = Table(box=None, pad_edge=False)
+    for name in ("host", "address", "state"):
+        table.add_column(name)
+    for name in ("connect ms", "command ms"):
+        table.add_column(name, justify="right")
+    for name, outcome in checked.outcomes.items():
+        state = "[green]ok[/]" if outcome.error is None else f"[red]{kind_of(outcome.error)}[/]"
+        value = outcome.value
+        connect = f"{value.connect_ms:.0f}" if value and value.connect_ms is not None else ""
+        table.add_row(
+            name, escape(address_of(found[name]) or ""), state, connect, f"{value.command_ms:.1f}" if value else ""
+        )
+    return table

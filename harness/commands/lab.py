@@ -1,0 +1,207 @@
+"""`r2cc lab`: bring a lab up to look around in, see what is up, run commands in it, take it down."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.errors import UsageError
+from harness.schemas import dumped
+
+if TYPE_CHECKING:
+    from harness.lab.client import AgentHost
+    from harness.lab.lab import Lab
+    from harness.vmlab.lab import VmLab
+
+DEFAULT_NAME = "lab"
+NAME_PATTERN = r"[a-z0-9][a-z0-9_-]{0,31}"
+
+
+def _checked_name(_context: click.Context, _parameter: click.Parameter, value: str) -> str:
+    import re
+
+    if not re.fullmatch(NAME_PATTERN, value):
+        raise click.BadParameter("use lower-case letters, digits, '-' and '_', at most 32")
+    return value
+
+
+name_option = click.option("--name", default=DEFAULT_NAME, show_default=True, callback=_checked_name, help="Which lab.")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+def lab() -> None:
+    """Hosts, NICs and switches made of network namespaces; no root needed."""
+
+
+@lab.command()
+@click.argument("topology", default=None, required=False, metavar="[FILE]")
+@click.option("--kind", type=click.Choice(["namespace", "vm"]), default="namespace", show_default=True, help="Hosts.")
+@click.option("--hosts", type=click.IntRange(1, 8), help="With --kind vm: guests (default 2).")
+@click.option("--nics", type=click.IntRange(1, 8), help="With --kind vm: data NICs of a guest (default 4).")
+@click.option("--ssh", is_flag=True, help="With --kind vm: guests run an SSH server; prints an inventory file of them.")
+@click.option("--ttl", "ttl_s", type=click.IntRange(1), default=3600, show_default=True, help="Seconds it may live.")
+@name_option
+@json_option
+def up(
+    *,
+    topology: str | None,
+    kind: str,
+    hosts: int | None,
+    nics: int | None,
+    ssh: bool,
+    ttl_s: int,
+    name: str,
+    as_json: bool,
+) -> None:
+    """Bring up a lab and leave it running until its time to live is over or `r2cc lab down`.
+
+    FILE is a topology in YAML, or the name of a shipped one (default: four hosts, four NICs each, 1 Gbit/s a NIC).
+    `--kind vm` boots emulated machines with soft-RoCE NICs instead (docs/vm-lab.md).
+    """
+    started = time.monotonic()
+    made: Lab | VmLab
+    inventory = None
+    if kind == "vm":
+        made = guests = _vm_lab(topology, hosts, nics, ttl_s, name, ssh=ssh)
+        inventory = str(guests.inventory_file) if ssh else None
+    elif ssh:
+        raise UsageError("--ssh is for --kind vm", "r2cc lab up --kind vm --ssh")
+    else:
+        made = _lab(topology, hosts, nics, ttl_s, name)
+    for warning in made.warnings:
+        click.echo(f"r2cc: warning: {warning}", err=True)
+    if as_json:
+        click.echo(dumped("lab_up", {**_as_json(made, ttl_s), **({"inventory": inventory} if inventory else {})}))
+        return
+    click.echo(f"lab '{name}' is up after {time.monotonic() - started:.2f} s, for {ttl_s} s: {', '.join(made.hosts)}")
+    click.echo(f"  r2cc lab exec {_name_flag(name)}{next(iter(made.hosts))} -- ip -br addr")
+    if inventory:
+        click.echo(f"  r2cc hosts check --inventory {inventory}")
+
+
+def _lab(topology: str | None, hosts: int | None, nics: int | None, ttl_s: int, name: str) -> Lab:
+    from harness.lab.lab import Lab
+    from harness.lab.topology import Topology
+    from harness.sites.inventory import require_tools
+
+    if hosts or nics:
+        raise UsageError("--hosts and --nics are for --kind vm", "write them into a topology file")
+    source = topology or "default"
+    description = Topology.load(source if "/" not in source else Path(source))
+    require_tools()
+    return Lab.up(description, ttl_s=ttl_s, name=name)
+
+
+def _vm_lab(
+    topology: str | None, hosts: int | None, nics: int | None, ttl_s: int, name: str, *, ssh: bool = False
+) -> VmLab:
+    from dataclasses import replace
+
+    from harness.progress import show
+    from harness.vmlab.lab import VmLab
+    from harness.vmlab.shape import Shape
+
+    if topology is not None:
+        raise UsageError("--kind vm takes no topology file", "use --hosts and --nics")
+    shape = replace(Shape.fitting(len(os.sched_getaffinity(0)), hosts=hosts or 2, nics=nics or 4), ssh=ssh)
+    return VmLab.up(shape, ttl_s=ttl_s, name=name, progress=show)
+
+
+def _name_flag(name: str) -> str:
+    return "" if name == DEFAULT_NAME else f"--name {name} "
+
+
+def _as_json(made: Lab | VmLab, ttl_s: float) -> dict[str, Any]:
+    return {
+        "schema": 1,
+        "name": made.name,
+        "ttl_s": ttl_s,
+        "hosts": list(made.hosts),
+        "nics": [vars(nic) for nic in made.nics],
+        "warnings": made.warnings,
+    }
+
+
+@lab.command()
+@json_option
+def status(as_json: bool) -> None:
+    """Show the labs that are up, those owned by a running experiment included."""
+    from harness.lab.state import living
+
+    labs = [_summary(state) for state in living()]
+    if as_json:
+        click.echo(dumped("lab_status", {"schema": 1, "labs": labs}))
+        return
+    if not labs:
+        click.echo("no lab is up (r2cc lab up)")
+    for one in labs:
+        left = "for {left_s} s more" if one["owner_pid"] is None else "until its owner, pid {owner_pid}, ends"
+        if one["kind"] == "vm":
+            shape = "{name}: {hosts} guests x {nics} NICs with soft-RoCE, mtu {mtu}, up "
+        else:
+            shape = "{name}: {hosts} hosts x {nics} NICs x {rate_gbit:g} Gbit/s, mtu {mtu}, up "
+        click.echo((shape + left).format(**one))
+
+
+def _summary(state: dict[str, Any]) -> dict[str, Any]:
+    topology, expires_at = state["topology"], state["expires_at"]
+    return {
+        **{key: topology[key] for key in ("hosts", "nics", "rate_gbit", "mtu")},
+        **{key: state[key] for key in ("name", "keeper_pid", "init_pid", "owner_pid", "warnings")},
+        "kind": state.get("kind", "namespace"),
+        "left_s": None if expires_at is None else max(0, round(expires_at - time.time())),
+    }
+
+
+def _attach(name: str) -> tuple[Lab | VmLab, bool]:
+    from harness.lab.lab import Lab
+    from harness.lab.state import living
+    from harness.vmlab.lab import VmLab
+
+    is_vm = any(state["name"] == name and state.get("kind") == "vm" for state in living())
+    return (VmLab.attach(name) if is_vm else Lab.attach(name)), is_vm
+
+
+@lab.command(name="exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@click.argument("host")
+@click.argument("argv", nargs=-1, required=True, metavar="-- COMMAND...", type=click.UNPROCESSED)
+@name_option
+def exec_(host: str, argv: tuple[str, ...], name: str) -> int:
+    """Run a command on a HOST of the lab (h0, h1, ..., or switch); its exit code is ours."""
+    from harness.lab.lab import enter_command
+
+    argv = argv[1:] if argv[0] == "--" else argv
+    made, is_vm = _attach(name)
+    hosts: dict[str, AgentHost] = {**made.hosts, made.switch.name: made.switch}
+    target = hosts.get(host)
+    if target is None:
+        raise UsageError(f"lab '{name}' has no host '{host}'", f"one of: {', '.join(made.hosts)}, {made.switch.name}")
+    if sys.stdin.isatty() and not is_vm:  # a shell on a terminal needs job control, which only a child of ours can have
+        command = enter_command(name, host, list(argv))
+        os.execvp(command[0], command)
+    process = target.spawn(argv, stdin=0, stdout=1, stderr=2)
+    try:
+        code = process.wait()
+    finally:
+        process.close()
+    return code if code >= 0 else 128 - code
+
+
+@lab.command()
+@name_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def down(name: str, as_json: bool) -> None:
+    """Take a lab down, with everything that runs in it. Not an error when it is not up."""
+    from harness.lab.lab import down as take_down
+
+    was_up = take_down(name)
+    if as_json:
+        click.echo(dumped("lab_down", {"schema": 1, "lab": name, "was_up": was_up}))
+    else:
+        click.echo(f"lab '{name}' is down" if was_up else f"lab '{name}' was not up")

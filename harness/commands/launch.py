@@ -1,0 +1,281 @@
+"""`r2cc run bench|collectives|ddp|megatron|decode` on the hosts of an inventory. Light: loaded for `r2cc --help`."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+import click
+
+from harness.config import json_text
+from harness.schemas import dumped
+
+if TYPE_CHECKING:
+    from harness.launch.run import Result
+    from harness.launch.site import Site
+    from harness.launch.workloads import Asked
+    from harness.workloads.adapters import Launch
+
+F = TypeVar("F", bound=Callable[..., Any])
+CORRUPT = re.compile(r"[0-9]{1,6}:[0-9]{1,6}")
+VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+LAUNCHERS = ("ssh", "mpirun", "srun", "torchrun")
+PLACES = "FILE|FILE:HOSTS|slurm|lab|lab:FILE|vm"
+MODE_HELP = "R2CC_MODE: 0 stock, 1 migrate, 2 balance, 3 allreduce."
+
+
+def _not_empty(_context: click.Context, _parameter: click.Parameter, text: str | None) -> str | None:
+    """An empty one is mostly a variable of a script that was not set."""
+    if text is not None and not text.strip():
+        raise click.BadParameter("it is empty")
+    return text
+
+
+def _elements(_context: click.Context, _parameter: click.Parameter, size: int) -> int:
+    if size % 4:
+        raise click.BadParameter(f"{size} is no multiple of 4, the size of an element")
+    return size
+
+
+def where(command: F) -> F:
+    """Where a job runs and what starts it."""
+    for option in (
+        click.option(
+            "--env", "envs", multiple=True, metavar="NAME[=VALUE]", help="For all ranks; without a value: ours. Repeat."
+        ),
+        click.option(
+            "--oob", metavar="NET", help="a.b.c.d/n, for mpirun's daemons; else the one shared with the hosts."
+        ),
+        click.option(
+            "--root",
+            callback=_not_empty,
+            metavar="ADDRESS",
+            help="Where ranks meet, of the first host; else its management NIC's.",
+        ),
+        click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed.  [default: ~/.r2cc]"),
+        click.option("--ranks-per-host", type=click.IntRange(1, 1024), help="Else one, one a GPU, or Slurm's tasks."),
+        click.option("--inventory", default="lab", show_default=True, metavar=PLACES, help="Which hosts."),
+        click.option("--launcher", type=click.Choice(LAUNCHERS), default="ssh", show_default=True),
+    ):
+        command = option(command)
+    return command
+
+
+def _corrupt(_context: click.Context, _parameter: click.Parameter, text: str) -> str:
+    if text and not CORRUPT.fullmatch(text):
+        raise click.BadParameter(f"{text!r} is no RANK:ITERATION")
+    return text
+
+
+def _job_options(command: F) -> F:
+    for option in (
+        click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON."),
+        click.option("--dry-run", is_flag=True, help="Print every command; start nothing."),
+        click.option("--quiet", is_flag=True, help="No progress."),
+        click.option("--corrupt", default="", hidden=True, callback=_corrupt, metavar="RANK:ITERATION"),
+        click.option(
+            "--port", type=click.IntRange(1, 65535), default=29500, show_default=True, help="Ranks meet there."
+        ),
+        click.option("--timeout-s", type=click.IntRange(1), default=120, show_default=True, help="Of one collective."),
+        click.option("--seed", type=click.IntRange(0), default=1, show_default=True),
+        click.option("--warmup", type=click.IntRange(0, 1000), default=2, show_default=True),
+        click.option("--iterations", type=click.IntRange(1, 1_000_000), default=20, show_default=True),
+        click.option("--mode", type=click.IntRange(0, 3), default=2, show_default=True, help=MODE_HELP),
+    ):
+        command = option(command)
+    return where(command)
+
+
+def add_to(run: click.Group) -> None:
+    """Registers the workloads that are ours."""
+    run.add_command(bench)
+    for kind, about in TORCH.items():
+        run.add_command(_torch_command(kind, about))
+
+
+@click.command(short_help="The host bench: all-reduces that are checked bit by bit; no GPU.")
+@click.option(
+    "--bytes",
+    "size",
+    type=click.IntRange(4, 1 << 40),
+    callback=_elements,
+    default=64 << 20,
+    show_default=True,
+    help="Of an all-reduce.",
+)
+@_job_options
+def bench(*, size: int, **given: Any) -> int:
+    """Run the host bench, one rank a host, and check every element.
+
+    \b
+    Examples:
+      r2cc run bench --inventory lab
+      r2cc run bench --launcher mpirun --inventory cluster.yaml --ranks-per-host 2
+      salloc -N 4 r2cc run bench --launcher srun
+    Exit codes: 0 all exact, 1 wrong elements, 2 bad usage, 3 it failed or hung, 130 interrupted.
+    """
+    return _run("bench", bytes=size, **given)
+
+
+TORCH = {
+    "collectives": "Collectives through torch, all elements checked, one line an iteration.",
+    "ddp": "Training of a small GPT with torch's DistributedDataParallel.",
+    "megatron": "Training of a GPT with Megatron-core.",
+    "decode": "Inference with tensor parallelism: time to first token, time per token.",
+}
+
+
+def _torch_command(kind: str, about: str) -> click.Command:
+    @click.option(
+        "--python",
+        callback=_not_empty,
+        default="python3",
+        show_default=True,
+        envvar="R2CC_PYTHON",
+        help="One with torch.",
+    )
+    @click.option("--cpu", is_flag=True, help="gloo on CPUs instead of NCCL: tries the launch alone.")
+    @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the workload. Repeat.")
+    @_job_options
+    def command(*, settings: tuple[str, ...], **given: Any) -> int:
+        from harness.launch.settings import checked
+
+        return _run(kind, spec=checked(kind, _settings(settings)), **given)
+
+    text = f"""{about} One rank a GPU.
+
+    \b
+    Examples:
+      r2cc run {kind} --inventory cluster.yaml --iterations 100
+      r2cc run {kind} --launcher torchrun --inventory cluster.yaml
+      r2cc run {kind} --launcher mpirun --inventory cluster.yaml --dry-run
+    Exit codes: 0 all exact, 1 wrong elements, 2 bad usage, 3 it failed or hung, 130 interrupted.
+    """
+    return click.command(kind, short_help=about, help=text)(command)
+
+
+def _settings(words: tuple[str, ...]) -> dict[str, Any]:
+    """Values are JSON, or else text."""
+    found: dict[str, Any] = {}
+    for word in words:
+        name, sign, text = word.partition("=")
+        if not sign or not name:
+            raise click.UsageError(f"--set {word}: write NAME=VALUE")
+        try:
+            found[name] = json_text.value_of(text)
+        except ValueError:
+            found[name] = text
+    return found
+
+
+def environment(words: tuple[str, ...]) -> dict[str, str]:
+    """What `--env` asks for. UsageError for a variable that we do not have."""
+    from harness.errors import UsageError
+
+    found = {}
+    for word in words:
+        name, sign, value = word.partition("=")
+        if not VARIABLE.fullmatch(name):
+            raise UsageError(f"--env {word}: {name!r} is no name of a variable", "write --env NAME=VALUE")
+        if not sign and name not in os.environ:
+            raise UsageError(f"--env {name}: there is no such variable here", f"export it, or give --env {name}=VALUE")
+        found[name] = value if sign else os.environ[name]
+    return found
+
+
+def _run(
+    kind: str, *, launcher: str, inventory: str, dry_run: bool, as_json: bool, quiet: bool, prefix: str | None,
+    oob: str | None, envs: tuple[str, ...], **given: Any,
+) -> int:  # fmt: skip
+    import tempfile
+
+    from harness.launch.plan import as_root, own_network, plan, starts
+    from harness.launch.site import opened
+    from harness.launch.workloads import Asked, check, job
+
+    check(kind, launcher)
+    asked = Asked(kind, env=environment(envs), **given)
+    with ended_by_sigterm(), opened(inventory, launcher=launcher, dry_run=dry_run, prefix=prefix) as site:
+        made = job(_placed(asked, site, launcher, oob, own_network), site, os.environ)
+        with tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder:
+            planned = plan(made, launcher, site, folder, as_root=as_root())
+            if dry_run:
+                click.echo(dumped("job_plan", planned.as_json(), 1) + "\n" if as_json else planned.text(), nl=False)
+                return 0
+            from harness.launch.run import JobRun
+            from harness.launch.watch import STARTING_S, Watch
+            from harness.progress import show, silent
+
+            heard: Callable[[str], None] = lambda line: click.echo(line, err=True)  # noqa: E731
+            title = f"{kind} on {len(made.hosts)} hosts, {made.ranks} ranks, {launcher}"
+            with (silent if quiet else show)(title) as step:
+                watch = Watch(time.monotonic(), max(STARTING_S, asked.timeout_s + 30.0))
+                result = JobRun(made, launcher, step.update, heard, watch).run(starts(planned, site, Path(folder)))
+    _print(result, {"workload": kind, "launcher": launcher, "mode": asked.mode, "hosts": made.hosts}, as_json)
+    return result.exit_code
+
+
+def _placed(asked: Asked, site: Site, launcher: str, oob: str | None, own: Callable[[Site], str]) -> Asked:
+    from dataclasses import replace
+
+    return replace(asked, out_of_band=oob or own(site)) if launcher == "mpirun" else asked
+
+
+def _print(result: Result, about: Mapping[str, object], as_json: bool) -> None:
+    if as_json:
+        told = {"schema": 1, **about, "exit_code": result.exit_code, "reason": result.reason, **result.figures}
+        click.echo(dumped("job", told))
+    click.echo(("r2cc: error: " if result.exit_code else "") + result.sentence(), err=as_json or bool(result.exit_code))
+
+
+@contextmanager
+def ended_by_sigterm() -> Iterator[None]:
+    """SIGTERM is taken as Ctrl-C is: what runs on the hosts must end with us."""
+
+    def interrupt(_number: int, _frame: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, old)
+
+
+@contextmanager
+def tests_under(
+    launcher: str, inventory: str, *, mode: int, gpus: int, envs: tuple[str, ...], oob: str | None, prefix: str | None,
+    dry_run: bool,
+) -> Iterator[Callable[[tuple[str, ...]], Launch]]:  # fmt: skip
+    """What starts programs of nccl-tests on the hosts of an inventory."""
+    import tempfile
+    from dataclasses import replace
+
+    from harness.launch.plan import as_root, own_network, plan, starts
+    from harness.launch.site import opened
+    from harness.launch.workloads import Asked, check, job
+    from harness.workloads.adapters import Launch
+
+    check("nccl-tests", launcher)
+    asked = Asked("nccl-tests", mode, gpus, env=environment(envs))
+    with (
+        ended_by_sigterm(),
+        opened(inventory, launcher=launcher, dry_run=dry_run, prefix=prefix) as site,
+        tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder,
+    ):
+        made = job(_placed(asked, site, launcher, oob, own_network), site, os.environ)
+
+        def under(words: tuple[str, ...]) -> Launch:
+            planned = plan(replace(made, program=words), launcher, site, folder, as_root=as_root(), raw=True)
+            if not dry_run:
+                starts(planned, site, Path(folder))
+            (command,) = planned.commands
+            return Launch(command.argv, dict(command.env))
+
+        yield under

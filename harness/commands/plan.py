@@ -1,0 +1,183 @@
+"""`r2cc plan`: what would run, and why. Imports little: it is loaded for `r2cc --help`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from harness.errors import UsageError
+from harness.schemas import dumped
+
+if TYPE_CHECKING:
+    from harness.schedules.planner import Node
+
+SCHEDULES = ("auto", "ring", "balance", "published", "chain", "chain_fixed", "optcc")
+OPS = ("allreduce", "allgather", "reducescatter", "broadcast", "reduce", "sendrecv", "alltoall")
+EXAMPLES = """\b
+Examples:
+  r2cc plan --nodes 4 --nics 2 --down h1:eth0
+  r2cc plan --nodes 8 --nics 4 --gpus 8 --rate 400 --down h2:eth3,h5:eth0=0.5 --bytes 256M
+  r2cc plan --inventory lab:topology.yaml --bytes 1GiB --channels 4 --schedule optcc
+  r2cc plan --nodes 4 --nics 2 --down h1:eth0 --cost hop_us=8 --json
+
+\b
+Exit codes: 0 planned, 2 a request that cannot be planned.
+"""
+
+
+@click.command(epilog=EXAMPLES, short_help="Print which schedule an AllReduce would take, and why.")
+@click.option("--inventory", metavar="lab|lab:FILE", help="Nodes, NICs and rates of a topology (default: lab).")
+@click.option("--nodes", type=click.IntRange(1, 16384), help="Instead: so many nodes h0, h1, ... that are all alike,")
+@click.option("--nics", type=click.IntRange(1, 64), help="with so many NICs eth0, eth1, ... each (default 1)")
+@click.option("--rate", "rate_gbit", type=click.FloatRange(0, 1e6, min_open=True), help="of so many Gbit/s (default 1)")
+@click.option("--gpus", type=click.IntRange(1, 64), help="and so many ranks each (default 1).")
+@click.option("--down", "down", metavar="NODE:NIC[=LEFT],...", multiple=True,
+              help="A NIC that is gone, or of which a share between 0 and 1 is left. May be repeated.")  # fmt: skip
+@click.option("--bytes", "size", metavar="SIZE", default="64MiB", show_default=True, help="Such as 64MiB, 64M or 8.")
+@click.option("--op", type=click.Choice(OPS), default="allreduce", show_default=True)
+@click.option("--datatype", default="float32", show_default=True)
+@click.option("--reduction", default="sum", show_default=True)
+@click.option("--schedule", type=click.Choice(SCHEDULES), default="auto", show_default=True, help="Ask for one.")
+@click.option("--channels", type=click.IntRange(0, 1024), default=0, show_default=True, help="Most parts; 0: any.")
+@click.option("--cost", "cost", metavar="NAME=VALUE,...", multiple=True, help="Parameters of the model, as measured.")
+@click.option("--json", "as_json", is_flag=True, help="Print the plan (harness/schemas/plan.schema.json).")
+def plan(
+    *,
+    inventory: str | None,
+    nodes: int | None,
+    nics: int | None,
+    rate_gbit: float | None,
+    gpus: int | None,
+    down: tuple[str, ...],
+    size: str,
+    op: str,
+    datatype: str,
+    reduction: str,
+    schedule: str,
+    channels: int,
+    cost: tuple[str, ...],
+    as_json: bool,
+) -> int:
+    """Say which schedule a collective would take over nodes of which some have lost bandwidth, how long it would take
+    beside the lower bound and the healthy ring, and what every node would send. Nothing is started. See
+    docs/schedules.md.
+    """
+    from harness.schedules import planner
+    from harness.schedules.plan_text import render
+    from harness.units import parse_bytes
+
+    if nodes is None and (nics or rate_gbit or gpus):
+        raise UsageError("--nics, --rate and --gpus describe the nodes of --nodes", "give --nodes as well")
+    if nodes is not None and inventory is not None:
+        raise UsageError("--nodes and --inventory exclude each other", "give one of them")
+    known = _alike(nodes, nics or 1, rate_gbit or 1.0, gpus or 1) if nodes is not None else _of(inventory or "lab")
+    text = json.dumps(
+        {
+            "schema": planner.SCHEMA,
+            "nodes": [_as_json(node) for node in _without(known, _pairs(down))],
+            "bytes": parse_bytes(size),
+            "op": op,
+            "datatype": datatype,
+            "reduction": reduction,
+            "schedule": schedule,
+            "channels": channels,
+            "cost": _costs(cost),
+        }
+    )
+    made = planner.plan_json(text)
+    if as_json:
+        click.echo(dumped("plan", json.loads(made)))
+        return 0
+    for line in render(
+        planner.Plan.from_dict(json.loads(made)), {rank: node.name for node in known for rank in node.ranks}
+    ):
+        click.echo(line)
+    return 0
+
+
+def _as_json(node: Node) -> dict[str, Any]:
+    return {"name": node.name, "ranks": node.ranks, "nics": [vars(nic) for nic in node.nics]}
+
+
+def _alike(nodes: int, nics: int, rate_gbit: float, gpus: int) -> list[Node]:
+    from harness.schedules.planner import Nic, Node
+
+    each = tuple(Nic(f"eth{nic}", rate_gbit) for nic in range(nics))
+    return [Node(f"h{node}", tuple(range(node * gpus, (node + 1) * gpus)), each) for node in range(nodes)]
+
+
+def _of(inventory: str) -> list[Node]:
+    """A NIC that the topology makes slower than the rest has lost the difference."""
+    from harness.schedules.planner import Nic, Node
+    from harness.sites.inventory import topology_of
+
+    topology = topology_of(inventory)
+
+    def nic(host: str, name: str) -> Nic:
+        rate = topology.rate_of(host, name)
+        whole = max(rate, topology.rate_gbit)
+        return Nic(name, whole, rate / whole)
+
+    def node(index: int) -> Node:
+        ranks = range(index * topology.gpus, (index + 1) * topology.gpus)
+        return Node(f"h{index}", tuple(ranks), tuple(nic(f"h{index}", f"eth{k}") for k in range(topology.nics)))
+
+    return [node(index) for index in range(topology.hosts)]
+
+
+def _pairs(texts: tuple[str, ...]) -> list[tuple[str, str | None]]:
+    """`a=1,b` as [("a", "1"), ("b", None)]."""
+    words = [word.strip() for text in texts for word in text.split(",") if word.strip()]
+    split = [word.partition("=") for word in words]
+    return [(name.strip(), value.strip() if equals else None) for name, equals, value in split]
+
+
+def _number(text: str | None, what: str) -> float:
+    """Raises UsageError for what is none; the planner judges its range."""
+    import math
+
+    try:
+        value = float(text or "")
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise UsageError(f"{what}: '{text or ''}' is no number", "write it as 0.5")
+    return value
+
+
+def _costs(texts: tuple[str, ...]) -> dict[str, float]:
+    from harness.schedules.planner import COSTS
+
+    for name, _ in _pairs(texts):
+        if name not in COSTS:
+            raise UsageError(f"--cost: there is no parameter {name}", f"there are {', '.join(COSTS)}")
+    found = {name: _number(value, f"--cost {name}") for name, value in _pairs(texts)}
+    return {name: int(value) if value.is_integer() else value for name, value in found.items()}
+
+
+def _without(nodes: list[Node], down: list[tuple[str, str | None]]) -> list[Node]:
+    """The nodes with what --down says is left of their NICs."""
+    from dataclasses import replace
+
+    left: dict[str, float] = {}
+    for name, value in down:
+        if name in left:
+            raise UsageError(f"--down has {name} twice", "say once what is left of it")
+        left[name] = 0.0 if value is None else _number(value, f"--down {name}")
+    known = {f"{node.name}:{nic.name}" for node in nodes for nic in node.nics}
+    for name in left:
+        if name not in known:
+            raise UsageError(f"--down: there is no NIC {name}", f"NICs are called {_some(sorted(known))}")
+    return [
+        replace(
+            node,
+            nics=tuple(replace(nic, capacity=left.get(f"{node.name}:{nic.name}", nic.capacity)) for nic in node.nics),
+        )
+        for node in nodes
+    ]
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")

@@ -1,0 +1,247 @@
+"""`r2cc run`: other people's workloads over the patched NCCL. Imports little: it is loaded for `r2cc --help`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from harness.commands import launch as launch_cmd
+from harness.schemas import dumped
+
+if TYPE_CHECKING:
+    from harness.workloads.nccltests_run import Plan
+
+F = TypeVar("F", bound=Callable[..., Any])
+OPS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv", "alltoall")
+MODE_HELP = launch_cmd.MODE_HELP
+PASS_ON = {"ignore_unknown_options": True}
+
+
+def common(command: F) -> F:
+    """What every workload takes."""
+    for option in (
+        click.option("--dry-run", is_flag=True, help="Print the command; start nothing."),
+        click.option(
+            "--library",
+            type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
+            help="The NCCL to preload; else what `r2cc build nccl` made.",
+        ),
+        click.option("--mode", type=click.IntRange(0, 3), default=2, show_default=True, help=MODE_HELP),
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(short_help="Run a workload: ours on any bed, nccl-tests, vLLM or DeepSpeed.")
+def run() -> None:
+    """Run a workload over the patched NCCL: ours on the hosts of an inventory, or programs of the user's own.
+
+    \b
+    Examples:
+      r2cc run bench --inventory lab
+      r2cc run ddp --launcher torchrun --inventory cluster.yaml
+      salloc -N 2 r2cc run bench --launcher srun
+      r2cc run nccl-tests --launcher mpirun --inventory cluster.yaml --gpus 8 --bin /opt/nccl-tests/bin
+      r2cc run nccl-tests --op all_reduce --gpus 2
+      r2cc run nccl-tests --op alltoall --gpus 4 --mpi node1,node2 --begin 1M --end 1G
+      r2cc run vllm serve MODEL --tensor-parallel 4 --dry-run
+      r2cc run deepspeed --hostfile hosts train.py --deepspeed_config ds.json
+    """
+
+
+launch_cmd.add_to(run)
+
+
+@run.command("nccl-tests")
+@click.option("--op", type=click.Choice(OPS), default="all_reduce", show_default=True)
+@click.option(
+    "--bin",
+    "folder",
+    type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
+    help="Where its programs are; else what `r2cc build nccl-tests` made.",
+)
+@click.option("--gpus", type=click.IntRange(1, 64), default=1, show_default=True, help="Of each host.")
+@click.option("--launcher", type=click.Choice(launch_cmd.LAUNCHERS), help="On the hosts of --inventory, or Slurm's.")
+@click.option("--inventory", default="slurm", metavar=launch_cmd.PLACES, help="Which hosts.")
+@click.option("--env", "envs", multiple=True, metavar="NAME[=VALUE]", help="With --launcher: for all ranks.")
+@click.option("--oob", metavar="NET", help="a.b.c.d/n, for mpirun's daemons; else the one shared with the hosts.")
+@click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed.  [default: ~/.r2cc]")
+@click.option(
+    "--mpi", metavar="HOST,HOST", help="Hosts; one process a GPU under mpirun. Without: one process, this host."
+)
+@click.option("--begin", metavar="SIZE", default="8", show_default=True, help="Smallest, for example 8, 64K or 1M.")
+@click.option("--end", metavar="SIZE", default="1G", show_default=True, help="Largest; doubled from the smallest on.")
+@click.option("--iterations", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Of each size.")
+@click.option("--warmup", type=click.IntRange(0, 10_000), default=5, show_default=True)
+@click.option("--each-iteration", is_flag=True, help="Time every iteration (in the JSON).")
+@click.option("--cycles", type=click.IntRange(0), default=1, show_default=True, help="Through all sizes; 0: for ever.")
+@click.option("--timeout-s", type=click.FloatRange(0, min_open=True), help="End it after so long (exit code 3).")
+@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON; what the program prints, on stderr.")
+@common
+def nccl_tests(
+    *,
+    op: str,
+    folder: Path | None,
+    gpus: int,
+    mpi: str | None,
+    launcher: str | None,
+    inventory: str,
+    envs: tuple[str, ...],
+    oob: str | None,
+    prefix: str | None,
+    begin: str,
+    end: str,
+    iterations: int,
+    warmup: int,
+    each_iteration: bool,
+    cycles: int,
+    timeout_s: float | None,
+    as_json: bool,
+    mode: int,
+    library: Path | None,
+    dry_run: bool,
+) -> int:
+    """Run one program of nccl-tests, show its rows as they come, and check every element of the results.
+
+    \b
+    Exit codes: 0 all results right, 1 wrong elements, 2 bad usage, 3 it failed or ended early, 130 interrupted.
+    """
+    from harness.workloads.nccltests import Spec
+    from harness.workloads.nccltests_run import Plan
+
+    spec = Spec(
+        op=op, folder=folder or _built_tests(), gpus=gpus, begin=begin, end=end, iterations=iterations, warmup=warmup,
+        each_iteration=each_iteration, cycles=cycles,
+    )  # fmt: skip
+    shown = (dry_run, as_json, timeout_s)
+    if launcher is not None:
+        if mpi is not None:
+            raise click.UsageError("--mpi names hosts for mpirun; --launcher takes them from --inventory")
+        about: Any = {"mode": mode, "gpus": gpus, "envs": envs, "oob": oob, "prefix": prefix, "dry_run": dry_run}
+        if folder is None:
+            raise click.UsageError("nccl-tests are not deployed: say with --bin where they lie on the hosts")
+        with launch_cmd.tests_under(launcher, inventory, **about) as under:
+            return _tests(Plan(spec, None, mode, None, {}, under=under), *shown)
+    hosts = None if mpi is None else [host.strip() for host in mpi.split(",") if host.strip()]
+    plan = Plan(spec, hosts, mode, _library(library, mode), dict(os.environ), as_root=os.geteuid() == 0)
+    return _tests(plan, *shown)
+
+
+def _tests(plan: Plan, dry_run: bool, as_json: bool, timeout_s: float | None) -> int:
+    from harness.workloads.nccltests_run import run_tests
+
+    if dry_run:
+        launch = plan.launch()
+        click.echo(dumped("job_plan", launch.as_json("nccl-tests"), 1) if as_json else launch.text())
+        return 0
+    result = run_tests(plan, lambda line: click.echo(line, nl=False, err=as_json), timeout_s=timeout_s)
+    if as_json:
+        click.echo(dumped("nccl_tests", {"schema": 1, **result.as_dict()}, 1))
+    click.echo(result.sentence(), err=True)
+    return result.exit_code
+
+
+@run.group()
+def vllm() -> None:
+    """Serve with vLLM over the patched NCCL, and measure the server."""
+
+
+@vllm.command("serve", context_settings=PASS_ON)
+@click.argument("model")
+@click.argument("more", nargs=-1, type=click.UNPROCESSED)
+@click.option("--tensor-parallel", type=click.IntRange(1, 1024), default=1, show_default=True, help="GPUs.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
+@common
+def vllm_serve(
+    *,
+    model: str,
+    more: tuple[str, ...],
+    tensor_parallel: int,
+    port: int,
+    mode: int,
+    library: Path | None,
+    dry_run: bool,
+) -> int:
+    """`vllm serve MODEL` with R2CC's environment; MORE goes to vLLM as it is."""
+    from harness.workloads import adapters
+
+    found = _library(library, mode)
+    env = adapters.r2cc_env(found, mode, os.environ)
+    launch = adapters.vllm_serve(model, env, found, tensor_parallel=tensor_parallel, port=port, more=more)
+    return _start(launch, dry_run=dry_run)
+
+
+@vllm.command("bench", context_settings=PASS_ON)
+@click.argument("model")
+@click.argument("more", nargs=-1, type=click.UNPROCESSED)
+@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
+@click.option("--prompts", type=click.IntRange(1), default=100, show_default=True)
+@click.option("--input-tokens", type=click.IntRange(1), default=1024, show_default=True)
+@click.option("--output-tokens", type=click.IntRange(1), default=128, show_default=True)
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option("--dry-run", is_flag=True, help="Print the command; start nothing.")
+def vllm_bench(*, model: str, more: tuple[str, ...], dry_run: bool, **numbers: int) -> int:
+    """`vllm bench serve` against a server on this host: time to first token, per token, and between tokens."""
+    from harness.workloads import adapters
+
+    return _start(adapters.vllm_bench(model, more=more, **numbers), dry_run=dry_run)
+
+
+@run.command(context_settings={**PASS_ON, "allow_interspersed_args": False})
+@click.argument("script", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--hostfile", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Hosts and their slots.")
+@click.option("--gpus", type=click.IntRange(1, 64), help="Of each host; all without.")
+@click.option("--master", metavar="ADDRESS", help="Of the first host.")
+@click.option("--port", type=click.IntRange(1, 65535), default=29500, show_default=True)
+@common
+def deepspeed(
+    *,
+    script: tuple[str, ...],
+    hostfile: Path | None,
+    gpus: int | None,
+    master: str | None,
+    port: int,
+    mode: int,
+    library: Path | None,
+    dry_run: bool,
+) -> int:
+    """`deepspeed SCRIPT ARGS` with R2CC's environment on every host; our options go before SCRIPT."""
+    from harness.workloads import adapters
+
+    env = adapters.r2cc_env(_library(library, mode), mode, os.environ)
+    where = {"hostfile": hostfile, "gpus": gpus, "master": master, "port": port}
+    return _start(adapters.deepspeed(script, env, os.environ, **where), dry_run=dry_run)  # type: ignore[arg-type]
+
+
+def _start(launch: Any, *, dry_run: bool) -> int:
+    from harness.workloads.foreground import run_launch
+
+    if dry_run:
+        click.echo(launch.text())
+        if launch.exported:
+            click.echo("# on every host, through DS_ENV_FILE:\n" + launch.env_file(), nl=False)
+        return 0
+    return run_launch(launch)
+
+
+def _built_tests() -> Path:
+    from harness.repo import checkout
+
+    return checkout().nccl.with_name("nccl-tests") / "bin"
+
+
+def _library(named: Path | None, mode: int) -> Path | None:
+    """The patched NCCL; None for mode 0 where none was built: stock can be what the program finds."""
+    from harness.errors import UsageError
+    from harness.repo import checkout
+
+    library = named or checkout().nccl / "lib" / "libnccl.so.2"
+    if library.is_file():
+        return library
+    if mode == 0:
+        return None
+    raise UsageError(f"there is no patched NCCL in {library.parent}", "r2cc build nccl, or name one with --library")

@@ -1,0 +1,112 @@
+"""What all launchers are told of a job, and how a rank that they start learns which one it is. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.launch import preload as preloading
+
+RANK_OPTION, GPU_OPTION = "--rank", "--gpu"
+Told = tuple[str, ...]
+"""Options that the program is given with its own numbers: (), ("--rank",) or ("--rank", "--gpu")."""
+
+FIND = (
+    'rank=$(printenv "$1") && place=$(printenv "$2") || '
+    '{ echo "r2cc: neither $1 nor $2 may be unset: was this started by another launcher?" >&2; exit 2; }; shift 2; '
+    'while [ "$1" != -- ]; do of=${1%%:*}; '
+    'if [ "$rank" -ge "${of%-*}" ] && [ "$rank" -le "${of#*-}" ]; then export "${1#*:}"; fi; shift; done; shift; '
+)
+ENDS: Mapping[Told, str] = {
+    (): 'exec "$@"',
+    (RANK_OPTION,): 'exec "$@" --rank "$rank"',
+    (RANK_OPTION, GPU_OPTION): 'exec "$@" --rank "$rank" --gpu "$place"',
+}
+"""Fixed scripts. Their arguments: the variable that holds the rank, that of its place on the host, what single ranks
+are to have in their environment (`FIRST-LAST:NAME=VALUE`), `--`, and the program."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """One program on all ranks, which are counted host by host."""
+
+    program: tuple[str, ...]
+    """Without what tells a rank its number. The same on all hosts."""
+    hosts: Mapping[str, int]
+    """How many ranks each has, in the order of ranks."""
+    rendezvous: str
+    """HOST:PORT of rank 0."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Of all ranks; never part of a command line."""
+    of_host: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """What ranks of a host have besides: names of NICs. Part of command lines, so no secrets."""
+    unset: tuple[str, ...] = ()
+    """What logins on the hosts set and ranks must not have."""
+    preload: str = ""
+    """A library for the program alone, not for what starts it."""
+    told: Told = (RANK_OPTION,)
+    mpi: bool = False
+    """Ranks meet through MPI, and in no other way."""
+    python: str = "python3"
+    """Of torchrun."""
+    out_of_band: str = ""
+    """Network (a.b.c.d/n) over which a launcher's own daemons talk; the launcher's choice without one."""
+
+    def __post_init__(self) -> None:
+        if not self.hosts or min(self.hosts.values()) < 1:
+            raise UsageError("a job needs at least one host, and each of them a rank", "--ranks-per-host 1")
+
+    @property
+    def ranks(self) -> int:
+        return sum(self.hosts.values())
+
+    @property
+    def even(self) -> bool:
+        """All hosts have as many ranks."""
+        return len(set(self.hosts.values())) == 1
+
+    def first_rank(self, host: str) -> int:
+        names = list(self.hosts)
+        return sum(self.hosts[name] for name in names[: names.index(host)])
+
+    def host_of(self, rank: int) -> str:
+        """Of a rank that exists."""
+        return [host for host, ranks in self.hosts.items() for _ in range(ranks)][rank]
+
+    def bare(self) -> list[str]:
+        """The program with its surroundings, without a rank."""
+        unset = [word for name in self.unset for word in ("-u", name)]
+        under = preloading.words(Path(self.preload)) if self.preload else []
+        if unset and under[:1] == ["env"]:
+            return ["env", *unset, *under[1:], *self.program]
+        return [*(["env", *unset] if unset else []), *under, *self.program]
+
+    def by_itself(self, rank_variable: str, place_variable: str) -> list[str]:
+        """The program, finding out by itself which rank it is, from what its launcher sets."""
+        single = [
+            f"{self.first_rank(host)}-{self.first_rank(host) + ranks - 1}:{name}={value}"
+            for host, ranks in self.hosts.items()
+            for name, value in sorted(self.of_host.get(host, {}).items())
+        ]
+        if not single and not self.told:
+            return self.bare()
+        script = FIND + ENDS[self.told]
+        return ["sh", "-c", script, "r2cc", rank_variable, place_variable, *single, "--", *self.bare()]
+
+    def as_rank(self, rank: int) -> list[str]:
+        """The program, told which rank it is."""
+        place = rank - self.first_rank(self.host_of(rank))
+        numbers = {RANK_OPTION: rank, GPU_OPTION: place}
+        return [*self.bare(), *(word for option in self.told for word in (option, str(numbers[option])))]
+
+
+def split(
+    env: Mapping[str, Mapping[str, str]], hosts: Sequence[str]
+) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
+    """(what is the same on all hosts, the rest of each)."""
+    first = env.get(hosts[0], {}) if hosts else {}
+    common = {name: value for name, value in first.items() if all(env.get(h, {}).get(name) == value for h in hosts)}
+    rest = {host: {name: value for name, value in env.get(host, {}).items() if name not in common} for host in hosts}
+    return common, {host: own for host, own in rest.items() if own}

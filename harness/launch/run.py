@@ -1,0 +1,183 @@
+"""Runs a job to its end: follows its progress, ends all ranks when one has died or nothing moves, and judges."""
+
+from __future__ import annotations
+
+import queue
+import re
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from harness.errors import CommandError, UsageError
+from harness.hosts.commands import indent
+from harness.launch.deaths import Death, first_death
+from harness.launch.job import Job
+from harness.launch.processes import QUOTED, Processes, Start, Started
+from harness.launch.streams import Labelled, Line, Tagged
+from harness.launch.tally import BROKEN, OK, WRONG, Tally, parsed
+from harness.launch.watch import Watch
+
+PEERS_S = 5.0
+"""How long the other ranks have to end by themselves when one has died."""
+TICK_S = 0.1
+MOVES = ("bench_start", "progress", "iteration", "op", "late", "bench_end")
+OWN_CODES = (OK, WRONG, BROKEN)
+"""Of ranks that ended by themselves; 3 is also that of one whose peer died."""
+ALL_LINES = 4000
+OF_TORCHRUN = re.compile(r"^.*torch[./]distributed[./]elastic.*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a job; `reason` says why the exit code is not 0."""
+
+    exit_code: int
+    reason: str
+    figures: Mapping[str, Any] = field(default_factory=dict)
+
+    def sentence(self) -> str:
+        one = self.figures.get("iteration_ms")
+        text = f"{self.figures.get('iterations', 0)} iterations, {self.figures.get('wrong_elements', 0)} wrong elements"
+        text += f", median {one['median']:.1f} ms" if one else ""
+        busbw = self.figures.get("busbw_GBps")
+        text += f", {busbw:.3f} GB/s bus bandwidth" if busbw is not None else ""
+        return f"{text}; {self.reason}" if self.reason else text
+
+
+class JobRun:
+    """One job under one launcher. `tell` hears of progress; `heard` of every line that is none of the contract's."""
+
+    def __init__(
+        self, job: Job, launcher: str, tell: Callable[[str], None], heard: Callable[[str], None], watch: Watch
+    ) -> None:
+        self._job, self._launcher, self._tell, self._heard = job, launcher, tell, heard
+        self._tally = Tally(job.ranks)
+        self._watch = watch
+        self._deaths: list[Started] = []
+        self._end_at_s: float | None = None
+        self._stuck = ""
+
+    def run(self, starts: Sequence[Start]) -> Result:
+        """Returns when all has ended. InfraError when it could not be started."""
+        with Processes() as processes:
+            processes.start(starts)
+            while not all(each.eof for each in processes.running):
+                self._take(processes)
+                self._look(processes)
+            for each in processes.running:
+                _ended(each)
+            self._note_deaths(processes)
+            return self._judged()
+
+    def _take(self, processes: Processes) -> None:
+        try:
+            speaker, lines = processes.lines.get(timeout=TICK_S)
+            while True:
+                self._hear(speaker, lines)
+                speaker, lines = processes.lines.get_nowait()
+        except queue.Empty:
+            return
+
+    def _hear(self, speaker: Started, lines: list[Line] | None) -> None:
+        if lines is None:
+            speaker.eof = True
+            return
+        for rank, text in lines:
+            line = parsed(text)
+            if line is None:
+                if text:
+                    self._heard(self._named(rank) + text.decode(errors="replace"))
+                continue
+            took_s = self._tally.add(line)
+            if line["event"] in MOVES:
+                self._watch.moved(time.monotonic(), took_s)
+                if took_s is not None and line["index"] >= 0:
+                    self._tell(f"iteration {line['index']}, {took_s * 1e3:.1f} ms, {self._tally.wrong} wrong elements")
+
+    def _named(self, rank: int | None) -> str:
+        return "" if rank is None or rank >= self._job.ranks else f"rank {rank} on {self._job.host_of(rank)}: "
+
+    def _look(self, processes: Processes) -> None:
+        self._note_deaths(processes)
+        now_s = time.monotonic()
+        if self._deaths and self._end_at_s is None:
+            self._end_at_s = now_s + PEERS_S
+        stuck = "" if self._deaths or self._stuck else self._watch.stuck(now_s)
+        if stuck:
+            self._stuck = stuck
+        if stuck or (self._end_at_s is not None and now_s > self._end_at_s):
+            self._end_at_s = float("inf")
+            processes.stop()
+
+    def _note_deaths(self, processes: Processes) -> None:
+        for each in processes.running:
+            if each in self._deaths or each.stopped or each.reap() in (None, OK):
+                continue
+            told = each.eof or each.code not in OWN_CODES  # what it said may still be on its way
+            if told and not (each.code == WRONG and self._tally.wrong):
+                self._deaths.append(each)
+
+    def _judged(self) -> Result:
+        figures = self._tally.figures()
+        if self._tally.wrong:
+            return Result(WRONG, "wrong results", figures)
+        if self._stuck:
+            return Result(BROKEN, f"{self._stuck}: all ranks were ended", figures)
+        if self._deaths:
+            return self._death(figures)
+        if not self._tally.completed:
+            return Result(BROKEN, f"{len(self._tally.ends)} of {self._job.ranks} ranks came to the end", figures)
+        return Result(OK, "", figures)
+
+    def _death(self, figures: Mapping[str, Any]) -> Result:
+        """Ranks whose peer died end by themselves; the one to name is the one that did not."""
+        first = next((each for each in self._deaths if each.code not in OWN_CODES), self._deaths[0])
+        code = first.code
+        if first.start.rank is not None:
+            text = _ending(first.start.shown, code, _telling(first.errors(ALL_LINES), code))
+        else:
+            said = first.errors(ALL_LINES)
+            death = first_death(self._launcher, said)
+            blamed = self._tally.blamed()
+            if blamed is not None and (death is None or death.code == BROKEN):
+                death = Death(blamed, None)
+            if death is not None and death.rank < self._job.ranks:
+                code = death.code
+                shown = f"rank {death.rank} on {self._job.host_of(death.rank)}"
+                text = _ending(shown, code, _telling(_of_rank(self._launcher, said, death.rank), code))
+            else:
+                text = _ending(first.start.shown, code, _telling(said, code))
+        exit_code = UsageError.exit_code if code == UsageError.exit_code else BROKEN
+        return Result(exit_code, text, figures)
+
+
+def _of_rank(launcher: str, said: str, rank: int) -> str:
+    """Its lines, where lines say whose they are; else all that was said before torchrun itself began to speak."""
+    if launcher == "torchrun":
+        return OF_TORCHRUN.split(said, maxsplit=1)[0].strip() or said
+    lines = (Labelled() if launcher == "srun" else Tagged())(said.encode() + b"\n")
+    return "\n".join(text.decode(errors="replace") for who, text in lines if who == rank and text) or said
+
+
+def _telling(said: str, code: int | None) -> str:
+    """The last lines; of a program that was not used as it wants to be the first one, before it explains itself."""
+    lines = said.strip().splitlines()
+    return "\n".join(lines[:1] if code == UsageError.exit_code else lines[-QUOTED:])
+
+
+def _ended(each: Started) -> None:
+    """It has closed its output; one that stays is ended when the block ends."""
+    with suppress(CommandError):
+        each.code = each.process.wait(PEERS_S)
+
+
+def _ending(shown: str, code: int | None, errors: str) -> str:
+    how = "died, as its peers say" if code is None else f"ended with exit code {code}"
+    if code is not None and code < 0:
+        how = f"was killed by {signal.Signals(-code).name}"
+    elif code is not None and code > 128 and code - 128 in set(signal.Signals):
+        how += f" ({signal.Signals(code - 128).name})"
+    return f"{shown} {how}" + (f"; its last lines:\n{indent(errors)}" if errors.strip() else "")

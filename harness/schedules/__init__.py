@@ -1,0 +1,1 @@
+"""The planner of schedules, asked through its compiled library."""

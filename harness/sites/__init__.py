@@ -1,0 +1,1 @@
+"""What `--inventory` means: which hosts, how they are reached, what they are."""

@@ -1,0 +1,270 @@
+"""An inventory file: which hosts there are and how they are reached. All its mistakes are reported at once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+
+from harness.config import yaml_lines
+from harness.config.files import text_of
+from harness.config.words import in_order, shown
+from harness.config.yaml_lines import Document
+from harness.errors import InputErrors, UsageError
+from harness.hosts.ssh_config import Config, SshConfigError
+from harness.hosts.ssh_config.keywords import is_hop
+from harness.hosts.ssh_target import Asked, Target, expanded, read_config, resolve, users_config
+from harness.sites.ranges import expand
+
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]{0,252}")
+PREFIX = re.compile(r"~?(/[^/\x00-\x1f]+)+/?")
+DEFAULT_PREFIX = "~/.r2cc"
+"""Where a host keeps what is deployed to it (docs/deploy.md). `~` is the home there."""
+MOST_HOSTS = 16_384
+TOO_MANY = f"there are more than {MOST_HOSTS} hosts, which is the most"
+Location = tuple[str | int, ...]
+
+
+def _names(pattern: re.Pattern[str]) -> AfterValidator:
+    def check(text: str) -> str:
+        wrong = [name for name in expand(text) if not pattern.fullmatch(name)]
+        if wrong:
+            raise ValueError(f"'{wrong[0]}' cannot be a name")
+        return text
+
+    return AfterValidator(check)
+
+
+def _jumps(text: str) -> str:
+    wrong = [part for part in text.split(",") if not is_hop(part.strip())]
+    if wrong:
+        raise ValueError(f"'{wrong[0]}' is no host: write it as [user@]host[:port]")
+    return text
+
+
+def _prefix(text: str) -> str:
+    if not PREFIX.fullmatch(text):
+        raise ValueError(f"'{text}' is no folder: write it as /opt/r2cc or ~/.r2cc")
+    return text
+
+
+Word = Annotated[StrictStr, Field(pattern=r"^[^\s\x00-]\S*$", max_length=1024)]
+Jump = Annotated[StrictStr, AfterValidator(_jumps)]
+Prefix = Annotated[StrictStr, AfterValidator(_prefix)]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Reached(_Model):
+    """How hosts are reached and what is in them; what is not said comes from `~/.ssh/config`."""
+
+    user: Word | None = None
+    port: Annotated[StrictInt, Field(ge=1, le=65535)] | None = None
+    key: Word | None = None
+    jump: Jump | None = None
+    known_hosts: Word | None = None
+    nics: dict[Word, Annotated[StrictStr, _names(NAME)]] | None = None
+    """By role: `data: eth[0-3]`, `management: eno1`."""
+    gpus: Annotated[StrictInt, Field(ge=0, le=64)] | None = None
+    labels: dict[Word, StrictStr] = {}
+    prefix: Prefix | None = None
+
+
+class Entry(Reached):
+    """One host, or a range of them. `address` is a range of the same length."""
+
+    name: Annotated[StrictStr, _names(NAME)]
+    address: Annotated[StrictStr, _names(ADDRESS)] | None = None
+
+
+class Cluster(_Model):
+    """An inventory file. What `defaults` says holds for every host that does not say it itself."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
+    name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")] = "cluster"
+    defaults: Reached = Reached()
+    hosts: Annotated[list[Entry], Field(min_length=1)]
+
+
+@dataclass(frozen=True)
+class ClusterHost:
+    """One host of an inventory."""
+
+    target: Target
+    nics: Mapping[str, tuple[str, ...]]
+    gpus: int | None
+    labels: Mapping[str, str]
+    prefix: str = DEFAULT_PREFIX
+
+    @property
+    def name(self) -> str:
+        return self.target.name
+
+
+def load(path: Path, *, config: Path | None = None, home: Path | None = None) -> list[ClusterHost]:
+    """The hosts of an inventory file, in its order. InputErrors with all mistakes; UsageError: it cannot be read.
+    `config` is read in place of the user's configuration of ssh and the system's."""
+    return parse(_text_of(path), str(path), config=config, home=home or Path.home())
+
+
+def load_usable(
+    path: Path, *, config: Path | None = None, home: Path | None = None
+) -> tuple[list[ClusterHost], dict[str, InputErrors]]:
+    """(hosts without a mistake, what is wrong with the others by name): for what must not wait until a file is mended.
+
+    InputErrors and UsageError as `load`, when no host of it can be used.
+    """
+    home, text = home or Path.home(), _text_of(path)
+    usable: dict[str, ClusterHost] = {}
+    wrong: dict[str, InputErrors] = {}
+    options = cache(partial(_config, config, home))
+    for name, alone in _one_by_one(yaml_lines.read(text, str(path))):
+        try:
+            usable.update({host.name: host for host in _read(alone, options, home) if host.name not in usable})
+        except InputErrors as error:
+            wrong[name] = error
+        except SshConfigError as error:
+            wrong[name] = InputErrors([error.message])
+    if not usable:
+        parse(text, str(path), config=config, home=home)
+    return [*usable.values()], {name: error for name, error in wrong.items() if name not in usable}
+
+
+def _text_of(path: Path) -> str:
+    return text_of(path, "inventory", "give the path of a YAML file; docs/hosts.md shows one")
+
+
+def _one_by_one(document: Document) -> Iterator[tuple[str, Document]]:
+    """Each host's name, and the same file with it alone."""
+    found = document.value.get("hosts") if isinstance(document.value, dict) else None
+    for index, entry in enumerate(found if isinstance(found, list) else []):
+        for name, one in _single(entry):
+            yield name or f"the host of line {document.line(('hosts', index))}", document.with_one("hosts", index, one)
+
+
+def _single(entry: object) -> list[tuple[str, object]]:
+    """(name, entry) of each host of a range; one that cannot be taken apart stays as it is."""
+    if not isinstance(entry, dict):
+        return [("", entry)]
+    names = _expanded_or_none(entry.get("name"))
+    addresses = _expanded_or_none(entry["address"]) if entry.get("address") else names
+    if len(names) != len(addresses):
+        return [(name, entry) for name in names or [""]]
+    return [(n, {**entry, "name": n, "address": a}) for n, a in zip(names, addresses, strict=True)] or [("", entry)]
+
+
+def parse(text: str, file: str, *, config: Path | None, home: Path) -> list[ClusterHost]:
+    """The hosts that YAML text describes; `file` is only what the messages call it."""
+    return _read(yaml_lines.read(text, file), partial(_config, config, home), home)
+
+
+def _config(config: Path | None, home: Path) -> Config:
+    return read_config(config) if config is not None else users_config(home)
+
+
+def _read(document: Document, options_of: Callable[[], Config], home: Path) -> list[ClusterHost]:
+    errors, cluster = [*document.errors], None
+    errors += [document.message(place, what) for place, what in _cross_errors(document.value, home)]
+    if errors and TOO_MANY in errors[-1]:
+        raise InputErrors(in_order(errors, document.file))  # to check them all would take minutes
+    if document.root is not None or not document.errors:
+        try:
+            cluster = Cluster.model_validate(document.value)
+        except ValidationError as error:
+            errors += [document.message(e["loc"], _say(e), key=e["type"] == "extra_forbidden") for e in error.errors()]
+    hosts: list[ClusterHost] = []
+    if cluster is not None and not errors:
+        options = options_of()
+        for index, entry in enumerate(cluster.hosts):
+            try:
+                hosts += _hosts(cluster.defaults, entry, lambda asked: resolve(asked, options, home=home))
+            except SshConfigError:
+                raise
+            except UsageError as error:
+                errors.append(document.message(("hosts", index), f"{error.message} ({error.hint})"))
+    if errors:
+        raise InputErrors(in_order(errors, document.file))
+    return hosts
+
+
+def _hosts(defaults: Reached, entry: Entry, resolved: Any) -> Iterator[ClusterHost]:
+    said = {key: value for key, value in entry.model_dump().items() if value is not None}
+    every = {**{key: value for key, value in defaults.model_dump().items() if value is not None}, **said}
+    names = expand(entry.name)
+    nics = {role: tuple(expand(text)) for role, text in every.get("nics", {}).items()}
+    for name, address in zip(names, expand(entry.address) if entry.address else names, strict=True):
+        ways = {key: every.get(key) for key in ("user", "port", "key", "jump", "known_hosts")}
+        target = resolved(Asked(name, address, **ways))
+        labels = {**defaults.labels, **entry.labels}
+        yield ClusterHost(target, nics, every.get("gpus"), labels, every.get("prefix", DEFAULT_PREFIX))
+
+
+def _cross_errors(value: object, home: Path) -> Iterator[tuple[Location, str]]:
+    """Mistakes between keys, and SSH keys that are not there; in the raw value, to be told next to all others."""
+    if not isinstance(value, dict):
+        return
+    found = value.get("hosts")
+    entries = [(index, entry) for index, entry in enumerate(found if isinstance(found, list) else [])]
+    places: list[tuple[Location, Any]] = [(("defaults",), value.get("defaults"))]
+    seen: set[str] = set()
+    for place, entry in places + [(("hosts", index), entry) for index, entry in entries]:
+        if not isinstance(entry, dict):
+            continue
+        names, addresses = _expanded_or_none(entry.get("name")), _expanded_or_none(entry.get("address"))
+        for name in names:
+            if name in seen:
+                yield (*place, "name"), f"host '{name}' is there twice"
+            seen.add(name)
+        if len(seen) > MOST_HOSTS:
+            yield (*place, "name"), TOO_MANY
+            return
+        if names and addresses and len(addresses) != len(names):
+            yield (*place, "address"), f"'{entry['address']}' means {len(addresses)} addresses for {len(names)} hosts"
+        key = entry.get("key")
+        if isinstance(key, str) and key and not expanded(key, home).is_file():
+            yield (*place, "key"), f"there is no key {key}"
+        roles = entry.get("nics")
+        nics = [nic for text in (roles.values() if isinstance(roles, dict) else ()) for nic in _expanded_or_none(text)]
+        for nic in sorted({nic for nic in nics if nics.count(nic) > 1}):
+            yield (*place, "nics"), f"NIC '{nic}' is there twice"
+
+
+def _expanded_or_none(text: object) -> list[str]:
+    """Empty for what is reported elsewhere as no range."""
+    try:
+        return expand(text) if isinstance(text, str) else []
+    except ValueError:
+        return []
+
+
+def json_schema() -> dict[str, Any]:
+    """What harness/schemas/inventory.schema.json holds."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "inventory",
+        **{key: value for key, value in Cluster.model_json_schema().items() if key != "title"},
+    }
+
+
+def _say(error: Mapping[str, Any]) -> str:
+    """pydantic's message, with the value and what is allowed where that helps."""
+    where = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        models = {"hosts": Entry.model_fields, "defaults": Reached.model_fields, "": Cluster.model_fields}
+        fields = models[str(error["loc"][0]) if len(error["loc"]) > 1 else ""]
+        names = ", ".join(field.alias or name for name, field in fields.items())
+        return f"unknown key '{error['loc'][-1]}' (known: {names})"
+    if error["type"] == "missing":
+        return f"missing key '{error['loc'][-1]}'"
+    message = error["msg"].removeprefix("Value error, ")
+    message = message[:1].lower() + message[1:]
+    plain = error["type"] in ("model_type", "value_error")
+    return f"{where or 'inventory'}: {message}" + ("" if plain else f", not {shown(error['input'])}")

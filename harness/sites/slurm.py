@@ -1,0 +1,77 @@
+"""A Slurm allocation, as its environment tells it. Nothing is asked of Slurm."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.errors import UsageError
+from harness.sites.ranges import expand
+
+if TYPE_CHECKING:
+    from harness.sites.inventory_file import ClusterHost
+
+COUNT = re.compile(r"(\d+)(?:\(x(\d+)\))?")
+ASKED_FOR = ("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE")
+HINT = "get one first: salloc --nodes=2 --ntasks-per-node=1, or put the command into a script for sbatch"
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """What Slurm gave this job: its hosts in Slurm's order, which is the order of ranks."""
+
+    job: str
+    hosts: tuple[str, ...]
+    tasks: Mapping[str, int] | None = None
+    """Of each host, where the user asked Slurm for some; else they are as many as CPUs, or anything."""
+    gpus: int | None = None
+    """Of each host."""
+
+
+def allocation(environment: Mapping[str, str]) -> Allocation:
+    """Of the job that we are in. UsageError outside of one, and where its variables cannot be understood."""
+    job = environment.get("SLURM_JOB_ID") or environment.get("SLURM_JOBID")
+    nodes = environment.get("SLURM_JOB_NODELIST") or environment.get("SLURM_NODELIST")
+    if not job or not nodes:
+        missing = "SLURM_JOB_ID" if not job else "SLURM_JOB_NODELIST"
+        raise UsageError(f"this is no Slurm allocation: {missing} is not set", HINT)
+    try:
+        names = expand(nodes)
+    except ValueError as error:
+        raise UsageError(f"SLURM_JOB_NODELIST cannot be understood: {error}", "scontrol show hostnames") from error
+    text = environment.get("SLURM_TASKS_PER_NODE")
+    if not text or not any(name in environment for name in ASKED_FOR):
+        return Allocation(job, tuple(names), None, _gpus(environment))
+    tasks = tasks_per_node(text)
+    if len(tasks) != len(names):
+        raise UsageError(f"SLURM_TASKS_PER_NODE ('{text}') is of {len(tasks)} hosts, and there are {len(names)}", HINT)
+    return Allocation(job, tuple(names), dict(zip(names, tasks, strict=True)), _gpus(environment))
+
+
+def hosts(environment: Mapping[str, str], *, home: Path | None = None) -> list[ClusterHost]:
+    """The allocation's hosts as an inventory has them, reached as `~/.ssh/config` says; nobody says which NICs they
+    have. UsageError as `allocation`."""
+    from harness.hosts.ssh_target import Asked, resolve, users_config
+    from harness.sites.inventory_file import ClusterHost
+
+    found = allocation(environment)
+    home = home or Path.home()
+    options = users_config(home)
+    return [ClusterHost(resolve(Asked(name), options, home=home), {}, found.gpus, {}) for name in found.hosts]
+
+
+def tasks_per_node(text: str) -> list[int]:
+    """`2(x3),1` is [2, 2, 2, 1]. UsageError for anything else."""
+    found = [COUNT.fullmatch(part.strip()) for part in text.split(",")]
+    counts = [int(each[1]) for each in found if each for _ in range(int(each[2] or 1))]
+    if None in found or min(counts, default=0) < 1:
+        raise UsageError(f"SLURM_TASKS_PER_NODE cannot be understood: '{text}'", "it should be like 2(x3),1")
+    return counts
+
+
+def _gpus(environment: Mapping[str, str]) -> int | None:
+    text = environment.get("SLURM_GPUS_ON_NODE", "")
+    return int(text) if text.isdigit() and int(text) > 0 else None

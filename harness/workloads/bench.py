@@ -1,0 +1,174 @@
+"""Command lines and environments of `r2cc_bench` and `r2cc_sampler` (docs/contracts.md); nothing is started here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from harness.errors import UsageError
+
+Op = Literal["allreduce", "stream", "alltoall"]
+Net = Literal["socket", "ib"]
+Schedule = Literal["auto", "ring", "chain"]
+Connect = Literal["ahead", "switch"]
+
+EVENT_FILE = "/proc/self/fd/1"
+"""The net library writes its lines where the bench writes its own, so that their order is kept."""
+SIDE_INTERFACE = "mgmt0"
+"""The lab's management interface: one more way for the side channel, never for data."""
+SETTINGS = ("NCCL_", "R2CC_")
+"""Variables with these prefixes change what NCCL or R2CC does: none is inherited by accident."""
+MODES = range(4)
+
+
+@dataclass(frozen=True)
+class BenchSpec:
+    """What all ranks of a run share; the defaults are the contract's."""
+
+    op: Op = "allreduce"
+    bytes: int = 64 << 20
+    iterations: int = 40
+    warmup: int = 2
+    channels: int = 4
+    connections_per_peer: int = 1
+    chunk_bytes: int = 128 << 10
+    slots: int = 8
+    seed: int = 1
+    net: Net = "socket"
+    timeout_s: int = 120
+    corrupt: tuple[int, int] | None = None
+    """Self-test: (rank, iteration) whose result is changed by one bit after the collective."""
+    nonce: str | None = None
+    """Ranks that were started with another text are turned away."""
+    corrupt_carrier: str | None = None
+    """Self-test: RANK:NIC:LOSSES, the same once that NIC has lost its carrier so often."""
+    seconds: int = 0
+    """Not 0: iterations end after so many seconds."""
+    idle_us: int = 200
+    """How long a rank sleeps when nothing moved. Every wake-up costs an emulated machine dearly."""
+    in_a_row: int = 1
+    """All-reduces of an iteration, one after the other."""
+    merge_nics: int = 1
+    """More than 1: so many NICs in a row become one virtual NIC, which only stock's IB transport can do."""
+    plan: Path | None = None
+    """An all-reduce by this plan (harness.schedules.planner), in a file that every host has;
+    `channels` is then of each part."""
+    late: tuple[tuple[int, int, int], ...] = ()
+    """(rank, iteration, ms): who enters which iteration how late."""
+    schedule: Schedule | None = None
+    """An all-reduce that is planned anew whenever NICs come or go; `channels` is then of the ring and of each cycle."""
+    connect: Connect = "ahead"
+    """When a schedule's connections are made: all at the start, or those of a plan when it begins."""
+    pretend: tuple[tuple[int, int, str, int], ...] = ()
+    """Self-test: (rank, iteration, NIC, percent), what a rank says of its NIC from that iteration on."""
+    slow_to_agree: tuple[int, int] | None = None
+    """Self-test: (rank, ms) that it takes to be ready for another schedule."""
+
+
+def bench_command(
+    program: Path, spec: BenchSpec, *, rank: int | None, ranks: int, root: str, library: Path, unset: Iterable[str] = ()
+) -> list[str]:
+    """One rank's command. Every option is given, so that a journal shows all that was asked for.
+
+    `rank` None leaves it out, for a launcher that tells it.
+
+    `root` is ADDR:PORT of rank 0 on the management network. `unset` are variables (`stray_settings`) that the command
+    must not see: a Host adds to the environment it was given, it takes nothing away. Raises UsageError for a rank that
+    does not exist.
+    """
+    if rank is not None and not 0 <= rank < ranks:
+        raise UsageError(f"rank {rank} of {ranks} ranks does not exist", "ranks are counted from 0")
+    options: dict[str, object] = {
+        **({} if rank is None else {"--rank": rank}),
+        "--ranks": ranks,
+        "--root": root,
+        "--op": spec.op,
+        "--bytes": spec.bytes,
+        "--iterations": spec.iterations,
+        "--warmup": spec.warmup,
+        "--channels": spec.channels,
+        "--connections-per-peer": spec.connections_per_peer,
+        "--chunk-bytes": spec.chunk_bytes,
+        "--slots": spec.slots,
+        "--seed": spec.seed,
+        "--net": spec.net,
+        "--timeout-s": spec.timeout_s,
+        "--library": library,
+    }
+    if spec.corrupt is not None:
+        options["--corrupt"] = f"{spec.corrupt[0]}:{spec.corrupt[1]}"
+    if spec.corrupt_carrier is not None:
+        options["--corrupt-carrier"] = spec.corrupt_carrier
+    if spec.idle_us != BenchSpec.idle_us:
+        options["--idle-us"] = spec.idle_us
+    if spec.in_a_row > 1:
+        options["--in-a-row"] = spec.in_a_row
+    if spec.merge_nics > 1:
+        options["--merge-nics"] = spec.merge_nics
+    if spec.plan is not None:
+        options["--plan"] = spec.plan
+    if spec.seconds:
+        options["--seconds"] = spec.seconds
+    if spec.nonce is not None:
+        options["--nonce"] = spec.nonce
+    if spec.schedule is not None:
+        options |= {"--schedule": spec.schedule, "--connect": spec.connect}
+    if spec.slow_to_agree is not None:
+        options["--slow-to-agree"] = ":".join(map(str, spec.slow_to_agree))
+    return [*_without(unset), str(program), *_words(options), *_several(spec)]
+
+
+def _several(spec: BenchSpec) -> list[str]:
+    """Options that may be given more than once."""
+    late = [word for place in spec.late for word in ("--late", ":".join(map(str, place)))]
+    pretend = [word for said in spec.pretend for word in ("--pretend", ":".join(map(str, said)))]
+    return [*late, *pretend]
+
+
+def sampler_command(program: Path, *, nics: Sequence[str] = (), interval_ms: int = 10, cpu: bool = False) -> list[str]:
+    """The sampler of one host. It ends with its stdin or on SIGTERM. No `nics` means all but the loopback."""
+    options: dict[str, object] = {"--interval-ms": interval_ms}
+    if nics:
+        options["--nics"] = ",".join(nics)
+    return [str(program), *_words(options), *(["--cpu"] if cpu else [])]
+
+
+def bench_env(
+    mode: int,
+    *,
+    interfaces: str = "eth",
+    topology_file: Path | None = None,
+    extra: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """What a rank's net library reads. `mode` is R2CC_MODE (0 stock ... 3); `interfaces` keeps data off `mgmt0`.
+
+    `extra` is what an experiment's arm sets on purpose; it wins. Raises UsageError for a mode that does not exist.
+    """
+    if mode not in MODES:
+        raise UsageError(f"R2CC_MODE {mode} does not exist", "0 stock, 1 migrate, 2 balance, 3 allreduce")
+    env = {
+        "NCCL_DEBUG": "WARN",
+        "NCCL_SOCKET_IFNAME": interfaces,
+        "R2CC_EVENT_FILE": EVENT_FILE,
+        "R2CC_MODE": str(mode),
+        "R2CC_SIDE_IFNAME": SIDE_INTERFACE,
+    }
+    if topology_file is not None:
+        env["R2CC_TOPO_FILE"] = str(topology_file)
+    return {**env, **(extra or {})}
+
+
+def stray_settings(inherited: Mapping[str, str], env: Mapping[str, str]) -> list[str]:
+    """Names in `inherited` (os.environ) that would change results and that `env` does not set itself."""
+    return sorted(name for name in inherited if name.startswith(SETTINGS) and name not in env)
+
+
+def _without(unset: Iterable[str]) -> list[str]:
+    flags = [word for name in unset for word in ("-u", name)]
+    return ["env", *flags] if flags else []
+
+
+def _words(options: Mapping[str, object]) -> list[str]:
+    return [str(word) for option in options.items() for word in option]

@@ -1,0 +1,121 @@
+"""`r2cc compare`: runs beside each other. Imports little: it is loaded for `r2cc --help`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.schemas import dumped
+from reports.commands.runs import store_option
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from reports.compare.model import Comparison
+    from reports.store.entry import Entry
+    from reports.store.store import Store
+
+
+@click.command()
+@click.argument("runs", nargs=-1, required=True, metavar="RUN...")
+@store_option
+@click.option("--format", "kind", type=click.Choice(["terminal", "md", "csv", "json"]), default="terminal")
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+def compare(runs: tuple[str, ...], store: Path, kind: str, as_json: bool) -> None:
+    """Compare runs with the first of them; of one run alone, its arms.
+
+    RUN is an id of the store, its beginning, a tag, or a run directory; RUN:ARM is one arm of it alone, to be compared
+    with another. Runs are grouped by what differs among them (build, arms, bed, hardware, experiment): those that
+    differ in none of it are repeats. Says *better*, *worse*, *no difference shown* or *not comparable because ...*: the
+    exit code is 0 whatever it says (`r2cc ci gate` judges).
+
+    \b
+    Examples:
+      r2cc compare before-update after-update
+      r2cc compare runs/20261125T0339*
+      r2cc compare 20261125T033938 --format md
+      r2cc compare 20261125T0339:stock 20261125T0401:balance
+    """
+    from reports.compare import text
+
+    found = compared(store, runs)
+    if as_json or kind == "json":
+        click.echo(dumped("compare", {"schema": 2, "comparisons": [each.as_json() for each in found]}))
+    elif kind == "terminal":
+        _show(found)
+    else:
+        click.echo(text.markdown(found) if kind == "md" else text.comma_separated(found), nl=False)
+
+
+def compared(store: Path, words: Sequence[str]) -> list[Comparison]:
+    """All against the first; a word may be the path of a run, too.
+
+    UsageError for what there is not, and where there is nothing to compare.
+    """
+    from reports.store.store import read_runs
+
+    named = [_named(word) for word in words]
+    return _compared(read_runs(store, [name for name, _ in named]), [arm for _, arm in named])
+
+
+def compared_in(store: Store, words: Sequence[str]) -> list[Comparison]:
+    """The same of runs of a store alone."""
+    named = [_named(word) for word in words]
+    return _compared(store.read([name for name, _ in named]), [arm for _, arm in named])
+
+
+def _compared(read: Sequence[Entry], arms: Sequence[str | None]) -> list[Comparison]:
+    from harness.errors import UsageError
+    from reports.compare import groups
+    from reports.compare.model import compare
+
+    runs = groups.chosen(read, arms)
+    sides = groups.arms_of(runs[0]) if len(runs) == 1 else groups.grouped(runs)
+    if len(sides) < 2:
+        raise UsageError(f"{runs[0].id} has one arm: there is nothing to compare it with", "name two runs")
+    return [compare(sides[0], each) for each in sides[1:]]
+
+
+def _named(word: str) -> tuple[str, str | None]:
+    """(run, arm) of RUN:ARM; a directory whose name has a colon is a directory."""
+    run, colon, arm = word.rpartition(":")
+    return (run, arm) if colon and not Path(word).is_dir() else (word, None)
+
+
+def _show(found: Sequence[Comparison]) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+
+    from reports.compare import text
+
+    console = Console(highlight=False, width=None if sys.stdout.isatty() else 200)
+    colours = {"better": "green", "worse": "red"}
+    for comparison in found:
+        console.print(
+            f"[bold]{escape(comparison.after)}[/] against {escape(comparison.before)}: {escape(comparison.verdict)}"
+        )
+        for line in text.about(comparison):
+            console.print(f"  {escape(line)}")
+        if comparison.rows:
+            styles = [colours.get(row.outcome) for row in comparison.rows]
+            console.print(_table(text.HEADER, [text.cells(row) for row in comparison.rows], styles))
+        if comparison.nics:
+            console.print(_table(text.NIC_HEADER, [text.nic_cells(row) for row in text.shown_nics(comparison)]))
+        if rest := text.left_out(comparison):
+            console.print(rest)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]], styles: Sequence[str | None] = ()) -> Table:
+    from rich.markup import escape
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for name in header:
+        table.add_column(name, justify="left" if name in ("arm", "figure", "outcome", "NIC") else "right")
+    for index, row in enumerate(rows):
+        table.add_row(*map(escape, row), style=styles[index] if styles else None)
+    return table

@@ -1,0 +1,135 @@
+"""`r2cc report`: render run directories again, from their journals alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from harness.config.plain import printable
+from harness.errors import InfraError, R2ccError, UsageError
+
+if TYPE_CHECKING:
+    from reports.reading.rundir import RunDir
+
+FORMATS = ("terminal", "md", "json", "html", "csv", "junit")
+
+
+def _parse_formats(_ctx: click.Context, _param: click.Parameter, value: str) -> tuple[str, ...]:
+    asked = [part.strip() for part in value.split(",") if part.strip()]
+    if "all" in asked:
+        return FORMATS
+    unknown = [name for name in asked if name not in FORMATS]
+    if unknown or not asked:
+        raise click.BadParameter(
+            f"{', '.join(unknown) or 'nothing'} is no format; choose from {', '.join(FORMATS)} or all"
+        )
+    return tuple(dict.fromkeys(asked))
+
+
+@click.command("report")
+@click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--format",
+    "formats",
+    default="terminal,md,html",
+    show_default=True,
+    callback=_parse_formats,
+    help="Comma-separated: terminal, md, json, html, csv, junit; or all.",
+)
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Write files here instead of into each run directory.",
+)
+@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option("--quiet", is_flag=True, help="Print no verdict and no paths.")
+def report(
+    directories: tuple[Path, ...], formats: tuple[str, ...], out: Path | None, as_json: bool, quiet: bool
+) -> None:
+    """Render reports of run directories from their journals, and of simulations.
+
+    A single `md`, `json`, `csv` or `junit` goes to standard output unless --out is given. The exit code says whether
+    the reports could be made, not what they say: `r2cc chaos run` judged that.
+    """
+    chosen = ("json",) if as_json else formats
+    errors = []
+    for directory in directories:
+        target = _target(directory, out, len(directories))
+        try:
+            _report_one(directory, chosen, target, to_stdout=out is None, quiet=quiet)
+        except R2ccError as error:
+            errors.append(error)
+    _raise(errors)
+
+
+def _raise(errors: Sequence[R2ccError]) -> None:
+    """One by itself, several as one; nothing without any."""
+    if len(errors) == 1:
+        raise errors[0]
+    if errors:
+        kind = UsageError if all(isinstance(error, UsageError) for error in errors) else InfraError
+        raise kind("\n".join([*(error.message for error in errors), "all others were reported"]))
+
+
+def _target(directory: Path, out: Path | None, count: int) -> Path:
+    if out is None:
+        return directory
+    return out / directory.resolve().name if count > 1 else out
+
+
+def _report_one(directory: Path, formats: tuple[str, ...], target: Path, *, to_stdout: bool, quiet: bool) -> None:
+    from harness.errors import UsageError
+    from reports.formats import write
+    from reports.reading.rundir import load
+    from reports.simulation.model import is_simulation
+
+    if directory.is_file():
+        raise UsageError(f"{directory} is a file, and a run is a folder", "r2cc runs list shows runs")
+    if is_simulation(directory):
+        _report_simulation(directory, formats, target, to_stdout=to_stdout, quiet=quiet)
+        return
+    run = load(directory)
+    files = [kind for kind in formats if kind != "terminal"]
+    if len(formats) == 1 and files and files[0] != "html" and to_stdout:
+        click.echo(write.render(run, files[0]), nl=False)
+        return
+    paths = [write.write(run, kind, target) for kind in files]
+    if quiet:
+        return
+    if "terminal" in formats:
+        _show(run)
+    for path in paths:
+        click.echo(printable(str(path)))
+
+
+def _report_simulation(
+    directory: Path, formats: tuple[str, ...], target: Path, *, to_stdout: bool, quiet: bool
+) -> None:
+    """The same for a simulation, which has no JUnit."""
+    from reports.simulation import model, write
+
+    files = [kind for kind in formats if kind in write.FILES]
+    if formats == ("junit",):
+        raise UsageError(f"{directory} is a simulation, of which there is no JUnit", "use md, json, html or csv")
+    sim = model.load(directory)
+    if len(formats) == 1 and files and files[0] != "html" and to_stdout:
+        click.echo(write.render(sim, files[0]), nl=False)
+        return
+    paths = [write.write(sim, kind, target) for kind in files]
+    if quiet:
+        return
+    if "terminal" in formats:
+        click.echo(write.terminal(sim))
+    for path in paths:
+        click.echo(printable(str(path)))
+
+
+def _show(run: RunDir) -> None:
+    import sys
+
+    from reports.formats import terminal
+
+    terminal.show(run, sys.stdout)

@@ -1,0 +1,34 @@
+"""`r2cc serve`: the store in a browser. Imports little: it is loaded for `r2cc --help`."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import click
+
+from harness.schemas import dumped
+from reports.commands.runs import store_option
+
+
+@click.command()
+@store_option
+@click.option("--port", type=click.IntRange(0, 65535), default=8017, show_default=True, help="0: any that is free.")
+@click.option(
+    "--address", default="127.0.0.1", show_default=True, help="Others than this machine see it only if you say so."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the address as JSON.")
+def serve(store: Path, port: int, address: str, as_json: bool) -> None:
+    """Show the store's runs on a local page until Ctrl-C: list, search, compare, what runs now. Read-only.
+
+    \b
+    Examples:
+      r2cc serve
+      r2cc serve --store nightly --port 0
+      ssh -L 8017:localhost:8017 login.example.org     # from elsewhere
+    """
+    from reports.serve.server import serving
+
+    with serving(store, address, port) as where:
+        click.echo(dumped("serve", {"schema": 1, "address": where}) if as_json else f"{where}   (Ctrl-C ends it)")
+        threading.Event().wait()

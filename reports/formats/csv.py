@@ -1,0 +1,24 @@
+"""A run's figures as CSV, one a line: for spreadsheets and pandas."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+from reports.reading.rundir import RunDir
+from reports.store import entry
+
+HEADER = ("experiment", "arm", "run", "name", "unit", "size_bytes", "value", "bound")
+
+
+def render(run: RunDir) -> str:
+    """The figures that the store knows of the run; `run` is empty for those of a whole arm."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(HEADER)
+    for figure in entry.figures(run.summary):
+        repeat = "" if figure.repeat < 0 else figure.repeat
+        writer.writerow(
+            [run.name, figure.arm, repeat, figure.name, figure.unit, figure.size_bytes, figure.value, figure.bound]
+        )
+    return out.getvalue()

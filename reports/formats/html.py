@@ -1,0 +1,89 @@
+"""The HTML report: one file that needs nothing else, asks nobody, and runs no script."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports.page import bytes_table, names, units, view
+from reports.reading.rundir import RunDir
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATES = Path(__file__).parents[1] / "templates"
+
+
+def render(run: RunDir, link_prefix: str = "") -> str:
+    """The whole page. `link_prefix` leads from where the page is written to the run directory."""
+    from markupsafe import Markup
+
+    css = (TEMPLATES / "report.css").read_text(encoding="utf-8")
+    traces = view.shown_traces(run)
+    return (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            v=view.build(run),
+            css=Markup(css),
+            policy=policy(css),
+            figures=view.figures(run, traces),
+            traces=traces,
+            repeats={name: len(run.traces_of(name)) for name in run.arm_names()},
+            bytes_rows=lambda trace: view.bytes_rows(run, trace),
+            event_rows=view.event_rows,
+            environment=view.environment(run),
+            files=run.raw_files(),
+            link_prefix=link_prefix,
+            hidden_hosts=_hidden_hosts(run),
+        )
+    )
+
+
+def glue(text: str) -> str:
+    """Text in which no line breaks between a figure and its unit."""
+    return re.sub(r"(\d) (ms|s|Gbit/s|[kMG]?B|[KMG]iB)\b", "\\1\u00a0\\2", text)
+
+
+def _hidden_hosts(run: RunDir) -> list[str]:
+    """Hosts without a fault, which tables show behind a fold; none when no host had one."""
+    faulted = {nic.host for nic in run.faulted()}
+    hosts = sorted({nic.host for trace in run.traces for nic in trace.samples})
+    return [host for host in hosts if host not in faulted] if faulted & set(hosts) else []
+
+
+def policy(css: str) -> str:
+    """The page's content security policy: nothing may load, and only this style sheet may apply."""
+    digest = base64.b64encode(hashlib.sha256(css.encode()).digest()).decode()
+    return f"default-src 'none'; style-src 'sha256-{digest}'; img-src data:; base-uri 'none'; form-action 'none'"
+
+
+@cache
+def _environment() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    env = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    env.filters.update(
+        glue=glue,
+        ms=units.ms,
+        size=units.size,
+        gbit=units.gbit,
+        arm=names.arm,
+        arm_class=names.arm_class,
+        icon=names.icon,
+        verdict=names.verdict,
+    )
+    env.filters["svg"] = Markup  # our own SVG; every text in it was escaped by reports.charts.svg
+    env.globals.update(peak_gbit=bytes_table.peak_gbit)
+    return env

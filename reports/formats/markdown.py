@@ -1,0 +1,40 @@
+"""The Markdown report, made to be pasted into a pull request."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from reports.page import names, tables, view
+from reports.reading.rundir import RunDir
+
+
+def render(run: RunDir) -> str:
+    """Verdict, tables and environment; figures stay in the HTML report."""
+    v = view.build(run)
+    parts = [f"## {names.icon(v.verdict)} {names.verdict(v.verdict)}: {escape(v.headline)}", ""]
+    if v.title:
+        parts += [escape(v.title), ""]
+    parts += [f"- {escape(remark)}" for remark in v.remarks]
+    parts += [f"- **Incomplete:** {escape(note)}" for note in v.notes] + [""]
+    parts += _table("", v.arms, v.side_by_side) + _table("Checks", v.arms, v.checks)
+    parts += [", ".join(f"{name}: {escape(value)}" for name, value in v.facts), ""]
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(parts))
+
+
+def escape(text: str) -> str:
+    """Text that Markdown, GitHub's HTML and table cells leave alone; line breaks become spaces."""
+    flat = " ".join(text.split())
+    return re.sub(r"([\\`*_\[\]|~#@!])", r"\\\1", flat).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _table(title: str, arms: Sequence[str], rows: Sequence[tables.Row]) -> list[str]:
+    if not rows:
+        return []
+    head = (
+        f"| {title} | "
+        + " | ".join(f"{escape(names.arm(a))} `{a.replace('`', '')}`".replace("|", "") for a in arms)
+        + " |"
+    )
+    body = [f"| {escape(row.name)} | " + " | ".join(escape(cell.plain()) for cell in row.cells) + " |" for row in rows]
+    return [head, "|---" * (len(arms) + 1) + "|", *body, ""]

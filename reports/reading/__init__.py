@@ -1,0 +1,1 @@
+"""A run directory, read as the journal tells it."""
