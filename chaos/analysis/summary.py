@@ -115,6 +115,7 @@ def arm_entry(name: str, runs: Mapping[str, list[Json]], experiment: Experiment)
     checks: list[Json] = []
     if name != verdict.BASELINE and runs.get(verdict.BASELINE):
         metrics, checks = verdict.compare_with_stock(own, runs[verdict.BASELINE], hypothesis)
+    checks = verdict.median_checks(own, hypothesis, MODES[name]) + checks
     arm = {
         "name": name,
         "mode": MODES[name],

@@ -39,13 +39,42 @@ def run_checks(figures: Json, hypothesis: Hypothesis, mode: int) -> list[Json]:
         checks.append(check("completes", figures["completed"], True, "bool"))
     checks += _on_moves(figures, hypothesis)
     void = bool(figures["void"])
-    for fault in figures["faults"]:
-        for name, limit in limits_on(fault, hypothesis, figures["healthy_ms"]["median"], mode).items():
-            checks.append(check(f"{name}({fault['id']})", fault[name], limit, "ms", void=void))
+    if hypothesis.times == "each":
+        for name, (value, limit) in times(figures, hypothesis, mode).items():
+            checks.append(check(name, value, limit, "ms", void=void))
     if hypothesis.undisturbed_within is not None:
         worst = _metric(figures, "undisturbed_worst")
         checks.append(check("undisturbed", worst, 1 + hypothesis.undisturbed_within, "ratio", void=void))
     return checks
+
+
+def times(figures: Json, hypothesis: Hypothesis, mode: int) -> dict[str, tuple[float | None, float | None]]:
+    """(value, limit) in ms of each figure of each fault that the hypothesis speaks of, as `stall_ms(cable)`."""
+    return {
+        f"{name}({fault['id']})": (fault[name], limit)
+        for fault in figures["faults"]
+        for name, limit in limits_on(fault, hypothesis, figures["healthy_ms"]["median"], mode).items()
+    }
+
+
+def median_checks(runs: list[Json], hypothesis: Hypothesis, mode: int) -> list[Json]:
+    """The same over all repeats that are not void, by their medians; void when fewer than half of them are left."""
+    if hypothesis.times == "each" or not runs:
+        return []
+    valid = [run for run in runs if not run["void"]]
+    void = 2 * len(valid) < len(runs)
+    found = [times(run, hypothesis, mode) for run in valid or runs]
+    names = list(dict.fromkeys(name for each in found for name in each))
+    return [
+        check(
+            name,
+            _median([each[name][0] for each in found if name in each]),
+            _median([each[name][1] for each in found if name in each]),
+            "ms",
+            void=void,
+        )
+        for name in names
+    ]
 
 
 def _on_moves(figures: Json, hypothesis: Hypothesis) -> list[Json]:
@@ -108,7 +137,10 @@ def compare_with_stock(runs: list[Json], stock: list[Json], hypothesis: Hypothes
     """(metrics, checks) of an arm against the stock arm: the median over interleaved repeats, paired by repeat."""
     by_run = {run["run"]: run for run in stock}
     pairs = [(run, by_run[run["run"]]) for run in runs if run["run"] in by_run]
-    void = any(run["void"] for pair in pairs for run in pair)
+    valid = [pair for pair in pairs if not any(run["void"] for run in pair)]
+    void = len(valid) < len(pairs)
+    if hypothesis.times == "median" and 2 * len(valid) >= len(pairs):
+        pairs, void = valid, False
     size = next((m["size_bytes"] for run in runs for m in run["metrics"]), None)
     ratio = _median([_ratio(a["healthy_ms"]["median"], b["healthy_ms"]["median"]) for a, b in pairs])
     memory = _median([_less(_metric(a, "rank_memory"), _metric(b, "rank_memory")) for a, b in pairs])
@@ -179,6 +211,8 @@ def as_expected(arm: Json, hypothesis: Hypothesis) -> bool | None:
     if arm["expect"] == "holds":
         return {HOLDS: True, DEVIATED: False, VOID: None}[str(arm["verdict"])]
     every = [run["verdict"] == DEVIATED for run in arm["runs"]]
+    if hypothesis.times == "median":
+        every = [arm["verdict"] == DEVIATED]
     return True if all(every) else None if any(e["outcome"] == VOID for e in outcomes) else False
 
 

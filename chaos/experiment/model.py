@@ -56,6 +56,9 @@ class Hypothesis(Model):
     identical: StrictBool | None = None
     """Every iteration's `result` is bit by bit that of the stock arm, fault or not."""
     memory_over_stock_bytes_max: Annotated[StrictInt, Field(ge=0)] | None = None
+    times: Literal["each", "median"] = "each"
+    """Whether each repeat keeps to the limits in ms, or the median of those that are not void: on a machine that is not
+    ours alone, a thread waits for a core now and then."""
 
 
 class Limits(Model):

@@ -190,3 +190,29 @@ def test_of_samples_each_hosts_first_and_last_are_kept_with_their_times() -> Non
     assert (first["t_ns"], last["t_ns"]) == (10, 50)
     assert first["nics"] == {"eth0": counters[0], "eth1": counters[2]}
     assert last["nics"] == {"eth0": counters[4], "eth1": counters[2]}
+
+
+def repeated(slow: int = 0, void: int = 0) -> list[literal.Line]:
+    """Three repeats of both arms, of which migrate's first `slow` have an outlier and its last `void` a busy machine."""
+    lines = []
+    for run in range(3):
+        took = [*literal.MIGRATE_MS]
+        took[4] += 100 if run < slow else 0
+        mine = literal.lines("migrate", run, durations=took)
+        lines += literal.lines("stock", run) + (spoil(mine, "cpu", "migrate", busy=0.95) if run >= 3 - void else mine)
+    return lines
+
+
+@pytest.mark.parametrize(
+    ("slow", "void", "each", "median"),
+    [(0, 0, "holds", "holds"), (1, 0, "deviated", "holds"), (2, 0, "deviated", "deviated"),
+     (0, 1, "void", "holds"), (0, 2, "void", "void"), (1, 1, "deviated", "deviated")],
+)  # fmt: skip
+def test_times_of_each_repeat_or_their_median(slow: int, void: int, each: str, median: str) -> None:
+    for times, expected in (("each", each), ("median", median)):
+        experiment = literal.loads(
+            literal.EXPERIMENT.replace("hypothesis:\n", f"hypothesis:\n  times: {times}\n"), literal.Path("x.yaml")
+        )
+        whole = summary(repeated(slow, void), experiment=experiment)
+        assert arm(whole, "stock")["as_expected"] is True
+        assert arm(whole, "migrate")["verdict"] == expected, times
