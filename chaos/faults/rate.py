@@ -14,8 +14,9 @@ End = tuple[str, str]
 """Where a token bucket is: host (or the switch) and device."""
 TICK_S = 64e-9
 """The kernel counts a bucket's depth in ticks of 64 ns at its rate."""
-MIN_BURST_BYTES = 18_000
-"""Two frames of 9000 bytes: a bucket that holds no frame lets none through, ever."""
+LARGEST_PACKET_BYTES = 66_000
+"""What the kernel hands over at once (GSO: 64 KiB and headers). A bucket that holds less than a packet that waits already
+lets nothing through, ever: packets are cut to the bucket's size only when they come."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,9 @@ def ticks(size_bytes: int, rate_Bps: int) -> int:
 
 
 def slowed(bucket: Bucket, fraction: float) -> Bucket:
-    """The same queue at a part of the rate, and a bucket that holds as long a burst, but at least two frames."""
+    """The same queue at a part of the rate, and a bucket that holds as long a burst, but at least what may wait."""
     rate = max(1, round(bucket.rate_Bps * fraction))
-    burst = max(MIN_BURST_BYTES, round(bucket.burst_bytes * fraction))
+    burst = max(min(LARGEST_PACKET_BYTES, bucket.burst_bytes), round(bucket.burst_bytes * fraction))
     return Bucket(rate, ticks(burst, rate), bucket.limit_bytes)
 
 

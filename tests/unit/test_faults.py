@@ -91,7 +91,7 @@ GOLDEN = {
         "probe": "nft -j list tables && nft -j list tables",
     },
     "rate": {
-        "inject": TBF.format(62500000, 65536),
+        "inject": TBF.format(62500000, 66000),
         "revert": TBF.format(125000000, 131072),
         "probe": "tc -j -d -raw qdisc show && tc -j -d -raw qdisc show",
     },
@@ -241,7 +241,9 @@ def test_a_rate_goes_back_to_exactly_what_it_was() -> None:
     assert all("rate 62500000bps burst 131060b limit 131072b" in step.text() for step in fault.revert())
     assert ticks(131060, 62_500_000) == 0x7FFD
     assert fault.is_active(before) is False
-    slow = said(TC % ("h1-eth2", 31_250_000, 0x7FFD), TC % ("eth2", 31_250_000, 0x7FFD))
+    slow = said(
+        TC % ("h1-eth2", 31_250_000, ticks(66_000, 31_250_000)), TC % ("eth2", 31_250_000, ticks(66_000, 31_250_000))
+    )
     assert fault.is_active(slow) is True
     assert fault.is_active([slow[0], before[1]]) is None
     assert fault.is_active(said(TC % ("h1-eth2", 62_500_000, 0x7000), before[1].stdout)) is None, "a smaller bucket"
@@ -253,7 +255,7 @@ def test_a_bucket_survives_being_told_to_tc_in_bytes(rate: int, burst: int) -> N
     told = Bucket(rate, ticks(bucket.burst_bytes, rate), 250_000)
     assert told.same_as(bucket)
     assert not slowed(bucket, 0.5).same_as(bucket)
-    assert slowed(bucket, 0.001).burst_bytes >= 17_999, "a frame must fit, or nothing ever passes"
+    assert slowed(bucket, 0.001).burst_bytes >= 65_999, "a packet that waits must fit, or nothing ever passes"
 
 
 def planned(spec: FaultSpec) -> PlannedFault:
