@@ -14,7 +14,7 @@ from chaos.simulate.validate.checks import Check, at_least, near, nearest
 
 SIZE = 1 << 28
 SEED = 20251125
-PROMISE = "docs/simulation-model.md"
+PROMISE = "docs/internals/simulation-model.md"
 STATES = 24
 """Random ones that the workers share."""
 
