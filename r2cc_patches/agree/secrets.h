@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "siphash.h"
+#include "base/siphash.h"
 
 namespace r2cc::agree {
 
