@@ -1,7 +1,7 @@
 """The `r2cc` command: loads sub-commands by entry point and turns errors into one clear message.
 
 Everything here, and every module registered in the group `r2cc.commands`, is imported for `r2cc --help` and must be
-light: no pydantic, pyroute2, matplotlib or rich at module level.
+light: no pydantic, pyroute2 or rich at module level.
 """
 
 from __future__ import annotations

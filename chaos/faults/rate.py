@@ -15,8 +15,8 @@ End = tuple[str, str]
 TICK_S = 64e-9
 """The kernel counts a bucket's depth in ticks of 64 ns at its rate."""
 LARGEST_PACKET_BYTES = 66_000
-"""What the kernel hands over at once (GSO: 64 KiB and headers). A bucket that holds less than a packet that waits already
-lets nothing through, ever: packets are cut to the bucket's size only when they come."""
+"""What the kernel hands over at once (GSO: 64 KiB and headers). A bucket that holds less than a packet that waits
+already lets nothing through, ever: packets are cut to the bucket's size only when they come."""
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from reports.store.readers.lines import decoded, lines
 from reports.store.readers.model import Content, Json, Reading
 
 if TYPE_CHECKING:
-    from chaos.record.rundir import RunDir
+    from harness.files.rundir import RunDir
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 MOST_BYTES = 256 << 20
@@ -63,7 +63,7 @@ def detect(text: str) -> str:
         "this is no file of nccl-tests (its JSON or what it prints) and no log of Megatron-LM: it has no line "
         f"'# size count type ...' and none 'iteration 1/ 100 | ...', and line {told[0].number} is "
         f"'{printable(told[0].text.strip()[:SHOWN])}'",
-        "is it the right file? docs/runs.md says what is read",
+        "is it the right file? docs/howto/runs.md says what is read",
     )
 
 

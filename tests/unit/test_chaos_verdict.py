@@ -193,7 +193,7 @@ def test_of_samples_each_hosts_first_and_last_are_kept_with_their_times() -> Non
 
 
 def repeated(slow: int = 0, void: int = 0) -> list[literal.Line]:
-    """Three repeats of both arms, of which migrate's first `slow` have an outlier and its last `void` a busy machine."""
+    """Three repeats of both arms: migrate's first `slow` have an outlier, its last `void` a busy machine."""
     lines = []
     for run in range(3):
         took = [*literal.MIGRATE_MS]

@@ -41,7 +41,7 @@ def r2cc(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 HEAVY = (
-    *("pydantic", "pyroute2", "matplotlib", "rich", "jinja2", "numpy", "scipy", "yaml", "paramiko", "psutil"),
+    *("pydantic", "pyroute2", "rich", "jinja2", "numpy", "yaml", "paramiko", "psutil"),
     *("jsonschema", "elftools", "sqlite3", "asyncio", "multiprocessing", "http.server", "xml.etree"),
 )
 """What takes 10 ms or more to import."""

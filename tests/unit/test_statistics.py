@@ -7,8 +7,9 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
+from scipy.stats import mannwhitneyu
 
 from harness.errors import UsageError
 from reports.statistics.changes import FEWEST, changes
@@ -29,6 +30,21 @@ def test_samples_that_do_not_overlap() -> None:
     # Of the 20 orders of 3 and 3, one has all of the second above: two-sided 2/20.
     assert p_value([1.0, 2.0, 3.0], [4.0, 5.0, 6.0]) == pytest.approx(0.1)
     assert p_value([1.0, 2.0, 3.0], [1.0, 2.0, 3.0]) == pytest.approx(1.0)
+
+
+@given(st.lists(POSITIVE, min_size=2, max_size=9), st.lists(POSITIVE, min_size=2, max_size=9))
+@example([2.0] * 4, [2.0] * 5)
+def test_the_p_value_is_scipys_without_ties(before: list[float], after: list[float]) -> None:
+    several = len({*before, *after}) < len(before) + len(after)
+    expected = mannwhitneyu(after, before, method="asymptotic" if several else "exact").pvalue
+    assert p_value(before, after) == pytest.approx(1.0 if len({*before, *after}) == 1 else expected, rel=1e-9)
+
+
+@given(st.lists(st.integers(1, 6), min_size=2, max_size=30), st.lists(st.integers(1, 6), min_size=2, max_size=30))
+def test_the_p_value_is_scipys_with_ties(before: list[int], after: list[int]) -> None:
+    assume(1 < len({*before, *after}) < len(before) + len(after))
+    expected = mannwhitneyu(after, before, method="asymptotic").pvalue
+    assert p_value(before, after) == pytest.approx(expected, rel=1e-9)
 
 
 def test_the_shift_and_its_interval_by_hand() -> None:
