@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,19 @@ def generated() -> dict[Path, str]:
 
 
 PAGES = generated()
+NOT_READ = {"R2CC_COMPLETE", "R2CC_CI_STARTED"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_it_is_not_stale(page: Path) -> None:
     assert page.read_text() == PAGES[page], "run `make docs`"
+
+
+def test_every_variable_that_is_read_is_explained() -> None:
+    found: set[str] = set()
+    for folder in ("r2cc_patches", "harness", "chaos", "reports", "ci"):
+        for file in (ROOT / folder).glob("**/*"):
+            if file.suffix in (".cc", ".h", ".inc", ".py"):
+                found |= set(re.findall(r'"(R2CC_[A-Z_]+)"', file.read_text()))
+    text = (ROOT / "docs/reference/environment.md").read_text()
+    assert sorted(name for name in found - NOT_READ if f"`{name}`" not in text) == []
