@@ -105,11 +105,12 @@ def _ask(host: Host) -> Able:
 
 
 def _support(able: Mapping[str, Able], *, inside: bool) -> dict[str, Support]:
-    from chaos.faults.catalogue import KINDS, example
-    from chaos.faults.needs import table
+    from chaos.faults.catalogue import example
+    from chaos.faults.registry import kinds
+    from chaos.faults.support import table
 
-    found: dict[str, Support] = {kind: {} for kind in KINDS}
-    for row in table(able, [example(kind, inside=inside) for kind in KINDS]):
+    found: dict[str, Support] = {kind: {} for kind in kinds()}
+    for row in table(able, [example(kind, inside=inside) for kind in kinds()]):
         found[row["kind"]][row["host"]] = {key: row[key] for key in ("supported", "why", "notes")}
     return found
 
@@ -171,7 +172,7 @@ def _told(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _about(entry: Mapping[str, Any]) -> list[str]:
-    from chaos.faults.keep import shortened
+    from chaos.faults.parts.keep import shortened
 
     needs = ", ".join([*entry["requires"], entry["privilege"], *entry["features"]])
     lines = [f"  does   {entry['does']}", f"  seen   {entry['peer_sees']}", f"  needs  {needs} (on {entry['on']})"]

@@ -25,6 +25,7 @@ from chaos.experiment.model import (
 )
 from chaos.experiment.timeline import Place, Report, problems_of_timeline
 from chaos.experiment.workloads import KINDS, Bench, kind_of
+from chaos.faults.registry import model_of
 from harness.config import yaml_lines
 from harness.config.files import text_of
 from harness.config.words import in_order, shown
@@ -176,7 +177,7 @@ def _faults(value: Any, report: Report) -> dict[int, FaultSpec]:
     found = {
         index: fault
         for index, item in enumerate(value)
-        if (fault := _model(FaultSpec, item, ("faults", index), report)) is not None
+        if (fault := _model(model_of(item), item, ("faults", index), report)) is not None
     }
     first: dict[str, int] = {}
     for index, fault in found.items():

@@ -20,10 +20,10 @@ from chaos.analysis.paths import carriers
 from chaos.analysis.rundata import read_run
 from chaos.commands.chaos import chaos
 from chaos.commands.soak import VM
-from chaos.experiment.fault_spec import FaultSpec
 from chaos.experiment.file import load, loads
 from chaos.experiment.model import Experiment
-from chaos.faults.address import AddressRemoved
+from chaos.faults.kinds.address import AddressRemoved
+from chaos.faults.registry import spec_of
 from chaos.faults.steps import Look
 from chaos.record import traces
 from chaos.record.journal import Journal
@@ -165,7 +165,7 @@ NICS = [PlannedNic(f"h{h}", f"eth{n}", f"10.{n + 1}.0.{h + 1}", f"h{h}-eth{n}") 
 
 def address_fault(*nics: str) -> AddressRemoved:
     words = {"id": "a", "kind": "address_removed", "nics": nics, "at": {"iteration": 1}, "duration_s": 1.0}
-    spec = FaultSpec.model_validate(words)
+    spec = spec_of(words)
     wanted = spec.targets(launch.by_host(NICS))
     return AddressRemoved(spec, tuple(nic for nic in NICS if (nic.host, nic.name) in wanted), "h0")
 
