@@ -57,7 +57,7 @@ class Policy(_Model):
 
 def load(path: Path) -> Policy:
     """InputErrors with every mistake and its line; UsageError when the file cannot be read."""
-    document = yaml_lines.read(text_of(path, "the policy", "see docs/ci.md for one"), str(path))
+    document = yaml_lines.read(text_of(path, "the policy", "see docs/howto/ci.md for one"), str(path))
     errors, policy = [*document.errors], None
     if document.root is not None or not errors:
         try:

@@ -34,7 +34,7 @@ def load(path: Path, inventory: str | None = None) -> Campaign:
 
     `inventory` is for all cells, whatever the file says.
     """
-    text = text_of(path, "the campaign", "give the path of a YAML file; docs/campaign.md shows one")
+    text = text_of(path, "the campaign", "give the path of a YAML file; docs/howto/campaign.md shows one")
     reader = Reader(path, yaml_lines.read(text, str(path)), inventory)
     campaign = reader.campaign()
     if campaign is None:
