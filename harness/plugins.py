@@ -86,9 +86,7 @@ def kinds(group: str, what: str, check: Callable[[str, object], T]) -> Kinds[T]:
             problems.setdefault(name, lines[-1])
     ours = frozenset(name for name, of in owner.items() if of.split(" ")[0] == OURS)
     if not ours:
-        raise UsageError(
-            f"r2cc's own entry points of {group} are not installed", "make setup"
-        )
+        raise UsageError(f"r2cc's own entry points of {group} are not installed", "make setup")
     if COMPLETING not in os.environ:
         for line in lines:
             print(f"r2cc: warning: {plain.lines(line)}", file=sys.stderr)

@@ -22,7 +22,7 @@ Privilege = Literal["root", "CAP_NET_ADMIN", "none"]
 
 
 class NicLike(Protocol):
-    """A NIC of a testbed (docs/contracts.md, Nic)."""
+    """A NIC of a testbed (docs/reference/contracts.md, Nic)."""
 
     @property
     def host(self) -> str: ...

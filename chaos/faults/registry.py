@@ -7,15 +7,7 @@ from functools import cache
 from inspect import isabstract
 from typing import Annotated, Any
 
-from pydantic import (
-    ConfigDict,
-    GetJsonSchemaHandler,
-    SerializeAsAny,
-    ValidationError,
-    WrapValidator,
-    field_validator,
-)
-from pydantic_core import CoreSchema
+from pydantic import ConfigDict, SerializeAsAny, ValidationError, WrapValidator, field_validator
 
 from chaos.faults.example import example_of, made
 from chaos.faults.fault import Fault, NicLike
@@ -76,25 +68,29 @@ def _of_its_kind(value: Any, _handler: Any) -> FaultSpec:
     return value if isinstance(value, FaultSpec) else spec_of(value)
 
 
-class _Form:
-    """Of all kinds, each with its own settings."""
-
-    @staticmethod
-    def __get_pydantic_json_schema__(_core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        return {
-            "oneOf": [
-                {
-                    **handler(kind.Settings.__pydantic_core_schema__),
-                    "properties": {"kind": {"const": name}},
-                    "description": kind.does,
-                }
-                for name, kind in kinds().items()
-            ]
-        }
-
-
-AnyFault = Annotated[SerializeAsAny[FaultSpec], WrapValidator(_of_its_kind), _Form]
+AnyFault = Annotated[SerializeAsAny[FaultSpec], WrapValidator(_of_its_kind)]
 """An entry of a timeline, by its `kind`; what is installed when it is read counts."""
+
+
+def forms() -> dict[str, dict[str, Any]]:
+    """JSON Schemas: `FaultSpec`, which all entries fit, and `fault_KIND` of each kind; and what they refer to."""
+    found: dict[str, dict[str, Any]] = {}
+    for name, kind in kinds().items():
+        form = kind.Settings.model_json_schema(ref_template="#/$defs/{model}")
+        found |= form.pop("$defs", {})
+        own = {key: value for key, value in form["properties"].items() if key not in FaultSpec.model_fields}
+        needed = [key for key in form["required"] if key in own] + ["duration_s"] * kind.Settings.timed
+        found[f"fault_{name}"] = {
+            "$ref": "#/$defs/FaultSpec",
+            "title": name,
+            "description": kind.does,
+            "properties": {"kind": {"const": name}, **own},
+            "required": needed,
+            "unevaluatedProperties": False,
+        }
+    common = FaultSpec.model_json_schema(ref_template="#/$defs/{model}")
+    del common["additionalProperties"], common["$defs"]
+    return {**found, "FaultSpec": common}
 
 
 def fault_of(spec: FaultSpec, nics: Sequence[NicLike], host: str) -> Fault:

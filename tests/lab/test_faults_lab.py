@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from chaos.experiment.file import loads
+from chaos.faults.catalogue import example
 from chaos.faults.fault import Fault
 from chaos.faults.needs import parse, question
 from chaos.faults.registry import kinds
