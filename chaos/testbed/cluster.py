@@ -11,9 +11,9 @@ from typing import Any
 
 from chaos.deadman.ways import check
 from chaos.experiment.model import Limits
-from chaos.record.environment import hardware_of
 from chaos.testbed.launch import PlannedFault
 from harness.errors import UsageError
+from harness.facts.environment import hardware_of
 from harness.hosts import Host
 from harness.hosts.ssh import ssh_hosts
 from harness.hosts.survey import Survey, survey

@@ -19,11 +19,11 @@ from chaos.experiment.model import Experiment
 from chaos.experiment.overlaps import overlapping
 from chaos.experiment.timeline import places_of
 from chaos.faults.registry import spec_of
-from chaos.record import rundir
 from chaos.soak import draw, judge
 from chaos.soak.run import Request, Soak, reduced
 from chaos.soak.shrink import OutOfTime, shrink
 from chaos.testbed.beds import Bed
+from harness.files import rundir
 
 
 def test_a_seed_gives_the_same_round_whatever_came_before() -> None:
