@@ -246,8 +246,8 @@ def test_a_simulation_that_cannot_begin_leaves_no_directory(tmp_path: Path) -> N
 from pathlib import Path
 from harness.files import rundir
 from chaos.simulate import run
-from chaos.simulate.experiment import load
-from chaos.simulate.sweep import Sweep
+from chaos.simulate.run.experiment import load
+from chaos.simulate.run.sweep import Sweep
 from harness.errors import InfraError
 run.code_id = lambda: "code"  # of libraries that may not have been built
 disk = Path(sys.argv[1])
