@@ -12,11 +12,12 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 from chaos.campaign.model import LONGEST_NAME, Campaign, Cell, Entry, Header
-from chaos.campaign.settings import applied, combinations
+from chaos.campaign.settings import combinations
 from chaos.experiment import file as experiments
 from chaos.experiment.model import Experiment
 from chaos.testbed.beds import check, topology_of
 from harness.config import yaml_lines
+from harness.config.dotted import applied
 from harness.config.files import text_of
 from harness.config.words import in_order, shown
 from harness.config.yaml_lines import Document

@@ -1,6 +1,6 @@
 """Parameters of the model: each with its unit, whether it was measured, published or assumed, and where.
 
-`params*.yaml` beside this file hold them, by part: name -> {value, unit, basis, source}.
+The files of parameters/ hold them, by part: name -> {value, unit, basis, source}.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from harness.errors import InputErrors
 
 Basis = Literal["measured", "published", "assumed"]
 KEYS = ("value", "unit", "basis", "source")
+SHIPPED = Path(__file__).parent / "parameters"
 CHANGED = "set by the user; shipped: {value:g} ({basis}, {source})"
 
 
@@ -77,7 +78,7 @@ def changed(params: Params, overrides: Mapping[str, Any]) -> Params:
 
 def names(file: str) -> list[str]:
     """The parameters that one shipped file holds."""
-    return list(yaml.safe_load((Path(__file__).parent / file).read_text(encoding="utf-8")))
+    return list(yaml.safe_load((SHIPPED / file).read_text(encoding="utf-8")))
 
 
 def problems(overrides: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -136,7 +137,7 @@ def _near(name: str, known: Mapping[str, Param]) -> str:
 @cache
 def _shipped() -> Mapping[str, Param]:
     found: dict[str, Param] = {}
-    for file in sorted(Path(__file__).parent.glob("params*.yaml")):
+    for file in sorted(SHIPPED.glob("*.yaml")):
         for name, values in (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).items():
             if name in found:
                 raise ValueError(f"{file.name}: the parameter {name} is in another file, too")

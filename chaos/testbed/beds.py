@@ -14,11 +14,11 @@ import yaml
 
 from chaos.deadman.ways import check as refuse_unsafe
 from chaos.experiment.model import Experiment, GpuWorkload
-from chaos.faults.base import NicLike
-from chaos.record.environment import hardware_of
+from chaos.faults.fault import NicLike
 from chaos.testbed import launch
 from harness.deploy.places import SAMPLER
 from harness.errors import UsageError
+from harness.facts.environment import hardware_of
 from harness.hosts import Host
 from harness.hosts.lease import Leases, hold
 from harness.lab.topology import Topology

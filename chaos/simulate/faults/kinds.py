@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from chaos.simulate.faults.processes import PROCESSES
-from chaos.simulate.trace import Kind, What
+from chaos.simulate.faults.trace import Kind, What
 
 FILE = Path(__file__).with_name("kinds.yaml")
 
