@@ -13,7 +13,7 @@ import click
 import yaml
 
 from chaos.experiment.model import Experiment, GpuWorkload
-from chaos.faults.base import NicLike
+from chaos.faults.fault import NicLike
 from chaos.testbed import launch
 from chaos.testbed.cluster import opened, refuse_unsafe, surveyed
 from harness.deploy.places import SAMPLER

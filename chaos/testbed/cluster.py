@@ -92,7 +92,7 @@ def surveyed(inventory: str) -> Cluster:
 def refuse_unsafe(
     inventory: str, faults: Sequence[PlannedFault], data: Mapping[str, Sequence[str]], limits: Limits
 ) -> None:
-    """UsageError with all reasons for which these faults must not strike there (chaos/faults/safety.py)."""
+    """UsageError with all reasons for which these faults must not strike there (chaos/deadman/safety.py)."""
     hosts = cluster_hosts(inventory)
     with ssh_hosts(host.target for host in hosts) as reached:
         check(reached, hosts, faults, data, limits)

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from chaos.experiment.file import loads
-from chaos.faults.base import Fault
-from chaos.faults.needs import lacking, parse, question
+from chaos.faults.fault import Fault
+from chaos.faults.needs import parse, question
+from chaos.faults.support import lacking
 from chaos.record.journal import read
 from chaos.record.live import Quiet
 from chaos.run import runner

@@ -8,10 +8,11 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Self
 
-from chaos.faults.base import agreed
-from chaos.faults.host import HostFault
+from chaos.faults.fault import agreed
+from chaos.faults.parts.host_fault import HostFault
+from chaos.faults.spec import FaultSpec, Programs
 from chaos.faults.steps import Answer, Command, Step
 
 ENVIRONMENT = "R2CC_TEST_QP_FILE"
@@ -36,16 +37,21 @@ class QpError(HostFault):
     in stock mode, where nothing of ours runs.
     """
 
+    class Settings(FaultSpec):
+        def rank_env(self, rank: int, programs: Programs) -> dict[str, str]:
+            """All ranks: each looks only at the devices that it uses."""
+            return {ENVIRONMENT: qp_file()}
+
+    spec: Settings
     devices: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    kind: ClassVar[str] = "qp_error"
-    does: ClassVar[str] = (
-        "keeps moving the queue pairs on the NIC's RDMA device to the error state (debug hook of the library)"
-    )
-    peer_sees: ClassVar[str] = "the host: work flushed; its peers: retries that run out, on a device that is well"
-    requires: ClassVar[tuple[str, ...]] = ("tee", "rm", "cat")
-    privilege: ClassVar[str] = "none"
-    features: ClassVar[tuple[str, ...]] = ("rdma",)
-    confirm_s: ClassVar[float] = 5.0
+    kind = "qp_error"
+    noun = "queue pair error"
+    does = "keeps moving the queue pairs on the NIC's RDMA device to the error state (debug hook of the library)"
+    peer_sees = "the host: work flushed; its peers: retries that run out, on a device that is well"
+    requires = ("tee", "rm", "cat")
+    privilege = "none"
+    features = ("rdma",)
+    confirm_s = 5.0
 
     @property
     def file(self) -> str:

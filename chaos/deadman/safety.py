@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-from chaos.experiment.fault_spec import FaultSpec
 from chaos.experiment.model import Limits
+from chaos.faults.spec import FaultSpec
 
 Target = tuple[str, str]
 """A host and one of its NICs."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Literal, Self
 
-from chaos.faults.base import agreed
-from chaos.faults.host import HostFault
-from chaos.faults.keep import RESTORE, Kept, parse, restorable, restore
-from chaos.faults.port import pci_of
-from chaos.faults.qdisc import root_of
+from chaos.faults.fault import agreed
+from chaos.faults.parts.host_fault import HostFault
+from chaos.faults.parts.keep import RESTORE, Kept, parse, restorable, restore
+from chaos.faults.parts.port import pci_of
+from chaos.faults.parts.qdisc import root_of
+from chaos.faults.spec import FaultSpec
 from chaos.faults.steps import Answer, Command, Step
 
 GONE = r"""
@@ -57,16 +58,23 @@ GONE_S, BACK_S = 20.0, 60.0
 class NicGone(HostFault):
     """Removed from the PCI bus (`method: pci`), or unbound from its driver (`method: driver`)."""
 
+    class Settings(FaultSpec):
+        cuts = True
+        method: Literal["pci", "driver"] | None = None
+        """Off the bus, or off its driver."""
+
+    spec: Settings
     where: tuple[tuple[str, tuple[str, ...]], ...] = ()
     """By host: `NIC PCI DRIVER PORT` of each."""
     settings: tuple[tuple[str, str], ...] = ()
-    kind: ClassVar[str] = "nic_gone"
-    does: ClassVar[str] = "takes the NIC off the PCI bus (or, method: driver, from its driver) and finds it again"
-    peer_sees: ClassVar[str] = "carrier loss at the switch, silence; the host: the interface and its RDMA device vanish"
-    requires: ClassVar[tuple[str, ...]] = ("ip", "tc")
-    privilege: ClassVar[str] = "root"
-    features: ClassVar[tuple[str, ...]] = ("pci",)
-    confirm_s: ClassVar[float] = 10.0
+    kind = "nic_gone"
+    noun = "loss of a NIC"
+    does = "takes the NIC off the PCI bus (or, method: driver, from its driver) and finds it again"
+    peer_sees = "carrier loss at the switch, silence; the host: the interface and its RDMA device vanish"
+    requires = ("ip", "tc")
+    privilege = "root"
+    features = ("pci",)
+    confirm_s = 10.0
 
     def knowing(self, answers: Sequence[Answer]) -> Self:
         known = {host: parse(answer) for host, answer in zip(self.by_host, answers, strict=True)}

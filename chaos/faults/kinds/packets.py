@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from chaos.experiment.fault_spec import ABOVE_BYTES
-from chaos.faults.base import BlackHole, agreed, joined, json_list
-from chaos.faults.control import SideChannelLost
-from chaos.faults.host import names_by_host
-from chaos.faults.host_nft import PRIORITY, HostBlackHole, has_table, table_of
+from pydantic import Field, StrictBool, StrictInt
+
+from chaos.faults.fault import Fault, agreed, json_list
+from chaos.faults.kinds.control import EphemeralUdpLost
+from chaos.faults.kinds.drops import HostBlackHole, SwitchDrop
+from chaos.faults.parts.nft import PRIORITY, has_table, joined, table_of
+from chaos.faults.spec import FaultSpec
 from chaos.faults.steps import SWITCH, Answer, Command, Step
 from harness.lab.plan import MGMT_NIC
 
@@ -23,28 +25,49 @@ ETHERNET_BYTES = 14
 """A packet's length where the kernel is about to send it holds the frame's header; everywhere else it does not."""
 GSO_MAX_SEGS = 65535
 """As every interface has it that nobody tuned."""
+ABOVE_BYTES = 1500
+"""Where nothing else is said: what passes a switch port that was left at the usual MTU."""
 SHOW_LINKS = ("ip", "-j", "-d", "link", "show")
 
 
 @dataclass(frozen=True)
-class TcpLost(BlackHole):
+class TcpLost(SwitchDrop):
     """Datagrams pass, and with them every probe by UDP: only who looks at the data itself can tell."""
 
-    kind: ClassVar[str] = "tcp_lost"
-    does: ClassVar[str] = "drops the NIC's TCP in the switch, both ways; UDP, ICMP and ARP pass"
-    peer_sees: ClassVar[str] = "data that stands still, while probes are answered; no error, no event"
+    class Settings(FaultSpec):
+        cuts = True
+
+    spec: Settings
+    kind = "tcp_lost"
+    noun = "loss of TCP"
+    does = "drops the NIC's TCP in the switch, both ways; UDP, ICMP and ARP pass"
+    peer_sees = "data that stands still, while probes are answered; no error, no event"
+
+    @classmethod
+    def inside(cls, spec: Any) -> type[Fault]:
+        return HostTcpLost
 
     def match(self) -> tuple[str, ...]:
         return TCP
 
 
 @dataclass(frozen=True)
-class UdpLost(BlackHole):
+class UdpLost(SwitchDrop):
     """Data passes. With `management`, UDP of the same hosts' management network is lost, too: a firewall."""
 
-    kind: ClassVar[str] = "udp_lost"
-    does: ClassVar[str] = "drops the NIC's UDP in the switch, both ways (management: true: the hosts' mgmt0, too)"
-    peer_sees: ClassVar[str] = "no probe answered, while data comes as ever"
+    class Settings(FaultSpec):
+        management: StrictBool | None = None
+        """The management network of the same hosts, too."""
+
+    spec: Settings
+    kind = "udp_lost"
+    noun = "loss of UDP"
+    does = "drops the NIC's UDP in the switch, both ways (management: true: the hosts' mgmt0, too)"
+    peer_sees = "no probe answered, while data comes as ever"
+
+    @classmethod
+    def inside(cls, spec: Any) -> type[Fault]:
+        return HostUdpLost
 
     @property
     def ports(self) -> list[str]:
@@ -56,7 +79,7 @@ class UdpLost(BlackHole):
 
 
 @dataclass(frozen=True)
-class BigPacketsLost(BlackHole):
+class BigPacketsLost(SwitchDrop):
     """A way that is narrower than both its ends think: what they call a black hole of path MTU.
 
     A wire loses packets, and TCP hands over up to 64 KiB at once, which are cut into packets only where a real NIC is
@@ -65,17 +88,28 @@ class BigPacketsLost(BlackHole):
     end that sent it: in the switch what the NIC sent, in the host what it was sent.
     """
 
+    class Settings(FaultSpec):
+        cuts = True
+        above_bytes: Annotated[StrictInt, Field(ge=576, le=65_000)] | None = None
+        """Longer IP packets are lost; 1500 where nothing is said."""
+
+        @property
+        def longest(self) -> int:
+            return ABOVE_BYTES if self.above_bytes is None else self.above_bytes
+
+    spec: Settings
     before: tuple[tuple[str, str, int], ...] = ()
     """(place, interface, gso_max_segs) of both ends."""
-    kind: ClassVar[str] = "big_packets_lost"
-    does: ClassVar[str] = "drops the NIC's packets longer than above_bytes (1500), both ways; shorter ones pass"
-    peer_sees: ClassVar[str] = "data that stands still, while small probes are answered; no error, no event"
-    requires: ClassVar[tuple[str, ...]] = ("ip", "nft")
-    features: ClassVar[tuple[str, ...]] = ("nft_bridge", "nft_netdev")
+    kind = "big_packets_lost"
+    noun = "loss of big packets"
+    does = "drops the NIC's packets longer than above_bytes (1500), both ways; shorter ones pass"
+    peer_sees = "data that stands still, while small probes are answered; no error, no event"
+    requires = ("ip", "nft")
+    features = ("nft_bridge", "nft_netdev")
 
-    @property
-    def by_host(self) -> dict[str, list[str]]:
-        return names_by_host(self.nics)
+    @classmethod
+    def inside(cls, spec: Any) -> type[Fault]:
+        return HostBigPacketsLost
 
     @property
     def ends(self) -> dict[str, list[str]]:
@@ -90,7 +124,7 @@ class BigPacketsLost(BlackHole):
         for (place, names), answer in zip(self.ends.items(), answers, strict=True):
             links = links_of(answer)
             if place != SWITCH:
-                refuse_narrow(place, names, links, above(self.spec.above_bytes))
+                refuse_narrow(place, names, links, self.spec.longest)
             before += [(place, name, int(links.get(name, {}).get("gso_max_segs", GSO_MAX_SEGS))) for name in names]
         return replace(self, before=tuple(before))
 
@@ -98,7 +132,7 @@ class BigPacketsLost(BlackHole):
         return ("iifname",)
 
     def match(self) -> tuple[str, ...]:
-        return ("meta", "length", ">", str(above(self.spec.above_bytes)))
+        return ("meta", "length", ">", str(self.spec.longest))
 
     def inject(self) -> list[Step]:
         cut = {(place, name): 1 for place, names in self.ends.items() for name in names}
@@ -147,9 +181,9 @@ class HostTcpLost(HostBlackHole):
     """The same by the host's own hand."""
 
     stand_ins: ClassVar[tuple[str, ...]] = ("inet",)
-    kind: ClassVar[str] = "tcp_lost"
-    does: ClassVar[str] = "drops TCP that the NIC gets and sends, inside its host; UDP, ICMP and ARP pass"
-    peer_sees: ClassVar[str] = "data that stands still, while probes are answered; RDMA: nothing at all"
+    kind = "tcp_lost"
+    does = "drops TCP that the NIC gets and sends, inside its host; UDP, ICMP and ARP pass"
+    peer_sees = "data that stands still, while probes are answered; RDMA: nothing at all"
 
     def match(self, hook: str) -> tuple[str, ...]:
         return TCP
@@ -160,13 +194,14 @@ class HostUdpLost(HostBlackHole):
     """The same by the host's own hand. Of the management network only what is between ports that the kernels chose, so
     that names and time go on, and the controller's way if it is a tunnel with a well-known port."""
 
+    spec: UdpLost.Settings
     port_ranges: tuple[tuple[str, str], ...] = ()
     stand_ins: ClassVar[tuple[str, ...]] = ("inet",)
-    kind: ClassVar[str] = "udp_lost"
-    does: ClassVar[str] = (
+    kind = "udp_lost"
+    does = (
         "drops UDP that the NIC gets and sends, inside its host (management: true: between ephemeral ports of all NICs)"
     )
-    peer_sees: ClassVar[str] = "no probe answered, while data comes as ever; RDMA: nothing at all"
+    peer_sees = "no probe answered, while data comes as ever; RDMA: nothing at all"
 
     def match(self, hook: str) -> tuple[str, ...]:
         return UDP
@@ -203,7 +238,7 @@ class HostUdpLost(HostBlackHole):
 
 
 @dataclass(frozen=True)
-class ManagementUdpLost(SideChannelLost):
+class ManagementUdpLost(EphemeralUdpLost):
     """What else of the host HostUdpLost takes: a table of its own, should both kinds be there at once."""
 
     name: ClassVar[str] = "r2cc_udp"
@@ -217,26 +252,23 @@ class HostBigPacketsLost(HostBlackHole):
     not above `above_bytes` is refused. Where it cuts smaller (tcp_mtu_probing) more is lost than on a wire.
     """
 
-    kind: ClassVar[str] = "big_packets_lost"
-    does: ClassVar[str] = "drops packets longer than above_bytes (1500) that the NIC gets and sends, inside its host"
-    peer_sees: ClassVar[str] = "data that stands still, while small probes are answered; RDMA: nothing at all"
-    requires: ClassVar[tuple[str, ...]] = ("ip", "nft")
+    spec: BigPacketsLost.Settings
+    kind = "big_packets_lost"
+    does = "drops packets longer than above_bytes (1500) that the NIC gets and sends, inside its host"
+    peer_sees = "data that stands still, while small probes are answered; RDMA: nothing at all"
+    requires = ("ip", "nft")
     stand_ins: ClassVar[tuple[str, ...]] = ("inet",)
 
     def match(self, hook: str) -> tuple[str, ...]:
-        return ("meta", "length", ">", str(above(self.spec.above_bytes) + (ETHERNET_BYTES if hook == "egress" else 0)))
+        return ("meta", "length", ">", str(self.spec.longest + (ETHERNET_BYTES if hook == "egress" else 0)))
 
     def facts(self) -> list[Step]:
         return [*super().facts(), *(Command(host, SHOW_LINKS) for host in self.by_host)]
 
     def knowing(self, answers: Sequence[Answer]) -> Self:
         for (host, names), answer in zip(self.by_host.items(), answers[len(self.by_host) :], strict=True):
-            refuse_narrow(host, names, links_of(answer), above(self.spec.above_bytes))
+            refuse_narrow(host, names, links_of(answer), self.spec.longest)
         return super().knowing(answers[: len(self.by_host)])
-
-
-def above(asked: int | None) -> int:
-    return ABOVE_BYTES if asked is None else asked
 
 
 def links_of(answer: Answer) -> dict[str, dict[str, Any]]:

@@ -8,10 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
-from chaos.faults.base import Base, Loss, joined
-from chaos.faults.host_nft import PRIORITY, has_table
+from chaos.faults.fault import Fault
+from chaos.faults.kinds.drops import at_random
+from chaos.faults.parts.nft import PRIORITY, has_table, joined
+from chaos.faults.spec import FaultSpec, Percent
 from chaos.faults.steps import Answer, Command, Step
 
+DROP = ("counter", "drop")
 DELAY_S = 1.0
 """The controller is cut off so long after it was told that it will be: its command's answer must come through."""
 CUT = r"""
@@ -26,13 +29,13 @@ setsid sh -c 'sleep "$1"; exec nft add element inet "$2" cut "{ $3 timeout ${4}s
 
 
 @dataclass(frozen=True)
-class OwnTable(Base):
+class OwnTable(Fault):
     """Drops by rules in one nft table of our own, family inet, on one host."""
 
     name: ClassVar[str] = ""
     requires: ClassVar[tuple[str, ...]] = ("nft",)
     features: ClassVar[tuple[str, ...]] = ("nft_inet",)
-    kernel_path_only: ClassVar[bool] = True
+    kernel_path_only = True
 
     def revert(self) -> list[Step]:
         lines = [[word, "table", "inet", self.name] for word in ("add", "delete")]
@@ -50,19 +53,16 @@ class OwnTable(Base):
 
 
 @dataclass(frozen=True)
-class SideChannelLost(OwnTable):
-    """Our probes, acknowledgements and news are lost, the data is not.
-
-    The side channel is UDP between ports that both kernels chose; what else uses UDP (names, time, RoCE, tunnels) has a
-    well-known port at one end. `percent` of it, or all.
-    """
+class EphemeralUdpLost(OwnTable):
+    """Drops UDP between ports that both kernels chose; what else uses UDP (names, time, RoCE, tunnels) has a well-known
+    port at one end."""
 
     port_range: str = ""
     """The range from which the kernel chooses, as `low-high`."""
-    kind: ClassVar[str] = "side_channel_lost"
-    does: ClassVar[str] = "drops the side channel (UDP between ephemeral ports) of all NICs of a host, both ways"
-    peer_sees: ClassVar[str] = "its peers: no probe of that host answered, while its data still comes"
-    name: ClassVar[str] = "r2cc_side"
+
+    def match(self) -> tuple[str, ...]:
+        """What else a packet must match to be dropped."""
+        return ()
 
     def facts(self) -> list[Step]:
         return [Command(self.host, ("cat", "/proc/sys/net/ipv4/ip_local_port_range"))]
@@ -75,13 +75,31 @@ class SideChannelLost(OwnTable):
 
     def inject(self) -> list[Step]:
         ports = self.port_range or "LOW-HIGH"
-        some = Loss(self.spec).match() if self.spec.percent is not None else ()
         rules = [
-            [*words, "udp", "sport", ports, "udp", "dport", ports, *some, "counter", "drop"]
+            [*words, "udp", "sport", ports, "udp", "dport", ports, *self.match(), *DROP]
             for words in (["add", "rule", "inet", self.name, name] for name in ("input", "output"))
         ]
         lines = [["add", "table", "inet", self.name], self.chain("input"), self.chain("output"), *rules]
         return [Command(self.host, ("nft", *joined(lines)))]
+
+
+@dataclass(frozen=True)
+class SideChannelLost(EphemeralUdpLost):
+    """Our probes, acknowledgements and news are lost, the data is not. `percent` of it, or all."""
+
+    class Settings(FaultSpec):
+        where = "host"
+        percent: Percent | None = None
+
+    spec: Settings
+    kind = "side_channel_lost"
+    noun = "loss of the side channel"
+    does = "drops the side channel (UDP between ephemeral ports) of all NICs of a host, both ways"
+    peer_sees = "its peers: no probe of that host answered, while its data still comes"
+    name: ClassVar[str] = "r2cc_side"
+
+    def match(self) -> tuple[str, ...]:
+        return () if self.spec.percent is None else at_random(self.spec.percent)
 
 
 @dataclass(frozen=True)
@@ -93,16 +111,22 @@ class ControllerLost(OwnTable):
     gets through.
     """
 
+    class Settings(FaultSpec):
+        where = "host"
+
+    spec: Settings
     ends: tuple[str, str] = ("", "")
     """Of the SSH connection, as the host sees it: the controller's (or jump host's) address, and the host's port."""
-    kind: ClassVar[str] = "controller_lost"
-    does: ClassVar[str] = "cuts the controller's own SSH path on that host; ends by itself, in the kernel"
-    peer_sees: ClassVar[str] = "the controller: a lost connection; the workload: nothing"
+    kind = "controller_lost"
+    noun = "loss of the controller"
+    example = {"duration_s": 20.0}
+    does = "cuts the controller's own SSH path on that host; ends by itself, in the kernel"
+    peer_sees = "the controller: a lost connection; the workload: nothing"
     name: ClassVar[str] = "r2cc_controller"
-    requires: ClassVar[tuple[str, ...]] = ("nft", "sh", "sleep", "setsid")
-    features: ClassVar[tuple[str, ...]] = ("nft_inet", "ssh")
-    kernel_path_only: ClassVar[bool] = False
-    needs_deadman: ClassVar[bool] = True
+    requires = ("nft", "sh", "sleep", "setsid")
+    features = ("nft_inet", "ssh")
+    kernel_path_only = False
+    needs_deadman = True
 
     def facts(self) -> list[Step]:
         return [Command(self.host, ("sh", "-c", 'printf %s "$SSH_CONNECTION"'))]
@@ -122,36 +146,10 @@ class ControllerLost(OwnTable):
             ["add", "set", "inet", self.name, "cut", f"{{ type {kind} ; flags timeout ; }}"],
             self.chain("input"),
             self.chain("output"),
-            [
-                "add",
-                "rule",
-                "inet",
-                self.name,
-                "input",
-                family,
-                "saddr",
-                "@cut",
-                "tcp",
-                "dport",
-                port,
-                "counter",
-                "drop",
-            ],
-            [
-                "add",
-                "rule",
-                "inet",
-                self.name,
-                "output",
-                family,
-                "daddr",
-                "@cut",
-                "tcp",
-                "sport",
-                port,
-                "counter",
-                "drop",
-            ],
+            *(
+                ["add", "rule", "inet", self.name, chain, family, addresses, "@cut", "tcp", ports, port, *DROP]
+                for chain, addresses, ports in (("input", "saddr", "dport"), ("output", "daddr", "sport"))
+            ),
         ]
         lasts = max(1, round((self.spec.duration_s or DELAY_S) - DELAY_S))
         words = (f"{DELAY_S:g}", self.name, theirs, str(lasts))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-from chaos.faults.base import agreed, json_list
-from chaos.faults.host import HostFault
-from chaos.faults.keep import parse
-from chaos.faults.port import Port, port_of
+from chaos.faults.fault import agreed, json_list
+from chaos.faults.parts.host_fault import HostFault
+from chaos.faults.parts.keep import parse
+from chaos.faults.parts.port import Port, port_of
 from chaos.faults.steps import Answer, Command, Step
 
 FUNCTIONS = r"""
@@ -50,11 +50,13 @@ class Function:
 class HostRateVf(HostFault):
     """`max_tx_rate` of a virtual function, set through its physical one on the same host."""
 
+    spec: Any
+    """A Rate.Settings; rate.py imports this file."""
     functions: tuple[Function, ...] = ()
-    kind: ClassVar[str] = "rate"
-    does: ClassVar[str] = "slows what a virtual function sends, in the adapter (max_tx_rate); RDMA, too"
-    peer_sees: ClassVar[str] = "a slow path from that host; near zero, silence for seconds"
-    requires: ClassVar[tuple[str, ...]] = ("ip",)
+    kind = "rate"
+    does = "slows what a virtual function sends, in the adapter (max_tx_rate); RDMA, too"
+    peer_sees = "a slow path from that host; near zero, silence for seconds"
+    requires = ("ip",)
 
     def facts(self) -> list[Step]:
         return [Command(host, ("sh", "-c", FUNCTIONS, "r2cc", *names)) for host, names in self.by_host.items()]
@@ -75,7 +77,7 @@ class HostRateVf(HostFault):
         full = before or round((self.spec.rate_gbit or 0) * 1000) or max(0, int(speed))
         if not full:
             raise ValueError(f"{host} {parent} does not tell its rate: give the fault rate_gbit")
-        return Function(host, nic, parent, int(number), before, max(1, round(full * (self.spec.fraction or 1.0))))
+        return Function(host, nic, parent, int(number), before, max(1, round(full * (self.spec.fraction))))
 
     def inject(self) -> list[Step]:
         return self._set([each.slow for each in self.functions])
@@ -122,15 +124,17 @@ def _rates(links: str) -> dict[tuple[str, int], int]:
 class HostRatePort(HostFault):
     """An InfiniBand port that trains to one lane of four."""
 
+    spec: Any
+    """A Rate.Settings; rate.py imports this file."""
     ports_at: tuple[tuple[Port, int], ...] = ()
     """Each with its LinkWidthEnabled."""
-    kind: ClassVar[str] = "rate"
-    does: ClassVar[str] = "makes an InfiniBand port train to one lane of four (ibportstate), both ways; RDMA, too"
-    peer_sees: ClassVar[str] = "the port: down for a moment, then a quarter of its rate"
-    requires: ClassVar[tuple[str, ...]] = ("ip", "ibportstate")
-    privilege: ClassVar[str] = "root"
-    features: ClassVar[tuple[str, ...]] = ("rdma",)
-    confirm_s: ClassVar[float] = 10.0
+    kind = "rate"
+    does = "makes an InfiniBand port train to one lane of four (ibportstate), both ways; RDMA, too"
+    peer_sees = "the port: down for a moment, then a quarter of its rate"
+    requires = ("ip", "ibportstate")
+    privilege = "root"
+    features = ("rdma",)
+    confirm_s = 10.0
 
     def knowing(self, answers: Sequence[Answer]) -> Self:
         if self.spec.fraction != NARROW:
@@ -172,8 +176,3 @@ def width_of(text: str) -> int:
     if found is None or found[1].strip() not in WIDTHS:
         raise ValueError("`ibportstate query` does not tell LinkWidthEnabled as 1X, 4X or both")
     return WIDTHS[found[1].strip()]
-
-
-def rate_by(method: str | None, otherwise: type[Any]) -> type[Any]:
-    """The class behind a fault `rate` with a method."""
-    return {"vf": HostRateVf, "port": HostRatePort}.get(method or "", otherwise)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from typing import Self
 
-from chaos.faults.base import joined
-from chaos.faults.host_nft import PRIORITY
-from chaos.faults.keep import parse, restorable
-from chaos.faults.qdisc import OURS, Root
-from chaos.faults.shaping import Queues
+from chaos.faults.kinds.queues import Delay, Queues
+from chaos.faults.parts.keep import parse, restorable
+from chaos.faults.parts.nft import PRIORITY, joined
+from chaos.faults.parts.qdisc import OURS, Root
 from chaos.faults.steps import Answer, Command, Step
 
 TABLE = "r2cc_late"
@@ -31,12 +30,16 @@ class SideChannelLate(Queues):
     The side channel is told by its ports as in SideChannelLost; all else goes through three bands as with pfifo_fast.
     """
 
+    Settings = Delay.Settings
+    spec: Delay.Settings
     port_ranges: tuple[tuple[str, str], ...] = ()
-    kind: ClassVar[str] = "side_channel_late"
-    does: ClassVar[str] = "holds the side channel back for delay_ms where the NIC sends it (tc prio, netem; nft)"
-    peer_sees: ClassVar[str] = "probes answered late on that NIC, while its data comes as ever"
-    requires: ClassVar[tuple[str, ...]] = ("ip", "tc", "nft")
-    features: ClassVar[tuple[str, ...]] = ("netem", "prio", "nft_inet")
+    kind = "side_channel_late"
+    noun = "slow side channel"
+    example = {"delay_ms": 20.0}
+    does = "holds the side channel back for delay_ms where the NIC sends it (tc prio, netem; nft)"
+    peer_sees = "probes answered late on that NIC, while its data comes as ever"
+    requires = ("ip", "tc", "nft")
+    features = ("netem", "prio", "nft_inet")
 
     def knowing(self, answers: Sequence[Answer]) -> Self:
         fault = super().knowing(answers)
@@ -48,7 +51,7 @@ class SideChannelLate(Queues):
         return (
             f"qdisc replace dev {nic} root handle {OURS} prio bands 4 priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1\n"
             f"qdisc replace dev {nic} parent {LATE_BAND} handle {WITHIN} netem limit 100000 "
-            f"delay {self.spec.delay_ms or 0:g}ms"
+            f"delay {self.spec.delay_ms:g}ms"
         )
 
     def inject(self) -> list[Step]:

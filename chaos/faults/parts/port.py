@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from chaos.faults.base import NicLike
-from chaos.faults.keep import Kept
+from chaos.faults.fault import NicLike
+from chaos.faults.parts.keep import Kept
 from chaos.faults.steps import Command
 
 PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")

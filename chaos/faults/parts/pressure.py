@@ -2,7 +2,7 @@
 
     pressure.py burn|flood|fill [--from ADDRESS] --seconds S
 
-Started by faults (chaos/faults/process.py) on the host itself, with nothing but the standard library.
+Started by faults (chaos/faults/kinds/load.py) on the host itself, with nothing but the standard library.
 """
 
 from __future__ import annotations

@@ -4,28 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
-from chaos.faults.base import Base, NicLike, agreed, json_list
-from chaos.faults.keep import parse, record, restorable, restore
+from chaos.faults.fault import Fault, NicLike, agreed, json_list
+from chaos.faults.parts.keep import parse, record, restorable, restore
+from chaos.faults.spec import FaultSpec
 from chaos.faults.steps import Answer, Command, Step
 
 
 @dataclass(frozen=True)
-class AddressRemoved(Base):
+class AddressRemoved(Fault):
     """Takes the NIC's address away inside its host, and gives it back with the prefix and broadcast it had.
 
-    The link stays up: nothing but the address (and the routes and the GID that go with it) is gone.
+    The link stays up: nothing but the address (and the routes and the GID that go with it) is lost. Routes that we did
+    not make come back with it.
     """
 
+    class Settings(FaultSpec):
+        cuts = True
+
+    spec: Settings
     before: tuple[str, ...] = ()
     """Of each NIC, the words of `ip addr replace` that give its address back."""
-    kind: ClassVar[str] = "address_removed"
-    does: ClassVar[str] = (
-        "takes the NIC's address away inside its host, with the GID of its RDMA device, and puts it back"
-    )
-    peer_sees: ClassVar[str] = "the host: an address event, RDMA sends flushed; its peers: silence, no carrier change"
-    requires: ClassVar[tuple[str, ...]] = ("ip",)
+    kept: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    """By host, all that goes with the addresses."""
+    kind = "address_removed"
+    noun = "loss of an address"
+    does = "takes the NIC's address away inside its host, with the GID of its RDMA device, and puts it back"
+    peer_sees = "the host: an address event, routes gone, RDMA sends flushed; its peers: silence"
+    requires = ("ip",)
+
+    def as_example(self) -> Self:
+        return replace(self, before=tuple(f"{nic.address}/24" for nic in self.nics))
 
     @property
     def hosts(self) -> dict[str, list[NicLike]]:
@@ -35,16 +45,29 @@ class AddressRemoved(Base):
         return found
 
     def facts(self) -> list[Step]:
-        return self.probe()
+        return [record(host, [nic.name for nic in nics]) for host, nics in self.hosts.items()]
 
     def knowing(self, answers: Sequence[Answer]) -> Self:
-        return replace(self, before=tuple(_words(self._found(answers, nic)) for nic in self.nics))
+        lines, before = {}, {}
+        for (host, nics), answer in zip(self.hosts.items(), answers, strict=True):
+            kept, names = parse(answer), [nic.name for nic in nics]
+            addresses = [line for name in names for line in kept.addresses(name, every=True)]
+            lines[host] = [*addresses, *kept.routes(names), *kept.permanent(names)]
+            for nic in nics:
+                entries = kept.link(nic.name).get("addr_info", [])
+                before[nic.host, nic.name] = _words(
+                    next((entry for entry in entries if entry.get("local") == nic.address), {})
+                )
+        known = tuple(before[nic.host, nic.name] for nic in self.nics)
+        return replace(self, before=known, kept=restorable(lines))
 
     def inject(self) -> list[Step]:
         known = self.before or tuple(f"{nic.address}/PREFIX" for nic in self.nics)
         return self._all({nic: f"addr del {words.split()[0]}" for nic, words in zip(self.nics, known, strict=True)})
 
     def revert(self) -> list[Step]:
+        if self.kept:
+            return [restore(host, lines) for host, lines in self.kept]
         known = self.before or tuple(f"{nic.address}/RECORDED" for nic in self.nics)
         return self._all({nic: f"addr replace {words}" for nic, words in zip(self.nics, known, strict=True)})
 
@@ -74,35 +97,3 @@ def _words(entry: dict[str, Any]) -> str:
         raise ValueError("the NIC has no address to take away")
     broadcast = f" broadcast {entry['broadcast']}" if "broadcast" in entry else ""
     return f"{entry['local']}/{entry['prefixlen']}{broadcast}"
-
-
-@dataclass(frozen=True)
-class HostAddressRemoved(AddressRemoved):
-    """The same on a host whose routes we did not make: those that go with the address come back with it."""
-
-    kept: tuple[tuple[str, tuple[str, ...]], ...] = ()
-    peer_sees: ClassVar[str] = "the host: an address event, routes gone, RDMA sends flushed; its peers: silence"
-    requires: ClassVar[tuple[str, ...]] = ("ip",)
-
-    def facts(self) -> list[Step]:
-        return [record(host, [nic.name for nic in nics]) for host, nics in self.hosts.items()]
-
-    def knowing(self, answers: Sequence[Answer]) -> Self:
-        lines, before = {}, {}
-        for (host, nics), answer in zip(self.hosts.items(), answers, strict=True):
-            kept, names = parse(answer), [nic.name for nic in nics]
-            addresses = [line for name in names for line in kept.addresses(name, every=True)]
-            lines[host] = [*addresses, *kept.routes(names), *kept.permanent(names)]
-            for nic in nics:
-                entries = kept.link(nic.name).get("addr_info", [])
-                before[nic.host, nic.name] = _words(
-                    next((entry for entry in entries if entry.get("local") == nic.address), {})
-                )
-        known = tuple(before[nic.host, nic.name] for nic in self.nics)
-        return replace(self, before=known, kept=restorable(lines))
-
-    def revert(self) -> list[Step]:
-        known = dict(self.kept)
-        if not known:
-            return super().revert()
-        return [restore(host, known[host]) for host in self.hosts]

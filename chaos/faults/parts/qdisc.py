@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chaos.faults.rate import Bucket
+from chaos.faults.parts.bucket import Bucket
 
 OURS = "7a7:"
 """The handle of every qdisc of ours."""
