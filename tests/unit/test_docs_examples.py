@@ -84,7 +84,8 @@ def test_it_can_be_typed(case: tuple[str, list[str]], place: Path) -> None:
 
 def cheap(words: list[str]) -> bool:
     line = shlex.join(words)
-    away = ("cluster.yaml" in line and "list" not in words) or any(word in line for word in ("vm", "slurm", "srun", "--mpi"))
+    elsewhere = any(word in line for word in ("vm", "slurm", "srun", "--mpi"))
+    away = elsewhere or ("cluster.yaml" in line and "list" not in words)
     names = [word for word in words if re.match(r"[A-Z]{3,}$", word) or word in OWN]
     return any(part in line for part in CHEAP) and not away and not names and "prune" not in words
 
