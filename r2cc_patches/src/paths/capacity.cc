@@ -1,4 +1,4 @@
-#include "health/capacity.h"
+#include "paths/capacity.h"
 
 #include <algorithm>
 #include <cmath>

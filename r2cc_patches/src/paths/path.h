@@ -96,7 +96,7 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   }
   bool doubted() const { return lastPong < doubtedAt_ || dataDoubt_; }
   /// Data stood still on it, whatever probes say: nothing new is put on it before data got through once more (where its
-  /// transport is TCP: a stream's, see Engine::proveData) and some time has passed, twice as long each time.
+  /// transport is TCP: a stream's, see SecondWay::proveData) and some time has passed, twice as long each time.
   void doubtData(int64_t now, bool provable) {
     dataFailures_ = now - dataDoubtedAt_ > kForgiveNs ? 1 : std::min(dataFailures_ + 1, kMaxDoublings);
     dataDoubt_ = true;
@@ -168,14 +168,14 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   bool locate = false;                           // died silently, and where is not yet known
   bool localWorks = false, remoteWorks = false;  // what was found out about it so far
   Blame blame = Blame::Nobody;                   // of its last silent death
-  uint8_t toldPercent = 100;                     // what the other end was told of it
-  uint8_t tellsLeft = 0;                         // and how often that is still to be said
+  uint8_t saidPercent = 100;                     // what was last said of it to the other end
+  uint8_t saysLeft = 0;                          // and how often that is still to be said
   // What it can carry beside a healthy one; see capacity.h. Of a path that a peer sends over: what that peer says.
   double capacity = 1.0;
-  int64_t toldNs = 0;  // when the other end was last told of it
+  int64_t saidNs = 0;  // and when
   int64_t wellNs = 0;  // since when the other end says that it is whole again, until that is believed
 
-  // The two ways of the side channel (engine_streams.cc).
+  // The two ways of the side channel (health/second_way.h).
   bool pinned = false;       // what is sent over it leaves by its NIC, whatever the routing table says
   bool within = false;       // the other end is this very host: no link matters
   int64_t askedNs = 0;       // the first question by UDP since anything came by UDP; 0: none
@@ -190,7 +190,7 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   int streamTries = 0;       // without an answer
   bool saidUdpLost = false;  // and NCCL's log says so
   StreamSlot control, acks;
-  SideStreamPtr spare;    // engine_spares.cc
+  SideStreamPtr spare;    // see SecondWay::keepSpare
   int64_t nextSpare = 0;  // not before
 
  private:

@@ -1,11 +1,11 @@
-#include "health/wanted.h"
+#include "paths/wanted.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "health/balance.h"
-#include "health/peer.h"
+#include "paths/balance.h"
+#include "paths/peer.h"
 
 namespace r2cc {
 namespace {

@@ -5,7 +5,7 @@
 #include <functional>
 #include <vector>
 
-#include "health/path.h"
+#include "paths/path.h"
 
 namespace r2cc {
 

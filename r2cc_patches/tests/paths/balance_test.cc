@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "check.h"
-#include "health/balance.h"
 #include "lanes/plan.h"
+#include "paths/balance.h"
 
 using namespace r2cc;
 

@@ -1,4 +1,4 @@
-#include "health/peer.h"
+#include "paths/peer.h"
 
 #include <arpa/inet.h>
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "base/ownership.h"
-#include "health/capacity.h"
-#include "health/path.h"
+#include "paths/capacity.h"
+#include "paths/path.h"
 #include "wire/side_channel.h"
 #include "wire/wire.h"
 

@@ -4,8 +4,8 @@
 #include <numeric>
 
 #include "check.h"
-#include "health/balance.h"
-#include "health/capacity.h"
+#include "paths/balance.h"
+#include "paths/capacity.h"
 
 using namespace r2cc;
 

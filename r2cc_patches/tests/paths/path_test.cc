@@ -1,7 +1,7 @@
 // Judgement of paths: what a round of probes proves, how long silence must last, and how a path comes back.
-#include "health/path.h"
+#include "paths/path.h"
 #include "check.h"
-#include "health/peer.h"
+#include "paths/peer.h"
 
 using namespace r2cc;
 

@@ -9,7 +9,7 @@
 #include <memory>
 #include <vector>
 
-#include "health/path.h"
+#include "paths/path.h"
 
 namespace r2cc {
 

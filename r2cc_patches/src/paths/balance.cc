@@ -1,4 +1,4 @@
-#include "health/balance.h"
+#include "paths/balance.h"
 
 #include <algorithm>
 #include <cmath>
