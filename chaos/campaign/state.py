@@ -10,7 +10,7 @@ from typing import Any
 from chaos.campaign.model import Campaign, Cell
 from chaos.record.rundir import RunDir
 from harness.config import jsons
-from harness.config.untrusted_files import Missing, Unreadable
+from harness.config.files import Missing, Unreadable
 from harness.errors import UsageError
 
 SCHEMA = 1

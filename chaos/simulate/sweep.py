@@ -20,7 +20,7 @@ from chaos.simulate.experiment import TRACE, Experiment, Point
 from chaos.simulate.run import Payload
 from chaos.simulate.sections import Faults
 from harness.config import jsons
-from harness.config.untrusted_files import Unreadable, text_of
+from harness.config.files import Unreadable, text_of
 from harness.errors import R2ccError, UsageError
 from harness.files.lock import exclusive
 from harness.schemas import dumped

@@ -10,19 +10,19 @@ from types import TracebackType
 from typing import Any, Self
 
 import click
-import yaml
 
 from chaos.experiment.model import Experiment, GpuWorkload
 from chaos.faults.base import NicLike
 from chaos.testbed import launch
 from chaos.testbed.cluster import opened, refuse_unsafe, surveyed
+from harness.config.documents import Document
 from harness.deploy.places import SAMPLER
 from harness.errors import UsageError
 from harness.hosts import Host
 from harness.hosts.lease import Leases, hold
 from harness.lab.lab import Lab
 from harness.lab.plan import describe
-from harness.lab.topology import Topology
+from harness.lab.topology import Topology, checked
 from harness.sites.inventory import Inventory, is_cluster, open_inventory, require_tools, vm_shape
 from harness.sites.inventory import topology_of as topology_of_inventory
 from harness.vmlab.shape import MGMT_NIC
@@ -96,7 +96,7 @@ def topology_of(experiment: Experiment) -> Topology:
     if isinstance(experiment.topology, str):
         path = Path(experiment.topology)
         return Topology.load(path if path.is_absolute() else experiment.topology)
-    return Topology.load(yaml.safe_dump(experiment.topology) + "\n")
+    return checked(Document("<topology>", experiment.topology))
 
 
 def check_inventory(inventory: str, experiment: Experiment) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.config import jsons
-from harness.config.untrusted_files import Missing, Unreadable, opened
+from harness.config.files import Missing, Unreadable, opened
 from harness.files.writing import write_whole
 from harness.schemas import dumped
 from reports.store import names
