@@ -134,7 +134,7 @@ def bounds(nics: int) -> tuple[float, float]:
 
 
 def published(nics: int) -> float:
-    """Its formula over the healthy ring (docs/schedules.md), with K pieces and Y the share that was lost."""
+    """Its formula over the healthy ring (docs/internals/schedules.md), with K pieces and Y the share that was lost."""
     lost, n = 1 / nics, HOSTS
     first = max(2 * (n - 1) / n, 2 * (n - 2) / (n - 1))  # T1 and T2, in D/B
     return (first + (1 + 1 / PIECES) * lost / (1 - lost)) / (2 * (n - 1) / n)

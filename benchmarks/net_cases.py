@@ -1,5 +1,8 @@
 #!/usr/bin/env python3
-"""Every case of the net library, beside stock: what is done, what was seen, what is right (docs/net-cases.md)."""
+"""Every case of the net library, beside stock: what is done, what was seen, what is right.
+
+See docs/internals/net-cases.md.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""R2CC-AllReduce as published, out of torch's collectives: what ours is compared with (docs/schedules.md).
+"""R2CC-AllReduce as published, out of torch's collectives: what ours is compared with (docs/internals/schedules.md).
 
 Of D, all ranks reduce (1-Y)D while all but the degraded one reduce YD among themselves; then YD goes to the degraded
 rank, which adds its part, and from there to all, in K pieces. On communicators of their own the first two run side by

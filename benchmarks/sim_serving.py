@@ -1,4 +1,4 @@
-"""Tables of docs/simulation-serving.md: layouts, faults, arms, one failure's cost, what it depends on, speed."""
+"""Tables of docs/internals/simulation-serving.md: layouts, faults, arms, one failure's cost, its causes, speed."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ policy_option = click.option(
     "--policy",
     required=True,
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Which series are judged (docs/ci.md).",
+    help="Which series are judged (docs/howto/ci.md).",
 )
 
 

@@ -1,4 +1,4 @@
-"""The errors a user can see, each with the exit code it ends the command with (docs/contracts.md)."""
+"""The errors a user can see, each with the exit code it ends the command with (docs/reference/contracts.md)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CommandError(InfraError):
 
 
 class SshError(InfraError):
-    """A host could not be reached over SSH, or was lost. `kind` is a word for programs (docs/hosts.md)."""
+    """A host could not be reached over SSH, or was lost. `kind` is a word for programs (docs/howto/cluster.md)."""
 
     def __init__(self, kind: str, message: str, hint: str | None = None) -> None:
         super().__init__(message, hint)

@@ -1,4 +1,4 @@
-"""Where things lie in the checkout (docs/contracts.md, "Layout on disk")."""
+"""Where things lie in the checkout (docs/reference/contracts.md, "Layout on disk")."""
 
 from __future__ import annotations
 

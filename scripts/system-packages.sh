@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes sure that the programs R2CC runs are there. What is missing is installed through apt if that needs no password,
 # else named in one line with the command to type. Touches neither apt nor the network when nothing is missing.
-# `system-packages.sh vm` also sees to what the vm lab needs (docs/vm-lab.md).
+# `system-packages.sh vm` also sees to what the vm lab needs (docs/howto/vm-lab.md).
 set -euo pipefail
 trap 'exit 130' INT
 quick() { (trap "" INT; exec "$@"); } # Python that Ctrl-C ends gives a wrong answer

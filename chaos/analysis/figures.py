@@ -1,4 +1,7 @@
-"""From one run's journal lines to the figures of summary.json (docs/contracts.md says what each means). Pure."""
+"""From one run's journal lines to the figures of summary.json. Pure.
+
+See docs/reference/contracts.md says what each means.
+"""
 
 from __future__ import annotations
 

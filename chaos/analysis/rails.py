@@ -1,7 +1,7 @@
 """How much longer bytes take without some NICs: two hosts can still exchange what both have left, rail by rail.
 
 A rail is the NICs with the same place on all hosts, joined by one switch: what h1 lost of rail 0 and h2 of rail 3 is
-lost to what they send each other on both (docs/schedules.md). Where all NICs see each other only the sums count.
+lost to what they send each other on both (docs/internals/schedules.md). Where all NICs see each other only sums count.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Stall and detection: how long delivery stood still when a fault struck (docs/contracts.md, Definitions)."""
+"""Stall and detection: how long delivery stood still when a fault struck (docs/reference/contracts.md, Definitions)."""
 
 from __future__ import annotations
 

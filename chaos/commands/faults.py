@@ -124,7 +124,7 @@ def _print(
         click.echo(f"{name}: {each.adapters}{rdma}")
     console = Console(soft_wrap=False, highlight=False)
     console.print(_table(entries, list(able), support, inside=inside))
-    click.echo("`--commands` shows how each is done; docs/faults.md says more.")
+    click.echo("`--commands` shows how each is done; docs/reference/faults.md says more.")
 
 
 def _table(

@@ -67,7 +67,7 @@ class DeadMan:
             self._on(armed.hosts, lambda name: disarm_one(self.hosts[name], armed.id))
             raise FaultError(
                 "nothing was injected, for a host cannot be armed: " + "; ".join(error.message for error in errors),
-                errors[0].hint or "docs/dead-man-switch.md says what it needs",
+                errors[0].hint or "docs/internals/dead-man-switch.md says what it needs",
             )
 
     def _arm_one(self, armed: Armed, name: str, steps: Sequence[Command], about: Mapping[str, Any]) -> str:
@@ -178,5 +178,5 @@ def _run(host: Host, word: str, *words: str, input: str | None = None, limit_s: 
     result = host.run(command(word, *words), input=input, timeout_s=limit_s, check=False)
     if result.exit_code != 0:
         said = result.stderr.strip().splitlines()[-3:] or [f"exit code {result.exit_code}"]
-        raise FaultError(f"{host.name}: {word}: {' / '.join(said)}", "docs/dead-man-switch.md says what it needs")
+        raise FaultError(f"{host.name}: {word}: {' / '.join(said)}", "see docs/internals/dead-man-switch.md")
     return result.stdout.strip()

@@ -62,7 +62,7 @@ class Hypothesis(Model):
 
 
 class Limits(Model):
-    """How much may be broken at once on hosts that are not ours alone (docs/dead-man-switch.md)."""
+    """How much may be broken at once on hosts that are not ours alone (docs/internals/dead-man-switch.md)."""
 
     hosts: Annotated[StrictInt, Field(gt=0)] | None = None
     """None: half of them."""
@@ -79,7 +79,7 @@ class Arm(Model):
 
 
 class Experiment(Model):
-    """A whole experiment, checked; see docs/experiments.md for the file's form."""
+    """A whole experiment, checked; see docs/reference/experiment.md for the file's form."""
 
     name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
     description: StrictStr = ""

@@ -31,5 +31,5 @@ def beside(path: Path, name: str) -> Path | str:
 
 
 def nics_of(topology: Topology) -> dict[str, list[str]]:
-    """Every host's NICs, by the lab's naming (docs/contracts.md)."""
+    """Every host's NICs, by the lab's naming (docs/reference/contracts.md)."""
     return {f"h{host}": [f"eth{nic}" for nic in range(topology.nics)] for host in range(topology.hosts)}

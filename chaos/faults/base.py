@@ -16,7 +16,7 @@ from chaos.faults.steps import SWITCH, Answer, Command, Step
 
 
 class NicLike(Protocol):
-    """What a bed tells about a NIC (docs/contracts.md, Nic)."""
+    """What a bed tells about a NIC (docs/reference/contracts.md, Nic)."""
 
     @property
     def host(self) -> str: ...

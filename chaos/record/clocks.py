@@ -1,4 +1,7 @@
-"""Times of hosts whose clock is not ours, brought to ours as the journal is written (docs/contracts.md, Journal)."""
+"""Times of hosts whose clock is not ours, brought to ours as the journal is written.
+
+See docs/reference/contracts.md, Journal.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the ranks' flight recorders write their dumps (docs/trace.md), and how those of other machines get here."""
+"""Where flight recorders write their dumps (docs/internals/trace.md), and how those of other machines get here."""
 
 from __future__ import annotations
 

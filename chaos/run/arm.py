@@ -29,7 +29,7 @@ from harness.hosts import Host, Process
 from harness.hosts.clock import Offset
 
 PEERS_S = 10.0
-"""How long the other ranks have to end by themselves when one has died (docs/contracts.md)."""
+"""How long the other ranks have to end by themselves when one has died (docs/reference/contracts.md)."""
 NO_PROGRESS_S = 30.0
 NO_PROGRESS_ITERATIONS = 10
 TICK_S = 0.1

@@ -1,4 +1,4 @@
-"""Simulates clusters of hundreds to thousands of GPUs under failure patterns (docs/simulation.md).
+"""Simulates clusters of hundreds to thousands of GPUs under failure patterns (docs/howto/simulate.md).
 
 Schedules come from the planner that NCCL asks: what is simulated is what runs.
 """

@@ -1,6 +1,6 @@
 """One collective on what is left of a cluster: `Solver`, on the compiled core (r2cc_patches/sim, libr2cc_sim.so).
 
-Modelled, never measured. docs/simulation-model.md says what is assumed and what is checked."""
+Modelled, never measured. docs/internals/simulation-model.md says what is assumed and what is checked."""
 
 from __future__ import annotations
 

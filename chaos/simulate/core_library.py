@@ -13,7 +13,7 @@ LIBRARY = "libr2cc_sim.so"
 
 
 def ask(request: Mapping[str, Any], library: Path | None = None) -> dict[str, Any]:
-    """docs/simulation-model.md has the forms. Raises UsageError with all that is wrong; InfraError; BuildError."""
+    """Forms: docs/internals/simulation-model.md. Raises UsageError with all that is wrong; InfraError; BuildError."""
     text = json.dumps(request, allow_nan=False)
     answer: dict[str, Any] = json.loads(text_library.ask("r2cc_sim", text, library or built_library(), "simulator"))
     return answer

@@ -24,7 +24,7 @@ class Iteration:
     """`exposed_comm_s` is what of tp, pp and dp adds to the iteration. `total_s` inf: nothing runs in this state.
 
     `dp_s`: the slowest group's collective, hidden or not, whole groups among them: where several ranks share a host,
-    chains beat the healthy ring (docs/schedules.md), no merit of a failure. `alive`: share of replicas taking part."""
+    chains beat the healthy ring (docs/internals/schedules.md): no merit of a failure. `alive`: replicas at work."""
 
     total_s: float
     compute_s: float

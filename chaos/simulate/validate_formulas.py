@@ -1,4 +1,4 @@
-"""The formulas of docs/schedules.md, written down once more here, by bandwidth alone: hosts with one NIC, or eight."""
+"""The formulas of docs/internals/schedules.md, once more, by bandwidth alone: hosts with one NIC, or eight."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ SIZE = 1 << 45
 """So large that a byte's way through a pipeline is nothing."""
 EXACTLY = 1e-6
 LOST = (1 / 8, 1 / 4, 1 / 3, 1 / 2)
-FORMULAS = "docs/schedules.md"
+FORMULAS = "docs/internals/schedules.md"
 SWEEP = {1: 1.599, 2: 1.458, 4: 1.376, 8: 1.341, 16: 1.329}
 """K of the published schedule: 3 nodes x 2 GPUs, one at 2/3 of its bandwidth, relative to the healthy ring."""
-AUTHORS = "measured by R2CC-AllReduce's authors (docs/schedules.md, published)"
+AUTHORS = "measured by R2CC-AllReduce's authors (docs/internals/schedules.md, published)"
 TABLE = ((4, 1, 1 / 8), (4, 8, 1 / 8), (8, 8, 1 / 8), (4, 8, 1 / 2))
-"""Hosts, ranks a host and what one host lost, of docs/schedules.md's table."""
+"""Hosts, ranks a host and what one host lost, of docs/internals/schedules.md's table."""
 
 
 def ring(n: int) -> float:

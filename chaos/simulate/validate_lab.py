@@ -22,7 +22,7 @@ LAB = ("lab-0.2gbit.json", "lab-0.1gbit-two-cores.json", "lab-0.1gbit-two-cores-
 SLOTS = 3
 """Chunks in flight a connection, of runs that do not say."""
 HOP_US = 200.0
-"""Of the lab's sockets: the planner's default, measured (docs/schedules.md, Costs)."""
+"""Of the lab's sockets: the planner's default, measured (docs/internals/schedules.md, Costs)."""
 STEMS = dict(zip(LAB, ("", "", "afterwards, ", "afterwards, quiet, "), strict=True))
 WORKERS = 2
 RING = "ring"

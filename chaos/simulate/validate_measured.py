@@ -17,7 +17,7 @@ HIT_GBIT = 2.0
 RAW = "docs/results/raw/"
 WHEN = "when it was pulled is not recorded: half of the time is assumed"
 BENCH_REPLAY = 8 * 128 << 10
-"""At most: the bench's slots, full (docs/bench.md)."""
+"""At most: the bench's slots, full (docs/internals/bench.md)."""
 HITS = (
     ("4 x 2, 256 MiB", "balance", 4, 2, 256, 409.27, 609.15, 612.90, 2.0, RAW + "schedules/above/schedules.json", ""),
     ("4 x 3, 1 GiB", "balance", 4, 3, 1024, 1119.49, 1397.22, 1398.24, 1.5, RAW + "four-gpus/four_hosts.json", ""),
@@ -49,7 +49,7 @@ def _bytes() -> Iterator[Check]:
     published, balance = (
         _received(third, Case("allreduce", 64 * MIB, 6, ((2 / 3,),), arm)) for arm in ("published", "balance")
     )
-    source = "measured by R2CC-AllReduce's authors, X = 1/3 (docs/schedules.md)"
+    source = "measured by R2CC-AllReduce's authors, X = 1/3 (docs/internals/schedules.md)"
     yield near(
         "bytes that the degraded host receives, published over balance", published / balance, PAPER_BYTES, 0.02, source
     )

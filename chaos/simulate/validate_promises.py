@@ -14,7 +14,7 @@ from chaos.simulate.core_params import EXACT
 
 SIZE = 1 << 28
 SEED = 20251125
-PROMISE = "docs/simulation-model.md"
+PROMISE = "docs/internals/simulation-model.md"
 STATES = 24
 """Random ones that the workers share."""
 

@@ -209,7 +209,7 @@ def planned_bed(inventory: str, experiment: Experiment) -> tuple[list[str], list
     """
     if experiment.workload.net == "ib" and vm_shape(inventory) is None and not is_cluster(inventory):
         raise UsageError(
-            f"net: ib needs RDMA devices, and the bed {inventory} has none", "use --inventory vm:2x2 (docs/vm-lab.md)"
+            f"net: ib needs RDMA devices, and the bed {inventory} has none", "--inventory vm:2x2 (docs/howto/vm-lab.md)"
         )
     if isinstance(experiment.workload, GpuWorkload) and vm_shape(inventory) is not None:
         raise UsageError(f"the guests of {inventory} have no GPUs", "use --inventory lab on a machine that has some")
@@ -244,7 +244,7 @@ class PlannedNic:
 
 
 def root_address() -> str:
-    """The first lab host's `mgmt0` (docs/contracts.md, Names in the lab)."""
+    """The first lab host's `mgmt0` (docs/reference/contracts.md, Names in the lab)."""
     return "10.250.0.1"
 
 

@@ -2,7 +2,7 @@
 
 Instructions:
 Download the manifest when all nodes are ready, and on your own machine run
-`r2cc inventory from-cloudlab manifest.xml --out cluster.yaml`. The guide is docs/cloudlab.md of R2CC's repository.
+`r2cc inventory from-cloudlab manifest.xml --out cluster.yaml`. The guide: docs/howto/cloudlab.md of R2CC's repository.
 """
 
 # CloudLab runs this file by itself, with Python 2.7 or 3 and its own geni-lib: it imports nothing of R2CC's, and keeps

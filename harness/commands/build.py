@@ -61,7 +61,7 @@ def nccl(
     verbose: bool,
     quiet: bool,
 ) -> None:
-    """Compile the patched NCCL with our sources in it: a drop-in for stock of the same version (docs/gpu.md).
+    """Compile the patched NCCL with our sources in it: a drop-in for stock of the same version (docs/howto/gpus.md).
 
     Takes a CUDA toolkit with nvcc, no GPU. Without --arch: for the GPUs of this machine. Log: build/nccl/build.log.
 

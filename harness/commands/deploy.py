@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.option("--inventory", required=True, metavar="FILE|FILE:HOSTS", help="Which hosts (docs/hosts.md).")
+@click.option("--inventory", required=True, metavar="FILE|FILE:HOSTS", help="Which hosts (docs/howto/cluster.md).")
 @click.option(
     "--build",
     "what",
@@ -66,7 +66,7 @@ def deploy(
 
     if rollback + list_ + dry_run > 1:
         raise UsageError("give only one of --rollback, --list and --dry-run", "r2cc deploy --help")
-    require_cluster(inventory, "a lab has all that is built here", "name one with --inventory; see docs/hosts.md")
+    require_cluster(inventory, "a lab has all that is built here", "name one with --inventory (docs/howto/cluster.md)")
     hosts = cluster_hosts(inventory)
     prefixes = {host.name: prefix or host.prefix for host in hosts}
     with ssh_hosts(host.target for host in hosts) as reached:

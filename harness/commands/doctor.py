@@ -41,7 +41,7 @@ Examples:
     help="Which hosts.",
 )
 @click.option("--host", "hosts", metavar="RANGE", help="Only these: node[01-16,20].")
-@click.option("--check", "checks", metavar="ID,...", help="Only these checks; docs/doctor.md has all.")
+@click.option("--check", "checks", metavar="ID,...", help="Only these checks; docs/reference/doctor.md has all.")
 @click.option("--pid", type=click.IntRange(min=1), help="Look at the NCCL that this process has mapped.")
 @click.option("--backups", is_flag=True, help="Only list the NICs that have no backup.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (harness/schemas/doctor.schema.json).")

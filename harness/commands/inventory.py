@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def inventory() -> None:
-    """Make an inventory file, which says what hosts there are (see docs/hosts.md).
+    """Make an inventory file, which says what hosts there are (see docs/howto/cluster.md).
 
     \b
     Example:

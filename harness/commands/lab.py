@@ -62,7 +62,7 @@ def up(
     """Bring up a lab and leave it running until its time to live is over or `r2cc lab down`.
 
     FILE is a topology in YAML, or the name of a shipped one (default: four hosts, four NICs each, 1 Gbit/s a NIC).
-    `--kind vm` boots emulated machines with soft-RoCE NICs instead (docs/vm-lab.md).
+    `--kind vm` boots emulated machines with soft-RoCE NICs instead (docs/howto/vm-lab.md).
     """
     started = time.monotonic()
     made: Lab | VmLab

@@ -62,7 +62,7 @@ def plan(
 ) -> int:
     """Say which schedule a collective would take over nodes of which some have lost bandwidth, how long it would take
     beside the lower bound and the healthy ring, and what every node would send. Nothing is started. See
-    docs/schedules.md.
+    docs/internals/schedules.md.
     """
     from harness.schedules import planner
     from harness.schedules.plan_text import render

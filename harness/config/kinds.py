@@ -26,7 +26,7 @@ EXPERIMENT = Kind(
     "experiment", "give the path of a YAML file, for example experiments/nic_down.yaml", "r2cc chaos run {file}"
 )
 CAMPAIGN = Kind(
-    "campaign", "give the path of a YAML file; docs/campaign.md shows one", "r2cc chaos campaign {file} --out DIR"
+    "campaign", "give the path of a YAML file; docs/howto/campaign.md shows one", "r2cc chaos campaign {file} --out DIR"
 )
 SIMULATION = Kind(
     "simulation", "give the path of a file, for example experiments/sim/overhead.yaml", "r2cc sim run {file}"
@@ -37,8 +37,8 @@ SIMULATED_NETWORK = Kind(
     "give a YAML file, for example experiments/sim/topologies/h100_1024.yaml",
     "name it in a simulation, as topology: {file}",
 )
-INVENTORY = Kind("inventory", "give the path of a YAML file; docs/hosts.md shows one", "--inventory {file}")
-POLICY = Kind("policy", "see docs/ci.md for one", "r2cc ci gate --policy {file}")
+INVENTORY = Kind("inventory", "give the path of a YAML file; docs/howto/cluster.md shows one", "--inventory {file}")
+POLICY = Kind("policy", "see docs/howto/ci.md for one", "r2cc ci gate --policy {file}")
 PARAMETERS = Kind("parameters", "give a YAML file: name: value")
 
 

@@ -1,1 +1,1 @@
-"""Whether hosts are fit for a run: facts in, findings out (docs/doctor.md)."""
+"""Whether hosts are fit for a run: facts in, findings out (docs/reference/doctor.md)."""

@@ -35,7 +35,7 @@ CHECKS: tuple[Check, ...] = (
         SSH,
         ERROR,
         "The host could not be examined, and no run can use it.",
-        "r2cc hosts check; docs/hosts.md says what each kind of error means",
+        "r2cc hosts check; docs/howto/cluster.md says what each kind of error means",
         (),
         _none,
     ),

@@ -1,4 +1,4 @@
-"""What hosts are: one command, one pure function from its output to a typed frozen value (docs/doctor.md)."""
+"""What hosts are: one command, one pure function from its output to a typed frozen value (docs/reference/doctor.md)."""
 
 from harness.facts.base import Fact, FactError, Known, NotAvailable
 

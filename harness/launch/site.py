@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 SLURM = "slurm"
 LAB_ROOT = "10.250.0.1"
-"""The first lab host's, and the first guest's, management address (docs/contracts.md)."""
+"""The first lab host's, and the first guest's, management address (docs/reference/contracts.md)."""
 BASE_ENV = {"NCCL_DEBUG": "WARN", "R2CC_EVENT_FILE": EVENT_FILE}
 
 
@@ -72,7 +72,7 @@ def opened(inventory: str, *, launcher: str, dry_run: bool, prefix: str | None =
     elif launcher == "mpirun":
         raise UsageError(
             f"mpirun starts its daemons by ssh, and the hosts of '{inventory}' have no sshd that it could use",
-            "--launcher ssh, or an inventory file (docs/hosts.md)",
+            "--launcher ssh, or an inventory file (docs/howto/cluster.md)",
         )
     else:
         with ExitStack() as stack:

@@ -1,4 +1,4 @@
-"""What a job's lines (docs/contracts.md) come to."""
+"""What a job's lines (docs/reference/contracts.md) come to."""
 
 from __future__ import annotations
 

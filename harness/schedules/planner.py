@@ -46,7 +46,7 @@ class Node:
 class Request:
     """Field by field what harness/schemas/plan_request.schema.json says. `channels` 0: as many parts as it likes.
 
-    `cost` has the parameters that differ from the planner's defaults (docs/schedules.md).
+    `cost` has the parameters that differ from the planner's defaults (docs/internals/schedules.md).
     """
 
     nodes: tuple[Node, ...]

@@ -54,7 +54,7 @@ def validate(name: str, value: object) -> None:
 
 
 def dumped(name: str, value: object, indent: int | None = None) -> str:
-    """JSON of `value`, of the schema `name`. Every command and every file goes through here (docs/contracts.md).
+    """JSON of `value`, of the schema `name`. All commands and files go through here (docs/reference/contracts.md).
 
     InputErrors when it does not fit, which only our tests look at (CHECKED).
     """

@@ -1,4 +1,4 @@
-"""Which schema each command's JSON has, and each file's. docs/contracts.md shows it; a test holds them together."""
+"""Which schema each command's JSON has, and each file's: the table of docs/reference/contracts.md."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ READ: Mapping[str, str] = {
 
 
 def markdown() -> str:
-    """The tables of docs/contracts.md."""
+    """The tables of docs/reference/contracts.md."""
     return "\n".join(_lines()) + "\n"
 
 
@@ -97,4 +97,4 @@ def _lines() -> Iterator[str]:
 
 
 def _link(name: str) -> str:
-    return f"[{name}](../harness/schemas/{name}.schema.json)"
+    return f"[{name}](../../harness/schemas/{name}.schema.json)"

@@ -25,7 +25,7 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]{0,252}")
 PREFIX = re.compile(r"~?(/[^/\x00-\x1f]+)+/?")
 DEFAULT_PREFIX = "~/.r2cc"
-"""Where a host keeps what is deployed to it (docs/deploy.md). `~` is the home there."""
+"""Where a host keeps what is deployed to it (docs/howto/deploy.md). `~` is the home there."""
 MOST_HOSTS = 16_384
 TOO_MANY = f"there are more than {MOST_HOSTS} hosts, which is the most"
 Location = tuple[str | int, ...]

@@ -1,1 +1,1 @@
-"""Reads what flight recorders dumped (docs/trace.md) and says what each connection did around a stall."""
+"""Reads what flight recorders dumped (docs/internals/trace.md) and says what each connection did around a stall."""

@@ -60,7 +60,7 @@ class Shape:
 
 @dataclass(frozen=True)
 class WirePort:
-    """One guest's NIC and its port on the rail's switch; names and addresses as docs/contracts.md fixes them."""
+    """A guest's NIC and its port on the rail's switch; names and addresses are those of docs/reference/contracts.md."""
 
     index: int
     nic: str

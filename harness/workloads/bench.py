@@ -1,4 +1,4 @@
-"""Command lines and environments of `r2cc_bench` and `r2cc_sampler` (docs/contracts.md); nothing is started here."""
+"""Command lines and environments of `r2cc_bench` and `r2cc_sampler` (docs/reference/contracts.md); starts nothing."""
 
 from __future__ import annotations
 

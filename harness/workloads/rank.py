@@ -1,7 +1,8 @@
 """One rank of a GPU workload: `python3 rank.py KIND --rank R --ranks N --root ADDR:PORT ...`, by a Python with torch.
 
-Prints the lines of docs/contracts.md (`bench_start`, `progress`, `iteration`, `bench_end`, `error`) on stdout, where
-the net library writes its own. Exit: 0 all exact and complete, 1 wrong elements, 2 usage, 3 a collective failed.
+Prints the lines of docs/reference/contracts.md (`bench_start`, `progress`, `iteration`, `bench_end`, `error`) on
+stdout, where the net library writes its own. Exit: 0 all exact and complete, 1 wrong elements, 2 usage, 3 a
+collective failed.
 """
 
 from __future__ import annotations

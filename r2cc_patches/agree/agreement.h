@@ -1,5 +1,5 @@
 // All ranks of a communicator take a new decision (a schedule) from the same group on, although each enqueues at its
-// own pace. docs/agreement.md says what is promised, and how.
+// own pace. docs/internals/agreement.md says what is promised, and how.
 #pragma once
 
 #include <atomic>

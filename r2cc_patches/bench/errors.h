@@ -1,4 +1,4 @@
-// The failures a run can end with, one type per exit code (docs/contracts.md, "r2cc_bench").
+// The failures a run can end with, one type per exit code (docs/reference/contracts.md, "r2cc_bench").
 #pragma once
 
 #include <stdexcept>

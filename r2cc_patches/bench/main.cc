@@ -1,4 +1,4 @@
-// r2cc_bench: collectives on host memory over an ncclNet table, driven as NCCL drives it. See docs/bench.md.
+// r2cc_bench: collectives on host memory over an ncclNet table, driven as NCCL drives it. See docs/internals/bench.md.
 #include <fcntl.h>
 #include <unistd.h>
 

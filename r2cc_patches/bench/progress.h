@@ -29,7 +29,7 @@ class ProgressThread {
   // NCCL spins: a pass that moved nothing is followed by sched_yield(), one core a process. Where several ranks share
   // few cores that alone makes every measurement void. A pass of ours takes all that is there, so that unless it was
   // saturated nothing can be gained by looking again at once: we sleep. That costs no bandwidth while the sleep is
-  // shorter than what the socket buffers hold; docs/bench.md has the measurement.
+  // shorter than what the socket buffers hold; docs/internals/bench.md has the measurement.
   void start(std::function<Pass()> pass);
   // Readable once the task has ended.
   int endedFd() const { return ended_.get(); }

@@ -1,4 +1,4 @@
-// The lines of docs/contracts.md ("r2cc_bench") as text; nothing is written here.
+// The lines of docs/reference/contracts.md ("r2cc_bench") as text; nothing is written here.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-/* Ranks that switch at one group, as r2cc_patches/agree does it. See docs/model.md. Links lose nothing: resume.pml. */
+/* Ranks that switch at one group, as r2cc_patches/agree does it. See docs/internals/model.md. Links lose nothing: resume.pml. */
 #ifndef RANKS
 #define RANKS 2
 #endif

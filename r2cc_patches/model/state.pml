@@ -1,4 +1,4 @@
-/* What both ends and the world between them remember. docs/model.md maps every name to the C++. */
+/* What both ends and the world between them remember. docs/internals/model.md maps every name to the C++. */
 
 #ifndef N
 #define N 4 /* messages */

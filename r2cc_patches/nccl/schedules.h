@@ -1,6 +1,6 @@
 // One per communicator under R2CC_MODE=3: what its AllReduces do while a node is degraded. The agreement says from
 // which group on which capacities hold; the planner makes a plan of them, the same on every rank; tasks that the plan
-// speeds up are taken apart into its parts. docs/schedules.md
+// speeds up are taken apart into its parts. docs/internals/schedules.md
 #pragma once
 
 #include <atomic>

@@ -20,8 +20,8 @@ struct Shape {
   int eligible = 0;
 };
 
-/// The smallest time for one shape, exactly. In the words of docs/schedules.md: z = 1 - y is the chains' share, e_i the
-/// share of chains that node i is an end of, c = r y + 2 z what a node that is never an end carries.
+/// The smallest time for one shape, exactly. In the words of docs/internals/schedules.md: z = 1 - y is the chains'
+/// share, e_i the share of chains that node i is an end of, c = r y + 2 z what a node that is never an end carries.
 class Allotter {
  public:
   explicit Allotter(const Cluster& cluster) : cluster_(cluster), ringLoad_(ringLoad(cluster.ranks())) {

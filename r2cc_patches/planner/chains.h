@@ -1,5 +1,5 @@
 // Chains with allotted ends: an end of a chain carries the message once each way, an inner node twice, so slow nodes
-// are made ends more often. docs/schedules.md derives it.
+// are made ends more often. docs/internals/schedules.md derives it.
 #pragma once
 
 #include <vector>

@@ -46,7 +46,7 @@ class Problems {
     return text;
   }
   std::string text_;
-  std::string hint_ = "see harness/schemas/plan_request.schema.json and docs/schedules.md";
+  std::string hint_ = "see harness/schemas/plan_request.schema.json and docs/internals/schedules.md";
   size_t count_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // What is known about AllReduce with one straggler, as formulas. Times are in D/B: D the message, B a healthy node's
 // bandwidth one way. p nodes, n ranks in the ring, x the share of its bandwidth that the straggler lost (0 <= x < 1).
-// docs/schedules.md derives them; the tests compare plans with them.
+// docs/internals/schedules.md derives them; the tests compare plans with them.
 #pragma once
 
 namespace r2cc::planner {

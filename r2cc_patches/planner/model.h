@@ -82,7 +82,7 @@ class Estimate {
 
 /// What a ring of `op` carries, relative to an AllReduce's. Below 0: there is no such operation.
 double ringFactor(const std::string& op, int ranks);
-/// No schedule is faster, by bandwidth alone; see docs/schedules.md.
+/// No schedule is faster, by bandwidth alone; see docs/internals/schedules.md.
 double boundUs(const Cluster& cluster, const std::string& op, double bytes);
 /// One ring over all ranks, with every NIC whole.
 double healthyUs(const Cluster& cluster, const Cost& cost, double bytes, double factor);

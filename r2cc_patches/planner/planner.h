@@ -1,6 +1,6 @@
 // The planner: which AllReduce schedule a set of nodes should run, given what is left of each node's bandwidth. Pure:
-// no NCCL, no CUDA, no clock, no environment. Equal requests give equal plans on every rank. docs/schedules.md explains
-// it.
+// no NCCL, no CUDA, no clock, no environment. Equal requests give equal plans on every rank. See
+// docs/internals/schedules.md.
 #pragma once
 
 #include <cstdint>
@@ -62,7 +62,7 @@ struct Part {
   std::vector<int> homes = {};  // NOLINT(readability-redundant-member-init): parts are made without them
 };
 
-/// The alpha-beta model's parameters. Defaults are what the lab measured (docs/schedules.md); those of
+/// The alpha-beta model's parameters. Defaults are what the lab measured (docs/internals/schedules.md); those of
 /// another place take theirs.
 struct Cost {
   double hopUs = 200;              // from one rank to the next on another node: everything but bytes / bandwidth

@@ -1,5 +1,5 @@
 // Streams of bytes through links, as a fluid: weighted max-min fair rates, which change when a stream ends or begins, a
-// link's capacity changes, or a stream takes another way. No randomness, no clock. docs/simulation-model.md
+// link's capacity changes, or a stream takes another way. No randomness, no clock. docs/internals/simulation-model.md
 #pragma once
 
 #include <limits>

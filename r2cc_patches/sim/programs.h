@@ -1,6 +1,7 @@
 // The host bench's programs (../bench), message by message, in a network that is arithmetic: every NIC passes what it
 // is given in the order in which it came, as the lab's queues do. Where messages wait for each other a fluid is too
-// kind: phases overlap less, and whose chunks are larger gets more of a shared NIC. docs/simulation-model.md, Programs
+// kind: phases overlap less, and whose chunks are larger gets more of a shared NIC. See
+// docs/internals/simulation-model.md, Programs.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// The simulator's C interface and its text. docs/simulation-model.md
+// The simulator's C interface and its text. docs/internals/simulation-model.md
 #pragma once
 
 #include <string>

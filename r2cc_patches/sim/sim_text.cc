@@ -33,7 +33,7 @@ class Problems {
     add(what + text.data());
   }
   void raise() const {
-    if (!text_.empty()) throw PlanError(text_, "see docs/simulation-model.md");
+    if (!text_.empty()) throw PlanError(text_, "see docs/internals/simulation-model.md");
   }
 
  private:
@@ -379,7 +379,7 @@ std::string answer(std::string_view request) {
     throw JsonError(json.at("kind").line(),
                     "there is no kind " + kind + ": there are collective, hit, fluid and program");
   } catch (const JsonError& error) {
-    throw PlanError(std::string("the request, line ") + error.what(), "see docs/simulation-model.md");
+    throw PlanError(std::string("the request, line ") + error.what(), "see docs/internals/simulation-model.md");
   }
 }
 

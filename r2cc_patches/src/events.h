@@ -1,5 +1,5 @@
-// The net's own JSON lines (docs/contracts.md). They are kept and written a little later, whole lines in one write(2),
-// so that lines of several writers never mix and nobody is woken by them in the middle of a failover. A thread of its
+// The net's own JSON lines (docs/reference/contracts.md). They are kept and written a little later, whole lines in one
+// write(2), so that lines of several writers never mix and nobody is woken by them in the middle of a failover. A thread of its
 // own writes: a pipe may be full.
 #pragma once
 

@@ -46,7 +46,7 @@ class Flight {
   /// Something worth keeping has happened: a dump is written `afterNs` from now, so that what follows is in it too.
   void incident(int64_t afterNs);
 
-  /// Everything there is, as a file's content (docs/trace.md).
+  /// Everything there is, as a file's content (docs/internals/trace.md).
   std::vector<uint8_t> content(const std::string& reason);
   /// The name of the last dump; those of incidents and requests have a number behind it.
   const std::string& file() const { return file_; }

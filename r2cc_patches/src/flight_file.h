@@ -1,5 +1,5 @@
-// The flight recorder's file: docs/trace.md describes it. A fixed start, a JSON header that describes everything that
-// follows, then records, all little-endian.
+// The flight recorder's file: docs/internals/trace.md describes it. A fixed start, a JSON header that describes
+// everything that follows, then records, all little-endian.
 #pragma once
 
 #include <cstdint>

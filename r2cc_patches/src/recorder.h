@@ -16,7 +16,7 @@
 
 namespace r2cc {
 
-/// Part of the file format (docs/trace.md): numbers are never reused.
+/// Part of the file format (docs/internals/trace.md): numbers are never reused.
 enum class RecordKind : uint8_t {
   Post = 1,       // a message was given to a lane
   Done = 2,       // receiver: the message is complete

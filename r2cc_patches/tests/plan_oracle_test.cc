@@ -1,4 +1,4 @@
-// docs/schedules.md's table and formulas, to the digits given there, as the planner has them.
+// docs/internals/schedules.md's table and formulas, to the digits given there, as the planner has them.
 #include <cmath>
 
 #include "../planner/formulas.h"

@@ -1,1 +1,1 @@
-"""Two or more runs beside each other: what differs, and what may be said of it (docs/runs.md)."""
+"""Two or more runs beside each other: what differs, and what may be said of it (docs/howto/runs.md)."""

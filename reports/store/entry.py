@@ -199,7 +199,7 @@ def write_tags(folder: Path, tags: set[str]) -> None:
 
 
 def figures(summary: Json) -> Iterator[Figure]:
-    """All numbers of a summary (docs/contracts.md)."""
+    """All numbers of a summary (docs/reference/contracts.md)."""
     from reports.store import shapes
 
     return _figures(shapes.fitted(summary, shapes.Summary, SUMMARY))

@@ -1,4 +1,4 @@
-"""What the store reads of a run's files, checked: parts of docs/contracts.md. What else is there is passed over."""
+"""What the store reads of a run's files, checked (docs/reference/contracts.md). What else is there is passed over."""
 
 from __future__ import annotations
 

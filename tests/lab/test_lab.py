@@ -189,7 +189,7 @@ def test_spawn_redirects(lab: Lab, tmp_path: Path) -> None:
 
 
 def test_events_can_be_written_to_the_own_stdout_by_path(lab: Lab) -> None:
-    """How the net library and the bench share one stream (docs/contracts.md)."""
+    """How the net library and the bench share one stream (docs/reference/contracts.md)."""
     process = lab.hosts["h0"].spawn(["sh", "-c", "echo a; echo b > /proc/self/fd/1"])
     assert process.stdout is not None
     assert process.stdout.read() == b"a\nb\n"

@@ -1,7 +1,7 @@
 """The lab's NICs carry what they say, to 1 %, with plain TCP; and a probe gets through a loaded NIC quickly.
 
-A measurement on a machine whose CPU was over 85 % busy says nothing (docs/contracts.md: void) and is made again; when
-all are void the test is skipped and says so.
+A measurement on a machine whose CPU was over 85 % busy says nothing (it is void: docs/reference/contracts.md) and is
+made again; when all are void the test is skipped and says so.
 """
 
 from __future__ import annotations

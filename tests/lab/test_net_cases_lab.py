@@ -1,6 +1,7 @@
 """The net is never worse than stock, and saves what it promises to: every case of netcases, played by `net_driver`.
 
-What is right is in the cases themselves; `benchmarks/net_cases.py` plays the same beside stock (docs/net-cases.md).
+What is right is in the cases themselves; `benchmarks/net_cases.py` plays them beside stock
+(docs/internals/net-cases.md).
 """
 
 from __future__ import annotations

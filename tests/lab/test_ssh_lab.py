@@ -345,7 +345,7 @@ def test_an_interrupted_command_ends_on_the_host(server: Server, tmp_path: Path)
 
 @pytest.mark.slow
 def test_sixty_four_hosts_answer_in_time(server: Server, tmp_path: Path) -> None:
-    """The figures of docs/hosts.md have a bound: 6 s cold, 0.5 s over open connections."""
+    """The figures of docs/howto/cluster.md have a bound: 6 s cold, 0.5 s over open connections."""
     command = inventory(server, tmp_path, [{"name": f"n{index}"} for index in range(64)])
     done = subprocess.run([*command, "--json"], env=environment(tmp_path), capture_output=True, text=True, timeout=60)
     told = json.loads(done.stdout)

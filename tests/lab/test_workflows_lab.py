@@ -1,4 +1,4 @@
-"""The workflow templates' own steps, run by bash in two clones of this checkout, as a CI server would (docs/ci.md).
+"""The workflow templates' own steps, run by bash in two clones of this checkout, as in CI (docs/howto/ci.md).
 
 What a server does besides (`uses:`, where artifacts go) is done here by hand; what takes a GPU is named in LEFT_OUT.
 """

@@ -1,4 +1,4 @@
-"""The Spin model of the handshakes (docs/model.md): what must hold holds, and every deliberate mistake is found."""
+"""The Spin model of the handshakes (docs/internals/model.md): what must hold holds, mistakes are found."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def answering(name: str, outputs: dict[Fact[Any], str], clock: str = "") -> Fake
 
 
 def seen(check: str, *patients: Patient) -> list[tuple[Severity, str, str, str]]:
-    """What one check tells; never worse than docs/doctor.md says of it."""
+    """What one check tells; never worse than docs/reference/doctor.md says of it."""
     asked = chosen([check])
     report = examine(Fleet(patients), asked)
     assert all(WORST_FIRST.index(each.severity) >= WORST_FIRST.index(asked[0].worst) for each in report.findings)

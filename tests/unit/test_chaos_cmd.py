@@ -60,12 +60,12 @@ def test_dry_run_prints_the_exact_commands_in_order() -> None:
         "h1       $ NCCL_DEBUG=WARN NCCL_SOCKET_IFNAME=eth R2CC_EVENT_FILE=/proc/self/fd/1 R2CC_MODE=1 "
         f"R2CC_SIDE_IFNAME=mgmt0 R2CC_TOPO_FILE='<folder of the lab>/places.json' {bench} "
         "--rank 1 --ranks 4 --root 10.250.0.1:29500 --op allreduce --bytes 67108864 "
-        "--iterations 30 --warmup 2 --channels 4 --connections-per-peer 1 --chunk-bytes 131072 --slots 8 --seed 1 "
+        "--iterations 22 --warmup 2 --channels 4 --connections-per-peer 1 --chunk-bytes 131072 --slots 8 --seed 1 "
         f"--net socket --timeout-s 120 --library {library}"
     )
     assert lines[11:] == [
         "fault cable: link_down on h1 eth2, 50% into iteration 8",
-        "from 0 s to 4 s:",
+        "from 0 s to 2.5 s:",
         "switch   $ ip link set dev h1-eth2 down",
         "switch   $ ip -j link show dev h1-eth2",
         "switch   $ ip link set dev h1-eth2 up",

@@ -52,6 +52,6 @@ def test_the_k_sweep_differs_in_the_size_of_a_piece_alone() -> None:
 
 
 def test_the_guide_tells_of_every_file() -> None:
-    guide = (ROOT / "docs" / "cloudlab.md").read_text()
+    guide = (ROOT / "docs" / "howto" / "cloudlab.md").read_text()
     missing = [str(path.relative_to(FOLDER)) for path in [*EXPERIMENTS, *CAMPAIGNS] if path.name not in guide]
     assert missing == []

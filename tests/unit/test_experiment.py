@@ -57,10 +57,10 @@ def test_the_main_job_is_what_the_demo_promises() -> None:
     assert (experiment.workload.op, experiment.workload.bytes, experiment.workload.iterations) == (
         "allreduce",
         2**26,
-        30,
+        22,
     )
     (fault,) = experiment.faults
-    assert (fault.kind, fault.at.iteration, fault.at.fraction, fault.duration_s) == ("link_down", 8, 0.5, 4.0)
+    assert (fault.kind, fault.at.iteration, fault.at.fraction, fault.duration_s) == ("link_down", 8, 0.5, 2.5)
     assert experiment.hypothesis_of("migrate").stall_ms_max == 10.0
 
 

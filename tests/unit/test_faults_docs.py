@@ -1,4 +1,4 @@
-"""docs/faults.md against the code: every kind is there, with what it needs on a cluster and whether RDMA notices."""
+"""docs/reference/faults.md against the code: every kind, what it needs on a cluster, whether RDMA notices."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from chaos.experiment.fault_spec import METHODS
 from chaos.faults.catalogue import KINDS, example
 
-TEXT = (Path(__file__).resolve().parents[2] / "docs" / "faults.md").read_text()
+TEXT = (Path(__file__).resolve().parents[2] / "docs" / "reference" / "faults.md").read_text()
 ROWS = {
     cells[0].strip("` "): cells
     for line in TEXT.splitlines()

@@ -1,4 +1,4 @@
-"""Jobs and iterations on the compiled core, with generated faults: the claims that docs/simulation-jobs.md makes."""
+"""Jobs and iterations on the compiled core, with generated faults: the claims of docs/internals/simulation-jobs.md."""
 
 from __future__ import annotations
 

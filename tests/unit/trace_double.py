@@ -1,4 +1,4 @@
-"""Dumps made to order: the format written by hand, independently of the C++ writer (docs/trace.md)."""
+"""Dumps made to order: the format written by hand, independently of the C++ writer (docs/internals/trace.md)."""
 
 from __future__ import annotations
 

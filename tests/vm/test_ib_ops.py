@@ -1,7 +1,7 @@
 """Drain, fence, cancel and events of the IB transport on soft-RoCE, with real work-completion errors.
 
 After drain and fence at both ends: nothing that arrived whole is reported lost, nothing partial is reported whole, what
-the sender knows to be delivered the receiver has, and no byte is written any more. docs/net-ib.md has the reasons.
+the sender knows to be delivered the receiver has, and no byte is written any more. Why: docs/internals/net-ib.md.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Serving of language models: prefill and decode on instances over several hosts, while NICs fail.
 
-Modelled, never measured. docs/simulation-serving.md says what is assumed."""
+Modelled, never measured. docs/internals/simulation-serving.md says what is assumed."""
 
 from chaos.simulate.serving.llms import LLMS, Llm, llm
 from chaos.simulate.serving.load import MIXES, Length, draw, mix

@@ -1,4 +1,4 @@
-// net_driver: NCCL's part, played on the net's table alone. See docs/net-cases.md.
+// net_driver: NCCL's part, played on the net's table alone. See docs/internals/net-cases.md.
 #include <fcntl.h>
 #include <unistd.h>
 

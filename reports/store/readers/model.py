@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Reading:
-    """One measurement: a run of the store. `metrics` as in a summary (docs/contracts.md)."""
+    """One measurement: a run of the store. `metrics` as in a summary (docs/reference/contracts.md)."""
 
     source: str
     metrics: list[Json]

@@ -1,4 +1,4 @@
-"""A stand-in for r2cc_bench and r2cc_sampler: prints the lines of docs/contracts.md on a schedule, moves no byte.
+"""A stand-in for r2cc_bench and r2cc_sampler: prints docs/reference/contracts.md's lines on a schedule.
 
     scripted_bench.py rank --rank 0 --ranks 2 --iterations 6 --iteration-ms 40 [--die-at 3] [--error-at 3]
                       [--hang-at 3] [--wrong-at 3] [--stall-at 3 --stall-ms 200] [--rss BYTES]
