@@ -24,11 +24,11 @@ from chaos.analysis.rundata import RunData, read_run
 from chaos.experiment.model import MODES, Experiment
 from chaos.record.journal import Journal, read
 from chaos.record.live import Quiet
-from chaos.record.rundir import RunDir
 from chaos.run import runner
 from chaos.testbed.beds import Bed, open_bed
 from chaos.testbed.launch import Bench
 from harness.errors import R2ccError
+from harness.files.rundir import RunDir
 
 Json = dict[str, Any]
 HOLDS, MISSES, VOID, SHOWN = "holds", "MISSES", "void", "shown"

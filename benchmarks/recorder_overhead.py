@@ -19,8 +19,8 @@ import click
 import yaml
 
 from chaos.experiment.file import load
-from chaos.record.rundir import create
 from chaos.run.runner import Request, run
+from harness.files.rundir import create
 from harness.repo import checkout
 
 RECORD_NS = 20.0

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from chaos.simulate.core import Case, Shape, Solver
+from chaos.simulate.core.solver import Case, Shape, Solver
 from harness.build import build_net
 from harness.errors import R2ccError
 from harness.progress import show

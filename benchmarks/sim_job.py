@@ -15,10 +15,10 @@ from typing import Any
 import click
 import numpy as np
 
-from chaos.simulate.arms import ARMS
-from chaos.simulate.job import Job, JobResult, prepared, simulate
-from chaos.simulate.layout import default_layout
-from chaos.simulate.models import MODELS, model
+from chaos.simulate.cluster.arms import ARMS
+from chaos.simulate.jobs.job import Job, JobResult, prepared, simulate
+from chaos.simulate.training.layout import default_layout
+from chaos.simulate.training.models import MODELS, model
 from harness.errors import R2ccError, UsageError
 
 MANY_BOUND_S, LARGE_BOUND_S, MEMORY_BOUND_GiB = 60.0, 10.0, 2.0
@@ -56,9 +56,12 @@ def cluster(gpus: int) -> dict[str, Any]:
 
 
 def run_block(block: Block) -> Done:
-    from chaos.simulate import core, generators, params, timeline, topology
+    from chaos.simulate import params
+    from chaos.simulate.cluster import topology_files as topologies
+    from chaos.simulate.core import solver as core
+    from chaos.simulate.faults import generators, timeline
 
-    machines, values = topology.load(cluster(block.gpus)), params.load({})
+    machines, values = topologies.load(cluster(block.gpus)), params.load({})
     solver = core.Solver(machines, values)
     made = model(block.model)
     job = Job(made, default_layout(made, block.gpus), machines, spares=block.spares)
@@ -81,7 +84,7 @@ def _figures(result: JobResult) -> list[float]:
 
 
 def _solved(job: Job, solver: Any, values: Any) -> int:
-    from chaos.simulate.job import training
+    from chaos.simulate.jobs.job import training
 
     return training(job, solver, values).solved
 

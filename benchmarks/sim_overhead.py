@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
-from chaos.simulate import published, published_kinds, survival
-from chaos.simulate.arms import ARMS, Left, survives
-from chaos.simulate.layout import default_layout
-from chaos.simulate.models import MODELS, model
-from chaos.simulate.overhead import PAPER_ADAPCC, curve, ratio
-from chaos.simulate.training import Training
+from chaos.simulate.cluster.arms import ARMS, Left, survives
+from chaos.simulate.jobs import survival
+from chaos.simulate.training.iteration import Training
+from chaos.simulate.training.layout import default_layout
+from chaos.simulate.training.models import MODELS, model
+from chaos.simulate.training.overhead import PAPER_ADAPCC, curve, ratio
+from chaos.simulate.validate import published, published_kinds
 from harness.errors import R2ccError
 
 HOST = {"gpus": 8, "nics": 8, "ports": 1}
@@ -26,11 +27,13 @@ SHOWN = ("exclusion", "migrate", "balance", "allreduce", "optcc")
 
 def machines(hosts: int, rate_gbit: float = 400.0, nvlink_GBps: float = 450.0) -> tuple[Any, Any]:
     """A topology of rails in pods of 64 hosts, and its solver."""
-    from chaos.simulate import core, params, topology
+    from chaos.simulate import params
+    from chaos.simulate.cluster import topology_files as topologies
+    from chaos.simulate.core import solver as core
 
     fabric = {"kind": "rail", "pod": min(64, hosts), "oversubscription": 1.0, "spine": True}
     rates = {"rate_gbit": rate_gbit, "nvlink_GBps": nvlink_GBps}
-    loaded = topology.load({"name": f"hosts-{hosts}", "hosts": hosts, **HOST, **rates, "fabric": fabric})
+    loaded = topologies.load({"name": f"hosts-{hosts}", "hosts": hosts, **HOST, **rates, "fabric": fabric})
     return loaded, core.Solver(loaded, params.load({}))
 
 
@@ -132,10 +135,11 @@ def coverage_table() -> Iterator[str]:
 
 
 def _survived(kind: str, pod: int) -> list[survival.Row]:
-    from chaos.simulate import generators, timeline, topology
+    from chaos.simulate.cluster import topology_files as topologies
+    from chaos.simulate.faults import generators, timeline
 
     fabric = {"kind": kind, "pod": pod, "oversubscription": 1.0, "spine": True}
-    loaded = topology.load({"name": kind, "hosts": 128, **HOST, "fabric": fabric})
+    loaded = topologies.load({"name": kind, "hosts": 128, **HOST, "fabric": fabric})
     traces = (generators.generate(loaded, values({}), days=30, seed=1, index=index) for index in range(200))
     prepared = (survival.prepared(timeline.timeline(each, loaded), loaded.nics) for each in traces)
     return survival.table(prepared, values({}))

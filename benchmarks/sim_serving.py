@@ -11,9 +11,9 @@ from typing import Any
 
 import click
 
+from chaos.simulate.faults.timeline import timeline
+from chaos.simulate.faults.trace import Fault, Trace
 from chaos.simulate.serving import Paces, Service, ServingResult, draw, llm, mix, overhead, recovery, simulate
-from chaos.simulate.timeline import timeline
-from chaos.simulate.trace import Fault, Trace
 from harness.errors import R2ccError
 
 ARMS = ("stock", "kv_replication", "exclusion", "migrate", "balance", "allreduce")
@@ -48,14 +48,14 @@ WEIGHTS = (
 
 
 def machines(hosts: int = 4) -> Any:
-    from chaos.simulate import topology
+    from chaos.simulate.cluster import topology_files as topologies
 
     rates = {"rate_gbit": 400.0, "nvlink_GBps": 450.0}
-    return topology.load({"name": f"hosts-{hosts}", "hosts": hosts, "gpus": 8, "nics": 8, **rates})
+    return topologies.load({"name": f"hosts-{hosts}", "hosts": hosts, "gpus": 8, "nics": 8, **rates})
 
 
 def solver(topology: Any, params: Any) -> Any:
-    from chaos.simulate.core import Solver
+    from chaos.simulate.core.solver import Solver
 
     return Solver(topology, params)
 

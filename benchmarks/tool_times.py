@@ -19,7 +19,10 @@ from statistics import median
 import click
 from common import Figure, exit_code, show
 
-from chaos.simulate import generators, params, timeline, topology
+from chaos.simulate import params
+from chaos.simulate.cluster import topology_files as topologies
+from chaos.simulate.cluster.topology import Topology as Cluster
+from chaos.simulate.faults import generators, timeline
 from harness.build import build_net
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
@@ -53,8 +56,8 @@ def lab() -> None:
         pass
 
 
-def cluster(name: str) -> topology.Topology:
-    return topology.load(ROOT / "experiments" / "sim" / "topologies" / name)
+def cluster(name: str) -> Cluster:
+    return topologies.load(ROOT / "experiments" / "sim" / "topologies" / name)
 
 
 def figures(times: int, folder: Path) -> list[Figure]:
@@ -74,7 +77,7 @@ def figures(times: int, folder: Path) -> list[Figure]:
     ]
 
 
-def _month(of: topology.Topology) -> Callable[[], object]:
+def _month(of: Cluster) -> Callable[[], object]:
     return lambda: generators.generate(of, params.load(), days=30, seed=1)
 
 

@@ -10,8 +10,10 @@ import atexit
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NoReturn
 
 EXIT_CODE = 130
 LINE = "r2cc: interrupted\n"
@@ -46,6 +48,25 @@ def ignore_at_last() -> None:
 def unblock() -> None:
     """Lets through what was held back since before Python started (scripts/r2cc)."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """SIGTERM and SIGHUP roll everything back, as Ctrl-C does. Does nothing outside of the main thread (tests)."""
+
+    def interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+        raise KeyboardInterrupt
+
+    try:
+        old = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
+    except ValueError:
+        yield
+        return
+    try:
+        yield
+    finally:
+        for number, handler in old.items():
+            signal.signal(number, handler)
 
 
 def _handle(handler: Any) -> None:

@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from chaos.campaign.model import LONGEST_NAME, Campaign, Cell, Entry, Header
-from chaos.campaign.settings import applied, combinations
+from chaos.campaign.settings import combinations
 from chaos.experiment import file as experiments
 from chaos.experiment.model import Experiment
 from chaos.testbed.beds import check_inventory, topology_of
 from harness.config import documents
 from harness.config.documents import Document
+from harness.config.dotted import applied
 from harness.config.kinds import CAMPAIGN, EXPERIMENT
 from harness.config.words import in_order, shown
 from harness.errors import InputErrors, UsageError

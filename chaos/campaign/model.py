@@ -12,8 +12,8 @@ from typing import Annotated, Any
 
 from pydantic import Field, StrictInt, StrictStr
 
-from chaos.experiment.fault_spec import Model
 from chaos.experiment.model import Experiment
+from chaos.faults.spec import Model
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 LONGEST_NAME = 200

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from chaos.campaign.model import Campaign, Cell
-from chaos.record.rundir import RunDir
 from harness.config import jsons
 from harness.config.files import Missing, Unreadable
 from harness.errors import UsageError
+from harness.files.rundir import RunDir
 
 SCHEMA = 1
 FILE = "campaign.json"

@@ -128,7 +128,7 @@ def _cell_runner(options: dict[str, Any]) -> Callable[[Cell, Path], None]:
 
 def _run(runner: Runner) -> bool:
     """Whether it was interrupted; then everything is rolled back."""
-    from chaos.run.runner import terminable
+    from harness.interrupts import terminable
 
     try:
         with terminable():
@@ -148,7 +148,7 @@ def _last_words(state: State, names: Sequence[str], *, interrupted: bool, as_jso
     """The table, what is left, and the campaign's directory as the last line; or the JSON alone."""
     from chaos.campaign.figures import table
     from chaos.campaign.run import left
-    from chaos.record.rundir import RunDir
+    from harness.files.rundir import RunDir
     from harness.plugins import after_campaign
 
     try:

@@ -101,8 +101,8 @@ def run(
 
     A folder means every experiment in it, one after the other; the exit code is that of the worst.
     """
-    from chaos.record import rundir
     from chaos.run.suite import experiments
+    from harness.files import rundir
 
     options: dict[str, Any] = {"out": out, "void_ok": void_ok, "trace": trace, "quiet": quiet, "verbose": verbose}
     options |= {"python": python, "share_gpus": share_gpus}
@@ -174,11 +174,12 @@ def _run(
     share_gpus: bool = False,
 ) -> tuple[dict[str, Any], str]:
     """(summary, run directory as one would type it)."""
-    from chaos.record import live, rundir
+    from chaos.record import live
     from chaos.run import runner
     from chaos.testbed import fitting
     from chaos.testbed.beds import bed_hardware, bed_name, check_inventory, open_bed
     from chaos.testbed.workbench import bench_for
+    from harness.files import rundir
     from harness.plugins import after_run
 
     check_inventory(inventory, experiment)

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from harness.schemas import dumped
 
@@ -22,13 +23,20 @@ Support = dict[str, dict[str, Any]]
 """By host: supported, why, notes."""
 
 
+def _kinds(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    from chaos.faults.registry import kinds
+
+    return [CompletionItem(name, help=kind.does) for name, kind in kinds().items() if name.startswith(incomplete)]
+
+
 @click.command()
+@click.argument("fault", nargs=-1, shell_complete=_kinds)
 @click.option("--inventory", metavar="FILE|FILE:HOSTS|lab|lab:FILE|vm", help="Whose hosts to ask; else this machine.")
 @click.option("--host", "only", metavar="HOST", help="Ask only this one of them.")
 @click.option("--commands", is_flag=True, help="Show the exact commands for an example; ask nobody.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON, with the commands.")
-def faults(*, inventory: str | None, only: str | None, commands: bool, as_json: bool) -> int:
-    """List the faults: what each does, what others see, and whether a host has what it needs.
+def faults(*, fault: tuple[str, ...], inventory: str | None, only: str | None, commands: bool, as_json: bool) -> int:
+    """List all faults, or those named: what each does, what others see, and whether a host has what it needs.
 
     Exit code 0; 3 when a host cannot be asked (the others' answers are shown).
 
@@ -37,11 +45,11 @@ def faults(*, inventory: str | None, only: str | None, commands: bool, as_json: 
       r2cc chaos faults
       r2cc chaos faults --inventory cluster.yaml
       r2cc chaos faults --inventory cluster.yaml --host node03 --json
-      r2cc chaos faults --commands
+      r2cc chaos faults link_down --commands
     """
     from chaos.faults.catalogue import catalogue
 
-    entries = catalogue()
+    entries = _named(catalogue(), fault)
     if commands and not as_json:
         click.echo("\n".join(line for entry in entries for line in _told(entry)))
         return 0
@@ -55,6 +63,16 @@ def faults(*, inventory: str | None, only: str | None, commands: bool, as_json: 
     for name, error in errors.items():
         click.echo(f"{name}: {error}", err=True)
     return 3 if errors else 0
+
+
+def _named(entries: list[dict[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
+    from chaos.faults.registry import problem_of
+    from harness.errors import UsageError
+
+    found = [entry for entry in entries if not names or entry["kind"] in names]
+    if missing := set(names) - {entry["kind"] for entry in found}:
+        raise UsageError(problem_of(min(missing)))
+    return found
 
 
 def _asked(inventory: str | None, only: str | None) -> tuple[dict[str, Able], dict[str, str], bool]:
@@ -105,11 +123,12 @@ def _ask(host: Host) -> Able:
 
 
 def _support(able: Mapping[str, Able], *, inside: bool) -> dict[str, Support]:
-    from chaos.faults.catalogue import KINDS, example
-    from chaos.faults.needs import table
+    from chaos.faults.catalogue import example
+    from chaos.faults.registry import kinds
+    from chaos.faults.support import table
 
-    found: dict[str, Support] = {kind: {} for kind in KINDS}
-    for row in table(able, [example(kind, inside=inside) for kind in KINDS]):
+    found: dict[str, Support] = {kind: {} for kind in kinds()}
+    for row in table(able, [example(kind, inside=inside) for kind in kinds()]):
         found[row["kind"]][row["host"]] = {key: row[key] for key in ("supported", "why", "notes")}
     return found
 
@@ -171,7 +190,7 @@ def _told(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _about(entry: Mapping[str, Any]) -> list[str]:
-    from chaos.faults.keep import shortened
+    from chaos.faults.parts.keep import shortened
 
     needs = ", ".join([*entry["requires"], entry["privilege"], *entry["features"]])
     lines = [f"  does   {entry['does']}", f"  seen   {entry['peer_sees']}", f"  needs  {needs} (on {entry['on']})"]

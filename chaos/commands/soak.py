@@ -55,11 +55,11 @@ def soak(
       r2cc chaos soak --minutes 10 --bed vm
       r2cc chaos run runs/<time>-soak/replay.yaml
     """
-    from chaos.record import rundir
     from chaos.soak.draw import SHAPES, VM_SHAPES
     from chaos.soak.run import Request, Soak
     from chaos.testbed.beds import KeptBed, open_bed
     from chaos.testbed.workbench import built
+    from harness.files import rundir
 
     seed = secrets.randbelow(2**31) if seed is None else seed
     rundir.check(out)

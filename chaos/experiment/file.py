@@ -24,6 +24,8 @@ from chaos.experiment.model import (
 )
 from chaos.experiment.timeline import Place, Report, problems_of_timeline
 from chaos.experiment.workloads import KINDS, Bench, kind_of
+from chaos.faults.registry import forms as fault_forms
+from chaos.faults.registry import model_of
 from harness.config import documents, yaml_text
 from harness.config.documents import Document
 from harness.config.kinds import EXPERIMENT
@@ -177,7 +179,7 @@ def _faults(value: Any, report: Report) -> dict[int, FaultSpec]:
     found = {
         index: fault
         for index, item in enumerate(value)
-        if (fault := _model(FaultSpec, item, ("faults", index), report)) is not None
+        if (fault := _model(model_of(item), item, ("faults", index), report)) is not None
     }
     first: dict[str, int] = {}
     for index, fault in found.items():
@@ -210,10 +212,17 @@ def dump(experiment: Experiment) -> str:
 
 
 def json_schema() -> dict[str, Any]:
-    """The form of an experiment file as JSON Schema; a test keeps harness/schemas/experiment.schema.json equal."""
+    """The form of an experiment file as JSON Schema, with all kinds of faults that are installed.
+
+    A test keeps harness/schemas/experiment.schema.json equal, which has ours.
+    """
+    form = Experiment.model_json_schema()
+    form["$defs"] |= fault_forms()
+    kinds = [{"$ref": f"#/$defs/{name}"} for name in form["$defs"] if name.startswith("fault_")]
+    form["properties"]["faults"]["items"] = {"oneOf": kinds}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "r2cc:experiment:1",
-        **Experiment.model_json_schema(),
+        **form,
         "title": "An experiment file",
     }

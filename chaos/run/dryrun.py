@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.experiment.model import MODES, Experiment
-from chaos.faults.base import NicLike
+from chaos.faults.fault import NicLike
 from chaos.faults.steps import Step, place_of
 from chaos.testbed import launch
 from chaos.testbed.launch import Benches, PlannedFault

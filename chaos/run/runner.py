@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import signal
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from chaos.analysis.summary import summarize
 from chaos.experiment.file import dump
 from chaos.experiment.model import MODES, Experiment
 from chaos.record import traces
 from chaos.record.clocks import as_json, measure
-from chaos.record.environment import environment, hardware
 from chaos.record.journal import Journal, read
 from chaos.record.live import Display
-from chaos.record.rundir import RunDir
 from chaos.run.arm import ArmRun, Plan
 from chaos.testbed import launch
 from chaos.testbed.beds import Bed
 from chaos.testbed.launch import Benches
 from harness.errors import R2ccError
+from harness.facts.environment import environment, hardware
+from harness.files.rundir import RunDir
+from harness.interrupts import terminable
 
 Json = dict[str, Any]
 OpenBed = Callable[[], AbstractContextManager[Bed]]
@@ -161,22 +160,3 @@ def run_one(plan: Plan, bed: Bed, journal: Journal, *, out: RunDir, display: Dis
         raise
     finally:
         journal.write("run_end", exit_codes=arm_run.exit_codes(), outcome=outcome, reason=reason or None)
-
-
-@contextmanager
-def terminable() -> Iterator[None]:
-    """SIGTERM and SIGHUP roll everything back, as Ctrl-C does. Does nothing outside of the main thread (tests)."""
-
-    def interrupt(number: int, frame: FrameType | None) -> NoReturn:
-        raise KeyboardInterrupt
-
-    try:
-        old = {number: signal.signal(number, interrupt) for number in (signal.SIGTERM, signal.SIGHUP)}
-    except ValueError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        for number, handler in old.items():
-            signal.signal(number, handler)

@@ -14,9 +14,9 @@ import click
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
-    from chaos.simulate.execute import Executor
-    from chaos.simulate.experiment import Experiment
-    from chaos.simulate.sweep import Sweep
+    from chaos.simulate.run.execute import Executor
+    from chaos.simulate.run.experiment import Experiment
+    from chaos.simulate.run.sweep import Sweep
 
 F = TypeVar("F", bound=Callable[..., Any])
 INTERRUPTED = 130
@@ -74,9 +74,9 @@ def run(
     file: Path, seed: int | None, settings: tuple[str, ...], *, as_json: bool, quiet: bool, out: Path, dry_run: bool
 ) -> int:
     """Simulate the experiment in FILE, here and now; the run directory's path is the last line printed."""
-    from chaos.record import rundir
-    from chaos.simulate.execute import Here
-    from chaos.simulate.sweep import Sweep
+    from chaos.simulate.run.execute import Here
+    from chaos.simulate.run.sweep import Sweep
+    from harness.files import rundir
 
     experiment = _load(file, seed, settings)
     if dry_run:
@@ -115,8 +115,8 @@ def sweep(
 
     Results are the same to the byte whoever computes them, however many there are, and however often it was stopped.
     """
-    from chaos.simulate.execute import Dask, Processes
-    from chaos.simulate.sweep import Sweep
+    from chaos.simulate.run.execute import Dask, Processes
+    from chaos.simulate.run.sweep import Sweep
     from harness.errors import UsageError
 
     if scheduler is not None and workers is not None:
@@ -131,7 +131,7 @@ def sweep(
 
 
 def _load(file: Path, seed: int | None, settings: tuple[str, ...]) -> Experiment:
-    from chaos.simulate.experiment import load, setting
+    from chaos.simulate.run.experiment import load, setting
 
     changes = dict(map(setting, settings))
     return load(file, {**changes, **({} if seed is None else {"seed": seed})})
@@ -145,8 +145,8 @@ def _again(command: str, file: Path, seed: int | None, settings: tuple[str, ...]
 
 
 def _carry_out(sweep: Sweep, executor: Executor, again: str, *, as_json: bool, quiet: bool, resume: bool) -> int:
-    from chaos.run.runner import terminable
-    from chaos.simulate.display import display
+    from chaos.simulate.run.display import display
+    from harness.interrupts import terminable
     from harness.plugins import after_run
 
     shown = display(sys.stderr, quiet=quiet)
@@ -174,10 +174,10 @@ def _carry_out(sweep: Sweep, executor: Executor, again: str, *, as_json: bool, q
 
 def _finish(sweep: Sweep) -> dict[str, Any]:
     """simulation.json and what lies beside it."""
-    from chaos.record.environment import environment
-    from chaos.simulate import result
-    from chaos.simulate.run import code_id
-    from chaos.simulate.sweep import RESULT
+    from chaos.simulate.run import result
+    from chaos.simulate.run.cell import code_id
+    from chaos.simulate.run.sweep import RESULT
+    from harness.facts.environment import environment
 
     found = result.build(sweep.experiment, sweep.results(), code_id())
     if sweep.experiment.keep_traces:
@@ -189,7 +189,7 @@ def _finish(sweep: Sweep) -> dict[str, Any]:
 
 def _dry_run(experiment: Experiment, *, as_json: bool) -> int:
     """The points, the arms and how much there is to do."""
-    from chaos.simulate.run import Payload
+    from chaos.simulate.run.cell import Payload
 
     cells = Payload.of(experiment).cells()
     traces = sum(cell.count for cell in cells)
@@ -234,7 +234,7 @@ def faults(
       r2cc sim faults experiments/sim/job_30_days.yaml --out trace.jsonl
       r2cc sim run experiments/sim/job_30_days.yaml --set 'faults={trace: trace.jsonl}'
     """
-    from chaos.simulate import sweep as sweeps
+    from chaos.simulate.run import sweep as sweeps
     from harness.errors import UsageError
 
     experiment = _load(file, seed, settings)
@@ -262,7 +262,7 @@ def validate(*, as_json: bool, quiet: bool) -> int:
       r2cc sim validate
       r2cc sim validate --json
     """
-    from chaos.simulate import checking
+    from chaos.simulate.validate import checking
 
     found = checking.run_checks()
     good = checking.good(found)

@@ -1,6 +1,6 @@
 """Parameters of the model: each with its unit, whether it was measured, published or assumed, and where.
 
-`params*.yaml` beside this file hold them, by part: name -> {value, unit, basis, source}.
+The files of parameters/ hold them, by part: name -> {value, unit, basis, source}.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from harness.errors import InputErrors
 
 Basis = Literal["measured", "published", "assumed"]
 KEYS = ("value", "unit", "basis", "source")
+SHIPPED = Path(__file__).parent / "parameters"
 CHANGED = "set by the user; shipped: {value:g} ({basis}, {source})"
 
 
@@ -75,7 +76,7 @@ def changed(params: Params, overrides: Mapping[str, Any]) -> Params:
 
 def names(file: str) -> list[str]:
     """The parameters that one shipped file holds."""
-    return list(documents.mapping_of(Path(__file__).parent / file))
+    return list(documents.mapping_of(SHIPPED / file))
 
 
 def problems(overrides: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -134,7 +135,7 @@ def _near(name: str, known: Mapping[str, Param]) -> str:
 @cache
 def _shipped() -> Mapping[str, Param]:
     found: dict[str, Param] = {}
-    for file in sorted(Path(__file__).parent.glob("params*.yaml")):
+    for file in sorted(SHIPPED.glob("*.yaml")):
         for name, values in documents.mapping_of(file).items():
             if name in found:
                 raise ValueError(f"{file.name}: the parameter {name} is in another file, too")

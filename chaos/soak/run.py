@@ -11,18 +11,19 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.analysis.rundata import Line
-from chaos.experiment.fault_spec import FaultSpec
 from chaos.experiment.file import dump
 from chaos.experiment.model import Experiment
+from chaos.faults.spec import FaultSpec
 from chaos.record.journal import Journal, read
 from chaos.record.live import Quiet
-from chaos.record.rundir import RunDir
 from chaos.run import runner
 from chaos.soak import draw, judge
 from chaos.soak.shrink import OutOfTime, shrink
 from chaos.testbed.beds import Bed
 from chaos.testbed.launch import Bench
+from harness import interrupts
 from harness.errors import FaultError, InfraError, LabError
+from harness.files.rundir import RunDir
 
 Json = dict[str, Any]
 Say = Callable[[str], None]
@@ -103,7 +104,7 @@ class Soak:
         """Runs until time is up, a round fails, or Ctrl-C; returns what soak.json holds, whatever happened."""
         outcome, reason = "passed", None
         try:
-            with runner.terminable():
+            with interrupts.terminable():
                 number = 0
                 while not self._done() and self._failed is None:
                     self._round_or_excuse(number)

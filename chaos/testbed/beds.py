@@ -12,7 +12,7 @@ from typing import Any, Self
 import click
 
 from chaos.experiment.model import Experiment, GpuWorkload
-from chaos.faults.base import NicLike
+from chaos.faults.fault import NicLike
 from chaos.testbed import launch
 from chaos.testbed.cluster import opened, refuse_unsafe, surveyed
 from harness.config.documents import Document

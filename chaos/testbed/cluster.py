@@ -11,9 +11,9 @@ from typing import Any
 
 from chaos.deadman.ways import check
 from chaos.experiment.model import Limits
-from chaos.record.environment import hardware_of
 from chaos.testbed.launch import PlannedFault
 from harness.errors import UsageError
+from harness.facts.environment import hardware_of
 from harness.hosts import Host
 from harness.hosts.ssh import ssh_hosts
 from harness.hosts.survey import Survey, survey
@@ -92,7 +92,7 @@ def surveyed(inventory: str) -> Cluster:
 def refuse_unsafe(
     inventory: str, faults: Sequence[PlannedFault], data: Mapping[str, Sequence[str]], limits: Limits
 ) -> None:
-    """UsageError with all reasons for which these faults must not strike there (chaos/faults/safety.py)."""
+    """UsageError with all reasons for which these faults must not strike there (chaos/deadman/safety.py)."""
     hosts = cluster_hosts(inventory)
     with ssh_hosts(host.target for host in hosts) as reached:
         check(reached, hosts, faults, data, limits)

@@ -18,6 +18,7 @@ from chaos.run import runner
 from chaos.run.arm import ArmRun
 from chaos.testbed.beds import open_bed, topology_of
 from chaos.testbed.launch import Benches
+from harness import interrupts
 from harness.lab.topology import Topology
 
 FULL_GBIT: float = Topology.model_fields["rate_gbit"].default
@@ -86,7 +87,7 @@ def fitted(experiment: Experiment, arms: Sequence[str], bench: Benches, say: Cal
         say(f"warning: other programs keep {others:.0%} of this machine's CPU busy; times may come out void")
     costliest = max(arms, key=lambda arm: MODES[arm])
     rate = FULL_GBIT
-    with runner.terminable():
+    with interrupts.terminable():
         for _ in range(MOST_PROBES):
             probe = replace(_probed(experiment, rate, costliest, bench), others=min(others, OTHERS_MOST))
             say(f"  at {rate:g} Gbit/s a NIC its CPU is {probe.busy:.0%} busy")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.experiment.model import GpuWorkload, Workload
-from chaos.faults.process import CLOCK_LIBRARY
+from chaos.faults.kinds.ranks import CLOCK_LIBRARY
 from chaos.testbed.cluster import Cluster, opened
 from chaos.testbed.launch import Lateness
 from chaos.testbed.workbench import HostBench

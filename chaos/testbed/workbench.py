@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.experiment.model import Bench, Experiment, GpuWorkload, Workload
-from chaos.faults.process import CLOCK_LIBRARY
+from chaos.faults.kinds.ranks import CLOCK_LIBRARY
 from chaos.testbed import launch
 from chaos.testbed.beds import gpus_on, planned_bed
 from chaos.testbed.cluster import surveyed

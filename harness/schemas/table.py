@@ -1,4 +1,4 @@
-"""Which schema each command's JSON has, and each file's: the table of docs/reference/contracts.md."""
+"""Which schema each command's JSON has, and each file's: the tables of docs/reference/json.md."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ READ: Mapping[str, str] = {
 
 
 def markdown() -> str:
-    """The tables of docs/reference/contracts.md."""
+    """The tables of docs/reference/json.md."""
     return "\n".join(_lines()) + "\n"
 
 

@@ -11,7 +11,7 @@
 
 namespace r2cc::sim {
 
-/// chaos/simulate/topology.py. Ports of a NIC count together.
+/// chaos/simulate/cluster/topology.py. Ports of a NIC count together.
 struct Topology {
   int hosts = 2;
   int nics = 1;

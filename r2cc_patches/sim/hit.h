@@ -14,7 +14,7 @@ struct Fault {
   bool cut = true;  // connections break, even if something is left (a port of two); false: it only becomes slower
 };
 
-/// How long things take. chaos/simulate/params.py has the values and where they are from.
+/// How long things take. chaos/simulate/parameters/ has the values and where they are from.
 struct Recovery {
   double detectUs = 0;     // from the cut until one end knows
   double handshakeUs = 0;  // until both have agreed on what arrived

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from chaos.simulate.figures import about
+from chaos.simulate.workloads.figures import about
 
 if TYPE_CHECKING:
     from reports.compare.groups import Group

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from chaos.faults.registry import kinds
+
 ARMS = {
     "stock": "Stock NCCL",
     "migrate": "R2CC",
@@ -12,36 +14,8 @@ ARMS = {
 }
 SPOKEN = {"stock": "stock NCCL", "balance": "balanced R2CC", "restart": "the restart from a checkpoint"}
 """What reads otherwise amid a sentence."""
-FAULTS = {
-    "link_down": "link failure",
-    "port_down": "link failure",
-    "rail_down": "rail failure",
-    "black_hole": "silent black hole",
-    "one_way": "one-way black hole",
-    "flap": "flapping link",
-    "rate": "slow link",
-    "rate_limit": "slow link",
-    "loss": "packet loss",
-    "delay": "packet delay",
-    "corrupt": "packet corruption",
-    "address_removed": "loss of an address",
-    "nic_gone": "loss of a NIC",
-    "qp_error": "queue pair error",
-    "queue_full": "full queue",
-    "stop": "stopped process",
-    "kill": "killed process",
-    "late": "late rank",
-    "clock_jump": "clock jump",
-    "busy_cores": "load on the CPU",
-    "side_flood": "flood of the side channel",
-    "side_channel_lost": "loss of the side channel",
-    "side_channel_late": "slow side channel",
-    "tcp_lost": "loss of TCP",
-    "udp_lost": "loss of UDP",
-    "big_packets_lost": "loss of big packets",
-    "controller_lost": "loss of the controller",
-}
-"""Nouns: `the ... cost 8 ms`."""
+FORMER_FAULTS = {"port_down": "link failure", "rate_limit": "slow link"}
+"""Kinds in runs of former versions."""
 VERDICTS = {
     "holds": "Holds",
     "deviated": "Deviated",
@@ -87,8 +61,9 @@ def check(name: str) -> tuple[str, str]:
 
 
 def fault(kind: str) -> str:
-    """A fault in plain words."""
-    return FAULTS.get(kind, kind.replace("_", " "))
+    """A fault in plain words; one that is not installed here, by its kind."""
+    known = kinds().get(kind)
+    return FORMER_FAULTS.get(kind, kind.replace("_", " ")) if known is None else known.noun
 
 
 def verdict(name: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from chaos.simulate.figures import About, about
+from chaos.simulate.workloads.figures import About, about
 from reports.page.units import NONE
 
 ARMS = {

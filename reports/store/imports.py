@@ -20,7 +20,7 @@ from reports.store.readers.lines import decoded, lines
 from reports.store.readers.model import Content, Json, Reading
 
 if TYPE_CHECKING:
-    from chaos.record.rundir import RunDir
+    from harness.files.rundir import RunDir
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 MOST_BYTES = 256 << 20

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
-from chaos.record import rundir
-from chaos.record.rundir import RunDir
+from harness.files import rundir
+from harness.files.rundir import RunDir
 from harness.files.scratch import scratch, sweep
 from harness.files.writing import told
 

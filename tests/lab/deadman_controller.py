@@ -14,9 +14,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from chaos.deadman.switch import DeadMan
-from chaos.experiment.fault_spec import FaultSpec
-from chaos.faults.base import Fault, catalogue
-from chaos.faults.catalogue import ExampleNic
+from chaos.faults import registry
+from chaos.faults.example import ExampleNic
+from chaos.faults.fault import Fault
+from chaos.faults.registry import spec_of
+from chaos.faults.spec import FaultSpec
 from chaos.record.journal import Journal
 from chaos.run.actors import Actors
 from chaos.run.injector import Injector
@@ -35,11 +37,9 @@ def fault_of(what: str, host: str, nic: ExampleNic) -> tuple[FaultSpec, Fault, t
     where = {"rank": 0} if what == "stop" else {"host": host, "nic": nic.name}
     kind = {"address": "address_removed", "link": "link_down", "stop": "stop", "rate": "rate"}[what]
     more = {"fraction": 0.5} if what == "rate" else {}
-    spec = FaultSpec.model_validate(
-        {"id": what, "kind": kind, **where, **more, "at": {"iteration": 1}, "duration_s": 0.5}
-    )
+    spec = spec_of({"id": what, "kind": kind, **where, **more, "at": {"iteration": 1}, "duration_s": 0.5})
     nics = () if what == "stop" else (nic,)
-    return spec, catalogue.fault_of(spec, nics, host), tuple((one.host, one.name) for one in nics)
+    return spec, registry.fault_of(spec, nics, host), tuple((one.host, one.name) for one in nics)
 
 
 def nic_of(what: str, host: str) -> ExampleNic:

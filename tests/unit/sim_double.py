@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from chaos.simulate.faults.timeline import Interval
+from chaos.simulate.faults.trace import DAY_S, Fault, Kind, What
 from chaos.simulate.params import Params, load
-from chaos.simulate.timeline import Interval
-from chaos.simulate.trace import DAY_S, Fault, Kind, What
 
 __all__ = ["DAY_S", "Fault", "Interval", "Machines", "Solver", "fault", "intervals", "params"]
 
@@ -76,7 +76,7 @@ def fault(
 
 
 def intervals(faults: Sequence[Fault], topology: Machines, days: float = 1.0) -> list[Interval]:
-    """As chaos.simulate.timeline makes them, for faults of NICs and hosts."""
+    """As chaos.simulate.faults.timeline makes them, for faults of NICs and hosts."""
     edges = {0.0, days * DAY_S} | {fault.t_s for fault in faults} | {fault.t_s + fault.duration_s for fault in faults}
     times = sorted(edge for edge in edges if edge <= days * DAY_S)
     return [

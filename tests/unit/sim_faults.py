@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from chaos.simulate import topology as topologies
-from chaos.simulate.topology import Topology, tor_of
-from chaos.simulate.trace import Fault, Trace
+from chaos.simulate.cluster import topology_files as topologies
+from chaos.simulate.cluster.topology import Topology, tor_of
+from chaos.simulate.faults.trace import Fault, Trace
 
 SMALL = topologies.load({"name": "small", "hosts": 4, "nics": 2, "fabric": {"pod": 2, "spines": 4}})
 DUAL = topologies.load({"name": "dual", "hosts": 4, "nics": 2, "ports": 2, "fabric": {"pod": 2, "spines": 4}})

@@ -10,7 +10,8 @@ import pytest
 from campaign_double import prepare
 
 from chaos.campaign.load import load
-from chaos.campaign.settings import applied, combinations
+from chaos.campaign.settings import combinations
+from harness.config.dotted import applied
 from harness.errors import InputErrors, UsageError
 
 pytestmark = pytest.mark.timeout(60)

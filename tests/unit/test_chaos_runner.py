@@ -20,13 +20,13 @@ from chaos_double import ScriptedBench, Switch, bed, experiment
 
 from chaos.experiment.file import loads
 from chaos.experiment.model import Experiment
-from chaos.record import rundir
 from chaos.record.journal import read
 from chaos.record.live import Plain, Quiet
-from chaos.record.rundir import RunDir
 from chaos.run import runner
 from chaos.testbed.beds import Bed
 from harness.errors import LabError
+from harness.files import rundir
+from harness.files.rundir import RunDir
 from harness.schemas import problems
 
 pytestmark = pytest.mark.timeout(60)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.simulate import checking
+from chaos.simulate.validate import checking
 from harness.cli import run_cli
 from harness.errors import UsageError
 from harness.schemas import load as schema
@@ -108,7 +108,7 @@ def test_quiet_is_what_deviates() -> None:
 
 
 def test_published_figures_are_of_the_file_as_it_is(tmp_path: Path) -> None:
-    from chaos.simulate.experiment import load
+    from chaos.simulate.run.experiment import load
 
     file = ROOT / "experiments" / "sim" / "collective_k_sweep.yaml"
     assert all(each.within is not None for each in load(file).references)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from chaos.experiment.aliases import environment, resolved
-from chaos.experiment.fault_spec import FaultSpec
+from chaos.faults.registry import spec_of
+from chaos.faults.spec import FaultSpec
 from chaos.testbed.cluster import Cluster
 from harness.errors import InputErrors, UsageError
 from harness.hosts.ssh_target import Target
@@ -40,9 +41,7 @@ def _cluster(*surveys: Survey) -> Cluster:
 
 
 def _spec(**words: object) -> FaultSpec:
-    return FaultSpec.model_validate(
-        {"id": "f", "kind": "link_down", "at": {"iteration": 1}, "duration_s": 1.0, **words}
-    )
+    return spec_of({"id": "f", "kind": "link_down", "at": {"iteration": 1}, "duration_s": 1.0, **words})
 
 
 @pytest.mark.parametrize(

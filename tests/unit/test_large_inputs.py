@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from chaos.campaign.load import load as load_campaign
-from chaos.simulate.experiment import load as load_simulation
+from chaos.simulate.run.experiment import load as load_simulation
 from harness.errors import InputErrors
 from harness.sites.inventory_file import load as load_inventory
 from harness.sites.ranges import MOST_NAMES, expand

@@ -12,10 +12,13 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from chaos.simulate import core, core_library, params, topology
-from chaos.simulate.core import ARMS, Case, Shape, Solver
-from chaos.simulate.core_order import canonical, rails_alike
-from chaos.simulate.core_params import EXACT
+from chaos.simulate import params
+from chaos.simulate.cluster import topology_files as topologies
+from chaos.simulate.core import library as core_library
+from chaos.simulate.core import solver as core
+from chaos.simulate.core.order import canonical, rails_alike
+from chaos.simulate.core.params import EXACT
+from chaos.simulate.core.solver import ARMS, Case, Shape, Solver
 from harness.build import build_net
 from harness.errors import BuildError, UsageError
 from harness.progress import silent
@@ -144,7 +147,7 @@ def test_other_operations_are_rings(op: str) -> None:
 
 
 def test_a_topology_file_and_shipped_parameters_are_taken() -> None:
-    made = topology.load({"schema": 1, "hosts": 16, "nics": 8, "ports": 2, "fabric": {"kind": "rail", "pod": 8}})
+    made = topologies.load({"schema": 1, "hosts": 16, "nics": 8, "ports": 2, "fabric": {"kind": "rail", "pod": 8}})
     found = Solver(made, params.load({"hop_us": 1})).collective("allreduce", GIB, [(1.0,) * 8] * 16, "stock")
     assert found.time_us == found.healthy_us
 

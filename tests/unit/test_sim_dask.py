@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 import sim_files
 
-from chaos.simulate.execute import Dask, Here
-from chaos.simulate.experiment import load
-from chaos.simulate.run import Payload
-from chaos.simulate.sweep import Sweep
+from chaos.simulate.run.cell import Payload
+from chaos.simulate.run.execute import Dask, Here
+from chaos.simulate.run.experiment import load
+from chaos.simulate.run.sweep import Sweep
 from harness.cli import run_cli
 from harness.errors import InfraError, UsageError
 
@@ -89,7 +89,7 @@ def test_a_cluster_gives_the_same_bytes_and_goes_on_with_others_cells(tmp_path: 
 
 
 def test_without_a_scheduler_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.simulate.execute.CONNECT_S", 0.5)
+    monkeypatch.setattr("chaos.simulate.run.execute.CONNECT_S", 0.5)
     payload = Payload.of(load(sim_files.write(tmp_path)))
     with pytest.raises(InfraError, match="no Dask scheduler answers at tcp://127"):
         list(Dask("tcp://127.0.0.1:1").run(payload, payload.cells()))

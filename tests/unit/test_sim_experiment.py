@@ -9,11 +9,11 @@ import pytest
 import sim_files
 from click.testing import CliRunner
 
-from chaos.simulate import experiment as experiments
-from chaos.simulate.cells import Cell, of_point, seed_of
 from chaos.simulate.commands import sim
-from chaos.simulate.experiment import load, setting
-from chaos.simulate.run import Payload
+from chaos.simulate.run import experiment as experiments
+from chaos.simulate.run.cell import Payload
+from chaos.simulate.run.experiment import load, setting
+from chaos.simulate.workloads.cells import Cell, of_point, seed_of
 from harness import schemas
 from harness.errors import InputErrors, UsageError
 

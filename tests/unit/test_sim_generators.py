@@ -9,11 +9,11 @@ from math import exp, sqrt
 
 import pytest
 
-from chaos.simulate import generators, params, timeline
-from chaos.simulate import topology as topologies
-from chaos.simulate.faults import kinds
+from chaos.simulate import params
+from chaos.simulate.cluster import topology_files as topologies
+from chaos.simulate.faults import generators, kinds, timeline
 from chaos.simulate.faults.processes import PROCESSES
-from chaos.simulate.trace import Fault, Trace
+from chaos.simulate.faults.trace import Fault, Trace
 from harness.errors import InputErrors
 from tests.unit import sim_faults
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from chaos.simulate import importers, timeline
-from chaos.simulate import topology as topologies
-from chaos.simulate.trace import Fault
+from chaos.simulate import importers
+from chaos.simulate.cluster import topology_files as topologies
+from chaos.simulate.faults import timeline
+from chaos.simulate.faults.trace import Fault
 from harness.errors import InputErrors, UsageError
 from tests.unit import sim_faults
 

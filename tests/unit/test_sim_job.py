@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 from sim_double import DAY_S, Fault, Interval, Machines, Solver, fault, intervals, params
 
-from chaos.simulate.arms import ARMS
-from chaos.simulate.cost import saving
-from chaos.simulate.job import Job, JobResult, prepared, simulate
-from chaos.simulate.layout import default_layout
-from chaos.simulate.models import MODELS
-from chaos.simulate.statekey import rounded
-from chaos.simulate.survival import prepared as alone
-from chaos.simulate.survival import survived_share, table
-from chaos.simulate.training import Training
+from chaos.simulate.cluster.arms import ARMS
+from chaos.simulate.jobs.cost import saving
+from chaos.simulate.jobs.job import Job, JobResult, prepared, simulate
+from chaos.simulate.jobs.survival import prepared as alone
+from chaos.simulate.jobs.survival import survived_share, table
+from chaos.simulate.training.iteration import Training
+from chaos.simulate.training.layout import default_layout
+from chaos.simulate.training.models import MODELS
+from chaos.simulate.training.statekey import rounded
 
 TOPOLOGY = Machines(128)
 MODEL = MODELS["gpt-175b"]

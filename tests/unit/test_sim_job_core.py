@@ -6,16 +6,17 @@ from collections.abc import Iterator
 
 import pytest
 
-from chaos.simulate.core import Solver
-from chaos.simulate.generators import generate
-from chaos.simulate.job import Job, prepared, simulate
-from chaos.simulate.layout import default_layout
-from chaos.simulate.models import MODELS
-from chaos.simulate.overhead import PAPER_TRAINING, curve
+from chaos.simulate.cluster.topology import Topology
+from chaos.simulate.cluster.topology_files import load
+from chaos.simulate.core.solver import Solver
+from chaos.simulate.faults.generators import generate
+from chaos.simulate.faults.timeline import timeline
+from chaos.simulate.jobs.job import Job, prepared, simulate
 from chaos.simulate.params import load as parameters
-from chaos.simulate.timeline import timeline
-from chaos.simulate.topology import Topology, load
-from chaos.simulate.training import Training
+from chaos.simulate.training.iteration import Training
+from chaos.simulate.training.layout import default_layout
+from chaos.simulate.training.models import MODELS
+from chaos.simulate.training.overhead import PAPER_TRAINING, curve
 from harness.build import build_net
 from harness.progress import silent
 

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import sim_files
 
-from chaos.simulate.experiment import load
-from chaos.simulate.result import build
-from chaos.simulate.run import Payload, run_cell
+from chaos.simulate.run.cell import Payload, run_cell
+from chaos.simulate.run.experiment import load
+from chaos.simulate.run.result import build
 from harness import schemas
 from harness.cli import run_cli
 from harness.errors import UsageError

@@ -7,13 +7,15 @@ from typing import Any
 
 import pytest
 
-from chaos.simulate import kind_serving, kinds, scenario, topology
-from chaos.simulate.core import Solver
+from chaos.simulate.cluster import topology_files as topologies
+from chaos.simulate.core.solver import Solver
 from chaos.simulate.params import load
-from chaos.simulate.sections import Faults
 from chaos.simulate.serving import Service, llm, recovery
+from chaos.simulate.workloads import kinds, scenario
+from chaos.simulate.workloads import serving as kind_serving
+from chaos.simulate.workloads.sections import Faults
 
-TWO = topology.load({"name": "two", "hosts": 2, "gpus": 8, "nics": 8, "rate_gbit": 400.0, "nvlink_GBps": 450.0})
+TWO = topologies.load({"name": "two", "hosts": 2, "gpus": 8, "nics": 8, "rate_gbit": 400.0, "nvlink_GBps": 450.0})
 ACROSS = Service(llm("llama-3.1-405b"), TWO, tp=16, requests=900, rate=0.5)
 
 

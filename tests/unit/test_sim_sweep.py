@@ -17,13 +17,13 @@ import pytest
 import sim_files
 from click.testing import CliRunner, Result
 
-from chaos.simulate.cells import Cell
 from chaos.simulate.commands import sim
-from chaos.simulate.display import Lines
-from chaos.simulate.experiment import load
-from chaos.simulate.result import build
-from chaos.simulate.run import Payload, added, run_cell
-from chaos.simulate.sweep import Sweep
+from chaos.simulate.run.cell import Payload, added, run_cell
+from chaos.simulate.run.display import Lines
+from chaos.simulate.run.experiment import load
+from chaos.simulate.run.result import build
+from chaos.simulate.run.sweep import Sweep
+from chaos.simulate.workloads.cells import Cell
 from harness.cli import run_cli
 from harness.errors import InfraError, InputErrors, SshError, UsageError
 

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.simulate.timeline import timeline
-from chaos.simulate.topology import Topology, at_tor, tor_of
-from chaos.simulate.trace import Fault, Trace
+from chaos.simulate.cluster.topology import Topology, at_tor, tor_of
+from chaos.simulate.faults.timeline import timeline
+from chaos.simulate.faults.trace import Fault, Trace
 from harness.errors import InputErrors
 from tests.unit import sim_faults
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from chaos.simulate import topology as topologies
-from chaos.simulate.topology import at_tor, tor_of
+from chaos.simulate.cluster import topology_files as topologies
+from chaos.simulate.cluster.topology import at_tor, tor_of
 from harness import schemas
 from harness.errors import InputErrors, UsageError
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.simulate import trace as traces
-from chaos.simulate.trace import Fault, Trace
+from chaos.simulate.faults import trace as traces
+from chaos.simulate.faults.trace import Fault, Trace
 from harness import schemas
 from harness.errors import InputErrors, UsageError
 from tests.unit import sim_faults

@@ -7,15 +7,15 @@ from math import inf
 import pytest
 from sim_double import Machines, Solver, params
 
-from chaos.simulate.arms import ARMS, Left, arm, outcome, rule, runs_with, survives, traffic_share
-from chaos.simulate.layout import Layout, check, default_layout, placement
-from chaos.simulate.models import MODELS, model
-from chaos.simulate.overhead import curve, failed_nics, ratio
-from chaos.simulate.published import Cluster, compared
-from chaos.simulate.published_kinds import judged, shares
-from chaos.simulate.statekey import canonical
-from chaos.simulate.topology import load
-from chaos.simulate.training import Training
+from chaos.simulate.cluster.arms import ARMS, Left, arm, outcome, rule, runs_with, survives, traffic_share
+from chaos.simulate.cluster.topology_files import load
+from chaos.simulate.training.iteration import Training
+from chaos.simulate.training.layout import Layout, check, default_layout, placement
+from chaos.simulate.training.models import MODELS, model
+from chaos.simulate.training.overhead import curve, failed_nics, ratio
+from chaos.simulate.training.statekey import canonical
+from chaos.simulate.validate.published import Cluster, compared
+from chaos.simulate.validate.published_kinds import judged, shares
 from harness.errors import InputErrors, UsageError
 
 GPT = MODELS["gpt-175b"]

@@ -10,7 +10,11 @@ from typing import Any
 
 import pytest
 
-from chaos.simulate import checks, core_params, validate, validate_formulas, validate_lab
+from chaos.simulate.core import params as core_params
+from chaos.simulate.validate import checks
+from chaos.simulate.validate import formulas as validate_formulas
+from chaos.simulate.validate import lab as validate_lab
+from chaos.simulate.validate import parts as validate
 from harness.build import build_net
 from harness.progress import silent
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from bad_runs import LOG
 
-from chaos.record import rundir
 from harness.errors import UsageError
+from harness.files import rundir
 from reports.store import prune
 from reports.store.imports import About, bring_in
 from reports.store.names import when_of
@@ -36,8 +36,8 @@ def stopping(whole):
             os.kill(os.getpid(), signal.SIGKILL)
         return whole(*words, **more)
     return step
-run = chaos.record.rundir.RunDir
-for owner, name in ((Path, "mkdir"), (Path, "replace"), (chaos.record.rundir, "write_whole"), (run, "write_json")):
+run = harness.files.rundir.RunDir
+for owner, name in ((Path, "mkdir"), (Path, "replace"), (harness.files.rundir, "write_whole"), (run, "write_json")):
     setattr(owner, name, stopping(getattr(owner, name)))
 bring_in(Path(sys.argv[2]), [Path(each) for each in sys.argv[3:]], About("all_reduce"))
 """

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from chaos.campaign.load import load as load_campaign
 from chaos.experiment.file import load as load_experiment
-from chaos.simulate.experiment import load as load_simulation
+from chaos.simulate.cluster.topology_files import load as load_sim_topology
 from chaos.simulate.params import load as load_params
-from chaos.simulate.topology import load as load_sim_topology
+from chaos.simulate.run.experiment import load as load_simulation
 from ci.policy import load as load_policy
 from harness.cli import run_cli
 from harness.config import documents, yaml_text

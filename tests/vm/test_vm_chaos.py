@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from chaos.experiment.file import load
-from chaos.record import rundir
 from chaos.record.journal import read
 from chaos.record.live import Quiet
 from chaos.run import runner
 from chaos.testbed.beds import Bed, hold_rates, root_address, topology_of
 from chaos.testbed.workbench import built
+from harness.files import rundir
 from harness.vmlab.lab import VmLab
 from harness.vmlab.rdma import device_of
 

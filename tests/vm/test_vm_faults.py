@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from chaos.experiment.file import loads
-from chaos.faults.base import Fault
-from chaos.faults.needs import lacking, parse, question
-from chaos.record import rundir
+from chaos.faults.fault import Fault
+from chaos.faults.needs import parse, question
+from chaos.faults.support import lacking
 from chaos.record.journal import read
 from chaos.record.live import Quiet
 from chaos.run import runner
@@ -23,6 +23,7 @@ from chaos.run.actors import Actors
 from chaos.testbed import launch
 from chaos.testbed.beds import Bed, hold_rates, root_address, topology_of
 from chaos.testbed.workbench import built
+from harness.files import rundir
 from harness.hosts import Host
 from harness.vmlab.lab import VmLab
 from harness.vmlab.rdma import device_of

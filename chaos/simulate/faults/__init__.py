@@ -1,1 +1,1 @@
-"""Processes that make faults, each from a random stream of its own; rates and sources in `params_faults.yaml`."""
+"""Processes that make faults, each from a random stream of its own; rates and sources in `parameters/faults.yaml`."""

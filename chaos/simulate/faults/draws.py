@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from chaos.simulate.trace import Kind, What
+from chaos.simulate.faults.trace import Kind, What
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

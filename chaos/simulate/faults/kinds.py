@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chaos.simulate.faults.processes import PROCESSES
-from chaos.simulate.trace import Kind, What
+from chaos.simulate.faults.trace import Kind, What
 from harness.config import yaml_text
 
 FILE = Path(__file__).with_name("kinds.yaml")

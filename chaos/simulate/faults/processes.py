@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
+from chaos.simulate.cluster.topology import Topology
 from chaos.simulate.faults.draws import Drawn, Draws, split
-from chaos.simulate.topology import Topology
 
 Process = Callable[[Draws, Topology], Drawn]
 

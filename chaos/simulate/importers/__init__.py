@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+from chaos.simulate.cluster.topology import Topology
+from chaos.simulate.faults.trace import LARGEST, Trace
 from chaos.simulate.importers import hpcc, infinitehbd
-from chaos.simulate.topology import Topology
-from chaos.simulate.trace import LARGEST, Trace
 from harness.config.files import input_of
 
 Format = Literal["infinitehbd", "hpcc"]

@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from chaos.simulate import timeline
-from chaos.simulate.topology import Topology
-from chaos.simulate.trace import DAY_S, Fault, Trace, What, listed
+from chaos.simulate.cluster.topology import Topology
+from chaos.simulate.faults import timeline
+from chaos.simulate.faults.trace import DAY_S, Fault, Trace, What, listed
 from harness.config.files import input_of
 from harness.errors import InputErrors, UsageError
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from chaos.simulate.topology import Topology
-from chaos.simulate.trace import DAY_S, Fault, Trace, listed
+from chaos.simulate.cluster.topology import Topology
+from chaos.simulate.faults.trace import DAY_S, Fault, Trace, listed
 from harness.errors import InputErrors
 
 SERVERS = 400

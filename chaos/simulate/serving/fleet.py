@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any
 
-from chaos.simulate.arms import Arm, Left
+from chaos.simulate.cluster.arms import Arm, Left
+from chaos.simulate.faults.timeline import Interval
 from chaos.simulate.serving.outages import left_of
 from chaos.simulate.serving.pace import Capacities, Pace, Paces
 from chaos.simulate.serving.service import Service
-from chaos.simulate.timeline import Interval
 
 
 class Fleet:

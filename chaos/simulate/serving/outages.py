@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from chaos.simulate.arms import Arm, Left, rule
+from chaos.simulate.cluster.arms import Arm, Left, rule
 from chaos.simulate.serving.service import GB, Service
 
 Capacities = tuple[float, ...]

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Any
 
-from chaos.simulate.arms import Arm, arm, runs_with, traffic_share
+from chaos.simulate.cluster.arms import Arm, arm, runs_with, traffic_share
 from chaos.simulate.serving.service import GB, Service
 
 Capacities = tuple[float, ...]

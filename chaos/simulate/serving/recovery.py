@@ -12,15 +12,15 @@ from math import inf
 from typing import Any
 
 from chaos.simulate import params as parameters
-from chaos.simulate import topology
+from chaos.simulate.cluster import topology_files as topologies
+from chaos.simulate.faults.timeline import Interval, timeline
+from chaos.simulate.faults.trace import DAY_S, Fault, Trace
 from chaos.simulate.serving.llms import llm
 from chaos.simulate.serving.load import Length, Requests, draw
 from chaos.simulate.serving.pace import Paces
 from chaos.simulate.serving.result import ServingResult, overhead
 from chaos.simulate.serving.service import Service
 from chaos.simulate.serving.simulation import simulate
-from chaos.simulate.timeline import Interval, timeline
-from chaos.simulate.trace import DAY_S, Fault, Trace
 
 PAPER_DEJAVU, PAPER_OVERHEAD = 47.0, 0.03
 """R2CC (arXiv 2512.25059), abstract: against DejaVu, and below it with one NIC gone."""
@@ -126,7 +126,7 @@ def one_batch(solvers: Callable[[Any, Any], Any], params: Any, share: float) -> 
     """Latency with one host lost at that share of the run, over that without: stock NCCL, and KV replication.
 
     `solvers` makes one of a topology and parameters. The worker is dead at once, and a spare stands in."""
-    machines = topology.load(
+    machines = topologies.load(
         {"name": "dejavu", "hosts": 5, "gpus": 2, "nics": 1, "rate_gbit": 40.0, "nvlink_GBps": 250.0}
     )
     service = replace(ONE_BATCH, topology=machines)

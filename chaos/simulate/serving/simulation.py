@@ -9,7 +9,8 @@ from heapq import heappop, heappush
 from math import inf
 from typing import Any
 
-from chaos.simulate.arms import arm
+from chaos.simulate.cluster.arms import arm
+from chaos.simulate.faults.timeline import Interval
 from chaos.simulate.serving import outages
 from chaos.simulate.serving.fleet import Fleet
 from chaos.simulate.serving.instance import Book, Instance
@@ -17,7 +18,6 @@ from chaos.simulate.serving.load import Requests, draw
 from chaos.simulate.serving.pace import Paces
 from chaos.simulate.serving.result import ServingResult, result
 from chaos.simulate.serving.service import Service, check
-from chaos.simulate.timeline import Interval
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ def simulate(
     paces: Paces | None = None,
     fast: bool = True,
 ) -> ServingResult:
-    """One arm over one trace's intervals (chaos.simulate.timeline; none: nothing fails). The last state stays.
+    """One arm over one trace's intervals (chaos.simulate.faults.timeline; none: nothing fails). The last state stays.
 
     `seed`: of the requests, or `requests` themselves. `paces`: of the same service, solver and parameters, to share
     what was solved. Raises InputErrors for a service that does not fit, UsageError for an arm that there is not."""

@@ -1,0 +1,1 @@
+"""The cluster that is simulated, and what each arm makes of what is left of it."""

@@ -1,0 +1,1 @@
+"""A training job of days under faults: what is kept, what is lost, and what that costs."""

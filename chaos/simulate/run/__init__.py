@@ -1,0 +1,1 @@
+"""One simulation: its file, its cells, who computes them, and the result."""

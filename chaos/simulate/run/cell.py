@@ -1,0 +1,112 @@
+"""Runs one cell: every trace of its block, every arm of each. The same answer wherever and whenever it runs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from chaos.simulate.run.experiment import Experiment, Point, digest_of
+from chaos.simulate.workloads import cells, kinds, scenario
+from chaos.simulate.workloads.cells import Cell
+from chaos.simulate.workloads.scenario import Result
+from chaos.simulate.workloads.sections import Faults
+from harness.errors import InfraError
+
+Json = dict[str, Any]
+OURS = ("*.py", "*.yaml")
+LIBRARIES = ("libr2cc_sim.so", "libr2cc_plan.so")
+
+
+@dataclass(frozen=True)
+class Payload:
+    """What a process or machine is sent once: all that cells need, as plain values."""
+
+    seed: int
+    arms: tuple[str, ...]
+    points: tuple[Point, ...]
+    trace: str | None
+    code: str
+    """Of the r2cc that sends it; who runs another one would answer something else."""
+
+    @classmethod
+    def of(cls, experiment: Experiment) -> Payload:
+        return cls(experiment.seed, experiment.arms, experiment.points, experiment.trace, code_id())
+
+    def cells(self) -> list[Cell]:
+        """All cells, point by point."""
+        return [cell for point in self.points for cell in cells.of_point(point.index, *_blocks(point))]
+
+
+def _blocks(point: Point) -> tuple[int, int]:
+    faults = Faults.model_validate(point.faults)
+    return faults.traces, faults.block_size
+
+
+@cache
+def code_id() -> str:
+    """Names what computes: this package's files, and the two libraries as they were built."""
+    from harness.repo import checkout
+
+    found = hashlib.sha256()
+    here = Path(__file__).parent
+    for path in sorted(path for pattern in OURS for path in here.rglob(pattern)):
+        found.update(path.relative_to(here).as_posix().encode() + b"\0" + path.read_bytes())
+    for name in LIBRARIES:
+        library = checkout().net / name
+        found.update(library.read_bytes() if library.is_file() else b"none")
+    return found.hexdigest()[:16]
+
+
+def run_cell(payload: Payload, cell: Cell) -> Json:
+    """The cell's figures, one value a trace, as written to cells/ID.json."""
+    if payload.code != code_id():
+        raise InfraError(
+            f"this machine runs another r2cc ({code_id()}) than the one that asks ({payload.code})",
+            "install the same r2cc at every worker, and build its libraries there: `r2cc build net`",
+        )
+    point = payload.points[cell.point]
+    faults = Faults.model_validate(point.faults)
+    work = scenario.work_of(kinds.section(point.workload), point.topology, point.params)
+    module = kinds.kind(str(point.workload["kind"]))
+    seeds, counts = [], []
+    results: dict[str, list[Result]] = {arm: [] for arm in payload.arms}
+    for number in cell.traces:
+        made = scenario.scenario(faults, work, payload.seed, number, payload.trace)
+        ready = module.ready(work, made)
+        for arm in payload.arms:
+            results[arm].append(module.run(work, arm, made, ready))
+        seeds.append(made.trace.seed)
+        counts.append(len(made.trace.faults))
+    return {
+        "schema": 1,
+        "cell": cell.id,
+        "point": digest_of([point.topology, point.workload, point.faults, point.params]),
+        "traces": list(cell.traces),
+        "seeds": seeds,
+        "faults": counts,
+        "arms": {arm: _together(found) for arm, found in results.items()},
+    }
+
+
+def _together(results: Sequence[Result]) -> Json:
+    """One arm's figures, a list each, and its tallies added up."""
+    names = list(dict.fromkeys(name for result in results for name in result.values))
+    figures = {name: [result.values.get(name) for result in results] for name in names}
+    tallies = added(result.tallies for result in results if result.tallies)
+    return {"figures": figures, **({"tallies": tallies} if tallies else {})}
+
+
+def added(tallies: Iterable[Mapping[str, Any]]) -> Json:
+    """Nested counts, summed by name."""
+    total: Json = {}
+    for each in tallies:
+        for name, value in each.items():
+            if isinstance(value, Mapping):
+                total[name] = added([total.get(name, {}), value])
+            else:
+                total[name] = total.get(name, 0) + value
+    return total

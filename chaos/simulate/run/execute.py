@@ -1,0 +1,176 @@
+"""Who runs cells: this process, processes of this machine, or the workers of a Dask cluster.
+
+Each gives (cell, result) as cells finish, in any order; nothing about a result depends on who ran it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager, suppress
+from typing import Any, Protocol
+
+from chaos.simulate.run import cell as run
+from chaos.simulate.run.cell import Payload
+from chaos.simulate.workloads.cells import Cell
+from harness.errors import InfraError, R2ccError, UsageError
+
+Json = dict[str, Any]
+AHEAD = 2
+"""Cells given out for each worker: one that it runs, and the next."""
+CONNECT_S = 15.0
+POLL_S = 1.0
+
+
+class Executor(Protocol):
+    """`run` yields every cell once with its result."""
+
+    def run(self, payload: Payload, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Json]]: ...
+
+
+class Here:
+    """This process, one cell after the other."""
+
+    def run(self, payload: Payload, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Json]]:
+        for cell in cells:
+            yield cell, run.run_cell(payload, cell)
+
+
+class Processes:
+    """New processes, which share nothing: a fork would take over locks, and half of what libraries remember."""
+
+    def __init__(self, workers: int) -> None:
+        self.workers = workers
+
+    def run(self, payload: Payload, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Json]]:
+        from multiprocessing import get_context
+
+        workers = min(self.workers, len(cells))
+        pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin, initargs=(payload,))
+        try:
+            yield from _bounded(pool, cells, workers * AHEAD)
+        except BrokenProcessPool as error:
+            raise InfraError("a worker process ended (was it out of memory?)", "go on with --resume") from error
+        finally:
+            processes = list((getattr(pool, "_processes", None) or {}).values())
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.terminate()
+            for process in processes:
+                process.join()
+
+
+def _bounded(pool: ProcessPoolExecutor, cells: Sequence[Cell], most: int) -> Iterator[tuple[Cell, Json]]:
+    """No more than `most` given out at once: a result waits for nobody, and an interrupt loses little."""
+    left = iter(cells)
+    out: dict[Future[Json], Cell] = {}
+    while True:
+        with _interrupts_later():
+            for cell in left:
+                out[pool.submit(_run, cell)] = cell
+                if len(out) >= most:
+                    break
+        if not out:
+            return
+        done, _ = wait(out, return_when=FIRST_COMPLETED)
+        for future in done:
+            yield out.pop(future), future.result()
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Processes that are started meanwhile never see Ctrl-C, which is ours: not before `_begin` either."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+_given: list[Payload] = []
+
+
+def _begin(payload: Payload) -> None:
+    """A worker's first act. Ctrl-C is the parent's business, and without a parent there is no work."""
+    from multiprocessing import parent_process
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    _given[:] = [payload]
+
+
+def _end_with(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
+
+
+def _run(cell: Cell) -> Json:
+    return run.run_cell(_given[0], cell)
+
+
+class Dask:
+    """The workers of a Dask cluster, each of which has this r2cc installed with its libraries built."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+
+    def run(self, payload: Payload, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Json]]:
+        distributed = _distributed()
+        try:
+            client = distributed.Client(self.address, timeout=CONNECT_S)
+        except (OSError, ValueError) as error:
+            hint = "`dask scheduler` prints its address, `dask worker ADDRESS` joins it"
+            raise InfraError(f"no Dask scheduler answers at {self.address}: {error}", hint) from error
+        with client:
+            workers = sum(client.nthreads().values())
+            if not workers:
+                raise InfraError(f"the scheduler {self.address} has no workers", f"dask worker {self.address}")
+            try:
+                yield from self._bounded(distributed, client, payload, cells, workers * AHEAD)
+            except (ModuleNotFoundError, AttributeError) as error:
+                raise InfraError(f"the workers cannot run cells: {error}", "install r2cc at every worker") from error
+
+    def _bounded(
+        self, distributed: Any, client: Any, payload: Payload, cells: Sequence[Cell], most: int
+    ) -> Iterator[tuple[Cell, Json]]:
+        left, of_key = iter(cells), {}
+        sent = client.scatter(payload, broadcast=True, hash=False)
+        done = distributed.as_completed()
+
+        def give(count: int) -> None:
+            for _ in range(count):
+                if (cell := next(left, None)) is not None:
+                    future = client.submit(run.run_cell, sent, cell, pure=False)
+                    of_key[future.key] = cell
+                    done.add(future)
+
+        give(most)
+        while of_key:
+            future = next(done)
+            try:
+                result = future.result()
+            except R2ccError:
+                raise
+            except distributed.KilledWorker as error:
+                raise InfraError(f"workers ended while they ran a cell: {error}", "go on with --resume") from error
+            yield of_key.pop(future.key), result
+            future.release()
+            give(1)
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError as error:
+        raise UsageError("--scheduler needs the package distributed", "pip install 'r2cc[dask]'") from error
+    with suppress(ImportError):
+        import dask
+
+        dask.config.set({"distributed.comm.timeouts.connect": f"{CONNECT_S:g}s"})
+    return distributed

@@ -1,0 +1,163 @@
+"""A sweep's directory: what was asked for, every finished cell, and in the end the simulation made of them.
+
+A cell is written whole or not at all, so a sweep that was killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from chaos.simulate.run.cell import Payload
+from chaos.simulate.run.execute import Executor
+from chaos.simulate.run.experiment import TRACE, Experiment, Point
+from chaos.simulate.workloads import cells as naming
+from chaos.simulate.workloads import kinds, scenario
+from chaos.simulate.workloads.cells import Cell
+from chaos.simulate.workloads.sections import Faults
+from harness.config import jsons
+from harness.config.files import Unreadable, text_of
+from harness.errors import R2ccError, UsageError
+from harness.files.lock import exclusive
+from harness.files.rundir import RunDir
+from harness.schemas import dumped
+
+Json = dict[str, Any]
+CELLS, TRACES, ASKED, RESULT, SWEEP = "cells", "traces", "experiment.yaml", "simulation.json", "sweep.json"
+LOCKED_S = 1.0
+
+
+class Display(Protocol):
+    """Shows how far it is."""
+
+    def start(self, done: int, total: int) -> None: ...
+
+    def advance(self, done: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """One experiment in one directory."""
+
+    experiment: Experiment
+    folder: Path
+
+    @property
+    def run_dir(self) -> RunDir:
+        return RunDir(self.folder)
+
+    def prepare(self, *, resume: bool) -> None:
+        """Makes the directory, or checks that it is this experiment's. UsageError when it is something else."""
+        empty = not self.folder.is_dir() or all(path.name.startswith(".") for path in self.folder.iterdir())
+        try:
+            (self.folder / CELLS).mkdir(parents=True, exist_ok=True)
+            asked = self.folder / ASKED
+            if not asked.exists():
+                self._ask()
+                return
+        except OSError as error:
+            raise UsageError(f"cannot make {self.folder}: {error.strerror}", "give another --out") from error
+        except R2ccError:
+            if empty:
+                self.run_dir.discard()
+            raise
+        if not resume:
+            hint = "--resume goes on with it; another --out starts anew"
+            raise UsageError(f"{self.folder} already holds a simulation", hint)
+        self._check(asked)
+
+    def _ask(self) -> None:
+        """What was asked for, and with which r2cc; the file that says so last."""
+        if self.experiment.trace is not None:
+            self.run_dir.write_text(TRACE, self.experiment.trace)
+        self.run_dir.write_json(SWEEP, "sim_begun", {"schema": 1, "code": Payload.of(self.experiment).code})
+        self.run_dir.write_text(ASKED, self.experiment.dump())
+
+    def _check(self, asked: Path) -> None:
+        if text_of(asked) != self.experiment.dump():
+            raise UsageError(f"{self.folder} holds another simulation than the one asked for", "give another --out")
+        known = _json(self.folder / SWEEP)
+        code = Payload.of(self.experiment).code
+        if known.get("code") != code:
+            why = f"was begun by another r2cc ({known.get('code')}) than this one ({code})"
+            raise UsageError(f"{self.folder} {why}: its cells would not fit together", "give another --out")
+
+    def finished(self, cell: Cell) -> Json | None:
+        """The cell's result; None when it is not there, or is no such thing."""
+        value = _json(self.folder / CELLS / f"{cell.id}.json")
+        return value if value and naming.problems(value, cell, self.experiment.arms) is None else None
+
+    def run(self, executor: Executor, display: Display) -> None:
+        """Runs the cells that are not finished."""
+        payload = Payload.of(self.experiment)
+        every = payload.cells()
+        left = [cell for cell in every if self.finished(cell) is None]
+        done = len(every) - len(left)
+        display.start(done, len(every))
+        if not left:
+            return
+        results = executor.run(payload, left)
+        try:
+            for cell, result in results:
+                RunDir(self.folder / CELLS).write_text(f"{cell.id}.json", _text(result))
+                done += 1
+                display.advance(done)
+        finally:
+            close: Callable[[], None] = getattr(results, "close", lambda: None)
+            close()
+
+    def results(self) -> Iterator[tuple[Cell, Json]]:
+        """All cells with their results, in their order. UsageError for one that is not finished."""
+        for cell in Payload.of(self.experiment).cells():
+            result = self.finished(cell)
+            if result is None:
+                raise UsageError(f"{self.folder}: cell {cell.id} is not finished", "go on with --resume")
+            yield cell, result
+
+    def progress(self) -> tuple[int, int]:
+        """(cells that are finished, all of them)."""
+        every = Payload.of(self.experiment).cells()
+        return sum(self.finished(cell) is not None for cell in every), len(every)
+
+    def write_traces(self) -> None:
+        """Every point's traces, as files."""
+        for point in self.experiment.points:
+            for number in range(Faults.model_validate(point.faults).traces):
+                file = self.folder / TRACES / f"p{point.index:04d}-t{number:06d}.jsonl"
+                file.parent.mkdir(exist_ok=True)
+                write_trace(self.experiment, point, number, file)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """One process at a time works on a directory."""
+        with exclusive(self.folder / ".lock", "running this simulation", timeout_s=LOCKED_S):
+            yield
+
+
+def write_trace(experiment: Experiment, point: Point, number: int, path: Path) -> Any:
+    """Makes a trace again and writes it; UsageError when it cannot be written."""
+    from chaos.simulate.faults import trace
+
+    work = scenario.work_of(kinds.section(point.workload), point.topology, point.params)
+    faults = Faults.model_validate(point.faults)
+    made = scenario.trace_of(faults, work, naming.seed_of(experiment.seed, number), experiment.trace)
+    try:
+        trace.write(made, path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror}", "give another --out") from error
+    return made
+
+
+def _text(value: Json) -> str:
+    return dumped("sim_cell", value) + "\n"
+
+
+def _json(path: Path) -> Json:
+    """{} for what is not there, or cannot be read."""
+    try:
+        return jsons.mapping_of(path, schema=1)
+    except Unreadable:
+        return {}

@@ -1,0 +1,1 @@
+"""One iteration of a model's training: layout, state of the NICs, time."""

@@ -1,0 +1,1 @@
+"""What is simulated: the kinds of workload, their sections in a file, and their figures."""
