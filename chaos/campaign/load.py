@@ -14,13 +14,15 @@ from chaos.campaign.model import LONGEST_NAME, Campaign, Cell, Entry, Header
 from chaos.campaign.settings import combinations
 from chaos.experiment import file as experiments
 from chaos.experiment.model import Experiment
-from chaos.testbed.beds import check_inventory, topology_of
+from chaos.testbed.beds import check, topology_of
 from harness.config import documents
 from harness.config.documents import Document
 from harness.config.dotted import applied
 from harness.config.kinds import CAMPAIGN, EXPERIMENT
 from harness.config.words import in_order, shown
 from harness.errors import InputErrors, UsageError
+from harness.sites.inventory import parse
+from harness.sites.site import Site
 
 M = TypeVar("M", bound=BaseModel)
 Place = tuple[str | int, ...]
@@ -29,12 +31,12 @@ NAMES_SHOWN = 3
 MOST_CELLS = 10_000
 
 
-def load(path: Path, inventory: str | None = None) -> Campaign:
+def load(path: Path, site: Site | None = None) -> Campaign:
     """Reads and checks a campaign file. Raises InputErrors with every error, UsageError when it cannot be read.
 
-    `inventory` is for all cells, whatever the file says.
+    `site` is for all cells, whatever the file says.
     """
-    reader = Reader(path, documents.load(path, CAMPAIGN), inventory)
+    reader = Reader(path, documents.load(path, CAMPAIGN), site)
     campaign = reader.campaign()
     if campaign is None:
         raise InputErrors(reader.errors())
@@ -47,7 +49,7 @@ class Reader:
 
     path: Path
     document: Document
-    inventory: str | None = None
+    site: Site | None = None
     found: dict[tuple[int, str], list[str]] = field(default_factory=dict)
     sources: dict[Path, Source] = field(default_factory=dict)
 
@@ -102,7 +104,6 @@ class Reader:
 
     def cell(self, name: str, entry: Entry, source: Source, changes: Mapping[str, Any], place: Place) -> Cell | None:
         self.check_name(name, place)
-        inventory = self.inventory or entry.inventory
         section = {key: "matrix" if key in entry.matrix else "set" for key in changes}
 
         def report(text: str) -> None:
@@ -114,7 +115,8 @@ class Reader:
             updates = {"repeats": entry.repeats, "seed": entry.seed}
             wanted = {key: value for key, value in updates.items() if value is not None}
             experiment = experiment.model_copy(update=wanted)
-            check_inventory(inventory, experiment)
+            site = self.site_of(entry)
+            check(site, experiment)
         except InputErrors as error:
             for text in error.errors:
                 report(text)
@@ -126,8 +128,14 @@ class Reader:
                 has = f"{source.path} has {', '.join(experiment.arms)}"
                 self.report((*place, "arms"), f"no arm {arm!r}: {has}", name)
             topology = topology_of(experiment).model_dump(mode="json", exclude_defaults=True)
-            return Cell(name, source.path, experiment, arms, inventory, topology, entry.minutes, changes)
+            return Cell(name, source.path, experiment, arms, site, topology, entry.minutes, changes)
         return None
+
+    def site_of(self, entry: Entry) -> Site:
+        """One for all cells that name the same, so that its hosts are connected to once."""
+        if self.site is not None:
+            return self.site
+        return self._sites.setdefault(entry.inventory, parse(entry.inventory))
 
     def check_name(self, name: str, place: Place) -> None:
         """Cells are directories: each has a name of its own."""
@@ -139,6 +147,7 @@ class Reader:
 
     def __post_init__(self) -> None:
         self._names: dict[str, Place] = {}
+        self._sites: dict[str, Site] = {}
 
 
 class Source:

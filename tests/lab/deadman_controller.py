@@ -26,8 +26,7 @@ from chaos.testbed.launch import PlannedFault
 from harness.errors import R2ccError
 from harness.hosts import Host
 from harness.hosts.lease import hold
-from harness.hosts.ssh import ssh_hosts
-from harness.sites.inventory import cluster_hosts
+from harness.sites.inventory import parse
 from harness.vmlab.lab import VmLab
 
 SILENCE_S = 1.5
@@ -56,7 +55,7 @@ def opened(inventory: str, host: str) -> Iterator[Mapping[str, Host]]:
     if is_vm(inventory):
         yield {host: VmLab.attach(inventory.removeprefix("vm:")).hosts[host]}
         return
-    with ssh_hosts(each.target for each in cluster_hosts(f"{inventory}:{host}")) as hosts:
+    with parse(f"{inventory}:{host}") as site, site.connected() as hosts:
         yield hosts
 
 

@@ -33,10 +33,12 @@ from chaos.run.actors import Actors
 from chaos.run.arm import ArmRun
 from chaos.soak import draw
 from chaos.testbed import beds, launch
-from chaos.testbed.beds import Bed, KeptBed, PlannedNic
+from chaos.testbed.beds import Bed, KeptBed
 from harness.errors import InputErrors, LabError, UsageError
 from harness.hosts import FakeHost, LocalHost
-from harness.sites.inventory import vm_shape
+from harness.sites.inventory import parse
+from harness.sites.site import PlannedNic, Site
+from harness.sites.vm import VmSite
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((ROOT / "experiments" / "ib").glob("*.yaml"))
@@ -85,7 +87,7 @@ def test_the_five_faults_are_shipped_with_their_arms() -> None:
     for each in found.values():
         assert each.workload.net == "ib"
         assert list(each.arms) == ["stock", "migrate", "balance", "upstream"]
-        assert launch.faults(each, beds.planned_bed("vm:2x2", each)[1])
+        assert launch.faults(each, beds.planned_bed(parse("vm:2x2"), each).nics)
 
 
 def test_ranks_over_rdma_get_its_settings_and_its_option() -> None:
@@ -263,17 +265,17 @@ def test_traces_of_guests_are_written_there_and_fetched(tmp_path: Path) -> None:
 
 
 @contextmanager
-def counted(opened: list[str], inventory: str, experiment: Experiment) -> Iterator[Bed]:
-    opened.append(inventory)
+def counted(opened: list[str], site: Site, experiment: Experiment) -> Iterator[Bed]:
+    opened.append(str(site))
     yield Bed("vm", {}, FakeHost("switch"), NICS, "a", machines=True)
     opened.append("closed")
 
 
 def test_a_kept_bed_is_opened_once_and_anew_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr("chaos.testbed.beds.open_bed", lambda inventory, exp: counted(opened, inventory, exp))
+    monkeypatch.setattr("chaos.testbed.beds.open_bed", lambda site, exp: counted(opened, site, exp))
     exp = load(SHIPPED[0])
-    with KeptBed("vm:2x2") as kept:
+    with KeptBed(parse("vm:2x2")) as kept:
         with kept.open(exp) as first, kept.open(exp) as again:
             assert first is again
         assert opened == ["vm:2x2"]
@@ -295,6 +297,7 @@ def test_the_soak_on_guests_draws_what_they_can_carry() -> None:
     assert kinds == set(draw.KINDS) - {"rate"} | {"address_removed"}
     assert {each.workload.op for each in rounds} == {"allreduce", "stream", "alltoall"}
     assert {each.workload.net for each in rounds} == {"ib"}
-    shape = vm_shape(VM)
-    assert shape is not None
+    site = parse(VM)
+    assert isinstance(site, VmSite)
+    shape = site.shape
     assert {(each.hosts, each.nics) for each in draw.VM_SHAPES} == {(shape.hosts, shape.nics)}

@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 
 import pytest
-from chaos.simulate.workloads.kinds import KINDS
 
+from chaos.simulate.workloads.kinds import KINDS
 from harness.cli import run_cli
 from harness.config import documents
 from harness.config.kinds import (

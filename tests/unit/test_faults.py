@@ -27,10 +27,10 @@ from chaos.faults.steps import Command
 from chaos.record.journal import Journal, read
 from chaos.run.actors import Actors
 from chaos.run.injector import Injector
-from chaos.testbed.beds import PlannedNic
 from chaos.testbed.launch import PlannedFault, by_host
 from harness.errors import FaultError
 from harness.hosts import LocalHost, Result
+from harness.sites.site import PlannedNic
 
 PORT = "h1-eth2"
 

@@ -24,7 +24,7 @@ std::string hex(uint64_t value) {
   return text;
 }
 
-std::string hostName() {
+std::string hostOrUnknown() {
   char name[256] = "";
   (void)gethostname(name, sizeof(name) - 1);
   std::string out = name[0] == '\0' ? "unknown" : name;
@@ -95,7 +95,7 @@ std::string expanded(const std::string& pattern) {
   std::string out;
   for (size_t i = 0; i < pattern.size(); i++) {
     const char next = pattern[i] == '%' && i + 1 < pattern.size() ? pattern[i + 1] : '\0';
-    if (next == 'h') out += hostName();
+    if (next == 'h') out += hostOrUnknown();
     if (next == 'p') out += std::to_string(getpid());
     if (next == '%') out += '%';
     if (next == 'h' || next == 'p' || next == '%') {
@@ -125,7 +125,7 @@ HeaderWriter::HeaderWriter(const std::string& reason, uint64_t process, int mode
     appendJson(text_, value);
   };
   add("reason", reason);
-  add("host", hostName());
+  add("host", hostOrUnknown());
   add("process", hex(process));
   add("boot", bootId());
   add("build_id", buildId());

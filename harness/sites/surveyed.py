@@ -1,9 +1,11 @@
-"""Hosts of an inventory as a bed: which NICs carry data, where ranks meet, what the net library is told."""
+"""What hosts of an inventory say of themselves: which NICs carry data, where ranks meet, which build they have."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from harness.errors import InputErrors, UsageError
 from harness.hosts.survey import Survey
@@ -22,6 +24,41 @@ class ClusterNic:
     rail: int
     address: str
     switch_port: str = ""
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """An inventory's hosts and what they said of themselves. `inventory` is what the user calls it."""
+
+    inventory: str
+    hosts: tuple[ClusterHost, ...]
+    surveys: Mapping[str, Survey]
+
+    @property
+    def names(self) -> list[str]:
+        return [host.name for host in self.hosts]
+
+    def nics(self) -> list[ClusterNic]:
+        return nics(self.hosts, self.surveys)
+
+    def root(self) -> str:
+        return root_of(self.hosts[0], self.surveys[self.hosts[0].name])
+
+    def env(self, net: str) -> dict[str, dict[str, str]]:
+        """Of the ranks on each host."""
+        return {host.name: environment(host, self.surveys[host.name], net) for host in self.hosts}
+
+    def devices(self) -> dict[tuple[str, str], str]:
+        return devices(self.hosts, self.surveys)
+
+    def program(self, host: str, name: str) -> Path:
+        """One of what is deployed there: `bin/r2cc_bench`, `lib/libr2cc_net.so`."""
+        return Path(self.surveys[host].prefix) / "current" / name
+
+    def build(self) -> dict[str, Any]:
+        """build.json of what all hosts have. UsageError when they have nothing, or not all the same."""
+        deployed(self.surveys, self.inventory)
+        return dict(self.surveys[self.hosts[0].name].build or {})
 
 
 def nics(hosts: Sequence[ClusterHost], surveys: Mapping[str, Survey]) -> list[ClusterNic]:
