@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.config.files import Unreadable, bytes_of
 from harness.config.plain import printable
-from harness.config.untrusted_files import Unreadable, bytes_of
 from harness.errors import UsageError
 from harness.progress import show
 from harness.schemas import dumped

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports.charts import series
+from reports.reading import series
 from reports.reading.trace import NicId, Trace
 
 

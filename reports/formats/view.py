@@ -15,12 +15,12 @@ from reports.charts import sizes as chart_sizes
 from reports.charts import stalls as chart_stalls
 from reports.charts import waits as chart_waits
 from reports.charts.frame import Figure
-from reports.page import bytes_table, events, names, sentence, tables
-from reports.page.units import NONE, memory, ms
 from reports.reading import nic_rates
 from reports.reading.rundir import RunDir
 from reports.reading.trace import Json, NicId, Trace
 from reports.store.names import id_of
+from reports.words import bytes_table, events, names, sentence, tables
+from reports.words.units import NONE, memory, ms
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from harness.units import over
-from reports.page import names
-from reports.page.units import NONE, limit, memory, ms
 from reports.reading.trace import Json
+from reports.words import names
+from reports.words.units import NONE, limit, memory, ms
 
 
 @dataclass(frozen=True)

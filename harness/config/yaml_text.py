@@ -1,4 +1,7 @@
-"""YAML of a user under limits: how long, how deep, and how much its aliases may stand for."""
+"""YAML text to nodes and values under limits, and back: how long, how deep, how much its aliases may stand for.
+
+libyaml splits the text where PyYAML was built with it, in a third of the time; what the limits are is ours either way.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,31 @@ from dataclasses import dataclass
 from typing import Any
 
 import yaml
-from yaml.composer import ComposerError
-from yaml.constructor import ConstructorError
+from yaml.composer import Composer, ComposerError
+from yaml.constructor import ConstructorError, SafeConstructor
+from yaml.parser import Parser
+from yaml.reader import Reader
+from yaml.resolver import Resolver
+from yaml.scanner import Scanner
 
-from harness.config.files import MOST_BYTES
+from harness.config.files import MOST_INPUT_BYTES
 from harness.config.words import shown
 
 MOST_DEPTH = 64
 MOST_VALUES = 400_000
 """Scalars, lists and mappings, each counted as often as an alias repeats it."""
+WIDTH = 110
 MERGE = "tag:yaml.org,2002:merge"
 DAMAGED = (ValueError, ArithmeticError, LookupError, AttributeError, TypeError)
 """What PyYAML lets through when a value does not fit its tag: `2026-13-45`, `!!int ""`, `!!bool maybe`."""
+
+
+class Malformed(ValueError):
+    """Text that is no YAML, or is beyond a limit. `line` counts from 1."""
+
+    def __init__(self, problem: str, line: int = 1) -> None:
+        super().__init__(problem)
+        self.line = line
 
 
 @dataclass(frozen=True)
@@ -28,17 +44,18 @@ class Weight:
     depth: int
 
 
-class _Loader(yaml.SafeLoader):
-    """SafeLoader that gives up on what is too deep or too large, before it is built."""
+class Limited(Composer, SafeConstructor, Resolver):
+    """Gives up on what is too deep or too large, before it is built. Composes in Python, where that can be seen."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
+    def __init__(self) -> None:
+        for part in (Composer, SafeConstructor, Resolver):
+            part.__init__(self)
         self.depth = 0
         self.weights: dict[yaml.Node, Weight] = {}
         self.merged: list[tuple[yaml.MappingNode, list[tuple[yaml.Node, yaml.Node]]]] = []
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
-        event = self.peek_event()  # type: ignore[no-untyped-call]
+        event: Any = self.peek_event()  # type: ignore[attr-defined]
         mark, alias = event.start_mark, isinstance(event, yaml.AliasEvent)
         self.depth += 1
         if self.depth > MOST_DEPTH:
@@ -77,6 +94,32 @@ class _Loader(yaml.SafeLoader):
         return value
 
 
+class PythonLoader(Limited, Reader, Scanner, Parser):
+    """Without libyaml."""
+
+    def __init__(self, text: str) -> None:
+        Limited.__init__(self)
+        Reader.__init__(self, text)
+        Scanner.__init__(self)
+        Parser.__init__(self)
+
+
+def _fastest() -> Any:
+    if not yaml.__with_libyaml__:
+        return PythonLoader
+    from yaml.cyaml import CParser  # type: ignore[attr-defined]
+
+    class CLoader(Limited, CParser):
+        def __init__(self, text: str) -> None:
+            Limited.__init__(self)
+            CParser.__init__(self, text)
+
+    return CLoader
+
+
+LOADER = _fastest()
+
+
 def _parts(node: yaml.Node) -> list[yaml.Node]:
     if isinstance(node, yaml.MappingNode):
         return [part for pair in node.value for part in pair]
@@ -84,17 +127,28 @@ def _parts(node: yaml.Node) -> list[yaml.Node]:
 
 
 def loaded(text: str) -> tuple[yaml.Node | None, Any]:
-    """(node tree, plain value) of one document. yaml.YAMLError, mostly with a mark: it is no YAML, or too much."""
-    if len(text) > MOST_BYTES:
-        raise yaml.YAMLError(f"larger than {MOST_BYTES >> 20} MiB, which is the most")
-    loader = _Loader(text)
+    """(node tree, plain value) of one document; (None, None) of an empty one. Malformed: it is no YAML, or too much."""
+    if len(text) > MOST_INPUT_BYTES:
+        raise Malformed(f"larger than {MOST_INPUT_BYTES >> 20} MiB, which is the most")
     try:
+        loader = LOADER(text)
         node = loader.get_single_node()
         return node, None if node is None else loader.construct_document(node)
-    finally:
-        loader.dispose()
+    except yaml.MarkedYAMLError as error:
+        mark, lines = error.problem_mark or error.context_mark, text.count("\n") + 1  # libyaml's end is a line later
+        raise Malformed(str(error.problem or error.context), min(mark.line + 1, lines) if mark else 1) from error
+    except yaml.YAMLError as error:
+        raise Malformed(str(error).splitlines()[0]) from error
+    except UnicodeEncodeError as error:
+        raise Malformed("it holds half of a surrogate pair, which is no letter") from error
 
 
 def value_of(text: str) -> Any:
-    """The plain value of one document. yaml.YAMLError as `loaded`."""
+    """The plain value of one document. Malformed as `loaded`."""
     return loaded(text)[1]
+
+
+def dumped(value: Any) -> str:
+    """A plain value as YAML, in its own order; `loaded` gives it back."""
+    text: str = yaml.safe_dump(value, sort_keys=False, allow_unicode=True, width=WIDTH)
+    return text

@@ -15,9 +15,9 @@ from chaos.campaign.state import DONE, FAILED, FILE, CellState
 from harness.config import jsons
 from harness.files.writing import write_whole
 from reports.formats.markdown import escape
-from reports.page import names
-from reports.page.tables import Cell
-from reports.page.units import NONE, ms
+from reports.words import names
+from reports.words.tables import Cell
+from reports.words.units import NONE, ms
 
 COLUMNS = (
     ("Healthy", "median iteration without a fault"),

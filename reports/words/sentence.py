@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from reports.page import names
-from reports.page.tables import counted
-from reports.page.units import count, ms
 from reports.reading.trace import Json
+from reports.words import names
+from reports.words.tables import counted
+from reports.words.units import count, ms
 
 IMPORTED = "imported"
 """The bed of runs that `r2cc runs import` made."""

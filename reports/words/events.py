@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from reports.page.units import ms
 from reports.reading.trace import Json, Trace, moment_ns
+from reports.words.units import ms
 
 FOLD_NS = 20_000_000
 MAX_ROWS = 120
