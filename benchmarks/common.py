@@ -29,6 +29,7 @@ from chaos.testbed.beds import Bed, open_bed
 from chaos.testbed.launch import Bench
 from harness.errors import R2ccError
 from harness.files.rundir import RunDir
+from harness.sites.lab import LabSite
 
 Json = dict[str, Any]
 HOLDS, MISSES, VOID, SHOWN = "holds", "MISSES", "void", "shown"
@@ -89,7 +90,7 @@ class Steps:
         with tempfile.TemporaryDirectory(prefix="r2cc-bench-") as folder:
             path = Path(folder) / "journal.jsonl"
             self.say(f"{experiment.name}, {arm}: {len(experiment.faults)} faults")
-            with locked(self.lock), Journal(path) as journal, open_bed("lab", experiment) as bed:
+            with locked(self.lock), Journal(path) as journal, open_bed(LabSite(), experiment) as bed:
                 (plan,) = runner.plans(experiment.model_copy(update={"repeats": 1}), [arm], bed, self.bench)
                 stop = _beside(bed, during)
                 try:

@@ -12,10 +12,12 @@ import click
 from chaos.commands.campaign import campaign
 from chaos.commands.faults import faults
 from chaos.commands.soak import soak
+from harness.commands.site_option import site_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from chaos.experiment.model import Experiment
+    from harness.sites.site import Site
 
 EXAMPLES = """\b
 Examples:
@@ -51,12 +53,10 @@ chaos.add_command(faults)
 
 @chaos.command(epilog=EXAMPLES)
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option(
-    "--inventory",
+@site_option(
     default="lab",
-    show_default=True,
     metavar="lab|lab:FILE|vm:2x2|FILE",
-    help="Where to run; `lab` builds the experiment's own topology, `vm` emulated guests with soft-RoCE; FILE: hosts.",
+    text="Where to run; `lab` builds the experiment's own topology, `vm` emulated guests with soft-RoCE; FILE: hosts.",
 )
 @click.option(
     "--out",
@@ -83,7 +83,7 @@ chaos.add_command(faults)
 def run(
     *,
     file: Path,
-    inventory: str,
+    site: Site,
     out: Path,
     arms: str | None,
     repeats: int | None,
@@ -109,27 +109,27 @@ def run(
     wanted = [_adjusted(experiment, repeats, seed) for experiment in experiments(file)]
     chosen = [_arms(experiment, arms) for experiment in wanted]
     if dry_run:
-        return _dry_run(wanted, chosen, inventory, python, as_json=as_json)
+        return _dry_run(wanted, chosen, site, python, as_json=as_json)
     rundir.check(out)
     if file.is_dir():
-        return _suite(wanted, chosen, inventory, as_json=as_json, options=options)
-    summary, shown = _run(wanted[0], chosen[0], inventory, as_json=as_json, **options)
+        return _suite(wanted, chosen, site, as_json=as_json, options=options)
+    summary, shown = _run(wanted[0], chosen[0], site, as_json=as_json, **options)
     _last_words(summary, shown, as_json=as_json, quiet=quiet)
     return int(summary["exit_code"])
 
 
 def _suite(
-    wanted: list[Experiment], arms: list[list[str]], inventory: str, *, as_json: bool, options: dict[str, Any]
+    wanted: list[Experiment], arms: list[list[str]], site: Site, *, as_json: bool, options: dict[str, Any]
 ) -> int:
     from chaos.run import suite
-    from chaos.testbed.beds import check_inventory
+    from chaos.testbed.beds import check
 
     chosen = {id(experiment): names for experiment, names in zip(wanted, arms, strict=True)}
     for experiment in wanted:
-        check_inventory(inventory, experiment)
+        check(site, experiment)
 
     def run_one(experiment: Experiment) -> suite.Outcome:
-        summary, shown = _run(experiment, chosen[id(experiment)], inventory, as_json=as_json, **options)
+        summary, shown = _run(experiment, chosen[id(experiment)], site, as_json=as_json, **options)
         return suite.Outcome(experiment.name, summary["verdict"], summary["exit_code"], shown, summary["reasons"])
 
     outcomes = suite.run_all(wanted, run_one, lambda line: None if options["quiet"] else click.echo(line, err=as_json))
@@ -162,7 +162,7 @@ def _arms(experiment: Experiment, names: str | None) -> list[str]:
 def _run(
     experiment: Experiment,
     arms: list[str],
-    inventory: str,
+    site: Site,
     *,
     out: Path,
     as_json: bool,
@@ -177,22 +177,22 @@ def _run(
     from chaos.record import live
     from chaos.run import runner
     from chaos.testbed import fitting
-    from chaos.testbed.beds import bed_hardware, bed_name, check_inventory, open_bed
+    from chaos.testbed.beds import bed_hardware, check, open_bed
     from chaos.testbed.workbench import bench_for
     from harness.files import rundir
     from harness.plugins import after_run
 
-    check_inventory(inventory, experiment)
+    check(site, experiment)
     stream = sys.stderr if as_json else sys.stdout
-    with bench_for(experiment, inventory, python, share=share_gpus, quiet=quiet) as (bench, build):
-        if inventory == "lab" and fitting.names_no_rate(experiment):
+    with bench_for(experiment, site, python, share=share_gpus, quiet=quiet) as (bench, build):
+        if site.adopts_topology and fitting.names_no_rate(experiment):
             say = partial(click.echo, err=as_json)
             experiment = fitting.fitted(experiment, arms, bench, (lambda _: None) if quiet else say)
         directory = rundir.create(out, experiment.name)
         display = live.display(stream, quiet=quiet, plain=verbose, faults=experiment.faults)
-        how: dict[str, Any] = {"void_ok": void_ok, "trace": trace, "hardware": bed_hardware(inventory)}
-        how["bed"] = bed_name(inventory)
-        request = runner.Request(arms, bench, build, lambda: open_bed(inventory, experiment), **how)
+        how: dict[str, Any] = {"void_ok": void_ok, "trace": trace, "hardware": bed_hardware(site)}
+        how["bed"] = site.bed
+        request = runner.Request(arms, bench, build, lambda: open_bed(site, experiment), **how)
         summary = runner.run(experiment, request, directory, display)
     try:
         after_run(directory.path, quiet=quiet or as_json)
@@ -219,32 +219,34 @@ def _last_words(summary: dict[str, Any], shown: str, *, as_json: bool, quiet: bo
     click.echo(shown, err=as_json)
 
 
-def _dry_run(
-    wanted: list[Experiment], arms: list[list[str]], inventory: str, python: str | None, *, as_json: bool
-) -> int:
+def _dry_run(wanted: list[Experiment], arms: list[list[str]], site: Site, python: str | None, *, as_json: bool) -> int:
     from chaos.run.dryrun import as_json as plan
     from chaos.run.dryrun import text
     from chaos.testbed.fitting import names_no_rate
 
-    found = [_steps(each, names, inventory, python) for each, names in zip(wanted, arms, strict=True)]
+    found = [_steps(each, names, site, python) for each, names in zip(wanted, arms, strict=True)]
     if as_json:
         click.echo(dumped("run_plan", plan(wanted, found), 1))
     else:
-        fits = [inventory == "lab" and names_no_rate(experiment) for experiment in wanted]
+        fits = [site.adopts_topology and names_no_rate(experiment) for experiment in wanted]
         click.echo("\n\n".join(map(text, wanted, found, fits)))
     return 0
 
 
-def _steps(experiment: Experiment, arms: list[str], inventory: str, python: str | None) -> list[dict[str, Any]]:
+def _steps(experiment: Experiment, arms: list[str], site: Site, python: str | None) -> list[dict[str, Any]]:
     from chaos.run.dryrun import steps
-    from chaos.testbed.beds import bed_env, gpus_on, planned_bed
+    from chaos.testbed.beds import gpus_of, planned_bed
     from chaos.testbed.workbench import planned_for
 
-    hosts, nics, root = planned_bed(inventory, experiment)
-    bench = planned_for(experiment, inventory, python)
-    gpus = gpus_on(inventory, experiment)
-    told = bed_env(inventory, experiment)
-    return steps(experiment, arms, hosts=hosts, nics=nics, root=root, bench=bench, gpus=gpus, of_host=told)
+    bed = planned_bed(site, experiment)
+    return steps(
+        experiment,
+        arms,
+        bed=bed,
+        bench=planned_for(experiment, site, python),
+        gpus=gpus_of(site, experiment),
+        of_host=site.env(experiment.workload.net),
+    )
 
 
 @chaos.command()

@@ -20,6 +20,7 @@ from chaos.testbed.beds import open_bed, topology_of
 from chaos.testbed.launch import Benches
 from harness import interrupts
 from harness.lab.topology import Topology
+from harness.sites.lab import LabSite
 
 FULL_GBIT: float = Topology.model_fields["rate_gbit"].default
 RATES = tuple(FULL_GBIT * part for part in (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.09, 0.06, 0.04))
@@ -109,7 +110,7 @@ def _probed(experiment: Experiment, rate_gbit: float, arm: str, bench: Benches) 
     changed = at_rate(experiment, rate_gbit)
     short = changed.workload.model_copy(update={"seconds": PROBE_S, "iterations": 1000, "warmup": 1})
     changed = changed.model_copy(update={"workload": short, "faults": (), "repeats": 1})
-    with tempfile.TemporaryDirectory(prefix="r2cc-fit-") as raw, open_bed("lab", changed) as bed:
+    with tempfile.TemporaryDirectory(prefix="r2cc-fit-") as raw, open_bed(LabSite(), changed) as bed:
         with Journal(Path(raw) / "journal.jsonl") as journal:
             journal.enter(arm, 0)
             for plan in runner.plans(changed, [arm], bed, bench):

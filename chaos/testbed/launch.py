@@ -9,12 +9,9 @@ from pathlib import Path
 from typing import Protocol
 
 from chaos.experiment.aliases import environment, resolved
-from chaos.experiment.fault_spec import RULES
 from chaos.experiment.model import MODES, RESTART, UPSTREAM, Experiment, FaultSpec, GpuWorkload, Workload
-from chaos.faults.base import Fault, NicLike
-from chaos.faults.catalogue import fault_of
-from chaos.faults.process import clock_file
-from chaos.faults.qp import ENVIRONMENT, qp_file
+from chaos.faults.fault import Fault, NicLike
+from chaos.faults.registry import fault_of
 from chaos.faults.steps import Command
 from harness.errors import UsageError
 from harness.vmlab.rdma import failover_env, rdma_env
@@ -141,18 +138,15 @@ def ranks(
     late = [
         (fault.rank, fault.at.iteration or 0, round((fault.duration_s or 0) * 1000))
         for fault in experiment.faults
-        if fault.kind == "late" and fault.rank is not None
+        if fault.by_workload and fault.rank is not None
     ]
-    jumping = {fault.rank for fault in experiment.faults if fault.kind == "clock_jump"}
     launches = []
     for rank, host in enumerate(host for host in hosts for _ in range(each)):
         programs = bench_on(bench, host)
         theirs = {"NCCL_HOSTID": host, **of_host[host]} if of_host else _apart(experiment, host)
         mine = {**programs.env(MODES[arm], places_file), **env, **theirs, **own}
-        if any(fault.kind == "qp_error" for fault in experiment.faults):
-            mine[ENVIRONMENT] = qp_file()
-        if rank in jumping:
-            mine |= programs.clock_env(clock_file(rank))
+        for fault in experiment.faults:
+            mine |= fault.rank_env(rank, programs)
         argv = programs.rank(
             experiment.workload,
             rank=rank,
@@ -210,7 +204,7 @@ def _planned(spec: FaultSpec, nics: Sequence[NicLike], per_host: int) -> Planned
     names = by_host(nics)
     spec = resolved(spec, names)
     targets = spec.targets(names)
-    where = RULES[spec.kind].where
+    where = spec.where
     hint = "use the experiment's own topology (--inventory lab), or change the fault's place"
     if where in ("nics", "rail") and not targets:
         place = (

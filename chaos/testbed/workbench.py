@@ -11,14 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from chaos.experiment.model import Bench, Experiment, GpuWorkload, Workload
-from chaos.faults.process import CLOCK_LIBRARY
+from chaos.faults.kinds.ranks import CLOCK_LIBRARY
 from chaos.testbed import launch
-from chaos.testbed.beds import gpus_on, planned_bed
-from chaos.testbed.cluster import surveyed
+from chaos.testbed.beds import gpus_of, planned_bed
 from chaos.testbed.launch import Lateness
 from harness.deploy.places import BENCH, NET, SAMPLER
 from harness.launch import preload
-from harness.sites.inventory import is_cluster
+from harness.sites.cluster import ClusterSite
+from harness.sites.site import Site
 from harness.workloads.bench import BenchSpec, bench_command, bench_env, sampler_command, stray_settings
 
 PYTHON = "python3"
@@ -113,15 +113,15 @@ def unbuilt() -> HostBench:
 
 @contextmanager
 def bench_for(
-    experiment: Experiment, inventory: str, python: str | None, *, share: bool, quiet: bool
+    experiment: Experiment, site: Site, python: str | None, *, share: bool, quiet: bool
 ) -> Iterator[tuple[launch.Benches, dict[str, Any]]]:
     """What runs the experiment's workload, and what environment.json says of it; valid while the block lasts."""
-    if is_cluster(inventory):
-        benches, record = _deployed(experiment, inventory, python or PYTHON)
+    if isinstance(site, ClusterSite):
+        benches, record = _deployed(experiment, site, python or PYTHON)
         if isinstance(experiment.workload, GpuWorkload):
             from chaos.testbed.gpubench import probe_all
 
-            record |= probe_all(surveyed(inventory), python or PYTHON)
+            record |= probe_all(site, gpus_of(site, experiment), python or PYTHON)
         yield benches, record
         return
     host, record = built(quiet=quiet)
@@ -130,14 +130,16 @@ def bench_for(
         return
     from chaos.testbed.gpubench import on_gpus
 
-    hosts = len(planned_bed(inventory, experiment)[0])
-    with on_gpus(host, hosts, gpus_on(inventory, experiment), python or PYTHON, share=share) as made:
+    hosts = len(planned_bed(site, experiment).hosts)
+    with on_gpus(host, hosts, gpus_of(site, experiment), python or PYTHON, share=share) as made:
         yield made
 
 
-def _deployed(experiment: Experiment, inventory: str, python: str) -> tuple[Mapping[str, launch.Bench], dict[str, Any]]:
+def _deployed(
+    experiment: Experiment, site: ClusterSite, python: str
+) -> tuple[Mapping[str, launch.Bench], dict[str, Any]]:
     """What lies on each host of an inventory file; nothing is built or copied."""
-    cluster = surveyed(inventory)
+    cluster = site.surveyed()
     hosts = {
         name: HostBench(
             cluster.program(name, BENCH),
@@ -151,16 +153,16 @@ def _deployed(experiment: Experiment, inventory: str, python: str) -> tuple[Mapp
         return hosts, cluster.build()
     from chaos.testbed import gpubench
 
-    return gpubench.deployed(cluster, hosts, python), cluster.build()
+    return gpubench.deployed(cluster, gpus_of(site, experiment), hosts, python), cluster.build()
 
 
-def planned_for(experiment: Experiment, inventory: str, python: str | None) -> launch.Benches:
+def planned_for(experiment: Experiment, site: Site, python: str | None) -> launch.Benches:
     """The same for `--dry-run`: builds nothing, and looks at nothing but at hosts over SSH."""
-    if is_cluster(inventory):
-        return _deployed(experiment, inventory, python or PYTHON)[0]
+    if isinstance(site, ClusterSite):
+        return _deployed(experiment, site, python or PYTHON)[0]
     if not isinstance(experiment.workload, GpuWorkload):
         return unbuilt()
     from chaos.testbed.gpubench import planned
 
-    hosts = len(planned_bed(inventory, experiment)[0])
-    return planned(unbuilt(), hosts, gpus_on(inventory, experiment), python or PYTHON)
+    hosts = len(planned_bed(site, experiment).hosts)
+    return planned(unbuilt(), hosts, gpus_of(site, experiment), python or PYTHON)

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.commands import launch as launch_cmd
+from harness.commands.site_option import site_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
+    from harness.sites.site import Site
     from harness.workloads.nccltests_run import Plan
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,7 +68,7 @@ launch_cmd.add_to(run)
 )
 @click.option("--gpus", type=click.IntRange(1, 64), default=1, show_default=True, help="Of each host.")
 @click.option("--launcher", type=click.Choice(launch_cmd.LAUNCHERS), help="On the hosts of --inventory, or Slurm's.")
-@click.option("--inventory", default="slurm", metavar=launch_cmd.PLACES, help="Which hosts.")
+@site_option(default="slurm")
 @click.option("--env", "envs", multiple=True, metavar="NAME[=VALUE]", help="With --launcher: for all ranks.")
 @click.option("--oob", metavar="NET", help="a.b.c.d/n, for mpirun's daemons; else the one shared with the hosts.")
 @click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed.  [default: ~/.r2cc]")
@@ -89,7 +91,7 @@ def nccl_tests(
     gpus: int,
     mpi: str | None,
     launcher: str | None,
-    inventory: str,
+    site: Site,
     envs: tuple[str, ...],
     oob: str | None,
     prefix: str | None,
@@ -124,7 +126,7 @@ def nccl_tests(
         about: Any = {"mode": mode, "gpus": gpus, "envs": envs, "oob": oob, "prefix": prefix, "dry_run": dry_run}
         if folder is None:
             raise click.UsageError("nccl-tests are not deployed: say with --bin where they lie on the hosts")
-        with launch_cmd.tests_under(launcher, inventory, **about) as under:
+        with launch_cmd.tests_under(launcher, site, **about) as under:
             return _tests(Plan(spec, None, mode, None, {}, under=under), *shown)
     hosts = None if mpi is None else [host.strip() for host in mpi.split(",") if host.strip()]
     plan = Plan(spec, hosts, mode, _library(library, mode), dict(os.environ), as_root=os.geteuid() == 0)

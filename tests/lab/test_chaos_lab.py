@@ -22,8 +22,8 @@ import pytest
 import yaml
 
 from chaos.experiment.file import loads
-from chaos.faults.catalogue import KINDS
-from chaos.faults.process import HELPER
+from chaos.faults.kinds.load import HELPER
+from chaos.faults.registry import kinds
 from chaos.record.journal import Journal, read
 from chaos.run.actors import Actors
 from chaos.run.injector import Injector
@@ -137,7 +137,7 @@ def test_every_kind_that_acts_on_hosts_is_tried_here() -> None:
     """tests/lab/test_faults_lab.py, tests/vm/test_vm_faults.py."""
     some = {"tcp_lost", "udp_lost", "big_packets_lost"}
     """tests/lab/test_faults_some_lab.py."""
-    assert set(CUTS) | {"side_flood", "stop", "kill", "late", "clock_jump"} | inside | some == set(KINDS)
+    assert set(CUTS) | {"side_flood", "stop", "kill", "late", "clock_jump"} | inside | some == set(kinds())
 
 
 @pytest.mark.parametrize("kind", sorted(CUTS))

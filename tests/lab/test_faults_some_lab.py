@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from chaos.experiment.file import loads
-from chaos.faults.base import Fault
+from chaos.faults.fault import Fault
 from chaos.run.actors import Actors
 from chaos.testbed import launch
 from harness.lab.lab import Lab

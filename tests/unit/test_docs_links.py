@@ -79,3 +79,7 @@ def test_every_page_can_be_reached_from_the_index() -> None:
         sorted(page for page in (ROOT / "docs").glob("**/*.md") if page not in reached and "raw" not in page.parts)
         == []
     )
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120

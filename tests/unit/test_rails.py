@@ -13,10 +13,11 @@ from chaos.analysis.figures import run_figures
 from chaos.analysis.rails import Fabric, stretch
 from chaos.analysis.rundata import read_run
 from chaos.run.runner import _network
-from chaos.testbed.beds import Bed, PlannedNic
+from chaos.testbed.beds import Bed
 from harness.hosts.fake import FakeHost
 from harness.lab.topology import Topology
 from harness.schemas import validate
+from harness.sites.site import PlannedNic
 
 Line = dict[str, Any]
 HOSTS = ("h0", "h1", "h2")

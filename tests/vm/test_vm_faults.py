@@ -13,17 +13,20 @@ from typing import Any
 import pytest
 
 from chaos.experiment.file import loads
-from chaos.faults.base import Fault
-from chaos.faults.needs import lacking, parse, question
+from chaos.faults.fault import Fault
+from chaos.faults.needs import parse, question
+from chaos.faults.support import lacking
 from chaos.record.journal import read
 from chaos.record.live import Quiet
 from chaos.run import runner
 from chaos.run.actors import Actors
 from chaos.testbed import launch
-from chaos.testbed.beds import Bed, hold_rates, root_address, topology_of
+from chaos.testbed.beds import Bed, topology_of
 from chaos.testbed.workbench import built
 from harness.files import rundir
 from harness.hosts import Host
+from harness.sites.site import LAB_ROOT
+from harness.sites.vm import hold_rates
 from harness.vmlab.lab import VmLab
 from harness.vmlab.rdma import device_of
 
@@ -214,8 +217,8 @@ arms: {migrate: {expect: holds}}
 def test_queue_pairs_in_error_move_their_connections_and_nothing_is_wrong(lab: VmLab, tmp_path: Path) -> None:
     experiment = loads(QP_ERROR, Path("qp.yaml"))
     devices = {(nic.host, nic.name): device_of(nic.name) for nic in lab.nics}
-    bed = Bed("vm", lab.hosts, lab.switch, list(lab.nics), root_address(), devices=devices, machines=True)
-    hold_rates(bed, topology_of(experiment))
+    bed = Bed("vm", lab.hosts, lab.switch, list(lab.nics), LAB_ROOT, devices=devices, machines=True)
+    hold_rates(bed.switch, bed.nics, topology_of(experiment))
     bench, build = built(quiet=True)
     out = rundir.create(tmp_path, "qp_error")
     summary = runner.run(experiment, runner.Request(["migrate"], bench, build, lambda: nullcontext(bed)), out, Quiet())
