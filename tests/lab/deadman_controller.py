@@ -15,7 +15,8 @@ from pathlib import Path
 
 from chaos.deadman.switch import DeadMan
 from chaos.experiment.fault_spec import FaultSpec
-from chaos.faults.base import Fault, catalogue
+from chaos.faults import catalogue
+from chaos.faults.base import Fault
 from chaos.faults.catalogue import ExampleNic
 from chaos.record.journal import Journal
 from chaos.run.actors import Actors
