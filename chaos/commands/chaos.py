@@ -16,6 +16,7 @@ from harness.commands.site_option import site_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
+    from chaos.analysis.model import Summary
     from chaos.experiment.model import Experiment
     from harness.sites.site import Site
 
@@ -115,7 +116,7 @@ def run(
         return _suite(wanted, chosen, site, as_json=as_json, options=options)
     summary, shown = _run(wanted[0], chosen[0], site, as_json=as_json, **options)
     _last_words(summary, shown, as_json=as_json, quiet=quiet)
-    return int(summary["exit_code"])
+    return summary.exit_code
 
 
 def _suite(
@@ -130,7 +131,7 @@ def _suite(
 
     def run_one(experiment: Experiment) -> suite.Outcome:
         summary, shown = _run(experiment, chosen[id(experiment)], site, as_json=as_json, **options)
-        return suite.Outcome(experiment.name, summary["verdict"], summary["exit_code"], shown, summary["reasons"])
+        return suite.Outcome(experiment.name, summary.verdict, summary.exit_code, shown, summary.reasons)
 
     outcomes = suite.run_all(wanted, run_one, lambda line: None if options["quiet"] else click.echo(line, err=as_json))
     click.echo(dumped("suite", suite.as_json(outcomes), 1) if as_json else suite.table(outcomes))
@@ -172,7 +173,7 @@ def _run(
     verbose: bool,
     python: str | None = None,
     share_gpus: bool = False,
-) -> tuple[dict[str, Any], str]:
+) -> tuple[Summary, str]:
     """(summary, run directory as one would type it)."""
     from chaos.record import live
     from chaos.run import runner
@@ -202,20 +203,20 @@ def _run(
     return summary, directory.shown()
 
 
-def _last_words(summary: dict[str, Any], shown: str, *, as_json: bool, quiet: bool) -> None:
+def _last_words(summary: Summary, shown: str, *, as_json: bool, quiet: bool) -> None:
     """The verdict, then the run directory's path as the very last line (or summary.json alone).
 
     Reasons are the report's to show; without one (`--json`), and when there was nothing to report, they are said here.
     With `quiet`, what is not as expected has its reasons in one line on standard error: a script keeps nothing else.
     """
     if not quiet:
-        click.echo(f"verdict: {summary['verdict']} (exit code {summary['exit_code']})", err=as_json)
-        for reason in summary["reasons"] if as_json or summary["verdict"] == "failed" else ():
+        click.echo(f"verdict: {summary.verdict} (exit code {summary.exit_code})", err=as_json)
+        for reason in summary.reasons if as_json or summary.verdict == "failed" else ():
             click.echo(f"  {reason}", err=as_json)
-    elif summary["exit_code"]:
-        click.echo(f"r2cc: {summary['verdict']}: {'; '.join(summary['reasons']) or 'no reason is known'}", err=True)
+    elif summary.exit_code:
+        click.echo(f"r2cc: {summary.verdict}: {'; '.join(summary.reasons) or 'no reason is known'}", err=True)
     if as_json:
-        click.echo(dumped("summary", summary, 1))
+        click.echo(dumped("summary", summary.as_json(), 1))
     click.echo(shown, err=as_json)
 
 
