@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import chaos_literal as literal
@@ -57,8 +57,9 @@ def test_crowding_is_of_the_busiest_nic_at_that_moment() -> None:
     assert crowding(data, literal.ns(2100)) == 1.0  # and is back
 
 
-def run(number: int, *results: str) -> dict[str, Any]:
-    return {"run": number, "results": {f"0/{index}": text for index, text in enumerate(results)}}
+def run(number: int, *results: str) -> Run:
+    said = {f"0/{index}": text for index, text in enumerate(results)}
+    return replace(figures("stock", 0), run=number, results=said)
 
 
 def test_results_are_compared_iteration_by_iteration_and_repeat_by_repeat() -> None:
