@@ -29,6 +29,7 @@ from chaos.testbed.beds import Bed, open_bed
 from chaos.testbed.launch import Bench
 from harness.errors import R2ccError
 from harness.files.rundir import RunDir
+from harness.sites.lab import LabSite
 
 Json = dict[str, Any]
 HOLDS, MISSES, VOID, SHOWN = "holds", "MISSES", "void", "shown"
@@ -89,7 +90,7 @@ class Steps:
         with tempfile.TemporaryDirectory(prefix="r2cc-bench-") as folder:
             path = Path(folder) / "journal.jsonl"
             self.say(f"{experiment.name}, {arm}: {len(experiment.faults)} faults")
-            with locked(self.lock), Journal(path) as journal, open_bed("lab", experiment) as bed:
+            with locked(self.lock), Journal(path) as journal, open_bed(LabSite(), experiment) as bed:
                 (plan,) = runner.plans(experiment.model_copy(update={"repeats": 1}), [arm], bed, self.bench)
                 stop = _beside(bed, during)
                 try:
@@ -98,11 +99,11 @@ class Steps:
                     stop()
             data = read_run(read(path))
         figures = run_figures(data, MODES[arm], iterations=experiment.workload.iterations)
-        if not figures["completed"] or figures["wrong_elements"]:
-            why = "; ".join(figures["errors"]) or f"{figures['wrong_elements']} wrong elements"
+        if not figures.completed or figures.wrong_elements:
+            why = "; ".join(figures.errors) or f"{figures.wrong_elements} wrong elements"
             raise R2ccError(f"{experiment.name}, {arm}: the run says nothing: {why}", "run the experiment alone")
-        self.say(f"{experiment.name}, {arm}: healthy iteration {figures['healthy_ms']['median']} ms")
-        return Ran(arm, data, figures)
+        self.say(f"{experiment.name}, {arm}: healthy iteration {figures.healthy_ms.median} ms")
+        return Ran(arm, data, asdict(figures))
 
 
 def _beside(bed: Bed, during: Callable[[Bed], None] | None) -> Callable[[], None]:
@@ -211,7 +212,7 @@ def command(title: str, measure: Measure, *options: Callable[[Any], Any]) -> cli
     """The command line of a benchmark: its own options, and --arm, --rate, --lock and --json."""
 
     def main(*, as_json: bool, lock: Path | None, **chosen: Any) -> None:
-        from chaos.testbed.workbench import built
+        from chaos.testbed.hostbench import built
 
         try:
             bench, build = built(quiet=True)

@@ -38,8 +38,7 @@ from common import KIB, MIB, Figure, Json, exit_code, show
 from nccl_phase import Phase
 
 from chaos.analysis.stats import median, percentile
-from chaos.experiment.fault_spec import FaultSpec
-from chaos.faults.catalogue import fault_of
+from chaos.faults.registry import fault_of, spec_of
 from chaos.faults.steps import Command, Step
 from harness.errors import InfraError, R2ccError
 from harness.lab.lab import Lab
@@ -216,7 +215,7 @@ def strike(lab: Lab, kind: str, host: str, rail: int) -> Json:
     """Injects a fault, waits, takes it back; when it was injected and taken back, on CLOCK_MONOTONIC."""
     nic = next(each for each in lab.nics if each.host == host and each.rail == rail)
     words = {"id": "f", "kind": kind, "host": host, "nic": nic.name, "at": {"time_s": 1}, "duration_s": DOWN_S}
-    fault = fault_of(FaultSpec.model_validate(words), [nic], host)
+    fault = fault_of(spec_of(words), [nic], host)
     begin = time.monotonic_ns()
     take(lab, fault.inject())
     time.sleep(DOWN_S)

@@ -38,13 +38,14 @@ def healthy_ms(folder: Path, name: str, *, trace: bool) -> tuple[float, bool]:
     """The median healthy iteration of one run, and whether the run was void."""
     from chaos.record.live import display
     from chaos.testbed.beds import open_bed
-    from chaos.testbed.workbench import built
+    from chaos.testbed.hostbench import built
+    from harness.sites.lab import LabSite
 
     file = folder / "experiment.yaml"
     file.write_text(yaml.safe_dump(EXPERIMENT))
     experiment = load(file)
     bench, build = built(quiet=True)
-    request = Request(["migrate"], bench, build, lambda: open_bed("lab", experiment), void_ok=True, trace=trace)
+    request = Request(["migrate"], bench, build, lambda: open_bed(LabSite(), experiment), void_ok=True, trace=trace)
     summary = run(experiment, request, create(folder, name), display(sys.stderr, quiet=True, plain=True))
     only = summary["arms"][0]["runs"][0]
     return float(only["healthy_ms"]["median"]), summary["verdict"] in ("void", "failed")

@@ -16,7 +16,7 @@ import click
 from common import Figure, Json, Ran, Steps, command, experiment
 
 from chaos.analysis.moves import stream_of
-from chaos.faults.helpers.pressure import udp_sockets
+from chaos.faults.parts.pressure import udp_sockets
 from chaos.soak.judge import fates
 from chaos.testbed.beds import Bed
 from harness.errors import R2ccError

@@ -1,4 +1,4 @@
-"""Tables of docs/internals/simulation-jobs.md: published iterations, overheads with NICs gone, recovery cost, arms."""
+"""Tables of docs/results/simulated-jobs.md: published iterations, overheads with NICs gone, recovery cost, arms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of docs/internals/simulation-serving.md: layouts, faults, arms, one failure's cost, its causes, speed."""
+"""Tables of docs/results/simulated-serving.md: layouts, faults, arms, one failure's cost, its causes, speed."""
 
 from __future__ import annotations
 

@@ -20,10 +20,9 @@ import click
 from harness import interrupts
 from harness.errors import InfraError, R2ccError, UsageError
 from harness.files.os_errors import described, of_the_network
+from harness.plugins import COMPLETING
 
 COMMAND_GROUP = "r2cc.commands"
-COMPLETING = "_R2CC_COMPLETE"
-"""Set while a shell asks what could stand next."""
 INTERRUPTED_EXIT_CODE = interrupts.EXIT_CODE
 INTERNAL_ERROR_EXIT_CODE = 70
 """A mistake of ours (EX_SOFTWARE of sysexits.h): to run it again, as after 3, is no use."""

@@ -1,11 +1,22 @@
-"""What is called with a finished run directory, without this layer knowing who listens."""
+"""What comes in by entry points: reporters of finished runs, kinds of faults and of workloads."""
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
+from typing import Generic, TypeVar
 
-from harness.errors import InfraError
+from harness.config import plain
+from harness.errors import InfraError, UsageError
+
+T = TypeVar("T")
+OURS = "r2cc"
+COMPLETING = "_R2CC_COMPLETE"
+"""Set while a shell asks what could stand next: nothing else may be printed then."""
 
 REPORTER_GROUP = "r2cc.reporters"
 CAMPAIGN_GROUP = "r2cc.campaign_reporters"
@@ -38,3 +49,55 @@ def _call(group: str, folder: Path, hint: str, *, quiet: bool) -> None:
     if failures:
         what = "; ".join(f"{name}: {type(error).__name__}: {error}" for name, error in failures)
         raise ReporterError(f"no report could be made of {folder} ({what})", hint=hint) from failures[0][1]
+
+
+@dataclass(frozen=True)
+class Kinds(Generic[T]):
+    """What a group's entry points are, by name; of those that cannot be used, one line each."""
+
+    made: Mapping[str, T]
+    problems: Mapping[str, str]
+    ours: frozenset[str] = frozenset()
+    """Names of those that are part of r2cc."""
+
+
+def kinds(group: str, what: str, check: Callable[[str, object], T]) -> Kinds[T]:
+    """All kinds of a group, in the order of their names. What cannot be used is said on stderr and left out.
+
+    `what` is the word for one of them. `check` returns what is behind a name, or raises an error that says why it
+    cannot be used. Of two with one name ours stays, else that of the first distribution. UsageError when ours are
+    not installed.
+    """
+    made: dict[str, T] = {}
+    owner: dict[str, str] = {}
+    problems: dict[str, str] = {}
+    lines: list[str] = []
+    for entry in sorted(entry_points(group=group), key=_ours_first):
+        name, of = entry.name, _distribution(entry)
+        try:
+            if name in owner:
+                raise ValueError(f"the name is taken by {owner[name]}")
+            made[name] = check(name, entry.load())
+            owner[name] = of
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - a plug-in: whatever it raises, the others work
+            reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+            kind = "" if isinstance(error, (ValueError, TypeError)) else f"{type(error).__name__}: "
+            lines.append(f"{what} {name} of {of} is left out: {kind}{reason}")
+            problems.setdefault(name, lines[-1])
+    ours = frozenset(name for name, of in owner.items() if of.split(" ")[0] == OURS)
+    if not ours:
+        raise UsageError(f"r2cc's own entry points of {group} are not installed", "make setup")
+    if COMPLETING not in os.environ:
+        for line in lines:
+            print(f"r2cc: warning: {plain.lines(line)}", file=sys.stderr)
+    return Kinds(dict(sorted(made.items())), {name: line for name, line in problems.items() if name not in made}, ours)
+
+
+def _ours_first(entry: EntryPoint) -> tuple[bool, str, str]:
+    of = _distribution(entry)
+    return of.split(" ")[0] != OURS, of, entry.name
+
+
+def _distribution(entry: EntryPoint) -> str:
+    """Its name and version, for people."""
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "an unknown distribution"

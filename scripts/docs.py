@@ -11,11 +11,13 @@ from typing import Any
 
 import click
 
+from chaos.faults import page
 from harness.cli import cli
 from harness.schemas import table
 
 ROOT = Path(__file__).parents[1]
 MADE = "<!-- Made by `make docs`: change what it is made from, not this file. -->"
+TABLES = ("<!-- Made by `make docs`, from the classes: -->", "<!-- (so far) -->")
 EXAMPLE = re.compile(rf"r2cc ({'|'.join(cli.list_commands(click.Context(cli)))}) |(salloc|eval|[A-Z_]+=\S+) ")
 
 
@@ -25,8 +27,16 @@ def pages() -> Mapping[Path, str]:
     return {
         reference / "commands.md": commands_page(),
         reference / "experiment-keys.md": keys_page(),
+        reference / "faults.md": with_tables(reference / "faults.md", page.markdown()),
         reference / "json.md": json_page(),
     }
+
+
+def with_tables(path: Path, tables: str) -> str:
+    """A page that is written by hand but for its tables."""
+    return re.sub(
+        rf"(?s)({TABLES[0]}\n).*?({TABLES[1]})", lambda part: f"{part[1]}\n{tables}\n{part[2]}", path.read_text()
+    )
 
 
 def commands_page() -> str:
@@ -148,6 +158,6 @@ def json_page() -> str:
 
 
 if __name__ == "__main__":
-    for page, text in pages().items():
-        page.write_text(text)
-        print(page.relative_to(ROOT))
+    for path, text in pages().items():
+        path.write_text(text)
+        print(path.relative_to(ROOT))

@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# clang-format and clang-tidy, both from the lock, over our C++ (never over the fork's). Run by `make lint-cpp`, which
-# builds first: clang-tidy needs the patched tree and the generated headers.
+# The order of includes, then clang-format and clang-tidy from the lock, over our C++ (never over the fork's). Run by
+# `make lint-cpp`, which builds first: clang-tidy needs the patched tree and the generated headers.
 set -euo pipefail
 cd "$(dirname "$0")/../r2cc_patches"
 bin=../.venv/bin
+
+"$bin/python" ../scripts/include_order.py .
 
 mapfile -d '' -t all < <(find src agree bench nccl planner sim wire tests -name '*.cc' -print0 -o -name '*.h' -print0 | sort -z)
 echo "clang-format: ${#all[@]} files"
@@ -16,7 +18,7 @@ cuda=$(../.venv/bin/python -c 'import json; print(json.load(open("../build/net/b
 [ -d "$cuda/cccl" ] && extra=(-isystem "$cuda/cccl") || extra=()
 tree=../nccl_fork/tree/src/include
 flags=(-std=c++17 -DNCCL_OS_LINUX -pthread -Isrc -Ibench -Iplanner -Iwire -isystem ../build/net/include -isystem "$tree"
-  -isystem "$tree/plugin" -isystem "$tree/../transport/net_ib" -isystem "$cuda" "${extra[@]}")
+  -Itests -isystem "$tree/plugin" -isystem "$tree/../transport/net_ib" -isystem "$cuda" "${extra[@]}")
 # The tests take as long again as everything else: `lint-cpp.sh all` (nightly) looks at them too. The fuzzers are
 # compiled by clang alone, with its own flags and headers.
 # nccl sees NCCL's own comm.h, which here is the bench's: g++ alone reads it, with all warnings as errors.

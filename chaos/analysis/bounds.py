@@ -15,7 +15,7 @@ from chaos.analysis.paths import carriers, crowding
 from chaos.analysis.phases import degraded_indices, healthy_indices, healthy_ms, hit_index
 from chaos.analysis.rundata import Connection, FaultTimes, Key, Nic, RunData, Span
 from chaos.analysis.stats import median
-from chaos.experiment.fault_spec import CUTTING
+from chaos.faults.registry import takes_bandwidth
 
 Load = dict[tuple[Nic, str], float]
 """(NIC, tx or rx) -> chunks."""
@@ -158,6 +158,6 @@ class _Carrying:
         """What is gone of each NIC; only what is known counts."""
         lost: dict[Nic, float] = {}
         for fault in self.lasting(when):
-            if fault.kind in (*CUTTING, "rate"):
+            if takes_bandwidth(fault.kind):
                 lost |= {nic: max(fault.lost, lost.get(nic, 0.0)) for nic in fault.nics}
         return lost

@@ -8,20 +8,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from chaos.campaign.model import LONGEST_NAME, Campaign, Cell, Entry, Header
 from chaos.campaign.settings import combinations
 from chaos.experiment import file as experiments
 from chaos.experiment.model import Experiment
-from chaos.testbed.beds import check_inventory, topology_of
-from harness.config import yaml_lines
+from chaos.testbed.beds import check, topology_of
+from harness.config import documents
+from harness.config.documents import Document
 from harness.config.dotted import applied
-from harness.config.files import text_of
+from harness.config.kinds import CAMPAIGN, EXPERIMENT
 from harness.config.words import in_order, shown
-from harness.config.yaml_lines import Document
 from harness.errors import InputErrors, UsageError
+from harness.sites.inventory import parse
+from harness.sites.site import Site
 
 M = TypeVar("M", bound=BaseModel)
 Place = tuple[str | int, ...]
@@ -30,13 +31,12 @@ NAMES_SHOWN = 3
 MOST_CELLS = 10_000
 
 
-def load(path: Path, inventory: str | None = None) -> Campaign:
+def load(path: Path, site: Site | None = None) -> Campaign:
     """Reads and checks a campaign file. Raises InputErrors with every error, UsageError when it cannot be read.
 
-    `inventory` is for all cells, whatever the file says.
+    `site` is for all cells, whatever the file says.
     """
-    text = text_of(path, "the campaign", "give the path of a YAML file; docs/howto/campaign.md shows one")
-    reader = Reader(path, yaml_lines.read(text, str(path)), inventory)
+    reader = Reader(path, documents.load(path, CAMPAIGN), site)
     campaign = reader.campaign()
     if campaign is None:
         raise InputErrors(reader.errors())
@@ -49,15 +49,15 @@ class Reader:
 
     path: Path
     document: Document
-    inventory: str | None = None
+    site: Site | None = None
     found: dict[tuple[int, str], list[str]] = field(default_factory=dict)
     sources: dict[Path, Source] = field(default_factory=dict)
 
     def campaign(self) -> Campaign | None:
         """None: there are errors."""
-        value = self.document.value
-        if value is None and self.document.errors:
+        if self.document.unreadable:
             return None
+        value = self.document.value
         header = _checked(Header, value, (), self.report)
         entries = value.get("cells") if isinstance(value, dict) else None
         cells = [
@@ -104,7 +104,6 @@ class Reader:
 
     def cell(self, name: str, entry: Entry, source: Source, changes: Mapping[str, Any], place: Place) -> Cell | None:
         self.check_name(name, place)
-        inventory = self.inventory or entry.inventory
         section = {key: "matrix" if key in entry.matrix else "set" for key in changes}
 
         def report(text: str) -> None:
@@ -116,7 +115,8 @@ class Reader:
             updates = {"repeats": entry.repeats, "seed": entry.seed}
             wanted = {key: value for key, value in updates.items() if value is not None}
             experiment = experiment.model_copy(update=wanted)
-            check_inventory(inventory, experiment)
+            site = self.site_of(entry)
+            check(site, experiment)
         except InputErrors as error:
             for text in error.errors:
                 report(text)
@@ -128,8 +128,14 @@ class Reader:
                 has = f"{source.path} has {', '.join(experiment.arms)}"
                 self.report((*place, "arms"), f"no arm {arm!r}: {has}", name)
             topology = topology_of(experiment).model_dump(mode="json", exclude_defaults=True)
-            return Cell(name, source.path, experiment, arms, inventory, topology, entry.minutes, changes)
+            return Cell(name, source.path, experiment, arms, site, topology, entry.minutes, changes)
         return None
+
+    def site_of(self, entry: Entry) -> Site:
+        """One for all cells that name the same, so that its hosts are connected to once."""
+        if self.site is not None:
+            return self.site
+        return self._sites.setdefault(entry.inventory, parse(entry.inventory))
 
     def check_name(self, name: str, place: Place) -> None:
         """Cells are directories: each has a name of its own."""
@@ -141,6 +147,7 @@ class Reader:
 
     def __post_init__(self) -> None:
         self._names: dict[str, Place] = {}
+        self._sites: dict[str, Site] = {}
 
 
 class Source:
@@ -150,22 +157,20 @@ class Source:
         self.path = path
         self.problem: str | None = None
         try:
-            self._text = text_of(path, "the experiment", "")
+            self._document = documents.load(path, EXPERIMENT)
         except UsageError as error:
             self.problem = error.message
             return
-        self._document = yaml_lines.read(self._text, str(path))
-        self._own = _problems(self._text, path)
+        self._own = _problems(self._document, path)
 
     def with_changes(self, changes: Mapping[str, Any]) -> Experiment:
         """The experiment with the changes in it. Raises InputErrors, with the file's lines for what is wrong anyway."""
-        if not changes or self._document.value is None or self._document.errors:
-            return experiments.loads(self._text, self.path)
+        if not changes or self._document.errors:
+            return experiments.checked(self._document, self.path)
         value, wrong = applied(self._document.value, changes)
         errors = [f"{key}: {why}" for key, why in wrong.items()]
-        text = str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
         try:
-            experiment = experiments.loads(text, self.path)
+            experiment = experiments.checked(self._document.with_value(value), self.path)
         except InputErrors as error:
             told = [_without_place(line, self.path) for line in error.errors]
             raise InputErrors(errors + [self._own.get(line, line) for line in told]) from error
@@ -174,10 +179,10 @@ class Source:
         return experiment
 
 
-def _problems(text: str, path: Path) -> dict[str, str]:
+def _problems(document: Document, path: Path) -> dict[str, str]:
     """What is wrong with the experiment as it is: by its words alone, the whole of it."""
     try:
-        experiments.loads(text, path)
+        experiments.checked(document, path)
     except InputErrors as error:
         return {_without_place(line, path): line for line in error.errors}
     except UsageError:

@@ -12,8 +12,9 @@ from typing import Annotated, Any
 
 from pydantic import Field, StrictInt, StrictStr
 
-from chaos.experiment.fault_spec import Model
 from chaos.experiment.model import Experiment
+from chaos.faults.spec import Model
+from harness.sites.site import Site
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 LONGEST_NAME = 200
@@ -54,7 +55,7 @@ class Cell:
     experiment: Experiment
     """With everything that the campaign changes in it."""
     arms: Sequence[str]
-    inventory: str
+    site: Site
     topology: Mapping[str, Any]
     """What the experiment's topology comes to, wherever it is written."""
     minutes: float | None = None
@@ -64,7 +65,7 @@ class Cell:
     def fingerprint(self) -> str:
         """Another one means other results. Of all that is asked for, without defaults, so that new ones change none."""
         asked = self.experiment.model_dump(mode="json", exclude_defaults=True, exclude={"description", "topology"})
-        whole = {"experiment": asked, "topology": self.topology, "arms": list(self.arms), "inventory": self.inventory}
+        whole = {"experiment": asked, "topology": self.topology, "arms": list(self.arms), "inventory": str(self.site)}
         return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:16]
 
 

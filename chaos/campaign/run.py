@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chaos.analysis.model import DEVIATED
 from chaos.analysis.stats import median
-from chaos.analysis.verdict import DEVIATED
 from chaos.campaign.model import Campaign, Cell
 from chaos.campaign.state import DONE, FAILED, CellState, State
 from harness.config import jsons
-from harness.config.untrusted_files import Unreadable
+from harness.config.files import Unreadable
 from harness.errors import R2ccError
 
 MOST_ATTEMPTS = 3

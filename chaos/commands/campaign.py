@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.commands.site_option import site_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from chaos.campaign.model import Campaign, Cell
     from chaos.campaign.run import Runner
     from chaos.campaign.state import State
+    from harness.sites.site import Site
 
 LOCKED_S = 1.0
 EPILOG = """\b
@@ -40,7 +42,7 @@ back. The same command goes on with what is left.
 @click.option(
     "--minutes", type=click.FloatRange(0, min_open=True), help="Start no cell that would not end within so many."
 )
-@click.option("--inventory", metavar="lab|lab:FILE|vm:2x2|FILE", help="Where all cells run, whatever FILE says.")
+@site_option(metavar="lab|lab:FILE|vm:2x2|FILE", text="Where all cells run, whatever FILE says.")
 @click.option("--only", metavar="PATTERN", help="Only cells whose name matches, as a shell's file names do.")
 @click.option("--retry", is_flag=True, help="Run cells again that failed three times.")
 @click.option("--dry-run", is_flag=True, help="Say what would run; start and write nothing.")
@@ -50,12 +52,14 @@ back. The same command goes on with what is left.
 @click.option("--share-gpus", is_flag=True, envvar="R2CC_SHARE_GPUS", help="More ranks than GPUs (CUDA's MPS).")
 @click.option("--json", "as_json", is_flag=True, help="Print the campaign's state alone on stdout.")
 @click.option("--quiet", is_flag=True, help="No progress, only the table.")
+@click.pass_context
 def campaign(
+    ctx: click.Context,
     *,
     file: Path,
     out: Path,
     minutes: float | None,
-    inventory: str | None,
+    site: Site | None,
     only: str | None,
     retry: bool,
     dry_run: bool,
@@ -75,7 +79,9 @@ def campaign(
     from chaos.campaign.state import resume
     from harness.files.lock import exclusive
 
-    wanted = load(file, inventory)
+    wanted = load(file, site)
+    for cell in wanted.cells:
+        ctx.call_on_close(cell.site.close)
     names = _chosen(wanted, only)
     options = {"void_ok": void_ok, "trace": trace, "python": python, "share_gpus": share_gpus, "quiet": quiet}
     limits = Limits(minutes, names, retry)
@@ -118,10 +124,10 @@ def _cell_runner(options: dict[str, Any]) -> Callable[[Cell, Path], None]:
     """As `r2cc chaos run` runs it; its progress goes to stderr, and its report into its directory alone."""
 
     def run(cell: Cell, out: Path) -> None:
-        from chaos.commands import chaos as chaos_cmd
+        from chaos.commands.one_run import run_one
 
         settings = {**options, "out": out, "as_json": True, "verbose": False}
-        chaos_cmd._run(cell.experiment, list(cell.arms), cell.inventory, **settings)
+        run_one(cell.experiment, list(cell.arms), cell.site, **settings)
 
     return run
 
@@ -188,7 +194,7 @@ def _planned(runner: Runner, cell: Cell) -> dict[str, Any]:
         "arms": list(cell.arms),
         "repeats": cell.experiment.repeats,
         "seed": cell.experiment.seed,
-        "inventory": cell.inventory,
+        "inventory": str(cell.site),
         "minutes": cell.minutes,
         "set": dict(cell.changes),
         "state": runner.state.cells[cell.name].state,

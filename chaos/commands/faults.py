@@ -7,7 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
+from harness.commands.site_option import site_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 
     from chaos.faults.needs import Able
     from harness.hosts import Host
+    from harness.sites.site import Site
 
 ASK_S = 20.0
 FEW_HOSTS = 4
@@ -22,13 +25,20 @@ Support = dict[str, dict[str, Any]]
 """By host: supported, why, notes."""
 
 
+def _kinds(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
+    from chaos.faults.registry import kinds
+
+    return [CompletionItem(name, help=kind.does) for name, kind in kinds().items() if name.startswith(incomplete)]
+
+
 @click.command()
-@click.option("--inventory", metavar="FILE|FILE:HOSTS|lab|lab:FILE|vm", help="Whose hosts to ask; else this machine.")
+@click.argument("fault", nargs=-1, shell_complete=_kinds)
+@site_option(text="Whose hosts to ask; else this machine.")
 @click.option("--host", "only", metavar="HOST", help="Ask only this one of them.")
 @click.option("--commands", is_flag=True, help="Show the exact commands for an example; ask nobody.")
 @click.option("--json", "as_json", is_flag=True, help="Print them as JSON, with the commands.")
-def faults(*, inventory: str | None, only: str | None, commands: bool, as_json: bool) -> int:
-    """List the faults: what each does, what others see, and whether a host has what it needs.
+def faults(*, fault: tuple[str, ...], site: Site | None, only: str | None, commands: bool, as_json: bool) -> int:
+    """List all faults, or those named: what each does, what others see, and whether a host has what it needs.
 
     Exit code 0; 3 when a host cannot be asked (the others' answers are shown).
 
@@ -37,15 +47,15 @@ def faults(*, inventory: str | None, only: str | None, commands: bool, as_json: 
       r2cc chaos faults
       r2cc chaos faults --inventory cluster.yaml
       r2cc chaos faults --inventory cluster.yaml --host node03 --json
-      r2cc chaos faults --commands
+      r2cc chaos faults link_down --commands
     """
     from chaos.faults.catalogue import catalogue
 
-    entries = catalogue()
+    entries = _named(catalogue(), fault)
     if commands and not as_json:
         click.echo("\n".join(line for entry in entries for line in _told(entry)))
         return 0
-    able, errors, inside = ({}, {}, True) if commands else _asked(inventory, only)
+    able, errors, inside = ({}, {}, True) if commands else _asked(site, only)
     support = _support(able, inside=inside)
     if as_json:
         found = [{**entry, "hosts": support[entry["kind"]]} for entry in entries]
@@ -57,30 +67,36 @@ def faults(*, inventory: str | None, only: str | None, commands: bool, as_json: 
     return 3 if errors else 0
 
 
-def _asked(inventory: str | None, only: str | None) -> tuple[dict[str, Able], dict[str, str], bool]:
+def _named(entries: list[dict[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
+    from chaos.faults.registry import problem_of
+    from harness.errors import UsageError
+
+    found = [entry for entry in entries if not names or entry["kind"] in names]
+    if missing := set(names) - {entry["kind"] for entry in found}:
+        raise UsageError(problem_of(min(missing)))
+    return found
+
+
+def _asked(site: Site | None, only: str | None) -> tuple[dict[str, Able], dict[str, str], bool]:
     """(answers, errors, whether faults act inside the hosts). UsageError when there is no such host."""
     from harness.errors import UsageError
     from harness.hosts import LocalHost
-    from harness.sites.inventory import is_cluster, open_hosts, open_inventory
 
-    if inventory is None:
+    if site is None:
         if only is not None:
             raise UsageError("--host says which host of an inventory", "give --inventory, too")
         return *_answers({"localhost": LocalHost()}), True
-    if is_cluster(inventory):
-        with open_hosts(inventory) as hosts:
-            return *_answers(_chosen(hosts, only, inventory)), True
-    with open_inventory(inventory) as bed:
-        return *_answers(_chosen(bed.hosts, only, inventory)), False
+    with site.connected() as hosts:
+        return *_answers(_chosen(hosts, only, site)), not site.has_switch
 
 
-def _chosen(hosts: Mapping[str, Host], only: str | None, inventory: str) -> Mapping[str, Host]:
+def _chosen(hosts: Mapping[str, Host], only: str | None, site: Site) -> Mapping[str, Host]:
     from harness.errors import UsageError
 
     if only is None:
         return hosts
     if only not in hosts:
-        raise UsageError(f"{inventory} has no host {only}", f"it has {', '.join(hosts)}")
+        raise UsageError(f"{site} has no host {only}", f"it has {', '.join(hosts)}")
     return {only: hosts[only]}
 
 
@@ -105,11 +121,12 @@ def _ask(host: Host) -> Able:
 
 
 def _support(able: Mapping[str, Able], *, inside: bool) -> dict[str, Support]:
-    from chaos.faults.catalogue import KINDS, example
-    from chaos.faults.needs import table
+    from chaos.faults.catalogue import example
+    from chaos.faults.registry import kinds
+    from chaos.faults.support import table
 
-    found: dict[str, Support] = {kind: {} for kind in KINDS}
-    for row in table(able, [example(kind, inside=inside) for kind in KINDS]):
+    found: dict[str, Support] = {kind: {} for kind in kinds()}
+    for row in table(able, [example(kind, inside=inside) for kind in kinds()]):
         found[row["kind"]][row["host"]] = {key: row[key] for key in ("supported", "why", "notes")}
     return found
 
@@ -171,7 +188,7 @@ def _told(entry: Mapping[str, Any]) -> list[str]:
 
 
 def _about(entry: Mapping[str, Any]) -> list[str]:
-    from chaos.faults.keep import shortened
+    from chaos.faults.parts.keep import shortened
 
     needs = ", ".join([*entry["requires"], entry["privilege"], *entry["features"]])
     lines = [f"  does   {entry['does']}", f"  seen   {entry['peer_sees']}", f"  needs  {needs} (on {entry['on']})"]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.commands.site_option import site_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from chaos.deadman.panic import Report
     from harness.hosts import Host
+    from harness.sites.site import Site
 
 EXAMPLES = """\b
 Examples:
@@ -29,12 +31,12 @@ Exit codes: 0 nothing of ours is left anywhere, 1 something could not be undone 
 
 
 @click.command(epilog=EXAMPLES)
-@click.option("--inventory", required=True, metavar="FILE|FILE:HOSTS|local", help="Which hosts; local: this machine.")
+@site_option(required=True, local=True, metavar="FILE|FILE:HOSTS|local", text="Which hosts; local: this machine.")
 @click.option("--host", metavar="RANGE", help="Only these hosts of the inventory, for example node[1-4].")
 @click.option("--dry-run", is_flag=True, help="Show what is armed and left; change nothing.")
 @click.option("--break-lease", is_flag=True, help="Take the hosts away from the controller that holds them, too.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def panic(*, inventory: str, host: str | None, dry_run: bool, break_lease: bool, as_json: bool) -> int:
+def panic(*, site: Site, host: str | None, dry_run: bool, break_lease: bool, as_json: bool) -> int:
     """Undo everything that is broken on purpose, on all hosts at once, from any machine; also while a run goes on.
 
     Runs every armed undo, proves each by the fault's own probe, ends its timer, and removes nft tables and queueing
@@ -44,12 +46,12 @@ def panic(*, inventory: str, host: str | None, dry_run: bool, break_lease: bool,
     from chaos.deadman.panic import panic as undo_all
 
     heard = (lambda line: None) if as_json else click.echo
-    with _open(inventory, host) as hosts:
+    with _open(site, host) as hosts:
         reports = undo_all(hosts, dry_run=dry_run, break_lease=break_lease, told=heard)
     code = exit_code(reports, dry_run=dry_run)
     if as_json:
         found = [_as_json(report) for report in reports]
-        told = {"schema": 1, "inventory": inventory, "dry_run": dry_run, "exit_code": code, "hosts": found}
+        told = {"schema": 1, "inventory": str(site), "dry_run": dry_run, "exit_code": code, "hosts": found}
         click.echo(dumped("panic", told))
         return code
     for report in reports:
@@ -61,25 +63,25 @@ def panic(*, inventory: str, host: str | None, dry_run: bool, break_lease: bool,
 
 
 @contextmanager
-def _open(inventory: str, host: str | None) -> Iterator[Mapping[str, Host]]:
+def _open(site: Site, host: str | None) -> Iterator[Mapping[str, Host]]:
     """All that are wanted, also those of which the inventory says something wrong."""
     from harness.hosts import LocalHost
     from harness.hosts.ssh import ssh_hosts
     from harness.hosts.unusable import UnusableHost
-    from harness.sites.inventory import require_cluster, usable_hosts
+    from harness.sites.cluster import over_ssh
+    from harness.sites.local import LocalSite
 
-    if inventory == "local":
+    if isinstance(site, LocalSite):
         yield {"local": LocalHost("local")}
         return
     hint = "name the hosts' file, or `local` for this machine"
-    require_cluster(inventory, "a lab's faults end with the lab", hint)
-    found, wrong = usable_hosts(inventory)
-    wanted = _wanted(inventory, host, {*wrong, *(each.name for each in found)})
+    found, wrong = over_ssh(site, "a lab's faults end with the lab", hint).usable()
+    wanted = _wanted(site, host, {*wrong, *(each.name for each in found)})
     with ssh_hosts(each.target for each in found if each.name in wanted) as hosts:
         yield {**hosts, **{name: UnusableHost(name, error) for name, error in wrong.items() if name in wanted}}
 
 
-def _wanted(inventory: str, words: str | None, known: set[str]) -> set[str]:
+def _wanted(site: Site, words: str | None, known: set[str]) -> set[str]:
     from harness.errors import UsageError
     from harness.sites.ranges import expand
 
@@ -88,7 +90,7 @@ def _wanted(inventory: str, words: str | None, known: set[str]) -> set[str]:
     except ValueError as error:
         raise UsageError(f"--host {words}: {error}", "write node[1-4]") from error
     if unknown := sorted(wanted - known):
-        raise UsageError(f"no host {', '.join(unknown)}", f"r2cc hosts list --inventory {inventory}")
+        raise UsageError(f"no host {', '.join(unknown)}", f"r2cc hosts list --inventory {site}")
     return wanted
 
 

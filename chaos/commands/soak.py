@@ -58,8 +58,9 @@ def soak(
     from chaos.soak.draw import SHAPES, VM_SHAPES
     from chaos.soak.run import Request, Soak
     from chaos.testbed.beds import KeptBed, open_bed
-    from chaos.testbed.workbench import built
+    from chaos.testbed.hostbench import built
     from harness.files import rundir
+    from harness.sites.inventory import parse
 
     seed = secrets.randbelow(2**31) if seed is None else seed
     rundir.check(out)
@@ -75,12 +76,12 @@ def soak(
         shrink_s=shrink_minutes * 60,
         bench=bench,
         build=build,
-        open_bed=lambda experiment: open_bed("lab", experiment),
+        open_bed=lambda experiment: open_bed(parse("lab"), experiment),
         shapes=VM_SHAPES if bed == "vm" else SHAPES,
         corrupt_carrier=corrupt_carrier,
         max_faults=max_faults,
     )
-    with KeptBed(VM) as kept:
+    with KeptBed(parse(VM)) as kept:
         request = replace(request, open_bed=kept.open) if bed == "vm" else request
         report = Soak(request, directory, line.say, line.progress).run()
     line.say(_words(report))

@@ -11,9 +11,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from chaos.experiment.fault_spec import FaultSpec
-from chaos.faults.base import Fault, NicLike
-from chaos.faults.catalogue import KINDS, ExampleNic, fault_of
+from chaos.faults.example import ExampleNic
+from chaos.faults.fault import Fault, NicLike
+from chaos.faults.registry import fault_of, kinds, spec_of
+from chaos.faults.spec import FaultSpec
 from chaos.faults.steps import Answer
 
 SCHEMA = 1
@@ -43,9 +44,9 @@ def about(spec: FaultSpec, nics: Sequence[NicLike], at: str, facts: Sequence[Ans
 def rebuilt(told: Mapping[str, Any]) -> Fault:
     """The fault of a record. ValueError when it is of another version of R2CC, or no such text."""
     try:
-        if told.get("schema") != SCHEMA or told["fault"]["kind"] not in KINDS:
+        if told.get("schema") != SCHEMA or told["fault"]["kind"] not in kinds():
             raise ValueError("written by another version of r2cc")
-        spec = FaultSpec.model_validate(told["fault"])
+        spec = spec_of(told["fault"])
         nics = [ExampleNic(**{key: str(value) for key, value in nic.items()}) for nic in told["nics"]]
         fault = fault_of(spec, nics, str(told["at"]))
         return fault.knowing([Said(int(each["exit_code"]), str(each["stdout"])) for each in told["facts"]])

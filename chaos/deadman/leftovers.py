@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from chaos.faults.qdisc import OURS as QDISC
+from chaos.faults.parts.qdisc import OURS as QDISC
 from harness.hosts import Host
 
 TABLE = "r2cc_"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
+from chaos.deadman.safety import DEFAULT_HINT, Ways, parse, protected, refusals
 from chaos.experiment.model import Limits
-from chaos.faults.safety import DEFAULT_HINT, Ways, parse, protected, refusals
-from chaos.testbed.launch import PlannedFault
+from chaos.experiment.planned import PlannedFault
 from harness.errors import InfraError, UsageError
 from harness.hosts import Host
 from harness.hosts.parallel import on_all

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from chaos.experiment.fault_spec import FaultSpec
+from chaos.faults.spec import FaultSpec
 
 HOST, NIC = re.compile(r"h(\d{1,4})"), re.compile(r"eth(\d{1,4})")
 ASSUME_DOWN = "R2CC_ASSUME_DOWN"

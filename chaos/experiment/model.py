@@ -6,8 +6,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from chaos.experiment.fault_spec import At, FaultSpec, Model
 from chaos.experiment.workloads import AnyWorkload, Bench, GpuWorkload, Workload
+from chaos.faults.registry import AnyFault
+from chaos.faults.spec import At, FaultSpec, Model
 
 __all__ = [
     "MODES",
@@ -87,7 +88,8 @@ class Experiment(Model):
     """As written in the file: inline mapping, or a path made absolute."""
     workload: AnyWorkload
     """By its `kind` (chaos/experiment/workloads.py)."""
-    faults: tuple[FaultSpec, ...] = ()
+    faults: tuple[AnyFault, ...] = ()
+    """Each by its `kind` (chaos/faults/registry.py)."""
     hypothesis: Hypothesis = Hypothesis()
     limits: Limits = Limits()
     arms: dict[Literal["stock", "migrate", "balance", "allreduce", "upstream", "restart"], Arm]

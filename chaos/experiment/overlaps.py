@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate
 
-from chaos.experiment.fault_spec import FaultSpec
+from chaos.faults.spec import FaultSpec
 
 Thing = tuple[str, str]
 """(host, NIC), or a rank and what it suffers."""

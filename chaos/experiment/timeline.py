@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from chaos.experiment.fault_spec import CUTTING, RULES, FaultSpec
 from chaos.experiment.overlaps import Cuts, cuts_of, overlapping
+from chaos.faults.spec import FaultSpec
 from harness.config.words import listed
 
 Place = tuple[str | int, ...]
@@ -80,8 +80,7 @@ def _circling(by_id: Mapping[str, FaultSpec]) -> set[str]:
 
 def _exists(index: int, fault: FaultSpec, nics: Mapping[str, list[str]], report: Report, per_host: int) -> bool:
     found: list[tuple[str, str]] = []
-    where = RULES[fault.kind].where
-    if where == "host" or fault.nic:
+    if fault.where == "host" or fault.nic:
         found += [("host", f"the topology has no host {fault.host}; it has {listed(nics)}")] * (fault.host not in nics)
     if fault.nic and fault.host in nics and fault.nic not in nics[fault.host]:
         found.append(("nic", f"{fault.host} has no NIC {fault.nic}; it has {listed(nics[fault.host])}"))
@@ -99,7 +98,7 @@ def _exists(index: int, fault: FaultSpec, nics: Mapping[str, list[str]], report:
 
 def _total_losses(faults: Mapping[int, FaultSpec], nics: Mapping[str, list[str]], report: Report) -> None:
     """A host with no path left can do nothing but hold: that has to be asked for."""
-    cutting = {index: fault.targets(dict(nics)) for index, fault in faults.items() if fault.kind in CUTTING}
+    cutting = {index: fault.targets(dict(nics)) for index, fault in faults.items() if fault.cuts}
     cuts = cuts_of(faults, cutting)
     for index, targets in cutting.items():
         alone = None if faults[index].allow_total_loss else _alone(faults[index], targets, nics, cuts)

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, StrictInt, StrictStr, Tag
 
-from chaos.experiment.fault_spec import Model, Seconds
+from chaos.faults.spec import Model, Seconds
 from harness.launch import settings
 from harness.launch.settings import MIB, Bytes, Count, Small
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 
-from chaos.experiment.fault_spec import FaultSpec
+from chaos.faults.spec import FaultSpec
 from chaos.record.grid import Grid, view
 from chaos.record.journal import now_ns
 

@@ -11,10 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from chaos.deadman.safety import anything, too_much
 from chaos.deadman.switch import DeadMan
-from chaos.experiment.fault_spec import FaultSpec
 from chaos.experiment.model import Limits
-from chaos.faults.safety import anything, too_much
+from chaos.experiment.planned import PlannedFault, by_host
+from chaos.faults.spec import FaultSpec
 from chaos.record.clocks import ours
 from chaos.record.journal import Journal, now_ns
 from chaos.record.live import Display
@@ -22,7 +23,7 @@ from chaos.run.actors import Actors
 from chaos.run.injector import Injector
 from chaos.run.triggers import Pace, Timers, strike_ns
 from chaos.testbed.beds import Bed
-from chaos.testbed.launch import Launch, PlannedFault, by_host
+from chaos.testbed.launch import Launch
 from chaos.testbed.streams import Running, Spoken, parse, start, stop_all
 from harness.errors import FaultError, InfraError, LabError, R2ccError
 from harness.hosts import Host, Process
@@ -198,7 +199,7 @@ class ArmRun:
         """The bench carries such a fault out itself and says so."""
         for planned in self._plan.faults:
             spec = planned.spec
-            if (spec.kind, spec.rank, spec.at.iteration) == ("late", line["rank"], line["index"]):
+            if spec.by_workload and (spec.rank, spec.at.iteration) == (line["rank"], line["index"]):
                 self._injector.observed(spec.id, line["t_ns"], active=line["phase"] == "begin")
                 self._watched_ns = now_ns()
 
@@ -207,7 +208,7 @@ class ArmRun:
         self._watched_ns = self._moved_ns = now_ns()
         for planned in self._plan.faults:
             spec = planned.spec
-            if (spec.id, 0) in self._seen or spec.kind == "late":
+            if (spec.id, 0) in self._seen or spec.by_workload:
                 continue
             if spec.at.iteration is not None and line["index"] >= spec.at.iteration - 1:
                 self._injector.ready(spec.id, 0)
@@ -225,7 +226,7 @@ class ArmRun:
         spec = planned.spec
         if self._ended(spec) or (spec.may_miss and self._injector.clash_of(planned)):
             return
-        if spec.kind == "kill" and spec.rank is not None:
+        if spec.forever and spec.rank is not None:
             self._ranks[spec.rank].stopped = True
         issued_ns = self._injector.strike(spec.id, cycle)
         self._chain(spec.id, "injected", issued_ns, cycle)

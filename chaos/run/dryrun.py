@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from chaos.experiment.model import MODES, Experiment
-from chaos.faults.base import NicLike
+from chaos.experiment.planned import PlannedFault, by_host, planned_faults
 from chaos.faults.steps import Step, place_of
 from chaos.testbed import launch
-from chaos.testbed.launch import Benches, PlannedFault
+from chaos.testbed.launch import Benches
+from harness.sites.site import Planned
 
 PLACES = Path("<folder of the lab>/places.json")
 """A lab that is not up has no folder yet."""
@@ -21,16 +22,14 @@ def steps(
     experiment: Experiment,
     arms: Sequence[str],
     *,
-    hosts: Sequence[str],
-    nics: Sequence[NicLike],
-    root: str,
+    bed: Planned,
     bench: Benches,
     gpus: int = 1,
     of_host: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[Json]:
     """One entry for every run: processes to start and faults to carry out."""
-    planned = launch.faults(experiment, nics, launch.per_host(experiment, gpus))
-    names = launch.by_host(nics)
+    planned = planned_faults(experiment, bed.nics, launch.per_host(experiment, gpus))
+    names = by_host(bed.nics)
     samplers = launch.samplers(names, bench, experiment.workload.net, every_cpu=bool(of_host))
     return [
         {
@@ -44,8 +43,8 @@ def steps(
                     *launch.ranks(
                         experiment,
                         arm,
-                        hosts,
-                        root,
+                        bed.hosts,
+                        bed.root,
                         bench,
                         places_file=None if of_host else PLACES,
                         nics=names,

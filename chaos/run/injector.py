@@ -9,14 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.deadman.about import about
+from chaos.deadman.safety import Target, counted
 from chaos.deadman.switch import Armed, DeadMan, stays_armed
-from chaos.experiment.fault_spec import RULES
-from chaos.faults.base import Fault
-from chaos.faults.safety import Target, counted
+from chaos.experiment.planned import PlannedFault
+from chaos.faults.fault import Fault
 from chaos.faults.steps import Answer, Command, Step, place_of
 from chaos.record.journal import Journal, now_ns
 from chaos.run.actors import Actors
-from chaos.testbed.launch import PlannedFault
 from harness.errors import CommandError, FaultError, R2ccError, SshError
 
 CONFIRM_S = 1.0
@@ -82,7 +81,7 @@ class Injector:
         """
         state = State(planned, planned.fault)
         state.fault = self._informed(state)
-        if RULES[planned.spec.kind].where != "rank" and self._probe(state) is not False:
+        if planned.spec.where != "rank" and self._probe(state) is not False:
             raise FaultError(
                 f"{planned.spec.id}: {planned.place} is broken before the fault",
                 "take the lab down and up again: r2cc lab down",
@@ -312,10 +311,9 @@ class Injector:
 
     def _write(self, state: State, phase: str, t_ns: int | None = None, **fields: Any) -> None:
         planned, spec = state.planned, state.planned.spec
-        cycle = {"cycle": state.cycle} if spec.kind == "flap" else {}
-        slow = {} if spec.fraction is None else {"fraction": spec.fraction}
+        cycle = {"cycle": state.cycle} if spec.repeated else {}
         ranked = {} if spec.rank is None else {"rank": spec.rank}
         several = {"nics": [list(target) for target in planned.targets]} if len(planned.targets) > 1 else {}
-        about = {"id": spec.id, "kind": spec.kind, "nic": planned.nic, **ranked, **slow, **several, **cycle}
+        about = {"id": spec.id, "kind": spec.kind, "nic": planned.nic, **ranked, **spec.journaled(), **several, **cycle}
         self._journal.write("fault", host=planned.host, t_ns=t_ns, **about, phase=phase, **fields)
         self._tell(f"{spec.id}: {spec.kind} on {planned.place}: {phase}")

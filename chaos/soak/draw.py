@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chaos.experiment.fault_spec import RULES, FaultSpec
 from chaos.experiment.model import Experiment
+from chaos.faults.registry import kinds, spec_of
+from chaos.faults.spec import FaultSpec
 
 Nic = tuple[str, str]
 
@@ -90,7 +91,7 @@ class Timeline:
         words = self._words(kind)
         words["at"] = {"time_s": round(at_s, 4)}
         words |= {"id": f"f{len(self.faults):03}", "kind": kind, "allow_total_loss": True, "may_miss": True}
-        spec = FaultSpec.model_validate(words)
+        spec = spec_of(words)
         places: list[Any] = spec.targets(self.shape.by_host) or [(kind, spec.rank, spec.host)]
         if any(self.taken.get(place, 0.0) > at_s for place in places):
             return None
@@ -101,7 +102,7 @@ class Timeline:
 
     def _words(self, kind: str) -> dict[str, Any]:
         """Where, how long, how bad."""
-        rng, where = self.rng, RULES[kind].where
+        rng, where = self.rng, kinds()[kind].Settings.where
         words: dict[str, Any] = {}
         if where == "nics":
             words["nics"] = [f"{host}:{nic}" for host, nic in self._nics()]
@@ -168,7 +169,7 @@ def _while_connecting(rng: random.Random, shape: Shape) -> list[FaultSpec]:
     nic = f"h{rng.randrange(shape.hosts)}:eth{rng.randrange(shape.nics)}"
     at = {"launch_s": round(rng.uniform(0.0, 0.3), 3)}
     words = {"id": "connect", "kind": rng.choice(("link_down", "black_hole")), "nics": [nic], "may_miss": True}
-    return [FaultSpec.model_validate({**words, "at": at, "duration_s": 0.4, "allow_total_loss": True})]
+    return [spec_of({**words, "at": at, "duration_s": 0.4, "allow_total_loss": True})]
 
 
 def experiment_of(name: str, shape: Shape, faults: Sequence[FaultSpec], arm: str, *, seed: int) -> Experiment:

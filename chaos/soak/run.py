@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.analysis.rundata import Line
-from chaos.experiment.fault_spec import FaultSpec
 from chaos.experiment.file import dump
 from chaos.experiment.model import Experiment
+from chaos.faults.spec import FaultSpec
 from chaos.record.journal import Journal, read
 from chaos.record.live import Quiet
 from chaos.run import runner

@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from chaos.experiment.model import GpuWorkload, Workload
-from chaos.faults.process import CLOCK_LIBRARY
-from chaos.testbed.cluster import Cluster, opened
+from chaos.faults.kinds.ranks import CLOCK_LIBRARY
+from chaos.testbed.hostbench import HostBench
 from chaos.testbed.launch import Lateness
-from chaos.testbed.workbench import HostBench
 from harness.deploy import places
 from harness.errors import InfraError, UsageError
 from harness.facts import local_gpus as gpu
 from harness.hosts import Host
 from harness.hosts.parallel import on_all
 from harness.repo import checkout
+from harness.sites.cluster import ClusterSite
+from harness.sites.surveyed import Surveyed
 from harness.workloads.bench import EVENT_FILE, bench_env, stray_settings
 
 RANK = Path(__file__).parents[2] / "harness" / "workloads" / "rank.py"
@@ -123,9 +124,8 @@ def planned(host: HostBench, hosts: int, per_host: int, python: str) -> GpuBench
     return GpuBench(host, python, library, per_host, hosts * per_host, ENVIRONMENT)
 
 
-def deployed(cluster: Cluster, hosts: Mapping[str, HostBench], python: str) -> dict[str, GpuBench]:
+def deployed(cluster: Surveyed, gpus: int, hosts: Mapping[str, HostBench], python: str) -> dict[str, GpuBench]:
     """The same on hosts over SSH, with the NCCL and the workloads that are deployed there; one rank on each GPU."""
-    gpus = cluster.gpus()
     return {
         name: GpuBench(
             host, python, cluster.program(name, places.NCCL), gpus, gpus, program=cluster.program(name, places.RANK)
@@ -134,10 +134,9 @@ def deployed(cluster: Cluster, hosts: Mapping[str, HostBench], python: str) -> d
     }
 
 
-def probe_all(cluster: Cluster, python: str) -> dict[str, Any]:
+def probe_all(site: ClusterSite, gpus: int, python: str) -> dict[str, Any]:
     """What environment.json says of the hosts' GPUs. Raises an error naming every host that lacks something."""
-    with opened(cluster.inventory) as (hosts, _):
-        outcomes = on_all({name: partial(_probed, host, cluster.gpus(), python) for name, host in hosts.items()})
+    outcomes = on_all({name: partial(_probed, host, gpus, python) for name, host in site.hosts().items()})
     errors = [str(outcome.error) for outcome in outcomes.values() if outcome.error is not None]
     if errors:
         raise InfraError("\n".join(errors))

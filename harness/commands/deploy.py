@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.commands.site_option import site_option
 from harness.errors import InfraError, UsageError
 from harness.schemas import dumped
 
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
     from harness.deploy.build import Build
     from harness.deploy.deploy import Done, Planned
     from harness.hosts.parallel import Outcome
+    from harness.sites.site import Site
 
 
 @click.command()
-@click.option("--inventory", required=True, metavar="FILE|FILE:HOSTS", help="Which hosts (docs/howto/cluster.md).")
+@site_option(required=True, metavar="FILE|FILE:HOSTS|slurm", text="Which hosts (docs/howto/cluster.md).")
 @click.option(
     "--build",
     "what",
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def deploy(
     *,
-    inventory: str,
+    site: Site,
     what: str,
     prefix: str | None,
     keep: int,
@@ -61,20 +63,18 @@ def deploy(
     \b
     Exit codes: 0 done on all hosts, 2 the build cannot run on one of them (nothing was copied), 3 a host failed.
     """
-    from harness.hosts.ssh import ssh_hosts
-    from harness.sites.inventory import cluster_hosts, require_cluster
+    from harness.sites.cluster import over_ssh
 
     if rollback + list_ + dry_run > 1:
         raise UsageError("give only one of --rollback, --list and --dry-run", "r2cc deploy --help")
-    require_cluster(inventory, "a lab has all that is built here", "name one with --inventory (docs/howto/cluster.md)")
-    hosts = cluster_hosts(inventory)
-    prefixes = {host.name: prefix or host.prefix for host in hosts}
-    with ssh_hosts(host.target for host in hosts) as reached:
-        if list_:
-            return _list(reached, prefixes, as_json=as_json)
-        if rollback:
-            return _roll_back(reached, prefixes, as_json=as_json)
-        return _put(reached, prefixes, _build(what), keep=keep, dry_run=dry_run, as_json=as_json)
+    cluster = over_ssh(site, "a lab has all that is built here", "name one with --inventory (docs/howto/cluster.md)")
+    prefixes = {host.name: prefix or host.prefix for host in cluster.members}
+    reached = cluster.hosts()
+    if list_:
+        return _list(reached, prefixes, as_json=as_json)
+    if rollback:
+        return _roll_back(reached, prefixes, as_json=as_json)
+    return _put(reached, prefixes, _build(what), keep=keep, dry_run=dry_run, as_json=as_json)
 
 
 def owner() -> str:

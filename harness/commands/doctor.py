@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.commands.site_option import PLACES, site_option
 from harness.errors import InfraError, UsageError
 from harness.schemas import dumped
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from harness.doctor.model import Check
     from harness.facts.collect import Collected
     from harness.hosts.parallel import Outcome
+    from harness.sites.site import Site
 
     Told = Callable[[Outcome[Collected]], None]
 
@@ -33,20 +35,14 @@ Examples:
 
 
 @click.command(epilog=EXAMPLES)
-@click.option(
-    "--inventory",
-    default="lab",
-    show_default=True,
-    metavar="FILE|FILE:HOSTS|lab|lab:FILE|vm|local",
-    help="Which hosts.",
-)
+@site_option(default="lab", local=True, metavar=f"{PLACES}|local")
 @click.option("--host", "hosts", metavar="RANGE", help="Only these: node[01-16,20].")
 @click.option("--check", "checks", metavar="ID,...", help="Only these checks; docs/reference/doctor.md has all.")
 @click.option("--pid", type=click.IntRange(min=1), help="Look at the NCCL that this process has mapped.")
 @click.option("--backups", is_flag=True, help="Only list the NICs that have no backup.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON (harness/schemas/doctor.schema.json).")
 def doctor(  # noqa: PLR0917 - click gives them by name
-    inventory: str, hosts: str | None, checks: str | None, pid: int | None, backups: bool, as_json: bool
+    site: Site, hosts: str | None, checks: str | None, pid: int | None, backups: bool, as_json: bool
 ) -> int:
     """Examine hosts: NICs, RDMA, GPUs, paths between them, clocks, limits. Changes nothing on them.
 
@@ -57,8 +53,8 @@ def doctor(  # noqa: PLR0917 - click gives them by name
 
     asked = _checks(checks, pid, backups)
     names = _names(hosts)
-    with open_ward(inventory) as opened:
-        return _examine(only(opened, names), inventory, asked, pid, as_json)
+    with open_ward(site) as opened:
+        return _examine(only(opened, names), str(site), asked, pid, as_json)
 
 
 def _checks(text: str | None, pid: int | None, backups: bool) -> tuple[Check, ...]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.commands.site_option import site_option
 from harness.errors import InfraError
 from harness.schemas import dumped
 
@@ -19,15 +20,14 @@ if TYPE_CHECKING:
     from harness.hosts import Host
     from harness.hosts.check import Answered, Checked
     from harness.hosts.parallel import Outcome
+    from harness.sites.site import Site
 
     Told = Callable[[Outcome[Answered]], None]
 
 REDRAWS_PER_S = 8
 MOST_NAMES_SHOWN = 8
 
-inventory_option = click.option(
-    "--inventory", default="lab", show_default=True, metavar="FILE|FILE:HOSTS|lab|lab:FILE|vm", help="Which hosts."
-)
+inventory_option = site_option(default="lab")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -39,7 +39,7 @@ def hosts() -> None:
 @hosts.command(name="list")
 @inventory_option
 @json_option
-def list_(inventory: str, as_json: bool) -> None:
+def list_(site: Site, as_json: bool) -> None:
     """Show the hosts of an inventory and how they are reached, with ~/.ssh/config applied; connects to none.
 
     \b
@@ -47,11 +47,11 @@ def list_(inventory: str, as_json: bool) -> None:
       r2cc hosts list
       r2cc hosts list --inventory cluster.yaml:node[01-16]
     """
-    from harness.sites.listing import line, listing
+    from harness.sites.listing import line
 
-    found = listing(inventory)
+    found = site.listing()
     if as_json:
-        click.echo(dumped("hosts", {"schema": 1, "inventory": inventory, "hosts": found}))
+        click.echo(dumped("hosts", {"schema": 1, "inventory": str(site), "hosts": found}))
         return
     for host in found:
         click.echo(line(host))
@@ -60,19 +60,18 @@ def list_(inventory: str, as_json: bool) -> None:
 @hosts.command()
 @inventory_option
 @json_option
-def check(inventory: str, as_json: bool) -> int:
+def check(site: Site, as_json: bool) -> int:
     """Connect to all hosts at once and run a no-op on each, twice: cold, and over the open connections.
 
     Exit code 0 when all answer, 3 when one does not; what is wrong is said of each one.
     """
     from harness.hosts.check import as_json as to_json
     from harness.hosts.check import check as check_all
-    from harness.sites.inventory import open_hosts
 
-    with open_hosts(inventory) as found:
+    with site.connected() as found:
         if as_json:
             checked = check_all(found)
-            click.echo(dumped("hosts_check", to_json(checked, inventory, found)))
+            click.echo(dumped("hosts_check", to_json(checked, str(site), found)))
         elif sys.stdout.isatty():
             with _live(found) as told:
                 checked = check_all(found, told)

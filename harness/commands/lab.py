@@ -88,7 +88,7 @@ def up(
 def _lab(topology: str | None, hosts: int | None, nics: int | None, ttl_s: int, name: str) -> Lab:
     from harness.lab.lab import Lab
     from harness.lab.topology import Topology
-    from harness.sites.inventory import require_tools
+    from harness.sites.lab import require_tools
 
     if hosts or nics:
         raise UsageError("--hosts and --nics are for --kind vm", "write them into a topology file")

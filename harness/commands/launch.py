@@ -13,20 +13,21 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
-from harness.config import json_text
+from harness.commands.site_option import site_option
+from harness.config import jsons
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
+    from harness.launch.hosts import JobHosts
     from harness.launch.run import Result
-    from harness.launch.site import Site
     from harness.launch.workloads import Asked
-    from harness.workloads.adapters import Launch
+    from harness.programs.adapters import Launch
+    from harness.sites.site import Site
 
 F = TypeVar("F", bound=Callable[..., Any])
 CORRUPT = re.compile(r"[0-9]{1,6}:[0-9]{1,6}")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 LAUNCHERS = ("ssh", "mpirun", "srun", "torchrun")
-PLACES = "FILE|FILE:HOSTS|slurm|lab|lab:FILE|vm"
 MODE_HELP = "R2CC_MODE: 0 stock, 1 migrate, 2 balance, 3 allreduce."
 
 
@@ -60,7 +61,7 @@ def where(command: F) -> F:
         ),
         click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed.  [default: ~/.r2cc]"),
         click.option("--ranks-per-host", type=click.IntRange(1, 1024), help="Else one, one a GPU, or Slurm's tasks."),
-        click.option("--inventory", default="lab", show_default=True, metavar=PLACES, help="Which hosts."),
+        site_option(default="lab"),
         click.option("--launcher", type=click.Choice(LAUNCHERS), default="ssh", show_default=True),
     ):
         command = option(command)
@@ -168,7 +169,7 @@ def _settings(words: tuple[str, ...]) -> dict[str, Any]:
         if not sign or not name:
             raise click.UsageError(f"--set {word}: write NAME=VALUE")
         try:
-            found[name] = json_text.value_of(text)
+            found[name] = jsons.value_of(text)
         except ValueError:
             found[name] = text
     return found
@@ -190,21 +191,21 @@ def environment(words: tuple[str, ...]) -> dict[str, str]:
 
 
 def _run(
-    kind: str, *, launcher: str, inventory: str, dry_run: bool, as_json: bool, quiet: bool, prefix: str | None,
+    kind: str, *, launcher: str, site: Site, dry_run: bool, as_json: bool, quiet: bool, prefix: str | None,
     oob: str | None, envs: tuple[str, ...], **given: Any,
 ) -> int:  # fmt: skip
     import tempfile
 
+    from harness.launch.hosts import opened
     from harness.launch.plan import as_root, own_network, plan, starts
-    from harness.launch.site import opened
     from harness.launch.workloads import Asked, check, job
 
     check(kind, launcher)
     asked = Asked(kind, env=environment(envs), **given)
-    with ended_by_sigterm(), opened(inventory, launcher=launcher, dry_run=dry_run, prefix=prefix) as site:
-        made = job(_placed(asked, site, launcher, oob, own_network), site, os.environ)
+    with ended_by_sigterm(), opened(site, launcher=launcher, dry_run=dry_run, prefix=prefix) as hosts:
+        made = job(_placed(asked, hosts, launcher, oob, own_network), hosts, os.environ)
         with tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder:
-            planned = plan(made, launcher, site, folder, as_root=as_root())
+            planned = plan(made, launcher, hosts, folder, as_root=as_root())
             if dry_run:
                 click.echo(dumped("job_plan", planned.as_json(), 1) + "\n" if as_json else planned.text(), nl=False)
                 return 0
@@ -216,15 +217,15 @@ def _run(
             title = f"{kind} on {len(made.hosts)} hosts, {made.ranks} ranks, {launcher}"
             with (silent if quiet else show)(title) as step:
                 watch = Watch(time.monotonic(), max(STARTING_S, asked.timeout_s + 30.0))
-                result = JobRun(made, launcher, step.update, heard, watch).run(starts(planned, site, Path(folder)))
+                result = JobRun(made, launcher, step.update, heard, watch).run(starts(planned, hosts, Path(folder)))
     _print(result, {"workload": kind, "launcher": launcher, "mode": asked.mode, "hosts": made.hosts}, as_json)
     return result.exit_code
 
 
-def _placed(asked: Asked, site: Site, launcher: str, oob: str | None, own: Callable[[Site], str]) -> Asked:
+def _placed(asked: Asked, hosts: JobHosts, launcher: str, oob: str | None, own: Callable[[JobHosts], str]) -> Asked:
     from dataclasses import replace
 
-    return replace(asked, out_of_band=oob or own(site)) if launcher == "mpirun" else asked
+    return replace(asked, out_of_band=oob or own(hosts)) if launcher == "mpirun" else asked
 
 
 def _print(result: Result, about: Mapping[str, object], as_json: bool) -> None:
@@ -250,31 +251,31 @@ def ended_by_sigterm() -> Iterator[None]:
 
 @contextmanager
 def tests_under(
-    launcher: str, inventory: str, *, mode: int, gpus: int, envs: tuple[str, ...], oob: str | None, prefix: str | None,
+    launcher: str, site: Site, *, mode: int, gpus: int, envs: tuple[str, ...], oob: str | None, prefix: str | None,
     dry_run: bool,
 ) -> Iterator[Callable[[tuple[str, ...]], Launch]]:  # fmt: skip
     """What starts programs of nccl-tests on the hosts of an inventory."""
     import tempfile
     from dataclasses import replace
 
+    from harness.launch.hosts import opened
     from harness.launch.plan import as_root, own_network, plan, starts
-    from harness.launch.site import opened
     from harness.launch.workloads import Asked, check, job
-    from harness.workloads.adapters import Launch
+    from harness.programs.adapters import Launch
 
     check("nccl-tests", launcher)
     asked = Asked("nccl-tests", mode, gpus, env=environment(envs))
     with (
         ended_by_sigterm(),
-        opened(inventory, launcher=launcher, dry_run=dry_run, prefix=prefix) as site,
+        opened(site, launcher=launcher, dry_run=dry_run, prefix=prefix) as hosts,
         tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder,
     ):
-        made = job(_placed(asked, site, launcher, oob, own_network), site, os.environ)
+        made = job(_placed(asked, hosts, launcher, oob, own_network), hosts, os.environ)
 
         def under(words: tuple[str, ...]) -> Launch:
-            planned = plan(replace(made, program=words), launcher, site, folder, as_root=as_root(), raw=True)
+            planned = plan(replace(made, program=words), launcher, hosts, folder, as_root=as_root(), raw=True)
             if not dry_run:
-                starts(planned, site, Path(folder))
+                starts(planned, hosts, Path(folder))
             (command,) = planned.commands
             return Launch(command.argv, dict(command.env))
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.commands.site_option import site_option
 from harness.errors import UsageError
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from harness.schedules.planner import Node
+    from harness.sites.site import Site
 
 SCHEDULES = ("auto", "ring", "balance", "published", "chain", "chain_fixed", "optcc")
 OPS = ("allreduce", "allgather", "reducescatter", "broadcast", "reduce", "sendrecv", "alltoall")
@@ -28,7 +30,7 @@ Exit codes: 0 planned, 2 a request that cannot be planned.
 
 
 @click.command(epilog=EXAMPLES, short_help="Print which schedule an AllReduce would take, and why.")
-@click.option("--inventory", metavar="lab|lab:FILE", help="Nodes, NICs and rates of a topology (default: lab).")
+@site_option(metavar="lab|lab:FILE", text="Nodes, NICs and rates of a topology (default: lab).")
 @click.option("--nodes", type=click.IntRange(1, 16384), help="Instead: so many nodes h0, h1, ... that are all alike,")
 @click.option("--nics", type=click.IntRange(1, 64), help="with so many NICs eth0, eth1, ... each (default 1)")
 @click.option("--rate", "rate_gbit", type=click.FloatRange(0, 1e6, min_open=True), help="of so many Gbit/s (default 1)")
@@ -45,7 +47,7 @@ Exit codes: 0 planned, 2 a request that cannot be planned.
 @click.option("--json", "as_json", is_flag=True, help="Print the plan (harness/schemas/plan.schema.json).")
 def plan(
     *,
-    inventory: str | None,
+    site: Site | None,
     nodes: int | None,
     nics: int | None,
     rate_gbit: float | None,
@@ -70,9 +72,9 @@ def plan(
 
     if nodes is None and (nics or rate_gbit or gpus):
         raise UsageError("--nics, --rate and --gpus describe the nodes of --nodes", "give --nodes as well")
-    if nodes is not None and inventory is not None:
+    if nodes is not None and site is not None:
         raise UsageError("--nodes and --inventory exclude each other", "give one of them")
-    known = _alike(nodes, nics or 1, rate_gbit or 1.0, gpus or 1) if nodes is not None else _of(inventory or "lab")
+    known = _alike(nodes, nics or 1, rate_gbit or 1.0, gpus or 1) if nodes is not None else _of(site)
     text = json.dumps(
         {
             "schema": planner.SCHEMA,
@@ -108,12 +110,14 @@ def _alike(nodes: int, nics: int, rate_gbit: float, gpus: int) -> list[Node]:
     return [Node(f"h{node}", tuple(range(node * gpus, (node + 1) * gpus)), each) for node in range(nodes)]
 
 
-def _of(inventory: str) -> list[Node]:
+def _of(site: Site | None) -> list[Node]:
     """A NIC that the topology makes slower than the rest has lost the difference."""
     from harness.schedules.planner import Nic, Node
-    from harness.sites.inventory import topology_of
+    from harness.sites.lab import LabSite
 
-    topology = topology_of(inventory)
+    topology = (site or LabSite()).topology
+    if topology is None:
+        raise UsageError(f"inventory {site}: only a lab has a topology", "give lab or lab:FILE")
 
     def nic(host: str, name: str) -> Nic:
         rate = topology.rate_of(host, name)

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.commands import launch as launch_cmd
+from harness.commands.site_option import site_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
-    from harness.workloads.nccltests_run import Plan
+    from harness.programs.nccltests_run import Plan
+    from harness.sites.site import Site
 
 F = TypeVar("F", bound=Callable[..., Any])
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv", "alltoall")
@@ -66,7 +68,7 @@ launch_cmd.add_to(run)
 )
 @click.option("--gpus", type=click.IntRange(1, 64), default=1, show_default=True, help="Of each host.")
 @click.option("--launcher", type=click.Choice(launch_cmd.LAUNCHERS), help="On the hosts of --inventory, or Slurm's.")
-@click.option("--inventory", default="slurm", metavar=launch_cmd.PLACES, help="Which hosts.")
+@site_option(default="slurm")
 @click.option("--env", "envs", multiple=True, metavar="NAME[=VALUE]", help="With --launcher: for all ranks.")
 @click.option("--oob", metavar="NET", help="a.b.c.d/n, for mpirun's daemons; else the one shared with the hosts.")
 @click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed.  [default: ~/.r2cc]")
@@ -89,7 +91,7 @@ def nccl_tests(
     gpus: int,
     mpi: str | None,
     launcher: str | None,
-    inventory: str,
+    site: Site,
     envs: tuple[str, ...],
     oob: str | None,
     prefix: str | None,
@@ -110,8 +112,8 @@ def nccl_tests(
     \b
     Exit codes: 0 all results right, 1 wrong elements, 2 bad usage, 3 it failed or ended early, 130 interrupted.
     """
-    from harness.workloads.nccltests import Spec
-    from harness.workloads.nccltests_run import Plan
+    from harness.programs.nccltests import Spec
+    from harness.programs.nccltests_run import Plan
 
     spec = Spec(
         op=op, folder=folder or _built_tests(), gpus=gpus, begin=begin, end=end, iterations=iterations, warmup=warmup,
@@ -124,7 +126,7 @@ def nccl_tests(
         about: Any = {"mode": mode, "gpus": gpus, "envs": envs, "oob": oob, "prefix": prefix, "dry_run": dry_run}
         if folder is None:
             raise click.UsageError("nccl-tests are not deployed: say with --bin where they lie on the hosts")
-        with launch_cmd.tests_under(launcher, inventory, **about) as under:
+        with launch_cmd.tests_under(launcher, site, **about) as under:
             return _tests(Plan(spec, None, mode, None, {}, under=under), *shown)
     hosts = None if mpi is None else [host.strip() for host in mpi.split(",") if host.strip()]
     plan = Plan(spec, hosts, mode, _library(library, mode), dict(os.environ), as_root=os.geteuid() == 0)
@@ -132,7 +134,7 @@ def nccl_tests(
 
 
 def _tests(plan: Plan, dry_run: bool, as_json: bool, timeout_s: float | None) -> int:
-    from harness.workloads.nccltests_run import run_tests
+    from harness.programs.nccltests_run import run_tests
 
     if dry_run:
         launch = plan.launch()
@@ -167,7 +169,7 @@ def vllm_serve(
     dry_run: bool,
 ) -> int:
     """`vllm serve MODEL` with R2CC's environment; MORE goes to vLLM as it is."""
-    from harness.workloads import adapters
+    from harness.programs import adapters
 
     found = _library(library, mode)
     env = adapters.r2cc_env(found, mode, os.environ)
@@ -186,7 +188,7 @@ def vllm_serve(
 @click.option("--dry-run", is_flag=True, help="Print the command; start nothing.")
 def vllm_bench(*, model: str, more: tuple[str, ...], dry_run: bool, **numbers: int) -> int:
     """`vllm bench serve` against a server on this host: time to first token, per token, and between tokens."""
-    from harness.workloads import adapters
+    from harness.programs import adapters
 
     return _start(adapters.vllm_bench(model, more=more, **numbers), dry_run=dry_run)
 
@@ -210,7 +212,7 @@ def deepspeed(
     dry_run: bool,
 ) -> int:
     """`deepspeed SCRIPT ARGS` with R2CC's environment on every host; our options go before SCRIPT."""
-    from harness.workloads import adapters
+    from harness.programs import adapters
 
     env = adapters.r2cc_env(_library(library, mode), mode, os.environ)
     where = {"hostfile": hostfile, "gpus": gpus, "master": master, "port": port}
@@ -218,7 +220,7 @@ def deepspeed(
 
 
 def _start(launch: Any, *, dry_run: bool) -> int:
-    from harness.workloads.foreground import run_launch
+    from harness.programs.foreground import run_launch
 
     if dry_run:
         click.echo(launch.text())

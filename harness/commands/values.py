@@ -13,7 +13,6 @@ from click.shell_completion import CompletionItem
 
 Items = list[CompletionItem[str]]
 EXPERIMENT, CAMPAIGN, INVENTORY = (re.compile(rf"(?m)^{key}:".encode()) for key in ("workload", "cells", "hosts"))
-BEDS = {"lab": "network namespaces of this machine", "vm": "emulated machines with soft-RoCE"}
 FILES = {"run": EXPERIMENT, "validate": EXPERIMENT, "campaign": CAMPAIGN}
 """What the FILE of the commands of `r2cc chaos` is."""
 MOST_FILES, MOST_DEPTH, READ_BYTES = 200, 3, 65536
@@ -26,19 +25,15 @@ def enrich(command: click.Command, inside: str = "") -> None:
         for below in command.commands.values():
             enrich(below, command.name or "")
     for param in command.params:
-        if param.name == "inventory":
-            setattr(param, "shell_complete", inventories)  # noqa: B010 - a method, here of one object
-        elif inside == "chaos" and param.name in ("file", "files") and command.name in FILES:
+        if inside == "chaos" and param.name in ("file", "files") and command.name in FILES:
             setattr(param, "shell_complete", partial(yaml_files, FILES[command.name]))  # noqa: B010
 
 
 def inventories(_ctx: click.Context, incomplete: str) -> Items:
     """The beds, and files that have `hosts:`."""
-    if incomplete.startswith("lab:"):
-        from harness.lab.topology import shipped_names
+    from harness.sites.inventory import without_a_file
 
-        return [CompletionItem(f"lab:{name}") for name in shipped_names() if f"lab:{name}".startswith(incomplete)]
-    beds = [CompletionItem(name, help=what) for name, what in BEDS.items() if name.startswith(incomplete)]
+    beds = [CompletionItem(name, help=what) for name, what in without_a_file(incomplete).items()]
     files = [CompletionItem(path) for path in _matching(INVENTORY, incomplete, not_this=b"nics: ")]
     return beds + files or [CompletionItem(incomplete, type="file")]
 

@@ -19,9 +19,12 @@ from harness.facts.iproute import Address
 from harness.facts.ways import HEADERS_BYTES, Tried, Try
 from harness.hosts import Host
 from harness.hosts.parallel import Outcome, on_all
+from harness.sites.cluster import ClusterSite
 from harness.sites.inventory_file import DEFAULT_PREFIX
+from harness.sites.local import LocalSite
+from harness.sites.site import Site
+from harness.sites.surveyed import DATA
 
-LOCAL = "local"
 ALL_PAIRS = 8
 """Up to so many hosts every one tries all others; beyond, the next two."""
 MOST_TRIES = 48
@@ -44,28 +47,17 @@ class Ward:
 
 
 @contextmanager
-def open_ward(spec: str) -> Iterator[Ward]:
-    """The hosts that `--inventory` names; `local` is this machine. Raises as `harness.sites.inventory` does."""
-    from harness.sites.inventory import cluster_hosts, is_cluster, open_inventory
-
-    if spec == LOCAL:
-        from harness.hosts.local import LocalHost
-
-        yield Ward(LOCAL, {"localhost": LocalHost()})
-        return
-    if not is_cluster(spec):
-        with open_inventory(spec) as bed:
-            data = {name: tuple(nic.name for nic in bed.nics if nic.host == name) for name in bed.hosts}
-            yield Ward(bed.bed, bed.hosts, data)
-        return
-    from harness.hosts.ssh import ssh_hosts
-
-    found = cluster_hosts(spec)
-    data = {host.name: host.nics["data"] for host in found if host.nics.get("data")}
-    prefixes = {host.name: host.prefix for host in found}
-    with ssh_hosts(host.target for host in found) as hosts:
+def open_ward(site: Site) -> Iterator[Ward]:
+    """The hosts of a site, which raises what `Site.open` does. Hosts over SSH need no build there."""
+    if isinstance(site, ClusterSite):
+        found = site.members
+        data = {host.name: host.nics[DATA] for host in found if host.nics.get(DATA)}
         gpus = {host.name: host.gpus for host in found if host.gpus is not None}
-        yield Ward("cluster", hosts, data, prefixes, gpus)
+        yield Ward(site.bed, site.hosts(), data, {host.name: host.prefix for host in found}, gpus)
+        return
+    with site.open() as opened:
+        by_host = {name: tuple(nic.name for nic in opened.nics if nic.host == name) for name in opened.hosts}
+        yield Ward(site.bed, opened.hosts, {} if isinstance(site, LocalSite) else by_host)
 
 
 def only(ward: Ward, names: Sequence[str]) -> Ward:
@@ -115,7 +107,7 @@ def examined(
 
 def _ask(host: Host, ward: Ward, pid: int | None) -> Collected:
     found = collect(host, catalogue.asked(ward.prefixes.get(host.name, DEFAULT_PREFIX), pid))
-    if ward.bed == LOCAL and isinstance(found.known.values[catalogue.GPUS.name], NotAvailable):
+    if ward.bed == LocalSite.bed and isinstance(found.known.values[catalogue.GPUS.name], NotAvailable):
         gpus = nvidia.local_gpus()
         if not isinstance(gpus, NotAvailable):
             return replace(found, known=Known({**found.known.values, catalogue.GPUS.name: gpus}))

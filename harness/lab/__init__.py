@@ -1,1 +1,1 @@
-"""The lab: network namespaces as hosts, veth pairs as NICs, one bridge a rail, token buckets (docs/howto/lab.md)."""
+"""The lab: namespaces as hosts, veth pairs as NICs, one bridge a rail, token buckets (docs/internals/lab.md)."""

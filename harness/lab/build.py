@@ -32,7 +32,7 @@ KERNELS_OWN = {"arp_ignore": "0", "arp_announce": "0", "rp_filter": "0"}
 
 ASK_AGAIN_MS = 100
 """A host that sends while its cable is out asks for the peer's address into the void, and by default again only after
-a whole second, wherever in it the cable comes back (docs/howto/lab.md)."""
+a whole second, wherever in it the cable comes back (docs/results/lab.md)."""
 RT_SCOPE_LINK, RTPROT_KERNEL = 253, 2
 
 

@@ -2,7 +2,7 @@
 has those two, and an unprivileged lab cannot load them.
 
 Without it flows share one short queue that drops at its tail: a flow of few packets can lose them and what it sends
-again until the others are done (docs/howto/lab.md).
+again until the others are done (docs/results/lab.md).
 """
 
 from __future__ import annotations
@@ -49,6 +49,6 @@ def turn(largest_packet: int) -> int:
 
     HTB sends a packet even if it is longer than what is left of the turn, and notes what was too much in 32 bits. With
     turns shorter than packets that grows for ever: after 3 GB of packets of 64 KiB it wraps around, and the flow then
-    keeps all others from its NIC for as long as it has anything to send (docs/howto/lab.md).
+    keeps all others from its NIC for as long as it has anything to send (docs/results/lab.md).
     """
     return largest_packet + int(largest_packet * HEADERS)

@@ -1,6 +1,6 @@
 """Where the lab's NICs are, for the net library (R2CC_TOPO_FILE): sysfs cannot say it of virtual NICs.
 
-The schema is harness/schemas/places.schema.json; r2cc_patches/src/topology.cc reads the file.
+The schema is harness/schemas/places.schema.json; r2cc_patches/src/nic/topology.cc reads the file.
 """
 
 from __future__ import annotations

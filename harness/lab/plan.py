@@ -21,7 +21,7 @@ MIN_QUEUE_BYTES = 250_000
 RAIL_PREFIX, ONE_SUBNET_PREFIX = 24, 11
 """10.0.0.0/11 holds the addresses of all rails, and not the management network's."""
 INITIAL_WINDOW = 24
-"""Segments of 9000 bytes: NCCL's chunk of 128 KiB and half of the next (docs/howto/lab.md says what was tried)."""
+"""Segments of 9000 bytes: NCCL's chunk of 128 KiB and half of the next (docs/results/lab.md says what was tried)."""
 WINDOW_MS = 3.5
 LEAST_WINDOW = 4
 PACKET_MS = 1.0
@@ -72,7 +72,7 @@ class Plan:
 
 
 def shaping(rate_gbit: float, mtu: int) -> Shaping:
-    """Numbers chosen by measurement (docs/howto/lab.md): burst holds the rate, the short queue keeps probes fast."""
+    """Numbers chosen by measurement (docs/results/lab.md): burst holds the rate, the short queue keeps probes fast."""
     bytes_per_ms = rate_gbit * BYTES_A_MS
     burst = max(MIN_BURST_BYTES, int(bytes_per_ms * BURST_MS), 2 * mtu)
     return Shaping(rate_gbit, burst, max(int(bytes_per_ms * QUEUE_MS), MIN_QUEUE_BYTES))

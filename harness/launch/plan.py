@@ -13,10 +13,10 @@ from typing import Any
 from harness.errors import InfraError, UsageError
 from harness.hosts import Host, LocalHost
 from harness.launch import commands
+from harness.launch.hosts import JobHosts
 from harness.launch.job import Job
 from harness.launch.network import towards
 from harness.launch.processes import Start
-from harness.launch.site import Site
 from harness.launch.sshfiles import ssh_config
 from harness.launch.streams import Labelled, Reader, Tagged, Whole
 
@@ -72,14 +72,14 @@ class Plan:
         return {"schema": 1, "launcher": self.launcher, "commands": commands, "files": dict(self.files)}
 
 
-def plan(job: Job, launcher: str, site: Site, folder: str, *, as_root: bool = False, raw: bool = False) -> Plan:
+def plan(job: Job, launcher: str, site: JobHosts, folder: str, *, as_root: bool = False, raw: bool = False) -> Plan:
     """`folder`: where files will be. `raw`: the launcher puts nothing before the ranks' lines."""
     return {"ssh": _ssh, "torchrun": _torchrun, "srun": _srun, "mpirun": _mpirun}[launcher](
         job, site, folder, as_root, raw
     )
 
 
-def _ssh(job: Job, _site: Site, _folder: str, _as_root: bool, _raw: bool) -> Plan:
+def _ssh(job: Job, _site: JobHosts, _folder: str, _as_root: bool, _raw: bool) -> Plan:
     made = []
     for rank in range(job.ranks):
         host = job.host_of(rank)
@@ -88,14 +88,14 @@ def _ssh(job: Job, _site: Site, _folder: str, _as_root: bool, _raw: bool) -> Pla
     return Plan("ssh", made)
 
 
-def _torchrun(job: Job, _site: Site, _folder: str, _as_root: bool, _raw: bool) -> Plan:
+def _torchrun(job: Job, _site: JobHosts, _folder: str, _as_root: bool, _raw: bool) -> Plan:
     return Plan(
         "torchrun",
         [Command(host, f"torchrun on {host}", commands.torchrun(job, host), dict(job.env)) for host in job.hosts],
     )
 
 
-def _srun(job: Job, _site: Site, folder: str, _as_root: bool, raw: bool) -> Plan:
+def _srun(job: Job, _site: JobHosts, folder: str, _as_root: bool, raw: bool) -> Plan:
     env = dict(job.env)
     files = {}
     if not job.even:
@@ -104,7 +104,7 @@ def _srun(job: Job, _site: Site, folder: str, _as_root: bool, raw: bool) -> Plan
     return Plan("srun", [Command("", "srun", commands.srun(job, labelled=not raw), env)], files)
 
 
-def _mpirun(job: Job, site: Site, folder: str, as_root: bool, raw: bool) -> Plan:
+def _mpirun(job: Job, site: JobHosts, folder: str, as_root: bool, raw: bool) -> Plan:
     config = str(Path(folder) / SSH_CONFIG)
     if " " in config:
         raise UsageError(f"mpirun cannot be told of a file with a space in its name: {config}", "set TMPDIR elsewhere")
@@ -112,12 +112,12 @@ def _mpirun(job: Job, site: Site, folder: str, as_root: bool, raw: bool) -> Plan
     return Plan("mpirun", [Command("", "mpirun", argv, dict(job.env))], {SSH_CONFIG: ssh_config(site.targets)})
 
 
-def own_network(site: Site) -> str:
+def own_network(site: JobHosts) -> str:
     """Over which mpirun's daemons find their way back to us; empty: they try all there are."""
     return towards(site.targets[0].address) if site.targets else ""
 
 
-def starts(plan: Plan, site: Site, folder: Path) -> list[Start]:
+def starts(plan: Plan, site: JobHosts, folder: Path) -> list[Start]:
     """Writes the plan's files; what to start where. InfraError for a launcher that is not here."""
     for command in plan.commands:
         if not command.host and shutil.which(command.argv[0]) is None:
@@ -129,7 +129,7 @@ def starts(plan: Plan, site: Site, folder: Path) -> list[Start]:
     return [_start(command, plan.launcher, site) for command in plan.commands]
 
 
-def _start(command: Command, launcher: str, site: Site) -> Start:
+def _start(command: Command, launcher: str, site: JobHosts) -> Start:
     host: Host = site.hosts[command.host] if command.host else LocalHost()
     argv = command.argv if command.host else [*OWN_SESSION, *command.argv]
     reader: Reader = {"mpirun": Tagged, "srun": Labelled}.get(launcher, Whole)()

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from harness.errors import UsageError
+from harness.launch.hosts import BASE_ENV, JobHosts
 from harness.launch.job import GPU_OPTION, RANK_OPTION, Job, split
-from harness.launch.site import BASE_ENV, Site
 from harness.workloads.bench import MODES, SETTINGS, BenchSpec, bench_command, stray_settings
 
 ROOT_PORT = 29500
@@ -69,7 +69,7 @@ def inherited_settings(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if name.startswith(SETTINGS) and name not in TOOLKIT}
 
 
-def job(asked: Asked, site: Site, inherited: Mapping[str, str]) -> Job:
+def job(asked: Asked, site: JobHosts, inherited: Mapping[str, str]) -> Job:
     """The job on that site, but for what nccl-tests are told, which is nccltests.py's. UsageError for a mode that does
     not exist, and for hosts with different numbers of ranks where a workload cannot have that."""
     if asked.mode not in MODES:
@@ -97,7 +97,7 @@ def job(asked: Asked, site: Site, inherited: Mapping[str, str]) -> Job:
     return _torch(asked, site, made)
 
 
-def _ranks(asked: Asked, site: Site) -> dict[str, int]:
+def _ranks(asked: Asked, site: JobHosts) -> dict[str, int]:
     if asked.ranks_per_host is not None:
         return dict.fromkeys(site.names, asked.ranks_per_host)
     if site.allocation is not None and site.allocation.tasks is not None:
@@ -105,7 +105,7 @@ def _ranks(asked: Asked, site: Site) -> dict[str, int]:
     return dict.fromkeys(site.names, 1 if asked.kind == "bench" else site.gpus or 1)
 
 
-def _of_host(asked: Asked, site: Site) -> dict[str, dict[str, str]]:
+def _of_host(asked: Asked, site: JobHosts) -> dict[str, dict[str, str]]:
     """The host bench knows hosts of the lab by their own names."""
     drop = ("NCCL_HOSTID", "CUDA_VISIBLE_DEVICES", "GLOO_SOCKET_IFNAME") if asked.kind == "bench" and site.lab else ()
     return {
@@ -117,7 +117,7 @@ def _bracketed(address: str) -> str:
     return f"[{address}]" if ":" in address else address
 
 
-def _bench(asked: Asked, site: Site, made: Job) -> tuple[str, ...]:
+def _bench(asked: Asked, site: JobHosts, made: Job) -> tuple[str, ...]:
     if made.ranks < 2:
         raise UsageError("the host bench needs two ranks or more", "--ranks-per-host 2, or more hosts")
     corrupt = tuple(map(int, asked.corrupt.split(":"))) if asked.corrupt else None
@@ -131,7 +131,7 @@ def _bench(asked: Asked, site: Site, made: Job) -> tuple[str, ...]:
     )
 
 
-def _torch(asked: Asked, site: Site, made: Job) -> Job:
+def _torch(asked: Asked, site: JobHosts, made: Job) -> Job:
     if not made.even:
         raise UsageError(f"{asked.kind} wants as many ranks on every host", "--ranks-per-host N")
     options: dict[str, object] = {

@@ -10,27 +10,8 @@ from harness.sites.inventory_file import ClusterHost
 Json = dict[str, Any]
 
 
-def listing(inventory: str) -> list[Json]:
-    """One entry a host, as in hosts.schema.json. Raises what reading the inventory or its topology raises."""
-    from harness.sites.inventory import cluster_hosts, is_cluster, topology_of, vm_shape
-
-    if is_cluster(inventory):
-        return [_of_cluster(host) for host in cluster_hosts(inventory)]
-    shape = vm_shape(inventory)
-    if shape is not None:
-        return [
-            _of_bed(name, [(port.nic, port.address) for port in shape.ports_of(index)])
-            for index, name in enumerate(shape.host_names())
-        ]
-    from harness.lab.plan import describe
-
-    topology = topology_of(inventory)
-    planned = describe(topology)
-    nics = {name: [(each.nic, each.address) for each in planned.cables if each.host == name] for name in planned.hosts}
-    return [_of_bed(name, nics[name], topology.gpus) for name in planned.hosts]
-
-
-def _of_cluster(host: ClusterHost) -> Json:
+def of_member(host: ClusterHost) -> Json:
+    """Of a host over SSH."""
     return {
         "name": host.name,
         **{key: getattr(host.target, key) for key in ("address", "user", "port")},
@@ -49,7 +30,7 @@ def _way(target: Target) -> str | None:
     return target.jump.shown if target.jump else None
 
 
-def _of_bed(name: str, nics: list[tuple[str, str]], gpus: int | None = None) -> Json:
+def of_bed(name: str, nics: list[tuple[str, str]], gpus: int | None = None) -> Json:
     """The last NIC is that of the management network, at whose address ranks meet."""
     roles = {"data": [nic for nic, _ in nics[:-1]], "management": [nics[-1][0]]}
     way: Json = {"address": nics[-1][1], "user": None, "port": None, "keys": [], "jump": None}

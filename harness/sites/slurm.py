@@ -1,18 +1,18 @@
-"""A Slurm allocation, as its environment tells it. Nothing is asked of Slurm."""
+"""The hosts of a Slurm allocation, as its environment names them. Nothing is asked of Slurm."""
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from harness.errors import UsageError
+from harness.errors import InputErrors, UsageError
+from harness.sites.cluster import ClusterSite
+from harness.sites.inventory_file import ClusterHost
 from harness.sites.ranges import expand
-
-if TYPE_CHECKING:
-    from harness.sites.inventory_file import ClusterHost
 
 COUNT = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 ASKED_FOR = ("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE")
@@ -29,6 +29,20 @@ class Allocation:
     """Of each host, where the user asked Slurm for some; else they are as many as CPUs, or anything."""
     gpus: int | None = None
     """Of each host."""
+
+
+class SlurmSite(ClusterSite):
+    """`slurm`: the hosts of the allocation that we are in, reached as `~/.ssh/config` says."""
+
+    def __init__(self, text: str = "slurm") -> None:
+        super().__init__(text, Path())
+
+    @cached_property
+    def members(self) -> list[ClusterHost]:
+        return hosts(os.environ)
+
+    def usable(self) -> tuple[list[ClusterHost], Mapping[str, InputErrors]]:
+        return self.members, {}
 
 
 def allocation(environment: Mapping[str, str]) -> Allocation:
@@ -55,7 +69,6 @@ def hosts(environment: Mapping[str, str], *, home: Path | None = None) -> list[C
     """The allocation's hosts as an inventory has them, reached as `~/.ssh/config` says; nobody says which NICs they
     have. UsageError as `allocation`."""
     from harness.hosts.ssh_target import Asked, resolve, users_config
-    from harness.sites.inventory_file import ClusterHost
 
     found = allocation(environment)
     home = home or Path.home()

@@ -1,1 +1,1 @@
-"""The vm lab: QEMU guests with soft-RoCE NICs, joined by a switch in user space (docs/howto/vm-lab.md)."""
+"""The vm lab: QEMU guests with soft-RoCE NICs, joined by a switch in user space (docs/internals/vm-lab.md)."""

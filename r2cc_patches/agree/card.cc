@@ -1,6 +1,6 @@
 #include <stdexcept>
 
-#include "bytes.h"
+#include "base/bytes.h"
 #include "transport.h"
 
 namespace r2cc::agree {

@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <cstring>
 
-#include "bytes.h"
+#include "base/bytes.h"
 
 namespace r2cc::agree {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "agreement.h"
-#include "clock.h"
+#include "base/clock.h"
 
 namespace r2cc::agree {
 namespace {

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <utility>
 
-#include "clock.h"
+#include "base/clock.h"
 
 namespace r2cc::agree {
 namespace {

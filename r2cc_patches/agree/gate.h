@@ -13,8 +13,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/process_life.h"
 #include "history.h"
-#include "process_life.h"
 
 namespace r2cc::agree {
 

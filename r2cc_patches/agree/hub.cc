@@ -6,7 +6,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "clock.h"
+#include "base/clock.h"
 
 namespace r2cc::agree {
 namespace {

@@ -11,8 +11,8 @@
 #include <stdexcept>
 #include <utility>
 
-#include "clock.h"
-#include "process_life.h"
+#include "base/clock.h"
+#include "base/process_life.h"
 #include "signals.h"
 
 namespace r2cc::agree {

@@ -1,6 +1,6 @@
 #include "message.h"
 
-#include "bytes.h"
+#include "base/bytes.h"
 
 namespace r2cc::agree {
 

@@ -1,6 +1,6 @@
-// Who may speak, and what is genuine (docs/internals/security.md). Rank 0 draws a key for each communicator and gives it
-// to all through the bootstrap; it is never used on the wire itself. Each connection has keys of its own, one a direction,
-// which both ends derive from it and from what either drew for this connection.
+// Who may speak, and what is genuine (docs/internals/security.md). Rank 0 draws a key for each communicator and gives
+// it to all through the bootstrap; it is never used on the wire itself. Each connection has keys of its own, one a
+// direction, which both ends derive from it and from what either drew for this connection.
 #pragma once
 
 #include <array>
@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "siphash.h"
+#include "base/siphash.h"
 
 namespace r2cc::agree {
 

@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-#include "clock.h"
+#include "base/clock.h"
 #include "hub.h"
 #include "spoke.h"
 

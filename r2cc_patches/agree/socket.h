@@ -5,7 +5,7 @@
 
 #include <string>
 
-#include "fd.h"
+#include "base/fd.h"
 
 namespace r2cc::agree {
 

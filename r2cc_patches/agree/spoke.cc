@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "clock.h"
+#include "base/clock.h"
 
 namespace r2cc::agree {
 namespace {

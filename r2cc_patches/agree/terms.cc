@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <map>
 
-#include "siphash.h"
+#include "base/siphash.h"
 
 namespace r2cc::agree {
 namespace {

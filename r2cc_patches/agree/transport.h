@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/siphash.h"
 #include "message.h"
-#include "siphash.h"
 #include "socket.h"
 
 namespace r2cc::agree {

@@ -11,9 +11,9 @@
 #include <system_error>
 #include <utility>
 
+#include "base/fd.h"
 #include "clock.h"
 #include "errors.h"
-#include "fd.h"
 #include "report.h"
 
 namespace r2cc::bench {

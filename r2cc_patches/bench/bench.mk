@@ -4,4 +4,4 @@ BENCH_LIB_SRCS := $(addprefix bench/,auto_schedule.cc bench.cc bootstrap.cc carr
   tracks.cc weave.cc)
 SAMPLER_SRCS := bench/sampler.cc bench/sampler_main.cc bench/sampler_link.cc bench/json.cc
 CLOCK_SRCS := bench/clock_jump.cc
-BENCH_TEST_SRCS := bench/sampler.cc $(wildcard tests/bench_*.cc)
+BENCH_TEST_SRCS := bench/sampler.cc $(wildcard tests/bench/*.cc)

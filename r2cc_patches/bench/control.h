@@ -6,7 +6,7 @@
 #include <deque>
 #include <string>
 
-#include "fd.h"
+#include "base/fd.h"
 #include "frame.h"
 
 namespace r2cc::bench {

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <utility>
 
-#include "r2cc_health.h"
+#include "record/r2cc_health.h"
 
 namespace r2cc::bench {
 namespace {

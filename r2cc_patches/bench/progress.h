@@ -10,7 +10,7 @@
 #include <mutex>
 #include <thread>
 
-#include "fd.h"
+#include "base/fd.h"
 
 namespace r2cc::bench {
 

@@ -46,7 +46,7 @@ double seconds(const timeval& time) {
 
 }  // namespace
 
-// Without the variable the library runs mode 1 (r2cc_patches/src/config.cc).
+// Without the variable the library runs mode 1 (r2cc_patches/src/engine/config.cc).
 int modeFromEnvironment() {
   const char* mode = std::getenv("R2CC_MODE");
   return mode != nullptr ? static_cast<int>(std::strtol(mode, nullptr, 10)) : 1;

@@ -16,9 +16,9 @@
 #include <stdexcept>
 #include <string>
 
+#include "base/fd.h"
 #include "clock.h"
 #include "errors.h"
-#include "fd.h"
 #include "json.h"
 #include "sampler.h"
 #include "sampler_link.h"

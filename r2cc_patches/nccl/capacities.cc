@@ -9,7 +9,7 @@
 #include "../planner/capacities.h"
 #include "bootstrap.h"
 #include "graph.h"
-#include "r2cc_health.h"
+#include "record/r2cc_health.h"
 
 namespace r2cc::schedules {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "../agree/signals.h"
-#include "r2cc_health.h"
+#include "record/r2cc_health.h"
 #include "schedules.h"
 
 namespace r2cc::schedules {

@@ -4,9 +4,9 @@
 #include <exception>
 #include <string>
 
+#include "base/process_life.h"
 #include "debug.h"
 #include "peer_terms.h"
-#include "process_life.h"
 #include "schedules.h"
 
 namespace {

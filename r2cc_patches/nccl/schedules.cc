@@ -5,11 +5,11 @@
 #include <utility>
 
 #include "../planner/exact.h"
+#include "base/process_life.h"
 #include "bootstrap.h"
-#include "config.h"
+#include "engine/config.h"
 #include "health_watch.h"
-#include "process_life.h"
-#include "r2cc_health.h"
+#include "record/r2cc_health.h"
 #include "settings.h"
 #include "where_to_meet.h"
 

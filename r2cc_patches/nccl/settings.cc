@@ -2,8 +2,8 @@
 
 #include <cstdlib>
 
-#include "config.h"
 #include "debug.h"
+#include "engine/config.h"
 
 namespace r2cc::schedules {
 namespace {

@@ -5,7 +5,7 @@
 #include <exception>
 #include <string>
 
-#include "../src/json_text.h"
+#include "base/json_text.h"
 #include "planner.h"
 
 namespace r2cc {

@@ -5,8 +5,8 @@
 #include <limits>
 #include <utility>
 
-#include "json_reader.h"
-#include "json_text.h"
+#include "base/json_reader.h"
+#include "base/json_text.h"
 #include "planner.h"
 
 namespace r2cc::planner {

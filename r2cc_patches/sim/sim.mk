@@ -2,6 +2,6 @@
 # runs. No NCCL, no CUDA.
 SIM_SRCS := $(addprefix sim/,fabric.cc fair.cc fluid.cc hit.cc programs.cc sim_text.cc solve.cc streams.cc wiring.cc)
 SIM_C_SRCS := sim/sim_c.cc
-SIM_TEST_SRCS := $(wildcard tests/sim_*.cc)
+SIM_TEST_SRCS := $(wildcard tests/sim/*.cc)
 # Of the bench what makes its programs, so that those are simulated that run.
 SIM_BENCH_SRCS := $(addprefix bench/,layout.cc placement.cc plan_schedule.cc published.cc schedule.cc weave.cc)

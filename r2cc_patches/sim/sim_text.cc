@@ -6,8 +6,8 @@
 #include <map>
 #include <utility>
 
-#include "../src/json_reader.h"
-#include "../src/json_text.h"
+#include "base/json_reader.h"
+#include "base/json_text.h"
 #include "hit.h"
 #include "programs.h"
 #include "sim.h"

@@ -1,4 +1,4 @@
-// r2cc_wire: the switches of the vm lab. Ends when its control socket does. See docs/howto/vm-lab.md.
+// r2cc_wire: the switches of the vm lab. Ends when its control socket does. See docs/internals/vm-lab.md.
 //   r2cc_wire --control FD [--seed N] --port NAME,RAIL,MAC,FD ...
 #include <sys/epoll.h>
 #include <sys/socket.h>

@@ -14,19 +14,26 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from chaos.deadman.switch import DeadMan
+<<<<<<< HEAD
 from chaos.experiment.fault_spec import FaultSpec
 from chaos.faults import catalogue
 from chaos.faults.base import Fault
 from chaos.faults.catalogue import ExampleNic
+=======
+from chaos.experiment.planned import PlannedFault
+from chaos.faults import registry
+from chaos.faults.example import ExampleNic
+from chaos.faults.fault import Fault
+from chaos.faults.registry import spec_of
+from chaos.faults.spec import FaultSpec
+>>>>>>> main
 from chaos.record.journal import Journal
 from chaos.run.actors import Actors
 from chaos.run.injector import Injector
-from chaos.testbed.launch import PlannedFault
 from harness.errors import R2ccError
 from harness.hosts import Host
 from harness.hosts.lease import hold
-from harness.hosts.ssh import ssh_hosts
-from harness.sites.inventory import cluster_hosts
+from harness.sites.inventory import parse
 from harness.vmlab.lab import VmLab
 
 SILENCE_S = 1.5
@@ -36,11 +43,9 @@ def fault_of(what: str, host: str, nic: ExampleNic) -> tuple[FaultSpec, Fault, t
     where = {"rank": 0} if what == "stop" else {"host": host, "nic": nic.name}
     kind = {"address": "address_removed", "link": "link_down", "stop": "stop", "rate": "rate"}[what]
     more = {"fraction": 0.5} if what == "rate" else {}
-    spec = FaultSpec.model_validate(
-        {"id": what, "kind": kind, **where, **more, "at": {"iteration": 1}, "duration_s": 0.5}
-    )
+    spec = spec_of({"id": what, "kind": kind, **where, **more, "at": {"iteration": 1}, "duration_s": 0.5})
     nics = () if what == "stop" else (nic,)
-    return spec, catalogue.fault_of(spec, nics, host), tuple((one.host, one.name) for one in nics)
+    return spec, registry.fault_of(spec, nics, host), tuple((one.host, one.name) for one in nics)
 
 
 def nic_of(what: str, host: str) -> ExampleNic:
@@ -57,7 +62,7 @@ def opened(inventory: str, host: str) -> Iterator[Mapping[str, Host]]:
     if is_vm(inventory):
         yield {host: VmLab.attach(inventory.removeprefix("vm:")).hosts[host]}
         return
-    with ssh_hosts(each.target for each in cluster_hosts(f"{inventory}:{host}")) as hosts:
+    with parse(f"{inventory}:{host}") as site, site.connected() as hosts:
         yield hosts
 
 

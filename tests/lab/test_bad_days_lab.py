@@ -32,10 +32,10 @@ HOLD = """
 import sys
 import time
 from harness.deploy.remote import locked
-from harness.hosts.ssh import ssh_hosts
-from harness.sites.inventory import cluster_hosts
-(host,) = cluster_hosts(sys.argv[1])
-with ssh_hosts([host.target]) as hosts, locked(hosts[host.name], host.prefix, "t", "alice@login1, pid 7"):
+from harness.sites.inventory import parse
+site = parse(sys.argv[1])
+(host,) = site.members
+with site, site.connected() as hosts, locked(hosts[host.name], host.prefix, "t", "alice@login1, pid 7"):
     print("held", flush=True)
     time.sleep(60)
 """

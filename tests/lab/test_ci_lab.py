@@ -55,7 +55,7 @@ def _judged(folder: Path, after: Path) -> tuple[int, dict[str, object]]:
 def test_a_slowed_build_is_caught(tmp_path: Path) -> None:
     changed = copy_files(tmp_path / "changed checkout")
     copy_built(changed)
-    shutil.copy(SLOWER, changed / "r2cc_patches" / "src" / "slower_send.cc")
+    shutil.copy(SLOWER, changed / "r2cc_patches" / "src" / "data" / "slower_send.cc")
     code, judged = _judged(tmp_path, _program(tmp_path / "after", changed))
     assert (code, judged["outcome"]) == (1, "regressed"), judged
     builds = {json.loads(each.read_text())["build_id"] for each in (tmp_path / "runs").glob("*/summary.json")}

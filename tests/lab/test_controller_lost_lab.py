@@ -22,14 +22,15 @@ REPO = Path(__file__).parents[2]
 CONTROLLER = """
 import json, sys, time
 from chaos.run.actors import Actors
-from chaos.faults.catalogue import fault_of
-from chaos.experiment.fault_spec import FaultSpec
-from harness.errors import R2ccError
-from harness.sites.inventory import open_hosts
 
-spec = FaultSpec.model_validate(
+from chaos.faults.registry import fault_of, spec_of
+from chaos.faults.spec import FaultSpec
+from harness.errors import R2ccError
+from harness.sites.inventory import parse
+
+spec = spec_of(
     {"id": "cut", "kind": "controller_lost", "host": "h1", "at": {"time_s": 0.0}, "duration_s": 4.0})
-with open_hosts(sys.argv[1]) as hosts:
+with parse(sys.argv[1]) as site, site.connected() as hosts:
     actors = Actors(None, hosts, lambda rank: None)
     fault = fault_of(spec, [], "h1")
     fault = fault.knowing(actors.take(fault.facts()))

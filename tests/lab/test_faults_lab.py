@@ -18,11 +18,13 @@ from typing import Any
 import pytest
 
 from chaos.experiment.file import loads
-from chaos.faults.base import Fault
-from chaos.faults.catalogue import KINDS, ON_HOST
-from chaos.faults.needs import lacking, parse, question
+from chaos.experiment.planned import planned_faults
+from chaos.faults.catalogue import example
+from chaos.faults.fault import Fault
+from chaos.faults.needs import parse, question
+from chaos.faults.registry import kinds
+from chaos.faults.support import lacking
 from chaos.run.actors import Actors
-from chaos.testbed import launch
 from harness.hosts import Host, Process
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
@@ -105,7 +107,7 @@ class Net:
             f"name: one\ntopology: {{hosts: 2, nics: 2}}\nworkload: {{iterations: 1}}\nfaults:\n"
             f"  - {{id: f, kind: {kind}, at: {{time_s: 0.0}}, {words}}}\narms: {{migrate: {{expect: any}}}}\n"
         )
-        (planned,) = launch.faults(loads(text, Path("one.yaml")), self.nics)
+        (planned,) = planned_faults(loads(text, Path("one.yaml")), self.nics)
         return planned.fault
 
     def active(self, fault: Fault) -> bool | None:
@@ -164,7 +166,7 @@ CASES = {
 def test_every_kind_that_differs_inside_hosts_is_tried() -> None:
     """Those that lose some packets and pass others are in test_faults_some_lab.py."""
     some = {"tcp_lost", "udp_lost", "big_packets_lost"}
-    assert {kind for kind in KINDS if ON_HOST[kind] is not KINDS[kind]} - some <= set(CASES)
+    assert {kind for kind in kinds() if type(example(kind, inside=True)) is not kinds()[kind]} - some <= set(CASES)
 
 
 @pytest.mark.parametrize("kind", CASES)

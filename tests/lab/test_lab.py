@@ -24,7 +24,7 @@ from harness.lab import wire
 from harness.lab.host import NamespaceHost
 from harness.lab.lab import Lab, Nic
 from harness.lab.topology import Topology
-from harness.sites.inventory import open_inventory
+from harness.sites.inventory import parse
 
 pytestmark = pytest.mark.lab
 
@@ -314,7 +314,7 @@ def test_a_lab_that_is_gone_says_so() -> None:
 def test_the_inventory_opens_a_lab(tmp_path: Path) -> None:
     file = tmp_path / "my topology.yaml"
     file.write_text("hosts: 2\nnics: 1\nmtu: 1500\n")
-    with open_inventory(f"lab:{file}") as bed:
+    with parse(f"lab:{file}").open() as bed:
         assert (bed.bed, list(bed.hosts), [nic.name for nic in bed.nics]) == ("lab", ["h0", "h1"], ["eth0", "eth0"])
         assert bed.switch is not None
         assert bed.hosts["h0"].read_text("/sys/class/net/eth0/mtu") == "1500\n"

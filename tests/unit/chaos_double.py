@@ -11,9 +11,10 @@ from pathlib import Path
 
 from chaos.experiment.file import loads
 from chaos.experiment.model import Experiment, Workload
-from chaos.testbed.beds import Bed, PlannedNic
+from chaos.testbed.beds import Bed
 from harness.errors import CommandError
 from harness.hosts import FakeHost, LocalHost, Result
+from harness.sites.site import PlannedNic
 
 SCRIPT = Path(__file__).parent.parent / "data" / "chaos" / "scripted_bench.py"
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from harness.hosts.ssh_target import Target
-from harness.launch.site import Programs, Site
+from harness.launch.hosts import JobHosts, Programs
 
 CURRENT = Path("/home/alice/.r2cc/current")
 PROGRAMS = Programs(
@@ -26,9 +26,9 @@ OF_HOST = {
 }
 
 
-def two_hosts() -> Site:
+def two_hosts() -> JobHosts:
     """Their NICs have different names; logins set NCCL_ALGO."""
-    return Site(("n1", "n2"), "10.0.0.1", PROGRAMS, {}, TARGETS, OF_HOST, ("NCCL_ALGO", "NCCL_DEBUG"), gpus=2)
+    return JobHosts(("n1", "n2"), "10.0.0.1", PROGRAMS, {}, TARGETS, OF_HOST, ("NCCL_ALGO", "NCCL_DEBUG"), gpus=2)
 
 
 RANK = """

@@ -49,7 +49,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> Scripted:
     """Cells are told apart by how many iterations they have: 8 is the first, 7 the second."""
     now = Scripted()
 
-    def opened(inventory: str, experiment: Any) -> Any:
+    def opened(site: Any, experiment: Any) -> Any:
         name = {8: "first", 7: "second"}.get(experiment.workload.iterations, str(experiment.workload.iterations))
         now.ran.append(name)
         now.before(name)

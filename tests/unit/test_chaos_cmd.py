@@ -17,8 +17,7 @@ from chaos_double import EXPERIMENT, ScriptedBench, Switch, bed
 from click.testing import CliRunner, Result
 
 from chaos.commands.chaos import chaos
-from chaos.experiment.fault_spec import RULES
-from chaos.faults.catalogue import KINDS
+from chaos.faults.registry import kinds
 from harness.cli import run_cli
 from harness.errors import InputErrors, R2ccError, UsageError
 from harness.repo import checkout
@@ -149,8 +148,7 @@ def test_validate_reports_good_files_and_all_errors_of_bad_ones(tmp_path: Path) 
 
 def test_faults_lists_every_kind_and_whether_this_machine_can() -> None:
     entries = json.loads(call("faults", "--json").stdout)["faults"]
-    assert [entry["kind"] for entry in entries] == list(KINDS)
-    assert set(KINDS) == set(RULES)
+    assert [entry["kind"] for entry in entries] == list(kinds())
     here = {entry["kind"]: entry["hosts"]["localhost"] for entry in entries}
     assert here["stop"] == {"supported": True, "why": [], "notes": []}
     assert here["controller_lost"]["why"] == ["it is not reached over SSH"]
@@ -185,7 +183,7 @@ def test_help_has_examples_and_loads_nothing_heavy() -> None:
 def scripted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Any]:
     """`r2cc chaos run` with the scripted workload and this machine as its bed; what reporters were called with."""
     called: list[Any] = []
-    monkeypatch.setattr("chaos.testbed.beds.open_bed", lambda inventory, experiment: bed(Switch()))
+    monkeypatch.setattr("chaos.testbed.beds.open_bed", lambda site, experiment: bed(Switch()))
     monkeypatch.setattr("chaos.testbed.workbench.built", lambda quiet: (ScriptedBench(), {"build_id": "b"}))
     monkeypatch.setattr("harness.plugins.after_run", lambda path, quiet: called.append((path, quiet)))
     values = {"iterations": 8, "kind": "link_down", "times": "duration_s: 0.1", "repeats": 1}

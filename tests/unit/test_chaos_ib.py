@@ -20,23 +20,25 @@ from chaos.analysis.paths import carriers
 from chaos.analysis.rundata import read_run
 from chaos.commands.chaos import chaos
 from chaos.commands.soak import VM
-from chaos.experiment.fault_spec import FaultSpec
 from chaos.experiment.file import load, loads
 from chaos.experiment.model import Experiment
-from chaos.faults.address import AddressRemoved
+from chaos.experiment.planned import PlannedFault, by_host, planned_faults
+from chaos.faults.kinds.address import AddressRemoved
+from chaos.faults.registry import spec_of
 from chaos.faults.steps import Look
-from chaos.record import traces
 from chaos.record.journal import Journal
 from chaos.record.live import Quiet
-from chaos.run import runner
+from chaos.run import runner, traces
 from chaos.run.actors import Actors
 from chaos.run.arm import ArmRun
 from chaos.soak import draw
 from chaos.testbed import beds, launch
-from chaos.testbed.beds import Bed, KeptBed, PlannedNic
+from chaos.testbed.beds import Bed, KeptBed
 from harness.errors import InputErrors, LabError, UsageError
 from harness.hosts import FakeHost, LocalHost
-from harness.sites.inventory import vm_shape
+from harness.sites.inventory import parse
+from harness.sites.site import PlannedNic, Site
+from harness.sites.vm import VmSite
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = sorted((ROOT / "experiments" / "ib").glob("*.yaml"))
@@ -85,7 +87,7 @@ def test_the_five_faults_are_shipped_with_their_arms() -> None:
     for each in found.values():
         assert each.workload.net == "ib"
         assert list(each.arms) == ["stock", "migrate", "balance", "upstream"]
-        assert launch.faults(each, beds.planned_bed("vm:2x2", each)[1])
+        assert planned_faults(each, beds.planned_bed(parse("vm:2x2"), each).nics)
 
 
 def test_ranks_over_rdma_get_its_settings_and_its_option() -> None:
@@ -165,8 +167,8 @@ NICS = [PlannedNic(f"h{h}", f"eth{n}", f"10.{n + 1}.0.{h + 1}", f"h{h}-eth{n}") 
 
 def address_fault(*nics: str) -> AddressRemoved:
     words = {"id": "a", "kind": "address_removed", "nics": nics, "at": {"iteration": 1}, "duration_s": 1.0}
-    spec = FaultSpec.model_validate(words)
-    wanted = spec.targets(launch.by_host(NICS))
+    spec = spec_of(words)
+    wanted = spec.targets(by_host(NICS))
     return AddressRemoved(spec, tuple(nic for nic in NICS if (nic.host, nic.name) in wanted), "h0")
 
 
@@ -180,19 +182,24 @@ def addresses(nic: str) -> list[dict[str, Any]]:
     return [] if nic.endswith("-") else [{**known, "broadcast": "10.9.0.255"}]
 
 
+def recorded(*nics: str) -> str:
+    """The same as part of all that a host says before a fault."""
+    empty = ("routes4", "routes6", "neighbours", "ports", "qdiscs", "end")
+    return f"=== links\n{shown(*nics)}\n" + "".join(f"=== {part}\n" for part in empty)
+
+
 def said(*texts: str) -> list[Any]:
     host = FakeHost()
     return [replace(host.run(["ip"]), stdout=text) for text in texts]
 
 
 def test_an_address_comes_back_as_it_was() -> None:
-    fault = address_fault("h0:*").knowing(said(shown("eth0", "eth1")))
+    fault = address_fault("h0:*").knowing(said(recorded("eth0", "eth1")))
     (take,), (give,) = fault.inject(), fault.revert()
     assert (take.on, take.argv) == ("h0", ("ip", "-batch", "-"))
     assert take.input == "addr del 10.1.0.1/24 dev eth0\naddr del 10.2.0.1/24 dev eth1\n"
     assert give.input == (
-        "addr replace 10.1.0.1/24 broadcast 10.9.0.255 dev eth0\n"
-        "addr replace 10.2.0.1/24 broadcast 10.9.0.255 dev eth1\n"
+        "ip addr add 10.1.0.1/24 broadcast 10.9.0.255 dev eth0\nip addr add 10.2.0.1/24 broadcast 10.9.0.255 dev eth1\n"
     )
 
 
@@ -204,12 +211,12 @@ def test_an_address_is_gone_when_its_host_says_so() -> None:
     with pytest.raises(ValueError, match="nothing about h0 eth1"):
         fault.is_active(said(shown("eth0")))
     with pytest.raises(ValueError, match="no address to take away"):
-        fault.knowing(said(shown("eth0", "eth1-")))
+        fault.knowing(said(recorded("eth0", "eth1-")))
 
 
 def test_addresses_of_several_hosts_go_at_once_each_on_its_host() -> None:
     assert [step.on for step in address_fault("*:eth1").inject()] == ["h0", "h1"]
-    plan = launch.PlannedFault(address_fault("h1:eth1").spec, address_fault("h1:eth1"), (("h1", "eth1"),), "h1")
+    plan = PlannedFault(address_fault("h1:eth1").spec, address_fault("h1:eth1"), (("h1", "eth1"),), "h1")
     assert plan.probed_on == "h1"
 
 
@@ -258,17 +265,17 @@ def test_traces_of_guests_are_written_there_and_fetched(tmp_path: Path) -> None:
 
 
 @contextmanager
-def counted(opened: list[str], inventory: str, experiment: Experiment) -> Iterator[Bed]:
-    opened.append(inventory)
+def counted(opened: list[str], site: Site, experiment: Experiment) -> Iterator[Bed]:
+    opened.append(str(site))
     yield Bed("vm", {}, FakeHost("switch"), NICS, "a", machines=True)
     opened.append("closed")
 
 
 def test_a_kept_bed_is_opened_once_and_anew_after_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
-    monkeypatch.setattr("chaos.testbed.beds.open_bed", lambda inventory, exp: counted(opened, inventory, exp))
+    monkeypatch.setattr("chaos.testbed.beds.open_bed", lambda site, exp: counted(opened, site, exp))
     exp = load(SHIPPED[0])
-    with KeptBed("vm:2x2") as kept:
+    with KeptBed(parse("vm:2x2")) as kept:
         with kept.open(exp) as first, kept.open(exp) as again:
             assert first is again
         assert opened == ["vm:2x2"]
@@ -290,6 +297,7 @@ def test_the_soak_on_guests_draws_what_they_can_carry() -> None:
     assert kinds == set(draw.KINDS) - {"rate"} | {"address_removed"}
     assert {each.workload.op for each in rounds} == {"allreduce", "stream", "alltoall"}
     assert {each.workload.net for each in rounds} == {"ib"}
-    shape = vm_shape(VM)
-    assert shape is not None
+    site = parse(VM)
+    assert isinstance(site, VmSite)
+    shape = site.shape
     assert {(each.hosts, each.nics) for each in draw.VM_SHAPES} == {(shape.hosts, shape.nics)}

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from chaos.experiment.fault_spec import FaultSpec
 from chaos.experiment.file import load
+from chaos.faults.spec import FaultSpec
 from chaos.record.grid import Grid, view
 from chaos.record.journal import read
 from chaos.record.live import Live, Plain

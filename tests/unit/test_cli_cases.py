@@ -25,8 +25,8 @@ FOLDER = str(ROOT / "experiments" / "false_positives")
         (f"report {shlex.quote(EXPERIMENT)}", ["nic_down.yaml is a file, and a run is a folder"]),
         ("hosts list --inventory gone.yaml", ["no inventory 'gone.yaml': there is no such file"]),
         ("hosts check --inventory gone/x", ["no inventory 'gone/x': there is no such file"]),
-        ("panic --inventory gone.yaml", ["'gone.yaml' is no inventory file: there is no such file"]),
-        ("deploy --inventory gone.yaml", ["'gone.yaml' is no inventory file: there is no such file"]),
+        ("panic --inventory gone.yaml", ["no inventory 'gone.yaml': there is no such file"]),
+        ("deploy --inventory gone.yaml", ["no inventory 'gone.yaml': there is no such file"]),
         ("deploy --inventory lab", ["'lab' is no inventory file: a lab has all that is built here"]),
         ("doctor --inventory local --pid 4194304", ["no process 4194304"]),
         ("run ddp --set foo=1 --dry-run", ["--set foo: ddp has no such setting; it has layers"]),
@@ -122,9 +122,10 @@ def test_published_figures_are_of_the_file_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_missing_inventory_is_a_usage_error_of_every_reader() -> None:
-    from harness.sites.inventory import require_cluster
+    from harness.sites.cluster import over_ssh
+    from harness.sites.inventory import parse
 
     with pytest.raises(UsageError, match="'vm' is no inventory file: why"):
-        require_cluster("vm", "why", "hint")
-    with pytest.raises(UsageError, match=r"'x\.yml:n1' is no inventory file: there is no such file"):
-        require_cluster("x.yml:n1", "why", "hint")
+        over_ssh(parse("vm"), "why", "hint")
+    with pytest.raises(UsageError, match=r"no inventory 'x\.yml:n1': there is no such file"):
+        parse("x.yml:n1")

@@ -8,12 +8,16 @@ from pathlib import Path
 import pytest
 
 from chaos.experiment.aliases import environment, resolved
-from chaos.experiment.fault_spec import FaultSpec
-from chaos.testbed.cluster import Cluster
+from chaos.faults.registry import spec_of
+from chaos.faults.spec import FaultSpec
+from chaos.testbed.beds import bed_hardware
 from harness.errors import InputErrors, UsageError
 from harness.hosts.ssh_target import Target
 from harness.hosts.survey import Survey
+from harness.sites.cluster import ClusterSite
 from harness.sites.inventory_file import ClusterHost
+from harness.sites.lab import LabSite
+from harness.sites.surveyed import Surveyed
 
 NAMES = {"node1": ["mlx0", "mlx1"], "node2": ["eth7", "eth0"]}
 SURVEY = Survey(
@@ -34,15 +38,13 @@ def _host(name: str, data: tuple[str, ...] = ("mlx0", "mlx1"), management: tuple
     return ClusterHost(Target(name, name, "u"), {"data": data, "management": management}, 8, {})
 
 
-def _cluster(*surveys: Survey) -> Cluster:
+def _cluster(*surveys: Survey) -> Surveyed:
     hosts = tuple(_host(f"node{index}") for index in range(1, len(surveys) + 1))
-    return Cluster("c.yaml", hosts, {host.name: survey for host, survey in zip(hosts, surveys, strict=True)})
+    return Surveyed("c.yaml", hosts, {host.name: survey for host, survey in zip(hosts, surveys, strict=True)})
 
 
 def _spec(**words: object) -> FaultSpec:
-    return FaultSpec.model_validate(
-        {"id": "f", "kind": "link_down", "at": {"iteration": 1}, "duration_s": 1.0, **words}
-    )
+    return spec_of({"id": "f", "kind": "link_down", "at": {"iteration": 1}, "duration_s": 1.0, **words})
 
 
 @pytest.mark.parametrize(
@@ -86,8 +88,22 @@ def test_nics_by_role_and_where_ranks_meet() -> None:
     assert cluster.root() == "192.0.2.1"
     assert cluster.env("socket")["node2"] == {"NCCL_SOCKET_IFNAME": "=mlx0,mlx1", "R2CC_SIDE_IFNAME": "eno1"}
     assert cluster.program("node1", "bin/x") == Path("/p/current/bin/x")
-    assert cluster.gpus() == 8
-    assert cluster.hardware()["machines"] == 2
+
+
+def test_how_many_gpus_hosts_have(tmp_path: Path) -> None:
+    file = tmp_path / "c.yaml"
+    file.write_text("hosts:\n- {name: 'a[1-2]', gpus: 8}\n- {name: b, gpus: 4}\n- {name: c}\n")
+    assert [ClusterSite("c", file, words).gpus() for words in ("a[1-2]", "c")] == [8, None]
+    with pytest.raises(UsageError, match="hosts have 4, 8, None GPUs"):
+        ClusterSite("c", file).gpus()
+
+
+def test_figures_are_of_all_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    site = ClusterSite("c.yaml", Path())
+    monkeypatch.setattr(site, "_surveyed", _cluster(SURVEY, SURVEY))
+    found = bed_hardware(site)
+    assert found is not None and found["machines"] == 2
+    assert bed_hardware(LabSite()) is None
 
 
 def test_rdma_devices_of_all_data_nics() -> None:
@@ -103,7 +119,7 @@ def test_rdma_devices_of_all_data_nics() -> None:
 def test_every_nic_that_is_not_there_is_named() -> None:
     hosts = (_host("node1", data=("mlx0", "mlx9")), _host("node2", data=()))
     with pytest.raises(InputErrors) as caught:
-        Cluster("c.yaml", hosts, {"node1": SURVEY, "node2": SURVEY}).nics()
+        Surveyed("c.yaml", hosts, {"node1": SURVEY, "node2": SURVEY}).nics()
     assert [error.split(":")[0] for error in caught.value.errors] == ["node1", "node2"]
     assert "no NIC 'mlx9' with an IPv4 address" in caught.value.errors[0]
     assert "which NICs carry data" in caught.value.errors[1]

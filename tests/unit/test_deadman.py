@@ -21,14 +21,15 @@ from chaos.deadman.about import about, rebuilt
 from chaos.deadman.panic import exit_code, panic
 from chaos.deadman.record import Undo, began_at, command, continue_step, parse_list
 from chaos.deadman.switch import Armed, DeadMan, records
-from chaos.experiment.fault_spec import FaultSpec
-from chaos.faults.catalogue import ExampleNic
-from chaos.faults.process import ClockJump
+from chaos.experiment.planned import PlannedFault
+from chaos.faults.example import ExampleNic
+from chaos.faults.kinds.ranks import ClockJump
+from chaos.faults.registry import spec_of
+from chaos.faults.spec import FaultSpec
 from chaos.faults.steps import SWITCH, Command, Signal, Stop
 from chaos.record.journal import Journal, read
 from chaos.run.actors import Actors
 from chaos.run.injector import Injector
-from chaos.testbed.launch import PlannedFault
 from harness.errors import FaultError, SshError
 from harness.hosts import FakeHost, LocalHost, Result
 
@@ -236,7 +237,7 @@ def jump(folder: Path) -> tuple[FaultSpec, ClockJump]:
             return bool(answers[0].exit_code == 0)
 
     words = {"id": "f0", "kind": "clock_jump", "rank": 0, "jump_s": 5, "duration_s": 0.1, "at": {"iteration": 1}}
-    spec = FaultSpec.model_validate(words)
+    spec = spec_of(words)
     return spec, Here(spec, (), "n1")
 
 
@@ -299,7 +300,7 @@ def test_what_a_rank_and_a_switch_need_is_told_apart() -> None:
 
 def test_a_fault_is_built_again_from_its_record() -> None:
     words = {"id": "f", "kind": "side_channel_lost", "host": "h1", "at": {"iteration": 3}, "duration_s": 1.0}
-    told = about(FaultSpec.model_validate(words), (ExampleNic("h1", "eth1", "10.2.0.2", ""),), "h1", [PORTS])
+    told = about(spec_of(words), (ExampleNic("h1", "eth1", "10.2.0.2", ""),), "h1", [PORTS])
     fault = rebuilt(json.loads(json.dumps(told)))
     assert "32768-60999" in fault.inject()[0].text(), "what was found before is known again"
     assert [step.on for step in fault.revert() if isinstance(step, Command)] == ["h1"]

@@ -17,7 +17,18 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = {"raw", "commands.md"}
 """What ran long ago, and what test_help_examples.py types."""
 PAGES = [ROOT / "README.md", *sorted(page for page in ROOT.glob("docs/**/*.md") if not ELSEWHERE & {*page.parts})]
-CHEAP = ("--dry-run", "chaos faults", "chaos validate", "hosts list", "completion", "plan --")
+CHEAP = (
+    "--dry-run",
+    "chaos faults",
+    "chaos validate",
+    "hosts list",
+    "completion",
+    "plan --",
+    "lab status",
+    "runs list",
+    "sim validate",
+    "fork status",
+)
 """A command with one of these starts nothing, or computes for a second."""
 OWN = {"manifest.xml", "gate.json", "experiments/mine.yaml"}
 """Files that a reader has, and a checkout has not."""
@@ -67,6 +78,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that looks like a checkout in which somebody wrote an inventory."""
     for name in ("experiments", "docs", "ci", "tests", "build"):
         (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "FILE").write_text((ROOT / "docs/examples/inventory.yaml").read_text())
+    (tmp_path / "runs").mkdir()
     (tmp_path / "cluster.yaml").write_text((ROOT / "docs/examples/inventory.yaml").read_text())
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -84,7 +97,8 @@ def test_it_can_be_typed(case: tuple[str, list[str]], place: Path) -> None:
 
 def cheap(words: list[str]) -> bool:
     line = shlex.join(words)
-    away = ("cluster.yaml" in line and "list" not in words) or any(word in line for word in ("vm", "slurm", "--mpi"))
+    elsewhere = any(word in line for word in ("vm", "slurm", "srun", "--mpi"))
+    away = elsewhere or ("cluster.yaml" in line and "list" not in words)
     names = [word for word in words if re.match(r"[A-Z]{3,}$", word) or word in OWN]
     return any(part in line for part in CHEAP) and not away and not names and "prune" not in words
 
@@ -99,3 +113,26 @@ def test_what_is_cheap_works(case: tuple[str, list[str]], place: Path) -> None:
 def test_there_are_many() -> None:
     assert len(SHOWN) > 100
     assert sum(cheap(words) for _, words in SHOWN) > 10
+
+
+def files() -> list[tuple[str, str]]:
+    """Whole experiments and inventories that a page shows."""
+    blocks = [
+        (page.name, block) for page in PAGES for block in re.findall(r"(?ms)^```yaml\n(.*?)^```", page.read_text())
+    ]
+    return [(name, block) for name, block in blocks if re.search(r"(?m)^(arms|hosts):", block) and "axes:" not in block]
+
+
+FILES = files()
+
+
+@pytest.mark.parametrize("shown", FILES, ids=[name for name, _ in FILES])
+def test_a_file_that_is_shown_is_valid(shown: tuple[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "shown.yaml"
+    file.write_text(re.sub(r"(?m)^.*key: ~/.*\n", "", shown[1]))
+    inventory = "\nhosts:" in shown[1]
+    assert run_cli(["hosts", "list", "--inventory", str(file)] if inventory else ["chaos", "validate", str(file)]) == 0
+
+
+def test_the_tutorial_shows_both() -> None:
+    assert sum(name == "tutorial.md" for name, _ in FILES) == 2

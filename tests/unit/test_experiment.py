@@ -104,7 +104,8 @@ repeats: 0
     expected = [
         (1, "name: "), (2, "tpyo: unknown key"), (6, "rate_gbit"), (7, "unknown key 'foo'"), (9, "workload.op: "),
         (10, "workload.bytes: "), (12, "workload.iterationz: unknown key"), (14, "faults.0.at: give either"),
-        (15, "faults.1: a flap needs times, down_s, up_s"), (22, "faults.2.zzz: unknown key"),
+        (15, "faults.1.down_s: field required"), (15, "faults.1.times: field required"),
+        (15, "faults.1.up_s: field required"), (22, "faults.2.zzz: unknown key"),
         (27, "faults.3.at.iteration: iteration 12 is never reached"), (29, "hypothesis.stal_ms: unknown key"),
         (31, "arms.stock.expect: "), (32, "arms.foo: no such arm"), (33, "arms.migrate.hypothesis.stall_max: unknown"),
         (34, "repeats: "),
@@ -139,7 +140,7 @@ repeats: 0
         ("  - {id: a, kind: link_down, host: h1, nic: eth0, at: {time_s: .nan}, duration_s: 1}",
          "{hosts: 2, nics: 2}", "x.yaml:5: faults.0.at.time_s: "),
         ("  - {id: a, kind: nuke, host: h1, nic: eth0, at: {time_s: 1}, duration_s: 1}",
-         "{hosts: 2, nics: 2}", "x.yaml:5: faults.0.kind: input should be 'link_down', 'black_hole', 'one_way', "),
+         "{hosts: 2, nics: 2}", "x.yaml:5: faults.0.kind: there is no fault nuke; there are address_removed, "),
         ("  - {id: a, id: b, kind: link_down, host: h1, nic: eth0, at: {time_s: 1}, duration_s: 1}",
          "{hosts: 2, nics: 2}", "x.yaml:5: duplicate key 'id'"),
     ],
@@ -195,7 +196,7 @@ def test_topology_from_a_file_beside_the_experiment_or_a_shipped_one(tmp_path: P
         path.write_text(GOOD.replace("{hosts: 2, nics: 2}", name).replace("host: h1", f"host: {host}"))
         assert loads(dump(load(path)), tmp_path / "elsewhere.yaml").faults[0].host == host
     path.write_text(GOOD.replace("{hosts: 2, nics: 2}", "nowhere.yaml"))
-    with pytest.raises(InputErrors, match=r"e\.yaml:2: topology: cannot read topology"):
+    with pytest.raises(InputErrors, match=r"e\.yaml:2: topology: cannot read the lab's topology"):
         load(path)
 
 

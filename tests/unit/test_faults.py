@@ -13,19 +13,24 @@ from chaos_double import Switch, experiment
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.experiment.fault_spec import FaultSpec
-from chaos.faults.base import BlackHole, Fault, Flap, LinkDown
-from chaos.faults.catalogue import KINDS, catalogue, example, fault_of
-from chaos.faults.process import HELPER, clock_file
-from chaos.faults.rate import Bucket, Rate, slowed, ticks
+from chaos.experiment.planned import PlannedFault, by_host
+from chaos.faults.catalogue import catalogue, example
+from chaos.faults.fault import Fault
+from chaos.faults.kinds.drops import BlackHole
+from chaos.faults.kinds.links import Flap, LinkDown
+from chaos.faults.kinds.load import HELPER
+from chaos.faults.kinds.ranks import clock_file
+from chaos.faults.kinds.rate import Rate
+from chaos.faults.parts.bucket import Bucket, slowed, ticks
+from chaos.faults.registry import fault_of, kinds
+from chaos.faults.spec import FaultSpec
 from chaos.faults.steps import Command
 from chaos.record.journal import Journal, read
 from chaos.run.actors import Actors
 from chaos.run.injector import Injector
-from chaos.testbed.beds import PlannedNic
-from chaos.testbed.launch import PlannedFault, by_host
 from harness.errors import FaultError
 from harness.hosts import LocalHost, Result
+from harness.sites.site import PlannedNic
 
 PORT = "h1-eth2"
 
@@ -157,7 +162,7 @@ def on_ports(kind: str, *nics: str) -> Any:
 def test_every_kind_has_golden_commands() -> None:
     """The others act inside hosts on every bed: tests/unit/test_faults_golden.py."""
     inside = {"delay", "corrupt", "nic_gone", "qp_error", "side_channel_lost", "side_channel_late", "controller_lost"}
-    assert set(GOLDEN) | inside == set(KINDS)
+    assert set(GOLDEN) | inside == set(kinds())
 
 
 @pytest.mark.parametrize("kind", sorted(GOLDEN))

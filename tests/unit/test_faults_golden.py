@@ -15,10 +15,13 @@ from typing import Any
 
 import pytest
 
-from chaos.experiment.fault_spec import METHODS, RULES, FaultSpec
-from chaos.faults.catalogue import EXAMPLES, KINDS, ExampleNic, fault_of
-from chaos.faults.keep import shortened
-from chaos.faults.process import HELPER
+from chaos.faults import registry
+from chaos.faults.catalogue import methods_of
+from chaos.faults.example import ExampleNic
+from chaos.faults.kinds.load import HELPER
+from chaos.faults.parts.keep import shortened
+from chaos.faults.registry import fault_of, kinds
+from chaos.faults.spec import FaultSpec
 from chaos.faults.steps import Command, Step
 from harness.hosts import Result
 
@@ -28,19 +31,24 @@ PLACE = {"nics": ("host", "nic"), "rail": ("rail",), "rank": ("rank",), "host": 
 
 
 def cases() -> Iterator[tuple[str, str | None]]:
-    for kind in KINDS:
-        yield from ((kind, method) for method in METHODS.get(kind, (None,)))
+    """In the order of the files that are there; what is new comes last."""
+    there = re.findall(r"^== (\w+)", (DATA / HOSTS[0] / "commands.txt").read_text(), re.MULTILINE)
+    for kind in dict.fromkeys([*there, *kinds()]):
+        yield from ((kind, method) for method in methods_of(kind))
 
 
 def spec_of(kind: str, method: str | None, nic: str) -> FaultSpec:
     words: dict[str, Any] = {"id": "f", "kind": kind, "at": {"iteration": 3}, "duration_s": 1.0, "method": method}
     words |= {"host": "n1", "nic": nic, "rail": 0, "rank": 1}
     words = {
-        k: v for k, v in words.items() if k not in ("host", "nic", "rail", "rank") or k in PLACE[RULES[kind].where]
+        k: v
+        for k, v in words.items()
+        if k not in ("host", "nic", "rail", "rank") or k in PLACE[kinds()[kind].Settings.where]
     }
-    own = {k: v for k, v in EXAMPLES.get(kind, {}).items() if k not in ("host", "nic", "rail", "rank")}
-    own |= {"fraction": 0.25} if kind == "rate" else {}
-    return FaultSpec.model_validate({**words, **own})
+    for unused in ("duration_s",) * (not kinds()[kind].Settings.timed) + ("method",) * (method is None):
+        del words[unused]
+    own = {**kinds()[kind].example, **({"fraction": 0.25} if kind == "rate" else {})}
+    return registry.spec_of({**words, **own})
 
 
 def answer(step: Step, folder: Path) -> Result:
@@ -79,7 +87,7 @@ def golden(kind: str) -> str:
     name, address = (folder / "nic.txt").read_text().split()
     for fault_kind, method in cases():
         spec = spec_of(fault_kind, method, name)
-        nics = [ExampleNic("n1", name, address, "")] if RULES[fault_kind].where in ("nics", "rail") else []
+        nics = [ExampleNic("n1", name, address, "")] if spec.where in ("nics", "rail") else []
         fault = fault_of(spec, nics, "n1")
         title = f"== {fault_kind}" + (f" ({method})" if method else "")
         try:

@@ -12,13 +12,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from test_faults_golden import DATA, answer, spec_of
 
-from chaos.experiment.fault_spec import FaultSpec
-from chaos.faults.base import Fault
-from chaos.faults.catalogue import KINDS, ON_HOST, ExampleNic, example, fault_of
-from chaos.faults.keep import after_down, parse, restore
-from chaos.faults.needs import lacking, notes, table
+from chaos.faults.catalogue import example
+from chaos.faults.example import ExampleNic
+from chaos.faults.fault import Fault
 from chaos.faults.needs import parse as parse_needs
-from chaos.faults.qdisc import codel_us, root_of, words
+from chaos.faults.parts.keep import after_down, parse, restore
+from chaos.faults.parts.qdisc import codel_us, root_of, words
+from chaos.faults.registry import fault_of, kinds
+from chaos.faults.registry import spec_of as spec_of_words
+from chaos.faults.support import lacking, notes, table
 from harness.hosts import Result
 
 
@@ -163,7 +165,7 @@ ROOT = "\n".join(
 
 def test_what_a_host_lacks_is_said_for_each_kind() -> None:
     able = parse_needs(said(ROOT)[0])
-    why = {row["kind"]: row["why"] for row in table({"n1": able}, [example(kind, inside=True) for kind in KINDS])}
+    why = {row["kind"]: row["why"] for row in table({"n1": able}, [example(kind, inside=True) for kind in kinds()])}
     assert {kind: each for kind, each in why.items() if each} == {
         "delay": ["the kernel has no sch_netem"],
         "corrupt": ["the kernel has no sch_netem"],
@@ -198,19 +200,18 @@ def test_an_ipv6_controller() -> None:
 
 
 def test_where_a_fault_acts_is_told_by_the_switch_port() -> None:
-    inside = {kind for kind in KINDS if ON_HOST[kind] is not KINDS[kind]}
+    inside = {kind for kind in kinds() if type(example(kind, inside=True)) is not kinds()[kind]}
     some = {"tcp_lost", "udp_lost", "big_packets_lost"}
     assert inside == {"link_down", "flap", "rail_down", "black_hole", "one_way", "loss", "rate", *some}
     for kind in inside:
-        assert type(example(kind)) is KINDS[kind]
-        assert type(example(kind, inside=True)) is ON_HOST[kind]
+        assert type(example(kind)) is kinds()[kind]
         assert example(kind).kind == example(kind, inside=True).kind == kind
 
 
 @pytest.mark.parametrize("method", ["vf", "pci", "queue"])
 def test_a_method_belongs_to_its_kinds(method: str) -> None:
-    with pytest.raises(ValueError, match="one of admin, port"):
-        FaultSpec.model_validate({**spec_of("link_down", None, "eth1").model_dump(), "method": method})
+    with pytest.raises(ValueError, match="'admin' or 'port'"):
+        spec_of_words({**spec_of("link_down", None, "eth1").model_dump(), "method": method})
 
 
 def test_golden_folders_hold_what_hosts_said() -> None:

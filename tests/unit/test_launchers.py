@@ -27,7 +27,7 @@ from harness.launch.tally import Tally, parsed
 from harness.launch.watch import Watch
 from harness.launch.workloads import Asked, job
 from harness.sites import slurm
-from harness.sites.inventory import cluster_hosts, is_cluster
+from harness.sites.inventory import parse
 
 SLURM = Path(__file__).parents[1] / "data" / "slurm"
 SHOW = ("sh", "-c", 'echo "$1 $2 $NCCL_SOCKET_IFNAME ${NCCL_ALGO-none}"', "show")
@@ -224,8 +224,9 @@ def test_an_allocation_is_an_inventory(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setenv("HOME", str(tmp_path))
     for name, value in recorded("salloc_even").items():
         monkeypatch.setenv(name, value)
-    assert is_cluster("slurm")
-    first, second = cluster_hosts("slurm")
+    site = parse("slurm")
+    assert isinstance(site, slurm.SlurmSite)
+    first, second = site.members
     assert (first.name, first.target.address, second.target.shown) == ("n1", "n1", "bob@192.0.2.2")
 
 

@@ -27,10 +27,10 @@ from harness.errors import InfraError, UsageError
 from harness.hosts import LocalHost
 from harness.launch import processes
 from harness.launch.commands import torchrun
+from harness.launch.hosts import JobHosts, Programs
 from harness.launch.job import Job
 from harness.launch.processes import Processes, Start
 from harness.launch.run import JobRun
-from harness.launch.site import Programs, Site
 from harness.launch.streams import Whole
 from harness.launch.watch import Watch
 from harness.launch.workloads import Asked, job
@@ -222,7 +222,7 @@ def test_real_torchrun_starts_ranks_of_a_workload(tmp_path: Path, corrupt: str, 
     assert python is not None
     nothing = tmp_path / "nothing"
     rank = ROOT / "harness" / "workloads" / "rank.py"
-    site = Site(("here",), "127.0.0.1", Programs(nothing, nothing, nothing, rank))
+    site = JobHosts(("here",), "127.0.0.1", Programs(nothing, nothing, nothing, rank))
     asked = Asked(
         "collectives", 0, 2, iterations=2, warmup=1, cpu=True, python=python, port=free_port(), corrupt=corrupt,
         spec={"bytes": 4096, "ops": ["all_reduce"]}, env={"GLOO_SOCKET_IFNAME": "lo"},

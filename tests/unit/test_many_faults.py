@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.experiment.fault_spec import FaultSpec
 from chaos.experiment.overlaps import Cuts, overlapping
 from chaos.experiment.timeline import places_of, problems_of_timeline
+from chaos.faults.registry import spec_of
+from chaos.faults.spec import FaultSpec
 
 NICS = {f"h{host}": ["eth0", "eth1"] for host in range(3)}
 PLACES = [{"host": "h0", "nic": "eth0"}, {"host": "h1", "nic": "eth1"}, {"nics": ("h0:*",)}, {"nics": ("*:eth1",)}]
@@ -32,7 +33,7 @@ def timelines(draw: st.DrawFn) -> dict[int, FaultSpec]:
         kind = draw(st.sampled_from(["link_down", "black_hole", "delay"]))
         more = {"delay_ms": 1.0} if kind == "delay" else {}
         lasts = {"duration_s": draw(st.sampled_from([0.5, 1.0, 2.5]))}
-        found[index] = FaultSpec(id=f"f{index}", kind=kind, at=draw(AT), **where, **more, **lasts)
+        found[index] = spec_of({"id": f"f{index}", "kind": kind, "at": draw(AT), **where, **more, **lasts})
     return found
 
 
@@ -74,14 +75,16 @@ def test_cuts_may_meet_unless_it_is_certain_that_they_do_not(
             assert cuts.may_meet(fault) is not apart
 
 
+def one(index: int, kind: str = "link_down", **more: Any) -> FaultSpec:
+    words = {"id": f"f{index}", "kind": kind, "host": "h0", "nic": "eth0", "duration_s": 0.5}
+    return spec_of({**words, **more})
+
+
 def many(count: int) -> dict[int, FaultSpec]:
     return {
-        index: FaultSpec(
-            id=f"f{index}", kind="link_down", host=f"h{index % 3}", nic=f"eth{index // 3 % 2}",
-            at={"time_s": float(index)}, duration_s=0.5,
-        )
+        index: one(index, host=f"h{index % 3}", nic=f"eth{index // 3 % 2}", at={"time_s": float(index)})
         for index in range(count)
-    }  # fmt: skip
+    }
 
 
 def looks(monkeypatch: pytest.MonkeyPatch, count: int) -> int:
@@ -113,7 +116,7 @@ def test_ten_times_as_many_faults_are_ten_times_as_much_work(monkeypatch: pytest
 def chains() -> Iterator[tuple[str, dict[int, FaultSpec], list[str]]]:
     def after(index: int, before: int) -> FaultSpec:
         at = {"after": f"f{before}", "ms": 1.0}
-        return FaultSpec(id=f"f{index}", kind="delay", host="h0", nic="eth0", at=at, delay_ms=1.0, duration_s=0.001)
+        return one(index, "delay", at=at, delay_ms=1.0, duration_s=0.001)
 
     begin = many(1)
     yield "a long chain", {**begin, **{n: after(n, n - 1) for n in range(1, 500)}}, []
@@ -131,8 +134,6 @@ def test_chains(faults: dict[int, FaultSpec], wrong: list[str]) -> None:
 def test_a_message_names_a_few_of_many_faults() -> None:
     found: list[str] = []
     faults = many(500)
-    faults[500] = FaultSpec(
-        id="late", kind="link_down", host="h0", nic="eth0", at={"after": "gone", "ms": 1.0}, duration_s=1.0
-    )
+    faults[500] = one(500, at={"after": "gone", "ms": 1.0})
     problems_of_timeline(faults, 10, NICS, lambda _place, what: found.append(what))
     assert "there is no fault gone; there are f0, f1" in found[0] and "and 481 more" in found[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -13,10 +13,11 @@ from chaos.analysis.figures import run_figures
 from chaos.analysis.rails import Fabric, stretch
 from chaos.analysis.rundata import read_run
 from chaos.run.runner import _network
-from chaos.testbed.beds import Bed, PlannedNic
+from chaos.testbed.beds import Bed
 from harness.hosts.fake import FakeHost
 from harness.lab.topology import Topology
 from harness.schemas import validate
+from harness.sites.site import PlannedNic
 
 Line = dict[str, Any]
 HOSTS = ("h0", "h1", "h2")
@@ -114,7 +115,7 @@ def faults() -> list[Line]:
 
 
 def bounds(lines: list[Line]) -> list[float]:
-    return [fault["degraded_bound_ms"] for fault in run_figures(read_run(lines), 2, iterations=10)["faults"]]
+    return [fault["degraded_bound_ms"] for fault in asdict(run_figures(read_run(lines), 2, iterations=10))["faults"]]
 
 
 def test_the_bound_of_two_hosts_that_share_two_rails_of_four() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from chaos.faults.catalogue import KINDS
-from reports.page import names, sentence
-from reports.page.view import _tiles, stall_limit_ms
+from chaos.faults.registry import kinds
+from reports.formats.view import _tiles, stall_limit_ms
+from reports.words import names, sentence
 
 Json = dict[str, Any]
 
@@ -75,11 +75,11 @@ def test_arms_that_did_not_do_as_expected(odd: list[str], said: str) -> None:
     assert headline("deviated", *arms).startswith(f"{said} With R2CC ")
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS))
+@pytest.mark.parametrize("kind", sorted(kinds()))
 def test_every_fault_is_a_noun(kind: str) -> None:
     """`the link down cost 8 ms` is no English."""
     said = headline("holds", STOCK, arm("migrate", repeat(0, 8.0, kind=kind)), arm("stock", repeat(0, 1.0, kind=kind)))
-    assert kind in names.FAULTS
+    assert names.fault(kind) == kinds()[kind].noun
     assert not re.search(r"\b(down|lost|removed|gone|late|stop|kill|one way)\b cost", said)
 
 

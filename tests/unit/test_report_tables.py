@@ -8,9 +8,9 @@ import pytest
 
 from chaos.analysis import void
 from chaos.analysis.rundata import RunData
-from chaos.testbed.beds import bed_name
+from harness.sites.inventory import parse
 from harness.units import over
-from reports.page import tables
+from reports.words import tables
 
 Json = dict[str, Any]
 
@@ -97,4 +97,4 @@ def test_digits_end_somewhere() -> None:
 
 @pytest.mark.parametrize(("inventory", "name"), [("lab", "lab"), ("lab:default", "lab"), ("vm:2x2", "vm")])
 def test_what_a_bed_is_called(inventory: str, name: str) -> None:
-    assert bed_name(inventory) == name
+    assert parse(inventory).bed == name

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from chaos.experiment.fault_spec import FaultSpec
+from chaos.deadman.safety import Ways, counted, parse, protected, refusals, too_much
 from chaos.experiment.model import Limits
-from chaos.faults.safety import Ways, counted, parse, protected, refusals, too_much
+from chaos.faults.registry import spec_of
+from chaos.faults.spec import FaultSpec
 
 CLIENT, SERVER = "192.0.2.1", "192.0.2.10"
 NICS = {host: [f"eth{n}" for n in range(4)] for host in ("h0", "h1", "h2", "h3")}
@@ -109,7 +110,7 @@ def test_what_is_not_known_is_an_error(text: str) -> None:
 
 def fault(**words: Any) -> FaultSpec:
     about = {"id": "f0", "kind": "link_down", "host": "h1", "nic": "eth1", "duration_s": 1.0, "at": {"iteration": 1}}
-    return FaultSpec.model_validate({**about, **words})
+    return spec_of({**about, **words})
 
 
 def test_limits_say_how_they_are_raised() -> None:

@@ -14,11 +14,11 @@ from chaos_literal import at, lines
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chaos.experiment.fault_spec import FaultSpec
 from chaos.experiment.file import dump, load, loads
 from chaos.experiment.model import Experiment
 from chaos.experiment.overlaps import overlapping
 from chaos.experiment.timeline import places_of
+from chaos.faults.registry import spec_of
 from chaos.soak import draw, judge
 from chaos.soak.run import Request, Soak, reduced
 from chaos.soak.shrink import OutOfTime, shrink
@@ -153,8 +153,7 @@ def small_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def round_of(seed: int, number: int, *, arm: str, **_: Any) -> Experiment:
         faults = [
-            FaultSpec.model_validate({**common, "id": f"f{n}", "at": {"time_s": 0.05 + n * 0.2}, "may_miss": True})
-            for n in range(2)
+            spec_of({**common, "id": f"f{n}", "at": {"time_s": 0.05 + n * 0.2}, "may_miss": True}) for n in range(2)
         ]
         experiment = draw.experiment_of(f"soak-{seed}-{number}", shape, faults, arm, seed=1)
         return experiment.model_copy(update={"workload": experiment.workload.model_copy(update={"iterations": 12})})

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.errors import InputErrors
 from harness.hosts import survey
 from harness.hosts.survey_rdma import SCRIPT, Port, read
-from harness.sites import cluster_facts as bed
+from harness.sites import surveyed as bed
 
 
 @dataclass

@@ -14,9 +14,11 @@ from chaos.experiment.file import load
 from chaos.record.journal import read
 from chaos.record.live import Quiet
 from chaos.run import runner
-from chaos.testbed.beds import Bed, hold_rates, root_address, topology_of
-from chaos.testbed.workbench import built
+from chaos.testbed.beds import Bed, topology_of
+from chaos.testbed.hostbench import built
 from harness.files import rundir
+from harness.sites.site import LAB_ROOT
+from harness.sites.vm import hold_rates
 from harness.vmlab.lab import VmLab
 from harness.vmlab.rdma import device_of
 
@@ -30,12 +32,12 @@ def execute(lab: VmLab, folder: Path, name: str, arms: Sequence[str]) -> tuple[d
     shipped = load(SHIPPED / f"{name}.yaml")
     experiment = shipped.model_copy(update={"workload": shipped.workload.model_copy(update={"iterations": 18})})
     devices = {(nic.host, nic.name): device_of(nic.name) for nic in lab.nics}
-    bed = Bed("vm", lab.hosts, lab.switch, list(lab.nics), root_address(), devices=devices, machines=True)
-    hold_rates(bed, topology_of(experiment))
+    bed = Bed("vm", lab.hosts, lab.switch, list(lab.nics), LAB_ROOT, devices=devices, machines=True)
+    hold_rates(bed.switch, bed.nics, topology_of(experiment))
     bench, build = built(quiet=True)
     out = rundir.create(folder, name)
     request = runner.Request(arms, bench, build, lambda: nullcontext(bed))
-    summary = runner.run(experiment, request, out, Quiet())
+    summary = runner.run(experiment, request, out, Quiet()).as_json()
     assert summary["verdict"] == "holds", summary["reasons"]
     assert {run["wrong_elements"] for arm in summary["arms"] for run in arm["runs"]} == {0}
     return {arm["name"]: arm for arm in summary["arms"]}, list(read(out.journal))

@@ -13,17 +13,20 @@ from typing import Any
 import pytest
 
 from chaos.experiment.file import loads
-from chaos.faults.base import Fault
-from chaos.faults.needs import lacking, parse, question
+from chaos.experiment.planned import planned_faults
+from chaos.faults.fault import Fault
+from chaos.faults.needs import parse, question
+from chaos.faults.support import lacking
 from chaos.record.journal import read
 from chaos.record.live import Quiet
 from chaos.run import runner
 from chaos.run.actors import Actors
-from chaos.testbed import launch
-from chaos.testbed.beds import Bed, hold_rates, root_address, topology_of
-from chaos.testbed.workbench import built
+from chaos.testbed.beds import Bed, topology_of
+from chaos.testbed.hostbench import built
 from harness.files import rundir
 from harness.hosts import Host
+from harness.sites.site import LAB_ROOT
+from harness.sites.vm import hold_rates
 from harness.vmlab.lab import VmLab
 from harness.vmlab.rdma import device_of
 
@@ -43,7 +46,7 @@ LIMIT_S = 40.0
 def fault_on(lab: VmLab, kind: str, words: str) -> tuple[Fault, Actors]:
     """It knows what was there, as the injector has it before it strikes."""
     nics = [replace(nic, switch_port="") for nic in lab.nics]
-    (planned,) = launch.faults(loads(TIMELINE % (kind, words), Path("one.yaml")), nics)
+    (planned,) = planned_faults(loads(TIMELINE % (kind, words), Path("one.yaml")), nics)
     actors = Actors(None, lab.hosts, lambda rank: pytest.fail("no rank runs"))
     return planned.fault.knowing(actors.take(planned.fault.facts())), actors
 
@@ -214,11 +217,13 @@ arms: {migrate: {expect: holds}}
 def test_queue_pairs_in_error_move_their_connections_and_nothing_is_wrong(lab: VmLab, tmp_path: Path) -> None:
     experiment = loads(QP_ERROR, Path("qp.yaml"))
     devices = {(nic.host, nic.name): device_of(nic.name) for nic in lab.nics}
-    bed = Bed("vm", lab.hosts, lab.switch, list(lab.nics), root_address(), devices=devices, machines=True)
-    hold_rates(bed, topology_of(experiment))
+    bed = Bed("vm", lab.hosts, lab.switch, list(lab.nics), LAB_ROOT, devices=devices, machines=True)
+    hold_rates(bed.switch, bed.nics, topology_of(experiment))
     bench, build = built(quiet=True)
     out = rundir.create(tmp_path, "qp_error")
-    summary = runner.run(experiment, runner.Request(["migrate"], bench, build, lambda: nullcontext(bed)), out, Quiet())
+    summary = runner.run(
+        experiment, runner.Request(["migrate"], bench, build, lambda: nullcontext(bed)), out, Quiet()
+    ).as_json()
     assert summary["verdict"] == "holds", summary["reasons"]
     run = summary["arms"][0]["runs"][0]
     assert run["completed"]

@@ -24,7 +24,7 @@ from pyverbs.wr import SGE, SendWR
 
 SIZE, DEPTH, GID_INDEX, GIVE_UP_S = 16384, 4, 1, 20.0
 TIMEOUT, RETRIES = 14, 6
-"""67 ms, seven times: what docs/howto/vm-lab.md says works on soft-RoCE."""
+"""67 ms, seven times: what docs/results/vm-lab.md says works on soft-RoCE."""
 ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
 
 

@@ -2,7 +2,7 @@
 // where there is some and sockets elsewhere, each wrapped as R2CC_MODE says.
 #include <mutex>
 
-#include "r2cc_net.h"
+#include "net/r2cc_net.h"
 
 extern ncclNet_t ncclNetIb;
 extern ncclNet_t ncclNetSocket;

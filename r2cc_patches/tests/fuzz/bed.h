@@ -6,7 +6,7 @@
 #include <mutex>
 #include <vector>
 
-#include "engine.h"
+#include "engine/engine.h"
 
 namespace r2cc::fuzz {
 

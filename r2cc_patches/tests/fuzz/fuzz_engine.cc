@@ -6,10 +6,10 @@
 
 #include "bed.h"
 #include "input.h"
-#include "keys.h"
 #include "messages.h"
-#include "net_door.h"
-#include "net_fake_inner.h"
+#include "rig/door.h"
+#include "rig/fake_inner.h"
+#include "wire/keys.h"
 
 using namespace r2cc;
 using namespace r2cc::fuzz;

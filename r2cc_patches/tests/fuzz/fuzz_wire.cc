@@ -3,10 +3,10 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "handle.h"
 #include "input.h"
-#include "keys.h"
 #include "messages.h"
+#include "wire/handle.h"
+#include "wire/keys.h"
 
 using namespace r2cc;
 using namespace r2cc::fuzz;

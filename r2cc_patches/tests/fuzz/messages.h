@@ -1,7 +1,7 @@
 // Every message of the wire, for code that treats them all alike. A new one is added here.
 #pragma once
 
-#include "wire.h"
+#include "wire/wire.h"
 
 namespace r2cc::fuzz {
 

@@ -6,9 +6,9 @@
 #include <fstream>
 #include <string>
 
-#include "handle.h"
 #include "input.h"
 #include "messages.h"
+#include "wire/handle.h"
 
 using namespace r2cc;
 using namespace r2cc::fuzz;

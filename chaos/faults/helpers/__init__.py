@@ -1,1 +1,0 @@
-"""Programs that faults start on hosts."""

@@ -1,0 +1,100 @@
+"""Faults that keep a host too busy: helper processes beside the ranks, which end by themselves."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field, StrictInt
+
+from chaos.faults.fault import Fault
+from chaos.faults.spec import FaultSpec
+from chaos.faults.steps import Alive, Answer, Start, Step, Stop
+
+HELPER = Path(__file__).parents[1] / "parts" / "pressure.py"
+SPARE_S = 5.0
+"""How much longer than its fault a helper may live, should nobody end it."""
+BUSY_CORES = 2
+
+
+@dataclass(frozen=True)
+class HelperFault(Fault, ABC):
+    """One that lasts as long as helper processes run. They end by themselves, a little later than asked for."""
+
+    privilege = "none"
+
+    @abstractmethod
+    def arguments(self) -> list[tuple[str, tuple[str, ...]]]:
+        """(host, what the helper is to do), one a process."""
+
+    def _named(self) -> list[tuple[str, str, tuple[str, ...]]]:
+        return [(host, f"{self.spec.id}-{n}", words) for n, (host, words) in enumerate(self.arguments())]
+
+    def inject(self) -> list[Step]:
+        seconds = ("--seconds", f"{(self.spec.duration_s or 0.0) + SPARE_S:g}")
+        base = ("python3", "-IS", str(HELPER))
+        return [Start(host, name, (*base, *words, *seconds)) for host, name, words in self._named()]
+
+    def revert(self) -> list[Step]:
+        return [Stop(host, name) for host, name, _ in self._named()]
+
+    def probe(self) -> list[Step]:
+        return [Alive(host, name) for host, name, _ in self._named()]
+
+    def is_active(self, answers: Sequence[Answer]) -> bool | None:
+        running = {answer.stdout == "running" for answer in answers}
+        return running.pop() if len(running) == 1 else None
+
+
+@dataclass(frozen=True)
+class BusyCores(HelperFault):
+    """Other work takes the cores: probes are answered late, on all paths alike."""
+
+    class Settings(FaultSpec):
+        where = "host"
+        cores: Annotated[StrictInt, Field(gt=0, le=64)] | None = None
+
+    spec: Settings
+    kind = "busy_cores"
+    noun = "load on the CPU"
+    does = "runs so many busy processes beside the ranks (two, if nothing is said)"
+    peer_sees = "everybody: everything late, nothing lost"
+    requires = ("python3",)
+
+    def arguments(self) -> list[tuple[str, tuple[str, ...]]]:
+        return [(self.host, ("burn",))] * (self.spec.cores or BUSY_CORES)
+
+
+@dataclass(frozen=True)
+class QueueFull(HelperFault):
+    """Other traffic fills the NIC's queue: what is small and urgent waits behind it, or is dropped."""
+
+    kind = "queue_full"
+    noun = "full queue"
+    does = "sends datagrams to nobody out of the NIC, more than it carries (bounded)"
+    peer_sees = "late and lost probes, a lower rate"
+    requires = ("python3",)
+
+    def arguments(self) -> list[tuple[str, tuple[str, ...]]]:
+        return [(nic.host, ("fill", "--from", nic.address)) for nic in self.nics]
+
+
+@dataclass(frozen=True)
+class SideFlood(HelperFault):
+    """Rubbish to every UDP socket of the host's ranks: their receive queues are full, nothing of it is true."""
+
+    class Settings(FaultSpec):
+        where = "host"
+
+    spec: Settings
+    kind = "side_flood"
+    noun = "flood of the side channel"
+    does = "sends rubbish to every UDP socket on the host, from the host itself (bounded)"
+    peer_sees = "late and lost answers from that host"
+    requires = ("python3",)
+
+    def arguments(self) -> list[tuple[str, tuple[str, ...]]]:
+        return [(self.host, ("flood",))]

@@ -1,0 +1,52 @@
+"""Which faults a host can carry, by what it said of itself (needs.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from chaos.faults.fault import Fault
+from chaos.faults.needs import MEANING, Able
+
+
+def lacking(fault: Fault, able: Able) -> list[str]:
+    """Why this host cannot carry the fault; empty: it can."""
+    found = [f"{tool} is not installed" for tool in fault.requires if tool not in able.tools]
+    if fault.privilege == "CAP_NET_ADMIN" and not able.net_admin:
+        found.append("needs CAP_NET_ADMIN (root, or sudo for the login user)")
+    if fault.privilege == "root" and able.uid != 0:
+        found.append("needs root")
+    return found + [MEANING[feature] for feature in fault.features if not _has(feature, able)]
+
+
+def _has(feature: str, able: Able) -> bool:
+    if feature == "rdma":
+        return bool(able.rdma)
+    if feature == "pci":
+        return "pci_rescan" in able.features and any("/pci" in where for _, _, where in able.nics.values())
+    if feature == "nft_netdev" and "nft_inet" in able.features:
+        return True  # stands in for it
+    return feature in able.features or ("unknown" in able.features and feature != "ssh")
+
+
+def notes(fault: Fault, able: Able) -> list[str]:
+    """What else is to be known of a fault that the host can carry."""
+    found = []
+    if fault.kernel_path_only and able.hard:
+        found.append(f"RDMA ({', '.join(able.hard[:4])}) does not notice")
+    if "nft_netdev" in fault.features and not {"nft_egress", "unknown"} & able.features:
+        found.append("no egress hook: families inet and arp instead")
+    found += fault.notes(able)
+    if "unknown" in able.features and fault.features:
+        found.append("kernel features could not be tried without root")
+    return found
+
+
+def table(hosts: Mapping[str, Able], kinds: Sequence[Fault]) -> list[dict[str, Any]]:
+    """One entry a host and kind."""
+    return [
+        {"host": host, "kind": fault.kind, "supported": not why, "why": why, "notes": [] if why else notes(fault, able)}
+        for host, able in hosts.items()
+        for fault in kinds
+        for why in [lacking(fault, able)]
+    ]

@@ -1,0 +1,160 @@
+"""What hosts of an inventory say of themselves: which NICs carry data, where ranks meet, which build they have."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import InputErrors, UsageError
+from harness.hosts.survey import Survey
+from harness.sites.inventory_file import ClusterHost
+
+DATA, MANAGEMENT = "data", "management"
+NO_DATA = "the inventory does not say which NICs carry data (nics: {data: eth[0-3]})"
+
+
+@dataclass(frozen=True)
+class ClusterNic:
+    """A NIC that carries data. `rail` is its place in the role; nobody lets us into the switch behind it."""
+
+    host: str
+    name: str
+    rail: int
+    address: str
+    switch_port: str = ""
+
+
+@dataclass(frozen=True)
+class Surveyed:
+    """An inventory's hosts and what they said of themselves. `inventory` is what the user calls it."""
+
+    inventory: str
+    hosts: tuple[ClusterHost, ...]
+    surveys: Mapping[str, Survey]
+
+    @property
+    def names(self) -> list[str]:
+        return [host.name for host in self.hosts]
+
+    def nics(self) -> list[ClusterNic]:
+        return nics(self.hosts, self.surveys)
+
+    def root(self) -> str:
+        return root_of(self.hosts[0], self.surveys[self.hosts[0].name])
+
+    def env(self, net: str) -> dict[str, dict[str, str]]:
+        """Of the ranks on each host."""
+        return {host.name: environment(host, self.surveys[host.name], net) for host in self.hosts}
+
+    def devices(self) -> dict[tuple[str, str], str]:
+        return devices(self.hosts, self.surveys)
+
+    def program(self, host: str, name: str) -> Path:
+        """One of what is deployed there: `bin/r2cc_bench`, `lib/libr2cc_net.so`."""
+        return Path(self.surveys[host].prefix) / "current" / name
+
+    def build(self) -> dict[str, Any]:
+        """build.json of what all hosts have. UsageError when they have nothing, or not all the same."""
+        deployed(self.surveys, self.inventory)
+        return dict(self.surveys[self.hosts[0].name].build or {})
+
+
+def nics(hosts: Sequence[ClusterHost], surveys: Mapping[str, Survey]) -> list[ClusterNic]:
+    """All data NICs, host by host. InputErrors with every role that is missing and every NIC that is not as it says."""
+    errors: list[str] = []
+    found: list[ClusterNic] = []
+    for host in hosts:
+        there = surveys[host.name].nics
+        names = host.nics.get(DATA, ())
+        if not names:
+            errors.append(f"{host.name}: {NO_DATA}")
+        for rail, name in enumerate(names):
+            if is_ipv4(there.get(name, "")):
+                found.append(ClusterNic(host.name, name, rail, there[name]))
+            else:
+                errors.append(f"{host.name}: {_unusable(name, there)}")
+    if errors:
+        raise InputErrors(errors)
+    return found
+
+
+def is_ipv4(address: str) -> bool:
+    return bool(address) and ":" not in address
+
+
+def _unusable(name: str, there: Mapping[str, str]) -> str:
+    if name in there:
+        return (
+            f"NIC '{name}' has IPv6 addresses alone ({there[name]}): IPv6 alone is not supported, give it one of IPv4"
+        )
+    with_one = ", ".join(each for each, address in there.items() if is_ipv4(address)) or "none"
+    return f"no NIC '{name}' with an IPv4 address (with one: {with_one})"
+
+
+def management_of(host: ClusterHost, survey: Survey) -> str | None:
+    """The NIC over which ranks meet and the side channel has one more way; None: the inventory names none."""
+    return next((name for name in host.nics.get(MANAGEMENT, ()) if is_ipv4(survey.nics.get(name, ""))), None)
+
+
+def root_of(host: ClusterHost, survey: Survey) -> str:
+    """Where the ranks meet: the first host's management address, or else the one at which we reach it."""
+    name = management_of(host, survey)
+    address = survey.nics[name] if name else survey.address
+    if not address:
+        raise UsageError(
+            f"{host.name}: ranks would not know where to meet", "name its management NIC: nics: {management: eno1}"
+        )
+    return address
+
+
+def environment(host: ClusterHost, survey: Survey, net: str = "socket") -> dict[str, str]:
+    """Which of this host's NICs NCCL and the net library use: names may differ from host to host.
+
+    InputErrors for a data NIC that RDMA is to use and that has no RDMA device. NCCL would take an empty list for all of
+    them, management and storage too.
+    """
+    data, management = host.nics.get(DATA, ()), management_of(host, survey)
+    side = {"R2CC_SIDE_IFNAME": management} if management else {}
+    if not data:
+        raise InputErrors([f"{host.name}: {NO_DATA}"])
+    if net != "ib":
+        return {"NCCL_SOCKET_IFNAME": "=" + ",".join(data), **side}
+    devices([host], {host.name: survey})
+    ports = {name: f":{number}" for name, number in survey.ports.items()}
+    used = dict.fromkeys(survey.devices[name] + ports.get(name, "") for name in data)
+    return {"NCCL_IB_HCA": "=" + ",".join(used), "NCCL_SOCKET_IFNAME": "=" + (management or data[0]), **side}
+
+
+def devices(hosts: Sequence[ClusterHost], surveys: Mapping[str, Survey]) -> dict[tuple[str, str], str]:
+    """The RDMA device of each data NIC. InputErrors naming every NIC that has none, and hosts without data NICs."""
+    wanted = [(host.name, name) for host in hosts for name in host.nics.get(DATA, ())]
+    errors = [f"{host.name}: {NO_DATA}" for host in hosts if not host.nics.get(DATA)]
+    errors += [
+        f"{host}: data NIC '{name}' has no RDMA device (with one: {', '.join(surveys[host].devices) or 'none'}); "
+        "see rdma-driver and gid-index of `r2cc doctor`, or use `net: socket`"
+        for host, name in wanted
+        if name not in surveys[host].devices
+    ]
+    if errors:
+        raise InputErrors(errors)
+    return {(host, name): surveys[host].devices[name] for host, name in wanted}
+
+
+def deployed(surveys: Mapping[str, Survey], inventory: str) -> str:
+    """The build id that all hosts have. UsageError when one has none, or another one."""
+    ids = {name: survey.build_id for name, survey in surveys.items()}
+    without = [name for name, found in ids.items() if found is None]
+    if without:
+        raise UsageError(f"nothing is deployed on {_few(without)}", f"r2cc deploy --inventory {inventory}")
+    if len(set(ids.values())) > 1:
+        what = "; ".join(
+            f"{found} on {_few([n for n in ids if ids[n] == found])}" for found in sorted(set(map(str, ids.values())))
+        )
+        raise UsageError(f"hosts have different builds: {what}", f"r2cc deploy --inventory {inventory}")
+    return str(next(iter(ids.values())))
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")

@@ -1,0 +1,151 @@
+#include "data/connection.h"
+
+#include <algorithm>
+
+#include "record/flight.h"
+
+namespace r2cc {
+
+Connection::Connection(const Services& services, Peer& peer, uint64_t id, void* ctx, bool sends, size_t ring)
+    : requests_(this, ring), id(id), peer(peer), services_(services), ctx_(ctx), sends_(sends) {
+  if (services.flight != nullptr) recorder_ = services.flight->open(id, sends, peer.id);
+}
+
+Connection::~Connection() = default;
+
+void Connection::setState(ConnectionState next, const std::string& cause, int64_t replayed) {
+  const ConnectionState previous = state();
+  if (previous >= ConnectionState::Closed) return;  // for good
+  state_.store(next, std::memory_order_release);
+  peer.exchanging += (next == ConnectionState::Exchanging ? 1 : 0) - (previous == ConnectionState::Exchanging ? 1 : 0);
+  if (next == ConnectionState::Active || next >= ConnectionState::Closed) count(next == ConnectionState::Active);
+  recorder_.state(static_cast<uint8_t>(next), epoch_, cause,
+                  {peer.describe(), nicName(home_), home_ == nullptr ? -1 : int{peer.remote()[home_->remote].dev}});
+  auto line = services_.events->line("path");
+  line.add("connection", static_cast<int64_t>(id)).add("direction", sends_ ? "send" : "recv");
+  line.add("state", name(next)).add("epoch", epoch_).add("cause", cause).add("peer", peer.describe());
+  line.add("home_nic", nicName(home_)).add("nic", nicName(planPath()));
+  if (planPath() != nullptr) line.add("peer_nic", peer.remote()[planPath()->remote].dev);
+  if (!plan_.empty() && plan_.newest().lanes().size() > 1) line.add("shares", planShares());
+  if (replayed >= 0) line.add("replayed", replayed);
+}
+
+/// From its first message on until its last.
+void Connection::count(bool in) {
+  if (std::exchange(counted_, in) == in) return;
+  if (in) {
+    peer.connections++;
+  } else {
+    peer.connections--;
+  }
+}
+
+std::string Connection::nicName(const Path* path) const {
+  return path == nullptr ? "" : (*services_.local)[path->local].name;
+}
+
+std::string Connection::planShares() const {
+  std::string out;
+  for (const PlanLane& l : plan_.newest().lanes()) {
+    out += (out.empty() ? "" : ",") + nicName(l.lane->path) + ":" + std::to_string(l.weight);
+  }
+  return out;
+}
+
+void* Connection::contextOf(const Path* path) const {
+  void* own = (*services_.local)[path->local].ctx;
+  return own != nullptr ? own : ctx_;
+}
+
+Request* Connection::claim(void* data, size_t size, int tag, void* mr, void* profiler) {
+  Request& r = requests_[posted_];
+  if (r.held() || outstanding_.load(std::memory_order_relaxed) >= NCCL_NET_MAX_REQUESTS) return nullptr;
+  r.number = posted_++;
+  r.data = data, r.size = size, r.tag = tag, r.mr = mr, r.profiler = profiler;
+  r.inner = r.flush = nullptr, r.lane = kNoLane;
+  r.surety = Surety::Receiver;
+  r.on(RequestEvent::Give);
+  outstanding_.fetch_add(1, std::memory_order_relaxed);
+  return &r;
+}
+
+void Connection::pump(uint64_t end) {
+  if (nextToPost_ >= std::min(posted_, end) || plan_.empty() || over()) return;
+  const Lane* blocked[kMaxLanes];
+  size_t blockedCount = 0;
+  bool prefix = true;
+  for (uint64_t number = nextToPost_; number < std::min(posted_, end); number++) {
+    Request& r = requests_[number];
+    if (r.waits()) {
+      Lane* lane = plan_.laneFor(number);
+      const bool waits = std::find(blocked, blocked + blockedCount, lane) != blocked + blockedCount;
+      if (waits || !post(r, *lane)) {
+        prefix = false;
+        if (!waits && blockedCount < kMaxLanes) blocked[blockedCount++] = lane;
+        continue;
+      }
+    }
+    if (prefix) nextToPost_ = number + 1;
+  }
+}
+
+/// False when the lane takes nothing now.
+bool Connection::post(Request& r, Lane& lane) {
+  if (lane.error || lane.state != LaneState::Up || lane.posted.full()) return false;
+  r.inner = nullptr;
+  if (give(lane, r) != ncclSuccess) return laneError(lane), false;
+  if (r.inner == nullptr) return false;
+  if (!lane.posted.push(r.number)) return laneError(lane), false;
+  recorder_.post(r.number, r.size, lane.id);
+  r.postedOn(lane);
+  postedBelow_ = std::max(postedBelow_, r.number + 1);
+  return true;
+}
+
+LanePtr Connection::findLane(uint32_t laneId) const {
+  const auto it = std::find_if(lanes_.begin(), lanes_.end(), [&](const LanePtr& l) { return l->id == laneId; });
+  return it == lanes_.end() ? nullptr : *it;
+}
+
+void Connection::addLane(const LanePtr& lane) {
+  const Owned owned(owner_, Owned::Wait::Yes);
+  lanes_.push_back(lane);
+}
+
+void Connection::laneError(Lane& lane) {
+  lane.error = true;
+  attention_ = true;
+  services_.wake();
+}
+
+void Connection::fail(const std::string& why) {
+  if (over()) return;
+  const Owned owned(owner_, Owned::Wait::Yes);
+  const std::string nic = home_ == nullptr ? "" : " over " + nicName(home_);
+  const bool ours = home_ != nullptr && !peer.linkUpHere(home_->local);
+  const std::string here = ours ? "; here its own link is down (netlink, or the NIC's driver)" : "";
+  const std::string text = "connection" + nic + " to peer " + peer.describe() + " failed: " + why + here;
+  // Also when nothing was sent yet: a connect that never returns is as bad.
+  if (hasOutstanding() || state() == ConnectionState::Connecting) services_.warn("R2CC: " + text);
+  reason_.assign(why.begin(), why.begin() + static_cast<std::ptrdiff_t>(std::min(why.size(), kMaxReason)));
+  setState(ConnectionState::Failed, why);
+  dropAll();
+  peer.tell(bye());  // the other end must not wait for one that has given up
+}
+
+std::string Connection::readable(const std::vector<uint8_t>& reason) {
+  std::string out(reason.begin(), reason.end());
+  std::replace_if(out.begin(), out.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+  return out;
+}
+
+void Connection::shutdown() {
+  const Owned owned(owner_, Owned::Wait::Yes);
+  dropAll();
+  if (state() == ConnectionState::Exchanging) peer.exchanging--;
+  count(false);
+  shut_ = true;
+  forgetMemory();
+}
+
+}  // namespace r2cc

@@ -1,0 +1,131 @@
+// GPU memory at the receiving end: a message is flushed on the lane that wrote it before it counts.
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "data/recv_connection.h"
+
+namespace r2cc {
+namespace {
+constexpr int64_t kFlushLimitNs = msToNs(2);
+constexpr auto kFlushPoll = std::chrono::microseconds(20);
+}  // namespace
+
+/// A drained comm flushes no more. A NIC that lost its link can still be asked to, for the moment this may take.
+void RecvConnection::flushBeforeDrain(Lane& lane) {
+  const int64_t until = nowNs() + kFlushLimitNs;
+  while (flushSome(lane) && nowNs() < until) {
+  }
+}
+
+/// True while a flush is under way that may still end.
+bool RecvConnection::flushSome(Lane& lane) {
+  bool waits = false;
+  for (const uint64_t number : lane.posted.all()) {
+    Request& r = requests_[number];
+    if (r.number != number || r.finished() || !needsFlush(r)) continue;
+    const Outcome outcome = take(lane, r);
+    if (outcome == Outcome::Complete) finished(r);
+    waits |= outcome == Outcome::Waits && r.flush != nullptr;
+    if (outcome != Outcome::Complete && !lane.inner.ops->testsInAnyOrder) break;
+  }
+  return waits;
+}
+
+void RecvConnection::drainApart(const LanePtr& lane) {
+  retire(lane);
+  flushThenDrain(lane, nowNs() + kFlushLimitNs);
+}
+
+/// The connection may be gone before the lane is; the lane is fenced all the same. Owner held.
+void RecvConnection::flushThenDrain(const LanePtr& lane, int64_t until) {
+  const auto whose = weak_from_this();
+  const auto self = [whose] { return std::static_pointer_cast<RecvConnection>(whose.lock()); };
+  if (flushes_ && !over() && nowNs() < until && flushSome(*lane)) {
+    services_.apart([] { std::this_thread::sleep_for(kFlushPoll); },
+                    [&services = services_, whose, self, lane, until] {
+                      const auto connection = self();
+                      if (connection == nullptr) return fenceApart(services, whose, lane, {});
+                      const Owned owned(connection->owner_, Owned::Wait::Yes);
+                      connection->flushThenDrain(lane, until);
+                    });
+    return;
+  }
+  const auto drain = [lane] {
+    if (lane->inner.ops->drain != nullptr) lane->inner.ops->drain(lane->comm);
+  };
+  services_.apart(drain, [&services = services_, whose, self, lane] {
+    const auto connection = self();
+    fenceApart(services, whose, lane, connection == nullptr ? std::vector<void*>{} : connection->drained(*lane));
+  });
+}
+
+std::vector<void*> RecvConnection::drained(Lane& lane) {
+  const Owned owned(owner_, Owned::Wait::Yes);
+  if (!over()) takeDrained(lane);
+  return takeHandles(lane);
+}
+
+bool RecvConnection::needsFlush(const Request& r) const {
+  const auto* mr = static_cast<const Mr*>(r.mr);
+  return flushes_ && mr != nullptr && mr->type == NCCL_PTR_CUDA && r.size > 0;
+}
+
+/// On the lane that wrote, before the message counts: were that NIC to die in between, the sender would send again.
+RecvConnection::Outcome RecvConnection::flush(Lane& lane, Request& r) {
+  const ncclNet_t& net = *lane.inner.net;
+  if (r.flush == nullptr) {
+    void* handle = handleOn(lane, r.mr);
+    int size = static_cast<int>(r.size);
+    if (net.iflush(lane.comm, 1, &r.data, &size, &handle, &r.flush) != ncclSuccess) return Outcome::Broken;
+    if (r.flush == nullptr) return Outcome::Complete;
+  }
+  int done = 0;
+  if (net.test(r.flush, &done, nullptr) != ncclSuccess) return Outcome::Broken;
+  if (!done) return Outcome::Waits;
+  r.flush = nullptr;
+  r.surety = Surety::Flush;
+  return Outcome::Complete;
+}
+
+/// NCCL asks for a flush where its GPU needs one. From the first time on, messages are flushed before they count, and
+/// there is nothing left to do here; until then it goes to the lane that wrote, if that still lives.
+ncclResult_t RecvConnection::iflush(int n, void** data, int* sizes, void** mrs, void** request) {
+  *request = nullptr;
+  const Owned owned(owner_, Owned::Wait::Yes);
+  if (over()) return ncclRemoteError;
+  if (n != 1) return ncclInvalidUsage;
+  flushes_ = true;
+  for (uint64_t back = 1; back <= std::min<uint64_t>(posted_, NCCL_NET_MAX_REQUESTS); back++) {
+    const Request& wrote = requests_[posted_ - back];
+    if (wrote.data != data[0] || !wrote.finished()) continue;
+    if (wrote.surety == Surety::Flush) return ncclSuccess;
+    const LanePtr lane = findLane(wrote.lane);
+    const auto free =
+        std::find_if(std::begin(flushRequests_), std::end(flushRequests_), [](const Request& r) { return !r.held(); });
+    if (lane == nullptr || lane->error || free == std::end(flushRequests_)) break;
+    void* handle = handleOn(*lane, mrs[0]);
+    if (lane->inner.net->iflush(lane->comm, 1, data, sizes, &handle, &free->flush) != ncclSuccess) break;
+    if (free->flush == nullptr) return ncclSuccess;
+    free->on(RequestEvent::Give);
+    free->lane = lane->id;
+    *request = &*free;
+    return ncclSuccess;
+  }
+  return flushLost();
+}
+
+ncclResult_t RecvConnection::testFlush(Request& request, int* done) {
+  const LanePtr lane = findLane(request.lane);
+  const bool ok = lane != nullptr && lane->inner.net->test(request.flush, done, nullptr) == ncclSuccess;
+  if (!ok || *done) request.on(RequestEvent::Release);
+  return ok ? ncclSuccess : flushLost();
+}
+
+ncclResult_t RecvConnection::flushLost() const {
+  services_.warn("R2CC: the NIC that wrote into GPU memory is gone before its data was flushed (from peer " +
+                 peer.describe() + ", home " + nicName(home_) + "): the data cannot be trusted");
+  return ncclRemoteError;
+}
+
+}  // namespace r2cc

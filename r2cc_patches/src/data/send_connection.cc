@@ -1,0 +1,287 @@
+// The data path of the sending end; lanes are in send_lanes.cc, handshakes in send_control.cc.
+#include "data/send_connection.h"
+
+#include <algorithm>
+
+namespace r2cc {
+namespace {
+constexpr int64_t kLookNs = msToNs(2);  // without an acknowledgement: then the lane is asked
+// Without an acknowledgement: then the receiver is asked for it, where nobody probes the path.
+constexpr int64_t kAskNs = msToNs(40), kMostAskNs = msToNs(1000);
+// A lane that takes longer to make may be on a black hole. When a job starts, thousands may be made at once.
+constexpr int64_t kLaneStallNs = msToNs(50), kFirstLaneStallNs = msToNs(1000);
+
+bool takesPlainMemory(const LocalNic& nic) {
+  const InnerOps* ops = nic.inner.ops;
+  return ops == nullptr || (ops->plainMemory && ops->needsAck);
+}
+
+bool allPlain(const Services& services) {
+  return std::all_of(services.local->begin(), services.local->end(), takesPlainMemory);
+}
+}  // namespace
+
+SendConnection::SendConnection(const Services& services, Peer& peer, uint64_t id, void* ctx, uint64_t listen,
+                               uint8_t homeDev, uint8_t remoteHomeDev, const std::vector<NicAddress>& ourNics)
+    : Connection(services, peer, id, ctx, /*sends=*/true, allPlain(services) ? kMostCopies : NCCL_NET_MAX_REQUESTS),
+      listen_(listen),
+      homeDev_(homeDev),
+      remoteHomeDev_(remoteHomeDev),
+      ourNics_(ourNics),
+      kept_(requests_, allPlain(services)),
+      lastMove_(runNs()) {}
+
+SendConnection::~SendConnection() = default;
+
+ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, void* profiler, void** request) {
+  *request = nullptr;
+  if (over()) return overNow();
+  const Owned owned(owner_, Owned::Wait::No);
+  if (!owned) return ncclSuccess;
+  const bool copied = kept_.wants(size, inHostMemory(mr));
+  if (kept_.possible() && !roomFor(copied ? size : 0)) {
+    services_.fetchAcks();                               // for the next call
+    if (state() == ConnectionState::Active) progress();  // NCCL may have nothing to test
+    return ncclSuccess;
+  }
+  Request* claimed = claim(data, size, tag, mr, profiler);
+  if (claimed != nullptr && copied) kept_.keep(*claimed);
+  *request = claimed;
+  pump(holdFrom_);
+  return ncclSuccess;
+}
+
+ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
+  *done = 0;
+  const Owned owned(owner_, Owned::Wait::No);
+  if (!owned) return ncclSuccess;
+  // A send is done when its inner request is over (NCCL may then reuse the buffer) and the receiver has the message,
+  // or will have it from our copy.
+  const auto complete = [&] {
+    return request.finished() && (request.surety != Surety::Receiver || request.number < acked());
+  };
+  if (!complete() && over()) return overNow();
+  // Also for a large one that is acknowledged: those behind it would miss a turn.
+  if (!over() && (!complete() || request.size >= kTurnBytes)) progress();
+  if (request.finished() && !complete()) answerFor(request);
+  if (!complete()) return ncclSuccess;
+  if (request.number < acked()) kept_.acknowledged(request.size);
+  *done = 1;
+  recorder_.released(request.number, request.size);
+  if (size != nullptr) *size = static_cast<int>(request.size);
+  request.on(RequestEvent::Release);
+  released_.store(request.number + 1, std::memory_order_release);
+  outstanding_.fetch_sub(1, std::memory_order_relaxed);
+  return ncclSuccess;
+}
+
+bool SendConnection::roomFor(size_t size) {
+  return kept_.roomFor(size, posted_, acked(), copyBudget(peer.connections));
+}
+
+/// Its lane is done with it, and the receiver has not said that it is there: whether NCCL need not wait for that.
+void SendConnection::answerFor(Request& r) {
+  const size_t budget = copyBudget(peer.connections);
+  if (r.number == released_ && kept_.confirmed(r, lanes_, acked())) {
+    r.surety = Surety::Kernel;
+  } else if (kept_.wantsLate(r, inHostMemory(r.mr), posted_, acked(), budget)) {
+    kept_.keep(r);
+  } else {
+    services_.fetchAcks();
+  }
+}
+
+uint64_t SendConnection::safeBelow() const {
+  const uint64_t released = released_.load(std::memory_order_acquire);
+  return kept_.possible() ? std::min(released, acked_.load(std::memory_order_relaxed)) : released;
+}
+
+bool SendConnection::hasOutstanding() const {
+  return Connection::hasOutstanding() || safeBelow() < released_.load(std::memory_order_acquire);
+}
+
+void SendConnection::driveReplays() {
+  if (!drives_) return;
+  const Owned owned(owner_, Owned::Wait::Yes);
+  while (state() == ConnectionState::Active && progress()) {
+  }
+  drives_ = false;
+  for (uint64_t number = safeBelow(); number < released_; number++) drives_ |= !requests_[number].finished();
+}
+
+ncclResult_t SendConnection::give(Lane& lane, Request& r) {
+  if (lane.posted.empty() && clocked(lane)) lane.busySince = nowNs();
+  return lane.inner.net->isend(lane.comm, r.data, r.size, r.tag, handleOn(lane, r.mr), r.profiler, &r.inner);
+}
+
+bool SendConnection::progress() {
+  bool moved = false;
+  if (Lane* lane = plan_.only()) {
+    moved = progressLane(*lane);
+  } else {
+    for (const PlanStep& step : plan_.steps()) {
+      for (const PlanLane& l : step.lanes()) moved |= progressLane(*l.lane);
+    }
+  }
+  const uint64_t before = nextToPost_;
+  pump(holdFrom_);
+  return moved || nextToPost_ != before;
+}
+
+bool SendConnection::progressLane(Lane& lane) {
+  size_t bytes = 0;
+  bool moved = false;
+  while (bytes < kTurnBytes && !lane.posted.empty() && !lane.error && lane.state == LaneState::Up) {
+    Request& r = requests_[lane.posted.front()];
+    int done = 0;
+    if (lane.inner.net->test(r.inner, &done, nullptr) != ncclSuccess) return laneError(lane), moved;
+    if (!done) return moved;
+    lane.posted.pop();
+    bytes += r.size;
+    moved = true;
+    r.inner = nullptr;
+    r.on(RequestEvent::Finish);
+    lane.sent += r.size;
+    r.mark = lane.sent;
+    if (clocked(lane)) lane.carried(r.size, nowNs());
+  }
+  return moved;
+}
+
+/// Whether the way from post to completion is the only clock there is for what the lane carries. Where a send is over
+/// once the kernel has it, that says nothing, and the kernel is asked instead.
+bool SendConnection::clocked(const Lane& lane) const { return services_.mode >= 2 && !lane.inner.ops->needsAck; }
+
+/// NCCL was told that it is done, and neither the receiver nor we have it.
+bool SendConnection::lost(const Fenced& message) const {
+  for (uint64_t number = std::max(safeBelow(), message.delivered); number < released_; number++) {
+    const Request& r = requests_[number];
+    const bool onDead = r.lane == kNoLane || findLane(r.lane) == nullptr;
+    if (onDead && r.surety != Surety::Copy && !message.has(number)) return true;
+  }
+  return false;
+}
+
+// Invariant 4: the receiver is the truth. Of what was on dead lanes, all it has is finished and all else goes out
+// again.
+int64_t SendConnection::applyFenced(const Fenced& message) {
+  onAck(message.delivered, /*repaired=*/true);
+  int64_t replayed = 0;
+  for (uint64_t number = kept_.possible() ? std::min(kept_.first(), safeBelow()) : safeBelow(); number < posted_;
+       number++) {
+    Request& r = requests_[number];
+    if (r.lane == kNoLane || findLane(r.lane) != nullptr) continue;
+    if (message.has(number)) {
+      r.on(RequestEvent::Finish);
+      r.inner = nullptr;
+      continue;
+    }
+    r.lose();
+    replayed++;
+  }
+  nextToPost_ = safeBelow();
+  drives_ = nextToPost_ < released_;
+  return replayed;
+}
+
+void SendConnection::onAck(uint64_t delivered, bool repaired) {
+  // Only the engine stores acked_, so a plain maximum is enough. More than was ever sent is a broken peer.
+  if (delivered <= acked_.load(std::memory_order_relaxed)) return;
+  acked_.store(delivered, std::memory_order_release);
+  ackedAt_ = runNs();
+  if (std::exchange(asked_, false)) repaired = true;
+  if (!repaired) carried(delivered - 1, ackedAt_);
+}
+
+/// The path of a lane that is needed and does not come up, or null.
+const Path* SendConnection::stalledLane(int64_t now) const {
+  const bool needed = state() == ConnectionState::Connecting || state() == ConnectionState::Frozen;
+  if (!needed) return nullptr;
+  const int64_t patience = everActive_ ? kLaneStallNs : kFirstLaneStallNs;
+  for (const LanePtr& lane : lanes_) {
+    if (!lane->usable() && now - lane->createdNs > patience) return lane->path;
+  }
+  return nullptr;
+}
+
+/// When the lane of the oldest message last heard from the other end, where its transport can tell: a large message
+/// takes its time.
+int64_t SendConnection::laneMoved(uint64_t acked, int64_t now) const {
+  const Lane* lane = plan_.laneFor(acked);
+  LaneSample sample;
+  if (lane == nullptr || lane->state != LaneState::Up || lane->error) return 0;
+  if (lane->inner.ops->sample == nullptr || !lane->inner.ops->sample(lane->comm, &sample)) return 0;
+  return now - sample.quietNs;
+}
+
+void SendConnection::carried(uint64_t number, int64_t then) {
+  if (const Lane* lane = plan_.laneFor(number)) lane->path->carried(then);
+}
+
+int64_t SendConnection::movesAt() const {
+  const Lane* lane = plan_.only();
+  if (lane == nullptr) lane = plan_.laneFor(std::max(acked_.load(std::memory_order_relaxed), safeBelow()));
+  return lane == nullptr ? lastMove_ : std::max(lastMove_, lane->path->carriedAt());
+}
+
+void SendConnection::noteCarried(int64_t at) {
+  if (lastCarried_ == 0) peer.recount();
+  lastCarried_ = at;
+}
+
+const Path* SendConnection::stalledPath(int64_t now) {
+  if (const Path* path = stalledLane(now)) return path;
+  // Where a send is over once the receiver has it, that counts: acknowledgements come later.
+  const uint64_t acked = std::max(acked_.load(std::memory_order_acquire), safeBelow());
+  if (acked != seenAcked_) noteCarried(now);
+  if (!kept_.possible() && safeBelow() > seenAcked_) carried(safeBelow() - 1, now);
+  if (acked != seenAcked_ || !hasOutstanding() || state() != ConnectionState::Active) {
+    lastMove_ = kept_.possible() && acked != seenAcked_ && hasOutstanding() ? std::max(lastMove_, ackedAt_) : now;
+    seenAcked_ = acked;
+    nextAsk_ = 0;
+    return nullptr;
+  }
+  const bool asks = now - lastMove_ >= kAskNs && now >= nextAsk_;
+  if (now - movesAt() < kLookNs && !asks) return nullptr;
+  if (asks) nextAsk_ = now + std::clamp(now - lastMove_, kAskNs, kMostAskNs);  // doubles how long it has been waiting
+  if (now - lastLook_ >= kLookNs) {
+    lastLook_ = now;
+    if (const int64_t moved = laneMoved(acked, now); moved > lastMove_) {
+      lastMove_ = moved;
+      noteCarried(moved);
+      carried(acked, moved);
+    }
+  }
+  if (now - movesAt() < kStallNs) {
+    // Others on its path move, so the path is not probed; its own acknowledgement may have been lost.
+    if (asks && now - lastMove_ >= kAskNs) {
+      asked_ = true;
+      peer.tell(CloseLane{id, kNoLane});
+    }
+    return nullptr;
+  }
+  const Owned owned(owner_, Owned::Wait::Yes);
+  if (acked >= posted_) return lastMove_ = now, nullptr;  // all arrived; NCCL has not asked yet
+  // The oldest message decides which lane is stuck. It may not even be posted: RDMA waits for a word of the receiver's.
+  const Lane* lane = plan_.laneFor(acked);
+  return lane == nullptr ? nullptr : lane->path;
+}
+
+void SendConnection::sample(Capacities& capacities) {
+  if (plan_.empty() || state() != ConnectionState::Active) return;
+  for (const LanePtr& lane : lanes_) {
+    if (!inPlan(lane) || lane->state != LaneState::Up || lane->error) continue;
+    LaneSample now;
+    const auto ask = lane->inner.ops->sample;
+    const bool asked = ask != nullptr && ask(lane->comm, &now);
+    if (!asked && !clocked(*lane)) continue;
+    if (!asked) {
+      now.bytes = lane->bytes.load(std::memory_order_relaxed);
+      now.busyNs = lane->busyNs.load(std::memory_order_relaxed);
+    }
+    capacities.add(*lane->path, now.bytes - lane->sampled.bytes, now.busyNs - lane->sampled.busyNs);
+    lane->sampled = now;
+  }
+}
+
+}  // namespace r2cc

@@ -1,0 +1,220 @@
+// The sending end: posts messages to the plan's lanes, and coordinates every change of the plan, so that a double
+// detection can never start two different failovers.
+//
+//   failover  a lane of the plan failed: fence it, find a fresh one, Freeze -> Fenced, replay what the receiver lacks;
+//             the other lanes of the plan go on meanwhile
+//   switch    another plan is better (home is back, balance): Switch -> Switched agrees a message number; nothing is
+//             fenced, nothing stops
+#pragma once
+
+#include <optional>
+
+#include "data/ack_rule.h"
+#include "data/connection.h"
+#include "data/kept_messages.h"
+#include "paths/capacity.h"
+#include "paths/wanted.h"
+
+namespace r2cc {
+
+class SendConnection final : public Connection {
+ public:
+  /// `home`: the devices NCCL chose. The path is known once the receiver has said which NICs it has.
+  SendConnection(const Services& services, Peer& peer, uint64_t id, void* ctx, uint64_t listen, uint8_t homeDev,
+                 uint8_t remoteHomeDev, const std::vector<NicAddress>& ourNics);
+  ~SendConnection() override;
+
+  // NCCL's side
+  ncclResult_t isend(void* data, size_t size, int tag, void* mr, void* profiler, void** request);
+  ncclResult_t test(Request& request, int* done, int* size) override;
+
+  // The engine's side
+  void onWelcome(const Welcome& message);
+  void onLaneHandle(const LaneHandle& message);
+  void onLaneUp(const LaneUp& message);
+  void onLaneMade(const LanePtr& lane, bool ok) override;
+  void onPrepared(const LanePtr& lane, bool ok) override;
+  void onAllFenced() override;
+  void onSuspect(const Suspect& message);
+  void onFenced(const Fenced& message);
+  void onSwitched(const Switched& message);
+  /// `repaired`: it came with the answer to a question, over whatever path, and may be old.
+  void onAck(uint64_t delivered, bool repaired = false);
+  void onBye(const Bye& message);
+  void onPathDown(const Path* path, const std::string& cause);
+  void tick(int64_t now);
+  /// Copies that NCCL was told are done move only when somebody tests them.
+  void driveReplays();
+  void ask() override {
+    asked_ = true;
+    peer.tellEverywhere(CloseLane{id, kNoLane});
+  }
+
+  /// The path whose traffic stands still, or null: messages are out and none was acknowledged for kStallNs, or the
+  /// lane to go on with does not come up.
+  const Path* stalledPath(int64_t now);
+  /// After stalledPath(now): until when nobody need look again; INT64_MAX when nothing is under way. Not after now
+  /// where something is being agreed, or has not moved for long.
+  int64_t restsUntil(int64_t now) const {
+    if (over()) return INT64_MAX;
+    if (state() != ConnectionState::Active || proposed_ || drives_) return now;
+    return hasOutstanding() ? movesAt() + kStallNs : INT64_MAX;
+  }
+  /// Whether data is on its way over a path and its transport has heard nothing for `stillNs`; Unseen: no transport of
+  /// ours there can tell.
+  enum class Waits : uint8_t { Unseen, No, Yes };
+  Waits waitsOn(const Path& path, int64_t stillNs) const;
+  /// What was asked and not answered is asked again at once.
+  void askAgain() {
+    nextRepeat_ = 0;
+    repeatAfter_ = 0;
+  }
+  /// Adds what every lane of the plan carried since the last look to its path's account.
+  void sample(Capacities& capacities);
+  const Path* home() const { return home_; }
+  bool carriedSince(int64_t since) const { return lastCarried_ >= since; }
+  bool hasOutstanding() const override;
+  /// NCCL closed it, and copies are not acknowledged yet: it lives on until they are, or until then.
+  void linger(int64_t until) { lingerUntil_ = until; }
+  bool lingers() const { return lingerUntil_ != 0; }
+  int64_t lingersUntil() const { return lingerUntil_; }
+  /// A lingering one has nothing left to do, or no time; or it was closed with requests that NCCL gave up.
+  bool lingered(int64_t now) const {
+    return over() || Connection::hasOutstanding() || !hasOutstanding() || now >= lingerUntil_;
+  }
+  bool everActive() const { return everActive_.load(std::memory_order_acquire); }
+  uint64_t failovers = 0, failbacks = 0;
+  // Under the engine's mutex: when NCCL last asked for it, and whether it got it.
+  int64_t calledNs = runNs();
+  bool handedOver = false;
+
+ private:
+  uint64_t through() const override { return acked_.load(std::memory_order_relaxed); }
+  // data path (owner held)
+  uint64_t acked() const { return acked_.load(std::memory_order_acquire); }
+  bool lost(const Fenced& message) const;
+  bool roomFor(size_t size);
+  void answerFor(Request& request);
+  /// Messages below this need not go out again. From here to what was released are copies, and what the receiver's
+  /// kernel has.
+  uint64_t safeBelow() const;
+  ncclResult_t give(Lane& lane, Request& request) override;
+  bool clocked(const Lane& lane) const;
+  /// One turn; false: nothing moved.
+  bool progress();
+  bool progressLane(Lane& lane);
+  /// Returns how many messages go out again.
+  int64_t applyFenced(const Fenced& message);
+
+  // lanes (send_lanes.cc)
+  void requestLane(Path* path);
+  void laneReady(const LanePtr& lane);
+  void loseLane(const LanePtr& lane, const std::string& cause);
+  /// It may replace any: up at both ends, nothing posted on it, its path up and not in doubt.
+  bool spare(const LanePtr& lane) const;
+  LanePtr idleLane(const Path* avoid) const;
+  // what a lane's own data says of it (send_verdict.cc)
+  LanePtr stuckLane(int64_t now);
+  bool waitEnds(uint64_t acked, int64_t now);
+  void judgeLanes(int64_t now);
+  bool unproven(const Path& path) const;
+  bool betterElsewhere(const Lane& lane, int64_t patience, int64_t now);
+  int64_t patienceNs(int64_t now) const;
+  bool peerAnswers(int64_t now) const;
+  int64_t laneLimitNs() const;
+  void askPeer(const Lane& lane, int64_t now);
+  struct LaneWait {
+    uint64_t bytes = 0;   // that the other end's kernel confirmed, at the last look
+    int64_t stillNs = 0;  // for which that has been as it is
+    int64_t ns = 0;       // for which the network was waited for, since a message last got through
+    uint64_t resent = 0;  // what its transport had sent again when that began
+    uint32_t lane = kNoLane;
+    bool lossy = false;  // packets were sent again meanwhile
+  };
+  Path* bestPath(const Path* avoid) const;
+  bool opening(const Path* path) const;
+  const Path* stalledLane(int64_t now) const;
+  int64_t laneMoved(uint64_t acked, int64_t now) const;
+  /// When it last moved, or another connection on the path of its oldest message.
+  int64_t movesAt() const;
+  /// Something of it got through at `then`: message `number`, or a part of it.
+  void carried(uint64_t number, int64_t then);
+  /// Every path of the plan has an idle lane that would survive it.
+  bool covered(const Lane* without = nullptr) const;
+  void keepStandby(int64_t now);
+  void prune();
+  void refreshWanted(int64_t now);
+  static std::vector<Share> sharesOf(const PlanStep& step);
+  std::vector<Share> current() const { return sharesOf(plan_.newest()); }
+  bool atHome() const;
+  /// Nothing is under way, and nothing was for long enough that waiting for an answer costs nobody anything.
+  bool idle(int64_t now) const { return !hasOutstanding() && !carriedSince(now - kIdleNs) && ackedAt_ < now - kIdleNs; }
+  LanePtr laneOn(const Path* path) const;
+  bool placeLanes(int64_t now);
+  /// Opens what the wanted plan lacks, and starts a switch once all is there. False: nothing is left to do.
+  bool approachWanted(int64_t now);
+
+  // failover and switch (send_control.cc)
+  void recover(const std::string& cause);
+  void startExchange(const LanePtr& lane);
+  /// Why the receiver's count ends the connection; null: it goes on.
+  const char* resume(const Fenced& message);
+  bool settleSwitch(uint64_t boundary);
+  uint64_t ahead() const;
+  void startSwitch(std::vector<PlanLane> lanes);
+  void failover(const std::vector<LanePtr>& lanes, const std::string& cause);
+  /// The plan may come to need it, or the receiver's already does.
+  bool inUse(const LanePtr& lane) const;
+  void maintain(int64_t now);
+  void repeat(int64_t now);
+  Freeze freeze() const;
+  Switch proposal() const;
+
+  const uint64_t listen_;
+  const uint8_t homeDev_, remoteHomeDev_;
+  const std::vector<NicAddress> ourNics_;
+  bool welcomed_ = false;
+  std::atomic<bool> everActive_{false};
+  alignas(64) std::atomic<uint64_t> acked_{0};
+  std::atomic<uint64_t> released_{0};  // messages below this were reported done to NCCL; the engine only looks
+  uint64_t holdFrom_ = UINT64_MAX;     // during a switch: messages from here wait for the answer
+  KeptMessages kept_;
+  bool drives_ = false;  // copies go out again that NCCL no longer asks for: the engine does
+  int64_t lingerUntil_ = 0;
+  uint32_t lanesMade_ = 0;
+  int lateLanes_ = 0;                 // that could not be made in time, since it was last active
+  LanePtr target_;                    // of the exchange under way
+  std::optional<PlanStep> proposed_;  // by a Switch that is not answered; a Freeze settles it too
+  uint32_t proposedEpoch_ = 0;
+  int64_t switchSince_ = 0;
+  int64_t nextSwitch_ = 0, switchPause_ = 0;  // after one that nobody answered
+  uint64_t leaveFrom_ = 0;                    // an idle one asks its old steps to end once so much is posted
+  const Path* avoid_ = nullptr;               // no lane could be made on it just now
+  std::string cause_;
+  static constexpr int64_t kFirstRepeatNs = msToNs(4);  // doubled with every repeat
+  int64_t nextRepeat_ = 0, repeatAfter_ = 0;
+  int64_t nextStandby_ = 0, nextMaintain_ = 0;
+  int64_t nextTry_ = 0;        // of any lane that nothing waits for, after one was lost
+  std::vector<Share> wanted_;  // by the version of the peer's plans it was made for
+  uint32_t wantedVersion_ = 0;
+  int64_t wantedSince_ = 0;
+  void noteCarried(int64_t at);
+  int64_t lastCarried_ = 0;
+  int64_t holdingSince_ = 0;
+  static constexpr int64_t kStallNs = msToNs(8), kIdleNs = msToNs(10);
+  uint64_t seenAcked_ = 0;
+  int64_t ackedAt_ = 0;   // when acked_ last grew
+  int64_t lastLook_ = 0;  // at the lane itself
+  int64_t nextAsk_ = 0;
+  bool asked_ = false;  // and not yet answered
+  int64_t lastMove_ = 0;
+  int64_t nextPlacing_ = 0;
+  int placings_ = 0;
+  LaneWait wait_;
+  uint64_t waitAcked_ = 0;
+  int64_t lastVerdictLook_ = 0, lastAskedPeer_ = 0;
+  int64_t slowestNs_ = 0, slowestAt_ = 0;  // the longest such wait of a lane that was well
+  int verdicts_ = 0;                       // in a row, without a message in between
+};
+
+}  // namespace r2cc

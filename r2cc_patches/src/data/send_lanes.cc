@@ -1,0 +1,280 @@
+// The sending end's lanes: making and losing them, which to keep ready, and which plan is wanted. Engine thread, under
+// the engine's mutex.
+#include <algorithm>
+
+#include "data/send_connection.h"
+#include "wire/keys.h"
+
+namespace r2cc {
+namespace {
+constexpr int64_t kStandbyRetryNs = msToNs(500);
+constexpr int64_t kLostRetryNs = msToNs(10);     // after one that had been made: its path is not chosen again anyway
+constexpr int64_t kWantedWaitNs = msToNs(1000);  // then the plan is made of the lanes that came up
+constexpr int64_t kCarriesNs = msToNs(2000);     // a connection idle for longer is no demand
+constexpr size_t kMostSteps = 3;
+constexpr int64_t kPlaceAgainNs = msToNs(1500);  // neighbours believe an announcement after a second
+constexpr int kMostPlacings = 4;
+constexpr size_t kMostShares = 16;  // lanes are listed in one datagram
+// What speaks against a path, in lanes: each outweighs whatever there can be of the one before it.
+constexpr size_t kSameHome = size_t{1} << 12, kDoubt = size_t{1} << 28, kNoData = size_t{1} << 32;
+
+/// Connections of this peer that are at home on each local NIC and carry something; all of them if none does.
+const std::vector<double>& demandOfNics(Peer& peer, size_t nics, int64_t now) {
+  if (peer.demandVersion == peer.plansVersion && peer.demand.size() == nics) return peer.demand;
+  peer.demandVersion = peer.plansVersion;
+  for (const bool all : {false, true}) {
+    peer.demand.assign(nics, 0.0);
+    double sum = 0;
+    for (const auto& [id, c] : peer.sends) {
+      if (c->home() == nullptr || (!all && !c->carriedSince(now - kCarriesNs))) continue;
+      peer.demand[c->home()->local] += 1.0, sum += 1.0;
+    }
+    if (sum > 0) break;
+  }
+  return peer.demand;
+}
+
+}  // namespace
+
+bool SendConnection::opening(const Path* path) const {
+  return std::any_of(lanes_.begin(), lanes_.end(),
+                     [&](const LanePtr& l) { return !l->usable() && (path == nullptr || l->path == path); });
+}
+
+void SendConnection::requestLane(Path* path) {
+  const int dev = (*services_.local)[path->local].dev;
+  const auto lane =
+      std::make_shared<Lane>(this, ++lanesMade_, /*sends=*/true, path, dev, innerOf(path), contextOf(path));
+  lane->createdNs = runNs();
+  addLane(lane);
+  nextRepeat_ = runNs() + kFirstRepeatNs;
+  repeatAfter_ = kFirstRepeatNs;
+  peer.tell(OpenLane{id, lane->id, path->local, peer.remote()[path->remote].dev});
+}
+
+void SendConnection::onLaneHandle(const LaneHandle& message) {
+  const LanePtr lane = findLane(message.lane);
+  if (lane == nullptr || lane->state != LaneState::Requested) return;
+  if (message.failed != 0) return loseLane(lane, "the receiver could not listen");
+  const InnerOps& ops = *lane->inner.ops;
+  InnerHandle handle = message.handle;  // the lane's own is followed when it is closed: never one that was refused
+  if (ops.unlockHandle != nullptr && !ops.unlockHandle(handle.data(), laneSecret(peer.key, id, lane->id))) {
+    return loseLane(lane, "the receiver's handle makes no sense");
+  }
+  lane->handle = handle;
+  services_.connector->make(lane);
+}
+
+void SendConnection::onLaneMade(const LanePtr& lane, bool ok) {
+  if (lane->state != LaneState::Connecting) return;
+  if (!ok) return loseLane(lane, "connect failed");
+  prepare(lane);
+}
+
+void SendConnection::onPrepared(const LanePtr& lane, bool ok) {
+  lane->state = LaneState::Up;
+  if (!ok) return loseLane(lane, "memory could not be registered");
+  if (lane->remoteUp) laneReady(lane);
+}
+
+void SendConnection::onLaneUp(const LaneUp& message) {
+  const LanePtr lane = findLane(message.lane);
+  if (lane == nullptr) return peer.tell(CloseLane{id, message.lane});  // given up, and the word of it was lost
+  if (lane->remoteUp) return;
+  lane->remoteUp = true;
+  if (message.placed == 0) {
+    lane->placed = false;
+    nextPlacing_ = runNs() + kPlaceAgainNs;
+  }
+  if (lane->state == LaneState::Up) laneReady(lane);
+}
+
+void SendConnection::laneReady(const LanePtr& lane) {
+  recorder_.laneUp(lane->id, lane->path->local, peer.remote()[lane->path->remote].dev);
+  if (!lane->placed) services_.misplaced(*lane, /*forGood=*/false);
+  nextMaintain_ = 0;
+  if (state() == ConnectionState::Active) {
+    if (const int64_t now = runNs(); now >= peer.settledNs) (void)approachWanted(now);
+  } else if (state() != ConnectionState::Exchanging) {
+    startExchange(lane);
+  }
+}
+
+/// A lane is gone, in whatever state: what that means depends on what it was for.
+void SendConnection::loseLane(const LanePtr& lane, const std::string& cause) {
+  if (inUse(lane)) return failover({lane}, cause);
+  const bool made = lane->usable();
+  if (!made) avoid_ = lane->path;
+  peer.tell(CloseLane{id, lane->id});
+  {
+    const Owned owned(owner_, Owned::Wait::Yes);
+    dropLane(lane);
+  }
+  nextTry_ = runNs() + (made ? kLostRetryNs : kStandbyRetryNs);
+  // The next tick tries again, elsewhere first: at once would be a loop as fast as the receiver can refuse.
+  cause_ = cause;
+}
+
+bool SendConnection::spare(const LanePtr& lane) const {
+  return lane->usable() && !lane->error && !inUse(lane) && lane->path->up() && !lane->path->doubted();
+}
+
+LanePtr SendConnection::idleLane(const Path* avoid) const {
+  LanePtr best;
+  for (const LanePtr& lane : lanes_) {
+    if (!spare(lane) || lane->path == avoid || unproven(*lane->path)) continue;
+    if (best == nullptr || lane->path == home_) best = lane;
+  }
+  return best;
+}
+
+/// The path to open a lane on: home if it is up; else the one with the fewest lanes of ours on it, first those of
+/// connections with the same home, which lose it together: the load of a failed NIC is spread over those that are left.
+/// A last resort when there is no other.
+Path* SendConnection::bestPath(const Path* avoid) const {
+  Path* best = nullptr;
+  size_t bestLoad = 0;
+  for (const auto& path : peer.paths()) {
+    if (path->use == PathUse::SideOnly || path.get() == avoid) continue;
+    const bool last = state() != ConnectionState::Active && path->state() == PathState::Probation;
+    if (!path->up() && !last) continue;
+    if (path->use == PathUse::LastResort && state() == ConnectionState::Active) continue;
+    if (path->dataDoubted() && state() == ConnectionState::Active) continue;
+    if (path.get() == home_ && !path->doubted()) return path.get();
+    const int against = (path->up() ? 0 : 1) + (path->doubted() || unproven(*path) ? 1 : 0);
+    size_t load = static_cast<size_t>(against) * kDoubt + (path->data ? 0 : kNoData);
+    for (const auto& [other, connection] : peer.sends) {
+      const size_t each = connection->home_ == home_ ? kSameHome : 1;
+      for (const LanePtr& lane : connection->lanes_) load += lane->path == path.get() ? each : 0;
+    }
+    if (best == nullptr || load < bestLoad) best = path.get(), bestLoad = load;
+  }
+  return best;
+}
+
+// ---- lanes in reserve -------------------------------------------------------------------------------------------
+
+bool SendConnection::covered(const Lane* without) const {
+  for (const LanePtr& used : plan_.lanes()) {
+    const bool spared = std::any_of(lanes_.begin(), lanes_.end(), [&](const LanePtr& lane) {
+      return lane.get() != without && spare(lane) && lane->path != used->path;
+    });
+    if (!spared) return false;
+  }
+  return true;
+}
+
+void SendConnection::keepStandby(int64_t now) {
+  if (now < std::max(nextStandby_, nextTry_) || opening(nullptr)) return;
+  for (const LanePtr& used : plan_.lanes()) {
+    if (idleLane(used->path) != nullptr) continue;
+    nextStandby_ = now + kStandbyRetryNs;
+    if (Path* path = bestPath(used->path)) return requestLane(path);
+  }
+}
+
+/// What no failover would need; the rest would be descriptors that only grow.
+void SendConnection::prune() {
+  for (const LanePtr& lane : lanes_) {
+    if (!lane->usable() || inUse(lane) || !covered(lane.get())) continue;
+    peer.tell(CloseLane{id, lane->id});
+    const Owned owned(owner_, Owned::Wait::Yes);
+    return dropLane(lane);
+  }
+}
+
+// ---- the plan that is wanted ------------------------------------------------------------------------------------
+
+std::vector<Share> SendConnection::sharesOf(const PlanStep& step) {
+  std::vector<Share> out;
+  for (const PlanLane& l : step.lanes()) out.push_back({l.lane->path, l.weight});
+  return out;
+}
+
+bool SendConnection::atHome() const {
+  const auto& lanes = plan_.newest().lanes();
+  return lanes.size() == 1 && lanes[0].lane->path == home_;
+}
+
+void SendConnection::refreshWanted(int64_t now) {
+  if (wantedVersion_ == peer.plansVersion) return;
+  wantedVersion_ = peer.plansVersion;
+  wantedSince_ = now;
+  wanted_.clear();
+  auto* home = const_cast<Path*>(home_);
+  if (services_.mode >= 2) {
+    wanted_ = balancedShares(peer, home, demandOfNics(peer, services_.local->size(), now), services_.distance);
+    if (wanted_.size() > kMostShares) wanted_.resize(kMostShares);
+    return;
+  }
+  if (home_->state() == PathState::Up && !home_->dataDoubted()) {
+    wanted_ = {{home, 1}};
+  } else if (planPath()->use == PathUse::LastResort) {
+    if (Path* path = bestPath(nullptr)) wanted_ = {{path, 1}};
+  }
+}
+
+LanePtr SendConnection::laneOn(const Path* path) const {
+  if (path->doubted()) return nullptr;
+  for (const PlanLane& l : plan_.newest().lanes()) {
+    if (l.lane->path == path && l.lane->usable() && !l.lane->error) return l.lane;
+  }
+  for (const LanePtr& lane : lanes_) {
+    if (lane->path == path && spare(lane)) return lane;
+  }
+  return nullptr;
+}
+
+/// Where NICs share a subnet the first lanes may arrive at the wrong one, until its neighbours know better (announce):
+/// then a new lane takes the place of such a one. False: nothing is to be done, or nothing can.
+bool SendConnection::placeLanes(int64_t now) {
+  if (now < nextPlacing_) return false;
+  std::vector<PlanLane> lanes = plan_.newest().lanes();
+  bool better = false;
+  for (PlanLane& used : lanes) {
+    if (used.lane->placed) continue;
+    const auto placed = std::find_if(lanes_.begin(), lanes_.end(), [&](const LanePtr& l) {
+      return l->path == used.lane->path && l->placed && spare(l);
+    });
+    if (placed != lanes_.end()) {
+      used.lane = *placed;
+      better = true;
+    } else if (placings_ >= kMostPlacings) {
+      services_.misplaced(*used.lane, /*forGood=*/true);
+      nextPlacing_ = INT64_MAX;
+    } else if (!opening(used.lane->path)) {
+      placings_++;
+      nextPlacing_ = now + kPlaceAgainNs;
+      requestLane(used.lane->path);
+    }
+  }
+  if (better) startSwitch(std::move(lanes));
+  return better;
+}
+
+bool SendConnection::approachWanted(int64_t now) {
+  // What is under way may keep old steps for long; a few of those must not keep it from a better plan.
+  if (proposed_ || (plan_.size() > kMostSteps && !idle(now))) return true;
+  refreshWanted(now);
+  if (now < nextSwitch_ || wanted_.empty()) return false;
+  if (sameShares(wanted_, current())) return placeLanes(now);
+  std::vector<PlanLane> lanes;
+  std::vector<Share> there;
+  bool missing = false;
+  for (const Share& share : wanted_) {
+    const LanePtr lane = laneOn(share.path);
+    if (lane != nullptr) {
+      lanes.push_back({lane, share.weight});
+      there.push_back(share);
+      continue;
+    }
+    missing = true;
+    if (!share.path->doubted() && !opening(share.path) && now >= nextTry_) requestLane(share.path);
+  }
+  if (missing && now - wantedSince_ < kWantedWaitNs) return true;
+  if (there.empty() || sameShares(there, current())) return missing;
+  startSwitch(std::move(lanes));
+  return true;
+}
+
+}  // namespace r2cc

@@ -1,0 +1,154 @@
+// A lane is judged by its own data, whatever probes say: TCP may be lost where UDP passes (an ACL, one member of a LAG,
+// one hash of ECMP), and large packets where small ones pass. Engine thread, under the engine's mutex.
+//
+// Waited for is only time in which the network owed us something: bytes that the other end's kernel did not confirm (a
+// late receiver's kernel confirms them), on RDMA a work request. Nobody is judged while the peer does not answer, or
+// has not answered for long enough: it may be stopped, or its whole host.
+#include <algorithm>
+
+#include "data/send_connection.h"
+
+namespace r2cc {
+namespace {
+
+constexpr int64_t kPatienceNs = msToNs(250);
+constexpr int64_t kGapsOfPatience = 8;         // times the longest wait of late that ended well
+constexpr int64_t kLossyGapNs = msToNs(90);    // at most, of a wait in which packets were lost: no sign of health
+constexpr int64_t kGapHalfNs = msToNs(10000);  // which counts half as much after so long
+constexpr int kPatienceAnyway = 3;             // times the patience, without a byte
+constexpr int kMostPatience = 4;               // doublings, where verdict after verdict helps nothing
+constexpr int64_t kLookEveryNs = msToNs(2), kMostLookNs = msToNs(20);
+constexpr int64_t kAskEveryNs = msToNs(20);
+constexpr int64_t kAnsweredNs = msToNs(60), kSteadyPeerNs = msToNs(100);
+constexpr int kMostProofs = 4;   // asked for at a time
+constexpr uint64_t kResent = 2;  // packets: of one alone an acknowledgement may be late
+constexpr int64_t kNewLaneNs = msToNs(200), kFirstLaneNs = msToNs(1000), kLaneNs = msToNs(3000);
+
+}  // namespace
+
+SendConnection::Waits SendConnection::waitsOn(const Path& path, int64_t stillNs) const {
+  Waits out = Waits::Unseen;
+  for (const LanePtr& lane : lanes_) {
+    LaneSample s;
+    if (lane->path != &path || lane->state != LaneState::Up || lane->error) continue;
+    if (lane->inner.ops->sample == nullptr || !lane->inner.ops->sample(lane->comm, &s)) continue;
+    if (s.waits && s.quietNs >= stillNs) return Waits::Yes;
+    out = Waits::No;
+  }
+  return out;
+}
+
+int64_t SendConnection::patienceNs(int64_t now) const {
+  const int64_t slowest = slowestNs_ >> std::min<int64_t>((now - slowestAt_) / kGapHalfNs, 62);
+  return std::max(kPatienceNs, kGapsOfPatience * slowest) << std::min(verdicts_, kMostPatience);
+}
+
+bool SendConnection::peerAnswers(int64_t now) const {
+  return now - peer.lastPong < kAnsweredNs && now - peer.answersSince >= kSteadyPeerNs;
+}
+
+/// So that it can be told from a stopped one: on the lane's own path, and on another.
+void SendConnection::askPeer(const Lane& lane, int64_t now) {
+  if (now - lastAskedPeer_ < kAskEveryNs) return;
+  lastAskedPeer_ = now;
+  peer.ping(*lane.path, kNoRound, now);
+  for (const auto& path : peer.paths()) {
+    if (path.get() == lane.path || !path->up() || path->use == PathUse::SideOnly) continue;
+    return peer.ping(*path, kNoRound, now);
+  }
+}
+
+/// Where all are as slow, none is to blame: whether data passes elsewhere is asked before anything moves there. Where
+/// there is no other way, and after long, a fresh lane is worth a try all the same.
+bool SendConnection::betterElsewhere(const Lane& lane, int64_t patience, int64_t now) {
+  if (wait_.stillNs >= kPatienceAnyway * patience) return true;
+  int others = 0;
+  bool proven = false;
+  for (const auto& path : peer.paths()) {
+    if (path.get() == lane.path || !path->data || !path->carriesData() || others == kMostProofs) continue;
+    others++;
+    proven |= path->provenLately(now);
+    if (!path->provenLately(now)) path->wantProof(now + kProofNs);
+  }
+  return proven || others == 0;
+}
+
+/// Data was just shown to pass elsewhere, and not here: a path that shares an end with one that failed may be no
+/// better.
+bool SendConnection::unproven(const Path& path) const {
+  const int64_t now = runNs();
+  const auto proven = [&](const auto& p) { return p->data && p->provenLately(now); };
+  return !path.provenLately(now) && std::any_of(peer.paths().begin(), peer.paths().end(), proven);
+}
+
+/// A message got through, or nothing is waited for: the wait begins anew, and a healthy one is remembered.
+bool SendConnection::waitEnds(uint64_t acked, int64_t now) {
+  if (state() == ConnectionState::Active && hasOutstanding() && acked == waitAcked_) return false;
+  const int64_t slowest = slowestNs_ >> std::min<int64_t>((now - slowestAt_) / kGapHalfNs, 62);
+  const int64_t gap = wait_.lossy ? std::min(wait_.ns, kLossyGapNs) : wait_.ns;
+  if (acked != waitAcked_ && verdicts_ == 0 && gap > slowest) slowestNs_ = gap, slowestAt_ = now;
+  if (acked != waitAcked_) verdicts_ = 0;
+  waitAcked_ = acked;
+  wait_ = {};
+  lastVerdictLook_ = now;
+  return true;
+}
+
+/// The lane of the oldest message, when it has stood still for too long.
+LanePtr SendConnection::stuckLane(int64_t now) {
+  const uint64_t acked = std::max(acked_.load(std::memory_order_acquire), safeBelow());
+  if (waitEnds(acked, now)) return nullptr;
+  if (now - lastVerdictLook_ < kLookEveryNs) return nullptr;
+  const int64_t passed = std::min(now - std::exchange(lastVerdictLook_, now), kMostLookNs);
+  const Lane* oldest = plan_.laneFor(acked);
+  LanePtr lane = oldest == nullptr ? nullptr : findLane(oldest->id);
+  if (lane == nullptr || lane->state != LaneState::Up || lane->error) return nullptr;
+  LaneSample s;
+  const bool sampled = lane->inner.ops->sample != nullptr && lane->inner.ops->sample(lane->comm, &s);
+  if (!sampled) {
+    if (lane->inner.ops->needsAck) return nullptr;  // a transport that tells nothing
+    const Owned owned(owner_, Owned::Wait::No);
+    if (!owned) return nullptr;
+    s.waits = !lane->posted.empty();
+  }
+  if (!s.waits) return wait_ = {}, nullptr;
+  if (wait_.lane != lane->id) {
+    wait_ = {};
+    wait_.resent = s.resent;
+    wait_.lane = lane->id;
+  }
+  wait_.stillNs = s.bytes == wait_.bytes ? wait_.stillNs + passed : 0;
+  wait_.bytes = s.bytes;
+  wait_.ns += passed;
+  const int64_t patience = patienceNs(now);
+  const bool lost = !sampled || s.resent - wait_.resent >= kResent;
+  wait_.lossy = sampled && lost;
+  if (!lost || wait_.ns < patience / 2) return nullptr;
+  askPeer(*lane, now);
+  const bool better = !sampled || betterElsewhere(*lane, patience, now);
+  if (wait_.ns < patience || !peerAnswers(now) || !better) return nullptr;
+  verdicts_++;
+  wait_ = {};
+  return lane;
+}
+
+void SendConnection::judgeLanes(int64_t now) {
+  const LanePtr lane = stuckLane(now);
+  if (lane == nullptr) return;
+  lane->path->doubtData(now, lane->inner.ops->sample != nullptr);
+  peer.plansVersion++;
+  services_.info("R2CC: data stands still between " + nicName(lane->path) + " and peer " + peer.describe() +
+                 ", though it answers: on over another lane");
+  loseLane(lane, "data stands still");
+}
+
+/// How long a lane may take to be made: shorter where messages wait for it and there is another way.
+int64_t SendConnection::laneLimitNs() const {
+  const bool waits = state() == ConnectionState::Frozen || state() == ConnectionState::Connecting;
+  int ways = 0;
+  for (const auto& path : peer.paths()) ways += path->carriesData() && path->data ? 1 : 0;
+  if (!waits || ways < 2) return kLaneNs;
+  return everActive_ ? kNewLaneNs : kFirstLaneNs;
+}
+
+}  // namespace r2cc

@@ -1,0 +1,41 @@
+#include "engine/config.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace r2cc {
+namespace {
+
+int64_t number(const char* name, int64_t fallback) {
+  const char* text = getenv(name);
+  if (text == nullptr || *text == '\0') return fallback;
+  char* end = nullptr;
+  const int64_t value = strtoll(text, &end, 10);
+  return *end == '\0' && value >= 0 ? value : fallback;
+}
+
+std::string text(const char* name) {
+  const char* value = getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+Config Config::fromEnvironment() {
+  Config c;
+  c.mode = static_cast<int>(number("R2CC_MODE", 1));
+  c.holdNs = msToNs(number("R2CC_HOLD_MS", 60000));
+  c.eventFile = text("R2CC_EVENT_FILE");
+  c.sideInterface = text("R2CC_SIDE_IFNAME");
+  c.lastResort = text("R2CC_LAST_RESORT_IFNAME");
+  c.probationNs = msToNs(number("R2CC_PROBATION_MS", 100));
+  c.damping = number("R2CC_DAMPING", 1) != 0;
+  c.traceFile = text("R2CC_TRACE_FILE");
+  c.traceBytes = static_cast<size_t>(std::clamp<int64_t>(number("R2CC_TRACE_MB", 4), 1, 1024)) << 20;
+  c.topologyFile = text("R2CC_TOPO_FILE");
+  c.assumeDown = text("R2CC_ASSUME_DOWN");
+  c.hostId = text("NCCL_HOSTID");
+  return c;
+}
+
+}  // namespace r2cc

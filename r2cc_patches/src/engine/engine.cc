@@ -1,0 +1,277 @@
+// The engine's life, and NCCL's side of it. Its thread is in engine_thread.cc.
+#include "engine/engine.h"
+
+#include <pthread.h>
+#include <sys/eventfd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+#include "base/process_life.h"
+#include "wire/keys.h"
+#include "wire/side_filter.h"
+
+namespace r2cc {
+namespace {
+
+constexpr int64_t kLingerAtEndNs = msToNs(2000);
+
+std::string missingInLog(uint64_t lines) {
+  return "R2CC: " + std::to_string(lines) + " lines are missing here: the reader of NCCL's log is too slow";
+}
+
+/// NICs of the inner net's are called by it.
+std::vector<LocalNic> withInner(std::vector<LocalNic> nics, const InnerNet& inner) {
+  for (LocalNic& nic : nics) {
+    if (nic.inner.net == nullptr && (nic.address.flags & kSideOnly) == 0) nic.inner = inner;
+  }
+  return nics;
+}
+
+int openWake() {
+  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (fd < 0) throw std::runtime_error("out of file descriptors");
+  return fd;
+}
+
+}  // namespace
+
+// ---- beginning and end ------------------------------------------------------------------------------------------
+
+Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic> nics, Warn warn,
+               SideChannel::Filter filter, Warn info, Distance distance, HealthBoard* health)
+    : config_(config),
+      log_("r2cc-log", missingInLog),
+      shared_(
+          withInner(std::move(nics), inner), std::move(filter), config.eventFile, log_.through(std::move(warn)),
+          info ? log_.through(std::move(info)) : [](const std::string&) {}, config.holdNs,
+          Probation{config.probationNs, config.damping}),
+      wakeFd_(openWake()),
+      report_(shared_, health),
+      rates_(shared_, report_, std::min(config.mode, kHighestMode) >= 2) {
+  for (const LocalNic& nic : shared_.nics) threadsAck_ &= nic.inner.ops == nullptr || nic.inner.ops->needsAck;
+  shared_.self.id = randomId();
+  shared_.self.key = randomKey();
+  keepOnlyFor(shared_.self.id, shared_.side.fds());
+  keepOnlyFor(shared_.self.id, shared_.side.ackFds());
+  connector_ = std::make_unique<Connector>([this](const LanePtr& lane, bool ok) { onLaneMade(lane, ok); });
+  report_.open();
+  startRecorder();
+  lend(std::move(distance));
+  watchEverything();
+  somethingRuns(1);
+  thread_ = std::thread([this] { loop(); });
+  pthread_setname_np(thread_.native_handle(), "r2cc-engine");
+}
+
+Engine::~Engine() {
+  awaitLingering();
+  stop_ = true;
+  services_.wake();
+  thread_.join();
+  somethingRuns(-1);
+  report_.close();
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    connections_.shutdown();
+  }
+  helpers_.end();
+  anchors_.close(*connector_);
+  const uint64_t strangers = connector_->refused();
+  connector_.reset();  // closes what was just given to it; may still call onLaneMade
+  reportEnd(strangers);
+}
+
+void Engine::reportEnd(uint64_t strangers) {
+  const Connections::Totals totals = connections_.totals();
+  const Dropped& dropped = admission_.dropped();
+  auto line = shared_.events.line("net_end");
+  const auto add = [&](const char* key, uint64_t value) { line.add(key, static_cast<int64_t>(value)); };
+  add("failovers", totals.failovers), add("failbacks", totals.failbacks);
+  add("acks", totals.acks), add("probes", judge_.probes());
+  line.add("engine_cpu_us", cpuUs_);
+  add("dropped", this->dropped());
+  add("refused_connects", strangers);
+  add("dropped_malformed", dropped.malformed);
+  add("dropped_stranger", dropped.stranger);
+  add("dropped_forged", dropped.forged);
+  add("dropped_replayed", dropped.replayed);
+  add("dropped_refusals", dropped.refusals);
+  add("dropped_by_kernel", admission_.unread());
+}
+
+void Engine::flushAtExit() {
+  const int64_t end = nowNs() + Scribe::kPatienceNs;
+  (void)log_.flush(Scribe::kPatienceNs);
+  (void)shared_.events.flushAll(std::max<int64_t>(end - nowNs(), 0));
+}
+
+void Engine::startRecorder() {
+  if (config_.traceFile.empty()) return;
+  FlightOptions options{config_.traceFile, config_.traceBytes, shared_.self.id, config_.mode, {}, shared_.warn};
+  for (const LocalNic& nic : shared_.nics) options.nics.push_back(nic.name);
+  shared_.flight = std::make_unique<Flight>(std::move(options));
+}
+
+/// What connections are lent.
+void Engine::lend(Distance distance) {
+  services_.mode = std::min(config_.mode, kHighestMode);
+  services_.connector = connector_.get(), services_.events = &shared_.events, services_.flight = shared_.flight.get();
+  services_.local = &shared_.nics, services_.anchors = &anchors_, services_.distance = std::move(distance);
+  services_.holdNs = config_.holdNs;
+  services_.wake = [fd = wakeFd_.get()] {
+    const uint64_t one = 1;
+    (void)!write(fd, &one, sizeof(one));
+  };
+  services_.fetchAcks = [this] { fetchAcks(); };
+  services_.warn = shared_.warn, services_.info = shared_.info;
+  services_.settled = &settled_;
+  services_.apart = [this](Helpers::Work slow, Helpers::Work then) {
+    helpers_.run(std::move(slow), [this, then = std::move(then)] {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      then();
+      shared_.peers.flushOutboxes();
+      settled_.notify_all();
+    });
+  };
+  services_.misplaced = [this](const Lane& lane, bool forGood) { announcer_.onMisplaced(lane, forGood); };
+}
+
+/// What was sent and not acknowledged when the last communicator ends: milliseconds, unless a fault is being dealt
+/// with.
+void Engine::awaitLingering() {
+  const auto lingers = [this] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return connections_.anyLingers();
+  };
+  const int64_t end = nowNs() + kLingerAtEndNs;
+  while (lingers() && nowNs() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+void Engine::onLaneMade(const LanePtr& lane, bool ok) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (lane->connection == nullptr) {
+    if (anchors_.onMade(lane, ok)) connections_.onAnchor(lane);
+    return;
+  }
+  if (!connections_.has(lane->connection)) return;
+  lane->connection->onLaneMade(lane, ok);
+  lane->connection->peer.flushOutbox();
+}
+
+void Engine::reportLink(size_t nic, bool up) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  links_.report(nic, up);
+}
+
+// ---- NCCL's side ------------------------------------------------------------------------------------------------
+
+ncclResult_t Engine::listen(void* ctx, int dev, void* handle, void** listenComm) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  anchors_.make(shared_.nics, ctx, *connector_);
+  ConnectHandle out;
+  out.process = shared_.self.id;
+  out.key = shared_.self.key;
+  out.dev = static_cast<uint8_t>(dev);
+  out.listen = nextId_++;
+  // The device's own NIC first; then others, the last interfaces (side-only) before the first.
+  const std::vector<NicAddress> all = shared_.addresses();
+  for (const NicAddress& nic : all) {
+    if (nic.dev == dev) out.nics.push_back(nic);
+  }
+  for (auto nic = all.rbegin(); nic != all.rend() && out.nics.size() < ConnectHandle::kAddresses; ++nic) {
+    if (nic->dev != dev) out.nics.push_back(*nic);
+  }
+  *listenComm = &listeners_.open(out.listen, out.dev, ctx);
+  writeHandle(out, handle);
+  return ncclSuccess;
+}
+
+/// NCCL calls again and again with the same handle, in whose last bytes we keep which connection it is: a number, as it
+/// may have been given up meanwhile.
+ncclResult_t Engine::connect(void* ctx, int dev, void* handle, void** sendComm) {
+  *sendComm = nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  shared_.agenda.catchUp();
+  anchors_.make(shared_.nics, ctx, *connector_);
+  ConnectHandle to;
+  if (!readHandle(handle, to)) {
+    shared_.warn(
+        "R2CC: the peer's connect handle was not written by R2CC: all ranks need the same library and R2CC_MODE");
+    return ncclInvalidUsage;
+  }
+  Peer* known = shared_.peers.find(to.process, /*weConnect=*/true);
+  Peer& peer = known != nullptr
+                   ? *known
+                   : shared_.peers.add(to.process, /*weConnect=*/true, pairKey(to.key, shared_.self.id, to.process));
+  uint64_t id = 0;
+  auto* state = static_cast<uint8_t*>(handle) + kHandleStateAt;
+  memcpy(&id, state, sizeof(id));
+  if (id == 0) {
+    id = beginConnect(peer, ctx, dev, to);
+    memcpy(state, &id, sizeof(id));
+  }
+  const auto found = peer.sends.find(id);
+  if (found == peer.sends.end() || found->second->over()) return ncclRemoteError;
+  SendConnection& connection = *found->second;
+  connection.calledNs = runNs();
+  if (!connection.everActive()) return ncclSuccess;
+  connection.handedOver = true;
+  *sendComm = static_cast<Connection*>(&connection);
+  return ncclSuccess;
+}
+
+uint64_t Engine::beginConnect(Peer& peer, void* ctx, int dev, const ConnectHandle& to) {
+  peer.setRemote(to.nics);
+  const auto made = std::make_shared<SendConnection>(services_, peer, nextId_++, ctx, to.listen,
+                                                     static_cast<uint8_t>(dev), to.dev, shared_.addresses());
+  connections_.add(made);
+  made->tick(runNs());
+  peer.flushOutbox();
+  return made->id;
+}
+
+ncclResult_t Engine::accept(void* listenComm, void** recvComm) {
+  *recvComm = nullptr;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  auto& arrived = static_cast<Listen*>(listenComm)->arrived;
+  if (arrived.empty()) return ncclSuccess;
+  const std::shared_ptr<RecvConnection> first = arrived.front();
+  if (!first->over() && first->state() != ConnectionState::Active) return ncclSuccess;
+  arrived.pop_front();
+  if (first->over()) return connections_.close(*first), ncclRemoteError;
+  *recvComm = static_cast<Connection*>(first.get());
+  return ncclSuccess;
+}
+
+ncclResult_t Engine::regMr(void* comm, void* data, size_t size, int type, uint64_t offset, int fd, void** handle) {
+  EngineLock lock(mutex_);
+  return static_cast<Connection*>(comm)->regMr(lock, data, size, type, offset, fd, handle);
+}
+
+ncclResult_t Engine::deregMr(void* comm, void* handle) {
+  EngineLock lock(mutex_);
+  const ncclResult_t result = static_cast<Connection*>(comm)->deregMr(lock, handle);
+  static_cast<Connection*>(comm)->peer.flushOutbox();  // it may have failed the connection
+  return result;
+}
+
+void Engine::closeSend(void* comm) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  connections_.close(*static_cast<SendConnection*>(static_cast<Connection*>(comm)));
+}
+
+void Engine::closeRecv(void* comm) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  connections_.close(*static_cast<RecvConnection*>(static_cast<Connection*>(comm)));
+}
+
+void Engine::closeListen(void* listenComm) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& never : listeners_.close(static_cast<Listen*>(listenComm)->id)) connections_.close(*never);
+}
+
+}  // namespace r2cc

@@ -1,0 +1,205 @@
+#include "net/net_process.h"
+
+#include <net/if.h>
+
+#include <stdexcept>
+#include <utility>
+
+#include "inner/net_ib_ops.h"
+#include "net/assumed_down.h"
+
+extern ncclNet_t ncclNetIb;
+extern ncclNet_t ncclNetSocket;
+extern const r2cc::InnerOps r2ccNetSocketOps;
+
+namespace r2cc {
+
+const InnerOps* innerOps(const ncclNet_t* net) {
+  if (net == &ncclNetIb) return &r2ccNetIbOps;
+  return net == &ncclNetSocket ? &r2ccNetSocketOps : nullptr;
+}
+
+InnerNet innerNet(const ncclNet_t* net) { return {net == &ncclNetIb ? &r2ccNetIb : net, innerOps(net)}; }
+
+namespace {
+
+constexpr size_t kSpecialNics = 2;  // a last resort and a side-only interface
+
+std::vector<LocalNic> localNics(const InnerNet& inner) {
+  std::vector<LocalNic> nics;
+  int count = 0;
+  if (inner.net->devices(&count) != ncclSuccess) return nics;
+  for (int dev = 0; dev < count && nics.size() < kMaxNics - kSpecialNics; dev++) {
+    ncclNetProperties_t props{};
+    if (inner.net->getProperties(dev, &props) != ncclSuccess) break;
+    char interface[IFNAMSIZ] = "";
+    const bool other = inner.ops->interfaceOf != nullptr && inner.ops->interfaceOf(dev, interface, sizeof(interface));
+    nics.push_back(findLocalNic(other ? interface : props.name, static_cast<uint8_t>(dev), 0));
+    nics.back().inner = inner;
+    nics.back().dev = dev;
+    nics.back().rateGbit = props.speed / 1000.0;
+  }
+  return nics;
+}
+
+/// Behind the devices: the last resort, and the interface for the side channel alone, unless one is the other.
+void addSpecialNics(std::vector<LocalNic>& nics, const Config& config, const LastResort* lastResort) {
+  if (lastResort != nullptr) nics.push_back(lastResort->nic());
+  const bool resort = lastResort != nullptr && lastResort->nic().name == config.sideInterface;
+  if (!config.sideInterface.empty() && !resort && nics.size() < kMaxNics) {
+    nics.push_back(findLocalNic(config.sideInterface, static_cast<uint8_t>(nics.size()), kSideOnly));
+  }
+}
+
+std::vector<NicName> nicNames(const InnerNet& inner) {
+  std::vector<NicName> names;
+  int count = 0;
+  if (inner.net->devices(&count) != ncclSuccess) return names;
+  for (int dev = 0; dev < count; dev++) {
+    ncclNetProperties_t props{};
+    if (inner.net->getProperties(dev, &props) != ncclSuccess) break;
+    names.push_back({props.name, props.pciPath == nullptr ? "" : props.pciPath});
+  }
+  return names;
+}
+
+/// Throws std::invalid_argument where R2CC_ASSUME_DOWN is not what it should be.
+void assumeDown(std::vector<LocalNic>& nics, const std::vector<NicName>& devices, const Config& config) {
+  const std::string host = hostName();
+  for (const std::string& name :
+       assumedDown(config.assumeDown, {host, host.substr(0, host.find('.')), config.hostId})) {
+    size_t nic = 0;
+    while (nic < nics.size() && nics[nic].name != name && devices[nic].name != name) nic++;
+    if (nic == nics.size())
+      throw std::invalid_argument(std::string("R2CC_ASSUME_DOWN: ").append(host).append(" has no NIC ").append(name));
+    nics[nic].assumedDown = true;
+  }
+}
+
+/// What the topology file says goes before what the driver says: the lab's interfaces do not know their rates.
+void takeRates(std::vector<LocalNic>& nics, const Distances& distances) {
+  for (size_t i = 0; i < nics.size(); i++) {
+    if (const double rate = distances.place(i).rateGbit; rate > 0) nics[i].rateGbit = rate;
+  }
+}
+
+/// The devices that stay as they are in stock, by name: those without a global address, and those beyond kMaxNics.
+std::string unprotected(const std::vector<LocalNic>& nics, const std::vector<NicName>& devices) {
+  std::string out;
+  for (size_t i = 0; i < devices.size(); i++) {
+    if (i < nics.size() && nics[i].address.family != 0) continue;
+    out += (out.empty() ? "" : ", ") + devices[i].name;
+    if (i < nics.size() && nics[i].name != devices[i].name) out += " (" + nics[i].name + ")";
+  }
+  return out;
+}
+
+}  // namespace
+
+NetProcess& NetProcess::instance() {
+  static NetProcess& p = *new NetProcess;
+  return p;
+}
+
+void NetProcess::warn(const std::string& text) const {
+  if (log_ != nullptr) log_(NCCL_LOG_WARN, NCCL_NET, "r2cc", 0, "%s", text.c_str());
+}
+
+void NetProcess::info(const std::string& text) const {
+  if (log_ != nullptr) log_(NCCL_LOG_INFO, NCCL_NET, "r2cc", 0, "%s", text.c_str());
+}
+
+/// A child of a process that uses the net has none of its threads, and its locks may be held for good: NCCL's own nets
+/// serve it, as they would without us.
+ncclResult_t NetProcess::initInChild(ncclNet_t* net, const LastResort::Init& init, void** ctx) {
+  if (usersInChild_++ == 0) inner_ = innerNet(net);
+  return net->init(ctx, init.commId, init.config, init.log, init.profiler);
+}
+
+ncclResult_t NetProcess::init(ncclNet_t* net, void** ctx, uint64_t commId, ncclNetCommConfig_t* config,
+                              ncclDebugLogger_t log, ncclProfilerCallback_t profiler) {
+  const LastResort::Init given{commId, config, log, profiler};
+  if (inChild()) return initInChild(net, given, ctx);
+  const std::lock_guard<std::mutex> lock(mutex_);
+  log_ = log;
+  if (users_ == 0) inner_ = innerNet(net);
+  if (inner_.ops != innerOps(net)) {
+    warn(std::string("R2CC: this process already uses the net ") + inner_.net->name + ", so not " + net->name);
+    return ncclSystemError;
+  }
+  const ncclResult_t result = inner_.net->init(ctx, commId, config, log, profiler);
+  if (result != ncclSuccess) return result;
+  if (users_ == 0 && start(given) != ncclSuccess) {
+    (void)inner_.net->finalize(*ctx);
+    return ncclInvalidUsage;
+  }
+  users_++;
+  return ncclSuccess;
+}
+
+/// Fails for a setting that makes no sense, and for nothing else: where the engine cannot start, NCCL's own net goes
+/// on.
+ncclResult_t NetProcess::start(const LastResort::Init& init) {
+  const Config settings = Config::fromEnvironment();
+  try {
+    makeEngine(settings, init);
+  } catch (const std::invalid_argument& problem) {
+    return warn("R2CC: " + std::string(problem.what())), ncclInvalidUsage;
+  } catch (const std::exception& problem) {
+    engine_.reset();
+    lastResort_.reset();
+    warn(std::string("R2CC: cannot start: ") + problem.what() + ". This process is passed through unwrapped, as stock");
+    return ncclSuccess;
+  }
+  if (settings.mode > kHighestMode) {
+    warn("R2CC: R2CC_MODE=" + std::to_string(settings.mode) + " is not in this version; running mode " +
+         std::to_string(kHighestMode));
+  }
+  return ncclSuccess;
+}
+
+void NetProcess::makeEngine(const Config& settings, const LastResort::Init& init) {
+  const std::vector<NicName> devices = nicNames(inner_);
+  distances_ = Distances(devices, settings.topologyFile, hostName(), [this](const std::string& t) { warn(t); });
+  info("R2CC: NIC distances from " + (distances_.fromFile() ? settings.topologyFile : "sysfs") + ": " +
+       distances_.describe());
+  std::vector<LocalNic> nics = localNics(inner_);
+  takeRates(nics, distances_);
+  assumeDown(nics, devices, settings);
+  const std::string plain = unprotected(nics, devices);
+  if (!plain.empty()) {
+    warn("R2CC: " + plain +
+         ": no usable IP address (IPv6 link-local does not count), so passed through unwrapped, as "
+         "stock: faults of these NICs are not survived. An address on each would change that");
+  }
+  lastResort_ = LastResort::make(settings, init, nics, [this](const std::string& t) { warn(t); });
+  addSpecialNics(nics, settings, lastResort_.get());
+  const auto distance = [this](size_t a, size_t b) { return distances_.distance(a, b); };
+  engine_ = std::make_unique<Engine>(
+      settings, inner_, std::move(nics), [this](const std::string& t) { warn(t); }, nullptr,
+      [this](const std::string& t) { info(t); }, distance, &healthBoard());
+  if (lastResort_ != nullptr) lastResort_->warnThrough(engine_->warner());
+  info(std::string("R2CC: resilient net around ") + inner_.net->name + ", R2CC_MODE=" + std::to_string(settings.mode));
+}
+
+ncclResult_t NetProcess::finalize(void* ctx) {
+  if (inChild()) return usersInChild_ > 0 && usersInChild_-- > 0 ? inner_.net->finalize(ctx) : ncclSuccess;
+  const std::lock_guard<std::mutex> lock(mutex_);
+  if (users_ > 0 && --users_ == 0) {
+    engine_.reset();
+    lastResort_.reset();
+  }
+  return inner_.net->finalize(ctx);
+}
+
+/// The process ends with communicators open: what was said until now is written, and nothing else is done.
+void NetProcess::atEnd() {
+  const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  if (lock && engine_ != nullptr) engine_->flushAtExit();
+}
+
+void NetProcess::expectGpuMemory(int type, size_t size) {
+  if (lastResort_ != nullptr && type == NCCL_PTR_CUDA) lastResort_->expect(size);
+}
+
+}  // namespace r2cc

@@ -1,0 +1,43 @@
+// A NIC's address, as it travels in handles and datagrams.
+#pragma once
+
+#include <netinet/in.h>
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+namespace r2cc {
+
+// NicAddress::flags
+constexpr uint8_t kSideOnly = 1;    // carries the side channel, never data
+constexpr uint8_t kLastResort = 2;  // carries data only when no other NIC can
+
+/// Where a NIC's side-channel sockets listen.
+struct NicAddress {
+  uint8_t dev = 0;  // index in its owner's list of NICs
+  uint8_t flags = 0;
+  uint8_t family = 0;  // AF_INET or AF_INET6
+  uint8_t prefix = 0;  // bits
+  uint16_t port = 0;
+  uint16_t ackPort = 0;  // for acknowledgements and nothing else
+  std::array<uint8_t, 16> ip{};
+
+  template <class A>
+  void visit(A& a) {
+    a(dev), a(flags), a(family), a(prefix), a(port), a(ackPort), a(ip);
+  }
+  sockaddr_storage sockaddr() const;
+  static NicAddress from(const sockaddr_storage& address);
+  bool sameSubnet(const NicAddress& other) const;
+  /// One address, which only one host has.
+  bool sameHost(const NicAddress& other) const { return family == other.family && ip == other.ip; }
+  bool sameSocket(const NicAddress& other) const {
+    return family == other.family && port == other.port && ip == other.ip;
+  }
+};
+
+/// The interface's first usable address, IPv4 first; family 0 when it has none.
+NicAddress findAddress(const std::string& interface);
+
+}  // namespace r2cc

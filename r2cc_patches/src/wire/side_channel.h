@@ -1,0 +1,69 @@
+// UDP sockets for the side channel, one of a NIC's address each, so that a datagram tests the path it is meant for. A
+// NIC has two: what needs the engine comes to one and wakes it; acknowledgements come to the other, and whoever waits
+// for them fetches them. On the same two ports TCP listens, for where UDP does not pass (side_stream.h).
+#pragma once
+
+#include <array>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "inner/inner_net.h"
+#include "wire/wire.h"
+
+namespace r2cc {
+
+/// A local NIC: first the devices of the inner net in its order, behind them a last resort and a side-only interface.
+struct LocalNic {
+  std::string name;  // of the network interface
+  unsigned ifindex = 0;
+  NicAddress address;   // port 0 and family 0 when the interface has no IP address
+  InnerNet inner{};     // what carries data over it; none for a side-only interface
+  int dev = 0;          // which device of that it is
+  double rateGbit = 0;  // 0: unknown
+  bool assumedDown = false;
+  void* ctx = nullptr;  // to call it with; null: the communicator's own
+};
+
+/// Finds name's ifindex and first usable address (IPv4 first); family stays 0 when there is none.
+LocalNic findLocalNic(const std::string& name, uint8_t index, uint8_t flags);
+
+class SideChannel {
+ public:
+  enum class Way : uint8_t { Udp, Tcp };
+  /// Asked before a datagram leaves a NIC; false: it is lost on the way. Any thread. Tests make black holes with it.
+  using Filter = std::function<bool(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, Way way)>;
+  /// Opens a socket on every NIC that has an address and fills in the port numbers.
+  explicit SideChannel(std::vector<LocalNic>& nics, Filter filter = nullptr);
+  ~SideChannel();
+  SideChannel(const SideChannel&) = delete;
+  SideChannel& operator=(const SideChannel&) = delete;
+
+  /// By NIC; -1 where it has no socket.
+  const std::vector<int>& fds() const { return fds_; }
+  const std::vector<int>& ackFds() const { return ackFds_; }
+  const std::vector<int>& listenFds() const { return listenFds_; }
+  const std::vector<int>& ackListenFds() const { return ackListenFds_; }
+  /// Thread-safe. False when the kernel refused (link down, no route): a hint, not a verdict. `pinned`: out by this NIC
+  /// whatever the routing table says.
+  bool send(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, bool pinned) const;
+  bool passes(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, Way way) const {
+    return !filter_ || filter_(nic, to, bytes, way);
+  }
+  /// See announceAddress().
+  void announce(const LocalNic& nic, size_t index) const;
+
+  using OnDatagram = std::function<void(const NicAddress& from, const uint8_t* data, size_t size)>;
+  using OnRefused = std::function<void(const NicAddress& to, const uint8_t* quote, size_t size)>;
+  /// Reads some of what is pending on one socket. True when there may be more.
+  static bool receive(int fd, const OnDatagram& datagram);
+  /// "No such port" answers, with as much of the datagram they answer as they quote. epoll says when there are any.
+  void readErrors(size_t nic, const OnRefused& refused) const;
+
+ private:
+  const Filter filter_;
+  std::vector<unsigned> ifindex_;
+  std::vector<int> fds_, ackFds_, listenFds_, ackListenFds_;
+};
+
+}  // namespace r2cc

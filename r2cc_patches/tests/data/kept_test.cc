@@ -1,0 +1,201 @@
+// Small messages of which the sender keeps a copy: NCCL is told "done" before the receiver has them, may reuse, free
+// and close, and still every one of them arrives.
+#include "check.h"
+#include "data/ack_rule.h"
+#include "rig/rig.h"
+
+using namespace r2cc;
+using namespace r2cc::fake;
+
+namespace {
+constexpr int64_t kLimitNs = msToNs(15000);
+constexpr uint64_t kFirst = 4, kAll = kFirst + 4;  // the fake kernel takes so many frames that nobody reads
+
+RigOptions keeping() {
+  RigOptions options;
+  options.plain = true;
+  options.holdNs = msToNs(1500);
+  options.seed = 6;  // none of the first hundred messages is a large one
+  return options;
+}
+
+/// Connected, and the first few are there.
+Stream& begun(Rig& rig) {
+  Stream& s = rig.stream(0, 1, 0, kAll);
+  s.sender->limit = s.receiver->limit = kFirst;
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == kFirst; }));
+  return s;
+}
+
+/// The sender is told that all are done, and then frees and closes everything, while the receiver takes nothing.
+void sendAllAndClose(Rig& rig, Stream& s) {
+  s.sender->limit = UINT64_MAX;
+  CHECK(Rig::within(kLimitNs, [&] { return s.sender->state() == End::State::Done; }));
+  CHECK_EQ(s.receiver->done(), kFirst);
+  rig.stop();
+  s.sender->close();
+  rig.start();
+}
+
+void arriveAll(Rig& rig, Stream& s) {
+  s.receiver->limit = UINT64_MAX;
+  CHECK(Rig::within(kLimitNs, [&] { return s.receiver->state() == End::State::Done; }));
+  rig.stop();
+  CHECK_EQ(s.receiver->wrong(), "");
+  CHECK(rig.warnings().empty());
+  // Nothing of the closed connection is left once the last copy is acknowledged.
+  CHECK(Rig::within(kLimitNs, [&] { return rig.fabric.lanes({0, 0}) + rig.fabric.lanes({0, 1}) == 0; }));
+  for (const std::string& v : rig.fabric.violations()) CHECK_EQ(v, "");
+}
+}  // namespace
+
+TEST(net_kept_messages_outlive_their_connection) {
+  Rig rig(keeping());
+  Stream& s = begun(rig);
+  sendAllAndClose(rig, s);
+  arriveAll(rig, s);
+}
+
+TEST(net_kept_messages_go_out_again_after_their_connection_was_closed) {
+  for (const Cut how : {Cut::Hold, Cut::Lose}) {
+    Rig rig(keeping());
+    Stream& s = begun(rig);
+    const int freezes = rig.seen(Type::Freeze);
+    rig.fabric.cut({0, 0}, how);
+    sendAllAndClose(rig, s);
+    rig.link(0, 0, false);
+    CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Freeze) > freezes; }));
+    arriveAll(rig, s);
+    rig.fabric.healAll();
+  }
+}
+
+TEST(net_kept_messages_do_not_keep_a_process_from_ending) {
+  RigOptions options = keeping();
+  options.holdNs = msToNs(60000);
+  Rig rig(options);
+  Stream& s = begun(rig);
+  sendAllAndClose(rig, s);
+  rig.stop();
+  const int64_t start = nowNs();
+  rig.endEngine(0);  // while nobody takes them at the other end
+  const int64_t tookMs = (nowNs() - start) / 1000000;
+  CHECK(tookMs >= 1900 && tookMs < 4000);
+}
+
+TEST(net_kept_messages_are_given_up_after_the_hold_time) {
+  RigOptions options = keeping();
+  Rig rig(options);
+  Stream& s = begun(rig);
+  sendAllAndClose(rig, s);
+  CHECK(Rig::within(kLimitNs, [&] { return rig.fabric.lanes({0, 0}) + rig.fabric.lanes({0, 1}) == 0; }));
+  s.receiver->limit = UINT64_MAX;
+  // What was in its kernel's buffers it may still find there before it hears that the sender has given up.
+  const auto ended = [&] {
+    return s.receiver->state() == End::State::Failed || s.receiver->state() == End::State::Done;
+  };
+  CHECK(Rig::within(kLimitNs, ended));
+  rig.stop();
+  CHECK_EQ(s.receiver->wrong(), "");
+}
+
+/// NCCL waits for a free copy when as many, or as many bytes, as the ring holds are not acknowledged, and goes on when
+/// they are. Many connections have less each.
+TEST(net_kept_messages_are_bounded) {
+  struct Case {
+    size_t bytes = 0;
+    uint64_t most = 0;
+    int idle = 0;
+  };
+  const Case cases[] = {{256, kMostCopies}, {kKeepBytes, kMostCopyBytes / kKeepBytes}, {kKeepBytes, 16, 31}};
+  for (const auto& [bytes, most, idle] : cases) {
+    RigOptions options = keeping();
+    options.bytes = bytes;
+    Rig rig(options);
+    for (int i = 0; i < idle; i++) rig.stream(0, 1, 0, 1);
+    Stream& s = rig.stream(0, 1, 0, 4000);
+    s.sender->limit = 0;
+    rig.start();
+    // All are there, and count.
+    CHECK(Rig::within(kLimitNs, [&] {
+      return rig.delivered() == static_cast<uint64_t>(idle) && s.sender->state() == End::State::Running;
+    }));
+    rig.loseType(Type::Ack, true);
+    s.sender->limit = UINT64_MAX;
+    CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() > 0; }));
+    const int freezes = rig.seen(Type::Freeze);
+    CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() >= most; }));
+    const int64_t end = nowNs() + msToNs(300);
+    uint64_t ahead = 0;
+    while (nowNs() < end) {
+      const uint64_t told = s.sender->done();
+      ahead = std::max(ahead, told - std::min(told, s.receiver->done()));
+    }
+    CHECK(ahead <= most);
+    if (rig.seen(Type::Freeze) == freezes) CHECK_EQ(s.sender->done(), most);  // a failover would acknowledge some
+    rig.loseType(Type::Ack, false);
+    CHECK(rig.allDone(kLimitNs));
+    rig.stop();
+    CHECK_EQ(rig.problems(), "");
+  }
+}
+
+/// One in 64 is acknowledged, or half of the bytes that a sender may keep.
+TEST(net_kept_messages_are_acknowledged_seldom) {
+  for (const auto& [bytes, every] : {std::pair<size_t, int>{256, 64}, {kKeepBytes, 16}}) {
+    RigOptions options = keeping();
+    options.bytes = bytes;
+    Rig rig(options);
+    rig.stream(0, 1, 0, 20000);
+    rig.start();
+    const int64_t start = nowNs();
+    CHECK(rig.allDone(2 * kLimitNs));
+    const int acks = rig.seen(Type::Ack);
+    const auto ofTheClock = static_cast<int>((nowNs() - start) / msToNs(4));
+    rig.stop();
+    CHECK(acks >= 20000 / every / 2 && acks <= 20000 / every * 2 + ofTheClock);
+    CHECK_EQ(rig.problems(), "");
+  }
+}
+
+namespace {
+
+/// Three messages that no copy was kept of at first, and the wire is cut, so that none is confirmed and no failover
+/// gets through: how many the sender is told are done, which are those that it has copied. Beside so many idle
+/// connections.
+uint64_t keptLate(int idle) {
+  constexpr uint64_t kMore = 3, kEnd = 400;
+  RigOptions options = keeping();
+  options.bytes = kKeepLateBytes - 4096;
+  options.holdNs = kLimitNs;
+  Rig rig(options);
+  for (int i = 0; i < idle; i++) rig.stream(0, 1, 0, 1);
+  Stream& s = rig.stream(0, 1, 0, kEnd);
+  s.sender->limit = s.receiver->limit = kFirst;
+  rig.start();
+  const uint64_t others = static_cast<uint64_t>(idle);
+  CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() == kFirst && rig.delivered() == kFirst + others; }));
+  rig.loseType(Type::Freeze, true);
+  rig.fabric.cut({0, 0}, Cut::Lose);
+  s.sender->limit = s.receiver->limit = kFirst + kMore;
+  (void)Rig::within(msToNs(2000), [&] { return s.sender->done() == kFirst + kMore; });
+  const uint64_t copied = s.sender->done() - kFirst;
+  CHECK_EQ(s.receiver->done(), kFirst);
+  rig.loseType(Type::Freeze, false);
+  s.sender->limit = s.receiver->limit = UINT64_MAX;
+  CHECK(rig.allDone(kLimitNs));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+  rig.fabric.healAll();
+  return copied;
+}
+
+}  // namespace
+
+/// Once all that NCCL has posted is in our kernel, copies are made of what the other kernel does not have; half of what
+/// may be kept is left for small ones, which cannot go without.
+TEST(net_kept_late_is_all_that_nothing_comes_behind) {
+  CHECK_EQ(keptLate(0), 3u);
+  CHECK_EQ(keptLate(31), copyBudget(32) / 2 / (kKeepLateBytes - 4096));
+}

@@ -1,0 +1,173 @@
+// What only RDMA NICs beside a GPU can show, played by the recording fabric: registration on every NIC, flushes before
+// a message counts, completions in any order and behind broken ones; and sockets as the last resort under RDMA.
+#include <chrono>
+
+#include "check.h"
+#include "rig/faults.h"
+
+using namespace r2cc;
+using namespace r2cc::fake;
+
+namespace {
+
+constexpr int64_t kLimitNs = msToNs(15000);
+
+RigOptions rdma(bool gpu) {
+  RigOptions o;
+  o.needsAck = false;
+  o.anyOrder = o.drains = true;
+  o.gpu = gpu;
+  o.rails = 4;
+  return o;
+}
+
+void halfWay(Rig& rig, uint64_t messages) {
+  const Stream& s = rig.stream(0, 1, 0, messages);
+  s.sender->limit = s.receiver->limit = messages / 2;
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == messages / 2; }));
+}
+
+void lift(Rig& rig) { rig.streams()[0].sender->limit = rig.streams()[0].receiver->limit = UINT64_MAX; }
+
+void finish(Rig& rig) {
+  CHECK(rig.allDone(kLimitNs));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+  rig.fabric.healAll();
+  rig.closeStreams();
+  rig.endEngine(0), rig.endEngine(1);
+  CHECK(rig.fabric.counts().clean() && rig.resort.counts().clean());
+  CHECK(rig.fabric.violations().empty());
+}
+
+void allLinks(Rig& rig, bool up) {
+  for (int rail = 0; rail < 4; rail++)
+    up ? revert(rig, Fault::LinkAtBoth, rail) : inject(rig, Fault::LinkAtBoth, rail, Cut::Lose);
+}
+
+}  // namespace
+
+/// Its sends end by themselves, and acknowledgements come late: neither is a reason to ask whether the path lives.
+TEST(net_rdma_traffic_is_not_probed) {
+  RigOptions o;
+  o.needsAck = false;
+  Rig rig(o);
+  rig.stream(0, 1, 0, 20000);
+  rig.start();
+  CHECK(Rig::within(msToNs(15000), [&] { return rig.delivered() >= 2000; }));
+  const int pings = rig.seen(Type::Ping);
+  const int64_t start = nowNs();
+  CHECK(rig.allDone(msToNs(60000)));
+  const auto lasted = static_cast<int>((nowNs() - start) / msToNs(1));
+  CHECK(rig.seen(Type::Ping) - pings <= std::max(20, lasted / 20));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+}
+
+TEST(net_rdma_every_buffer_on_every_nic) {
+  Rig rig(rdma(false));
+  halfWay(rig, 40);
+  const auto everywhere = [&](int host, const End& end) {
+    return rig.fabric.devsWith(host, end.buffers()) == std::vector<int>({0, 1, 2, 3});
+  };
+  const Stream& s = rig.streams()[0];
+  CHECK(Rig::within(kLimitNs, [&] { return everywhere(0, *s.sender) && everywhere(1, *s.receiver); }));
+  lift(rig);
+  finish(rig);
+}
+
+TEST(net_rdma_no_anchors_for_sockets) {
+  RigOptions o;
+  Rig rig(o);
+  halfWay(rig, 40);
+  lift(rig);
+  finish(rig);
+  CHECK(rig.fabric.counts().made <= 6);  // two lanes and what a standby needs, not one a NIC and host
+}
+
+TEST(net_rdma_gpu_memory_is_flushed_before_it_is_read) {
+  Rig rig(rdma(true));
+  halfWay(rig, 400);
+  lift(rig);
+  finish(rig);
+  CHECK(rig.fabric.flushes({1, 0}) > 100);
+}
+
+TEST(net_rdma_gpu_memory_through_faults) {
+  for (const Fault fault : {Fault::LinkAtSender, Fault::LinkAtReceiver, Fault::BlackHole, Fault::ErrorAtReceiver}) {
+    for (int mode = 1; mode <= 2; mode++) {
+      RigOptions o = rdma(true);
+      o.mode = mode;
+      o.seed = static_cast<uint64_t>(fault) * 2 + static_cast<uint64_t>(mode);
+      Rig rig(o);
+      halfWay(rig, 300);
+      lift(rig);
+      CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > 170; }));
+      inject(rig, fault, 0, Cut::Lose);
+      CHECK(rig.allDone(kLimitNs));
+      rig.stop();
+      // A sender that was told "done" cannot send again what a NIC took with it before the flush: then, and only then,
+      // both ends say so. Wrong data is never taken for right.
+      const Stream& s = rig.streams()[0];
+      const bool through = s.receiver->state() == End::State::Done;
+      CHECK(through || !rig.warnings().empty());
+      CHECK_EQ(s.receiver->wrong(), "");
+      for (const std::string& v : rig.fabric.violations()) CHECK_EQ(v, "");
+    }
+  }
+}
+
+TEST(net_rdma_good_completions_behind_a_bad_one_count) {
+  for (uint64_t seed = 1; seed <= 8; seed++) {
+    RigOptions o = rdma(false);
+    o.seed = seed;
+    o.mode = 1 + static_cast<int>(seed % 2);
+    Rig rig(o);
+    rig.stream(0, 1, 0, 500);
+    rig.start();
+    CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > 100; }));
+    inject(rig, seed % 3 == 0 ? Fault::ErrorAtReceiver : Fault::LinkAtReceiver, 0, Cut::Lose);
+    finish(rig);
+  }
+}
+
+TEST(net_last_resort_when_all_nics_are_gone) {
+  for (int mode = 1; mode <= 2; mode++) {
+    RigOptions o = rdma(false);
+    o.lastResort = true;
+    o.mode = mode;
+    Rig rig(o);
+    halfWay(rig, 600);
+    CHECK_EQ(rig.resort.counts().made, 0);  // nothing is kept ready on it
+    allLinks(rig, false);
+    rig.streams()[0].sender->limit = rig.streams()[0].receiver->limit = 500;
+    CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 500; }));  // the job goes on
+    CHECK(rig.resort.counts().made > 0);
+    const auto said = rig.warnings();
+    CHECK(said.size() == 1 && said[0].find("R2CC_LAST_RESORT_IFNAME") != std::string::npos);
+    const int before = rig.seen(Type::Switched);
+    allLinks(rig, true);
+    CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Switched) > before; }));  // and back
+    lift(rig);
+    CHECK(rig.allDone(kLimitNs));
+    rig.stop();
+    CHECK_EQ(rig.streams()[0].receiver->wrong(), "");
+    CHECK(rig.fabric.violations().empty() && rig.resort.violations().empty());
+    CHECK(rig.fabric.lanes({0, 0}) > 0);
+  }
+}
+
+TEST(net_last_resort_is_no_evidence) {
+  RigOptions o = rdma(false);
+  o.lastResort = true;
+  Rig rig(o);
+  halfWay(rig, 400);
+  const int freezes = rig.seen(Type::Freeze);
+  for (int rail = 0; rail < 4; rail++) rig.fabric.cut({0, rail}, Cut::Hold);  // silent everywhere but there
+  lift(rig);
+  std::this_thread::sleep_for(std::chrono::milliseconds(150));
+  CHECK_EQ(rig.seen(Type::Freeze), freezes);
+  rig.fabric.healAll();
+  finish(rig);
+}

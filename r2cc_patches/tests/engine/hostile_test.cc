@@ -1,0 +1,314 @@
+// A hostile stranger against engines with traffic: nothing changes but a counter.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+
+#include "check.h"
+#include "rig/door.h"
+#include "rig/hostile.h"
+#include "wire/keys.h"
+
+using namespace r2cc;
+using namespace r2cc::fake;
+
+namespace {
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int64_t kGrowthKb = 1 << 20;  // what was freed is kept for a while, to be watched
+constexpr int kSlowness = 4;            // a flood is for the speed that a user's engine has
+constexpr int kFlood = 20000;
+#else
+constexpr int64_t kGrowthKb = 1024;  // 12,500 datagrams of one host alone would be more
+constexpr int kSlowness = 1;
+constexpr int kFlood = 0;  // datagrams a second: as many as can be sent
+#endif
+constexpr int64_t kLimitNs = msToNs(20000) * kSlowness;
+
+void pauseMs(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+uint64_t dropped(Rig& rig) { return rig.engine(0).dropped() + rig.engine(1).dropped(); }
+uint64_t reason(Rig& rig, std::atomic<uint64_t> Dropped::* which) {
+  return rig.engine(0).droppedByReason().*which + rig.engine(1).droppedByReason().*which;
+}
+
+/// The address that host `to` was last written to on this rail.
+NicAddress addressOf(const std::vector<Captured::One>& seen, int host, int rail) {
+  const auto there = [&](const Captured::One& one) { return one.to.ip[2] == rail + 1 && one.to.ip[3] == host + 1; };
+  const auto found = std::find_if(seen.begin(), seen.end(), there);
+  CHECK(found != seen.end());
+  return found == seen.end() ? NicAddress{} : found->to;
+}
+
+/// Names the right receiver, and so passes the kernel's filter: what an eavesdropper can make.
+std::vector<uint8_t> forgery(std::vector<uint8_t> genuine, uint64_t i) {
+  const size_t behindHeader = 48 + i % (genuine.size() - 48);
+  genuine[behindHeader] ^= static_cast<uint8_t>(1 + i % 255);
+  return genuine;
+}
+
+/// Streams both ways over all rails: running until lift(), so that an attack meets traffic.
+struct Traffic {
+  explicit Traffic(Rig& rig, uint64_t messages = 4000) : rig(rig), messages(messages) {
+    captured.watch(rig);
+    for (int rail = 0; rail < 3; rail++) rig.stream(rail % 2, 1 - rail % 2, rail, messages);
+    for (Stream& s : rig.streams()) s.sender->limit = s.receiver->limit = messages / 4;
+    rig.start();
+    CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 3 * (messages / 4); }));
+    pauseMs(700);  // the standby lanes are made
+    freezes = rig.seen(Type::Freeze);
+    before = now();
+  }
+  /// Without the streams of the side channel, which begin and end by themselves.
+  Footprint now() const {
+    Footprint out = Footprint::now();
+    for (const int host : {0, 1}) out.descriptors -= EngineDoor::everyStream(rig.engine(host));
+    return out;
+  }
+  void lift() const {
+    for (const Stream& s : rig.streams()) s.sender->limit = s.receiver->limit = UINT64_MAX;
+  }
+  /// Every byte is right, nothing failed over, nothing was left behind.
+  void finish() const {
+    CHECK(rig.allDone(kLimitNs));
+    rig.stop();
+    CHECK_EQ(rig.problems(), "");
+    CHECK_EQ(rig.seen(Type::Freeze), freezes);
+    const Footprint after = now();
+    CHECK_EQ(after.descriptors, before.descriptors);
+  }
+  Rig& rig;
+  const uint64_t messages;
+  Captured captured;
+  int freezes = 0;
+  Footprint before;
+};
+
+}  // namespace
+
+/// Who does not know the receiver's id is stopped in the kernel: nothing is read, nothing is parsed.
+TEST(net_hostile_stranger_is_stopped_in_the_kernel) {
+  const Stranger stranger;
+  Rig rig({});
+  Traffic traffic(rig);
+  const uint64_t before = dropped(rig);
+  const uint64_t readBefore = rig.engine(0).droppedByReason().sum() + rig.engine(1).droppedByReason().sum();
+  traffic.lift();
+  std::mt19937_64 random(3);  // NOLINT(bugprone-random-generator-seed): the same every time
+  uint64_t sent = 0;
+  for (const Captured::One& one : traffic.captured.all()) {
+    std::vector<uint8_t> noise(random() % 1400);
+    for (uint8_t& b : noise) b = static_cast<uint8_t>(random());
+    std::vector<uint8_t> wrongId = one.bytes;
+    wrongId[13 + random() % 8] ^= 0x20;  // Header::to
+    std::vector<uint8_t> wrongVersion = one.bytes;
+    wrongVersion[4]++;
+    for (const auto& bytes : {noise, wrongId, wrongVersion, std::vector<uint8_t>{}}) {
+      stranger.send(one.to, bytes);
+      sent++;
+    }
+  }
+  CHECK(Rig::within(kLimitNs, [&] { return dropped(rig) >= before + sent; }));
+  CHECK_EQ(rig.engine(0).droppedByReason().sum() + rig.engine(1).droppedByReason().sum(), readBefore);
+  traffic.finish();
+}
+
+/// An eavesdropper's means: flipped, cut, lengthened, and the very same again: at once, late, elsewhere, to the other.
+TEST(net_hostile_forgeries_and_replays) {
+  const Stranger stranger("127.0.1.77");
+  Rig rig({});
+  Traffic traffic(rig);
+  const auto seen = traffic.captured.all();
+  const uint64_t before = dropped(rig);
+  const uint64_t forged = reason(rig, &Dropped::forged);
+  const uint64_t replayed = reason(rig, &Dropped::replayed);
+  traffic.lift();
+  uint64_t sent = 0;
+  const auto send = [&](const NicAddress& to, const std::vector<uint8_t>& bytes) {
+    stranger.send(to, bytes);
+    if (++sent % 20 == 0) pauseMs(1);  // no more than sockets hold
+  };
+  for (size_t i = 0; i < seen.size(); i++) {
+    const Captured::One& one = seen[i];
+    send(one.to, forgery(one.bytes, i));
+    std::vector<uint8_t> other = one.bytes;
+    other.resize(48 + i % (one.bytes.size() - 48));
+    send(one.to, other);
+    other = one.bytes;
+    other.push_back(0);
+    send(one.to, other);
+    send(one.to, one.bytes);                                                 // again, long after
+    send(addressOf(seen, one.to.ip[3] - 1, (one.to.ip[2]) % 3), one.bytes);  // over another NIC
+    send(addressOf(seen, one.from, one.to.ip[2] - 1), one.bytes);            // back to who sent it: reflection
+  }
+  CHECK(Rig::within(kLimitNs, [&] { return dropped(rig) >= before + sent; }));
+  // What is cut before its tag could end is no format of ours; all else is refused by its tag.
+  CHECK(reason(rig, &Dropped::forged) + reason(rig, &Dropped::malformed) >= forged + 3 * seen.size());
+  CHECK(reason(rig, &Dropped::forged) >= forged + 2 * seen.size());
+  CHECK(reason(rig, &Dropped::replayed) >= replayed + 2 * seen.size());
+  traffic.finish();
+}
+
+/// 50,000 datagrams a second, past the kernel's filter, onto one NIC of each host, for two seconds of traffic.
+TEST(net_hostile_flood_changes_nothing) {
+  Rig rig({});
+  Traffic traffic(rig, 40000 / kSlowness);
+  const auto seen = traffic.captured.all();
+  const uint64_t before = dropped(rig);
+  {
+    std::vector<std::unique_ptr<Flood>> floods;
+    for (int host = 0; host < 2; host++) {
+      const auto to = [&](const Captured::One& one) { return one.to.ip[3] == host + 1; };
+      const auto genuine = std::find_if(seen.begin(), seen.end(), to);
+      floods.push_back(std::make_unique<Flood>(addressOf(seen, host, 0), 25000 / kSlowness,
+                                               [bytes = genuine->bytes](uint64_t i) { return forgery(bytes, i); }));
+    }
+    pauseMs(500);
+    CHECK(Footprint::now().residentKb < traffic.before.residentKb + kGrowthKb);
+    traffic.lift();
+    pauseMs(2000);
+    uint64_t sent = 0;
+    for (const auto& flood : floods) flood->stop(), sent += flood->sent();
+    CHECK(sent > 20000 / kSlowness);
+    CHECK(Rig::within(kLimitNs, [&] { return dropped(rig) >= before + sent; }));
+  }
+  traffic.finish();
+}
+
+/// As many as this machine can send, of full size: the buffer of that socket overflows, genuine datagrams are lost
+/// there, and the engine still sees, within its usual time, that another NIC has gone silent.
+TEST(net_hostile_flood_does_not_delay_a_failover) {
+  Captured captured;
+  Rig rig({});
+  captured.watch(rig);
+  Stream& stream = rig.stream(0, 1, 1, 100000);
+  stream.sender->limit = stream.receiver->limit = 300;
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 300; }));
+  rig.link(0, 2, false), rig.link(0, 2, true);  // said on all rails: now the flood knows every address
+  pauseMs(700);
+  const auto seen = captured.all();
+  std::vector<std::unique_ptr<Flood>> floods;
+  for (int host = 0; host < 2; host++) {
+    const auto to = [&](const Captured::One& one) { return one.to.ip[3] == host + 1; };
+    std::vector<uint8_t> big = std::find_if(seen.begin(), seen.end(), to)->bytes;
+    big.resize(1400);
+    floods.push_back(std::make_unique<Flood>(addressOf(seen, host, 0), kFlood, [big](uint64_t) { return big; }));
+  }
+  stream.sender->limit = stream.receiver->limit = UINT64_MAX;
+  CHECK(Rig::within(kLimitNs, [&] { return rig.engine(0).droppedByReason().forged > 1000; }));
+  const int freezes = rig.seen(Type::Freeze);
+  const int64_t cutNs = nowNs();
+  rig.fabric.cut({0, 1}, Cut::Hold);
+  CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Freeze) > freezes; }));
+  CHECK(nowNs() - cutNs < msToNs(1000) * kSlowness);  // about 40 ms without a flood
+  const uint64_t through = rig.delivered();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > through + 300; }));
+  floods.clear();
+  stream.sender->limit = stream.receiver->limit = stream.sender->done() + 100;
+  rig.stop();
+  CHECK(rig.fabric.violations().empty());
+}
+
+/// Nobody but the peer's own kernel can say that its process is gone.
+TEST(net_hostile_forged_icmp_kills_nobody) {
+  Rig rig({});
+  Traffic traffic(rig);
+  const auto seen = traffic.captured.all();
+  rig.pause(1, true);  // a late peer: it owes us something, and is not heard
+  traffic.lift();
+  pauseMs(200);
+  bool possible = true;
+  for (int i = 0; i < 60 && possible; i++) {
+    const int rail = i % 3;
+    std::vector<uint8_t> quote;
+    if (i % 2 != 0) quote = forgery(seen[static_cast<size_t>(i)].bytes, 7);
+    possible = forgeRefusal(addressOf(seen, 0, rail), addressOf(seen, 1, rail), quote);
+    pauseMs(5);
+  }
+  if (!possible) fprintf(stderr, "skipped: raw sockets need a privilege\n");
+  if (possible) CHECK(Rig::within(kLimitNs, [&] { return reason(rig, &Dropped::refusals) >= 50; }));
+  rig.pause(1, false);
+  traffic.finish();
+}
+
+/// The listener's own key, as every process that connects to it has it, seals nothing.
+TEST(net_hostile_pairs_have_keys_of_their_own) {
+  const Key listener = randomKey();
+  CHECK(pairKey(listener, 1, 2) != listener);
+  CHECK(pairKey(listener, 1, 2) != pairKey(listener, 2, 1));
+  CHECK(pairKey(listener, 1, 2) != pairKey(listener, 3, 2));
+  CHECK(pairKey(listener, 1, 2) == pairKey(listener, 1, 2));
+  const Key pair = pairKey(listener, 1, 2);
+  CHECK(laneSecret(pair, 1, 1) != laneSecret(pair, 1, 2));
+  CHECK(laneSecret(pair, 1, 1) != laneSecret(pair, 2, 1));
+  CHECK(laneSecret(pair, 1, 1) != laneSecret(listener, 1, 1));
+
+  Rig rig({});
+  Traffic traffic(rig);
+  InnerHandle handle{};
+  void* listen = nullptr;
+  CHECK_EQ(rig.engine(1).listen(rig.context(1), 0, handle.data(), &listen), ncclSuccess);
+  ConnectHandle known;
+  CHECK(readHandle(handle.data(), known));
+  // Everything is right but the key: a connector that was never told of the pair's.
+  Header header;
+  header.from = 4711, header.to = known.process, header.seq = 1;
+  Hello hello;
+  hello.connection = 1, hello.listen = known.listen;
+  const auto attempt = [&](const Key& key) {
+    Datagram d(header);
+    CHECK(d.add(hello));
+    Stranger().send(addressOf(traffic.captured.all(), 1, 0), d.seal(key));
+  };
+  const uint64_t forged = reason(rig, &Dropped::forged);
+  attempt(known.key);
+  attempt(pairKey(known.key, known.process, 4711));
+  CHECK(Rig::within(kLimitNs, [&] { return reason(rig, &Dropped::forged) == forged + 2; }));
+  rig.engine(1).closeListen(listen);
+  traffic.lift();
+  traffic.finish();
+}
+
+/// Neither the journal nor NCCL's log ever holds a key.
+TEST(net_hostile_no_key_is_written) {
+  const int fd = memfd_create("events", MFD_CLOEXEC);
+  ConnectHandle known;
+  std::string warned;
+  {
+    Fabric fabric(2, true, 1);
+    Config config;
+    config.holdNs = msToNs(50);
+    config.eventFile = "/proc/self/fd/" + std::to_string(fd);
+    LocalNic nic{"lo", 3000000, {}};
+    nic.address.family = AF_INET, nic.address.prefix = 24, nic.address.ip = {127, 0, 9, 1};
+    Engine engine(config, fabric.inner(), {nic}, [&](const std::string& text) { warned += text; });
+    InnerHandle handle{};
+    void* listen = nullptr;
+    CHECK_EQ(engine.listen(fabric.context(0), 0, handle.data(), &listen), ncclSuccess);
+    CHECK(readHandle(handle.data(), known));
+    known.nics[0].port = 9;  // nobody there
+    writeHandle(known, handle.data());
+    void* comm = nullptr;
+    CHECK(Rig::within(kLimitNs,
+                      [&] { return engine.connect(fabric.context(0), 0, handle.data(), &comm) != ncclSuccess; }));
+    engine.closeListen(listen);
+  }
+  std::string text(100000, 0);
+  text.resize(static_cast<size_t>(pread(fd, text.data(), text.size(), 0)));
+  close(fd);
+  text += warned;
+  CHECK(text.find("net_end") != std::string::npos && text.find("failed") != std::string::npos);
+  std::string hex;
+  for (const uint8_t b : known.key) {
+    char digits[3];
+    snprintf(digits, sizeof(digits), "%02x", b);
+    hex += digits;
+  }
+  const std::string raw(known.key.begin(), known.key.end());
+  for (size_t i = 0; i + 4 <= raw.size(); i++) CHECK(text.find(raw.substr(i, 4)) == std::string::npos);
+  for (size_t i = 0; i + 8 <= hex.size(); i += 2) CHECK(text.find(hex.substr(i, 8)) == std::string::npos);
+}

@@ -1,0 +1,229 @@
+// What a host is told its own NICs can carry, whoever found out; and NICs that are taken for failed from the start.
+#include <fstream>
+#include <map>
+#include <stdexcept>
+#include <thread>
+
+#include "check.h"
+#include "net/assumed_down.h"
+#include "rig/faults.h"
+#include "scratch.h"
+
+using namespace r2cc;
+using namespace r2cc::fake;
+
+namespace {
+
+constexpr int64_t kLimitNs = msToNs(15000);
+using Shown = std::vector<double>;
+
+/// A ring of three hosts over every rail, with traffic until stopped.
+void ring(Rig& rig, int rails) {
+  for (int host = 0; host < 3; host++) {
+    for (int rail = 0; rail < rails; rail++) rig.stream(host, (host + 1) % 3, rail, UINT64_MAX / 2);
+  }
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() >= 300; }));
+}
+
+Shown healthOf(const Rig& rig, int host) {
+  std::vector<R2ccNicHealth> nics(8);
+  const int count = rig.health(host).read(nics.data(), 8);
+  Shown out;
+  for (int i = 0; i < count; i++) out.push_back(nics[static_cast<size_t>(i)].capacity);
+  return out;
+}
+
+bool shows(const Rig& rig, int host, const Shown& wanted) {
+  return Rig::within(kLimitNs, [&] { return healthOf(rig, host) == wanted; });
+}
+
+RigOptions three() {
+  RigOptions o;
+  o.hosts = 3;
+  return o;
+}
+
+void finish(Rig& rig) {
+  rig.stop();
+  for (const Stream& stream : rig.streams()) CHECK_EQ(stream.receiver->wrong(), "");
+  rig.fabric.healAll();
+}
+
+}  // namespace
+
+TEST(net_health_follows_the_link_and_comes_back_after_probation) {
+  Rig rig(three());
+  ring(rig, 3);
+  CHECK(shows(rig, 1, {1, 1, 1}));
+  const uint64_t before = rig.health(1).version();
+  rig.fabric.cut({1, 2}, Cut::Hold);
+  rig.link(1, 2, false);
+  CHECK(shows(rig, 1, {1, 1, 0}));
+  CHECK(rig.health(1).version() > before);
+  CHECK(shows(rig, 0, {1, 1, 1}));  // its own NICs are well
+  rig.fabric.heal({1, 2});
+  rig.link(1, 2, true);
+  CHECK(shows(rig, 1, {1, 1, 1}));
+  finish(rig);
+}
+
+TEST(net_health_of_a_black_hole_is_that_of_the_nic_it_is_at) {
+  Rig rig(three());
+  ring(rig, 3);
+  rig.fabric.cut({1, 0}, Cut::Hold);  // silent: no link says anything
+  CHECK(shows(rig, 1, {0, 1, 1}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  CHECK(shows(rig, 0, {1, 1, 1}));
+  CHECK(shows(rig, 2, {1, 1, 1}));
+  rig.fabric.heal({1, 0});
+  CHECK(shows(rig, 1, {1, 1, 1}));
+  finish(rig);
+}
+
+TEST(net_health_of_a_black_hole_one_way_is_found_as_well) {
+  Rig rig(three());
+  ring(rig, 3);
+  for (const int to : {0, 2}) rig.fabric.cutOneWay({1, 0}, {to, 0});  // it hears, and nobody hears it
+  CHECK(shows(rig, 1, {0, 1, 1}));
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  CHECK(shows(rig, 0, {1, 1, 1}));
+  CHECK(shows(rig, 2, {1, 1, 1}));
+  finish(rig);
+}
+
+TEST(net_health_of_one_link_is_nobody_s) {
+  Rig rig(three());
+  ring(rig, 3);
+  rig.fabric.cutOneWay({0, 0}, {1, 0});
+  rig.fabric.cutOneWay({1, 0}, {0, 0});
+  const int freezes = rig.seen(Type::Freeze);
+  CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Freeze) > freezes; }));
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  for (int host = 0; host < 3; host++) CHECK(shows(rig, host, {1, 1, 1}));
+  finish(rig);
+}
+
+TEST(net_health_of_a_slow_nic_is_known_at_its_host_and_there_alone) {
+  RigOptions o = three();
+  o.rails = 4, o.mode = 2, o.samples = true;
+  Rig rig(o);
+  for (int host = 0; host < 3; host++) {
+    for (int rail = 0; rail < 4; rail++) rig.fabric.carries({host, rail}, 1.0);
+  }
+  ring(rig, 4);
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));  // all are well for five windows and more
+  rig.fabric.carries({0, 0}, 0.5);                              // what host 0 sends, and what host 2 sends to it
+  rig.fabric.carries({2, 0}, 0.5);
+  CHECK(Rig::within(kLimitNs, [&] { return healthOf(rig, 0).at(0) < 0.7; }));
+  CHECK(healthOf(rig, 0).at(0) > 0.3);
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  for (const int host : {1, 2}) CHECK_EQ(healthOf(rig, host).at(0), 1.0);
+  finish(rig);
+}
+
+TEST(net_health_compares_nothing_while_a_schedule_loads_nics_unevenly) {
+  RigOptions o = three();
+  o.rails = 4, o.mode = 2, o.samples = true;
+  Rig rig(o);
+  for (int host = 0; host < 3; host++) {
+    for (int rail = 0; rail < 4; rail++) rig.fabric.carries({host, rail}, 1.0);
+    rig.health(host).uneven(1);
+  }
+  ring(rig, 4);
+  for (const int host : {0, 2}) rig.fabric.carries({host, 0}, 0.5);
+  std::this_thread::sleep_for(std::chrono::milliseconds(1500));
+  CHECK_EQ(healthOf(rig, 0).at(0), 1.0);
+  for (int host = 0; host < 3; host++) rig.health(host).uneven(-1);
+  CHECK(Rig::within(kLimitNs, [&] { return healthOf(rig, 0).at(0) < 0.7; }));
+  finish(rig);
+}
+
+TEST(net_a_nic_taken_for_failed_carries_nothing_and_never_returns) {
+  RigOptions o = three();
+  o.assumedDown = 1;
+  o.mode = 2;
+  Rig rig(o);
+  ring(rig, 3);
+  CHECK(shows(rig, 0, {1, 0, 1}));
+  CHECK_EQ(rig.fabric.lanes({0, 1}), 0);
+  rig.link(0, 1, false);
+  rig.link(0, 1, true);  // a flap of the cable changes nothing
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));
+  CHECK(shows(rig, 0, {1, 0, 1}));
+  CHECK_EQ(rig.fabric.lanes({0, 1}), 0);
+  CHECK(rig.fabric.lanes({0, 0}) > 0);
+  finish(rig);
+}
+
+namespace {
+
+/// Of every connection that this file tells of, the last line of its sender.
+std::map<std::string, std::string> lastOfSenders(const std::string& file) {
+  std::map<std::string, std::string> last;
+  std::ifstream in(file);
+  for (std::string line; std::getline(in, line);) {
+    if (line.find("\"direction\":\"send\"") == std::string::npos) continue;
+    const size_t from = line.find("\"connection\":");
+    last[line.substr(from, line.find(',', from) - from)] = line;
+  }
+  return last;
+}
+
+}  // namespace
+
+TEST(net_what_a_lost_nic_had_is_spread_anew_when_connections_come) {
+  // Each one that lost its home is welcomed while the others' homes seem to differ in what they carry.
+  const check::Scratch scratch;
+  RigOptions o;
+  o.assumedDown = 0;
+  o.mode = 2;
+  o.eventFile = scratch / "events";
+  Rig rig(o);
+  const auto moved = [&] {
+    for (Stream& stream : rig.streams()) stream.sender->step(), stream.receiver->step();
+    return rig.streams().back().receiver->done() > 0;
+  };
+  for (const int rail : {1, 1, 2, 0, 2, 0}) {
+    rig.stream(0, 1, rail, UINT64_MAX / 2);
+    CHECK(Rig::within(kLimitNs, moved));
+  }
+  rig.start();
+  const auto evenly = [&] {
+    int both = 0;
+    for (const auto& [connection, line] : lastOfSenders(o.eventFile)) {
+      const size_t shares = line.find("\"shares\":");
+      if (shares == std::string::npos) continue;
+      both += line.find(":1,", shares) != std::string::npos && line.find(":1\"", shares) != std::string::npos ? 1 : 0;
+    }
+    return both == 2;
+  };
+  CHECK(Rig::within(kLimitNs, evenly));
+  finish(rig);
+}
+
+TEST(net_assumed_down_takes_hosts_and_nics) {
+  const std::vector<std::string> us{"h1", "h1.rack", "id:7"};
+  CHECK(assumedDown("", us).empty());
+  CHECK(assumedDown("h0:eth0", us).empty());
+  CHECK(assumedDown("h0:eth0,h1:eth1,id:7:mlx5_0,h1.rack:eth2", us) ==
+        (std::vector<std::string>{"eth1", "mlx5_0", "eth2"}));
+  for (const char* bad : {"h0", "h0:", ":eth0", "h0:eth0,", ",", "h0:eth0 h1:eth1", "h0:eth0,,h1:eth0"}) {
+    CHECK(THROWN(std::invalid_argument, assumedDown(bad, us)).find("R2CC_ASSUME_DOWN") != std::string::npos);
+  }
+}
+
+TEST(net_health_board_versions_change_with_capacities_alone) {
+  HealthBoard board;
+  R2ccNicHealth nic{};
+  CHECK_EQ(board.read(&nic, 1), 0);
+  board.open({{"eth0", 1.0, 25.0}, {"eth1", 1.0, 25.0}});
+  const uint64_t version = board.version();
+  board.set({1.0, 1.0});
+  CHECK_EQ(board.version(), version);
+  board.set({0.5, 1.0});
+  CHECK_EQ(board.version(), version + 1);
+  CHECK_EQ(board.read(&nic, 1), 2);  // there are more than there is room for
+  CHECK_EQ(nic.capacity, 0.5);
+  CHECK_EQ(std::string(nic.name), "eth0");
+}

@@ -1,0 +1,227 @@
+// The side channel without UDP, lanes judged by their own data, connections to oneself, and what nobody asks for any
+// more.
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <chrono>
+
+#include "check.h"
+#include "rig/door.h"
+#include "rig/rig.h"
+
+using namespace r2cc;
+using namespace r2cc::fake;
+
+namespace {
+
+constexpr int64_t kLimitNs = msToNs(20000);
+constexpr int64_t kStandNs = msToNs(1000);  // the most that data may stand still
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int64_t kSlowness = 4;
+#else
+constexpr int64_t kSlowness = 1;
+#endif
+
+void pauseMs(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+/// Both connections, half of whose messages are through.
+void halfWay(Rig& rig, uint64_t messages) {
+  rig.stream(0, 1, 0, messages);
+  rig.stream(1, 0, 1, messages);
+  for (const Stream& s : rig.streams()) s.sender->limit = s.receiver->limit = messages / 2;
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == messages; }));
+}
+
+void lift(Rig& rig) {
+  for (const Stream& s : rig.streams()) s.sender->limit = s.receiver->limit = UINT64_MAX;
+}
+
+size_t streams(Rig& rig) { return EngineDoor::streams(rig.engine(0)) + EngineDoor::streams(rig.engine(1)); }
+
+std::string lines(const Rig& rig) {
+  std::string out;
+  for (const std::string& line : rig.warnings()) out += line + "\n";
+  return out;
+}
+
+/// All is through and nothing was done wrong but to say, once a NIC, that UDP does not pass.
+void finishWithoutUdp(Rig& rig, size_t nics) {
+  CHECK(rig.allDone(kLimitNs));
+  CHECK(Rig::within(kLimitNs, [&] { return lines(rig).find("UDP does not pass") != std::string::npos; }));
+  CHECK(rig.warnings().size() <= nics);
+  rig.stop();
+  CHECK(rig.fabric.violations().empty());
+  for (const Stream& s : rig.streams()) CHECK_EQ(s.receiver->wrong(), "");
+}
+
+RigOptions samples() {
+  RigOptions options;
+  options.samples = options.plain = true;
+  return options;
+}
+
+}  // namespace
+
+TEST(net_streams_carry_everything_where_udp_never_passes) {
+  for (const int mode : {1, 2}) {
+    RigOptions options;
+    options.mode = mode;
+    Rig rig(options);
+    rig.loseUdp = true;
+    halfWay(rig, 2000);
+    const int freezes = rig.seen(Type::Freeze);
+    lift(rig);
+    finishWithoutUdp(rig, 6);
+    CHECK_EQ(rig.seen(Type::Freeze), freezes);  // nothing failed over
+  }
+}
+
+TEST(net_streams_begin_and_end_with_the_loss_of_udp) {
+  Rig rig({});
+  halfWay(rig, 4000);
+  rig.loseUdp = true;
+  for (const Stream& s : rig.streams()) s.sender->limit = s.receiver->limit = 3000;
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 6000; }));
+  CHECK(Rig::within(kLimitNs, [&] { return lines(rig).find("UDP does not pass") != std::string::npos; }));
+  CHECK(streams(rig) > 0);
+  rig.loseUdp = false;
+  CHECK(Rig::within(kLimitNs, [&] { return streams(rig) == 0; }));
+  lift(rig);
+  finishWithoutUdp(rig, 6);
+}
+
+/// Acknowledgements still come by UDP: nothing is wrong but for what we say.
+TEST(net_streams_name_udp_that_is_lost_one_way) {
+  Rig rig({});
+  rig.loseUdpOf = 0;  // the sender's
+  halfWay(rig, 2000);
+  CHECK(Rig::within(kLimitNs, [&] { return lines(rig).find("UDP does not pass") != std::string::npos; }));
+  rig.loseUdpOf = -1;
+  CHECK(Rig::within(kLimitNs, [&] { return streams(rig) == 0; }));
+  lift(rig);
+  finishWithoutUdp(rig, 6);
+}
+
+TEST(net_streams_tell_a_silent_nic_where_udp_does_not_pass) {
+  Rig rig({});
+  rig.loseUdp = true;
+  halfWay(rig, 2000);
+  rig.fabric.cut({0, 0}, Cut::Hold);
+  lift(rig);
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == 4000; }));
+  rig.fabric.heal({0, 0});
+  finishWithoutUdp(rig, 6);
+}
+
+/// Anybody may connect, say nothing or rubbish, and stay: none of it is kept, and nothing else notices.
+TEST(net_streams_strangers_are_few_and_soon_gone) {
+  Rig rig({});
+  halfWay(rig, 2000);
+  const size_t before = streams(rig);
+  std::vector<int> callers;
+  const NicAddress door = EngineDoor::addresses(rig.engine(1))[0];
+  for (int i = 0; i < 100; i++) {
+    const sockaddr_storage to = door.sockaddr();
+    callers.push_back(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    CHECK_EQ(connect(callers.back(), reinterpret_cast<const sockaddr*>(&to), sizeof(sockaddr_in)), 0);
+    const uint8_t rubbish[] = {0xff, 0xff, 1, 2, 3};             // longer than any datagram
+    const uint8_t half[] = {200, 0, 'R', '2', 'C', 'C'};         // never to be completed
+    const uint8_t stranger[] = {5, 0, 'h', 'e', 'l', 'l', 'o'};  // whole, and nobody's
+    const auto say = [&](const void* bytes, size_t size) {
+      CHECK(send(callers.back(), bytes, size, MSG_NOSIGNAL) > 0);
+    };
+    if (i % 4 == 1) say(rubbish, sizeof(rubbish));
+    if (i % 4 == 2) say(half, sizeof(half));
+    if (i % 4 == 3) say(stranger, sizeof(stranger));
+  }
+  lift(rig);
+  CHECK(rig.allDone(kLimitNs));
+  CHECK(streams(rig) <= before + 64);
+  CHECK(Rig::within(kLimitNs, [&] { return streams(rig) <= before; }));
+  for (const int fd : callers) close(fd);
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+}
+
+TEST(net_verdict_on_a_lane_whose_data_stands_still_though_probes_pass) {
+  for (const int mode : {1, 2}) {
+    RigOptions options = samples();
+    options.mode = mode;
+    Rig rig(options);
+    halfWay(rig, 2000);
+    const int switched = rig.seen(Type::Switched);
+    rig.fabric.stand({0, 0}, true);
+    lift(rig);
+    CHECK(rig.allDone(kLimitNs));
+    CHECK(rig.streams()[0].receiver->longestGapNs() < kStandNs * kSlowness);
+    // It stays where it is while TCP is lost, and comes home when a stream got through.
+    if (mode == 1) CHECK_EQ(rig.seen(Type::Switched), switched);  // with balance all NICs that are left share its load
+    rig.fabric.stand({0, 0}, false);
+    CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Switched) > switched; }));
+    rig.stop();
+    CHECK_EQ(rig.problems(), "");
+  }
+}
+
+TEST(net_verdict_never_on_a_peer_that_does_not_answer) {
+  Rig rig(samples());
+  halfWay(rig, 2000);
+  const int freezes = rig.seen(Type::Freeze);
+  rig.pause(1, true);
+  lift(rig);
+  pauseMs(1500);
+  CHECK_EQ(rig.seen(Type::Freeze), freezes);
+  rig.pause(1, false);
+  CHECK(rig.allDone(kLimitNs));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+}
+
+TEST(net_self_connections_of_one_process) {
+  Rig rig({});
+  for (int rail = 0; rail < 3; rail++) rig.stream(0, 0, rail, 500);
+  rig.start();
+  CHECK(rig.allDone(kLimitNs));
+  rig.link(0, 0, false);  // no NIC is in the way
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+  CHECK(rig.decided(Type::Freeze) <= 3);  // each took its first lane and kept it
+}
+
+TEST(net_abandoned_connects_and_peers_that_left_are_forgotten) {
+  Rig rig({});
+  InnerHandle handle{};
+  void* listen = nullptr;
+  void* comm = nullptr;
+  CHECK_EQ(rig.engine(1).listen(rig.context(1), 0, handle.data(), &listen), ncclSuccess);
+  CHECK_EQ(rig.engine(0).connect(rig.context(0), 0, handle.data(), &comm), ncclSuccess);
+  CHECK(Rig::within(kLimitNs, [&] { return EngineDoor::held(rig.engine(1)).connections == 1; }));
+  // NCCL calls no more: neither end keeps anything, and the handle names nothing.
+  EngineDoor::forget(rig.engine(0), msToNs(31000));
+  CHECK_EQ(EngineDoor::held(rig.engine(0)).connections, 0u);
+  CHECK_EQ(rig.engine(0).connect(rig.context(0), 0, handle.data(), &comm), ncclRemoteError);
+  rig.engine(1).closeListen(listen);
+  CHECK(Rig::within(kLimitNs, [&] { return EngineDoor::held(rig.engine(1)).connections == 0; }));
+  for (const int host : {0, 1}) {
+    EngineDoor::forget(rig.engine(host), msToNs(100));
+    EngineDoor::forget(rig.engine(host), msToNs(200000));
+    CHECK_EQ(EngineDoor::held(rig.engine(host)).peers, 0u);
+  }
+  // Whoever comes back is as good as new.
+  halfWay(rig, 200);
+  lift(rig);
+  CHECK(rig.allDone(kLimitNs));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+}
+
+TEST(net_run_clock_leaves_out_what_we_did_not_run_once) {
+  RunClock clock;
+  pauseMs(30);
+  const int64_t before = clock.now();
+  clock.lost(msToNs(20));
+  CHECK(clock.now() < before - msToNs(10));
+  clock.lost(msToNs(20));  // another witness of the same time
+  CHECK(clock.now() >= before - msToNs(25));
+}

@@ -1,0 +1,173 @@
+// Processes, NICs and NCCL's progress threads, all in this process: an Engine a host, on loopback addresses that pair
+// up by subnet as rails do, over the fake fabric. Streams of numbered messages run between them; every byte is checked.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <vector>
+
+#include "engine/engine.h"
+#include "fake_inner.h"
+
+namespace r2cc::fake {
+
+constexpr int kSlots = 8;
+constexpr size_t kSlotBytes = 81920;
+constexpr uint64_t kSizeAt = 40;  // a seed's bits from here on, if any is set: how large all its messages are
+
+/// One end of a stream, driven by its host's progress thread as NCCL drives a comm.
+class End {
+ public:
+  enum class State { Connecting, Running, Done, Failed };
+  End(Engine& engine, void* ctx, int dev, uint64_t seed, uint64_t messages);
+  virtual ~End() = default;
+  End(const End&) = delete;
+  End& operator=(const End&) = delete;
+
+  /// One turn of the progress thread. True: something moved.
+  bool step();
+  /// NCCL takes the memory away, whatever is still using it.
+  void deregister();
+  /// As NCCL: deregisters and frees the buffers first, then closes. Call when the progress thread is gone.
+  void close();
+  void* comm() const { return comm_; }
+  void* memory() const { return mr_; }
+  State state() const { return state_.load(); }
+  uint64_t done() const { return done_.load(); }
+  const void* buffers() const { return buffers_.data(); }
+  int64_t longestGapNs() const { return gapNs_.load(); }
+  const std::string& wrong() const { return wrong_; }  // read when the progress thread is gone
+
+  /// Messages from here on wait.
+  std::atomic<uint64_t> limit{UINT64_MAX};
+
+ protected:
+  virtual void connect() = 0;
+  virtual bool post() = 0;
+  virtual bool harvest() = 0;
+  virtual void closeComm() = 0;
+  void begin();
+  void fail() { state_ = State::Failed; }
+  void oneDone();
+  uint8_t* slot(uint64_t number) { return buffers_.data() + number % kSlots * kSlotBytes; }
+  void wrong(const std::string& what);
+
+  Engine& engine_;
+  void* const ctx_;
+  const int dev_;
+  const uint64_t seed_, messages_;
+  void* comm_ = nullptr;
+  void* mr_ = nullptr;
+  int memory_ = NCCL_PTR_HOST;
+  std::vector<uint8_t> buffers_;
+  std::array<void*, kSlots> requests_{};
+  uint64_t posted_ = 0;
+  std::atomic<uint64_t> done_{0};
+
+ private:
+  std::atomic<State> state_{State::Connecting};
+  std::atomic<int64_t> gapNs_{0};
+  int64_t lastNs_ = 0;
+  std::string wrong_;
+};
+
+struct Stream {
+  std::unique_ptr<End> sender, receiver;
+  int from, to;
+};
+
+/// What the datagrams that leave say they carry.
+using Seen = std::array<std::atomic<int>, 32>;
+
+struct RigOptions {
+  int hosts = 2;
+  int rails = 3;
+  bool needsAck = true;
+  bool anyOrder = false, drains = false, gpu = false, plain = false, samples = false;  // see Play
+  bool confirms = true;                                                                // where it is plain
+  int64_t holdNs = msToNs(20000);
+  uint64_t seed = 1;
+  size_t bytes = 0;  // of every message; 0: mixed
+  int mode = 1;
+  int64_t probationNs = msToNs(100);
+  bool damping = true;
+  std::string eventFile{};  // NOLINT(readability-redundant-member-init): named members may then be left out
+  std::function<void(int host, const std::string&)> log{};  // NOLINT(readability-redundant-member-init): all of it
+  int assumedDown = -1;                                     // the rail of host 0 that R2CC_ASSUME_DOWN names
+  bool lastResort = false;  // one more NIC behind the rails, over a fabric of its own that plays sockets
+};
+
+class Rig {
+ public:
+  explicit Rig(const RigOptions& options);
+  /// Stops the progress threads, closes the streams, ends the engines.
+  ~Rig();
+  Rig(const Rig&) = delete;
+  Rig& operator=(const Rig&) = delete;
+
+  Fabric fabric;
+  Fabric resort;  // what a last resort runs over
+  Engine& engine(int host) { return *engines_[static_cast<size_t>(host)]; }
+  void* context(int host) { return fabric.context(host); }
+  /// The stream's home is `rail` at both ends.
+  Stream& stream(int from, int to, int rail, uint64_t messages);
+  std::vector<Stream>& streams() { return streams_; }
+  /// Starts the progress threads, one a host.
+  void start();
+  void stop();
+  /// Their process does not run for a while: progress thread, transport and side channel stand still.
+  void pause(int host, bool on);
+  void closeStreams();
+  void endEngine(int host) { engines_[static_cast<size_t>(host)].reset(); }
+
+  void link(int host, int rail, bool up) { engine(host).reportLink(static_cast<size_t>(rail), up); }
+  /// Waits until `what` holds; false when it did not within the time.
+  static bool within(int64_t limitNs, const std::function<bool()>& what);
+  bool allDone(int64_t limitNs) const;
+  uint64_t delivered() const;
+  /// How often a type of message was sent in datagrams so far.
+  int seen(Type type) const { return seen_[static_cast<size_t>(type)]; }
+  /// How many different decisions those told of: each is repeated until its answer comes, on a slow machine often.
+  size_t decided(Type type) const;
+  /// Messages of this type are lost from now on (the whole datagram is).
+  void loseType(Type type, bool on) { lose_[static_cast<size_t>(type)] = on; }
+  /// All UDP is lost, TCP is not: as behind a firewall.
+  std::atomic<bool> loseUdp{false};
+  /// The same for what this host sends.
+  std::atomic<int> loseUdpOf{-1};
+  /// Sees every datagram that leaves by UDP. Set it before start().
+  std::function<void(int host, const NicAddress& to, const std::vector<uint8_t>& bytes)> spy;
+  std::vector<std::string> warnings() const;
+  /// What this host's engine says its NICs can carry.
+  HealthBoard& health(int host) { return boards_[static_cast<size_t>(host)]; }
+  const HealthBoard& health(int host) const { return boards_[static_cast<size_t>(host)]; }
+  /// Everything that went wrong, one text; empty if nothing did. After stop().
+  std::string problems() const;
+
+ private:
+  std::vector<LocalNic> nics(int host);
+  bool passes(int host, size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, SideChannel::Way way);
+  void progress(int host);
+
+  const RigOptions options_;
+  std::array<HealthBoard, 8> boards_;
+  std::vector<std::unique_ptr<Engine>> engines_;
+  std::vector<Stream> streams_;
+  std::vector<std::thread> threads_;
+  std::atomic<bool> stop_{false};
+  std::array<std::atomic<bool>, 8> paused_{};
+  Seen seen_{};
+  std::array<std::atomic<bool>, 32> lose_{};
+  mutable std::mutex mutex_;
+  std::vector<std::string> warnings_;
+  std::set<std::tuple<Type, uint64_t, uint32_t>> decided_;  // type, connection, epoch
+};
+
+}  // namespace r2cc::fake
