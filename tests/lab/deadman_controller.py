@@ -14,19 +14,12 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from chaos.deadman.switch import DeadMan
-<<<<<<< HEAD
-from chaos.experiment.fault_spec import FaultSpec
-from chaos.faults import catalogue
-from chaos.faults.base import Fault
-from chaos.faults.catalogue import ExampleNic
-=======
 from chaos.experiment.planned import PlannedFault
 from chaos.faults import registry
 from chaos.faults.example import ExampleNic
 from chaos.faults.fault import Fault
 from chaos.faults.registry import spec_of
 from chaos.faults.spec import FaultSpec
->>>>>>> main
 from chaos.record.journal import Journal
 from chaos.run.actors import Actors
 from chaos.run.injector import Injector
