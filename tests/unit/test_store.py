@@ -134,7 +134,11 @@ def test_a_run_is_found_by_its_directory(tmp_path: Path, monkeypatch: pytest.Mon
     _make(tmp_path / "others", "20260102T000000Z-b")
     monkeypatch.chdir(tmp_path)
     with opened(Path("runs")) as store:
-        for name in ("runs/20260101T000000Z-a", "./runs/20260101T000000Z-a/", str(tmp_path / "runs/20260101T000000Z-a")):
+        for name in (
+            "runs/20260101T000000Z-a",
+            "./runs/20260101T000000Z-a/",
+            str(tmp_path / "runs/20260101T000000Z-a"),
+        ):
             assert store.find(name).id == "20260101T000000Z-a"
         with pytest.raises(UsageError, match="no run 'others"):
             store.find("others/20260102T000000Z-b")
