@@ -10,18 +10,18 @@ from types import TracebackType
 from typing import Any, Self
 
 import click
-import yaml
 
 from chaos.deadman.ways import check as refuse_unsafe
 from chaos.experiment.model import Experiment, GpuWorkload
 from chaos.faults.fault import NicLike
 from chaos.testbed import launch
+from harness.config.documents import Document
 from harness.deploy.places import SAMPLER
 from harness.errors import UsageError
 from harness.facts.environment import hardware_of
 from harness.hosts import Host
 from harness.hosts.lease import Leases, hold
-from harness.lab.topology import Topology
+from harness.lab.topology import Topology, checked
 from harness.sites.cluster import ClusterSite
 from harness.sites.site import Planned, Site
 from harness.sites.surveyed import DATA
@@ -84,7 +84,7 @@ def topology_of(experiment: Experiment) -> Topology:
     if isinstance(experiment.topology, str):
         path = Path(experiment.topology)
         return Topology.load(path if path.is_absolute() else experiment.topology)
-    return Topology.load(yaml.safe_dump(experiment.topology) + "\n")
+    return checked(Document("<topology>", experiment.topology))
 
 
 def planned_bed(site: Site, experiment: Experiment) -> Planned:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from harness.commands.site_option import site_option
-from harness.config import json_text
+from harness.config import jsons
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ def _settings(words: tuple[str, ...]) -> dict[str, Any]:
         if not sign or not name:
             raise click.UsageError(f"--set {word}: write NAME=VALUE")
         try:
-            found[name] = json_text.value_of(text)
+            found[name] = jsons.value_of(text)
         except ValueError:
             found[name] = text
     return found

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from reports.charts import series, svg
+from reports.charts import svg
 from reports.charts.frame import (
     LEFT,
     RIGHT,
@@ -21,8 +21,9 @@ from reports.charts.frame import (
     time_scale,
     window_s,
 )
-from reports.charts.series import Envelope
+from reports.reading import series
 from reports.reading.counters import Counters
+from reports.reading.series import Envelope
 from reports.reading.trace import NicId, Trace
 
 GAP = 7.0

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from reports.charts import svg
 from reports.charts.frame import LEFT, WIDTH, Figure, Key, Panel, empty, panel
-from reports.page import names
-from reports.page.bytes_table import BytesRow
-from reports.page.units import size
 from reports.reading.trace import NicId, Trace
+from reports.words import names
+from reports.words.bytes_table import BytesRow
+from reports.words.units import size
 
 BAR, GAP, TOP = 5.0, 7.0, 6.0
 END = WIDTH - 62.0

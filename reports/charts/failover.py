@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.charts import series, svg
+from reports.charts import svg
 from reports.charts.frame import RIGHT, WIDTH, Figure, Key, Panel, panel
-from reports.page.units import ms
+from reports.reading import series
 from reports.reading.trace import Delivery, Json, Trace, moment_ns
+from reports.words.units import ms
 
 LEAD = 118.0
 ROW = 24.0

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from reports.charts import svg
-from reports.charts.series import Axis
-from reports.page import names
+from reports.reading.series import Axis
 from reports.reading.trace import Trace, Window
+from reports.words import names
 
 WIDTH = 400.0
 LEFT = 46.0

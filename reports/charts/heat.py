@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 
 from reports.charts import svg
 from reports.charts.frame import LEFT, RIGHT, WIDTH, Figure, Key, Panel, empty, panel
-from reports.page.bytes_table import BytesRow
-from reports.page.units import gbit
 from reports.reading.trace import Trace
+from reports.words.bytes_table import BytesRow
+from reports.words.units import gbit
 
 TOP, ROW = 22.0, 24.0
 NARROWEST = 30.0

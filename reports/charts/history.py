@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from reports.charts import trend as history
 from reports.charts.frame import WIDTH, Figure, Key, Panel
-from reports.page import history, names
 from reports.reading.trace import Json
-from reports.store import entry as entries
-from reports.store.entry import STAMP, Entry
+from reports.store import entries
+from reports.store.entry import Entry
+from reports.store.names import STAMP
+from reports.words import names
 
 MOST_RUNS = 200
 """The newest before this one; each is read."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from reports.charts import svg
 from reports.charts.frame import LEFT, RIGHT, WIDTH, Figure, Key, Panel, empty, grid, panel
-from reports.page import names
-from reports.page.units import limit, ms
 from reports.reading.trace import Json, Trace
+from reports.words import names
+from reports.words.units import limit, ms
 
 TOP = 20.0
 BOTTOM = 190.0

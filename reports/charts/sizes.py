@@ -9,11 +9,11 @@ from statistics import median
 from reports.charts import svg
 from reports.charts.curves import BOTTOM, HEIGHT, TOP, Axes, Curve, across, keys, marks
 from reports.charts.frame import Figure, shared
-from reports.page import names
-from reports.page.units import memory, size
 from reports.reading.trace import Json
+from reports.store.entries import figures
 from reports.store.entry import Figure as Value
-from reports.store.entry import figures
+from reports.words import names
+from reports.words.units import memory, size
 
 WAYS = {"busbw": "", "busbw_in_place": ", in place", "busbw_degraded": ", degraded"}
 """Names of metrics, and what they are called next to the arm."""

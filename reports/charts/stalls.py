@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from reports.charts import svg
 from reports.charts.curves import BOTTOM, HEIGHT, TOP, Axes, Curve, across, keys, marks
 from reports.charts.frame import Figure, Key, shared
-from reports.page import names
-from reports.page.units import limit, ms
 from reports.reading.trace import Json
+from reports.words import names
+from reports.words.units import limit, ms
 
 FEWEST = 2
 """Stalls of an arm; of one there is nothing to spread."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.charts import series, svg
+from reports.charts import svg
 from reports.charts.frame import (
     WIDTH,
     Figure,
@@ -17,9 +17,10 @@ from reports.charts.frame import (
     time_axis,
     time_scale,
 )
-from reports.page import names
-from reports.page.units import limit, ms
+from reports.reading import series
 from reports.reading.trace import Delivery, Json, Trace
+from reports.words import names
+from reports.words.units import limit, ms
 
 TOP = 20.0
 BOTTOM = 170.0

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from reports.compare import modelled
 from reports.compare.groups import Group
+from reports.compare.row import Row
 from reports.compare.traffic import NicRow, nic_rows
 from reports.statistics.gate import ALPHA, MINIMUM_EFFECT
 from reports.statistics.holm import adjusted
-from reports.statistics.shift import Shift, shift
+from reports.statistics.shift import shift
 from reports.store.entry import SAY_NOTHING, Figure
 
-Outcome = Literal["better", "worse", "no difference shown", "too few runs", "only one has it"]
 Json = dict[str, Any]
 
 MORE_IS_BETTER = {
@@ -30,23 +30,6 @@ SAME = {"hardware": "fingerprint", "bed": "bed", "experiment": "experiment"}
 """What must be the same for figures to be comparable."""
 FEWEST = 4
 """Runs a side with which a difference can be shown at all: with 3 and 3 chance alone gives p = 0.1."""
-
-
-@dataclass(frozen=True)
-class Row:
-    """One figure of one arm at one size, on two sides; values are medians of the runs."""
-
-    arm: str
-    name: str
-    unit: str
-    size_bytes: int | None
-    before: float | None
-    after: float | None
-    bound: float | None
-    counts: tuple[int, int]
-    outcome: Outcome
-    shift: Shift | None = None
-    p_adjusted: float | None = None
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from chaos.simulate.workloads.figures import about
+from reports.compare.row import Outcome, Row
 
 if TYPE_CHECKING:
     from reports.compare.groups import Group
-    from reports.compare.model import Outcome, Row
 
 BED = "simulation"
 
@@ -21,8 +21,6 @@ def are(*groups: Group) -> bool:
 
 def rows(before: Group, after: Group, minimum_effect: float) -> list[Row]:
     """Every figure of which it is known what is better."""
-    from reports.compare.model import Row
-
     ours, theirs = _values(after), _values(before)
     found = []
     for key in dict.fromkeys([*theirs, *ours]):

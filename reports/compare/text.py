@@ -6,7 +6,8 @@ import csv
 import io
 from collections.abc import Iterator, Sequence
 
-from reports.compare.model import Comparison, Row
+from reports.compare.model import Comparison
+from reports.compare.row import Row
 from reports.compare.traffic import NicRow, sentences
 
 NIC_HEADER = ("arm", "NIC", "sent before", "share", "sent after", "share", "change of the share")

@@ -6,7 +6,7 @@ import csv
 import io
 
 from reports.reading.rundir import RunDir
-from reports.store import entry
+from reports.store.entries import figures
 
 HEADER = ("experiment", "arm", "run", "name", "unit", "size_bytes", "value", "bound")
 
@@ -16,7 +16,7 @@ def render(run: RunDir) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(HEADER)
-    for figure in entry.figures(run.summary):
+    for figure in figures(run.summary):
         repeat = "" if figure.repeat < 0 else figure.repeat
         writer.writerow(
             [run.name, figure.arm, repeat, figure.name, figure.unit, figure.size_bytes, figure.value, figure.bound]

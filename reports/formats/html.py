@@ -9,8 +9,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports.page import bytes_table, names, units, view
+from reports.formats import view
 from reports.reading.rundir import RunDir
+from reports.words import bytes_table, names, units
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from reports.page import names, tables, view
+from reports.formats import view
 from reports.reading.rundir import RunDir
+from reports.words import names, tables
 
 
 def render(run: RunDir) -> str:

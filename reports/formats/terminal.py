@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from typing import TextIO
 
 from harness.config.plain import printable
-from reports.page import names, tables, view
+from reports.formats import view
 from reports.reading.rundir import RunDir
+from reports.words import names, tables
 
 COLOURS = {"holds": "green", "deviated": "red", "failed": "magenta", "void": "yellow"}
 STATES = {"good": "green", "bad": "bold red", "void": "yellow"}

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from harness.config import jsons
+from harness.config.files import Unreadable, bytes_of, is_there, tail_of
 from harness.config.plain import cleaned
-from harness.config.untrusted_files import Unreadable, bytes_of, is_there, tail_of
 from harness.errors import UsageError
-from reports.commands.compare import compared_in
+from reports.charts.trend import history, words
 from reports.compare import text
+from reports.compare.named import compared_in
 from reports.compare.text import shown_nics
 from reports.formats.html import TEMPLATES, policy
-from reports.page.history import history, words
 from reports.serve.shelf import Shelf, shelf
 from reports.store.entry import UNFINISHED, Entry
 from reports.store.store import Wanted

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.page.units import NONE
 from reports.simulation import sentence, words
 from reports.simulation.model import Simulation, names_of
+from reports.words.units import NONE
 
 FOLDED = 12
 """Tables that have more rows are folded."""

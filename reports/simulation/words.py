@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from chaos.simulate.workloads.figures import About, about
-from reports.page.units import NONE
+from reports.words.units import NONE
 
 ARMS = {
     "stock": "Stock NCCL, restart",

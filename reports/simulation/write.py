@@ -12,10 +12,10 @@ from harness.files.writing import write_whole
 from harness.schemas import dumped
 from reports.formats.files import link_prefix
 from reports.formats.markdown import escape
-from reports.page import names
 from reports.simulation import figures, view, words
 from reports.simulation.model import Simulation
 from reports.simulation.view import Table
+from reports.words import names
 
 FILES = {"html": "report.html", "md": "report.md", "json": "report.json", "csv": "figures.csv"}
 COLUMNS = ("arm", "figure", "unit", "value", "low", "high", "p50", "p99", "n", "basis")

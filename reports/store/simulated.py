@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.config.plain import printable
-from reports.store import entry as entries
 from reports.store import names, shapes
 from reports.store.entry import UNFINISHED, Entry, Figure
 from reports.store.folders import SIMULATION, SWEEP
+from reports.store.tags import read_tags
 
 BED = "simulation"
 
@@ -35,7 +35,7 @@ def read(folder: Path) -> Entry:
         seed=value.seed if value.seed is not None else _whole(asked.get("seed")),
         arms=tuple(value.arms) or _words(asked.get("arms")),
         source="r2cc sim",
-        tags=entries.read_tags(folder),
+        tags=read_tags(folder),
         figures=tuple(_figures(value)),
     )
 

@@ -18,15 +18,17 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from harness.config.files import Unreadable, is_there
 from harness.config.plain import printable
-from harness.config.untrusted_files import Unreadable, is_there
 from harness.errors import InfraError, UsageError
 from harness.files.lock import exclusive
 from harness.progress import show
-from reports.store import entry as entries
-from reports.store.entry import Entry, Figure
+from reports.store import entries
+from reports.store.entry import UNREADABLE, Entry, Figure
+from reports.store.folders import changed_ns, is_run
 from reports.store.names import id_of, name_of
 from reports.store.schema import upgrade
+from reports.store.tags import read_tags, write_tags
 
 INDEX, LOCK = ".index.sqlite", ".lock"
 WAIT_S = 30.0
@@ -116,7 +118,7 @@ class Store:
 
     def unreadable(self) -> list[Entry]:
         """All runs that cannot be read, newest first, as of the last look at the folder."""
-        return self._select(" WHERE verdict = ? ORDER BY made DESC, id DESC", [entries.UNREADABLE])
+        return self._select(" WHERE verdict = ? ORDER BY made DESC, id DESC", [UNREADABLE])
 
     def path_of(self, run: Entry) -> Path:
         """Its directory."""
@@ -187,7 +189,7 @@ class Store:
         run = self.find(name)
         folder = self.path_of(run)
         with exclusive(self.folder / LOCK, "tagging runs", WAIT_S):
-            entries.write_tags(folder, (set(_tags_of(folder)) | set(add)) - set(remove))
+            write_tags(folder, (set(_tags_of(folder)) | set(add)) - set(remove))
         return self.find(run.id)
 
     def _put(self, run: Entry, changed_ns: int) -> None:
@@ -247,7 +249,7 @@ def _index_of(folder: Path) -> sqlite3.Connection:
 
 def read_runs(folder: Path, names: Sequence[str]) -> list[Entry]:
     """Whole runs, read from their directories: names of the store, or their paths."""
-    read = {name: entries.read(Path(name).resolve()) for name in names if entries.is_run(Path(name))}
+    read = {name: entries.read(Path(name).resolve()) for name in names if is_run(Path(name))}
     others = [name for name in names if name not in read]
     if others:
         with opened(folder) as store:
@@ -274,14 +276,14 @@ def _open(path: Path | None) -> sqlite3.Connection:
 def _runs_in(folder: Path) -> dict[str, int]:
     """Ids, and when each last changed."""
     names = (name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208 (as in folders.py)
-    found = {id_of(name): entries.changed_ns(f"{folder}/{name}") for name in names}
+    found = {id_of(name): changed_ns(f"{folder}/{name}") for name in names}
     return {run: when for run, when in found.items() if when is not None}
 
 
 def _tags_of(folder: Path) -> tuple[str, ...]:
     """UsageError where they cannot be read: to write new ones would lose them."""
     try:
-        return entries.read_tags(folder)
+        return read_tags(folder)
     except Unreadable as error:
         raise UsageError(f"{folder.name}: {error.message}", f"mend or remove {folder / 'tags.json'} first") from error
 

@@ -13,7 +13,7 @@ from campaign_double import TWO, prepare
 from chaos.campaign import figures
 from chaos.campaign.load import load
 from chaos.campaign.state import resume
-from reports.page import campaign as report
+from reports.reporters import campaign as report
 
 pytestmark = pytest.mark.timeout(60)
 

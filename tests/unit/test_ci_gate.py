@@ -159,7 +159,7 @@ def test_baselines_are_tags(bench: Bench) -> None:
     at, run = ["--store", str(bench.store)], CliRunner()
     assert "baseline/main" in run.invoke(ci, ["baseline", "record", first, *at]).output
     assert run.invoke(ci, ["baseline", "record", second, "--replace", *at]).exit_code == 0
-    shown = json.loads(run.invoke(ci, ["baseline", "show", "--json", *at]).output)
+    shown = json.loads(run.invoke(ci, ["baseline", "show", "--json", *at]).stdout)
     assert [each["id"] for each in shown["runs"]] == [second]
     assert isinstance(run.invoke(ci, ["baseline", "show", "--baseline", "a b", *at]).exception, UsageError)
 

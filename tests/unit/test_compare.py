@@ -194,7 +194,7 @@ def test_the_command(tmp_path: Path) -> None:
     shown = run.invoke(command, names).output
     assert "20260102T000000Z-a against 20260101T000000Z-a: worse" in shown
     assert "bytes per NIC, migrate: the largest change is h0/eth0: 75.0 % of all sent bytes -> 50.0 %" in shown
-    told = json.loads(run.invoke(command, [*names, "--json"]).output)
+    told = json.loads(run.invoke(command, [*names, "--json"]).stdout)
     assert problems("compare", told) == []
     assert told["comparisons"][0]["verdict"] == "worse"
     by_path = run.invoke(

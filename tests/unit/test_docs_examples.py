@@ -17,7 +17,18 @@ ROOT = Path(__file__).parents[2]
 ELSEWHERE = {"raw", "commands.md"}
 """What ran long ago, and what test_help_examples.py types."""
 PAGES = [ROOT / "README.md", *sorted(page for page in ROOT.glob("docs/**/*.md") if not ELSEWHERE & {*page.parts})]
-CHEAP = ("--dry-run", "chaos faults", "chaos validate", "hosts list", "completion", "plan --")
+CHEAP = (
+    "--dry-run",
+    "chaos faults",
+    "chaos validate",
+    "hosts list",
+    "completion",
+    "plan --",
+    "lab status",
+    "runs list",
+    "sim validate",
+    "fork status",
+)
 """A command with one of these starts nothing, or computes for a second."""
 OWN = {"manifest.xml", "gate.json", "experiments/mine.yaml"}
 """Files that a reader has, and a checkout has not."""
@@ -67,6 +78,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that looks like a checkout in which somebody wrote an inventory."""
     for name in ("experiments", "docs", "ci", "tests", "build"):
         (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "FILE").write_text((ROOT / "docs/examples/inventory.yaml").read_text())
+    (tmp_path / "runs").mkdir()
     (tmp_path / "cluster.yaml").write_text((ROOT / "docs/examples/inventory.yaml").read_text())
     monkeypatch.chdir(tmp_path)
     return tmp_path

@@ -153,7 +153,7 @@ def test_a_run_that_cannot_begin_leaves_no_directory_and_a_journal_no_half_line(
         tmp_path,
         """
 from pathlib import Path
-from chaos.record import rundir
+from harness.files import rundir
 from chaos.record.journal import Journal, read
 from harness.errors import InfraError
 disk = Path(sys.argv[1])
@@ -216,7 +216,7 @@ def test_a_run_whose_first_files_cannot_be_written_is_not_there(tmp_path: Path) 
 from pathlib import Path
 import yaml
 from chaos.record import live
-from chaos.record import rundir
+from harness.files import rundir
 from chaos.run import runner
 from chaos.experiment.file import loads
 from harness.errors import InfraError
@@ -244,10 +244,10 @@ def test_a_simulation_that_cannot_begin_leaves_no_directory(tmp_path: Path) -> N
         tmp_path,
         """
 from pathlib import Path
-from chaos.record import rundir
+from harness.files import rundir
 from chaos.simulate import run
-from chaos.simulate.experiment import load
-from chaos.simulate.sweep import Sweep
+from chaos.simulate.run.experiment import load
+from chaos.simulate.run.sweep import Sweep
 from harness.errors import InfraError
 run.code_id = lambda: "code"  # of libraries that may not have been built
 disk = Path(sys.argv[1])

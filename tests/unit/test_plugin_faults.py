@@ -15,7 +15,7 @@ from harness.cli import cli
 from harness.errors import InputErrors
 from harness.plugins import UsageError
 from harness.plugins import kinds as plugin_kinds
-from reports.page import names
+from reports.words import names
 
 EXPERIMENT = """\
 name: small

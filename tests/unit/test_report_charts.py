@@ -17,13 +17,12 @@ from reports.charts import history as chart_history
 from reports.charts import sizes as chart_sizes
 from reports.charts import stalls as chart_stalls
 from reports.charts.frame import Figure
-from reports.charts.series import Span
-from reports.formats import html
-from reports.page import view
-from reports.page.bytes_table import BytesRow
+from reports.formats import html, view
 from reports.reading import rundir
+from reports.reading.series import Span
 from reports.reading.trace import NicId, Trace
 from reports.store.imports import About, bring_in
+from reports.words.bytes_table import BytesRow
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data" / "runs"))
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import pytest
 
 from reports.charts import iterations as chart_iterations
-from reports.charts import series, svg
-from reports.page import events, units
+from reports.charts import svg
+from reports.reading import series
 from reports.reading.counters import Counters, Sample
 from reports.reading.trace import Delivery, NicId, Trace
+from reports.words import events, units
 
 MS = 1_000_000
 

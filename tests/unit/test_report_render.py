@@ -18,10 +18,11 @@ from click.testing import CliRunner
 
 from harness.errors import UsageError
 from reports.commands.report import report
-from reports.formats import html, junit, markdown, render, terminal, write
-from reports.page import sentence, tables, view
+from reports.formats import html, junit, markdown, terminal, view, write
 from reports.reading import rundir
 from reports.reading.trace import NicId
+from reports.reporters import run as render
+from reports.words import sentence, tables
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "data" / "runs"))
 
@@ -268,7 +269,7 @@ def test_after_run_writes_both_files_and_keeps_stdout_clean(
 
 def test_command_formats_and_places(whole: Path, tmp_path: Path) -> None:
     runner = CliRunner()
-    assert json.loads(runner.invoke(report, [str(whole), "--json"]).output)["verdict"] == "holds"
+    assert json.loads(runner.invoke(report, [str(whole), "--json"]).stdout)["verdict"] == "holds"
     assert runner.invoke(report, [str(whole), "--format", "md"]).output.startswith("## ✓ Holds")
     done = runner.invoke(report, [str(whole), "--format", "all", "--out", str(tmp_path / "a b"), "--quiet"])
     assert (done.exit_code, done.output) == (0, "")

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from reports.charts import series
 from reports.formats import html
-from reports.reading import rundir, samples
+from reports.reading import rundir, samples, series
 from reports.reading.counters import Counters, Sample
 from reports.reading.samples import Samples
 from reports.reading.trace import NicId, Trace

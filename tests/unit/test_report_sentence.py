@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from chaos.faults.registry import kinds
-from reports.page import names, sentence
-from reports.page.view import _tiles, stall_limit_ms
+from reports.formats.view import _tiles, stall_limit_ms
+from reports.words import names, sentence
 
 Json = dict[str, Any]
 

@@ -10,7 +10,7 @@ from chaos.analysis import void
 from chaos.analysis.rundata import RunData
 from harness.sites.inventory import parse
 from harness.units import over
-from reports.page import tables
+from reports.words import tables
 
 Json = dict[str, Any]
 

@@ -17,7 +17,7 @@ from harness.errors import UsageError
 from reports.serve import pages
 from reports.serve.pages import page
 from reports.serve.server import serving
-from reports.store import entry
+from reports.store import tags
 from reports.store.store import opened
 
 HOSTILE = "<script>alert(1)</script>"
@@ -47,7 +47,7 @@ def _run(store: Path, name: str, factor: float = 1.0, **changes: object) -> Path
 @pytest.fixture
 def store(tmp_path: Path) -> Path:
     _run(tmp_path, "20260101T000000Z-a")
-    entry.write_tags(_run(tmp_path, "20260102T000000Z-b", factor=1.2), {"after"})
+    tags.write_tags(_run(tmp_path, "20260102T000000Z-b", factor=1.2), {"after"})
     (tmp_path / "20260102T000000Z-b" / "report.html").write_text("<p>the report</p>")
     return tmp_path
 
@@ -245,7 +245,7 @@ def test_a_page_is_made_once_until_something_changes(store: Path, monkeypatch: p
             assert pages.answer(shelf, "/compare", query).status == 200
             assert pages.answer(shelf, "/", {}).status == 200
         assert made == ["compare.html.j2", "list.html.j2"]
-        entry.write_tags(store / "20260101T000000Z-a", {"changed"})
+        tags.write_tags(store / "20260101T000000Z-a", {"changed"})
         assert b"changed" in pages.answer(shelf, "/", {}).content
         with opened(store) as other:  # another process may have read it into the index first
             other.tag("20260102T000000Z-b", ["elsewhere"])

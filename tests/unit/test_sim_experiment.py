@@ -174,6 +174,6 @@ def test_dry_run_says_what_would_be_done_and_does_nothing(tmp_path: Path) -> Non
     path = sim_files.write(tmp_path)
     found = CliRunner().invoke(sim, ["run", str(path), "--dry-run", "--json", "--out", str(tmp_path / "runs")])
     assert found.exit_code == 0
-    plan = json.loads(found.output)
+    plan = json.loads(found.stdout)
     assert (len(plan["points"]), plan["cells"], plan["traces"]) == (3, 9, 18)
     assert not (tmp_path / "runs").exists()

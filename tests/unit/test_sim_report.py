@@ -17,9 +17,10 @@ from chaos.simulate.run.result import build
 from harness import schemas
 from harness.cli import run_cli
 from harness.errors import UsageError
-from reports.formats import render
+from reports.reporters import run as render
 from reports.simulation import chart, model, sentence, view, words, write
-from reports.store import entry
+from reports.store import entries
+from reports.store.folders import is_run
 
 MEGABYTE = 1_000_000
 HOSTILE = "<script>alert(1)</script>`|*"
@@ -160,9 +161,9 @@ def test_the_store_lists_shows_and_compares_simulations(tmp_path: Path, capsys: 
 def test_a_sweep_that_is_not_finished_is_listed_as_such(tmp_path: Path) -> None:
     folder = sim_files.run_dir(tmp_path / "half", sim_files.simulation())
     (folder / "simulation.json").unlink()
-    assert not entry.is_run(folder)
+    assert not is_run(folder)
     (folder / "sweep.json").write_text('{"schema": 1, "code": "0123"}')
-    found = entry.read(folder)
+    found = entries.read(folder)
     assert (found.verdict, found.experiment, found.build_id) == ("unfinished", "thirty_days", "0123")
     assert found.arms == ("stock", "balance", "allreduce")
 

@@ -168,7 +168,7 @@ def test_a_trace_is_written_and_read_again(tmp_path: Path) -> None:
     file = sim_files.write(tmp_path, axes=None)
     found = CliRunner().invoke(sim, ["faults", str(file), "--out", str(tmp_path / "trace.jsonl"), "--json"])
     assert found.exit_code == 0, found.output
-    assert json.loads(found.output)["faults"] >= 1
+    assert json.loads(found.stdout)["faults"] >= 1
     again = load(sim_files.write(tmp_path, "again.yaml", axes=None, faults={"trace": "trace.jsonl", "days": 1}))
     drawn = run_cell(Payload.of(load(file)), Cell(0, 0, 1))
     assert run_cell(Payload.of(again), Cell(0, 0, 1))["arms"] == drawn["arms"]

@@ -19,8 +19,9 @@ from click.testing import CliRunner
 
 from harness.errors import UsageError
 from reports.commands.runs import runs
-from reports.store import entry, prune, schema
+from reports.store import prune, schema
 from reports.store.store import INDEX, Store, Wanted, opened
+from reports.store.tags import read_tags, write_tags
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 LIMIT_S = 60.0
@@ -109,7 +110,7 @@ def test_runs_come_change_and_go_with_their_directories(tmp_path: Path) -> None:
     ],
 )
 def test_questions(tmp_path: Path, asked: dict[str, Any], found: list[str]) -> None:
-    entry.write_tags(_make(tmp_path, "20260101T000000Z-a"), {"kept"})
+    write_tags(_make(tmp_path, "20260101T000000Z-a"), {"kept"})
     _make(tmp_path, "20260102T000000Z-b", experiment="flap", verdict="deviated")
     _make(tmp_path, "20260103T000000Z-c", build_id="b2", hardware={"fingerprint": "other"})
     with opened(tmp_path) as store:
@@ -202,7 +203,7 @@ def test_two_writers_and_one_that_is_killed(tmp_path: Path) -> None:
         doomed.stdout.close()
     with opened(tmp_path) as store:
         (run,) = store.runs()
-        assert set(run.tags) == set(entry.read_tags(tmp_path / run.id))
+        assert set(run.tags) == set(read_tags(tmp_path / run.id))
         assert {f"{name}{number}" for name in "ab" for number in range(30)} < set(run.tags)
     check = sqlite3.connect(tmp_path / INDEX)
     assert check.execute("PRAGMA integrity_check").fetchone() == ("ok",)
@@ -213,7 +214,7 @@ def test_pruning_keeps_what_is_new_tagged_or_running(tmp_path: Path) -> None:
     names = [f"202601{day:02}T000000Z-a" for day in (10, 11, 12, 13)]
     for name in names:
         _make(tmp_path, name)
-    entry.write_tags(tmp_path / names[0], {"kept"})
+    write_tags(tmp_path / names[0], {"kept"})
     running = tmp_path / "20260131T000000Z-b"
     running.mkdir()
     (running / "journal.jsonl").write_text("")
@@ -238,10 +239,10 @@ def test_the_commands(tmp_path: Path) -> None:
     run = CliRunner()
     at = ["--store", str(tmp_path)]
     assert "20260101T000000Z-a" in run.invoke(runs, ["list", *at]).output
-    listed = json.loads(run.invoke(runs, ["list", "--json", *at]).output)
+    listed = json.loads(run.invoke(runs, ["list", "--json", *at]).stdout)
     assert [each["id"] for each in listed["runs"]] == ["20260101T000000Z-a"]
     assert "busbw of 1024 bytes 0.5 GBps (bound 0.75)" in run.invoke(runs, ["show", "2026", *at]).output
-    assert json.loads(run.invoke(runs, ["show", "2026", "--json", *at]).output)["figures"]
+    assert json.loads(run.invoke(runs, ["show", "2026", "--json", *at]).stdout)["figures"]
     assert run.invoke(runs, ["tag", "2026", "kept", *at]).output == "20260101T000000Z-a: kept\n"
     assert run.invoke(runs, ["prune", "--keep", "0", "--yes", *at]).output.startswith("0 run(s)")
     assert run.invoke(runs, ["tag", "2026", "kept", "--remove", *at]).output == "20260101T000000Z-a: no tag\n"

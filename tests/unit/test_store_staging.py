@@ -24,7 +24,7 @@ MOMENT = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 STOPS = """
 import os, signal, sys
 from pathlib import Path
-import chaos.record.rundir
+import harness.files.rundir
 from reports.store import staging
 from reports.store.imports import About, bring_in
 left = int(sys.argv[1])

@@ -1,0 +1,27 @@
+"""One line of a comparison."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from reports.statistics.shift import Shift
+
+Outcome = Literal["better", "worse", "no difference shown", "too few runs", "only one has it"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One figure of one arm at one size, on two sides; values are medians of the runs."""
+
+    arm: str
+    name: str
+    unit: str
+    size_bytes: int | None
+    before: float | None
+    after: float | None
+    bound: float | None
+    counts: tuple[int, int]
+    outcome: Outcome
+    shift: Shift | None = None
+    p_adjusted: float | None = None

@@ -1,0 +1,211 @@
+"""Everything a report says, computed once: HTML, Markdown and the terminal only print it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reports.charts import bandwidth as chart_bandwidth
+from reports.charts import bytes as chart_bytes
+from reports.charts import failover as chart_failover
+from reports.charts import heat as chart_heat
+from reports.charts import history as chart_history
+from reports.charts import iterations as chart_iterations
+from reports.charts import sizes as chart_sizes
+from reports.charts import stalls as chart_stalls
+from reports.charts import waits as chart_waits
+from reports.charts.frame import Figure
+from reports.reading import nic_rates
+from reports.reading.rundir import RunDir
+from reports.reading.trace import Json, NicId, Trace
+from reports.store.names import id_of
+from reports.words import bytes_table, events, names, sentence, tables
+from reports.words.units import NONE, memory, ms
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A big figure at the top of the page."""
+
+    value: str
+    label: str
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class View:
+    """The report in words and tables, without its figures."""
+
+    name: str
+    title: str
+    verdict: str
+    headline: str
+    remarks: list[str]
+    notes: list[str]
+    tiles: list[Tile]
+    arms: list[str]
+    side_by_side: list[tables.Row]
+    checks: list[tables.Row]
+    facts: list[tuple[str, str]]
+
+
+def build(run: RunDir) -> View:
+    """The words and tables of a run's report."""
+    arms = run.summary.get("arms", [])
+    return View(
+        name=run.name,
+        title=str(run.experiment.get("title") or run.experiment.get("description") or "").strip(),
+        verdict=str(run.summary.get("verdict", "failed")),
+        headline=sentence.headline(run.summary),
+        remarks=_remarks(run.summary),
+        notes=run.notes,
+        tiles=_tiles(arms),
+        arms=[str(arm["name"]) for arm in arms],
+        side_by_side=tables.side_by_side(arms) if arms else [],
+        checks=tables.checks(arms) if arms else [],
+        facts=_facts(run),
+    )
+
+
+def shown_traces(run: RunDir) -> list[Trace]:
+    """The repeat of each arm that figures show: of those that count the one with the longest stall, so that nothing is
+    hidden."""
+    arms = {str(a["name"]): a for a in run.summary.get("arms", [])}
+    shown = []
+    for name in run.arm_names():
+        traces = run.traces_of(name)
+        if traces:
+            wanted = _shown_run(arms.get(name))
+            shown.append(next((t for t in traces if t.run == wanted), traces[0]))
+    return shown
+
+
+def figures(run: RunDir, traces: Sequence[Trace]) -> list[Figure]:
+    """Every figure of the page, in reading order; those of moments need a journal."""
+    allowed_ms = stall_limit_ms(run.summary)
+    made = [
+        *(_of_moments(run, traces, allowed_ms) if traces else []),
+        chart_stalls.figure(run.summary, allowed_ms),
+        chart_sizes.figure(run.summary),
+        *(_of_nics(run, traces) if traces else []),
+        chart_history.figure(run.path, run.summary),
+    ]
+    return [figure for figure in made if figure is not None]
+
+
+def _of_moments(run: RunDir, traces: Sequence[Trace], allowed_ms: float | None) -> list[Figure | None]:
+    faults = {t.arm: _faults_of(run.summary, t) for t in traces}
+    return [
+        chart_bandwidth.figure(traces, run.faulted(), _rates(run, traces)),
+        chart_iterations.figure(traces, faults),
+        chart_waits.figure(traces, faults, allowed_ms),
+        chart_failover.figure(traces),
+    ]
+
+
+def _rates(run: RunDir, traces: Sequence[Trace]) -> dict[NicId, float]:
+    return nic_rates.rates_gbit(traces, run.experiment, str(run.summary.get("bed")))
+
+
+def _of_nics(run: RunDir, traces: Sequence[Trace]) -> list[Figure | None]:
+    tables = {trace.arm: bytes_rows(run, trace) for trace in traces}
+    return [chart_heat.figure(traces, tables), chart_bytes.figure(traces, tables, run.faulted())]
+
+
+def stall_limit_ms(summary: Json) -> float | None:
+    """The stall that the experiment allows, from its checks."""
+    found = [c for a in summary.get("arms", []) for r in a["runs"] for c in r.get("checks", [])]
+    bounds = [
+        float(c["bound"]) for c in found if "stall" in str(c["name"]) and c.get("bound") and c.get("unit") == "ms"
+    ]
+    return min(bounds, default=None)
+
+
+def bytes_rows(run: RunDir, trace: Trace) -> list[bytes_table.BytesRow]:
+    """The bytes table of one arm's shown repeat."""
+    known = _run_of(run.summary, trace)
+    return bytes_table.rows(trace, run.faulted(), known.get("bytes_per_nic", {}) if known else {})
+
+
+def event_rows(trace: Trace) -> tuple[list[events.EventRow], int]:
+    """The events table of one arm's shown repeat."""
+    return events.rows(trace)
+
+
+def environment(run: RunDir) -> list[tuple[str, str]]:
+    """environment.json flattened to names and values, as `cpu.model`."""
+    return _flatten(run.environment)
+
+
+def _flatten(value: object, prefix: str = "") -> list[tuple[str, str]]:
+    if isinstance(value, dict):
+        return [
+            pair for key, inner in value.items() for pair in _flatten(inner, f"{prefix}.{key}" if prefix else str(key))
+        ]
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        return [pair for i, inner in enumerate(value) for pair in _flatten(inner, f"{prefix}[{i}]")]
+    return [(prefix, ", ".join(map(str, value)) if isinstance(value, list) else str(value))]
+
+
+def _remarks(summary: Json) -> list[str]:
+    """Why it is not simply `holds`; that each figure of a void run is void need not be said one by one."""
+    reasons = list(dict.fromkeys(map(str, summary.get("reasons", []))))
+    return [why for why in reasons if not why.endswith(": void")] or reasons
+
+
+def _tiles(arms: Sequence[Json]) -> list[Tile]:
+    if not arms:
+        return []
+    tiles = []
+    ours, stock = sentence.best_arm(arms), next((a for a in arms if a["name"] == "stock"), None)
+    for arm, kind in ((ours, "ours"), (stock, "base")):
+        if arm is not None and (stall := sentence.worst_stall_ms(arm)) is not None:
+            void = "" if all(map(sentence.is_valid, tables.counted(arm))) else "void, "
+            tiles.append(Tile(ms(stall), f"{void}stall with {names.arm(str(arm['name']))}", kind))
+    wrong = sum(int(r.get("wrong_elements") or 0) for a in arms for r in a["runs"])
+    done = sum(int(r.get("iterations") or 0) for a in arms for r in a["runs"])
+    return [
+        *tiles,
+        Tile(str(wrong), "wrong elements in all results", "bad" if wrong else "good"),
+        Tile(str(done), "iterations completed"),
+    ]
+
+
+def _facts(run: RunDir) -> list[tuple[str, str]]:
+    summary = run.summary
+    hardware = summary.get("hardware") or {}
+    if isinstance(hardware, dict):
+        cores = (
+            f"{hardware.get('cores')} cores, {memory(hardware.get('memory_bytes'))} memory, {hardware.get('cpu')}"
+            if hardware
+            else NONE
+        )
+    else:
+        cores = str(hardware)
+    pairs = [
+        ("Experiment", run.name),
+        ("Bed", summary.get("bed")),
+        ("Machine", cores),
+        ("Build", summary.get("build_id")),
+        ("Seed", summary.get("seed")),
+        ("Run", id_of(run.path.resolve().name)),
+    ]
+    return [(name, NONE if value is None else str(value)) for name, value in pairs]
+
+
+def _shown_run(arm: Json | None) -> int | None:
+    runs = tables.counted(arm) if arm else []
+    stalls = {int(r["run"]): sentence.worst(f.get("stall_ms") for f in r["faults"]) or 0.0 for r in runs}
+    return max(stalls, key=lambda run: stalls[run], default=None)
+
+
+def _run_of(summary: Json, trace: Trace) -> Json | None:
+    for arm in summary.get("arms", []):
+        if arm["name"] == trace.arm:
+            return next((r for r in arm["runs"] if r["run"] == trace.run), None)
+    return None
+
+
+def _faults_of(summary: Json, trace: Trace) -> list[Json]:
+    run = _run_of(summary, trace)
+    return list(run["faults"]) if run else []

@@ -1,0 +1,1 @@
+"""What is said of a run without pictures: names, units, tables, sentences."""

@@ -1,0 +1,115 @@
+"""The verdict in one plain sentence, and what has to be said next to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from reports.reading.trace import Json
+from reports.words import names
+from reports.words.tables import counted
+from reports.words.units import count, ms
+
+IMPORTED = "imported"
+"""The bed of runs that `r2cc runs import` made."""
+
+
+def headline(summary: Json) -> str:
+    """The first thing a reader sees: what the fault cost with R2CC and without."""
+    arms: Sequence[Json] = summary.get("arms", [])
+    verdict = summary.get("verdict")
+    if verdict == "failed" or not arms:
+        return "The experiment could not be carried out to its end, so it says nothing about R2CC."
+    compared = _compare(arms)
+    if verdict == "void":
+        return _void(arms, compared)
+    if verdict == "deviated":
+        odd = [names.spoken(str(a["name"])) for a in arms if a.get("as_expected") is False]
+        blame = f"Not as expected: {_listed(odd)}." if odd else "Not every arm did as expected."
+        return f"{blame} {compared}".strip()
+    return compared or _results(summary)
+
+
+def _void(arms: Sequence[Json], compared: str) -> str:
+    """What the valid repeats say, if our arm has any; how many are void."""
+    runs = [run for arm in arms for run in arm["runs"]]
+    void = sum(not is_valid(run) for run in runs)
+    busy = "the machine was too busy or too uneven to measure"
+    if void < len(runs) and compared and _stall(best_arm(arms)) is not None:
+        return f"{compared} {void} of {count(len(runs), 'repeat')} {'is' if void == 1 else 'are'} void: {busy}."
+    return f"The times below say nothing: {busy}. {correctness(arms)}"
+
+
+def _results(summary: Json) -> str:
+    """Of a run that met no fault. What another tool did not check is not said to be right."""
+    arms: Sequence[Json] = summary["arms"]
+    checked = any(check["name"] == "exact" for arm in arms for run in arm["runs"] for check in run.get("checks", []))
+    if summary.get("bed") != IMPORTED or checked:
+        return correctness(arms)
+    return f"{count(_done(arms), 'iteration')} completed; nobody checked their results."
+
+
+def correctness(arms: Sequence[Json]) -> str:
+    """What holds even when times do not count: how many iterations ran, and whether every element was right."""
+    done = _done(arms)
+    wrong = sum(int(r.get("wrong_elements") or 0) for a in arms for r in a["runs"])
+    if wrong:
+        return f"{count(wrong, 'element')} of the results {'was' if wrong == 1 else 'were'} wrong."
+    if not done:
+        return "No iteration was completed."
+    return "The one iteration gave exact results." if done == 1 else f"All {done} iterations gave exact results."
+
+
+def _done(arms: Sequence[Json]) -> int:
+    return sum(int(r.get("iterations") or 0) for a in arms for r in a["runs"])
+
+
+def is_valid(run: Json) -> bool:
+    """Whether a repeat's times count."""
+    return not run.get("void")
+
+
+def worst_stall_ms(arm: Json) -> float | None:
+    """The longest stall over the repeats that count and their faults; None when none could be measured."""
+    return worst(fault.get("stall_ms") for run in counted(arm) for fault in run["faults"])
+
+
+def worst(values: Iterable[float | None]) -> float | None:
+    """The largest of some numbers, leaving out those that could not be measured."""
+    known = [float(v) for v in values if v is not None]
+    return max(known, default=None)
+
+
+def best_arm(arms: Sequence[Json]) -> Json | None:
+    """The arm of ours with the highest mode: what R2CC can do at best in this run."""
+    ours = [a for a in arms if a["name"] not in names.BASELINES]
+    return max(ours, key=lambda a: int(a.get("mode") or 0), default=None)
+
+
+def _compare(arms: Sequence[Json]) -> str:
+    """Never of a void repeat: a sentence has no room to say that a time does not count."""
+    ours, stock = best_arm(arms), next((a for a in arms if a["name"] == "stock"), None)
+    kind = fault_kind(arms)
+    if ours is None or kind is None:
+        return ""
+    cost, base = _stall(ours), _stall(stock)
+    text = (
+        f"With R2CC the {names.fault(kind)} cost {ms(cost)}"
+        if cost is not None
+        else f"R2CC came through the {names.fault(kind)}"
+    )
+    return f"{text}; stock NCCL stalled for {ms(base)}." if base is not None else f"{text}."
+
+
+def _stall(arm: Json | None) -> float | None:
+    """None where every repeat is void."""
+    return worst_stall_ms(arm) if arm is not None and any(map(is_valid, arm["runs"])) else None
+
+
+def _listed(words: Sequence[str]) -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+def fault_kind(arms: Sequence[Json]) -> str | None:
+    """The kind of the first fault that any arm met."""
+    return next((str(f["kind"]) for a in arms for r in a["runs"] for f in r["faults"]), None)

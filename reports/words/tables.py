@@ -1,0 +1,218 @@
+"""The arms side by side: rows of cells that HTML, Markdown and the terminal all print alike."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from harness.units import over
+from reports.reading.trace import Json
+from reports.words import names
+from reports.words.units import NONE, limit, memory, ms
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value, what it is held against, and how it came out: good, bad, void or nothing."""
+
+    text: str
+    note: str = ""
+    state: str = ""
+
+    def plain(self) -> str:
+        """For Markdown and terminals."""
+        sign = {"good": " ✓", "bad": " ✗", "void": " (void)"}.get(self.state, "")
+        return f"{self.text}{sign}" + (f" ({self.note})" if self.note else "")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: a name, an explanation for newcomers, and a cell for each arm."""
+
+    name: str
+    help: str
+    cells: list[Cell]
+
+
+def side_by_side(arms: Sequence[Json]) -> list[Row]:
+    """The table of the issue: expectation, verdict, correctness, then every time with its bound."""
+    rows = [
+        Row("Expected", "what the experiment says this arm should do", [Cell(_expect(a)) for a in arms]),
+        Row("Verdict", "what it did", [_verdict(a) for a in arms]),
+        Row("Iterations completed", "by every rank, over all repeats", [_completed(a) for a in arms]),
+        Row("Wrong elements", "of the results, every element compared with the exact sum", [_wrong(a) for a in arms]),
+        Row("Healthy iteration", "median without a fault; 99th percentile in brackets", [_healthy(a) for a in arms]),
+    ]
+    for ident in _fault_ids(arms):
+        rows += _fault_rows(arms, ident)
+    return rows
+
+
+def checks(arms: Sequence[Json]) -> list[Row]:
+    """Every check by name, the worst outcome of all repeats of an arm."""
+    found = dict.fromkeys(str(c["name"]) for a in arms for c in _checks_of(a))
+    return [Row(*names.check(name), [_check_cell(a, name) for a in arms]) for name in found]
+
+
+def _expect(arm: Json) -> str:
+    return {"holds": "holds", "deviates": "deviates", "any": "anything"}.get(
+        str(arm.get("expect")), str(arm.get("expect"))
+    )
+
+
+def _verdict(arm: Json) -> Cell:
+    state = {True: "good", False: "bad"}.get(arm.get("as_expected"), "void")  # type: ignore[arg-type]
+    note = {"good": "as expected", "bad": "not as expected", "void": "not judged"}[state]
+    return Cell(names.verdict(str(arm.get("verdict"))).lower(), note, "" if state == "void" else state)
+
+
+def _completed(arm: Json) -> Cell:
+    runs = arm["runs"]
+    done = sum(int(r.get("iterations") or 0) for r in runs)
+    whole = sum(bool(r.get("completed")) for r in runs)
+    note = "" if whole == len(runs) else f"{len(runs) - whole} of {len(runs)} runs did not finish"
+    return Cell(str(done), note, "bad" if note else "")
+
+
+def _wrong(arm: Json) -> Cell:
+    wrong = sum(int(r.get("wrong_elements") or 0) for r in arm["runs"])
+    return Cell(str(wrong), "", "bad" if wrong else "good")
+
+
+def _healthy(arm: Json) -> Cell:
+    medians = [r["healthy_ms"]["median"] for r in counted(arm) if r["healthy_ms"]["median"] is not None]
+    tails = [r["healthy_ms"]["p99"] for r in counted(arm) if r["healthy_ms"]["p99"] is not None]
+    if not medians:
+        return Cell(NONE)
+    return Cell(ms(sorted(medians)[len(medians) // 2]), f"p99 {ms(max(tails))}" if tails else "", _void(arm))
+
+
+def counted(arm: Json) -> list[Json]:
+    """The repeats that times are taken of: those that are not void, where there is one."""
+    return [run for run in arm["runs"] if not run.get("void")] or list(arm["runs"])
+
+
+def _fault_ids(arms: Sequence[Json]) -> list[str]:
+    return list(dict.fromkeys(str(f["id"]) for a in arms for r in counted(a) for f in r["faults"]))
+
+
+def _fault_rows(arms: Sequence[Json], ident: str) -> list[Row]:
+    faults = [[f for r in counted(a) for f in r["faults"] if f["id"] == ident] for a in arms]
+    first = next(f for per_arm in faults for f in per_arm)
+    where = f"{names.fault(str(first['kind']))} on {first['host']} {first['nic']}"
+    repeats = max(len(per_arm) for per_arm in faults)
+    worst = f", worst of {repeats} repeats" if repeats > 1 else ""
+
+    def row(name: str, text: str, cell: Callable[[Json, Sequence[Json]], Cell]) -> Row:
+        return Row(name, text, [cell(a, f) for a, f in zip(arms, faults, strict=True)])
+
+    return [
+        row("Stall", f"longest time without new data: {where}{worst}", _stall),
+        row(
+            "Failover iteration",
+            f"the iteration that the fault hit{worst}",
+            lambda a, f: _against(a, f, "iteration_ms", "iteration_bound_ms"),
+        ),
+        row(
+            "While degraded",
+            f"median of whole iterations during the fault{worst}",
+            lambda a, f: _against(a, f, "degraded_ms", "degraded_bound_ms"),
+        ),
+        row(
+            "After the fault",
+            f"median after the revert{worst}",
+            lambda a, f: _time(a, _worst(f, "after_ms")),
+        ),
+        row(
+            "Time to return",
+            f"from the revert to full bandwidth{worst}",
+            lambda a, f: _time(a, _worst(f, "return_ms")),
+        ),
+    ]
+
+
+def _stall(arm: Json, faults: Sequence[Json]) -> Cell:
+    value = _worst(faults, "stall_ms")
+    mine = {f"stall_ms({fault['id']})" for fault in faults}
+    check = next((c for c in _checks_of(arm) if c["name"] in mine and c.get("bound") is not None), None)
+    note = f"limit {limit(float(check['bound']))}" if check else ""
+    if value is None or _void(arm) or not check:
+        return Cell(ms(value), note, _void(arm) if value is not None else "")
+    bound = float(check["bound"])
+    return Cell(beyond(value, bound, "ms"), note, "good" if value <= bound else "bad")
+
+
+def _against(arm: Json, faults: Sequence[Json], value_key: str, bound_key: str) -> Cell:
+    pairs = [(float(f[value_key]), f.get(bound_key)) for f in faults if f.get(value_key) is not None]
+    if not pairs:
+        return Cell(NONE)
+    value, bound = max(pairs, key=lambda pair: pair[0] / float(pair[1]) if pair[1] else pair[0])
+    note = f"{value / float(bound):.2f} × bound {ms(float(bound))}" if bound else ""
+    return Cell(ms(value), note, _void(arm))
+
+
+def _worst(faults: Sequence[Json], key: str) -> float | None:
+    return max((float(f[key]) for f in faults if f.get(key) is not None), default=None)
+
+
+def _time(arm: Json, value: float | None) -> Cell:
+    return Cell(ms(value), "", "" if value is None else _void(arm))
+
+
+def _void(arm: Json) -> str:
+    return "void" if any(r.get("void") for r in counted(arm)) else ""
+
+
+def _checks_of(arm: Json) -> list[Json]:
+    return [c for r in counted(arm) for c in r.get("checks", [])] + list(arm.get("checks", []))
+
+
+def _badness(check: Json) -> tuple[int, float]:
+    """The worst outcome first, and of one outcome the largest value: the table of arms shows that one, too."""
+    order = {"deviated": 0, "void": 1, "holds": 2}
+    value = check.get("value")
+    return order.get(str(check["outcome"]), 3), math.inf if value is None else -float(value)
+
+
+def _check_cell(arm: Json, name: str) -> Cell:
+    found = sorted((c for c in _checks_of(arm) if c["name"] == name), key=_badness)
+    if not found:
+        return Cell(NONE)
+    state = {"deviated": "bad", "void": "void", "holds": "good"}.get(str(found[0]["outcome"]), "")
+    value, bound, unit = found[0].get("value"), found[0].get("bound"), str(found[0].get("unit", ""))
+    if value is None:
+        return Cell("not measured", "", state)
+    text = with_unit(value, unit) if bound is None else beyond(value, bound, unit)
+    return Cell(text, _limit(bound, unit), state)
+
+
+def _limit(bound: float | bool | None, unit: str) -> str:
+    if bound is None or isinstance(bound, bool):
+        return ""
+    return f"limit {with_unit(round(bound, 1), unit) if unit == 'ms' else with_unit(bound, unit)}"
+
+
+def beyond(value: float, bound: float, unit: str) -> str:
+    """A figure with enough digits to see that it is over its limit, when it is by little."""
+    told = [ms(each) if unit == "ms" else with_unit(each, unit) for each in (value, bound)]
+    if value <= bound or told[0] != told[1]:
+        return told[0]
+    if unit == "bytes":
+        return f"{value:.0f} bytes"
+    if unit == "ms":
+        return over(value, bound, lambda each, digits: f"{each:.{digits}f} ms", 3)
+    return over(value, bound, lambda each, digits: f"{each:.{digits}g} {unit if unit != 'ratio' else ''}".strip(), 4)
+
+
+def with_unit(value: float | bool | None, unit: str) -> str:
+    """A figure with its unit, in the scale people read it."""
+    if value is None:
+        return NONE
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if unit == "ms":
+        return limit(value) if value == round(value) else ms(value)
+    if unit == "bytes":
+        return memory(value)
+    return f"{value:.4g} {unit}".strip() if unit != "ratio" else f"{value:.3f}"
