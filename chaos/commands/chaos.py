@@ -34,6 +34,9 @@ Exit codes: 0 every arm did as expected, 1 one deviated, 2 bad usage or input (n
 """
 
 
+LAUNCHERS = ("direct", "ssh", "mpirun", "srun", "torchrun")
+
+
 @click.group()
 def chaos() -> None:
     """Break NICs and links on purpose while collectives run, and judge what happens.
@@ -65,6 +68,13 @@ chaos.add_command(faults)
     show_default=True,
     help="Where the run directory is made.",
 )
+@click.option(
+    "--launcher",
+    type=click.Choice(LAUNCHERS),
+    default="direct",
+    show_default=True,
+    help="What starts the ranks on hosts over SSH; direct and ssh: we do, over our own connections.",
+)
 @click.option("--arms", metavar="A,B", help="Run only these arms of the experiment.")
 @click.option("--repeats", type=click.IntRange(1, 1000), help="Run every arm so often, interleaved.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of the workload's data.")
@@ -85,6 +95,7 @@ def run(
     file: Path,
     site: Site,
     out: Path,
+    launcher: str,
     arms: str | None,
     repeats: int | None,
     seed: int | None,
@@ -105,11 +116,11 @@ def run(
     from harness.files import rundir
 
     options: dict[str, Any] = {"out": out, "void_ok": void_ok, "trace": trace, "quiet": quiet, "verbose": verbose}
-    options |= {"python": python, "share_gpus": share_gpus}
+    options |= {"python": python, "share_gpus": share_gpus, "launcher": launcher}
     wanted = [_adjusted(experiment, repeats, seed) for experiment in experiments(file)]
     chosen = [_arms(experiment, arms) for experiment in wanted]
     if dry_run:
-        return _dry_run(wanted, chosen, site, python, as_json=as_json)
+        return _dry_run(wanted, chosen, site, python, launcher=launcher, as_json=as_json)
     rundir.check(out)
     if file.is_dir():
         return _suite(wanted, chosen, site, as_json=as_json, options=options)
@@ -172,17 +183,19 @@ def _run(
     verbose: bool,
     python: str | None = None,
     share_gpus: bool = False,
+    launcher: str = "direct",
 ) -> tuple[dict[str, Any], str]:
     """(summary, run directory as one would type it)."""
     from chaos.record import live
     from chaos.run import runner
     from chaos.testbed import fitting
-    from chaos.testbed.beds import bed_hardware, check, open_bed
+    from chaos.testbed.beds import bed_hardware, check, check_launcher, open_bed
     from chaos.testbed.workbench import bench_for
     from harness.files import rundir
     from harness.plugins import after_run
 
     check(site, experiment)
+    check_launcher(site, experiment, launcher)
     stream = sys.stderr if as_json else sys.stdout
     with bench_for(experiment, site, python, share=share_gpus, quiet=quiet) as (bench, build):
         if site.adopts_topology and fitting.names_no_rate(experiment):
@@ -191,7 +204,7 @@ def _run(
         directory = rundir.create(out, experiment.name)
         display = live.display(stream, quiet=quiet, plain=verbose, faults=experiment.faults)
         how: dict[str, Any] = {"void_ok": void_ok, "trace": trace, "hardware": bed_hardware(site)}
-        how["bed"] = site.bed
+        how |= {"bed": site.bed, "launcher": launcher}
         request = runner.Request(arms, bench, build, lambda: open_bed(site, experiment), **how)
         summary = runner.run(experiment, request, directory, display)
     try:
@@ -219,12 +232,14 @@ def _last_words(summary: dict[str, Any], shown: str, *, as_json: bool, quiet: bo
     click.echo(shown, err=as_json)
 
 
-def _dry_run(wanted: list[Experiment], arms: list[list[str]], site: Site, python: str | None, *, as_json: bool) -> int:
+def _dry_run(
+    wanted: list[Experiment], arms: list[list[str]], site: Site, python: str | None, *, launcher: str, as_json: bool
+) -> int:
     from chaos.run.dryrun import as_json as plan
     from chaos.run.dryrun import text
     from chaos.testbed.fitting import names_no_rate
 
-    found = [_steps(each, names, site, python) for each, names in zip(wanted, arms, strict=True)]
+    found = [_steps(each, names, site, python, launcher) for each, names in zip(wanted, arms, strict=True)]
     if as_json:
         click.echo(dumped("run_plan", plan(wanted, found), 1))
     else:
@@ -233,12 +248,15 @@ def _dry_run(wanted: list[Experiment], arms: list[list[str]], site: Site, python
     return 0
 
 
-def _steps(experiment: Experiment, arms: list[str], site: Site, python: str | None) -> list[dict[str, Any]]:
+def _steps(
+    experiment: Experiment, arms: list[str], site: Site, python: str | None, launcher: str
+) -> list[dict[str, Any]]:
     from chaos.run.dryrun import steps
-    from chaos.testbed.beds import gpus_of, planned_bed
+    from chaos.testbed.beds import check_launcher, gpus_of, planned_bed, targets_of
     from chaos.testbed.workbench import planned_for
 
     bed = planned_bed(site, experiment)
+    check_launcher(site, experiment, launcher)
     return steps(
         experiment,
         arms,
@@ -246,6 +264,8 @@ def _steps(experiment: Experiment, arms: list[str], site: Site, python: str | No
         bench=planned_for(experiment, site, python),
         gpus=gpus_of(site, experiment),
         of_host=site.env(experiment.workload.net),
+        launcher=launcher,
+        targets=targets_of(site),
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import queue
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -17,15 +18,19 @@ from chaos.faults.spec import FaultSpec
 from chaos.record.clocks import ours
 from chaos.record.journal import Journal, now_ns
 from chaos.record.live import Display
-from chaos.run.actors import Actors
+from chaos.run.actors import Actors, PidOn, Signalled
 from chaos.run.injector import Injector
 from chaos.run.triggers import Pace, Timers, strike_ns
 from chaos.testbed.beds import Bed
-from chaos.testbed.launch import Launch, PlannedFault, by_host
+from chaos.testbed.launch import DIRECT, Launch, PlannedFault, by_host
 from harness.errors import FaultError, InfraError, LabError, R2ccError
-from harness.hosts import Host, Process
+from harness.hosts import Host
 from harness.hosts.clock import Offset
 from harness.hosts.commands import indent
+from harness.launch.deaths import first_death
+from harness.launch.job import PID_EVENT, Job
+from harness.launch.plan import as_root, starts
+from harness.launch.plan import plan as plan_of
 from harness.launch.processes import Processes, Spoken, Start, Started
 from harness.launch.run import how_it_ended
 from harness.launch.streams import Line, Whole
@@ -60,6 +65,9 @@ class Plan:
     clocks: Mapping[str, Offset] = field(default_factory=dict)
     """Of hosts whose clock is not ours."""
     limits: Limits = field(default_factory=Limits)
+    launcher: str = DIRECT
+    job: Job | None = None
+    """The ranks as a launcher starts them; None: each is started by us."""
 
 
 class ArmRun:
@@ -78,6 +86,8 @@ class ArmRun:
         self._seen: set[tuple[str, int]] = set()
         self._watch = Watch(now_s(), PATIENCE_S, PATIENCE_S)
         self._first_dead: Started | None = None
+        self._pids: dict[int, PidOn] = {}
+        """Of ranks that a launcher started."""
         self._hung = False
 
     def run(self) -> None:
@@ -97,8 +107,9 @@ class ArmRun:
             for planned in self._plan.faults:
                 self._injector.arm(planned)
             stack.callback(self._samplers.stop)
-            self._start(self._plan.samplers, self._samplers)
-            self._start(self._plan.ranks, self._started_ranks)
+            self._start([self._start_of(each) for each in self._plan.samplers], self._samplers)
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="r2cc-run-"))
+            self._start(self._rank_starts(Path(folder)), self._started_ranks)
             self._watch = Watch(now_s(), PATIENCE_S, PATIENCE_S)
             self._schedule_from_launch()
             self._follow()
@@ -111,15 +122,16 @@ class ArmRun:
                 "let it strike earlier, or run more iterations",
             )
 
-    def _process(self, rank: int) -> Process:
+    def _process(self, rank: int) -> Signalled:
         """A rank's process, for faults on ranks."""
-        if rank >= len(self._ranks):
+        found = self._pids.get(rank) if self._plan.job else dict(enumerate(self._ranks)).get(rank)
+        if found is None:
             raise FaultError(f"rank {rank} does not run (yet)", "let the fault strike later")
-        return self._ranks[rank].process
+        return found.process if isinstance(found, Started) else found
 
     def _machine(self, rank: int) -> Host | None:
         """Where a rank's process is looked at, if its host is a machine of its own."""
-        return self._bed.hosts[self._ranks[rank].start.host.name] if self._bed.machines else None
+        return self._bed.hosts[self._plan.ranks[rank].host] if self._bed.machines else None
 
     def _schedule_from_launch(self) -> None:
         for planned in self._plan.faults:
@@ -134,20 +146,33 @@ class ArmRun:
     def _ranks(self) -> list[Started]:
         return self._started_ranks.running
 
-    def _start(self, launches: Sequence[Launch], into: Processes) -> None:
+    def _start(self, starts: Sequence[Start], into: Processes) -> None:
         """The journal has those that run, also when one of them could not be started."""
         self._raw.mkdir(parents=True, exist_ok=True)
         try:
-            into.start([self._start_of(launch) for launch in launches])
+            into.start(starts)
         finally:
             for each in into.running:
                 one = each.start
-                about: dict[str, Any] = {"name": one.shown, "pid": each.process.pid, "env": dict(one.env)}
-                self._journal.write("command", host=one.host.name, argv=list(one.argv), exit_code=None, **about)
+                self._journal_command(one.host.name, one.shown, each.process.pid, one.argv, one.env)
+
+    def _journal_command(self, host: str, name: str, pid: int, argv: Sequence[str], env: Mapping[str, str]) -> None:
+        self._journal.write("command", host=host, argv=list(argv), exit_code=None, name=name, pid=pid, env=dict(env))
+
+    def _rank_starts(self, folder: Path) -> list[Start]:
+        """`folder`: for files that a launcher reads."""
+        job, launcher = self._plan.job, self._plan.launcher
+        if job is None:
+            return [self._start_of(each) for each in self._plan.ranks]
+        planned = plan_of(job, launcher, self._bed, str(folder), as_root=as_root())
+        return [replace(each, stderr=self._stderr(each.shown)) for each in starts(planned, self._bed, folder)]
 
     def _start_of(self, launch: Launch) -> Start:
-        stderr = self._raw / f"{self._plan.arm}-{self._plan.run}-{launch.name}.stderr"
+        stderr = self._stderr(launch.name)
         return Start(launch.name, self._bed.hosts[launch.host], launch.argv, launch.env, Whole(), stderr=stderr)
+
+    def _stderr(self, name: str) -> Path:
+        return self._raw / f"{self._plan.arm}-{self._plan.run}-{name.replace(' ', '-')}.stderr"
 
     def _follow(self) -> None:
         """The event loop: lines, timers, and the watch over progress, until every rank has ended."""
@@ -183,19 +208,29 @@ class ArmRun:
             return
 
     def _hear(self, speaker: Started, lines: list[Line] | None) -> None:
-        for _, line in lines or ():
-            self._line(speaker, line)
+        for rank, line in lines or ():
+            self._line(speaker, rank, line)
         if lines is None:
             speaker.eof = True
             if speaker in self._samplers.running and not speaker.stopped:
                 said = f"{speaker.start.shown} ended early"
                 self._journal.write("log", host=speaker.start.host.name, message=said)
 
-    def _line(self, speaker: Started, said: bytes) -> None:
-        host, line = speaker.start.host.name, parsed(said)
+    def _line(self, speaker: Started, rank: int | None, said: bytes) -> None:
+        """Under a launcher, whose line it is says the launcher, or the line."""
+        line = parsed(said)
+        rank = rank if rank is not None or line is None else line.get("rank")
+        name, host = speaker.start.shown, speaker.start.host.name
+        if self._plan.job is not None and isinstance(rank, int) and 0 <= rank < len(self._plan.ranks):
+            name, host = self._plan.ranks[rank].name, self._plan.ranks[rank].host
         if line is None or not isinstance(line.get("t_ns"), int):
             text = said[:500].decode(errors="replace").rstrip()
-            self._journal.write("log", host=host, message=f"{speaker.start.shown} printed: {text}")
+            self._journal.write("log", host=host, message=f"{name} printed: {text}")
+            return
+        if line["event"] == PID_EVENT and self._plan.job is not None:
+            launch = self._plan.ranks[line["rank"]]
+            self._pids[line["rank"]] = PidOn(self._bed.hosts[launch.host], line["pid"])
+            self._journal_command(launch.host, launch.name, line["pid"], launch.argv, launch.env)
             return
         line = ours(line, self._plan.clocks.get(host))
         self._journal.merge(host, line)
@@ -238,7 +273,8 @@ class ArmRun:
         if self._ended(spec) or (spec.may_miss and self._injector.clash_of(planned)):
             return
         if spec.forever and spec.rank is not None:
-            self._ranks[spec.rank].stopped = True
+            for each in self._started_of(spec.rank):
+                each.stopped = True
         issued_ns = self._injector.strike(spec.id, cycle)
         self._chain(spec.id, "injected", issued_ns, cycle)
         if spec.forever:
@@ -251,8 +287,11 @@ class ArmRun:
 
     def _ended(self, spec: FaultSpec) -> bool:
         """True when the fault comes too late: its rank, or the whole workload, has ended."""
-        asked = self._ranks if spec.rank is None else self._ranks[spec.rank : spec.rank + 1]
-        return all(running.eof for running in asked)
+        return all(each.eof for each in self._started_of(spec.rank))
+
+    def _started_of(self, rank: int | None) -> Sequence[Started]:
+        """What runs a rank, or all of them; a launcher ends as a whole."""
+        return self._ranks if rank is None or self._plan.job is not None else self._ranks[rank : rank + 1]
 
     def _heal(self, planned: PlannedFault, cycle: int) -> None:
         issued_ns = self._injector.heal(planned.spec.id)
@@ -307,7 +346,7 @@ class ArmRun:
 
     def _judge(self) -> None:
         """Tells ends that say something about the arm from those that do not."""
-        broken = [r for r in self._ranks if not r.stopped and r.code not in (0, EXIT_WRONG, EXIT_TRANSPORT)]
+        broken = [r for r in self._ranks if not r.stopped and self._code(r) not in (0, EXIT_WRONG, EXIT_TRANSPORT)]
         if broken:
             self._check_machine(broken[0])
             raise self._death(broken[0])
@@ -317,6 +356,11 @@ class ArmRun:
             raise InfraError("the workload hung before any fault struck", f"see {self._raw}")
         if self._first_dead is not None:
             raise self._death(self._first_dead)
+
+    def _code(self, each: Started) -> int | None:
+        """Of the first rank that ended badly, where a launcher says so: its own means less."""
+        death = first_death(self._plan.launcher, each.errors(QUOTED_LINES)) if each.code else None
+        return each.code if death is None or death.code is None else death.code
 
     def _check_machine(self, running: Started) -> None:
         """A guest whose kernel died took its rank with it: LabError, for that says nothing about the rank."""
