@@ -14,6 +14,7 @@ from typing import Any
 from chaos.deadman.safety import anything, too_much
 from chaos.deadman.switch import DeadMan
 from chaos.experiment.model import Limits
+from chaos.experiment.planned import PlannedFault, by_host
 from chaos.faults.spec import FaultSpec
 from chaos.record.clocks import ours
 from chaos.record.journal import Journal, now_ns
@@ -22,7 +23,7 @@ from chaos.run.actors import Actors, PidOn, Signalled
 from chaos.run.injector import Injector
 from chaos.run.triggers import Pace, Timers, strike_ns
 from chaos.testbed.beds import Bed
-from chaos.testbed.launch import DIRECT, Launch, PlannedFault, by_host
+from chaos.testbed.launch import DIRECT, Launch
 from harness.errors import FaultError, InfraError, LabError, R2ccError
 from harness.hosts import Host
 from harness.hosts.clock import Offset

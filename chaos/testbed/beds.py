@@ -14,6 +14,7 @@ import click
 
 from chaos.deadman.ways import check as refuse_unsafe
 from chaos.experiment.model import Experiment, GpuWorkload
+from chaos.experiment.planned import by_host, planned_faults
 from chaos.faults.fault import NicLike
 from chaos.testbed import launch
 from harness.config.documents import Document
@@ -113,9 +114,9 @@ def planned_bed(site: Site, experiment: Experiment) -> Planned:
 def check(site: Site, experiment: Experiment) -> None:
     """Raises UsageError or InputErrors for a site that cannot carry the experiment, before anything is started."""
     nics = planned_bed(site, experiment).nics
-    faults = launch.faults(experiment, nics, launch.per_host(experiment, gpus_of(site, experiment)))
+    faults = planned_faults(experiment, nics, launch.per_host(experiment, gpus_of(site, experiment)))
     if isinstance(site, ClusterSite):
-        refuse_unsafe(site.hosts(), site.members, faults, launch.by_host(nics), experiment.limits)
+        refuse_unsafe(site.hosts(), site.members, faults, by_host(nics), experiment.limits)
 
 
 def check_launcher(site: Site, experiment: Experiment, launcher: str) -> None:

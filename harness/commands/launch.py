@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from harness.launch.hosts import JobHosts
     from harness.launch.run import Result
     from harness.launch.workloads import Asked
+    from harness.programs.adapters import Launch
     from harness.sites.site import Site
-    from harness.workloads.adapters import Launch
 
 F = TypeVar("F", bound=Callable[..., Any])
 CORRUPT = re.compile(r"[0-9]{1,6}:[0-9]{1,6}")
@@ -261,7 +261,7 @@ def tests_under(
     from harness.launch.hosts import opened
     from harness.launch.plan import as_root, own_network, plan, starts
     from harness.launch.workloads import Asked, check, job
-    from harness.workloads.adapters import Launch
+    from harness.programs.adapters import Launch
 
     check("nccl-tests", launcher)
     asked = Asked("nccl-tests", mode, gpus, env=environment(envs))

@@ -20,8 +20,8 @@ from harness.errors import UsageError
 from harness.launch.commands import LAUNCHERS
 from harness.launch.plan import plan
 from harness.launch.workloads import KINDS, Asked, check, job
+from harness.programs.nccltests import OPS, Spec, one_of_many
 from harness.sites.slurm import Allocation
-from harness.workloads.nccltests import OPS, Spec, one_of_many
 
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 FOLDER = "/tmp/r2cc-run"

@@ -20,10 +20,10 @@ from typing import Any
 from harness.errors import UsageError
 from harness.hosts.commands import start_error
 from harness.launch.watch import Watch
-from harness.workloads import adapters
-from harness.workloads.adapters import Launch
-from harness.workloads.nccltests import Lines, Report, Spec, mpirun, one_of_many, plain, read_json
-from harness.workloads.nccltests_rows import Row
+from harness.programs import adapters
+from harness.programs.adapters import Launch
+from harness.programs.nccltests import Lines, Report, Spec, mpirun, one_of_many, plain, read_json
+from harness.programs.nccltests_rows import Row
 
 END_S, LOOK_S = 10.0, 0.1
 LAST_LINES = 8

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.hosts.commands import start_error
-from harness.workloads.adapters import DEEPSPEED_ENV, Launch
+from harness.programs.adapters import DEEPSPEED_ENV, Launch
 
 
 def run_launch(launch: Launch) -> int:

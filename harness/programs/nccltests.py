@@ -14,8 +14,8 @@ from typing import Any
 from harness.errors import UsageError
 from harness.launch import commands
 from harness.launch.job import Job
-from harness.workloads import torn_json
-from harness.workloads.nccltests_rows import LARGEST, Columns, Row, columns_of, integer, number
+from harness.programs import torn_json
+from harness.programs.nccltests_rows import LARGEST, Columns, Row, columns_of, integer, number
 
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv", "alltoall")
 SIZE = re.compile(r"^\d+(\.\d+)?[KMGkmg]?$")
