@@ -75,7 +75,7 @@ topology:
   foo: 3
 workload:
   op: allgather
-  bytes: "64M"
+  bytes: "many"
   iterations: 10
   iterationz: 3
 faults:
