@@ -94,7 +94,7 @@ def run(
         return _suite(wanted, chosen, site, as_json=as_json, options=options)
     summary, shown = run_one(wanted[0], chosen[0], site, as_json=as_json, **options)
     last_words(summary, shown, as_json=as_json, quiet=quiet)
-    return int(summary["exit_code"])
+    return summary.exit_code
 
 
 def _suite(
@@ -109,7 +109,7 @@ def _suite(
 
     def outcome(experiment: Experiment) -> suite.Outcome:
         summary, shown = run_one(experiment, chosen[id(experiment)], site, as_json=as_json, **options)
-        return suite.Outcome(experiment.name, summary["verdict"], summary["exit_code"], shown, summary["reasons"])
+        return suite.Outcome(experiment.name, summary.verdict, summary.exit_code, shown, summary.reasons)
 
     outcomes = suite.run_all(wanted, outcome, lambda line: None if options["quiet"] else click.echo(line, err=as_json))
     click.echo(dumped("suite", suite.as_json(outcomes), 1) if as_json else suite.table(outcomes))

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from chaos.analysis.model import Summary
 from chaos.analysis.summary import summarize
 from chaos.experiment.file import dump
 from chaos.experiment.model import MODES, Experiment
@@ -23,6 +24,7 @@ from chaos.testbed.beds import Bed
 from chaos.testbed.launch import Benches
 from harness.errors import R2ccError
 from harness.facts.environment import environment, hardware
+from harness.facts.forms import Hardware
 from harness.files.rundir import RunDir
 from harness.interrupts import terminable
 
@@ -40,13 +42,13 @@ class Request:
     open_bed: OpenBed
     void_ok: bool = False
     trace: bool = False
-    hardware: Json | None = None
+    hardware: Hardware | None = None
     """Of the bed's machines; None: it is this machine."""
     bed: str = "lab"
     """What it is called where it could not be opened."""
 
 
-def run(experiment: Experiment, request: Request, out: RunDir, display: Display) -> Json:
+def run(experiment: Experiment, request: Request, out: RunDir, display: Display) -> Summary:
     """Runs all arms and returns the summary, which is also in the run directory, as everything else is.
 
     Never raises for what the summary can say: its `verdict` is then `failed` and its `reasons` begin with why.
@@ -79,8 +81,8 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
             interrupted=bool(stop and stop[1]),
         )
         journal.enter("-", 0)
-        journal.write("verdict", verdict=summary["verdict"], exit_code=summary["exit_code"], reasons=summary["reasons"])
-    out.write_json("summary.json", "summary", summary)
+        journal.write("verdict", verdict=summary.verdict, exit_code=summary.exit_code, reasons=summary.reasons)
+    out.write_json("summary.json", "summary", summary.as_json())
     return summary
 
 

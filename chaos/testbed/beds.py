@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import click
 
@@ -20,6 +20,7 @@ from harness.config.documents import Document
 from harness.deploy.places import SAMPLER
 from harness.errors import UsageError
 from harness.facts.environment import hardware_of
+from harness.facts.forms import Hardware
 from harness.hosts import Host
 from harness.hosts.lease import Leases, hold
 from harness.lab.topology import Topology, checked
@@ -74,7 +75,7 @@ def gpus_of(site: Site, experiment: Experiment) -> int:
     return found
 
 
-def bed_hardware(site: Site) -> dict[str, Any] | None:
+def bed_hardware(site: Site) -> Hardware | None:
     """Of a site's machines, for figures are compared between the same machines only; None: it is on this one."""
     machines = site.hardware()
     return hardware_of(machines) if machines else None

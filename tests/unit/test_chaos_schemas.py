@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from chaos.analysis.summary import summarize
-from chaos.experiment.file import json_schema, load
+from chaos.experiment.file import load
 from chaos.record.journal import read
 from harness.errors import InputErrors
 from harness.schemas import load as schema
@@ -37,7 +37,7 @@ def test_the_example_summary_is_what_the_example_journal_comes_to() -> None:
     validate("summary", summary)
     kept = {key: summary[key] for key in ("bed", "hardware", "build_id")}
     lines = read(EXAMPLES / "journal.jsonl")
-    assert summarize(lines, load(EXAMPLES / "experiment.yaml"), ["stock", "migrate"], **kept) == summary
+    assert summarize(lines, load(EXAMPLES / "experiment.yaml"), ["stock", "migrate"], **kept).as_json() == summary
 
 
 def test_the_examples_are_the_journal_that_figures_are_tested_with() -> None:
@@ -48,10 +48,6 @@ def test_the_examples_are_the_journal_that_figures_are_tested_with() -> None:
 @pytest.mark.parametrize("path", [*SHIPPED, EXAMPLES / "experiment.yaml"])
 def test_experiments_fit_their_schema(path: Path) -> None:
     assert problems("experiment", yaml.safe_load(path.read_text())) == []
-
-
-def test_the_experiment_schema_is_the_models() -> None:
-    assert schema("experiment") == json_schema(), "write chaos.experiment.file.json_schema() to the file again"
 
 
 LINE: dict[str, Any] = {"schema": 1, "t_ns": 1, "host": "h0", "arm": "stock", "run": 0}
