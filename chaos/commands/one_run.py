@@ -30,16 +30,18 @@ def run_one(
     verbose: bool,
     python: str | None = None,
     share_gpus: bool = False,
+    launcher: str = "direct",
 ) -> tuple[Summary, str]:
     """(summary, run directory as one would type it)."""
     from chaos.record import live
     from chaos.run import fitting, runner
-    from chaos.testbed.beds import bed_hardware, check, open_bed
+    from chaos.testbed.beds import bed_hardware, check, check_launcher, open_bed
     from chaos.testbed.workbench import bench_for
     from harness.files import rundir
     from harness.plugins import after_run
 
     check(site, experiment)
+    check_launcher(site, experiment, launcher)
     stream = sys.stderr if as_json else sys.stdout
     with bench_for(experiment, site, python, share=share_gpus, quiet=quiet) as (bench, build):
         if site.adopts_topology and fitting.names_no_rate(experiment):
@@ -48,7 +50,7 @@ def run_one(
         directory = rundir.create(out, experiment.name)
         display = live.display(stream, quiet=quiet, plain=verbose, faults=experiment.faults)
         how: dict[str, Any] = {"void_ok": void_ok, "trace": trace, "hardware": bed_hardware(site)}
-        how["bed"] = site.bed
+        how |= {"bed": site.bed, "launcher": launcher}
         request = runner.Request(arms, bench, build, lambda: open_bed(site, experiment), **how)
         summary = runner.run(experiment, request, directory, display)
     try:

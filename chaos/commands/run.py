@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chaos.commands.one_run import last_words, run_one
+from harness.commands.options import arms_option, changes_of, json_option, quiet_option, set_option
 from harness.commands.site_option import site_option
 from harness.schemas import dumped
 
@@ -19,15 +20,19 @@ EXAMPLES = """\b
 Examples:
   r2cc chaos run experiments/nic_down.yaml
   r2cc chaos run experiments/nic_down.yaml --arms stock,migrate --repeats 3
-  r2cc chaos run experiments/flap.yaml --dry-run
+  r2cc chaos run experiments/flap.yaml --set workload.bytes=16MiB --dry-run
   r2cc chaos run experiments/false_positives
   r2cc chaos run experiments/ib/black_hole.yaml --inventory vm:2x2
+  r2cc chaos run experiments/nic_down.yaml --inventory cluster.yaml --launcher mpirun
   r2cc chaos run experiments/black_hole.yaml --json > summary.json
 
 \b
 Exit codes: 0 every arm did as expected, 1 one deviated, 2 bad usage or input (nothing was started),
 3 the infrastructure failed, the fault missed or the figures are void (run again), 130 interrupted and rolled back.
 """
+
+
+LAUNCHERS = ("direct", "ssh", "mpirun", "srun", "torchrun")
 
 
 @click.command(epilog=EXAMPLES)
@@ -44,11 +49,19 @@ Exit codes: 0 every arm did as expected, 1 one deviated, 2 bad usage or input (n
     show_default=True,
     help="Where the run directory is made.",
 )
-@click.option("--arms", metavar="A,B", help="Run only these arms of the experiment.")
+@click.option(
+    "--launcher",
+    type=click.Choice(LAUNCHERS),
+    default="direct",
+    show_default=True,
+    help="What starts the ranks on hosts over SSH; direct and ssh: we do, over our own connections.",
+)
+@arms_option()
+@set_option()
 @click.option("--repeats", type=click.IntRange(1, 1000), help="Run every arm so often, interleaved.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of the workload's data.")
 @click.option("--dry-run", is_flag=True, help="Print what would run on which host; start nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print summary.json alone on stdout; progress goes to stderr.")
+@json_option("Print summary.json alone on stdout; progress goes to stderr.")
 @click.option(
     "--void-ok",
     is_flag=True,
@@ -57,14 +70,16 @@ Exit codes: 0 every arm did as expected, 1 one deviated, 2 bad usage or input (n
 @click.option("--trace", is_flag=True, help="Keep flight-recorder dumps of all ranks under raw/ (see `r2cc trace`).")
 @click.option("--python", metavar="PATH", envvar="R2CC_PYTHON", help="Has torch, for workloads on GPUs (python3).")
 @click.option("--share-gpus", is_flag=True, envvar="R2CC_SHARE_GPUS", help="More ranks than GPUs (CUDA's MPS).")
-@click.option("--quiet", is_flag=True, help="No progress; one line on stderr for what was not as expected.")
+@quiet_option("No progress; one line on stderr for what was not as expected.")
 @click.option("--verbose", is_flag=True, help="Plain progress lines, also on a terminal.")
 def run(
     *,
     file: Path,
     site: Site,
     out: Path,
+    launcher: str,
     arms: str | None,
+    settings: tuple[str, ...],
     repeats: int | None,
     seed: int | None,
     dry_run: bool,
@@ -84,11 +99,11 @@ def run(
     from harness.files import rundir
 
     options: dict[str, Any] = {"out": out, "void_ok": void_ok, "trace": trace, "quiet": quiet, "verbose": verbose}
-    options |= {"python": python, "share_gpus": share_gpus}
-    wanted = [_adjusted(experiment, repeats, seed) for experiment in experiments(file)]
+    options |= {"python": python, "share_gpus": share_gpus, "launcher": launcher}
+    wanted = [_adjusted(experiment, repeats, seed) for experiment in experiments(file, changes_of(settings))]
     chosen = [_arms(experiment, arms) for experiment in wanted]
     if dry_run:
-        return _dry_run(wanted, chosen, site, python, as_json=as_json)
+        return _dry_run(wanted, chosen, site, python, launcher=launcher, as_json=as_json)
     rundir.check(out)
     if file.is_dir():
         return _suite(wanted, chosen, site, as_json=as_json, options=options)
@@ -138,12 +153,14 @@ def _arms(experiment: Experiment, names: str | None) -> list[str]:
     return chosen
 
 
-def _dry_run(wanted: list[Experiment], arms: list[list[str]], site: Site, python: str | None, *, as_json: bool) -> int:
+def _dry_run(
+    wanted: list[Experiment], arms: list[list[str]], site: Site, python: str | None, *, launcher: str, as_json: bool
+) -> int:
     from chaos.run.dryrun import as_json as plan
     from chaos.run.dryrun import text
     from chaos.run.fitting import names_no_rate
 
-    found = [_steps(each, names, site, python) for each, names in zip(wanted, arms, strict=True)]
+    found = [_steps(each, names, site, python, launcher) for each, names in zip(wanted, arms, strict=True)]
     if as_json:
         click.echo(dumped("run_plan", plan(wanted, found), 1))
     else:
@@ -152,12 +169,15 @@ def _dry_run(wanted: list[Experiment], arms: list[list[str]], site: Site, python
     return 0
 
 
-def _steps(experiment: Experiment, arms: list[str], site: Site, python: str | None) -> list[dict[str, Any]]:
+def _steps(
+    experiment: Experiment, arms: list[str], site: Site, python: str | None, launcher: str
+) -> list[dict[str, Any]]:
     from chaos.run.dryrun import steps
-    from chaos.testbed.beds import gpus_of, planned_bed
+    from chaos.testbed.beds import check_launcher, gpus_of, planned_bed, targets_of
     from chaos.testbed.workbench import planned_for
 
     bed = planned_bed(site, experiment)
+    check_launcher(site, experiment, launcher)
     return steps(
         experiment,
         arms,
@@ -165,4 +185,6 @@ def _steps(experiment: Experiment, arms: list[str], site: Site, python: str | No
         bench=planned_for(experiment, site, python),
         gpus=gpus_of(site, experiment),
         of_host=site.env(experiment.workload.net),
+        launcher=launcher,
+        targets=targets_of(site),
     )

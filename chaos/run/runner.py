@@ -44,6 +44,7 @@ class Request:
     trace: bool = False
     hardware: Hardware | None = None
     """Of the bed's machines; None: it is this machine."""
+    launcher: str = launch.DIRECT
     bed: str = "lab"
     """What it is called where it could not be opened."""
 
@@ -61,7 +62,8 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
         try:
             with terminable(), request.open_bed() as bed, display:
                 bed_name = bed.name
-                for plan in plans(experiment, request.arms, bed, request.bench, out.raw if request.trace else None):
+                trace = out.raw if request.trace else None
+                for plan in plans(experiment, request.arms, bed, request.bench, trace, launcher=request.launcher):
                     display.run_started(plan.arm, plan.run, experiment.repeats, experiment.workload.iterations)
                     run_one(plan, bed, journal, out=out, display=display)
                     traces.fetch(plan, bed, out.raw)
@@ -97,7 +99,13 @@ def _begin(experiment: Experiment, request: Request, out: RunDir) -> None:
 
 
 def plans(
-    experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Benches, trace: Path | None = None
+    experiment: Experiment,
+    arms: Sequence[str],
+    bed: Bed,
+    bench: Benches,
+    trace: Path | None = None,
+    *,
+    launcher: str = launch.DIRECT,
 ) -> list[Plan]:
     """Every repeat of every arm in the order in which they run: A B A B, so that a machine growing slow slows all.
 
@@ -105,29 +113,32 @@ def plans(
     """
     nics = by_host(bed.nics)
     hosts = [host for host in bed.hosts if host in nics]
-    return [
-        Plan(
+
+    def plan(arm: str, run: int) -> Plan:
+        ranks = launch.ranks(
+            experiment,
+            arm,
+            hosts,
+            bed.root,
+            bench,
+            extra=traces.setting(trace, arm, run, bed),
+            places_file=bed.places_file,
+            nics=nics,
+            gpus=bed.gpus,
+            of_host=bed.env,
+        )
+        return Plan(
             arm,
             run,
-            launch.ranks(
-                experiment,
-                arm,
-                hosts,
-                bed.root,
-                bench,
-                extra=traces.setting(trace, arm, run, bed),
-                places_file=bed.places_file,
-                nics=nics,
-                gpus=bed.gpus,
-                of_host=bed.env,
-            ),
+            ranks,
             launch.samplers(nics, bench, experiment.workload.net, every_cpu=bool(bed.env)),
             planned_faults(experiment, bed.nics, launch.per_host(experiment, bed.gpus)),
             limits=experiment.limits,
+            launcher=launcher,
+            job=launch.job(ranks, bed.root, launcher, bed.targets),
         )
-        for run in range(experiment.repeats)
-        for arm in arms
-    ]
+
+    return [plan(arm, run) for run in range(experiment.repeats) for arm in arms]
 
 
 def _network(bed: Bed) -> Json:

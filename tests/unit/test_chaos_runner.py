@@ -174,7 +174,7 @@ def test_a_transport_error_before_the_fault_is_not(tmp_path: Path) -> None:
 
 
 def test_a_hang_is_seen_by_missing_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.run.arm.NO_PROGRESS_S", 3.0)
+    monkeypatch.setattr("chaos.run.arm.PATIENCE_S", 3.0)
     bench = ScriptedBench(extra={(1, rank): ["--hang-at", "7"] for rank in (0, 1)})
     ran = execute(tmp_path, bench=bench)
     assert ran.summary["verdict"] == "deviated", "the fault had struck: not completing is the arm's doing"

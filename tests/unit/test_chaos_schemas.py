@@ -84,3 +84,24 @@ def test_a_summary_with_an_unknown_or_a_missing_key_is_refused() -> None:
 def test_an_unknown_schema_is_said_so() -> None:
     with pytest.raises(KeyError, match="no JSON Schema named 'nope'"):
         schema("nope")
+
+
+RECORDED = ROOT / "tests" / "data" / "runs" / "recorded"
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        *[("plan", EXAMPLES / "plan.json"), ("plan_request", EXAMPLES / "plan_request.json")],
+        *[("summary", RECORDED / "summary.json"), ("environment", RECORDED / "environment.json")],
+        *[("inventory", EXAMPLES / "inventory.yaml"), ("topology", EXAMPLES / "topology.yaml")],
+        ("experiment", RECORDED / "experiment.yaml"),
+    ],
+)
+def test_what_was_written_before_fits(name: str, path: Path) -> None:
+    assert problems(name, yaml.safe_load(path.read_text())) == []
+
+
+def test_a_journal_of_before_fits() -> None:
+    for line in read(RECORDED / "journal.jsonl"):
+        assert problems("journal", line) == []

@@ -75,7 +75,7 @@ topology:
   foo: 3
 workload:
   op: allgather
-  bytes: "64M"
+  bytes: "many"
   iterations: 10
   iterationz: 3
 faults:
@@ -102,10 +102,10 @@ arms:
 repeats: 0
 """
     expected = [
-        (1, "name: "), (2, "tpyo: unknown key"), (6, "rate_gbit"), (7, "unknown key 'foo'"), (9, "workload.op: "),
+        (1, "name: "), (2, "tpyo: unknown key"), (6, "rate_gbit"), (7, "foo: unknown key"), (9, "workload.op: "),
         (10, "workload.bytes: "), (12, "workload.iterationz: unknown key"), (14, "faults.0.at: give either"),
-        (15, "faults.1.down_s: field required"), (15, "faults.1.times: field required"),
-        (15, "faults.1.up_s: field required"), (22, "faults.2.zzz: unknown key"),
+        (15, "faults.1.down_s: this is required"), (15, "faults.1.times: this is required"),
+        (15, "faults.1.up_s: this is required"), (22, "faults.2.zzz: unknown key"),
         (27, "faults.3.at.iteration: iteration 12 is never reached"), (29, "hypothesis.stal_ms: unknown key"),
         (31, "arms.stock.expect: "), (32, "arms.foo: no such arm"), (33, "arms.migrate.hypothesis.stall_max: unknown"),
         (34, "repeats: "),
@@ -246,3 +246,15 @@ def test_all_reduces_in_a_row_need_sums_that_stay_exact() -> None:
     for bad in (row.replace("in_a_row: 16", "in_a_row: 16, op: stream"), row.replace("{hosts: 2", "{hosts: 3")):
         assert errors_of(bad) == [f"x.yaml:3: workload.in_a_row: {why}"]
     assert loads(row.replace("in_a_row: 16", "op: stream"), Path("x.yaml"))
+
+
+def test_a_file_says_of_which_form_it_is() -> None:
+    assert loads(GOOD, Path("x.yaml")) == loads(f"schema: 1\n{GOOD}", Path("x.yaml")), "a file of yesterday says none"
+    assert errors_of(f"schema: 2\n{GOOD}") == ["x.yaml:1: schema: input should be 1, not 2"]
+    assert dump(loads(GOOD, Path("x.yaml"))).startswith("schema: 1\n")
+
+
+def test_every_shipped_file_says_of_which_form_it_is() -> None:
+    root = Path(__file__).parents[2]
+    files = [*(root / "experiments").rglob("*.yaml"), *(root / "docs" / "examples").glob("*.yaml")]
+    assert [str(file) for file in files if "\nschema: 1\n" not in f"\n{file.read_text()}"] == []
