@@ -11,7 +11,7 @@ from harness.config.words import listed, shown
 from harness.errors import InputErrors, UsageError
 from harness.units import parse_bytes
 
-SIZE_IN_WORDS = r"^[0-9.]+ *([KMGTkmgt](i?B)?|B)$"
+SIZE_IN_WORDS = r"^[0-9.]+ *[KMGTkmgt]?i?B?$"
 MIB = 1024 * 1024
 Count = Annotated[StrictInt, Field(gt=0, le=1_000_000)]
 Small = Annotated[StrictInt, Field(gt=0, le=1024)]
