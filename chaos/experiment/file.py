@@ -24,14 +24,15 @@ from chaos.experiment.model import (
     Workload,
 )
 from chaos.experiment.timeline import Place, Report, problems_of_timeline
-from chaos.experiment.workloads import KINDS, Bench, kind_of
 from chaos.faults.registry import forms as fault_forms
-from chaos.faults.registry import model_of
+from chaos.faults.registry import model_of as model_of_fault
 from harness.config import yaml_lines
 from harness.config.files import text_of
 from harness.config.words import in_order, shown
 from harness.config.yaml_lines import Document
 from harness.errors import InputErrors
+from harness.workloads.kinds.registry import forms as workload_forms
+from harness.workloads.kinds.registry import model_of as model_of_workload
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -60,7 +61,8 @@ def loads(text: str, path: Path) -> Experiment:
     nics = None if topology is None else topologies.nics_of(topology)
     per_host = topology.gpus if topology is not None and isinstance(checked.get("workload"), GpuWorkload) else 1
     if topology is not None:
-        _row_of_workload(checked.get("workload"), topology.hosts, report)
+        for key, what in checked["workload"].problems(topology.hosts) if "workload" in checked else ():
+            report(("workload", key), what)
     problems_of_timeline(checked.get("faults", {}), checked.get("iterations"), nics, report, per_host)
     if errors:
         raise InputErrors(in_order(errors, str(path)))
@@ -93,7 +95,7 @@ def _sections(document: Document, report: Report) -> dict[str, Any]:
     if value.get("topology") is not None:
         checked["topology"] = value["topology"]
     models: tuple[tuple[str, type[BaseModel]], ...] = (
-        ("workload", KINDS[kind_of(value.get("workload"))]),
+        ("workload", model_of_workload(value.get("workload"))),
         ("hypothesis", Hypothesis),
         ("limits", Limits),
     )
@@ -116,14 +118,6 @@ def _arms_of_workload(checked: dict[str, Any], report: Report) -> None:
         report(("arms", UPSTREAM), "NCCL's own failover is one of its IB transport: it needs workload.net: ib")
     if RESTART in checked["arms"] and not isinstance(workload, GpuWorkload):
         report(("arms", RESTART), "the host bench is no job that could start again: it needs a workload on GPUs")
-
-
-def _row_of_workload(workload: Any, hosts: int, report: Report) -> None:
-    """Sums of sums stay exact where every sum is a power of two times the first."""
-    if not isinstance(workload, Bench) or workload.in_a_row == 1:
-        return
-    if workload.op != "allreduce" or hosts & (hosts - 1):
-        report(("workload", "in_a_row"), "it needs op: allreduce and 2, 4, 8, ... hosts: sums of sums are exact there")
 
 
 def _iterations(workload: Any) -> int | None:
@@ -178,7 +172,7 @@ def _faults(value: Any, report: Report) -> dict[int, FaultSpec]:
     found = {
         index: fault
         for index, item in enumerate(value)
-        if (fault := _model(model_of(item), item, ("faults", index), report)) is not None
+        if (fault := _model(model_of_fault(item), item, ("faults", index), report)) is not None
     }
     first: dict[str, int] = {}
     for index, fault in found.items():
@@ -217,12 +211,17 @@ def json_schema() -> dict[str, Any]:
     A test keeps harness/schemas/experiment.schema.json equal, which has ours.
     """
     form = Experiment.model_json_schema()
-    form["$defs"] |= fault_forms()
-    kinds = [{"$ref": f"#/$defs/{name}"} for name in form["$defs"] if name.startswith("fault_")]
-    form["properties"]["faults"]["items"] = {"oneOf": kinds}
+    del form["$defs"][Workload.__name__]
+    form["$defs"] |= {**fault_forms(), **workload_forms()}
+    form["properties"]["workload"] = {"oneOf": _refs(form, "workload_")}
+    form["properties"]["faults"]["items"] = {"oneOf": _refs(form, "fault_")}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "r2cc:experiment:1",
         **form,
         "title": "An experiment file",
     }
+
+
+def _refs(form: Mapping[str, Any], start: str) -> list[dict[str, str]]:
+    return [{"$ref": f"#/$defs/{name}"} for name in form["$defs"] if name.startswith(start)]
