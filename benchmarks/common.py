@@ -212,7 +212,7 @@ def command(title: str, measure: Measure, *options: Callable[[Any], Any]) -> cli
     """The command line of a benchmark: its own options, and --arm, --rate, --lock and --json."""
 
     def main(*, as_json: bool, lock: Path | None, **chosen: Any) -> None:
-        from chaos.testbed.workbench import built
+        from chaos.testbed.hostbench import built
 
         try:
             bench, build = built(quiet=True)

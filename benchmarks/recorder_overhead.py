@@ -38,7 +38,7 @@ def healthy_ms(folder: Path, name: str, *, trace: bool) -> tuple[float, bool]:
     """The median healthy iteration of one run, and whether the run was void."""
     from chaos.record.live import display
     from chaos.testbed.beds import open_bed
-    from chaos.testbed.workbench import built
+    from chaos.testbed.hostbench import built
     from harness.sites.lab import LabSite
 
     file = folder / "experiment.yaml"

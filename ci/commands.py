@@ -186,13 +186,13 @@ def turns(
 def report(file: Path, kind: str) -> None:
     """Render what `gate --out FILE` wrote: Markdown for a pull request, JUnit for a CI server."""
     from ci import render
-    from harness.config import json_text
-    from harness.config.files import text_of
+    from harness.config import jsons
+    from harness.config.files import input_of
     from harness.errors import UsageError
     from harness.schemas import problems
 
     try:
-        judged = json_text.value_of(text_of(file, "the judgement", "r2cc ci gate --out makes such a file"))
+        judged = jsons.value_of(input_of(file, "the judgement", "r2cc ci gate --out makes such a file"))
     except ValueError as error:
         raise UsageError(f"{file} cannot be read: {error}", "r2cc ci gate --out makes such a file") from error
     wrong = problems("ci_gate", judged)

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
-from harness.config import yaml_lines
-from harness.config.files import text_of
+from harness.config import documents
+from harness.config.kinds import POLICY
 from harness.config.words import in_order
 from harness.errors import InputErrors
 from reports.compare.model import MORE_IS_BETTER
@@ -57,9 +57,9 @@ class Policy(_Model):
 
 def load(path: Path) -> Policy:
     """InputErrors with every mistake and its line; UsageError when the file cannot be read."""
-    document = yaml_lines.read(text_of(path, "the policy", "see docs/howto/ci.md for one"), str(path))
+    document = documents.load(path, POLICY)
     errors, policy = [*document.errors], None
-    if document.root is not None or not errors:
+    if not document.unreadable:
         try:
             policy = Policy.model_validate(document.value)
         except ValidationError as error:

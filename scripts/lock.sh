@@ -15,3 +15,4 @@ compile --build-deps-for editable --output-file requirements.lock "$@" pyproject
 compile --build-deps-for editable --extra dev --constraint requirements.lock \
   --output-file requirements-dev.lock "$@" pyproject.toml
 compile --output-file requirements-cuda.lock "$@" nccl_fork/cuda-headers.in
+rm -rf r2cc.egg-info # pip-compile leaves it: Python would go by its entry points, and they grow old

@@ -10,7 +10,7 @@ from typing import Any
 from chaos.analysis.stats import median
 from chaos.campaign.state import DONE, FAILED, CellState
 from harness.config import jsons
-from harness.config.untrusted_files import Unreadable
+from harness.config.files import Unreadable
 from harness.errors import UsageError
 
 Json = Mapping[str, Any]

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from chaos.campaign.model import LONGEST_NAME, Campaign, Cell, Entry, Header
@@ -16,11 +15,11 @@ from chaos.campaign.settings import combinations
 from chaos.experiment import file as experiments
 from chaos.experiment.model import Experiment
 from chaos.testbed.beds import check, topology_of
-from harness.config import yaml_lines
+from harness.config import documents
+from harness.config.documents import Document
 from harness.config.dotted import applied
-from harness.config.files import text_of
+from harness.config.kinds import CAMPAIGN, EXPERIMENT
 from harness.config.words import in_order, shown
-from harness.config.yaml_lines import Document
 from harness.errors import InputErrors, UsageError
 from harness.sites.inventory import parse
 from harness.sites.site import Site
@@ -37,8 +36,7 @@ def load(path: Path, site: Site | None = None) -> Campaign:
 
     `site` is for all cells, whatever the file says.
     """
-    text = text_of(path, "the campaign", "give the path of a YAML file; docs/howto/campaign.md shows one")
-    reader = Reader(path, yaml_lines.read(text, str(path)), site)
+    reader = Reader(path, documents.load(path, CAMPAIGN), site)
     campaign = reader.campaign()
     if campaign is None:
         raise InputErrors(reader.errors())
@@ -57,9 +55,9 @@ class Reader:
 
     def campaign(self) -> Campaign | None:
         """None: there are errors."""
-        value = self.document.value
-        if value is None and self.document.errors:
+        if self.document.unreadable:
             return None
+        value = self.document.value
         header = _checked(Header, value, (), self.report)
         entries = value.get("cells") if isinstance(value, dict) else None
         cells = [
@@ -159,22 +157,20 @@ class Source:
         self.path = path
         self.problem: str | None = None
         try:
-            self._text = text_of(path, "the experiment", "")
+            self._document = documents.load(path, EXPERIMENT)
         except UsageError as error:
             self.problem = error.message
             return
-        self._document = yaml_lines.read(self._text, str(path))
-        self._own = _problems(self._text, path)
+        self._own = _problems(self._document, path)
 
     def with_changes(self, changes: Mapping[str, Any]) -> Experiment:
         """The experiment with the changes in it. Raises InputErrors, with the file's lines for what is wrong anyway."""
-        if not changes or self._document.value is None or self._document.errors:
-            return experiments.loads(self._text, self.path)
+        if not changes or self._document.errors:
+            return experiments.checked(self._document, self.path)
         value, wrong = applied(self._document.value, changes)
         errors = [f"{key}: {why}" for key, why in wrong.items()]
-        text = str(yaml.safe_dump(value, sort_keys=False, allow_unicode=True))
         try:
-            experiment = experiments.loads(text, self.path)
+            experiment = experiments.checked(self._document.with_value(value), self.path)
         except InputErrors as error:
             told = [_without_place(line, self.path) for line in error.errors]
             raise InputErrors(errors + [self._own.get(line, line) for line in told]) from error
@@ -183,10 +179,10 @@ class Source:
         return experiment
 
 
-def _problems(text: str, path: Path) -> dict[str, str]:
+def _problems(document: Document, path: Path) -> dict[str, str]:
     """What is wrong with the experiment as it is: by its words alone, the whole of it."""
     try:
-        experiments.loads(text, path)
+        experiments.checked(document, path)
     except InputErrors as error:
         return {_without_place(line, path): line for line in error.errors}
     except UsageError:

@@ -13,7 +13,7 @@ from chaos.analysis.verdict import DEVIATED
 from chaos.campaign.model import Campaign, Cell
 from chaos.campaign.state import DONE, FAILED, CellState, State
 from harness.config import jsons
-from harness.config.untrusted_files import Unreadable
+from harness.config.files import Unreadable
 from harness.errors import R2ccError
 
 MOST_ATTEMPTS = 3

@@ -9,7 +9,7 @@ from typing import Any
 
 from chaos.campaign.model import Campaign, Cell
 from harness.config import jsons
-from harness.config.untrusted_files import Missing, Unreadable
+from harness.config.files import Missing, Unreadable
 from harness.errors import UsageError
 from harness.files.rundir import RunDir
 

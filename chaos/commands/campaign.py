@@ -124,10 +124,10 @@ def _cell_runner(options: dict[str, Any]) -> Callable[[Cell, Path], None]:
     """As `r2cc chaos run` runs it; its progress goes to stderr, and its report into its directory alone."""
 
     def run(cell: Cell, out: Path) -> None:
-        from chaos.commands import chaos as chaos_cmd
+        from chaos.commands.one_run import run_one
 
         settings = {**options, "out": out, "as_json": True, "verbose": False}
-        chaos_cmd._run(cell.experiment, list(cell.arms), cell.site, **settings)
+        run_one(cell.experiment, list(cell.arms), cell.site, **settings)
 
     return run
 

@@ -58,7 +58,7 @@ def soak(
     from chaos.soak.draw import SHAPES, VM_SHAPES
     from chaos.soak.run import Request, Soak
     from chaos.testbed.beds import KeptBed, open_bed
-    from chaos.testbed.workbench import built
+    from chaos.testbed.hostbench import built
     from harness.files import rundir
     from harness.sites.inventory import parse
 

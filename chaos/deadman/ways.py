@@ -7,7 +7,7 @@ from functools import partial
 
 from chaos.deadman.safety import DEFAULT_HINT, Ways, parse, protected, refusals
 from chaos.experiment.model import Limits
-from chaos.testbed.launch import PlannedFault
+from chaos.experiment.planned import PlannedFault
 from harness.errors import InfraError, UsageError
 from harness.hosts import Host
 from harness.hosts.parallel import on_all

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from chaos.experiment import topologies
@@ -26,10 +25,10 @@ from chaos.experiment.model import (
 from chaos.experiment.timeline import Place, Report, problems_of_timeline
 from chaos.faults.registry import forms as fault_forms
 from chaos.faults.registry import model_of as model_of_fault
-from harness.config import yaml_lines
-from harness.config.files import text_of
+from harness.config import documents, yaml_text
+from harness.config.documents import Document
+from harness.config.kinds import EXPERIMENT
 from harness.config.words import in_order, shown
-from harness.config.yaml_lines import Document
 from harness.errors import InputErrors
 from harness.workloads.kinds.registry import forms as workload_forms
 from harness.workloads.kinds.registry import model_of as model_of_workload
@@ -42,31 +41,33 @@ PLAIN = ("name", "description", "repeats", "seed")
 
 def load(path: Path) -> Experiment:
     """Reads and checks an experiment file. Raises InputErrors with every error, UsageError when it cannot be read."""
-    hint = "give the path of a YAML file, for example experiments/nic_down.yaml"
-    return loads(text_of(path, "the experiment", hint), path)
+    return checked(documents.load(path, EXPERIMENT), path)
 
 
 def loads(text: str, path: Path) -> Experiment:
     """The same from text; `path` is named in errors, and a topology file is looked for beside it."""
-    document = yaml_lines.read(text, str(path))
+    return checked(documents.parse(text, str(path), EXPERIMENT), path)
+
+
+def checked(document: Document, path: Path) -> Experiment:
+    """The experiment of a document. InputErrors with every error."""
     errors = list(document.errors)
 
     def report(place: Place, what: str) -> None:
         dotted = ".".join(map(str, place))
         errors.append(document.message(place, f"{dotted}: {what}" if dotted else what, key=True))
 
-    readable = document.value is not None or not errors
-    checked = _sections(document, report) if readable else {}
-    topology = topologies.checked(document, path, errors) if "topology" in checked else None
+    found = {} if document.unreadable else _sections(document, report)
+    topology = topologies.checked(document, path, errors) if "topology" in found else None
     nics = None if topology is None else topologies.nics_of(topology)
-    per_host = topology.gpus if topology is not None and isinstance(checked.get("workload"), GpuWorkload) else 1
+    per_host = topology.gpus if topology is not None and isinstance(found.get("workload"), GpuWorkload) else 1
     if topology is not None:
-        for key, what in checked["workload"].problems(topology.hosts) if "workload" in checked else ():
+        for key, what in found["workload"].problems(topology.hosts) if "workload" in found else ():
             report(("workload", key), what)
-    problems_of_timeline(checked.get("faults", {}), checked.get("iterations"), nics, report, per_host)
+    problems_of_timeline(found.get("faults", {}), found.get("iterations"), nics, report, per_host)
     if errors:
         raise InputErrors(in_order(errors, str(path)))
-    return _built(checked, path)
+    return _built(found, path)
 
 
 def _built(checked: dict[str, Any], path: Path) -> Experiment:
@@ -201,8 +202,7 @@ def _arms(value: Any, report: Report) -> dict[str, Arm]:
 
 def dump(experiment: Experiment) -> str:
     """The resolved experiment as YAML; loading it again gives the same experiment."""
-    text: str = yaml.safe_dump(experiment.resolved(), sort_keys=False, allow_unicode=True, width=110)
-    return text
+    return yaml_text.dumped(experiment.resolved())
 
 
 def json_schema() -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.config.yaml_lines import Document
+from harness.config.documents import Document
 from harness.errors import InputErrors, UsageError
 from harness.lab import topology as lab_topology
 from harness.lab.topology import Topology

@@ -14,6 +14,7 @@ from typing import Any
 from chaos.deadman.safety import anything, too_much
 from chaos.deadman.switch import DeadMan
 from chaos.experiment.model import Limits
+from chaos.experiment.planned import PlannedFault, by_host
 from chaos.faults.spec import FaultSpec
 from chaos.record.clocks import ours
 from chaos.record.journal import Journal, now_ns
@@ -22,7 +23,7 @@ from chaos.run.actors import Actors
 from chaos.run.injector import Injector
 from chaos.run.triggers import Pace, Timers, strike_ns
 from chaos.testbed.beds import Bed
-from chaos.testbed.launch import Launch, PlannedFault, by_host
+from chaos.testbed.launch import Launch
 from chaos.testbed.streams import Running, Spoken, parse, start, stop_all
 from harness.errors import FaultError, InfraError, LabError, R2ccError
 from harness.hosts import Host, Process

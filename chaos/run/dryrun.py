@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from chaos.experiment.model import MODES, Experiment
+from chaos.experiment.planned import PlannedFault, by_host, planned_faults
 from chaos.faults.steps import Step, place_of
 from chaos.testbed import launch
-from chaos.testbed.launch import Benches, PlannedFault
+from chaos.testbed.launch import Benches
 from harness.sites.site import Planned
 
 PLACES = Path("<folder of the lab>/places.json")
@@ -27,8 +28,8 @@ def steps(
     of_host: Mapping[str, Mapping[str, str]] | None = None,
 ) -> list[Json]:
     """One entry for every run: processes to start and faults to carry out."""
-    planned = launch.faults(experiment, bed.nics, launch.per_host(experiment, gpus))
-    names = launch.by_host(bed.nics)
+    planned = planned_faults(experiment, bed.nics, launch.per_host(experiment, gpus))
+    names = by_host(bed.nics)
     samplers = launch.samplers(names, bench, experiment.workload.net, every_cpu=bool(of_host))
     return [
         {

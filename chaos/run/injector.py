@@ -11,11 +11,11 @@ from typing import Any
 from chaos.deadman.about import about
 from chaos.deadman.safety import Target, counted
 from chaos.deadman.switch import Armed, DeadMan, stays_armed
+from chaos.experiment.planned import PlannedFault
 from chaos.faults.fault import Fault
 from chaos.faults.steps import Answer, Command, Step, place_of
 from chaos.record.journal import Journal, now_ns
 from chaos.run.actors import Actors
-from chaos.testbed.launch import PlannedFault
 from harness.errors import CommandError, FaultError, R2ccError, SshError
 
 CONFIRM_S = 1.0

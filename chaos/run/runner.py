@@ -12,10 +12,11 @@ from typing import Any
 from chaos.analysis.summary import summarize
 from chaos.experiment.file import dump
 from chaos.experiment.model import MODES, Experiment
-from chaos.record import traces
+from chaos.experiment.planned import by_host, planned_faults
 from chaos.record.clocks import as_json, measure
 from chaos.record.journal import Journal, read
 from chaos.record.live import Display
+from chaos.run import traces
 from chaos.run.arm import ArmRun, Plan
 from chaos.testbed import launch
 from chaos.testbed.beds import Bed
@@ -100,7 +101,7 @@ def plans(
 
     `trace`: the directory under which flight recorders write their dumps (`r2cc trace` reads them); None: no dumps.
     """
-    nics = launch.by_host(bed.nics)
+    nics = by_host(bed.nics)
     hosts = [host for host in bed.hosts if host in nics]
     return [
         Plan(
@@ -119,7 +120,7 @@ def plans(
                 of_host=bed.env,
             ),
             launch.samplers(nics, bench, experiment.workload.net, every_cpu=bool(bed.env)),
-            launch.faults(experiment, bed.nics, launch.per_host(experiment, bed.gpus)),
+            planned_faults(experiment, bed.nics, launch.per_host(experiment, bed.gpus)),
             limits=experiment.limits,
         )
         for run in range(experiment.repeats)

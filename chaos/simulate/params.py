@@ -13,10 +13,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-import yaml
-
-from harness.config import yaml_lines
-from harness.config.files import text_of
+from harness.config import documents
+from harness.config.kinds import PARAMETERS
 from harness.config.words import shown
 from harness.errors import InputErrors
 
@@ -78,7 +76,7 @@ def changed(params: Params, overrides: Mapping[str, Any]) -> Params:
 
 def names(file: str) -> list[str]:
     """The parameters that one shipped file holds."""
-    return list(yaml.safe_load((SHIPPED / file).read_text(encoding="utf-8")))
+    return list(documents.mapping_of(SHIPPED / file))
 
 
 def problems(overrides: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -91,7 +89,7 @@ def problems(overrides: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _changes(overrides: Mapping[str, Any] | Path) -> tuple[Mapping[str, Any], Any]:
     if isinstance(overrides, Mapping):
         return {str(name): change for name, change in overrides.items()}, lambda _: "params: "
-    document = yaml_lines.read(text_of(overrides, "the parameters", "give a YAML file: name: value"), str(overrides))
+    document = documents.load(overrides, PARAMETERS)
     if document.errors:
         raise InputErrors(document.errors)
     if not isinstance(document.value, Mapping):
@@ -138,7 +136,7 @@ def _near(name: str, known: Mapping[str, Param]) -> str:
 def _shipped() -> Mapping[str, Param]:
     found: dict[str, Param] = {}
     for file in sorted(SHIPPED.glob("*.yaml")):
-        for name, values in (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).items():
+        for name, values in documents.mapping_of(file).items():
             if name in found:
                 raise ValueError(f"{file.name}: the parameter {name} is in another file, too")
             found[name] = Param(**{**values, "value": float(values["value"])})

@@ -10,18 +10,19 @@ from types import TracebackType
 from typing import Any, Self
 
 import click
-import yaml
 
 from chaos.deadman.ways import check as refuse_unsafe
 from chaos.experiment.model import Experiment, GpuWorkload
+from chaos.experiment.planned import by_host, planned_faults
 from chaos.faults.fault import NicLike
 from chaos.testbed import launch
+from harness.config.documents import Document
 from harness.deploy.places import SAMPLER
 from harness.errors import UsageError
 from harness.facts.environment import hardware_of
 from harness.hosts import Host
 from harness.hosts.lease import Leases, hold
-from harness.lab.topology import Topology
+from harness.lab.topology import Topology, checked
 from harness.sites.cluster import ClusterSite
 from harness.sites.site import Planned, Site
 from harness.sites.surveyed import DATA
@@ -84,7 +85,7 @@ def topology_of(experiment: Experiment) -> Topology:
     if isinstance(experiment.topology, str):
         path = Path(experiment.topology)
         return Topology.load(path if path.is_absolute() else experiment.topology)
-    return Topology.load(yaml.safe_dump(experiment.topology) + "\n")
+    return checked(Document("<topology>", experiment.topology))
 
 
 def planned_bed(site: Site, experiment: Experiment) -> Planned:
@@ -107,9 +108,9 @@ def planned_bed(site: Site, experiment: Experiment) -> Planned:
 def check(site: Site, experiment: Experiment) -> None:
     """Raises UsageError or InputErrors for a site that cannot carry the experiment, before anything is started."""
     nics = planned_bed(site, experiment).nics
-    faults = launch.faults(experiment, nics, launch.per_host(experiment, gpus_of(site, experiment)))
+    faults = planned_faults(experiment, nics, launch.per_host(experiment, gpus_of(site, experiment)))
     if isinstance(site, ClusterSite):
-        refuse_unsafe(site.hosts(), site.members, faults, launch.by_host(nics), experiment.limits)
+        refuse_unsafe(site.hosts(), site.members, faults, by_host(nics), experiment.limits)
 
 
 @contextmanager

@@ -12,8 +12,8 @@ from typing import Any
 
 from chaos.experiment.model import Workload
 from chaos.faults.kinds.ranks import CLOCK_LIBRARY
+from chaos.testbed.hostbench import HostBench
 from chaos.testbed.launch import Lateness
-from chaos.testbed.workbench import HostBench
 from harness.deploy import places
 from harness.errors import InfraError, UsageError
 from harness.facts import local_gpus as gpu

@@ -8,10 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from harness.cloudlab.manifest import Node
 from harness.cloudlab.profile import HARDWARE
+from harness.config import yaml_text
 from harness.errors import InfraError, UsageError
 from harness.hosts import Host
 from harness.hosts.parallel import Outcome, on_all
@@ -66,7 +65,7 @@ def document(nodes: Sequence[Node], access: Access, names: Mapping[str, Names] |
 
 def text(nodes: Sequence[Node], access: Access, names: Mapping[str, Names] | None = None) -> str:
     """The file itself."""
-    body = yaml.safe_dump(document(nodes, access, names), sort_keys=False, width=110)
+    body = yaml_text.dumped(document(nodes, access, names))
     return f"# Made by `r2cc inventory from-cloudlab`.\n{BY_ADDRESS if names is None else ''}{body}"
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.cloudlab import rails, safe_xml
 from harness.cloudlab.safe_xml import Element
-from harness.config.yaml_lines import line_of
+from harness.config.words import in_order
 from harness.errors import InputErrors, UsageError
 from harness.sites.inventory_file import ADDRESS, NAME
 
@@ -77,7 +77,7 @@ def parse(data: bytes, file: str) -> list[Node]:
     reader = _Reader(file)
     nodes = reader.read(root)
     if reader.errors:
-        raise InputErrors(sorted(reader.errors, key=line_of))
+        raise InputErrors(in_order(reader.errors, file))
     return nodes
 
 

@@ -24,9 +24,8 @@ def completion(shell: str) -> None:
     """Print the script that makes SHELL complete r2cc's commands."""
     from click.shell_completion import get_completion_class
 
-    from harness.cli import cli
     from harness.plugins import COMPLETING
 
     kind = get_completion_class(shell)
     assert kind is not None, "click knows all of SHELLS"
-    click.echo(kind(cli, {}, "r2cc", COMPLETING).source())
+    click.echo(kind(click.get_current_context().find_root().command, {}, "r2cc", COMPLETING).source())

@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 import click
 
 from harness.commands.site_option import site_option
-from harness.config import json_text
+from harness.config import jsons
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from harness.launch.hosts import JobHosts
     from harness.launch.run import Result
     from harness.launch.workloads import Asked
+    from harness.programs.adapters import Launch
     from harness.sites.site import Site
-    from harness.workloads.adapters import Launch
     from harness.workloads.kinds.workload import Workload
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -178,7 +178,7 @@ def _settings(words: tuple[str, ...]) -> dict[str, Any]:
         if not sign or not name:
             raise click.UsageError(f"--set {word}: write NAME=VALUE")
         try:
-            found[name] = json_text.value_of(text)
+            found[name] = jsons.value_of(text)
         except ValueError:
             found[name] = text
     return found
@@ -270,7 +270,7 @@ def tests_under(
     from harness.launch.hosts import opened
     from harness.launch.plan import as_root, own_network, plan, starts
     from harness.launch.workloads import Asked, check, job
-    from harness.workloads.adapters import Launch
+    from harness.programs.adapters import Launch
 
     check("nccl-tests", launcher)
     asked = Asked("nccl-tests", mode, gpus, env=environment(envs))

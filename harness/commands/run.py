@@ -14,8 +14,8 @@ from harness.commands.site_option import site_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
+    from harness.programs.nccltests_run import Plan
     from harness.sites.site import Site
-    from harness.workloads.nccltests_run import Plan
 
 F = TypeVar("F", bound=Callable[..., Any])
 OPS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv", "alltoall")
@@ -112,8 +112,8 @@ def nccl_tests(
     \b
     Exit codes: 0 all results right, 1 wrong elements, 2 bad usage, 3 it failed or ended early, 130 interrupted.
     """
-    from harness.workloads.nccltests import Spec
-    from harness.workloads.nccltests_run import Plan
+    from harness.programs.nccltests import Spec
+    from harness.programs.nccltests_run import Plan
 
     spec = Spec(
         op=op, folder=folder or _built_tests(), gpus=gpus, begin=begin, end=end, iterations=iterations, warmup=warmup,
@@ -134,7 +134,7 @@ def nccl_tests(
 
 
 def _tests(plan: Plan, dry_run: bool, as_json: bool, timeout_s: float | None) -> int:
-    from harness.workloads.nccltests_run import run_tests
+    from harness.programs.nccltests_run import run_tests
 
     if dry_run:
         launch = plan.launch()
@@ -169,7 +169,7 @@ def vllm_serve(
     dry_run: bool,
 ) -> int:
     """`vllm serve MODEL` with R2CC's environment; MORE goes to vLLM as it is."""
-    from harness.workloads import adapters
+    from harness.programs import adapters
 
     found = _library(library, mode)
     env = adapters.r2cc_env(found, mode, os.environ)
@@ -188,7 +188,7 @@ def vllm_serve(
 @click.option("--dry-run", is_flag=True, help="Print the command; start nothing.")
 def vllm_bench(*, model: str, more: tuple[str, ...], dry_run: bool, **numbers: int) -> int:
     """`vllm bench serve` against a server on this host: time to first token, per token, and between tokens."""
-    from harness.workloads import adapters
+    from harness.programs import adapters
 
     return _start(adapters.vllm_bench(model, more=more, **numbers), dry_run=dry_run)
 
@@ -212,7 +212,7 @@ def deepspeed(
     dry_run: bool,
 ) -> int:
     """`deepspeed SCRIPT ARGS` with R2CC's environment on every host; our options go before SCRIPT."""
-    from harness.workloads import adapters
+    from harness.programs import adapters
 
     env = adapters.r2cc_env(_library(library, mode), mode, os.environ)
     where = {"hostfile": hostfile, "gpus": gpus, "master": master, "port": port}
@@ -220,7 +220,7 @@ def deepspeed(
 
 
 def _start(launch: Any, *, dry_run: bool) -> int:
-    from harness.workloads.foreground import run_launch
+    from harness.programs.foreground import run_launch
 
     if dry_run:
         click.echo(launch.text())

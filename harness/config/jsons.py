@@ -1,4 +1,4 @@
-"""JSON of files that anybody may have written (RFC 8259, within limits)."""
+"""JSON: a user's, and that of files that anybody may have written (RFC 8259, within limits)."""
 
 from __future__ import annotations
 
@@ -7,13 +7,21 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness.config import plain
-from harness.config.untrusted_files import MOST_BYTES, Missing, Unreadable, bytes_of, decoded
+from harness.config.files import MOST_BYTES, Missing, Unreadable, bytes_of, decoded
 
 Json = dict[str, Any]
 ZEROS = bytes.maketrans(b"123456789E", b"000000000e")
 LONG = b"0" * plain.LONGEST
 """What a number of over 64 bits looks like once each digit is 0."""
 NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def value_of(text: str | bytes) -> Any:
+    """What a user's text says. ValueError when it is no JSON, also when it is nested deeper than Python can follow."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
 
 
 def mapping_of(path: Path, schema: int | None = None, most_bytes: int = MOST_BYTES) -> Json:

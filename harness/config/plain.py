@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from harness.config.untrusted_files import Unreadable
+from harness.config.files import Unreadable
 
 MOST_DEPTH = 64
 LARGEST, LARGEST_COUNTER = 2**63, 10**20

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
 
-from harness.config import yaml_lines
-from harness.config.files import text_of
+from harness.config import documents
+from harness.config.documents import Document
+from harness.config.kinds import TOPOLOGY
 from harness.config.words import in_order, shown
-from harness.config.yaml_lines import Document
 from harness.errors import InputErrors
 
 SHIPPED = Path(__file__).parent / "topologies"
@@ -70,7 +71,7 @@ class Topology(_Model):
         if path is None:
             return parse(str(source), "<topology>")
         hint = f"give the path of a YAML file, or a shipped topology: {', '.join(shipped_names())}"
-        return parse(text_of(path, "topology", hint), str(path))
+        return checked(documents.load(path, replace(TOPOLOGY, hint=hint)))
 
     def rate_of(self, host: str, nic: str) -> float:
         """The rate of one NIC, in Gbit/s, overrides applied."""
@@ -99,13 +100,13 @@ def shipped_names() -> list[str]:
 
 def parse(text: str, file: str) -> Topology:
     """Parses YAML text; `file` is only what the messages call it."""
-    return checked(yaml_lines.read(text, file))
+    return checked(documents.parse(text, file, TOPOLOGY))
 
 
 def checked(document: Document) -> Topology:
     """The topology of a document, or of a part of one. Raises InputErrors with every mistake."""
     errors = [*document.errors]
-    if document.root is None and errors:
+    if document.unreadable:
         raise InputErrors(errors)
     try:
         topology = Topology.model_validate(document.value)

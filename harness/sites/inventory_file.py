@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
-from harness.config import yaml_lines
-from harness.config.files import text_of
+from harness.config import documents
+from harness.config.documents import Document
+from harness.config.kinds import INVENTORY
 from harness.config.words import in_order, shown
-from harness.config.yaml_lines import Document
 from harness.errors import InputErrors, UsageError
 from harness.hosts.ssh_config import Config, SshConfigError
 from harness.hosts.ssh_config.keywords import is_hop
@@ -112,7 +112,8 @@ class ClusterHost:
 def load(path: Path, *, config: Path | None = None, home: Path | None = None) -> list[ClusterHost]:
     """The hosts of an inventory file, in its order. InputErrors with all mistakes; UsageError: it cannot be read.
     `config` is read in place of the user's configuration of ssh and the system's."""
-    return parse(_text_of(path), str(path), config=config, home=home or Path.home())
+    home = home or Path.home()
+    return _read(documents.load(path, INVENTORY), partial(_config, config, home), home)
 
 
 def load_usable(
@@ -122,11 +123,11 @@ def load_usable(
 
     InputErrors and UsageError as `load`, when no host of it can be used.
     """
-    home, text = home or Path.home(), _text_of(path)
+    home, document = home or Path.home(), documents.load(path, INVENTORY)
     usable: dict[str, ClusterHost] = {}
     wrong: dict[str, InputErrors] = {}
     options = cache(partial(_config, config, home))
-    for name, alone in _one_by_one(yaml_lines.read(text, str(path))):
+    for name, alone in _one_by_one(document):
         try:
             usable.update({host.name: host for host in _read(alone, options, home) if host.name not in usable})
         except InputErrors as error:
@@ -134,12 +135,8 @@ def load_usable(
         except SshConfigError as error:
             wrong[name] = InputErrors([error.message])
     if not usable:
-        parse(text, str(path), config=config, home=home)
+        _read(document, options, home)
     return [*usable.values()], {name: error for name, error in wrong.items() if name not in usable}
-
-
-def _text_of(path: Path) -> str:
-    return text_of(path, "inventory", "give the path of a YAML file; docs/howto/cluster.md shows one")
 
 
 def _one_by_one(document: Document) -> Iterator[tuple[str, Document]]:
@@ -163,7 +160,7 @@ def _single(entry: object) -> list[tuple[str, object]]:
 
 def parse(text: str, file: str, *, config: Path | None, home: Path) -> list[ClusterHost]:
     """The hosts that YAML text describes; `file` is only what the messages call it."""
-    return _read(yaml_lines.read(text, file), partial(_config, config, home), home)
+    return _read(documents.parse(text, file, INVENTORY), partial(_config, config, home), home)
 
 
 def _config(config: Path | None, home: Path) -> Config:
@@ -175,7 +172,7 @@ def _read(document: Document, options_of: Callable[[], Config], home: Path) -> l
     errors += [document.message(place, what) for place, what in _cross_errors(document.value, home)]
     if errors and TOO_MANY in errors[-1]:
         raise InputErrors(in_order(errors, document.file))  # to check them all would take minutes
-    if document.root is not None or not document.errors:
+    if not document.unreadable:
         try:
             cluster = Cluster.model_validate(document.value)
         except ValidationError as error:

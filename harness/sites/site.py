@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from harness.lab.topology import Topology
 
 LAB_ROOT = "10.250.0.1"
-"""The management address of the first lab host and of the first guest (docs/contracts.md, Names in the lab)."""
+"""The management address of the first lab host and of the first guest (docs/reference/contracts.md)."""
 
 
 class Nic(Protocol):

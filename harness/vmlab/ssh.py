@@ -7,8 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-import yaml
-
+from harness.config import yaml_text
 from harness.errors import LabError
 from harness.vmlab.monitor import Monitor
 from harness.vmlab.shape import MGMT_NIC, Shape
@@ -57,5 +56,5 @@ def write_inventory(folder: Path, shape: Shape, ports: Mapping[str, int], host_k
         },
         "hosts": [{"name": name, "address": ADDRESS, "port": port} for name, port in ports.items()],
     }
-    (folder / INVENTORY).write_text(yaml.safe_dump(document, sort_keys=False))
+    (folder / INVENTORY).write_text(yaml_text.dumped(document))
     return folder / INVENTORY

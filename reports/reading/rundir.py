@@ -16,9 +16,9 @@ from functools import partial
 from pathlib import Path
 
 from harness import schemas
-from harness.config import jsons, yamls
+from harness.config import documents, jsons
+from harness.config.files import Unreadable, is_there, opened
 from harness.config.plain import LARGEST_COUNTER, MOST_DEPTH, cleaned, printable
-from harness.config.untrusted_files import Unreadable, is_there, opened
 from harness.errors import UsageError
 from harness.progress import Progress, show
 from reports.reading import recompute
@@ -237,7 +237,7 @@ def _read_json(path: Path, notes: list[str]) -> Json:
 
 
 def _read_yaml(path: Path, notes: list[str]) -> Json:
-    return _read(path, notes, yamls.mapping_of)
+    return _read(path, notes, documents.mapping_of)
 
 
 def _read(path: Path, notes: list[str], parse: Callable[[Path], Json]) -> Json:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, unquote
 
 from harness.config import jsons
+from harness.config.files import Unreadable, bytes_of, is_there, tail_of
 from harness.config.plain import cleaned
-from harness.config.untrusted_files import Unreadable, bytes_of, is_there, tail_of
 from harness.errors import UsageError
 from reports.charts.trend import history, words
 from reports.compare import text

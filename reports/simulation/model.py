@@ -11,8 +11,8 @@ from typing import Any
 
 from harness import schemas
 from harness.config import jsons
+from harness.config.files import Unreadable, is_there
 from harness.config.plain import cleaned
-from harness.config.untrusted_files import Unreadable, is_there
 from harness.errors import UsageError
 
 Json = dict[str, Any]

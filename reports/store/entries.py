@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.config import jsons
-from harness.config.untrusted_files import Missing, Unreadable, opened
+from harness.config.files import Missing, Unreadable, opened
 from reports.store import names
 from reports.store.entry import UNFINISHED, UNKNOWN_TAGS, UNREADABLE, Entry, Figure, Traffic
 from reports.store.folders import ENVIRONMENT, JOURNAL, SUMMARY, is_simulated

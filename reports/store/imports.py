@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.config.files import Unreadable, bytes_of
 from harness.config.plain import printable
-from harness.config.untrusted_files import Unreadable, bytes_of
 from harness.errors import UsageError
 from harness.progress import show
 from harness.schemas import dumped
@@ -63,7 +63,7 @@ def detect(text: str) -> str:
         "this is no file of nccl-tests (its JSON or what it prints) and no log of Megatron-LM: it has no line "
         f"'# size count type ...' and none 'iteration 1/ 100 | ...', and line {told[0].number} is "
         f"'{printable(told[0].text.strip()[:SHOWN])}'",
-        "is it the right file? docs/howto/runs.md says what is read",
+        "is it the right file? docs/reference/stored-runs.md",
     )
 
 

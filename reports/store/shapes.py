@@ -7,9 +7,9 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
 
-from harness.config import jsons, yamls
+from harness.config import documents, jsons
+from harness.config.files import Missing, Unreadable
 from harness.config.plain import printable
-from harness.config.untrusted_files import Missing, Unreadable
 
 LONGEST = 4096
 Word = Annotated[str, Field(max_length=LONGEST), AfterValidator(printable)]
@@ -151,7 +151,7 @@ def read_if_there(path: Path, shape: type[P]) -> P | None:
 def asked(path: Path) -> dict[str, Any]:
     """experiment.yaml; {} where there is none. Unreadable for what is none."""
     try:
-        return yamls.mapping_of(path)
+        return documents.mapping_of(path)
     except Missing:
         return {}
 

@@ -18,8 +18,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from harness.config.files import Unreadable, is_there
 from harness.config.plain import printable
-from harness.config.untrusted_files import Unreadable, is_there
 from harness.errors import InfraError, UsageError
 from harness.files.lock import exclusive
 from harness.progress import show

@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from chaos.deadman.switch import DeadMan
+from chaos.experiment.planned import PlannedFault
 from chaos.faults import registry
 from chaos.faults.example import ExampleNic
 from chaos.faults.fault import Fault
@@ -22,7 +23,6 @@ from chaos.faults.spec import FaultSpec
 from chaos.record.journal import Journal
 from chaos.run.actors import Actors
 from chaos.run.injector import Injector
-from chaos.testbed.launch import PlannedFault
 from harness.errors import R2ccError
 from harness.hosts import Host
 from harness.hosts.lease import hold

@@ -22,12 +22,12 @@ import pytest
 import yaml
 
 from chaos.experiment.file import loads
+from chaos.experiment.planned import PlannedFault, planned_faults
 from chaos.faults.kinds.load import HELPER
 from chaos.faults.registry import kinds
 from chaos.record.journal import Journal, read
 from chaos.run.actors import Actors
 from chaos.run.injector import Injector
-from chaos.testbed import launch
 from harness.lab import state
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
@@ -118,9 +118,9 @@ CUTS = {
 """What each says besides its kind, what of h1's eth1 it cuts, and the carrier while it lasts."""
 
 
-def planned(kind: str, words: str, lab: Lab) -> launch.PlannedFault:
+def planned(kind: str, words: str, lab: Lab) -> PlannedFault:
     experiment = loads(TIMELINE % (kind, words), Path("one.yaml"))
-    (fault,) = launch.faults(experiment, lab.nics)
+    (fault,) = planned_faults(experiment, lab.nics)
     return fault
 
 
@@ -220,7 +220,7 @@ def test_a_rank_is_stopped_lives_on_and_dies(lab: Lab, tmp_path: Path) -> None:
         stop = planned("stop", "rank: 1, duration_s: 1.0", lab)
         kill = planned("kill", "rank: 1", lab)
         injector.arm(stop)
-        injector.arm(launch.PlannedFault(kill.spec.model_copy(update={"id": "k"}), kill.fault, (), "h1"))
+        injector.arm(PlannedFault(kill.spec.model_copy(update={"id": "k"}), kill.fault, (), "h1"))
         injector.strike("f", 0)
         assert psutil.Process(rank.pid).status() == psutil.STATUS_STOPPED
         injector.heal("f")

@@ -18,13 +18,13 @@ from typing import Any
 import pytest
 
 from chaos.experiment.file import loads
+from chaos.experiment.planned import planned_faults
 from chaos.faults.catalogue import example
 from chaos.faults.fault import Fault
 from chaos.faults.needs import parse, question
 from chaos.faults.registry import kinds
 from chaos.faults.support import lacking
 from chaos.run.actors import Actors
-from chaos.testbed import launch
 from harness.hosts import Host, Process
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
@@ -107,7 +107,7 @@ class Net:
             f"name: one\ntopology: {{hosts: 2, nics: 2}}\nworkload: {{iterations: 1}}\nfaults:\n"
             f"  - {{id: f, kind: {kind}, at: {{time_s: 0.0}}, {words}}}\narms: {{migrate: {{expect: any}}}}\n"
         )
-        (planned,) = launch.faults(loads(text, Path("one.yaml")), self.nics)
+        (planned,) = planned_faults(loads(text, Path("one.yaml")), self.nics)
         return planned.fault
 
     def active(self, fault: Fault) -> bool | None:

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from chaos.experiment.file import loads
+from chaos.experiment.planned import planned_faults
 from chaos.faults.fault import Fault
 from chaos.run.actors import Actors
-from chaos.testbed import launch
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 
@@ -119,7 +119,7 @@ class Net:
             f"  - {{id: f, kind: {kind}, at: {{time_s: 0.0}}, host: h1, nic: eth1, duration_s: 1.0{words}}}\n"
             "arms: {migrate: {expect: any}}\n"
         )
-        (planned,) = launch.faults(loads(text, Path("one.yaml")), nics)
+        (planned,) = planned_faults(loads(text, Path("one.yaml")), nics)
         return planned.fault.knowing(self.actors.take(planned.fault.facts()))
 
     def take(self, steps: Any) -> None:

@@ -22,13 +22,13 @@ from chaos.commands.chaos import chaos
 from chaos.commands.soak import VM
 from chaos.experiment.file import load, loads
 from chaos.experiment.model import Experiment
+from chaos.experiment.planned import PlannedFault, by_host, planned_faults
 from chaos.faults.kinds.address import AddressRemoved
 from chaos.faults.registry import spec_of
 from chaos.faults.steps import Look
-from chaos.record import traces
 from chaos.record.journal import Journal
 from chaos.record.live import Quiet
-from chaos.run import runner
+from chaos.run import runner, traces
 from chaos.run.actors import Actors
 from chaos.run.arm import ArmRun
 from chaos.soak import draw
@@ -87,7 +87,7 @@ def test_the_five_faults_are_shipped_with_their_arms() -> None:
     for each in found.values():
         assert each.workload.net == "ib"
         assert list(each.arms) == ["stock", "migrate", "balance", "upstream"]
-        assert launch.faults(each, beds.planned_bed(parse("vm:2x2"), each).nics)
+        assert planned_faults(each, beds.planned_bed(parse("vm:2x2"), each).nics)
 
 
 def test_ranks_over_rdma_get_its_settings_and_its_option() -> None:
@@ -168,7 +168,7 @@ NICS = [PlannedNic(f"h{h}", f"eth{n}", f"10.{n + 1}.0.{h + 1}", f"h{h}-eth{n}") 
 def address_fault(*nics: str) -> AddressRemoved:
     words = {"id": "a", "kind": "address_removed", "nics": nics, "at": {"iteration": 1}, "duration_s": 1.0}
     spec = spec_of(words)
-    wanted = spec.targets(launch.by_host(NICS))
+    wanted = spec.targets(by_host(NICS))
     return AddressRemoved(spec, tuple(nic for nic in NICS if (nic.host, nic.name) in wanted), "h0")
 
 
@@ -216,7 +216,7 @@ def test_an_address_is_gone_when_its_host_says_so() -> None:
 
 def test_addresses_of_several_hosts_go_at_once_each_on_its_host() -> None:
     assert [step.on for step in address_fault("*:eth1").inject()] == ["h0", "h1"]
-    plan = launch.PlannedFault(address_fault("h1:eth1").spec, address_fault("h1:eth1"), (("h1", "eth1"),), "h1")
+    plan = PlannedFault(address_fault("h1:eth1").spec, address_fault("h1:eth1"), (("h1", "eth1"),), "h1")
     assert plan.probed_on == "h1"
 
 

@@ -11,6 +11,7 @@ from chaos.experiment.file import load
 from chaos.testbed.beds import topology_of
 from harness.cli import run_cli
 from harness.cloudlab.profile import HARDWARE
+from harness.sites.inventory import parse
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "experiments" / "cloudlab"
@@ -39,8 +40,8 @@ def test_every_hardware_type_has_what_an_experiment_needs(path: Path) -> None:
 
 @pytest.mark.parametrize("path", CAMPAIGNS, ids=lambda path: path.stem)
 def test_campaigns_are_valid_and_may_run_anywhere(path: Path) -> None:
-    assert {cell.inventory for cell in load_campaign(path).cells} == {"lab"}
-    assert {cell.inventory for cell in load_campaign(path, "lab:default").cells} == {"lab:default"}
+    assert {str(cell.site) for cell in load_campaign(path).cells} == {"lab"}
+    assert {str(cell.site) for cell in load_campaign(path, parse("lab:default")).cells} == {"lab:default"}
 
 
 def test_the_k_sweep_differs_in_the_size_of_a_piece_alone() -> None:

@@ -21,6 +21,7 @@ from chaos.deadman.about import about, rebuilt
 from chaos.deadman.panic import exit_code, panic
 from chaos.deadman.record import Undo, began_at, command, continue_step, parse_list
 from chaos.deadman.switch import Armed, DeadMan, records
+from chaos.experiment.planned import PlannedFault
 from chaos.faults.example import ExampleNic
 from chaos.faults.kinds.ranks import ClockJump
 from chaos.faults.registry import spec_of
@@ -29,7 +30,6 @@ from chaos.faults.steps import SWITCH, Command, Signal, Stop
 from chaos.record.journal import Journal, read
 from chaos.run.actors import Actors
 from chaos.run.injector import Injector
-from chaos.testbed.launch import PlannedFault
 from harness.errors import FaultError, SshError
 from harness.hosts import FakeHost, LocalHost, Result
 

@@ -78,6 +78,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that looks like a checkout in which somebody wrote an inventory."""
     for name in ("experiments", "docs", "ci", "tests", "build"):
         (tmp_path / name).symlink_to(ROOT / name)
+    (tmp_path / "FILE").write_text((ROOT / "docs/examples/inventory.yaml").read_text())
     (tmp_path / "runs").mkdir()
     (tmp_path / "cluster.yaml").write_text((ROOT / "docs/examples/inventory.yaml").read_text())
     monkeypatch.chdir(tmp_path)

@@ -196,7 +196,7 @@ def test_topology_from_a_file_beside_the_experiment_or_a_shipped_one(tmp_path: P
         path.write_text(GOOD.replace("{hosts: 2, nics: 2}", name).replace("host: h1", f"host: {host}"))
         assert loads(dump(load(path)), tmp_path / "elsewhere.yaml").faults[0].host == host
     path.write_text(GOOD.replace("{hosts: 2, nics: 2}", "nowhere.yaml"))
-    with pytest.raises(InputErrors, match=r"e\.yaml:2: topology: cannot read topology"):
+    with pytest.raises(InputErrors, match=r"e\.yaml:2: topology: cannot read the lab's topology"):
         load(path)
 
 

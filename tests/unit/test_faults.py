@@ -13,6 +13,7 @@ from chaos_double import Switch, experiment
 from hypothesis import given
 from hypothesis import strategies as st
 
+from chaos.experiment.planned import PlannedFault, by_host
 from chaos.faults.catalogue import catalogue, example
 from chaos.faults.fault import Fault
 from chaos.faults.kinds.drops import BlackHole
@@ -27,7 +28,6 @@ from chaos.faults.steps import Command
 from chaos.record.journal import Journal, read
 from chaos.run.actors import Actors
 from chaos.run.injector import Injector
-from chaos.testbed.launch import PlannedFault, by_host
 from harness.errors import FaultError
 from harness.hosts import LocalHost, Result
 from harness.sites.site import PlannedNic

@@ -33,7 +33,7 @@ def test_the_tree_keeps_the_order() -> None:
     [
         ("src/base/clock.h", "engine/engine.h", "engine"),
         ("src/inner/net_ib_drain.inc", "wire/wire.h", "wire"),
-        ("src/health/path.h", "../data/connection.h", "data"),
+        ("src/paths/path.h", "../data/connection.h", "data"),
         ("planner/order.h", "wire/wire.h", "wire"),
     ],
 )

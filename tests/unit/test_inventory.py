@@ -33,7 +33,7 @@ def no_lab(monkeypatch: pytest.MonkeyPatch) -> None:
         ("cluster.yaml", "no inventory 'cluster.yaml'"),
         ("labs", "no inventory 'labs'"),
         ("", "no inventory ''"),
-        ("lab:absent.yaml", "cannot read topology absent.yaml"),
+        ("lab:absent.yaml", "cannot read the lab's topology absent.yaml"),
     ],
 )
 def test_unsupported_beds_are_usage_errors(spec: str, says: str) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from chaos.commands import chaos as chaos_cmd
 from chaos.commands import panic as panic_cmd
+from chaos.commands import run as run_cmd
 from chaos.deadman.record import Found
 from harness import build as building
 from harness import schemas
@@ -119,7 +119,7 @@ def test_panic(printed: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_folder_of_experiments(printed: Printed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text((ROOT / "docs" / "examples" / "experiment.yaml").read_text())
     summary = {"verdict": "void", "exit_code": 3, "reasons": ["the machine was busy"]}
-    monkeypatch.setattr(chaos_cmd, "_run", lambda *_, **__: (summary, "runs/x"))
+    monkeypatch.setattr(run_cmd, "run_one", lambda *_, **__: (summary, "runs/x"))
     (one,) = printed("chaos run", str(tmp_path), code=3)["experiments"]
     assert (one["verdict"], one["directory"]) == ("void", "runs/x")
 

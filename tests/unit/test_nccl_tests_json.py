@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.workloads import torn_json
-from harness.workloads.nccltests import OPS, Lines, Spec, mpirun, plain, read_json
-from harness.workloads.nccltests_rows import Row, number
+from harness.programs import torn_json
+from harness.programs.nccltests import OPS, Lines, Spec, mpirun, plain, read_json
+from harness.programs.nccltests_rows import Row, number
 
 STANDIN = Path(__file__).parents[1] / "data" / "nccl_tests" / "standin.py"
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from chaos.testbed.workbench import unbuilt
+from chaos.testbed.hostbench import unbuilt
 from harness.errors import InputErrors
 from harness.lab.places import places
 from harness.lab.topology import SHIPPED, Topology, parse, shipped_names

@@ -107,7 +107,7 @@ def test_what_the_planner_refuses_is_bad_input() -> None:
         (("--nodes", "2", "--down", "h1:eth0=nan"), "'nan' is no number"),
         (("--nodes", "2", "--cost", "hops=1"), "there is no parameter hops"),
         (("--nodes", "2", "--bytes", "much"), "'much' is no size"),
-        (("--inventory", "lab:nowhere.yaml"), "cannot read topology"),
+        (("--inventory", "lab:nowhere.yaml"), "cannot read the lab's topology"),
         (("--inventory", "moon"), "no inventory 'moon'"),
     ],
 )

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from chaos.testbed.workbench import HostBench
+from chaos.testbed.hostbench import HostBench
 from harness.errors import UsageError
 from harness.launch import preload
 from harness.launch.job import Job
-from harness.workloads.adapters import r2cc_env
+from harness.programs.adapters import r2cc_env
 
 FOLDERS = ("plain", "with a space", 'it\'s "ünï" $HOME `x`', "a  b;", "tab\there", "new\nline")
 SHOW = ("sh", "-c", "echo ${LD_LIBRARY_PATH-none}; exec env | grep -c GREETED=")

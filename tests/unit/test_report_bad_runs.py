@@ -157,9 +157,9 @@ def test_whatever_is_written_into_a_journal(data: st.DataObject, whole: Path) ->
 @settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck), phases=QUICK)
 @given(data=st.data(), name=st.sampled_from(["summary.json", "environment.json", "experiment.yaml"]))
 def test_whatever_is_written_beside_a_journal(data: st.DataObject, name: str, whole: Path) -> None:
-    from harness.config import yamls
+    from harness.config import documents
 
-    value: Any = yamls.mapping_of(whole / name) if name.endswith("yaml") else json.loads((whole / name).read_text())
+    value: Any = documents.mapping_of(whole / name) if name.endswith("yaml") else json.loads((whole / name).read_text())
     for place in data.draw(st.lists(st.sampled_from(places(value)[1:]), min_size=1, max_size=1)):
         at = value
         for step in place[:-1]:

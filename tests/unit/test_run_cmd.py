@@ -17,9 +17,9 @@ from click.testing import CliRunner, Result
 
 from harness.commands.run import OPS, run
 from harness.errors import R2ccError, UsageError
-from harness.workloads import adapters, nccltests
-from harness.workloads.foreground import run_launch
-from harness.workloads.nccltests_run import Plan
+from harness.programs import adapters, nccltests
+from harness.programs.foreground import run_launch
+from harness.programs.nccltests_run import Plan
 
 ROOT = Path(__file__).resolve().parents[2]
 STANDIN = ROOT / "tests" / "data" / "nccl_tests" / "standin.py"

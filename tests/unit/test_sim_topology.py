@@ -90,7 +90,7 @@ def test_every_mistake_of_a_file_is_told_at_once_with_its_line(tmp_path: Path) -
 
 
 def test_a_file_that_is_not_there_or_no_yaml(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="cannot read the topology"):
+    with pytest.raises(UsageError, match="cannot read the simulated topology"):
         topologies.load(tmp_path / "none.yaml")
     (tmp_path / "x.yaml").write_text("hosts: [")
     with pytest.raises(InputErrors, match=r"x.yaml:1: not valid YAML"):

@@ -55,10 +55,10 @@ def test_files_text_and_overrides(tmp_path: Path) -> None:
     assert example.rate_of("h1", "eth2") == 0.25
     assert example.rate_of("h0", "eth2") == example.rate_gbit
     assert Topology.load(str(EXAMPLE)) == Topology.load(EXAMPLE.read_text()) == example
-    with pytest.raises(UsageError, match="cannot read topology"):
+    with pytest.raises(UsageError, match="cannot read the lab's topology"):
         Topology.load(tmp_path / "absent.yaml")
     (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match="cannot read topology"):
+    with pytest.raises(UsageError, match="cannot read the lab's topology"):
         Topology.load(tmp_path / "binary.yaml")
 
 

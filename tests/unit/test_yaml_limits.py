@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from chaos.campaign.load import load as load_campaign
@@ -17,10 +17,10 @@ from chaos.simulate.params import load as load_params
 from chaos.simulate.run.experiment import load as load_simulation
 from ci.policy import load as load_policy
 from harness.cli import run_cli
-from harness.config import yaml_lines
-from harness.config.files import MOST_BYTES, text_of
+from harness.config import documents, yaml_text
+from harness.config.files import MOST_INPUT_BYTES, input_of
 from harness.config.words import in_order, listed, shown
-from harness.config.yaml_loader import MOST_DEPTH
+from harness.config.yaml_text import MOST_DEPTH
 from harness.errors import InputErrors, UsageError
 from harness.lab.topology import Topology
 from harness.sites.inventory_file import load as load_inventory
@@ -64,7 +64,7 @@ HOSTILE = {
     "an object": "!!python/object/apply:os.system [x]",
     "two documents": "a: 1\n---\nb: 2\n",
     "a NUL": "a: \0",
-    "too long": "# " + "x" * (MOST_BYTES + 1),
+    "too long": "# " + "x" * (MOST_INPUT_BYTES + 1),
     "nothing": "",
     "a tab": "a:\n\t- 1",
     "an open text": '"abc',
@@ -75,6 +75,12 @@ HOSTILE = {
 
 NO_PARAMETERS = ("parameters", "nothing")
 """A file that changes none of them."""
+
+
+@pytest.fixture(autouse=True, params=["libyaml", "Python alone"])
+def _either_parser(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "Python alone":
+        monkeypatch.setattr(yaml_text, "LOADER", yaml_text.PythonLoader)
 
 
 @pytest.mark.parametrize(("kind", "case"), [pair for pair in product(LOADERS, HOSTILE) if pair != NO_PARAMETERS])
@@ -101,21 +107,21 @@ BITS = (
 YAML_BITS = st.lists(st.sampled_from([bit.replace("_", " ").replace("\\n", "\n") for bit in BITS.split()]), max_size=40)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.one_of(YAML_BITS.map("".join), st.text(max_size=60)))
 @example("&a [*a]")
 @example("&a {*a: 1}")
 @example("!!omap [&a {b: *a}]")
 @example("!!pairs [{a: 1, b: 2}]")
 def test_any_text_is_read_or_refused(text: str) -> None:
-    document = yaml_lines.read(text, "x")
+    document = documents.parse(text, "x")
     assert document.errors == [] or all(error.startswith("x:") for error in document.errors)
     document.line(("a", 0, "b"))
 
 
 def test_what_is_allowed_is_read_with_its_lines() -> None:
     text = "usual: &usual\n  rate: 1\n  nic: eth0\nlist:\n  - {<<: *usual, host: a}\n  - <<: *usual\n    nic: eth1\n"
-    document = yaml_lines.read(text, "x")
+    document = documents.parse(text, "x")
     assert document.errors == []
     assert document.value["list"] == [
         {"rate": 1, "nic": "eth0", "host": "a"},
@@ -124,12 +130,12 @@ def test_what_is_allowed_is_read_with_its_lines() -> None:
     lines = [document.line(("list", *place), key=True) for place in ((0, "host"), (1, "nic"), (1, "rate"), (0, "no"))]
     assert lines == [5, 7, 2, 5]
     nested = "[" * MOST_DEPTH + "]" * MOST_DEPTH
-    assert yaml_lines.read(nested, "x").errors == []
-    assert "levels deep" in yaml_lines.read(f"[{nested}]", "x").errors[0]
+    assert documents.parse(nested, "x").errors == []
+    assert "levels deep" in documents.parse(f"[{nested}]", "x").errors[0]
 
 
 def test_a_part_of_a_file_keeps_its_lines() -> None:
-    document = yaml_lines.read("a: 1\nb:\n  c: [1, 2]\nhosts:\n- name: x\n- name: y\n", "f")
+    document = documents.parse("a: 1\nb:\n  c: [1, 2]\nhosts:\n- name: x\n- name: y\n", "f")
     assert document.part("b").message(("c",), "no") == "f:3: no"
     alone = document.with_one("hosts", 1, {"name": "z"})
     assert alone.value["hosts"] == [{"name": "z"}] and alone.line(("hosts", 0)) == 6
@@ -179,10 +185,10 @@ def test_words_are_short() -> None:
 def test_files_that_cannot_be_read(tmp_path: Path, name: str) -> None:
     (tmp_path / "x").write_text("")
     with pytest.raises(UsageError, match="cannot read the thing"):
-        text_of(tmp_path / name, "the thing", "do something")
+        input_of(tmp_path / name, "the thing", "do something")
 
 
 def test_a_file_without_end_is_too_large() -> None:
     with pytest.raises(UsageError, match="larger than 2 MiB"):
-        text_of(Path("/dev/zero"), "the thing", "")
-    assert text_of(Path("/dev/null"), "the thing", "") == ""
+        input_of(Path("/dev/zero"), "the thing", "")
+    assert input_of(Path("/dev/null"), "the thing", "") == ""

@@ -15,7 +15,7 @@ from chaos.record.journal import read
 from chaos.record.live import Quiet
 from chaos.run import runner
 from chaos.testbed.beds import Bed, topology_of
-from chaos.testbed.workbench import built
+from chaos.testbed.hostbench import built
 from harness.files import rundir
 from harness.sites.site import LAB_ROOT
 from harness.sites.vm import hold_rates

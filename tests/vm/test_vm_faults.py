@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from chaos.experiment.file import loads
+from chaos.experiment.planned import planned_faults
 from chaos.faults.fault import Fault
 from chaos.faults.needs import parse, question
 from chaos.faults.support import lacking
@@ -20,9 +21,8 @@ from chaos.record.journal import read
 from chaos.record.live import Quiet
 from chaos.run import runner
 from chaos.run.actors import Actors
-from chaos.testbed import launch
 from chaos.testbed.beds import Bed, topology_of
-from chaos.testbed.workbench import built
+from chaos.testbed.hostbench import built
 from harness.files import rundir
 from harness.hosts import Host
 from harness.sites.site import LAB_ROOT
@@ -46,7 +46,7 @@ LIMIT_S = 40.0
 def fault_on(lab: VmLab, kind: str, words: str) -> tuple[Fault, Actors]:
     """It knows what was there, as the injector has it before it strikes."""
     nics = [replace(nic, switch_port="") for nic in lab.nics]
-    (planned,) = launch.faults(loads(TIMELINE % (kind, words), Path("one.yaml")), nics)
+    (planned,) = planned_faults(loads(TIMELINE % (kind, words), Path("one.yaml")), nics)
     actors = Actors(None, lab.hosts, lambda rank: pytest.fail("no rank runs"))
     return planned.fault.knowing(actors.take(planned.fault.facts())), actors
 

@@ -10,8 +10,9 @@ from pydantic import BaseModel, ValidationError
 
 from chaos.simulate.cluster import topology_checks
 from chaos.simulate.cluster.topology import Fabric, Override, Place, Topology
-from harness.config import yaml_lines
-from harness.config.files import text_of
+from harness.config import documents
+from harness.config.documents import Document
+from harness.config.kinds import SIMULATED_NETWORK
 from harness.config.words import in_order, shown
 from harness.errors import InputErrors
 
@@ -24,19 +25,22 @@ def load(source: Path | str | Mapping[str, Any]) -> Topology:
         if topology is None:
             raise InputErrors(errors)
         return topology
-    hint = "give the path of a YAML file, for example experiments/sim/topologies/h100_1024.yaml"
-    return parse(text_of(Path(source), "the topology", hint), str(source))
+    return checked(documents.load(Path(source), SIMULATED_NETWORK))
 
 
 def parse(text: str, file: str) -> Topology:
     """From YAML text; `file` is only what the messages call it."""
-    document = yaml_lines.read(text, file)
-    if document.root is None and document.errors:
+    return checked(documents.parse(text, file, SIMULATED_NETWORK))
+
+
+def checked(document: Document) -> Topology:
+    """The topology of a document. Raises InputErrors with every mistake."""
+    if document.unreadable:
         raise InputErrors(document.errors)
     topology, found = check(document.value)
     errors = [*document.errors, *(document.message(place, _dotted(place, text), key=True) for place, text in found)]
     if topology is None or errors:
-        raise InputErrors(in_order(errors, file))
+        raise InputErrors(in_order(errors, document.file))
     return topology
 
 

@@ -8,10 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from chaos.simulate.faults.processes import PROCESSES
 from chaos.simulate.faults.trace import Kind, What
+from harness.config import yaml_text
 
 FILE = Path(__file__).with_name("kinds.yaml")
 
@@ -34,7 +33,7 @@ class PublishedKind:
 
 @cache
 def published() -> tuple[PublishedKind, ...]:
-    groups: list[Mapping[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    groups: list[Mapping[str, Any]] = yaml_text.value_of(FILE.read_text(encoding="utf-8"))
     return tuple(kind for group in groups for kind in _group(group))
 
 

@@ -13,8 +13,8 @@ from operator import attrgetter
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from harness.config import json_text
-from harness.config.files import text_of
+from harness.config import jsons
+from harness.config.files import input_of
 from harness.errors import InputErrors
 
 Kind = Literal["cut", "flap", "degraded"]
@@ -91,7 +91,7 @@ def lines(trace: Trace) -> Iterator[str]:
 
 def read(path: Path) -> Trace:
     """Raises UsageError when it cannot be read, InputErrors with every bad line of a damaged file."""
-    return parse(text_of(path, "the trace", "give a file that `r2cc sim` wrote", LARGEST), str(path))
+    return parse(input_of(path, "the trace", "give a file that `r2cc sim` wrote", LARGEST), str(path))
 
 
 def parse(text: str, file: str) -> Trace:
@@ -117,7 +117,7 @@ def parse(text: str, file: str) -> Trace:
 
 def _object(row: str, place: str, errors: list[str]) -> dict[str, Any] | None:
     try:
-        value = json_text.value_of(row)
+        value = jsons.value_of(row)
     except ValueError as error:
         errors.append(f"{place}: not JSON: {error}")
         return None

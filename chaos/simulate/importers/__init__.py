@@ -8,7 +8,7 @@ from typing import Literal
 from chaos.simulate.cluster.topology import Topology
 from chaos.simulate.faults.trace import LARGEST, Trace
 from chaos.simulate.importers import hpcc, infinitehbd
-from harness.config.files import text_of
+from harness.config.files import input_of
 
 Format = Literal["infinitehbd", "hpcc"]
 
@@ -18,7 +18,7 @@ def load(form: Format, path: Path, topology: Topology, *, seed: int = 0, everyth
 
     Raises UsageError for a file that cannot be read, InputErrors with every bad line.
     """
-    text = text_of(path, "the trace", "give a file of the format that was named", LARGEST)
+    text = input_of(path, "the trace", "give a file of the format that was named", LARGEST)
     if form == "hpcc":
         return hpcc.parse(text, path, topology)
     return infinitehbd.parse(text, str(path), topology, seed=seed, everything=everything)

@@ -14,7 +14,7 @@ from pathlib import Path
 from chaos.simulate.cluster.topology import Topology
 from chaos.simulate.faults import timeline
 from chaos.simulate.faults.trace import DAY_S, Fault, Trace, What, listed
-from harness.config.files import text_of
+from harness.config.files import input_of
 from harness.errors import InputErrors, UsageError
 
 STARTS_S = 2.0
@@ -89,7 +89,7 @@ def _graph(config: Path, name: str) -> Graph:
     file = next((file for file in files if file.is_file()), None)
     if file is None:
         raise UsageError(f"{config}: its TOPOLOGY_FILE {name} is not there", "put it beside, or one folder above")
-    text = text_of(file, "the topology", "it is a text file of HPCC's simulator")
+    text = input_of(file, "the topology", "it is a text file of HPCC's simulator")
     rows = [(number, row.split()) for number, row in enumerate(text.splitlines(), 1)]
     filled = [(number, words) for number, words in rows if words]
     head = filled[0][1] if filled else []

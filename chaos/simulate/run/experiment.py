@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from chaos.simulate.faults.trace import LARGEST
 from chaos.simulate.workloads import kinds
 from chaos.simulate.workloads.sections import Expect, Faults, Header, Ratio, Reference, words
-from harness.config import yaml_lines
+from harness.config import documents, yaml_text
+from harness.config.documents import Document
 from harness.config.dotted import applied
-from harness.config.files import MOST_BYTES, text_of
+from harness.config.files import MOST_INPUT_BYTES, input_of
+from harness.config.kinds import SIMULATION
 from harness.config.words import in_order, listed
-from harness.config.yaml_lines import Document
-from harness.config.yaml_loader import value_of
+from harness.config.yaml_text import Malformed
 from harness.errors import InputErrors, UsageError
 
 Place = tuple[str | int, ...]
@@ -68,8 +68,7 @@ class Experiment:
 
     def dump(self) -> str:
         """As YAML; loading it again, beside its trace, gives the same experiment."""
-        text: str = yaml.safe_dump(dict(self.value), sort_keys=False, allow_unicode=True, width=110)
-        return text
+        return yaml_text.dumped(dict(self.value))
 
 
 def load(path: Path, settings: Mapping[str, Any] | None = None) -> Experiment:
@@ -95,7 +94,7 @@ def _from_here(key: str, value: Any) -> Any:
 
 def read_text(path: Path, what: str) -> str:
     """The text of an input file; UsageError when there is none."""
-    return text_of(path, f"the {what}", "give the path of a file, for example experiments/sim/overhead.yaml")
+    return input_of(path, f"the {what}", "give the path of a file, for example experiments/sim/overhead.yaml")
 
 
 class Reader:
@@ -103,7 +102,7 @@ class Reader:
 
     def __init__(self, path: Path, text: str, settings: Mapping[str, Any]) -> None:
         self.path = path
-        self.document: Document = yaml_lines.read(text, str(path))
+        self.document: Document = documents.parse(text, str(path), SIMULATION)
         self.errors = list(self.document.errors)
         self.value, wrong = applied(self.document.value, settings)
         self.errors += [f"--set {key}: {why}" for key, why in wrong.items()]
@@ -138,7 +137,7 @@ class Reader:
 
     def _header(self) -> Header | None:
         """Of what is right, with stand-ins for what is not, so that errors do not come one after the other."""
-        if self.document.value is None and self.document.errors:
+        if self.document.unreadable:
             return None
         if not isinstance(self.value, dict):
             self.report((), "a simulation is a mapping with name, topology, workload and arms")
@@ -188,7 +187,7 @@ class Reader:
     def _read(self, place: Place, name: str, what: str) -> str | None:
         file = self.path.parent / name
         try:
-            return text_of(file, f"the {what}", "", LARGEST if what == "trace" else MOST_BYTES)
+            return input_of(file, f"the {what}", "", LARGEST if what == "trace" else MOST_INPUT_BYTES)
         except UsageError as error:
             self.report(place, error.message)
             self.wrong.add(str(place[0]))
@@ -345,9 +344,9 @@ def setting(text: str) -> tuple[str, Any]:
     if not equals or not key.strip():
         raise UsageError(f"--set {text}: key=value is needed", "--set topology.hosts=32")
     try:
-        return key.strip(), value_of(value)
-    except yaml.YAMLError as error:
-        raise UsageError(f"--set {text}: {str(error).splitlines()[0]}", "the value is YAML, as in the file") from error
+        return key.strip(), yaml_text.value_of(value)
+    except Malformed as error:
+        raise UsageError(f"--set {text}: {error}", "the value is YAML, as in the file") from error
 
 
 def digest_of(value: Any) -> str:

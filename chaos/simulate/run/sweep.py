@@ -19,7 +19,7 @@ from chaos.simulate.workloads import kinds, scenario
 from chaos.simulate.workloads.cells import Cell
 from chaos.simulate.workloads.sections import Faults
 from harness.config import jsons
-from harness.config.untrusted_files import Unreadable, text_of
+from harness.config.files import Unreadable, text_of
 from harness.errors import R2ccError, UsageError
 from harness.files.lock import exclusive
 from harness.files.rundir import RunDir

@@ -1,8 +1,11 @@
-// A file descriptor with one owner.
+// A file descriptor with one owner, and how to wait for many.
 #pragma once
 
+#include <sys/epoll.h>
 #include <unistd.h>
 
+#include <cstdint>
+#include <stdexcept>
 #include <utility>
 
 namespace r2cc {
@@ -30,6 +33,31 @@ class Fd {
 
  private:
   int fd_ = -1;
+};
+
+/// Waits for descriptors, each of which is known by a tag.
+class Epoll {
+ public:
+  /// Throws std::runtime_error when there is no descriptor left.
+  Epoll() : fd_(epoll_create1(EPOLL_CLOEXEC)) {
+    if (!fd_.valid()) throw std::runtime_error("out of file descriptors");
+  }
+  /// False: the kernel takes no more.
+  bool add(int fd, uint64_t tag) {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = tag;
+    return epoll_ctl(fd_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
+  }
+  void remove(int fd) { (void)epoll_ctl(fd_.get(), EPOLL_CTL_DEL, fd, nullptr); }
+  /// How many of `events` were filled; none is waited for longer than `limitMs`.
+  template <int Most>
+  int wait(epoll_event (&events)[Most], int limitMs) const {
+    return epoll_wait(fd_.get(), events, Most, limitMs);
+  }
+
+ private:
+  Fd fd_;
 };
 
 }  // namespace r2cc

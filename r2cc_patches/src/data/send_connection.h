@@ -11,8 +11,8 @@
 
 #include "data/ack_rule.h"
 #include "data/connection.h"
-#include "health/capacity.h"
-#include "health/wanted.h"
+#include "paths/capacity.h"
+#include "paths/wanted.h"
 
 namespace r2cc {
 

@@ -1,110 +1,67 @@
-// The engine's thread, and NCCL's side of it. Datagrams are in engine_messages.cc, judgement in engine_health.cc.
+// The engine's life, and NCCL's side of it. Its thread is in engine_thread.cc.
 #include "engine/engine.h"
 
 #include <pthread.h>
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
 
 #include "base/process_life.h"
-#include "base/short_slices.h"
-#include "engine/engine_tags.h"
 #include "wire/keys.h"
 #include "wire/side_filter.h"
 
 namespace r2cc {
 namespace {
 
-constexpr int64_t kProbingTickNs = msToNs(1);  // a round of probes ends when it is due
-constexpr int64_t kTickNs = msToNs(2);
-constexpr int64_t kLateNs = msToNs(10);      // a tick this late means we were not running
-constexpr int64_t kStoppedNs = msToNs(100);  // and this late, that it is not for want of speed
-constexpr int64_t kRestNs = msToNs(6);       // at most, where every path is up and every message on its way
-constexpr auto kBreath = std::chrono::microseconds(100);
-constexpr uint64_t kTagWake = 1000, kTagLinks = 1001;  // below: a NIC's index
-static_assert(kTagListen > kTagDriver + kMaxNics && kTagStream > kTagAckListen + kMaxNics);
-
-int msUntil(int64_t then) {
-  return static_cast<int>(std::max<int64_t>(0, (then - runNs() + msToNs(1) - 1) / msToNs(1)));
-}
-
-void drain(int fd) {
-  uint64_t count = 0;
-  (void)!read(fd, &count, sizeof(count));  // NOLINT(clang-analyzer-unix.BlockInCriticalSection): O_NONBLOCK
-}
+constexpr int64_t kLingerAtEndNs = msToNs(2000);
 
 std::string missingInLog(uint64_t lines) {
   return "R2CC: " + std::to_string(lines) + " lines are missing here: the reader of NCCL's log is too slow";
 }
 
+/// NICs of the inner net's are called by it.
+std::vector<LocalNic> withInner(std::vector<LocalNic> nics, const InnerNet& inner) {
+  for (LocalNic& nic : nics) {
+    if (nic.inner.net == nullptr && (nic.address.flags & kSideOnly) == 0) nic.inner = inner;
+  }
+  return nics;
+}
+
+int openWake() {
+  const int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+  if (fd < 0) throw std::runtime_error("out of file descriptors");
+  return fd;
+}
+
 }  // namespace
+
+// ---- beginning and end ------------------------------------------------------------------------------------------
 
 Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic> nics, Warn warn,
                SideChannel::Filter filter, Warn info, Distance distance, HealthBoard* health)
     : config_(config),
-      events_(config.eventFile),
       log_("r2cc-log", missingInLog),
-      nics_(std::move(nics)),
-      side_(nics_, std::move(filter)),
-      warn_(log_.through(std::move(warn))),
-      info_(info ? log_.through(std::move(info)) : [](const std::string&) {}),
-      health_(health) {
-  for (LocalNic& nic : nics_) {
-    traffic_.add(nic.name);
-    if (nic.inner.net == nullptr && (nic.address.flags & kSideOnly) == 0) nic.inner = inner;
-    threadsAck_ &= nic.inner.ops == nullptr || nic.inner.ops->needsAck;
-  }
-  heardNs_.resize(nics_.size());
-  inquireUntil_.resize(nics_.size());
-  udpLost_.resize(nics_.size());
-  astray_.resize(nics_.size());
-  self_.id = randomId();
-  self_.key = randomKey();
-  keepOnlyFor(self_.id, side_.fds());
-  uint32_t up = 0;
-  for (size_t i = 0; i < nics_.size(); i++) {
-    downFor_.push_back(LinkWatch::isUp(nics_[i].name) ? 0 : kNoCarrier);
-    if (nics_[i].assumedDown) assumeDown(i);
-    up |= downFor_[i] == 0 ? uint32_t{1} << i : 0;
-  }
-  self_.nicsUp = up;
-  epoll_ = epoll_create1(EPOLL_CLOEXEC);
-  wakeFd_ = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-  if (epoll_ < 0 || wakeFd_ < 0) throw std::runtime_error("out of file descriptors");
+      shared_(
+          withInner(std::move(nics), inner), std::move(filter), config.eventFile, log_.through(std::move(warn)),
+          info ? log_.through(std::move(info)) : [](const std::string&) {}, config.holdNs,
+          Probation{config.probationNs, config.damping}),
+      wakeFd_(openWake()),
+      report_(shared_, health),
+      rates_(shared_, report_, std::min(config.mode, kHighestMode) >= 2) {
+  for (const LocalNic& nic : shared_.nics) threadsAck_ &= nic.inner.ops == nullptr || nic.inner.ops->needsAck;
+  shared_.self.id = randomId();
+  shared_.self.key = randomKey();
+  keepOnlyFor(shared_.self.id, shared_.side.fds());
+  keepOnlyFor(shared_.self.id, shared_.side.ackFds());
   connector_ = std::make_unique<Connector>([this](const LanePtr& lane, bool ok) { onLaneMade(lane, ok); });
-  const auto wake = [fd = wakeFd_] {
-    const uint64_t one = 1;
-    (void)!write(fd, &one, sizeof(one));
-  };
-  if (health_ != nullptr) health_->open(healthOfNics());
+  report_.open();
   startRecorder();
-  services_.mode = std::min(config_.mode, kHighestMode);
-  services_.connector = connector_.get(), services_.events = &events_, services_.flight = flight_.get();
-  services_.local = &nics_, services_.anchors = &anchors_, services_.distance = std::move(distance);
-  services_.holdNs = config_.holdNs;
-  services_.wake = wake, services_.fetchAcks = [this] { fetchAcks(); };
-  services_.warn = warn_, services_.info = info_;
-  services_.settled = &settled_;
-  services_.apart = [this](Helpers::Work slow, Helpers::Work then) {
-    helpers_.run(std::move(slow), [this, then = std::move(then)] {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      then();
-      flushOutboxes();
-      settled_.notify_all();
-    });
-  };
-  services_.misplaced = [this](const Lane& lane, bool forGood) { onMisplaced(lane, forGood); };
-  watchAcks();
-  watchListens();
-  watch(wakeFd_, kTagWake);
-  if (links_.fd() >= 0) watch(links_.fd(), kTagLinks);
-  for (size_t i = 0; i < side_.fds().size(); i++) {
-    if (side_.fds()[i] >= 0) watch(side_.fds()[i], i);
-  }
-  watchNics();
+  lend(std::move(distance));
+  watchEverything();
   somethingRuns(1);
   thread_ = std::thread([this] { loop(); });
   pthread_setname_np(thread_.native_handle(), "r2cc-engine");
@@ -116,147 +73,119 @@ Engine::~Engine() {
   services_.wake();
   thread_.join();
   somethingRuns(-1);
-  if (health_ != nullptr) health_->open({});
+  report_.close();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
-    for (const auto& [raw, connection] : connections_) connection->shutdown();
+    connections_.shutdown();
   }
   helpers_.end();
   anchors_.close(*connector_);
   const uint64_t strangers = connector_->refused();
   connector_.reset();  // closes what was just given to it; may still call onLaneMade
-  for (const auto& [key, peer] : peers_) acks_ += peer->acksSent;
-  auto line = events_.line("net_end");
-  line.add("failovers", static_cast<int64_t>(failovers_)).add("failbacks", static_cast<int64_t>(failbacks_));
-  line.add("acks", static_cast<int64_t>(acks_)).add("probes", static_cast<int64_t>(probes_));
+  reportEnd(strangers);
+}
+
+void Engine::reportEnd(uint64_t strangers) {
+  const Connections::Totals totals = connections_.totals();
+  const Dropped& dropped = admission_.dropped();
+  auto line = shared_.events.line("net_end");
+  const auto add = [&](const char* key, uint64_t value) { line.add(key, static_cast<int64_t>(value)); };
+  add("failovers", totals.failovers), add("failbacks", totals.failbacks);
+  add("acks", totals.acks), add("probes", judge_.probes());
   line.add("engine_cpu_us", cpuUs_);
-  line.add("dropped", static_cast<int64_t>(dropped()));
-  line.add("refused_connects", static_cast<int64_t>(strangers));
-  line.add("dropped_malformed", static_cast<int64_t>(dropped_.malformed));
-  line.add("dropped_stranger", static_cast<int64_t>(dropped_.stranger));
-  line.add("dropped_forged", static_cast<int64_t>(dropped_.forged));
-  line.add("dropped_replayed", static_cast<int64_t>(dropped_.replayed));
-  line.add("dropped_refusals", static_cast<int64_t>(dropped_.refusals));
-  line.add("dropped_by_kernel", static_cast<int64_t>(unread()));
-  for (const int fd : {wakeFd_, epoll_, ackEpoll_}) close(fd);
+  add("dropped", this->dropped());
+  add("refused_connects", strangers);
+  add("dropped_malformed", dropped.malformed);
+  add("dropped_stranger", dropped.stranger);
+  add("dropped_forged", dropped.forged);
+  add("dropped_replayed", dropped.replayed);
+  add("dropped_refusals", dropped.refusals);
+  add("dropped_by_kernel", admission_.unread());
 }
 
 void Engine::flushAtExit() {
   const int64_t end = nowNs() + Scribe::kPatienceNs;
   (void)log_.flush(Scribe::kPatienceNs);
-  (void)events_.flushAll(std::max<int64_t>(end - nowNs(), 0));
+  (void)shared_.events.flushAll(std::max<int64_t>(end - nowNs(), 0));
 }
 
 void Engine::startRecorder() {
   if (config_.traceFile.empty()) return;
-  FlightOptions options{config_.traceFile, config_.traceBytes, self_.id, config_.mode, {}, warn_};
-  for (const LocalNic& nic : nics_) options.nics.push_back(nic.name);
-  flight_ = std::make_unique<Flight>(std::move(options));
+  FlightOptions options{config_.traceFile, config_.traceBytes, shared_.self.id, config_.mode, {}, shared_.warn};
+  for (const LocalNic& nic : shared_.nics) options.nics.push_back(nic.name);
+  shared_.flight = std::make_unique<Flight>(std::move(options));
 }
 
-void Engine::watch(int fd, uint64_t tag) {
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = tag;
-  if (epoll_ctl(epoll_, EPOLL_CTL_ADD, fd, &event) != 0) throw std::runtime_error("epoll_ctl failed");
+/// What connections are lent.
+void Engine::lend(Distance distance) {
+  services_.mode = std::min(config_.mode, kHighestMode);
+  services_.connector = connector_.get(), services_.events = &shared_.events, services_.flight = shared_.flight.get();
+  services_.local = &shared_.nics, services_.anchors = &anchors_, services_.distance = std::move(distance);
+  services_.holdNs = config_.holdNs;
+  services_.wake = [fd = wakeFd_.get()] {
+    const uint64_t one = 1;
+    (void)!write(fd, &one, sizeof(one));
+  };
+  services_.fetchAcks = [this] { fetchAcks(); };
+  services_.warn = shared_.warn, services_.info = shared_.info;
+  services_.settled = &settled_;
+  services_.apart = [this](Helpers::Work slow, Helpers::Work then) {
+    helpers_.run(std::move(slow), [this, then = std::move(then)] {
+      const std::lock_guard<std::mutex> lock(mutex_);
+      then();
+      shared_.peers.flushOutboxes();
+      settled_.notify_all();
+    });
+  };
+  services_.misplaced = [this](const Lane& lane, bool forGood) { announcer_.onMisplaced(lane, forGood); };
 }
 
-void Engine::loop() {
-  askForShortSlices();
-  epoll_event events[16];
-  while (!stop_) {
-    const int count = epoll_wait(epoll_, events, 16, msUntil(nextTick_));
-    std::unique_lock<std::mutex> lock(mutex_);
-    catchUp();
-    // Links first: what they say makes sense of everything else.
-    for (int i = 0; i < count; i++) {
-      if (events[i].data.u64 == kTagLinks) readLinks();
-    }
-    std::vector<size_t> ready, refused;
-    bool news = false;  // acknowledgements, by far the most of what comes, need no look at everything
-    for (int i = 0; i < count; i++) {
-      const uint64_t tag = events[i].data.u64;
-      if (tag >= kTagDriver && tag < kTagListen) readNicEvents(tag - kTagDriver);
-    }
-    for (int i = 0; i < count; i++) {
-      const uint64_t tag = events[i].data.u64;
-      if (tag == kTagWake) drain(wakeFd_);
-      if (tag < kTagWake && (events[i].events & EPOLLERR) != 0) refused.push_back(tag);
-      if (tag < kTagWake) ready.push_back(tag);
-      if (tag >= kTagStream) readStream(static_cast<int>(tag - kTagStream));
-      if (tag >= kTagListen && tag < kTagAckListen) acceptStreams(tag - kTagListen, /*acks=*/false);
-      if (tag >= kTagAckListen && tag < kTagStream) acceptStreams(tag - kTagAckListen, /*acks=*/true);
-      news |= tag >= kTagWake && tag < kTagStream;
-    }
-    const bool flooded = receiveAll(std::move(ready));
-    driveReplays();
-    for (const size_t nic : refused) readRefusals(nic);  // what was heard since says more
-    if (const int64_t now = runNs(); news || now >= nextTick_) {
-      tick(now);
-      nextTick_ = probing_ ? now + kProbingTickNs : std::clamp(restUntil_, now + kTickNs, now + kRestNs);
-    }
-    flushOutboxes();
-    lock.unlock();
-    if (flooded) std::this_thread::sleep_for(kBreath);  // NCCL's threads want the mutex too
-  }
-  timespec cpu{};
-  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &cpu);
-  cpuUs_ = int64_t{cpu.tv_sec} * 1'000'000 + cpu.tv_nsec / 1000;
-}
-
-/// Before anything is judged or noted: time in which this process did not run counts for nothing. Where every tick is a
-/// little late this host is that slow, and time goes on all the same, or nothing would ever be found.
-void Engine::catchUp() {
-  const int64_t lateNs = runNs() - nextTick_;
-  if (nextTick_ == 0 || lateNs <= kLateNs) return;
-  late_ = true;
-  if (!wasLate_ || lateNs > kStoppedNs) runClock.lost(lateNs);
-}
-
-/// Something is going on since the last tick.
-void Engine::lookSoon() { nextTick_ = std::min(nextTick_.load(), runNs() + kTickNs); }
-
-void Engine::flushOutboxes() {
-  for (const auto& [key, peer] : peers_) peer->flushOutbox();
-}
-
-void Engine::remember(std::shared_ptr<Connection> connection) {
-  connections_.emplace(connection.get(), std::move(connection));
+/// What was sent and not acknowledged when the last communicator ends: milliseconds, unless a fault is being dealt
+/// with.
+void Engine::awaitLingering() {
+  const auto lingers = [this] {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    return connections_.anyLingers();
+  };
+  const int64_t end = nowNs() + kLingerAtEndNs;
+  while (lingers() && nowNs() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
 void Engine::onLaneMade(const LanePtr& lane, bool ok) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (lane->connection == nullptr) {
-    if (!anchors_.onMade(lane, ok)) return;
-    for (const auto& [raw, connection] : connections_) connection->onAnchor(lane);
+    if (anchors_.onMade(lane, ok)) connections_.onAnchor(lane);
     return;
   }
-  if (connections_.count(lane->connection) == 0) return;
+  if (!connections_.has(lane->connection)) return;
   lane->connection->onLaneMade(lane, ok);
   lane->connection->peer.flushOutbox();
+}
+
+void Engine::reportLink(size_t nic, bool up) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  links_.report(nic, up);
 }
 
 // ---- NCCL's side ------------------------------------------------------------------------------------------------
 
 ncclResult_t Engine::listen(void* ctx, int dev, void* handle, void** listenComm) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  anchors_.make(nics_, ctx, *connector_);
+  anchors_.make(shared_.nics, ctx, *connector_);
   ConnectHandle out;
-  out.process = self_.id;
-  out.key = self_.key;
+  out.process = shared_.self.id;
+  out.key = shared_.self.key;
   out.dev = static_cast<uint8_t>(dev);
   out.listen = nextId_++;
   // The device's own NIC first; then others, the last interfaces (side-only) before the first.
-  const std::vector<NicAddress> all = addresses();
+  const std::vector<NicAddress> all = shared_.addresses();
   for (const NicAddress& nic : all) {
     if (nic.dev == dev) out.nics.push_back(nic);
   }
   for (auto nic = all.rbegin(); nic != all.rend() && out.nics.size() < ConnectHandle::kAddresses; ++nic) {
     if (nic->dev != dev) out.nics.push_back(*nic);
   }
-  auto entry = std::make_unique<Listen>(Listen{out.listen, out.dev, ctx, {}});
-  *listenComm = entry.get();
-  listens_[out.listen] = std::move(entry);
+  *listenComm = &listeners_.open(out.listen, out.dev, ctx);
   writeHandle(out, handle);
   return ncclSuccess;
 }
@@ -266,15 +195,18 @@ ncclResult_t Engine::listen(void* ctx, int dev, void* handle, void** listenComm)
 ncclResult_t Engine::connect(void* ctx, int dev, void* handle, void** sendComm) {
   *sendComm = nullptr;
   const std::lock_guard<std::mutex> lock(mutex_);
-  catchUp();
-  anchors_.make(nics_, ctx, *connector_);
+  shared_.agenda.catchUp();
+  anchors_.make(shared_.nics, ctx, *connector_);
   ConnectHandle to;
   if (!readHandle(handle, to)) {
-    warn_("R2CC: the peer's connect handle was not written by R2CC: all ranks need the same library and R2CC_MODE");
+    shared_.warn(
+        "R2CC: the peer's connect handle was not written by R2CC: all ranks need the same library and R2CC_MODE");
     return ncclInvalidUsage;
   }
-  Peer* known = findPeer(to.process, /*weConnect=*/true);
-  Peer& peer = known != nullptr ? *known : peerFor(to.process, true, pairKey(to.key, self_.id, to.process));
+  Peer* known = shared_.peers.find(to.process, /*weConnect=*/true);
+  Peer& peer = known != nullptr
+                   ? *known
+                   : shared_.peers.add(to.process, /*weConnect=*/true, pairKey(to.key, shared_.self.id, to.process));
   uint64_t id = 0;
   auto* state = static_cast<uint8_t*>(handle) + kHandleStateAt;
   memcpy(&id, state, sizeof(id));
@@ -295,9 +227,8 @@ ncclResult_t Engine::connect(void* ctx, int dev, void* handle, void** sendComm) 
 uint64_t Engine::beginConnect(Peer& peer, void* ctx, int dev, const ConnectHandle& to) {
   peer.setRemote(to.nics);
   const auto made = std::make_shared<SendConnection>(services_, peer, nextId_++, ctx, to.listen,
-                                                     static_cast<uint8_t>(dev), to.dev, addresses());
-  peer.sends[made->id] = made;
-  remember(made);
+                                                     static_cast<uint8_t>(dev), to.dev, shared_.addresses());
+  connections_.add(made);
   made->tick(runNs());
   peer.flushOutbox();
   return made->id;
@@ -306,12 +237,12 @@ uint64_t Engine::beginConnect(Peer& peer, void* ctx, int dev, const ConnectHandl
 ncclResult_t Engine::accept(void* listenComm, void** recvComm) {
   *recvComm = nullptr;
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto* entry = static_cast<Listen*>(listenComm);
-  if (entry->arrived.empty()) return ncclSuccess;
-  const std::shared_ptr<RecvConnection> first = entry->arrived.front();
+  auto& arrived = static_cast<Listen*>(listenComm)->arrived;
+  if (arrived.empty()) return ncclSuccess;
+  const std::shared_ptr<RecvConnection> first = arrived.front();
   if (!first->over() && first->state() != ConnectionState::Active) return ncclSuccess;
-  entry->arrived.pop_front();
-  if (first->over()) return forget(*first), ncclRemoteError;
+  arrived.pop_front();
+  if (first->over()) return connections_.close(*first), ncclRemoteError;
   *recvComm = static_cast<Connection*>(first.get());
   return ncclSuccess;
 }
@@ -328,19 +259,19 @@ ncclResult_t Engine::deregMr(void* comm, void* handle) {
   return result;
 }
 
-Peer* Engine::findPeer(uint64_t process, bool weConnect) {
-  const auto it = peers_.find({process, weConnect});
-  return it == peers_.end() ? nullptr : it->second.get();
+void Engine::closeSend(void* comm) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  connections_.close(*static_cast<SendConnection*>(static_cast<Connection*>(comm)));
 }
 
-Peer& Engine::peerFor(uint64_t process, bool weConnect, const Key& key) {
-  std::unique_ptr<Peer>& peer = peers_[{process, weConnect}];
-  const Probation probation{config_.probationNs, config_.damping};
-  if (peer == nullptr) {
-    peer = std::make_unique<Peer>(process, weConnect, key, self_, side_, nics_, probation);
-    announceUntil_ = runNs() + kAnnounceNs;  // it may have learned our addresses from the wrong NICs
-  }
-  return *peer;
+void Engine::closeRecv(void* comm) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  connections_.close(*static_cast<RecvConnection*>(static_cast<Connection*>(comm)));
+}
+
+void Engine::closeListen(void* listenComm) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  for (const auto& never : listeners_.close(static_cast<Listen*>(listenComm)->id)) connections_.close(*never);
 }
 
 }  // namespace r2cc

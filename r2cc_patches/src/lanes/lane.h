@@ -7,8 +7,8 @@
 #include <memory>
 #include <vector>
 
-#include "health/path.h"
 #include "inner/inner_net.h"
+#include "paths/path.h"
 #include "wire/wire.h"
 
 namespace r2cc {

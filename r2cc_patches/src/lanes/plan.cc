@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "health/balance.h"
+#include "paths/balance.h"
 
 namespace r2cc {
 namespace {

@@ -51,7 +51,7 @@ class SideStream {
   Peer* peer = nullptr;
   Path* path = nullptr;
   bool ours = false;     // we connected it
-  bool rests = false;    // for the time when UDP and new connections are lost (engine_spares.cc)
+  bool rests = false;    // for the time when UDP and new connections are lost (SecondWay::keepSpare)
   bool woken = false;    // that has come
   bool greeted = false;  // and the other end was told whose it is
   int64_t heardNs = 0;   // the last datagram that came by it

@@ -9,9 +9,9 @@
 #include "base/siphash.h"
 #include "check.h"
 #include "engine/config.h"
-#include "health/path.h"
-#include "health/peer.h"
 #include "lanes/lane.h"
+#include "paths/path.h"
+#include "paths/peer.h"
 #include "record/events.h"
 #include "wire/handle.h"
 

@@ -10,11 +10,11 @@ namespace r2cc {
 struct EngineDoor {
   static void datagram(Engine& engine, size_t nic, const NicAddress& from, const std::vector<uint8_t>& bytes) {
     const std::lock_guard<std::mutex> lock(engine.mutex_);
-    engine.onDatagram(nic, from, bytes.data(), bytes.size());
+    engine.messages_.onDatagram(nic, from, bytes.data(), bytes.size());
   }
   static void refused(Engine& engine, size_t nic, const NicAddress& to, const std::vector<uint8_t>& quote) {
     const std::lock_guard<std::mutex> lock(engine.mutex_);
-    engine.onRefused(nic, to, quote.data(), quote.size());
+    engine.messages_.onRefused(nic, to, quote.data(), quote.size());
   }
   /// `body` gets the descriptor of the link notifications; the engine cannot read them meanwhile.
   template <class Body>
@@ -24,27 +24,25 @@ struct EngineDoor {
   }
   static bool linkUp(Engine& engine, size_t nic) {
     const std::lock_guard<std::mutex> lock(engine.mutex_);
-    return engine.linkUp(nic);
+    return engine.shared_.linkUp(nic);
   }
   /// It does nothing of its own accord for so long.
   static void rest(Engine& engine, int64_t ns) {
     {
       const std::lock_guard<std::mutex> lock(engine.mutex_);
-      engine.nextTick_ = runNs() + ns;
+      engine.shared_.agenda.lookAt(runNs() + ns);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(20));  // it was waiting for the tick before
     const std::lock_guard<std::mutex> lock(engine.mutex_);
-    engine.nextTick_ = runNs() + ns;
+    engine.shared_.agenda.lookAt(runNs() + ns);
   }
   /// Nothing has made it look sooner.
-  static bool rests(const Engine& engine, int64_t ns) { return engine.nextTick_ > runNs() + ns; }
-  static std::vector<NicAddress> addresses(const Engine& engine) { return engine.addresses(); }
+  static bool rests(const Engine& engine, int64_t ns) { return engine.shared_.agenda.next() > runNs() + ns; }
+  static std::vector<NicAddress> addresses(const Engine& engine) { return engine.shared_.addresses(); }
   /// As if so long had passed since NCCL asked for anything.
   static void forget(Engine& engine, int64_t laterNs) {
     const std::lock_guard<std::mutex> lock(engine.mutex_);
-    engine.nextForget_ = 0;
-    engine.forgetAbandoned(runNs() + laterNs);
-    engine.nextForget_ = runNs() + laterNs;
+    engine.connections_.endAbandoned(runNs() + laterNs);
   }
   /// Descriptors that the side channel's second way holds just now: each begins and ends by itself.
   static size_t everyStream(Engine& engine) {
@@ -54,8 +52,7 @@ struct EngineDoor {
   /// Those in use.
   static size_t streams(Engine& engine) {
     const std::lock_guard<std::mutex> lock(engine.mutex_);
-    return static_cast<size_t>(
-        std::count_if(engine.streams_.begin(), engine.streams_.end(), [](const auto& s) { return !s.second->rests; }));
+    return engine.streams_.size() - engine.streams_.resting();
   }
   struct Held {
     size_t peers = 0, connections = 0;
@@ -64,14 +61,13 @@ struct EngineDoor {
   static Held held(Engine& engine) {
     const std::lock_guard<std::mutex> lock(engine.mutex_);
     Held out;
-    out.peers = engine.peers_.size();
+    out.peers = engine.shared_.peers.size();
     out.connections = engine.connections_.size();
-    for (const auto& [id, peer] : engine.peers_) {
+    for (const auto& [id, peer] : engine.shared_.peers) {
       out.mostNics = std::max(out.mostNics, peer->remote().size());
       out.mostPaths = std::max(out.mostPaths, peer->paths().size());
     }
-    for (const auto& [id, listen] : engine.listens_)
-      out.mostArrived = std::max(out.mostArrived, listen->arrived.size());
+    out.mostArrived = engine.listeners_.mostArrived();
     return out;
   }
 };

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from harness.errors import UsageError
-from harness.workloads import nccltests, torn_json
-from harness.workloads.nccltests_rows import Row
+from harness.programs import nccltests, torn_json
+from harness.programs.nccltests_rows import Row
 from reports.store.readers.lines import lines
 from reports.store.readers.model import Content, Json, Reading, metric, named
 from reports.store.readers.origin import slug, word

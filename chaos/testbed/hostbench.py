@@ -1,0 +1,86 @@
+"""The real workload: the host bench and the sampler, built when they are not up to date."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from chaos.experiment.model import Workload
+from chaos.faults.kinds.ranks import CLOCK_LIBRARY
+from chaos.testbed.launch import Lateness
+from harness.launch import preload
+from harness.workloads.bench import bench_env, sampler_command, stray_settings
+from harness.workloads.kinds.workload import Place, Programs
+
+
+@dataclass(frozen=True)
+class HostBench:
+    """Command lines of the host bench and its sampler, from harness.workloads.bench.
+
+    Pure but for the inherited variables' names.
+
+    NCCL_* and R2CC_* variables of the caller are kept from the ranks: what an arm sets must be all that is set.
+    """
+
+    bench: Path
+    sampler_program: Path
+    library: Path
+    inherited: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+
+    def rank(
+        self,
+        workload: Workload,
+        *,
+        rank: int,
+        ranks: int,
+        root: str,
+        seed: int,
+        env: Mapping[str, str],
+        late: Sequence[Lateness] = (),
+        merge_nics: int = 1,
+    ) -> list[str]:
+        """One rank of a workload of one rank a host."""
+        place = Place(
+            Programs(self.bench, self.library, Path(), Path()), ranks, root, rank, seed=seed, late=tuple(late),
+            merge_nics=merge_nics, unset=tuple(stray_settings(self.inherited, env)),
+        )  # fmt: skip
+        return workload.command(place)
+
+    def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]:
+        """What the net library reads; data goes over the lab's NICs only, never over `mgmt0`."""
+        return bench_env(mode, topology_file=places_file)
+
+    def clock_env(self, file: str) -> dict[str, str]:
+        """The library that lets the wall clock jump lies beside the bench."""
+        return {**self.preloaded([self.bench.with_name(CLOCK_LIBRARY)]), "R2CC_TEST_CLOCK_FILE": file}
+
+    def preloaded(self, libraries: Sequence[Path]) -> dict[str, str]:
+        """What puts libraries under a rank; of what it has, the folders of libraries are kept."""
+        kept = {name: value for name, value in self.inherited.items() if name == "LD_LIBRARY_PATH"}
+        return preload.variables(libraries, kept)
+
+    def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]:
+        """The sampler of one host."""
+        return sampler_command(self.sampler_program, nics=nics, cpu=cpu, interval_ms=interval_ms)
+
+
+def built(*, quiet: bool) -> tuple[HostBench, dict[str, Any]]:
+    """Builds what is out of date; returns the bench and what environment.json says about the build."""
+    from harness.build import build_net
+    from harness.progress import show, silent
+
+    made = build_net(progress=silent if quiet else show)
+    record = json.loads((made.bench.parent / "build.json").read_text(encoding="utf-8"))
+    return HostBench(made.bench, made.sampler, made.library), record
+
+
+def unbuilt() -> HostBench:
+    """The same without building anything, for `--dry-run`: where the programs will be."""
+    from harness.repo import checkout
+
+    folder = checkout().net
+    return HostBench(folder / "r2cc_bench", folder / "r2cc_sampler", folder / "libr2cc_net.so")

@@ -1,0 +1,1 @@
+"""Programs of others, run over R2CC: nccl-tests, vLLM, DeepSpeed."""

@@ -1,0 +1,203 @@
+"""Runs one program of nccl-tests: rows as they come, then its JSON, and what they come to."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from harness.errors import UsageError
+from harness.hosts.commands import start_error
+from harness.launch.watch import Watch
+from harness.programs import adapters
+from harness.programs.adapters import Launch
+from harness.programs.nccltests import Lines, Report, Spec, mpirun, one_of_many, plain, read_json
+from harness.programs.nccltests_rows import Row
+
+END_S, LOOK_S = 10.0, 0.1
+LAST_LINES = 8
+RIGHT, WRONG, BROKEN = 0, 1, 3
+FILE = "nccl-tests.json"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run; `hosts` None: one process on this host. `inherited` is the caller's environment."""
+
+    spec: Spec
+    hosts: Sequence[str] | None
+    mode: int
+    library: Path | None
+    inherited: Mapping[str, str]
+    as_root: bool = False
+    under: Callable[[tuple[str, ...]], Launch] | None = None
+    """The launcher of an inventory's hosts, which makes a command of the program's words."""
+
+    def launch(self) -> Launch:
+        """The command line and its environment; under mpirun the library is the programs' alone."""
+        if self.under is not None:
+            return self.under(one_of_many(self.spec))
+        env = adapters.r2cc_env(self.library, self.mode, self.inherited)
+        if self.hosts is None:
+            return Launch(plain(self.spec), env)
+        env.pop("LD_PRELOAD", None)
+        names = adapters.settings(env, self.inherited)
+        return Launch(mpirun(self.spec, self.hosts, names, preload=self.library, as_root=self.as_root), env)
+
+    def check(self) -> None:
+        """Raises UsageError for what would not do what was asked for."""
+        if self.under is not None:
+            return  # what lies on other hosts, they say
+        if not self.spec.program.is_file():
+            raise UsageError(f"no {self.spec.program}", "r2cc build nccl-tests, or name its folder with --bin")
+        if self.hosts is not None and _built_without_mpi(self.spec.folder):
+            raise UsageError(
+                f"the programs in {self.spec.folder} were built without MPI: each would run alone",
+                "r2cc build nccl-tests --mpi DIR",
+            )
+
+
+def _built_without_mpi(folder: Path) -> bool:
+    """As `r2cc build nccl-tests` wrote down; other builds say nothing beforehand."""
+    try:
+        return not json.loads((folder.parent / "build.json").read_text(encoding="utf-8"))["inputs"]["mpi"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of it. `reason`: why the exit code is not 0."""
+
+    rows: list[Row]
+    exit_code: int
+    reason: str
+    report: Report | None
+
+    def as_dict(self) -> dict[str, Any]:
+        about = {} if self.report is None else {k: v for k, v in self.report.as_dict().items() if k != "rows"}
+        return {"exit_code": self.exit_code, "reason": self.reason, **about, "rows": [asdict(row) for row in self.rows]}
+
+    def sentence(self) -> str:
+        wrong = sum(row.wrong or 0 for row in self.rows)
+        fastest = max((row.busbw_GBps for row in self.rows if row.busbw_GBps is not None), default=0.0)
+        text = f"{len(self.rows)} rows, {wrong} wrong elements, up to {fastest:.2f} GB/s"
+        return f"{text}; {self.reason}" if self.reason else text
+
+
+def run_tests(plan: Plan, show: Callable[[str], None], *, timeout_s: float | None = None) -> Result:
+    """Runs it to its end; every line it prints goes to `show`.
+
+    Its JSON holds the whole environment: it is written where nobody else looks, and gone afterwards.
+    """
+    plan.check()
+    with tempfile.TemporaryDirectory(prefix="r2cc-nccl-tests-") as folder:
+        file = Path(folder) / FILE
+        ours = plan.under is None
+        launch = (replace(plan, spec=replace(plan.spec, json=file)) if ours else plan).launch()
+        printed, tail = Lines(), deque[str](maxlen=LAST_LINES)
+
+        watch = Watch(time.monotonic(), growing=True)
+
+        def take(line: str) -> None:
+            if printed.add(line):
+                now_s = time.monotonic()
+                watch.moved(now_s, None if watch.moved_s is None else now_s - watch.moved_s)
+            tail.append(line)
+            show(line)
+
+        code, ended = _follow(launch, take, partial(_why_end, watch, timeout_s))
+        report = read_json(file.read_text(encoding="utf-8", errors="replace")) if file.is_file() else None
+    return judge(printed, report, code, "".join(tail), ended)
+
+
+def _why_end(watch: Watch, timeout_s: float | None) -> str:
+    """Empty while it may go on."""
+    now_s = time.monotonic()
+    if timeout_s is not None and now_s - watch.began_s > timeout_s:
+        return f"it still ran after {timeout_s:g} s and was ended"
+    stuck = watch.stuck(now_s)
+    return f"{stuck}: it was ended" if stuck else ""
+
+
+def judge(printed: Lines, report: Report | None, code: int, tail: str, ended: str = "") -> Result:
+    """Wrong elements come first: they are R2CC's, whatever else went wrong.
+
+    The JSON is more exact than what is printed, and may lack: rank 0 writes it on its own host.
+    """
+    rows = report.rows if report is not None and len(report.rows) >= len(printed.rows) else printed.rows
+    told = report.wrong_rows if report is not None else None
+    if told or any(row.wrong for row in rows):
+        return Result(rows, WRONG, "wrong results", report)
+    if ended:
+        reason = ended
+    elif code != 0:
+        reason = f"it ended with exit code {code}; its last lines:\n{tail}".rstrip()
+    else:
+        reason = _trouble(printed, rows)
+    return Result(rows, BROKEN if reason else RIGHT, reason, report)
+
+
+def _trouble(printed: Lines, rows: Sequence[Row]) -> str:
+    """Why a run that ended well says nothing."""
+    if printed.headers > 1:
+        return f"{printed.headers} programs ran side by side, each alone: build nccl-tests with MPI"
+    if not rows:
+        return "it printed no results"
+    return "it checked no results" if all(row.wrong is None for row in rows) else ""
+
+
+def _follow(launch: Launch, take: Callable[[str], None], why_end: Callable[[], str]) -> tuple[int, str]:
+    """(exit code, why we ended it). On Ctrl-C it is ended before that goes on."""
+    try:
+        child = subprocess.Popen(
+            launch.argv, env={**os.environ, **launch.env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True, errors="replace", bufsize=1, start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        raise start_error("localhost", launch.argv, error) from error
+    over, whys = threading.Event(), list[str]()
+
+    def look() -> None:
+        while not whys and not over.wait(LOOK_S):
+            if why := why_end():
+                whys.append(why)
+                _end(child)
+
+    looking = threading.Thread(target=look, name="watch", daemon=True)
+    looking.start()
+    try:
+        assert child.stdout is not None
+        for line in child.stdout:
+            take(line)
+        return child.wait(), "".join(whys)
+    finally:
+        over.set()
+        looking.join()
+        _end(child)
+        if child.stdout is not None:
+            child.stdout.close()
+
+
+def _end(child: subprocess.Popen[str]) -> None:
+    """If it still runs: all of its process group, which is ours alone, as mpirun and what it started."""
+    if child.poll() is not None:
+        return
+    with suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGTERM)
+    with suppress(subprocess.TimeoutExpired):
+        child.wait(END_S)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()

@@ -1,0 +1,52 @@
+// Every connection there is, and how connections and peers end: when NCCL closes them, and when nobody asks for them
+// any more. Under the engine's mutex.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <unordered_map>
+
+#include "data/recv_connection.h"
+#include "data/send_connection.h"
+#include "paths/streams.h"
+
+namespace r2cc {
+
+class Connections {
+ public:
+  Connections(Shared& shared, Streams& streams) : shared_(shared), streams_(streams) {}
+  void add(const std::shared_ptr<SendConnection>& made);
+  void add(const std::shared_ptr<RecvConnection>& made);
+  /// It may have ended since.
+  bool has(const Connection* connection) const { return all_.count(connection) != 0; }
+  size_t size() const { return all_.size(); }
+  /// An anchor can be used: what is registered is registered there, too.
+  void onAnchor(const LanePtr& lane) const;
+  /// NCCL closed it. It lives on until the peer has what we kept copies of.
+  void close(SendConnection& connection);
+  /// Nobody will ask for it any more; its sender hears how much there was.
+  void close(RecvConnection& connection);
+  /// Ends the closed ones whose copies the peer has, or will not have any more.
+  void endLingering(Peer& peer, int64_t now);
+  bool anyLingers() const;
+  /// Connects that NCCL no longer asks for, and processes that nothing connects us with any more.
+  void tick(int64_t now);
+  void endAbandoned(int64_t now);
+  void shutdown() const;
+  /// What they did, for the journal.
+  struct Totals {
+    uint64_t failovers = 0, failbacks = 0, acks = 0;
+  };
+  Totals totals() const;
+
+ private:
+  void endUnasked(Peer& peer, int64_t now);
+  void end(SendConnection& connection);
+  Shared& shared_;
+  Streams& streams_;
+  std::unordered_map<const Connection*, std::shared_ptr<Connection>> all_;
+  int64_t nextLook_ = 0;
+  Totals ended_;
+};
+
+}  // namespace r2cc

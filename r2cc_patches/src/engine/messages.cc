@@ -1,0 +1,307 @@
+#include "engine/messages.h"
+
+#include <utility>
+
+namespace r2cc {
+namespace {
+
+constexpr int64_t kSteadyNs = msToNs(100);  // answers that are farther apart are none of a steady peer
+constexpr uint32_t kProofLoss = 1;          // packets sent again in the proof that data passes: one may only be late
+
+/// Reads a message; false when it is malformed.
+template <class M>
+bool read(Reader& reader, M& message) {
+  reader(message);
+  return reader.ok();
+}
+
+/// A path that lost some of so little is as lossy as when its data stood still: it is asked again.
+void onDataProof(Path& path) {
+  const SideStreamPtr stream = path.control.get();
+  if (stream != nullptr && stream->ours) path.dataThrough(runNs(), stream->resent() <= kProofLoss);
+}
+
+}  // namespace
+
+// ---- by UDP -----------------------------------------------------------------------------------------------------
+
+void Messages::onDatagram(size_t nic, const NicAddress& from, const uint8_t* data, size_t size) {
+  const auto parsed = Parsed::open(data, size);
+  if (!parsed) return void(dropped_.malformed++);
+  Peer* peer = parts_.admission.genuine(*parsed);
+  if (peer == nullptr) return;
+  if (!parts_.admission.fresh(*peer, *parsed)) return hearTwin(*peer, nic, from, parsed->header());
+  Path* path = hear(*peer, nic, from, parsed->header());
+  parts_.judge.onRemoteLinks(*peer, parsed->header());
+  dispatchAll({*peer, path, /*byUdp=*/true}, *parsed);
+}
+
+/// What else the header tells, links above all, the engine hears of by itself: here it might have to fence a connection
+/// that this thread holds.
+void Messages::onAcks(size_t nic, const NicAddress& from, const uint8_t* data, size_t size) {
+  const auto parsed = Parsed::open(data, size);
+  if (!parsed) return void(dropped_.malformed++);
+  if (parsed->header().keyOfSender == 0) return void(dropped_.stranger++);  // it does not receive from us
+  Peer* peer = parts_.admission.genuine(*parsed);
+  if (peer == nullptr) return;
+  if (!parts_.admission.fresh(*peer, *parsed)) return hearTwin(*peer, nic, from, parsed->header());
+  hear(*peer, nic, from, parsed->header());
+  takeAcks(*peer, *parsed);
+}
+
+/// After its twin that came by TCP: UDP passes. It says nothing else, as anybody may repeat it.
+void Messages::hearTwin(const Peer& peer, size_t nic, const NicAddress& from, const Header& header) {
+  if (!peer.streams || !peer.replays.knows(header.seq)) return;
+  if (Path* path = peer.find(nic, from)) path->askedNs = path->tcpAlone = 0;
+}
+
+/// The path it came over by UDP, null if that is none of ours.
+Path* Messages::hear(Peer& peer, size_t nic, const NicAddress& from, const Header& header) {
+  Path* path = peer.find(nic, from);
+  hearOver(peer, nic, path, header);
+  if (path == nullptr) return path;
+  path->udpHeard = peer.lastHeard;
+  path->askedNs = path->tcpAlone = 0;
+  return path;
+}
+
+void Messages::hearOver(Peer& peer, size_t nic, Path* path, const Header& header) {
+  peer.lastHeard = runNs();
+  if (!std::exchange(peer.known, true)) {
+    for (const auto& other : peer.paths()) other->askedNs = 0;  // it did not know us: that was no silence
+  }
+  parts_.locator.heard(nic, peer.lastHeard);
+  peer.remoteHeard = header.nicsHeard;
+  if (path == nullptr) return;
+  path->lastHeard = peer.lastHeard;
+  path->refused = false;
+}
+
+void Messages::onRefused(size_t nic, const NicAddress& to, const uint8_t* quote, size_t size) {
+  Path* path = parts_.admission.refused(nic, to, quote, size);
+  if (path == nullptr) return;
+  path->refused = true;
+  SecondWay::hurry(*path);
+}
+
+void Messages::takeAcks(Peer& peer, const Parsed& parsed) {
+  const bool whole = parsed.forEach([&](Type type, Reader& reader) {
+    Ack ack;
+    if (type == Type::Ack) reader(ack);
+    if (type != Type::Ack || !reader.ok()) return void(dropped_.malformed++);
+    const auto connection = peer.sends.find(ack.connection);
+    if (connection != peer.sends.end()) connection->second->onAck(ack.delivered);
+  });
+  if (!whole) dropped_.malformed++;
+}
+
+// ---- by TCP -----------------------------------------------------------------------------------------------------
+
+void Messages::readStream(int fd) {
+  const SideStreamPtr stream = parts_.streams.find(fd);
+  if (stream == nullptr) return;
+  if (stream->ours && !stream->up()) {
+    if (stream->refused() && stream->path != nullptr) stream->path->refused = true;
+    return;
+  }
+  const bool goesOn = stream->read([&](const uint8_t* data, size_t size) { onStreamDatagram(stream, data, size); });
+  if (goesOn) return;
+  // One that rests for hours may be ended by whatever lies between.
+  if (stream->refused() && stream->path != nullptr && !stream->rests) stream->path->refused = true;
+  parts_.streams.close(stream);
+}
+
+void Messages::onStreamDatagram(const SideStreamPtr& stream, const uint8_t* data, size_t size) {
+  const auto parsed = Parsed::open(data, size);
+  if (!parsed) return void(dropped_.malformed++);
+  if (stream->acks && stream->peer != nullptr && parsed->header().keyOfSender == 0) return;
+  Peer* peer = parts_.admission.admit(*parsed);
+  if (peer == nullptr || (stream->peer != nullptr && stream->peer != peer)) return;
+  bool rests = true;  // nothing is said
+  (void)parsed->forEach([&](Type type, Reader&) { rests &= type == Type::Filler; });
+  const bool known = parts_.streams.claim(stream, *peer, rests);
+  if (stream->rests) return;
+  hearStream(*stream, *peer, *parsed);
+  // A Hello tells which NICs it has, and only then whose path the stream is on: the answer goes back by it.
+  if (!known) (void)parts_.streams.claim(stream, *peer, rests);
+}
+
+void Messages::hearStream(SideStream& stream, Peer& peer, const Parsed& parsed) {
+  Path* path = stream.path;
+  stream.heardNs = runNs();
+  if (path != nullptr && path->askedNs != 0 && path->tcpAlone == 0) path->tcpAlone = stream.heardNs;
+  hearOver(peer, stream.nic, path, parsed.header());
+  if (stream.acks) return takeAcks(peer, parsed);
+  parts_.judge.onRemoteLinks(peer, parsed.header());
+  dispatchAll({peer, path, /*byUdp=*/false}, parsed);
+}
+
+// ---- whom it concerns -------------------------------------------------------------------------------------------
+
+void Messages::dispatchAll(Arrival arrival, const Parsed& parsed) {
+  if (!parsed.forEach([&](Type type, Reader& reader) { dispatch(arrival, type, reader); })) dropped_.malformed++;
+}
+
+void Messages::dispatch(Arrival& arrival, Type type, Reader& reader) {
+  Peer& peer = arrival.peer;
+  const auto give = [&](auto message, auto handler) {
+    if (read(reader, message)) handler(message);
+  };
+  if (type == Type::Pong) arrival.answers = true;
+  if (type == Type::Ping || type == Type::Pong) {
+    if (type == Type::Ping) return give(Ping{}, [&](const Ping& m) { onPing(arrival, m); });
+    return give(Pong{}, [&](const Pong& m) { onPong(arrival, m); });
+  }
+  if (type == Type::Filler) return;
+  if (type != Type::Ack) shared_.agenda.lookSoon();
+  if (type == Type::PathDead) return give(PathDead{}, [&](const PathDead& m) { parts_.locator.onPathDead(peer, m); });
+  if (type == Type::Slow) return give(Slow{}, [&](const Slow& m) { parts_.rates.onSlow(peer, m); });
+  if (type == Type::PathHealth && !peer.weConnect) {
+    return give(PathHealth{}, [&](const PathHealth& m) { parts_.report.onPathHealth(peer, m); });
+  }
+  if (type == Type::LookAt && peer.weConnect) {
+    return give(LookAt{}, [&](const LookAt& m) { Locator::onLookAt(peer, m); });
+  }
+  if (!(peer.weConnect ? dispatchToSender(arrival, type, reader) : dispatchToReceiver(peer, type, reader))) {
+    dropped_.malformed++;
+  }
+}
+
+/// Messages that a receiver sends.
+bool Messages::dispatchToSender(const Arrival& arrival, Type type, Reader& reader) {
+  Peer& peer = arrival.peer;
+  const auto find = [&](uint64_t id) {
+    const auto it = peer.sends.find(id);
+    return it == peer.sends.end() ? nullptr : it->second;  // a copy: the handler may close it
+  };
+  const auto give = [&](auto message, auto handler) {
+    if (!read(reader, message)) return false;
+    const auto connection = find(message.connection);
+    const bool question = type != Type::Bye && type != Type::Ack;
+    if (question && (connection == nullptr || connection->over())) {
+      peer.tell(connection != nullptr ? connection->bye() : Bye{message.connection, 1, 0});
+    } else if (connection != nullptr) {
+      handler(*connection, message);
+    }
+    return true;
+  };
+  switch (type) {
+    case Type::Welcome:
+      return give(Welcome{}, [&](SendConnection& c, const Welcome& m) {
+        peer.setRemote(m.nics);
+        c.onWelcome(m);
+      });
+    case Type::LaneHandle:
+      return give(LaneHandle{}, [](SendConnection& c, const LaneHandle& m) { c.onLaneHandle(m); });
+    case Type::LaneUp:
+      return give(LaneUp{}, [](SendConnection& c, const LaneUp& m) { c.onLaneUp(m); });
+    case Type::Suspect:
+      return give(Suspect{}, [](SendConnection& c, const Suspect& m) { c.onSuspect(m); });
+    case Type::Fenced:
+      return give(Fenced{}, [](SendConnection& c, const Fenced& m) { c.onFenced(m); });
+    case Type::Switched:
+      return give(Switched{}, [](SendConnection& c, const Switched& m) { c.onSwitched(m); });
+    case Type::Ack:
+      return give(Ack{}, [&](SendConnection& c, const Ack& m) { c.onAck(m.delivered, arrival.answers); });
+    case Type::Bye:
+      return give(Bye{}, [](SendConnection& c, const Bye& m) { c.onBye(m); });
+    default:
+      return false;
+  }
+}
+
+/// Messages that a sender sends. One for a connection that was closed here is told how much it had.
+bool Messages::dispatchToReceiver(Peer& peer, Type type, Reader& reader) {
+  if (type == Type::Hello) {
+    Hello hello;
+    if (!read(reader, hello)) return false;
+    onHello(peer, hello);
+    return true;
+  }
+  const auto give = [&](auto message, auto handler) {
+    if (!read(reader, message)) return false;
+    const auto it = peer.receivesById.find(message.connection);
+    if (it != peer.receivesById.end()) {
+      const std::shared_ptr<RecvConnection> connection = it->second;
+      if (connection->over() && type != Type::Bye) {
+        peer.tell(connection->bye());
+      } else {
+        handler(*connection, message);
+      }
+    } else if (peer.closedAt.count(message.connection) != 0 && type != Type::Bye) {
+      peer.tell(Bye{message.connection, 0, peer.closedAt[message.connection]});
+    }
+    return true;
+  };
+  switch (type) {
+    case Type::OpenLane:
+      return give(OpenLane{}, [](RecvConnection& c, const OpenLane& m) { c.onOpenLane(m); });
+    case Type::CloseLane:
+      return give(CloseLane{}, [](RecvConnection& c, const CloseLane& m) { c.onCloseLane(m); });
+    case Type::Freeze:
+      return give(Freeze{}, [](RecvConnection& c, const Freeze& m) { c.onFreeze(m); });
+    case Type::Switch:
+      return give(Switch{}, [](RecvConnection& c, const Switch& m) { c.onSwitch(m); });
+    case Type::Bye:
+      return give(Bye{}, [](RecvConnection& c, const Bye& m) { c.onBye(m); });
+    default:
+      return false;
+  }
+}
+
+void Messages::onHello(Peer& peer, const Hello& hello) {
+  peer.setRemote(hello.nics);
+  Welcome answer;
+  answer.connection = hello.connection;
+  answer.nics = shared_.addresses();
+  // A Hello that was delayed until after the close must not bring the connection back.
+  const bool exists = peer.receivesById.count(hello.connection) != 0 || peer.closedAt.count(hello.connection) != 0;
+  Listen* listen = parts_.listeners.find(hello.listen);
+  if (!exists && listen != nullptr) {
+    if (listen->full()) return;  // it asks again
+    const auto made = std::make_shared<RecvConnection>(services_, peer, hello.connection, listen->ctx,
+                                                       peer.route(listen->dev, hello.homeDev));
+    parts_.connections.add(made);
+    listen->arrived.push_back(made);
+  }
+  answer.known = exists || listen != nullptr ? 1 : 0;
+  peer.tell(answer);
+}
+
+/// The answer goes back over the same path and brings acknowledgements along: a lost one costs a probe. Where there are
+/// more connections than fit, the next answer goes on with those that this one left out.
+void Messages::onPing(const Arrival& arrival, const Ping& ping) {
+  if (arrival.path == nullptr) return;
+  Peer& peer = arrival.peer;
+  Datagram d = peer.datagram();
+  d.add(Pong{ping.round});
+  auto next = peer.receivesById.lower_bound(peer.nextRepaired);
+  for (size_t i = 0; i < peer.receivesById.size(); i++, ++next) {
+    if (next == peer.receivesById.end()) next = peer.receivesById.begin();
+    peer.nextRepaired = next->first;
+    if (!d.add(Ack{next->first, next->second->delivered()})) break;
+  }
+  if (ping.round != kUdpRound) {
+    peer.send(*arrival.path, d);
+  } else if (arrival.byUdp) {
+    peer.sendByUdp(*arrival.path, d);
+  }
+}
+
+void Messages::onPong(const Arrival& arrival, const Pong& pong) {
+  if (arrival.path == nullptr) return;
+  Peer& peer = arrival.peer;
+  Path& path = *arrival.path;
+  const int64_t now = runNs();
+  if (now - peer.lastPong > kSteadyNs) peer.answersSince = now;
+  peer.lastPong = now;
+  if (pong.round == kUdpRound) {
+    if (arrival.byUdp) path.udpProofs++, path.udpMisses = 0, path.proofHeard = now;
+    return;
+  }
+  if (pong.round == kDataRound && !arrival.byUdp) onDataProof(path);
+  peer.answered(path, pong.round, now);
+  if (path.pong(now)) parts_.report.path(peer, path, "probation", "probe");
+}
+
+}  // namespace r2cc

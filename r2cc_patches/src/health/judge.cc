@@ -1,0 +1,203 @@
+#include "health/judge.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "data/recv_connection.h"
+#include "data/send_connection.h"
+
+namespace r2cc {
+namespace {
+
+// A live host says "no such port" on every path, and nothing else is heard for so long. One path says little: a
+// firewall answers so, and where NICs share a subnet it may be the wrong NIC that was asked.
+constexpr int64_t kRefusalSilenceNs = msToNs(1000);
+// A silent peer that owes us something is asked whether it lives; several times before it is given up.
+constexpr int64_t kCallNs = msToNs(1000), kCallsInHold = 4;
+constexpr int kAlternates = 2;  // healthy paths probed beside a suspect one
+constexpr int64_t kProbationPingNs = msToNs(10);
+
+/// Every path that could tell says that nobody listens there any more. A stream that is up says otherwise: a firewall
+/// answers for UDP alone, and the kernel would have ended the stream with its process.
+bool allRefuse(const Peer& peer) {
+  bool any = false;
+  for (const auto& path : peer.paths()) {
+    if (!path->linked) continue;
+    const SideStreamPtr stream = path->control.get();
+    if (stream != nullptr && stream->up() && !stream->refused()) return false;
+    if (path->use == PathUse::SideOnly) continue;
+    if (!path->refused) return false;
+    any = true;
+  }
+  return any;
+}
+
+/// A connection that has waited since the last call without a message getting through.
+void askIfStuck(Connection& connection) {
+  if (connection.over() || !connection.hasOutstanding()) return;
+  if (!connection.movedSinceAsked()) connection.ask();
+}
+
+bool owesUs(const Peer& peer) {
+  const auto owes = [](const auto& c) { return !c.second->over() && c.second->hasOutstanding(); };
+  const auto connects = [](const auto& c) { return !c.second->over() && !c.second->everActive(); };
+  return std::any_of(peer.sends.begin(), peer.sends.end(), owes) ||
+         std::any_of(peer.sends.begin(), peer.sends.end(), connects) ||
+         std::any_of(peer.receivesById.begin(), peer.receivesById.end(), owes);
+}
+
+void failAll(Peer& peer, const std::string& why) {
+  for (const auto& [id, connection] : peer.sends) connection->fail(why);
+  for (const auto& [id, connection] : peer.receivesById) connection->fail(why);
+}
+
+}  // namespace
+
+// ---- paths ------------------------------------------------------------------------------------------------------
+
+bool Judge::lostLink(const Peer& peer, const Path& path) const {
+  const bool remoteDown = (peer.remoteUp >> peer.remote()[path.remote].dev & 1) == 0;
+  return !path.within && (!shared_.linkUp(path.local) || remoteDown);
+}
+
+void Judge::judgePaths(Peer& peer, int64_t now) {
+  std::vector<Path*> lost;  // all of them first: nothing goes on over one that is lost as well
+  for (const auto& path : peer.paths()) {
+    if (path->use == PathUse::SideOnly) continue;
+    if (lostLink(peer, *path)) {
+      if (path->linkLost(now)) lost.push_back(path.get());
+    } else {
+      if (!std::exchange(path->linked, true)) path->nextStream = path->streamTries = 0;
+      probeUnused(peer, *path, now);
+    }
+  }
+  for (Path* path : lost) pathDown(peer, *path, shared_.linkUp(path->local) ? "peer" : "netlink");
+  if (!peer.weConnect || !suspects(peer, now)) return;
+  shared_.agenda.probing();
+  if (now - peer.lastRound < peer.roundEveryNs(now)) return;
+  judgeProbed(peer, now);
+  probeRound(peer, now);
+}
+
+/// Whether any path is suspect now.
+bool Judge::suspects(Peer& peer, int64_t now) const {
+  std::vector<const Path*> stuck;
+  for (const auto& [id, connection] : peer.sends) {
+    if (const Path* path = connection->stalledPath(now)) stuck.push_back(path);
+  }
+  bool any = false;
+  for (const auto& path : peer.paths()) {
+    path->stalled(std::find(stuck.begin(), stuck.end(), path.get()) != stuck.end(), now);
+    any |= path->state() == PathState::Suspect;
+  }
+  return any;
+}
+
+/// By the newest round of probes that was answered anywhere, however long the peer took for it.
+void Judge::judgeProbed(Peer& peer, int64_t now) {
+  for (const auto& path : peer.paths()) {
+    uint32_t answeredElsewhere = 0;
+    for (const auto& other : peer.paths()) {
+      if (other != path && other->data) answeredElsewhere = std::max(answeredElsewhere, other->pongRound);
+    }
+    if (path->state() != PathState::Suspect) continue;
+    // Asked for before it is needed: the second way takes a while to be made.
+    const bool certain = !path->missed() || secondWay_.silent(peer, *path, now);
+    if (!path->round(answeredElsewhere, peer.answerNs(now), now, certain)) continue;
+    pathDown(peer, *path, "probe");
+    locator_.onSilentDeath(peer, *path, now);
+  }
+}
+
+/// On every suspect path and on a few others at the same time.
+void Judge::probeRound(Peer& peer, int64_t now) {
+  peer.beginRound(now);
+  int alternates = 0;
+  const size_t count = peer.paths().size();
+  for (size_t i = 0; i < count; i++) {
+    // Begins elsewhere each time: the first alternates may be black holes themselves.
+    const auto& path = peer.paths()[(i + peer.round) % count];
+    const bool suspect = path->state() == PathState::Suspect;
+    const bool lives = path->state() == PathState::Up || path->state() == PathState::Probation;
+    if (!suspect && (!path->data || !lives || alternates == kAlternates)) continue;
+    if (!suspect) alternates++;
+    path->pinged(peer.round);
+    probes_++;
+    peer.ping(*path, peer.round, now);
+  }
+}
+
+/// A dead path is asked now and then, and so is one in doubt; one that was dead is watched before it is trusted.
+void Judge::probeUnused(Peer& peer, Path& path, int64_t now) {
+  if (path.up() && !path.doubted()) return;
+  const int64_t every = path.state() == PathState::Probation ? kProbationPingNs : kDeadPingNs;
+  if (now - path.lastPing >= every) {
+    probes_++;
+    peer.ping(path, kNoRound, now);
+  }
+  if (!path.probationTick(now)) return;
+  peer.plansVersion++;
+  report_.path(peer, path, path.up() ? "up" : "down", "probation");
+}
+
+void Judge::pathDown(Peer& peer, Path& path, const std::string& cause) {
+  shared_.agenda.lookSoon();
+  path.capacity = 1.0;  // what it can carry is found out anew when it is back
+  streams_.closeOf(path);
+  peer.plansVersion++;
+  report_.path(peer, path, "down", cause);
+  for (const auto& [id, connection] : peer.sends) connection->onPathDown(&path, cause);
+}
+
+void Judge::onRemoteLinks(Peer& peer, const Header& header) {
+  if (header.nicsVersion <= peer.remoteVersion) return;
+  peer.remoteVersion = header.nicsVersion;
+  if (header.nicsUp == peer.remoteUp) return;
+  peer.remoteUp = header.nicsUp;
+  judgePaths(peer, runNs());
+}
+
+// ---- peers ------------------------------------------------------------------------------------------------------
+
+int64_t Judge::callNs() const { return std::min(kCallNs, shared_.holdNs / kCallsInHold); }
+
+/// The other end's kernel confirms what we say to it, over TCP: its host lives, and so does its process, which does not
+/// run. Stock waits for such a one, and so do we.
+bool Judge::stoppedOnly(const Peer& peer, int64_t now) const {
+  const int64_t lately = std::max(kCallNs * 3, shared_.holdNs / 2);
+  const int64_t asked = callNs();  // a short hold time asks sooner, and has no more time to wait for an answer
+  return std::any_of(peer.paths().begin(), peer.paths().end(), [&](const auto& path) {
+    const SideStreamPtr stream = path->control.get();
+    return stream != nullptr && stream->up() && now - stream->sinceNs > asked && stream->quietNs() < lately;
+  });
+}
+
+void Judge::watchSilence(Peer& peer, int64_t now) {
+  const int64_t callNs = this->callNs();
+  if (!owesUs(peer)) {
+    peer.lastHeard = std::max(peer.lastHeard, now - callNs);
+    return;
+  }
+  const int64_t silent = now - peer.lastHeard;
+  if (silent > kRefusalSilenceNs && allRefuse(peer)) {
+    return failAll(peer, "the process of peer " + peer.describe() + " is gone (its host refuses its ports)");
+  }
+  if (silent > shared_.holdNs && !stoppedOnly(peer, now)) {
+    return failAll(peer, "peer " + peer.describe() + " is silent on every path for " +
+                             std::to_string(shared_.holdNs / 1000000) + " ms (R2CC_HOLD_MS)");
+  }
+  if (now - peer.lastCalled < callNs) return;
+  peer.lastCalled = now;
+  if (silent >= callNs) {
+    for (const auto& path : peer.paths()) {
+      if (path->linked) peer.ping(*path, kNoRound, now);
+    }
+    return;
+  }
+  // The process answers, but its end of a connection may be closed and the word of it lost.
+  for (const auto& [id, c] : peer.sends) askIfStuck(*c);
+  for (const auto& [id, c] : peer.receivesById) askIfStuck(*c);
+}
+
+}  // namespace r2cc

@@ -1,0 +1,36 @@
+// A path died silently: local NIC, remote NIC, or the link between? Both ends ask everybody they know over the NIC in
+// question; a NIC over which anybody answers works. Every header says over which NICs its sender hears somebody.
+#pragma once
+
+#include <vector>
+
+#include "health/nic_report.h"
+#include "paths/shared.h"
+
+namespace r2cc {
+
+class Locator {
+ public:
+  Locator(Shared& shared, NicReport& report)
+      : shared_(shared), report_(report), heardNs_(shared.nics.size()), askUntil_(shared.nics.size()) {}
+  /// Something genuine came over this NIC.
+  void heard(size_t nic, int64_t now) { heardNs_[nic] = now; }
+  /// A path that this end sends over fell silent.
+  void onSilentDeath(Peer& peer, Path& path, int64_t now);
+  /// The other end found a path to us silent.
+  void onPathDead(const Peer& peer, const PathDead& message);
+  /// The other end wants one of its NICs looked at.
+  static void onLookAt(const Peer& peer, const LookAt& message);
+  void tick(int64_t now);
+
+ private:
+  void suspectAllOf(size_t nic, int64_t now);
+  void locate(const Peer& peer, Path& path, int64_t now);
+  Shared& shared_;
+  NicReport& report_;
+  std::vector<int64_t> heardNs_;   // when anybody was last heard over each NIC
+  std::vector<int64_t> askUntil_;  // NICs over which everybody is asked until then
+  int64_t lastAsked_ = 0;
+};
+
+}  // namespace r2cc

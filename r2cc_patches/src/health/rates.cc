@@ -1,0 +1,63 @@
+#include "health/rates.h"
+
+#include <cmath>
+#include <string>
+
+#include "data/send_connection.h"
+
+namespace r2cc {
+
+void Rates::tick(Peer& peer, int64_t now) {
+  if (!peer.weConnect || !compares() || !peer.capacities.due(now)) return;
+  for (const auto& [id, connection] : peer.sends) connection->sample(peer.capacities);
+  for (const Path* path : peer.capacities.close(peer.paths(), now)) {
+    onCapacity(peer, *path);
+    if (path->capacity >= 1.0) continue;
+    peer.tellEverywhere(Slow{peer.remote()[path->remote].dev});
+    slowHere(path->local, now);
+  }
+}
+
+void Rates::onCapacity(Peer& peer, const Path& path) {
+  peer.plansVersion++;
+  report_.changed();
+  const int64_t percent = std::lround(path.capacity * 100);
+  const std::string& nic = shared_.nics[path.local].name;
+  shared_.info("R2CC: " + nic + " to peer " + peer.describe() + " carries " + std::to_string(percent) +
+               " % of what its siblings do");
+  auto line = shared_.events.line("nic");
+  line.add("nic", nic).add("peer", peer.describe()).add("peer_nic", peer.remote()[path.remote].dev);
+  line.add("state", path.capacity < 1.0 ? "degraded" : "up");
+  line.add("cause", "rate").add("capacity_percent", percent);
+}
+
+void Rates::onSlow(Peer& peer, const Slow& message) {
+  if (!compares()) return;
+  const int64_t now = runNs();
+  if (!peer.weConnect) {
+    if (message.dev < shared_.nics.size()) slowHere(message.dev, now);
+    return;
+  }
+  for (const auto& path : peer.paths()) {
+    if (path->data && peer.remote()[path->remote].dev == message.dev) agree(peer, *path, now);
+  }
+}
+
+/// A NIC of ours: those who send to it are told, and what we send over it is looked at.
+void Rates::slowHere(size_t nic, int64_t now) {
+  for (const auto& [key, peer] : shared_.peers) {
+    if (!peer->weConnect) {
+      peer->tellEverywhere(Slow{static_cast<uint8_t>(nic)});
+      continue;
+    }
+    for (const auto& path : peer->paths()) {
+      if (path->data && path->local == nic) agree(*peer, *path, now);
+    }
+  }
+}
+
+void Rates::agree(Peer& peer, Path& path, int64_t now) {
+  if (peer.capacities.agree(path, now)) onCapacity(peer, path);
+}
+
+}  // namespace r2cc

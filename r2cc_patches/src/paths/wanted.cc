@@ -1,0 +1,69 @@
+#include "paths/wanted.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "paths/balance.h"
+#include "paths/peer.h"
+
+namespace r2cc {
+namespace {
+
+/// Ends that a path does not share with home. On rails both change; where all NICs see each other, only the lost one.
+int detour(const Path& path, const Path& home) {
+  return static_cast<int>(path.local != home.local) + static_cast<int>(path.remote != home.remote);
+}
+
+/// Home first, then the paths with the smallest detour, one a local NIC.
+std::vector<Path*> candidates(const Peer& peer, Path* home) {
+  int least = 3;
+  for (const auto& path : peer.paths()) {
+    if (path->data && path->carriesData() && path.get() != home) least = std::min(least, detour(*path, *home));
+  }
+  std::vector<Path*> out{home};
+  for (const auto& path : peer.paths()) {
+    if (path->data && path->carriesData() && path.get() != home && detour(*path, *home) == least)
+      out.push_back(path.get());
+  }
+  return out;
+}
+
+double part(const std::vector<Share>& shares, const Path* path) {
+  double sum = 0;
+  double own = 0;
+  for (const Share& s : shares) {
+    sum += s.weight;
+    if (s.path == path) own += s.weight;
+  }
+  return sum > 0 ? own / sum : 0;
+}
+
+}  // namespace
+
+std::vector<Share> balancedShares(const Peer& peer, Path* home, const std::vector<double>& demandOfNic,
+                                  const Distance& distance) {
+  const std::vector<Path*> paths = candidates(peer, home);
+  std::vector<Candidate> inputs;
+  inputs.reserve(paths.size());
+  for (const Path* path : paths) {
+    inputs.push_back({path->carriesData() ? cautious(path->capacity) : 0.0, demandOfNic[path->local],
+                      distance ? distance(home->local, path->local) : 0});
+  }
+  const std::vector<uint8_t> parts = weights(shares(inputs, 0));
+  std::vector<Share> out;
+  for (size_t i = 0; i < paths.size(); i++) {
+    if (parts[i] > 0) out.push_back({paths[i], parts[i]});
+  }
+  return out;
+}
+
+bool sameShares(const std::vector<Share>& a, const std::vector<Share>& b) {
+  const auto covers = [](const std::vector<Share>& x, const std::vector<Share>& y) {
+    return std::all_of(x.begin(), x.end(),
+                       [&](const Share& s) { return std::abs(part(x, s.path) - part(y, s.path)) < 0.01; });
+  };
+  return covers(a, b) && covers(b, a);
+}
+
+}  // namespace r2cc
