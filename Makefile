@@ -2,7 +2,7 @@
 # Only relative paths are used, so the checkout may lie in a folder with a space in its name.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev docs demo false-positives many-faults soak record test fuzz test-python model sanitize lint lint-python lint-cpp check nightly clean
+.PHONY: help setup setup-dev docs schemas demo false-positives many-faults soak record test fuzz test-python model sanitize lint lint-python lint-cpp check nightly clean
 
 DEMO_ARMS ?= stock,migrate
 STORE ?= runs
@@ -21,6 +21,9 @@ setup-dev: ## The same, with the tools of the tests and of lint
 
 docs: setup-dev ## Write the pages of docs/reference that follow from the code
 	@.venv/bin/python scripts/docs.py
+
+schemas: setup-dev ## Write harness/schemas from the models of what is read and printed
+	@.venv/bin/python scripts/schemas.py
 
 demo: setup ## Break a link under real traffic, with and without R2CC; prints the run's directory last
 	@.venv/bin/r2cc build net

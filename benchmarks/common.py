@@ -99,11 +99,11 @@ class Steps:
                     stop()
             data = read_run(read(path))
         figures = run_figures(data, MODES[arm], iterations=experiment.workload.iterations)
-        if not figures["completed"] or figures["wrong_elements"]:
-            why = "; ".join(figures["errors"]) or f"{figures['wrong_elements']} wrong elements"
+        if not figures.completed or figures.wrong_elements:
+            why = "; ".join(figures.errors) or f"{figures.wrong_elements} wrong elements"
             raise R2ccError(f"{experiment.name}, {arm}: the run says nothing: {why}", "run the experiment alone")
-        self.say(f"{experiment.name}, {arm}: healthy iteration {figures['healthy_ms']['median']} ms")
-        return Ran(arm, data, figures)
+        self.say(f"{experiment.name}, {arm}: healthy iteration {figures.healthy_ms.median} ms")
+        return Ran(arm, data, asdict(figures))
 
 
 def _beside(bed: Bed, during: Callable[[Bed], None] | None) -> Callable[[], None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
@@ -71,12 +71,3 @@ def load(path: Path) -> Policy:
     if errors or policy is None:
         raise InputErrors(in_order(errors, str(path)))
     return policy
-
-
-def json_schema() -> dict[str, Any]:
-    """What harness/schemas/ci_policy.schema.json holds."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        **Policy.model_json_schema(),
-        "title": "ci policy",
-    }

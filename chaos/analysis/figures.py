@@ -10,6 +10,7 @@ from typing import Any
 
 from chaos.analysis import moves, serving, void
 from chaos.analysis.bounds import beyond_ms, degraded_bound_ms, iteration_bound_ms
+from chaos.analysis.model import HOLDS, FaultFigures, Healthy, Metric, Run
 from chaos.analysis.phases import (
     after_indices,
     degraded_indices,
@@ -21,6 +22,7 @@ from chaos.analysis.phases import (
 from chaos.analysis.rundata import FaultTimes, RunData
 from chaos.analysis.stall import detect_ms, longest_gap_ms, onsets, stall_ms
 from chaos.analysis.stats import median, percentile, spread
+from chaos.record.forms import Counters
 
 HEALTHY_RATE = 0.98
 """A run is back when it reaches this share of its healthy rate (design page 10)."""
@@ -28,22 +30,25 @@ FAILED = re.compile(r"R2CC: connection\b.* failed: ")  # said by connection.cc
 Json = dict[str, Any]
 
 
-def run_figures(data: RunData, mode: int, *, iterations: int) -> Json:
-    """The figures of one run: everything of a `runs[]` entry but the verdict on it."""
+def run_figures(data: RunData, mode: int, *, iterations: int) -> Run:
+    """The figures of one run, which nothing has judged yet: it has no checks."""
     finished = data.whole()
     ends = data.by_event.get("bench_end", [])
     healthy = healthy_ms(data)
-    return {
-        "completed": len(finished) == _asked(ends, iterations) and len(ends) == data.ranks > 0,
-        "iterations": len(finished),
-        "wrong_elements": wrong_elements(data),
-        "healthy_ms": {"median": _round(median(healthy)), "p99": _round(percentile(healthy, 99))},
-        "bytes_per_nic": bytes_per_nic(data),
-        "faults": [fault_figures(data, fault, mode) for fault in data.faults],
-        "metrics": metrics(data),
-        "void": void.reasons(data),
-        "errors": errors(data),
-    }
+    return Run(
+        run=0,
+        completed=len(finished) == _asked(ends, iterations) and len(ends) == data.ranks > 0,
+        iterations=len(finished),
+        wrong_elements=wrong_elements(data),
+        healthy_ms=Healthy(_round(median(healthy)), _round(percentile(healthy, 99))),
+        bytes_per_nic=bytes_per_nic(data),
+        faults=[fault_figures(data, fault, mode) for fault in data.faults],
+        metrics=metrics(data),
+        void=void.reasons(data),
+        errors=errors(data),
+        checks=[],
+        verdict=HOLDS,
+    )
 
 
 def _asked(ends: list[Json], iterations: int) -> int:
@@ -64,12 +69,12 @@ def wrong_elements(data: RunData) -> int:
     return sum(line["wrong_elements"] for line in data.by_event.get("iteration", []))
 
 
-def fault_figures(data: RunData, fault: FaultTimes, mode: int) -> Json:
+def fault_figures(data: RunData, fault: FaultTimes, mode: int) -> FaultFigures:
     """The figures of one fault; None for what could not be measured."""
     index = hit_index(data, fault)
     hit = index is not None and not fault.missed
     durations = data.durations_ms()
-    figures: Json = {
+    figures = {
         "detect_ms": detect_ms(data, fault),
         "stall_ms": stall_ms(data, fault) if hit else None,
         "iteration_ms": durations.get(index) if index is not None else None,
@@ -81,16 +86,17 @@ def fault_figures(data: RunData, fault: FaultTimes, mode: int) -> Json:
         "return_ms": return_ms(data, fault),
         "stolen": void.stolen(data, onsets(fault)),
     }
-    return {
-        "id": fault.id,
-        "kind": fault.kind,
-        "host": fault.host,
-        "nic": fault.nic,
-        "at_iteration": index,
-        "hit": hit,
-        "onset_ns": fault.onset_ns,
-        "reverted_ns": fault.reverted_ns,
-    } | {k: _round(v) for k, v in figures.items()}
+    return FaultFigures(
+        id=fault.id,
+        kind=fault.kind,
+        host=fault.host,
+        nic=fault.nic,
+        at_iteration=index,
+        hit=hit,
+        onset_ns=fault.onset_ns,
+        reverted_ns=fault.reverted_ns,
+        **{name: _round(value) for name, value in figures.items()},
+    )
 
 
 def return_ms(data: RunData, fault: FaultTimes) -> float | None:
@@ -107,7 +113,7 @@ def return_ms(data: RunData, fault: FaultTimes) -> float | None:
     return (min(back) - fault.reverted_ns) / 1e6 if back else None
 
 
-def bytes_per_nic(data: RunData) -> dict[str, dict[str, dict[str, int]]]:
+def bytes_per_nic(data: RunData) -> dict[str, dict[str, Counters]]:
     """Bytes that each NIC moved from the first to the last sample of it."""
     first: dict[tuple[str, str], Json] = {}
     last: dict[tuple[str, str], Json] = {}
@@ -115,14 +121,15 @@ def bytes_per_nic(data: RunData) -> dict[str, dict[str, dict[str, int]]]:
         for nic, counters in line["nics"].items():
             first.setdefault((line["host"], nic), counters)
             last[line["host"], nic] = counters
-    found: dict[str, dict[str, dict[str, int]]] = {}
+    found: dict[str, dict[str, Counters]] = {}
     for (host, nic), end in sorted(last.items()):
-        moved = {way: end[way] - first[host, nic][way] for way in ("tx_bytes", "rx_bytes")}
+        began = first[host, nic]
+        moved = Counters(tx_bytes=end["tx_bytes"] - began["tx_bytes"], rx_bytes=end["rx_bytes"] - began["rx_bytes"])
         found.setdefault(host, {})[nic] = moved
     return found
 
 
-def metrics(data: RunData) -> list[Json]:
+def metrics(data: RunData) -> list[Metric]:
     """Figures of a run that no single fault owns."""
     size = int(data.start["bytes"]) if data.start else None
     gaps = [gap for fault in data.faults if (gap := longest_gap_ms(data, fault)) is not None]
@@ -160,9 +167,9 @@ def busbw_GBps(data: RunData) -> float | None:
     return total / (middle * 1e6) * 2 * (data.ranks - 1) / data.ranks
 
 
-def metric(name: str, unit: str, size_bytes: int | None, value: float | None, bound: float | None) -> Json:
+def metric(name: str, unit: str, size_bytes: int | None, value: float | None, bound: float | None) -> Metric:
     """One entry of `metrics[]`."""
-    return {"name": name, "unit": unit, "size_bytes": size_bytes, "value": _round(value), "bound": bound}
+    return Metric(name, unit, size_bytes, _round(value), bound)
 
 
 def _round(value: float | None) -> float | None:

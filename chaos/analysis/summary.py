@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from chaos.analysis import verdict
-from chaos.analysis.figures import Json, run_figures
+from chaos.analysis.figures import run_figures
+from chaos.analysis.model import FAILED, Arm, Check, Metric, Run, Summary
 from chaos.analysis.rundata import read_run
 from chaos.experiment.model import MODES, Experiment
-from chaos.record.journal import OUTSIDE, SCHEMA, Line
+from chaos.record.journal import OUTSIDE, Line
+from harness.facts.forms import Hardware
 
 
 def summarize(
@@ -18,37 +21,33 @@ def summarize(
     arms: Iterable[str],
     *,
     bed: str,
-    hardware: Json,
+    hardware: Hardware,
     build_id: str | None,
     void_ok: bool = False,
     failure: str | None = None,
     interrupted: bool = False,
-) -> Json:
-    """Builds summary.json. `failure` is what stopped the experiment before its end, if anything did."""
+) -> Summary:
+    """The whole of it. `failure` is what stopped the experiment before its end, if anything did."""
     runs = grouped(lines)
     entries = {
         name: [run_entry(data, run, experiment, name) for run, data in sorted(runs.get(name, {}).items())]
         for name in arms
     }
     whole = [arm_entry(name, entries, experiment) for name in entries]
-    for run in (run for arm in whole for run in arm["runs"]):
-        del run["results"]  # long, and of use between runs only
     word, code = verdict.overall(whole, void_ok=void_ok)
-    if failure is not None:
-        word, code = verdict.FAILED, 130 if interrupted else 3
     why = ([failure] if failure else []) + verdict.reasons(whole)
-    return {
-        "schema": SCHEMA,
-        "verdict": word,
-        "exit_code": code,
-        "experiment": experiment.name,
-        "bed": bed,
-        "hardware": hardware,
-        "build_id": build_id,
-        "seed": experiment.seed,
-        "reasons": list(dict.fromkeys(why)),
-        "arms": whole,
-    }
+    return Summary(
+        schema=1,
+        verdict=word if failure is None else FAILED,
+        exit_code=code if failure is None else 130 if interrupted else 3,
+        experiment=experiment.name,
+        bed=bed,
+        hardware=hardware,
+        build_id=build_id,
+        seed=experiment.seed,
+        reasons=list(dict.fromkeys(why)),
+        arms=whole,
+    )
 
 
 def grouped(lines: Iterable[Line]) -> dict[str, dict[int, list[Line]]]:
@@ -75,20 +74,14 @@ def grouped(lines: Iterable[Line]) -> dict[str, dict[int, list[Line]]]:
     return {arm: dict(runs) for arm, runs in found.items()}
 
 
-def run_entry(lines: list[Line], run: int, experiment: Experiment, arm: str) -> Json:
+def run_entry(lines: list[Line], run: int, experiment: Experiment, arm: str) -> Run:
     """One `runs[]` entry."""
     figures = run_figures(read_run(lines), MODES[arm], iterations=experiment.workload.iterations)
     checks = verdict.run_checks(figures, experiment.hypothesis_of(arm), MODES[arm])
     why = failure_of(lines, figures, {fault.id for fault in experiment.faults if fault.may_miss})
-    errors = list(dict.fromkeys([*([why] if why else []), *figures["errors"]]))
-    return {
-        "run": run,
-        **figures,
-        "results": results_of(lines),
-        "checks": checks,
-        "errors": errors,
-        "verdict": verdict.run_verdict(figures, checks, why),
-    }
+    errors = list(dict.fromkeys([*([why] if why else []), *figures.errors]))
+    judged = verdict.run_verdict(checks, why)
+    return replace(figures, run=run, results=results_of(lines), checks=checks, errors=errors, verdict=judged)
 
 
 def results_of(lines: list[Line]) -> dict[str, str]:
@@ -97,34 +90,26 @@ def results_of(lines: list[Line]) -> dict[str, str]:
     return {f"{line['rank']}/{line['index']}": line["result"] for line in said}
 
 
-def failure_of(lines: list[Line], figures: Json, may_miss: Collection[str] = ()) -> str | None:
+def failure_of(lines: list[Line], figures: Run, may_miss: Collection[str] = ()) -> str | None:
     """Why the run does not count at all: it did not end, the infrastructure failed, or a fault hit no iteration."""
     end = next((line for line in lines if line["event"] == "run_end"), None)
     if end is None:
         return "the journal stops before the run ended"
     if end["outcome"] != "finished":
         return str(end.get("reason") or end["outcome"])
-    missed = [fault["id"] for fault in figures["faults"] if not fault["hit"] and fault["id"] not in may_miss]
+    missed = [fault.id for fault in figures.faults if not fault.hit and fault.id not in may_miss]
     return f"the fault {', '.join(missed)} missed: no collective was in flight when it struck" if missed else None
 
 
-def arm_entry(name: str, runs: Mapping[str, list[Json]], experiment: Experiment) -> Json:
+def arm_entry(name: str, runs: Mapping[str, Sequence[Run]], experiment: Experiment) -> Arm:
     """One `arms[]` entry."""
     hypothesis, own = experiment.hypothesis_of(name), runs[name]
-    metrics: list[Json] = []
-    checks: list[Json] = []
+    metrics: list[Metric] = []
+    checks: list[Check] = []
     if name != verdict.BASELINE and runs.get(verdict.BASELINE):
         metrics, checks = verdict.compare_with_stock(own, runs[verdict.BASELINE], hypothesis)
     checks = verdict.median_checks(own, hypothesis, MODES[name]) + checks
-    arm = {
-        "name": name,
-        "mode": MODES[name],
-        "expect": next(a.expect for n, a in experiment.arms.items() if n == name),
-        "verdict": verdict.arm_verdict(own, checks),
-        "as_expected": None,
-        "runs": own,
-        "metrics": metrics,
-        "checks": checks,
-    }
-    arm["as_expected"] = verdict.as_expected(arm, hypothesis)
-    return arm
+    expect = next(a.expect for n, a in experiment.arms.items() if n == name)
+    judged = verdict.arm_verdict(own, checks)
+    arm = Arm(name, MODES[name], expect, judged, None, list(own), metrics, checks)
+    return replace(arm, as_expected=verdict.as_expected(arm, hypothesis))

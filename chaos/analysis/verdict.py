@@ -5,63 +5,65 @@ Correctness (`exact`, `completes`) is always judged. Figures of a void run are n
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import Literal
 
 from chaos.analysis.bounds import BALANCE, MIGRATE
-from chaos.analysis.figures import Json, metric
+from chaos.analysis.figures import metric
+from chaos.analysis.model import DEVIATED, FAILED, HOLDS, VOID, Arm, Check, FaultFigures, Metric, Outcome, Run, Verdict
 from chaos.analysis.moves import unmentioned
 from chaos.analysis.stats import median
 from chaos.experiment.model import Hypothesis
 
-HOLDS, DEVIATED, FAILED, VOID = "holds", "deviated", "failed", "void"
 BASELINE = "stock"
 BOUNDED = (MIGRATE, BALANCE)
 """Modes that have a bound to be compared with."""
 
 
-def check(name: str, value: float | bool | None, bound: float | bool | None, unit: str, *, void: bool = False) -> Json:
+def check(name: str, value: float | bool | None, bound: float | bool | None, unit: str, *, void: bool = False) -> Check:
     """Judges one value. A figure that could not be measured is void: it must not pass for want of a number."""
+    outcome: Outcome
     if void or value is None or bound is None:
         outcome = VOID
     elif isinstance(bound, bool):
         outcome = HOLDS if value == bound else DEVIATED
     else:
         outcome = HOLDS if value <= bound else DEVIATED
-    return {"name": name, "outcome": outcome, "value": value, "bound": bound, "unit": unit}
+    return Check(name, outcome, value, bound, unit)
 
 
-def run_checks(figures: Json, hypothesis: Hypothesis, mode: int) -> list[Json]:
+def run_checks(run: Run, hypothesis: Hypothesis, mode: int) -> list[Check]:
     """Everything the hypothesis says about one run."""
     checks = []
     if hypothesis.exact:
-        checks.append(check("exact", figures["wrong_elements"], 0, "elements"))
+        checks.append(check("exact", run.wrong_elements, 0, "elements"))
     if hypothesis.completes:
-        checks.append(check("completes", figures["completed"], True, "bool"))
-    checks += _on_moves(figures, hypothesis)
-    void = bool(figures["void"])
+        checks.append(check("completes", run.completed, True, "bool"))
+    checks += _on_moves(run, hypothesis)
+    void = bool(run.void)
     if hypothesis.times == "each":
-        for name, (value, limit) in times(figures, hypothesis, mode).items():
+        for name, (value, limit) in times(run, hypothesis, mode).items():
             checks.append(check(name, value, limit, "ms", void=void))
     if hypothesis.undisturbed_within is not None:
-        worst = _metric(figures, "undisturbed_worst")
+        worst = run.metric("undisturbed_worst")
         checks.append(check("undisturbed", worst, 1 + hypothesis.undisturbed_within, "ratio", void=void))
     return checks
 
 
-def times(figures: Json, hypothesis: Hypothesis, mode: int) -> dict[str, tuple[float | None, float | None]]:
+def times(run: Run, hypothesis: Hypothesis, mode: int) -> dict[str, tuple[float | None, float | None]]:
     """(value, limit) in ms of each figure of each fault that the hypothesis speaks of, as `stall_ms(cable)`."""
     return {
-        f"{name}({fault['id']})": (fault[name], limit)
-        for fault in figures["faults"]
-        for name, limit in limits_on(fault, hypothesis, figures["healthy_ms"]["median"], mode).items()
+        f"{name}({fault.id})": (getattr(fault, name), limit)
+        for fault in run.faults
+        for name, limit in limits_on(fault, hypothesis, run.healthy_ms.median, mode).items()
     }
 
 
-def median_checks(runs: list[Json], hypothesis: Hypothesis, mode: int) -> list[Json]:
+def median_checks(runs: Sequence[Run], hypothesis: Hypothesis, mode: int) -> list[Check]:
     """The same over all repeats that are not void, by their medians; void when fewer than half of them are left."""
     if hypothesis.times == "each" or not runs:
         return []
-    valid = [run for run in runs if not run["void"]]
+    valid = [run for run in runs if not run.void]
     void = 2 * len(valid) < len(runs)
     found = [times(run, hypothesis, mode) for run in valid or runs]
     names = list(dict.fromkeys(name for each in found for name in each))
@@ -77,28 +79,28 @@ def median_checks(runs: list[Json], hypothesis: Hypothesis, mode: int) -> list[J
     ]
 
 
-def _on_moves(figures: Json, hypothesis: Hypothesis) -> list[Json]:
+def _on_moves(run: Run, hypothesis: Hypothesis) -> list[Check]:
     """What the net library did: counted, not timed, and so judged on a busy machine, too."""
     checks = []
     if hypothesis.failovers_max is not None:
-        checks.append(check("failovers", _metric(figures, "failovers"), hypothesis.failovers_max, "connections"))
+        checks.append(check("failovers", run.metric("failovers"), hypothesis.failovers_max, "connections"))
     if hypothesis.returned is not None:
-        value = _metric(figures, "not_returned")
+        value = run.metric("not_returned")
         checks.append(check("returned", value == 0 if value is not None else None, hypothesis.returned, "bool"))
     if hypothesis.error_within_ms is not None:
-        value = _metric(figures, "error_after")
+        value = run.metric("error_after")
         checks.append(
             check("error_after", value, hypothesis.error_within_ms, "ms")
             if value is not None
             else check("errors_on_every_rank", False, True, "bool")
         )
     if hypothesis.error_mentions:
-        missing = unmentioned(figures["errors"], hypothesis.error_mentions)
+        missing = unmentioned(run.errors, hypothesis.error_mentions)
         checks.append(check(f"errors_mention({', '.join(hypothesis.error_mentions)})", len(missing), 0, "missing"))
     return checks
 
 
-def limits_on(fault: Json, hypothesis: Hypothesis, healthy: float | None, mode: int) -> dict[str, float | None]:
+def limits_on(fault: FaultFigures, hypothesis: Hypothesis, healthy: float | None, mode: int) -> dict[str, float | None]:
     """The limit on each of a fault's figures that the hypothesis speaks of; None where it cannot be known.
 
     Bounds exist for the modes that have one: a stock iteration is bound by the outage alone.
@@ -112,9 +114,9 @@ def limits_on(fault: Json, hypothesis: Hypothesis, healthy: float | None, mode: 
     asked["beyond_ms"] = (limit, limit)
     if mode in BOUNDED:
         within = hypothesis.iteration_within_bound
-        asked["iteration_ms"] = (within, _over(fault["iteration_bound_ms"], within))
+        asked["iteration_ms"] = (within, _over(fault.iteration_bound_ms, within))
         within = hypothesis.degraded_within_bound
-        asked["degraded_ms"] = (within, _over(fault["degraded_bound_ms"], within))
+        asked["degraded_ms"] = (within, _over(fault.degraded_bound_ms, within))
     return {name: limit for name, (wanted, limit) in asked.items() if wanted is not None}
 
 
@@ -122,36 +124,36 @@ def _over(bound: float | None, share: float | None) -> float | None:
     return None if bound is None or share is None else round(bound * (1 + share), 4)
 
 
-def combine(checks: list[Json]) -> str:
+def combine(checks: Sequence[Check]) -> Outcome:
     """Deviated if anything that could be judged deviated, else void if anything could not, else holds."""
-    outcomes = {entry["outcome"] for entry in checks}
+    outcomes = {check.outcome for check in checks}
     return DEVIATED if DEVIATED in outcomes else VOID if VOID in outcomes else HOLDS
 
 
-def run_verdict(figures: Json, checks: list[Json], failure: str | None) -> str:
+def run_verdict(checks: Sequence[Check], failure: str | None) -> Verdict:
     """`failed` when the run could not be carried out, whatever its figures."""
     return FAILED if failure is not None else combine(checks)
 
 
-def compare_with_stock(runs: list[Json], stock: list[Json], hypothesis: Hypothesis) -> tuple[list[Json], list[Json]]:
+def compare_with_stock(
+    runs: Sequence[Run], stock: Sequence[Run], hypothesis: Hypothesis
+) -> tuple[list[Metric], list[Check]]:
     """(metrics, checks) of an arm against the stock arm: the median over interleaved repeats, paired by repeat."""
-    by_run = {run["run"]: run for run in stock}
-    pairs = [(run, by_run[run["run"]]) for run in runs if run["run"] in by_run]
-    valid = [pair for pair in pairs if not any(run["void"] for run in pair)]
+    by_run = {run.run: run for run in stock}
+    pairs = [(run, by_run[run.run]) for run in runs if run.run in by_run]
+    valid = [pair for pair in pairs if not any(run.void for run in pair)]
     void = len(valid) < len(pairs)
     if hypothesis.times == "median" and 2 * len(valid) >= len(pairs):
         pairs, void = valid, False
-    size = next((m["size_bytes"] for run in runs for m in run["metrics"]), None)
-    ratio = _median([_ratio(a["healthy_ms"]["median"], b["healthy_ms"]["median"]) for a, b in pairs])
-    memory = _median([_less(_metric(a, "rank_memory"), _metric(b, "rank_memory")) for a, b in pairs])
+    size = next((metric.size_bytes for run in runs for metric in run.metrics), None)
+    ratio = _median([_ratio(a.healthy_ms.median, b.healthy_ms.median) for a, b in pairs])
+    memory = _median([_less(a.metric("rank_memory"), b.metric("rank_memory")) for a, b in pairs])
     limits = (hypothesis.healthy_ratio_max, hypothesis.memory_over_stock_bytes_max)
     metrics = [
         metric("healthy_ratio", "ratio", size, ratio, limits[0]),
         metric("rank_memory_over_stock", "bytes", size, memory, limits[1]),
     ]
-    checks = (
-        [check("healthy_ratio", metrics[0]["value"], limits[0], "ratio", void=void)] if limits[0] is not None else []
-    )
+    checks = [check("healthy_ratio", metrics[0].value, limits[0], "ratio", void=void)] if limits[0] is not None else []
     if limits[1] is not None:
         checks.append(check("rank_memory_over_stock", memory, limits[1], "bytes"))
     if hypothesis.identical is not None:
@@ -160,21 +162,16 @@ def compare_with_stock(runs: list[Json], stock: list[Json], hypothesis: Hypothes
     return metrics, checks
 
 
-def identical(runs: list[Json], stock: list[Json]) -> bool | None:
+def identical(runs: Sequence[Run], stock: Sequence[Run]) -> bool | None:
     """Whether all iterations that both have came to the same, bit by bit; None when there is none."""
-    by_run = {run["run"]: run["results"] for run in stock}
+    by_run = {run.run: run.results for run in stock}
     pairs = [
-        (text, by_run[run["run"]][key])
+        (text, by_run[run.run][key])
         for run in runs
-        for key, text in run["results"].items()
-        if key in by_run.get(run["run"], {})
+        for key, text in run.results.items()
+        if key in by_run.get(run.run, {})
     ]
     return all(mine == theirs for mine, theirs in pairs) if pairs else None
-
-
-def _metric(run: Json, name: str) -> float | None:
-    value: float | None = next((m["value"] for m in run["metrics"] if m["name"] == name), None)
-    return value
 
 
 def _ratio(value: float | None, base: float | None) -> float | None:
@@ -189,37 +186,38 @@ def _median(values: list[float | None]) -> float | None:
     return median([value for value in values if value is not None])
 
 
-def arm_verdict(runs: list[Json], checks: list[Json]) -> str:
+def arm_verdict(runs: Sequence[Run], checks: Sequence[Check]) -> Verdict:
     """The worst of its runs and of what is judged over all of them."""
-    verdicts = {run["verdict"] for run in runs} | ({combine(checks)} if checks else set())
-    return next((v for v in (FAILED, DEVIATED, VOID) if v in verdicts), HOLDS if runs else FAILED)
+    worst: tuple[Verdict, ...] = (FAILED, DEVIATED, VOID)
+    verdicts = {run.verdict for run in runs} | ({combine(checks)} if checks else set())
+    return next((verdict for verdict in worst if verdict in verdicts), HOLDS if runs else FAILED)
 
 
-def as_expected(arm: Json, hypothesis: Hypothesis) -> bool | None:
+def as_expected(arm: Arm, hypothesis: Hypothesis) -> bool | None:
     """Whether an arm did what it was expected to; None when that could not be judged.
 
     An arm expected to deviate may be slow or not complete; wrong results are never as expected, unless the arm's own
     hypothesis says `exact: false`.
     """
-    outcomes = [entry for run in arm["runs"] for entry in run["checks"]] + arm["checks"]
-    if arm["verdict"] == FAILED:
+    checks = [*(check for run in arm.runs for check in run.checks), *arm.checks]
+    if arm.verdict == FAILED:
         return None
-    if hypothesis.exact and any(run["wrong_elements"] for run in arm["runs"]):
+    if hypothesis.exact and any(run.wrong_elements for run in arm.runs):
         return False
-    if arm["expect"] == "any":
+    if arm.expect == "any":
         return True
-    if arm["expect"] == "holds":
-        return {HOLDS: True, DEVIATED: False, VOID: None}[str(arm["verdict"])]
-    every = [run["verdict"] == DEVIATED for run in arm["runs"]]
+    if arm.expect == "holds":
+        return {HOLDS: True, DEVIATED: False, VOID: None}[arm.verdict]
+    every = [run.verdict == DEVIATED for run in arm.runs]
     if hypothesis.times == "median":
-        every = [arm["verdict"] == DEVIATED]
-    return True if all(every) else None if any(e["outcome"] == VOID for e in outcomes) else False
+        every = [arm.verdict == DEVIATED]
+    return True if all(every) else None if any(check.outcome == VOID for check in checks) else False
 
 
-def overall(arms: list[Json], *, void_ok: bool) -> tuple[str, int]:
+def overall(arms: Sequence[Arm], *, void_ok: bool) -> tuple[Verdict, Literal[0, 1, 3]]:
     """(verdict, exit code) of the experiment; with `void_ok` a void one ends with 0 if all that was judged held."""
-    answers = {arm["as_expected"] for arm in arms}
-    if any(arm["verdict"] == FAILED for arm in arms) or not arms:
+    answers = {arm.as_expected for arm in arms}
+    if any(arm.verdict == FAILED for arm in arms) or not arms:
         return FAILED, 3
     if False in answers:
         return DEVIATED, 1
@@ -228,20 +226,20 @@ def overall(arms: list[Json], *, void_ok: bool) -> tuple[str, int]:
     return HOLDS, 0
 
 
-def reasons(arms: list[Json]) -> list[str]:
+def reasons(arms: Sequence[Arm]) -> list[str]:
     """For people: why the experiment is not simply `holds`."""
     found: list[str] = []
     for arm in arms:
-        if arm["as_expected"] is False:
-            found.append(f"{arm['name']} was expected to {_verb(arm['expect'])} and {arm['verdict']}")
-        for run in arm["runs"]:
-            place = f"{arm['name']}, run {run['run']}"
-            found += [f"{place}: void: {reason}" for reason in run["void"]]
-            if arm["as_expected"] is not True or run["verdict"] == FAILED:
-                found += [f"{place}: {error}" for error in run["errors"]]
-                found += [f"{place}: {_sentence(entry)}" for entry in run["checks"] if entry["outcome"] != HOLDS]
-        if arm["as_expected"] is not True:
-            found += [f"{arm['name']}: {_sentence(entry)}" for entry in arm["checks"] if entry["outcome"] != HOLDS]
+        if arm.as_expected is False:
+            found.append(f"{arm.name} was expected to {_verb(arm.expect)} and {arm.verdict}")
+        for run in arm.runs:
+            place = f"{arm.name}, run {run.run}"
+            found += [f"{place}: void: {reason}" for reason in run.void]
+            if arm.as_expected is not True or run.verdict == FAILED:
+                found += [f"{place}: {error}" for error in run.errors]
+                found += [f"{place}: {_sentence(check)}" for check in run.checks if check.outcome != HOLDS]
+        if arm.as_expected is not True:
+            found += [f"{arm.name}: {_sentence(check)}" for check in arm.checks if check.outcome != HOLDS]
     return list(dict.fromkeys(found))
 
 
@@ -249,6 +247,6 @@ def _verb(expect: str) -> str:
     return {"holds": "hold", "deviates": "deviate", "any": "give exact results"}[expect]
 
 
-def _sentence(entry: dict[str, Any]) -> str:
-    value = "not measured" if entry["value"] is None else f"{entry['value']}"
-    return f"{entry['name']} {value} {entry['unit']} (limit {entry['bound']}): {entry['outcome']}"
+def _sentence(check: Check) -> str:
+    value = "not measured" if check.value is None else f"{check.value}"
+    return f"{check.name} {value} {check.unit} (limit {check.bound}): {check.outcome}"

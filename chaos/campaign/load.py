@@ -221,7 +221,9 @@ def _checked(model: type[M], value: Any, place: Place, report: Report) -> M | No
 
 def _words(model: type[BaseModel], problem: dict[str, Any]) -> str:
     if problem["type"] == "extra_forbidden":
-        return f"unknown key; known here: {', '.join(model.model_fields)}"
+        return (
+            f"unknown key; known here: {', '.join(field.alias or name for name, field in model.model_fields.items())}"
+        )
     if problem["type"] == "missing":
         return "this is required"
     message = str(problem["msg"]).removeprefix("Value error, ")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictInt, StrictStr
 
@@ -26,6 +26,7 @@ Values = Annotated[list[Any], Field(min_length=1)]
 class Header(Model):
     """What the file says beside its cells."""
 
+    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
     name: Annotated[StrictStr, Field(pattern=NAME)]
     description: StrictStr = ""
     cells: Annotated[list[Any], Field(min_length=1)]

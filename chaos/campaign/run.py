@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chaos.analysis.model import DEVIATED
 from chaos.analysis.stats import median
-from chaos.analysis.verdict import DEVIATED
 from chaos.campaign.model import Campaign, Cell
 from chaos.campaign.state import DONE, FAILED, CellState, State
 from harness.config import jsons

@@ -22,12 +22,16 @@ Examples:
   r2cc chaos run experiments/flap.yaml --dry-run
   r2cc chaos run experiments/false_positives
   r2cc chaos run experiments/ib/black_hole.yaml --inventory vm:2x2
+  r2cc chaos run experiments/nic_down.yaml --inventory cluster.yaml --launcher mpirun
   r2cc chaos run experiments/black_hole.yaml --json > summary.json
 
 \b
 Exit codes: 0 every arm did as expected, 1 one deviated, 2 bad usage or input (nothing was started),
 3 the infrastructure failed, the fault missed or the figures are void (run again), 130 interrupted and rolled back.
 """
+
+
+LAUNCHERS = ("direct", "ssh", "mpirun", "srun", "torchrun")
 
 
 @click.command(epilog=EXAMPLES)
@@ -43,6 +47,13 @@ Exit codes: 0 every arm did as expected, 1 one deviated, 2 bad usage or input (n
     default=Path("runs"),
     show_default=True,
     help="Where the run directory is made.",
+)
+@click.option(
+    "--launcher",
+    type=click.Choice(LAUNCHERS),
+    default="direct",
+    show_default=True,
+    help="What starts the ranks on hosts over SSH; direct and ssh: we do, over our own connections.",
 )
 @click.option("--arms", metavar="A,B", help="Run only these arms of the experiment.")
 @click.option("--repeats", type=click.IntRange(1, 1000), help="Run every arm so often, interleaved.")
@@ -64,6 +75,7 @@ def run(
     file: Path,
     site: Site,
     out: Path,
+    launcher: str,
     arms: str | None,
     repeats: int | None,
     seed: int | None,
@@ -84,17 +96,17 @@ def run(
     from harness.files import rundir
 
     options: dict[str, Any] = {"out": out, "void_ok": void_ok, "trace": trace, "quiet": quiet, "verbose": verbose}
-    options |= {"python": python, "share_gpus": share_gpus}
+    options |= {"python": python, "share_gpus": share_gpus, "launcher": launcher}
     wanted = [_adjusted(experiment, repeats, seed) for experiment in experiments(file)]
     chosen = [_arms(experiment, arms) for experiment in wanted]
     if dry_run:
-        return _dry_run(wanted, chosen, site, python, as_json=as_json)
+        return _dry_run(wanted, chosen, site, python, launcher=launcher, as_json=as_json)
     rundir.check(out)
     if file.is_dir():
         return _suite(wanted, chosen, site, as_json=as_json, options=options)
     summary, shown = run_one(wanted[0], chosen[0], site, as_json=as_json, **options)
     last_words(summary, shown, as_json=as_json, quiet=quiet)
-    return int(summary["exit_code"])
+    return summary.exit_code
 
 
 def _suite(
@@ -109,7 +121,7 @@ def _suite(
 
     def outcome(experiment: Experiment) -> suite.Outcome:
         summary, shown = run_one(experiment, chosen[id(experiment)], site, as_json=as_json, **options)
-        return suite.Outcome(experiment.name, summary["verdict"], summary["exit_code"], shown, summary["reasons"])
+        return suite.Outcome(experiment.name, summary.verdict, summary.exit_code, shown, summary.reasons)
 
     outcomes = suite.run_all(wanted, outcome, lambda line: None if options["quiet"] else click.echo(line, err=as_json))
     click.echo(dumped("suite", suite.as_json(outcomes), 1) if as_json else suite.table(outcomes))
@@ -138,12 +150,14 @@ def _arms(experiment: Experiment, names: str | None) -> list[str]:
     return chosen
 
 
-def _dry_run(wanted: list[Experiment], arms: list[list[str]], site: Site, python: str | None, *, as_json: bool) -> int:
+def _dry_run(
+    wanted: list[Experiment], arms: list[list[str]], site: Site, python: str | None, *, launcher: str, as_json: bool
+) -> int:
     from chaos.run.dryrun import as_json as plan
     from chaos.run.dryrun import text
     from chaos.run.fitting import names_no_rate
 
-    found = [_steps(each, names, site, python) for each, names in zip(wanted, arms, strict=True)]
+    found = [_steps(each, names, site, python, launcher) for each, names in zip(wanted, arms, strict=True)]
     if as_json:
         click.echo(dumped("run_plan", plan(wanted, found), 1))
     else:
@@ -152,12 +166,15 @@ def _dry_run(wanted: list[Experiment], arms: list[list[str]], site: Site, python
     return 0
 
 
-def _steps(experiment: Experiment, arms: list[str], site: Site, python: str | None) -> list[dict[str, Any]]:
+def _steps(
+    experiment: Experiment, arms: list[str], site: Site, python: str | None, launcher: str
+) -> list[dict[str, Any]]:
     from chaos.run.dryrun import steps
-    from chaos.testbed.beds import gpus_of, planned_bed
+    from chaos.testbed.beds import check_launcher, gpus_of, planned_bed, targets_of
     from chaos.testbed.workbench import planned_for
 
     bed = planned_bed(site, experiment)
+    check_launcher(site, experiment, launcher)
     return steps(
         experiment,
         arms,
@@ -165,4 +182,6 @@ def _steps(experiment: Experiment, arms: list[str], site: Site, python: str | No
         bench=planned_for(experiment, site, python),
         gpus=gpus_of(site, experiment),
         of_host=site.env(experiment.workload.net),
+        launcher=launcher,
+        targets=targets_of(site),
     )

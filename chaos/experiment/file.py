@@ -36,7 +36,8 @@ from harness.workloads.kinds.registry import model_of as model_of_workload
 M = TypeVar("M", bound=BaseModel)
 
 REQUIRED = ("name", "topology", "workload", "arms")
-PLAIN = ("name", "description", "repeats", "seed")
+PLAIN = ("schema", "name", "description", "repeats", "seed")
+KEYS = tuple(field.alias or name for name, field in Experiment.model_fields.items())
 
 
 def load(path: Path) -> Experiment:
@@ -72,7 +73,7 @@ def checked(document: Document, path: Path) -> Experiment:
 
 def _built(checked: dict[str, Any], path: Path) -> Experiment:
     topology = checked["topology"]
-    checked = {key: part for key, part in checked.items() if key in Experiment.model_fields}
+    checked = {key: part for key, part in checked.items() if key in KEYS}
     if isinstance(topology, str):
         file = topologies.beside(path, topology)
         topology = str(file.resolve()) if isinstance(file, Path) else file
@@ -86,8 +87,8 @@ def _sections(document: Document, report: Report) -> dict[str, Any]:
         report((), "an experiment is a mapping with " + ", ".join(REQUIRED))
         return {}
     for key in value:
-        if key not in Experiment.model_fields:
-            report((str(key),), f"unknown key; an experiment has {', '.join(Experiment.model_fields)}")
+        if key not in KEYS:
+            report((str(key),), f"unknown key; an experiment has {', '.join(KEYS)}")
     for key in REQUIRED:
         if value.get(key) is None:
             report((key,) if key in value else (), f"{key} is required")

@@ -84,6 +84,8 @@ class Arm(Model):
 class Experiment(Model):
     """A whole experiment, checked; see docs/reference/experiment.md for the file's form."""
 
+    schema_: Annotated[Literal[1], Field(alias="schema")] = 1
+    """Of the file: a later one may have another form."""
     name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
     description: StrictStr = ""
     topology: Any
@@ -105,4 +107,4 @@ class Experiment(Model):
 
     def resolved(self) -> dict[str, Any]:
         """Everything with defaults filled in, as written to a run directory's experiment.yaml."""
-        return self.model_dump(mode="json", exclude_none=True)
+        return self.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
 from chaos.deadman.record import began_at, continue_step
 from chaos.faults.steps import SWITCH, Alive, Command, Look, Signal, Start, Step, Stop
@@ -19,13 +20,41 @@ COMMAND_S = 5.0
 END_S = 2.0
 
 
+class Signalled(Protocol):
+    """A rank's process. `pid` is its number on its host."""
+
+    @property
+    def pid(self) -> int: ...
+    def poll(self) -> int | None: ...
+    def send_signal(self, signum: int) -> None: ...
+
+
+@dataclass(frozen=True)
+class PidOn:
+    """A process that somebody else started on a host."""
+
+    host: Host
+    pid: int
+
+    def send_signal(self, signum: int) -> None:
+        """CommandError when there is no such process, SshError when its host is lost."""
+        self._kill(signal.Signals(signum).name.removeprefix("SIG"))
+
+    def poll(self) -> int | None:
+        """None while it runs; its exit code is its parent's to know."""
+        return None if self._kill("0", check=False).exit_code == 0 else 0
+
+    def _kill(self, name: str, *, check: bool = True) -> Result:
+        return self.host.run(["kill", "-s", name, str(self.pid)], timeout_s=COMMAND_S, check=check)
+
+
 @dataclass
 class Actors:
     """Whoever can carry out a step. `rank` gives the process of a rank; it raises FaultError before it runs."""
 
     switch: Host | None
     hosts: Mapping[str, Host]
-    rank: Callable[[int], Process]
+    rank: Callable[[int], Signalled]
     machine_of: Callable[[int], Host | None] = lambda rank: None
     """Whose /proc a rank's process is in; None: this machine's."""
     _helpers: dict[tuple[str, str], Process] = field(default_factory=dict)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import queue
-import signal
+import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -19,20 +19,27 @@ from chaos.faults.spec import FaultSpec
 from chaos.record.clocks import ours
 from chaos.record.journal import Journal, now_ns
 from chaos.record.live import Display
-from chaos.run.actors import Actors
+from chaos.run.actors import Actors, PidOn, Signalled
 from chaos.run.injector import Injector
 from chaos.run.triggers import Pace, Timers, strike_ns
 from chaos.testbed.beds import Bed
-from chaos.testbed.launch import Launch
-from chaos.testbed.streams import Running, Spoken, parse, start, stop_all
+from chaos.testbed.launch import DIRECT, Launch
 from harness.errors import FaultError, InfraError, LabError, R2ccError
-from harness.hosts import Host, Process
+from harness.hosts import Host
 from harness.hosts.clock import Offset
+from harness.hosts.commands import indent
+from harness.launch.deaths import first_death
+from harness.launch.job import PID_EVENT, Job
+from harness.launch.plan import as_root, starts
+from harness.launch.plan import plan as plan_of
+from harness.launch.processes import Processes, Spoken, Start, Started
+from harness.launch.run import how_it_ended
+from harness.launch.streams import Line, Whole
+from harness.launch.tally import parsed
+from harness.launch.watch import PATIENCE_S, Watch
 
 PEERS_S = 10.0
 """How long the other ranks have to end by themselves when one has died (docs/reference/contracts.md)."""
-NO_PROGRESS_S = 30.0
-NO_PROGRESS_ITERATIONS = 10
 TICK_S = 0.1
 MACHINE_S = 10.0
 DRAIN_NS = 3_000_000_000
@@ -41,7 +48,7 @@ READY_NS = 500_000_000
 HUNG = "no progress"
 """What the journal says of a run that was ended because nothing moved."""
 OURS = "R2CC: "
-QUOTED_BYTES = 65536
+QUOTED_LINES = 1000
 STANDSTILL_S = 5.0
 STANDSTILL = "the machine stood still"
 EXIT_WRONG, EXIT_TRANSPORT = 1, 3
@@ -59,6 +66,9 @@ class Plan:
     clocks: Mapping[str, Offset] = field(default_factory=dict)
     """Of hosts whose clock is not ours."""
     limits: Limits = field(default_factory=Limits)
+    launcher: str = DIRECT
+    job: Job | None = None
+    """The ranks as a launcher starts them; None: each is started by us."""
 
 
 class ArmRun:
@@ -70,23 +80,24 @@ class ArmRun:
         self._journal = journal
         self._raw = raw
         self._display = display
-        self._lines: queue.SimpleQueue[Spoken] = queue.SimpleQueue()
+        lines: queue.SimpleQueue[Spoken] = queue.SimpleQueue()
+        self._lines, self._started_ranks, self._samplers = lines, Processes(lines), Processes(lines)
         self._timers = Timers()
         self._pace = Pace(len(plan.ranks))
         self._seen: set[tuple[str, int]] = set()
-        self._ranks: list[Running] = []
-        self._samplers: list[Running] = []
-        self._watched_ns = 0
-        self._moved_ns = 0
-        """When an iteration began or ended last; `_watched_ns` also forgives the time of faults."""
-        self._first_dead: Running | None = None
+        self._watch = Watch(now_s(), PATIENCE_S, PATIENCE_S)
+        self._first_dead: Started | None = None
+        self._pids: dict[int, PidOn] = {}
+        """Of ranks that a launcher started."""
         self._hung = False
 
     def run(self) -> None:
         """Returns when the workload has ended in a way that can be judged. Raises InfraError when it cannot be."""
         stack = ExitStack()
+        stack.enter_context(self._started_ranks)
+        stack.enter_context(self._samplers)
         stack.callback(self._drain)
-        stack.callback(stop_all, self._ranks)
+        stack.callback(self._started_ranks.stop)
         actors = Actors(self._bed.switch, self._bed.hosts, self._process, self._machine)
         deadman = DeadMan(self._bed.hosts, leases=self._bed.leases) if self._bed.switch is None else None
         limits = partial(too_much, nics=by_host(self._bed.nics), limits=self._plan.limits) if deadman else anything
@@ -96,10 +107,11 @@ class ArmRun:
                 self._display.note(note)
             for planned in self._plan.faults:
                 self._injector.arm(planned)
-            stack.callback(stop_all, self._samplers)
-            self._start(self._plan.samplers, self._samplers)
-            self._start(self._plan.ranks, self._ranks)
-            self._watched_ns = self._moved_ns = now_ns()
+            stack.callback(self._samplers.stop)
+            self._start([self._start_of(each) for each in self._plan.samplers], self._samplers)
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="r2cc-run-"))
+            self._start(self._rank_starts(Path(folder)), self._started_ranks)
+            self._watch = Watch(now_s(), PATIENCE_S, PATIENCE_S)
             self._schedule_from_launch()
             self._follow()
         missed = self._injector.miss()
@@ -111,15 +123,16 @@ class ArmRun:
                 "let it strike earlier, or run more iterations",
             )
 
-    def _process(self, rank: int) -> Process:
+    def _process(self, rank: int) -> Signalled:
         """A rank's process, for faults on ranks."""
-        if rank >= len(self._ranks):
+        found = self._pids.get(rank) if self._plan.job else dict(enumerate(self._ranks)).get(rank)
+        if found is None:
             raise FaultError(f"rank {rank} does not run (yet)", "let the fault strike later")
-        return self._ranks[rank].process
+        return found.process if isinstance(found, Started) else found
 
     def _machine(self, rank: int) -> Host | None:
         """Where a rank's process is looked at, if its host is a machine of its own."""
-        return self._bed.hosts[self._ranks[rank].launch.host] if self._bed.machines else None
+        return self._bed.hosts[self._plan.ranks[rank].host] if self._bed.machines else None
 
     def _schedule_from_launch(self) -> None:
         for planned in self._plan.faults:
@@ -128,18 +141,39 @@ class ArmRun:
                 self._strike_at(now_ns() + round(planned.spec.at.launch_s * 1e9), planned, 0)
 
     def exit_codes(self) -> dict[str, int | None]:
-        return {running.launch.name: running.exit_code for running in self._ranks}
+        return {each.start.shown: each.code for each in self._ranks}
 
-    def _start(self, launches: Sequence[Launch], into: list[Running]) -> None:
-        """Appends one by one, so that those already running are ended when a later one cannot be started."""
-        for launch in launches:
-            running = start(launch, self._bed.hosts[launch.host], self._lines, self._stderr(launch))
-            into.append(running)
-            about: dict[str, Any] = {"name": launch.name, "pid": running.process.pid, "env": launch.env}
-            self._journal.write("command", host=launch.host, argv=launch.argv, exit_code=None, **about)
+    @property
+    def _ranks(self) -> list[Started]:
+        return self._started_ranks.running
 
-    def _stderr(self, launch: Launch) -> Path:
-        return self._raw / f"{self._plan.arm}-{self._plan.run}-{launch.name}.stderr"
+    def _start(self, starts: Sequence[Start], into: Processes) -> None:
+        """The journal has those that run, also when one of them could not be started."""
+        self._raw.mkdir(parents=True, exist_ok=True)
+        try:
+            into.start(starts)
+        finally:
+            for each in into.running:
+                one = each.start
+                self._journal_command(one.host.name, one.shown, each.process.pid, one.argv, one.env)
+
+    def _journal_command(self, host: str, name: str, pid: int, argv: Sequence[str], env: Mapping[str, str]) -> None:
+        self._journal.write("command", host=host, argv=list(argv), exit_code=None, name=name, pid=pid, env=dict(env))
+
+    def _rank_starts(self, folder: Path) -> list[Start]:
+        """`folder`: for files that a launcher reads."""
+        job, launcher = self._plan.job, self._plan.launcher
+        if job is None:
+            return [self._start_of(each) for each in self._plan.ranks]
+        planned = plan_of(job, launcher, self._bed, str(folder), as_root=as_root())
+        return [replace(each, stderr=self._stderr(each.shown)) for each in starts(planned, self._bed, folder)]
+
+    def _start_of(self, launch: Launch) -> Start:
+        stderr = self._stderr(launch.name)
+        return Start(launch.name, self._bed.hosts[launch.host], launch.argv, launch.env, Whole(), stderr=stderr)
+
+    def _stderr(self, name: str) -> Path:
+        return self._raw / f"{self._plan.arm}-{self._plan.run}-{name.replace(' ', '-')}.stderr"
 
     def _follow(self) -> None:
         """The event loop: lines, timers, and the watch over progress, until every rank has ended."""
@@ -149,16 +183,16 @@ class ArmRun:
             self._forgive(now_ns() - began_ns)
             for action in self._timers.due(now_ns()):
                 action()
-            self._watch()
+            self._look()
         for running in self._ranks:
             running.finish()
-        self._watch()
+        self._look()
 
     def _forgive(self, waited_ns: int) -> None:
         """A machine that was suspended made everybody wait, the controller too: that is nobody's hang."""
         if waited_ns > STANDSTILL_S * 1e9:
             self._journal.write("log", message=f"{STANDSTILL} for {waited_ns / 1e9:.0f} s")
-            self._watched_ns = self._moved_ns = now_ns()
+            self._watch.moved(now_s())
 
     def _wait_s(self) -> float:
         next_ns = self._timers.next_ns()
@@ -167,27 +201,40 @@ class ArmRun:
     def _take(self, wait_s: float) -> None:
         """One line, if one comes in time, and those waiting behind it."""
         try:
-            spoken = self._lines.get(timeout=wait_s) if wait_s > 0 else self._lines.get_nowait()
+            speaker, lines = self._lines.get(timeout=wait_s) if wait_s > 0 else self._lines.get_nowait()
             while True:
-                self._hear(spoken)
-                spoken = self._lines.get_nowait()
+                self._hear(speaker, lines)
+                speaker, lines = self._lines.get_nowait()
         except queue.Empty:
             return
 
-    def _hear(self, spoken: Spoken) -> None:
-        speaker = spoken.speaker
-        if spoken.line is None:
+    def _hear(self, speaker: Started, lines: list[Line] | None) -> None:
+        for rank, line in lines or ():
+            self._line(speaker, rank, line)
+        if lines is None:
             speaker.eof = True
-            if speaker in self._samplers and not speaker.stopped:
-                self._journal.write("log", host=speaker.launch.host, message=f"{speaker.launch.name} ended early")
+            if speaker in self._samplers.running and not speaker.stopped:
+                said = f"{speaker.start.shown} ended early"
+                self._journal.write("log", host=speaker.start.host.name, message=said)
+
+    def _line(self, speaker: Started, rank: int | None, said: bytes) -> None:
+        """Under a launcher, whose line it is says the launcher, or the line."""
+        line = parsed(said)
+        rank = rank if rank is not None or line is None else line.get("rank")
+        name, host = speaker.start.shown, speaker.start.host.name
+        if self._plan.job is not None and isinstance(rank, int) and 0 <= rank < len(self._plan.ranks):
+            name, host = self._plan.ranks[rank].name, self._plan.ranks[rank].host
+        if line is None or not isinstance(line.get("t_ns"), int):
+            text = said[:500].decode(errors="replace").rstrip()
+            self._journal.write("log", host=host, message=f"{name} printed: {text}")
             return
-        line = parse(spoken.line)
-        if line is None:
-            text = spoken.line[:500].decode(errors="replace").rstrip()
-            self._journal.write("log", host=speaker.launch.host, message=f"{speaker.launch.name} printed: {text}")
+        if line["event"] == PID_EVENT and self._plan.job is not None:
+            launch = self._plan.ranks[line["rank"]]
+            self._pids[line["rank"]] = PidOn(self._bed.hosts[launch.host], line["pid"])
+            self._journal_command(launch.host, launch.name, line["pid"], launch.argv, launch.env)
             return
-        line = ours(line, self._plan.clocks.get(speaker.launch.host))
-        self._journal.merge(speaker.launch.host, line)
+        line = ours(line, self._plan.clocks.get(host))
+        self._journal.merge(host, line)
         if line["event"] == "progress":
             self._progress(line)
         elif line["event"] == "iteration":
@@ -201,11 +248,11 @@ class ArmRun:
             spec = planned.spec
             if spec.by_workload and (spec.rank, spec.at.iteration) == (line["rank"], line["index"]):
                 self._injector.observed(spec.id, line["t_ns"], active=line["phase"] == "begin")
-                self._watched_ns = now_ns()
+                self._watch.forgive(now_s())
 
     def _progress(self, line: dict[str, Any]) -> None:
         """The first rank to begin an iteration sets the clock of the faults that wait for it."""
-        self._watched_ns = self._moved_ns = now_ns()
+        self._watch.moved(now_s())
         for planned in self._plan.faults:
             spec = planned.spec
             if (spec.id, 0) in self._seen or spec.by_workload:
@@ -227,7 +274,8 @@ class ArmRun:
         if self._ended(spec) or (spec.may_miss and self._injector.clash_of(planned)):
             return
         if spec.forever and spec.rank is not None:
-            self._ranks[spec.rank].stopped = True
+            for each in self._started_of(spec.rank):
+                each.stopped = True
         issued_ns = self._injector.strike(spec.id, cycle)
         self._chain(spec.id, "injected", issued_ns, cycle)
         if spec.forever:
@@ -240,12 +288,15 @@ class ArmRun:
 
     def _ended(self, spec: FaultSpec) -> bool:
         """True when the fault comes too late: its rank, or the whole workload, has ended."""
-        asked = self._ranks if spec.rank is None else self._ranks[spec.rank : spec.rank + 1]
-        return all(running.eof for running in asked)
+        return all(each.eof for each in self._started_of(spec.rank))
+
+    def _started_of(self, rank: int | None) -> Sequence[Started]:
+        """What runs a rank, or all of them; a launcher ends as a whole."""
+        return self._ranks if rank is None or self._plan.job is not None else self._ranks[rank : rank + 1]
 
     def _heal(self, planned: PlannedFault, cycle: int) -> None:
         issued_ns = self._injector.heal(planned.spec.id)
-        self._watched_ns = now_ns()
+        self._watch.forgive(now_s())
         if issued_ns is not None:
             self._chain(planned.spec.id, "reverted", issued_ns, cycle)
 
@@ -257,45 +308,46 @@ class ArmRun:
                 self._strike_at(issued_ns + round((at.ms or 0) * 1e6), planned, 0)
 
     def _iteration(self, line: dict[str, Any]) -> None:
-        self._watched_ns = self._moved_ns = now_ns()
         whole = self._pace.ended(line["index"], (line["end_ns"] - line["start_ns"]) / 1e6)
+        self._watch.moved(now_s(), None if whole is None else whole / 1e3)
         if whole is not None and line["index"] >= 0:
             self._display.iteration(line["index"], whole)
 
-    def _watch(self) -> None:
+    def _look(self) -> None:
         """Ends the others when one rank died and they do not, and all of them when nothing moves."""
         for running in self._ranks:
             if running.eof and self._first_dead is None and running.reap() not in (None, 0, EXIT_WRONG):
                 self._first_dead = running
-                self._display.note(f"{running.launch.name} on {running.launch.host} {_how(running.exit_code)}")
-                self._timers.at(now_ns() + round(PEERS_S * 1e9), partial(stop_all, self._ranks))
-        patience_s = max(NO_PROGRESS_S, NO_PROGRESS_ITERATIONS * self._pace.median_ms() / 1e3)
-        longest_s = max((planned.spec.lasts_s for planned in self._plan.faults), default=0.0)
-        quiet = not self._injector.any_active() and now_ns() - self._watched_ns > patience_s * 1e9
-        endless = now_ns() - self._moved_ns > (2 * patience_s + longest_s) * 1e9
-        if not self._hung and (quiet or endless):
+                self._display.note(f"{_named(running)} {how_it_ended(running.code)}")
+                self._timers.at(now_ns() + round(PEERS_S * 1e9), self._started_ranks.stop)
+        if not self._hung and self._hangs(now_s()):
             self._hung = True
-            self._journal.write("log", message=f"{HUNG} for {patience_s:.0f} s: the ranks are ended")
-            stop_all(self._ranks)
+            self._journal.write("log", message=f"{HUNG} for {self._watch.allowed_s():.0f} s: the ranks are ended")
+            self._started_ranks.stop()
+
+    def _hangs(self, at_s: float) -> bool:
+        """A fault may hold everything up while it is active, but not for ever."""
+        longest_s = max((planned.spec.lasts_s for planned in self._plan.faults), default=0.0)
+        endless = self._watch.still_s(at_s) > 2 * self._watch.allowed_s() + longest_s
+        return endless or bool(not self._injector.any_active() and self._watch.stuck(at_s))
 
     def _drain(self) -> None:
         """What was printed before the end belongs into the journal, also when the end was an error."""
         deadline = now_ns() + DRAIN_NS
-        while now_ns() < deadline and not all(running.eof for running in (*self._ranks, *self._samplers)):
+        while now_ns() < deadline and not all(each.eof for each in (*self._ranks, *self._samplers.running)):
             self._take(TICK_S)
 
     def _quote(self) -> None:
         """What the net library said for operators, which its callers' error codes do not say."""
         for running in self._ranks:
-            path = self._stderr(running.launch)
-            text = path.read_text(errors="replace")[-QUOTED_BYTES:] if path.exists() else ""
+            text = running.errors(QUOTED_LINES)
             for line in dict.fromkeys(line for line in text.splitlines() if OURS in line):
                 message = OURS + line.partition(OURS)[2]
-                self._journal.write("log", host=running.launch.host, message=message[:1000])
+                self._journal.write("log", host=running.start.host.name, message=message[:1000])
 
     def _judge(self) -> None:
         """Tells ends that say something about the arm from those that do not."""
-        broken = [r for r in self._ranks if not r.stopped and r.exit_code not in (0, EXIT_WRONG, EXIT_TRANSPORT)]
+        broken = [r for r in self._ranks if not r.stopped and self._code(r) not in (0, EXIT_WRONG, EXIT_TRANSPORT)]
         if broken:
             self._check_machine(broken[0])
             raise self._death(broken[0])
@@ -306,27 +358,31 @@ class ArmRun:
         if self._first_dead is not None:
             raise self._death(self._first_dead)
 
-    def _check_machine(self, running: Running) -> None:
+    def _code(self, each: Started) -> int | None:
+        """Of the first rank that ended badly, where a launcher says so: its own means less."""
+        death = first_death(self._plan.launcher, each.errors(QUOTED_LINES)) if each.code else None
+        return each.code if death is None or death.code is None else death.code
+
+    def _check_machine(self, running: Started) -> None:
         """A guest whose kernel died took its rank with it: LabError, for that says nothing about the rank."""
         if not self._bed.machines:
             return
         try:
-            self._bed.hosts[running.launch.host].run(["true"], timeout_s=MACHINE_S)
+            running.start.host.run(["true"], timeout_s=MACHINE_S)
         except R2ccError as error:
             raise LabError(
-                f"{running.launch.host} died under {running.launch.name}: {error.message}",
+                f"{running.start.host.name} died under {running.start.shown}: {error.message}",
                 "its last words are in .cache/vm/logs; run again",
             ) from error
 
-    def _death(self, running: Running) -> InfraError:
-        stderr = self._stderr(running.launch)
-        last = stderr.read_text(errors="replace").strip().splitlines()[-3:] if stderr.exists() else []
-        message = f"{running.launch.name} on {running.launch.host} {_how(running.exit_code)}" + "".join(
-            f"\n  | {line}" for line in last
-        )
-        return InfraError(message, f"see {stderr}")
+    def _death(self, running: Started) -> InfraError:
+        last = "".join(f"\n{line}" for line in indent(running.errors(3)).splitlines())
+        return InfraError(f"{_named(running)} {how_it_ended(running.code)}{last}", f"see {running.start.stderr}")
 
 
-def _how(exit_code: int | None) -> str:
-    code = exit_code or 0
-    return f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with exit code {code}"
+def _named(each: Started) -> str:
+    return f"{each.start.shown} on {each.start.host.name}"
+
+
+def now_s() -> float:
+    return now_ns() / 1e9

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +11,17 @@ from chaos.experiment.model import MODES, Experiment
 from chaos.experiment.planned import PlannedFault, by_host, planned_faults
 from chaos.faults.steps import Step, place_of
 from chaos.testbed import launch
-from chaos.testbed.launch import Benches
+from chaos.testbed.launch import Benches, Launch
+from harness.hosts import Host
+from harness.hosts.ssh_target import Target
+from harness.launch.job import Job
+from harness.launch.plan import as_root, plan
 from harness.sites.site import Planned
 
 PLACES = Path("<folder of the lab>/places.json")
 """A lab that is not up has no folder yet."""
+FOLDER = "<folder>"
+"""Of files for a launcher."""
 Json = dict[str, Any]
 
 
@@ -26,38 +33,55 @@ def steps(
     bench: Benches,
     gpus: int = 1,
     of_host: Mapping[str, Mapping[str, str]] | None = None,
+    launcher: str = launch.DIRECT,
+    targets: Sequence[Target] = (),
 ) -> list[Json]:
     """One entry for every run: processes to start and faults to carry out."""
     planned = planned_faults(experiment, bed.nics, launch.per_host(experiment, gpus))
     names = by_host(bed.nics)
     samplers = launch.samplers(names, bench, experiment.workload.net, every_cpu=bool(of_host))
+
+    def started(arm: str) -> list[Launch]:
+        ranks = launch.ranks(
+            experiment,
+            arm,
+            bed.hosts,
+            bed.root,
+            bench,
+            places_file=None if of_host else PLACES,
+            nics=names,
+            gpus=gpus,
+            of_host=of_host,
+        )
+        job = launch.job(ranks, bed.root, launcher, targets)
+        return [*samplers, *(ranks if job is None else _by_launcher(job, launcher, targets))]
+
     return [
         {
             "arm": arm,
             "mode": MODES[arm],
             "run": run,
             "start": [
-                {"host": each.host, "name": each.name, "argv": each.argv, "env": each.env}
-                for each in (
-                    *samplers,
-                    *launch.ranks(
-                        experiment,
-                        arm,
-                        bed.hosts,
-                        bed.root,
-                        bench,
-                        places_file=None if of_host else PLACES,
-                        nics=names,
-                        gpus=gpus,
-                        of_host=of_host,
-                    ),
-                )
+                {"host": each.host, "name": each.name, "argv": each.argv, "env": each.env} for each in started(arm)
             ],
             "faults": [fault_step(each) for each in planned],
         }
         for run in range(experiment.repeats)
         for arm in arms
     ]
+
+
+@dataclass(frozen=True)
+class _Reach:
+    """Hosts that nobody connects to."""
+
+    targets: Sequence[Target]
+    hosts: Mapping[str, Host] = field(default_factory=dict)
+
+
+def _by_launcher(job: Job, launcher: str, targets: Sequence[Target]) -> list[Launch]:
+    made = plan(job, launcher, _Reach(targets), FOLDER, as_root=as_root())
+    return [Launch(each.host or "localhost", each.shown, each.argv, dict(each.env)) for each in made.commands]
 
 
 def fault_step(planned: PlannedFault) -> Json:

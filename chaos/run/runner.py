@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from chaos.analysis.model import Summary
 from chaos.analysis.summary import summarize
 from chaos.experiment.file import dump
 from chaos.experiment.model import MODES, Experiment
@@ -23,6 +24,7 @@ from chaos.testbed.beds import Bed
 from chaos.testbed.launch import Benches
 from harness.errors import R2ccError
 from harness.facts.environment import environment, hardware
+from harness.facts.forms import Hardware
 from harness.files.rundir import RunDir
 from harness.interrupts import terminable
 
@@ -40,13 +42,14 @@ class Request:
     open_bed: OpenBed
     void_ok: bool = False
     trace: bool = False
-    hardware: Json | None = None
+    hardware: Hardware | None = None
     """Of the bed's machines; None: it is this machine."""
+    launcher: str = launch.DIRECT
     bed: str = "lab"
     """What it is called where it could not be opened."""
 
 
-def run(experiment: Experiment, request: Request, out: RunDir, display: Display) -> Json:
+def run(experiment: Experiment, request: Request, out: RunDir, display: Display) -> Summary:
     """Runs all arms and returns the summary, which is also in the run directory, as everything else is.
 
     Never raises for what the summary can say: its `verdict` is then `failed` and its `reasons` begin with why.
@@ -59,7 +62,8 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
         try:
             with terminable(), request.open_bed() as bed, display:
                 bed_name = bed.name
-                for plan in plans(experiment, request.arms, bed, request.bench, out.raw if request.trace else None):
+                trace = out.raw if request.trace else None
+                for plan in plans(experiment, request.arms, bed, request.bench, trace, launcher=request.launcher):
                     display.run_started(plan.arm, plan.run, experiment.repeats, experiment.workload.iterations)
                     run_one(plan, bed, journal, out=out, display=display)
                     traces.fetch(plan, bed, out.raw)
@@ -79,8 +83,8 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
             interrupted=bool(stop and stop[1]),
         )
         journal.enter("-", 0)
-        journal.write("verdict", verdict=summary["verdict"], exit_code=summary["exit_code"], reasons=summary["reasons"])
-    out.write_json("summary.json", "summary", summary)
+        journal.write("verdict", verdict=summary.verdict, exit_code=summary.exit_code, reasons=summary.reasons)
+    out.write_json("summary.json", "summary", summary.as_json())
     return summary
 
 
@@ -95,7 +99,13 @@ def _begin(experiment: Experiment, request: Request, out: RunDir) -> None:
 
 
 def plans(
-    experiment: Experiment, arms: Sequence[str], bed: Bed, bench: Benches, trace: Path | None = None
+    experiment: Experiment,
+    arms: Sequence[str],
+    bed: Bed,
+    bench: Benches,
+    trace: Path | None = None,
+    *,
+    launcher: str = launch.DIRECT,
 ) -> list[Plan]:
     """Every repeat of every arm in the order in which they run: A B A B, so that a machine growing slow slows all.
 
@@ -103,29 +113,32 @@ def plans(
     """
     nics = by_host(bed.nics)
     hosts = [host for host in bed.hosts if host in nics]
-    return [
-        Plan(
+
+    def plan(arm: str, run: int) -> Plan:
+        ranks = launch.ranks(
+            experiment,
+            arm,
+            hosts,
+            bed.root,
+            bench,
+            extra=traces.setting(trace, arm, run, bed),
+            places_file=bed.places_file,
+            nics=nics,
+            gpus=bed.gpus,
+            of_host=bed.env,
+        )
+        return Plan(
             arm,
             run,
-            launch.ranks(
-                experiment,
-                arm,
-                hosts,
-                bed.root,
-                bench,
-                extra=traces.setting(trace, arm, run, bed),
-                places_file=bed.places_file,
-                nics=nics,
-                gpus=bed.gpus,
-                of_host=bed.env,
-            ),
+            ranks,
             launch.samplers(nics, bench, experiment.workload.net, every_cpu=bool(bed.env)),
             planned_faults(experiment, bed.nics, launch.per_host(experiment, bed.gpus)),
             limits=experiment.limits,
+            launcher=launcher,
+            job=launch.job(ranks, bed.root, launcher, bed.targets),
         )
-        for run in range(experiment.repeats)
-        for arm in arms
-    ]
+
+    return [plan(arm, run) for run in range(experiment.repeats) for arm in arms]
 
 
 def _network(bed: Bed) -> Json:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 import click
 
@@ -20,11 +21,15 @@ from harness.config.documents import Document
 from harness.deploy.places import SAMPLER
 from harness.errors import UsageError
 from harness.facts.environment import hardware_of
+from harness.facts.forms import Hardware
 from harness.hosts import Host
 from harness.hosts.lease import Leases, hold
+from harness.hosts.ssh_target import Target
 from harness.lab.topology import Topology, checked
+from harness.launch.workloads import check as startable
 from harness.sites.cluster import ClusterSite
 from harness.sites.site import Planned, Site
+from harness.sites.slurm import allocation
 from harness.sites.surveyed import DATA
 from harness.sites.vm import VmSite, hold_rates
 
@@ -54,6 +59,8 @@ class Bed:
     """The program of each host whose clock is not ours, which tells its time."""
     leases: Leases | None = None
     """That hosts which others can reach are ours alone for now."""
+    targets: Sequence[Target] = ()
+    """How hosts are reached over SSH, for a launcher that does so itself."""
     topology: Topology | None = None
     """What a lab was made as, its rates as they are now; None where hosts are what they are."""
 
@@ -74,7 +81,7 @@ def gpus_of(site: Site, experiment: Experiment) -> int:
     return found
 
 
-def bed_hardware(site: Site) -> dict[str, Any] | None:
+def bed_hardware(site: Site) -> Hardware | None:
     """Of a site's machines, for figures are compared between the same machines only; None: it is on this one."""
     machines = site.hardware()
     return hardware_of(machines) if machines else None
@@ -113,6 +120,25 @@ def check(site: Site, experiment: Experiment) -> None:
         refuse_unsafe(site.hosts(), site.members, faults, by_host(nics), experiment.limits)
 
 
+def check_launcher(site: Site, experiment: Experiment, launcher: str) -> None:
+    """UsageError where that launcher cannot start the ranks there."""
+    if launcher == launch.DIRECT:
+        return
+    if not isinstance(site, ClusterSite):
+        raise UsageError(
+            f"--launcher {launcher} is for hosts over SSH: ranks on '{site}' are started directly",
+            "--launcher direct, or an inventory file (docs/howto/cluster.md)",
+        )
+    startable(experiment.workload.kind, launcher)
+    if launcher == "srun":
+        given = [*allocation(os.environ).hosts]
+        if [name for name in given if name in site.surveyed().names] != site.surveyed().names:
+            raise UsageError(
+                f"srun counts ranks in the order of its allocation, and {site} has other hosts or another order",
+                f"name hosts of the allocation, in this order: {', '.join(given)}",
+            )
+
+
 @contextmanager
 def open_bed(site: Site, experiment: Experiment) -> Iterator[Bed]:
     """Opens the bed; what was made for it is removed when the block ends."""
@@ -135,8 +161,14 @@ def open_bed(site: Site, experiment: Experiment) -> Iterator[Bed]:
             env=site.env(net),
             samplers=_samplers(site),
             leases=leases,
+            targets=targets_of(site),
             topology=site.topology,
         )
+
+
+def targets_of(site: Site) -> list[Target]:
+    """How hosts are reached over SSH, where they are."""
+    return [host.target for host in site.members] if isinstance(site, ClusterSite) else []
 
 
 def _without_backup(site: Site) -> list[str]:

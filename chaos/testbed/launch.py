@@ -10,9 +10,16 @@ from typing import Protocol
 
 from chaos.experiment.aliases import environment
 from chaos.experiment.model import MODES, RESTART, UPSTREAM, Experiment, GpuWorkload, Workload
+from harness.hosts.ssh_target import Target
+from harness.launch.gather import gathered
+from harness.launch.job import Job
+from harness.launch.network import towards
 from harness.vmlab.rdma import failover_env, rdma_env
 
 ROOT_PORT = 29500
+DIRECT = "direct"
+OURSELVES = (DIRECT, "ssh")
+"""Launchers that are our own connections to the hosts."""
 SAMPLES_MS, SAMPLES_EMULATED_MS = 10, 200
 RESTART_AFTER = "R2CC_RESTART_AFTER_S"
 """A rank with it in its environment watches over the one that works (harness/workloads/restart.py)."""
@@ -122,6 +129,20 @@ def ranks(
         )
         launches.append(Launch(host, f"rank{rank}", argv, mine))
     return launches
+
+
+def job(planned: Sequence[Launch], root: str, launcher: str, targets: Sequence[Target]) -> Job | None:
+    """The ranks as one job for a launcher; None: we start each ourselves. UsageError where it could not start them."""
+    if launcher in OURSELVES:
+        return None
+    own = towards(targets[0].address) if launcher == "mpirun" and targets else ""
+    return gathered(
+        [each.host for each in planned],
+        [each.argv for each in planned],
+        [each.env for each in planned],
+        rendezvous=f"{root}:{ROOT_PORT}",
+        out_of_band=own,
+    )
 
 
 def _apart(experiment: Experiment, host: str) -> dict[str, str]:

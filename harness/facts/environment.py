@@ -9,7 +9,10 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.facts.forms import Environment, Hardware
 
 ALLOWED_VARIABLES = (
     "NCCL_DEBUG",
@@ -40,18 +43,18 @@ def memory_bytes(meminfo: str) -> int:
     return 0
 
 
-def hardware() -> dict[str, Any]:
+def hardware() -> Hardware:
     """What figures depend on, and a fingerprint to key series of runs by (memory rounded: it differs between boots)."""
     cpu = cpu_model(Path("/proc/cpuinfo").read_text())
     memory = memory_bytes(Path("/proc/meminfo").read_text())
     return hardware_of([(cpu, len(os.sched_getaffinity(0)), memory)])
 
 
-def hardware_of(machines: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
+def hardware_of(machines: Sequence[tuple[str, int, int]]) -> Hardware:
     """The same of one or more machines, each with its CPU's model, cores and memory in bytes; figures of the first."""
     texts = [f"{cpu}|{cores}|{round(memory / 2**30)}" for cpu, cores, memory in machines]
     cpu, cores, memory = machines[0]
-    found = {
+    found: Hardware = {
         "fingerprint": hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()[:12],
         "cpu": cpu,
         "cores": cores,
@@ -61,14 +64,14 @@ def hardware_of(machines: Sequence[tuple[str, int, int]]) -> dict[str, Any]:
 
 
 def environment(
-    build: Mapping[str, Any], variables: Mapping[str, str] | None = None, machines: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
+    build: Mapping[str, Any], variables: Mapping[str, str] | None = None, machines: Hardware | None = None
+) -> Environment:
     """The whole of environment.json; `build` is the build's own description (id and what went into it), `machines`
     the hardware of the bed where it is not this machine's."""
     given = os.environ if variables is None else variables
     return {
         "schema": 1,
-        "hardware": dict(machines or hardware()),
+        "hardware": machines or hardware(),
         "kernel": platform.release(),
         "python": platform.python_version(),
         "platform": sys.platform,

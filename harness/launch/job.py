@@ -19,6 +19,9 @@ FIND = (
     'while [ "$1" != -- ]; do of=${1%%:*}; '
     'if [ "$rank" -ge "${of%-*}" ] && [ "$rank" -le "${of#*-}" ]; then export "${1#*:}"; fi; shift; done; shift; '
 )
+PID_EVENT = "rank_pid"
+SAY_PID = f'printf \'{{"event":"{PID_EVENT}","rank":%d,"pid":%d,"t_ns":0}}\\n\' "$rank" $$; '
+"""The program that follows keeps the number."""
 ENDS: Mapping[Told, str] = {
     (): 'exec "$@"',
     (RANK_OPTION,): 'exec "$@" --rank "$rank"',
@@ -51,6 +54,10 @@ class Job:
     """Ranks meet through MPI, and in no other way."""
     python: str = "python3"
     """Of torchrun."""
+    of_rank: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    """What single ranks have besides."""
+    says_pid: bool = False
+    """Ranks print a line with their process id before the program's own."""
     out_of_band: str = ""
     """Network (a.b.c.d/n) over which a launcher's own daemons talk; the launcher's choice without one."""
 
@@ -90,9 +97,10 @@ class Job:
             for host, ranks in self.hosts.items()
             for name, value in sorted(self.of_host.get(host, {}).items())
         ]
-        if not single and not self.told:
+        single += [f"{rank}-{rank}:{name}={env[name]}" for rank, env in self.of_rank.items() for name in sorted(env)]
+        if not single and not self.told and not self.says_pid:
             return self.bare()
-        script = FIND + ENDS[self.told]
+        script = FIND + (SAY_PID if self.says_pid else "") + ENDS[self.told]
         return ["sh", "-c", script, "r2cc", rank_variable, place_variable, *single, "--", *self.bare()]
 
     def as_rank(self, rank: int) -> list[str]:

@@ -5,20 +5,22 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.errors import InfraError, UsageError
 from harness.hosts import Host, LocalHost
 from harness.launch import commands
-from harness.launch.hosts import JobHosts
 from harness.launch.job import Job
 from harness.launch.network import towards
 from harness.launch.processes import Start
 from harness.launch.sshfiles import ssh_config
 from harness.launch.streams import Labelled, Reader, Tagged, Whole
+
+if TYPE_CHECKING:
+    from harness.hosts.ssh_target import Target
 
 SSH_CONFIG, HOSTFILE = "ssh_config", "hostfile"
 SHOWN = ("NCCL_", "R2CC_", "GLOO_", "CUDA_", "SLURM_")
@@ -29,6 +31,15 @@ HOW_TO_HAVE = {
 }
 OWN_SESSION = ("setsid",)
 """Ctrl-C of a terminal is for us alone: it is we who end a launcher, once."""
+
+
+class Reach(Protocol):
+    """Hosts to start processes on. `targets`: how OpenSSH reaches them, where a launcher of its own does."""
+
+    @property
+    def hosts(self) -> Mapping[str, Host]: ...
+    @property
+    def targets(self) -> Sequence[Target]: ...
 
 
 @dataclass(frozen=True)
@@ -72,30 +83,30 @@ class Plan:
         return {"schema": 1, "launcher": self.launcher, "commands": commands, "files": dict(self.files)}
 
 
-def plan(job: Job, launcher: str, site: JobHosts, folder: str, *, as_root: bool = False, raw: bool = False) -> Plan:
+def plan(job: Job, launcher: str, reach: Reach, folder: str, *, as_root: bool = False, raw: bool = False) -> Plan:
     """`folder`: where files will be. `raw`: the launcher puts nothing before the ranks' lines."""
     return {"ssh": _ssh, "torchrun": _torchrun, "srun": _srun, "mpirun": _mpirun}[launcher](
-        job, site, folder, as_root, raw
+        job, reach, folder, as_root, raw
     )
 
 
-def _ssh(job: Job, _site: JobHosts, _folder: str, _as_root: bool, _raw: bool) -> Plan:
+def _ssh(job: Job, _reach: Reach, _folder: str, _as_root: bool, _raw: bool) -> Plan:
     made = []
     for rank in range(job.ranks):
         host = job.host_of(rank)
-        env = {**job.env, **job.of_host.get(host, {})}
+        env = {**job.env, **job.of_host.get(host, {}), **job.of_rank.get(rank, {})}
         made.append(Command(host, f"rank {rank} on {host}", commands.plain(job, rank), env, rank))
     return Plan("ssh", made)
 
 
-def _torchrun(job: Job, _site: JobHosts, _folder: str, _as_root: bool, _raw: bool) -> Plan:
+def _torchrun(job: Job, _reach: Reach, _folder: str, _as_root: bool, _raw: bool) -> Plan:
     return Plan(
         "torchrun",
         [Command(host, f"torchrun on {host}", commands.torchrun(job, host), dict(job.env)) for host in job.hosts],
     )
 
 
-def _srun(job: Job, _site: JobHosts, folder: str, _as_root: bool, raw: bool) -> Plan:
+def _srun(job: Job, _reach: Reach, folder: str, _as_root: bool, raw: bool) -> Plan:
     env = dict(job.env)
     files = {}
     if not job.even:
@@ -104,20 +115,20 @@ def _srun(job: Job, _site: JobHosts, folder: str, _as_root: bool, raw: bool) -> 
     return Plan("srun", [Command("", "srun", commands.srun(job, labelled=not raw), env)], files)
 
 
-def _mpirun(job: Job, site: JobHosts, folder: str, as_root: bool, raw: bool) -> Plan:
+def _mpirun(job: Job, reach: Reach, folder: str, as_root: bool, raw: bool) -> Plan:
     config = str(Path(folder) / SSH_CONFIG)
     if " " in config:
         raise UsageError(f"mpirun cannot be told of a file with a space in its name: {config}", "set TMPDIR elsewhere")
     argv = commands.mpirun(job, ssh_config=config, tagged=not raw, as_root=as_root)
-    return Plan("mpirun", [Command("", "mpirun", argv, dict(job.env))], {SSH_CONFIG: ssh_config(site.targets)})
+    return Plan("mpirun", [Command("", "mpirun", argv, dict(job.env))], {SSH_CONFIG: ssh_config(reach.targets)})
 
 
-def own_network(site: JobHosts) -> str:
+def own_network(reach: Reach) -> str:
     """Over which mpirun's daemons find their way back to us; empty: they try all there are."""
-    return towards(site.targets[0].address) if site.targets else ""
+    return towards(reach.targets[0].address) if reach.targets else ""
 
 
-def starts(plan: Plan, site: JobHosts, folder: Path) -> list[Start]:
+def starts(plan: Plan, reach: Reach, folder: Path) -> list[Start]:
     """Writes the plan's files; what to start where. InfraError for a launcher that is not here."""
     for command in plan.commands:
         if not command.host and shutil.which(command.argv[0]) is None:
@@ -126,11 +137,11 @@ def starts(plan: Plan, site: JobHosts, folder: Path) -> list[Start]:
         path = folder / name
         path.touch(mode=0o600)
         path.write_text(text, encoding="utf-8")
-    return [_start(command, plan.launcher, site) for command in plan.commands]
+    return [_start(command, plan.launcher, reach) for command in plan.commands]
 
 
-def _start(command: Command, launcher: str, site: JobHosts) -> Start:
-    host: Host = site.hosts[command.host] if command.host else LocalHost()
+def _start(command: Command, launcher: str, reach: Reach) -> Start:
+    host: Host = reach.hosts[command.host] if command.host else LocalHost()
     argv = command.argv if command.host else [*OWN_SESSION, *command.argv]
     reader: Reader = {"mpirun": Tagged, "srun": Labelled}.get(launcher, Whole)()
     if command.rank is not None:

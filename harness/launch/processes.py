@@ -1,7 +1,8 @@
-"""Processes of a job on their hosts: started at once, their lines in one queue, ended all together."""
+"""Processes on hosts: started at once, their lines in one queue, all of them ended whatever becomes of one."""
 
 from __future__ import annotations
 
+import os
 import queue
 import threading
 import time
@@ -10,21 +11,23 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from io import BufferedReader
-from typing import cast
+from pathlib import Path
+from typing import IO, cast
 
 from harness.errors import CommandError, InfraError, R2ccError
 from harness.hosts import Host, Process
+from harness.hosts.commands import last_lines
 from harness.hosts.parallel import on_all
 from harness.launch.streams import Line, Reader
 
 CHUNK_BYTES = 65536
-POLITE_S, SURE_S, PENDING_S = 3.0, 5.0, 10.0
+POLITE_S, SURE_S, PENDING_S = 2.0, 5.0, 10.0
 QUOTED = 8
 
 
 @dataclass(frozen=True)
 class Start:
-    """One process to start. `shown`: how to name it to people."""
+    """One process to start. `shown`: its name for people."""
 
     shown: str
     host: Host
@@ -33,6 +36,8 @@ class Start:
     reader: Reader
     rank: int | None = None
     """Of a process that is one rank."""
+    stderr: Path | None = None
+    """The file that gets what it says there; None: the last lines are kept."""
 
 
 @dataclass
@@ -41,6 +46,8 @@ class Started:
 
     start: Start
     process: Process
+    input: IO[bytes]
+    """Its stdin, which says nothing and ends with us: what watches it does not outlive us."""
     eof: bool = False
     stopped: bool = False
     code: int | None = None
@@ -50,8 +57,25 @@ class Started:
             self.code = self.process.poll()
         return self.code
 
+    def finish(self) -> None:
+        """Waits for the exit code of one that has closed its output; one that stays is ended."""
+        try:
+            self.code = self.process.wait(SURE_S)
+        except CommandError:
+            _end([self])
+
     def errors(self, lines: int = QUOTED) -> str:
-        return self.process.stderr_tail(lines)
+        """The last lines that it said on stderr."""
+        if self.start.stderr is None:
+            return self.process.stderr_tail(lines)
+        return last_lines(self.start.stderr.read_text(errors="replace"), lines) if self.start.stderr.exists() else ""
+
+    def close(self) -> None:
+        """Ends it if it still runs."""
+        try:
+            self.process.close()
+        finally:
+            self.input.close()
 
 
 Spoken = tuple[Started, list[Line] | None]
@@ -84,27 +108,30 @@ class Processes:
         """All of them, whatever becomes of one; closing ends what still runs."""
         with ExitStack() as stack:
             for each in self.running:
-                stack.callback(each.process.close)
+                stack.callback(each.close)
 
     def start(self, starts: Sequence[Start]) -> None:
-        """All of them at once. InfraError naming every host on which one could not be started."""
+        """All of them at once; `running` has their order. InfraError naming every host on which one could not be
+        started."""
         by_key = {f"{number}": one for number, one in enumerate(starts)}
         outcomes = on_all({key: partial(self._one, one) for key, one in by_key.items()})
         errors = [str(outcome.error) for outcome in outcomes.values() if outcome.error is not None]
         if errors:
             raise InfraError("\n".join(dict.fromkeys(errors)), "r2cc hosts check says how every host is reached")
+        order = {id(one): number for number, one in enumerate(starts)}
+        self.running.sort(key=lambda made: order[id(made.start)])
 
     def _one(self, start: Start) -> None:
         with self._lock:
             self._pending += 1
         try:
-            made = Started(start, start.host.spawn(start.argv, env=start.env))
+            made = _started(start)
             with self._lock:
                 late = self._closing
                 if not late:
                     self.running.append(made)
             if late:
-                made.process.close()
+                made.close()
             else:
                 threading.Thread(target=self._read, args=(made,), name=start.shown, daemon=True).start()
         finally:
@@ -112,26 +139,52 @@ class Processes:
                 self._pending -= 1
 
     def _read(self, made: Started) -> None:
-        stream = made.process.stdout
+        stream, reader = made.process.stdout, made.start.reader
         try:
             while stream is not None and (chunk := cast(BufferedReader, stream).read1(CHUNK_BYTES)):
-                self.lines.put((made, made.start.reader(chunk)))
+                self.lines.put((made, reader(chunk)))
+            self.lines.put((made, [(rank, line) for rank, line in reader(b"\n") if line]))  # without an end of its own
         except (OSError, ValueError):
             pass  # it was closed under us: all has ended
         finally:
             self.lines.put((made, None))
 
     def stop(self) -> None:
-        """Ends them: politely, then for sure; hosts side by side, as one that hangs must not keep the others alive."""
-        for ask, patience_s in (("terminate", POLITE_S), ("kill", SURE_S)):
-            alive = [each for each in self.running if each.reap() is None]
-            for each in alive:
-                each.stopped = True
-            on_all({f"{number}": partial(_asked, each, ask, patience_s) for number, each in enumerate(alive)})
+        """Ends them. Raises what kept one from it, when all others have been."""
+        _end(self.running)
+
+
+def _started(start: Start) -> Started:
+    theirs, ours = os.pipe2(os.O_CLOEXEC)
+    held = os.fdopen(ours, "wb")
+    try:
+        if start.stderr is None:
+            return Started(start, start.host.spawn(start.argv, env=start.env, stdin=theirs), held)
+        with start.stderr.open("wb") as file:
+            return Started(start, start.host.spawn(start.argv, env=start.env, stdin=theirs, stderr=file), held)
+    except BaseException:
+        held.close()
+        raise
+    finally:
+        os.close(theirs)
+
+
+def _end(running: Sequence[Started]) -> None:
+    """Politely, then for sure; hosts side by side: one that is lost keeps nothing of another one alive."""
+    errors: dict[int, R2ccError] = {}
+    for ask, patience_s in (("terminate", POLITE_S), ("kill", SURE_S)):
+        alive = {number: each for number, each in enumerate(running) if each.reap() is None}
+        for each in alive.values():
+            each.stopped = True
+        asked = on_all({f"{number}": partial(_asked, each, ask, patience_s) for number, each in alive.items()})
+        errors = {number: error for number in alive if (error := asked[f"{number}"].error) is not None}
+    for error in errors.values():
+        raise error
 
 
 def _asked(each: Started, ask: str, patience_s: float) -> None:
-    with suppress(R2ccError):
+    try:
         getattr(each.process, ask)()
-    with suppress(CommandError):
-        each.code = each.process.wait(patience_s)
+    finally:
+        with suppress(CommandError):
+            each.code = each.process.wait(patience_s)

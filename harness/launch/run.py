@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.errors import CommandError, UsageError
+from harness.errors import R2ccError, UsageError
 from harness.hosts.commands import indent
 from harness.launch.deaths import Death, first_death
 from harness.launch.job import Job
@@ -68,7 +68,8 @@ class JobRun:
                 self._take(processes)
                 self._look(processes)
             for each in processes.running:
-                _ended(each)
+                with suppress(R2ccError):
+                    each.finish()
             self._note_deaths(processes)
             return self._judged()
 
@@ -110,7 +111,8 @@ class JobRun:
             self._stuck = stuck
         if stuck or (self._end_at_s is not None and now_s > self._end_at_s):
             self._end_at_s = float("inf")
-            processes.stop()
+            with suppress(R2ccError):  # of a host that is lost: what it leaves is told by the processes' end
+                processes.stop()
 
     def _note_deaths(self, processes: Processes) -> None:
         for each in processes.running:
@@ -168,16 +170,16 @@ def _telling(said: str, code: int | None) -> str:
     return "\n".join(lines[:1] if code == UsageError.exit_code else lines[-QUOTED:])
 
 
-def _ended(each: Started) -> None:
-    """It has closed its output; one that stays is ended when the block ends."""
-    with suppress(CommandError):
-        each.code = each.process.wait(PEERS_S)
-
-
 def _ending(shown: str, code: int | None, errors: str) -> str:
-    how = "died, as its peers say" if code is None else f"ended with exit code {code}"
-    if code is not None and code < 0:
-        how = f"was killed by {signal.Signals(-code).name}"
-    elif code is not None and code > 128 and code - 128 in set(signal.Signals):
-        how += f" ({signal.Signals(code - 128).name})"
-    return f"{shown} {how}" + (f"; its last lines:\n{indent(errors)}" if errors.strip() else "")
+    last = f"; its last lines:\n{indent(errors)}" if errors.strip() else ""
+    return f"{shown} {how_it_ended(code)}{last}"
+
+
+def how_it_ended(code: int | None) -> str:
+    """The exit code of a process in words; None: only its peers say that it has died."""
+    if code is None:
+        return "died, as its peers say"
+    if code < 0:
+        return f"was killed by {signal.Signals(-code).name}"
+    name = f" ({signal.Signals(code - 128).name})" if code > 128 and code - 128 in set(signal.Signals) else ""
+    return f"ended with exit code {code}{name}"

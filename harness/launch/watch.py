@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass, field
 from statistics import median
 
 PATIENCE_S = 30.0
 ITERATIONS = 10
+KEPT = 1000
 STARTING_S = 180.0
 """Until the first sign of progress: libraries are loaded, ranks meet."""
 
@@ -21,13 +23,23 @@ class Watch:
     growing: bool = False
     """What takes longer and longer is judged by the longest so far, else by the median."""
     moved_s: float | None = None
-    paces_s: list[float] = field(default_factory=list)
+    forgiven_s: float = 0.0
+    """Until when nothing that happened is held against the job."""
+    paces_s: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT))
 
     def moved(self, now_s: float, pace_s: float | None = None) -> None:
         """`pace_s`: how long what ended now had taken."""
         self.moved_s = now_s
         if pace_s is not None:
             self.paces_s.append(pace_s)
+
+    def forgive(self, now_s: float) -> None:
+        """That nothing moved until now has a reason that we know."""
+        self.forgiven_s = now_s
+
+    def still_s(self, now_s: float) -> float:
+        """For how long nothing has moved, forgiven or not."""
+        return now_s - (self.began_s if self.moved_s is None else self.moved_s)
 
     def allowed_s(self) -> float:
         if self.moved_s is None:
@@ -38,8 +50,8 @@ class Watch:
 
     def stuck(self, now_s: float) -> str:
         """Empty while all is well."""
-        since_s = self.began_s if self.moved_s is None else self.moved_s
-        if now_s - since_s <= self.allowed_s():
+        still_s = min(self.still_s(now_s), now_s - self.forgiven_s)
+        if still_s <= self.allowed_s():
             return ""
         what = "no rank began an iteration" if self.moved_s is None else "nothing moved"
-        return f"{what} for {now_s - since_s:.0f} s"
+        return f"{what} for {still_s:.0f} s"

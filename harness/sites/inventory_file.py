@@ -242,15 +242,6 @@ def _expanded_or_none(text: object) -> list[str]:
         return []
 
 
-def json_schema() -> dict[str, Any]:
-    """What harness/schemas/inventory.schema.json holds."""
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "inventory",
-        **{key: value for key, value in Cluster.model_json_schema().items() if key != "title"},
-    }
-
-
 def _say(error: Mapping[str, Any]) -> str:
     """pydantic's message, with the value and what is allowed where that helps."""
     where = ".".join(str(part) for part in error["loc"])

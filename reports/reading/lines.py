@@ -50,7 +50,5 @@ def _form(properties: Mapping[str, Any]) -> Iterator[tuple[str, tuple[type, ...]
 
 
 def _types(about: Mapping[str, Any]) -> tuple[type, ...]:
-    if "enum" in about:
-        return tuple({type(value) for value in about["enum"]})
-    words = about.get("type", [])
-    return tuple(kind for word in ([words] if isinstance(words, str) else words) for kind in KINDS[word])
+    either = about.get("anyOf", [about])
+    return tuple(kind for each in either if "type" in each for kind in KINDS[each["type"]])

@@ -27,7 +27,7 @@ def summary(lines: Sequence[Json], experiment: Json, environment: Json, known: J
     try:
         checked = Experiment.model_validate(experiment)
         arms = _arms(lines, known, set(map(str, checked.arms)))
-        return dict(summarize(lines, checked, arms, **_circumstances(known, environment)))
+        return summarize(lines, checked, arms, **_circumstances(known, environment)).as_json()
     except (ValidationError, *DAMAGED) as error:
         why = f"{type(error).__name__}: {error}".splitlines()[0][:LONGEST]
         instead = "; these are of summary.json" if known else ""

@@ -190,7 +190,8 @@ def test_a_flood_reaches_sockets_that_nobody_sends_to_and_ends(lab: Lab, tmp_pat
 
 
 def test_half_the_rate_halves_the_throughput_and_goes_back(lab: Lab, tmp_path: Path) -> None:
-    """Counted in bytes over half a second of blasting datagrams; no bound is tighter than a factor of 1.4."""
+    """Counted in bytes over half a second of datagrams. Only the slow ones have a bound: a busy machine sends fewer of
+    the others, but never so few."""
     stack = ExitStack()
     with Journal(tmp_path / "journal.jsonl") as journal, stack:
         injector = injector_of(lab, journal, stack, [])
@@ -201,8 +202,10 @@ def test_half_the_rate_halves_the_throughput_and_goes_back(lab: Lab, tmp_path: P
         slow = sent_during(lab, blast)
         injector.heal("f")
         again = sent_during(lab, blast)
-    assert slow < 0.2 * full
-    assert again > full / 1.4
+    a_second = 10**9 / 8
+    assert slow < 0.1 * 0.5 * a_second * 1.5
+    assert full > 2 * slow
+    assert again > 2 * slow
 
 
 def sent_during(lab: Lab, argv: list[str]) -> int:

@@ -18,6 +18,7 @@ ONSET_MS, ACTIVE_MS, REVERT_MS = 1445.0, 1455.0, 2000.0
 
 EXPERIMENT = """\
 # The smallest experiment: two hosts, two NICs each; docs/examples/journal.jsonl is what it wrote.
+schema: 1
 name: example
 description: One of two NICs of one of two hosts loses its link for half a second.
 

@@ -54,7 +54,7 @@ def execute(folder: Path, exp: Experiment | None = None, bench: ScriptedBench | 
         list(exp.arms), bench or ScriptedBench(), {"build_id": "b"}, lambda: bed(switch), **options
     )
     summary = runner.run(exp, request, out, Plain(shown))
-    ran = Ran(summary, out, switch, shown.getvalue())
+    ran = Ran(summary.as_json(), out, switch, shown.getvalue())
     assert not switch.down, "the fault must be undone, whatever happened"
     assert_consistent(ran)
     return ran
@@ -174,7 +174,7 @@ def test_a_transport_error_before_the_fault_is_not(tmp_path: Path) -> None:
 
 
 def test_a_hang_is_seen_by_missing_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("chaos.run.arm.NO_PROGRESS_S", 3.0)
+    monkeypatch.setattr("chaos.run.arm.PATIENCE_S", 3.0)
     bench = ScriptedBench(extra={(1, rank): ["--hang-at", "7"] for rank in (0, 1)})
     ran = execute(tmp_path, bench=bench)
     assert ran.summary["verdict"] == "deviated", "the fault had struck: not completing is the arm's doing"
@@ -207,8 +207,8 @@ def test_a_bed_that_cannot_be_opened_is_a_failure_with_a_summary(tmp_path: Path)
     out = rundir.create(tmp_path, "x")
     request = runner.Request(["migrate"], ScriptedBench(), {"build_id": "b"}, nowhere, bed="cluster")
     summary = runner.run(experiment(), request, out, Quiet())
-    assert (summary["verdict"], summary["exit_code"], summary["bed"]) == ("failed", 3, "cluster")
-    assert summary["reasons"][0] == "no namespaces here\n  try: run as root"
+    assert (summary.verdict, summary.exit_code, summary.bed) == ("failed", 3, "cluster")
+    assert summary.reasons[0] == "no namespaces here\n  try: run as root"
 
 
 def signal_when_active(folder: Path, number: signal.Signals) -> None:

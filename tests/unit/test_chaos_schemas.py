@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from chaos.analysis.summary import summarize
-from chaos.experiment.file import json_schema, load
+from chaos.experiment.file import load
 from chaos.record.journal import read
 from harness.errors import InputErrors
 from harness.schemas import load as schema
@@ -37,7 +37,7 @@ def test_the_example_summary_is_what_the_example_journal_comes_to() -> None:
     validate("summary", summary)
     kept = {key: summary[key] for key in ("bed", "hardware", "build_id")}
     lines = read(EXAMPLES / "journal.jsonl")
-    assert summarize(lines, load(EXAMPLES / "experiment.yaml"), ["stock", "migrate"], **kept) == summary
+    assert summarize(lines, load(EXAMPLES / "experiment.yaml"), ["stock", "migrate"], **kept).as_json() == summary
 
 
 def test_the_examples_are_the_journal_that_figures_are_tested_with() -> None:
@@ -48,10 +48,6 @@ def test_the_examples_are_the_journal_that_figures_are_tested_with() -> None:
 @pytest.mark.parametrize("path", [*SHIPPED, EXAMPLES / "experiment.yaml"])
 def test_experiments_fit_their_schema(path: Path) -> None:
     assert problems("experiment", yaml.safe_load(path.read_text())) == []
-
-
-def test_the_experiment_schema_is_the_models() -> None:
-    assert schema("experiment") == json_schema(), "write chaos.experiment.file.json_schema() to the file again"
 
 
 LINE: dict[str, Any] = {"schema": 1, "t_ns": 1, "host": "h0", "arm": "stock", "run": 0}
@@ -88,3 +84,24 @@ def test_a_summary_with_an_unknown_or_a_missing_key_is_refused() -> None:
 def test_an_unknown_schema_is_said_so() -> None:
     with pytest.raises(KeyError, match="no JSON Schema named 'nope'"):
         schema("nope")
+
+
+RECORDED = ROOT / "tests" / "data" / "runs" / "recorded"
+
+
+@pytest.mark.parametrize(
+    ("name", "path"),
+    [
+        *[("plan", EXAMPLES / "plan.json"), ("plan_request", EXAMPLES / "plan_request.json")],
+        *[("summary", RECORDED / "summary.json"), ("environment", RECORDED / "environment.json")],
+        *[("inventory", EXAMPLES / "inventory.yaml"), ("topology", EXAMPLES / "topology.yaml")],
+        ("experiment", RECORDED / "experiment.yaml"),
+    ],
+)
+def test_what_was_written_before_fits(name: str, path: Path) -> None:
+    assert problems(name, yaml.safe_load(path.read_text())) == []
+
+
+def test_a_journal_of_before_fits() -> None:
+    for line in read(RECORDED / "journal.jsonl"):
+        assert problems("journal", line) == []

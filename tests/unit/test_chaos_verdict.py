@@ -7,12 +7,15 @@ from typing import Any
 import chaos_literal as literal
 import pytest
 
+from chaos.analysis.model import Arm, Check, Outcome
 from chaos.analysis.summary import grouped, summarize
 from chaos.analysis.verdict import check, combine, overall
 from chaos.experiment.model import Experiment
+from harness.facts.forms import Hardware
 from harness.schemas import problems
 
-HARDWARE = {"fingerprint": "f", "cpu": "c", "cores": 2, "memory_bytes": 1}
+HARDWARE: Hardware = {"fingerprint": "f", "cpu": "c", "cores": 2, "memory_bytes": 1}
+OUTCOMES: tuple[Outcome, ...] = ("holds", "deviated", "void")
 
 
 def summary(
@@ -25,8 +28,8 @@ def summary(
     whole = summarize(
         lines, experiment or literal.experiment(), arms, bed="lab", hardware=HARDWARE, build_id="b", **options
     )
-    assert problems("summary", whole) == []
-    return whole
+    assert problems("summary", whole.as_json()) == []
+    return whole.as_json()
 
 
 def arm(whole: dict[str, Any], name: str) -> dict[str, Any]:
@@ -159,11 +162,11 @@ def test_every_repeat_of_a_deviating_arm_must_deviate() -> None:
      (1.0, 10.0, True, "void"), (True, True, False, "holds"), (False, True, False, "deviated"), (0, 0, False, "holds")],
 )  # fmt: skip
 def test_one_check(value: float | None, bound: float, void: bool, outcome: str) -> None:
-    assert check("x", value, bound, "ms", void=void)["outcome"] == outcome
+    assert check("x", value, bound, "ms", void=void).outcome == outcome
 
 
 def test_deviation_outweighs_void() -> None:
-    holds, deviated, void = ({"outcome": word} for word in ("holds", "deviated", "void"))
+    holds, deviated, void = (Check("x", word, 1, 1, "ms") for word in OUTCOMES)
     assert combine([holds, void, deviated]) == "deviated"
     assert combine([holds, void]) == "void"
     assert combine([holds]) == "holds"
@@ -175,7 +178,7 @@ def test_deviation_outweighs_void() -> None:
      ([True, None], False, ("void", 3)), ([True, None], True, ("void", 0))],
 )  # fmt: skip
 def test_the_whole(answers: list[bool | None], void_ok: bool, expected: tuple[str, int]) -> None:
-    arms = [{"verdict": "x", "as_expected": answer} for answer in answers]
+    arms = [Arm("stock", 0, "holds", "holds", answer, [], [], []) for answer in answers]
     assert overall(arms, void_ok=void_ok) == expected
 
 

@@ -12,9 +12,8 @@ import pytest
 from click.testing import CliRunner
 
 from ci.commands import ci
-from ci.policy import json_schema, load
+from ci.policy import load
 from harness.errors import InputErrors, UsageError
-from harness.schemas import load as schema
 from harness.schemas import problems
 from reports.store.store import opened
 
@@ -192,10 +191,6 @@ def test_every_mistake_of_a_policy_is_told_at_once(tmp_path: Path) -> None:
         load(file)
     with pytest.raises(UsageError, match="cannot read"):
         load(tmp_path / "absent")
-
-
-def test_the_schema_is_the_models() -> None:
-    assert schema("ci_policy") == json_schema()
 
 
 def test_runs_of_another_experiment_are_refused(bench: Bench) -> None:

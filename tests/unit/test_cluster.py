@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from harness.cli import run_cli
 from harness.errors import InputErrors, UsageError
 from harness.hosts.ssh_target import Asked, Target, read_config, resolve
-from harness.schemas import load as schema
 from harness.schemas import validate
-from harness.sites.inventory_file import ClusterHost, json_schema, load, parse
+from harness.sites.inventory_file import ClusterHost, load, parse
 from harness.sites.ranges import MOST_NAMES, expand
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "inventory.yaml"
@@ -70,10 +69,6 @@ def test_the_example_means_what_it_says(tmp_path: Path) -> None:
     assert (spare.target.shown, spare.target.jump, spare.gpus) == ("alice@192.0.2.12:2222", None, 0)
     assert spare.target.known_as == "[192.0.2.12]:2222"
     validate("inventory", yaml.safe_load(EXAMPLE.read_text()))
-
-
-def test_the_schema_is_the_models() -> None:
-    assert schema("inventory") == json_schema(), "write harness.sites.inventory_file.json_schema() to the file again"
 
 
 def test_all_mistakes_at_once_with_their_lines(tmp_path: Path) -> None:

@@ -113,3 +113,26 @@ def test_what_is_cheap_works(case: tuple[str, list[str]], place: Path) -> None:
 def test_there_are_many() -> None:
     assert len(SHOWN) > 100
     assert sum(cheap(words) for _, words in SHOWN) > 10
+
+
+def files() -> list[tuple[str, str]]:
+    """Whole experiments and inventories that a page shows."""
+    blocks = [
+        (page.name, block) for page in PAGES for block in re.findall(r"(?ms)^```yaml\n(.*?)^```", page.read_text())
+    ]
+    return [(name, block) for name, block in blocks if re.search(r"(?m)^(arms|hosts):", block) and "axes:" not in block]
+
+
+FILES = files()
+
+
+@pytest.mark.parametrize("shown", FILES, ids=[name for name, _ in FILES])
+def test_a_file_that_is_shown_is_valid(shown: tuple[str, str], tmp_path: Path) -> None:
+    file = tmp_path / "shown.yaml"
+    file.write_text(re.sub(r"(?m)^.*key: ~/.*\n", "", shown[1]))
+    inventory = "\nhosts:" in shown[1]
+    assert run_cli(["hosts", "list", "--inventory", str(file)] if inventory else ["chaos", "validate", str(file)]) == 0
+
+
+def test_the_tutorial_shows_both() -> None:
+    assert sum(name == "tutorial.md" for name, _ in FILES) == 2

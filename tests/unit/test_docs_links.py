@@ -16,6 +16,9 @@ OURS = "harness|chaos|reports|ci|r2cc_patches|tests|benchmarks|scripts|nccl_fork
 NAMED = re.compile(rf"(?<![\w/.-])(?:{OURS})/[\w./-]*\.(?:py|cc|h|inc|sh|md|json|pml|txt|toml|yaml|yml)\b")
 ABSENT = {"nccl_fork/tree", "experiments/mine.yaml", "tests/unit/test_x.py"}
 """What a page may name without its being in a fresh checkout."""
+BARE = re.compile(r"`(?:[\w/]*/)?(\w+\.(?:cc|h|inc|py|sh|pml))`")
+NOT_OURS = {"lab_extras.py", "lab_workload.py", "net_socket.cc", "train.py"}
+"""Files of a reader's, of NCCL's."""
 
 
 def anchors(page: Path) -> set[str]:
@@ -55,6 +58,15 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_files_that_are_named_are_there(page: Path) -> None:
     assert missing(page.read_text()) == []
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if "results" not in page.parts and page.stem != "moved"], ids=str
+)
+def test_files_that_are_named_without_a_folder_are_somewhere(page: Path) -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, stdout=-1, text=True, check=True).stdout
+    ours = {Path(name).name for name in listed.splitlines()} | NOT_OURS
+    assert sorted(set(BARE.findall(page.read_text())) - ours) == []
 
 
 def test_code_names_pages_that_are_there() -> None:

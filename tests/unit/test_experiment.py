@@ -246,3 +246,15 @@ def test_all_reduces_in_a_row_need_sums_that_stay_exact() -> None:
     for bad in (row.replace("in_a_row: 16", "in_a_row: 16, op: stream"), row.replace("{hosts: 2", "{hosts: 3")):
         assert errors_of(bad) == [f"x.yaml:3: workload.in_a_row: {why}"]
     assert loads(row.replace("in_a_row: 16", "op: stream"), Path("x.yaml"))
+
+
+def test_a_file_says_of_which_form_it_is() -> None:
+    assert loads(GOOD, Path("x.yaml")) == loads(f"schema: 1\n{GOOD}", Path("x.yaml")), "a file of yesterday says none"
+    assert errors_of(f"schema: 2\n{GOOD}") == ["x.yaml:1: schema: input should be 1, not 2"]
+    assert dump(loads(GOOD, Path("x.yaml"))).startswith("schema: 1\n")
+
+
+def test_every_shipped_file_says_of_which_form_it_is() -> None:
+    root = Path(__file__).parents[2]
+    files = [*(root / "experiments").rglob("*.yaml"), *(root / "docs" / "examples").glob("*.yaml")]
+    assert [str(file) for file in files if "\nschema: 1\n" not in f"\n{file.read_text()}"] == []

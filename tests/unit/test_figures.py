@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import chaos_literal as literal
 import pytest
 
@@ -17,7 +19,7 @@ from chaos.analysis.stats import median, percentile, spread
 
 def figures(arm: str, **options: object) -> dict[str, object]:
     mode = 1 if arm == "migrate" else 0
-    return run_figures(read_run(literal.lines(arm, **options)), mode, iterations=10)  # type: ignore[arg-type]
+    return asdict(run_figures(read_run(literal.lines(arm, **options)), mode, iterations=10))  # type: ignore[arg-type]
 
 
 def fault(arm: str) -> dict[str, object]:
@@ -87,7 +89,7 @@ def test_a_slow_nic_is_detected_when_it_is_said_to_be_degraded() -> None:
     for line in lines:
         if line["event"] == "nic" and line["state"] == "down":
             line["state"], line["cause"] = "degraded", "rate"
-    found = run_figures(read_run(lines), 1, iterations=10)["faults"]
+    found = asdict(run_figures(read_run(lines), 1, iterations=10))["faults"]
     assert found[0]["detect_ms"] == 3.5
 
 
@@ -105,13 +107,13 @@ def test_failover_iteration_and_its_bound() -> None:
 def test_bound_follows_the_paths_and_is_no_constant() -> None:
     """With nothing moved (no `path` lines) the same bytes fit: the bound is a healthy iteration."""
     lines = [line for line in literal.lines("migrate") if line["event"] != "path"]
-    (found,) = run_figures(read_run(lines), 1, iterations=10)["faults"]
+    (found,) = asdict(run_figures(read_run(lines), 1, iterations=10))["faults"]
     assert found["iteration_bound_ms"] == 100.0  # 47 + 5.3 chunks at 10 ms
     assert found["degraded_bound_ms"] == 100.0
 
 
 def test_bound_of_balance_spreads_over_all_survivors() -> None:
-    (found,) = run_figures(read_run(literal.lines("migrate")), 2, iterations=10)["faults"]
+    (found,) = asdict(run_figures(read_run(literal.lines("migrate")), 2, iterations=10))["faults"]
     assert found["iteration_bound_ms"] == 153.0  # 47 + 53 * 2 / (2 - 1)
     assert found["degraded_bound_ms"] == 200.0
 
@@ -146,7 +148,7 @@ def renumbered(with_addresses: bool) -> list[literal.Line]:
 def test_connections_that_the_net_library_numbers_on_its_own_are_matched_by_home_nic(with_addresses: bool) -> None:
     data = read_run(renumbered(with_addresses))
     assert match(data) == {("h0", "10.1.0.2", "7"): (0, "r1"), ("h1", "10.1.0.1", "7"): (1, "r1")}
-    (found,) = run_figures(data, 1, iterations=10)["faults"]
+    (found,) = asdict(run_figures(data, 1, iterations=10))["faults"]
     assert (found["iteration_bound_ms"], found["degraded_bound_ms"]) == (153.0, 200.0)
 
 
@@ -191,7 +193,7 @@ def test_an_iteration_that_one_rank_did_not_finish_is_not_whole() -> None:
         for line in literal.lines("migrate")
         if not (line["event"] == "iteration" and line["rank"] == 1 and line["index"] == 9)
     ]
-    found = run_figures(read_run(lines), 1, iterations=10)
+    found = asdict(run_figures(read_run(lines), 1, iterations=10))
     assert (found["iterations"], found["completed"]) == (9, False)
 
 
@@ -200,7 +202,7 @@ def test_wrong_elements_are_counted_over_all_ranks() -> None:
     for line in lines:
         if line["event"] == "iteration" and line["index"] in (2, 6):
             line["wrong_elements"] = 3
-    assert run_figures(read_run(lines), 1, iterations=10)["wrong_elements"] == 12
+    assert asdict(run_figures(read_run(lines), 1, iterations=10))["wrong_elements"] == 12
 
 
 def test_a_fault_between_iterations_did_not_hit() -> None:
@@ -208,7 +210,7 @@ def test_a_fault_between_iterations_did_not_hit() -> None:
     for line in lines:
         if line["event"] == "fault" and line["phase"] == "injected":
             line["before_ns"] = literal.ns(950)
-    (found,) = run_figures(read_run(lines), 1, iterations=10)["faults"]
+    (found,) = asdict(run_figures(read_run(lines), 1, iterations=10))["faults"]
     assert (found["hit"], found["at_iteration"], found["stall_ms"]) == (False, None, None)
 
 
@@ -231,13 +233,13 @@ def test_only_the_iterations_are_judged_not_the_time_between_them() -> None:
 
 def test_what_a_hypervisor_took_around_the_onset_is_told() -> None:
     lines = [line for line in literal.lines("migrate") if line["event"] != "cpu"]
-    assert run_figures(read_run(lines), 1, iterations=10)["faults"][0]["stolen"] is None  # nobody looked
+    assert asdict(run_figures(read_run(lines), 1, iterations=10))["faults"][0]["stolen"] is None  # nobody looked
     data = read_run(lines)
     (onset,) = onsets(data.faults[0])
     begin, middle, end = (ns / 1e6 for ns in (onset.start_ns, (onset.start_ns + onset.end_ns) / 2, onset.end_ns))
     for ms, share in ((0, 0.0), (begin, 1.0), (middle, 0.5), (end, 0.1)):
         lines.append(literal.at(ms, "h0", "cpu", busy=1.0, stolen=share))
-    (found,) = run_figures(read_run(lines), 1, iterations=10)["faults"]
+    (found,) = asdict(run_figures(read_run(lines), 1, iterations=10))["faults"]
     assert found["stolen"] == pytest.approx(0.3)  # half the window 0.5, half 0.1; 1.0 before it is not of it
 
 
@@ -269,5 +271,5 @@ def test_percentiles_interpolate() -> None:
 def test_empty_and_truncated_journals_give_figures_not_crashes() -> None:
     lines = literal.lines("migrate")
     for count in range(0, len(lines), 7):
-        found = run_figures(read_run(lines[:count]), 1, iterations=10)
+        found = asdict(run_figures(read_run(lines[:count]), 1, iterations=10))
         assert found["completed"] is False

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from typing import Any
 
 import chaos_literal as literal
 import pytest
 
 from chaos.analysis.figures import run_figures
+from chaos.analysis.model import Run
 from chaos.analysis.paths import crowding
 from chaos.analysis.rundata import read_run
 from chaos.analysis.stats import median_interval
@@ -25,27 +27,27 @@ def told(arm: str) -> list[dict[str, Any]]:
     return sorted(lines, key=lambda line: line["t_ns"])
 
 
-def figures(arm: str, mode: int) -> dict[str, Any]:
+def figures(arm: str, mode: int) -> Run:
     return run_figures(read_run(told(arm)), mode, iterations=10)
 
 
 @pytest.mark.parametrize("mode", [1, 2])
 def test_bounds_without_deliveries_take_all_connections_for_alike(mode: int) -> None:
     """Struck at 1447, 47 ms into an iteration of 100: 53 ms were left, and one of two NICs: 47 + 2 x 53."""
-    (cable,) = figures("migrate", mode)["faults"]
-    assert (cable["iteration_bound_ms"], cable["degraded_bound_ms"]) == (153.0, 200.0)
-    assert cable["beyond_ms"] == 15.0  # 168 - 153
-    assert cable["stall_ms"] is None, "nothing was measured, which is not 0"
+    (cable,) = figures("migrate", mode).faults
+    assert (cable.iteration_bound_ms, cable.degraded_bound_ms) == (153.0, 200.0)
+    assert cable.beyond_ms == 15.0  # 168 - 153
+    assert cable.stall_ms is None, "nothing was measured, which is not 0"
 
 
 def test_stock_is_compared_with_what_balance_could_do() -> None:
-    (cable,) = figures("stock", 0)["faults"]
-    assert (cable["iteration_bound_ms"], cable["beyond_ms"]) == (None, 512.0)  # 665 - 153
+    (cable,) = figures("stock", 0).faults
+    assert (cable.iteration_bound_ms, cable.beyond_ms) == (None, 512.0)  # 665 - 153
     hypothesis = Hypothesis(iteration_beyond_ms_max=20.0)
     assert limits_on(cable, hypothesis, 100.0, 0) == {"beyond_ms": 20.0}
-    outcomes = {check["name"]: check["outcome"] for check in run_checks(figures("stock", 0), hypothesis, 0)}
+    outcomes = {check.name: check.outcome for check in run_checks(figures("stock", 0), hypothesis, 0)}
     assert outcomes["beyond_ms(cable)"] == "deviated"
-    assert run_checks(figures("migrate", 1), hypothesis, 1)[-1]["outcome"] == "holds"
+    assert run_checks(figures("migrate", 1), hypothesis, 1)[-1].outcome == "holds"
 
 
 def test_crowding_is_of_the_busiest_nic_at_that_moment() -> None:
@@ -55,8 +57,9 @@ def test_crowding_is_of_the_busiest_nic_at_that_moment() -> None:
     assert crowding(data, literal.ns(2100)) == 1.0  # and is back
 
 
-def run(number: int, *results: str) -> dict[str, Any]:
-    return {"run": number, "results": {f"0/{index}": text for index, text in enumerate(results)}}
+def run(number: int, *results: str) -> Run:
+    said = {f"0/{index}": text for index, text in enumerate(results)}
+    return replace(figures("stock", 0), run=number, results=said)
 
 
 def test_results_are_compared_iteration_by_iteration_and_repeat_by_repeat() -> None:
@@ -73,10 +76,10 @@ def test_what_users_of_inference_feel() -> None:
         if line["event"] == "iteration":
             slow = line["index"] in (5, 6)  # the requests that lie wholly inside the fault
             line |= {"ttft_ms": 40.0 if slow else 30.0, "gaps_ms": [5.0, 9.0 if slow else 5.0]}
-    named = {each["name"]: each["value"] for each in run_figures(read_run(lines), 1, iterations=10)["metrics"]}
+    named = {each["name"]: each["value"] for each in asdict(run_figures(read_run(lines), 1, iterations=10))["metrics"]}
     assert (named["ttft_healthy_p50"], named["ttft_degraded_p50"], named["ttft_all_p50"]) == (30.0, 40.0, 30.0)
     assert (named["tpot_healthy_p99"], named["tpot_degraded_p50"], named["longest_token_gap"]) == (5.0, 7.0, 9.0)
-    assert "ttft_all_p50" not in {each["name"] for each in figures("migrate", 1)["metrics"]}
+    assert "ttft_all_p50" not in {each.name for each in figures("migrate", 1).metrics}
 
 
 @pytest.mark.parametrize(

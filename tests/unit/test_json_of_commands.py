@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -118,7 +119,7 @@ def test_panic(printed: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_folder_of_experiments(printed: Printed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "one.yaml").write_text((ROOT / "docs" / "examples" / "experiment.yaml").read_text())
-    summary = {"verdict": "void", "exit_code": 3, "reasons": ["the machine was busy"]}
+    summary = SimpleNamespace(verdict="void", exit_code=3, reasons=["the machine was busy"])
     monkeypatch.setattr(run_cmd, "run_one", lambda *_, **__: (summary, "runs/x"))
     (one,) = printed("chaos run", str(tmp_path), code=3)["experiments"]
     assert (one["verdict"], one["directory"]) == ("void", "runs/x")

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from runpy import run_path
 
 import click
 import pytest
@@ -68,3 +69,10 @@ def test_what_does_not_fit_is_refused_in_tests_alone(monkeypatch: pytest.MonkeyP
         dumped("runs", {"schema": 1, "store": "x", "runs": [{"surprise": 1}]})
     monkeypatch.delenv(CHECKED)
     assert dumped("tags", {"schema": 1, "tags": [1]}) == '{"schema": 1, "tags": [1]}'
+
+
+def test_the_files_are_what_the_models_say() -> None:
+    made = run_path(str(ROOT / "scripts" / "schemas.py"))["files"]()
+    stale = [path.name for path, text in made.items() if not path.exists() or path.read_text("utf-8") != text]
+    assert stale == [], "make schemas"
+    assert {path.name.removesuffix(".schema.json") for path in made} == FILES

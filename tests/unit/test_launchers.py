@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+from collections import deque
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -148,9 +149,9 @@ def test_stuck_is_judged_by_its_own_pace() -> None:
     for second in range(5):
         watch.moved(110.0 + second, 1.0)
     assert watch.stuck(114 + 30) == "" and watch.stuck(114 + 31) == "nothing moved for 31 s"
-    slow = Watch(0.0, paces_s=[20.0] * 3, moved_s=100.0)
+    slow = Watch(0.0, paces_s=deque([20.0] * 3), moved_s=100.0)
     assert slow.stuck(299) == "" and slow.stuck(301) != ""
-    growing = Watch(0.0, growing=True, paces_s=[0.1, 0.1, 9.0], moved_s=0.0)
+    growing = Watch(0.0, growing=True, paces_s=deque([0.1, 0.1, 9.0]), moved_s=0.0)
     assert growing.stuck(89) == "" and growing.stuck(91) != ""
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import queue
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,8 +10,6 @@ import pytest
 
 from chaos.faults.steps import Start
 from chaos.run.actors import Actors
-from chaos.testbed import streams
-from chaos.testbed.launch import Launch
 from harness.errors import SshError
 from harness.hosts import LocalHost
 from harness.hosts.base import Redirect
@@ -76,22 +73,20 @@ def ended(process: object) -> None:
 HOSTS = (LostHost("beta"), LocalHost("alpha"), LocalHost("gamma"))
 
 
-def test_a_runs_ranks_and_samplers(tmp_path: Path) -> None:
-    lines: queue.SimpleQueue[streams.Spoken] = queue.SimpleQueue()
-    running = [
-        streams.start(Launch(host.name, f"rank{number}", SLEEP), host, lines, tmp_path / host.name)
-        for number, host in enumerate(HOSTS)
-    ]
+def test_the_loss_of_a_host_is_raised_when_all_others_have_ended(tmp_path: Path) -> None:
+    processes = Processes()
+    processes.start([RankStart(host.name, host, SLEEP, {}, Whole(), stderr=tmp_path / host.name) for host in HOSTS])
     try:
-        for _ in running:
-            lines.get(timeout=30)
+        for _ in HOSTS:
+            processes.lines.get(timeout=30)
         with pytest.raises(SshError, match="beta: the connection was lost"):
-            streams.stop_all(running)
-        assert [each.process.poll() is None for each in running] == [True, False, False]
+            processes.stop()
+        assert [each.process.poll() is None for each in processes.running] == [True, False, False]
     finally:
-        ended(running[0].process)
-        for each in running[1:]:
-            each.process.close()
+        ended(processes.running[0].process)
+        processes.running[0].input.close()
+        for each in processes.running[1:]:
+            each.close()
 
 
 def test_a_launchers_ranks() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from chaos_literal import Line, at, experiment, lines, start
@@ -28,7 +29,7 @@ def run(*more: Line) -> Any:
 
 def checks(hypothesis: Hypothesis, *more: Line) -> dict[str, str]:
     figures = run_figures(run(*more), 1, iterations=experiment().workload.iterations)
-    return {check["name"]: check["outcome"] for check in run_checks(figures, hypothesis, 1)}
+    return {check.name: check.outcome for check in run_checks(figures, hypothesis, 1)}
 
 
 def test_a_quiet_run_moves_nothing() -> None:
@@ -90,7 +91,7 @@ def test_a_bound_knows_what_share_of_which_nics_is_gone() -> None:
 
     def bound(**words: Any) -> float | None:
         made = [{**line, **(words if line["event"] == "fault" else {})} for line in lines("migrate")]
-        (fault,) = run_figures(read_run(made), 2, iterations=10)["faults"]
+        (fault,) = asdict(run_figures(read_run(made), 2, iterations=10))["faults"]
         return None if fault["degraded_bound_ms"] is None else round(fault["degraded_bound_ms"], 1)
 
     assert bound() == 200.0

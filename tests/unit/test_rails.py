@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
@@ -115,7 +115,7 @@ def faults() -> list[Line]:
 
 
 def bounds(lines: list[Line]) -> list[float]:
-    return [fault["degraded_bound_ms"] for fault in run_figures(read_run(lines), 2, iterations=10)["faults"]]
+    return [fault["degraded_bound_ms"] for fault in asdict(run_figures(read_run(lines), 2, iterations=10))["faults"]]
 
 
 def test_the_bound_of_two_hosts_that_share_two_rails_of_four() -> None:

@@ -37,7 +37,7 @@ def execute(lab: VmLab, folder: Path, name: str, arms: Sequence[str]) -> tuple[d
     bench, build = built(quiet=True)
     out = rundir.create(folder, name)
     request = runner.Request(arms, bench, build, lambda: nullcontext(bed))
-    summary = runner.run(experiment, request, out, Quiet())
+    summary = runner.run(experiment, request, out, Quiet()).as_json()
     assert summary["verdict"] == "holds", summary["reasons"]
     assert {run["wrong_elements"] for arm in summary["arms"] for run in arm["runs"]} == {0}
     return {arm["name"]: arm for arm in summary["arms"]}, list(read(out.journal))

@@ -221,7 +221,9 @@ def test_queue_pairs_in_error_move_their_connections_and_nothing_is_wrong(lab: V
     hold_rates(bed.switch, bed.nics, topology_of(experiment))
     bench, build = built(quiet=True)
     out = rundir.create(tmp_path, "qp_error")
-    summary = runner.run(experiment, runner.Request(["migrate"], bench, build, lambda: nullcontext(bed)), out, Quiet())
+    summary = runner.run(
+        experiment, runner.Request(["migrate"], bench, build, lambda: nullcontext(bed)), out, Quiet()
+    ).as_json()
     assert summary["verdict"] == "holds", summary["reasons"]
     run = summary["arms"][0]["runs"][0]
     assert run["completed"]

@@ -73,9 +73,3 @@ def _say(problem: Mapping[str, Any]) -> str:
         return "missing"
     message = str(problem["msg"][:1].lower() + problem["msg"][1:])
     return message if problem["type"] == "model_type" else f"{message}, not {shown(problem['input'])}"
-
-
-def json_schema() -> dict[str, Any]:
-    """The form of a topology file; a test keeps harness/schemas/sim_topology.schema.json equal."""
-    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "r2cc:sim_topology:1"}
-    return {**head, **Topology.model_json_schema(), "title": "The topology of a simulation"}

@@ -72,15 +72,15 @@ class AckRule {
   /// What is due may wait `sinceNs` for other connections of the peer, of which NCCL waits for so many messages: one
   /// datagram does for all, and costs either end as much as receiving some. The sender is far from starving, however
   /// few slots it has, or has nobody here who would take more.
-  static constexpr bool together(uint64_t unacked, int waiting, int others, int64_t sinceNs) {
-    return others > 0 && unacked < (waiting == 0 ? kMostUnasked : kMostAsked) && sinceNs < kTogetherNs;
+  static constexpr bool waitsForOthers(uint64_t unacked, int waiting, int others, int64_t sinceNs) {
+    return others > 0 && unacked < (waiting == 0 ? kMostUnasked : kMostAsked) && sinceNs < kWaitNs;
   }
   /// The sender waits for this one and nothing else.
   bool urgent(int waiting) const { return large_ && waiting == 0; }
 
  private:
   static constexpr uint64_t kMostUnasked = 4, kMostAsked = 2;
-  static constexpr int64_t kTogetherNs = usToNs(500);
+  static constexpr int64_t kWaitNs = usToNs(500);
   static constexpr int64_t kAfterNs = msToNs(2);
   static constexpr size_t kLargeBytes = 65536;
   Clock clock_;

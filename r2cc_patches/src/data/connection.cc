@@ -7,9 +7,8 @@
 namespace r2cc {
 
 Connection::Connection(const Services& services, Peer& peer, uint64_t id, void* ctx, bool sends, size_t ring)
-    : requests_(ring), id(id), peer(peer), services_(services), ctx_(ctx), sends_(sends) {
+    : requests_(this, ring), id(id), peer(peer), services_(services), ctx_(ctx), sends_(sends) {
   if (services.flight != nullptr) recorder_ = services.flight->open(id, sends, peer.id);
-  for (Request& request : requests_) request.connection = this;
 }
 
 Connection::~Connection() = default;
@@ -59,12 +58,13 @@ void* Connection::contextOf(const Path* path) const {
 }
 
 Request* Connection::claim(void* data, size_t size, int tag, void* mr, void* profiler) {
-  Request& r = slot(posted_);
-  if (r.used || outstanding_.load(std::memory_order_relaxed) >= NCCL_NET_MAX_REQUESTS) return nullptr;
+  Request& r = requests_[posted_];
+  if (r.held() || outstanding_.load(std::memory_order_relaxed) >= NCCL_NET_MAX_REQUESTS) return nullptr;
   r.number = posted_++;
   r.data = data, r.size = size, r.tag = tag, r.mr = mr, r.profiler = profiler;
-  r.inner = r.flush = nullptr, r.flushed = false, r.lane = kNoLane;
-  r.used = true, r.finished = r.kept = r.confirmed = false;
+  r.inner = r.flush = nullptr, r.lane = kNoLane;
+  r.surety = Surety::Receiver;
+  r.on(RequestEvent::Give);
   outstanding_.fetch_add(1, std::memory_order_relaxed);
   return &r;
 }
@@ -75,8 +75,8 @@ void Connection::pump(uint64_t end) {
   size_t blockedCount = 0;
   bool prefix = true;
   for (uint64_t number = nextToPost_; number < std::min(posted_, end); number++) {
-    Request& r = slot(number);
-    if (!r.finished && r.lane == kNoLane) {
+    Request& r = requests_[number];
+    if (r.waits()) {
       Lane* lane = plan_.laneFor(number);
       const bool waits = std::find(blocked, blocked + blockedCount, lane) != blocked + blockedCount;
       if (waits || !post(r, *lane)) {
@@ -97,8 +97,7 @@ bool Connection::post(Request& r, Lane& lane) {
   if (r.inner == nullptr) return false;
   if (!lane.posted.push(r.number)) return laneError(lane), false;
   recorder_.post(r.number, r.size, lane.id);
-  r.lane = lane.id;
-  r.needsAck = lane.inner.ops->needsAck;
+  r.postedOn(lane);
   postedBelow_ = std::max(postedBelow_, r.number + 1);
   return true;
 }

@@ -21,6 +21,7 @@
 #include "base/fd.h"
 #include "base/helpers.h"
 #include "base/ownership.h"
+#include "data/request.h"
 #include "lanes/anchors.h"
 #include "lanes/connector.h"
 #include "lanes/lane.h"
@@ -56,30 +57,6 @@ struct Services {
 /// received would wait in the kernel meanwhile, leave the cache, and then cost twice as much to copy.
 constexpr size_t kTurnBytes = 65536;
 
-class Connection;
-
-/// One isend or irecv. NCCL's request pointer is the address of one of these.
-struct alignas(64) Request {
-  Connection* connection = nullptr;
-  uint64_t number = 0;
-  void* inner = nullptr;    // the inner net's request while posted
-  uint32_t lane = kNoLane;  // the lane it was posted on
-  bool used = false;        // NCCL holds it
-  bool finished = false;    // sender: the inner send is over; receiver: the message is here
-  bool needsAck = true;     // sender: done only when the receiver said so
-  bool kept = false;        // sender: `data` is a copy of ours, so that NCCL need not wait for the receiver
-  bool confirmed = false;   // sender: the receiver's kernel has it
-  bool isFlush = false;     // NCCL's own flush: `flush` is all there is to it
-  bool flushed = false;     // receiver: before it counted
-  void* data = nullptr;
-  size_t size = 0;
-  void* mr = nullptr;
-  void* profiler = nullptr;
-  uint64_t mark = 0;      // sender: what its lane had sent with it
-  void* flush = nullptr;  // receiver: the inner net's flush of GPU memory while under way
-  int tag = 0;
-};
-
 /// Memory NCCL registered, and its handle on every lane.
 struct Mr {
   void* data;
@@ -88,7 +65,7 @@ struct Mr {
   uint64_t offset;
   Fd fd;               // our own duplicate of the DMA-BUF descriptor, or none
   bool known = false;  // NCCL has it: from now on a lane is up only with it
-  bool gone = false;   // NCCL takes it back: it is registered nowhere any more
+  bool ended = false;  // NCCL takes it back: it is registered nowhere any more
   enum class State : uint8_t { Making, There, Failed };
   struct OnLane {
     LanePtr lane;
@@ -99,6 +76,8 @@ struct Mr {
   OnLane* on(const Lane& lane);
 };
 using MrPtr = std::shared_ptr<Mr>;
+/// Of a message whose memory is `mr`, null where the transport takes any.
+inline bool inHostMemory(const void* mr) { return mr == nullptr || static_cast<const Mr*>(mr)->type == NCCL_PTR_HOST; }
 
 /// The engine's mutex, held; left while a transport works.
 using EngineLock = std::unique_lock<std::mutex>;
@@ -113,7 +92,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   uint64_t posted_ = 0;      // messages NCCL has given us
   uint64_t nextToPost_ = 0;  // all below it are on a lane or over
   Plan plan_;
-  std::vector<Request> requests_;
+  Requests requests_;
 
  public:
   /// `ring`: how many messages it knows of at once, a power of two.
@@ -163,8 +142,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void setState(ConnectionState next, const std::string& cause, int64_t replayed = -1);
   /// The next message's request; null while NCCL holds NCCL_NET_MAX_REQUESTS of them.
   Request* claim(void* data, size_t size, int tag, void* mr, void* profiler);
-  Request& slot(uint64_t number) { return requests_[number & (requests_.size() - 1)]; }
-  const Request& slot(uint64_t number) const { return requests_[number & (requests_.size() - 1)]; }
   /// Posts what NCCL has given us below `end` to the plan's lanes, each in ascending order: a lane that takes nothing
   /// now blocks only what comes after on itself. Owner held.
   void pump(uint64_t end);

@@ -122,7 +122,7 @@ void Connection::prepare(const LanePtr& lane) {
   const bool anchor = lane->connection == nullptr;
   bool ok = true;
   for (const MrPtr& mr : mrs_) {
-    if (!mr->known || mr->gone || mr->on(*lane) != nullptr) continue;
+    if (!mr->known || mr->ended || mr->on(*lane) != nullptr) continue;
     if (!mayWait(*lane)) {
       const Owned owned(owner_, Owned::Wait::Yes);
       ok &= registerAtOnce(*mr, lane) == ncclSuccess;
@@ -157,7 +157,7 @@ void Connection::prepare(const LanePtr& lane) {
 
 ncclResult_t Connection::deregMr(EngineLock& engine, void* handle) {
   // A send that has left may still have to go out again, until NCCL was told that it is done.
-  const auto uses = [&](const Request& r) { return r.used && (sends_ || !r.finished) && r.mr == handle; };
+  const auto uses = [&](const Request& r) { return r.held() && (sends_ || !r.finished()) && r.mr == handle; };
   const auto inUse = [&] {
     const Owned owned(owner_, Owned::Wait::Yes);  // NCCL's progress thread may be using other memory
     return std::any_of(std::begin(requests_), std::end(requests_), uses);
@@ -170,7 +170,7 @@ ncclResult_t Connection::deregMr(EngineLock& engine, void* handle) {
 /// A registration that is forgotten in a transport's cache would be found again for other memory at the same address:
 /// so all of it is over when this returns, lanes that are being given up included.
 ncclResult_t Connection::release(EngineLock& engine, const MrPtr& mr) {
-  mr->gone = true;
+  mr->ended = true;
   services_.settled->wait(engine, [&] { return !making(*mr); });
   const bool let = services_.settled->wait_for(engine, kFenceLimit, [this] { return releasing_ == 0; });
   while (!mr->lanes.empty()) {

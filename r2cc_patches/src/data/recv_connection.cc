@@ -17,6 +17,7 @@ constexpr int64_t kAcceptLimitNs = msToNs(15000);  // a lane the sender no longe
 RecvConnection::RecvConnection(const Services& services, Peer& peer, uint64_t id, void* ctx, const Path* home)
     : Connection(services, peer, id, ctx, /*sends=*/false, NCCL_NET_MAX_REQUESTS) {
   home_ = home;
+  for (Request& flush : flushRequests_) flush.connection = this, flush.isFlush = true;
 }
 
 RecvConnection::~RecvConnection() { uncount(); }
@@ -45,13 +46,13 @@ ncclResult_t RecvConnection::test(Request& request, int* done, int* size) {
   *done = 0;
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
-  if (!request.finished && over()) return overNow();
+  if (!request.finished() && over()) return overNow();
   if (request.isFlush) return testFlush(request, done);
-  if (!over() && (!request.finished || request.size >= kTurnBytes)) progress();
-  if (!request.finished) return ackIfDue(), ncclSuccess;
+  if (!over() && (!request.finished() || request.size >= kTurnBytes)) progress();
+  if (!request.finished()) return ackIfDue(), ncclSuccess;
   *done = 1;
   if (size != nullptr) *size = static_cast<int>(request.size);
-  request.used = false;
+  request.on(RequestEvent::Release);
   if (!ackRule_.laterWillDo(delivered(), delivered_.acked.load(std::memory_order_relaxed))) ackIfDue();
   return ncclSuccess;
 }
@@ -78,7 +79,7 @@ bool RecvConnection::progressLane(Lane& lane) {
   size_t bytes = 0;
   bool moved = false;
   while (bytes < kTurnBytes && !lane.posted.empty() && !lane.error && lane.state == LaneState::Up) {
-    Request& r = slot(lane.posted.front());
+    Request& r = requests_[lane.posted.front()];
     const Outcome outcome = take(lane, r);
     if (outcome == Outcome::Broken) laneError(lane);
     if (outcome != Outcome::Complete) return moved;
@@ -111,8 +112,8 @@ void RecvConnection::drainLane(Lane& lane) {
 
 void RecvConnection::takeDrained(Lane& lane) {
   for (const uint64_t number : lane.posted.all()) {
-    Request& r = slot(number);
-    if (r.number != number || r.finished) continue;
+    Request& r = requests_[number];
+    if (r.number != number || r.finished()) continue;
     // Data that was written and not flushed is not there: the sender's copy is the one that counts, if it has one.
     const bool whole = !needsFlush(r) && take(lane, r) == Outcome::Complete;
     if (whole) finished(r);
@@ -122,14 +123,14 @@ void RecvConnection::takeDrained(Lane& lane) {
 
 void RecvConnection::finished(Request& r) {
   recorder_.done(r.number, r.size, r.lane);
-  r.finished = true;
+  r.on(RequestEvent::Finish);
   r.inner = nullptr;
   const AckRule::Sender sender = senderOf(r);
   largest_ = std::max(largest_, r.size);
   ackRule_.arrived(r.number, r.size, sender);
   uint64_t next = delivered();
   // Slots of messages NCCL has not yet asked about keep their number, so the prefix is read off the ring.
-  while (next < posted_ && slot(next).number == next && slot(next).finished) next++;
+  while (next < posted_ && requests_[next].number == next && requests_[next].finished()) next++;
   delivered_.count.store(next, std::memory_order_release);
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
   peer.receiving.fetch_sub(1, std::memory_order_relaxed);
@@ -145,10 +146,10 @@ const Path* RecvConnection::ackPath() const {
 }
 
 /// Whether what is due waits for what other connections of this peer will soon have to say.
-bool RecvConnection::together(int waiting) {
+bool RecvConnection::waitsForOthers(int waiting) {
   const uint64_t unacked = delivered() - delivered_.acked.load(std::memory_order_relaxed);
   const int others = peer.receiving.load(std::memory_order_relaxed) - waiting;
-  if (!AckRule::together(unacked, waiting, others, nowNs() - peer.acksSinceNs)) return false;
+  if (!AckRule::waitsForOthers(unacked, waiting, others, nowNs() - peer.acksSinceNs)) return false;
   if (!peer.acksHeld.load(std::memory_order_relaxed)) peer.acksHeld = true;
   return true;
 }
@@ -160,7 +161,7 @@ void RecvConnection::ackIfDue() {
   const int waiting = outstanding_.load(std::memory_order_relaxed);
   const bool ours = ackRule_.due(delivered(), acked, waiting, copyBudget(peer.connections));
   if (!ours && !peer.acksHeld && due < kPeerAcksDue) return;
-  if (due < kPeerAcksDue && together(waiting)) return;
+  if (due < kPeerAcksDue && waitsForOthers(waiting)) return;
   peer.flushAcks(*ackPath(), ackRule_.urgent(waiting));
 }
 

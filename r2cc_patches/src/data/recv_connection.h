@@ -68,7 +68,7 @@ class RecvConnection final : public Connection {
   ncclResult_t flushLost() const;
   void finished(Request& request);
   void ackIfDue();
-  bool together(int waiting);
+  bool waitsForOthers(int waiting);
   void uncount();
   void forget(const Freeze& message);
   Fenced count(uint8_t laneUsable) const;

@@ -22,8 +22,8 @@ void RecvConnection::flushBeforeDrain(Lane& lane) {
 bool RecvConnection::flushSome(Lane& lane) {
   bool waits = false;
   for (const uint64_t number : lane.posted.all()) {
-    Request& r = slot(number);
-    if (r.number != number || r.finished || !needsFlush(r)) continue;
+    Request& r = requests_[number];
+    if (r.number != number || r.finished() || !needsFlush(r)) continue;
     const Outcome outcome = take(lane, r);
     if (outcome == Outcome::Complete) finished(r);
     waits |= outcome == Outcome::Waits && r.flush != nullptr;
@@ -84,7 +84,7 @@ RecvConnection::Outcome RecvConnection::flush(Lane& lane, Request& r) {
   if (net.test(r.flush, &done, nullptr) != ncclSuccess) return Outcome::Broken;
   if (!done) return Outcome::Waits;
   r.flush = nullptr;
-  r.flushed = true;
+  r.surety = Surety::Flush;
   return Outcome::Complete;
 }
 
@@ -97,18 +97,17 @@ ncclResult_t RecvConnection::iflush(int n, void** data, int* sizes, void** mrs, 
   if (n != 1) return ncclInvalidUsage;
   flushes_ = true;
   for (uint64_t back = 1; back <= std::min<uint64_t>(posted_, NCCL_NET_MAX_REQUESTS); back++) {
-    const Request& wrote = slot(posted_ - back);
-    if (wrote.data != data[0] || !wrote.finished) continue;
-    if (wrote.flushed) return ncclSuccess;
+    const Request& wrote = requests_[posted_ - back];
+    if (wrote.data != data[0] || !wrote.finished()) continue;
+    if (wrote.surety == Surety::Flush) return ncclSuccess;
     const LanePtr lane = findLane(wrote.lane);
     const auto free =
-        std::find_if(std::begin(flushRequests_), std::end(flushRequests_), [](const Request& r) { return !r.used; });
+        std::find_if(std::begin(flushRequests_), std::end(flushRequests_), [](const Request& r) { return !r.held(); });
     if (lane == nullptr || lane->error || free == std::end(flushRequests_)) break;
     void* handle = handleOn(*lane, mrs[0]);
     if (lane->inner.net->iflush(lane->comm, 1, data, sizes, &handle, &free->flush) != ncclSuccess) break;
     if (free->flush == nullptr) return ncclSuccess;
-    free->connection = this;
-    free->used = free->isFlush = true;
+    free->on(RequestEvent::Give);
     free->lane = lane->id;
     *request = &*free;
     return ncclSuccess;
@@ -119,7 +118,7 @@ ncclResult_t RecvConnection::iflush(int n, void** data, int* sizes, void** mrs, 
 ncclResult_t RecvConnection::testFlush(Request& request, int* done) {
   const LanePtr lane = findLane(request.lane);
   const bool ok = lane != nullptr && lane->inner.net->test(request.flush, done, nullptr) == ncclSuccess;
-  if (!ok || *done) request.used = false;
+  if (!ok || *done) request.on(RequestEvent::Release);
   return ok ? ncclSuccess : flushLost();
 }
 

@@ -16,8 +16,8 @@ Fenced RecvConnection::count(uint8_t laneUsable) const {
   out.switchedBoundary = lastSwitched_.boundary;
   for (uint64_t i = 0; i < Fenced::kMasked; i++) {
     const uint64_t number = out.delivered + i;
-    const Request& r = slot(number);
-    const bool here = r.number == number && number < posted_ && r.finished;
+    const Request& r = requests_[number];
+    const bool here = r.number == number && number < posted_ && r.finished();
     if (here || rescued_.count(number) != 0) out.deliveredMask |= uint32_t{1} << i;
   }
   return out;
@@ -26,7 +26,7 @@ Fenced RecvConnection::count(uint8_t laneUsable) const {
 /// The sender's user may have reused their buffers, and the lane that brought them is gone: nobody has them.
 bool RecvConnection::lostCompleted(uint64_t completed) const {
   return std::any_of(std::begin(requests_), std::end(requests_), [&](const Request& r) {
-    return r.used && !r.finished && r.number < completed && (r.lane == kNoLane || findLane(r.lane) == nullptr);
+    return r.held() && !r.finished() && r.number < completed && (r.lane == kNoLane || findLane(r.lane) == nullptr);
   });
 }
 
@@ -98,9 +98,8 @@ void RecvConnection::answerFreeze() {
     if (usable && first) plan_.add(PlanStep(0, {{lane, 1}}));
     if (usable && lane != nullptr) plan_.substitute(lane);
     for (Request& r : requests_) {
-      if (r.finished || r.lane == kNoLane || findLane(r.lane) != nullptr) continue;
-      r.lane = kNoLane;
-      r.inner = r.flush = nullptr;
+      if (r.finished() || r.lane == kNoLane || findLane(r.lane) != nullptr) continue;
+      r.lose();
     }
     nextToPost_ = delivered();
     setState(usable ? ConnectionState::Active : ConnectionState::Frozen, first ? "connected" : "sender");

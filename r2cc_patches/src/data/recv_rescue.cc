@@ -16,16 +16,19 @@ constexpr int kTries = 50;  // what is here is here at once, but a transport may
 void RecvConnection::rescue(Lane& lane) {
   if (!lane.tells || lane.state != LaneState::Up) return;
   const std::vector<uint64_t> asked = lane.posted.all();
-  const auto open = [&](uint64_t number) { return slot(number).number == number && !slot(number).finished; };
+  const auto open = [&](uint64_t number) {
+    return requests_[number].number == number && !requests_[number].finished();
+  };
   if (std::any_of(asked.begin(), asked.end(), open)) return;  // that was not here whole, so nothing behind it is
   const uint64_t end = delivered() + Fenced::kMasked;
   for (uint64_t number = delivered(); number < end; number++) {
     const bool wanted = number < posted_;  // NCCL has asked for it, but the lane took no more
-    if (plan_.laneFor(number) != &lane || rescued_.count(number) != 0 || (wanted && slot(number).finished)) continue;
+    if (plan_.laneFor(number) != &lane || rescued_.count(number) != 0 || (wanted && requests_[number].finished()))
+      continue;
     const std::optional<size_t> size = readEarly(lane);
     if (!size) return;
     rescued_[number] = {std::move(early_), *size};
-    if (wanted) (void)takeRescued(slot(number));
+    if (wanted) (void)takeRescued(requests_[number]);
   }
 }
 

@@ -2,7 +2,6 @@
 #include "data/send_connection.h"
 
 #include <algorithm>
-#include <cstring>
 
 namespace r2cc {
 namespace {
@@ -29,7 +28,7 @@ SendConnection::SendConnection(const Services& services, Peer& peer, uint64_t id
       homeDev_(homeDev),
       remoteHomeDev_(remoteHomeDev),
       ourNics_(ourNics),
-      plain_(allPlain(services)),
+      kept_(requests_, allPlain(services)),
       lastMove_(runNs()) {}
 
 SendConnection::~SendConnection() = default;
@@ -39,14 +38,14 @@ ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, v
   if (over()) return overNow();
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
-  const bool copied = keeps(size, mr);
-  if (plain_ && !roomFor(copied ? size : 0)) {
+  const bool copied = kept_.wants(size, inHostMemory(mr));
+  if (kept_.possible() && !roomFor(copied ? size : 0)) {
     services_.fetchAcks();                               // for the next call
     if (state() == ConnectionState::Active) progress();  // NCCL may have nothing to test
     return ncclSuccess;
   }
   Request* claimed = claim(data, size, tag, mr, profiler);
-  if (claimed != nullptr && copied) keep(*claimed);
+  if (claimed != nullptr && copied) kept_.keep(*claimed);
   *request = claimed;
   pump(holdFrom_);
   return ncclSuccess;
@@ -59,81 +58,46 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
   // A send is done when its inner request is over (NCCL may then reuse the buffer) and the receiver has the message,
   // or will have it from our copy.
   const auto complete = [&] {
-    return request.finished && (!request.needsAck || request.kept || request.confirmed ||
-                                request.number < acked_.load(std::memory_order_acquire));
+    return request.finished() && (request.surety != Surety::Receiver || request.number < acked());
   };
   if (!complete() && over()) return overNow();
   // Also for a large one that is acknowledged: those behind it would miss a turn.
   if (!over() && (!complete() || request.size >= kTurnBytes)) progress();
-  if (request.finished && !complete()) request.confirmed = confirmed(request);
-  if (request.finished && !complete() && keepsLate(request)) keep(request);
-  if (request.finished && !complete()) services_.fetchAcks();
+  if (request.finished() && !complete()) answerFor(request);
   if (!complete()) return ncclSuccess;
-  if (request.number < acked_.load(std::memory_order_acquire)) largest_ = std::max(largest_, request.size);
+  if (request.number < acked()) kept_.acknowledged(request.size);
   *done = 1;
   recorder_.released(request.number, request.size);
   if (size != nullptr) *size = static_cast<int>(request.size);
-  request.used = false;
+  request.on(RequestEvent::Release);
   released_.store(request.number + 1, std::memory_order_release);
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
   return ncclSuccess;
 }
 
-/// The receiver's kernel has all of it: no NIC can lose it any more, and the receiver saves it from a lane that it
-/// gives up (RecvConnection::rescue), for which it must not be larger than what it knows, nor too far ahead.
-bool SendConnection::confirmed(const Request& r) const {
-  const uint64_t end = acked_.load(std::memory_order_acquire) + Fenced::kMasked;
-  if (!plain_ || r.size > largest_ || r.number != released_ || r.number >= end) return false;
-  const LanePtr lane = findLane(r.lane);
-  if (lane == nullptr || !lane->tells || lane->error) return false;
-  const int64_t bytes = lane->inner.ops->unconfirmed(lane->comm);
-  return bytes >= 0 && static_cast<uint64_t>(bytes) <= lane->sent - r.mark;
-}
-
-bool SendConnection::keeps(size_t size, const void* mr) const {
-  return plain_ && size <= kKeepBytes && (mr == nullptr || static_cast<const Mr*>(mr)->type == NCCL_PTR_HOST);
-}
-
-/// NCCL has nothing else to send here, and begins no other collective before this one is over.
-bool SendConnection::keepsLate(const Request& r) {
-  const bool waits = slot(posted_ - 1).finished;  // the newest, too, is in our kernel
-  const bool host = r.mr == nullptr || static_cast<const Mr*>(r.mr)->type == NCCL_PTR_HOST;
-  if (!plain_ || !waits || !host || r.size > std::min(largest_, kKeepLateBytes)) return false;
-  // The rest is for small ones, which cannot go without. It may have been acknowledged just now, and is then forgotten.
-  return roomFor(r.size + copyBudget(peer.connections) / 2) && r.number >= copiesFrom_;
-}
-
-/// Forgets the copies that are no longer needed. False: those that are leave no room for one of this size.
 bool SendConnection::roomFor(size_t size) {
-  const uint64_t acked = acked_.load(std::memory_order_acquire);
-  for (; copiesFrom_ < std::min(acked, posted_); copiesFrom_++) {
-    const Request& r = slot(copiesFrom_);
-    if (r.inner != nullptr) break;  // it went out again, and its lane still names it
-    Copy& copy = copies_[copiesFrom_ % kMostCopies];
-    if (r.kept) copyBytes_ -= r.size;
-    if (copy.size > kMostCopyBytes / kMostCopies) copy = {};
+  return kept_.roomFor(size, posted_, acked(), copyBudget(peer.connections));
+}
+
+/// Its lane is done with it, and the receiver has not said that it is there: whether NCCL need not wait for that.
+void SendConnection::answerFor(Request& r) {
+  const size_t budget = copyBudget(peer.connections);
+  if (r.number == released_ && kept_.confirmed(r, lanes_, acked())) {
+    r.surety = Surety::Kernel;
+  } else if (kept_.wantsLate(r, inHostMemory(r.mr), posted_, acked(), budget)) {
+    kept_.keep(r);
+  } else {
+    services_.fetchAcks();
   }
-  return posted_ - copiesFrom_ < kMostCopies && copyBytes_ + size <= copyBudget(peer.connections);
 }
 
-/// From here on the message is ours: NCCL may change its buffer, deregister it, and close the connection.
-void SendConnection::keep(Request& r) {
-  Copy& copy = copies_[r.number % kMostCopies];
-  if (copy.size < r.size) copy = {std::unique_ptr<uint8_t[]>(new uint8_t[r.size]), r.size};
-  if (r.size > 0) memcpy(copy.data.get(), r.data, r.size);
-  copyBytes_ += r.size;
-  r.kept = true;
-  r.data = copy.data.get();
-  r.mr = nullptr;
-}
-
-uint64_t SendConnection::gone() const {
+uint64_t SendConnection::safeBelow() const {
   const uint64_t released = released_.load(std::memory_order_acquire);
-  return plain_ ? std::min(released, acked_.load(std::memory_order_relaxed)) : released;
+  return kept_.possible() ? std::min(released, acked_.load(std::memory_order_relaxed)) : released;
 }
 
 bool SendConnection::hasOutstanding() const {
-  return Connection::hasOutstanding() || gone() < released_.load(std::memory_order_acquire);
+  return Connection::hasOutstanding() || safeBelow() < released_.load(std::memory_order_acquire);
 }
 
 void SendConnection::driveReplays() {
@@ -142,7 +106,7 @@ void SendConnection::driveReplays() {
   while (state() == ConnectionState::Active && progress()) {
   }
   drives_ = false;
-  for (uint64_t number = gone(); number < released_; number++) drives_ |= !slot(number).finished;
+  for (uint64_t number = safeBelow(); number < released_; number++) drives_ |= !requests_[number].finished();
 }
 
 ncclResult_t SendConnection::give(Lane& lane, Request& r) {
@@ -168,7 +132,7 @@ bool SendConnection::progressLane(Lane& lane) {
   size_t bytes = 0;
   bool moved = false;
   while (bytes < kTurnBytes && !lane.posted.empty() && !lane.error && lane.state == LaneState::Up) {
-    Request& r = slot(lane.posted.front());
+    Request& r = requests_[lane.posted.front()];
     int done = 0;
     if (lane.inner.net->test(r.inner, &done, nullptr) != ncclSuccess) return laneError(lane), moved;
     if (!done) return moved;
@@ -176,7 +140,7 @@ bool SendConnection::progressLane(Lane& lane) {
     bytes += r.size;
     moved = true;
     r.inner = nullptr;
-    r.finished = true;
+    r.on(RequestEvent::Finish);
     lane.sent += r.size;
     r.mark = lane.sent;
     if (clocked(lane)) lane.carried(r.size, nowNs());
@@ -190,10 +154,10 @@ bool SendConnection::clocked(const Lane& lane) const { return services_.mode >= 
 
 /// NCCL was told that it is done, and neither the receiver nor we have it.
 bool SendConnection::lost(const Fenced& message) const {
-  for (uint64_t number = std::max(gone(), message.delivered); number < released_; number++) {
-    const Request& r = slot(number);
+  for (uint64_t number = std::max(safeBelow(), message.delivered); number < released_; number++) {
+    const Request& r = requests_[number];
     const bool onDead = r.lane == kNoLane || findLane(r.lane) == nullptr;
-    if (onDead && !r.kept && !message.has(number)) return true;
+    if (onDead && r.surety != Surety::Copy && !message.has(number)) return true;
   }
   return false;
 }
@@ -203,16 +167,19 @@ bool SendConnection::lost(const Fenced& message) const {
 int64_t SendConnection::applyFenced(const Fenced& message) {
   onAck(message.delivered, /*repaired=*/true);
   int64_t replayed = 0;
-  for (uint64_t number = plain_ ? std::min(copiesFrom_, gone()) : gone(); number < posted_; number++) {
-    Request& r = slot(number);
+  for (uint64_t number = kept_.possible() ? std::min(kept_.first(), safeBelow()) : safeBelow(); number < posted_;
+       number++) {
+    Request& r = requests_[number];
     if (r.lane == kNoLane || findLane(r.lane) != nullptr) continue;
-    r.finished = message.has(number);
-    r.inner = nullptr;
-    if (r.finished) continue;
-    r.lane = kNoLane;
+    if (message.has(number)) {
+      r.on(RequestEvent::Finish);
+      r.inner = nullptr;
+      continue;
+    }
+    r.lose();
     replayed++;
   }
-  nextToPost_ = gone();
+  nextToPost_ = safeBelow();
   drives_ = nextToPost_ < released_;
   return replayed;
 }
@@ -253,7 +220,7 @@ void SendConnection::carried(uint64_t number, int64_t then) {
 
 int64_t SendConnection::movesAt() const {
   const Lane* lane = plan_.only();
-  if (lane == nullptr) lane = plan_.laneFor(std::max(acked_.load(std::memory_order_relaxed), gone()));
+  if (lane == nullptr) lane = plan_.laneFor(std::max(acked_.load(std::memory_order_relaxed), safeBelow()));
   return lane == nullptr ? lastMove_ : std::max(lastMove_, lane->path->carriedAt());
 }
 
@@ -265,11 +232,11 @@ void SendConnection::noteCarried(int64_t at) {
 const Path* SendConnection::stalledPath(int64_t now) {
   if (const Path* path = stalledLane(now)) return path;
   // Where a send is over once the receiver has it, that counts: acknowledgements come later.
-  const uint64_t acked = std::max(acked_.load(std::memory_order_acquire), gone());
+  const uint64_t acked = std::max(acked_.load(std::memory_order_acquire), safeBelow());
   if (acked != seenAcked_) noteCarried(now);
-  if (!plain_ && gone() > seenAcked_) carried(gone() - 1, now);
+  if (!kept_.possible() && safeBelow() > seenAcked_) carried(safeBelow() - 1, now);
   if (acked != seenAcked_ || !hasOutstanding() || state() != ConnectionState::Active) {
-    lastMove_ = plain_ && acked != seenAcked_ && hasOutstanding() ? std::max(lastMove_, ackedAt_) : now;
+    lastMove_ = kept_.possible() && acked != seenAcked_ && hasOutstanding() ? std::max(lastMove_, ackedAt_) : now;
     seenAcked_ = acked;
     nextAsk_ = 0;
     return nullptr;

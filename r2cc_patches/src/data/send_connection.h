@@ -11,6 +11,7 @@
 
 #include "data/ack_rule.h"
 #include "data/connection.h"
+#include "data/kept_messages.h"
 #include "paths/capacity.h"
 #include "paths/wanted.h"
 
@@ -90,15 +91,13 @@ class SendConnection final : public Connection {
  private:
   uint64_t through() const override { return acked_.load(std::memory_order_relaxed); }
   // data path (owner held)
-  bool keeps(size_t size, const void* mr) const;
-  bool confirmed(const Request& request) const;
+  uint64_t acked() const { return acked_.load(std::memory_order_acquire); }
   bool lost(const Fenced& message) const;
-  bool keepsLate(const Request& request);
   bool roomFor(size_t size);
-  void keep(Request& request);
+  void answerFor(Request& request);
   /// Messages below this need not go out again. From here to what was released are copies, and what the receiver's
   /// kernel has.
-  uint64_t gone() const;
+  uint64_t safeBelow() const;
   ncclResult_t give(Lane& lane, Request& request) override;
   bool clocked(const Lane& lane) const;
   /// One turn; false: nothing moved.
@@ -179,16 +178,9 @@ class SendConnection final : public Connection {
   alignas(64) std::atomic<uint64_t> acked_{0};
   std::atomic<uint64_t> released_{0};  // messages below this were reported done to NCCL; the engine only looks
   uint64_t holdFrom_ = UINT64_MAX;     // during a switch: messages from here wait for the answer
-  const bool plain_;                   // every NIC's transport takes any host memory: small messages are kept
-  bool drives_ = false;                // copies go out again that NCCL no longer asks for: the engine does
+  KeptMessages kept_;
+  bool drives_ = false;  // copies go out again that NCCL no longer asks for: the engine does
   int64_t lingerUntil_ = 0;
-  struct Copy {
-    std::unique_ptr<uint8_t[]> data;
-    size_t size = 0;
-  } copies_[kMostCopies];    // by slot; small ones are used again
-  uint64_t copiesFrom_ = 0;  // below it none is needed
-  size_t copyBytes_ = 0;
-  size_t largest_ = kKnownBytes;  // message that the receiver has acknowledged
   uint32_t lanesMade_ = 0;
   int lateLanes_ = 0;                 // that could not be made in time, since it was last active
   LanePtr target_;                    // of the exchange under way

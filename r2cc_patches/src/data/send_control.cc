@@ -83,7 +83,7 @@ Freeze SendConnection::freeze() const {
   out.connection = id;
   out.epoch = epoch_;
   out.lane = target_ == nullptr ? kNoLane : target_->id;
-  out.completed = gone();
+  out.completed = safeBelow();
   out.newestLane = lanesMade_;
   for (const LanePtr& lane : lanes_) out.lanes.push_back(lane->id);
   return out;
@@ -97,7 +97,7 @@ void SendConnection::startExchange(const LanePtr& lane) {
   setState(ConnectionState::Exchanging, cause_);
   repeatAfter_ = std::min(kFirstRepeatNs + peer.exchanging * kExchangeNs, kMaxRepeatNs);
   nextRepeat_ = runNs() + repeatAfter_;
-  recorder_.freeze(epoch_, lane == nullptr ? kNoLane : lane->id, gone());
+  recorder_.freeze(epoch_, lane == nullptr ? kNoLane : lane->id, safeBelow());
   peer.tell(freeze());
 }
 
@@ -128,7 +128,7 @@ const char* SendConnection::resume(const Fenced& message) {
   if (hasOutstanding()) peer.settledNs = runNs() + kDataFirstNs;
   nextMaintain_ = 0;
   lastMove_ = runNs();  // what stood still did so on the lane that is gone
-  seenAcked_ = std::max(acked_.load(std::memory_order_relaxed), gone());  // and so did what moved
+  seenAcked_ = std::max(acked_.load(std::memory_order_relaxed), safeBelow());  // and so did what moved
   recorder_.replay(epoch_, message.delivered, static_cast<size_t>(replayed));
   setState(ConnectionState::Active, cause_, replayed);
   everActive_ = true;
@@ -171,7 +171,7 @@ Switch SendConnection::proposal() const {
 
 /// By the message before.
 uint64_t SendConnection::ahead() const {
-  const size_t size = posted_ == 0 ? 0 : slot(posted_ - 1).size;
+  const size_t size = posted_ == 0 ? 0 : requests_[posted_ - 1].size;
   return std::clamp<uint64_t>(kSwitchAheadBytes / std::max<size_t>(size, 1), 1, kSwitchAhead);
 }
 
@@ -298,7 +298,7 @@ void SendConnection::maintain(int64_t now) {
   uint64_t posted = 0;
   if (plan_.size() > 1) {  // only the engine changes a sender's plan
     const Owned owned(owner_, Owned::Wait::Yes);
-    plan_.trim(std::max(acked_.load(std::memory_order_relaxed), gone()));
+    plan_.trim(std::max(acked_.load(std::memory_order_relaxed), safeBelow()));
     posted = posted_;
   }
   if (approachWanted(now)) return;
@@ -322,7 +322,8 @@ void SendConnection::onBye(const Bye& message) {
     onAck(std::min(message.delivered, posted_), /*repaired=*/true);
     missing = acked_.load(std::memory_order_relaxed) < posted_;
     if (!missing) {
-      for (Request& r : requests_) r.finished = true;  // the receiver has them all, whatever the transport still says
+      for (Request& r : requests_)
+        r.on(RequestEvent::Finish);  // the receiver has them all, whatever the transport still says
       setState(ConnectionState::Closed, "by the receiver");
       dropAll();  // NCCL may now take the memory away, whatever the transport is still doing with it
     }

@@ -16,7 +16,7 @@ constexpr int64_t kPlaceAgainNs = msToNs(1500);  // neighbours believe an announ
 constexpr int kMostPlacings = 4;
 constexpr size_t kMostShares = 16;  // lanes are listed in one datagram
 // What speaks against a path, in lanes: each outweighs whatever there can be of the one before it.
-constexpr size_t kTogether = size_t{1} << 12, kDoubt = size_t{1} << 28, kNoData = size_t{1} << 32;
+constexpr size_t kSameHome = size_t{1} << 12, kDoubt = size_t{1} << 28, kNoData = size_t{1} << 32;
 
 /// Connections of this peer that are at home on each local NIC and carry something; all of them if none does.
 const std::vector<double>& demandOfNics(Peer& peer, size_t nics, int64_t now) {
@@ -144,7 +144,7 @@ Path* SendConnection::bestPath(const Path* avoid) const {
     const int against = (path->up() ? 0 : 1) + (path->doubted() || unproven(*path) ? 1 : 0);
     size_t load = static_cast<size_t>(against) * kDoubt + (path->data ? 0 : kNoData);
     for (const auto& [other, connection] : peer.sends) {
-      const size_t each = connection->home_ == home_ ? kTogether : 1;
+      const size_t each = connection->home_ == home_ ? kSameHome : 1;
       for (const LanePtr& lane : connection->lanes_) load += lane->path == path.get() ? each : 0;
     }
     if (best == nullptr || load < bestLoad) best = path.get(), bestLoad = load;

@@ -96,7 +96,7 @@ bool SendConnection::waitEnds(uint64_t acked, int64_t now) {
 
 /// The lane of the oldest message, when it has stood still for too long.
 LanePtr SendConnection::stuckLane(int64_t now) {
-  const uint64_t acked = std::max(acked_.load(std::memory_order_acquire), gone());
+  const uint64_t acked = std::max(acked_.load(std::memory_order_acquire), safeBelow());
   if (waitEnds(acked, now)) return nullptr;
   if (now - lastVerdictLook_ < kLookEveryNs) return nullptr;
   const int64_t passed = std::min(now - std::exchange(lastVerdictLook_, now), kMostLookNs);

@@ -137,13 +137,13 @@ TEST(net_acks_of_the_last_large_message_are_urgent) {
 
 TEST(net_acks_of_a_peers_connections_go_together) {
   constexpr int64_t kSoon = usToNs(100);
-  CHECK(AckRule::together(1, 0, 1, kSoon));
-  CHECK(AckRule::together(3, 0, 1, kSoon) && !AckRule::together(4, 0, 1, kSoon));  // half of NCCL's slots
-  CHECK(AckRule::together(1, 5, 1, kSoon) && !AckRule::together(2, 5, 1, kSoon));  // it may have four
+  CHECK(AckRule::waitsForOthers(1, 0, 1, kSoon));
+  CHECK(AckRule::waitsForOthers(3, 0, 1, kSoon) && !AckRule::waitsForOthers(4, 0, 1, kSoon));  // half of NCCL's slots
+  CHECK(AckRule::waitsForOthers(1, 5, 1, kSoon) && !AckRule::waitsForOthers(2, 5, 1, kSoon));  // it may have four
   for (const uint64_t unacked : {1, 2, 3, 4}) {
     for (const int waiting : {0, 1, 8}) {
-      CHECK(!AckRule::together(unacked, waiting, 0, kSoon));  // the last of all: at once
-      CHECK(!AckRule::together(unacked, waiting, 8, usToNs(500)));
+      CHECK(!AckRule::waitsForOthers(unacked, waiting, 0, kSoon));  // the last of all: at once
+      CHECK(!AckRule::waitsForOthers(unacked, waiting, 8, usToNs(500)));
     }
   }
 }

@@ -319,7 +319,7 @@ def summary(lines: list[Line], opts: Options) -> dict[str, Any]:
     from chaos.analysis.summary import summarize
 
     hardware = {"fingerprint": "a1b2c3d4", "cpu": "EPYC 9J14", "cores": 2, "memory_bytes": 8 << 30}
-    whole: dict[str, Any] = summarize(
+    whole = summarize(
         lines,
         Experiment.model_validate(experiment(opts)),
         ["stock", "migrate"],
@@ -327,7 +327,7 @@ def summary(lines: list[Line], opts: Options) -> dict[str, Any]:
         hardware=hardware,
         build_id="2.29.7-1-r2cc-5f3c1d9a",
     )
-    return whole
+    return whole.as_json()
 
 
 def _ns(ms: float) -> int:
