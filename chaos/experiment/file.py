@@ -27,6 +27,7 @@ from chaos.faults.registry import forms as fault_forms
 from chaos.faults.registry import model_of as model_of_fault
 from harness.config import documents, yaml_text
 from harness.config.documents import Document
+from harness.config.dotted import applied
 from harness.config.kinds import EXPERIMENT
 from harness.config.words import in_order, shown
 from harness.errors import InputErrors
@@ -40,9 +41,18 @@ PLAIN = ("schema", "name", "description", "repeats", "seed")
 KEYS = tuple(field.alias or name for name, field in Experiment.model_fields.items())
 
 
-def load(path: Path) -> Experiment:
-    """Reads and checks an experiment file. Raises InputErrors with every error, UsageError when it cannot be read."""
-    return checked(documents.load(path, EXPERIMENT), path)
+def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
+    """Reads and checks an experiment file with some dotted keys changed.
+
+    Raises InputErrors with every error, UsageError when it cannot be read.
+    """
+    document = documents.load(path, EXPERIMENT)
+    if not changes or document.unreadable:
+        return checked(document, path)
+    value, wrong = applied(document.value, changes)
+    if wrong:
+        raise InputErrors([f"--set {key}: {why}" for key, why in wrong.items()])
+    return checked(document.with_value(value), path)
 
 
 def loads(text: str, path: Path) -> Experiment:

@@ -8,13 +8,15 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
+from harness.commands.options import Size, changes_of, json_option, quiet_option, set_option
 from harness.commands.site_option import site_option
-from harness.config import jsons
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -52,7 +54,9 @@ def where(command: F) -> F:
             "--env", "envs", multiple=True, metavar="NAME[=VALUE]", help="For all ranks; without a value: ours. Repeat."
         ),
         click.option(
-            "--oob", metavar="NET", help="a.b.c.d/n, for mpirun's daemons; else the one shared with the hosts."
+            "--oob",
+            metavar="NET",
+            help="The network of mpirun's daemons, as a.b.c.d/n; else the one shared with the hosts.",
         ),
         click.option(
             "--root",
@@ -60,10 +64,12 @@ def where(command: F) -> F:
             metavar="ADDRESS",
             help="Where ranks meet, of the first host; else its management NIC's.",
         ),
-        click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed.  [default: ~/.r2cc]"),
+        click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed (~/.r2cc)."),
         click.option("--ranks-per-host", type=click.IntRange(1, 1024), help="Else one, one a GPU, or Slurm's tasks."),
         site_option(default="lab"),
-        click.option("--launcher", type=click.Choice(LAUNCHERS), default="ssh", show_default=True),
+        click.option(
+            "--launcher", type=click.Choice(LAUNCHERS), default="ssh", show_default=True, help="What starts the ranks."
+        ),
     ):
         command = option(command)
     return command
@@ -77,19 +83,35 @@ def _corrupt(_context: click.Context, _parameter: click.Parameter, text: str) ->
 
 def _job_options(command: F) -> F:
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON."),
+        json_option("Print the figures as JSON."),
         click.option("--dry-run", is_flag=True, help="Print every command; start nothing."),
-        click.option("--quiet", is_flag=True, help="No progress."),
+        quiet_option(),
         click.option("--corrupt", default="", hidden=True, callback=_corrupt, metavar="RANK:ITERATION"),
         click.option(
-            "--port", type=click.IntRange(1, 65535), default=29500, show_default=True, help="Ranks meet there."
+            "--port", type=click.IntRange(1, 65535), default=29500, show_default=True, help="The port where ranks meet."
         ),
         click.option(
-            "--timeout-s", type=click.IntRange(1, 86_400), default=120, show_default=True, help="Of one collective."
+            "--timeout-s",
+            type=click.IntRange(1, 86_400),
+            default=120,
+            show_default=True,
+            help="After how many seconds a collective counts as hung.",
         ),
-        click.option("--seed", type=click.IntRange(0), default=1, show_default=True),
-        click.option("--warmup", type=click.IntRange(0, 1000), default=2, show_default=True),
-        click.option("--iterations", type=click.IntRange(1, 1_000_000), default=20, show_default=True),
+        click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="The seed of the data."),
+        click.option(
+            "--warmup",
+            type=click.IntRange(0, 1000),
+            default=2,
+            show_default=True,
+            help="How many iterations are run before the measured ones.",
+        ),
+        click.option(
+            "--iterations",
+            type=click.IntRange(1, 1_000_000),
+            default=20,
+            show_default=True,
+            help="How many iterations are measured.",
+        ),
         click.option("--mode", type=click.IntRange(0, 3), default=2, show_default=True, help=MODE_HELP),
     ):
         command = option(command)
@@ -119,13 +141,14 @@ class Workloads(click.Group):
 @click.option(
     "--bytes",
     "size",
-    type=click.IntRange(4, 1 << 40),
+    type=Size(4, 1 << 40),
+    metavar="SIZE",
     callback=_elements,
     default=64 << 20,
     show_default=True,
-    help="Of an all-reduce.",
+    help="The size of an all-reduce, as 64M.",
 )
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Another setting of the bench. Repeat.")
+@set_option("Set another of the bench's settings; may be repeated.")
 @_job_options
 def bench(*, size: int, settings: tuple[str, ...], **given: Any) -> int:
     """Run the host bench, one rank a host, and check every element.
@@ -137,26 +160,25 @@ def bench(*, size: int, settings: tuple[str, ...], **given: Any) -> int:
       salloc -N 4 r2cc run bench --launcher srun
     Exit codes: 0 all exact, 1 wrong elements, 2 bad usage, 3 it failed or hung, 130 interrupted.
     """
-    return _run("bench", spec={"bytes": size, **_settings(settings)}, **given)
+    return _run("bench", spec={"bytes": size, **changes_of(settings)}, **given)
 
 
 PYTHON = click.option(
-    "--python", callback=_not_empty, default="python3", show_default=True, envvar="R2CC_PYTHON", help="One with torch."
+    "--python",
+    callback=_not_empty,
+    default="python3",
+    show_default=True,
+    envvar="R2CC_PYTHON",
+    help="A Python that has torch.",
 )
-CPU = click.option("--cpu", is_flag=True, help="gloo on CPUs instead of NCCL: tries the launch alone.")
+CPU = click.option("--cpu", is_flag=True, help="Use gloo on CPUs instead of NCCL: tries the launch alone.")
 
 
 def _kind_command(kind: str, model: type[Workload]) -> click.Command:
     def command(*, settings: tuple[str, ...], **given: Any) -> int:
-        return _run(kind, spec=_settings(settings), **given)
+        return _run(kind, spec=changes_of(settings), **given)
 
-    def names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-        return [f"{name}=" for name in model.outside().own() if name.startswith(incomplete)]
-
-    of_kind = click.option(
-        "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the workload. Repeat.",
-        shell_complete=names,
-    )  # fmt: skip
+    of_kind = set_option("Set one of the workload's settings; may be repeated.")
     for option in (_job_options, of_kind, *((CPU, PYTHON) if model.on_gpus else ())):
         command = option(command)
     text = f"""{model.about} One rank a {"GPU" if model.on_gpus else "host"}.
@@ -167,21 +189,15 @@ def _kind_command(kind: str, model: type[Workload]) -> click.Command:
       r2cc run {kind} --launcher mpirun --inventory cluster.yaml --dry-run
     Exit codes: 0 all exact, 1 wrong elements, 2 bad usage, 3 it failed or hung, 130 interrupted.
     """
-    return click.command(kind, short_help=model.about, help=text)(command)
+    made = click.command(kind, short_help=model.about, help=text)(command)
+    for param in made.params:
+        if param.name == "settings":
+            setattr(param, "shell_complete", partial(_names, model))  # noqa: B010 - a method, here of one object
+    return made
 
 
-def _settings(words: tuple[str, ...]) -> dict[str, Any]:
-    """Values are JSON, or else text."""
-    found: dict[str, Any] = {}
-    for word in words:
-        name, sign, text = word.partition("=")
-        if not sign or not name:
-            raise click.UsageError(f"--set {word}: write NAME=VALUE")
-        try:
-            found[name] = jsons.value_of(text)
-        except ValueError:
-            found[name] = text
-    return found
+def _names(model: type[Workload], _context: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+    return [CompletionItem(f"{name}=") for name in model.outside().own() if name.startswith(incomplete)]
 
 
 def environment(words: tuple[str, ...]) -> dict[str, str]:
