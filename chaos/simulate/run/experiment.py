@@ -17,11 +17,12 @@ from pydantic import ValidationError
 
 from chaos.simulate.faults.trace import LARGEST
 from chaos.simulate.workloads import kinds
-from chaos.simulate.workloads.sections import Expect, Faults, Header, Ratio, Reference, words
+from chaos.simulate.workloads.sections import Expect, Faults, Header, Ratio, Reference
 from harness.config import documents, yaml_text
 from harness.config.documents import Document
 from harness.config.dotted import applied
 from harness.config.files import MOST_INPUT_BYTES, input_of
+from harness.config.fitting import words
 from harness.config.kinds import SIMULATION
 from harness.config.words import in_order, listed
 from harness.errors import InputErrors, UsageError
@@ -131,8 +132,7 @@ class Reader:
         )  # fmt: skip
 
     def report(self, place: Place, what: str) -> None:
-        dotted = ".".join(map(str, place))
-        self.errors.append(self.document.message(place, f"{dotted}: {what}" if dotted else what, key=True))
+        self.errors.append(self.document.said(place, what))
 
     def _header(self) -> Header | None:
         """Of what is right, with stand-ins for what is not, so that errors do not come one after the other."""
