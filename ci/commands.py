@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.commands.options import arms_option, json_option
 from harness.files.writing import check_writable, write_whole
 from harness.schemas import dumped
 from reports.commands.runs import store_option
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from ci.policy import Policy
     from reports.store.store import Store
 
-baseline_option = click.option("--baseline", default="main", show_default=True, help="Its name.")
+baseline_option = click.option("--baseline", default="main", show_default=True, help="The name of the baseline.")
 policy_option = click.option(
     "--policy",
     required=True,
@@ -41,7 +42,13 @@ def ci() -> None:
 
 @ci.group()
 def baseline() -> None:
-    """Which runs others are measured against. They carry the tag baseline/NAME, so that they are never pruned."""
+    """Which runs others are measured against. They carry the tag baseline/NAME, so that they are never pruned.
+
+    \b
+    Examples:
+      r2cc ci baseline record 20261125T0339
+      r2cc ci baseline show --baseline main
+    """
 
 
 @baseline.command()
@@ -49,9 +56,15 @@ def baseline() -> None:
 @baseline_option
 @click.option("--replace", is_flag=True, help="Instead of those that are recorded for the same hardware.")
 @store_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option()
 def record(runs: tuple[str, ...], *, baseline: str, replace: bool, store: Path, as_json: bool) -> None:
-    """Make RUNs part of a baseline."""
+    """Make RUNs part of a baseline.
+
+    \b
+    Examples:
+      r2cc ci baseline record 20261125T0339 20261125T0401
+      r2cc ci baseline record runs/20261125T0339* --baseline h100 --replace
+    """
     from ci import baselines
     from reports.store.store import opened
 
@@ -68,9 +81,15 @@ def record(runs: tuple[str, ...], *, baseline: str, replace: bool, store: Path, 
 @baseline.command()
 @baseline_option
 @store_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option()
 def show(baseline: str, store: Path, as_json: bool) -> None:
-    """List the runs of a baseline, with their hardware and build."""
+    """List the runs of a baseline, with their hardware and build.
+
+    \b
+    Examples:
+      r2cc ci baseline show
+      r2cc ci baseline show --baseline h100 --json
+    """
     from ci import baselines
     from reports.store.store import opened
 
@@ -90,7 +109,7 @@ def show(baseline: str, store: Path, as_json: bool) -> None:
 @click.option("--history", "of_history", is_flag=True, help="Look for lasting changes in all stored runs instead.")
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the judgement there, as JSON.")
 @store_option
-@click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON.")
+@json_option("Print the judgement as JSON.")
 def gate(
     runs: tuple[str, ...],
     policy: Path,
@@ -106,6 +125,10 @@ def gate(
 
     Runs of both must have been made by turns (A B A B): what the machine does meanwhile must hit both.
 
+    \b
+    Examples:
+      r2cc ci gate --policy ci.yaml 20261126T0401
+      r2cc ci gate --policy ci.yaml --history --json
     \b
     Exit codes: 0 nothing worse was shown, or recorded; 1 something got worse; 2 bad usage; 3 it cannot be judged.
     """
@@ -146,11 +169,11 @@ def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
     "--times", type=click.IntRange(1, 1000), default=12, show_default=True, envvar="R2CC_CI_TIMES", show_envvar=True,
     help="Runs of each.",
 )  # fmt: skip
-@click.option("--arms", metavar="A,B", help="Only these arms of the experiment.")
+@arms_option()
 @policy_option
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the judgement there, as JSON.")
 @store_option
-@click.option("--json", "as_json", is_flag=True, help="Print the judgement as JSON.")
+@json_option("Print the judgement as JSON.")
 def turns(
     experiment: Path, *, before: Path, after: Path, times: int, arms: str | None, policy: Path, out: Path | None,
     store: Path, as_json: bool,
@@ -158,8 +181,9 @@ def turns(
     """Run EXPERIMENT with two checkouts by turns, and judge the second against the first.
 
     \b
-    Example:
+    Examples:
       r2cc ci turns experiments/ci/pull_request.yaml --before ../main --after . --arms migrate --policy ci.yaml
+      r2cc ci turns experiments/ci/pull_request.yaml --before ../main --after . --times 20 --policy ci.yaml
     """
     from ci import gate as judging
     from ci import turns as work
@@ -182,9 +206,17 @@ def turns(
 
 @ci.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--format", "kind", type=click.Choice(["md", "junit"]), default="md", show_default=True)
+@click.option(
+    "--format", "kind", type=click.Choice(["md", "junit"]), default="md", show_default=True, help="What to write."
+)
 def report(file: Path, kind: str) -> None:
-    """Render what `gate --out FILE` wrote: Markdown for a pull request, JUnit for a CI server."""
+    """Render what `gate --out FILE` wrote: Markdown for a pull request, JUnit for a CI server.
+
+    \b
+    Examples:
+      r2cc ci report gate.json
+      r2cc ci report gate.json --format junit > gate.xml
+    """
     from ci import render
     from harness.config import jsons
     from harness.config.files import input_of

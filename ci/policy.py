@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from harness.config import documents
+from harness.config.fitting import fitted
 from harness.config.kinds import POLICY
 from harness.config.words import in_order
 from harness.errors import InputErrors
@@ -60,10 +61,7 @@ def load(path: Path) -> Policy:
     document = documents.load(path, POLICY)
     errors, policy = [*document.errors], None
     if not document.unreadable:
-        try:
-            policy = Policy.model_validate(document.value)
-        except ValidationError as error:
-            errors += [document.message(e["loc"], e["msg"], key=e["type"] == "extra_forbidden") for e in error.errors()]
+        policy = fitted(Policy, document.value, lambda place, text: errors.append(document.said(place, text)))
     for index, named in enumerate(policy.series if policy else []):
         if named.figure not in MORE_IS_BETTER:
             known = ", ".join(sorted(MORE_IS_BETTER))

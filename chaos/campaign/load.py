@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from chaos.campaign.model import LONGEST_NAME, Campaign, Cell, Entry, Header
 from chaos.campaign.settings import combinations
@@ -18,8 +18,9 @@ from chaos.testbed.beds import check, topology_of
 from harness.config import documents
 from harness.config.documents import Document
 from harness.config.dotted import applied
+from harness.config.fitting import fitted
 from harness.config.kinds import CAMPAIGN, EXPERIMENT
-from harness.config.words import in_order, shown
+from harness.config.words import in_order
 from harness.errors import InputErrors, UsageError
 from harness.sites.inventory import parse
 from harness.sites.site import Site
@@ -58,12 +59,12 @@ class Reader:
         if self.document.unreadable:
             return None
         value = self.document.value
-        header = _checked(Header, value, (), self.report)
+        header = fitted(Header, value, self.report)
         entries = value.get("cells") if isinstance(value, dict) else None
         cells = [
             cell
             for index, item in enumerate(entries if isinstance(entries, list) else [])
-            if (entry := _checked(Entry, item, ("cells", index), self.report)) is not None
+            if (entry := fitted(Entry, item, self.report, ("cells", index))) is not None
             for cell in self.cells(entry, ("cells", index))
         ]
         if header is None or self.found or self.document.errors:
@@ -208,23 +209,3 @@ def _cells(names: list[str]) -> str:
         return ""
     shown, more = names[:NAMES_SHOWN], len(names) - NAMES_SHOWN
     return f"cell {', '.join(shown)}{f' and {more} more' if more > 0 else ''}: "
-
-
-def _checked(model: type[M], value: Any, place: Place, report: Report) -> M | None:
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        for problem in error.errors():
-            report((*place, *problem["loc"]), _words(model, dict(problem)))
-        return None
-
-
-def _words(model: type[BaseModel], problem: dict[str, Any]) -> str:
-    if problem["type"] == "extra_forbidden":
-        return (
-            f"unknown key; known here: {', '.join(field.alias or name for name, field in model.model_fields.items())}"
-        )
-    if problem["type"] == "missing":
-        return "this is required"
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    return f"{message[:1].lower()}{message[1:]}, not {shown(problem['input'])}"

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import site_option
 from harness.schemas import dumped
 
@@ -50,8 +51,8 @@ back. The same command goes on with what is left.
 @click.option("--trace", is_flag=True, help="Keep flight-recorder dumps, as `r2cc chaos run` does.")
 @click.option("--python", metavar="PATH", envvar="R2CC_PYTHON", help="Has torch, for workloads on GPUs (python3).")
 @click.option("--share-gpus", is_flag=True, envvar="R2CC_SHARE_GPUS", help="More ranks than GPUs (CUDA's MPS).")
-@click.option("--json", "as_json", is_flag=True, help="Print the campaign's state alone on stdout.")
-@click.option("--quiet", is_flag=True, help="No progress, only the table.")
+@json_option("Print the campaign's state alone on stdout.")
+@quiet_option("No progress, only the table.")
 @click.pass_context
 def campaign(
     ctx: click.Context,

@@ -11,6 +11,7 @@ from chaos.commands.campaign import campaign
 from chaos.commands.faults import faults
 from chaos.commands.run import run
 from chaos.commands.soak import soak
+from harness.commands.options import json_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ chaos.add_command(faults)
 
 @chaos.command()
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print what each file holds, or its errors, as JSON.")
+@json_option("Print what each file holds, or its errors, as JSON.")
 def validate(files: tuple[Path, ...], as_json: bool) -> int:
     """Check experiment FILES; every error of every file is listed, with its line. A folder means every file in it.
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import CompletionItem
 
+from harness.commands.options import json_option
 from harness.commands.site_option import site_option
 from harness.schemas import dumped
 
@@ -36,7 +37,7 @@ def _kinds(_context: click.Context, _parameter: click.Parameter, incomplete: str
 @site_option(text="Whose hosts to ask; else this machine.")
 @click.option("--host", "only", metavar="HOST", help="Ask only this one of them.")
 @click.option("--commands", is_flag=True, help="Show the exact commands for an example; ask nobody.")
-@click.option("--json", "as_json", is_flag=True, help="Print them as JSON, with the commands.")
+@json_option("Print them as JSON, with the commands.")
 def faults(*, fault: tuple[str, ...], site: Site | None, only: str | None, commands: bool, as_json: bool) -> int:
     """List all faults, or those named: what each does, what others see, and whether a host has what it needs.
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.commands.options import json_option
 from harness.commands.site_option import site_option
 from harness.schemas import dumped
 
@@ -35,7 +36,7 @@ Exit codes: 0 nothing of ours is left anywhere, 1 something could not be undone 
 @click.option("--host", metavar="RANGE", help="Only these hosts of the inventory, for example node[1-4].")
 @click.option("--dry-run", is_flag=True, help="Show what is armed and left; change nothing.")
 @click.option("--break-lease", is_flag=True, help="Take the hosts away from the controller that holds them, too.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option()
 def panic(*, site: Site, host: str | None, dry_run: bool, break_lease: bool, as_json: bool) -> int:
     """Undo everything that is broken on purpose, on all hosts at once, from any machine; also while a run goes on.
 

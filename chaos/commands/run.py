@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chaos.commands.one_run import last_words, run_one
+from harness.commands.options import arms_option, changes_of, json_option, quiet_option, set_option
 from harness.commands.site_option import site_option
 from harness.schemas import dumped
 
@@ -19,7 +20,7 @@ EXAMPLES = """\b
 Examples:
   r2cc chaos run experiments/nic_down.yaml
   r2cc chaos run experiments/nic_down.yaml --arms stock,migrate --repeats 3
-  r2cc chaos run experiments/flap.yaml --dry-run
+  r2cc chaos run experiments/flap.yaml --set workload.bytes=16MiB --dry-run
   r2cc chaos run experiments/false_positives
   r2cc chaos run experiments/ib/black_hole.yaml --inventory vm:2x2
   r2cc chaos run experiments/nic_down.yaml --inventory cluster.yaml --launcher mpirun
@@ -55,11 +56,12 @@ LAUNCHERS = ("direct", "ssh", "mpirun", "srun", "torchrun")
     show_default=True,
     help="What starts the ranks on hosts over SSH; direct and ssh: we do, over our own connections.",
 )
-@click.option("--arms", metavar="A,B", help="Run only these arms of the experiment.")
+@arms_option()
+@set_option()
 @click.option("--repeats", type=click.IntRange(1, 1000), help="Run every arm so often, interleaved.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of the workload's data.")
 @click.option("--dry-run", is_flag=True, help="Print what would run on which host; start nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print summary.json alone on stdout; progress goes to stderr.")
+@json_option("Print summary.json alone on stdout; progress goes to stderr.")
 @click.option(
     "--void-ok",
     is_flag=True,
@@ -68,7 +70,7 @@ LAUNCHERS = ("direct", "ssh", "mpirun", "srun", "torchrun")
 @click.option("--trace", is_flag=True, help="Keep flight-recorder dumps of all ranks under raw/ (see `r2cc trace`).")
 @click.option("--python", metavar="PATH", envvar="R2CC_PYTHON", help="Has torch, for workloads on GPUs (python3).")
 @click.option("--share-gpus", is_flag=True, envvar="R2CC_SHARE_GPUS", help="More ranks than GPUs (CUDA's MPS).")
-@click.option("--quiet", is_flag=True, help="No progress; one line on stderr for what was not as expected.")
+@quiet_option("No progress; one line on stderr for what was not as expected.")
 @click.option("--verbose", is_flag=True, help="Plain progress lines, also on a terminal.")
 def run(
     *,
@@ -77,6 +79,7 @@ def run(
     out: Path,
     launcher: str,
     arms: str | None,
+    settings: tuple[str, ...],
     repeats: int | None,
     seed: int | None,
     dry_run: bool,
@@ -97,7 +100,7 @@ def run(
 
     options: dict[str, Any] = {"out": out, "void_ok": void_ok, "trace": trace, "quiet": quiet, "verbose": verbose}
     options |= {"python": python, "share_gpus": share_gpus, "launcher": launcher}
-    wanted = [_adjusted(experiment, repeats, seed) for experiment in experiments(file)]
+    wanted = [_adjusted(experiment, repeats, seed) for experiment in experiments(file, changes_of(settings))]
     chosen = [_arms(experiment, arms) for experiment in wanted]
     if dry_run:
         return _dry_run(wanted, chosen, site, python, launcher=launcher, as_json=as_json)

@@ -11,6 +11,7 @@ from typing import Any
 
 import click
 
+from harness.commands.options import json_option
 from harness.schemas import dumped
 
 PLAIN_EVERY_S = 10.0
@@ -19,20 +20,44 @@ VM = "vm:2x2"
 
 
 @click.command()
-@click.option("--minutes", type=click.FloatRange(0.05, 10_000), default=10.0, show_default=True, help="How long.")
+@click.option(
+    "--minutes", type=click.FloatRange(0.05, 10_000), default=10.0, show_default=True, help="How many minutes to go on."
+)
 @click.option("--faults", "max_faults", type=click.IntRange(1), help="Stop after so many faults, if that is earlier.")
 @click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="What is drawn; printed when it is not given.")
 @click.option(
-    "--arm", type=click.Choice(["stock", "migrate", "balance", "allreduce"]), default="migrate", show_default=True
+    "--arm",
+    "--arms",
+    "arm",
+    type=click.Choice(["stock", "migrate", "balance", "allreduce"]),
+    default="migrate",
+    show_default=True,
+    help="Which arm runs.",
 )
 @click.option(
-    "--bed", type=click.Choice(["lab", "vm"]), default="lab", show_default=True, help="vm: two guests, over soft-RoCE."
+    "--bed",
+    type=click.Choice(["lab", "vm"]),
+    default="lab",
+    show_default=True,
+    help="Where to run: in the lab, or on two emulated guests over soft-RoCE (vm).",
 )
 @click.option("--round-s", type=click.FloatRange(5, 600), default=40.0, show_default=True, help="Length of a round.")
-@click.option("--shrink-minutes", type=click.FloatRange(0, 600), default=10.0, show_default=True)
-@click.option("--out", type=click.Path(file_okay=False, path_type=Path), default=Path("runs"), show_default=True)
+@click.option(
+    "--shrink-minutes",
+    type=click.FloatRange(0, 600),
+    default=10.0,
+    show_default=True,
+    help="How many minutes to make a failure smaller.",
+)
+@click.option(
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    default=Path("runs"),
+    show_default=True,
+    help="Where the run directory is made.",
+)
 @click.option("--corrupt-carrier", metavar="RANK:NIC:N", help="Self-test: that rank lies after so many lost carriers.")
-@click.option("--json", "as_json", is_flag=True, help="Print soak.json without its list of faults; progress on stderr.")
+@json_option("Print soak.json without its list of faults; progress on stderr.")
 def soak(
     *,
     minutes: float,

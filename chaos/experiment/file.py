@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeVar, get_args
+from typing import Any, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel
 
 from chaos.experiment import topologies
 from chaos.experiment.model import (
@@ -28,20 +28,31 @@ from chaos.faults.registry import forms as fault_forms
 from chaos.faults.registry import model_of
 from harness.config import documents, yaml_text
 from harness.config.documents import Document
+from harness.config.dotted import applied
+from harness.config.fitting import fitted, keys_of
 from harness.config.kinds import EXPERIMENT
-from harness.config.words import in_order, shown
+from harness.config.words import in_order
 from harness.errors import InputErrors
 
 M = TypeVar("M", bound=BaseModel)
 
 REQUIRED = ("name", "topology", "workload", "arms")
 PLAIN = ("schema", "name", "description", "repeats", "seed")
-KEYS = tuple(field.alias or name for name, field in Experiment.model_fields.items())
+KEYS = keys_of(Experiment)
 
 
-def load(path: Path) -> Experiment:
-    """Reads and checks an experiment file. Raises InputErrors with every error, UsageError when it cannot be read."""
-    return checked(documents.load(path, EXPERIMENT), path)
+def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
+    """Reads and checks an experiment file with some dotted keys changed.
+
+    Raises InputErrors with every error, UsageError when it cannot be read.
+    """
+    document = documents.load(path, EXPERIMENT)
+    if not changes or document.unreadable:
+        return checked(document, path)
+    value, wrong = applied(document.value, changes)
+    if wrong:
+        raise InputErrors([f"--set {key}: {why}" for key, why in wrong.items()])
+    return checked(document.with_value(value), path)
 
 
 def loads(text: str, path: Path) -> Experiment:
@@ -54,8 +65,7 @@ def checked(document: Document, path: Path) -> Experiment:
     errors = list(document.errors)
 
     def report(place: Place, what: str) -> None:
-        dotted = ".".join(map(str, place))
-        errors.append(document.message(place, f"{dotted}: {what}" if dotted else what, key=True))
+        errors.append(document.said(place, what))
 
     found = {} if document.unreadable else _sections(document, report)
     topology = topologies.checked(document, path, errors) if "topology" in found else None
@@ -100,7 +110,7 @@ def _sections(document: Document, report: Report) -> dict[str, Any]:
         ("limits", Limits),
     )
     for key, model in models:
-        if (part := _model(model, value.get(key, {}), (key,), report)) is not None:
+        if (part := fitted(model, value.get(key, {}), report, (key,))) is not None:
             checked[key] = part
     checked["iterations"] = _iterations(value.get("workload"))
     checked["faults"] = _faults(value.get("faults", []), report)
@@ -139,37 +149,7 @@ def _iterations(workload: Any) -> int | None:
 def _plain(values: dict[str, Any], report: Report) -> None:
     """Name, repeats and seed, checked through the Experiment model with stand-ins for what is not plain."""
     whole = {"name": "x", **values, "topology": {}, "workload": {}, "arms": {}}
-    _model(Experiment, whole, (), report)
-
-
-def _model(model: type[M], value: Any, place: Place, report: Report) -> M | None:
-    try:
-        return model.model_validate(value)
-    except ValidationError as error:
-        for problem in error.errors():
-            report((*place, *problem["loc"]), _words(model, problem))
-        return None
-
-
-def _words(model: type[BaseModel], problem: Mapping[str, Any]) -> str:
-    """pydantic's message in this file's own words where that says more."""
-    if problem["type"] == "extra_forbidden":
-        known = model.model_fields if len(problem["loc"]) == 1 else _inner_fields(model, problem["loc"][0])
-        return f"unknown key; known here: {', '.join(known)}"
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    given = "" if problem["type"] in ("missing", "value_error") else f", not {shown(problem['input'])}"
-    return message[:1].lower() + message[1:] + given
-
-
-def _inner_fields(model: type[BaseModel], name: str | int) -> list[str]:
-    inner = model.model_fields[str(name)].annotation
-    candidates = [inner, *get_args(inner)]
-    return [
-        key
-        for kind in candidates
-        if isinstance(kind, type) and issubclass(kind, BaseModel)
-        for key in kind.model_fields
-    ]
+    fitted(Experiment, whole, report)
 
 
 def _faults(value: Any, report: Report) -> dict[int, FaultSpec]:
@@ -180,7 +160,7 @@ def _faults(value: Any, report: Report) -> dict[int, FaultSpec]:
     found = {
         index: fault
         for index, item in enumerate(value)
-        if (fault := _model(model_of(item), item, ("faults", index), report)) is not None
+        if (fault := fitted(model_of(item), item, report, ("faults", index))) is not None
     }
     first: dict[str, int] = {}
     for index, fault in found.items():
@@ -200,9 +180,9 @@ def _arms(value: Any, report: Report) -> dict[str, Arm]:
         if name not in MODES:
             report(("arms", str(name)), f"no such arm on this bed; there are {ARM_NAME}")
             continue
-        arm = _model(Arm, item, ("arms", name), report)
+        arm = fitted(Arm, item, report, ("arms", name))
         if arm is not None:
-            _model(Hypothesis, arm.hypothesis, ("arms", name, "hypothesis"), report)
+            fitted(Hypothesis, arm.hypothesis, report, ("arms", name, "hypothesis"))
             found[name] = arm
     return found
 

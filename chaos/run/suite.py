@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,18 +39,18 @@ def files_of(path: Path) -> list[Path]:
     return found
 
 
-def experiments(path: Path) -> list[Experiment]:
-    """The experiment of a file, or all of a folder, checked before any of them is started.
+def experiments(path: Path, changes: Mapping[str, Any] | None = None) -> list[Experiment]:
+    """The experiment of a file, or all of a folder, checked before any of them is started; `changes` go into each.
 
     Raises InputErrors with all errors of all files, UsageError when there is none.
     """
     if not path.is_dir():
-        return [load(path)]
+        return [load(path, changes)]
     errors: list[str] = []
     found: list[Experiment] = []
     for file in files_of(path):
         try:
-            found.append(load(file))
+            found.append(load(file, changes))
         except InputErrors as error:
             errors += error.errors
         except UsageError as error:

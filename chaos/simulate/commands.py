@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from harness.commands.options import changes_of, json_option, quiet_option, set_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -51,9 +52,9 @@ def common(command: F) -> F:
     options = [
         click.argument("file", type=click.Path(path_type=Path)),
         click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Instead of the file's."),
-        click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help="Put into the file; KEY is dotted."),
-        click.option("--json", "as_json", is_flag=True, help="Print the result alone on stdout, as JSON."),
-        click.option("--quiet", is_flag=True, help="Show no progress."),
+        set_option(),
+        json_option("Print the result alone on stdout, as JSON."),
+        quiet_option(),
     ]
     for option in reversed(options):
         command = option(command)
@@ -131,10 +132,9 @@ def sweep(
 
 
 def _load(file: Path, seed: int | None, settings: tuple[str, ...]) -> Experiment:
-    from chaos.simulate.run.experiment import load, setting
+    from chaos.simulate.run.experiment import load
 
-    changes = dict(map(setting, settings))
-    return load(file, {**changes, **({} if seed is None else {"seed": seed})})
+    return load(file, {**changes_of(settings), **({} if seed is None else {"seed": seed})})
 
 
 def _again(command: str, file: Path, seed: int | None, settings: tuple[str, ...], *more: str) -> str:
@@ -251,8 +251,8 @@ def faults(
 
 
 @sim.command()
-@click.option("--json", "as_json", is_flag=True, help="Print every check as JSON.")
-@click.option("--quiet", is_flag=True, help="Print only what deviates; not what is known to miss.")
+@json_option("Print every check as JSON.")
+@quiet_option("Print only what deviates; not what is known to miss.")
 def validate(*, as_json: bool, quiet: bool) -> int:
     """Hold the simulator to formulas, to published figures and to what was measured in the lab.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from harness.commands.options import json_option, quiet_option
 from harness.schemas import dumped
 
 STOCK = "Fail unless it exports the same symbols as this libnccl."
@@ -13,19 +14,30 @@ STOCK = "Fail unless it exports the same symbols as this libnccl."
 
 @click.group(short_help="Compile the resilient net, or the whole patched NCCL.")
 def build() -> None:
-    """Compile what runs on the hosts. Nothing is compiled again unless something it depends on changed."""
+    """Compile what runs on the hosts. Nothing is compiled again unless something it depends on changed.
+
+    \b
+    Examples:
+      r2cc build net
+      r2cc build nccl --arch sm_90
+    """
 
 
 @build.command(short_help="Compile the resilient net, the host bench and the sampler.")
 @click.option("--source", metavar="PATH", help="NCCL's source, as for `r2cc fork fetch`.")
 @click.option("--then", metavar="TARGET", multiple=True, help="Then make this too: test, test-asan, test-tsan, ...")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option("Print the result as JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="Show make's output.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress, only errors.")
+@quiet_option()
 def net(source: str | None, then: tuple[str, ...], as_json: bool, verbose: bool, quiet: bool) -> None:
     """Compile the resilient net as one library, with g++ and CUDA's headers only: no nvcc, no GPU.
 
     Fetches and patches NCCL, and fetches CUDA's headers, when they are not there. The log is build/net/build.log.
+
+    \b
+    Examples:
+      r2cc build net
+      r2cc build net --then test --then test-asan
     """
     from harness.build import build_net, run_target
     from harness.progress import show, silent
@@ -48,9 +60,9 @@ def net(source: str | None, then: tuple[str, ...], as_json: bool, verbose: bool,
 )
 @click.option("--stock", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path), help=STOCK)
 @click.option("--source", metavar="PATH", help="NCCL's source, as for `r2cc fork fetch`.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@json_option("Print the result as JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="Show make's output.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress, only errors.")
+@quiet_option()
 def nccl(
     *,
     arch: tuple[str, ...],
@@ -87,10 +99,15 @@ def nccl(
 @build.command("nccl-tests", short_help="Compile upstream's nccl-tests against the patched NCCL (nvcc).")
 @click.option("--source", metavar="PATH|URL", help="A folder, tar archive or git repository; else upstream's.")
 @click.option("--ref", metavar="NAME", help="Branch or tag of a repository.")
-@click.option("--mpi", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path), help="With MPI.")
-@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+@click.option(
+    "--mpi",
+    metavar="DIR",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Build with the MPI in this folder.",
+)
+@json_option("Print the result as JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="Show make's output.")
-@click.option("-q", "--quiet", is_flag=True, help="No progress, only errors.")
+@quiet_option()
 def nccl_tests(
     *, source: str | None, ref: str | None, mpi: Path | None, as_json: bool, verbose: bool, quiet: bool
 ) -> None:

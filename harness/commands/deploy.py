@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.commands.options import json_option
 from harness.commands.site_option import site_option
 from harness.errors import InfraError, UsageError
 from harness.schemas import dumped
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
     default="auto",
     show_default=True,
     metavar="auto|net|nccl|DIR",
-    help="net: the net library and the host bench; nccl: with the patched NCCL; auto: nccl if it was built.",
+    help="What to copy: net (library and host bench), nccl (with the patched NCCL), or auto (nccl if it was built).",
 )
 @click.option("--prefix", metavar="DIR", help="Where it goes on the hosts, instead of the inventory's `prefix`.")
 @click.option("--keep", type=click.IntRange(1, 1000), default=3, show_default=True, help="How many builds stay there.")
 @click.option("--rollback", is_flag=True, help="Back to what every host had before.")
 @click.option("--list", "list_", is_flag=True, help="Show what lies on every host; change nothing.")
 @click.option("--dry-run", is_flag=True, help="Say what would be sent; change nothing.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option()
 def deploy(
     *,
     site: Site,

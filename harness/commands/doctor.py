@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.commands.options import json_option
 from harness.commands.site_option import PLACES, site_option
 from harness.errors import InfraError, UsageError
 from harness.schemas import dumped
@@ -40,7 +41,7 @@ Examples:
 @click.option("--check", "checks", metavar="ID,...", help="Only these checks; docs/reference/doctor.md has all.")
 @click.option("--pid", type=click.IntRange(min=1), help="Look at the NCCL that this process has mapped.")
 @click.option("--backups", is_flag=True, help="Only list the NICs that have no backup.")
-@click.option("--json", "as_json", is_flag=True, help="Print JSON (harness/schemas/doctor.schema.json).")
+@json_option("Print JSON (harness/schemas/doctor.schema.json).")
 def doctor(  # noqa: PLR0917 - click gives them by name
     site: Site, hosts: str | None, checks: str | None, pid: int | None, backups: bool, as_json: bool
 ) -> int:

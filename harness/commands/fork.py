@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.commands.options import json_option, quiet_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from harness.fork.state import ForkStatus
     from harness.progress import Progress
 
-quiet_option = click.option("-q", "--quiet", is_flag=True, help="No progress, only errors.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 force_option = click.option("--force", is_flag=True, help="Replace an edited tree; the edits are lost.")
 
 
@@ -22,6 +21,11 @@ def fork() -> None:
     """The NCCL we fork: fetched from any source, verified against nccl_fork/pin.toml, patched, edited, refreshed.
 
     Maintainers edit nccl_fork/tree and run `r2cc fork refresh`.
+
+    \b
+    Examples:
+      r2cc fork fetch && r2cc fork patch
+      r2cc fork status
     """
 
 
@@ -33,10 +37,16 @@ def fork() -> None:
     "upstream git, and the distribution's source archive through apt, in this order.",
 )
 @force_option
-@quiet_option
-@json_option
+@quiet_option()
+@json_option()
 def fetch(source: str | None, force: bool, quiet: bool, as_json: bool) -> None:
-    """Fetch the pinned NCCL into nccl_fork/tree. Whatever the source, its content must match the pin."""
+    """Fetch the pinned NCCL into nccl_fork/tree. Whatever the source, its content must match the pin.
+
+    \b
+    Examples:
+      r2cc fork fetch
+      r2cc fork fetch --source ~/nccl.tar.gz
+    """
     from harness.fork.tree import fetch as fetch_tree
     from harness.repo import checkout
 
@@ -45,10 +55,16 @@ def fetch(source: str | None, force: bool, quiet: bool, as_json: bool) -> None:
 
 @fork.command(short_help="Apply our patches to the fetched NCCL.")
 @force_option
-@quiet_option
-@json_option
+@quiet_option()
+@json_option()
 def patch(force: bool, quiet: bool, as_json: bool) -> None:
-    """Apply r2cc_patches/patches/ to the pristine source, if they changed since they were last applied."""
+    """Apply r2cc_patches/patches/ to the pristine source, if they changed since they were last applied.
+
+    \b
+    Examples:
+      r2cc fork patch
+      r2cc fork patch --force
+    """
     from harness.fork.tree import patch as patch_tree
     from harness.repo import checkout
 
@@ -56,9 +72,15 @@ def patch(force: bool, quiet: bool, as_json: bool) -> None:
 
 
 @fork.command(short_help="Say what is fetched, patched and edited.")
-@json_option
+@json_option()
 def status(as_json: bool) -> None:
-    """Say what is fetched, from where, which patches are applied, and whether the tree was edited since."""
+    """Say what is fetched, from where, which patches are applied, and whether the tree was edited since.
+
+    \b
+    Examples:
+      r2cc fork status
+      r2cc fork status --json
+    """
     from harness.fork.pin import load_pin
     from harness.fork.state import fork_status
     from harness.repo import checkout
@@ -69,11 +91,16 @@ def status(as_json: bool) -> None:
 
 @fork.command(short_help="Re-create the patches from an edited tree.")
 @click.option("--into", metavar="PATCH", help="Where edits of files go that no patch touches yet; may be a new name.")
-@json_option
+@json_option()
 def refresh(into: str | None, as_json: bool) -> None:
     """Re-create the patch files from nccl_fork/tree.
 
     Each patch keeps its header and its files. Edits of a file that several patches touch go to the last of them.
+
+    \b
+    Examples:
+      r2cc fork refresh
+      r2cc fork refresh --into 0003-topic
     """
     from harness.fork.refresh import refresh as refresh_patches
     from harness.repo import checkout

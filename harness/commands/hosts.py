@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.commands.options import json_option
 from harness.commands.site_option import site_option
 from harness.errors import InfraError
 from harness.schemas import dumped
@@ -28,17 +29,22 @@ REDRAWS_PER_S = 8
 MOST_NAMES_SHOWN = 8
 
 inventory_option = site_option(default="lab")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 @click.group()
 def hosts() -> None:
-    """The hosts of an inventory: what they are, and whether they answer."""
+    """The hosts of an inventory: what they are, and whether they answer.
+
+    \b
+    Examples:
+      r2cc hosts list --inventory cluster.yaml
+      r2cc hosts check --inventory cluster.yaml
+    """
 
 
 @hosts.command(name="list")
 @inventory_option
-@json_option
+@json_option()
 def list_(site: Site, as_json: bool) -> None:
     """Show the hosts of an inventory and how they are reached, with ~/.ssh/config applied; connects to none.
 
@@ -59,11 +65,16 @@ def list_(site: Site, as_json: bool) -> None:
 
 @hosts.command()
 @inventory_option
-@json_option
+@json_option()
 def check(site: Site, as_json: bool) -> int:
     """Connect to all hosts at once and run a no-op on each, twice: cold, and over the open connections.
 
     Exit code 0 when all answer, 3 when one does not; what is wrong is said of each one.
+
+    \b
+    Examples:
+      r2cc hosts check
+      r2cc hosts check --inventory cluster.yaml --json
     """
     from harness.hosts.check import as_json as to_json
     from harness.hosts.check import check as check_all

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.commands.options import json_option
 from harness.errors import InfraError, UsageError
 from harness.schemas import dumped
 
@@ -23,8 +24,9 @@ def inventory() -> None:
     """Make an inventory file, which says what hosts there are (see docs/howto/cluster.md).
 
     \b
-    Example:
+    Examples:
       r2cc inventory from-cloudlab manifest.xml --out cluster.yaml
+      r2cc inventory from-cloudlab manifest.xml --resolve --json
     """
 
 
@@ -51,7 +53,7 @@ Exit codes: 0 written, 2 the manifest is wrong (every mistake, with its line), 3
     default=None,
     help="Ask the hosts what Linux calls their NICs; without either, if all of them answer.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print what the file holds as JSON.")
+@json_option("Print what the file holds as JSON.")
 def from_cloudlab(
     *,
     manifest: Path,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.commands.options import json_option
 from harness.errors import UsageError
 from harness.schemas import dumped
 
@@ -30,24 +31,38 @@ def _checked_name(_context: click.Context, _parameter: click.Parameter, value: s
     return value
 
 
-name_option = click.option("--name", default=DEFAULT_NAME, show_default=True, callback=_checked_name, help="Which lab.")
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+name_option = click.option(
+    "--name", default=DEFAULT_NAME, show_default=True, callback=_checked_name, help="The name of the lab."
+)
 
 
 @click.group()
 def lab() -> None:
-    """Hosts, NICs and switches made of network namespaces; no root needed."""
+    """Hosts, NICs and switches made of network namespaces; no root needed.
+
+    \b
+    Examples:
+      r2cc lab up
+      r2cc lab exec h0 -- ip -br addr
+      r2cc lab down
+    """
 
 
 @lab.command()
 @click.argument("topology", default=None, required=False, metavar="[FILE]")
-@click.option("--kind", type=click.Choice(["namespace", "vm"]), default="namespace", show_default=True, help="Hosts.")
+@click.option(
+    "--kind",
+    type=click.Choice(["namespace", "vm"]),
+    default="namespace",
+    show_default=True,
+    help="What the hosts are made of.",
+)
 @click.option("--hosts", type=click.IntRange(1, 8), help="With --kind vm: guests (default 2).")
 @click.option("--nics", type=click.IntRange(1, 8), help="With --kind vm: data NICs of a guest (default 4).")
 @click.option("--ssh", is_flag=True, help="With --kind vm: guests run an SSH server; prints an inventory file of them.")
 @click.option("--ttl", "ttl_s", type=click.IntRange(1), default=3600, show_default=True, help="Seconds it may live.")
 @name_option
-@json_option
+@json_option()
 def up(
     *,
     topology: str | None,
@@ -63,6 +78,11 @@ def up(
 
     FILE is a topology in YAML, or the name of a shipped one (default: four hosts, four NICs each, 1 Gbit/s a NIC).
     `--kind vm` boots emulated machines with soft-RoCE NICs instead (docs/howto/vm-lab.md).
+
+    \b
+    Examples:
+      r2cc lab up
+      r2cc lab up --kind vm --hosts 2 --nics 2 --ssh
     """
     started = time.monotonic()
     made: Lab | VmLab
@@ -129,9 +149,15 @@ def _as_json(made: Lab | VmLab, ttl_s: float) -> dict[str, Any]:
 
 
 @lab.command()
-@json_option
+@json_option()
 def status(as_json: bool) -> None:
-    """Show the labs that are up, those owned by a running experiment included."""
+    """Show the labs that are up, those owned by a running experiment included.
+
+    \b
+    Examples:
+      r2cc lab status
+      r2cc lab status --json
+    """
     from harness.lab.state import living
 
     labs = [_summary(state) for state in living()]
@@ -173,7 +199,13 @@ def _attach(name: str) -> tuple[Lab | VmLab, bool]:
 @click.argument("argv", nargs=-1, required=True, metavar="-- COMMAND...", type=click.UNPROCESSED)
 @name_option
 def exec_(host: str, argv: tuple[str, ...], name: str) -> int:
-    """Run a command on a HOST of the lab (h0, h1, ..., or switch); its exit code is ours."""
+    """Run a command on a HOST of the lab (h0, h1, ..., or switch); its exit code is ours.
+
+    \b
+    Examples:
+      r2cc lab exec h0 -- ip -br addr
+      r2cc lab exec switch -- bridge link
+    """
     from harness.lab.lab import enter_command
 
     argv = argv[1:] if argv[0] == "--" else argv
@@ -195,9 +227,15 @@ def exec_(host: str, argv: tuple[str, ...], name: str) -> int:
 
 @lab.command()
 @name_option
-@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@json_option()
 def down(name: str, as_json: bool) -> None:
-    """Take a lab down, with everything that runs in it. Not an error when it is not up."""
+    """Take a lab down, with everything that runs in it. Not an error when it is not up.
+
+    \b
+    Examples:
+      r2cc lab down
+      r2cc lab down --name lab2
+    """
     from harness.lab.lab import down as take_down
 
     was_up = take_down(name)

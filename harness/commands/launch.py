@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
 
+from harness.commands.options import Size, changes_of, json_option, quiet_option, set_option
 from harness.commands.site_option import site_option
-from harness.config import jsons
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -51,7 +51,9 @@ def where(command: F) -> F:
             "--env", "envs", multiple=True, metavar="NAME[=VALUE]", help="For all ranks; without a value: ours. Repeat."
         ),
         click.option(
-            "--oob", metavar="NET", help="a.b.c.d/n, for mpirun's daemons; else the one shared with the hosts."
+            "--oob",
+            metavar="NET",
+            help="The network of mpirun's daemons, as a.b.c.d/n; else the one shared with the hosts.",
         ),
         click.option(
             "--root",
@@ -59,10 +61,12 @@ def where(command: F) -> F:
             metavar="ADDRESS",
             help="Where ranks meet, of the first host; else its management NIC's.",
         ),
-        click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed.  [default: ~/.r2cc]"),
+        click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed (~/.r2cc)."),
         click.option("--ranks-per-host", type=click.IntRange(1, 1024), help="Else one, one a GPU, or Slurm's tasks."),
         site_option(default="lab"),
-        click.option("--launcher", type=click.Choice(LAUNCHERS), default="ssh", show_default=True),
+        click.option(
+            "--launcher", type=click.Choice(LAUNCHERS), default="ssh", show_default=True, help="What starts the ranks."
+        ),
     ):
         command = option(command)
     return command
@@ -76,17 +80,35 @@ def _corrupt(_context: click.Context, _parameter: click.Parameter, text: str) ->
 
 def _job_options(command: F) -> F:
     for option in (
-        click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON."),
+        json_option("Print the figures as JSON."),
         click.option("--dry-run", is_flag=True, help="Print every command; start nothing."),
-        click.option("--quiet", is_flag=True, help="No progress."),
+        quiet_option(),
         click.option("--corrupt", default="", hidden=True, callback=_corrupt, metavar="RANK:ITERATION"),
         click.option(
-            "--port", type=click.IntRange(1, 65535), default=29500, show_default=True, help="Ranks meet there."
+            "--port", type=click.IntRange(1, 65535), default=29500, show_default=True, help="The port where ranks meet."
         ),
-        click.option("--timeout-s", type=click.IntRange(1), default=120, show_default=True, help="Of one collective."),
-        click.option("--seed", type=click.IntRange(0), default=1, show_default=True),
-        click.option("--warmup", type=click.IntRange(0, 1000), default=2, show_default=True),
-        click.option("--iterations", type=click.IntRange(1, 1_000_000), default=20, show_default=True),
+        click.option(
+            "--timeout-s",
+            type=click.IntRange(1),
+            default=120,
+            show_default=True,
+            help="After how many seconds a collective counts as hung.",
+        ),
+        click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="The seed of the data."),
+        click.option(
+            "--warmup",
+            type=click.IntRange(0, 1000),
+            default=2,
+            show_default=True,
+            help="How many iterations are run before the measured ones.",
+        ),
+        click.option(
+            "--iterations",
+            type=click.IntRange(1, 1_000_000),
+            default=20,
+            show_default=True,
+            help="How many iterations are measured.",
+        ),
         click.option("--mode", type=click.IntRange(0, 3), default=2, show_default=True, help=MODE_HELP),
     ):
         command = option(command)
@@ -104,11 +126,12 @@ def add_to(run: click.Group) -> None:
 @click.option(
     "--bytes",
     "size",
-    type=click.IntRange(4, 1 << 40),
+    type=Size(4, 1 << 40),
+    metavar="SIZE",
     callback=_elements,
     default=64 << 20,
     show_default=True,
-    help="Of an all-reduce.",
+    help="The size of an all-reduce, as 64M.",
 )
 @_job_options
 def bench(*, size: int, **given: Any) -> int:
@@ -139,15 +162,15 @@ def _torch_command(kind: str, about: str) -> click.Command:
         default="python3",
         show_default=True,
         envvar="R2CC_PYTHON",
-        help="One with torch.",
+        help="A Python that has torch.",
     )
-    @click.option("--cpu", is_flag=True, help="gloo on CPUs instead of NCCL: tries the launch alone.")
-    @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A setting of the workload. Repeat.")
+    @click.option("--cpu", is_flag=True, help="Use gloo on CPUs instead of NCCL: tries the launch alone.")
+    @set_option("Set one of the workload's settings; may be repeated.")
     @_job_options
     def command(*, settings: tuple[str, ...], **given: Any) -> int:
         from harness.launch.settings import checked
 
-        return _run(kind, spec=checked(kind, _settings(settings)), **given)
+        return _run(kind, spec=checked(kind, changes_of(settings)), **given)
 
     text = f"""{about} One rank a GPU.
 
@@ -159,20 +182,6 @@ def _torch_command(kind: str, about: str) -> click.Command:
     Exit codes: 0 all exact, 1 wrong elements, 2 bad usage, 3 it failed or hung, 130 interrupted.
     """
     return click.command(kind, short_help=about, help=text)(command)
-
-
-def _settings(words: tuple[str, ...]) -> dict[str, Any]:
-    """Values are JSON, or else text."""
-    found: dict[str, Any] = {}
-    for word in words:
-        name, sign, text = word.partition("=")
-        if not sign or not name:
-            raise click.UsageError(f"--set {word}: write NAME=VALUE")
-        try:
-            found[name] = jsons.value_of(text)
-        except ValueError:
-            found[name] = text
-    return found
 
 
 def environment(words: tuple[str, ...]) -> dict[str, str]:

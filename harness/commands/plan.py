@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.commands.options import Size, json_option
 from harness.commands.site_option import site_option
 from harness.errors import UsageError
 from harness.schemas import dumped
@@ -31,20 +32,27 @@ Exit codes: 0 planned, 2 a request that cannot be planned.
 
 @click.command(epilog=EXAMPLES, short_help="Print which schedule an AllReduce would take, and why.")
 @site_option(metavar="lab|lab:FILE", text="Nodes, NICs and rates of a topology (default: lab).")
-@click.option("--nodes", type=click.IntRange(1, 16384), help="Instead: so many nodes h0, h1, ... that are all alike,")
-@click.option("--nics", type=click.IntRange(1, 64), help="with so many NICs eth0, eth1, ... each (default 1)")
-@click.option("--rate", "rate_gbit", type=click.FloatRange(0, 1e6, min_open=True), help="of so many Gbit/s (default 1)")
-@click.option("--gpus", type=click.IntRange(1, 64), help="and so many ranks each (default 1).")
+@click.option("--nodes", type=click.IntRange(1, 16384), help="Plan for so many nodes h0, h1, ... that are all alike.")
+@click.option("--nics", type=click.IntRange(1, 64), help="With --nodes: how many NICs each has (1).")
+@click.option(
+    "--rate",
+    "rate_gbit",
+    type=click.FloatRange(0, 1e6, min_open=True),
+    help="With --nodes: the rate of a NIC in Gbit/s (1).",
+)
+@click.option("--gpus", type=click.IntRange(1, 64), help="With --nodes: how many ranks each has (1).")
 @click.option("--down", "down", metavar="NODE:NIC[=LEFT],...", multiple=True,
               help="A NIC that is gone, or of which a share between 0 and 1 is left. May be repeated.")  # fmt: skip
-@click.option("--bytes", "size", metavar="SIZE", default="64MiB", show_default=True, help="Such as 64MiB, 64M or 8.")
-@click.option("--op", type=click.Choice(OPS), default="allreduce", show_default=True)
-@click.option("--datatype", default="float32", show_default=True)
-@click.option("--reduction", default="sum", show_default=True)
+@click.option(
+    "--bytes", "size", type=Size(), metavar="SIZE", default="64MiB", show_default=True, help="Such as 64MiB, 64M or 8."
+)
+@click.option("--op", type=click.Choice(OPS), default="allreduce", show_default=True, help="Which collective to plan.")
+@click.option("--datatype", default="float32", show_default=True, help="The type of an element.")
+@click.option("--reduction", default="sum", show_default=True, help="What is done with the elements.")
 @click.option("--schedule", type=click.Choice(SCHEDULES), default="auto", show_default=True, help="Ask for one.")
 @click.option("--channels", type=click.IntRange(0, 1024), default=0, show_default=True, help="Most parts; 0: any.")
 @click.option("--cost", "cost", metavar="NAME=VALUE,...", multiple=True, help="Parameters of the model, as measured.")
-@click.option("--json", "as_json", is_flag=True, help="Print the plan (harness/schemas/plan.schema.json).")
+@json_option("Print the plan (harness/schemas/plan.schema.json).")
 def plan(
     *,
     site: Site | None,
@@ -53,7 +61,7 @@ def plan(
     rate_gbit: float | None,
     gpus: int | None,
     down: tuple[str, ...],
-    size: str,
+    size: int,
     op: str,
     datatype: str,
     reduction: str,
@@ -68,7 +76,6 @@ def plan(
     """
     from harness.schedules import planner
     from harness.schedules.plan_text import render
-    from harness.units import parse_bytes
 
     if nodes is None and (nics or rate_gbit or gpus):
         raise UsageError("--nics, --rate and --gpus describe the nodes of --nodes", "give --nodes as well")
@@ -79,7 +86,7 @@ def plan(
         {
             "schema": planner.SCHEMA,
             "nodes": [_as_json(node) for node in _without(known, _pairs(down))],
-            "bytes": parse_bytes(size),
+            "bytes": size,
             "op": op,
             "datatype": datatype,
             "reduction": reduction,

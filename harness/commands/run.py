@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.commands import launch as launch_cmd
+from harness.commands.options import json_option
 from harness.commands.site_option import site_option
 from harness.schemas import dumped
 
@@ -59,30 +60,48 @@ launch_cmd.add_to(run)
 
 
 @run.command("nccl-tests")
-@click.option("--op", type=click.Choice(OPS), default="all_reduce", show_default=True)
+@click.option("--op", type=click.Choice(OPS), default="all_reduce", show_default=True, help="Which program to run.")
 @click.option(
     "--bin",
     "folder",
     type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
     help="Where its programs are; else what `r2cc build nccl-tests` made.",
 )
-@click.option("--gpus", type=click.IntRange(1, 64), default=1, show_default=True, help="Of each host.")
-@click.option("--launcher", type=click.Choice(launch_cmd.LAUNCHERS), help="On the hosts of --inventory, or Slurm's.")
+@click.option("--gpus", type=click.IntRange(1, 64), default=1, show_default=True, help="How many GPUs of each host.")
+@click.option(
+    "--launcher",
+    type=click.Choice(launch_cmd.LAUNCHERS),
+    help="What starts the ranks, on the hosts of --inventory or Slurm's.",
+)
 @site_option(default="slurm")
 @click.option("--env", "envs", multiple=True, metavar="NAME[=VALUE]", help="With --launcher: for all ranks.")
-@click.option("--oob", metavar="NET", help="a.b.c.d/n, for mpirun's daemons; else the one shared with the hosts.")
-@click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed.  [default: ~/.r2cc]")
+@click.option(
+    "--oob", metavar="NET", help="The network of mpirun's daemons, as a.b.c.d/n; else the one shared with the hosts."
+)
+@click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed (~/.r2cc).")
 @click.option(
     "--mpi", metavar="HOST,HOST", help="Hosts; one process a GPU under mpirun. Without: one process, this host."
 )
 @click.option("--begin", metavar="SIZE", default="8", show_default=True, help="Smallest, for example 8, 64K or 1M.")
 @click.option("--end", metavar="SIZE", default="1G", show_default=True, help="Largest; doubled from the smallest on.")
-@click.option("--iterations", type=click.IntRange(1, 100_000), default=20, show_default=True, help="Of each size.")
-@click.option("--warmup", type=click.IntRange(0, 10_000), default=5, show_default=True)
+@click.option(
+    "--iterations",
+    type=click.IntRange(1, 100_000),
+    default=20,
+    show_default=True,
+    help="How many iterations of each size.",
+)
+@click.option(
+    "--warmup",
+    type=click.IntRange(0, 10_000),
+    default=5,
+    show_default=True,
+    help="How many iterations are run before the measured ones.",
+)
 @click.option("--each-iteration", is_flag=True, help="Time every iteration (in the JSON).")
 @click.option("--cycles", type=click.IntRange(0), default=1, show_default=True, help="Through all sizes; 0: for ever.")
 @click.option("--timeout-s", type=click.FloatRange(0, min_open=True), help="End it after so long (exit code 3).")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON; what the program prints, on stderr.")
+@json_option("Print the figures as JSON; what the program prints, on stderr.")
 @common
 def nccl_tests(
     *,
@@ -109,6 +128,10 @@ def nccl_tests(
 ) -> int:
     """Run one program of nccl-tests, show its rows as they come, and check every element of the results.
 
+    \b
+    Examples:
+      r2cc run nccl-tests --op all_reduce --gpus 2
+      r2cc run nccl-tests --op alltoall --gpus 4 --begin 1M --end 1G --json
     \b
     Exit codes: 0 all results right, 1 wrong elements, 2 bad usage, 3 it failed or ended early, 130 interrupted.
     """
@@ -149,14 +172,26 @@ def _tests(plan: Plan, dry_run: bool, as_json: bool, timeout_s: float | None) ->
 
 @run.group()
 def vllm() -> None:
-    """Serve with vLLM over the patched NCCL, and measure the server."""
+    """Serve with vLLM over the patched NCCL, and measure the server.
+
+    \b
+    Examples:
+      r2cc run vllm serve MODEL --tensor-parallel 4
+      r2cc run vllm bench MODEL --prompts 200
+    """
 
 
 @vllm.command("serve", context_settings=PASS_ON)
 @click.argument("model")
 @click.argument("more", nargs=-1, type=click.UNPROCESSED)
-@click.option("--tensor-parallel", type=click.IntRange(1, 1024), default=1, show_default=True, help="GPUs.")
-@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
+@click.option(
+    "--tensor-parallel",
+    type=click.IntRange(1, 1024),
+    default=1,
+    show_default=True,
+    help="How many GPUs share the model.",
+)
+@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="The port of the server.")
 @common
 def vllm_serve(
     *,
@@ -168,7 +203,13 @@ def vllm_serve(
     library: Path | None,
     dry_run: bool,
 ) -> int:
-    """`vllm serve MODEL` with R2CC's environment; MORE goes to vLLM as it is."""
+    """`vllm serve MODEL` with R2CC's environment; MORE goes to vLLM as it is.
+
+    \b
+    Examples:
+      r2cc run vllm serve MODEL --tensor-parallel 4 --dry-run
+      r2cc run vllm serve MODEL --port 8001 --max-model-len 4096
+    """
     from harness.programs import adapters
 
     found = _library(library, mode)
@@ -180,14 +221,20 @@ def vllm_serve(
 @vllm.command("bench", context_settings=PASS_ON)
 @click.argument("model")
 @click.argument("more", nargs=-1, type=click.UNPROCESSED)
-@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True)
-@click.option("--prompts", type=click.IntRange(1), default=100, show_default=True)
-@click.option("--input-tokens", type=click.IntRange(1), default=1024, show_default=True)
-@click.option("--output-tokens", type=click.IntRange(1), default=128, show_default=True)
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True)
+@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="The port of the server.")
+@click.option("--prompts", type=click.IntRange(1), default=100, show_default=True, help="How many prompts are sent.")
+@click.option("--input-tokens", type=click.IntRange(1), default=1024, show_default=True, help="Tokens of a prompt.")
+@click.option("--output-tokens", type=click.IntRange(1), default=128, show_default=True, help="Tokens of an answer.")
+@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="The seed of the prompts.")
 @click.option("--dry-run", is_flag=True, help="Print the command; start nothing.")
 def vllm_bench(*, model: str, more: tuple[str, ...], dry_run: bool, **numbers: int) -> int:
-    """`vllm bench serve` against a server on this host: time to first token, per token, and between tokens."""
+    """`vllm bench serve` against a server on this host: time to first token, per token, and between tokens.
+
+    \b
+    Examples:
+      r2cc run vllm bench MODEL --prompts 200
+      r2cc run vllm bench MODEL --port 8001 --input-tokens 512 --dry-run
+    """
     from harness.programs import adapters
 
     return _start(adapters.vllm_bench(model, more=more, **numbers), dry_run=dry_run)
@@ -196,9 +243,11 @@ def vllm_bench(*, model: str, more: tuple[str, ...], dry_run: bool, **numbers: i
 @run.command(context_settings={**PASS_ON, "allow_interspersed_args": False})
 @click.argument("script", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.option("--hostfile", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Hosts and their slots.")
-@click.option("--gpus", type=click.IntRange(1, 64), help="Of each host; all without.")
-@click.option("--master", metavar="ADDRESS", help="Of the first host.")
-@click.option("--port", type=click.IntRange(1, 65535), default=29500, show_default=True)
+@click.option("--gpus", type=click.IntRange(1, 64), help="How many GPUs of each host; else all.")
+@click.option("--master", metavar="ADDRESS", help="The address of the first host.")
+@click.option(
+    "--port", type=click.IntRange(1, 65535), default=29500, show_default=True, help="The port where ranks meet."
+)
 @common
 def deepspeed(
     *,
@@ -211,7 +260,13 @@ def deepspeed(
     library: Path | None,
     dry_run: bool,
 ) -> int:
-    """`deepspeed SCRIPT ARGS` with R2CC's environment on every host; our options go before SCRIPT."""
+    """`deepspeed SCRIPT ARGS` with R2CC's environment on every host; our options go before SCRIPT.
+
+    \b
+    Examples:
+      r2cc run deepspeed --hostfile hosts train.py --deepspeed_config ds.json
+      r2cc run deepspeed --gpus 4 --dry-run train.py
+    """
     from harness.programs import adapters
 
     env = adapters.r2cc_env(_library(library, mode), mode, os.environ)

@@ -45,7 +45,7 @@ def site_option(
     required: bool = False,
     local: bool = False,
     metavar: str = PLACES,
-    text: str = "Which hosts.",
+    text: str = "Which hosts to use.",
 ) -> Callable[[F], F]:
     """The option `--inventory`; the command has it as `site`."""
     return click.option(

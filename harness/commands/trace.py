@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.commands.options import json_option, quiet_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -35,10 +36,10 @@ Exit codes: 0 read and shown, 2 a file is not a dump, is cut off or too new, or 
 @click.option("--top", type=click.IntRange(1, 1000), default=1, show_default=True, help="Timelines of so many gaps.")
 @click.option("--margin-ms", type=click.FloatRange(0, 60000), default=2.0, show_default=True,
               help="How much to show before and after a gap.")  # fmt: skip
-@click.option("--json", "as_json", is_flag=True, help="Print JSON (harness/schemas/trace.schema.json).")
+@json_option("Print JSON (harness/schemas/trace.schema.json).")
 @click.option("--csv", "as_csv", is_flag=True, help="Print every row as CSV.")
 @click.option("--width", type=click.IntRange(40, 1000), help="Cut lines there (default: the terminal's width).")
-@click.option("--quiet", is_flag=True, help="Show no progress.")
+@quiet_option()
 def trace(
     *,
     paths: tuple[Path, ...],

@@ -39,6 +39,11 @@ class Document:
         cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
         return f"{self.file}:{self.line(location, key=key)}: {cut}"
 
+    def said(self, place: Location, text: str) -> str:
+        """The same of a key, which the message names: `file:line: a.b: text`."""
+        dotted = ".".join(map(str, place))
+        return self.message(place, f"{dotted}: {text}" if dotted else text, key=True)
+
     def line(self, location: Location, *, key: bool = False) -> int:
         """1-based line of the deepest node of `location` that the file has (a missing key: the line of its parent)."""
         if self.root is None:

@@ -6,6 +6,10 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
+from harness.config import jsons, yaml_text
+from harness.config.yaml_text import Malformed
+from harness.errors import UsageError
+
 
 def applied(value: Any, changes: Mapping[str, Any]) -> tuple[Any, dict[str, str]]:
     """(a copy of a file's plain value with the changes in it, why not for every key that leads nowhere)."""
@@ -38,3 +42,18 @@ def _put(value: Any, key: str, new: Any) -> None:
             value[step] = new
         else:
             value = value[step]
+
+
+def setting(text: str) -> tuple[str, Any]:
+    """`key=value` of --set, the value as JSON or YAML. UsageError for anything else."""
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise UsageError(f"--set {text}: KEY=VALUE is needed", "--set topology.hosts=32")
+    try:
+        return key.strip(), jsons.value_of(value)
+    except ValueError:
+        pass
+    try:
+        return key.strip(), yaml_text.value_of(value)
+    except Malformed as error:
+        raise UsageError(f"--set {text}: {error}", "the value is YAML, as in the file") from error

@@ -7,12 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from harness.config import documents
 from harness.config.documents import Document
+from harness.config.fitting import fitted
 from harness.config.kinds import TOPOLOGY
-from harness.config.words import in_order, shown
+from harness.config.words import in_order
 from harness.errors import InputErrors
 
 SHIPPED = Path(__file__).parent / "topologies"
@@ -108,31 +109,11 @@ def checked(document: Document) -> Topology:
     errors = [*document.errors]
     if document.unreadable:
         raise InputErrors(errors)
-    try:
-        topology = Topology.model_validate(document.value)
-    except ValidationError as error:
-        topology = None
-        errors += [document.message(e["loc"], _say(e), key=e["type"] == "extra_forbidden") for e in error.errors()]
+    topology = fitted(Topology, document.value, lambda place, text: errors.append(document.said(place, text)))
     errors += [document.message(loc, message) for loc, message in cross_errors(document.value)]
     if topology is None or errors:
         raise InputErrors(in_order(errors, document.file))
     return topology
-
-
-def _say(error: Mapping[str, Any]) -> str:
-    """pydantic's message, with the value and what is allowed where that helps."""
-    where = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        lists: dict[str, type[BaseModel]] = {"overrides": Override, "placement": Placement}
-        known = lists.get(str(error["loc"][0]), Topology) if len(error["loc"]) > 1 else Topology
-        names = ", ".join(field.alias or name for name, field in known.model_fields.items())
-        return f"unknown key '{error['loc'][-1]}' (known: {names})"
-    if error["type"] == "missing":
-        return f"missing key '{error['loc'][-1]}'"
-    message = error["msg"][:1].lower() + error["msg"][1:]
-    return f"{where or 'topology'}: {message}" + (
-        "" if error["type"] == "model_type" else f", not {shown(error['input'])}"
-    )
 
 
 def cross_errors(value: object) -> list[tuple[tuple[str | int, ...], str]]:

@@ -5,16 +5,34 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, ValidationError
 
 from harness.config.words import listed, shown
-from harness.errors import InputErrors
+from harness.errors import InputErrors, UsageError
+from harness.units import parse_bytes
 
+SIZE_IN_WORDS = r"^[0-9.]+ *([KMGTkmgt](i?B)?|B)$"
 MIB = 1024 * 1024
 Count = Annotated[StrictInt, Field(gt=0, le=1_000_000)]
 Small = Annotated[StrictInt, Field(gt=0, le=1024)]
 Small16 = Annotated[StrictInt, Field(gt=0, le=65536)]
-Bytes = Annotated[StrictInt, Field(ge=4, le=16 * 1024 * MIB, multiple_of=4)]
+
+
+def _size(value: object) -> object:
+    """A size in words as bytes; ValueError, for pydantic, for what is none."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_bytes(value)
+    except UsageError as error:
+        raise ValueError(error.message) from error
+
+
+Whole = Annotated[StrictInt, Field(ge=4, le=16 * 1024 * MIB, multiple_of=4)]
+Bytes = Annotated[
+    Whole, BeforeValidator(_size, json_schema_input_type=Whole | Annotated[str, Field(pattern=SIZE_IN_WORDS)])
+]
+"""As 67108864, 64M or 64MiB."""
 Type = Literal["float32", "float64", "float16", "bfloat16", "int32", "int64", "uint8"]
 
 

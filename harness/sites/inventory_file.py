@@ -9,12 +9,13 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr
 
 from harness.config import documents
 from harness.config.documents import Document
+from harness.config.fitting import fitted
 from harness.config.kinds import INVENTORY
-from harness.config.words import in_order, shown
+from harness.config.words import in_order
 from harness.errors import InputErrors, UsageError
 from harness.hosts.ssh_config import Config, SshConfigError
 from harness.hosts.ssh_config.keywords import is_hop
@@ -173,10 +174,7 @@ def _read(document: Document, options_of: Callable[[], Config], home: Path) -> l
     if errors and TOO_MANY in errors[-1]:
         raise InputErrors(in_order(errors, document.file))  # to check them all would take minutes
     if not document.unreadable:
-        try:
-            cluster = Cluster.model_validate(document.value)
-        except ValidationError as error:
-            errors += [document.message(e["loc"], _say(e), key=e["type"] == "extra_forbidden") for e in error.errors()]
+        cluster = fitted(Cluster, document.value, lambda place, text: errors.append(document.said(place, text)))
     hosts: list[ClusterHost] = []
     if cluster is not None and not errors:
         options = options_of()
@@ -240,19 +238,3 @@ def _expanded_or_none(text: object) -> list[str]:
         return expand(text) if isinstance(text, str) else []
     except ValueError:
         return []
-
-
-def _say(error: Mapping[str, Any]) -> str:
-    """pydantic's message, with the value and what is allowed where that helps."""
-    where = ".".join(str(part) for part in error["loc"])
-    if error["type"] == "extra_forbidden":
-        models = {"hosts": Entry.model_fields, "defaults": Reached.model_fields, "": Cluster.model_fields}
-        fields = models[str(error["loc"][0]) if len(error["loc"]) > 1 else ""]
-        names = ", ".join(field.alias or name for name, field in fields.items())
-        return f"unknown key '{error['loc'][-1]}' (known: {names})"
-    if error["type"] == "missing":
-        return f"missing key '{error['loc'][-1]}'"
-    message = error["msg"].removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    plain = error["type"] in ("model_type", "value_error")
-    return f"{where or 'inventory'}: {message}" + ("" if plain else f", not {shown(error['input'])}")

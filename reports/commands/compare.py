@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.commands.options import json_option
 from harness.schemas import dumped
 from reports.commands.runs import store_option
 
@@ -21,8 +22,15 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @store_option
-@click.option("--format", "kind", type=click.Choice(["terminal", "md", "csv", "json"]), default="terminal")
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
+@click.option(
+    "--format",
+    "kind",
+    type=click.Choice(["terminal", "md", "csv", "json"]),
+    default="terminal",
+    show_default=True,
+    help="How to print it.",
+)
+@json_option("The same as --format json.")
 def compare(runs: tuple[str, ...], store: Path, kind: str, as_json: bool) -> None:
     """Compare runs with the first of them; of one run alone, its arms.
 

@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.commands.options import json_option, quiet_option
 from harness.config.plain import printable
 from harness.errors import InfraError, R2ccError, UsageError
+from reports.commands.runs import store_option
 
 if TYPE_CHECKING:
     from reports.reading.rundir import RunDir
@@ -30,7 +32,8 @@ def _parse_formats(_ctx: click.Context, _param: click.Parameter, value: str) -> 
 
 
 @click.command("report")
-@click.argument("directories", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("directories", metavar="RUN...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@store_option
 @click.option(
     "--format",
     "formats",
@@ -44,25 +47,47 @@ def _parse_formats(_ctx: click.Context, _param: click.Parameter, value: str) -> 
     type=click.Path(path_type=Path, file_okay=False),
     help="Write files here instead of into each run directory.",
 )
-@click.option("--json", "as_json", is_flag=True, help="The same as --format json.")
-@click.option("--quiet", is_flag=True, help="Print no verdict and no paths.")
+@json_option("The same as --format json.")
+@quiet_option("Print no verdict and no paths.")
 def report(
-    directories: tuple[Path, ...], formats: tuple[str, ...], out: Path | None, as_json: bool, quiet: bool
+    directories: tuple[Path, ...],
+    *,
+    store: Path,
+    formats: tuple[str, ...],
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
 ) -> None:
-    """Render reports of run directories from their journals, and of simulations.
+    """Render reports of RUNs from their journals, and of simulations. RUN is a run directory, or an id of the store.
 
     A single `md`, `json`, `csv` or `junit` goes to standard output unless --out is given. The exit code says whether
     the reports could be made, not what they say: `r2cc chaos run` judged that.
+
+    \b
+    Examples:
+      r2cc report runs/20261125T0339*
+      r2cc report 20261125T0339 --format md
     """
     chosen = ("json",) if as_json else formats
     errors = []
-    for directory in directories:
-        target = _target(directory, out, len(directories))
+    for given in directories:
         try:
+            directory = _directory(given, store)
+            target = _target(directory, out, len(directories))
             _report_one(directory, chosen, target, to_stdout=out is None, quiet=quiet)
         except R2ccError as error:
             errors.append(error)
     _raise(errors)
+
+
+def _directory(given: Path, store: Path) -> Path:
+    """A run directory itself, or that of an id, its beginning or a tag."""
+    if given.exists() or not store.is_dir():
+        return given
+    from reports.store.store import opened
+
+    with opened(store) as found:
+        return store / found.find(str(given)).folder
 
 
 def _raise(errors: Sequence[R2ccError]) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from harness.commands.options import json_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -32,9 +33,6 @@ def store_option(command: F) -> F:
         envvar="R2CC_STORE",
         help="Folder of run directories.",
     )(command)
-
-
-json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
 def age(_ctx: click.Context, _param: click.Parameter, value: str | None) -> timedelta | None:
@@ -63,14 +61,20 @@ def runs() -> None:
 @runs.command(name="list")
 @store_option
 @click.option("--experiment", metavar="NAME", help="Of this experiment; * and ? stand for letters.")
-@click.option("--verdict", help="holds, deviated, failed, void, unfinished or unreadable.")
+@click.option("--verdict", help="With this verdict: holds, deviated, failed, void, unfinished or unreadable.")
 @click.option("--tag", help="With this tag.")
 @click.option("--build", "build_id", metavar="ID", help="Of this build.")
 @click.option("--since", callback=age, metavar="AGE", help="Not older: 12h, 30d, 8w.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, newest first.")
-@json_option
+@json_option()
 def list_(store: Path, *, since: timedelta | None, limit: int, as_json: bool, **asked: str | None) -> None:
-    """Show runs, newest first."""
+    """Show runs, newest first.
+
+    \b
+    Examples:
+      r2cc runs list
+      r2cc runs list --experiment 'nic_*' --since 7d --verdict deviated
+    """
     from reports.store.store import Wanted, opened
 
     when = datetime.now(UTC) - since if since is not None else None
@@ -113,9 +117,15 @@ def _table(found: Sequence[Entry]) -> None:
 @runs.command()
 @click.argument("run")
 @store_option
-@json_option
+@json_option()
 def show(run: str, store: Path, as_json: bool) -> None:
-    """Show what came of RUN: an id, the beginning of one, or a tag that only one run has."""
+    """Show what came of RUN: an id, the beginning of one, a tag that only one run has, or a run directory.
+
+    \b
+    Examples:
+      r2cc runs show 20261125T0339
+      r2cc runs show before-update --json
+    """
     from reports.store.store import opened
 
     with opened(store) as found:
@@ -144,9 +154,15 @@ def _line(figure: Figure) -> str:
 @click.argument("tags", nargs=-1, required=True, metavar="TAG...")
 @click.option("--remove", is_flag=True, help="Take the tags away instead.")
 @store_option
-@json_option
+@json_option()
 def tag(run: str, tags: tuple[str, ...], *, remove: bool, store: Path, as_json: bool) -> None:
-    """Give RUN tags. What has a tag is never pruned."""
+    """Give RUN tags. What has a tag is never pruned.
+
+    \b
+    Examples:
+      r2cc runs tag 20261125T0339 before-update
+      r2cc runs tag before-update before-update --remove
+    """
     from harness.errors import UsageError
     from reports.store.store import opened
 
@@ -167,11 +183,17 @@ def tag(run: str, tags: tuple[str, ...], *, remove: bool, store: Path, as_json: 
 @click.option("--dry-run", is_flag=True, help="Name them; remove nothing.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_option
-@json_option
+@json_option()
 def prune(
     *, keep: int | None, older_than: timedelta | None, dry_run: bool, yes: bool, store: Path, as_json: bool
 ) -> None:
-    """Remove old run directories. Those with a tag stay, and those that may still be running."""
+    """Remove old run directories. Those with a tag stay, and those that may still be running.
+
+    \b
+    Examples:
+      r2cc runs prune --keep 20 --dry-run
+      r2cc runs prune --older-than 30d --yes
+    """
     from harness.errors import UsageError
     from reports.store import prune as pruning
     from reports.store.store import opened
@@ -231,7 +253,7 @@ def _remove(store: Path, chosen: Sequence[Entry]) -> int:
 )
 @click.option("--left", type=click.FloatRange(0, 1), metavar="SHARE", help="Of the bandwidth, then: the bound.")
 @store_option
-@json_option
+@json_option()
 def import_(
     files: tuple[Path, ...],
     *,

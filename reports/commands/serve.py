@@ -7,17 +7,24 @@ from pathlib import Path
 
 import click
 
+from harness.commands.options import json_option
 from harness.schemas import dumped
 from reports.commands.runs import store_option
 
 
 @click.command()
 @store_option
-@click.option("--port", type=click.IntRange(0, 65535), default=8017, show_default=True, help="0: any that is free.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8017,
+    show_default=True,
+    help="The port to listen on; 0 takes any that is free.",
+)
 @click.option(
     "--address", default="127.0.0.1", show_default=True, help="Others than this machine see it only if you say so."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the address as JSON.")
+@json_option("Print the address as JSON.")
 def serve(store: Path, port: int, address: str, as_json: bool) -> None:
     """Show the store's runs on a local page until Ctrl-C: list, search, compare, what runs now. Read-only.
 

@@ -125,7 +125,8 @@ class Store:
         return self.folder / run.folder
 
     def find(self, name: str) -> Entry:
-        """The run whose id is `name`, begins with it, or carries it as its tag alone. UsageError else."""
+        """The run whose id is `name`, begins with it, carries it as its tag alone, or has that
+        directory. UsageError else."""
         return self.find_all([name])[0]
 
     def find_all(self, names: Sequence[str]) -> list[Entry]:
@@ -158,6 +159,8 @@ class Store:
 
     def _id(self, asked: str) -> str:
         name = asked if asked.isprintable() else id_of(asked)
+        if "/" in name and Path(name).resolve().parent == self.folder.resolve():
+            name = id_of(Path(name).resolve().name)
         for where in ("id = ?1", "substr(id, 1, length(?1)) = ?1", "id IN (SELECT run FROM tags WHERE tag = ?1)"):
             rows = self._index.execute(f"SELECT id FROM runs WHERE {where} ORDER BY made DESC, id DESC", (name,))
             found = [run for (run,) in rows]

@@ -82,6 +82,15 @@ def test_settings_of_the_callers_shell_are_kept_from_the_ranks(monkeypatch: pyte
     assert rank["env"]["R2CC_MODE"] == "0"
 
 
+def test_settings_go_into_the_experiment_before_it_is_checked() -> None:
+    words = ("--dry-run", "--arm", "migrate", "--set", "workload.bytes=1MiB", "--set", "repeats=1")
+    assert "--bytes 1048576" in call("run", NIC_DOWN, *words).stdout
+    wrong = error_of("run", NIC_DOWN, "--dry-run", "--set", "workload.bytes=none")
+    assert "workload.bytes" in wrong.message
+    nowhere = error_of("run", NIC_DOWN, "--dry-run", "--set", "repeats.more=1")
+    assert "--set repeats.more" in nowhere.message
+
+
 def test_dry_run_as_json_shows_modes_repeats_and_order() -> None:
     steps = json.loads(call("run", NIC_DOWN, "--dry-run", "--json", "--repeats", "2", "--seed", "7").stdout)["runs"]
     assert [(step["arm"], step["run"], step["mode"]) for step in steps] == [

@@ -35,7 +35,7 @@ def anchors(page: Path) -> set[str]:
 
 def broken(page: Path) -> list[str]:
     wrong = []
-    for target in LINK.findall(page.read_text()):
+    for target in LINK.findall(re.sub(r"`[^`\n]*`", "", page.read_text())):
         if re.match(r"[a-z]+:", target):
             continue
         path, _, anchor = target.partition("#")

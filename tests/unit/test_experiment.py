@@ -75,7 +75,7 @@ topology:
   foo: 3
 workload:
   op: allgather
-  bytes: "64M"
+  bytes: "many"
   iterations: 10
   iterationz: 3
 faults:
@@ -102,10 +102,10 @@ arms:
 repeats: 0
 """
     expected = [
-        (1, "name: "), (2, "tpyo: unknown key"), (6, "rate_gbit"), (7, "unknown key 'foo'"), (9, "workload.op: "),
+        (1, "name: "), (2, "tpyo: unknown key"), (6, "rate_gbit"), (7, "foo: unknown key"), (9, "workload.op: "),
         (10, "workload.bytes: "), (12, "workload.iterationz: unknown key"), (14, "faults.0.at: give either"),
-        (15, "faults.1.down_s: field required"), (15, "faults.1.times: field required"),
-        (15, "faults.1.up_s: field required"), (22, "faults.2.zzz: unknown key"),
+        (15, "faults.1.down_s: this is required"), (15, "faults.1.times: this is required"),
+        (15, "faults.1.up_s: this is required"), (22, "faults.2.zzz: unknown key"),
         (27, "faults.3.at.iteration: iteration 12 is never reached"), (29, "hypothesis.stal_ms: unknown key"),
         (31, "arms.stock.expect: "), (32, "arms.foo: no such arm"), (33, "arms.migrate.hypothesis.stall_max: unknown"),
         (34, "repeats: "),

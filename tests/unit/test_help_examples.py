@@ -13,6 +13,8 @@ import pytest
 from harness.cli import cli, run_cli
 
 ROOT = Path(__file__).parents[2]
+HOSTS = (*(f"node{number}" for number in range(1, 5)), *(f"node{number:02}" for number in range(1, 21)))
+"""Of the inventory in the examples."""
 
 
 def commands(group: click.Command, name: str = "r2cc") -> Iterator[tuple[str, click.Command]]:
@@ -54,6 +56,9 @@ def test_it_can_be_typed(line: str, monkeypatch: pytest.MonkeyPatch, tmp_path: P
     for name in ("manifest.xml", "hosts", "gate.json", "all_reduce-1.json", "whole.json", "one-nic-less.json", "log"):
         (tmp_path / name).touch()
     (tmp_path / "dumps").mkdir()
+    (tmp_path / "topology.yaml").symlink_to(ROOT / "docs" / "examples" / "topology.yaml")
+    hosts = "".join(f"  - {{name: {name}, address: 192.0.2.1, nics: {{data: [eth1]}}}}\n" for name in HOSTS)
+    (tmp_path / "cluster.yaml").write_text(f"schema: 1\nhosts:\n{hosts}")
     inside = tmp_path / "here"
     inside.mkdir()
     (tmp_path / "main").mkdir()

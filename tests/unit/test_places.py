@@ -84,7 +84,7 @@ placement:
         "t.yaml:5: no host 'h2': with hosts: 2 the last is h1",
         "t.yaml:6: placement.2.numa: input should be greater than or equal to 0, not -1",
         "t.yaml:7: duplicate placement for eth0",
-        "t.yaml:8: unknown key 'pci' (known: host, nic, numa, switch)",
+        "t.yaml:8: placement.4.pci: unknown key; known here: host, nic, numa, switch",
     ]
 
 

@@ -270,6 +270,8 @@ def test_after_run_writes_both_files_and_keeps_stdout_clean(
 def test_command_formats_and_places(whole: Path, tmp_path: Path) -> None:
     runner = CliRunner()
     assert json.loads(runner.invoke(report, [str(whole), "--json"]).stdout)["verdict"] == "holds"
+    store = ["--store", str(whole.parent)]
+    assert json.loads(runner.invoke(report, [whole.name, "--json", *store]).stdout)["verdict"] == "holds"
     assert runner.invoke(report, [str(whole), "--format", "md"]).output.startswith("## ✓ Holds")
     done = runner.invoke(report, [str(whole), "--format", "all", "--out", str(tmp_path / "a b"), "--quiet"])
     assert (done.exit_code, done.output) == (0, "")

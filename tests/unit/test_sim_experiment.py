@@ -11,9 +11,10 @@ from click.testing import CliRunner
 
 from chaos.simulate.commands import sim
 from chaos.simulate.run.cell import Payload
-from chaos.simulate.run.experiment import load, setting
+from chaos.simulate.run.experiment import load
 from chaos.simulate.workloads.cells import Cell, of_point, seed_of
 from harness import schemas
+from harness.config.dotted import setting
 from harness.errors import InputErrors, UsageError
 
 ROOT = Path(__file__).parents[2]

@@ -129,6 +129,21 @@ def test_a_run_is_found_by_its_id_its_beginning_or_its_tag(tmp_path: Path) -> No
             store.find("x")
 
 
+def test_a_run_is_found_by_its_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _make(tmp_path / "runs", "20260101T000000Z-a")
+    _make(tmp_path / "others", "20260102T000000Z-b")
+    monkeypatch.chdir(tmp_path)
+    with opened(Path("runs")) as store:
+        for name in (
+            "runs/20260101T000000Z-a",
+            "./runs/20260101T000000Z-a/",
+            str(tmp_path / "runs/20260101T000000Z-a"),
+        ):
+            assert store.find(name).id == "20260101T000000Z-a"
+        with pytest.raises(UsageError, match="no run 'others"):
+            store.find("others/20260102T000000Z-b")
+
+
 def test_tags_outlive_the_index(tmp_path: Path) -> None:
     _make(tmp_path, "20260101T000000Z-a")
     with opened(tmp_path) as store:

@@ -88,16 +88,16 @@ overrides:
         ("t.yaml:5: ", "mtu: input should be greater than or equal to 1280, not 90"),
         (
             "t.yaml:6: ",
-            "unknown key 'colour'"
-            " (known: schema, name, hosts, nics, gpus, rate_gbit, mtu, one_subnet, overrides, placement)",
+            "colour: unknown key;"
+            " known here: schema, name, hosts, nics, gpus, rate_gbit, mtu, one_subnet, overrides, placement",
         ),
         ("t.yaml:10: ", "overrides.0.rate_gbit: input should be greater than 0, not -1"),
         ("t.yaml:11: ", "no host 'h9': with hosts: 4 the last is h3"),
         ("t.yaml:12: ", "duplicate override for h1 eth0"),
         ("t.yaml:15: ", "duplicate key 'rate_gbit'"),
-        ("t.yaml:16: ", "missing key 'nic'"),
-        ("t.yaml:16: ", "missing key 'rate_gbit'"),
-        ("t.yaml:16: ", "unknown key 'rate' (known: host, nic, rate_gbit)"),
+        ("t.yaml:16: ", "overrides.3.nic: this is required"),
+        ("t.yaml:16: ", "overrides.3.rate: unknown key; known here: host, nic, rate_gbit"),
+        ("t.yaml:16: ", "overrides.3.rate_gbit: this is required"),
     ]
     assert errors == [line + message for line, message in expected]
 

@@ -17,14 +17,14 @@ from pydantic import ValidationError
 
 from chaos.simulate.faults.trace import LARGEST
 from chaos.simulate.workloads import kinds
-from chaos.simulate.workloads.sections import Expect, Faults, Header, Ratio, Reference, words
+from chaos.simulate.workloads.sections import Expect, Faults, Header, Ratio, Reference
 from harness.config import documents, yaml_text
 from harness.config.documents import Document
 from harness.config.dotted import applied
 from harness.config.files import MOST_INPUT_BYTES, input_of
+from harness.config.fitting import words
 from harness.config.kinds import SIMULATION
 from harness.config.words import in_order, listed
-from harness.config.yaml_text import Malformed
 from harness.errors import InputErrors, UsageError
 
 Place = tuple[str | int, ...]
@@ -132,8 +132,7 @@ class Reader:
         )  # fmt: skip
 
     def report(self, place: Place, what: str) -> None:
-        dotted = ".".join(map(str, place))
-        self.errors.append(self.document.message(place, f"{dotted}: {what}" if dotted else what, key=True))
+        self.errors.append(self.document.said(place, what))
 
     def _header(self) -> Header | None:
         """Of what is right, with stand-ins for what is not, so that errors do not come one after the other."""
@@ -336,17 +335,6 @@ def _labels(axis: Any) -> list[Any]:
 
 def _list(names: Any) -> str:
     return listed(sorted(map(str, names)))
-
-
-def setting(text: str) -> tuple[str, Any]:
-    """`key=value` of --set, the value as YAML. UsageError for anything else."""
-    key, equals, value = text.partition("=")
-    if not equals or not key.strip():
-        raise UsageError(f"--set {text}: key=value is needed", "--set topology.hosts=32")
-    try:
-        return key.strip(), yaml_text.value_of(value)
-    except Malformed as error:
-        raise UsageError(f"--set {text}: {error}", "the value is YAML, as in the file") from error
 
 
 def digest_of(value: Any) -> str:

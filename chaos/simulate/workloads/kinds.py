@@ -11,7 +11,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from chaos.simulate.workloads import scenario
-from chaos.simulate.workloads.sections import Faults, words
+from chaos.simulate.workloads.sections import Faults
+from harness.config.fitting import words
 from harness.errors import InputErrors, UsageError
 
 Place = tuple[str | int, ...]

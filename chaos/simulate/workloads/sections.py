@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
 from chaos.simulate.serving import llms, load
 from chaos.simulate.training import models
-from harness.config.words import shown
 from harness.errors import UsageError
 
 SCHEMA = 1
@@ -225,15 +224,3 @@ class Header(Section):
     expect: tuple[Expect, ...] = ()
     draw: tuple[StrictStr, ...] = ()
     """Which figures the report draws; those of the workload's own choice when empty."""
-
-
-def words(model: type[BaseModel], problem: Mapping[str, Any]) -> str:
-    """pydantic's message in this project's words."""
-    if problem["type"] == "extra_forbidden":
-        known = [field.alias or name for name, field in model.model_fields.items()]
-        return f"unknown key; known here: {', '.join(known)}" if len(problem["loc"]) == 1 else "unknown key"
-    if problem["type"] == "missing":
-        return "this is required"
-    message = str(problem["msg"]).removeprefix("Value error, ")
-    given = "" if problem["type"] == "value_error" else f", not {shown(problem['input'])}"
-    return message[:1].lower() + message[1:] + given

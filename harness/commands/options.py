@@ -1,0 +1,60 @@
+"""Options and types that commands share, so that all take and explain them alike. Imports little: for `r2cc --help`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+F = TypeVar("F", bound=Callable[..., Any])
+Option = Callable[[F], F]
+
+
+class Size(click.ParamType):  # type: ignore[type-arg]  # not generic in older versions of click
+    """Bytes, as 64M, 64MiB, 64MB or 67108864; `least` and `most` are bytes, too."""
+
+    name = "size"
+
+    def __init__(self, least: int = 0, most: int | None = None) -> None:
+        self._least, self._most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        from harness.errors import UsageError
+        from harness.units import parse_bytes
+
+        try:
+            found = value if isinstance(value, int) else parse_bytes(str(value))
+        except UsageError as error:
+            self.fail(str(error.message), param, ctx)
+        if found < self._least or (self._most is not None and found > self._most):
+            most = "" if self._most is None else f" and at most {self._most}"
+            self.fail(f"{value} is out of range: at least {self._least}{most} bytes are needed", param, ctx)
+        return found
+
+
+def json_option(text: str = "Print the result as one JSON object.") -> Callable[[F], F]:
+    """`--json`: one object with `schema` on stdout, and nothing else there. The command has it as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help=text)
+
+
+def quiet_option(text: str = "Print no progress.") -> Callable[[F], F]:
+    """`-q`, `--quiet`."""
+    return click.option("-q", "--quiet", is_flag=True, help=text)
+
+
+def arms_option(text: str = "Run only these arms of the experiment.") -> Callable[[F], F]:
+    """`--arms A,B`, also as `--arm A`."""
+    return click.option("--arms", "--arm", "arms", metavar="A,B", help=text)
+
+
+def set_option(text: str = "Change the file's value at a dotted key; may be repeated.") -> Callable[[F], F]:
+    """`--set KEY=VALUE`, as often as one likes; `changes_of` reads it. The command has it as `settings`."""
+    return click.option("--set", "settings", multiple=True, metavar="KEY=VALUE", help=text)
+
+
+def changes_of(settings: tuple[str, ...]) -> dict[str, Any]:
+    """What `--set` asks for, by key. UsageError for what is no KEY=VALUE."""
+    from harness.config.dotted import setting
+
+    return dict(map(setting, settings))

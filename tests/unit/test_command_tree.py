@@ -1,0 +1,110 @@
+"""All commands at once: every option says what it does in a sentence, every command has examples, and options that
+several commands have are the same everywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from harness.cli import cli
+from harness.commands.options import Size
+
+EXAMPLES_NEEDED = 2
+EXAMPLE = re.compile(r"(r2cc |eval |ssh |salloc |LD_)")
+SENTENCE = re.compile(r"[A-Z`].*\.( \[.*\])?", re.DOTALL)
+ANOTHER = {("runs import", "--arm")}
+"""Of the same name, of another meaning."""
+
+
+def commands(group: click.Command, name: str = "") -> Iterator[tuple[str, click.Command]]:
+    yield name.strip(), group
+    if isinstance(group, click.Group):
+        context = click.Context(group)
+        for word in group.list_commands(context):
+            inner = group.get_command(context, word)
+            assert inner is not None
+            yield from commands(inner, f"{name} {word}")
+
+
+ALL = dict(commands(cli))
+
+
+def options(command: click.Command) -> list[click.Option]:
+    return [param for param in command.params if isinstance(param, click.Option) and not param.hidden]
+
+
+def having(flag: str) -> dict[str, click.Option]:
+    """The option of that name, by command."""
+    return {
+        name: option
+        for name, command in ALL.items()
+        for option in options(command)
+        if flag in option.opts and (name, flag) not in ANOTHER
+    }
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_options_are_explained_in_a_sentence(name: str) -> None:
+    for option in options(ALL[name]):
+        text = option.help or ""
+        assert SENTENCE.fullmatch(text) and len(text.split()) > 2, f"{name} {option.opts[0]}: {text!r}"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_commands_have_examples(name: str) -> None:
+    """That they can be typed: test_help_examples.py."""
+    text = f"{ALL[name].help or ''}\n{ALL[name].epilog or ''}"
+    found = [line for line in text.splitlines() if EXAMPLE.match(line.strip())]
+    assert len(found) >= EXAMPLES_NEEDED, f"r2cc {name}: {found}"
+
+
+def test_json_is_a_flag() -> None:
+    """What it prints has a schema: test_json_schemas.py."""
+    assert len(having("--json")) > 30
+    for name, option in having("--json").items():
+        assert option.is_flag and option.name == "as_json", name
+
+
+def test_quiet_is_a_flag_with_a_letter() -> None:
+    for name, option in having("--quiet").items():
+        assert option.is_flag and option.opts == ["-q", "--quiet"], name
+
+
+def test_places_are_parsed_once() -> None:
+    for name, option in having("--inventory").items():
+        assert option.name == "site" and option.type.name == "inventory", name
+
+
+def test_arms_have_both_names() -> None:
+    assert {"chaos run", "chaos soak", "ci turns"} <= having("--arms").keys()
+    assert having("--arms").keys() == having("--arm").keys()
+
+
+def test_settings_are_key_and_value() -> None:
+    assert {"chaos run", "sim run", "sim sweep", "run ddp"} <= having("--set").keys()
+    for name, option in having("--set").items():
+        assert option.multiple and option.metavar == "KEY=VALUE" and option.name == "settings", name
+
+
+def test_a_seed_is_a_whole_number() -> None:
+    for name, option in having("--seed").items():
+        assert isinstance(option.type, click.IntRange) and option.type.min == 0, name
+
+
+@pytest.mark.parametrize(("text", "size"), [("64M", 64 << 20), ("64MiB", 64 << 20), ("64MB", 64_000_000), ("8", 8)])
+def test_sizes(text: str, size: int) -> None:
+    assert Size().convert(text, None, None) == size
+
+
+@pytest.mark.parametrize("text", ["", "x", "1.5", "-1", "3", "2K"])
+def test_no_size_or_out_of_range(text: str) -> None:
+    with pytest.raises(click.BadParameter):
+        Size(4, 1024).convert(text, None, None)
+
+
+def test_sizes_are_read_as_sizes() -> None:
+    for name, option in having("--bytes").items():
+        assert isinstance(option.type, Size), name
