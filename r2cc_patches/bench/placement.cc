@@ -98,15 +98,15 @@ class Placement {
 
   void offer(Wire& wire) const {
     double sum = 0;
-    int gone = -1;
+    int lost = -1;
     for (size_t nic = 0; nic < nics_; nic++) {
       wire.weights.push_back(usable(wire, nic));
       sum += wire.weights.back();
       if (wire.weights.back() > 0) wire.choices.push_back(static_cast<int>(nic));
-      if (wire.weights.back() <= 0) gone = static_cast<int>(nic);
+      if (wire.weights.back() <= 0) lost = static_cast<int>(nic);
     }
     for (double& weight : wire.weights) weight /= sum > 0 ? sum : 1;
-    if (gone >= 0 && (balances_ || wire.choices.empty())) wire.choices.push_back(gone);
+    if (lost >= 0 && (balances_ || wire.choices.empty())) wire.choices.push_back(lost);
   }
 
   // Sum over all NICs of how long they are busy, to the eighth power: the busiest count.

@@ -90,11 +90,11 @@ std::vector<int> partialRing(const Cluster& cluster, std::vector<int> nodes) {
 }
 
 std::vector<int> without(const std::vector<int>& nodes, const std::vector<int>& left) {
-  std::vector<int> gone = left;
-  std::sort(gone.begin(), gone.end());
+  std::vector<int> taken = left;
+  std::sort(taken.begin(), taken.end());
   std::vector<int> rest;
   std::copy_if(nodes.begin(), nodes.end(), std::back_inserter(rest),
-               [&](int node) { return !std::binary_search(gone.begin(), gone.end(), node); });
+               [&](int node) { return !std::binary_search(taken.begin(), taken.end(), node); });
   return rest;
 }
 

@@ -40,9 +40,9 @@ class Collective {
       : question_(question),
         running_(running),
         wiring_(question.topology, running.hosts(), state.fabric, nvlinkBytesPerUs(question), false) {
-    const bool together = running.arm().way == Way::Balanced;
-    copies_ = together ? 1 : question.groups;
-    const Way way = together && !question.cost.evenRails ? Way::Roomy : running.arm().way;
+    const bool balanced = running.arm().way == Way::Balanced;
+    copies_ = balanced ? 1 : question.groups;
+    const Way way = balanced && !question.cost.evenRails ? Way::Roomy : running.arm().way;
     for (int group = 0; group < copies_; group++) {
       routes_.emplace_back(question.topology, running.hosts(), way, homesOf(group, copies_, question.topology.nics));
     }

@@ -78,9 +78,9 @@ void Flight::makeRoom() {
   size_t used = 0;
   for (const auto& track : tracks_) used += track->bytes();
   for (auto track = tracks_.begin(); track != tracks_.end() && used > options_.bytes / 2;) {
-    const bool gone = track->use_count() == 1;
-    if (gone) used -= (*track)->bytes();
-    track = gone ? tracks_.erase(track) : track + 1;
+    const bool closed = track->use_count() == 1;
+    if (closed) used -= (*track)->bytes();
+    track = closed ? tracks_.erase(track) : track + 1;
   }
 }
 

@@ -98,7 +98,7 @@ ncclResult_t Fabric::regMr(Comm& comm, void* data, size_t size, int type, void**
   *handle = nullptr;
   passMemory(lock, data);
   // A lane may be given up meanwhile, which the transport bears.
-  if (ops_.memoryMayWait ? comm.closed : comm.gone()) note("regMr on a dead " + comm.name());
+  if (ops_.memoryMayWait ? comm.closed : comm.over()) note("regMr on a dead " + comm.name());
   if (type != NCCL_PTR_HOST && !play_.gpu) return ncclInternalError;
   *handle = &mrs_.emplace_back(Mr{&comm, static_cast<const uint8_t*>(data), size, type});
   comm.mrs++;
@@ -141,7 +141,7 @@ bool Fabric::mayPost(const Comm& comm) const {
 ncclResult_t Fabric::post(Comm& comm, void* data, size_t size, int tag, Mr* mr, Request** request) {
   const Lock lock(mutex_);
   *request = nullptr;
-  if (comm.gone() || comm.drained) note("a message posted to a dead " + comm.name());
+  if (comm.over() || comm.drained) note("a message posted to a dead " + comm.name());
   checkMemory(comm, data, size, mr);
   if (comm.error && (comm.sends || !play_.confirms)) return ncclRemoteError;
   if (!mayPost(comm) || sometimes(12)) return ncclSuccess;
@@ -168,7 +168,7 @@ ncclResult_t Fabric::test(Request& r, int* done, int* size) {
   const Lock lock(mutex_);
   *done = 0;
   Comm& comm = *r.comm;
-  if (comm.gone()) {
+  if (comm.over()) {
     note("a request of a dead " + comm.name() + " is tested");
     return ncclInternalError;
   }
@@ -190,7 +190,7 @@ ncclResult_t Fabric::test(Request& r, int* done, int* size) {
   // After what is good: InnerOps promises that every completion is seen, if need be by drain.
   if (comm.error || comm.drained) return ncclRemoteError;
   // Both ends hear of the other's end, if the path carries anything and what was on the way is through.
-  const bool over = wire.lost || (comm.sends ? wire.receiver->gone() : wire.sender->gone() && wire.frames.empty());
+  const bool over = wire.lost || (comm.sends ? wire.receiver->over() : wire.sender->over() && wire.frames.empty());
   return over && open(wire) ? ncclRemoteError : ncclSuccess;
 }
 
@@ -227,7 +227,7 @@ void Fabric::carries(Nic nic, double part) {
 
 int64_t Fabric::unconfirmed(Comm& comm) {
   const Lock lock(mutex_);
-  if (comm.gone()) note("a dead " + comm.name() + " is asked what is confirmed");
+  if (comm.over()) note("a dead " + comm.name() + " is asked what is confirmed");
   if (!comm.sends) return 0;
   advance(*comm.wire, nowNs());
   return comm.wire->missing();

@@ -29,7 +29,7 @@ std::vector<int> Fabric::devsWith(int host, const void* data) const {
   const Lock lock(mutex_);
   std::set<int> devs;
   for (const Mr& mr : mrs_) {
-    if (mr.alive && mr.data == data && !mr.comm->gone() && mr.comm->host.index == host) devs.insert(mr.comm->dev);
+    if (mr.alive && mr.data == data && !mr.comm->over() && mr.comm->host.index == host) devs.insert(mr.comm->dev);
   }
   return {devs.begin(), devs.end()};
 }
@@ -93,7 +93,7 @@ ncclResult_t Fabric::flush(Comm& comm, int n, void** data, int* sizes, void** mr
   const Lock lock(mutex_);
   *request = nullptr;
   if (comm.sends) note("iflush on a " + comm.name());
-  if (comm.gone() || comm.drained) note("iflush on a dead " + comm.name());
+  if (comm.over() || comm.drained) note("iflush on a dead " + comm.name());
   if (!play_.gpu) return ncclSuccess;  // nothing to flush, as with sockets
   for (int i = 0; i < n; i++) checkMemory(comm, data[i], static_cast<size_t>(sizes[i]), static_cast<Mr*>(mrs[i]));
   if (comm.error) return ncclRemoteError;
@@ -122,7 +122,7 @@ bool Fabric::over(const Request& r) const { return r.complete && (r.comm->draine
 void Fabric::drain(Comm& comm) {
   Lock lock(mutex_);
   pass(lock, comm, Call::Drain);
-  if (comm.gone()) return note("drain of a dead " + comm.name());
+  if (comm.over()) return note("drain of a dead " + comm.name());
   if (comm.drained) return;
   advance(*comm.wire, nowNs());
   comm.drained = true;

@@ -32,7 +32,7 @@ void Fabric::run() {
     bool busy = false;
     const int64_t now = nowNs();
     for (const auto& wire : wires_) busy |= advance(*wire, now);
-    const auto over = [](const auto& w) { return w->sender->gone() && w->receiver->gone(); };
+    const auto over = [](const auto& w) { return w->sender->over() && w->receiver->over(); };
     wires_.erase(std::remove_if(wires_.begin(), wires_.end(), over), wires_.end());
     if (busy) {
       wake_.wait_for(lock, kWireTurn);
@@ -64,13 +64,13 @@ Counts Fabric::counts() const {
 int Fabric::lanes(Nic nic) const {
   const Lock lock(mutex_);
   return static_cast<int>(
-      std::count_if(comms_.begin(), comms_.end(), [&](const Comm& c) { return !c.gone() && c.nic() == nic; }));
+      std::count_if(comms_.begin(), comms_.end(), [&](const Comm& c) { return !c.over() && c.nic() == nic; }));
 }
 
 int Fabric::lanesWithout(int host, int count) const {
   const Lock lock(mutex_);
   return static_cast<int>(std::count_if(comms_.begin(), comms_.end(), [&](const Comm& c) {
-    return !c.gone() && c.host.index == host && c.mrs != count;
+    return !c.over() && c.host.index == host && c.mrs != count;
   }));
 }
 
@@ -123,7 +123,7 @@ void Fabric::breakComms(Nic nic) {
   const Lock lock(mutex_);
   bool any = false;
   for (Comm& comm : comms_) {
-    if (comm.gone() || comm.nic() != nic) continue;
+    if (comm.over() || comm.nic() != nic) continue;
     comm.error = any = true;
   }
   if (!any) armed_.insert(nic);
@@ -228,7 +228,7 @@ bool Fabric::advance(Wire& wire, int64_t now) {
   }
   while (!wire.frames.empty() && wire.frames.front().arrived) {
     Comm& to = *wire.receiver;
-    if (to.gone() || to.drained) {
+    if (to.over() || to.drained) {
       wire.unconfirmed = wire.missing();
       wire.frames.clear();
       break;

@@ -71,7 +71,7 @@ struct Comm {
   uint64_t posted = 0;
   LaneSample said{};  // what it carried
   int64_t saidAtNs = 0;
-  bool gone() const { return fenced || closed; }
+  bool over() const { return fenced || closed; }
   Nic nic() const { return {host.index, dev}; }
   std::string name() const {
     return std::string(sends ? "send" : "recv") + " comm of h" + std::to_string(host.index) + "/" + std::to_string(dev);
