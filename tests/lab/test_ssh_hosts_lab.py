@@ -25,8 +25,8 @@ HOLD = """
 import sys
 from pathlib import Path
 from harness.errors import SshError
-from harness.hosts.ssh import ssh_hosts
-from harness.hosts.ssh_target import Target
+from harness.hosts.ssh.hosts import ssh_hosts
+from harness.hosts.ssh.target import Target
 address, key, known = sys.argv[1:]
 target = Target("h2", address, "root", 22, (Path(key),), "none", (Path(known),), silence_s=1.5)
 with ssh_hosts([target]) as hosts:
