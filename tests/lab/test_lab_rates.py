@@ -20,7 +20,7 @@ from harness.hosts import Process
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.alone, pytest.mark.lab]
 
 TRAFFIC = str(Path(__file__).with_name("traffic.py"))
 MTU = 9000

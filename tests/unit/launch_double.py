@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 
 from harness.hosts.ssh_target import Target
-from harness.launch.hosts import JobHosts, Programs
+from harness.launch.hosts import JobHosts
+from harness.workloads.kinds.workload import Programs
 
 CURRENT = Path("/home/alice/.r2cc/current")
 PROGRAMS = Programs(

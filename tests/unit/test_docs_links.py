@@ -18,7 +18,7 @@ NAMED = re.compile(rf"(?<![\w/.-])(?:{OURS})/[\w./-]*\.(?:py|cc|h|inc|sh|md|json
 ABSENT = {"nccl_fork/tree", "experiments/mine.yaml", "tests/unit/test_x.py"}
 """What a page may name without its being in a fresh checkout."""
 BARE = re.compile(r"`(?:[\w/]*/)?(\w+\.(?:cc|h|inc|py|sh|pml))`")
-NOT_OURS = {"lab_extras.py", "lab_workload.py", "net_socket.cc", "train.py"}
+NOT_OURS = {"lab_extras.py", "ring_extras.py", "ring_rank.py", "net_socket.cc", "train.py"}
 """Files of a reader's, of NCCL's."""
 
 
