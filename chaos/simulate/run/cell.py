@@ -52,7 +52,7 @@ def code_id() -> str:
     from harness.repo import checkout
 
     found = hashlib.sha256()
-    here = Path(__file__).parent
+    here = Path(__file__).parents[1]
     for path in sorted(path for pattern in OURS for path in here.rglob(pattern)):
         found.update(path.relative_to(here).as_posix().encode() + b"\0" + path.read_bytes())
     for name in LIBRARIES:
