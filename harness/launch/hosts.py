@@ -18,7 +18,7 @@ from harness.workloads.bench import EVENT_FILE, SIDE_INTERFACE
 from harness.workloads.kinds.workload import Programs
 
 if TYPE_CHECKING:
-    from harness.hosts.ssh_target import Target
+    from harness.hosts.ssh.target import Target
     from harness.hosts.survey import Survey
     from harness.sites.cluster import ClusterSite
     from harness.sites.slurm import Allocation

@@ -20,7 +20,7 @@ from harness.launch.sshfiles import ssh_config
 from harness.launch.streams import Labelled, Reader, Tagged, Whole
 
 if TYPE_CHECKING:
-    from harness.hosts.ssh_target import Target
+    from harness.hosts.ssh.target import Target
     from harness.launch import forms
 
 SSH_CONFIG, HOSTFILE = "ssh_config", "hostfile"

@@ -34,7 +34,7 @@ def _size(value: object) -> object:
         raise ValueError(error.message) from error
 
 
-SIZE_IN_WORDS = r"^[0-9.]+ *([KMGTkmgt](i?B)?|B)$"
+SIZE_IN_WORDS = r"^[0-9.]+ *[KMGTkmgt]?i?B?$"
 Whole = Annotated[StrictInt, Field(ge=4, le=16 * 1024 * MIB, multiple_of=4)]
 Bytes = Annotated[
     Whole, BeforeValidator(_size, json_schema_input_type=Whole | Annotated[str, Field(pattern=SIZE_IN_WORDS)])
