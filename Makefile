@@ -2,12 +2,13 @@
 # Only relative paths are used, so the checkout may lie in a folder with a space in its name.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev docs schemas demo false-positives many-faults soak record test fuzz test-python model sanitize lint lint-python lint-cpp check nightly clean
+.PHONY: help setup setup-dev docs schemas demo false-positives many-faults soak record test test-cpp test-unit test-lab fuzz test-python model sanitize lint lint-python lint-cpp check nightly clean
 
 DEMO_ARMS ?= stock,migrate
 STORE ?= runs
 PYTEST_ARGS ?=
 # A choice of tests may lie wholly in one of the two runs.
+USUAL = not slow and not network
 NONE_IS_FINE = $(if $(PYTEST_ARGS),|| [ $$? = 5 ])
 
 help: ## List the targets
@@ -46,10 +47,19 @@ record: setup-dev ## One short run in the lab into STORE=dir (runs), and its his
 	@.venv/bin/r2cc chaos run experiments/ci/pull_request.yaml --arms migrate --out "$(STORE)" --void-ok --quiet
 	@.venv/bin/r2cc ci gate --policy ci/policies/lab.yaml --history --store "$(STORE)"
 
-test: setup-dev ## Build, then the C++ tests, the Python tests and the tests in the lab
+test: test-cpp test-unit test-lab ## Build, then the C++ tests, the Python tests and the tests in the lab
+
+test-cpp: setup-dev ## The C++ tests
 	@.venv/bin/r2cc build net --then test
-	@.venv/bin/python -m pytest -n 2 --dist worksteal tests/unit tests/model tests/browser $(PYTEST_ARGS) $(NONE_IS_FINE)
-	@.venv/bin/python -m pytest tests/lab tests/vm $(PYTEST_ARGS) $(NONE_IS_FINE)
+
+# Tests wait about as long as they compute: more of them than there are cores.
+test-unit: setup-dev ## The Python tests, the model's and the browser's
+	@.venv/bin/python -m pytest -n 3 --dist worksteal tests/unit tests/model tests/browser $(PYTEST_ARGS) $(NONE_IS_FINE)
+
+# Most tests of the lab wait. Those that measure time or rates have the machine to themselves.
+test-lab: setup-dev ## The tests in the lab and on emulated machines
+	@.venv/bin/python -m pytest -n 4 --dist loadfile tests/lab -m "not alone and $(USUAL)" $(PYTEST_ARGS) $(NONE_IS_FINE)
+	@.venv/bin/python -m pytest tests/lab tests/vm -m "(alone or vm) and $(USUAL)" $(PYTEST_ARGS) $(NONE_IS_FINE)
 
 fuzz: setup-dev ## Fuzz the wire formats and a live engine: `make fuzz SECONDS=60` a target (needs clang)
 	@FUZZ_SECONDS=$(or $(SECONDS),60) .venv/bin/r2cc build net --then fuzz
@@ -71,9 +81,9 @@ lint-python: setup-dev ## ruff, mypy --strict, import-linter
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
 
-lint-cpp: setup-dev ## clang-format and clang-tidy on our C++
+lint-cpp: setup-dev ## clang-format and clang-tidy on our C++; FILES=changed for what changed alone
 	@.venv/bin/r2cc build net --quiet
-	@bash scripts/lint-cpp.sh
+	@bash scripts/lint-cpp.sh $(FILES)
 
 check: lint test sanitize ## What must hold before a change goes in
 

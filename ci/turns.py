@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ci.policy import Policy
 from harness.config.words import listed
-from harness.errors import InfraError, UsageError
+from harness.errors import InfraError, InternalError, UsageError
 
 TOLD_LINES = 5
 LIMIT_S = 3600.0
@@ -63,7 +63,7 @@ def turns(sides: tuple[Path, Path], experiment: Path, store: Path, times: int, m
 def run(turn: Turn) -> str:
     """The id of the run that it made; also one whose arms did not as expected: that is for the gate to judge.
 
-    InfraError when it could not be run.
+    InfraError when it could not be run, InternalError for a mistake of r2cc itself.
     """
     try:
         done = subprocess.run(turn.argv, capture_output=True, text=True, timeout=LIMIT_S, check=False)
@@ -72,7 +72,8 @@ def run(turn: Turn) -> str:
     last = (done.stdout.strip().splitlines() or [""])[-1]
     if done.returncode not in (0, 1) or not Path(last).is_dir():
         said = "\n".join(f"  | {line}" for line in (done.stderr or done.stdout).strip().splitlines()[-TOLD_LINES:])
-        raise InfraError(f"{turn.side}, turn {turn.number}: exit code {done.returncode}\n{said}", " ".join(turn.argv))
+        kind = InternalError if done.returncode == InternalError.exit_code else InfraError
+        raise kind(f"{turn.side}, turn {turn.number}: exit code {done.returncode}\n{said}", " ".join(turn.argv))
     return Path(last).name
 
 

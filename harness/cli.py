@@ -18,14 +18,12 @@ from typing import Any, NoReturn
 import click
 
 from harness import interrupts
-from harness.errors import InfraError, R2ccError, UsageError
+from harness.errors import InfraError, InternalError, R2ccError, UsageError
 from harness.files.os_errors import described, of_the_network
 from harness.plugins import COMPLETING
 
 COMMAND_GROUP = "r2cc.commands"
 INTERRUPTED_EXIT_CODE = interrupts.EXIT_CODE
-INTERNAL_ERROR_EXIT_CODE = 70
-"""A mistake of ours (EX_SOFTWARE of sysexits.h): to run it again, as after 3, is no use."""
 OUTPUT_CUT_OFF_EXIT_CODE = 141
 SECTIONS = {
     "Build": ("fork", "build", "deploy"),
@@ -224,7 +222,7 @@ def exit_code_of(error: Exception) -> int:
         return InfraError.exit_code
     if isinstance(error, OSError):
         return InfraError.exit_code if of_the_network(error) else UsageError.exit_code
-    return UsageError.exit_code if isinstance(error, RecursionError) else INTERNAL_ERROR_EXIT_CODE
+    return UsageError.exit_code if isinstance(error, RecursionError) else InternalError.exit_code
 
 
 def describe_error(error: Exception) -> str:

@@ -39,6 +39,12 @@ class InfraError(R2ccError):
     """The infrastructure failed; says nothing about R2CC. Run again."""
 
 
+class InternalError(R2ccError):
+    """A mistake of r2cc itself (EX_SOFTWARE of sysexits.h): to run it again, as after 3, is no use."""
+
+    exit_code = 70
+
+
 class CommandError(InfraError):
     """A command on a host failed: names host, argv, exit code and the last lines of stderr."""
 

@@ -67,7 +67,7 @@ def panic(*, site: Site, host: str | None, dry_run: bool, break_lease: bool, as_
 def _open(site: Site, host: str | None) -> Iterator[Mapping[str, Host]]:
     """All that are wanted, also those of which the inventory says something wrong."""
     from harness.hosts import LocalHost
-    from harness.hosts.ssh import ssh_hosts
+    from harness.hosts.ssh.hosts import ssh_hosts
     from harness.hosts.unusable import UnusableHost
     from harness.sites.cluster import over_ssh
     from harness.sites.local import LocalSite

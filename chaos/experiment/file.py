@@ -23,9 +23,8 @@ from chaos.experiment.model import (
     Workload,
 )
 from chaos.experiment.timeline import Place, Report, problems_of_timeline
-from chaos.experiment.workloads import KINDS, Bench, kind_of
 from chaos.faults.registry import forms as fault_forms
-from chaos.faults.registry import model_of
+from chaos.faults.registry import model_of as model_of_fault
 from harness.config import documents, yaml_text
 from harness.config.documents import Document
 from harness.config.dotted import applied
@@ -33,6 +32,8 @@ from harness.config.fitting import fitted, keys_of
 from harness.config.kinds import EXPERIMENT
 from harness.config.words import in_order
 from harness.errors import InputErrors
+from harness.workloads.kinds.registry import forms as workload_forms
+from harness.workloads.kinds.registry import model_of as model_of_workload
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -72,7 +73,8 @@ def checked(document: Document, path: Path) -> Experiment:
     nics = None if topology is None else topologies.nics_of(topology)
     per_host = topology.gpus if topology is not None and isinstance(found.get("workload"), GpuWorkload) else 1
     if topology is not None:
-        _row_of_workload(found.get("workload"), topology.hosts, report)
+        for key, what in found["workload"].problems(topology.hosts) if "workload" in found else ():
+            report(("workload", key), what)
     problems_of_timeline(found.get("faults", {}), found.get("iterations"), nics, report, per_host)
     if errors:
         raise InputErrors(in_order(errors, str(path)))
@@ -105,7 +107,7 @@ def _sections(document: Document, report: Report) -> dict[str, Any]:
     if value.get("topology") is not None:
         checked["topology"] = value["topology"]
     models: tuple[tuple[str, type[BaseModel]], ...] = (
-        ("workload", KINDS[kind_of(value.get("workload"))]),
+        ("workload", model_of_workload(value.get("workload"))),
         ("hypothesis", Hypothesis),
         ("limits", Limits),
     )
@@ -130,14 +132,6 @@ def _arms_of_workload(checked: dict[str, Any], report: Report) -> None:
         report(("arms", RESTART), "the host bench is no job that could start again: it needs a workload on GPUs")
 
 
-def _row_of_workload(workload: Any, hosts: int, report: Report) -> None:
-    """Sums of sums stay exact where every sum is a power of two times the first."""
-    if not isinstance(workload, Bench) or workload.in_a_row == 1:
-        return
-    if workload.op != "allreduce" or hosts & (hosts - 1):
-        report(("workload", "in_a_row"), "it needs op: allreduce and 2, 4, 8, ... hosts: sums of sums are exact there")
-
-
 def _iterations(workload: Any) -> int | None:
     """How many iterations there are, even if something else is wrong with the workload."""
     count = (
@@ -160,7 +154,7 @@ def _faults(value: Any, report: Report) -> dict[int, FaultSpec]:
     found = {
         index: fault
         for index, item in enumerate(value)
-        if (fault := fitted(model_of(item), item, report, ("faults", index))) is not None
+        if (fault := fitted(model_of_fault(item), item, report, ("faults", index))) is not None
     }
     first: dict[str, int] = {}
     for index, fault in found.items():
@@ -198,12 +192,17 @@ def json_schema() -> dict[str, Any]:
     A test keeps harness/schemas/experiment.schema.json equal, which has ours.
     """
     form = Experiment.model_json_schema()
-    form["$defs"] |= fault_forms()
-    kinds = [{"$ref": f"#/$defs/{name}"} for name in form["$defs"] if name.startswith("fault_")]
-    form["properties"]["faults"]["items"] = {"oneOf": kinds}
+    del form["$defs"][Workload.__name__]
+    form["$defs"] |= {**fault_forms(), **workload_forms()}
+    form["properties"]["workload"] = {"oneOf": _refs(form, "workload_")}
+    form["properties"]["faults"]["items"] = {"oneOf": _refs(form, "fault_")}
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "r2cc:experiment:1",
         **form,
         "title": "An experiment file",
     }
+
+
+def _refs(form: Mapping[str, Any], start: str) -> list[dict[str, str]]:
+    return [{"$ref": f"#/$defs/{name}"} for name in form["$defs"] if name.startswith(start)]

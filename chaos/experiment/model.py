@@ -6,9 +6,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from chaos.experiment.workloads import AnyWorkload, Bench, GpuWorkload, Workload
 from chaos.faults.registry import AnyFault
 from chaos.faults.spec import At, FaultSpec, Model
+from harness.workloads.kinds.bench import Bench
+from harness.workloads.kinds.registry import AnyWorkload
+from harness.workloads.kinds.workload import GpuWorkload, Workload
 
 __all__ = [
     "MODES",
@@ -89,7 +91,7 @@ class Experiment(Model):
     topology: Any
     """As written in the file: inline mapping, or a path made absolute."""
     workload: AnyWorkload
-    """By its `kind` (chaos/experiment/workloads.py)."""
+    """By its `kind` (harness/workloads/kinds/registry.py)."""
     faults: tuple[AnyFault, ...] = ()
     """Each by its `kind` (chaos/faults/registry.py)."""
     hypothesis: Hypothesis = Hypothesis()

@@ -13,7 +13,7 @@ from chaos.faults.steps import Step, place_of
 from chaos.testbed import launch
 from chaos.testbed.launch import Benches, Launch
 from harness.hosts import Host
-from harness.hosts.ssh_target import Target
+from harness.hosts.ssh.target import Target
 from harness.launch.job import Job
 from harness.launch.plan import as_root, plan
 from harness.sites.site import Planned

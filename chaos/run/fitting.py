@@ -11,7 +11,6 @@ from pathlib import Path
 from chaos.analysis.rundata import read_run
 from chaos.analysis.void import cpu_busy
 from chaos.experiment.model import MODES, Experiment
-from chaos.experiment.workloads import Bench
 from chaos.record.journal import Journal, Line, read
 from chaos.record.live import Quiet
 from chaos.run import runner
@@ -21,6 +20,7 @@ from chaos.testbed.launch import Benches
 from harness import interrupts
 from harness.lab.topology import Topology
 from harness.sites.lab import LabSite
+from harness.workloads.kinds.bench import Bench
 
 FULL_GBIT: float = Topology.model_fields["rate_gbit"].default
 RATES = tuple(FULL_GBIT * part for part in (1.0, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.09, 0.06, 0.04))

@@ -17,22 +17,7 @@ class Start(TypedDict):
     env: dict[str, str]
 
 
-class Fact(TypedDict):
-    on: str
-    command: str
-
-
-class Inject(TypedDict):
-    on: str
-    command: str
-
-
-class Probe(TypedDict):
-    on: str
-    command: str
-
-
-class Revert(TypedDict):
+class Step(TypedDict):
     on: str
     command: str
 
@@ -45,10 +30,10 @@ class Fault(TypedDict):
     place: str
     when: str
     outages_s: list[list[float]]
-    facts: list[Fact]
-    inject: list[Inject]
-    probe: list[Probe]
-    revert: list[Revert]
+    facts: list[Step]
+    inject: list[Step]
+    probe: list[Step]
+    revert: list[Step]
 
 
 class Run(TypedDict):

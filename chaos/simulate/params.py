@@ -43,10 +43,6 @@ class Params(dict[str, Param]):
         except KeyError:
             raise AttributeError(f"no parameter {name!r}; {_near(name, self)}") from None
 
-    def as_list(self) -> list[dict[str, Any]]:
-        """For reports."""
-        return [{"name": name, **{key: getattr(param, key) for key in KEYS}} for name, param in self.items()]
-
 
 def load(overrides: Mapping[str, Any] | Path | None = None) -> Params:
     """The shipped parameters with some changed: a number, or {value, basis, source}.

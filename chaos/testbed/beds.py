@@ -24,7 +24,7 @@ from harness.facts.environment import hardware_of
 from harness.facts.forms import Hardware
 from harness.hosts import Host
 from harness.hosts.lease import Leases, hold
-from harness.hosts.ssh_target import Target
+from harness.hosts.ssh.target import Target
 from harness.lab.topology import Topology, checked
 from harness.launch.workloads import check as startable
 from harness.sites.cluster import ClusterSite

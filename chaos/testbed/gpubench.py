@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chaos.experiment.model import GpuWorkload, Workload
+from chaos.experiment.model import Workload
 from chaos.faults.kinds.ranks import CLOCK_LIBRARY
 from chaos.testbed.hostbench import HostBench
 from chaos.testbed.launch import Lateness
@@ -23,6 +23,7 @@ from harness.repo import checkout
 from harness.sites.cluster import ClusterSite
 from harness.sites.surveyed import Surveyed
 from harness.workloads.bench import EVENT_FILE, bench_env, stray_settings
+from harness.workloads.kinds.workload import Place, Programs
 
 RANK = Path(__file__).parents[2] / "harness" / "workloads" / "rank.py"
 ENVIRONMENT = {"NCCL_NVLS_ENABLE": "0"}
@@ -54,25 +55,13 @@ class GpuBench:
         late: Sequence[Lateness] = (),
         merge_nics: int = 1,
     ) -> list[str]:
-        """One rank; every setting is given, so that the journal says all that was asked for."""
-        assert isinstance(workload, GpuWorkload)
-        options: dict[str, object] = {
-            "--rank": rank,
-            "--ranks": ranks,
-            "--root": root,
-            "--gpu": rank % self.cards,
-            "--per-host": self.per_host,
-            "--iterations": workload.iterations,
-            "--warmup": workload.warmup,
-            "--seconds": workload.seconds,
-            "--timeout-s": workload.timeout_s,
-            "--seed": seed,
-            **({"--corrupt": workload.corrupt} if workload.corrupt else {}),
-            "--spec": json.dumps(workload.spec(), sort_keys=True),
-        }
-        unset = [word for name in stray_settings(self.host.inherited, env) for word in ("-u", name)]
-        words = [str(word) for option in options.items() for word in option]
-        return [*(["env", *unset] if unset else []), self.python, str(self.program), workload.kind, *words]
+        """One rank."""
+        place = Place(
+            Programs(self.host.bench, self.host.library, self.library, self.program, self.python), ranks, root, rank,
+            gpu=rank % self.cards, per_host=self.per_host, seed=seed,
+            unset=tuple(stray_settings(self.host.inherited, env)),
+        )  # fmt: skip
+        return workload.command(place)
 
     def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]:
         """What NCCL and our part of it read; every arm runs the same library."""

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chaos.experiment.model import Bench, Workload
+from chaos.experiment.model import Workload
 from chaos.faults.kinds.ranks import CLOCK_LIBRARY
 from chaos.testbed.launch import Lateness
 from harness.launch import preload
-from harness.workloads.bench import BenchSpec, bench_command, bench_env, sampler_command, stray_settings
+from harness.workloads.bench import bench_env, sampler_command, stray_settings
+from harness.workloads.kinds.workload import Place, Programs
 
 
 @dataclass(frozen=True)
@@ -42,29 +43,12 @@ class HostBench:
         late: Sequence[Lateness] = (),
         merge_nics: int = 1,
     ) -> list[str]:
-        """One rank; every option is given, so that the journal says all that was asked for."""
-        assert isinstance(workload, Bench)
-        spec = BenchSpec(
-            op=workload.op,
-            bytes=workload.bytes,
-            iterations=workload.iterations,
-            warmup=workload.warmup,
-            channels=workload.channels,
-            connections_per_peer=workload.connections_per_peer,
-            chunk_bytes=workload.chunk_bytes,
-            slots=workload.slots,
-            seed=seed,
-            net=workload.net,
-            in_a_row=workload.in_a_row,
-            idle_us=workload.idle_us,
-            merge_nics=merge_nics,
-            timeout_s=max(1, round(workload.timeout_s)),
-            seconds=workload.seconds,
-            late=tuple(late),
-            corrupt_carrier=workload.corrupt_carrier,
-        )
-        unset = stray_settings(self.inherited, env)
-        return bench_command(self.bench, spec, rank=rank, ranks=ranks, root=root, library=self.library, unset=unset)
+        """One rank of a workload of one rank a host."""
+        place = Place(
+            Programs(self.bench, self.library, Path(), Path()), ranks, root, rank, seed=seed, late=tuple(late),
+            merge_nics=merge_nics, unset=tuple(stray_settings(self.inherited, env)),
+        )  # fmt: skip
+        return workload.command(place)
 
     def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]:
         """What the net library reads; data goes over the lab's NICs only, never over `mgmt0`."""

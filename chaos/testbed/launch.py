@@ -10,7 +10,7 @@ from typing import Protocol
 
 from chaos.experiment.aliases import environment
 from chaos.experiment.model import MODES, RESTART, UPSTREAM, Experiment, GpuWorkload, Workload
-from harness.hosts.ssh_target import Target
+from harness.hosts.ssh.target import Target
 from harness.launch.gather import gathered
 from harness.launch.job import Job
 from harness.launch.network import towards

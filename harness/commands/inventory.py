@@ -100,7 +100,7 @@ def _tell_left_out(nodes: Sequence[Node]) -> None:
 def _names(nodes: Sequence[Node], access: Access, shown: str, *, must: bool) -> Mapping[str, Names] | None:
     """NICs' names of all nodes, or None, and why on stderr."""
     from harness.cloudlab.inventory import checked, resolve, text
-    from harness.hosts.ssh import ssh_hosts
+    from harness.hosts.ssh.hosts import ssh_hosts
     from harness.progress import show
 
     targets = [host.target for host in checked(text(nodes, access), shown)]

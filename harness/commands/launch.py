@@ -1,4 +1,4 @@
-"""`r2cc run bench|collectives|ddp|megatron|decode` on the hosts of an inventory. Light: loaded for `r2cc --help`."""
+"""`r2cc run KIND` for every kind of workload, on the hosts of an inventory. Light: loaded for `r2cc --help`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,12 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import click
+from click.shell_completion import CompletionItem
 
 from harness.commands.options import Size, changes_of, json_option, quiet_option, set_option
 from harness.commands.site_option import site_option
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from harness.launch.workloads import Asked
     from harness.programs.adapters import Launch
     from harness.sites.site import Site
+    from harness.workloads.kinds.workload import Workload
 
 F = TypeVar("F", bound=Callable[..., Any])
 CORRUPT = re.compile(r"[0-9]{1,6}:[0-9]{1,6}")
@@ -89,7 +92,7 @@ def _job_options(command: F) -> F:
         ),
         click.option(
             "--timeout-s",
-            type=click.IntRange(1),
+            type=click.IntRange(1, 86_400),
             default=120,
             show_default=True,
             help="After how many seconds a collective counts as hung.",
@@ -115,11 +118,23 @@ def _job_options(command: F) -> F:
     return where(command)
 
 
-def add_to(run: click.Group) -> None:
-    """Registers the workloads that are ours."""
-    run.add_command(bench)
-    for kind, about in TORCH.items():
-        run.add_command(_torch_command(kind, about))
+class Workloads(click.Group):
+    """A group that has a command of each kind of workload besides its own; a kind is imported when first needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        from importlib.metadata import entry_points
+
+        return sorted({*super().list_commands(ctx), *(entry.name for entry in entry_points(group="r2cc.workloads"))})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """One that cannot be used is said on stderr, and is no command."""
+        if cmd_name not in self.commands and cmd_name in self.list_commands(ctx):
+            from harness.workloads.kinds.registry import kinds
+
+            kind = kinds().get(cmd_name)
+            if kind is not None:
+                self.add_command(_kind_command(cmd_name, kind))
+        return super().get_command(ctx, cmd_name)
 
 
 @click.command(short_help="The host bench: all-reduces that are checked bit by bit; no GPU.")
@@ -133,8 +148,9 @@ def add_to(run: click.Group) -> None:
     show_default=True,
     help="The size of an all-reduce, as 64M.",
 )
+@set_option("Set another of the bench's settings; may be repeated.")
 @_job_options
-def bench(*, size: int, **given: Any) -> int:
+def bench(*, size: int, settings: tuple[str, ...], **given: Any) -> int:
     """Run the host bench, one rank a host, and check every element.
 
     \b
@@ -144,44 +160,44 @@ def bench(*, size: int, **given: Any) -> int:
       salloc -N 4 r2cc run bench --launcher srun
     Exit codes: 0 all exact, 1 wrong elements, 2 bad usage, 3 it failed or hung, 130 interrupted.
     """
-    return _run("bench", bytes=size, **given)
+    return _run("bench", spec={"bytes": size, **changes_of(settings)}, **given)
 
 
-TORCH = {
-    "collectives": "Collectives through torch, all elements checked, one line an iteration.",
-    "ddp": "Training of a small GPT with torch's DistributedDataParallel.",
-    "megatron": "Training of a GPT with Megatron-core.",
-    "decode": "Inference with tensor parallelism: time to first token, time per token.",
-}
+PYTHON = click.option(
+    "--python",
+    callback=_not_empty,
+    default="python3",
+    show_default=True,
+    envvar="R2CC_PYTHON",
+    help="A Python that has torch.",
+)
+CPU = click.option("--cpu", is_flag=True, help="Use gloo on CPUs instead of NCCL: tries the launch alone.")
 
 
-def _torch_command(kind: str, about: str) -> click.Command:
-    @click.option(
-        "--python",
-        callback=_not_empty,
-        default="python3",
-        show_default=True,
-        envvar="R2CC_PYTHON",
-        help="A Python that has torch.",
-    )
-    @click.option("--cpu", is_flag=True, help="Use gloo on CPUs instead of NCCL: tries the launch alone.")
-    @set_option("Set one of the workload's settings; may be repeated.")
-    @_job_options
+def _kind_command(kind: str, model: type[Workload]) -> click.Command:
     def command(*, settings: tuple[str, ...], **given: Any) -> int:
-        from harness.launch.settings import checked
+        return _run(kind, spec=changes_of(settings), **given)
 
-        return _run(kind, spec=checked(kind, changes_of(settings)), **given)
-
-    text = f"""{about} One rank a GPU.
+    of_kind = set_option("Set one of the workload's settings; may be repeated.")
+    for option in (_job_options, of_kind, *((CPU, PYTHON) if model.on_gpus else ())):
+        command = option(command)
+    text = f"""{model.about} One rank a {"GPU" if model.on_gpus else "host"}.
 
     \b
     Examples:
       r2cc run {kind} --inventory cluster.yaml --iterations 100
-      r2cc run {kind} --launcher torchrun --inventory cluster.yaml
       r2cc run {kind} --launcher mpirun --inventory cluster.yaml --dry-run
     Exit codes: 0 all exact, 1 wrong elements, 2 bad usage, 3 it failed or hung, 130 interrupted.
     """
-    return click.command(kind, short_help=about, help=text)(command)
+    made = click.command(kind, short_help=model.about, help=text)(command)
+    for param in made.params:
+        if param.name == "settings":
+            setattr(param, "shell_complete", partial(_names, model))  # noqa: B010 - a method, here of one object
+    return made
+
+
+def _names(model: type[Workload], _context: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+    return [CompletionItem(f"{name}=") for name in model.outside().own() if name.startswith(incomplete)]
 
 
 def environment(words: tuple[str, ...]) -> dict[str, str]:

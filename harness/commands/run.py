@@ -39,7 +39,7 @@ def common(command: F) -> F:
     return command
 
 
-@click.group(short_help="Run a workload: ours on any bed, nccl-tests, vLLM or DeepSpeed.")
+@click.group(cls=launch_cmd.Workloads, short_help="Run a workload: ours on any bed, nccl-tests, vLLM or DeepSpeed.")
 def run() -> None:
     """Run a workload over the patched NCCL: ours on the hosts of an inventory, or programs of the user's own.
 
@@ -56,7 +56,7 @@ def run() -> None:
     """
 
 
-launch_cmd.add_to(run)
+run.add_command(launch_cmd.bench)
 
 
 @run.command("nccl-tests")

@@ -22,8 +22,10 @@ PASSED_OVER = {"build", "runs", "nccl_fork", "node_modules", "tests"}
 def enrich(command: click.Command, inside: str = "") -> None:
     """Gives parameters that have a meaning here, in this command and those below it, something to complete."""
     if isinstance(command, click.Group):
-        for below in command.commands.values():
-            enrich(below, command.name or "")
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            if (below := command.get_command(context, name)) is not None:
+                enrich(below, command.name or "")
     for param in command.params:
         if inside == "chaos" and param.name in ("file", "files") and command.name in FILES:
             setattr(param, "shell_complete", partial(yaml_files, FILES[command.name]))  # noqa: B010

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness.config import plain
-from harness.config.files import MOST_BYTES, Missing, Unreadable, bytes_of, decoded
+from harness.config.files import MOST_BYTES, Unreadable, bytes_of, decoded
 
 Json = dict[str, Any]
 ZEROS = bytes.maketrans(b"123456789E", b"000000000e")
@@ -33,14 +33,6 @@ def mapping_of(path: Path, schema: int | None = None, most_bytes: int = MOST_BYT
     if schema is not None:
         check_version(value, schema, path.name)
     return value
-
-
-def mapping_if_there(path: Path, schema: int | None = None) -> Json:
-    """The same; {} where there is no such file."""
-    try:
-        return mapping_of(path, schema)
-    except Missing:
-        return {}
 
 
 def loaded(raw: bytes, name: str, largest: int = plain.LARGEST) -> object:

@@ -73,5 +73,5 @@ class Doctor(TypedDict):
 
 
 SCHEMAS: Forms = {
-    "doctor": ("doctor", Doctor),
+    "doctor": ("r2cc doctor", Doctor),
 }

@@ -12,7 +12,7 @@ from typing import Any
 from harness.errors import InfraError
 from harness.facts.base import Fact, Known, Raw
 from harness.hosts.base import Host
-from harness.hosts.ssh import SshHost
+from harness.hosts.ssh.hosts import SshHost
 
 MOST_BYTES = 4_000_000
 WHOLE_LIMIT_S = 120.0

@@ -12,8 +12,6 @@ import stat
 from collections.abc import Collection
 from pathlib import Path
 
-ALGORITHMS = ("sha1", "sha256")
-
 
 def tree_hash(root: Path, algorithm: str = "sha1", ignore: Collection[str] = (".git",)) -> str:
     """Hash of everything under root; `ignore` names entries of root itself that are not part of the tree.

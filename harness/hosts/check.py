@@ -11,7 +11,7 @@ from typing import Any
 from harness.errors import R2ccError, SshError
 from harness.hosts.base import Host
 from harness.hosts.parallel import Outcome, on_all
-from harness.hosts.ssh import SshHost
+from harness.hosts.ssh.hosts import SshHost
 
 NO_OP = ("true",)
 NO_OP_LIMIT_S = 20.0

@@ -18,7 +18,7 @@ from contextlib import suppress
 from typing import Any
 
 from harness.lab import wire
-from harness.lab.netns import HostNamespaces
+from harness.lab.network.netns import HostNamespaces
 
 REQUEST_TIMEOUT_S = 5.0
 

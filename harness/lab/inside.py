@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from harness.errors import LabError
-from harness.lab import netns
 from harness.lab.agent import Agent
+from harness.lab.network import netns
 from harness.lab.plan import MGMT_NIC, SWITCH, Plan, plan_from_json
 
 
@@ -114,7 +114,7 @@ def _build_in_child(plan: Plan, namespaces: Mapping[str, netns.HostNamespaces]) 
 
 def _build(plan: Plan, namespaces: Mapping[str, netns.HostNamespaces], report_fd: int) -> NoReturn:
     try:
-        from harness.lab.build import make_real
+        from harness.lab.network.build import make_real
 
         _report(report_fd, {"warnings": make_real(plan, namespaces)})
     except BaseException as error:  # noqa: BLE001 (reported, then the process ends)

@@ -18,8 +18,9 @@ from typing import Any
 
 from harness.errors import LabError, R2ccError
 from harness.files.writing import failed
-from harness.lab import inside, netns, state
+from harness.lab import inside, state
 from harness.lab.lifetime import open_owner, refuse, stop_signals
+from harness.lab.network import netns
 
 POLL_MAX_MS = 2**31 - 1
 

@@ -15,24 +15,15 @@ from harness.hosts import Host
 from harness.sites.site import LAB_ROOT, Site
 from harness.sites.surveyed import DATA, Surveyed
 from harness.workloads.bench import EVENT_FILE, SIDE_INTERFACE
+from harness.workloads.kinds.workload import Programs
 
 if TYPE_CHECKING:
-    from harness.hosts.ssh_target import Target
+    from harness.hosts.ssh.target import Target
     from harness.hosts.survey import Survey
     from harness.sites.cluster import ClusterSite
     from harness.sites.slurm import Allocation
 
 BASE_ENV = {"NCCL_DEBUG": "WARN", "R2CC_EVENT_FILE": EVENT_FILE}
-
-
-@dataclass(frozen=True)
-class Programs:
-    """Where things lie on the hosts."""
-
-    bench: Path
-    net: Path
-    nccl: Path
-    rank: Path
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from harness.errors import InfraError, UsageError
 from harness.hosts import Host, LocalHost
@@ -20,7 +20,8 @@ from harness.launch.sshfiles import ssh_config
 from harness.launch.streams import Labelled, Reader, Tagged, Whole
 
 if TYPE_CHECKING:
-    from harness.hosts.ssh_target import Target
+    from harness.hosts.ssh.target import Target
+    from harness.launch import forms
 
 SSH_CONFIG, HOSTFILE = "ssh_config", "hostfile"
 SHOWN = ("NCCL_", "R2CC_", "GLOO_", "CUDA_", "SLURM_")
@@ -59,7 +60,7 @@ class Command:
         lines = [f"{where}: {self.shown}", *sorted(env)]
         return "\n".join([*lines, shlex.join(self.argv)])
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> forms.Command:
         """As an entry of job_plan.schema.json."""
         env = {name: value if name.startswith(SHOWN) else None for name, value in self.env.items()}
         return {"host": self.host, "shown": self.shown, "argv": list(self.argv), "env": env}
@@ -77,7 +78,7 @@ class Plan:
         files = [f"# file {name}\n{text}" for name, text in self.files.items()]
         return "\n".join([*(command.text() for command in self.commands), *files]).rstrip("\n") + "\n"
 
-    def as_json(self) -> dict[str, Any]:
+    def as_json(self) -> forms.JobPlan:
         """What job_plan.schema.json describes."""
         commands = [command.as_json() for command in self.commands]
         return {"schema": 1, "launcher": self.launcher, "commands": commands, "files": dict(self.files)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from harness.errors import UsageError
-from harness.hosts.ssh_target import Target
+from harness.hosts.ssh.target import Target
 
 ALIVE_S = 5
 

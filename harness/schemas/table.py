@@ -37,6 +37,8 @@ PRINTED: Mapping[str, tuple[str, ...]] = {
     "run collectives": ("job", "job_plan"),
     "run ddp": ("job", "job_plan"),
     "run decode": ("job", "job_plan"),
+    "run graphs": ("job", "job_plan"),
+    "run lifecycle": ("job", "job_plan"),
     "run megatron": ("job", "job_plan"),
     "run nccl-tests": ("nccl_tests", "job_plan"),
     "runs import": ("runs_imported",),

@@ -59,7 +59,7 @@ class ClusterSite(Site):
 
     def hosts(self) -> Mapping[str, Host]:
         """They connect when they are first used, and stay connected until the site is closed."""
-        from harness.hosts.ssh import ssh_hosts
+        from harness.hosts.ssh.hosts import ssh_hosts
 
         if self._hosts is None:
             self._hosts = self._connections.enter_context(ssh_hosts(host.target for host in self.members))

@@ -6,7 +6,7 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from harness.schemas.forms import Amount, Count, Forms, Some
+from harness.schemas.forms import Forms, Some
 from harness.sites.inventory_file import Cluster, Entry, Reached
 
 
@@ -28,33 +28,6 @@ class Hosts(TypedDict):
     hosts: list[Host]
 
 
-class Error(TypedDict):
-    kind: Literal[
-        "unreachable", "no_ssh", "unknown_host_key", "changed_host_key", "revoked_host_key", "auth", "refused", "lost",
-        "command",
-    ]  # fmt: skip
-    message: str
-    hint: str | None
-
-
-class HostAnswer(TypedDict):
-    name: str
-    address: str | None
-    ok: bool
-    connect_ms: Amount | None
-    command_ms: Amount | None
-    error: Error | None
-
-
-class HostsCheck(TypedDict):
-    schema: Literal[1]
-    inventory: str
-    cold_ms: Amount
-    warm_ms: Amount | None
-    failed: Count
-    hosts: list[HostAnswer]
-
-
 class InventoryMade(TypedDict):
     schema: Literal[1]
     name: str
@@ -67,6 +40,5 @@ class InventoryMade(TypedDict):
 SCHEMAS: Forms = {
     "inventory": ("An inventory file", Cluster),
     "hosts": ("r2cc hosts list", Hosts),
-    "hosts_check": ("r2cc hosts check", HostsCheck),
     "inventory_made": ("r2cc inventory from-cloudlab", InventoryMade),
 }

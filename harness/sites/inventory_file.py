@@ -17,9 +17,9 @@ from harness.config.fitting import fitted
 from harness.config.kinds import INVENTORY
 from harness.config.words import in_order
 from harness.errors import InputErrors, UsageError
+from harness.hosts.ssh.target import Asked, Target, expanded, read_config, resolve, users_config
 from harness.hosts.ssh_config import Config, SshConfigError
 from harness.hosts.ssh_config.keywords import is_hop
-from harness.hosts.ssh_target import Asked, Target, expanded, read_config, resolve, users_config
 from harness.sites.ranges import expand
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.hosts.ssh_target import Target
+from harness.hosts.ssh.target import Target
 from harness.sites.inventory_file import ClusterHost
 
 Json = dict[str, Any]

@@ -68,7 +68,7 @@ def allocation(environment: Mapping[str, str]) -> Allocation:
 def hosts(environment: Mapping[str, str], *, home: Path | None = None) -> list[ClusterHost]:
     """The allocation's hosts as an inventory has them, reached as `~/.ssh/config` says; nobody says which NICs they
     have. UsageError as `allocation`."""
-    from harness.hosts.ssh_target import Asked, resolve, users_config
+    from harness.hosts.ssh.target import Asked, resolve, users_config
 
     found = allocation(environment)
     home = home or Path.home()

@@ -122,7 +122,7 @@ class TraceDump(TypedDict):
     wall_ns: Count
     t_ns: Count
     record_bytes: Literal[32]
-    kinds: dict[Annotated[str, Field(pattern=r"^[0-9]{1,3}$")], str]
+    kinds: Annotated[dict[str, str], Field(json_schema_extra={"propertyNames": {"pattern": "^[0-9]{1,3}$"}})]
     states: list[str]
     path_states: list[str]
     nics: list[str]

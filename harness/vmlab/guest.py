@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.vmlab.image import Image
+from harness.vmlab.image.build import Image
 from harness.vmlab.shape import SSH_NET, Shape, WirePort
 
 QEMU = "qemu-system-x86_64"

@@ -20,12 +20,13 @@ from typing import Any
 from harness.errors import LabError, R2ccError
 from harness.files.writing import failed
 from harness.hosts.commands import indent
-from harness.lab import netns, state, wire
+from harness.lab import state, wire
 from harness.lab.inside import detach_from_terminal
 from harness.lab.lifetime import open_owner, refuse, stop_signals
+from harness.lab.network import netns
 from harness.vmlab import machines, ssh
 from harness.vmlab.broker import Wanted
-from harness.vmlab.image import Image
+from harness.vmlab.image.build import Image
 from harness.vmlab.shape import Shape
 from harness.vmlab.switch import Switch
 

@@ -19,8 +19,9 @@ from harness.lab.lab import Nic
 from harness.lab.launch import end_keeper, start_keeper
 from harness.progress import Progress, silent
 from harness.repo import Layout, checkout
-from harness.vmlab import image, ssh, wire
+from harness.vmlab import ssh, wire
 from harness.vmlab.host import VmHost
+from harness.vmlab.image import build as image
 from harness.vmlab.shape import MGMT_NIC, SSH_NIC, Shape
 
 READY_LIMIT_S = 180.0

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import LabError
-from harness.lab import netns
+from harness.lab.network import netns
 from harness.vmlab.broker import Broker
 from harness.vmlab.guest import Files, qemu_command
-from harness.vmlab.image import Image
+from harness.vmlab.image.build import Image
 from harness.vmlab.monitor import Monitor
 from harness.vmlab.shape import Shape, WirePort
 from harness.vmlab.wire import WireControl, socket_pair, wire_command

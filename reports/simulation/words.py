@@ -46,7 +46,6 @@ FIGURE_TITLES = {
     "iteration_s": "Time of an iteration",
     "outage_s": "Time without a token after a fault",
 }
-BASES = {"measured": "measured", "published": "published", "assumed": "assumed", "modelled": "modelled"}
 
 
 def arm(name: str) -> str:

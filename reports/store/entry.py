@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from reports.store import names
+
+if TYPE_CHECKING:
+    from reports.store.forms import Run
 
 Json = dict[str, Any]
 UNFINISHED = "unfinished"
@@ -69,12 +72,18 @@ class Entry:
         """The name of its directory."""
         return names.name_of(self.id)
 
-    def as_json(self) -> Json:
+    def as_json(self) -> Run:
         return {
             "id": self.id,
             "made": self.made.isoformat() if self.made else None,
-            **{name: getattr(self, name) for name in ("experiment", "verdict", "exit_code", "bed", "fingerprint")},
-            **{name: getattr(self, name) for name in ("build_id", "seed", "source")},
+            "experiment": self.experiment,
+            "verdict": self.verdict,
+            "exit_code": self.exit_code,
+            "bed": self.bed,
+            "fingerprint": self.fingerprint,
+            "build_id": self.build_id,
+            "seed": self.seed,
+            "source": self.source,
             "arms": list(self.arms),
             "tags": list(self.tags),
             "reason": self.reason or None,

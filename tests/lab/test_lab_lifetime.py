@@ -17,8 +17,9 @@ import pytest
 
 from harness.errors import LabError
 from harness.hosts import LocalHost
-from harness.lab import keeper, lifetime, netns, state
+from harness.lab import keeper, lifetime, state
 from harness.lab.lab import Lab, down
+from harness.lab.network import netns
 from harness.lab.plan import Cable, Plan, describe
 from harness.lab.topology import Topology
 

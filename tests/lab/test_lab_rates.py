@@ -20,7 +20,7 @@ from harness.hosts import Process
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.alone, pytest.mark.lab]
 
 TRAFFIC = str(Path(__file__).with_name("traffic.py"))
 MTU = 9000
@@ -148,7 +148,7 @@ def test_a_probe_overtakes_nothing_but_waits_little(lab: Lab, senders: list[str]
 
 
 def test_flows_still_take_turns_after_gigabytes() -> None:
-    """HTB counts in 32 bits what packets were longer than turns (harness/lab/fairqueue.py).
+    """HTB counts in 32 bits what packets were longer than turns (harness/lab/network/fairqueue.py).
 
     With turns of 18 KB a flow kept all others from its NIC between its third and its fifth gigabyte, as long as it had
     anything to send.

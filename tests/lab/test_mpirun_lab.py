@@ -22,11 +22,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 import ssh_lab
 from torch_python import mended_python, needs_torch
 
+from chaos.record.journal import read
 from harness.build import build_net
 from harness.hosts import Host, Process
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 from harness.progress import silent
+from harness.schemas import problems
 
 pytestmark = [*ssh_lab.NEEDS, pytest.mark.build, pytest.mark.timeout(120)]
 needs_mpirun = pytest.mark.skipif(
@@ -67,8 +69,8 @@ class Site:
         names = {_network(pid): name for name, pid in self.keepers.items()}
         for process in psutil.process_iter():
             with suppress(psutil.Error, OSError):
-                if process.name() == "r2cc_bench":
-                    found[names[_network(process.pid)]].append(process.pid)
+                if process.name() == "r2cc_bench" and (name := names.get(_network(process.pid))):
+                    found[name].append(process.pid)
         return found
 
 
@@ -82,8 +84,9 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("launch")
     made = build_net(progress=silent)
     current = folder / "prefix" / "current"
-    for name, file in {"bin/r2cc_bench": made.bench, "lib/libr2cc_net.so": made.library}.items():
-        (current / name).parent.mkdir(parents=True)
+    programs = {"bin/r2cc_bench": made.bench, "bin/r2cc_sampler": made.sampler, "lib/libr2cc_net.so": made.library}
+    for name, file in programs.items():
+        (current / name).parent.mkdir(parents=True, exist_ok=True)
         (current / name).symlink_to(file)
     (current / "share").mkdir()
     (current / "share" / "harness").symlink_to(REPO / "harness")
@@ -180,3 +183,35 @@ def test_collectives_through_torch_on_two_hosts(site: Site, launcher: str, tmp_p
     assert done.returncode == 0, done.stdout + done.stderr
     result = json.loads(done.stdout)
     assert (result["hosts"], result["iterations"], result["wrong_elements"]) == ({"n1": 2, "n2": 2}, 3, 0)
+
+
+STOPPED = {
+    "name": "under_a_launcher",
+    "topology": {"hosts": 4, "nics": 1},
+    "workload": {"bytes": 1 << 24, "iterations": 16, "channels": 1, "warmup": 1, "timeout_s": 60},
+    "faults": [{"id": "f0", "kind": "stop", "rank": 2, "at": {"iteration": 4, "fraction": 0.5}, "duration_s": 1.0}],
+    "arms": {"stock": {"expect": "any"}},
+}
+
+
+@needs_mpirun
+def test_faults_strike_ranks_that_mpirun_started(site: Site) -> None:
+    """One rank is stopped and goes on: its process is found, its lines are its own, and nothing of it is left."""
+    experiment = site.folder / "stopped.yaml"
+    experiment.write_text(json.dumps(STOPPED))
+    words = ["chaos", "run", str(experiment), "--inventory", f"{site.folder}/inventory.yaml", "--launcher", "mpirun"]
+    out = site.folder / "runs"
+    argv = [*CLI, *words, "--void-ok", "--json", "--out", str(out)]
+    done = site.controller.run(argv, env={"PYTHONPATH": str(REPO)}, timeout_s=100.0, check=False)
+    assert done.exit_code == 0, done.stdout + done.stderr
+    (run,) = json.loads(done.stdout)["arms"][0]["runs"]
+    assert (run["completed"], run["iterations"], run["wrong_elements"]) == (True, 16, 0)
+    (folder,) = out.iterdir()
+    lines = list(read(folder / "journal.jsonl"))
+    assert not [problem for line in lines for problem in problems("journal", line)]
+    ended = [(line["host"], line["rank"]) for line in lines if line["event"] == "bench_end"]
+    assert sorted(ended) == [(f"n{rank}", rank) for rank in range(4)]
+    phases = [line["phase"] for line in lines if line["event"] == "fault"]
+    assert phases[:2] == ["armed", "injected"] and phases[-1] == "verified"
+    assert {line["name"] for line in lines if line["event"] == "command" and "name" in line} >= {"mpirun", "rank2"}
+    assert not any(site.ranks().values())

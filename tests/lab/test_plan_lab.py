@@ -20,7 +20,7 @@ from harness.workloads.bench import BenchSpec
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from plan_runs import run_plan
 
-pytestmark = [pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.alone, pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(120)]
 
 HOSTS, NICS, RATE_GBIT, BYTES = 4, 2, 0.5, 4_000_004
 DOWN = "h1:eth0"

@@ -13,9 +13,9 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 import sshd
 
-from harness.hosts import ssh_transport
-from harness.hosts.ssh import SshHost, ssh_hosts
-from harness.hosts.ssh_command import Running
+from harness.hosts.ssh import transport as ssh_transport
+from harness.hosts.ssh.command import Running
+from harness.hosts.ssh.hosts import SshHost, ssh_hosts
 
 pytestmark = pytest.mark.skipif(sshd.SSHD is None, reason="no sshd (apt-get install openssh-server)")
 

@@ -25,8 +25,8 @@ HOLD = """
 import sys
 from pathlib import Path
 from harness.errors import SshError
-from harness.hosts.ssh import ssh_hosts
-from harness.hosts.ssh_target import Target
+from harness.hosts.ssh.hosts import ssh_hosts
+from harness.hosts.ssh.target import Target
 address, key, known = sys.argv[1:]
 target = Target("h2", address, "root", 22, (Path(key),), "none", (Path(known),), silence_s=1.5)
 with ssh_hosts([target]) as hosts:
@@ -68,6 +68,7 @@ def test_all_hosts_are_checked_from_another_one(lab: Lab, folder: Path) -> None:
     process.close()
 
 
+@pytest.mark.alone
 def test_a_host_whose_network_goes_silent_is_lost_in_time(lab: Lab, folder: Path) -> None:
     process = from_h0(lab, "-c", HOLD, "10.250.0.3", str(folder / "user_key"), str(folder / "known_hosts"))
     assert process.stdout is not None

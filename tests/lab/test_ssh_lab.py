@@ -22,8 +22,8 @@ import sshd
 
 from harness.errors import CommandError, SshError
 from harness.hosts import Host
-from harness.hosts.ssh import SshHost, ssh_hosts
-from harness.hosts.ssh_target import Target
+from harness.hosts.ssh.hosts import SshHost, ssh_hosts
+from harness.hosts.ssh.target import Target
 from harness.schemas import validate
 
 pytestmark = pytest.mark.skipif(sshd.SSHD is None, reason="no sshd (apt-get install openssh-server)")
@@ -324,8 +324,8 @@ def test_an_account_that_runs_no_commands_is_named(tmp_path: Path) -> None:
 
 def test_an_interrupted_command_ends_on_the_host(server: Server, tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from harness.hosts.ssh import ssh_hosts\n"
-        "from harness.hosts.ssh_target import Target\n"
+        "import sys; from pathlib import Path; from harness.hosts.ssh.hosts import ssh_hosts\n"
+        "from harness.hosts.ssh.target import Target\n"
         "user, port, key, known = sys.argv[1:]\n"
         "target = Target('n1', '127.0.0.1', user, int(port), (Path(key),), 'none', (Path(known),))\n"
         "with ssh_hosts([target]) as hosts: hosts['n1'].run(['sh', '-c', 'sleep 61 & sleep 61'])\n"

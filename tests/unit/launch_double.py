@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from harness.hosts.ssh_target import Target
-from harness.launch.hosts import JobHosts, Programs
+from harness.hosts.ssh.target import Target
+from harness.launch.hosts import JobHosts
+from harness.workloads.kinds.workload import Programs
 
 CURRENT = Path("/home/alice/.r2cc/current")
 PROGRAMS = Programs(

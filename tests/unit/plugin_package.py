@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from chaos.faults import registry as faults
+from harness.commands.run import run
+from harness.workloads.kinds import registry as workloads
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -61,3 +63,5 @@ def on_path(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> Iterator[None]:
 
 def _forget() -> None:
     faults._loaded.cache_clear()
+    workloads._loaded.cache_clear()
+    run.commands.pop("token_ring", None)

@@ -253,3 +253,13 @@ def test_quiet_says_why_it_was_not_as_expected(scripted: list[Any], tmp_path: Pa
     assert len(result.stdout.splitlines()) == 1
     (line,) = [line for line in result.stderr.splitlines() if line.startswith("r2cc: failed: ")]
     assert "the fault f0 missed: the workload ended before it could strike" in line
+
+
+@pytest.mark.parametrize("more", [[], ["--dry-run"]])
+def test_a_launcher_needs_hosts_over_ssh(scripted: list[Any], more: list[str]) -> None:
+    result = call("run", "e.yaml", "--launcher", "mpirun", *more)
+    assert isinstance(result.exception, UsageError), result
+    assert str(result.exception).startswith(
+        "--launcher mpirun is for hosts over SSH: ranks on 'lab' are started directly"
+    )
+    assert not Path("runs").exists()

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from ci.commands import ci
 from ci.policy import load
 from ci.turns import check, program, turns
-from harness.errors import InfraError, UsageError
+from harness.errors import InfraError, InternalError, UsageError
 
 STUB = """#!/bin/sh
 # Stands for a checkout's r2cc: one run of a job that takes FACTOR times as long as it should.
@@ -78,6 +78,13 @@ def test_a_side_that_cannot_run_is_named(tmp_path: Path) -> None:
         _turns(tmp_path, _stub(tmp_path, "main", "10"), broken)
     with pytest.raises(UsageError, match="there is no r2cc in"):
         program(tmp_path)
+
+
+def test_a_mistake_of_r2cc_is_not_run_again(tmp_path: Path) -> None:
+    broken = _stub(tmp_path, "broken", "1", body="echo internal error >&2; exit 70")
+    with pytest.raises(InternalError, match=r"after, turn 0: exit code 70\n  \| internal error") as caught:
+        _turns(tmp_path, _stub(tmp_path, "main", "10"), broken)
+    assert caught.value.exit_code == 70
 
 
 def test_commands_say_all_that_is_run(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.cli import run_cli
 from harness.errors import InputErrors, UsageError
-from harness.hosts.ssh_target import Asked, Target, read_config, resolve
+from harness.hosts.ssh.target import Asked, Target, read_config, resolve
 from harness.schemas import validate
 from harness.sites.inventory_file import ClusterHost, load, parse
 from harness.sites.ranges import MOST_NAMES, expand

@@ -12,7 +12,7 @@ from chaos.faults.registry import spec_of
 from chaos.faults.spec import FaultSpec
 from chaos.testbed.beds import bed_hardware
 from harness.errors import InputErrors, UsageError
-from harness.hosts.ssh_target import Target
+from harness.hosts.ssh.target import Target
 from harness.hosts.survey import Survey
 from harness.sites.cluster import ClusterSite
 from harness.sites.inventory_file import ClusterHost

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from chaos.experiment.file import dump, load, loads
-from chaos.experiment.workloads import Bench
 from chaos.run.fitting import BUSY_MOST, BUSY_WANTED, FULL_GBIT, RATES, Probe, at_rate, names_no_rate
 from chaos.testbed.beds import topology_of
+from harness.workloads.kinds.bench import Bench
 
 TEXT = """
 name: any

@@ -13,10 +13,10 @@ from click.testing import CliRunner
 
 from chaos.commands.chaos import chaos
 from chaos.experiment.file import load, loads
-from chaos.experiment.workloads import KINDS
 from harness.errors import InfraError, InputErrors, UsageError
 from harness.facts import local_gpus as gpu
 from harness.workloads import rank
+from harness.workloads.kinds.registry import kinds
 
 ROOT = Path(__file__).parents[2]
 TEXT = """
@@ -47,7 +47,7 @@ def dry_run(file: Path, *words: str) -> list[dict[str, Any]]:
 
 
 def test_every_kind_has_a_rank_program() -> None:
-    assert set(rank.KINDS) == set(KINDS) - {"bench"}
+    assert set(rank.KINDS) == set(kinds()) - {"bench"}
 
 
 def test_settings_of_a_kind_are_what_its_ranks_are_given() -> None:

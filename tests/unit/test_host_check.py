@@ -16,9 +16,9 @@ from harness.errors import CommandError, SshError, UsageError
 from harness.hosts import FakeHost
 from harness.hosts.check import as_json, check
 from harness.hosts.parallel import on_all
-from harness.hosts.ssh_command import preamble, remote_line
-from harness.hosts.ssh_keys import known_hosts
-from harness.hosts.ssh_target import Target
+from harness.hosts.ssh.command import preamble, remote_line
+from harness.hosts.ssh.keys import known_hosts
+from harness.hosts.ssh.target import Target
 from harness.schemas import validate
 
 

@@ -86,7 +86,7 @@ def _here(_targets: object) -> Iterator[Mapping[str, Host]]:
 
 
 def test_deploy(printed: Printed, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("harness.hosts.ssh.ssh_hosts", _here)
+    monkeypatch.setattr("harness.hosts.ssh.hosts.ssh_hosts", _here)
     (tmp_path / "cluster.yaml").write_text("schema: 1\nhosts:\n- name: n1\n")
     (tmp_path / "build").mkdir()
     (tmp_path / "build" / "build.json").write_text('{"build_id": "b1"}')

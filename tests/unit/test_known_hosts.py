@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from paramiko import Ed25519Key, PKey
 
 from harness.errors import SshError
-from harness.hosts.ssh_keys import KnownHosts, is_hash_of, known_hosts, read_entry
-from harness.hosts.ssh_target import Target
+from harness.hosts.ssh.keys import KnownHosts, is_hash_of, known_hosts, read_entry
+from harness.hosts.ssh.target import Target
 
 KEYGEN = shutil.which("ssh-keygen")
 

@@ -21,6 +21,7 @@ from launch_double import TARGETS, two_hosts
 from harness.errors import UsageError
 from harness.launch import commands, network
 from harness.launch.deaths import Death, first_death
+from harness.launch.gather import gathered
 from harness.launch.job import Job, split
 from harness.launch.sshfiles import ssh_config
 from harness.launch.streams import Labelled, Line, Tagged, Whole
@@ -267,3 +268,25 @@ def test_golden_json_is_no_text(tmp_path: Path) -> None:
     """Settings of a workload arrive as JSON."""
     made = job(Asked("ddp", spec={"layers": 2}), two_hosts(), {})
     assert json.loads(made.program[-1]) == {"layers": 2}
+
+
+def test_ranks_planned_one_by_one_become_one_job() -> None:
+    argvs = [["env", "-u", "X", "/bin/rank", "--rank", str(rank), "--ranks", "3", "--gpu", "0"] for rank in range(3)]
+    own = [{"NCCL_HOSTID": host, "LD_PRELOAD": "/lib", "A": "1"} for host in ("n1", "n1", "n2")]
+    made = gathered(["n1", "n1", "n2"], argvs, [own[0], {**own[1], "CLOCK": "f"}, own[2]], rendezvous="n1:1")
+    assert (made.program, made.hosts) == (("env", "-u", "X", "/bin/rank", "--ranks", "3"), {"n1": 2, "n2": 1})
+    assert made.env == {"A": "1"}, "what is preloaded is for ranks alone"
+    assert made.of_host["n2"] == {"NCCL_HOSTID": "n2", "LD_PRELOAD": "/lib"}
+    assert made.of_rank == {1: {"CLOCK": "f"}}
+    with pytest.raises(UsageError, match="one program on all hosts"):
+        gathered(["n1", "n2"], [["/a", "--rank", "0"], ["/b", "--rank", "1"]], [{}, {}], rendezvous="n1:1")
+
+
+def test_a_rank_says_its_process_id_and_has_what_is_its_own() -> None:
+    argv = ["sh", "-c", 'echo "$$ $OWN"', "--rank", "0"]
+    made = gathered(["n1", "n1"], [argv, [*argv[:-1], "1"]], [{}, {"OWN": "mine"}], rendezvous="n1:1")
+    env = {"PATH": os.environ["PATH"], "R": "1", "P": "1"}
+    done = subprocess.run(made.by_itself("R", "P"), env=env, capture_output=True, text=True, check=True)
+    said, own = done.stdout.splitlines()
+    pid = json.loads(said)["pid"]
+    assert (json.loads(said), own) == ({"event": "rank_pid", "rank": 1, "pid": pid, "t_ns": 0}, f"{pid} mine")

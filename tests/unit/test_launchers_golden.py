@@ -19,10 +19,12 @@ from launch_double import two_hosts
 from harness.errors import UsageError
 from harness.launch.commands import LAUNCHERS
 from harness.launch.plan import plan
-from harness.launch.workloads import KINDS, Asked, check, job
+from harness.launch.workloads import NCCL_TESTS, Asked, check, job
 from harness.programs.nccltests import OPS, Spec, one_of_many
 from harness.sites.slurm import Allocation
+from harness.workloads.kinds.registry import kinds
 
+KINDS = (*kinds(), NCCL_TESTS)
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 FOLDER = "/tmp/r2cc-run"
 SPECS = {"collectives": {"ops": ["all_reduce"]}, "ddp": {"layers": 2}}

@@ -27,13 +27,14 @@ from harness.errors import InfraError, UsageError
 from harness.hosts import LocalHost
 from harness.launch import processes
 from harness.launch.commands import torchrun
-from harness.launch.hosts import JobHosts, Programs
+from harness.launch.hosts import JobHosts
 from harness.launch.job import Job
 from harness.launch.processes import Processes, Start
 from harness.launch.run import JobRun
 from harness.launch.streams import Whole
 from harness.launch.watch import Watch
 from harness.launch.workloads import Asked, job
+from harness.workloads.kinds.workload import Programs
 
 ROOT = Path(__file__).parents[2]
 SLURM = ROOT / "tests" / "data" / "slurm"

@@ -11,7 +11,7 @@ import pytest
 
 from harness.cli import run_cli
 from harness.hosts import LocalHost
-from harness.hosts.ssh_target import Target
+from harness.hosts.ssh.target import Target
 from harness.sites.inventory_file import load_usable
 
 INVENTORY = """\
@@ -58,7 +58,7 @@ def test_the_others_are_healed(
         asked.extend(names)
         yield {name: LocalHost(name) for name in names}
 
-    monkeypatch.setattr("harness.hosts.ssh.ssh_hosts", here)
+    monkeypatch.setattr("harness.hosts.ssh.hosts.ssh_hosts", here)
     assert run_cli(["panic", "--inventory", str(inventory), "--dry-run", "--json"]) == 3
     found = {host["name"]: host for host in json.loads(capsys.readouterr().out)["hosts"]}
     assert {"bee1", "bee3", "dog"} <= set(asked)

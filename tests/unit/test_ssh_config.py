@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from harness.cli import run_cli
 from harness.errors import UsageError
+from harness.hosts.ssh.target import Asked, Target, read_config, resolve, users_config
 from harness.hosts.ssh_config import Config, Question, SshConfigError
 from harness.hosts.ssh_config.keywords import seconds
 from harness.hosts.ssh_config.lines import delimited, split
 from harness.hosts.ssh_config.patterns import in_list, matches
-from harness.hosts.ssh_target import Asked, Target, read_config, resolve, users_config
 
 SSH = shutil.which("ssh")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.hosts import ssh_keys
+from harness.hosts.ssh import keys as ssh_keys
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from harness.errors import InputErrors, UsageError
 from harness.lab import topology as module
-from harness.lab.batch import batch
+from harness.lab.network.batch import batch
 from harness.lab.plan import (
     Plan,
     describe,

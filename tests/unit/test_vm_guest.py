@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.vmlab.guest import Files, encoded, kernel_command_line, qemu_command
-from harness.vmlab.image import Image
+from harness.vmlab.image.build import Image
 from harness.vmlab.shape import Shape
 from harness.vmlab.wire import wire_command
 

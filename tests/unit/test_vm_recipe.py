@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import LabError
-from harness.vmlab import cpio, image, kernel
-from harness.vmlab.packages import IsolatedApt, package_of, version_in
-from harness.vmlab.recipe import Recipe, inside_files
+from harness.vmlab.image import build as image
+from harness.vmlab.image import cpio, kernel
+from harness.vmlab.image.packages import IsolatedApt, package_of, version_in
+from harness.vmlab.image.recipe import Recipe, inside_files
 
 SCRIPTS = {"init.sh": b"one", "agent.py": b"two"}
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
-from harness.lab import netns
+from harness.lab.network import netns
 from harness.lab.state import SOCKET
 from harness.vmlab.broker import Broker
 from harness.vmlab.host import VmHost

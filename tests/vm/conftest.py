@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from harness.errors import LabError
-from harness.vmlab import image
+from harness.vmlab.image import build as image
 from harness.vmlab.lab import VmLab
 from harness.vmlab.shape import Shape
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import LabError
-from harness.vmlab import image
+from harness.vmlab.image import build as image
 from harness.vmlab.lab import VmLab
 from harness.vmlab.shape import Shape
 from tests.vm.ib_ops import CONNECT_MS, End, check_counts, close, connect

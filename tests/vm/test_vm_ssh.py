@@ -16,7 +16,7 @@ import yaml
 
 from chaos.record.journal import read
 from harness.errors import SshError
-from harness.hosts.ssh import SshHost, ssh_hosts
+from harness.hosts.ssh.hosts import SshHost, ssh_hosts
 from harness.schemas import problems
 from harness.sites.inventory_file import load
 from harness.vmlab.lab import VmLab

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
@@ -154,9 +153,3 @@ class ControllerLost(OwnTable):
         lasts = max(1, round((self.spec.duration_s or DELAY_S) - DELAY_S))
         words = (f"{DELAY_S:g}", self.name, theirs, str(lasts))
         return [Command(self.host, ("sh", "-c", CUT, "r2cc", *words, *joined(lines)))]
-
-
-def cut_elements(answer: Answer) -> list[str]:
-    """The addresses that a host is deaf to, from `nft -j list set`; for tests and people."""
-    items = json.loads(answer.stdout)["nftables"] if answer.exit_code == 0 else []
-    return [str(each) for item in items for each in item.get("set", {}).get("elem", [])]

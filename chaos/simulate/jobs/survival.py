@@ -15,9 +15,6 @@ from chaos.simulate.training.prepared import Prepared, prepare
 from chaos.simulate.training.statekey import StateKeys
 
 MONTH_DAYS = 30.0
-PAPER_SHARE = 0.95
-"""R2CC's claim of the failures that it covers, as quoted to us: its abstract (arXiv 2512.25059) does not have it;
-of which failures it is a share we could not read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -284,7 +284,6 @@ class Reader:
                 self.report((*place, "at", key), f"no point is there: the axis has {_list(_labels(header.axes[key]))}")
 
 
-NOT_OF_POINTS = ("axes", "references", "expect")
 SIMULATED = ("topology", "workload", "faults", "params", "axes")
 """Sections that say what is simulated, and so what a published figure was of."""
 

@@ -11,7 +11,7 @@ import threading
 from contextlib import suppress
 
 from harness.errors import SshError
-from harness.hosts.ssh_target import Target
+from harness.hosts.ssh.target import Target
 
 MOST_SAID = 2000
 

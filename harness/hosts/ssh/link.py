@@ -10,14 +10,14 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from harness.errors import SshError
-from harness.hosts import ssh_proxy
-from harness.hosts.ssh_keys import Offered, known_hosts
-from harness.hosts.ssh_target import Target
+from harness.hosts.ssh import proxy as ssh_proxy
+from harness.hosts.ssh.keys import Offered, known_hosts
+from harness.hosts.ssh.target import Target
 
 if TYPE_CHECKING:
     from paramiko import Channel, Transport
 
-    from harness.hosts.ssh_transport import Tunnel
+    from harness.hosts.ssh.transport import Tunnel
 
 KEEPALIVE_S = 5
 MOST_CONNECTIONS = 4
@@ -46,7 +46,7 @@ class Link:
 
     def tunnel(self, address: str, port: int) -> Tunnel:
         """A stream to another host, as seen from this one."""
-        from harness.hosts.ssh_transport import Tunnel
+        from harness.hosts.ssh.transport import Tunnel
 
         there, here = (address, port), ("127.0.0.1", 0)
         return Tunnel(
@@ -131,7 +131,7 @@ def _connect(target: Target, link: socket.socket | Tunnel) -> Transport:
     """The handshake: the host proves who it is, then we do."""
     from paramiko import SSHException
 
-    from harness.hosts.ssh_transport import SignalTransport
+    from harness.hosts.ssh.transport import SignalTransport
 
     _quiet()
     transport = SignalTransport(link)  # type: ignore[arg-type]  # a Tunnel has all of a socket that it uses

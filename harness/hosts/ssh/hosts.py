@@ -18,9 +18,9 @@ from harness.errors import CommandError, R2ccError, SshError
 from harness.hosts import through
 from harness.hosts.base import STDERR_LINES_QUOTED, Redirect, Result
 from harness.hosts.commands import checked, last_lines, tail_of, timeout_error
-from harness.hosts.ssh_command import CHUNK, Running, Sink
-from harness.hosts.ssh_link import Link, lost
-from harness.hosts.ssh_target import Target
+from harness.hosts.ssh.command import CHUNK, Running, Sink
+from harness.hosts.ssh.link import Link, lost
+from harness.hosts.ssh.target import Target
 
 LOST_EXIT_CODE = 255
 """Of a process whose host was lost, as `ssh` itself has it."""

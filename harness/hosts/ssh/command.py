@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from harness.errors import CommandError, InfraError, UsageError
 from harness.hosts.commands import start_error
-from harness.hosts.ssh_link import Link, lost
+from harness.hosts.ssh.link import Link, lost
 
 Sink = Callable[[bytes], None]
 
@@ -66,7 +66,7 @@ class Running:
     def _start(self, argv: Sequence[str], words: bytes) -> tuple[int, bytes]:
         from paramiko import SSHException
 
-        from harness.hosts.ssh_transport import send_all
+        from harness.hosts.ssh.transport import send_all
 
         target, received = self._link.target, b""
         try:
@@ -108,7 +108,7 @@ class Running:
         """To its stdin, then the end of file. That it reads no more, or has ended, is told by its exit code."""
         from paramiko import SSHException
 
-        from harness.hosts.ssh_transport import end_input, send_all
+        from harness.hosts.ssh.transport import end_input, send_all
 
         with suppress(OSError, EOFError, SSHException):
             for chunk in chunks:
@@ -148,12 +148,12 @@ class Running:
         return moved
 
     def close(self) -> None:
-        from harness.hosts.ssh_transport import close
+        from harness.hosts.ssh.transport import close
 
         close(self.channel)
 
     def exit_code(self) -> int | None:
         """None: the connection was lost before the host said it."""
-        from harness.hosts.ssh_transport import exit_code_of
+        from harness.hosts.ssh.transport import exit_code_of
 
         return exit_code_of(self.channel)

@@ -7,9 +7,9 @@ from ipaddress import ip_interface
 from pathlib import Path
 from typing import Any
 
-from harness.lab.batch import batch
-from harness.lab.fairqueue import fair_queues
-from harness.lab.netns import HostNamespaces, inside_network
+from harness.lab.network.batch import batch
+from harness.lab.network.fairqueue import fair_queues
+from harness.lab.network.netns import HostNamespaces, inside_network
 from harness.lab.plan import SWITCH, Cable, Plan, Shaping, initial_window, largest_packet, largest_window
 
 LOCK_CWND = 1 << 7

@@ -12,10 +12,10 @@ from pathlib import Path
 from harness.errors import LabError
 from harness.files.lock import exclusive
 from harness.progress import Progress, Step, silent
-from harness.vmlab import cpio, kernel
-from harness.vmlab.packages import IsolatedApt, package_of
-from harness.vmlab.recipe import KERNEL_PATTERN, Recipe, inside_files
-from harness.vmlab.rootfs import make_root, make_squashfs, unpack
+from harness.vmlab.image import cpio, kernel
+from harness.vmlab.image.packages import IsolatedApt, package_of
+from harness.vmlab.image.recipe import KERNEL_PATTERN, Recipe, inside_files
+from harness.vmlab.image.rootfs import make_root, make_squashfs, unpack
 
 TOOLS = {
     "qemu-system-x86_64": "qemu-system-x86",

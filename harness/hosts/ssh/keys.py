@@ -23,7 +23,7 @@ from harness.hosts.ssh_config.patterns import matches
 if TYPE_CHECKING:
     from paramiko import Agent, PKey
 
-    from harness.hosts.ssh_target import Target
+    from harness.hosts.ssh.target import Target
 
 _reading = threading.Lock()
 BROKEN = (ValueError, struct.error, LookupError, TypeError, AttributeError, ArithmeticError)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from harness.lab.batch import batch
+from harness.lab.network.batch import batch
 
 QUEUES = 256
 """Two flows that meet in one queue each get half of what the others get. With 64 that was a matter of luck: chains on 4

@@ -1,0 +1,1 @@
+"""Hosts over SSH: connections that are kept, commands on them, keys and jumps."""

@@ -1,0 +1,1 @@
+"""Namespaces, cables, switches and queues of a lab, made in few commands."""
