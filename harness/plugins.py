@@ -57,8 +57,6 @@ class Kinds(Generic[T]):
 
     made: Mapping[str, T]
     problems: Mapping[str, str]
-    ours: frozenset[str] = frozenset()
-    """Names of those that are part of r2cc."""
 
 
 def kinds(group: str, what: str, check: Callable[[str, object], T]) -> Kinds[T]:
@@ -84,13 +82,12 @@ def kinds(group: str, what: str, check: Callable[[str, object], T]) -> Kinds[T]:
             kind = "" if isinstance(error, (ValueError, TypeError)) else f"{type(error).__name__}: "
             lines.append(f"{what} {name} of {of} is left out: {kind}{reason}")
             problems.setdefault(name, lines[-1])
-    ours = frozenset(name for name, of in owner.items() if of.split(" ")[0] == OURS)
-    if not ours:
+    if not any(of.split(" ")[0] == OURS for of in owner.values()):
         raise UsageError(f"r2cc's own entry points of {group} are not installed", "make setup")
     if COMPLETING not in os.environ:
         for line in lines:
             print(f"r2cc: warning: {plain.lines(line)}", file=sys.stderr)
-    return Kinds(dict(sorted(made.items())), {name: line for name, line in problems.items() if name not in made}, ours)
+    return Kinds(dict(sorted(made.items())), {name: line for name, line in problems.items() if name not in made})
 
 
 def _ours_first(entry: EntryPoint) -> tuple[bool, str, str]:
