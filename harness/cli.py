@@ -12,7 +12,7 @@ import harness.early  # noqa: F401 - the first of all: see there
 import os
 import sys
 from collections.abc import Sequence
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from typing import Any, NoReturn
 
 import click
@@ -20,7 +20,7 @@ import click
 from harness import interrupts
 from harness.errors import InfraError, InternalError, R2ccError, UsageError
 from harness.files.os_errors import described, of_the_network
-from harness.plugins import COMPLETING
+from harness.plugins import COMPLETING, entries
 
 COMMAND_GROUP = "r2cc.commands"
 INTERRUPTED_EXIT_CODE = interrupts.EXIT_CODE
@@ -46,7 +46,7 @@ class EntryPointGroup(click.Group):
     """A group whose sub-commands are the entry points of `r2cc.commands`, imported when first needed."""
 
     def _entry_points(self) -> dict[str, EntryPoint]:
-        return {entry.name: entry for entry in entry_points(group=COMMAND_GROUP)}
+        return {entry.name: entry for entry in entries(COMMAND_GROUP)}
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Names of everything registered, whether or not it can be imported."""

@@ -6,7 +6,8 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
+from functools import cache
+from importlib.metadata import EntryPoint, EntryPoints, distributions, entry_points
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -41,7 +42,7 @@ def after_campaign(folder: Path, *, quiet: bool) -> None:
 
 def _call(group: str, folder: Path, hint: str, *, quiet: bool) -> None:
     failures: list[tuple[str, Exception]] = []
-    for entry in sorted(entry_points(group=group), key=lambda entry: entry.name):
+    for entry in sorted(entries(group), key=lambda entry: entry.name):
         try:
             entry.load()(folder, quiet=quiet)
         except Exception as error:  # noqa: BLE001 - reporters are plug-ins: one must not cost the others their report
@@ -57,8 +58,34 @@ class Kinds(Generic[T]):
 
     made: Mapping[str, T]
     problems: Mapping[str, str]
-    ours: frozenset[str] = frozenset()
-    """Names of those that are part of r2cc."""
+
+
+def entries(group: str) -> list[EntryPoint]:
+    """All entry points of a group. A distribution whose own cannot be read is said on stderr, once, and left out."""
+    try:
+        return list(entry_points(group=group))
+    except (TypeError, ValueError):
+        return [entry for each in _readable() for entry in each if entry.group == group]
+
+
+@cache
+def _readable() -> list[EntryPoints]:
+    found: dict[str, EntryPoints] = {}
+    for each in distributions():
+        if each.name in found:
+            continue
+        try:
+            found[each.name] = each.entry_points
+        except (TypeError, ValueError):
+            found[each.name] = EntryPoints()
+            os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"  # it would look for its own there, and fail
+            _warn(f"the entry points of {each.name} {each.version} cannot be read: all of it is left out")
+    return list(found.values())
+
+
+def _warn(line: str) -> None:
+    if COMPLETING not in os.environ:
+        print(f"r2cc: warning: {plain.lines(line)}", file=sys.stderr)
 
 
 def kinds(group: str, what: str, check: Callable[[str, object], T]) -> Kinds[T]:
@@ -72,7 +99,7 @@ def kinds(group: str, what: str, check: Callable[[str, object], T]) -> Kinds[T]:
     owner: dict[str, str] = {}
     problems: dict[str, str] = {}
     lines: list[str] = []
-    for entry in sorted(entry_points(group=group), key=_ours_first):
+    for entry in sorted(entries(group), key=_ours_first):
         name, of = entry.name, _distribution(entry)
         try:
             if name in owner:
@@ -84,13 +111,11 @@ def kinds(group: str, what: str, check: Callable[[str, object], T]) -> Kinds[T]:
             kind = "" if isinstance(error, (ValueError, TypeError)) else f"{type(error).__name__}: "
             lines.append(f"{what} {name} of {of} is left out: {kind}{reason}")
             problems.setdefault(name, lines[-1])
-    ours = frozenset(name for name, of in owner.items() if of.split(" ")[0] == OURS)
-    if not ours:
+    if not any(of.split(" ")[0] == OURS for of in owner.values()):
         raise UsageError(f"r2cc's own entry points of {group} are not installed", "make setup")
-    if COMPLETING not in os.environ:
-        for line in lines:
-            print(f"r2cc: warning: {plain.lines(line)}", file=sys.stderr)
-    return Kinds(dict(sorted(made.items())), {name: line for name, line in problems.items() if name not in made}, ours)
+    for line in lines:
+        _warn(line)
+    return Kinds(dict(sorted(made.items())), {name: line for name, line in problems.items() if name not in made})
 
 
 def _ours_first(entry: EntryPoint) -> tuple[bool, str, str]:

@@ -199,11 +199,13 @@ class ArmRun:
         return TICK_S if next_ns is None else min(TICK_S, max(0.0, (next_ns - now_ns()) / 1e9))
 
     def _take(self, wait_s: float) -> None:
-        """One line, if one comes in time, and those waiting behind it."""
+        """What comes in time, and what waits behind it, until a timer is due."""
         try:
             speaker, lines = self._lines.get(timeout=wait_s) if wait_s > 0 else self._lines.get_nowait()
             while True:
                 self._hear(speaker, lines)
+                if self._wait_s() == 0.0:
+                    return
                 speaker, lines = self._lines.get_nowait()
         except queue.Empty:
             return

@@ -122,9 +122,9 @@ class Workloads(click.Group):
     """A group that has a command of each kind of workload besides its own; a kind is imported when first needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        from importlib.metadata import entry_points
+        from harness.plugins import entries
 
-        return sorted({*super().list_commands(ctx), *(entry.name for entry in entry_points(group="r2cc.workloads"))})
+        return sorted({*super().list_commands(ctx), *(entry.name for entry in entries("r2cc.workloads"))})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One that cannot be used is said on stderr, and is no command."""

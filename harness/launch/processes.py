@@ -21,7 +21,7 @@ from harness.hosts.parallel import on_all
 from harness.launch.streams import Line, Reader
 
 CHUNK_BYTES = 65536
-POLITE_S, SURE_S, PENDING_S = 2.0, 5.0, 10.0
+POLITE_S, SURE_S, PENDING_S = 3.0, 5.0, 10.0
 QUOTED = 8
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from chaos.faults import registry as faults
+from harness import plugins
 from harness.commands.run import run
 from harness.workloads.kinds import registry as workloads
 
@@ -62,6 +63,7 @@ def on_path(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> Iterator[None]:
 
 
 def _forget() -> None:
+    plugins._readable.cache_clear()
     faults._loaded.cache_clear()
     workloads._loaded.cache_clear()
     run.commands.pop("token_ring", None)

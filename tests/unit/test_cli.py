@@ -77,7 +77,7 @@ def test_a_broken_command_breaks_only_itself(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], target: str
 ) -> None:
     broken = EntryPoint("broken", target, COMMAND_GROUP)
-    monkeypatch.setattr(cli_module, "entry_points", lambda group: [broken])
+    monkeypatch.setattr(cli_module, "entries", lambda group: [broken])
     assert run_cli(["--help"]) == 0
     assert "cannot be loaded" in capsys.readouterr().out
     assert run_cli(["broken", "with", "--words"]) == 2

@@ -119,6 +119,18 @@ def test_of_two_with_one_name_the_first_distribution_stays(
     assert capsys.readouterr().err == said
 
 
+def test_entry_points_that_cannot_be_read_cost_their_own_distribution(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ours = list(kinds())
+    monkeypatch.setenv("PYDANTIC_DISABLE_PLUGINS", "")
+    with on_path(monkeypatch, written(tmp_path, "bad-extras", "r2cc.faults", "a line without a sign")):
+        assert list(kinds()) == ours
+        assert call("chaos", "faults", "kill").exit_code == 0
+    said = "r2cc: warning: the entry points of bad-extras 1.0 cannot be read: all of it is left out\n"
+    assert capsys.readouterr().err == said
+
+
 def test_a_shell_that_completes_gets_no_warning(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

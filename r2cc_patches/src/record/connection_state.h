@@ -1,7 +1,9 @@
 // What a connection is doing: in the journal by name, in the flight recorder's file by number.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <iterator>
 
 namespace r2cc {
 
@@ -15,24 +17,12 @@ enum class ConnectionState : uint8_t {
   Failed,      // given up, with a reason
 };
 
+/// "?" for a number that is none.
 inline const char* name(ConnectionState state) {
-  switch (state) {
-    case ConnectionState::Connecting:
-      return "connecting";
-    case ConnectionState::Active:
-      return "active";
-    case ConnectionState::Frozen:
-      return "frozen";
-    case ConnectionState::Exchanging:
-      return "exchanging";
-    case ConnectionState::Holding:
-      return "holding";
-    case ConnectionState::Closed:
-      return "closed";
-    case ConnectionState::Failed:
-      return "failed";
-  }
-  return "?";
+  static constexpr const char* kNames[] = {"connecting", "active", "frozen", "exchanging",
+                                           "holding",    "closed", "failed"};
+  const auto index = static_cast<size_t>(state);
+  return index < std::size(kNames) ? kNames[index] : "?";
 }
 
 }  // namespace r2cc

@@ -35,33 +35,15 @@ int64_t dumpAfterNs(Track& track, ConnectionState next, uint32_t epoch) {
 }  // namespace
 
 const char* name(RecordKind kind) {
-  switch (kind) {
-    case RecordKind::Post:
-      return "post";
-    case RecordKind::Done:
-      return "done";
-    case RecordKind::Released:
-      return "released";
-    case RecordKind::State:
-      return "state";
-    case RecordKind::LaneUp:
-      return "lane_up";
-    case RecordKind::LaneDown:
-      return "lane_down";
-    case RecordKind::Path:
-      return "path";
-    case RecordKind::Nic:
-      return "nic";
-    case RecordKind::Freeze:
-      return "freeze";
-    case RecordKind::Fenced:
-      return "fenced";
-    case RecordKind::Switch:
-      return "switch";
-    case RecordKind::Switched:
-      return "switched";
-    case RecordKind::Replay:
-      return "replay";
+  static constexpr std::pair<RecordKind, const char*> kNames[] = {
+      {RecordKind::Post, "post"},     {RecordKind::Done, "done"},      {RecordKind::Released, "released"},
+      {RecordKind::State, "state"},   {RecordKind::LaneUp, "lane_up"}, {RecordKind::LaneDown, "lane_down"},
+      {RecordKind::Path, "path"},     {RecordKind::Nic, "nic"},        {RecordKind::Freeze, "freeze"},
+      {RecordKind::Fenced, "fenced"}, {RecordKind::Switch, "switch"},  {RecordKind::Switched, "switched"},
+      {RecordKind::Replay, "replay"},
+  };
+  for (const auto& [known, text] : kNames) {
+    if (known == kind) return text;
   }
   return "?";
 }
