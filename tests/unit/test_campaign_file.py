@@ -93,7 +93,7 @@ cells:
         r"c\.yaml:4: cells\.0\.experiment: cannot read the experiment nowhere\.yaml",
         r"c\.yaml:5: cells\.1\.minute: unknown key",
         r"c\.yaml:6: cell b: no arm 'nope': e\.yaml has stock, migrate",
-        r"c\.yaml:10: cell c: workload\.bytes: .*not 'much'",
+        r"c\.yaml:10: cell c: workload\.bytes: 'much' is no size",
         r"c\.yaml:11: cell c: topology\.nics\.deep: topology\.nics is no mapping in which 'deep' could be set",
         r"c\.yaml:15: cell d-opdance-rate_gbit-1: workload\.op: .*not 'dance'",
         r"c\.yaml:15: cell d-opjump-rate_gbit-1: workload\.op: .*not 'jump'",

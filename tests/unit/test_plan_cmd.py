@@ -106,13 +106,18 @@ def test_what_the_planner_refuses_is_bad_input() -> None:
         (("--nodes", "2", "--down", "h1:eth0=much"), "'much' is no number"),
         (("--nodes", "2", "--down", "h1:eth0=nan"), "'nan' is no number"),
         (("--nodes", "2", "--cost", "hops=1"), "there is no parameter hops"),
-        (("--nodes", "2", "--bytes", "much"), "'much' is no size"),
         (("--inventory", "lab:nowhere.yaml"), "cannot read the lab's topology"),
         (("--inventory", "moon"), "no inventory 'moon'"),
     ],
 )
 def test_what_makes_no_sense_is_refused(words: tuple[str, ...], says: str) -> None:
     assert says in error_of(*words)
+
+
+def test_a_size_is_held_against_its_form_before_anything_is_done() -> None:
+    result = call("--nodes", "2", "--bytes", "much")
+    assert result.exit_code == 2
+    assert "'much' is no size" in result.output
 
 
 def test_help_has_examples_and_loads_nothing_heavy() -> None:

@@ -106,7 +106,7 @@ def test_the_others_are_reported(run: Path, whole: Path, tmp_path: Path) -> None
     with pytest.raises(UsageError, match="no journal"):
         _reported(run, whole)
     assert (whole / "report.html").is_file()
-    with pytest.raises(UsageError, match=r"no journal(?s:.*)is not a run directory"):
+    with pytest.raises(UsageError, match=r"it has no journal\.jsonl(?s:.*)no run '.*gone'"):
         _reported(run, tmp_path / "gone")
 
 

@@ -117,7 +117,7 @@ def test_comparing(store: Path) -> None:
         ["20260101T000000Z-a"],
         ["nothing", "20260101T000000Z-a"],
         ["x"] * 9,
-        [str(store / "20260101T000000Z-a")] * 2,
+        [str(store.parent / "elsewhere" / "20260101T000000Z-a")] * 2,
     ):
         found = page(store, "/compare", {"run": runs})
         assert found.status == 400
