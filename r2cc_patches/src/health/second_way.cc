@@ -18,7 +18,7 @@ constexpr int kProofs = 10;  // then UDP passes again
 constexpr int64_t kProofWaitNs = msToNs(250);
 constexpr int64_t kFirstTryNs = msToNs(100), kMostTryNs = msToNs(8000), kMostTryIfNeededNs = msToNs(400);
 constexpr int kMostTries = 7;
-constexpr int kMissesToSay = 2, kMissesOneWay = 4;  // while TCP answers: then it is no late peer
+constexpr int kMissesToSay = 3, kMissesOneWay = 4;  // while TCP answers: then it is no late peer
 constexpr int64_t kAskAgainNs = msToNs(20);
 constexpr size_t kFillers = 48, kFillerBytes = 1280;  // 60 KiB: what a kernel cuts into packets of full size
 constexpr int64_t kFirstSpareNs = msToNs(100), kNextSpareNs = msToNs(5000);
