@@ -13,7 +13,7 @@ from typing import Any
 from chaos.experiment.model import Workload
 from chaos.faults.kinds.ranks import CLOCK_LIBRARY
 from chaos.testbed.hostbench import HostBench
-from chaos.testbed.launch import Lateness
+from chaos.testbed.launch import OneRank
 from harness.deploy import places
 from harness.errors import InfraError, UsageError
 from harness.facts import local_gpus as gpu
@@ -43,23 +43,12 @@ class GpuBench:
     """What all ranks need besides: where the daemon is that lets them share a GPU."""
     program: Path = RANK
 
-    def rank(
-        self,
-        workload: Workload,
-        *,
-        rank: int,
-        ranks: int,
-        root: str,
-        seed: int,
-        env: Mapping[str, str],
-        late: Sequence[Lateness] = (),
-        merge_nics: int = 1,
-    ) -> list[str]:
+    def rank(self, workload: Workload, one: OneRank) -> list[str]:
         """One rank."""
         place = Place(
-            Programs(self.host.bench, self.host.library, self.library, self.program, self.python), ranks, root, rank,
-            gpu=rank % self.cards, per_host=self.per_host, seed=seed,
-            unset=tuple(stray_settings(self.host.inherited, env)),
+            Programs(self.host.bench, self.host.library, self.library, self.program, self.python),
+            one.ranks, one.root, one.rank, gpu=one.rank % self.cards, per_host=self.per_host, seed=one.seed,
+            unset=tuple(stray_settings(self.host.inherited, one.env)),
         )  # fmt: skip
         return workload.command(place)
 

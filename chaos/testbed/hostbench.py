@@ -11,7 +11,7 @@ from typing import Any
 
 from chaos.experiment.model import Workload
 from chaos.faults.kinds.ranks import CLOCK_LIBRARY
-from chaos.testbed.launch import Lateness
+from chaos.testbed.launch import OneRank
 from harness.launch import preload
 from harness.workloads.bench import bench_env, sampler_command, stray_settings
 from harness.workloads.kinds.workload import Place, Programs
@@ -31,22 +31,11 @@ class HostBench:
     library: Path
     inherited: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
-    def rank(
-        self,
-        workload: Workload,
-        *,
-        rank: int,
-        ranks: int,
-        root: str,
-        seed: int,
-        env: Mapping[str, str],
-        late: Sequence[Lateness] = (),
-        merge_nics: int = 1,
-    ) -> list[str]:
+    def rank(self, workload: Workload, one: OneRank) -> list[str]:
         """One rank of a workload of one rank a host."""
         place = Place(
-            Programs(self.bench, self.library, Path(), Path()), ranks, root, rank, seed=seed, late=tuple(late),
-            merge_nics=merge_nics, unset=tuple(stray_settings(self.inherited, env)),
+            Programs(self.bench, self.library, Path(), Path()), one.ranks, one.root, one.rank, seed=one.seed,
+            late=tuple(one.late), merge_nics=one.merge_nics, unset=tuple(stray_settings(self.inherited, one.env)),
         )  # fmt: skip
         return workload.command(place)
 

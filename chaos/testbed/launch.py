@@ -29,21 +29,23 @@ Lateness = tuple[int, int, int]
 """(rank, iteration, ms)."""
 
 
+@dataclass(frozen=True)
+class OneRank:
+    """What a bench is told of a rank. `env` is what the arm sets; `late`: who enters which iteration how late."""
+
+    rank: int
+    ranks: int
+    root: str
+    seed: int
+    env: Mapping[str, str]
+    late: Sequence[Lateness] = ()
+    merge_nics: int = 1
+
+
 class Bench(Protocol):
     """How the workload's processes are started; harness.workloads.bench is the real one, tests have a double."""
 
-    def rank(
-        self,
-        workload: Workload,
-        *,
-        rank: int,
-        ranks: int,
-        root: str,
-        seed: int,
-        env: Mapping[str, str],
-        late: Sequence[Lateness] = (),
-        merge_nics: int = 1,
-    ) -> list[str]: ...
+    def rank(self, workload: Workload, one: OneRank) -> list[str]: ...
     def clock_env(self, file: str) -> dict[str, str]:
         """What a rank needs so that its wall clock jumps by the seconds that `file` holds."""
         ...
@@ -117,16 +119,8 @@ def ranks(
         mine = {**programs.env(MODES[arm], places_file), **env, **theirs, **own}
         for fault in experiment.faults:
             mine |= fault.rank_env(rank, programs)
-        argv = programs.rank(
-            experiment.workload,
-            rank=rank,
-            ranks=len(hosts) * each,
-            root=where,
-            seed=experiment.seed,
-            env=mine,
-            late=late,
-            merge_nics=merge,
-        )
+        one = OneRank(rank, len(hosts) * each, where, experiment.seed, mine, late, merge)
+        argv = programs.rank(experiment.workload, one)
         launches.append(Launch(host, f"rank{rank}", argv, mine))
     return launches
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from chaos.experiment.file import loads
 from chaos.experiment.model import Experiment, Workload
 from chaos.testbed.beds import Bed
+from chaos.testbed.launch import OneRank
 from harness.errors import CommandError
 from harness.hosts import FakeHost, LocalHost, Result
 from harness.sites.site import PlannedNic
@@ -50,20 +51,9 @@ class ScriptedBench:
     extra: Mapping[tuple[int, int], Sequence[str]] = field(default_factory=dict)
     cpu: float = 0.4
 
-    def rank(
-        self,
-        workload: Workload,
-        *,
-        rank: int,
-        ranks: int,
-        root: str,
-        seed: int,
-        env: Mapping[str, str],
-        late: Sequence[tuple[int, int, int]] = (),
-        merge_nics: int = 1,
-    ) -> list[str]:
-        base = [sys.executable, str(SCRIPT), "rank", "--rank", str(rank), "--ranks", str(ranks)]
-        per_rank = [word for (_, who), words in self.extra.items() if who == rank for word in words]
+    def rank(self, workload: Workload, one: OneRank) -> list[str]:
+        base = [sys.executable, str(SCRIPT), "rank", "--rank", str(one.rank), "--ranks", str(one.ranks)]
+        per_rank = [word for (_, who), words in self.extra.items() if who == one.rank for word in words]
         return [*base, "--iterations", str(workload.iterations), "--iteration-ms", str(self.iteration_ms), *per_rank]
 
     def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]:

@@ -110,8 +110,8 @@ def test_at_most_four_nics_are_merged() -> None:
     merged = []
 
     class Noted(ScriptedBench):
-        def rank(self, *args: Any, merge_nics: int = 1, **more: Any) -> list[str]:
-            merged.append(merge_nics)
+        def rank(self, workload: Any, one: launch.OneRank) -> list[str]:
+            merged.append(one.merge_nics)
             return []
 
     found = load(SHIPPED[0])
