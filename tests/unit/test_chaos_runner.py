@@ -120,14 +120,14 @@ def test_flap_strikes_as_often_as_asked(tmp_path: Path) -> None:
     phases = [(line["cycle"], line["phase"]) for line in ran.events("fault") if line["phase"] != "armed"]
     assert phases == [(cycle, phase) for cycle in range(3) for phase in ("injected", "active", "reverted", "verified")]
     issued = [line["before_ns"] / 1e6 for line in ran.events("fault") if line["phase"] == "injected"]
-    assert issued[1] - issued[0] == pytest.approx(110, abs=25)
+    assert issued[1] - issued[0] > 105, "60 ms down and 50 up; a busy machine takes longer, never less"
 
 
 def test_a_stall_is_measured_and_judged(tmp_path: Path) -> None:
     bench = ScriptedBench(extra={(1, rank): ["--stall-at", "4", "--stall-ms", "120"] for rank in (0, 1)})
     ran = execute(tmp_path, bench=bench)
     assert (ran.summary["verdict"], ran.summary["exit_code"]) == ("deviated", 1)
-    assert ran.run["faults"][0]["stall_ms"] == pytest.approx(120, abs=20)
+    assert ran.run["faults"][0]["stall_ms"] > 100, "120 ms and what a busy machine adds, less the usual gap"
 
 
 def test_wrong_elements_deviate(tmp_path: Path) -> None:
