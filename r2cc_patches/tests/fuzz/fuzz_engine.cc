@@ -351,10 +351,7 @@ class World {
 
   void closeEnd(size_t i) {
     End& end = ends_[i];
-    if (end.sends && end.comm == nullptr) {  // NCCL gives up a connect that never came: its state is in the handle
-      memcpy(&end.comm, end.handle.data() + kHandleStateAt, sizeof(void*));
-      if (end.comm != nullptr) end.comm = static_cast<Connection*>(static_cast<SendConnection*>(end.comm));
-    }
+    // A connect that never came is given up: there is nothing to close, the engine ends it by itself.
     if (end.comm != nullptr && end.mr != nullptr) (void)engine_->deregMr(end.comm, end.mr);
     if (end.comm != nullptr) end.sends ? engine_->closeSend(end.comm) : engine_->closeRecv(end.comm);
     ends_.erase(ends_.begin() + static_cast<std::ptrdiff_t>(i));
