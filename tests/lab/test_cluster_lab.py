@@ -133,8 +133,11 @@ def _check_journal(folder: Path) -> None:
     (struck,) = [line for line in lines if line["event"] == "fault" and line["phase"] == "injected"]
     assert struck["host"] == "n1"
     assert set(began) == {"n0", "n1", "n2"}
-    for host, start_ns in began.items():  # n1's too, though its clock is a day ahead
-        assert start_ns < struck["before_ns"] < ended[host] + 10**9
+    # n1's too, though its clock is a day ahead: nobody ends an all-reduce before all have begun it, however busy the
+    # machine is, so that what is left between them is what the clocks are apart.
+    assert max(began.values()) < min(ended.values()) + 10**7
+    last_ns = max(line["end_ns"] for line in lines if line["event"] == "iteration")
+    assert max(began.values()) < struck["before_ns"] < last_ns
     downs = [line for line in lines if line["event"] == "link" and not line["up"]]
     assert {(line["host"], line["nic"]) for line in downs} == {("n1", "eth1")}
     assert abs(downs[0]["t_ns"] - struck["after_ns"]) < 10**9
