@@ -71,7 +71,7 @@ def checked(document: Document, path: Path) -> Experiment:
     found = {} if document.unreadable else _sections(document, report)
     topology = topologies.checked(document, path, errors) if "topology" in found else None
     nics = None if topology is None else topologies.nics_of(topology)
-    per_host = topology.gpus if topology is not None and isinstance(found.get("workload"), GpuWorkload) else 1
+    per_host = found["workload"].per_host(topology.gpus) if topology is not None and "workload" in found else 1
     if topology is not None:
         for key, what in found["workload"].problems(topology.hosts) if "workload" in found else ():
             report(("workload", key), what)

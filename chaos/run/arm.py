@@ -18,6 +18,7 @@ from chaos.faults.spec import FaultSpec
 from chaos.record.journal import Journal, now_ns
 from chaos.record.live import Display
 from chaos.run.actors import Actors, PidOn, Signalled
+from chaos.run.foreign import LEFT_BEHIND_S, end_all, read_digests
 from chaos.run.injector import Injector
 from chaos.run.lines import Lines
 from chaos.run.plan import Plan
@@ -46,6 +47,10 @@ HUNG = "no progress"
 """What the journal says of a run that was ended because nothing moved."""
 OURS = "R2CC: "
 QUOTED_LINES = 1000
+SILENT_HINT = (
+    "progress.step must match a line that it prints for each step (docs/howto/own-job.md); "
+    "start_s says how long it may take until the first one"
+)
 STANDSTILL_S = 5.0
 STANDSTILL = "the machine stood still"
 EXIT_WRONG, EXIT_TRANSPORT = 1, 3
@@ -64,13 +69,17 @@ class ArmRun:
         self._lines, self._started_ranks, self._samplers = lines, Processes(lines), Processes(lines)
         self._read = Lines(plan, journal, self._began)
         self._timers = Timers()
-        self._pace = Pace(len(plan.ranks))
+        self._pace = Pace(1 if plan.foreign else len(plan.ranks))
+        self._starting_s = plan.foreign.start_s if plan.foreign else PATIENCE_S
+        self._speaking: set[int] = set()
         self._seen: set[tuple[str, int]] = set()
-        self._watch = Watch(now_s(), PATIENCE_S, PATIENCE_S)
+        self._watch = Watch(now_s(), self._starting_s, PATIENCE_S)
         self._first_dead: Started | None = None
         self._pids: dict[int, PidOn] = {}
         """Of ranks that a launcher started."""
         self._hung = False
+        self._left_behind = ""
+        self._ended_s: dict[str, float] = {}
 
     def run(self) -> None:
         """Returns when the workload has ended in a way that can be judged. Raises InfraError when it cannot be."""
@@ -78,7 +87,7 @@ class ArmRun:
         stack.enter_context(self._started_ranks)
         stack.enter_context(self._samplers)
         stack.callback(self._drain)
-        stack.callback(self._started_ranks.stop)
+        stack.callback(self._end_ranks)
         actors = Actors(self._bed.switch, self._bed.hosts, self._process, self._machine)
         deadman = DeadMan(self._bed.hosts, leases=self._bed.leases) if self._bed.switch is None else None
         limits = partial(too_much, nics=by_host(self._bed.nics), limits=self._plan.limits) if deadman else anything
@@ -92,9 +101,10 @@ class ArmRun:
             self._start([self._start_of(each) for each in self._plan.samplers], self._samplers)
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="r2cc-run-"))
             self._start(self._rank_starts(Path(folder)), self._started_ranks)
-            self._watch = Watch(now_s(), PATIENCE_S, PATIENCE_S)
+            self._watch = Watch(now_s(), self._starting_s, PATIENCE_S)
             self._schedule_from_launch()
             self._follow()
+            self._results()
         missed = self._injector.miss()
         self._quote()
         self._judge()
@@ -199,6 +209,9 @@ class ArmRun:
                 self._iteration(line)
             elif line["event"] == "late":
                 self._late(line)
+            elif line["event"] == "bench_start" and self._plan.foreign:
+                self._speaking.add(line["rank"])
+                self._pace.ranks = len(self._speaking)
         speaker = spoken.speaker
         if spoken.lines is None:
             speaker.eof = True
@@ -286,14 +299,40 @@ class ArmRun:
     def _look(self) -> None:
         """Ends the others when one rank died and they do not, and all of them when nothing moves."""
         for running in self._ranks:
-            if running.eof and self._first_dead is None and running.reap() not in (None, 0, EXIT_WRONG):
+            if running.eof and self._first_dead is None and running.reap() not in (None, 0, *self._half_right):
                 self._first_dead = running
                 self._display.note(f"{_named(running)} {how_it_ended(running.code)}")
-                self._timers.at(now_ns() + round(PEERS_S * 1e9), self._started_ranks.stop)
+                self._timers.at(now_ns() + round(PEERS_S * 1e9), self._end_ranks)
         if not self._hung and self._hangs(now_s()):
             self._hung = True
             self._journal.write("log", message=f"{HUNG} for {self._watch.allowed_s():.0f} s: the ranks are ended")
+            self._end_ranks()
+        self._look_for_left_behind()
+
+    def _look_for_left_behind(self) -> None:
+        """A program may have ended and something that it started still holds its output."""
+        if self._plan.foreign is None or self._left_behind:
+            return
+        for running in self._ranks:
+            if running.eof or running.stopped or running.reap() is None:
+                continue
+            ended_s = self._ended_s.setdefault(running.start.shown, now_s())
+            if now_s() - ended_s > LEFT_BEHIND_S:
+                self._left_behind = _named(running)
+                self._end_ranks()
+
+    def _end_ranks(self) -> None:
+        """All that was started for them, on every host."""
+        try:
             self._started_ranks.stop()
+        finally:
+            if self._plan.foreign is not None and self._started_ranks.running:
+                end_all(self._plan.foreign, self._bed.hosts, {each.host for each in self._plan.ranks})
+
+    @property
+    def _half_right(self) -> tuple[int, ...]:
+        """Exit codes of ranks that others need not end for."""
+        return () if self._plan.foreign else (EXIT_WRONG,)
 
     def _hangs(self, at_s: float) -> bool:
         """A fault may hold everything up while it is active, but not for ever."""
@@ -315,9 +354,20 @@ class ArmRun:
                 message = OURS + line.partition(OURS)[2]
                 self._journal.write("log", host=running.start.host.name, message=message[:1000])
 
+    def _results(self) -> None:
+        if all(each.code == 0 for each in self._ranks):
+            read_digests(self._plan, self._bed.hosts, self._journal)
+
     def _judge(self) -> None:
         """Tells ends that say something about the arm from those that do not."""
-        broken = [r for r in self._ranks if not r.stopped and self._code(r) not in (0, EXIT_WRONG, EXIT_TRANSPORT)]
+        if self._left_behind:
+            raise InfraError(
+                f"{self._left_behind} ended, and something that it had started ran on: it was ended, too",
+                "start the program in the foreground",
+            )
+        if self._plan.foreign and not self._speaking and (self._hung or self._first_dead is None):
+            raise self._silent()
+        broken = [r for r in self._ranks if not r.stopped and self._code(r) not in self._telling_codes(r)]
         if broken:
             self._check_machine(broken[0])
             raise self._death(broken[0])
@@ -327,6 +377,19 @@ class ArmRun:
             raise InfraError("the workload hung before any fault struck", f"see {self._raw}")
         if self._first_dead is not None:
             raise self._death(self._first_dead)
+
+    def _telling_codes(self, each: Started) -> tuple[int | None, ...]:
+        """Those that say something about the arm."""
+        if self._plan.foreign and self._injector.any_struck():
+            return (each.code,)
+        return (0, EXIT_WRONG, EXIT_TRANSPORT) if self._plan.foreign is None else (0,)
+
+    def _silent(self) -> InfraError:
+        """No step of a program was seen."""
+        printed = "\n".join(filter(None, map(self._read.quoted, self._ranks)))
+        last = f"; its last lines:\n{indent(printed)}" if printed else ": it printed nothing"
+        how = f" in {self._starting_s:.0f} s" if self._hung else ""
+        return InfraError(f"no step of the program was seen{how}{last}", SILENT_HINT)
 
     def _code(self, each: Started) -> int | None:
         """Of the first rank that ended badly, where a launcher says so: its own means less."""
@@ -346,7 +409,8 @@ class ArmRun:
             ) from error
 
     def _death(self, running: Started) -> InfraError:
-        last = "".join(f"\n{line}" for line in indent(running.errors(3)).splitlines())
+        said = self._read.quoted(running) or running.errors(3)
+        last = "".join(f"\n{line}" for line in indent(said).splitlines())
         return InfraError(f"{_named(running)} {how_it_ended(running.code)}{last}", f"see {running.start.stderr}")
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chaos.experiment.model import Workload
 from chaos.faults.kinds.ranks import CLOCK_LIBRARY
 from chaos.testbed.launch import OneRank
 from harness.launch import preload
@@ -31,13 +30,12 @@ class HostBench:
     library: Path
     inherited: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
-    def rank(self, workload: Workload, one: OneRank) -> list[str]:
-        """One rank of a workload of one rank a host."""
-        place = Place(
+    def place(self, one: OneRank) -> Place:
+        return Place(
             Programs(self.bench, self.library, Path(), Path()), one.ranks, one.root, one.rank, seed=one.seed,
-            late=tuple(one.late), merge_nics=one.merge_nics, unset=tuple(stray_settings(self.inherited, one.env)),
+            per_host=one.per_host, late=tuple(one.late), merge_nics=one.merge_nics,
+            unset=tuple(stray_settings(self.inherited, one.env)),
         )  # fmt: skip
-        return workload.command(place)
 
     def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]:
         """What the net library reads; data goes over the lab's NICs only, never over `mgmt0`."""

@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Protocol
 
 from chaos.experiment.aliases import environment
-from chaos.experiment.model import MODES, RESTART, UPSTREAM, Experiment, GpuWorkload, Workload
+from chaos.experiment.model import MODES, RESTART, UPSTREAM, Experiment, GpuWorkload
 from harness.hosts.ssh.target import Target
 from harness.launch.gather import gathered
 from harness.launch.job import Job
 from harness.launch.network import towards
 from harness.vmlab.rdma import failover_env, rdma_env
+from harness.workloads.kinds.workload import Place
 
 ROOT_PORT = 29500
 DIRECT = "direct"
@@ -40,12 +41,13 @@ class OneRank:
     env: Mapping[str, str]
     late: Sequence[Lateness] = ()
     merge_nics: int = 1
+    per_host: int = 1
 
 
 class Bench(Protocol):
     """How the workload's processes are started; harness.workloads.bench is the real one, tests have a double."""
 
-    def rank(self, workload: Workload, one: OneRank) -> list[str]: ...
+    def place(self, one: OneRank) -> Place: ...
     def clock_env(self, file: str) -> dict[str, str]:
         """What a rank needs so that its wall clock jumps by the seconds that `file` holds."""
         ...
@@ -119,9 +121,10 @@ def ranks(
         mine = {**programs.env(MODES[arm], places_file), **env, **theirs, **own}
         for fault in experiment.faults:
             mine |= fault.rank_env(rank, programs)
-        one = OneRank(rank, len(hosts) * each, where, experiment.seed, mine, late, merge)
-        argv = programs.rank(experiment.workload, one)
-        launches.append(Launch(host, f"rank{rank}", argv, mine))
+        one = OneRank(rank, len(hosts) * each, where, experiment.seed, mine, late, merge, each)
+        place = programs.place(one)
+        argv = experiment.workload.command(place)
+        launches.append(Launch(host, f"rank{rank}", argv, experiment.workload.rank_env(mine, place)))
     return launches
 
 
@@ -141,12 +144,12 @@ def job(planned: Sequence[Launch], root: str, launcher: str, targets: Sequence[T
 
 def _apart(experiment: Experiment, host: str) -> dict[str, str]:
     """Hosts of the lab share a kernel and its GPUs: NCCL is to take them for different machines."""
-    return {"NCCL_HOSTID": f"lab-{host}"} if isinstance(experiment.workload, GpuWorkload) else {}
+    return {"NCCL_HOSTID": f"lab-{host}"} if experiment.workload.uses_gpus else {}
 
 
 def per_host(experiment: Experiment, gpus: int) -> int:
     """How many ranks a host has."""
-    return gpus if isinstance(experiment.workload, GpuWorkload) else 1
+    return experiment.workload.per_host(gpus)
 
 
 def _restarting(experiment: Experiment, arm: str) -> dict[str, str]:

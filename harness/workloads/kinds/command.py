@@ -8,11 +8,13 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, StrictStr, model_validator
 
-from harness.workloads.command.presets import PRESETS
-from harness.workloads.command.steps import CommandLines, Wanted
 from harness.workloads.kinds.lines import LineReader
+from harness.workloads.kinds.presets import PRESETS
+from harness.workloads.kinds.steps import CommandLines, Wanted
 from harness.workloads.kinds.workload import Count, Place, Seconds, Small, Workload
 
+RUN = "R2CC_RUN"
+"""Which run a process belongs to, wherever it went: by it all of them are found and ended."""
 OUT = "R2CC_OUT"
 """The folder of a rank in one run, where it leaves files; made before it starts, gone afterwards."""
 IN_FOLDER = 'mkdir -p "$R2CC_OUT" && cd "$1" && shift && exec "$@" 2>&1'
@@ -66,7 +68,7 @@ class Outcome(Part):
 
     pattern: Pattern | None = None
     """The groups of the last line that it finds, or all it found."""
-    digest: Annotated[StrictStr, Field(min_length=1, pattern=r"^[^/\0][^\0]*$")] | None = None
+    digest: Annotated[StrictStr, Field(min_length=1, pattern=r"^[A-Za-z0-9_][A-Za-z0-9_./-]*$")] | None = None
     """A file in $R2CC_OUT that at least one rank leaves: its text is the result."""
 
 
@@ -80,6 +82,7 @@ class Command(Workload):
     argv: Annotated[tuple[StrictStr, ...], Field(min_length=1)] | Annotated[StrictStr, Field(min_length=1)]
     """The program and its arguments; as one text it is run by `sh -c`."""
     env: Mapping[Name, StrictStr] = Field(default_factory=dict)
+    """Of every rank, over all that we set."""
     cwd: StrictStr = "."
     """Where ranks start; on each host."""
     ranks_per_host: Small = 1
@@ -95,20 +98,52 @@ class Command(Workload):
     """How long it may take until the first step."""
 
     @property
-    def counts(self) -> bool:
-        """NCCL's profiler interface is used."""
-        return self.progress.collectives is not None
+    def uses_gpus(self) -> bool:
+        return self.gpus_per_rank > 0
+
+    @property
+    def preloads_nccl(self) -> bool:
+        return self.preload == "nccl"
+
+    @property
+    def own_gpus(self) -> int | None:
+        return max(1, self.ranks_per_host * self.gpus_per_rank)
+
+    def per_host(self, gpus: int) -> int:
+        return self.ranks_per_host
 
     def command(self, place: Place) -> list[str]:
         program = ["sh", "-c", self.argv] if isinstance(self.argv, str) else list(self.argv)
         unset = [word for name in place.unset for word in ("-u", name)]
         return [*(["env", *unset] if unset else []), "sh", "-c", IN_FOLDER, "r2cc", self.cwd, *program]
 
+    def rank_env(self, base: Mapping[str, str], place: Place) -> dict[str, str]:
+        rank, per_host = place.rank or 0, self.ranks_per_host
+        address, _, port = place.root.rpartition(":")
+        found = {
+            **base,
+            "RANK": f"{rank}",
+            "WORLD_SIZE": f"{place.ranks}",
+            "LOCAL_RANK": f"{rank % per_host}",
+            "LOCAL_WORLD_SIZE": f"{per_host}",
+            "NODE_RANK": f"{rank // per_host}",
+            "MASTER_ADDR": address,
+            "MASTER_PORT": port,
+            "PYTHONUNBUFFERED": "1",
+            OUT: f"/tmp/r2cc-out-{base.get(RUN, '0')}/rank{rank}",
+        }
+        if self.preload == "plugin":
+            found["NCCL_NET_PLUGIN"] = str(place.programs.net)
+        if self.gpus_per_rank and place.cards:
+            own = per_host * self.gpus_per_rank
+            first = rank // per_host * own
+            visible = dict.fromkeys((first + index) % place.cards for index in range(own))
+            found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, visible))
+        return {**found, **self.env}
+
     def reader(self, rank: int, ranks: int) -> LineReader:
         result = None if self.result.pattern is None else re.compile(self.result.pattern.encode(), re.MULTILINE)
-        return CommandLines(
-            Wanted(rank, ranks, self.warmup, self.progress.regex(), result, self.progress.collectives)
-        )
+        return CommandLines(Wanted(rank, ranks, self.warmup, self.progress.regex(), result, self.progress.collectives))
 
     def problems(self, hosts: int) -> Iterator[tuple[str, str]]:
         if self.preload == "nccl" and not self.gpus_per_rank:

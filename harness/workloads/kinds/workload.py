@@ -81,6 +81,8 @@ class Place:
     merge_nics: int = 1
     unset: tuple[str, ...] = ()
     """Variables that the command must not see."""
+    cards: int = 0
+    """GPUs of this machine, where hosts of the lab share them; 0: each host has its own."""
 
 
 class Workload(BaseModel, ABC):
@@ -92,6 +94,10 @@ class Workload(BaseModel, ABC):
     """In a sentence, for help."""
     on_gpus: ClassVar[bool] = False
     """One rank a GPU, with the patched NCCL under it; else one rank a host, with the net library."""
+    foreign: ClassVar[bool] = False
+    """Not ours: any exit code may come, processes may be left behind, and what counts as a step is read elsewhere."""
+    example: ClassVar[Mapping[str, Any]] = {}
+    """Settings without which it cannot be."""
     impossible: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """Launchers that cannot start it: why, and what else to do."""
 
@@ -108,9 +114,31 @@ class Workload(BaseModel, ABC):
     def command(self, place: Place) -> list[str]:
         """One rank. In an experiment every setting is given, so that the journal says all."""
 
-    def reader(self, rank: int) -> LineReader:
+    def reader(self, rank: int, ranks: int) -> LineReader:
         """What makes lines of the contract of what this rank prints, in one run."""
         return JsonLines()
+
+    @property
+    def uses_gpus(self) -> bool:
+        return self.on_gpus
+
+    @property
+    def preloads_nccl(self) -> bool:
+        """The patched libnccl.so.2 is put under it."""
+        return self.uses_gpus
+
+    @property
+    def own_gpus(self) -> int | None:
+        """How many GPUs it needs of each host; None: all that the site says there are."""
+        return None if self.uses_gpus else 1
+
+    def per_host(self, gpus: int) -> int:
+        """How many ranks a host has, where it has so many GPUs."""
+        return gpus if self.on_gpus else 1
+
+    def rank_env(self, base: Mapping[str, str], place: Place) -> dict[str, str]:
+        """The environment of one rank; `base`: what the arm and the testbed set."""
+        return dict(base)
 
     def problems(self, hosts: int) -> Iterator[tuple[str, str]]:
         """What cannot be with so many hosts: (setting, why)."""

@@ -14,6 +14,8 @@ OP = "command"
 EVENT = b'{"t_ns":'
 """How lines of the net library and of the profiler begin; they may come amid a line of the program."""
 OURS = b"R2CC: "
+MADE = ("bench_start", "progress", "iteration", "bench_end", "log")
+"""Lines of ours, whose times are this machine's."""
 LAST_LINES = 8
 LONGEST_QUOTE = 200
 AT_ONCE = 0.5
@@ -39,8 +41,6 @@ class Wanted:
 @dataclass
 class CommandLines(LineReader):
     """One rank's. It says `bench_start` with its first step, so that only ranks that speak are counted."""
-
-    own_times = False
 
     wanted: Wanted
     index: int = 0
@@ -101,10 +101,8 @@ class CommandLines(LineReader):
             for found in self.wanted.result.finditer(text):
                 self.result = _words(found)
         if self.wanted.step is not None:
-            together = 0
-            for found in self.wanted.step.finditer(text):
-                together += 1
-                yield from self._step(found, read_ns, together > 1)
+            for number, found in enumerate(self.wanted.step.finditer(text)):
+                yield from self._step(found, read_ns, number > 0)
 
     def _step(self, found: re.Match[bytes], read_ns: int, together: bool) -> Iterator[Line]:
         groups = {name: text for name, text in found.groupdict().items() if text is not None}
@@ -115,7 +113,7 @@ class CommandLines(LineReader):
         took_ms = float(groups["ms"]) if "ms" in groups else 1e3 * float(groups["s"]) if "s" in groups else None
         self.at_once += together and took_ms is None
         start_ns = self.begun_ns if took_ms is None else read_ns - round(took_ms * 1e6)
-        more = {name: float(groups[name]) for name in ("loss",) if name in groups}
+        more: Line = {name: float(groups[name]) for name in ("loss",) if name in groups}
         if "result" in groups:
             more["result"] = groups["result"].decode(errors="replace")
         yield from self._ended(start_ns, read_ns, more)
@@ -174,6 +172,9 @@ class CommandLines(LineReader):
                 "event": "bench_end", "t_ns": read_ns, "rank": self.wanted.rank, "completed": max(self.index, 0),
                 "wrong_elements": 0, "max_rss_bytes": 0, "cpu_s": 0.0, **more,
             }  # fmt: skip
+
+    def own_time(self, line: Line) -> bool:
+        return line["event"] not in MADE
 
     def quoted(self) -> str:
         """What the program printed last, for people."""

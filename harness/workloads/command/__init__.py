@@ -1,1 +1,0 @@
-"""Any program as a workload: what it prints, read as steps."""
