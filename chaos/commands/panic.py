@@ -27,7 +27,7 @@ Examples:
 
 \b
 Exit codes: 0 nothing of ours is left anywhere, 1 something could not be undone (with --dry-run: something is there),
-2 bad usage, 3 a host could not be reached, or is wrong in the inventory (its own timer undoes what is armed there).
+2 bad usage, 3 a host could not be reached, or is wrong in the inventory. Its own timer undoes what is armed there.
 """
 
 

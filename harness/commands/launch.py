@@ -51,21 +51,29 @@ def where(command: F) -> F:
     """Where a job runs and what starts it."""
     for option in (
         click.option(
-            "--env", "envs", multiple=True, metavar="NAME[=VALUE]", help="For all ranks; without a value: ours. Repeat."
+            "--env",
+            "envs",
+            multiple=True,
+            metavar="NAME[=VALUE]",
+            help="Set a variable for all ranks; without a value: as it is here. May be repeated.",
         ),
         click.option(
             "--oob",
             metavar="NET",
-            help="The network of mpirun's daemons, as a.b.c.d/n; else the one shared with the hosts.",
+            help="The network of mpirun's daemons, as a.b.c.d/n. Without it: the one shared with the hosts.",
         ),
         click.option(
             "--root",
             callback=_not_empty,
             metavar="ADDRESS",
-            help="Where ranks meet, of the first host; else its management NIC's.",
+            help="The first host's address, where ranks meet. Without it: its management NIC's.",
         ),
-        click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed (~/.r2cc)."),
-        click.option("--ranks-per-host", type=click.IntRange(1, 1024), help="Else one, one a GPU, or Slurm's tasks."),
+        click.option("--prefix", metavar="DIR", help="Under Slurm: where the build was deployed (default: ~/.r2cc)."),
+        click.option(
+            "--ranks-per-host",
+            type=click.IntRange(1, 1024),
+            help="How many ranks a host has. Without it: one, one a GPU, or Slurm's tasks.",
+        ),
         site_option(default="lab"),
         click.option(
             "--launcher", type=click.Choice(LAUNCHERS), default="ssh", show_default=True, help="What starts the ranks."
@@ -146,7 +154,7 @@ class Workloads(click.Group):
     callback=_elements,
     default=64 << 20,
     show_default=True,
-    help="The size of an all-reduce, as 64M.",
+    help="The size of an all-reduce, such as 64M.",
 )
 @set_option("Set another of the bench's settings; may be repeated.")
 @_job_options
@@ -171,7 +179,7 @@ PYTHON = click.option(
     envvar="R2CC_PYTHON",
     help="A Python that has torch.",
 )
-CPU = click.option("--cpu", is_flag=True, help="Use gloo on CPUs instead of NCCL: tries the launch alone.")
+CPU = click.option("--cpu", is_flag=True, help="Use gloo on CPUs instead of NCCL, to try the launch alone.")
 
 
 def _kind_command(kind: str, model: type[Workload]) -> click.Command:
