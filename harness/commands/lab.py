@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.errors import UsageError
 from harness.schemas import dumped
 
@@ -70,6 +70,7 @@ def lab() -> None:
 )
 @name_option
 @json_option()
+@quiet_option(given=False)
 def up(
     *,
     topology: str | None,

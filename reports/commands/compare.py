@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.schemas import dumped
 from reports.commands.runs import store_option
 
@@ -31,11 +31,14 @@ if TYPE_CHECKING:
     help="How to print it.",
 )
 @json_option("The same as --format json.")
+@quiet_option(given=False)
 def compare(runs: tuple[str, ...], store: Path, kind: str, as_json: bool) -> None:
     """Compare runs with the first of them; of one run alone, its arms.
 
-    RUN is an id of the store, its beginning, a tag, or a run directory. RUN:ARM is one arm of it alone. Runs are grouped
-    by what differs among them: build, arms, testbed, hardware, experiment. Runs that differ in nothing are repeats.
+    RUN is an id of the store, its beginning, a tag, or a run directory. RUN:ARM is one arm of it alone.
+
+    Runs are grouped by what differs among them: build, arms, testbed, hardware, experiment. Those that differ in
+    nothing are repeats.
 
     The answers are *better*, *worse*, *no difference shown*, *too few runs* and *not comparable because ...*. The exit
     code is 0 whatever they are: `r2cc ci gate` judges.

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.schemas import dumped
 from reports.commands.runs import store_option
 
@@ -28,6 +28,7 @@ from reports.commands.runs import store_option
     help="The address to listen on. With the default only this machine sees the page.",
 )
 @json_option("Print the address as JSON.")
+@quiet_option(given=False)
 def serve(store: Path, port: int, address: str, as_json: bool) -> None:
     """Show the store's runs on a local page until Ctrl-C: list, search, compare, what runs now. Read-only.
 
