@@ -12,7 +12,7 @@ import click
 from harness.commands import launch as launch_cmd
 from harness.commands.options import json_option
 from harness.commands.site_option import site_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from harness.programs.nccltests_run import Plan
@@ -161,11 +161,11 @@ def _tests(plan: Plan, dry_run: bool, as_json: bool, timeout_s: float | None) ->
 
     if dry_run:
         launch = plan.launch()
-        click.echo(dumped("job_plan", launch.as_json("nccl-tests"), 1) if as_json else launch.text())
+        click.echo(dumped_as("job_plan", launch.as_json("nccl-tests"), 1) if as_json else launch.text())
         return 0
     result = run_tests(plan, lambda line: click.echo(line, nl=False, err=as_json), timeout_s=timeout_s)
     if as_json:
-        click.echo(dumped("nccl_tests", {"schema": 1, **result.as_dict()}, 1))
+        click.echo(dumped_as("nccl_tests", {"schema": 1, **result.as_dict()}, 1))
     click.echo(result.sentence(), err=True)
     return result.exit_code
 
