@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import arms_option, json_option
+from harness.commands.options import arms_option, json_option, quiet_option
 from harness.files.writing import check_writable, write_whole
 from harness.schemas import dumped_as
 from reports.commands.runs import store_option
@@ -57,6 +57,7 @@ def baseline() -> None:
 @click.option("--replace", is_flag=True, help="Instead of those that are recorded for the same hardware.")
 @store_option
 @json_option()
+@quiet_option(given=False)
 def record(runs: tuple[str, ...], *, baseline: str, replace: bool, store: Path, as_json: bool) -> None:
     """Make RUNs part of a baseline.
 
@@ -84,6 +85,7 @@ def record(runs: tuple[str, ...], *, baseline: str, replace: bool, store: Path, 
 @baseline_option
 @store_option
 @json_option()
+@quiet_option(given=False)
 def show(baseline: str, store: Path, as_json: bool) -> None:
     """List the runs of a baseline, with their hardware and build.
 
@@ -112,6 +114,7 @@ def show(baseline: str, store: Path, as_json: bool) -> None:
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the judgement there, as JSON.")
 @store_option
 @json_option("Print the judgement as JSON.")
+@quiet_option(given=False)
 def gate(
     runs: tuple[str, ...],
     policy: Path,
@@ -176,9 +179,10 @@ def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the judgement there, as JSON.")
 @store_option
 @json_option("Print the judgement as JSON.")
+@quiet_option()
 def turns(
     experiment: Path, *, before: Path, after: Path, times: int, arms: str | None, policy: Path, out: Path | None,
-    store: Path, as_json: bool,
+    store: Path, as_json: bool, quiet: bool,
 ) -> int:  # fmt: skip
     """Run EXPERIMENT with two checkouts by turns, and judge the second against the first.
 
@@ -198,9 +202,12 @@ def turns(
     more = ("--arms", arms) if arms else ()
     plan = work.turns((before.resolve(), after.resolve()), experiment.resolve(), store.resolve(), times, more)
     store.mkdir(parents=True, exist_ok=True)
-    made = work.run_all(
-        plan, lambda turn, name: click.echo(f"{turn.side:<6} {turn.number + 1}/{times}  {name}", err=True)
-    )
+
+    def told(turn: work.Turn, name: str) -> None:
+        if not quiet:
+            click.echo(f"{turn.side:<6} {turn.number + 1}/{times}  {name}", err=True)
+
+    made = work.run_all(plan, told)
     with opened(store) as found:
         sides = [[found.find(name) for name in made[side]] for side in (work.BEFORE, work.AFTER)]
     return _say(judging.against(rules, *sides), out, as_json=as_json)

@@ -18,7 +18,8 @@ from chaos.record.clocks import as_json, measure
 from chaos.record.journal import Journal, read
 from chaos.record.live import Display
 from chaos.run import traces
-from chaos.run.arm import ArmRun, Plan
+from chaos.run.arm import ArmRun
+from chaos.run.plan import Plan
 from chaos.testbed import launch
 from chaos.testbed.beds import Bed
 from chaos.testbed.launch import Benches
@@ -135,6 +136,7 @@ def plans(
             limits=experiment.limits,
             launcher=launcher,
             job=launch.job(ranks, bed.root, launcher, bed.targets),
+            reader=experiment.workload.reader,
         )
 
     return [plan(arm, run) for run in range(experiment.repeats) for arm in arms]

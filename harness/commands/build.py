@@ -40,12 +40,11 @@ def net(source: str | None, then: tuple[str, ...], as_json: bool, verbose: bool,
       r2cc build net --then test --then test-asan
     """
     from harness.build import build_net, run_target
-    from harness.progress import show, silent
+    from harness.progress import show
 
-    progress = silent if quiet else show
-    built = build_net(source, progress, verbose=verbose and not as_json)
+    built = build_net(source, show, verbose=verbose and not as_json)
     for target in then:
-        log = run_target(target, progress, verbose=verbose and not as_json)
+        log = run_target(target, show, verbose=verbose and not as_json)
         click.echo(f"{target}: passed, see {log}", err=True)
     if as_json:
         click.echo(dumped(built, 1))
@@ -84,12 +83,11 @@ def nccl(
     LD_PRELOAD=$PWD/build/nccl/lib/libnccl.so.2 python3 train.py
     """
     from harness.build import build_nccl
-    from harness.progress import show, silent
+    from harness.progress import show
 
     if funcs is not None and not funcs.strip():
         raise click.BadParameter("is empty: leave it out for all kernels", param_hint="--funcs")
-    progress = silent if quiet else show
-    built = build_nccl(arch, funcs or "", source, progress, stock=stock, verbose=verbose and not as_json)
+    built = build_nccl(arch, funcs or "", source, show, stock=stock, verbose=verbose and not as_json)
     if as_json:
         click.echo(dumped(built, 1))
     elif not quiet:
@@ -119,10 +117,9 @@ def nccl_tests(
     LD_LIBRARY_PATH=$PWD/build/nccl/lib build/nccl-tests/bin/all_reduce_perf -g 2
     """
     from harness.build import build_nccl_tests
-    from harness.progress import show, silent
+    from harness.progress import show
 
-    progress = silent if quiet else show
-    built = build_nccl_tests(source, ref, progress, mpi=mpi, verbose=verbose and not as_json)
+    built = build_nccl_tests(source, ref, show, mpi=mpi, verbose=verbose and not as_json)
     if as_json:
         click.echo(dumped(built, 1))
     elif not quiet:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import site_option
 from harness.errors import InfraError, UsageError
 from harness.schemas import dumped
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 @click.option("--list", "list_", is_flag=True, help="Show what lies on every host; change nothing.")
 @click.option("--dry-run", is_flag=True, help="Say what would be sent; change nothing.")
 @json_option()
+@quiet_option()
 def deploy(
     *,
     site: Site,
@@ -49,6 +50,7 @@ def deploy(
     list_: bool,
     dry_run: bool,
     as_json: bool,
+    quiet: bool,
 ) -> int:
     """Put a build on every host: only what a host lacks, verified there, switched in one step.
 
@@ -74,7 +76,7 @@ def deploy(
         return _list(reached, prefixes, as_json=as_json)
     if rollback:
         return _roll_back(reached, prefixes, as_json=as_json)
-    return _put(reached, prefixes, _build(what), keep=keep, dry_run=dry_run, as_json=as_json)
+    return _put(reached, prefixes, _build(what), keep=keep, dry_run=dry_run, as_json=as_json, quiet=quiet)
 
 
 def owner() -> str:
@@ -99,7 +101,14 @@ def _build(what: str) -> Build:
 
 
 def _put(
-    reached: Mapping[str, Any], prefixes: dict[str, str], build: Build, *, keep: int, dry_run: bool, as_json: bool
+    reached: Mapping[str, Any],
+    prefixes: dict[str, str],
+    build: Build,
+    *,
+    keep: int,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
 ) -> int:
     from harness.deploy import deploy as work
 
@@ -108,7 +117,7 @@ def _put(
         _say_plan(planned, build, as_json=as_json)
         return 0
     started = time.monotonic()
-    with work.progress([*reached], shown=sys.stdout.isatty() and not as_json) as told:
+    with work.progress([*reached], shown=sys.stdout.isatty() and not (as_json or quiet)) as told:
         results = work.deploy(reached, planned, build, owner(), keep=keep, told=told)
     seconds = time.monotonic() - started
     if not as_json:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import PLACES, site_option
 from harness.errors import InfraError, UsageError
 from harness.schemas import dumped
@@ -42,8 +42,9 @@ Examples:
 @click.option("--pid", type=click.IntRange(min=1), help="Look at the NCCL that this process has mapped.")
 @click.option("--backups", is_flag=True, help="Only list the NICs that have no backup.")
 @json_option("Print JSON (harness/schemas/doctor.schema.json).")
+@quiet_option("Print no progress, only the findings.")
 def doctor(  # noqa: PLR0917 - click gives them by name
-    site: Site, hosts: str | None, checks: str | None, pid: int | None, backups: bool, as_json: bool
+    site: Site, hosts: str | None, checks: str | None, pid: int | None, backups: bool, as_json: bool, quiet: bool
 ) -> int:
     """Examine hosts: NICs, RDMA, GPUs, paths between them, clocks, limits. Changes nothing on them.
 
@@ -55,7 +56,7 @@ def doctor(  # noqa: PLR0917 - click gives them by name
     asked = _checks(checks, pid, backups)
     names = _names(hosts)
     with open_ward(site) as opened:
-        return _examine(only(opened, names), str(site), asked, pid, as_json)
+        return _examine(only(opened, names), str(site), asked, pid, as_json=as_json, quiet=quiet)
 
 
 def _checks(text: str | None, pid: int | None, backups: bool) -> tuple[Check, ...]:
@@ -79,12 +80,14 @@ def _names(text: str | None) -> list[str]:
         raise UsageError(f"--host: {error}", "write it as node[01-16,20]") from error
 
 
-def _examine(ward: Ward, inventory: str, checks: tuple[Check, ...], pid: int | None, as_json: bool) -> int:
+def _examine(
+    ward: Ward, inventory: str, checks: tuple[Check, ...], pid: int | None, *, as_json: bool, quiet: bool
+) -> int:
     from harness.doctor import render
     from harness.doctor.engine import examine, grouped_failures
     from harness.doctor.examination import examined
 
-    with _telling(ward, as_json) as told:
+    with _telling(ward, as_json or quiet) as told:
         tries, sends = any(check.tries_paths for check in checks), any(check.sends for check in checks)
         found = examined(ward, pid=pid, tries_paths=tries, sends=sends, told=told)
     if pid is not None:

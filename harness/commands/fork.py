@@ -11,7 +11,6 @@ from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from harness.fork.state import ForkStatus
-    from harness.progress import Progress
 
 force_option = click.option("--force", is_flag=True, help="Replace an edited tree; the edits are lost.")
 
@@ -50,7 +49,7 @@ def fetch(source: str | None, force: bool, quiet: bool, as_json: bool) -> None:
     from harness.fork.tree import fetch as fetch_tree
     from harness.repo import checkout
 
-    _print(fetch_tree(checkout(), source, force=force, progress=_progress(quiet)), quiet=quiet, as_json=as_json)
+    _print(fetch_tree(checkout(), source, force=force), quiet=quiet, as_json=as_json)
 
 
 @fork.command(short_help="Apply our patches to the fetched NCCL.")
@@ -68,7 +67,7 @@ def patch(force: bool, quiet: bool, as_json: bool) -> None:
     from harness.fork.tree import patch as patch_tree
     from harness.repo import checkout
 
-    _print(patch_tree(checkout(), force=force, progress=_progress(quiet)), quiet=quiet, as_json=as_json)
+    _print(patch_tree(checkout(), force=force), quiet=quiet, as_json=as_json)
 
 
 @fork.command(short_help="Say what is fetched, patched and edited.")
@@ -108,12 +107,6 @@ def refresh(into: str | None, as_json: bool) -> None:
 
     lines = refresh_patches(checkout(), into=into)
     click.echo(dumped(Refreshed(lines)) if as_json else "\n".join(lines))
-
-
-def _progress(quiet: bool) -> Progress:
-    from harness.progress import show, silent
-
-    return silent if quiet else show
 
 
 def _print(found: ForkStatus, *, quiet: bool, as_json: bool) -> None:

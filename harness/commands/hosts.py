@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import site_option
 from harness.errors import InfraError
 from harness.schemas import dumped
@@ -66,7 +66,8 @@ def list_(site: Site, as_json: bool) -> None:
 @hosts.command()
 @inventory_option
 @json_option()
-def check(site: Site, as_json: bool) -> int:
+@quiet_option()
+def check(site: Site, as_json: bool, quiet: bool) -> int:
     """Connect to all hosts at once and run a no-op on each, twice: cold, and over the open connections.
 
     Exit code 0 when all answer, 3 when one does not; what is wrong is said of each one.
@@ -84,7 +85,7 @@ def check(site: Site, as_json: bool) -> int:
             checked = check_all(found)
             click.echo(dumped(answers(checked, str(site), found)))
         elif sys.stdout.isatty():
-            with _live(found) as told:
+            with nullcontext(lambda _outcome: None) if quiet else _live(found) as told:
                 checked = check_all(found, told)
             _print_table(checked, found)
         else:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.errors import InfraError, UsageError
 from harness.schemas import dumped_as
 
@@ -54,6 +54,7 @@ Exit codes: 0 written, 2 the manifest is wrong (every mistake, with its line), 3
     help="Ask the hosts what Linux calls their NICs; without either, if all of them answer.",
 )
 @json_option("Print what the file holds as JSON.")
+@quiet_option(given=False)
 def from_cloudlab(
     *,
     manifest: Path,

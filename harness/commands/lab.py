@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.errors import UsageError
 from harness.schemas import dumped_as
 
@@ -63,6 +63,7 @@ def lab() -> None:
 @click.option("--ttl", "ttl_s", type=click.IntRange(1), default=3600, show_default=True, help="Seconds it may live.")
 @name_option
 @json_option()
+@quiet_option(given=False)
 def up(
     *,
     topology: str | None,

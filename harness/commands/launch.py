@@ -236,11 +236,11 @@ def _run(
                 return 0
             from harness.launch.run import JobRun
             from harness.launch.watch import STARTING_S, Watch
-            from harness.progress import show, silent
+            from harness.progress import show
 
             heard: Callable[[str], None] = lambda line: click.echo(line, err=True)  # noqa: E731
             title = f"{kind} on {len(made.hosts)} hosts, {made.ranks} ranks, {launcher}"
-            with (silent if quiet else show)(title) as step:
+            with show(title) as step:
                 watch = Watch(time.monotonic(), max(STARTING_S, asked.timeout_s + 30.0))
                 result = JobRun(made, launcher, step.update, heard, watch).run(starts(planned, hosts, Path(folder)))
     _print(result, {"workload": kind, "launcher": launcher, "mode": asked.mode, "hosts": made.hosts}, as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.commands import launch as launch_cmd
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import site_option
 from harness.schemas import dumped_as
 
@@ -102,6 +102,7 @@ run.add_command(launch_cmd.bench)
 @click.option("--cycles", type=click.IntRange(0), default=1, show_default=True, help="Through all sizes; 0: for ever.")
 @click.option("--timeout-s", type=click.FloatRange(0, min_open=True), help="End it after so long (exit code 3).")
 @json_option("Print the figures as JSON; what the program prints, on stderr.")
+@quiet_option("With --json, leave out what the program prints.")
 @common
 def nccl_tests(
     *,
@@ -122,6 +123,7 @@ def nccl_tests(
     cycles: int,
     timeout_s: float | None,
     as_json: bool,
+    quiet: bool,
     mode: int,
     library: Path | None,
     dry_run: bool,
@@ -142,7 +144,7 @@ def nccl_tests(
         op=op, folder=folder or _built_tests(), gpus=gpus, begin=begin, end=end, iterations=iterations, warmup=warmup,
         each_iteration=each_iteration, cycles=cycles,
     )  # fmt: skip
-    shown = (dry_run, as_json, timeout_s)
+    shown = (dry_run, as_json, quiet, timeout_s)
     if launcher is not None:
         if mpi is not None:
             raise click.UsageError("--mpi names hosts for mpirun; --launcher takes them from --inventory")
@@ -156,14 +158,19 @@ def nccl_tests(
     return _tests(plan, *shown)
 
 
-def _tests(plan: Plan, dry_run: bool, as_json: bool, timeout_s: float | None) -> int:
+def _tests(plan: Plan, dry_run: bool, as_json: bool, quiet: bool, timeout_s: float | None) -> int:
     from harness.programs.nccltests_run import run_tests
 
     if dry_run:
         launch = plan.launch()
         click.echo(dumped_as("job_plan", launch.as_json("nccl-tests"), 1) if as_json else launch.text())
         return 0
-    result = run_tests(plan, lambda line: click.echo(line, nl=False, err=as_json), timeout_s=timeout_s)
+
+    def heard(line: str) -> None:
+        if not (as_json and quiet):
+            click.echo(line, nl=False, err=as_json)
+
+    result = run_tests(plan, heard, timeout_s=timeout_s)
     if as_json:
         click.echo(dumped_as("nccl_tests", {"schema": 1, **result.as_dict()}, 1))
     click.echo(result.sentence(), err=True)

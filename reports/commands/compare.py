@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.schemas import dumped_as
 from reports.commands.runs import store_option
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     help="How to print it.",
 )
 @json_option("The same as --format json.")
+@quiet_option(given=False)
 def compare(runs: tuple[str, ...], store: Path, kind: str, as_json: bool) -> None:
     """Compare runs with the first of them; of one run alone, its arms.
 

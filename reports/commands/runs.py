@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
@@ -67,6 +67,7 @@ def runs() -> None:
 @click.option("--since", callback=age, metavar="AGE", help="Not older: 12h, 30d, 8w.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, newest first.")
 @json_option()
+@quiet_option(given=False)
 def list_(store: Path, *, since: timedelta | None, limit: int, as_json: bool, **asked: str | None) -> None:
     """Show runs, newest first.
 
@@ -118,6 +119,7 @@ def _table(found: Sequence[Entry]) -> None:
 @click.argument("run")
 @store_option
 @json_option()
+@quiet_option(given=False)
 def show(run: str, store: Path, as_json: bool) -> None:
     """Show what came of RUN: an id, the beginning of one, a tag that only one run has, or a run directory.
 
@@ -155,6 +157,7 @@ def _line(figure: Figure) -> str:
 @click.option("--remove", is_flag=True, help="Take the tags away instead.")
 @store_option
 @json_option()
+@quiet_option(given=False)
 def tag(run: str, tags: tuple[str, ...], *, remove: bool, store: Path, as_json: bool) -> None:
     """Give RUN tags. What has a tag is never pruned.
 
@@ -184,6 +187,7 @@ def tag(run: str, tags: tuple[str, ...], *, remove: bool, store: Path, as_json: 
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @store_option
 @json_option()
+@quiet_option(given=False)
 def prune(
     *, keep: int | None, older_than: timedelta | None, dry_run: bool, yes: bool, store: Path, as_json: bool
 ) -> None:
@@ -254,6 +258,7 @@ def _remove(store: Path, chosen: Sequence[Entry]) -> int:
 @click.option("--left", type=click.FloatRange(0, 1), metavar="SHARE", help="Of the bandwidth, then: the bound.")
 @store_option
 @json_option()
+@quiet_option(given=False)
 def import_(
     files: tuple[Path, ...],
     *,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.schemas import dumped_as
 from reports.commands.runs import store_option
 
@@ -25,6 +25,7 @@ from reports.commands.runs import store_option
     "--address", default="127.0.0.1", show_default=True, help="Others than this machine see it only if you say so."
 )
 @json_option("Print the address as JSON.")
+@quiet_option(given=False)
 def serve(store: Path, port: int, address: str, as_json: bool) -> None:
     """Show the store's runs on a local page until Ctrl-C: list, search, compare, what runs now. Read-only.
 
