@@ -1,4 +1,5 @@
-"""`net`: the resilient net with the fork's socket and IB transports, the host bench, the sampler, the planner and the simulator."""
+"""`net`: the resilient net with the fork's socket and IB transports, the host bench, the sampler, the planner, the simulator and
+the library that watches any NCCL."""
 
 from __future__ import annotations
 
@@ -26,6 +27,7 @@ OUTPUTS = {
     "sampler": "r2cc_sampler",
     "planner": "libr2cc_plan.so",
     "simulator": "libr2cc_sim.so",
+    "progress": "libr2cc_progress.so",
 }
 STAMP = "obj/src/stamp/build_id.o"
 
@@ -39,6 +41,7 @@ class NetBuild:
     sampler: Path
     planner: Path
     simulator: Path
+    progress: Path
     build_id: str
     rebuilt: bool
 
@@ -142,6 +145,7 @@ def _result(folder: Path, build_id: str, *, rebuilt: bool) -> NetBuild:
         sampler=folder / OUTPUTS["sampler"],
         planner=folder / OUTPUTS["planner"],
         simulator=folder / OUTPUTS["simulator"],
+        progress=folder / OUTPUTS["progress"],
         build_id=build_id,
         rebuilt=rebuilt,
     )
