@@ -1,5 +1,4 @@
-"""`net`: the resilient net with the fork's socket and IB transports, the host bench, the sampler, the planner, the simulator and
-the library that watches any NCCL."""
+"""`net`: the resilient net with the fork's socket and IB transports, and what we build beside it (OUTPUTS)."""
 
 from __future__ import annotations
 
