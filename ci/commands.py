@@ -9,7 +9,7 @@ import click
 
 from harness.commands.options import arms_option, json_option, quiet_option
 from harness.files.writing import check_writable, write_whole
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 from reports.commands.runs import store_option
 
 if TYPE_CHECKING:
@@ -74,7 +74,9 @@ def record(runs: tuple[str, ...], *, baseline: str, replace: bool, store: Path, 
         baselines.check_fit(chosen)
         baselines.record(found, chosen, baseline, replace=replace)
     if as_json:
-        click.echo(dumped("baseline_recorded", {"schema": 1, "baseline": baseline, "runs": [run.id for run in chosen]}))
+        click.echo(
+            dumped_as("baseline_recorded", {"schema": 1, "baseline": baseline, "runs": [run.id for run in chosen]})
+        )
     for run in () if as_json else chosen:
         click.echo(f"{run.id}: {baselines.TAG}{baseline}")
 
@@ -98,7 +100,7 @@ def show(baseline: str, store: Path, as_json: bool) -> None:
     with opened(store) as found:
         runs = baselines.runs_of(found, baseline)
     if as_json:
-        click.echo(dumped("baseline", {"schema": 1, "baseline": baseline, "runs": [run.as_json() for run in runs]}))
+        click.echo(dumped_as("baseline", {"schema": 1, "baseline": baseline, "runs": [run.as_json() for run in runs]}))
         return
     for run in runs:
         click.echo(f"{run.id}  {run.bed}  {run.fingerprint or 'unknown hardware'}  build {run.build_id or 'unknown'}")
@@ -150,7 +152,7 @@ def gate(
 
 
 def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
-    text = dumped("ci_gate", judged.as_json(), 1) + "\n"
+    text = dumped_as("ci_gate", judged.as_json(), 1) + "\n"
     if out is not None:
         write_whole(out.resolve(), text)
     if as_json:

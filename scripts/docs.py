@@ -151,7 +151,7 @@ def default_of(value: Mapping[str, Any], needed: bool) -> str:
 def json_page() -> str:
     intro = (
         "`--json` of every command prints one object; its `schema` says which version of the form it has. "
-        "Commands print and write JSON by `harness.schemas.dumped(schema, value)`. Tests set `CHECK_R2CC_JSON`: then "
+        "Commands print and write JSON by `harness.schemas.dumped`. Tests set `CHECK_R2CC_JSON`: then "
         "what does not fit its schema is an error where it is emitted."
     )
     return "\n\n".join(["# JSON and its schemas", MADE, intro, table.markdown()]).rstrip() + "\n"

@@ -13,7 +13,7 @@ import click
 
 from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import site_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from chaos.campaign.model import Campaign, Cell
@@ -176,7 +176,7 @@ def _last_words(state: State, names: Sequence[str], *, interrupted: bool, as_jso
         rest = left(state, names)
         if as_json:
             code = _exit_code(state, names, interrupted=interrupted)
-            click.echo(dumped("campaign_result", {**state.as_json(), "exit_code": code, "left": rest}, 1))
+            click.echo(dumped_as("campaign_result", {**state.as_json(), "exit_code": code, "left": rest}, 1))
         else:
             click.echo(table(state.folder, [state.cells[name] for name in names]))
             if rest:
@@ -188,7 +188,7 @@ def _dry_run(runner: Runner, *, as_json: bool) -> int:
     """Every cell chosen, what it would run, and why it would not."""
     cells = [_planned(runner, cell) for cell in runner.wanted()]
     if as_json:
-        click.echo(dumped("campaign_plan", {"schema": 1, "cells": cells}, 1))
+        click.echo(dumped_as("campaign_plan", {"schema": 1, "cells": cells}, 1))
         return 0
     for cell in cells:
         takes = "" if cell["minutes"] is None else f", about {cell['minutes']:g} min"

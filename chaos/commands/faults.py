@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 from harness.commands.options import json_option
 from harness.commands.site_option import site_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,7 +60,7 @@ def faults(*, fault: tuple[str, ...], site: Site | None, only: str | None, comma
     support = _support(able, inside=inside)
     if as_json:
         found = [{**entry, "hosts": support[entry["kind"]]} for entry in entries]
-        click.echo(dumped("faults", {"schema": 1, "faults": found}, 1))
+        click.echo(dumped_as("faults", {"schema": 1, "faults": found}, 1))
     else:
         _print(entries, able, support, inside=inside)
     for name, error in errors.items():

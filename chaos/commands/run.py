@@ -10,7 +10,7 @@ import click
 from chaos.commands.one_run import last_words, run_one
 from harness.commands.options import arms_option, changes_of, json_option, quiet_option, set_option
 from harness.commands.site_option import site_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from chaos.experiment.model import Experiment
@@ -134,7 +134,7 @@ def _suite(
         return suite.Outcome(experiment.name, summary.verdict, summary.exit_code, shown, summary.reasons)
 
     outcomes = suite.run_all(wanted, outcome, lambda line: None if options["quiet"] else click.echo(line, err=as_json))
-    click.echo(dumped("suite", suite.as_json(outcomes), 1) if as_json else suite.table(outcomes))
+    click.echo(dumped_as("suite", suite.as_json(outcomes), 1) if as_json else suite.table(outcomes))
     return suite.exit_code(outcomes)
 
 
@@ -169,7 +169,7 @@ def _dry_run(
 
     found = [_steps(each, names, site, python, launcher) for each, names in zip(wanted, arms, strict=True)]
     if as_json:
-        click.echo(dumped("run_plan", plan(wanted, found), 1))
+        click.echo(dumped_as("run_plan", plan(wanted, found), 1))
     else:
         fits = [site.adopts_topology and names_no_rate(experiment) for experiment in wanted]
         click.echo("\n\n".join(map(text, wanted, found, fits)))

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from harness.commands.options import json_option, quiet_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 PLAIN_EVERY_S = 10.0
 VM = "vm:2x2"
@@ -120,7 +120,7 @@ def soak(
     if report["exit_code"] or not quiet:
         line.end(_words(report))
     if as_json:
-        click.echo(dumped("soak", {key: value for key, value in report.items() if key != "fates"}, 1))
+        click.echo(dumped_as("soak", {key: value for key, value in report.items() if key != "fates"}, 1))
     click.echo(directory.shown(), err=as_json)
     return int(report["exit_code"])
 

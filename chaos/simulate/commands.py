@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.commands.options import changes_of, json_option, quiet_option, set_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from chaos.simulate.run.execute import Executor
@@ -168,7 +168,7 @@ def _carry_out(sweep: Sweep, executor: Executor, again: str, *, as_json: bool, q
             click.echo(f"interrupted: {done} of {total} cells are done; go on with\n  {again}", err=True)
             return INTERRUPTED
     if as_json:
-        click.echo(dumped("simulation", result, 1))
+        click.echo(dumped_as("simulation", result, 1))
     try:
         after_run(sweep.folder, quiet=quiet or as_json)
     finally:
@@ -186,8 +186,8 @@ def _finish(sweep: Sweep) -> dict[str, Any]:
     found = result.build(sweep.experiment, sweep.results(), code_id())
     if sweep.experiment.keep_traces:
         sweep.write_traces()
-    sweep.run_dir.write_json("environment.json", "environment", environment({"build_id": code_id()}))
-    sweep.run_dir.write_json(RESULT, "simulation", found)
+    sweep.run_dir.write_json("environment.json", environment({"build_id": code_id()}))
+    sweep.run_dir.write_json_as(RESULT, "simulation", found)
     return found
 
 
@@ -204,7 +204,7 @@ def _dry_run(experiment: Experiment, *, as_json: bool) -> int:
         ]
         plan = {"schema": 1, "name": experiment.name, "arms": list(experiment.arms), "seed": experiment.seed}
         plan |= {"points": points, "cells": len(cells), "traces": traces}
-        click.echo(dumped("sim_plan", plan, 1))
+        click.echo(dumped_as("sim_plan", plan, 1))
         return 0
     click.echo(f"{experiment.name}: {experiment.title or 'no title'}")
     for point in experiment.points:
@@ -258,7 +258,7 @@ def faults(
     trace = sweeps.write_trace(experiment, experiment.points[point], number, out)
     told = {"schema": 1, "file": str(out), "seed": trace.seed, "days": trace.days, "faults": len(trace.faults)}
     if as_json:
-        click.echo(dumped("sim_faults", told))
+        click.echo(dumped_as("sim_faults", told))
     elif not quiet:
         click.echo(f"{len(trace.faults)} faults in {trace.days:g} days, seed {trace.seed}")
         click.echo(str(out))
@@ -283,7 +283,7 @@ def validate(*, as_json: bool, quiet: bool) -> int:
     good = checking.good(found)
     if as_json:
         result = {"schema": 1, "outcome": "holds" if good else "deviated", "checks": found}
-        click.echo(dumped("sim_validate", result, 1))
+        click.echo(dumped_as("sim_validate", result, 1))
     elif told := checking.text(found, quiet=quiet):
         click.echo(told)
     return 0 if good else 1

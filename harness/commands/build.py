@@ -52,7 +52,7 @@ def net(source: str | None, then: tuple[str, ...], as_json: bool, verbose: bool,
         log = run_target(target, show, verbose=verbose and not as_json)
         click.echo(f"{target}: passed, see {log}", err=True)
     if as_json:
-        click.echo(dumped("build", {"schema": 1, **built.as_dict()}, 1))
+        click.echo(dumped(built, 1))
     elif not quiet:
         click.echo(f"{'built' if built.rebuilt else 'up to date'}: {built.library} (build {built.build_id})")
 
@@ -96,7 +96,7 @@ def nccl(
         raise click.BadParameter("is empty: leave it out for all kernels", param_hint="--funcs")
     built = build_nccl(arch, funcs or "", source, show, stock=stock, verbose=verbose and not as_json)
     if as_json:
-        click.echo(dumped("build", {"schema": 1, **built.as_dict()}, 1))
+        click.echo(dumped(built, 1))
     elif not quiet:
         click.echo(f"{'built' if built.rebuilt else 'up to date'}: {built.library} (build {built.build_id})")
 
@@ -128,7 +128,7 @@ def nccl_tests(
 
     built = build_nccl_tests(source, ref, show, mpi=mpi, verbose=verbose and not as_json)
     if as_json:
-        click.echo(dumped("build_nccl_tests", {"schema": 1, **built.as_dict()}, 1))
+        click.echo(dumped(built, 1))
     elif not quiet:
         word = "built" if built.rebuilt else "up to date"
         click.echo(f"{word}: {len(built.programs)} programs in {built.folder / 'bin'}")

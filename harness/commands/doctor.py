@@ -94,7 +94,7 @@ def _examine(
         _require_process(found, pid)
     report = grouped_failures(examine(found.fleet, checks), found.failed)
     if as_json:
-        click.echo(dumped("doctor", render.as_json(report, found, inventory)))
+        click.echo(dumped(render.whole(report, found, inventory)))
     else:
         for text, colour in render.lines(report, found):
             click.echo(click.style(text, dim=True) if colour == "dim" else click.style(text, fg=colour))

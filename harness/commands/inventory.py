@@ -10,7 +10,7 @@ import click
 
 from harness.commands.options import json_option, quiet_option
 from harness.errors import InfraError, UsageError
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -86,7 +86,7 @@ def from_cloudlab(
         _write(out, content)
         click.echo(f"{out}: {len(nodes)} hosts; next: r2cc hosts check --inventory {out}", err=as_json)
     if as_json:
-        click.echo(dumped("inventory_made", {**document(nodes, access, names), "resolved": names is not None}))
+        click.echo(dumped_as("inventory_made", {**document(nodes, access, names), "resolved": names is not None}))
     elif out is None:
         click.echo(content, nl=False)
 

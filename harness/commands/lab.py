@@ -12,7 +12,7 @@ import click
 
 from harness.commands.options import json_option, quiet_option
 from harness.errors import UsageError
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from harness.lab.client import AgentHost
@@ -105,7 +105,7 @@ def up(
     for warning in made.warnings:
         click.echo(f"r2cc: warning: {warning}", err=True)
     if as_json:
-        click.echo(dumped("lab_up", {**_as_json(made, ttl_s), **({"inventory": inventory} if inventory else {})}))
+        click.echo(dumped_as("lab_up", {**_as_json(made, ttl_s), **({"inventory": inventory} if inventory else {})}))
         return
     click.echo(f"lab '{name}' is up after {time.monotonic() - started:.2f} s, for {ttl_s} s: {', '.join(made.hosts)}")
     click.echo(f"  r2cc lab exec {_name_flag(name)}{next(iter(made.hosts))} -- ip -br addr")
@@ -170,7 +170,7 @@ def status(as_json: bool) -> None:
 
     labs = [_summary(state) for state in living()]
     if as_json:
-        click.echo(dumped("lab_status", {"schema": 1, "labs": labs}))
+        click.echo(dumped_as("lab_status", {"schema": 1, "labs": labs}))
         return
     if not labs:
         click.echo("no lab is up (r2cc lab up)")
@@ -248,6 +248,6 @@ def down(name: str, as_json: bool) -> None:
 
     was_up = take_down(name)
     if as_json:
-        click.echo(dumped("lab_down", {"schema": 1, "lab": name, "was_up": was_up}))
+        click.echo(dumped_as("lab_down", {"schema": 1, "lab": name, "was_up": was_up}))
     else:
         click.echo(f"lab '{name}' is down" if was_up else f"lab '{name}' was not up")

@@ -10,7 +10,7 @@ import click
 from harness.commands.options import Size, json_option
 from harness.commands.site_option import site_option
 from harness.errors import UsageError
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from harness.schedules.planner import Node
@@ -118,7 +118,7 @@ def plan(
     )
     made = planner.plan_json(text)
     if as_json:
-        click.echo(dumped("plan", json.loads(made)))
+        click.echo(dumped_as("plan", json.loads(made)))
         return 0
     for line in render(
         planner.Plan.from_dict(json.loads(made)), {rank: node.name for node in known for rank in node.ranks}

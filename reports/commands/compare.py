@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.commands.options import json_option, quiet_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 from reports.commands.runs import store_option
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def compare(runs: tuple[str, ...], store: Path, kind: str, as_json: bool) -> Non
 
     found = compared(store, runs)
     if as_json or kind == "json":
-        click.echo(dumped("compare", {"schema": 2, "comparisons": [each.as_json() for each in found]}))
+        click.echo(dumped_as("compare", {"schema": 2, "comparisons": [each.as_json() for each in found]}))
     elif kind == "terminal":
         _show(found)
     else:

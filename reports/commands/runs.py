@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.commands.options import json_option, quiet_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from reports.store.entry import Entry, Figure
@@ -85,7 +85,7 @@ def list_(store: Path, *, since: timedelta | None, limit: int, as_json: bool, **
         runs_found = found.runs(Wanted(**asked, since=when, limit=limit))
         warn(found.unreadable())
     if as_json:
-        click.echo(dumped("runs", {"schema": 1, "store": str(store), "runs": [run.as_json() for run in runs_found]}))
+        click.echo(dumped_as("runs", {"schema": 1, "store": str(store), "runs": [run.as_json() for run in runs_found]}))
         return
     _table(runs_found)
     if len(runs_found) == limit:
@@ -136,7 +136,7 @@ def show(run: str, store: Path, as_json: bool) -> None:
         entry = found.find(run)
     if as_json:
         figures = [figure.__dict__ for figure in entry.figures]
-        click.echo(dumped("run", {"schema": 1, "run": entry.as_json(), "figures": figures}))
+        click.echo(dumped_as("run", {"schema": 1, "run": entry.as_json(), "figures": figures}))
         return
     for name, value in entry.as_json().items():
         text = " ".join(value) if isinstance(value, list) else value
@@ -177,7 +177,7 @@ def tag(run: str, tags: tuple[str, ...], *, remove: bool, store: Path, as_json: 
     with opened(store) as found:
         entry = found.tag(run, () if remove else tags, tags if remove else ())
     if as_json:
-        click.echo(dumped("run", {"schema": 1, "run": entry.as_json()}))
+        click.echo(dumped_as("run", {"schema": 1, "run": entry.as_json()}))
     else:
         click.echo(f"{entry.id}: {' '.join(entry.tags) or 'no tag'}")
 
@@ -211,7 +211,7 @@ def prune(
         warn(found.unreadable())
         if as_json:
             removed = {"schema": 1, "dry_run": dry_run, "runs": [run.id for run in chosen]}
-            click.echo(dumped("runs_pruned", removed))
+            click.echo(dumped_as("runs_pruned", removed))
         for run in () if as_json else chosen:
             click.echo(run.id)
         if dry_run or not chosen:
@@ -306,6 +306,6 @@ def import_(
     for note in notes:
         click.echo(note, err=True)
     if as_json:
-        click.echo(dumped("runs_imported", {"schema": 1, "runs": [folder.name for folder in made], "notes": notes}))
+        click.echo(dumped_as("runs_imported", {"schema": 1, "runs": [folder.name for folder in made], "notes": notes}))
     for folder in () if as_json else made:
         click.echo(folder)

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from harness.commands.options import json_option, quiet_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 from reports.commands.runs import store_option
 
 
@@ -41,5 +41,5 @@ def serve(store: Path, port: int, address: str, as_json: bool) -> None:
     from reports.serve.server import serving
 
     with serving(store, address, port) as where:
-        click.echo(dumped("serve", {"schema": 1, "address": where}) if as_json else f"{where}   (Ctrl-C ends it)")
+        click.echo(dumped_as("serve", {"schema": 1, "address": where}) if as_json else f"{where}   (Ctrl-C ends it)")
         threading.Event().wait()
