@@ -53,11 +53,11 @@ def list_(site: Site, as_json: bool) -> None:
       r2cc hosts list
       r2cc hosts list --inventory cluster.yaml:node[01-16]
     """
-    from harness.sites.listing import line
+    from harness.sites.listing import Listing, line
 
     found = site.listing()
     if as_json:
-        click.echo(dumped("hosts", {"schema": 1, "inventory": str(site), "hosts": found}))
+        click.echo(dumped(Listing(str(site), found)))
         return
     for host in found:
         click.echo(line(host))
@@ -77,13 +77,13 @@ def check(site: Site, as_json: bool, quiet: bool) -> int:
       r2cc hosts check
       r2cc hosts check --inventory cluster.yaml --json
     """
-    from harness.hosts.check import as_json as to_json
+    from harness.hosts.check import answers
     from harness.hosts.check import check as check_all
 
     with site.connected() as found:
         if as_json:
             checked = check_all(found)
-            click.echo(dumped("hosts_check", to_json(checked, str(site), found)))
+            click.echo(dumped(answers(checked, str(site), found)))
         elif sys.stdout.isatty():
             with nullcontext(lambda _outcome: None) if quiet else _live(found) as told:
                 checked = check_all(found, told)
