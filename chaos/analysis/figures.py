@@ -17,6 +17,7 @@ from chaos.analysis.phases import (
     healthy_ms,
     hit_index,
     pick,
+    struck_indices,
     undisturbed_indices,
 )
 from chaos.analysis.rundata import FaultTimes, RunData
@@ -89,6 +90,7 @@ def fault_figures(data: RunData, fault: FaultTimes, mode: int) -> FaultFigures:
         "iteration_ms": durations.get(index) if index is not None else None,
         "iteration_bound_ms": iteration_bound_ms(data, fault, mode),
         "beyond_ms": beyond_ms(data, fault, mode),
+        "longest_ms": max(pick(durations, struck_indices(data, fault)), default=None),
         "degraded_ms": median(pick(durations, degraded_indices(data, fault))),
         "degraded_bound_ms": degraded_bound_ms(data, fault, mode),
         "after_ms": median(pick(durations, after_indices(data, fault))),
@@ -155,6 +157,7 @@ def metrics(data: RunData) -> list[Metric]:
         ("failovers", "connections"): (moves.failovers(data), None),
         ("not_returned", "connections"): (moves.not_returned(data), None),
         ("error_after", "ms"): (moves.error_after_ms(data), None),
+        ("longest_iteration", "ms"): (max(data.durations_ms().values(), default=None), None),
     }
     values |= {key: (value, None) for key, value in serving.figures(data).items()}
     return [metric(name, unit, size, value, bound) for (name, unit), (value, bound) in values.items()]

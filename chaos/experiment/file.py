@@ -75,6 +75,13 @@ def checked(document: Document, path: Path) -> Experiment:
     if topology is not None:
         for key, what in found["workload"].problems(topology.hosts) if "workload" in found else ():
             report(("workload", key), what)
+    for index, fault in found.get("faults", {}).items():
+        if "workload" in found and fault.at.counted and not found["workload"].has_nccl:
+            clock = "bytes" if fault.at.bytes else "collective"
+            report(
+                ("faults", index, "at", clock),
+                "NCCL counts it, and this workload has no NCCL: give iteration or time_s",
+            )
     problems_of_timeline(found.get("faults", {}), found.get("iterations"), nics, report, per_host)
     if errors:
         raise InputErrors(in_order(errors, str(path)))

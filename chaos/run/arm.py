@@ -22,7 +22,7 @@ from chaos.run.foreign import LEFT_BEHIND_S, end_all, read_digests
 from chaos.run.injector import Injector
 from chaos.run.lines import Lines
 from chaos.run.plan import Plan
-from chaos.run.triggers import Pace, Timers, strike_ns
+from chaos.run.triggers import Counts, Pace, Timers, strike_ns
 from chaos.testbed.beds import Bed
 from chaos.testbed.launch import Launch
 from harness.errors import FaultError, InfraError, LabError, R2ccError
@@ -72,6 +72,7 @@ class ArmRun:
         self._pace = Pace(1 if plan.foreign else len(plan.ranks))
         self._starting_s = plan.foreign.start_s if plan.foreign else PATIENCE_S
         self._speaking: set[int] = set()
+        self._counts = Counts()
         self._seen: set[tuple[str, int]] = set()
         self._watch = Watch(now_s(), self._starting_s, PATIENCE_S)
         self._first_dead: Started | None = None
@@ -209,6 +210,8 @@ class ArmRun:
                 self._iteration(line)
             elif line["event"] == "late":
                 self._late(line)
+            elif line["event"] == "traffic":
+                self._traffic(line)
             elif line["event"] == "bench_start" and self._plan.foreign:
                 self._speaking.add(line["rank"])
                 self._pace.ranks = len(self._speaking)
@@ -246,6 +249,19 @@ class ArmRun:
             if t_ns is not None:
                 self._seen.add((spec.id, 0))
                 self._strike_at(t_ns, planned, 0)
+
+    def _traffic(self, line: dict[str, Any]) -> None:
+        """What NCCL has done sets the clock of the faults that wait for that."""
+        self._watch.moved(now_s())
+        self._counts.add(line)
+        for planned in self._plan.faults:
+            spec = planned.spec
+            if (spec.id, 0) in self._seen or (spec.at.bytes is None and spec.at.collective is None):
+                continue
+            self._injector.ready(spec.id, 0)
+            if self._counts.reached(spec):
+                self._seen.add((spec.id, 0))
+                self._strike_at(now_ns(), planned, 0)
 
     def _strike_at(self, t_ns: int, planned: PlannedFault, cycle: int) -> None:
         self._timers.at(t_ns - READY_NS, partial(self._injector.ready, planned.spec.id, cycle))

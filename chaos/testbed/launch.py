@@ -16,6 +16,7 @@ from harness.launch.job import Job
 from harness.launch.network import towards
 from harness.vmlab.rdma import failover_env, rdma_env
 from harness.workloads.kinds.workload import Place
+from harness.workloads.progress import progress_env
 
 ROOT_PORT = 29500
 DIRECT = "direct"
@@ -114,6 +115,7 @@ def ranks(
         for fault in experiment.faults
         if fault.by_workload and fault.rank is not None
     ]
+    counted = experiment.workload.counts or any(fault.at.counted for fault in experiment.faults)
     launches = []
     for rank, host in enumerate(host for host in hosts for _ in range(each)):
         programs = bench_on(bench, host)
@@ -123,6 +125,8 @@ def ranks(
             mine |= fault.rank_env(rank, programs)
         one = OneRank(rank, len(hosts) * each, where, experiment.seed, mine, late, merge, each)
         place = programs.place(one)
+        if counted:
+            mine = {**progress_env(place.programs.progress), **mine}
         argv = experiment.workload.command(place)
         launches.append(Launch(host, f"rank{rank}", argv, experiment.workload.rank_env(mine, place)))
     return launches

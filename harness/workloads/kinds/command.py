@@ -102,6 +102,14 @@ class Command(Workload):
         return self.gpus_per_rank > 0
 
     @property
+    def has_nccl(self) -> bool:
+        return True
+
+    @property
+    def counts(self) -> bool:
+        return self.uses_gpus or self.progress.collectives is not None
+
+    @property
     def preloads_nccl(self) -> bool:
         return self.preload == "nccl"
 

@@ -26,7 +26,7 @@ Small = Annotated[StrictInt, Field(gt=0, le=1024)]
 Small16 = Annotated[StrictInt, Field(gt=0, le=65536)]
 
 
-def _size(value: object) -> object:
+def sized(value: object) -> object:
     """A size in words as bytes; ValueError, for pydantic, for what is none."""
     if not isinstance(value, str):
         return value
@@ -39,7 +39,7 @@ def _size(value: object) -> object:
 SIZE_IN_WORDS = r"^[0-9.]+ *[KMGTkmgt]?i?B?$"
 Whole = Annotated[StrictInt, Field(ge=4, le=16 * 1024 * MIB, multiple_of=4)]
 Bytes = Annotated[
-    Whole, BeforeValidator(_size, json_schema_input_type=Whole | Annotated[str, Field(pattern=SIZE_IN_WORDS)])
+    Whole, BeforeValidator(sized, json_schema_input_type=Whole | Annotated[str, Field(pattern=SIZE_IN_WORDS)])
 ]
 """As 67108864, 64M or 64MiB."""
 Seconds = Annotated[float, Field(gt=0, le=86_400, strict=True, allow_inf_nan=False)]
@@ -124,6 +124,16 @@ class Workload(BaseModel, ABC):
     @property
     def uses_gpus(self) -> bool:
         return self.on_gpus
+
+    @property
+    def has_nccl(self) -> bool:
+        """NCCL runs in its ranks."""
+        return self.uses_gpus
+
+    @property
+    def counts(self) -> bool:
+        """NCCL's profiler interface is asked in any case (harness/workloads/progress.py)."""
+        return False
 
     @property
     def preloads_nccl(self) -> bool:
