@@ -25,6 +25,9 @@ PLACE_WORDS: Mapping[Where, str] = {"nics": "host and nic, or nics", "rail": "ra
 
 CLOCKS = ("iteration", "time_s", "launch_s", "bytes", "collective", "after")
 Counted = Annotated[StrictInt, Field(gt=0)]
+Sized = Annotated[
+    Counted, BeforeValidator(sized, json_schema_input_type=Counted | Annotated[str, Field(pattern=SIZE_IN_WORDS)])
+]
 
 
 class Model(BaseModel):
@@ -47,13 +50,7 @@ class At(Model):
     fraction: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = None
     time_s: Annotated[float, Field(ge=0, le=86400, strict=True, allow_inf_nan=False)] | None = None
     launch_s: Annotated[float, Field(ge=0, le=3600, strict=True, allow_inf_nan=False)] | None = None
-    bytes: (
-        Annotated[
-            Counted,
-            BeforeValidator(sized, json_schema_input_type=Counted | Annotated[str, Field(pattern=SIZE_IN_WORDS)]),
-        ]
-        | None
-    ) = None
+    bytes: Sized | None = None
     collective: Annotated[StrictInt, Field(gt=0)] | None = None
     after: FaultId | None = None
     event: Literal["injected", "reverted"] = "injected"

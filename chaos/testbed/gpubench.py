@@ -47,7 +47,8 @@ class GpuBench:
     def place(self, one: OneRank) -> Place:
         return Place(
             Programs(
-                self.host.bench, self.host.library, self.library or Path(), self.program, self.python, self.host.progress
+                self.host.bench, self.host.library, self.library or Path(), self.program, self.python,
+                self.host.progress,
             ),
             one.ranks, one.root, one.rank, gpu=one.rank % self.cards, per_host=one.per_host, seed=one.seed,
             unset=tuple(stray_settings(self.host.inherited, one.env)), cards=self.cards if self.shared else 0,

@@ -106,15 +106,17 @@ def test_what_it_printed_last_is_quoted_and_bounded() -> None:
 
 SAID = {
     "megatron": (
-        " [2025-06-03 10:20:30] iteration        7/      50 | consumed samples:           56 | elapsed time per iteration"
-        " (ms): 123.4 | learning rate: 1.5E-04 | global batch size:     8 | lm loss: 9.123456E+00 | loss scale: 1.0 |"
+        " [2025-06-03 10:20:30] iteration        7/      50 | consumed samples:           56 | elapsed time per "
+        "iteration (ms): 123.4 | learning rate: 1.5E-04 | global batch size: 8 |"
+        " lm loss: 9.123456E+00 | loss scale: 1.0 |"
     ),
     "nemo": (
         "Training epoch 0, iteration 9/99 | lr: 1.49e-06 | global_batch_size: 8 | global_step: 9 | "
         "reduced_train_loss: 11.02 | train_step_timing in s: 0.5 | consumed_samples: 80"
     ),
     "deepspeed": (
-        "[2025-06-03 10:20:30,123] [INFO] [logging.py:107:log_dist] [Rank 0] step=9, skipped=0, lr=[0.001], mom=[(0.9, 0.9)]"
+        "[2025-06-03 10:20:30,123] [INFO] [logging.py:107:log_dist] [Rank 0] step=9, skipped=0, "
+        "lr=[0.001], mom=[(0.9, 0.9)]"
     ),
     "lightning": "Epoch 0:  45%|████▌     | 9/20 [00:01<00:01,  8.77it/s, v_num=0, train_loss=2.31]",
     "hf_trainer": "{'loss': '2.0811', 'grad_norm': '1.02', 'learning_rate': '4.5e-05', 'epoch': '0.9'}",
@@ -123,7 +125,8 @@ SAID = {
         "\x1b[38;2;180;60;0mgrad_norm:  1.2  \x1b[38;2;54;234;195mmemory:  0.50GiB(0.6%)"
     ),
     "nccl_tests": (
-        "     1048576        262144     float     sum      -1    61.85   16.95   16.95      0    61.72   16.99   16.99      0"
+        "     1048576        262144     float     sum      -1    61.85   16.95   16.95      0    61.72"
+        "   16.99   16.99      0"
     ),
     "vllm": " 45%|████▌     | 9/20 [00:01<00:01,  8.77it/s]",
 }

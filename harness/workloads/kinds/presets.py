@@ -46,7 +46,7 @@ PRESETS: Mapping[str, Preset] = {
         "transformers' Trainer; logging_steps=1",
     ),
     "torchtitan": Preset(
-        rf"^.*?\bstep:{GAP}(?P<step>\d+){GAP}loss:{GAP}(?P<loss>{NUMBER})",
+        rf"^.*?step:{GAP}(?P<step>\d+){GAP}loss:{GAP}(?P<loss>{NUMBER})",
         "torchtitan's training log; log_freq = 1",
     ),
     "nccl_tests": Preset(

@@ -67,13 +67,13 @@ class CommandLines(LineReader):
     def read(self, lines: Sequence[bytes], read_ns: int) -> Iterator[Line | bytes]:
         if not self.begun_ns:
             self.begin(read_ns)
+        if self.rest:
+            lines, self.rest = [self.rest + lines[0], *lines[1:]], b""
         text = b"\n".join(lines)
         if EVENT in text:
             text, ours = self._without_ours(lines)
             for line in ours:
                 yield from self._counted(line, read_ns)
-        if self.rest:
-            text, self.rest = self.rest + text, b""
         yield from self._program(text, read_ns)
 
     def _without_ours(self, lines: Sequence[bytes]) -> tuple[bytes, list[Line]]:
