@@ -24,8 +24,7 @@ from chaos.testbed import launch
 from chaos.testbed.beds import Bed
 from chaos.testbed.launch import Benches
 from harness.errors import R2ccError
-from harness.facts.environment import environment, hardware
-from harness.facts.forms import Hardware
+from harness.facts.environment import Hardware, environment, hardware
 from harness.files.rundir import RunDir
 from harness.interrupts import terminable
 
@@ -88,7 +87,7 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
         )
         journal.enter("-", 0)
         journal.write("verdict", verdict=summary.verdict, exit_code=summary.exit_code, reasons=summary.reasons)
-    out.write_json("summary.json", "summary", summary.as_json())
+    out.write_json_as("summary.json", "summary", summary.as_json())
     return summary
 
 
@@ -96,7 +95,7 @@ def _begin(experiment: Experiment, request: Request, out: RunDir) -> None:
     """What was asked for, and where; without it, on a full disk, there is no run."""
     try:
         out.write_text("experiment.yaml", dump(experiment))
-        out.write_json("environment.json", "environment", environment(request.build, machines=request.hardware))
+        out.write_json("environment.json", environment(request.build, machines=request.hardware))
     except BaseException:
         out.discard()
         raise
