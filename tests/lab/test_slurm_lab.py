@@ -27,7 +27,7 @@ REPO = Path(__file__).parents[2]
 
 
 def free_ports(count: int) -> list[int]:
-    """Below those that the kernel gives to whoever asks for any: between here and the daemons' start nobody gets them."""
+    """Below those that the kernel gives to anybody who asks for any one: the daemons have not bound them yet."""
     with ExitStack() as stack:
         found: list[int] = []
         while len(found) < count:
