@@ -13,8 +13,6 @@ from harness.hosts import Host
 from harness.hosts.parallel import on_all
 from harness.workloads.kinds.command import OUT, RUN, Command
 
-LEFT_BEHIND_S = 5.0
-"""How long a program may keep its output open after it has ended."""
 SWEEP_S = 20.0
 TRIES = 5
 MOST_BYTES = 1 << 20

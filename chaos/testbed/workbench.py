@@ -14,9 +14,6 @@ from harness.deploy.places import BENCH, NET, SAMPLER
 from harness.sites.cluster import ClusterSite
 from harness.sites.site import Site
 
-PYTHON = "python3"
-"""Of workloads on GPUs, unless another one is named."""
-
 
 @contextmanager
 def bench_for(
@@ -24,11 +21,11 @@ def bench_for(
 ) -> Iterator[tuple[launch.Benches, dict[str, Any]]]:
     """What runs the experiment's workload, and what environment.json says of it; valid while the block lasts."""
     if isinstance(site, ClusterSite):
-        benches, record = _deployed(experiment, site, python or PYTHON)
+        benches, record = _deployed(experiment, site, python or launch.PYTHON)
         if experiment.workload.uses_gpus:
             from chaos.testbed.gpubench import probe_all
 
-            record |= probe_all(site, gpus_of(site, experiment), python or PYTHON)
+            record |= probe_all(site, gpus_of(site, experiment), python or launch.PYTHON)
         yield benches, record
         return
     host, record = built(quiet=quiet)
@@ -39,7 +36,10 @@ def bench_for(
 
     hosts = len(planned_bed(site, experiment).hosts)
     nccl = experiment.workload.preloads_nccl
-    with on_gpus(host, hosts, gpus_of(site, experiment), python or PYTHON, share=share, nccl=nccl) as (bench, more):
+    with on_gpus(host, hosts, gpus_of(site, experiment), python or launch.PYTHON, share=share, nccl=nccl) as (
+        bench,
+        more,
+    ):
         yield bench, {**record, **more}
 
 
@@ -68,11 +68,11 @@ def _deployed(
 def planned_for(experiment: Experiment, site: Site, python: str | None) -> launch.Benches:
     """The same for `--dry-run`: builds nothing, and looks at nothing but at hosts over SSH."""
     if isinstance(site, ClusterSite):
-        return _deployed(experiment, site, python or PYTHON)[0]
+        return _deployed(experiment, site, python or launch.PYTHON)[0]
     if not experiment.workload.uses_gpus:
         return unbuilt()
     from chaos.testbed.gpubench import planned
 
     hosts = len(planned_bed(site, experiment).hosts)
     nccl = experiment.workload.preloads_nccl
-    return planned(unbuilt(), hosts, gpus_of(site, experiment), python or PYTHON, nccl=nccl)
+    return planned(unbuilt(), hosts, gpus_of(site, experiment), python or launch.PYTHON, nccl=nccl)
