@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from chaos.experiment.model import Workload
 from chaos.faults.kinds.ranks import CLOCK_LIBRARY
 from chaos.testbed.hostbench import HostBench
 from chaos.testbed.launch import OneRank
@@ -43,6 +44,10 @@ class GpuBench:
     program: Path = RANK
     shared: bool = True
     """Hosts of the lab have the GPUs of one machine."""
+
+    def rank(self, workload: Workload, one: OneRank) -> list[str]:
+        """One rank."""
+        return workload.command(self.place(one))
 
     def place(self, one: OneRank) -> Place:
         return Place(

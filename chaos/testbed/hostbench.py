@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from chaos.experiment.model import Workload
 from chaos.faults.kinds.ranks import CLOCK_LIBRARY
 from chaos.testbed.launch import OneRank
 from harness.launch import preload
@@ -35,6 +36,10 @@ class HostBench:
     def progress(self) -> Path:
         """The library that watches any NCCL lies beside the net library."""
         return self.library.with_name(LIBRARY)
+
+    def rank(self, workload: Workload, one: OneRank) -> list[str]:
+        """One rank."""
+        return workload.command(self.place(one))
 
     def place(self, one: OneRank) -> Place:
         return Place(

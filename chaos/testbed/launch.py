@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from chaos.experiment.aliases import environment
-from chaos.experiment.model import MODES, RESTART, UPSTREAM, Experiment, GpuWorkload
+from chaos.experiment.model import MODES, RESTART, UPSTREAM, Experiment, GpuWorkload, Workload
 from harness.hosts.ssh.target import Target
 from harness.launch.gather import gathered
 from harness.launch.job import Job
@@ -51,6 +51,7 @@ class OneRank:
 class Bench(Protocol):
     """How the workload's processes are started; harness.workloads.bench is the real one, tests have a double."""
 
+    def rank(self, workload: Workload, one: OneRank) -> list[str]: ...
     def place(self, one: OneRank) -> Place: ...
     def clock_env(self, file: str) -> dict[str, str]:
         """What a rank needs so that its wall clock jumps by the seconds that `file` holds."""
@@ -130,7 +131,7 @@ def ranks(
         place = programs.place(one)
         if counted:
             mine = {**progress_env(place.programs.progress), **mine}
-        argv = experiment.workload.command(place)
+        argv = programs.rank(experiment.workload, one)
         launches.append(Launch(host, f"rank{rank}", argv, experiment.workload.rank_env(mine, place)))
     return launches
 
