@@ -45,6 +45,8 @@ class Limits:
 Count = Annotated[int, Limits(minimum=0)]
 Amount = Annotated[float, Limits(minimum=0)]
 Share = Annotated[float, Limits(minimum=0, maximum=1)]
+ExitCode = Annotated[int, Limits(enum=[0, 1, 2, 3, 130])]
+Mode = Annotated[int, Limits(minimum=0, maximum=3)]
 Some = Annotated[tuple[T, ...], Limits(minItems=1)]
 LEFT_OUT: Final = "left_out"
 
