@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.commands.options import changes_of, json_option, quiet_option, set_option
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from chaos.simulate.run.execute import Executor
     from chaos.simulate.run.experiment import Experiment
+    from chaos.simulate.run.result import Simulation
     from chaos.simulate.run.sweep import Sweep
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -164,15 +165,15 @@ def _carry_out(sweep: Sweep, executor: Executor, again: str, *, as_json: bool, q
             click.echo(f"interrupted: {done} of {total} cells are done; go on with\n  {again}", err=True)
             return INTERRUPTED
     if as_json:
-        click.echo(dumped_as("simulation", result, 1))
+        click.echo(dumped(result, 1))
     try:
         after_run(sweep.folder, quiet=quiet or as_json)
     finally:
         click.echo(sweep.run_dir.shown(), err=as_json)
-    return int(result["exit_code"])
+    return result.exit_code
 
 
-def _finish(sweep: Sweep) -> dict[str, Any]:
+def _finish(sweep: Sweep) -> Simulation:
     """simulation.json and what lies beside it."""
     from chaos.simulate.run import result
     from chaos.simulate.run.cell import code_id
@@ -183,24 +184,21 @@ def _finish(sweep: Sweep) -> dict[str, Any]:
     if sweep.experiment.keep_traces:
         sweep.write_traces()
     sweep.run_dir.write_json("environment.json", environment({"build_id": code_id()}))
-    sweep.run_dir.write_json_as(RESULT, "simulation", found)
+    sweep.run_dir.write_json(RESULT, found)
     return found
 
 
 def _dry_run(experiment: Experiment, *, as_json: bool) -> int:
     """The points, the arms and how much there is to do."""
     from chaos.simulate.run.cell import Payload
+    from chaos.simulate.run.result import Plan, PlannedPoint
 
     cells = Payload.of(experiment).cells()
     traces = sum(cell.count for cell in cells)
     if as_json:
-        points = [
-            {"at": dict(point.at), "topology": point.topology, "workload": point.workload}
-            for point in experiment.points
-        ]
-        plan = {"schema": 1, "name": experiment.name, "arms": list(experiment.arms), "seed": experiment.seed}
-        plan |= {"points": points, "cells": len(cells), "traces": traces}
-        click.echo(dumped_as("sim_plan", plan, 1))
+        points = [PlannedPoint(point.at, point.topology, point.workload) for point in experiment.points]
+        plan = Plan(experiment.name, tuple(experiment.arms), experiment.seed, points, len(cells), traces)
+        click.echo(dumped(plan, 1))
         return 0
     click.echo(f"{experiment.name}: {experiment.title or 'no title'}")
     for point in experiment.points:
@@ -241,9 +239,8 @@ def faults(
     if point >= len(experiment.points):
         raise UsageError(f"--point {point}: there are {len(experiment.points)}, counted from 0", "give a lower one")
     trace = sweeps.write_trace(experiment, experiment.points[point], number, out)
-    told = {"schema": 1, "file": str(out), "seed": trace.seed, "days": trace.days, "faults": len(trace.faults)}
     if as_json:
-        click.echo(dumped_as("sim_faults", told))
+        click.echo(dumped(sweeps.TraceWritten(str(out), trace.seed, trace.days, len(trace.faults))))
     elif not quiet:
         click.echo(f"{len(trace.faults)} faults in {trace.days:g} days, seed {trace.seed}")
         click.echo(str(out))
@@ -263,12 +260,12 @@ def validate(*, as_json: bool, quiet: bool) -> int:
       r2cc sim validate --json
     """
     from chaos.simulate.validate import checking
+    from chaos.simulate.validate.checks import Checked
 
     found = checking.run_checks()
     good = checking.good(found)
     if as_json:
-        result = {"schema": 1, "outcome": "holds" if good else "deviated", "checks": found}
-        click.echo(dumped_as("sim_validate", result, 1))
+        click.echo(dumped(Checked("holds" if good else "deviated", found)))
     elif told := checking.text(found, quiet=quiet):
         click.echo(told)
     return 0 if good else 1

@@ -48,7 +48,7 @@ def _json_file(**changes: Any) -> str:
 def test_text_of_nccl_tests() -> None:
     assert detect(TEXT) == "nccl-tests"
     (found,) = parse(TEXT, "nccl-tests").readings
-    told = {(metric["name"], metric["size_bytes"]): metric["value"] for metric in found.metrics}
+    told = {(metric.name, metric.size_bytes): metric.value for metric in found.metrics}
     assert told["busbw", 16] == 0.6
     assert told["busbw_in_place", 16] == 0.61
     assert told["latency_us", 8] == 12.5
@@ -63,7 +63,7 @@ def test_json_of_nccl_tests() -> None:
     text = _json_file()
     assert detect(text) == "nccl-tests"
     (found,) = parse(text, "nccl-tests").readings
-    assert {metric["name"] for metric in found.metrics} == {"busbw", "algbw", "latency_us"}
+    assert {metric.name for metric in found.metrics} == {"busbw", "algbw", "latency_us"}
     assert (found.wrong, found.verdict) == (0, "holds")
 
 
@@ -83,7 +83,7 @@ def test_logs_of_megatron() -> None:
     """A line that was cut off at the end of the file does not count."""
     assert detect(LOG) == "megatron"
     (found,) = parse(LOG, "megatron").readings
-    assert {metric["name"]: metric["value"] for metric in found.metrics} == {
+    assert {metric.name: metric.value for metric in found.metrics} == {
         "step_ms": 510.0, "step_ms_worst": 2000.0, "tflops_per_gpu": 399.5, "loss_last": 9.5,
         "skipped_iterations": 1, "nan_iterations": 0,
     }  # fmt: skip
@@ -148,7 +148,7 @@ def test_a_degraded_measurement_belongs_to_its_healthy_one(tmp_path: Path) -> No
     summary = json.loads((folder / "summary.json").read_text())
     assert problems("summary", summary) == []
     metrics = summary["arms"][0]["runs"][0]["metrics"]
-    found = [(m["size_bytes"], m["value"], m["bound"]) for m in metrics if m["name"] == "busbw_degraded"]
+    found = [(m.size_bytes, m.value, m.bound) for m in metrics if m.name == "busbw_degraded"]
     assert found == [(8, 0.19, pytest.approx(0.15)), (16, 0.44, pytest.approx(0.45))]
     assert summary["verdict"] == "deviated" and summary["arms"][0]["runs"][0]["wrong_elements"] == 3
     assert sorted(file.name for file in (folder / "raw").iterdir()) == ["degraded-cut.txt", "whole.txt"]

@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
-from chaos.simulate.run.cell import Payload
+from chaos.simulate.run.cell import CellResult, Payload
 from chaos.simulate.run.execute import Executor
 from chaos.simulate.run.experiment import TRACE, Experiment, Point
 from chaos.simulate.workloads import cells as naming
@@ -23,7 +23,8 @@ from harness.config.files import Unreadable, text_of
 from harness.errors import R2ccError, UsageError
 from harness.files.lock import exclusive
 from harness.files.rundir import RunDir
-from harness.schemas import dumped_as
+from harness.schemas import dumped
+from harness.schemas.form import Count, Limits, form
 
 Json = dict[str, Any]
 CELLS, TRACES, ASKED, RESULT, SWEEP = "cells", "traces", "experiment.yaml", "simulation.json", "sweep.json"
@@ -36,6 +37,25 @@ class Display(Protocol):
     def start(self, done: int, total: int) -> None: ...
 
     def advance(self, done: int) -> None: ...
+
+
+@form("sim_faults", "r2cc sim faults: the trace that was written")
+@dataclass(frozen=True)
+class TraceWritten:
+    """A file of faults."""
+
+    file: str
+    seed: Count
+    days: Annotated[float, Limits(exclusiveMinimum=0)]
+    faults: Count
+
+
+@form("sim_begun", "sweep.json: which simulator began a simulation's run directory")
+@dataclass(frozen=True)
+class Begun:
+    """By what code."""
+
+    code: Annotated[str, Limits(minLength=1)]
 
 
 @dataclass(frozen=True)
@@ -73,7 +93,7 @@ class Sweep:
         """What was asked for, and with which r2cc; the file that says so last."""
         if self.experiment.trace is not None:
             self.run_dir.write_text(TRACE, self.experiment.trace)
-        self.run_dir.write_json_as(SWEEP, "sim_begun", {"schema": 1, "code": Payload.of(self.experiment).code})
+        self.run_dir.write_json(SWEEP, Begun(Payload.of(self.experiment).code))
         self.run_dir.write_text(ASKED, self.experiment.dump())
 
     def _check(self, asked: Path) -> None:
@@ -85,10 +105,11 @@ class Sweep:
             why = f"was begun by another r2cc ({known.get('code')}) than this one ({code})"
             raise UsageError(f"{self.folder} {why}: its cells would not fit together", "give another --out")
 
-    def finished(self, cell: Cell) -> Json | None:
+    def finished(self, cell: Cell) -> CellResult | None:
         """The cell's result; None when it is not there, or is no such thing."""
         value = _json(self.folder / CELLS / f"{cell.id}.json")
-        return value if value and naming.problems(value, cell, self.experiment.arms) is None else None
+        fits = value and naming.problems(value, cell, self.experiment.arms) is None
+        return CellResult.of(value) if fits else None
 
     def run(self, executor: Executor, display: Display) -> None:
         """Runs the cells that are not finished."""
@@ -102,14 +123,14 @@ class Sweep:
         results = executor.run(payload, left)
         try:
             for cell, result in results:
-                RunDir(self.folder / CELLS).write_text(f"{cell.id}.json", _text(result))
+                RunDir(self.folder / CELLS).write_text(f"{cell.id}.json", dumped(result) + "\n")
                 done += 1
                 display.advance(done)
         finally:
             close: Callable[[], None] = getattr(results, "close", lambda: None)
             close()
 
-    def results(self) -> Iterator[tuple[Cell, Json]]:
+    def results(self) -> Iterator[tuple[Cell, CellResult]]:
         """All cells with their results, in their order. UsageError for one that is not finished."""
         for cell in Payload.of(self.experiment).cells():
             result = self.finished(cell)
@@ -149,10 +170,6 @@ def write_trace(experiment: Experiment, point: Point, number: int, path: Path) -
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}", "give another --out") from error
     return made
-
-
-def _text(value: Json) -> str:
-    return dumped_as("sim_cell", value) + "\n"
 
 
 def _json(path: Path) -> Json:
