@@ -15,7 +15,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 class _Generator(GenerateJsonSchema):
-    """A key's title says what the key says, so it has none. What is written has all keys but those that are optional."""
+    """A key's title says what the key says, so it has none. What is written has all keys but optional ones."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False

@@ -31,7 +31,7 @@ class Figure:
     unit: str
     size_bytes: int | None
     value: float
-    bound: float | None
+    bound: float | None = None
 
 
 @dataclass(frozen=True)

@@ -68,4 +68,4 @@ def _figures(value: shapes.Simulation) -> Iterator[Figure]:
         for figure in point.figures:
             if figure.value is not None:
                 name = printable(f"{figure.name}{{{place}}}" if place else figure.name)
-                yield Figure(point.arm, -1, name, figure.unit, None, figure.value, None)
+                yield Figure(point.arm, -1, name, figure.unit, None, figure.value)

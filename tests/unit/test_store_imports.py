@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.errors import UsageError
-from harness.schemas import problems
+from harness.schemas import plain, problems
 from reports.commands.runs import runs
 from reports.store import imports
 from reports.store.imports import About, bring_in, detect, parse
@@ -56,7 +56,7 @@ def test_text_of_nccl_tests() -> None:
     (cut,) = parse(TEXT[: TEXT.index("# Out")], "nccl-tests").readings
     assert not cut.completed
     (wrong,) = parse(TEXT.replace("0.20       0 ", "0.20       7 "), "nccl-tests").readings
-    assert imports.summary(wrong, About("x"))["verdict"] == "deviated"
+    assert imports.summary(wrong, About("x")).verdict == "deviated"
 
 
 def test_json_of_nccl_tests() -> None:
@@ -148,7 +148,7 @@ def test_a_degraded_measurement_belongs_to_its_healthy_one(tmp_path: Path) -> No
     summary = json.loads((folder / "summary.json").read_text())
     assert problems("summary", summary) == []
     metrics = summary["arms"][0]["runs"][0]["metrics"]
-    found = [(m.size_bytes, m.value, m.bound) for m in metrics if m.name == "busbw_degraded"]
+    found = [(m["size_bytes"], m["value"], m["bound"]) for m in metrics if m["name"] == "busbw_degraded"]
     assert found == [(8, 0.19, pytest.approx(0.15)), (16, 0.44, pytest.approx(0.45))]
     assert summary["verdict"] == "deviated" and summary["arms"][0]["runs"][0]["wrong_elements"] == 3
     assert sorted(file.name for file in (folder / "raw").iterdir()) == ["degraded-cut.txt", "whole.txt"]
@@ -199,7 +199,7 @@ def test_what_was_not_checked_is_no_check(tmp_path: Path) -> None:
     (reading,) = parse(
         TEXT.replace("       0 ", "     N/A ").replace("       0\n", "     N/A\n"), "nccl-tests"
     ).readings
-    made = imports.summary(reading, About("x"))
+    made = plain(imports.summary(reading, About("x")))
     assert problems("summary", made) == []
     assert (made["verdict"], made["arms"][0]["runs"][0]["checks"]) == ("holds", [])
 
