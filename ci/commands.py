@@ -54,7 +54,7 @@ def baseline() -> None:
 @baseline.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @baseline_option
-@click.option("--replace", is_flag=True, help="Instead of those that are recorded for the same hardware.")
+@click.option("--replace", is_flag=True, help="Replace the runs that are recorded for the same hardware.")
 @store_option
 @json_option()
 @quiet_option(given=False)
@@ -165,12 +165,14 @@ def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
 @ci.command()
 @click.argument("experiment", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--before", required=True, type=click.Path(exists=True, path_type=Path), help="Checkout without the change."
+    "--before", required=True, type=click.Path(exists=True, path_type=Path), help="The checkout without the change."
 )
-@click.option("--after", required=True, type=click.Path(exists=True, path_type=Path), help="Checkout with it.")
+@click.option(
+    "--after", required=True, type=click.Path(exists=True, path_type=Path), help="The checkout with the change."
+)
 @click.option(
     "--times", type=click.IntRange(1, 1000), default=12, show_default=True, envvar="R2CC_CI_TIMES", show_envvar=True,
-    help="Runs of each.",
+    help="How many runs of each checkout.",
 )  # fmt: skip
 @arms_option()
 @policy_option

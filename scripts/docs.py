@@ -18,7 +18,7 @@ from harness.schemas import table
 ROOT = Path(__file__).parents[1]
 MADE = "<!-- Made by `make docs`: change what it is made from, not this file. -->"
 TABLES = ("<!-- Made by `make docs`, from the classes: -->", "<!-- (so far) -->")
-EXAMPLE = re.compile(rf"r2cc ({'|'.join(cli.list_commands(click.Context(cli)))}) |(salloc|eval|[A-Z_]+=\S+) ")
+EXAMPLE = re.compile(rf"r2cc ({'|'.join(cli.list_commands(click.Context(cli)))})( |$)|(salloc|eval|ssh|[A-Z_]+=\S+) ")
 
 
 def pages() -> Mapping[Path, str]:

@@ -35,10 +35,10 @@ def _kinds(_context: click.Context, _parameter: click.Parameter, incomplete: str
 
 @click.command()
 @click.argument("fault", nargs=-1, shell_complete=_kinds)
-@site_option(text="Whose hosts to ask; else this machine.")
-@click.option("--host", "only", metavar="HOST", help="Ask only this one of them.")
+@site_option(text="Whose hosts to ask. Without it: this machine.")
+@click.option("--host", "only", metavar="HOST", help="Ask only this host.")
 @click.option("--commands", is_flag=True, help="Show the exact commands for an example; ask nobody.")
-@json_option("Print them as JSON, with the commands.")
+@json_option("Print the faults as JSON, with the commands.")
 def faults(*, fault: tuple[str, ...], site: Site | None, only: str | None, commands: bool, as_json: bool) -> int:
     """List all faults, or those named: what each does, what others see, and whether a host has what it needs.
 

@@ -26,8 +26,12 @@ VM = "vm:2x2"
 @click.option(
     "--minutes", type=click.FloatRange(0.05, 10_000), default=10.0, show_default=True, help="How many minutes to go on."
 )
-@click.option("--faults", "max_faults", type=click.IntRange(1), help="Stop after so many faults, if that is earlier.")
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="What is drawn; printed when it is not given.")
+@click.option("--faults", "max_faults", type=click.IntRange(1), help="Stop after this many faults, if that is earlier.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**31 - 1),
+    help="The seed of what is drawn. Without it: a new one, which is printed.",
+)
 @click.option(
     "--arm",
     "--arms",
@@ -59,7 +63,9 @@ VM = "vm:2x2"
     show_default=True,
     help="Where the run directory is made.",
 )
-@click.option("--corrupt-carrier", metavar="RANK:NIC:N", help="Self-test: that rank lies after so many lost carriers.")
+@click.option(
+    "--corrupt-carrier", metavar="RANK:NIC:N", help="Self-test: that rank lies after this many lost carriers."
+)
 @json_option("Print soak.json without its list of faults; progress on stderr.")
 @quiet_option("No progress; on stderr only what was found, if that is a failure.")
 def soak(

@@ -32,7 +32,7 @@ Examples:
 
 \b
 Exit codes: 0 every expectation of the file holds, 1 one does not, 2 bad usage or input (nothing was started),
-3 a worker or the scheduler failed, 130 interrupted (finished cells are kept).
+3 a worker or the scheduler failed, 130 interrupted. Finished cells are kept.
 """
 
 
@@ -52,7 +52,7 @@ def common(command: F) -> F:
     """What every command takes that reads a simulation's file."""
     options = [
         click.argument("file", type=click.Path(path_type=Path)),
-        click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Instead of the file's."),
+        click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="The seed, instead of the file's."),
         set_option(),
         json_option("Print the result alone on stdout, as JSON."),
         quiet_option(),
@@ -94,10 +94,14 @@ def run(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="The run directory; kept between calls.",
+    help="The run directory; it is kept between calls.",
 )
-@click.option("--workers", type=click.IntRange(1, 1024), help="Processes of this machine; as many as it has cores.")
-@click.option("--scheduler", metavar="ADDRESS", help="A Dask cluster's scheduler, instead of processes.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 1024),
+    help="How many processes of this machine. Without it: as many as it has cores.",
+)
+@click.option("--scheduler", metavar="ADDRESS", help="The scheduler of a Dask cluster, instead of processes.")
 @click.option("--resume", is_flag=True, help="Go on with what is in --out.")
 @click.option("--dry-run", is_flag=True, help="Say what would be simulated; simulate and write nothing.")
 def sweep(
@@ -211,9 +215,20 @@ def _dry_run(experiment: Experiment, *, as_json: bool) -> int:
 
 @sim.command()
 @common
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The trace's file.")
-@click.option("--trace", "number", type=click.IntRange(0), default=0, show_default=True, help="Which of the traces.")
-@click.option("--point", type=click.IntRange(0), default=0, show_default=True, help="At which point of the axes.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write the trace to."
+)
+@click.option(
+    "--trace",
+    "number",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Which of the traces to write, from 0.",
+)
+@click.option(
+    "--point", type=click.IntRange(0), default=0, show_default=True, help="Which point of the axes it is for, from 0."
+)
 def faults(
     file: Path,
     seed: int | None,

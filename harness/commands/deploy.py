@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 )
 @click.option("--prefix", metavar="DIR", help="Where it goes on the hosts, instead of the inventory's `prefix`.")
 @click.option("--keep", type=click.IntRange(1, 1000), default=3, show_default=True, help="How many builds stay there.")
-@click.option("--rollback", is_flag=True, help="Back to what every host had before.")
+@click.option("--rollback", is_flag=True, help="Go back to what every host had before.")
 @click.option("--list", "list_", is_flag=True, help="Show what lies on every host; change nothing.")
 @click.option("--dry-run", is_flag=True, help="Say what would be sent; change nothing.")
 @json_option()

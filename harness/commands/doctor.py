@@ -37,8 +37,8 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @site_option(default="lab", local=True, metavar=f"{PLACES}|local")
-@click.option("--host", "hosts", metavar="RANGE", help="Only these: node[01-16,20].")
-@click.option("--check", "checks", metavar="ID,...", help="Only these checks; docs/reference/doctor.md has all.")
+@click.option("--host", "hosts", metavar="RANGE", help="Examine only these hosts, for example node[01-16,20].")
+@click.option("--check", "checks", metavar="ID,...", help="Make only these checks (all: docs/reference/doctor.md).")
 @click.option("--pid", type=click.IntRange(min=1), help="Look at the NCCL that this process has mapped.")
 @click.option("--backups", is_flag=True, help="Only list the NICs that have no backup.")
 @json_option("Print JSON (harness/schemas/doctor.schema.json).")
@@ -48,8 +48,8 @@ def doctor(  # noqa: PLR0917 - click gives them by name
 ) -> int:
     """Examine hosts: NICs, RDMA, GPUs, paths between them, clocks, limits. Changes nothing on them.
 
-    Exit code 0 when nothing would break a run, 1 when something would, 2 for a --pid that is on no host, 3 when a host
-    could not be examined (what the others have is shown).
+    Exit codes: 0 nothing would break a run, 1 something would, 2 bad usage (also a --pid that is on no host), 3 a host
+    could not be examined. What the others have is shown then.
     """
     from harness.doctor.examination import only, open_ward
 

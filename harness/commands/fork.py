@@ -89,7 +89,9 @@ def status(as_json: bool) -> None:
 
 
 @fork.command(short_help="Re-create the patches from an edited tree.")
-@click.option("--into", metavar="PATCH", help="Where edits of files go that no patch touches yet; may be a new name.")
+@click.option(
+    "--into", metavar="PATCH", help="The patch for edits of files that no patch touches yet. It may be a new name."
+)
 @json_option()
 def refresh(into: str | None, as_json: bool) -> None:
     """Re-create the patch files from nccl_fork/tree.

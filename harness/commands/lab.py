@@ -57,10 +57,17 @@ def lab() -> None:
     show_default=True,
     help="What the hosts are made of.",
 )
-@click.option("--hosts", type=click.IntRange(1, 8), help="With --kind vm: guests (default 2).")
-@click.option("--nics", type=click.IntRange(1, 8), help="With --kind vm: data NICs of a guest (default 4).")
+@click.option("--hosts", type=click.IntRange(1, 8), help="With --kind vm: how many guests (default 2).")
+@click.option("--nics", type=click.IntRange(1, 8), help="With --kind vm: how many data NICs a guest has (default 4).")
 @click.option("--ssh", is_flag=True, help="With --kind vm: guests run an SSH server; prints an inventory file of them.")
-@click.option("--ttl", "ttl_s", type=click.IntRange(1), default=3600, show_default=True, help="Seconds it may live.")
+@click.option(
+    "--ttl",
+    "ttl_s",
+    type=click.IntRange(1),
+    default=3600,
+    show_default=True,
+    help="After how many seconds it is taken down.",
+)
 @name_option
 @json_option()
 @quiet_option(given=False)

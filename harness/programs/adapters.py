@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.launch import preload
-from harness.launch.plan import JobPlan, ShownCommand
+from harness.launch.launchers.launcher import JobPlan, ShownCommand
 from harness.workloads.bench import MODES, SETTINGS
 
 DEEPSPEED_ENV = "DS_ENV_FILE"

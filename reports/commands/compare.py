@@ -35,10 +35,13 @@ if TYPE_CHECKING:
 def compare(runs: tuple[str, ...], store: Path, kind: str, as_json: bool) -> None:
     """Compare runs with the first of them; of one run alone, its arms.
 
-    RUN is an id of the store, its beginning, a tag, or a run directory; RUN:ARM is one arm of it alone, to be compared
-    with another. Runs are grouped by what differs among them (build, arms, bed, hardware, experiment): those that
-    differ in none of it are repeats. Says *better*, *worse*, *no difference shown* or *not comparable because ...*: the
-    exit code is 0 whatever it says (`r2cc ci gate` judges).
+    RUN is an id of the store, its beginning, a tag, or a run directory. RUN:ARM is one arm of it alone.
+
+    Runs are grouped by what differs among them: build, arms, testbed, hardware, experiment. Those that differ in
+    nothing are repeats.
+
+    The answers are *better*, *worse*, *no difference shown*, *too few runs* and *not comparable because ...*. The exit
+    code is 0 whatever they are: `r2cc ci gate` judges.
 
     \b
     Examples:

@@ -60,12 +60,14 @@ def runs() -> None:
 
 @runs.command(name="list")
 @store_option
-@click.option("--experiment", metavar="NAME", help="Of this experiment; * and ? stand for letters.")
-@click.option("--verdict", help="With this verdict: holds, deviated, failed, void, unfinished or unreadable.")
-@click.option("--tag", help="With this tag.")
-@click.option("--build", "build_id", metavar="ID", help="Of this build.")
-@click.option("--since", callback=age, metavar="AGE", help="Not older: 12h, 30d, 8w.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, newest first.")
+@click.option("--experiment", metavar="NAME", help="Only runs of this experiment; * and ? work as in a shell.")
+@click.option("--verdict", help="Only runs with this verdict: holds, deviated, failed, void, unfinished or unreadable.")
+@click.option("--tag", help="Only runs with this tag.")
+@click.option("--build", "build_id", metavar="ID", help="Only runs of this build.")
+@click.option("--since", callback=age, metavar="AGE", help="Only runs that are not older: 12h, 30d, 8w.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=50, show_default=True, help="The most runs to show, newest first."
+)
 @json_option()
 @quiet_option(given=False)
 def list_(store: Path, *, since: timedelta | None, limit: int, as_json: bool, **asked: str | None) -> None:
@@ -155,7 +157,7 @@ def _line(figure: Figure) -> str:
 @runs.command()
 @click.argument("run")
 @click.argument("tags", nargs=-1, required=True, metavar="TAG...")
-@click.option("--remove", is_flag=True, help="Take the tags away instead.")
+@click.option("--remove", is_flag=True, help="Take the tags away.")
 @store_option
 @json_option()
 @quiet_option(given=False)
@@ -183,10 +185,10 @@ def tag(run: str, tags: tuple[str, ...], *, remove: bool, store: Path, as_json: 
 
 
 @runs.command()
-@click.option("--keep", type=click.IntRange(0), help="The newest so many of each experiment stay.")
-@click.option("--older-than", callback=age, metavar="AGE", help="Only older ones: 12h, 30d, 8w.")
-@click.option("--dry-run", is_flag=True, help="Name them; remove nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--keep", type=click.IntRange(0), help="Keep this many of the newest runs of each experiment.")
+@click.option("--older-than", callback=age, metavar="AGE", help="Remove only runs that are older: 12h, 30d, 8w.")
+@click.option("--dry-run", is_flag=True, help="Name the runs; remove nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask before removing.")
 @store_option
 @json_option()
 @quiet_option(given=False)
@@ -243,20 +245,32 @@ def _remove(store: Path, chosen: Sequence[Entry]) -> int:
 
 @runs.command(name="import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option("--name", required=True, help="The experiment they are runs of.")
-@click.option("--kind", type=click.Choice(["nccl-tests", "megatron"]), help="What wrote them; else it is looked for.")
-@click.option("--arm", default="stock", show_default=True, help="What they are compared as.")
+@click.option("--name", required=True, help="The name of the experiment that they are runs of.")
 @click.option(
-    "--hardware", default="", metavar="WORD", help="Where they ran: only runs with the same word are compared."
+    "--kind",
+    type=click.Choice(["nccl-tests", "megatron"]),
+    help="Which program wrote the files. Without it: found from their text.",
 )
-@click.option("--build", "build_id", default="", metavar="ID", help="Of the NCCL under them.")
+@click.option("--arm", default="stock", show_default=True, help="The arm that they count as.")
+@click.option(
+    "--hardware",
+    default="",
+    metavar="WORD",
+    help="A word for where they ran. Only runs with the same word are compared.",
+)
+@click.option("--build", "build_id", default="", metavar="ID", help="The build of NCCL that they used.")
 @click.option(
     "--degraded",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="What nccl-tests measured while NICs were missing: one run with the one FILE, for the report's curves.",
+    help="What nccl-tests measured while NICs were missing. With one FILE it makes one run, whose report shows both.",
 )
-@click.option("--left", type=click.FloatRange(0, 1), metavar="SHARE", help="Of the bandwidth, then: the bound.")
+@click.option(
+    "--left",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="With --degraded: the share of the bandwidth that was left.",
+)
 @store_option
 @json_option()
 @quiet_option(given=False)
@@ -271,7 +285,7 @@ def import_(
     as_json: bool,
     **about: str,
 ) -> None:
-    """Take in figures of nccl-tests (JSON or text) or Megatron-LM's logs as runs of the store.
+    """Add figures of nccl-tests (JSON or text) or Megatron-LM's logs to the store, as runs.
 
     What a launcher, a container tool or a terminal puts before the lines does no harm. A file with several measurements
     (tests, operations, processes, trainings) becomes a run for each: NAME and a word for what differs.

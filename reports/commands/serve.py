@@ -22,7 +22,10 @@ from reports.commands.runs import store_option
     help="The port to listen on; 0 takes any that is free.",
 )
 @click.option(
-    "--address", default="127.0.0.1", show_default=True, help="Others than this machine see it only if you say so."
+    "--address",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen on. With the default only this machine sees the page.",
 )
 @json_option("Print the address as JSON.")
 @quiet_option(given=False)
