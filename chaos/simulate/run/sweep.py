@@ -5,11 +5,12 @@ A cell is written whole or not at all, so a sweep that was killed goes on where 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from chaos.simulate.run.cell import Payload
 from chaos.simulate.run.execute import Executor
@@ -28,14 +29,6 @@ from harness.schemas import dumped_as
 Json = dict[str, Any]
 CELLS, TRACES, ASKED, RESULT, SWEEP = "cells", "traces", "experiment.yaml", "simulation.json", "sweep.json"
 LOCKED_S = 1.0
-
-
-class Display(Protocol):
-    """Shows how far it is."""
-
-    def start(self, done: int, total: int) -> None: ...
-
-    def advance(self, done: int) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -90,21 +83,20 @@ class Sweep:
         value = _json(self.folder / CELLS / f"{cell.id}.json")
         return value if value and naming.problems(value, cell, self.experiment.arms) is None else None
 
-    def run(self, executor: Executor, display: Display) -> None:
-        """Runs the cells that are not finished."""
+    def run(self, executor: Executor, told: Callable[[str], None]) -> None:
+        """Runs the cells that are not finished; `told` hears how far it is."""
         payload = Payload.of(self.experiment)
         every = payload.cells()
         left = [cell for cell in every if self.finished(cell) is None]
-        done = len(every) - len(left)
-        display.start(done, len(every))
         if not left:
             return
+        done, began_s = 0, time.monotonic()
         results = executor.run(payload, left)
         try:
             for cell, result in results:
                 RunDir(self.folder / CELLS).write_text(f"{cell.id}.json", _text(result))
                 done += 1
-                display.advance(done)
+                told(_how_far(len(every), len(left), done, time.monotonic() - began_s))
         finally:
             close: Callable[[], None] = getattr(results, "close", lambda: None)
             close()
@@ -149,6 +141,12 @@ def write_trace(experiment: Experiment, point: Point, number: int, path: Path) -
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}", "give another --out") from error
     return made
+
+
+def _how_far(total: int, wanted: int, done: int, took_s: float) -> str:
+    """Of `wanted` cells that were not finished before; at the rate so far."""
+    before = f", {total - wanted} of them before" if total > wanted else ""
+    return f"{total - wanted + done} of {total} cells{before}, about {took_s / done * (wanted - done):.0f} s left"
 
 
 def _text(value: Json) -> str:
