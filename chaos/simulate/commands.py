@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -150,19 +149,16 @@ def _again(command: str, file: Path, seed: int | None, settings: tuple[str, ...]
 
 
 def _carry_out(sweep: Sweep, executor: Executor, again: str, *, as_json: bool, quiet: bool, resume: bool) -> int:
-    from chaos.simulate.run.display import display
     from harness.interrupts import terminable
     from harness.plugins import after_run
+    from harness.progress import show
 
-    shown = display(sys.stderr, quiet=quiet)
     with terminable():
         try:
             sweep.prepare(resume=resume)
             with sweep.alone():
-                try:
-                    sweep.run(executor, shown)
-                finally:
-                    shown.stop()
+                with show("simulating") as step:
+                    sweep.run(executor, step.update)
                 result = _finish(sweep)
         except KeyboardInterrupt:
             done, total = sweep.progress()

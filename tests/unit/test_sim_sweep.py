@@ -19,10 +19,9 @@ from click.testing import CliRunner, Result
 
 from chaos.simulate.commands import sim
 from chaos.simulate.run.cell import Payload, added, run_cell
-from chaos.simulate.run.display import Lines
 from chaos.simulate.run.experiment import load
 from chaos.simulate.run.result import build
-from chaos.simulate.run.sweep import Sweep
+from chaos.simulate.run.sweep import Sweep, _how_far
 from chaos.simulate.workloads.cells import Cell
 from harness.cli import run_cli
 from harness.errors import InfraError, InputErrors, SshError, UsageError
@@ -248,16 +247,9 @@ def test_tallies_add_up_by_name() -> None:
     assert added([]) == {}
 
 
-def test_lines_say_how_long_it_will_take() -> None:
-    told: list[str] = []
-    now = [0.0]
-    lines = Lines(told.append, lambda: now[0])
-    lines.start(10, 110)
-    now[0] = 1.0
-    lines.advance(20)
-    now[0] = 6.0
-    lines.advance(60)
-    assert told == ["10 of 110 cells were done before", "60 of 110 cells, 6 s, about 6 s left"]
+def test_progress_says_how_long_it_will_take() -> None:
+    assert _how_far(110, 100, 50, 6.0) == "60 of 110 cells, 10 of them before, about 6 s left"
+    assert _how_far(4, 4, 4, 6.0) == "4 of 4 cells, about 0 s left"
 
 
 def test_errors_come_whole_from_another_process() -> None:

@@ -5,11 +5,12 @@ A cell is written whole or not at all, so a sweep that was killed goes on where 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any
 
 from chaos.simulate.run.cell import CellResult, Payload
 from chaos.simulate.run.execute import Executor
@@ -29,14 +30,6 @@ from harness.schemas.form import Count, Limits, form
 Json = dict[str, Any]
 CELLS, TRACES, ASKED, RESULT, SWEEP = "cells", "traces", "experiment.yaml", "simulation.json", "sweep.json"
 LOCKED_S = 1.0
-
-
-class Display(Protocol):
-    """Shows how far it is."""
-
-    def start(self, done: int, total: int) -> None: ...
-
-    def advance(self, done: int) -> None: ...
 
 
 @form("sim_faults", "r2cc sim faults: the trace that was written")
@@ -111,21 +104,20 @@ class Sweep:
         fits = value and naming.problems(value, cell, self.experiment.arms) is None
         return CellResult.of(value) if fits else None
 
-    def run(self, executor: Executor, display: Display) -> None:
-        """Runs the cells that are not finished."""
+    def run(self, executor: Executor, told: Callable[[str], None]) -> None:
+        """Runs the cells that are not finished; `told` hears how far it is."""
         payload = Payload.of(self.experiment)
         every = payload.cells()
         left = [cell for cell in every if self.finished(cell) is None]
-        done = len(every) - len(left)
-        display.start(done, len(every))
         if not left:
             return
+        done, began_s = 0, time.monotonic()
         results = executor.run(payload, left)
         try:
             for cell, result in results:
                 RunDir(self.folder / CELLS).write_text(f"{cell.id}.json", dumped(result) + "\n")
                 done += 1
-                display.advance(done)
+                told(_how_far(len(every), len(left), done, time.monotonic() - began_s))
         finally:
             close: Callable[[], None] = getattr(results, "close", lambda: None)
             close()
@@ -170,6 +162,12 @@ def write_trace(experiment: Experiment, point: Point, number: int, path: Path) -
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror}", "give another --out") from error
     return made
+
+
+def _how_far(total: int, wanted: int, done: int, took_s: float) -> str:
+    """Of `wanted` cells that were not finished before; at the rate so far."""
+    before = f", {total - wanted} of them before" if total > wanted else ""
+    return f"{total - wanted + done} of {total} cells{before}, about {took_s / done * (wanted - done):.0f} s left"
 
 
 def _json(path: Path) -> Json:
