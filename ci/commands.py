@@ -9,7 +9,7 @@ import click
 
 from harness.commands.options import arms_option, json_option, quiet_option
 from harness.files.writing import check_writable, write_whole
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 from reports.commands.runs import store_option
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def baseline() -> None:
 @baseline.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @baseline_option
-@click.option("--replace", is_flag=True, help="Instead of those that are recorded for the same hardware.")
+@click.option("--replace", is_flag=True, help="Replace the runs that are recorded for the same hardware.")
 @store_option
 @json_option()
 @quiet_option(given=False)
@@ -74,7 +74,9 @@ def record(runs: tuple[str, ...], *, baseline: str, replace: bool, store: Path, 
         baselines.check_fit(chosen)
         baselines.record(found, chosen, baseline, replace=replace)
     if as_json:
-        click.echo(dumped("baseline_recorded", {"schema": 1, "baseline": baseline, "runs": [run.id for run in chosen]}))
+        click.echo(
+            dumped_as("baseline_recorded", {"schema": 1, "baseline": baseline, "runs": [run.id for run in chosen]})
+        )
     for run in () if as_json else chosen:
         click.echo(f"{run.id}: {baselines.TAG}{baseline}")
 
@@ -98,7 +100,7 @@ def show(baseline: str, store: Path, as_json: bool) -> None:
     with opened(store) as found:
         runs = baselines.runs_of(found, baseline)
     if as_json:
-        click.echo(dumped("baseline", {"schema": 1, "baseline": baseline, "runs": [run.as_json() for run in runs]}))
+        click.echo(dumped_as("baseline", {"schema": 1, "baseline": baseline, "runs": [run.as_json() for run in runs]}))
         return
     for run in runs:
         click.echo(f"{run.id}  {run.bed}  {run.fingerprint or 'unknown hardware'}  build {run.build_id or 'unknown'}")
@@ -150,7 +152,7 @@ def gate(
 
 
 def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
-    text = dumped("ci_gate", judged.as_json(), 1) + "\n"
+    text = dumped_as("ci_gate", judged.as_json(), 1) + "\n"
     if out is not None:
         write_whole(out.resolve(), text)
     if as_json:
@@ -165,12 +167,14 @@ def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
 @ci.command()
 @click.argument("experiment", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--before", required=True, type=click.Path(exists=True, path_type=Path), help="Checkout without the change."
+    "--before", required=True, type=click.Path(exists=True, path_type=Path), help="The checkout without the change."
 )
-@click.option("--after", required=True, type=click.Path(exists=True, path_type=Path), help="Checkout with it.")
+@click.option(
+    "--after", required=True, type=click.Path(exists=True, path_type=Path), help="The checkout with the change."
+)
 @click.option(
     "--times", type=click.IntRange(1, 1000), default=12, show_default=True, envvar="R2CC_CI_TIMES", show_envvar=True,
-    help="Runs of each.",
+    help="How many runs of each checkout.",
 )  # fmt: skip
 @arms_option()
 @policy_option

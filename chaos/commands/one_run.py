@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from chaos.analysis.model import Summary
@@ -50,7 +50,7 @@ def run_one(
         directory = rundir.create(out, experiment.name)
         display = live.display(stream, quiet=quiet, plain=verbose, faults=experiment.faults)
         how: dict[str, Any] = {"void_ok": void_ok, "trace": trace, "hardware": bed_hardware(site)}
-        how |= {"bed": site.bed, "launcher": launcher}
+        how |= {"bed": site.bed, "launcher": launcher, **({"python": python} if python else {})}
         request = runner.Request(arms, bench, build, lambda: open_bed(site, experiment), **how)
         summary = runner.run(experiment, request, directory, display)
     try:
@@ -74,5 +74,5 @@ def last_words(summary: Summary, shown: str, *, as_json: bool, quiet: bool) -> N
     elif summary.exit_code:
         click.echo(f"r2cc: {summary.verdict}: {'; '.join(summary.reasons) or 'no reason is known'}", err=True)
     if as_json:
-        click.echo(dumped("summary", summary.as_json(), 1))
+        click.echo(dumped_as("summary", summary.as_json(), 1))
     click.echo(shown, err=as_json)

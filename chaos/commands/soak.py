@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from harness.commands.options import json_option, quiet_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 PLAIN_EVERY_S = 10.0
 VM = "vm:2x2"
@@ -23,8 +23,12 @@ VM = "vm:2x2"
 @click.option(
     "--minutes", type=click.FloatRange(0.05, 10_000), default=10.0, show_default=True, help="How many minutes to go on."
 )
-@click.option("--faults", "max_faults", type=click.IntRange(1), help="Stop after so many faults, if that is earlier.")
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="What is drawn; printed when it is not given.")
+@click.option("--faults", "max_faults", type=click.IntRange(1), help="Stop after this many faults, if that is earlier.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**31 - 1),
+    help="The seed of what is drawn. Without it: a new one, which is printed.",
+)
 @click.option(
     "--arm",
     "--arms",
@@ -56,7 +60,9 @@ VM = "vm:2x2"
     show_default=True,
     help="Where the run directory is made.",
 )
-@click.option("--corrupt-carrier", metavar="RANK:NIC:N", help="Self-test: that rank lies after so many lost carriers.")
+@click.option(
+    "--corrupt-carrier", metavar="RANK:NIC:N", help="Self-test: that rank lies after this many lost carriers."
+)
 @json_option("Print soak.json without its list of faults; progress on stderr.")
 @quiet_option("No progress; on stderr only what was found, if that is a failure.")
 def soak(
@@ -114,7 +120,7 @@ def soak(
     if report["exit_code"] or not quiet:
         line.end(_words(report))
     if as_json:
-        click.echo(dumped("soak", {key: value for key, value in report.items() if key != "fates"}, 1))
+        click.echo(dumped_as("soak", {key: value for key, value in report.items() if key != "fates"}, 1))
     click.echo(directory.shown(), err=as_json)
     return int(report["exit_code"])
 

@@ -24,8 +24,7 @@ from chaos.testbed import launch
 from chaos.testbed.beds import Bed
 from chaos.testbed.launch import Benches
 from harness.errors import R2ccError
-from harness.facts.environment import environment, hardware
-from harness.facts.forms import Hardware
+from harness.facts.environment import Hardware, environment, hardware
 from harness.files.rundir import RunDir
 from harness.interrupts import terminable
 
@@ -46,6 +45,8 @@ class Request:
     hardware: Hardware | None = None
     """Of the bed's machines; None: it is this machine."""
     launcher: str = launch.DIRECT
+    python: str = launch.PYTHON
+    """Of a launcher that is a Python program."""
     bed: str = "lab"
     """What it is called where it could not be opened."""
 
@@ -64,7 +65,8 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
             with terminable(), request.open_bed() as bed, display:
                 bed_name = bed.name
                 trace = out.raw if request.trace else None
-                for plan in plans(experiment, request.arms, bed, request.bench, trace, launcher=request.launcher):
+                by = {"launcher": request.launcher, "python": request.python}
+                for plan in plans(experiment, request.arms, bed, request.bench, trace, **by):
                     display.run_started(plan.arm, plan.run, experiment.repeats, experiment.workload.iterations)
                     run_one(plan, bed, journal, out=out, display=display)
                     traces.fetch(plan, bed, out.raw)
@@ -85,7 +87,7 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
         )
         journal.enter("-", 0)
         journal.write("verdict", verdict=summary.verdict, exit_code=summary.exit_code, reasons=summary.reasons)
-    out.write_json("summary.json", "summary", summary.as_json())
+    out.write_json_as("summary.json", "summary", summary.as_json())
     return summary
 
 
@@ -93,7 +95,7 @@ def _begin(experiment: Experiment, request: Request, out: RunDir) -> None:
     """What was asked for, and where; without it, on a full disk, there is no run."""
     try:
         out.write_text("experiment.yaml", dump(experiment))
-        out.write_json("environment.json", "environment", environment(request.build, machines=request.hardware))
+        out.write_json("environment.json", environment(request.build, machines=request.hardware))
     except BaseException:
         out.discard()
         raise
@@ -107,6 +109,7 @@ def plans(
     trace: Path | None = None,
     *,
     launcher: str = launch.DIRECT,
+    python: str = launch.PYTHON,
 ) -> list[Plan]:
     """Every repeat of every arm in the order in which they run: A B A B, so that a machine growing slow slows all.
 
@@ -136,7 +139,7 @@ def plans(
             planned_faults(experiment, bed.nics, launch.per_host(experiment, bed.gpus)),
             limits=experiment.limits,
             launcher=launcher,
-            job=launch.job(ranks, bed.root, launcher, bed.targets),
+            job=launch.job(ranks, bed.root, launcher, bed.targets, python),
             reader=experiment.workload.reader,
         )
 

@@ -17,6 +17,7 @@ class Build(TypedDict):
     sampler: NotRequired[str]
     planner: NotRequired[str]
     simulator: NotRequired[str]
+    progress: NotRequired[str]
     build_id: str
     rebuilt: bool
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 
 from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import PLACES, site_option
+from harness.commands.waiting import waiting
 from harness.errors import InfraError, UsageError
 from harness.schemas import dumped
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     Told = Callable[[Outcome[Collected]], None]
 
 BREAKS = 1
-REDRAWS_PER_S = 8
-MOST_NAMES_SHOWN = 8
 EXAMPLES = """\b
 Examples:
   r2cc doctor --inventory cluster.yaml
@@ -37,8 +35,8 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @site_option(default="lab", local=True, metavar=f"{PLACES}|local")
-@click.option("--host", "hosts", metavar="RANGE", help="Only these: node[01-16,20].")
-@click.option("--check", "checks", metavar="ID,...", help="Only these checks; docs/reference/doctor.md has all.")
+@click.option("--host", "hosts", metavar="RANGE", help="Examine only these hosts, for example node[01-16,20].")
+@click.option("--check", "checks", metavar="ID,...", help="Make only these checks (all: docs/reference/doctor.md).")
 @click.option("--pid", type=click.IntRange(min=1), help="Look at the NCCL that this process has mapped.")
 @click.option("--backups", is_flag=True, help="Only list the NICs that have no backup.")
 @json_option("Print JSON (harness/schemas/doctor.schema.json).")
@@ -48,8 +46,8 @@ def doctor(  # noqa: PLR0917 - click gives them by name
 ) -> int:
     """Examine hosts: NICs, RDMA, GPUs, paths between them, clocks, limits. Changes nothing on them.
 
-    Exit code 0 when nothing would break a run, 1 when something would, 2 for a --pid that is on no host, 3 when a host
-    could not be examined (what the others have is shown).
+    Exit codes: 0 nothing would break a run, 1 something would, 2 bad usage (also a --pid that is on no host), 3 a host
+    could not be examined. What the others have is shown then.
     """
     from harness.doctor.examination import only, open_ward
 
@@ -94,7 +92,7 @@ def _examine(
         _require_process(found, pid)
     report = grouped_failures(examine(found.fleet, checks), found.failed)
     if as_json:
-        click.echo(dumped("doctor", render.as_json(report, found, inventory)))
+        click.echo(dumped(render.whole(report, found, inventory)))
     else:
         for text, colour in render.lines(report, found):
             click.echo(click.style(text, dim=True) if colour == "dim" else click.style(text, fg=colour))
@@ -120,7 +118,7 @@ def _telling(ward: Ward, quiet: bool) -> Iterator[Told]:
     if quiet:
         yield lambda _outcome: None
     elif sys.stdout.isatty():
-        with _live(ward) as told:
+        with waiting(ward.hosts, "they try their ways to each other") as told:
             yield told
     else:
         yield lambda outcome: click.echo(_line(outcome), err=True)
@@ -128,30 +126,3 @@ def _telling(ward: Ward, quiet: bool) -> Iterator[Told]:
 
 def _line(outcome: Outcome[Collected]) -> str:
     return f"{outcome.host} {'examined' if outcome.error is None else 'FAILED'} ({outcome.elapsed_s:.1f} s)"
-
-
-@contextmanager
-def _live(ward: Ward) -> Iterator[Told]:
-    from rich.live import Live
-    from rich.text import Text
-
-    waiting, failed, started = dict.fromkeys(ward.hosts), list[str](), time.monotonic()
-
-    def view() -> Text:
-        names = [*waiting][:MOST_NAMES_SHOWN]
-        more = f" and {len(waiting) - len(names)} more" if len(waiting) > len(names) else ""
-        seconds = time.monotonic() - started
-        text = Text(f"{len(ward.hosts) - len(waiting)} of {len(ward.hosts)} hosts examined ({seconds:.1f} s)\n")
-        text.append(
-            f"waiting for {', '.join(names)}{more}\n" if names else "they try their ways to each other\n", "dim"
-        )
-        text.append("".join(f"{name} failed\n" for name in failed[-MOST_NAMES_SHOWN:]), "red")
-        return text
-
-    def told(outcome: Outcome[Collected]) -> None:
-        waiting.pop(outcome.host, None)
-        if outcome.error is not None:
-            failed.append(outcome.host)
-
-    with Live(get_renderable=view, refresh_per_second=REDRAWS_PER_S, transient=True):
-        yield told

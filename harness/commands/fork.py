@@ -89,7 +89,9 @@ def status(as_json: bool) -> None:
 
 
 @fork.command(short_help="Re-create the patches from an edited tree.")
-@click.option("--into", metavar="PATCH", help="Where edits of files go that no patch touches yet; may be a new name.")
+@click.option(
+    "--into", metavar="PATCH", help="The patch for edits of files that no patch touches yet. It may be a new name."
+)
 @json_option()
 def refresh(into: str | None, as_json: bool) -> None:
     """Re-create the patch files from nccl_fork/tree.
@@ -101,16 +103,17 @@ def refresh(into: str | None, as_json: bool) -> None:
       r2cc fork refresh
       r2cc fork refresh --into 0003-topic
     """
+    from harness.fork.refresh import Refreshed
     from harness.fork.refresh import refresh as refresh_patches
     from harness.repo import checkout
 
     lines = refresh_patches(checkout(), into=into)
-    click.echo(dumped("fork_refresh", {"schema": 1, "done": lines}) if as_json else "\n".join(lines))
+    click.echo(dumped(Refreshed(lines)) if as_json else "\n".join(lines))
 
 
 def _print(found: ForkStatus, *, quiet: bool, as_json: bool) -> None:
     if as_json:
-        click.echo(dumped("fork", {"schema": 1, **found.as_dict()}, 1))
+        click.echo(dumped(found, 1))
     for line in () if quiet or as_json else describe(found):
         click.echo(line)
 

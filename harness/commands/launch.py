@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
+from harness.commands.launcher_option import LauncherType
 from harness.commands.options import Size, changes_of, json_option, quiet_option, set_option
 from harness.commands.site_option import site_option
-from harness.schemas import dumped
+from harness.interrupts import terminable
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from harness.launch.hosts import JobHosts
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 CORRUPT = re.compile(r"[0-9]{1,6}:[0-9]{1,6}")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-LAUNCHERS = ("ssh", "mpirun", "srun", "torchrun")
+NAMES = "ssh, mpirun, srun or torchrun"
 MODE_HELP = "R2CC_MODE: 0 stock, 1 migrate, 2 balance, 3 allreduce."
 
 
@@ -51,24 +52,37 @@ def where(command: F) -> F:
     """Where a job runs and what starts it."""
     for option in (
         click.option(
-            "--env", "envs", multiple=True, metavar="NAME[=VALUE]", help="For all ranks; without a value: ours. Repeat."
+            "--env",
+            "envs",
+            multiple=True,
+            metavar="NAME[=VALUE]",
+            help="Set a variable for all ranks; without a value: as it is here. May be repeated.",
         ),
         click.option(
             "--oob",
             metavar="NET",
-            help="The network of mpirun's daemons, as a.b.c.d/n; else the one shared with the hosts.",
+            help="The network of mpirun's daemons, as a.b.c.d/n. Without it: the one shared with the hosts.",
         ),
         click.option(
             "--root",
             callback=_not_empty,
             metavar="ADDRESS",
-            help="Where ranks meet, of the first host; else its management NIC's.",
+            help="The first host's address, where ranks meet. Without it: its management NIC's.",
         ),
-        click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed (~/.r2cc)."),
-        click.option("--ranks-per-host", type=click.IntRange(1, 1024), help="Else one, one a GPU, or Slurm's tasks."),
+        click.option("--prefix", metavar="DIR", help="Under Slurm: where the build was deployed (default: ~/.r2cc)."),
+        click.option(
+            "--ranks-per-host",
+            type=click.IntRange(1, 1024),
+            help="How many ranks a host has. Without it: one, one a GPU, or Slurm's tasks.",
+        ),
         site_option(default="lab"),
         click.option(
-            "--launcher", type=click.Choice(LAUNCHERS), default="ssh", show_default=True, help="What starts the ranks."
+            "--launcher",
+            type=LauncherType(),
+            default="ssh",
+            show_default=True,
+            metavar="NAME",
+            help=f"What starts the ranks: {NAMES}.",
         ),
     ):
         command = option(command)
@@ -146,7 +160,7 @@ class Workloads(click.Group):
     callback=_elements,
     default=64 << 20,
     show_default=True,
-    help="The size of an all-reduce, as 64M.",
+    help="The size of an all-reduce, such as 64M.",
 )
 @set_option("Set another of the bench's settings; may be repeated.")
 @_job_options
@@ -171,7 +185,7 @@ PYTHON = click.option(
     envvar="R2CC_PYTHON",
     help="A Python that has torch.",
 )
-CPU = click.option("--cpu", is_flag=True, help="Use gloo on CPUs instead of NCCL: tries the launch alone.")
+CPU = click.option("--cpu", is_flag=True, help="Use gloo on CPUs instead of NCCL, to try the launch alone.")
 
 
 def _kind_command(kind: str, model: type[Workload]) -> click.Command:
@@ -222,17 +236,17 @@ def _run(
     import tempfile
 
     from harness.launch.hosts import opened
-    from harness.launch.plan import as_root, own_network, plan, starts
+    from harness.launch.plan import as_root, plan, starts
     from harness.launch.workloads import Asked, check, job
 
     check(kind, launcher)
     asked = Asked(kind, env=environment(envs), **given)
-    with ended_by_sigterm(), opened(site, launcher=launcher, dry_run=dry_run, prefix=prefix) as hosts:
-        made = job(_placed(asked, hosts, launcher, oob, own_network), hosts, os.environ)
+    with terminable(), opened(site, launcher=launcher, dry_run=dry_run, prefix=prefix) as hosts:
+        made = job(_placed(asked, hosts, launcher, oob), hosts, os.environ)
         with tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder:
             planned = plan(made, launcher, hosts, folder, as_root=as_root())
             if dry_run:
-                click.echo(dumped("job_plan", planned.as_json(), 1) + "\n" if as_json else planned.text(), nl=False)
+                click.echo(dumped_as("job_plan", planned.as_json(), 1) + "\n" if as_json else planned.text(), nl=False)
                 return 0
             from harness.launch.run import JobRun
             from harness.launch.watch import STARTING_S, Watch
@@ -247,31 +261,20 @@ def _run(
     return result.exit_code
 
 
-def _placed(asked: Asked, hosts: JobHosts, launcher: str, oob: str | None, own: Callable[[JobHosts], str]) -> Asked:
+def _placed(asked: Asked, hosts: JobHosts, launcher: str, oob: str | None) -> Asked:
     from dataclasses import replace
 
-    return replace(asked, out_of_band=oob or own(hosts)) if launcher == "mpirun" else asked
+    from harness.launch.launchers.network import own_network
+    from harness.launch.launchers.registry import launchers
+
+    return replace(asked, out_of_band=oob or own_network(hosts.targets)) if launchers()[launcher].daemons else asked
 
 
 def _print(result: Result, about: Mapping[str, object], as_json: bool) -> None:
     if as_json:
         told = {"schema": 1, **about, "exit_code": result.exit_code, "reason": result.reason, **result.figures}
-        click.echo(dumped("job", told))
+        click.echo(dumped_as("job", told))
     click.echo(("r2cc: error: " if result.exit_code else "") + result.sentence(), err=as_json or bool(result.exit_code))
-
-
-@contextmanager
-def ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM is taken as Ctrl-C is: what runs on the hosts must end with us."""
-
-    def interrupt(_number: int, _frame: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    old = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, old)
 
 
 @contextmanager
@@ -284,18 +287,18 @@ def tests_under(
     from dataclasses import replace
 
     from harness.launch.hosts import opened
-    from harness.launch.plan import as_root, own_network, plan, starts
+    from harness.launch.plan import as_root, plan, starts
     from harness.launch.workloads import Asked, check, job
     from harness.programs.adapters import Launch
 
     check("nccl-tests", launcher)
     asked = Asked("nccl-tests", mode, gpus, env=environment(envs))
     with (
-        ended_by_sigterm(),
+        terminable(),
         opened(site, launcher=launcher, dry_run=dry_run, prefix=prefix) as hosts,
         tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder,
     ):
-        made = job(_placed(asked, hosts, launcher, oob, own_network), hosts, os.environ)
+        made = job(_placed(asked, hosts, launcher, oob), hosts, os.environ)
 
         def under(words: tuple[str, ...]) -> Launch:
             planned = plan(replace(made, program=words), launcher, hosts, folder, as_root=as_root(), raw=True)
