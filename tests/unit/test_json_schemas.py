@@ -21,7 +21,7 @@ from harness.schemas.table import PRINTED, READ, WRITTEN
 ROOT = Path(__file__).parents[2]
 FILES = {path.name.removesuffix(".schema.json") for path in (ROOT / "harness" / "schemas").glob("*.schema.json")}
 NAMED = {name for names in PRINTED.values() for name in names} | set(WRITTEN.values())
-SOURCES = [path for layer in ("harness", "chaos", "reports", "ci") for path in (ROOT / layer).rglob("*.py")]
+SOURCES = [path for layer in ("r2cc", "harness", "chaos", "reports", "ci") for path in (ROOT / layer).rglob("*.py")]
 ELSEWHERE = {
     "journal": "Journal.write, a line of many: tests/unit/test_journal.py",
     "sim_trace": "trace.lines: tests/unit/test_sim_trace.py",
