@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import arms_option, json_option
+from harness.commands.options import arms_option, json_option, quiet_option
 from harness.files.writing import check_writable, write_whole
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 from reports.commands.runs import store_option
 
 if TYPE_CHECKING:
@@ -54,9 +54,10 @@ def baseline() -> None:
 @baseline.command()
 @click.argument("runs", nargs=-1, required=True, metavar="RUN...")
 @baseline_option
-@click.option("--replace", is_flag=True, help="Instead of those that are recorded for the same hardware.")
+@click.option("--replace", is_flag=True, help="Replace the runs that are recorded for the same hardware.")
 @store_option
 @json_option()
+@quiet_option(given=False)
 def record(runs: tuple[str, ...], *, baseline: str, replace: bool, store: Path, as_json: bool) -> None:
     """Make RUNs part of a baseline.
 
@@ -73,7 +74,9 @@ def record(runs: tuple[str, ...], *, baseline: str, replace: bool, store: Path, 
         baselines.check_fit(chosen)
         baselines.record(found, chosen, baseline, replace=replace)
     if as_json:
-        click.echo(dumped("baseline_recorded", {"schema": 1, "baseline": baseline, "runs": [run.id for run in chosen]}))
+        click.echo(
+            dumped_as("baseline_recorded", {"schema": 1, "baseline": baseline, "runs": [run.id for run in chosen]})
+        )
     for run in () if as_json else chosen:
         click.echo(f"{run.id}: {baselines.TAG}{baseline}")
 
@@ -82,6 +85,7 @@ def record(runs: tuple[str, ...], *, baseline: str, replace: bool, store: Path, 
 @baseline_option
 @store_option
 @json_option()
+@quiet_option(given=False)
 def show(baseline: str, store: Path, as_json: bool) -> None:
     """List the runs of a baseline, with their hardware and build.
 
@@ -96,7 +100,7 @@ def show(baseline: str, store: Path, as_json: bool) -> None:
     with opened(store) as found:
         runs = baselines.runs_of(found, baseline)
     if as_json:
-        click.echo(dumped("baseline", {"schema": 1, "baseline": baseline, "runs": [run.as_json() for run in runs]}))
+        click.echo(dumped_as("baseline", {"schema": 1, "baseline": baseline, "runs": [run.as_json() for run in runs]}))
         return
     for run in runs:
         click.echo(f"{run.id}  {run.bed}  {run.fingerprint or 'unknown hardware'}  build {run.build_id or 'unknown'}")
@@ -110,6 +114,7 @@ def show(baseline: str, store: Path, as_json: bool) -> None:
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the judgement there, as JSON.")
 @store_option
 @json_option("Print the judgement as JSON.")
+@quiet_option(given=False)
 def gate(
     runs: tuple[str, ...],
     policy: Path,
@@ -147,7 +152,7 @@ def gate(
 
 
 def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
-    text = dumped("ci_gate", judged.as_json(), 1) + "\n"
+    text = dumped_as("ci_gate", judged.as_json(), 1) + "\n"
     if out is not None:
         write_whole(out.resolve(), text)
     if as_json:
@@ -162,21 +167,24 @@ def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
 @ci.command()
 @click.argument("experiment", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option(
-    "--before", required=True, type=click.Path(exists=True, path_type=Path), help="Checkout without the change."
+    "--before", required=True, type=click.Path(exists=True, path_type=Path), help="The checkout without the change."
 )
-@click.option("--after", required=True, type=click.Path(exists=True, path_type=Path), help="Checkout with it.")
+@click.option(
+    "--after", required=True, type=click.Path(exists=True, path_type=Path), help="The checkout with the change."
+)
 @click.option(
     "--times", type=click.IntRange(1, 1000), default=12, show_default=True, envvar="R2CC_CI_TIMES", show_envvar=True,
-    help="Runs of each.",
+    help="How many runs of each checkout.",
 )  # fmt: skip
 @arms_option()
 @policy_option
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the judgement there, as JSON.")
 @store_option
 @json_option("Print the judgement as JSON.")
+@quiet_option()
 def turns(
     experiment: Path, *, before: Path, after: Path, times: int, arms: str | None, policy: Path, out: Path | None,
-    store: Path, as_json: bool,
+    store: Path, as_json: bool, quiet: bool,
 ) -> int:  # fmt: skip
     """Run EXPERIMENT with two checkouts by turns, and judge the second against the first.
 
@@ -196,9 +204,12 @@ def turns(
     more = ("--arms", arms) if arms else ()
     plan = work.turns((before.resolve(), after.resolve()), experiment.resolve(), store.resolve(), times, more)
     store.mkdir(parents=True, exist_ok=True)
-    made = work.run_all(
-        plan, lambda turn, name: click.echo(f"{turn.side:<6} {turn.number + 1}/{times}  {name}", err=True)
-    )
+
+    def told(turn: work.Turn, name: str) -> None:
+        if not quiet:
+            click.echo(f"{turn.side:<6} {turn.number + 1}/{times}  {name}", err=True)
+
+    made = work.run_all(plan, told)
     with opened(store) as found:
         sides = [[found.find(name) for name in made[side]] for side in (work.BEFORE, work.AFTER)]
     return _say(judging.against(rules, *sides), out, as_json=as_json)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -10,6 +11,12 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import TextIO
 
+import click
+
+from harness.schemas import CHECKED
+
+QUIET = "harness.progress.quiet"
+"""Where click's context keeps what the command that runs was given of `--quiet`."""
 FIRST_SIGN_S = 1.5
 TERMINAL_PERIOD_S = 0.25
 LOG_PERIOD_S = 10.0
@@ -68,8 +75,13 @@ class Step:
 
 
 def show(title: str) -> Step:
-    """Progress on stderr."""
-    return Step(title)
+    """Progress on stderr; none when the command that runs was given `--quiet`. In a test, a command must have it."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return Step(title)
+    if QUIET not in context.meta and CHECKED in os.environ:
+        raise AssertionError(f"`{context.command_path}` shows progress ({title}), and has no quiet_option()")
+    return Step(title, quiet=context.meta.get(QUIET, False))
 
 
 def silent(title: str) -> Step:

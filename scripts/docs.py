@@ -18,7 +18,7 @@ from harness.schemas import table
 ROOT = Path(__file__).parents[1]
 MADE = "<!-- Made by `make docs`: change what it is made from, not this file. -->"
 TABLES = ("<!-- Made by `make docs`, from the classes: -->", "<!-- (so far) -->")
-EXAMPLE = re.compile(rf"r2cc ({'|'.join(cli.list_commands(click.Context(cli)))}) |(salloc|eval|[A-Z_]+=\S+) ")
+EXAMPLE = re.compile(rf"r2cc ({'|'.join(cli.list_commands(click.Context(cli)))})( |$)|(salloc|eval|ssh|[A-Z_]+=\S+) ")
 
 
 def pages() -> Mapping[Path, str]:
@@ -151,7 +151,7 @@ def default_of(value: Mapping[str, Any], needed: bool) -> str:
 def json_page() -> str:
     intro = (
         "`--json` of every command prints one object; its `schema` says which version of the form it has. "
-        "Commands print and write JSON by `harness.schemas.dumped(schema, value)`. Tests set `CHECK_R2CC_JSON`: then "
+        "Commands print and write JSON by `harness.schemas.dumped`. Tests set `CHECK_R2CC_JSON`: then "
         "what does not fit its schema is an error where it is emitted."
     )
     return "\n\n".join(["# JSON and its schemas", MADE, intro, table.markdown()]).rstrip() + "\n"

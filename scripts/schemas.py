@@ -1,29 +1,49 @@
-"""Writes harness/schemas/*.schema.json from the models in the `forms.py` of all layers: `make schemas`."""
+"""Writes harness/schemas/*.schema.json from all that is marked as a `form`: `make schemas`."""
 
 from __future__ import annotations
 
 import json
+import re
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from harness.schemas.forms import schema_of
+from harness.schemas.form import FORMS
+from harness.schemas.forms import schema_of as old_schema_of
+from harness.schemas.made import schema_of
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "harness" / "schemas"
+MARK = re.compile(r"^@?form\(", re.MULTILINE)
 LAYERS = ("harness", "chaos", "reports", "ci")
 
 
 def schemas() -> dict[str, dict[str, Any]]:
-    """All of them by name. ValueError: two folders have one of the same name."""
-    found: dict[str, dict[str, Any]] = {}
+    """All of them by name."""
+    for file in sorted(file for layer in LAYERS for file in (ROOT / layer).rglob("*.py") if file.parent != FOLDER):
+        if MARK.search(file.read_text(encoding="utf-8")):
+            import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
+    models: dict[str, list[Any]] = {}
+    for model, about in FORMS.items():
+        models.setdefault(about.name, []).append(model)
+    found = {name: _schema(name, those) for name, those in models.items()}
+    return found | _old()
+
+
+def _old():
+    found = {}
     for file in sorted(file for layer in LAYERS for file in (ROOT / layer).rglob("forms.py") if file.parent != FOLDER):
         module = import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
         for name, form in module.SCHEMAS.items():
-            if name in found:
-                raise ValueError(f"{file}: there is a schema {name} elsewhere")
-            found[name] = form() if callable(form) else schema_of(name, *form)
+            found[name] = form() if callable(form) else old_schema_of(name, *form)
     return found
+
+
+def _schema(name: str, models: list[Any]) -> dict[str, Any]:
+    """Of classes, or what a function says."""
+    made: dict[str, Any]
+    made = schema_of(name, FORMS[models[0]].title, models) if isinstance(models[0], type) else models[0]()
+    return made
 
 
 def text_of(schema: dict[str, Any]) -> str:

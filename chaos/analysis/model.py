@@ -13,7 +13,7 @@ from pydantic import Field, with_config
 from pydantic.json_schema import SkipJsonSchema
 
 from chaos.record.forms import Counters
-from harness.facts.forms import Hardware
+from harness.facts.environment import Hardware
 from harness.schemas.forms import OPEN, Count, Share
 
 HOLDS: Final = "holds"

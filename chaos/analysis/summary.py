@@ -12,7 +12,7 @@ from chaos.analysis.model import FAILED, Arm, Check, Metric, Run, Summary
 from chaos.analysis.rundata import read_run
 from chaos.experiment.model import MODES, Experiment
 from chaos.record.journal import OUTSIDE, Line
-from harness.facts.forms import Hardware
+from harness.facts.environment import Hardware
 
 
 def summarize(

@@ -72,7 +72,7 @@ class State:
 
     def save(self) -> None:
         """Whole or not at all."""
-        RunDir(self.folder).write_json(FILE, "campaign", self.as_json())
+        RunDir(self.folder).write_json_as(FILE, "campaign", self.as_json())
 
 
 def resume(folder: Path, campaign: Campaign) -> State:

@@ -13,7 +13,7 @@ import click
 
 from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import site_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from chaos.campaign.model import Campaign, Cell
@@ -29,30 +29,42 @@ Examples:
   r2cc chaos campaign experiments/cloudlab/campaigns/paper.yaml --out runs/paper --inventory cluster.yaml
 
 \b
-Exit codes, over the cells chosen: 0 all that ran did as expected (cells may be left: the last lines and `left` of the
-JSON say which), 1 one deviated, 2 bad usage or input (nothing was started), 3 one failed, 130 interrupted and rolled
-back. The same command goes on with what is left.
+Exit codes, of the chosen cells: 0 all that ran did as expected, 1 one deviated, 2 bad usage or input (nothing was
+started), 3 one failed, 130 interrupted and rolled back. Cells may be left: the last lines and `left` of the JSON say
+which. The same command goes on with them.
 """
 
 
 @click.command(epilog=EPILOG)
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="The campaign's; kept between calls."
+    "--out",
+    type=click.Path(file_okay=False, path_type=Path),
+    required=True,
+    help="The campaign's folder; it is kept between calls.",
 )
 @click.option(
-    "--minutes", type=click.FloatRange(0, min_open=True), help="Start no cell that would not end within so many."
+    "--minutes",
+    type=click.FloatRange(0, min_open=True),
+    help="Start no cell that would not end within this many minutes.",
 )
-@site_option(metavar="lab|lab:FILE|vm:2x2|FILE", text="Where all cells run, whatever FILE says.")
-@click.option("--only", metavar="PATTERN", help="Only cells whose name matches, as a shell's file names do.")
-@click.option("--retry", is_flag=True, help="Run cells again that failed three times.")
+@site_option(metavar="lab|lab:FILE|vm:2x2|FILE", text="Where all cells run, instead of what FILE says.")
+@click.option("--only", metavar="PATTERN", help="Run only cells whose name matches, with * and ? as in a shell.")
+@click.option("--retry", is_flag=True, help="Also run cells again that failed three times.")
 @click.option("--dry-run", is_flag=True, help="Say what would run; start and write nothing.")
-@click.option("--void-ok", is_flag=True, help="A cell counts when the machine was too busy to measure.")
+@click.option("--void-ok", is_flag=True, help="Count a cell as done when the machine was too busy to measure.")
 @click.option("--trace", is_flag=True, help="Keep flight-recorder dumps, as `r2cc chaos run` does.")
-@click.option("--python", metavar="PATH", envvar="R2CC_PYTHON", help="Has torch, for workloads on GPUs (python3).")
-@click.option("--share-gpus", is_flag=True, envvar="R2CC_SHARE_GPUS", help="More ranks than GPUs (CUDA's MPS).")
+@click.option(
+    "--python",
+    metavar="PATH",
+    envvar="R2CC_PYTHON",
+    help="A Python that has torch, for workloads on GPUs (default: python3).",
+)
+@click.option(
+    "--share-gpus", is_flag=True, envvar="R2CC_SHARE_GPUS", help="Let several ranks share a GPU (CUDA's MPS)."
+)
 @json_option("Print the campaign's state alone on stdout.")
-@quiet_option("No progress, only the table.")
+@quiet_option("Print no progress, only the table.")
 @click.pass_context
 def campaign(
     ctx: click.Context,
@@ -164,7 +176,7 @@ def _last_words(state: State, names: Sequence[str], *, interrupted: bool, as_jso
         rest = left(state, names)
         if as_json:
             code = _exit_code(state, names, interrupted=interrupted)
-            click.echo(dumped("campaign_result", {**state.as_json(), "exit_code": code, "left": rest}, 1))
+            click.echo(dumped_as("campaign_result", {**state.as_json(), "exit_code": code, "left": rest}, 1))
         else:
             click.echo(table(state.folder, [state.cells[name] for name in names]))
             if rest:
@@ -176,7 +188,7 @@ def _dry_run(runner: Runner, *, as_json: bool) -> int:
     """Every cell chosen, what it would run, and why it would not."""
     cells = [_planned(runner, cell) for cell in runner.wanted()]
     if as_json:
-        click.echo(dumped("campaign_plan", {"schema": 1, "cells": cells}, 1))
+        click.echo(dumped_as("campaign_plan", {"schema": 1, "cells": cells}, 1))
         return 0
     for cell in cells:
         takes = "" if cell["minutes"] is None else f", about {cell['minutes']:g} min"

@@ -12,7 +12,7 @@ from chaos.commands.faults import faults
 from chaos.commands.run import run
 from chaos.commands.soak import soak
 from harness.commands.options import json_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     pass
@@ -54,7 +54,7 @@ def validate(files: tuple[Path, ...], as_json: bool) -> int:
     checked = [_checked(each) for file in files for each in files_of(file)]
     errors = [error for each in checked for error in each["errors"]]
     if as_json:
-        click.echo(dumped("validated", {"schema": 1, "files": checked}))
+        click.echo(dumped_as("validated", {"schema": 1, "files": checked}))
         return InputErrors.exit_code if errors else 0
     for each in checked:
         if not each["errors"]:

@@ -11,7 +11,7 @@ from click.shell_completion import CompletionItem
 
 from harness.commands.options import json_option
 from harness.commands.site_option import site_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -34,10 +34,10 @@ def _kinds(_context: click.Context, _parameter: click.Parameter, incomplete: str
 
 @click.command()
 @click.argument("fault", nargs=-1, shell_complete=_kinds)
-@site_option(text="Whose hosts to ask; else this machine.")
-@click.option("--host", "only", metavar="HOST", help="Ask only this one of them.")
+@site_option(text="Whose hosts to ask. Without it: this machine.")
+@click.option("--host", "only", metavar="HOST", help="Ask only this host.")
 @click.option("--commands", is_flag=True, help="Show the exact commands for an example; ask nobody.")
-@json_option("Print them as JSON, with the commands.")
+@json_option("Print the faults as JSON, with the commands.")
 def faults(*, fault: tuple[str, ...], site: Site | None, only: str | None, commands: bool, as_json: bool) -> int:
     """List all faults, or those named: what each does, what others see, and whether a host has what it needs.
 
@@ -60,7 +60,7 @@ def faults(*, fault: tuple[str, ...], site: Site | None, only: str | None, comma
     support = _support(able, inside=inside)
     if as_json:
         found = [{**entry, "hosts": support[entry["kind"]]} for entry in entries]
-        click.echo(dumped("faults", {"schema": 1, "faults": found}, 1))
+        click.echo(dumped_as("faults", {"schema": 1, "faults": found}, 1))
     else:
         _print(entries, able, support, inside=inside)
     for name, error in errors.items():

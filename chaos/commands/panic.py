@@ -9,7 +9,7 @@ import click
 
 from harness.commands.options import json_option
 from harness.commands.site_option import site_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ Examples:
 
 \b
 Exit codes: 0 nothing of ours is left anywhere, 1 something could not be undone (with --dry-run: something is there),
-2 bad usage, 3 a host could not be reached, or is wrong in the inventory (its own timer undoes what is armed there).
+2 bad usage, 3 a host could not be reached, or is wrong in the inventory. Its own timer undoes what is armed there.
 """
 
 
@@ -53,7 +53,7 @@ def panic(*, site: Site, host: str | None, dry_run: bool, break_lease: bool, as_
     if as_json:
         found = [_as_json(report) for report in reports]
         told = {"schema": 1, "inventory": str(site), "dry_run": dry_run, "exit_code": code, "hosts": found}
-        click.echo(dumped("panic", told))
+        click.echo(dumped_as("panic", told))
         return code
     for report in reports:
         for line in _lines(report, dry_run=dry_run):

@@ -10,7 +10,7 @@ import click
 from chaos.commands.one_run import last_words, run_one
 from harness.commands.options import arms_option, changes_of, json_option, quiet_option, set_option
 from harness.commands.site_option import site_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from chaos.experiment.model import Experiment
@@ -27,8 +27,8 @@ Examples:
   r2cc chaos run experiments/black_hole.yaml --json > summary.json
 
 \b
-Exit codes: 0 every arm did as expected, 1 one deviated, 2 bad usage or input (nothing was started),
-3 the infrastructure failed, the fault missed or the figures are void (run again), 130 interrupted and rolled back.
+Exit codes: 0 every arm did as expected, 1 one deviated, 2 bad usage or input (nothing was started), 3 run again, 130
+interrupted and rolled back. 3 means that the infrastructure failed, the fault missed, or the figures are void.
 """
 
 
@@ -58,7 +58,7 @@ LAUNCHERS = ("direct", "ssh", "mpirun", "srun", "torchrun")
 )
 @arms_option()
 @set_option()
-@click.option("--repeats", type=click.IntRange(1, 1000), help="Run every arm so often, interleaved.")
+@click.option("--repeats", type=click.IntRange(1, 1000), help="How often every arm runs, in turns.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Seed of the workload's data.")
 @click.option("--dry-run", is_flag=True, help="Print what would run on which host; start nothing.")
 @json_option("Print summary.json alone on stdout; progress goes to stderr.")
@@ -68,10 +68,17 @@ LAUNCHERS = ("direct", "ssh", "mpirun", "srun", "torchrun")
     help="Exit 0 when the machine was too busy to measure, if all that could be judged is as expected.",
 )
 @click.option("--trace", is_flag=True, help="Keep flight-recorder dumps of all ranks under raw/ (see `r2cc trace`).")
-@click.option("--python", metavar="PATH", envvar="R2CC_PYTHON", help="Has torch, for workloads on GPUs (python3).")
-@click.option("--share-gpus", is_flag=True, envvar="R2CC_SHARE_GPUS", help="More ranks than GPUs (CUDA's MPS).")
-@quiet_option("No progress; one line on stderr for what was not as expected.")
-@click.option("--verbose", is_flag=True, help="Plain progress lines, also on a terminal.")
+@click.option(
+    "--python",
+    metavar="PATH",
+    envvar="R2CC_PYTHON",
+    help="A Python that has torch, for workloads on GPUs (default: python3).",
+)
+@click.option(
+    "--share-gpus", is_flag=True, envvar="R2CC_SHARE_GPUS", help="Let several ranks share a GPU (CUDA's MPS)."
+)
+@quiet_option("Print no progress, only one line on stderr for what was not as expected.")
+@click.option("--verbose", is_flag=True, help="Print plain progress lines, also on a terminal.")
 def run(
     *,
     file: Path,
@@ -127,7 +134,7 @@ def _suite(
         return suite.Outcome(experiment.name, summary.verdict, summary.exit_code, shown, summary.reasons)
 
     outcomes = suite.run_all(wanted, outcome, lambda line: None if options["quiet"] else click.echo(line, err=as_json))
-    click.echo(dumped("suite", suite.as_json(outcomes), 1) if as_json else suite.table(outcomes))
+    click.echo(dumped_as("suite", suite.as_json(outcomes), 1) if as_json else suite.table(outcomes))
     return suite.exit_code(outcomes)
 
 
@@ -163,7 +170,7 @@ def _dry_run(
 
     found = [_steps(each, names, site, python, launcher) for each, names in zip(wanted, arms, strict=True)]
     if as_json:
-        click.echo(dumped("run_plan", plan(wanted, found), 1))
+        click.echo(dumped_as("run_plan", plan(wanted, found), 1))
     else:
         fits = [site.adopts_topology and names_no_rate(experiment) for experiment in wanted]
         click.echo("\n\n".join(map(text, wanted, found, fits)))

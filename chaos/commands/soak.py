@@ -11,8 +11,8 @@ from typing import Any
 
 import click
 
-from harness.commands.options import json_option
-from harness.schemas import dumped
+from harness.commands.options import json_option, quiet_option
+from harness.schemas import dumped_as
 
 PLAIN_EVERY_S = 10.0
 VM = "vm:2x2"
@@ -23,8 +23,12 @@ VM = "vm:2x2"
 @click.option(
     "--minutes", type=click.FloatRange(0.05, 10_000), default=10.0, show_default=True, help="How many minutes to go on."
 )
-@click.option("--faults", "max_faults", type=click.IntRange(1), help="Stop after so many faults, if that is earlier.")
-@click.option("--seed", type=click.IntRange(0, 2**31 - 1), help="What is drawn; printed when it is not given.")
+@click.option("--faults", "max_faults", type=click.IntRange(1), help="Stop after this many faults, if that is earlier.")
+@click.option(
+    "--seed",
+    type=click.IntRange(0, 2**31 - 1),
+    help="The seed of what is drawn. Without it: a new one, which is printed.",
+)
 @click.option(
     "--arm",
     "--arms",
@@ -56,8 +60,11 @@ VM = "vm:2x2"
     show_default=True,
     help="Where the run directory is made.",
 )
-@click.option("--corrupt-carrier", metavar="RANK:NIC:N", help="Self-test: that rank lies after so many lost carriers.")
+@click.option(
+    "--corrupt-carrier", metavar="RANK:NIC:N", help="Self-test: that rank lies after this many lost carriers."
+)
 @json_option("Print soak.json without its list of faults; progress on stderr.")
+@quiet_option("No progress; on stderr only what was found, if that is a failure.")
 def soak(
     *,
     minutes: float,
@@ -70,6 +77,7 @@ def soak(
     out: Path,
     corrupt_carrier: str | None,
     as_json: bool,
+    quiet: bool,
 ) -> int:
     """Draw faults from the whole matrix, check every byte, and shrink the first failure to an experiment file.
 
@@ -89,9 +97,9 @@ def soak(
 
     seed = secrets.randbelow(2**31) if seed is None else seed
     rundir.check(out)
-    bench, build = built(quiet=as_json)
+    bench, build = built(quiet=as_json or quiet)
     directory = rundir.create(out, "soak")
-    line = StatusLine()
+    line = StatusLine(quiet=quiet)
     line.say(f"soak: seed {seed}, arm {arm}, {minutes:g} min, in {directory.shown()}")
     request = Request(
         arm=arm,
@@ -109,9 +117,10 @@ def soak(
     with KeptBed(parse(VM)) as kept:
         request = replace(request, open_bed=kept.open) if bed == "vm" else request
         report = Soak(request, directory, line.say, line.progress).run()
-    line.say(_words(report))
+    if report["exit_code"] or not quiet:
+        line.end(_words(report))
     if as_json:
-        click.echo(dumped("soak", {key: value for key, value in report.items() if key != "fates"}, 1))
+        click.echo(dumped_as("soak", {key: value for key, value in report.items() if key != "fates"}, 1))
     click.echo(directory.shown(), err=as_json)
     return int(report["exit_code"])
 
@@ -138,14 +147,22 @@ def _words(report: dict[str, Any]) -> str:
 class StatusLine:
     """On a terminal a line that moves, elsewhere a line now and then; on stderr, so that stdout is for results."""
 
-    def __init__(self) -> None:
-        self._live = sys.stderr.isatty()
+    def __init__(self, *, quiet: bool) -> None:
+        self._live, self._quiet = sys.stderr.isatty(), quiet
         self._last = 0.0
 
     def say(self, text: str) -> None:
-        click.echo(("\r\033[K" if self._live else "") + text, err=True)
+        if not self._quiet:
+            click.echo(("\r\033[K" if self._live else "") + text, err=True)
+
+    def end(self, text: str) -> None:
+        """Also when quiet."""
+        self._quiet = False
+        self.say(text)
 
     def progress(self, text: str) -> None:
+        if self._quiet:
+            return
         if self._live:
             click.echo(f"\r\033[K{text}", nl=False, err=True)
         elif time.monotonic() - self._last >= PLAIN_EVERY_S:

@@ -12,12 +12,14 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any, ClassVar, Literal, Protocol, Self
 
 from chaos.faults.needs import Able
 from chaos.faults.spec import FaultSpec
 from chaos.faults.steps import Answer, Step
 
+SHORT_S = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.8, 1.2)
 Privilege = Literal["root", "CAP_NET_ADMIN", "none"]
 
 
@@ -65,6 +67,17 @@ class Fault(ABC):
     """Never without a dead-man switch that is armed on the host: we cannot undo it ourselves."""
     confirm_s: ClassVar[float] = 0.0
     """How long it may take to take effect, and to be gone, after its command; 0: no longer than any fault."""
+    drawn: ClassVar[int] = 0
+    """How often the soak draws it, beside the other kinds; 0: never, as for what ends a run."""
+    drawn_over_rdma: ClassVar[int | None] = None
+    """The same over RDMA, where that differs."""
+    drawn_s: ClassVar[tuple[float, ...]] = SHORT_S
+    """How long one that the soak draws lasts, in seconds: one of these."""
+
+    @classmethod
+    def draw(cls, rng: Random) -> dict[str, Any]:
+        """How long, and how bad: what an entry that the soak draws says besides its place and its second."""
+        return {**cls.example, **({"duration_s": rng.choice(cls.drawn_s)} if cls.Settings.timed else {})}
 
     @classmethod
     def inside(cls, spec: Any) -> type[Fault]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 from inspect import isabstract
+from random import Random
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, SerializeAsAny, ValidationError, WrapValidator, field_validator
@@ -111,18 +112,19 @@ def checked(name: str, found: object) -> type[Fault]:
     if strange := [feature for feature in found.features if feature not in MEANING]:
         raise ValueError(f"unknown feature {', '.join(strange)}; there are {', '.join(MEANING)}")
     for inside in (False, True):
-        fault = _tried(found, inside=inside)
+        fault = _tried(found, "its example", inside=inside)
         steps = [*fault.facts(), *fault.inject(), *fault.revert(), *fault.probe()]
         if not all(isinstance(step, Step) for step in steps):
             raise TypeError("facts, inject, revert and probe are lists of chaos.faults.steps.Step")
+    _tried(found, "what it draws for the soak", **found.draw(Random(0)))
     return found
 
 
-def _tried(kind: type[Fault], *, inside: bool) -> Fault:
-    """Its example. ValueError, in one line, where that is no valid entry of a timeline."""
+def _tried(kind: type[Fault], what: str, *, inside: bool = False, **more: Any) -> Fault:
+    """Its example, with more settings. ValueError, in one line, where that is no valid entry of a timeline."""
     try:
-        return example_of(kind, inside=inside)
+        return example_of(kind, inside=inside, **more)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))
-        raise ValueError(f"its example is no entry of a timeline: {place}: {first['msg']}") from error
+        raise ValueError(f"{what} is no entry of a timeline: {place}: {first['msg']}") from error

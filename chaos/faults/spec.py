@@ -30,8 +30,9 @@ class Model(BaseModel):
 class At(Model):
     """When a fault strikes: one of four clocks.
 
-    `fraction` into an `iteration`; `time_s` after the first measured iteration began; `launch_s` after the ranks were
-    started (they may still be connecting); `ms` after another fault was injected or, with `event: reverted`, undone.
+    `fraction` into an `iteration`. Or `time_s` after the first measured iteration began. Or `launch_s` after the ranks
+    were started; they may still be connecting. Or `ms` after another fault was injected or, with `event: reverted`,
+    undone.
     """
 
     iteration: Annotated[StrictInt, Field(ge=0)] | None = None

@@ -6,36 +6,33 @@ import queue
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from chaos.deadman.safety import anything, too_much
 from chaos.deadman.switch import DeadMan
-from chaos.experiment.model import Limits
 from chaos.experiment.planned import PlannedFault, by_host
 from chaos.faults.spec import FaultSpec
-from chaos.record.clocks import ours
 from chaos.record.journal import Journal, now_ns
 from chaos.record.live import Display
 from chaos.run.actors import Actors, PidOn, Signalled
 from chaos.run.injector import Injector
+from chaos.run.lines import Lines
+from chaos.run.plan import Plan
 from chaos.run.triggers import Pace, Timers, strike_ns
 from chaos.testbed.beds import Bed
-from chaos.testbed.launch import DIRECT, Launch
+from chaos.testbed.launch import Launch
 from harness.errors import FaultError, InfraError, LabError, R2ccError
 from harness.hosts import Host
-from harness.hosts.clock import Offset
 from harness.hosts.commands import indent
 from harness.launch.deaths import first_death
-from harness.launch.job import PID_EVENT, Job
 from harness.launch.plan import as_root, starts
 from harness.launch.plan import plan as plan_of
-from harness.launch.processes import Processes, Spoken, Start, Started
+from harness.launch.processes import Backlog, Processes, Spoken, Start, Started
 from harness.launch.run import how_it_ended
-from harness.launch.streams import Line, Whole
-from harness.launch.tally import parsed
+from harness.launch.streams import Whole
 from harness.launch.watch import PATIENCE_S, Watch
 
 PEERS_S = 10.0
@@ -54,23 +51,6 @@ STANDSTILL = "the machine stood still"
 EXIT_WRONG, EXIT_TRANSPORT = 1, 3
 
 
-@dataclass(frozen=True)
-class Plan:
-    """Everything of one repeat that is known before it starts."""
-
-    arm: str
-    run: int
-    ranks: Sequence[Launch]
-    samplers: Sequence[Launch]
-    faults: Sequence[PlannedFault]
-    clocks: Mapping[str, Offset] = field(default_factory=dict)
-    """Of hosts whose clock is not ours."""
-    limits: Limits = field(default_factory=Limits)
-    launcher: str = DIRECT
-    job: Job | None = None
-    """The ranks as a launcher starts them; None: each is started by us."""
-
-
 class ArmRun:
     """Runs a plan once. Whatever happens, the journal is complete, what was broken healed, what was started ended."""
 
@@ -80,8 +60,9 @@ class ArmRun:
         self._journal = journal
         self._raw = raw
         self._display = display
-        lines: queue.SimpleQueue[Spoken] = queue.SimpleQueue()
+        lines = Backlog()
         self._lines, self._started_ranks, self._samplers = lines, Processes(lines), Processes(lines)
+        self._read = Lines(plan, journal, self._began)
         self._timers = Timers()
         self._pace = Pace(len(plan.ranks))
         self._seen: set[tuple[str, int]] = set()
@@ -164,13 +145,13 @@ class ArmRun:
         """`folder`: for files that a launcher reads."""
         job, launcher = self._plan.job, self._plan.launcher
         if job is None:
-            return [self._start_of(each) for each in self._plan.ranks]
+            return [self._start_of(each, rank) for rank, each in enumerate(self._plan.ranks)]
         planned = plan_of(job, launcher, self._bed, str(folder), as_root=as_root())
         return [replace(each, stderr=self._stderr(each.shown)) for each in starts(planned, self._bed, folder)]
 
-    def _start_of(self, launch: Launch) -> Start:
-        stderr = self._stderr(launch.name)
-        return Start(launch.name, self._bed.hosts[launch.host], launch.argv, launch.env, Whole(), stderr=stderr)
+    def _start_of(self, launch: Launch, rank: int | None = None) -> Start:
+        host, stderr = self._bed.hosts[launch.host], self._stderr(launch.name)
+        return Start(launch.name, host, launch.argv, launch.env, Whole(rank), rank, stderr)
 
     def _stderr(self, name: str) -> Path:
         return self._raw / f"{self._plan.arm}-{self._plan.run}-{name.replace(' ', '-')}.stderr"
@@ -201,48 +182,35 @@ class ArmRun:
     def _take(self, wait_s: float) -> None:
         """What comes in time, and what waits behind it, until a timer is due."""
         try:
-            speaker, lines = self._lines.get(timeout=wait_s) if wait_s > 0 else self._lines.get_nowait()
+            spoken = self._lines.get(max(0.0, wait_s))
             while True:
-                self._hear(speaker, lines)
+                self._hear(spoken)
                 if self._wait_s() == 0.0:
                     return
-                speaker, lines = self._lines.get_nowait()
+                spoken = self._lines.get()
         except queue.Empty:
             return
 
-    def _hear(self, speaker: Started, lines: list[Line] | None) -> None:
-        for rank, line in lines or ():
-            self._line(speaker, rank, line)
-        if lines is None:
+    def _hear(self, spoken: Spoken) -> None:
+        for line in self._read.heard(spoken):
+            if line["event"] == "progress":
+                self._progress(line)
+            elif line["event"] == "iteration":
+                self._iteration(line)
+            elif line["event"] == "late":
+                self._late(line)
+        speaker = spoken.speaker
+        if spoken.lines is None:
             speaker.eof = True
             if speaker in self._samplers.running and not speaker.stopped:
                 said = f"{speaker.start.shown} ended early"
                 self._journal.write("log", host=speaker.start.host.name, message=said)
 
-    def _line(self, speaker: Started, rank: int | None, said: bytes) -> None:
-        """Under a launcher, whose line it is says the launcher, or the line."""
-        line = parsed(said)
-        rank = rank if rank is not None or line is None else line.get("rank")
-        name, host = speaker.start.shown, speaker.start.host.name
-        if self._plan.job is not None and isinstance(rank, int) and 0 <= rank < len(self._plan.ranks):
-            name, host = self._plan.ranks[rank].name, self._plan.ranks[rank].host
-        if line is None or not isinstance(line.get("t_ns"), int):
-            text = said[:500].decode(errors="replace").rstrip()
-            self._journal.write("log", host=host, message=f"{name} printed: {text}")
-            return
-        if line["event"] == PID_EVENT and self._plan.job is not None:
-            launch = self._plan.ranks[line["rank"]]
-            self._pids[line["rank"]] = PidOn(self._bed.hosts[launch.host], line["pid"])
-            self._journal_command(launch.host, launch.name, line["pid"], launch.argv, launch.env)
-            return
-        line = ours(line, self._plan.clocks.get(host))
-        self._journal.merge(host, line)
-        if line["event"] == "progress":
-            self._progress(line)
-        elif line["event"] == "iteration":
-            self._iteration(line)
-        elif line["event"] == "late":
-            self._late(line)
+    def _began(self, rank: int, pid: int) -> None:
+        """A rank that a launcher started."""
+        launch = self._plan.ranks[rank]
+        self._pids[rank] = PidOn(self._bed.hosts[launch.host], pid)
+        self._journal_command(launch.host, launch.name, pid, launch.argv, launch.env)
 
     def _late(self, line: dict[str, Any]) -> None:
         """The bench carries such a fault out itself and says so."""

@@ -18,13 +18,13 @@ from chaos.record.clocks import as_json, measure
 from chaos.record.journal import Journal, read
 from chaos.record.live import Display
 from chaos.run import traces
-from chaos.run.arm import ArmRun, Plan
+from chaos.run.arm import ArmRun
+from chaos.run.plan import Plan
 from chaos.testbed import launch
 from chaos.testbed.beds import Bed
 from chaos.testbed.launch import Benches
 from harness.errors import R2ccError
-from harness.facts.environment import environment, hardware
-from harness.facts.forms import Hardware
+from harness.facts.environment import Hardware, environment, hardware
 from harness.files.rundir import RunDir
 from harness.interrupts import terminable
 
@@ -84,7 +84,7 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
         )
         journal.enter("-", 0)
         journal.write("verdict", verdict=summary.verdict, exit_code=summary.exit_code, reasons=summary.reasons)
-    out.write_json("summary.json", "summary", summary.as_json())
+    out.write_json_as("summary.json", "summary", summary.as_json())
     return summary
 
 
@@ -92,7 +92,7 @@ def _begin(experiment: Experiment, request: Request, out: RunDir) -> None:
     """What was asked for, and where; without it, on a full disk, there is no run."""
     try:
         out.write_text("experiment.yaml", dump(experiment))
-        out.write_json("environment.json", "environment", environment(request.build, machines=request.hardware))
+        out.write_json("environment.json", environment(request.build, machines=request.hardware))
     except BaseException:
         out.discard()
         raise
@@ -136,6 +136,7 @@ def plans(
             limits=experiment.limits,
             launcher=launcher,
             job=launch.job(ranks, bed.root, launcher, bed.targets),
+            reader=experiment.workload.reader,
         )
 
     return [plan(arm, run) for run in range(experiment.repeats) for arm in arms]

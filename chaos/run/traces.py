@@ -9,7 +9,7 @@ from chaos.experiment.model import MODES
 from chaos.testbed.beds import Bed
 
 if TYPE_CHECKING:
-    from chaos.run.arm import Plan
+    from chaos.run.plan import Plan
 
 SETTING = "R2CC_TRACE_FILE"
 THERE = PurePosixPath("/tmp/r2cc-trace")

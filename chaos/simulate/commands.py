@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.commands.options import changes_of, json_option, quiet_option, set_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from chaos.simulate.run.execute import Executor
@@ -31,7 +31,7 @@ Examples:
 
 \b
 Exit codes: 0 every expectation of the file holds, 1 one does not, 2 bad usage or input (nothing was started),
-3 a worker or the scheduler failed, 130 interrupted (finished cells are kept).
+3 a worker or the scheduler failed, 130 interrupted. Finished cells are kept.
 """
 
 
@@ -51,7 +51,7 @@ def common(command: F) -> F:
     """What every command takes that reads a simulation's file."""
     options = [
         click.argument("file", type=click.Path(path_type=Path)),
-        click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Instead of the file's."),
+        click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="The seed, instead of the file's."),
         set_option(),
         json_option("Print the result alone on stdout, as JSON."),
         quiet_option(),
@@ -93,10 +93,14 @@ def run(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     required=True,
-    help="The run directory; kept between calls.",
+    help="The run directory; it is kept between calls.",
 )
-@click.option("--workers", type=click.IntRange(1, 1024), help="Processes of this machine; as many as it has cores.")
-@click.option("--scheduler", metavar="ADDRESS", help="A Dask cluster's scheduler, instead of processes.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1, 1024),
+    help="How many processes of this machine. Without it: as many as it has cores.",
+)
+@click.option("--scheduler", metavar="ADDRESS", help="The scheduler of a Dask cluster, instead of processes.")
 @click.option("--resume", is_flag=True, help="Go on with what is in --out.")
 @click.option("--dry-run", is_flag=True, help="Say what would be simulated; simulate and write nothing.")
 def sweep(
@@ -164,7 +168,7 @@ def _carry_out(sweep: Sweep, executor: Executor, again: str, *, as_json: bool, q
             click.echo(f"interrupted: {done} of {total} cells are done; go on with\n  {again}", err=True)
             return INTERRUPTED
     if as_json:
-        click.echo(dumped("simulation", result, 1))
+        click.echo(dumped_as("simulation", result, 1))
     try:
         after_run(sweep.folder, quiet=quiet or as_json)
     finally:
@@ -182,8 +186,8 @@ def _finish(sweep: Sweep) -> dict[str, Any]:
     found = result.build(sweep.experiment, sweep.results(), code_id())
     if sweep.experiment.keep_traces:
         sweep.write_traces()
-    sweep.run_dir.write_json("environment.json", "environment", environment({"build_id": code_id()}))
-    sweep.run_dir.write_json(RESULT, "simulation", found)
+    sweep.run_dir.write_json("environment.json", environment({"build_id": code_id()}))
+    sweep.run_dir.write_json_as(RESULT, "simulation", found)
     return found
 
 
@@ -200,7 +204,7 @@ def _dry_run(experiment: Experiment, *, as_json: bool) -> int:
         ]
         plan = {"schema": 1, "name": experiment.name, "arms": list(experiment.arms), "seed": experiment.seed}
         plan |= {"points": points, "cells": len(cells), "traces": traces}
-        click.echo(dumped("sim_plan", plan, 1))
+        click.echo(dumped_as("sim_plan", plan, 1))
         return 0
     click.echo(f"{experiment.name}: {experiment.title or 'no title'}")
     for point in experiment.points:
@@ -213,9 +217,20 @@ def _dry_run(experiment: Experiment, *, as_json: bool) -> int:
 
 @sim.command()
 @common
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The trace's file.")
-@click.option("--trace", "number", type=click.IntRange(0), default=0, show_default=True, help="Which of the traces.")
-@click.option("--point", type=click.IntRange(0), default=0, show_default=True, help="At which point of the axes.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write the trace to."
+)
+@click.option(
+    "--trace",
+    "number",
+    type=click.IntRange(0),
+    default=0,
+    show_default=True,
+    help="Which of the traces to write, from 0.",
+)
+@click.option(
+    "--point", type=click.IntRange(0), default=0, show_default=True, help="Which point of the axes it is for, from 0."
+)
 def faults(
     file: Path,
     seed: int | None,
@@ -243,7 +258,7 @@ def faults(
     trace = sweeps.write_trace(experiment, experiment.points[point], number, out)
     told = {"schema": 1, "file": str(out), "seed": trace.seed, "days": trace.days, "faults": len(trace.faults)}
     if as_json:
-        click.echo(dumped("sim_faults", told))
+        click.echo(dumped_as("sim_faults", told))
     elif not quiet:
         click.echo(f"{len(trace.faults)} faults in {trace.days:g} days, seed {trace.seed}")
         click.echo(str(out))
@@ -268,7 +283,7 @@ def validate(*, as_json: bool, quiet: bool) -> int:
     good = checking.good(found)
     if as_json:
         result = {"schema": 1, "outcome": "holds" if good else "deviated", "checks": found}
-        click.echo(dumped("sim_validate", result, 1))
+        click.echo(dumped_as("sim_validate", result, 1))
     elif told := checking.text(found, quiet=quiet):
         click.echo(told)
     return 0 if good else 1

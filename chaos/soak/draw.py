@@ -8,23 +8,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.experiment.model import Experiment
+from chaos.faults.fault import Fault
 from chaos.faults.registry import kinds, spec_of
 from chaos.faults.spec import FaultSpec
 
 Nic = tuple[str, str]
 
-KINDS = {
-    "link_down": 6, "black_hole": 5, "one_way": 3, "loss": 2, "rate": 3, "flap": 2, "rail_down": 1,
-    "queue_full": 1, "stop": 2, "side_flood": 1, "busy_cores": 1, "clock_jump": 1,
-    "tcp_lost": 2, "udp_lost": 2, "big_packets_lost": 2,
-}  # fmt: skip
-"""How often each kind is drawn, relative to the others. `kill` ends a run and is no part of it."""
-VM_KINDS = {kind: weight for kind, weight in KINDS.items() if kind != "rate"} | {"address_removed": 4}
-"""Over soft-RoCE: the guests' NICs have no token bucket to slow down, but an address whose loss ends RDMA at once."""
 EXTENTS = {"one": 12, "both_ends": 3, "two": 3, "all_but_one": 2, "all": 1}
-SHORT_S = (0.02, 0.05, 0.1, 0.2, 0.35, 0.5, 0.8, 1.2)
-BUSY_S = (0.3, 0.6, 1.0)
-"""Of what takes the machine itself: never long."""
 GAP_S = (0.15, 1.1)
 """From one fault to the next; the mean is about 0.6 s."""
 TOGETHER_MS = (0.0, 15.0)
@@ -44,7 +34,7 @@ class Shape:
     nics: int
     rate_gbit: float
     workload: Mapping[str, Any]
-    kinds: Mapping[str, int] = field(default_factory=lambda: KINDS)
+    rdma: bool = False
 
     @property
     def topology(self) -> dict[str, Any]:
@@ -70,10 +60,20 @@ VM_TRAFFIC: tuple[dict[str, Any], ...] = (
     {"op": "alltoall", "bytes": 128 << 10, "slots": 2, "connections_per_peer": 2},
 )
 VM_SHAPES = tuple(
-    Shape(2, 2, 0.02, {"net": "ib", "channels": 2, "chunk_bytes": 8192, "idle_us": 2000, **traffic}, VM_KINDS)
+    Shape(2, 2, 0.02, {"net": "ib", "channels": 2, "chunk_bytes": 8192, "idle_us": 2000, **traffic}, rdma=True)
     for traffic in VM_TRAFFIC
 )
 """One pair of guests with two soft-RoCE NICs each; iterations of a tenth of a second in emulation."""
+
+
+def weights(*, rdma: bool) -> Mapping[str, int]:
+    """How often each kind is drawn, relative to the others; those of plug-ins too, if they say so."""
+    found = {name: _weight(kind, rdma) for name, kind in kinds().items()}
+    return {name: weight for name, weight in found.items() if weight > 0}
+
+
+def _weight(kind: type[Fault], rdma: bool) -> int:
+    return kind.drawn if kind.drawn_over_rdma is None or not rdma else kind.drawn_over_rdma
 
 
 @dataclass
@@ -87,7 +87,7 @@ class Timeline:
 
     def add(self, at_s: float, kind: str | None = None) -> float | None:
         """One fault at about that time; returns when it ends. None when what was drawn is broken already."""
-        kind = kind or _pick(self.rng, self.shape.kinds)
+        kind = kind or _pick(self.rng, weights(rdma=self.shape.rdma))
         words = self._words(kind)
         words["at"] = {"time_s": round(at_s, 4)}
         words |= {"id": f"f{len(self.faults):03}", "kind": kind, "allow_total_loss": True, "may_miss": True}
@@ -112,26 +112,7 @@ class Timeline:
             words["rank"] = rng.randrange(self.shape.hosts)
         else:
             words["host"] = f"h{rng.randrange(self.shape.hosts)}"
-        if kind == "flap":
-            return words | {
-                "times": rng.randint(2, 4),
-                "down_s": rng.choice(SHORT_S[:4]),
-                "up_s": rng.choice(SHORT_S[1:4]),
-            }
-        short = kind in ("busy_cores", "side_flood", "queue_full")
-        words["duration_s"] = rng.choice(BUSY_S if short else SHORT_S)
-        return words | self._strength(kind)
-
-    def _strength(self, kind: str) -> dict[str, Any]:
-        rng = self.rng
-        strengths: dict[str, dict[str, Any]] = {
-            "one_way": {"direction": rng.choice(("in", "out"))},
-            "loss": {"percent": rng.choice((0.1, 1.0, 5.0, 30.0))},
-            "rate": {"fraction": rng.choice((0.5, 0.1, 0.01, 0.001))},
-            "udp_lost": {"management": rng.choice((True, False))},
-            "clock_jump": {"jump_s": rng.choice((-86400, -1, 1, 3600))},
-        }
-        return strengths.get(kind, {})
+        return words | kinds()[kind].draw(rng)
 
     def _nics(self) -> list[Nic]:
         rng, hosts = self.rng, self.shape.by_host

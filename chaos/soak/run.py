@@ -246,7 +246,7 @@ class Soak:
             "failure": self._failed,
             "fates": [fate.as_json() for fate in self.tally.fates],
         }
-        self._out.write_json("soak.json", "soak", report)
+        self._out.write_json_as("soak.json", "soak", report)
         return report
 
 

@@ -20,8 +20,7 @@ from chaos.testbed import launch
 from harness.config.documents import Document
 from harness.deploy.places import SAMPLER
 from harness.errors import UsageError
-from harness.facts.environment import hardware_of
-from harness.facts.forms import Hardware
+from harness.facts.environment import Hardware, hardware_of
 from harness.hosts import Host
 from harness.hosts.lease import Leases, hold
 from harness.hosts.ssh.target import Target

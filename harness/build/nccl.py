@@ -5,7 +5,9 @@ Our sources are compiled by our own Makefile into one object, NCCL's by NCCL's; 
 
 from __future__ import annotations
 
-from harness.schemas import dumped
+from harness.build.record import Record, known
+from harness.schemas.form import form
+
 
 import hashlib
 import json
@@ -52,6 +54,7 @@ class NcclInputs:
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:BUILD_ID_DIGITS]
 
 
+@form("build")
 @dataclass(frozen=True)
 class NcclBuild:
     """What was built, by absolute path. `rebuilt` is false when everything was there already."""
@@ -59,9 +62,6 @@ class NcclBuild:
     library: Path
     build_id: str
     rebuilt: bool
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "library": str(self.library)}
 
 
 def build_nccl(
@@ -99,7 +99,8 @@ def build_nccl(
         if stock is not None:
             check_exports(library, stock)
         check_loads(library, load_pin(layout.pin).version)
-        _record(layout.nccl, library, inputs)
+        outputs = {library.name: _hash(library)}
+        Record(build_id=inputs.build_id, inputs=asdict(inputs), library=outputs).write(layout.nccl)
         return NcclBuild(library, inputs.build_id, rebuilt)
 
 
@@ -157,10 +158,9 @@ def gencode(arch: Sequence[str]) -> str:
 def known_build(layout: Layout) -> dict[str, Any]:
     """build.json of the library that is there. Raises UsageError when none is."""
     try:
-        known: dict[str, Any] = json.loads((layout.nccl / "build.json").read_text())
+        return known(layout.nccl)
     except (OSError, ValueError) as error:
         raise UsageError(f"no NCCL in {layout.nccl}", "r2cc build nccl") from error
-    return known
 
 
 def nccl_env(layout: Layout, environ: dict[str, str]) -> dict[str, str]:
@@ -205,11 +205,11 @@ def _remove_what_make_would_trust(folder: Path, inputs: NcclInputs) -> None:
         path.unlink(missing_ok=True)
     shutil.rmtree(folder / "lib", ignore_errors=True)
     for part, what in (("obj", [inputs.nvcc, inputs.compiler]), ("obj/device", [inputs.arch, inputs.funcs])):
-        known = folder / f"{part.replace('/', '-')}.json"
+        recorded = folder / f"{part.replace('/', '-')}.json"
         text = json.dumps(what) + "\n"
-        if not known.is_file() or known.read_text() != text or (folder / "unfinished").exists():
+        if not recorded.is_file() or recorded.read_text() != text or (folder / "unfinished").exists():
             shutil.rmtree(folder / part, ignore_errors=True)
-            known.write_text(text)
+            recorded.write_text(text)
 
 
 def _version(nvcc: Path) -> str:
@@ -226,16 +226,7 @@ def _hash(library: Path) -> str:
 
 def _is_current(folder: Path, library: Path, inputs: NcclInputs) -> bool:
     try:
-        known = json.loads((folder / "build.json").read_text())
-        return bool(known["inputs"] == asdict(inputs) and known["library"] == {library.name: _hash(library)})
+        there = known(folder)
+        return bool(there["inputs"] == asdict(inputs) and there["library"] == {library.name: _hash(library)})
     except (OSError, ValueError, KeyError, BuildError):
         return False
-
-
-def _record(folder: Path, library: Path, inputs: NcclInputs) -> None:
-    """build.json is written last and whole: its presence says that the build is complete."""
-    outputs = {library.name: _hash(library)}
-    record = {"schema": 1, "build_id": inputs.build_id, "inputs": asdict(inputs), "library": outputs}
-    part = folder / "build.json.part"
-    part.write_text(dumped("build_json", record, 1) + "\n")
-    part.replace(folder / "build.json")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from harness.schemas import dumped
+from harness.build.record import Record, known
+from harness.schemas.form import form
+
 
 import hashlib
 import json
@@ -29,6 +31,7 @@ LIMIT_S = 1800.0
 FETCH_S = 180.0
 
 
+@form("build_nccl_tests", "r2cc build nccl-tests")
 @dataclass(frozen=True)
 class NcclTestsBuild:
     """`programs`: all_reduce_perf and the others, by name. `rebuilt` is false when everything was there already."""
@@ -38,9 +41,6 @@ class NcclTestsBuild:
     source: str
     tree: str
     rebuilt: bool
-
-    def as_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "folder": str(self.folder)}
 
 
 def build_nccl_tests(
@@ -138,8 +138,8 @@ def _programs(folder: Path) -> dict[str, str]:
 def _known(folder: Path, what: dict[str, str]) -> list[str] | None:
     """The programs of an earlier build of the same, if they are as they were."""
     try:
-        known = json.loads((folder / "build.json").read_text())
-        return list(known["programs"]) if known["inputs"] == what and known["programs"] == _programs(folder) else None
+        there = known(folder)
+        return list(there["programs"]) if there["inputs"] == what and there["programs"] == _programs(folder) else None
     except (OSError, ValueError, KeyError):
         return None
 
@@ -154,7 +154,5 @@ def _record(folder: Path, what: dict[str, str]) -> list[str]:
     programs = _programs(folder)
     if "all_reduce_perf" not in programs:
         raise BuildError(f"make made no {folder / 'bin' / 'all_reduce_perf'}", f"see {folder / 'build.log'}")
-    part = folder / "build.json.part"
-    part.write_text(dumped("build_json", {"schema": 1, "inputs": what, "programs": programs}, 1) + "\n")
-    part.replace(folder / "build.json")
+    Record(inputs=what, programs=programs).write(folder)
     return list(programs)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from harness.schemas import dumped
+from harness.build.record import Record, known
+from harness.schemas.form import form
+
 
 import hashlib
 import json
 import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.build.cuda import cuda_include
 from harness.build.inputs import Inputs, compiler_version, cuda_version, flags_from_environment, source_hashes
@@ -30,6 +31,7 @@ OUTPUTS = {
 STAMP = "obj/src/stamp/build_id.o"
 
 
+@form("build", "r2cc build net, r2cc build nccl")
 @dataclass(frozen=True)
 class NetBuild:
     """What was built, by absolute path. `rebuilt` is false when everything was there already."""
@@ -41,9 +43,6 @@ class NetBuild:
     simulator: Path
     build_id: str
     rebuilt: bool
-
-    def as_dict(self) -> dict[str, Any]:
-        return {name: str(value) if isinstance(value, Path) else value for name, value in asdict(self).items()}
 
 
 def build_net(
@@ -104,17 +103,17 @@ def _remove_what_make_would_trust(folder: Path, inputs: Inputs) -> None:
     for name in ("build.json", STAMP, *OUTPUTS.values()):
         (folder / name).unlink(missing_ok=True)
     tools = json.dumps([inputs.compiler, inputs.cuda_include, inputs.cuda_version, inputs.flags]) + "\n"
-    known = folder / "tools.json"
-    if not known.is_file() or known.read_text() != tools or (folder / "unfinished").exists():
+    recorded = folder / "tools.json"
+    if not recorded.is_file() or recorded.read_text() != tools or (folder / "unfinished").exists():
         shutil.rmtree(folder / "obj", ignore_errors=True)
-        known.write_text(tools)
+        recorded.write_text(tools)
 
 
 def is_current(folder: Path, inputs: Inputs) -> bool:
     """True if build.json names the same inputs and the files it names are still as make left them."""
     try:
-        known = json.loads((folder / "build.json").read_text())
-        return bool(known["inputs"] == asdict(inputs) and known["outputs"] == _output_hashes(folder))
+        there = known(folder)
+        return bool(there["inputs"] == asdict(inputs) and there["outputs"] == _output_hashes(folder))
     except (OSError, ValueError, KeyError):
         return False
 
@@ -124,15 +123,11 @@ def _output_hashes(folder: Path) -> dict[str, str]:
 
 
 def _record(folder: Path, inputs: Inputs) -> None:
-    """build.json is written last and whole: its presence says that the build is complete."""
     try:
         outputs = _output_hashes(folder)
     except FileNotFoundError as error:
         raise BuildError(f"make made no {error.filename}", f"see {folder / 'build.log'}") from error
-    record = {"schema": 1, "build_id": inputs.build_id, "inputs": asdict(inputs), "outputs": outputs}
-    part = folder / "build.json.part"
-    part.write_text(dumped("build_json", record, 1) + "\n")
-    part.replace(folder / "build.json")
+    Record(build_id=inputs.build_id, inputs=asdict(inputs), outputs=outputs).write(folder)
 
 
 def _result(folder: Path, build_id: str, *, rebuilt: bool) -> NetBuild:

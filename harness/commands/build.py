@@ -9,7 +9,7 @@ import click
 from harness.commands.options import json_option, quiet_option
 from harness.schemas import dumped
 
-STOCK = "Fail unless it exports the same symbols as this libnccl."
+STOCK = "Fail unless the build exports the same symbols as this libnccl."
 
 
 @click.group(short_help="Compile the resilient net, or the whole patched NCCL.")
@@ -25,7 +25,12 @@ def build() -> None:
 
 @build.command(short_help="Compile the resilient net, the host bench and the sampler.")
 @click.option("--source", metavar="PATH", help="NCCL's source, as for `r2cc fork fetch`.")
-@click.option("--then", metavar="TARGET", multiple=True, help="Then make this too: test, test-asan, test-tsan, ...")
+@click.option(
+    "--then",
+    metavar="TARGET",
+    multiple=True,
+    help="Then make this, too: test, test-asan, test-tsan, ... May be repeated.",
+)
 @json_option("Print the result as JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="Show make's output.")
 @quiet_option()
@@ -40,23 +45,24 @@ def net(source: str | None, then: tuple[str, ...], as_json: bool, verbose: bool,
       r2cc build net --then test --then test-asan
     """
     from harness.build import build_net, run_target
-    from harness.progress import show, silent
+    from harness.progress import show
 
-    progress = silent if quiet else show
-    built = build_net(source, progress, verbose=verbose and not as_json)
+    built = build_net(source, show, verbose=verbose and not as_json)
     for target in then:
-        log = run_target(target, progress, verbose=verbose and not as_json)
+        log = run_target(target, show, verbose=verbose and not as_json)
         click.echo(f"{target}: passed, see {log}", err=True)
     if as_json:
-        click.echo(dumped("build", {"schema": 1, **built.as_dict()}, 1))
+        click.echo(dumped(built, 1))
     elif not quiet:
         click.echo(f"{'built' if built.rebuilt else 'up to date'}: {built.library} (build {built.build_id})")
 
 
 @build.command(short_help="Compile the whole patched libnccl.so.2 (nvcc).")
-@click.option("--arch", metavar="sm_N", multiple=True, help="GPU architecture, again for more; all: NCCL's own list.")
 @click.option(
-    "--funcs", metavar="TEXT", help="Kernels to build, as NCCL's ONLY_FUNCS; keep SendRecv in it. Without it: all."
+    "--arch", metavar="sm_N", multiple=True, help="A GPU architecture; repeat for more. all: NCCL's own list."
+)
+@click.option(
+    "--funcs", metavar="TEXT", help="Kernels to build, as NCCL's ONLY_FUNCS. Keep SendRecv in it. Without it: all."
 )
 @click.option("--stock", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path), help=STOCK)
 @click.option("--source", metavar="PATH", help="NCCL's source, as for `r2cc fork fetch`.")
@@ -84,21 +90,20 @@ def nccl(
     LD_PRELOAD=$PWD/build/nccl/lib/libnccl.so.2 python3 train.py
     """
     from harness.build import build_nccl
-    from harness.progress import show, silent
+    from harness.progress import show
 
     if funcs is not None and not funcs.strip():
         raise click.BadParameter("is empty: leave it out for all kernels", param_hint="--funcs")
-    progress = silent if quiet else show
-    built = build_nccl(arch, funcs or "", source, progress, stock=stock, verbose=verbose and not as_json)
+    built = build_nccl(arch, funcs or "", source, show, stock=stock, verbose=verbose and not as_json)
     if as_json:
-        click.echo(dumped("build", {"schema": 1, **built.as_dict()}, 1))
+        click.echo(dumped(built, 1))
     elif not quiet:
         click.echo(f"{'built' if built.rebuilt else 'up to date'}: {built.library} (build {built.build_id})")
 
 
 @build.command("nccl-tests", short_help="Compile upstream's nccl-tests against the patched NCCL (nvcc).")
-@click.option("--source", metavar="PATH|URL", help="A folder, tar archive or git repository; else upstream's.")
-@click.option("--ref", metavar="NAME", help="Branch or tag of a repository.")
+@click.option("--source", metavar="PATH|URL", help="A folder, tar archive or git repository. Without it: upstream's.")
+@click.option("--ref", metavar="NAME", help="The branch or tag of the repository.")
 @click.option(
     "--mpi",
     metavar="DIR",
@@ -119,12 +124,11 @@ def nccl_tests(
     LD_LIBRARY_PATH=$PWD/build/nccl/lib build/nccl-tests/bin/all_reduce_perf -g 2
     """
     from harness.build import build_nccl_tests
-    from harness.progress import show, silent
+    from harness.progress import show
 
-    progress = silent if quiet else show
-    built = build_nccl_tests(source, ref, progress, mpi=mpi, verbose=verbose and not as_json)
+    built = build_nccl_tests(source, ref, show, mpi=mpi, verbose=verbose and not as_json)
     if as_json:
-        click.echo(dumped("build_nccl_tests", {"schema": 1, **built.as_dict()}, 1))
+        click.echo(dumped(built, 1))
     elif not quiet:
         word = "built" if built.rebuilt else "up to date"
         click.echo(f"{word}: {len(built.programs)} programs in {built.folder / 'bin'}")

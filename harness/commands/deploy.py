@@ -6,13 +6,12 @@ import os
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import site_option
 from harness.errors import InfraError, UsageError
 from harness.schemas import dumped
@@ -36,10 +35,11 @@ if TYPE_CHECKING:
 )
 @click.option("--prefix", metavar="DIR", help="Where it goes on the hosts, instead of the inventory's `prefix`.")
 @click.option("--keep", type=click.IntRange(1, 1000), default=3, show_default=True, help="How many builds stay there.")
-@click.option("--rollback", is_flag=True, help="Back to what every host had before.")
+@click.option("--rollback", is_flag=True, help="Go back to what every host had before.")
 @click.option("--list", "list_", is_flag=True, help="Show what lies on every host; change nothing.")
 @click.option("--dry-run", is_flag=True, help="Say what would be sent; change nothing.")
 @json_option()
+@quiet_option()
 def deploy(
     *,
     site: Site,
@@ -50,6 +50,7 @@ def deploy(
     list_: bool,
     dry_run: bool,
     as_json: bool,
+    quiet: bool,
 ) -> int:
     """Put a build on every host: only what a host lacks, verified there, switched in one step.
 
@@ -75,7 +76,7 @@ def deploy(
         return _list(reached, prefixes, as_json=as_json)
     if rollback:
         return _roll_back(reached, prefixes, as_json=as_json)
-    return _put(reached, prefixes, _build(what), keep=keep, dry_run=dry_run, as_json=as_json)
+    return _put(reached, prefixes, _build(what), keep=keep, dry_run=dry_run, as_json=as_json, quiet=quiet)
 
 
 def owner() -> str:
@@ -100,7 +101,14 @@ def _build(what: str) -> Build:
 
 
 def _put(
-    reached: Mapping[str, Any], prefixes: dict[str, str], build: Build, *, keep: int, dry_run: bool, as_json: bool
+    reached: Mapping[str, Any],
+    prefixes: dict[str, str],
+    build: Build,
+    *,
+    keep: int,
+    dry_run: bool,
+    as_json: bool,
+    quiet: bool,
 ) -> int:
     from harness.deploy import deploy as work
 
@@ -109,47 +117,41 @@ def _put(
         _say_plan(planned, build, as_json=as_json)
         return 0
     started = time.monotonic()
-    with work.progress([*reached], shown=sys.stdout.isatty() and not as_json) as told:
+    with work.progress([*reached], shown=sys.stdout.isatty() and not (as_json or quiet)) as told:
         results = work.deploy(reached, planned, build, owner(), keep=keep, told=told)
     seconds = time.monotonic() - started
     if not as_json:
         size = sum(file.size for file in build.objects.values())
         click.echo(f"build {build.name}: {len(build.files)} files, {size / 1e6:.1f} MB")
-    return _say(results, as_json=as_json, about={"build": build.name, "seconds": round(seconds, 3)})
+    return _say(results, as_json=as_json, build=build.name, seconds=round(seconds, 3))
 
 
 def _say_plan(planned: Mapping[str, Planned], build: Build, *, as_json: bool) -> None:
+    from harness.deploy.deploy import DeployPlan
+
+    hosts = {name: each.shown(build) for name, each in planned.items()}
     if as_json:
-        hosts = {
-            name: {"prefix": each.facts.prefix, "current": each.facts.current, "files": len(each.missing),
-                   "bytes": each.bytes_of(build)}
-            for name, each in planned.items()
-        }  # fmt: skip
-        click.echo(dumped("deploy_plan", {"schema": 1, "build": build.name, "dry_run": True, "hosts": hosts}))
+        click.echo(dumped(DeployPlan(build.name, True, hosts)))
         return
     click.echo(f"build {build.name}; nothing was changed")
-    for name, each in planned.items():
-        size = each.bytes_of(build) / 1e6
-        was = each.facts.current or "nothing"
-        click.echo(f"{name}  {each.facts.prefix}: has {was}; {len(each.missing)} files, {size:.1f} MB would be sent")
+    for name, each in hosts.items():
+        has = f"has {each.current or 'nothing'}; {each.files} files, {each.bytes / 1e6:.1f} MB would be sent"
+        click.echo(f"{name}  {each.prefix}: {has}")
 
 
 def _roll_back(reached: Mapping[str, Any], prefixes: dict[str, str], *, as_json: bool) -> int:
     from harness.deploy import deploy as work
 
-    return _say(work.rollback(reached, prefixes, owner()), as_json=as_json, about={"rollback": True})
+    return _say(work.rollback(reached, prefixes, owner()), as_json=as_json, rollback=True)
 
 
-def _say(results: Mapping[str, Outcome[Done]], *, as_json: bool, about: dict[str, Any]) -> int:
+def _say(results: Mapping[str, Outcome[Done]], *, as_json: bool, **about: Any) -> int:
+    from harness.deploy import deploy as work
+
     failed = [outcome for outcome in results.values() if outcome.error is not None]
     if as_json:
-        hosts = {
-            name: asdict(outcome.value) | {"error": None}
-            if outcome.value
-            else {"error": outcome.error and outcome.error.message}
-            for name, outcome in results.items()
-        }
-        click.echo(dumped("deploy", {"schema": 1, **about, "failed": len(failed), "hosts": hosts}))
+        hosts = work.results(results)
+        click.echo(dumped(work.Deploy(failed=len(failed), hosts=hosts, **about)))
     else:
         for name, outcome in results.items():
             click.echo(_line(name, outcome))
@@ -174,11 +176,8 @@ def _list(reached: Mapping[str, Any], prefixes: dict[str, str], *, as_json: bool
 
     results = work.listed(reached, prefixes)
     if as_json:
-        hosts = {
-            name: asdict(outcome.value) if outcome.value else {"error": outcome.error and outcome.error.message}
-            for name, outcome in results.items()
-        }
-        click.echo(dumped("deploy_list", {"schema": 1, "hosts": hosts}))
+        hosts = work.results(results)
+        click.echo(dumped(work.DeployList(hosts)))
         return InfraError.exit_code if any(outcome.error for outcome in results.values()) else 0
     for name, outcome in results.items():
         if outcome.value is None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import PLACES, site_option
 from harness.errors import InfraError, UsageError
 from harness.schemas import dumped
@@ -37,25 +37,26 @@ Examples:
 
 @click.command(epilog=EXAMPLES)
 @site_option(default="lab", local=True, metavar=f"{PLACES}|local")
-@click.option("--host", "hosts", metavar="RANGE", help="Only these: node[01-16,20].")
-@click.option("--check", "checks", metavar="ID,...", help="Only these checks; docs/reference/doctor.md has all.")
+@click.option("--host", "hosts", metavar="RANGE", help="Examine only these hosts, for example node[01-16,20].")
+@click.option("--check", "checks", metavar="ID,...", help="Make only these checks (all: docs/reference/doctor.md).")
 @click.option("--pid", type=click.IntRange(min=1), help="Look at the NCCL that this process has mapped.")
 @click.option("--backups", is_flag=True, help="Only list the NICs that have no backup.")
 @json_option("Print JSON (harness/schemas/doctor.schema.json).")
+@quiet_option("Print no progress, only the findings.")
 def doctor(  # noqa: PLR0917 - click gives them by name
-    site: Site, hosts: str | None, checks: str | None, pid: int | None, backups: bool, as_json: bool
+    site: Site, hosts: str | None, checks: str | None, pid: int | None, backups: bool, as_json: bool, quiet: bool
 ) -> int:
     """Examine hosts: NICs, RDMA, GPUs, paths between them, clocks, limits. Changes nothing on them.
 
-    Exit code 0 when nothing would break a run, 1 when something would, 2 for a --pid that is on no host, 3 when a host
-    could not be examined (what the others have is shown).
+    Exit codes: 0 nothing would break a run, 1 something would, 2 bad usage (also a --pid that is on no host), 3 a host
+    could not be examined. What the others have is shown then.
     """
     from harness.doctor.examination import only, open_ward
 
     asked = _checks(checks, pid, backups)
     names = _names(hosts)
     with open_ward(site) as opened:
-        return _examine(only(opened, names), str(site), asked, pid, as_json)
+        return _examine(only(opened, names), str(site), asked, pid, as_json=as_json, quiet=quiet)
 
 
 def _checks(text: str | None, pid: int | None, backups: bool) -> tuple[Check, ...]:
@@ -79,19 +80,21 @@ def _names(text: str | None) -> list[str]:
         raise UsageError(f"--host: {error}", "write it as node[01-16,20]") from error
 
 
-def _examine(ward: Ward, inventory: str, checks: tuple[Check, ...], pid: int | None, as_json: bool) -> int:
+def _examine(
+    ward: Ward, inventory: str, checks: tuple[Check, ...], pid: int | None, *, as_json: bool, quiet: bool
+) -> int:
     from harness.doctor import render
     from harness.doctor.engine import examine, grouped_failures
     from harness.doctor.examination import examined
 
-    with _telling(ward, as_json) as told:
+    with _telling(ward, as_json or quiet) as told:
         tries, sends = any(check.tries_paths for check in checks), any(check.sends for check in checks)
         found = examined(ward, pid=pid, tries_paths=tries, sends=sends, told=told)
     if pid is not None:
         _require_process(found, pid)
     report = grouped_failures(examine(found.fleet, checks), found.failed)
     if as_json:
-        click.echo(dumped("doctor", render.as_json(report, found, inventory)))
+        click.echo(dumped(render.whole(report, found, inventory)))
     else:
         for text, colour in render.lines(report, found):
             click.echo(click.style(text, dim=True) if colour == "dim" else click.style(text, fg=colour))

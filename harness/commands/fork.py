@@ -11,7 +11,6 @@ from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from harness.fork.state import ForkStatus
-    from harness.progress import Progress
 
 force_option = click.option("--force", is_flag=True, help="Replace an edited tree; the edits are lost.")
 
@@ -50,7 +49,7 @@ def fetch(source: str | None, force: bool, quiet: bool, as_json: bool) -> None:
     from harness.fork.tree import fetch as fetch_tree
     from harness.repo import checkout
 
-    _print(fetch_tree(checkout(), source, force=force, progress=_progress(quiet)), quiet=quiet, as_json=as_json)
+    _print(fetch_tree(checkout(), source, force=force), quiet=quiet, as_json=as_json)
 
 
 @fork.command(short_help="Apply our patches to the fetched NCCL.")
@@ -68,7 +67,7 @@ def patch(force: bool, quiet: bool, as_json: bool) -> None:
     from harness.fork.tree import patch as patch_tree
     from harness.repo import checkout
 
-    _print(patch_tree(checkout(), force=force, progress=_progress(quiet)), quiet=quiet, as_json=as_json)
+    _print(patch_tree(checkout(), force=force), quiet=quiet, as_json=as_json)
 
 
 @fork.command(short_help="Say what is fetched, patched and edited.")
@@ -90,7 +89,9 @@ def status(as_json: bool) -> None:
 
 
 @fork.command(short_help="Re-create the patches from an edited tree.")
-@click.option("--into", metavar="PATCH", help="Where edits of files go that no patch touches yet; may be a new name.")
+@click.option(
+    "--into", metavar="PATCH", help="The patch for edits of files that no patch touches yet. It may be a new name."
+)
 @json_option()
 def refresh(into: str | None, as_json: bool) -> None:
     """Re-create the patch files from nccl_fork/tree.
@@ -102,22 +103,17 @@ def refresh(into: str | None, as_json: bool) -> None:
       r2cc fork refresh
       r2cc fork refresh --into 0003-topic
     """
+    from harness.fork.refresh import Refreshed
     from harness.fork.refresh import refresh as refresh_patches
     from harness.repo import checkout
 
     lines = refresh_patches(checkout(), into=into)
-    click.echo(dumped("fork_refresh", {"schema": 1, "done": lines}) if as_json else "\n".join(lines))
-
-
-def _progress(quiet: bool) -> Progress:
-    from harness.progress import show, silent
-
-    return silent if quiet else show
+    click.echo(dumped(Refreshed(lines)) if as_json else "\n".join(lines))
 
 
 def _print(found: ForkStatus, *, quiet: bool, as_json: bool) -> None:
     if as_json:
-        click.echo(dumped("fork", {"schema": 1, **found.as_dict()}, 1))
+        click.echo(dumped(found, 1))
     for line in () if quiet or as_json else describe(found):
         click.echo(line)
 

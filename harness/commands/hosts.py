@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import site_option
 from harness.errors import InfraError
 from harness.schemas import dumped
@@ -53,11 +53,11 @@ def list_(site: Site, as_json: bool) -> None:
       r2cc hosts list
       r2cc hosts list --inventory cluster.yaml:node[01-16]
     """
-    from harness.sites.listing import line
+    from harness.sites.listing import Listing, line
 
     found = site.listing()
     if as_json:
-        click.echo(dumped("hosts", {"schema": 1, "inventory": str(site), "hosts": found}))
+        click.echo(dumped(Listing(str(site), found)))
         return
     for host in found:
         click.echo(line(host))
@@ -66,7 +66,8 @@ def list_(site: Site, as_json: bool) -> None:
 @hosts.command()
 @inventory_option
 @json_option()
-def check(site: Site, as_json: bool) -> int:
+@quiet_option()
+def check(site: Site, as_json: bool, quiet: bool) -> int:
     """Connect to all hosts at once and run a no-op on each, twice: cold, and over the open connections.
 
     Exit code 0 when all answer, 3 when one does not; what is wrong is said of each one.
@@ -76,15 +77,15 @@ def check(site: Site, as_json: bool) -> int:
       r2cc hosts check
       r2cc hosts check --inventory cluster.yaml --json
     """
-    from harness.hosts.check import as_json as to_json
+    from harness.hosts.check import answers
     from harness.hosts.check import check as check_all
 
     with site.connected() as found:
         if as_json:
             checked = check_all(found)
-            click.echo(dumped("hosts_check", to_json(checked, str(site), found)))
+            click.echo(dumped(answers(checked, str(site), found)))
         elif sys.stdout.isatty():
-            with _live(found) as told:
+            with nullcontext(lambda _outcome: None) if quiet else _live(found) as told:
                 checked = check_all(found, told)
             _print_table(checked, found)
         else:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.errors import InfraError, UsageError
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,17 +43,20 @@ Exit codes: 0 written, 2 the manifest is wrong (every mistake, with its line), 3
 """,
 )
 @click.argument("manifest", type=click.Path(dir_okay=False, path_type=Path))
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Write it here, not to stdout.")
+@click.option(
+    "--out", type=click.Path(dir_okay=False, path_type=Path), help="Write the inventory to this file, not to stdout."
+)
 @click.option("--force", is_flag=True, help="Replace the file of --out.")
-@click.option("--user", help="Who logs in, if not the one whom the manifest names.")
+@click.option("--user", help="The user who logs in, if not the one whom the manifest names.")
 @click.option("--key", help="The private key to log in with.")
-@click.option("--known-hosts", help="Where the hosts' keys are, instead of ~/.ssh/known_hosts.")
+@click.option("--known-hosts", help="The file with the hosts' keys, instead of ~/.ssh/known_hosts.")
 @click.option(
     "--resolve/--no-resolve",
     default=None,
-    help="Ask the hosts what Linux calls their NICs; without either, if all of them answer.",
+    help="Ask the hosts what Linux calls their NICs, or do not. Without either: if all of them answer.",
 )
 @json_option("Print what the file holds as JSON.")
+@quiet_option(given=False)
 def from_cloudlab(
     *,
     manifest: Path,
@@ -83,7 +86,7 @@ def from_cloudlab(
         _write(out, content)
         click.echo(f"{out}: {len(nodes)} hosts; next: r2cc hosts check --inventory {out}", err=as_json)
     if as_json:
-        click.echo(dumped("inventory_made", {**document(nodes, access, names), "resolved": names is not None}))
+        click.echo(dumped_as("inventory_made", {**document(nodes, access, names), "resolved": names is not None}))
     elif out is None:
         click.echo(content, nl=False)
 

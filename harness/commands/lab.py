@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.errors import UsageError
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from harness.lab.client import AgentHost
@@ -57,12 +57,20 @@ def lab() -> None:
     show_default=True,
     help="What the hosts are made of.",
 )
-@click.option("--hosts", type=click.IntRange(1, 8), help="With --kind vm: guests (default 2).")
-@click.option("--nics", type=click.IntRange(1, 8), help="With --kind vm: data NICs of a guest (default 4).")
+@click.option("--hosts", type=click.IntRange(1, 8), help="With --kind vm: how many guests (default 2).")
+@click.option("--nics", type=click.IntRange(1, 8), help="With --kind vm: how many data NICs a guest has (default 4).")
 @click.option("--ssh", is_flag=True, help="With --kind vm: guests run an SSH server; prints an inventory file of them.")
-@click.option("--ttl", "ttl_s", type=click.IntRange(1), default=3600, show_default=True, help="Seconds it may live.")
+@click.option(
+    "--ttl",
+    "ttl_s",
+    type=click.IntRange(1),
+    default=3600,
+    show_default=True,
+    help="After how many seconds it is taken down.",
+)
 @name_option
 @json_option()
+@quiet_option(given=False)
 def up(
     *,
     topology: str | None,
@@ -97,7 +105,7 @@ def up(
     for warning in made.warnings:
         click.echo(f"r2cc: warning: {warning}", err=True)
     if as_json:
-        click.echo(dumped("lab_up", {**_as_json(made, ttl_s), **({"inventory": inventory} if inventory else {})}))
+        click.echo(dumped_as("lab_up", {**_as_json(made, ttl_s), **({"inventory": inventory} if inventory else {})}))
         return
     click.echo(f"lab '{name}' is up after {time.monotonic() - started:.2f} s, for {ttl_s} s: {', '.join(made.hosts)}")
     click.echo(f"  r2cc lab exec {_name_flag(name)}{next(iter(made.hosts))} -- ip -br addr")
@@ -162,7 +170,7 @@ def status(as_json: bool) -> None:
 
     labs = [_summary(state) for state in living()]
     if as_json:
-        click.echo(dumped("lab_status", {"schema": 1, "labs": labs}))
+        click.echo(dumped_as("lab_status", {"schema": 1, "labs": labs}))
         return
     if not labs:
         click.echo("no lab is up (r2cc lab up)")
@@ -240,6 +248,6 @@ def down(name: str, as_json: bool) -> None:
 
     was_up = take_down(name)
     if as_json:
-        click.echo(dumped("lab_down", {"schema": 1, "lab": name, "was_up": was_up}))
+        click.echo(dumped_as("lab_down", {"schema": 1, "lab": name, "was_up": was_up}))
     else:
         click.echo(f"lab '{name}' is down" if was_up else f"lab '{name}' was not up")

@@ -17,7 +17,7 @@ from click.shell_completion import CompletionItem
 
 from harness.commands.options import Size, changes_of, json_option, quiet_option, set_option
 from harness.commands.site_option import site_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from harness.launch.hosts import JobHosts
@@ -51,21 +51,29 @@ def where(command: F) -> F:
     """Where a job runs and what starts it."""
     for option in (
         click.option(
-            "--env", "envs", multiple=True, metavar="NAME[=VALUE]", help="For all ranks; without a value: ours. Repeat."
+            "--env",
+            "envs",
+            multiple=True,
+            metavar="NAME[=VALUE]",
+            help="Set a variable for all ranks; without a value: as it is here. May be repeated.",
         ),
         click.option(
             "--oob",
             metavar="NET",
-            help="The network of mpirun's daemons, as a.b.c.d/n; else the one shared with the hosts.",
+            help="The network of mpirun's daemons, as a.b.c.d/n. Without it: the one shared with the hosts.",
         ),
         click.option(
             "--root",
             callback=_not_empty,
             metavar="ADDRESS",
-            help="Where ranks meet, of the first host; else its management NIC's.",
+            help="The first host's address, where ranks meet. Without it: its management NIC's.",
         ),
-        click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed (~/.r2cc)."),
-        click.option("--ranks-per-host", type=click.IntRange(1, 1024), help="Else one, one a GPU, or Slurm's tasks."),
+        click.option("--prefix", metavar="DIR", help="Under Slurm: where the build was deployed (default: ~/.r2cc)."),
+        click.option(
+            "--ranks-per-host",
+            type=click.IntRange(1, 1024),
+            help="How many ranks a host has. Without it: one, one a GPU, or Slurm's tasks.",
+        ),
         site_option(default="lab"),
         click.option(
             "--launcher", type=click.Choice(LAUNCHERS), default="ssh", show_default=True, help="What starts the ranks."
@@ -146,7 +154,7 @@ class Workloads(click.Group):
     callback=_elements,
     default=64 << 20,
     show_default=True,
-    help="The size of an all-reduce, as 64M.",
+    help="The size of an all-reduce, such as 64M.",
 )
 @set_option("Set another of the bench's settings; may be repeated.")
 @_job_options
@@ -171,7 +179,7 @@ PYTHON = click.option(
     envvar="R2CC_PYTHON",
     help="A Python that has torch.",
 )
-CPU = click.option("--cpu", is_flag=True, help="Use gloo on CPUs instead of NCCL: tries the launch alone.")
+CPU = click.option("--cpu", is_flag=True, help="Use gloo on CPUs instead of NCCL, to try the launch alone.")
 
 
 def _kind_command(kind: str, model: type[Workload]) -> click.Command:
@@ -232,15 +240,15 @@ def _run(
         with tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder:
             planned = plan(made, launcher, hosts, folder, as_root=as_root())
             if dry_run:
-                click.echo(dumped("job_plan", planned.as_json(), 1) + "\n" if as_json else planned.text(), nl=False)
+                click.echo(dumped_as("job_plan", planned.as_json(), 1) + "\n" if as_json else planned.text(), nl=False)
                 return 0
             from harness.launch.run import JobRun
             from harness.launch.watch import STARTING_S, Watch
-            from harness.progress import show, silent
+            from harness.progress import show
 
             heard: Callable[[str], None] = lambda line: click.echo(line, err=True)  # noqa: E731
             title = f"{kind} on {len(made.hosts)} hosts, {made.ranks} ranks, {launcher}"
-            with (silent if quiet else show)(title) as step:
+            with show(title) as step:
                 watch = Watch(time.monotonic(), max(STARTING_S, asked.timeout_s + 30.0))
                 result = JobRun(made, launcher, step.update, heard, watch).run(starts(planned, hosts, Path(folder)))
     _print(result, {"workload": kind, "launcher": launcher, "mode": asked.mode, "hosts": made.hosts}, as_json)
@@ -256,7 +264,7 @@ def _placed(asked: Asked, hosts: JobHosts, launcher: str, oob: str | None, own: 
 def _print(result: Result, about: Mapping[str, object], as_json: bool) -> None:
     if as_json:
         told = {"schema": 1, **about, "exit_code": result.exit_code, "reason": result.reason, **result.figures}
-        click.echo(dumped("job", told))
+        click.echo(dumped_as("job", told))
     click.echo(("r2cc: error: " if result.exit_code else "") + result.sentence(), err=as_json or bool(result.exit_code))
 
 

@@ -38,9 +38,16 @@ def json_option(text: str = "Print the result as one JSON object.") -> Callable[
     return click.option("--json", "as_json", is_flag=True, help=text)
 
 
-def quiet_option(text: str = "Print no progress.") -> Callable[[F], F]:
-    """`-q`, `--quiet`."""
-    return click.option("-q", "--quiet", is_flag=True, help=text)
+def quiet_option(text: str = "Print no progress.", *, given: bool = True) -> Callable[[F], F]:
+    """`-q`, `--quiet`, which `harness.progress.show` heeds. Unless `given`, the command itself need not know of it."""
+    return click.option("-q", "--quiet", is_flag=True, expose_value=given, callback=_keep_quiet, help=text)
+
+
+def _keep_quiet(context: click.Context, _param: click.Parameter, quiet: bool) -> bool:
+    from harness.progress import QUIET
+
+    context.meta[QUIET] = quiet
+    return quiet
 
 
 def arms_option(text: str = "Run only these arms of the experiment.") -> Callable[[F], F]:

@@ -10,7 +10,7 @@ import click
 from harness.commands.options import Size, json_option
 from harness.commands.site_option import site_option
 from harness.errors import UsageError
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from harness.schedules.planner import Node
@@ -42,16 +42,36 @@ Exit codes: 0 planned, 2 a request that cannot be planned.
 )
 @click.option("--gpus", type=click.IntRange(1, 64), help="With --nodes: how many ranks each has (1).")
 @click.option("--down", "down", metavar="NODE:NIC[=LEFT],...", multiple=True,
-              help="A NIC that is gone, or of which a share between 0 and 1 is left. May be repeated.")  # fmt: skip
+              help="A NIC that is lost, or the share of it (0 to 1) that is left. May be repeated.")  # fmt: skip
 @click.option(
-    "--bytes", "size", type=Size(), metavar="SIZE", default="64MiB", show_default=True, help="Such as 64MiB, 64M or 8."
+    "--bytes",
+    "size",
+    type=Size(),
+    metavar="SIZE",
+    default="64MiB",
+    show_default=True,
+    help="Size of the message, such as 64MiB, 64M or 8.",
 )
 @click.option("--op", type=click.Choice(OPS), default="allreduce", show_default=True, help="Which collective to plan.")
 @click.option("--datatype", default="float32", show_default=True, help="The type of an element.")
-@click.option("--reduction", default="sum", show_default=True, help="What is done with the elements.")
-@click.option("--schedule", type=click.Choice(SCHEDULES), default="auto", show_default=True, help="Ask for one.")
-@click.option("--channels", type=click.IntRange(0, 1024), default=0, show_default=True, help="Most parts; 0: any.")
-@click.option("--cost", "cost", metavar="NAME=VALUE,...", multiple=True, help="Parameters of the model, as measured.")
+@click.option("--reduction", default="sum", show_default=True, help="How elements are combined, such as sum or max.")
+@click.option(
+    "--schedule",
+    type=click.Choice(SCHEDULES),
+    default="auto",
+    show_default=True,
+    help="Which schedule to take; auto: the fastest.",
+)
+@click.option(
+    "--channels",
+    type=click.IntRange(0, 1024),
+    default=0,
+    show_default=True,
+    help="The most parts a plan may have; 0: any number.",
+)
+@click.option(
+    "--cost", "cost", metavar="NAME=VALUE,...", multiple=True, help="Set parameters of the model, for example hop_us=8."
+)
 @json_option("Print the plan (harness/schemas/plan.schema.json).")
 def plan(
     *,
@@ -70,9 +90,10 @@ def plan(
     cost: tuple[str, ...],
     as_json: bool,
 ) -> int:
-    """Say which schedule a collective would take over nodes of which some have lost bandwidth, how long it would take
-    beside the lower bound and the healthy ring, and what every node would send. Nothing is started. See
-    docs/internals/schedules.md.
+    """Say which schedule a collective would take when some nodes have lost bandwidth.
+
+    It shows how long it would take, beside the lower bound and the healthy ring, and what every node would send.
+    Nothing is started. See docs/internals/schedules.md.
     """
     from harness.schedules import planner
     from harness.schedules.plan_text import render
@@ -97,7 +118,7 @@ def plan(
     )
     made = planner.plan_json(text)
     if as_json:
-        click.echo(dumped("plan", json.loads(made)))
+        click.echo(dumped_as("plan", json.loads(made)))
         return 0
     for line in render(
         planner.Plan.from_dict(json.loads(made)), {rank: node.name for node in known for rank in node.ranks}

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.commands import launch as launch_cmd
-from harness.commands.options import json_option
+from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import site_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from harness.programs.nccltests_run import Plan
@@ -31,7 +31,7 @@ def common(command: F) -> F:
         click.option(
             "--library",
             type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
-            help="The NCCL to preload; else what `r2cc build nccl` made.",
+            help="The NCCL to preload. Without it: what `r2cc build nccl` made.",
         ),
         click.option("--mode", type=click.IntRange(0, 3), default=2, show_default=True, help=MODE_HELP),
     ):
@@ -65,7 +65,7 @@ run.add_command(launch_cmd.bench)
     "--bin",
     "folder",
     type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
-    help="Where its programs are; else what `r2cc build nccl-tests` made.",
+    help="Where its programs are. Without it: what `r2cc build nccl-tests` made.",
 )
 @click.option("--gpus", type=click.IntRange(1, 64), default=1, show_default=True, help="How many GPUs of each host.")
 @click.option(
@@ -74,16 +74,32 @@ run.add_command(launch_cmd.bench)
     help="What starts the ranks, on the hosts of --inventory or Slurm's.",
 )
 @site_option(default="slurm")
-@click.option("--env", "envs", multiple=True, metavar="NAME[=VALUE]", help="With --launcher: for all ranks.")
 @click.option(
-    "--oob", metavar="NET", help="The network of mpirun's daemons, as a.b.c.d/n; else the one shared with the hosts."
+    "--env",
+    "envs",
+    multiple=True,
+    metavar="NAME[=VALUE]",
+    help="With --launcher: set a variable for all ranks. May be repeated.",
 )
-@click.option("--prefix", metavar="DIR", help="Under Slurm: where it was deployed (~/.r2cc).")
 @click.option(
-    "--mpi", metavar="HOST,HOST", help="Hosts; one process a GPU under mpirun. Without: one process, this host."
+    "--oob",
+    metavar="NET",
+    help="The network of mpirun's daemons, as a.b.c.d/n. Without it: the one shared with the hosts.",
 )
-@click.option("--begin", metavar="SIZE", default="8", show_default=True, help="Smallest, for example 8, 64K or 1M.")
-@click.option("--end", metavar="SIZE", default="1G", show_default=True, help="Largest; doubled from the smallest on.")
+@click.option("--prefix", metavar="DIR", help="Under Slurm: where the build was deployed (default: ~/.r2cc).")
+@click.option(
+    "--mpi", metavar="HOST,HOST", help="Hosts for mpirun, with one process a GPU. Without it: one process on this host."
+)
+@click.option(
+    "--begin", metavar="SIZE", default="8", show_default=True, help="The smallest size, for example 8, 64K or 1M."
+)
+@click.option(
+    "--end",
+    metavar="SIZE",
+    default="1G",
+    show_default=True,
+    help="The largest size; sizes double from the smallest on.",
+)
 @click.option(
     "--iterations",
     type=click.IntRange(1, 100_000),
@@ -98,10 +114,17 @@ run.add_command(launch_cmd.bench)
     show_default=True,
     help="How many iterations are run before the measured ones.",
 )
-@click.option("--each-iteration", is_flag=True, help="Time every iteration (in the JSON).")
-@click.option("--cycles", type=click.IntRange(0), default=1, show_default=True, help="Through all sizes; 0: for ever.")
+@click.option("--each-iteration", is_flag=True, help="Time every iteration; the times are in the JSON.")
+@click.option(
+    "--cycles",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="How often to go through all sizes; 0: for ever.",
+)
 @click.option("--timeout-s", type=click.FloatRange(0, min_open=True), help="End it after so long (exit code 3).")
 @json_option("Print the figures as JSON; what the program prints, on stderr.")
+@quiet_option("With --json, leave out what the program prints.")
 @common
 def nccl_tests(
     *,
@@ -122,6 +145,7 @@ def nccl_tests(
     cycles: int,
     timeout_s: float | None,
     as_json: bool,
+    quiet: bool,
     mode: int,
     library: Path | None,
     dry_run: bool,
@@ -142,7 +166,7 @@ def nccl_tests(
         op=op, folder=folder or _built_tests(), gpus=gpus, begin=begin, end=end, iterations=iterations, warmup=warmup,
         each_iteration=each_iteration, cycles=cycles,
     )  # fmt: skip
-    shown = (dry_run, as_json, timeout_s)
+    shown = (dry_run, as_json, quiet, timeout_s)
     if launcher is not None:
         if mpi is not None:
             raise click.UsageError("--mpi names hosts for mpirun; --launcher takes them from --inventory")
@@ -156,16 +180,21 @@ def nccl_tests(
     return _tests(plan, *shown)
 
 
-def _tests(plan: Plan, dry_run: bool, as_json: bool, timeout_s: float | None) -> int:
+def _tests(plan: Plan, dry_run: bool, as_json: bool, quiet: bool, timeout_s: float | None) -> int:
     from harness.programs.nccltests_run import run_tests
 
     if dry_run:
         launch = plan.launch()
-        click.echo(dumped("job_plan", launch.as_json("nccl-tests"), 1) if as_json else launch.text())
+        click.echo(dumped_as("job_plan", launch.as_json("nccl-tests"), 1) if as_json else launch.text())
         return 0
-    result = run_tests(plan, lambda line: click.echo(line, nl=False, err=as_json), timeout_s=timeout_s)
+
+    def heard(line: str) -> None:
+        if not (as_json and quiet):
+            click.echo(line, nl=False, err=as_json)
+
+    result = run_tests(plan, heard, timeout_s=timeout_s)
     if as_json:
-        click.echo(dumped("nccl_tests", {"schema": 1, **result.as_dict()}, 1))
+        click.echo(dumped_as("nccl_tests", {"schema": 1, **result.as_dict()}, 1))
     click.echo(result.sentence(), err=True)
     return result.exit_code
 
@@ -242,8 +271,12 @@ def vllm_bench(*, model: str, more: tuple[str, ...], dry_run: bool, **numbers: i
 
 @run.command(context_settings={**PASS_ON, "allow_interspersed_args": False})
 @click.argument("script", nargs=-1, required=True, type=click.UNPROCESSED)
-@click.option("--hostfile", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Hosts and their slots.")
-@click.option("--gpus", type=click.IntRange(1, 64), help="How many GPUs of each host; else all.")
+@click.option(
+    "--hostfile",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The file of hosts and their slots.",
+)
+@click.option("--gpus", type=click.IntRange(1, 64), help="How many GPUs of each host to use. Without it: all.")
 @click.option("--master", metavar="ADDRESS", help="The address of the first host.")
 @click.option(
     "--port", type=click.IntRange(1, 65535), default=29500, show_default=True, help="The port where ranks meet."

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.commands.options import json_option, quiet_option
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from harness.trace.gaps import Gap
@@ -31,14 +31,17 @@ Exit codes: 0 read and shown, 2 a file is not a dump, is cut off or too new, or 
 @click.command(epilog=EXAMPLES)
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
 @click.option("--around", type=click.Choice(["stall", "failover", "none"]), default="stall", show_default=True,
-              help="Timelines of the longest delivery gaps, of those a failover explains, or none.")  # fmt: skip
-@click.option("--connection", "wanted", metavar="ID", help="Only this one: its number, or a name of the summary.")
-@click.option("--top", type=click.IntRange(1, 1000), default=1, show_default=True, help="Timelines of so many gaps.")
+              help="Which timelines: of the longest delivery gaps, of those that a "
+              "failover explains, or none.")  # fmt: skip
+@click.option(
+    "--connection", "wanted", metavar="ID", help="Show only this connection: its number, or a name of the summary."
+)
+@click.option("--top", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many gaps get a timeline.")
 @click.option("--margin-ms", type=click.FloatRange(0, 60000), default=2.0, show_default=True,
               help="How much to show before and after a gap.")  # fmt: skip
 @json_option("Print JSON (harness/schemas/trace.schema.json).")
 @click.option("--csv", "as_csv", is_flag=True, help="Print every row as CSV.")
-@click.option("--width", type=click.IntRange(40, 1000), help="Cut lines there (default: the terminal's width).")
+@click.option("--width", type=click.IntRange(40, 1000), help="The width of a line (default: the terminal's).")
 @quiet_option()
 def trace(
     *,
@@ -154,7 +157,7 @@ class View:
     def json(self) -> None:
         from harness.trace.facts import facts
 
-        click.echo(dumped("trace", facts(self.story, self.chosen, self.ends, self.margin_ms), 1))
+        click.echo(dumped_as("trace", facts(self.story, self.chosen, self.ends, self.margin_ms), 1))
 
     def text(self, width: int) -> None:
         from harness.trace.facts import facts

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 from harness.deploy import needs, remote
 from harness.deploy.build import Build, needed
@@ -16,6 +16,7 @@ from harness.errors import InfraError, InputErrors
 from harness.files.scratch import scratch
 from harness.hosts.base import Host
 from harness.hosts.parallel import Outcome, on_all
+from harness.schemas.form import Count, form, left_out
 
 
 @dataclass(frozen=True)
@@ -25,8 +26,9 @@ class Planned:
     facts: HostFacts
     missing: tuple[str, ...]
 
-    def bytes_of(self, build: Build) -> int:
-        return sum(build.objects[digest].size for digest in self.missing)
+    def shown(self, build: Build) -> PlannedHost:
+        size = sum(build.objects[digest].size for digest in self.missing)
+        return PlannedHost(self.facts.prefix, self.facts.current, len(self.missing), size)
 
 
 @dataclass(frozen=True)
@@ -35,10 +37,65 @@ class Done:
 
     was: str
     now: str
-    sent_files: int = 0
-    sent_bytes: int = 0
+    sent_files: Count = 0
+    sent_bytes: Count = 0
     removed: tuple[str, ...] = ()
     shared_with: str = ""
+    error: None = None
+
+
+@dataclass(frozen=True)
+class Failed:
+    error: str
+
+
+@form("deploy", "r2cc deploy, r2cc deploy --rollback")
+@dataclass(frozen=True, kw_only=True)
+class Deploy:
+    """What a deploy came to."""
+
+    build: str | None = left_out()
+    seconds: float | None = left_out()
+    rollback: Literal[True] | None = left_out()
+    failed: Count
+    hosts: Mapping[str, Done | Failed]
+
+
+@dataclass(frozen=True)
+class PlannedHost:
+    prefix: str
+    current: str | None
+    files: Count
+    bytes: Count
+
+
+@form("deploy_plan", "r2cc deploy --dry-run")
+@dataclass(frozen=True)
+class DeployPlan:
+    """What a deploy would do."""
+
+    build: str
+    dry_run: Literal[True]
+    hosts: Mapping[str, PlannedHost]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What lies on a host. `builds`: (name, when it was used last in s since 1970, KiB)."""
+
+    prefix: str
+    current: str
+    previous: str
+    owner: str
+    builds: tuple[tuple[str, int, Count], ...]
+
+
+@form("deploy_list", "r2cc deploy --list")
+@dataclass(frozen=True)
+class DeployList:
+    """What lies on every host."""
+
+    hosts: Mapping[str, Listed | Failed]
 
 
 Value = TypeVar("Value")
@@ -126,6 +183,14 @@ def _all_locked(
         on_all({name: partial(release, name) for name in list(held)})
 
 
+def results(outcomes: Mapping[str, Outcome[Value]]) -> dict[str, Value | Failed]:
+    """Of each host what came of it, or its error."""
+    found: dict[str, Value | Failed] = {}
+    for name, each in outcomes.items():
+        found[name] = each.value or Failed(each.error.message if each.error else "")
+    return found
+
+
 def _good(outcomes: Mapping[str, Outcome[Value]]) -> dict[str, Outcome[Value]]:
     return {name: outcome for name, outcome in outcomes.items() if outcome.error is None}
 
@@ -190,17 +255,6 @@ def _rollback(host: Host, facts: HostFacts, token: str, shared: str) -> Done:
         return Done(facts.current, facts.previous, shared_with=shared)
     was, now = remote.rollback(host, facts.prefix, token)
     return Done(was, now)
-
-
-@dataclass(frozen=True)
-class Listed:
-    """What lies on a host. `builds`: (name, when it was used last in s since 1970, KiB)."""
-
-    prefix: str
-    current: str
-    previous: str
-    owner: str
-    builds: tuple[tuple[str, int, int], ...]
 
 
 def listed(hosts: Mapping[str, Host], prefixes: Mapping[str, str]) -> dict[str, Outcome[Listed]]:

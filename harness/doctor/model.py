@@ -13,6 +13,7 @@ from harness.facts import Fact, Known, catalogue
 from harness.facts.collect import ClockOffset
 from harness.facts.iproute import Address, Link
 from harness.facts.sysfs import RdmaPort
+from harness.schemas.form import Some
 
 
 class Severity(StrEnum):
@@ -175,8 +176,9 @@ class Finding:
 
     check: str
     severity: Severity
-    hosts: tuple[str, ...]
+    hosts: Some[str]
     subject: str
+    """NIC, GPU or the like; a range; empty: the host."""
     seen: str
     meaning: str
     remedy: str
@@ -187,7 +189,7 @@ class Skipped:
     """A check that could not be made, and why."""
 
     check: str
-    hosts: tuple[str, ...]
+    hosts: Some[str]
     why: str
 
 

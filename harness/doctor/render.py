@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from harness.doctor.examination import Examined
 from harness.doctor.fold import fold
-from harness.doctor.model import ERROR, NOTE, WARNING, WORST_FIRST, Finding, Report
-from harness.errors import R2ccError, SshError
+from harness.doctor.model import ERROR, NOTE, WARNING, WORST_FIRST, Finding, Patient, Report, Skipped
+from harness.hosts.check import kind_of
+from harness.schemas.form import Amount, Count, Some, form
 
 BACKUP = "backup"
 COLOURS = {ERROR: "red", WARNING: "yellow", NOTE: "blue"}
@@ -78,52 +79,83 @@ def _many(count: int, what: str) -> str:
     return f"{count} {what}{'s' if count != 1 else ''}"
 
 
-def as_json(report: Report, examined: Examined, inventory: str) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "inventory": inventory,
-        "breaks": report.breaks,
-        "hosts": [
-            {
-                "name": patient.name,
-                "data_nics": list(patient.data),
-                "clock_offset_s": None if patient.clock is None else round(patient.clock.offset_s, 6),
-                "clock_error_s": None if patient.clock is None else round(patient.clock.error_s, 6),
-                "paths": [
-                    {
-                        **{"nic": path.nic, "peer": path.peer, "peer_nic": path.peer_nic, "route": path.route},
-                        **{"reached": path.small, "whole": path.whole, "size_bytes": path.size},
-                    }
-                    for path in patient.paths
-                ],
-            }
-            for patient in examined.fleet.patients
-        ],
-        "failed": _failed(examined.failed),
-        "findings": [
-            {
-                **{"check": each.check, "severity": each.severity.value, "hosts": list(each.hosts)},
-                **{"subject": each.subject, "seen": each.seen, "meaning": each.meaning, "remedy": each.remedy},
-            }
-            for each in report.findings
-        ],
-        "without_backup": [
-            {"hosts": list(each.hosts), "nics": each.subject, "why": each.seen.removeprefix("no backup: ")}
-            for each in report.findings
-            if each.check == BACKUP
-        ],
-        "passed": {check: list(hosts) for check, hosts in report.passed.items()},
-        "not_checked": [{"check": each.check, "hosts": list(each.hosts), "why": each.why} for each in report.skipped],
-    }
+@dataclass(frozen=True)
+class TriedPath:
+    nic: str
+    peer: str
+    peer_nic: str
+    route: str | None
+    reached: bool | None
+    whole: bool | None
+    size_bytes: Count
 
 
-def _failed(failed: Mapping[str, R2ccError]) -> list[dict[str, Any]]:
-    return [
-        {
-            "name": name,
-            "kind": error.kind if isinstance(error, SshError) else "command",
-            "message": error.message,
-            "hint": error.hint,
-        }
-        for name, error in failed.items()
-    ]
+@dataclass(frozen=True)
+class DoctorHost:
+    name: str
+    data_nics: Sequence[str]
+    clock_offset_s: float | None
+    """How far its clock is ahead of that of the machine that asks."""
+    clock_error_s: Amount | None
+    paths: Sequence[TriedPath]
+
+
+@dataclass(frozen=True)
+class FailedHost:
+    name: str
+    kind: str
+    message: str
+    hint: str | None
+
+
+@dataclass(frozen=True)
+class WithoutBackup:
+    hosts: Some[str]
+    nics: str
+    why: str
+
+
+@form("doctor", "r2cc doctor")
+@dataclass(frozen=True)
+class Doctor:
+    """What the doctor found."""
+
+    inventory: str
+    breaks: bool
+    """Whether something would break a run."""
+    hosts: Sequence[DoctorHost]
+    failed: Sequence[FailedHost]
+    """Hosts that could not be examined; the kinds are those of hosts_check."""
+    findings: Sequence[Finding]
+    without_backup: Sequence[WithoutBackup]
+    passed: Mapping[str, Sequence[str]]
+    not_checked: Sequence[Skipped]
+
+
+def whole(report: Report, examined: Examined, inventory: str) -> Doctor:
+    """What `r2cc doctor --json` prints."""
+    bare = [(each.hosts, each.subject, each.seen) for each in report.findings if each.check == BACKUP]
+    return Doctor(
+        inventory=inventory,
+        breaks=report.breaks,
+        hosts=[_host(patient) for patient in examined.fleet.patients],
+        failed=[FailedHost(name, kind_of(each), each.message, each.hint) for name, each in examined.failed.items()],
+        findings=report.findings,
+        without_backup=[WithoutBackup(hosts, nics, seen.removeprefix("no backup: ")) for hosts, nics, seen in bare],
+        passed=report.passed,
+        not_checked=report.skipped,
+    )
+
+
+def _host(patient: Patient) -> DoctorHost:
+    clock = patient.clock
+    return DoctorHost(
+        name=patient.name,
+        data_nics=patient.data,
+        clock_offset_s=None if clock is None else round(clock.offset_s, 6),
+        clock_error_s=None if clock is None else round(clock.error_s, 6),
+        paths=[
+            TriedPath(path.nic, path.peer, path.peer_nic, path.route, path.small, path.whole, path.size)
+            for path in patient.paths
+        ],
+    )

@@ -7,12 +7,12 @@ import os
 import platform
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from harness.facts.forms import Environment, Hardware
+from harness.schemas.form import form, growing, left_out
 
 ALLOWED_VARIABLES = (
     "NCCL_DEBUG",
@@ -24,6 +24,34 @@ ALLOWED_VARIABLES = (
     "R2CC_SIDE_IFNAME",
 )
 PACKAGES = ("r2cc", "click", "pydantic", "pyroute2", "PyYAML", "rich")
+
+
+@growing
+@dataclass(frozen=True)
+class Hardware:
+    """What figures depend on, and a fingerprint to key series of runs by."""
+
+    fingerprint: str
+    cpu: str
+    cores: int
+    memory_bytes: int
+    machines: int | None = left_out()
+
+
+@form("environment", "environment.json of a run directory; an imported one says only what wrote it")
+@dataclass(frozen=True)
+class Environment:
+    """Where a run was made."""
+
+    hardware: Hardware
+    kernel: str
+    python: str
+    platform: str
+    packages: Mapping[str, str]
+    build: Mapping[str, Any]
+    """build.json of what ran"""
+    variables: Mapping[str, str]
+    """those of a list of harmless ones"""
 
 
 def cpu_model(cpuinfo: str) -> str:
@@ -44,7 +72,7 @@ def memory_bytes(meminfo: str) -> int:
 
 
 def hardware() -> Hardware:
-    """What figures depend on, and a fingerprint to key series of runs by (memory rounded: it differs between boots)."""
+    """Of this machine; memory is rounded in the fingerprint: it differs between boots."""
     cpu = cpu_model(Path("/proc/cpuinfo").read_text())
     memory = memory_bytes(Path("/proc/meminfo").read_text())
     return hardware_of([(cpu, len(os.sched_getaffinity(0)), memory)])
@@ -54,13 +82,13 @@ def hardware_of(machines: Sequence[tuple[str, int, int]]) -> Hardware:
     """The same of one or more machines, each with its CPU's model, cores and memory in bytes; figures of the first."""
     texts = [f"{cpu}|{cores}|{round(memory / 2**30)}" for cpu, cores, memory in machines]
     cpu, cores, memory = machines[0]
-    found: Hardware = {
-        "fingerprint": hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()[:12],
-        "cpu": cpu,
-        "cores": cores,
-        "memory_bytes": memory,
-    }
-    return found if len(machines) == 1 else {**found, "machines": len(machines)}
+    return Hardware(
+        fingerprint=hashlib.sha256("\n".join(sorted(texts)).encode()).hexdigest()[:12],
+        cpu=cpu,
+        cores=cores,
+        memory_bytes=memory,
+        machines=len(machines) if len(machines) > 1 else None,
+    )
 
 
 def environment(
@@ -69,16 +97,15 @@ def environment(
     """The whole of environment.json; `build` is the build's own description (id and what went into it), `machines`
     the hardware of the bed where it is not this machine's."""
     given = os.environ if variables is None else variables
-    return {
-        "schema": 1,
-        "hardware": machines or hardware(),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "platform": sys.platform,
-        "packages": {name: found for name in PACKAGES if (found := _version(name))},
-        "build": dict(build),
-        "variables": {name: given[name] for name in ALLOWED_VARIABLES if name in given},
-    }
+    return Environment(
+        hardware=machines or hardware(),
+        kernel=platform.release(),
+        python=platform.python_version(),
+        platform=sys.platform,
+        packages={name: found for name in PACKAGES if (found := _version(name))},
+        build=build,
+        variables={name: given[name] for name in ALLOWED_VARIABLES if name in given},
+    )
 
 
 def _version(package: str) -> str | None:

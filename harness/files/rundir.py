@@ -13,7 +13,7 @@ from typing import Any
 
 from harness.errors import R2ccError, UsageError
 from harness.files.writing import FULL, failed, write_whole
-from harness.schemas import dumped
+from harness.schemas import dumped, dumped_as
 
 MOST_OF_A_SECOND = 100_000
 
@@ -36,8 +36,12 @@ class RunDir:
         """Whole or not at all: a reader never sees half a file."""
         write_whole(self.path / name, text)
 
-    def write_json(self, name: str, schema: str, value: Mapping[str, Any]) -> None:
-        self.write_text(name, dumped(schema, value, 1) + "\n")
+    def write_json(self, name: str, value: object) -> None:
+        """An instance of a class that is marked as a `form`."""
+        self.write_text(name, dumped(value, 1) + "\n")
+
+    def write_json_as(self, name: str, schema: str, value: Mapping[str, Any]) -> None:
+        self.write_text(name, dumped_as(schema, value, 1) + "\n")
 
     def discard(self) -> None:
         """Of a run that never began."""

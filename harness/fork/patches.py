@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from harness.errors import CommandError, SourceError
 from harness.hosts import LocalHost
+from harness.schemas.form import Limits
 
 APPLY_TIMEOUT_S = 60.0
 FIRST_LINES = ("diff --git ", "--- a/", "--- /dev/null")
@@ -19,10 +21,7 @@ class Patch:
     """One patch file, identified by its content."""
 
     name: str
-    sha256: str
-
-    def as_dict(self) -> dict[str, str]:
-        return asdict(self)
+    sha256: Annotated[str, Limits(pattern=r"^[0-9a-f]{64}$")]
 
 
 def list_patches(folder: Path) -> list[Patch]:

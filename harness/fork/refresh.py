@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,9 +23,18 @@ from harness.fork.treehash import tree_hash
 from harness.hosts import LocalHost
 from harness.progress import silent
 from harness.repo import Layout
+from harness.schemas.form import form
 
 CONTEXT_LINES = 1  # as little of NCCL's text as can anchor a hunk: the base is pinned
 NEW_HEADER = "{name}\n\nWhat this hooks and why: to be written by whoever made the edit.\n\n"
+
+
+@form("fork_refresh", "r2cc fork refresh")
+@dataclass(frozen=True)
+class Refreshed:
+    """What was done, in words."""
+
+    done: Sequence[str]
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,14 @@ from harness.fork.pin import Pin
 from harness.fork.treehash import tree_hash
 from harness.repo import Layout
 from harness.schemas import dumped
+from harness.schemas.form import form
 
 STATE_NAME = ".r2cc-state.json"
 IGNORED = (".git", "build", STATE_NAME)
 """Entries of the tree that are nobody's edit: NCCL's own build folder is one of them."""
 
 
+@form("fork_state", ".r2cc-state.json of the fetched tree", version=None)
 @dataclass(frozen=True)
 class TreeState:
     """Written into the tree by whatever made it, so that it moves, and goes, with the tree."""
@@ -30,7 +32,7 @@ class TreeState:
     patched_tree: str
 
     def write(self, tree: Path) -> None:
-        (tree / STATE_NAME).write_text(dumped("fork_state", asdict(self), 1) + "\n")
+        (tree / STATE_NAME).write_text(dumped(self, 1) + "\n")
 
 
 def read_state(tree: Path) -> TreeState | None:
@@ -42,6 +44,7 @@ def read_state(tree: Path) -> TreeState | None:
         return None
 
 
+@form("fork", "r2cc fork status, fetch, patch")
 @dataclass(frozen=True)
 class ForkStatus:
     """Where the fork stands. `edited`: the tree differs from what its patches make of the pinned source."""
@@ -55,11 +58,8 @@ class ForkStatus:
     edited: bool
     source: str | None
     tree_hash: str | None
-    patches: list[Patch] = field(default_factory=list)
-    applied: list[Patch] = field(default_factory=list)
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
+    patches: list[Patch]
+    applied: list[Patch]
 
 
 def fork_status(layout: Layout, pin: Pin) -> ForkStatus:

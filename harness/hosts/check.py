@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated
 
 from harness.errors import R2ccError, SshError
 from harness.hosts.base import Host
 from harness.hosts.parallel import Outcome, on_all
 from harness.hosts.ssh.hosts import SshHost
+from harness.schemas.form import Amount, Count, Limits, form
 
+KINDS = (
+    "unreachable", "no_ssh", "unknown_host_key", "changed_host_key", "revoked_host_key", "auth", "refused", "lost",
+    "command",
+)  # fmt: skip
 NO_OP = ("true",)
 NO_OP_LIMIT_S = 20.0
 
@@ -23,6 +28,35 @@ class Answered:
 
     connect_ms: float | None
     command_ms: float
+
+
+@dataclass(frozen=True)
+class Problem:
+    kind: Annotated[str, Limits(enum=KINDS)]
+    message: str
+    hint: str | None
+
+
+@dataclass(frozen=True)
+class HostAnswer:
+    name: str
+    address: str | None
+    ok: bool
+    connect_ms: Amount | None
+    command_ms: Amount | None
+    error: Problem | None
+
+
+@form("hosts_check", "r2cc hosts check")
+@dataclass(frozen=True)
+class HostsCheck:
+    """Whether every host answers."""
+
+    inventory: str
+    cold_ms: Amount
+    warm_ms: Amount | None
+    failed: Count
+    hosts: Sequence[HostAnswer]
 
 
 @dataclass(frozen=True)
@@ -76,29 +110,31 @@ def _since_ms(started: float) -> float:
     return (time.monotonic() - started) * 1000
 
 
-def as_json(checked: Checked, inventory: str, hosts: Mapping[str, Host]) -> dict[str, Any]:
+def answers(checked: Checked, inventory: str, hosts: Mapping[str, Host]) -> HostsCheck:
     """What `r2cc hosts check --json` prints."""
-    return {
-        "schema": 1,
-        "inventory": inventory,
-        "cold_ms": round(checked.cold_ms, 2),
-        "warm_ms": None if checked.warm_ms is None else round(checked.warm_ms, 2),
-        "failed": len(checked.failed),
-        "hosts": [_host_json(outcome, address_of(hosts[name])) for name, outcome in checked.outcomes.items()],
-    }
+    return HostsCheck(
+        inventory=inventory,
+        cold_ms=round(checked.cold_ms, 2),
+        warm_ms=_rounded(checked.warm_ms),
+        failed=len(checked.failed),
+        hosts=[_answer(outcome, address_of(hosts[name])) for name, outcome in checked.outcomes.items()],
+    )
 
 
-def _host_json(outcome: Outcome[Answered], address: str | None) -> dict[str, Any]:
+def _answer(outcome: Outcome[Answered], address: str | None) -> HostAnswer:
     value, error = outcome.value, outcome.error
-    connect_ms = value.connect_ms if value else None
-    return {
-        "name": outcome.host,
-        "address": address,
-        "ok": error is None,
-        "connect_ms": None if connect_ms is None else round(connect_ms, 2),
-        "command_ms": round(value.command_ms, 2) if value else None,
-        "error": None if error is None else {"kind": kind_of(error), "message": error.message, "hint": error.hint},
-    }
+    return HostAnswer(
+        name=outcome.host,
+        address=address,
+        ok=error is None,
+        connect_ms=_rounded(value.connect_ms) if value else None,
+        command_ms=_rounded(value.command_ms) if value else None,
+        error=None if error is None else Problem(kind_of(error), error.message, error.hint),
+    )
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
 
 
 def kind_of(error: R2ccError) -> str:

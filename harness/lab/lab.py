@@ -21,7 +21,7 @@ from harness.lab.launch import DOWN_TIMEOUT_S, end_keeper, start_keeper
 from harness.lab.places import FILE as PLACES
 from harness.lab.places import places
 from harness.lab.plan import SWITCH, Plan, describe, plan_from_json, plan_to_json, too_many_neighbours
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from harness.lab.topology import Topology
@@ -71,7 +71,7 @@ class Lab:
             "topology": topology.model_dump(by_alias=True),
             "plan": plan_to_json(describe(topology)),
         }
-        told = dumped("places", places(topology), 1)
+        told = dumped_as("places", places(topology), 1)
         keeper, answer = start_keeper("harness.lab.keeper", task, UP_TIMEOUT_S)
         try:
             write_whole(Path(answer["folder"]) / PLACES, told)

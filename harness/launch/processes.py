@@ -6,13 +6,14 @@ import os
 import queue
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from io import BufferedReader
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, NamedTuple, cast
 
 from harness.errors import CommandError, InfraError, R2ccError
 from harness.hosts import Host, Process
@@ -23,6 +24,8 @@ from harness.launch.streams import Line, Reader
 CHUNK_BYTES = 65536
 POLITE_S, SURE_S, PENDING_S = 3.0, 5.0, 10.0
 QUOTED = 8
+BACKLOG_BYTES = 64 << 20
+LISTENS_S = 0.5
 
 
 @dataclass(frozen=True)
@@ -78,15 +81,49 @@ class Started:
             self.input.close()
 
 
-Spoken = tuple[Started, list[Line] | None]
-"""Lines of a process; None: it has closed its output."""
+class Spoken(NamedTuple):
+    """Lines of a process; None: it has closed its output. `at_ns`: when they were read, CLOCK_MONOTONIC."""
+
+    speaker: Started
+    lines: list[Line] | None
+    at_ns: int
+
+
+class Backlog:
+    """What was read and not yet heard, of any number of processes. A program that prints faster has to wait."""
+
+    def __init__(self, most_bytes: int = BACKLOG_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._waiting: deque[tuple[Spoken, int]] = deque()
+        self._bytes = 0
+        self._changed = threading.Condition()
+
+    def put(self, spoken: Spoken, size_bytes: int, over: Callable[[], bool]) -> None:
+        """Waits for room, but not when all is `over`."""
+        with self._changed:
+            while self._bytes > self._most_bytes and not over():
+                self._changed.wait(LISTENS_S)
+            self._waiting.append((spoken, size_bytes))
+            self._bytes += size_bytes
+            self._changed.notify_all()
+
+    def get(self, timeout_s: float = 0.0) -> Spoken:
+        """The oldest. queue.Empty when none came in time."""
+        with self._changed:
+            if not self._changed.wait_for(lambda: bool(self._waiting), timeout_s):
+                raise queue.Empty
+            spoken, size_bytes = self._waiting.popleft()
+            self._bytes -= size_bytes
+            if self._bytes + size_bytes > self._most_bytes >= self._bytes:
+                self._changed.notify_all()
+            return spoken
 
 
 @dataclass
 class Processes:
     """A context manager: whatever happens, nothing of it runs on when the block has ended."""
 
-    lines: queue.SimpleQueue[Spoken] = field(default_factory=queue.SimpleQueue)
+    lines: Backlog = field(default_factory=Backlog)
     running: list[Started] = field(default_factory=list)
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _pending: int = 0
@@ -142,12 +179,15 @@ class Processes:
         stream, reader = made.process.stdout, made.start.reader
         try:
             while stream is not None and (chunk := cast(BufferedReader, stream).read1(CHUNK_BYTES)):
-                self.lines.put((made, reader(chunk)))
-            self.lines.put((made, [(rank, line) for rank, line in reader(b"\n") if line]))  # without an end of its own
+                self._say(made, reader(chunk), len(chunk))
+            self._say(made, [(rank, line) for rank, line in reader(b"\n") if line])  # without an end of its own
         except (OSError, ValueError):
             pass  # it was closed under us: all has ended
         finally:
-            self.lines.put((made, None))
+            self._say(made, None)
+
+    def _say(self, made: Started, lines: list[Line] | None, size_bytes: int = 0) -> None:
+        self.lines.put(Spoken(made, lines, time.monotonic_ns()), size_bytes, lambda: self._closing)
 
     def stop(self) -> None:
         """Ends them. Raises what kept one from it, when all others have been."""

@@ -17,8 +17,9 @@ from harness.launch.deaths import Death, first_death
 from harness.launch.job import Job
 from harness.launch.processes import QUOTED, Processes, Start, Started
 from harness.launch.streams import Labelled, Line, Tagged
-from harness.launch.tally import BROKEN, OK, WRONG, Tally, parsed
+from harness.launch.tally import BROKEN, OK, WRONG, Tally
 from harness.launch.watch import Watch
+from harness.workloads.kinds.lines import parsed
 
 PEERS_S = 5.0
 """How long the other ranks have to end by themselves when one has died."""
@@ -75,10 +76,10 @@ class JobRun:
 
     def _take(self, processes: Processes) -> None:
         try:
-            speaker, lines = processes.lines.get(timeout=TICK_S)
+            spoken = processes.lines.get(TICK_S)
             while True:
-                self._hear(speaker, lines)
-                speaker, lines = processes.lines.get_nowait()
+                self._hear(spoken.speaker, spoken.lines)
+                spoken = processes.lines.get()
         except queue.Empty:
             return
 

@@ -9,6 +9,10 @@ from dataclasses import dataclass, field
 TAG = re.compile(rb"\[\d+,(\d+)\]<(?:stdout|stderr|stddiag)>:")
 LABEL = re.compile(rb"^ *(\d+): ?")
 LONGEST_TAG = 48
+END = re.compile(rb"\r?\n|\r(?=[^\n])")
+"""Also that of a progress bar; what ends a chunk may be half an end."""
+LONGEST_LINE = 1 << 20
+"""What is longer is cut: output may be binary."""
 Line = tuple[int | None, bytes]
 """(rank, line without its end); rank None: the launcher's own, or not told."""
 Reader = Callable[[bytes], list[Line]]
@@ -22,8 +26,11 @@ class Whole:
     rest: bytes = b""
 
     def __call__(self, chunk: bytes) -> list[Line]:
-        *lines, self.rest = (self.rest + chunk).split(b"\n")
-        return [(self.rank, line.rstrip(b"\r")) for line in lines]
+        text = self.rest + chunk
+        *lines, self.rest = END.split(text) if b"\r" in text else text.split(b"\n")
+        if len(self.rest) > LONGEST_LINE:
+            lines, self.rest = [*lines, self.rest], b""
+        return [(self.rank, line) for line in lines]
 
 
 @dataclass

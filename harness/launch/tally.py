@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import median
@@ -10,15 +9,6 @@ from typing import Any
 
 OK, WRONG, BROKEN = 0, 1, 3
 ERRORS_KEPT = 64
-
-
-def parsed(line: bytes) -> dict[str, Any] | None:
-    """A line of the contract, or of the net library, which has no rank; None for everything else that is printed."""
-    try:
-        value = json.loads(line) if line.startswith(b"{") else None
-    except ValueError:
-        return None
-    return value if isinstance(value, dict) and isinstance(value.get("event"), str) else None
 
 
 @dataclass

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import fields
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 from harness.errors import InputErrors
+from harness.schemas.form import FORMS, LEFT_OUT
 
 CHECKED = "CHECK_R2CC_JSON"
 """Our tests set this variable: whatever is emitted is held against its schema first. It is no setting of R2CC, which
@@ -53,12 +56,34 @@ def validate(name: str, value: object) -> None:
         raise InputErrors(found)
 
 
-def dumped(name: str, value: object, indent: int | None = None) -> str:
-    """JSON of `value`, of the schema `name`. All commands and files go through here (docs/reference/contracts.md).
+def dumped(value: object, indent: int | None = None) -> str:
+    """JSON of an instance of a class that is marked as a `form`. All commands and files go through here
+    (docs/reference/contracts.md).
 
-    InputErrors when it does not fit, which only our tests look at (CHECKED).
+    InputErrors when it does not fit its schema, which only our tests look at (CHECKED).
     """
-    text = json.dumps(value, indent=indent, allow_nan=False)
+    name, _, version = FORMS[type(value)]
+    return dumped_as(name, ({} if version is None else {"schema": version}) | _fields(value), indent)
+
+
+def dumped_as(name: str, value: object, indent: int | None = None) -> str:
+    """The same of what is JSON already: read from a file, or made by another program."""
+    text = json.dumps(value, indent=indent, allow_nan=False, default=_plain)
     if CHECKED in os.environ:
         validate(name, json.loads(text))
     return text
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, Path) else _fields(value)
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    known = ((name, getattr(value, name), optional) for name, optional in _keys(value.__class__))
+    return {name: item for name, item, optional in known if item is not None or not optional}
+
+
+@cache
+def _keys(model: Any) -> tuple[tuple[str, bool], ...]:
+    """The fields that are in the JSON, each with whether it is left out where it is None."""
+    return tuple((each.name, LEFT_OUT in each.metadata) for each in fields(model) if not each.metadata.get("exclude"))

@@ -6,13 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from harness.config.words import listed
 from harness.errors import InputErrors, UsageError
 from harness.hosts.base import Host
 from harness.sites.inventory_file import ClusterHost, load, load_usable
-from harness.sites.listing import of_member
+from harness.sites.listing import ListedHost, of_member
 from harness.sites.site import Opened, Planned, Site
 from harness.sites.surveyed import Surveyed
 
@@ -107,7 +106,7 @@ class ClusterSite(Site):
     def hardware(self) -> list[tuple[str, int, int]]:
         return [(each.cpu, each.cores, each.memory_bytes) for each in self.surveyed().surveys.values()]
 
-    def listing(self) -> list[dict[str, Any]]:
+    def listing(self) -> list[ListedHost]:
         return [of_member(host) for host in self.members]
 
     def close(self) -> None:

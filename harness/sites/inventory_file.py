@@ -20,6 +20,7 @@ from harness.errors import InputErrors, UsageError
 from harness.hosts.ssh.target import Asked, Target, expanded, read_config, resolve, users_config
 from harness.hosts.ssh_config import Config, SshConfigError
 from harness.hosts.ssh_config.keywords import is_hop
+from harness.schemas.form import form
 from harness.sites.ranges import expand
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
@@ -86,6 +87,7 @@ class Entry(Reached):
     address: Annotated[StrictStr, _names(ADDRESS)] | None = None
 
 
+@form("inventory", "An inventory file")
 class Cluster(_Model):
     """An inventory file. What `defaults` says holds for every host that does not say it itself."""
 
@@ -93,6 +95,18 @@ class Cluster(_Model):
     name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")] = "cluster"
     defaults: Reached = Reached()
     hosts: Annotated[list[Entry], Field(min_length=1)]
+
+
+@form("inventory_made", "r2cc inventory from-cloudlab")
+class InventoryMade(_Model):
+    """An inventory that we made."""
+
+    schema_: Annotated[Literal[1], Field(alias="schema")]
+    name: str
+    defaults: Reached
+    hosts: Annotated[list[Entry], Field(min_length=1)]
+    resolved: bool
+    """NICs by their names in Linux, not by addresses"""
 
 
 @dataclass(frozen=True)

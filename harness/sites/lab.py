@@ -6,11 +6,11 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.errors import LabError
 from harness.hosts.commands import merged_env
-from harness.sites.listing import of_bed
+from harness.sites.listing import ListedHost, of_bed
 from harness.sites.site import LAB_ROOT, Opened, Planned, PlannedNic, Site
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class LabSite(Site):
         with Lab.up(topology) as lab:
             yield Opened(lab.hosts, lab.switch, lab.nics, lab.places_file, lab.warnings)
 
-    def listing(self) -> list[dict[str, Any]]:
+    def listing(self) -> list[ListedHost]:
         from harness.lab.plan import describe
 
         plan = describe(self.topology)

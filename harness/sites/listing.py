@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from harness.hosts.ssh.target import Target
+from harness.schemas.form import form
 from harness.sites.inventory_file import ClusterHost
 
-Json = dict[str, Any]
+
+@dataclass(frozen=True)
+class ListedHost:
+    """A host, and how it is reached."""
+
+    name: str
+    address: str
+    user: str | None
+    port: int | None
+    keys: Sequence[str]
+    jump: str | None
+    nics: Mapping[str, Sequence[str]]
+    gpus: int | None
+    labels: Mapping[str, str]
 
 
-def of_member(host: ClusterHost) -> Json:
+@form("hosts", "r2cc hosts list")
+@dataclass(frozen=True)
+class Listing:
+    """The hosts of an inventory."""
+
+    inventory: str
+    hosts: Sequence[ListedHost]
+
+
+def of_member(host: ClusterHost) -> ListedHost:
     """Of a host over SSH."""
-    return {
-        "name": host.name,
-        **{key: getattr(host.target, key) for key in ("address", "user", "port")},
-        "keys": [str(path) for path in host.target.keys],
-        "jump": _way(host.target),
-        "nics": {role: list(names) for role, names in host.nics.items()},
-        "gpus": host.gpus,
-        "labels": dict(host.labels),
-    }
+    target = host.target
+    return ListedHost(
+        name=host.name,
+        address=target.address,
+        user=target.user,
+        port=target.port,
+        keys=[str(path) for path in target.keys],
+        jump=_way(target),
+        nics=host.nics,
+        gpus=host.gpus,
+        labels=host.labels,
+    )
 
 
 def _way(target: Target) -> str | None:
@@ -30,17 +57,16 @@ def _way(target: Target) -> str | None:
     return target.jump.shown if target.jump else None
 
 
-def of_bed(name: str, nics: list[tuple[str, str]], gpus: int | None = None) -> Json:
+def of_bed(name: str, nics: list[tuple[str, str]], gpus: int | None = None) -> ListedHost:
     """The last NIC is that of the management network, at whose address ranks meet."""
     roles = {"data": [nic for nic, _ in nics[:-1]], "management": [nics[-1][0]]}
-    way: Json = {"address": nics[-1][1], "user": None, "port": None, "keys": [], "jump": None}
-    return {"name": name, **way, "nics": roles, "gpus": gpus, "labels": {}}
+    return ListedHost(name, nics[-1][1], None, None, [], None, roles, gpus, {})
 
 
-def line(host: Json) -> str:
+def line(host: ListedHost) -> str:
     """The same for people."""
-    way = host["address"] if host["user"] is None else f"{host['user']}@{host['address']}"
-    port = f":{host['port']}" if host["port"] not in (None, 22) else ""
-    jump = f" through {host['jump']}" if host["jump"] else ""
-    nics = "".join(f"  {role}: {' '.join(names)}" for role, names in host["nics"].items())
-    return f"{host['name']}  {way}{port}{jump}{nics}"
+    way = host.address if host.user is None else f"{host.user}@{host.address}"
+    port = f":{host.port}" if host.port not in (None, 22) else ""
+    jump = f" through {host.jump}" if host.jump else ""
+    nics = "".join(f"  {role}: {' '.join(names)}" for role, names in host.nics.items())
+    return f"{host.name}  {way}{port}{jump}{nics}"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
 
 from harness.hosts.local import LocalHost
+from harness.sites.listing import ListedHost
 from harness.sites.site import Opened, Planned, Site
 
 
@@ -23,5 +23,5 @@ class LocalSite(Site):
     def open(self) -> Iterator[Opened]:
         yield Opened({"localhost": LocalHost()}, None, [])
 
-    def listing(self) -> list[dict[str, Any]]:
+    def listing(self) -> list[ListedHost]:
         return []

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 
 from harness.hosts.base import Host
 
 if TYPE_CHECKING:
     from harness.lab.topology import Topology
+    from harness.sites.listing import ListedHost
 
 LAB_ROOT = "10.250.0.1"
 """The management address of the first lab host and of the first guest (docs/reference/contracts.md)."""
@@ -98,7 +99,7 @@ class Site(ABC):
         """
 
     @abstractmethod
-    def listing(self) -> list[dict[str, Any]]:
+    def listing(self) -> list[ListedHost]:
         """One entry a host, as in hosts.schema.json. Nothing is started and nobody is asked."""
 
     @contextmanager

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.hosts.base import Host
-from harness.sites.listing import of_bed
+from harness.sites.listing import ListedHost, of_bed
 from harness.sites.site import LAB_ROOT, Nic, Opened, Planned, PlannedNic, Site
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class VmSite(Site):
 
         return {(nic.host, nic.name): device_of(nic.name) for nic in self.planned().nics}
 
-    def listing(self) -> list[dict[str, Any]]:
+    def listing(self) -> list[ListedHost]:
         return [
             of_bed(name, [(port.nic, port.address) for port in self.shape.ports_of(index)])
             for index, name in enumerate(self.shape.host_names())

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import json_option
-from harness.schemas import dumped
+from harness.commands.options import json_option, quiet_option
+from harness.schemas import dumped_as
 from reports.commands.runs import store_option
 
 if TYPE_CHECKING:
@@ -31,13 +31,17 @@ if TYPE_CHECKING:
     help="How to print it.",
 )
 @json_option("The same as --format json.")
+@quiet_option(given=False)
 def compare(runs: tuple[str, ...], store: Path, kind: str, as_json: bool) -> None:
     """Compare runs with the first of them; of one run alone, its arms.
 
-    RUN is an id of the store, its beginning, a tag, or a run directory; RUN:ARM is one arm of it alone, to be compared
-    with another. Runs are grouped by what differs among them (build, arms, bed, hardware, experiment): those that
-    differ in none of it are repeats. Says *better*, *worse*, *no difference shown* or *not comparable because ...*: the
-    exit code is 0 whatever it says (`r2cc ci gate` judges).
+    RUN is an id of the store, its beginning, a tag, or a run directory. RUN:ARM is one arm of it alone.
+
+    Runs are grouped by what differs among them: build, arms, testbed, hardware, experiment. Those that differ in
+    nothing are repeats.
+
+    The answers are *better*, *worse*, *no difference shown*, *too few runs* and *not comparable because ...*. The exit
+    code is 0 whatever they are: `r2cc ci gate` judges.
 
     \b
     Examples:
@@ -51,7 +55,7 @@ def compare(runs: tuple[str, ...], store: Path, kind: str, as_json: bool) -> Non
 
     found = compared(store, runs)
     if as_json or kind == "json":
-        click.echo(dumped("compare", {"schema": 2, "comparisons": [each.as_json() for each in found]}))
+        click.echo(dumped_as("compare", {"schema": 2, "comparisons": [each.as_json() for each in found]}))
     elif kind == "terminal":
         _show(found)
     else:

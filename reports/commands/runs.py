@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.commands.options import json_option
-from harness.schemas import dumped
+from harness.commands.options import json_option, quiet_option
+from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
     from reports.store.entry import Entry, Figure
@@ -60,13 +60,16 @@ def runs() -> None:
 
 @runs.command(name="list")
 @store_option
-@click.option("--experiment", metavar="NAME", help="Of this experiment; * and ? stand for letters.")
-@click.option("--verdict", help="With this verdict: holds, deviated, failed, void, unfinished or unreadable.")
-@click.option("--tag", help="With this tag.")
-@click.option("--build", "build_id", metavar="ID", help="Of this build.")
-@click.option("--since", callback=age, metavar="AGE", help="Not older: 12h, 30d, 8w.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="At most so many, newest first.")
+@click.option("--experiment", metavar="NAME", help="Only runs of this experiment; * and ? work as in a shell.")
+@click.option("--verdict", help="Only runs with this verdict: holds, deviated, failed, void, unfinished or unreadable.")
+@click.option("--tag", help="Only runs with this tag.")
+@click.option("--build", "build_id", metavar="ID", help="Only runs of this build.")
+@click.option("--since", callback=age, metavar="AGE", help="Only runs that are not older: 12h, 30d, 8w.")
+@click.option(
+    "--limit", type=click.IntRange(1), default=50, show_default=True, help="The most runs to show, newest first."
+)
 @json_option()
+@quiet_option(given=False)
 def list_(store: Path, *, since: timedelta | None, limit: int, as_json: bool, **asked: str | None) -> None:
     """Show runs, newest first.
 
@@ -82,7 +85,7 @@ def list_(store: Path, *, since: timedelta | None, limit: int, as_json: bool, **
         runs_found = found.runs(Wanted(**asked, since=when, limit=limit))
         warn(found.unreadable())
     if as_json:
-        click.echo(dumped("runs", {"schema": 1, "store": str(store), "runs": [run.as_json() for run in runs_found]}))
+        click.echo(dumped_as("runs", {"schema": 1, "store": str(store), "runs": [run.as_json() for run in runs_found]}))
         return
     _table(runs_found)
     if len(runs_found) == limit:
@@ -118,6 +121,7 @@ def _table(found: Sequence[Entry]) -> None:
 @click.argument("run")
 @store_option
 @json_option()
+@quiet_option(given=False)
 def show(run: str, store: Path, as_json: bool) -> None:
     """Show what came of RUN: an id, the beginning of one, a tag that only one run has, or a run directory.
 
@@ -132,7 +136,7 @@ def show(run: str, store: Path, as_json: bool) -> None:
         entry = found.find(run)
     if as_json:
         figures = [figure.__dict__ for figure in entry.figures]
-        click.echo(dumped("run", {"schema": 1, "run": entry.as_json(), "figures": figures}))
+        click.echo(dumped_as("run", {"schema": 1, "run": entry.as_json(), "figures": figures}))
         return
     for name, value in entry.as_json().items():
         text = " ".join(value) if isinstance(value, list) else value
@@ -152,9 +156,10 @@ def _line(figure: Figure) -> str:
 @runs.command()
 @click.argument("run")
 @click.argument("tags", nargs=-1, required=True, metavar="TAG...")
-@click.option("--remove", is_flag=True, help="Take the tags away instead.")
+@click.option("--remove", is_flag=True, help="Take the tags away.")
 @store_option
 @json_option()
+@quiet_option(given=False)
 def tag(run: str, tags: tuple[str, ...], *, remove: bool, store: Path, as_json: bool) -> None:
     """Give RUN tags. What has a tag is never pruned.
 
@@ -172,18 +177,19 @@ def tag(run: str, tags: tuple[str, ...], *, remove: bool, store: Path, as_json: 
     with opened(store) as found:
         entry = found.tag(run, () if remove else tags, tags if remove else ())
     if as_json:
-        click.echo(dumped("run", {"schema": 1, "run": entry.as_json()}))
+        click.echo(dumped_as("run", {"schema": 1, "run": entry.as_json()}))
     else:
         click.echo(f"{entry.id}: {' '.join(entry.tags) or 'no tag'}")
 
 
 @runs.command()
-@click.option("--keep", type=click.IntRange(0), help="The newest so many of each experiment stay.")
-@click.option("--older-than", callback=age, metavar="AGE", help="Only older ones: 12h, 30d, 8w.")
-@click.option("--dry-run", is_flag=True, help="Name them; remove nothing.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--keep", type=click.IntRange(0), help="Keep this many of the newest runs of each experiment.")
+@click.option("--older-than", callback=age, metavar="AGE", help="Remove only runs that are older: 12h, 30d, 8w.")
+@click.option("--dry-run", is_flag=True, help="Name the runs; remove nothing.")
+@click.option("--yes", is_flag=True, help="Do not ask before removing.")
 @store_option
 @json_option()
+@quiet_option(given=False)
 def prune(
     *, keep: int | None, older_than: timedelta | None, dry_run: bool, yes: bool, store: Path, as_json: bool
 ) -> None:
@@ -205,7 +211,7 @@ def prune(
         warn(found.unreadable())
         if as_json:
             removed = {"schema": 1, "dry_run": dry_run, "runs": [run.id for run in chosen]}
-            click.echo(dumped("runs_pruned", removed))
+            click.echo(dumped_as("runs_pruned", removed))
         for run in () if as_json else chosen:
             click.echo(run.id)
         if dry_run or not chosen:
@@ -238,22 +244,35 @@ def _remove(store: Path, chosen: Sequence[Entry]) -> int:
 
 @runs.command(name="import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option("--name", required=True, help="The experiment they are runs of.")
-@click.option("--kind", type=click.Choice(["nccl-tests", "megatron"]), help="What wrote them; else it is looked for.")
-@click.option("--arm", default="stock", show_default=True, help="What they are compared as.")
+@click.option("--name", required=True, help="The name of the experiment that they are runs of.")
 @click.option(
-    "--hardware", default="", metavar="WORD", help="Where they ran: only runs with the same word are compared."
+    "--kind",
+    type=click.Choice(["nccl-tests", "megatron"]),
+    help="Which program wrote the files. Without it: found from their text.",
 )
-@click.option("--build", "build_id", default="", metavar="ID", help="Of the NCCL under them.")
+@click.option("--arm", default="stock", show_default=True, help="The arm that they count as.")
+@click.option(
+    "--hardware",
+    default="",
+    metavar="WORD",
+    help="A word for where they ran. Only runs with the same word are compared.",
+)
+@click.option("--build", "build_id", default="", metavar="ID", help="The build of NCCL that they used.")
 @click.option(
     "--degraded",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="What nccl-tests measured while NICs were missing: one run with the one FILE, for the report's curves.",
+    help="What nccl-tests measured while NICs were missing. With one FILE it makes one run, whose report shows both.",
 )
-@click.option("--left", type=click.FloatRange(0, 1), metavar="SHARE", help="Of the bandwidth, then: the bound.")
+@click.option(
+    "--left",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help="With --degraded: the share of the bandwidth that was left.",
+)
 @store_option
 @json_option()
+@quiet_option(given=False)
 def import_(
     files: tuple[Path, ...],
     *,
@@ -265,7 +284,7 @@ def import_(
     as_json: bool,
     **about: str,
 ) -> None:
-    """Take in figures of nccl-tests (JSON or text) or Megatron-LM's logs as runs of the store.
+    """Add figures of nccl-tests (JSON or text) or Megatron-LM's logs to the store, as runs.
 
     What a launcher, a container tool or a terminal puts before the lines does no harm. A file with several measurements
     (tests, operations, processes, trainings) becomes a run for each: NAME and a word for what differs.
@@ -287,7 +306,7 @@ def import_(
     for note in notes:
         click.echo(note, err=True)
     if as_json:
-        click.echo(dumped("runs_imported", {"schema": 1, "runs": [folder.name for folder in made], "notes": notes}))
+        click.echo(dumped_as("runs_imported", {"schema": 1, "runs": [folder.name for folder in made], "notes": notes}))
     for folder in () if as_json else made:
         click.echo(folder)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import click
 
-from harness.commands.options import json_option
-from harness.schemas import dumped
+from harness.commands.options import json_option, quiet_option
+from harness.schemas import dumped_as
 from reports.commands.runs import store_option
 
 
@@ -22,9 +22,13 @@ from reports.commands.runs import store_option
     help="The port to listen on; 0 takes any that is free.",
 )
 @click.option(
-    "--address", default="127.0.0.1", show_default=True, help="Others than this machine see it only if you say so."
+    "--address",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen on. With the default only this machine sees the page.",
 )
 @json_option("Print the address as JSON.")
+@quiet_option(given=False)
 def serve(store: Path, port: int, address: str, as_json: bool) -> None:
     """Show the store's runs on a local page until Ctrl-C: list, search, compare, what runs now. Read-only.
 
@@ -37,5 +41,5 @@ def serve(store: Path, port: int, address: str, as_json: bool) -> None:
     from reports.serve.server import serving
 
     with serving(store, address, port) as where:
-        click.echo(dumped("serve", {"schema": 1, "address": where}) if as_json else f"{where}   (Ctrl-C ends it)")
+        click.echo(dumped_as("serve", {"schema": 1, "address": where}) if as_json else f"{where}   (Ctrl-C ends it)")
         threading.Event().wait()

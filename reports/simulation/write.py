@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.files.writing import write_whole
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 from reports.formats.files import link_prefix
 from reports.formats.markdown import escape
 from reports.simulation import figures, view, words
@@ -29,7 +29,7 @@ def render(sim: Simulation, kind: str, target: Path | None = None) -> str:
         return markdown(sim)
     if kind == "csv":
         return comma_separated(sim)
-    return dumped("simulation", sim.value, 2) + "\n"
+    return dumped_as("simulation", sim.value, 2) + "\n"
 
 
 def write(sim: Simulation, kind: str, target: Path) -> Path:

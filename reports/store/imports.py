@@ -13,11 +13,12 @@ from harness.config.files import Unreadable, bytes_of
 from harness.config.plain import printable
 from harness.errors import UsageError
 from harness.progress import show
-from harness.schemas import dumped
+from harness.schemas import dumped_as
+from harness.schemas.form import form
 from reports.store.names import when_of
 from reports.store.readers import megatron, nccl_tests
 from reports.store.readers.lines import decoded, lines
-from reports.store.readers.model import Content, Json, Reading
+from reports.store.readers.model import Content, Json, Reading, Source
 
 if TYPE_CHECKING:
     from harness.files.rundir import RunDir
@@ -25,6 +26,15 @@ if TYPE_CHECKING:
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 MOST_BYTES = 256 << 20
 SHOWN, MOST_WHYS, MOST_NOTES = 60, 5, 10
+
+
+@form("environment")
+@dataclass(frozen=True)
+class Imported:
+    """What wrote the file that a run was made of."""
+
+    source: Source
+    file: str
 
 
 @dataclass(frozen=True)
@@ -211,9 +221,8 @@ def _fill(run: RunDir, files: Sequence[Path], found: Reading, about: About, kept
     run.raw.mkdir()
     for number, file in enumerate(files):
         _keep(file, run.raw / (file.name if not number else f"degraded-{file.name}"), kept)
-    origin = {"schema": 1, "source": found.source, "file": printable(files[0].name)}
-    run.write_json("environment.json", "environment", origin)
-    run.write_text("summary.json", dumped("summary", summary(found, about), 1) + "\n")
+    run.write_json("environment.json", Imported(found.source, printable(files[0].name)))
+    run.write_text("summary.json", dumped_as("summary", summary(found, about), 1) + "\n")
 
 
 def _keep(file: Path, place: Path, kept: dict[Path, Path]) -> None:

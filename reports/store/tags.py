@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.files.writing import write_whole
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 from reports.store.folders import TAGS
 
 
@@ -19,4 +19,4 @@ def read_tags(folder: Path) -> tuple[str, ...]:
 
 def write_tags(folder: Path, tags: set[str]) -> None:
     """Whole or not at all."""
-    write_whole(folder / TAGS, dumped("tags", {"schema": 1, "tags": sorted(tags)}) + "\n")
+    write_whole(folder / TAGS, dumped_as("tags", {"schema": 1, "tags": sorted(tags)}) + "\n")

@@ -11,7 +11,7 @@ from chaos.analysis.model import Arm, Check, Outcome
 from chaos.analysis.summary import grouped, summarize
 from chaos.analysis.verdict import check, combine, overall
 from chaos.experiment.model import Experiment
-from harness.facts.forms import Hardware
+from harness.facts.environment import Hardware
 from harness.schemas import problems
 
 HARDWARE: Hardware = {"fingerprint": "f", "cpu": "c", "cores": 2, "memory_bytes": 1}

@@ -4,13 +4,14 @@ several commands have are the same everywhere."""
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator
 
 import click
 import pytest
 
 from harness.cli import cli
-from harness.commands.options import Size
+from harness.commands.options import Size, quiet_option
 
 EXAMPLES_NEEDED = 2
 EXAMPLE = re.compile(r"(r2cc |eval |ssh |salloc |LD_)")
@@ -59,6 +60,54 @@ def test_commands_have_examples(name: str) -> None:
     text = f"{ALL[name].help or ''}\n{ALL[name].epilog or ''}"
     found = [line for line in text.splitlines() if EXAMPLE.match(line.strip())]
     assert len(found) >= EXAMPLES_NEEDED, f"r2cc {name}: {found}"
+
+
+QUICK = {
+    "chaos faults", "chaos validate", "ci report", "completion", "fork refresh", "fork status", "hosts list",
+    "lab down", "lab exec", "lab status", "panic", "plan", "run deepspeed", "run vllm bench", "run vllm serve",
+}  # fmt: skip
+"""Commands without progress of their own. `harness.progress.show` fails a test in which one of them shows some."""
+NO_RESULT = {"ci report", "completion", "lab exec", "run deepspeed", "run vllm bench", "run vllm serve"}
+"""What they print is a document, or another program's."""
+LEAVES = {name for name, command in ALL.items() if not isinstance(command, click.Group)}
+
+
+def test_every_command_that_shows_progress_can_be_quiet() -> None:
+    assert LEAVES - having("--quiet").keys() == QUICK
+
+
+def test_every_command_with_a_result_prints_json() -> None:
+    assert LEAVES - having("--json").keys() == NO_RESULT
+
+
+def test_progress_heeds_quiet(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from harness import progress
+
+    @click.command()
+    @quiet_option(given=False)
+    def waits() -> None:
+        with progress.show("waiting"):
+            shown.wait(0.5)
+
+    shown = threading.Event()
+    monkeypatch.setattr(progress, "FIRST_SIGN_S", 0.001)
+    draw = progress.Step._line
+    monkeypatch.setattr(progress.Step, "_line", lambda *words, **more: (draw(*words, **more), shown.set()))
+    waits.main(["--quiet"], standalone_mode=False)
+    assert capfd.readouterr().err == ""
+    waits.main([], standalone_mode=False)
+    assert "waiting" in capfd.readouterr().err
+
+
+def test_progress_in_a_command_that_cannot_be_quiet_fails_a_test() -> None:
+    @click.command()
+    def forgotten() -> None:
+        from harness.progress import show
+
+        show("waiting")
+
+    with pytest.raises(AssertionError, match="quiet_option"):
+        forgotten.main([], standalone_mode=False)
 
 
 def test_json_is_a_flag() -> None:

@@ -69,7 +69,7 @@ def test_a_site_is_planned_without_starting_anything(text: str, bed: str, has_sw
     planned = site.planned()
     assert planned.root == "10.250.0.1" and planned.hosts[:2] == ["h0", "h1"]
     assert {nic.host for nic in planned.nics} == {*planned.hosts}
-    assert [entry["name"] for entry in site.listing()] == planned.hosts
+    assert [entry.name for entry in site.listing()] == planned.hosts
 
 
 def test_a_plain_lab_is_made_as_an_experiment_wants_it() -> None:

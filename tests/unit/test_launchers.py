@@ -25,11 +25,12 @@ from harness.launch.gather import gathered
 from harness.launch.job import Job, split
 from harness.launch.sshfiles import ssh_config
 from harness.launch.streams import Labelled, Line, Tagged, Whole
-from harness.launch.tally import Tally, parsed
+from harness.launch.tally import Tally
 from harness.launch.watch import Watch
 from harness.launch.workloads import Asked, job
 from harness.sites import slurm
 from harness.sites.inventory import parse
+from harness.workloads.kinds.lines import parsed
 
 SLURM = Path(__file__).parents[1] / "data" / "slurm"
 SHOW = ("sh", "-c", 'echo "$1 $2 $NCCL_SOCKET_IFNAME ${NCCL_ALGO-none}"', "show")

@@ -78,7 +78,7 @@ def test_the_loss_of_a_host_is_raised_when_all_others_have_ended(tmp_path: Path)
     processes.start([RankStart(host.name, host, SLEEP, {}, Whole(), stderr=tmp_path / host.name) for host in HOSTS])
     try:
         for _ in HOSTS:
-            processes.lines.get(timeout=30)
+            processes.lines.get(30)
         with pytest.raises(SshError, match="beta: the connection was lost"):
             processes.stop()
         assert [each.process.poll() is None for each in processes.running] == [True, False, False]

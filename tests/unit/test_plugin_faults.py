@@ -11,6 +11,7 @@ from plugin_package import installed_by_pip, of_page, on_path, written
 
 from chaos.experiment.file import dump, json_schema, load, loads
 from chaos.faults.registry import kinds
+from chaos.soak.draw import round_of
 from harness.cli import cli
 from harness.errors import InputErrors
 from harness.plugins import UsageError
@@ -60,6 +61,18 @@ def test_a_fault_of_another_package_is_like_ours(
 GOOD = of_page("add-a-fault.md")["lab_extras.py"]
 
 
+def test_the_soak_draws_a_fault_of_another_package_that_says_how_often(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = GOOD.replace('    kind = "small_mtu"', '    kind = "small_mtu"\n    drawn = 40\n    drawn_s = (0.25,)')
+    entry = "small_mtu = often_extras:SmallMtu"
+    folder = written(tmp_path, "often-extras", "r2cc.faults", entry, module="often_extras", code=code)
+    with on_path(monkeypatch, folder):
+        drawn = [fault for fault in round_of(1, 0, arm="migrate", seconds=20).faults if fault.kind == "small_mtu"]
+        assert len(drawn) > 5
+        assert {(fault.duration_s, fault.model_dump()["mtu"]) for fault in drawn} == {(0.25, 4000)}
+
+
 @pytest.mark.parametrize(
     ("entry", "code", "said"),
     [
@@ -73,6 +86,8 @@ GOOD = of_page("add-a-fault.md")["lab_extras.py"]
         ("small_mtu = bad_extras:SmallMtu", GOOD.replace("    noun =", "    verb ="), "SmallMtu does not say noun"),
         ("small_mtu = bad_extras:SmallMtu", GOOD.replace('{"mtu": 4000}', "{}"),
          "its example is no entry of a timeline: mtu: Field required"),
+        ("small_mtu = bad_extras:SmallMtu", GOOD.replace("    kind =", "    drawn_s = (-1.0,)\n    kind ="),
+         "what it draws for the soak is no entry of a timeline: duration_s: "),
         ("small_mtu = bad_extras:SmallMtu", GOOD.replace('("ip",)', '("ip",)\n    features = ("wings",)'),
          "unknown feature wings"),
         ("small_mtu = bad_extras:SmallMtu", GOOD.replace("return self._set([", "return str(["),

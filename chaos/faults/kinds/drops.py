@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Any, ClassVar, Literal, Self
 
 from chaos.faults.fault import Fault, agreed
@@ -70,6 +71,7 @@ class BlackHole(SwitchDrop):
     noun = "silent black hole"
     does = "silently drops all frames of the NIC in the switch, both directions; the carrier stays up"
     peer_sees = "everybody: silence, no error, no event"
+    drawn = 5
 
     @classmethod
     def inside(cls, spec: Any) -> type[Fault]:
@@ -90,6 +92,11 @@ class OneWay(BlackHole):
     example = {"direction": "in"}
     does = "drops the frames to the NIC (in) or from it (out) in the switch; the others pass"
     peer_sees = "one end: silence; the other: everything but answers"
+    drawn = 3
+
+    @classmethod
+    def draw(cls, rng: Random) -> dict[str, Any]:
+        return super().draw(rng) | {"direction": rng.choice(("in", "out"))}
 
     @classmethod
     def inside(cls, spec: Any) -> type[Fault]:
@@ -113,6 +120,11 @@ class Loss(SwitchDrop):
     example = {"percent": 1.0}
     does = "drops that percentage of the NIC's frames in the switch, both ways, at random"
     peer_sees = "retransmissions, a lower rate, now and then a lost probe"
+    drawn = 2
+
+    @classmethod
+    def draw(cls, rng: Random) -> dict[str, Any]:
+        return super().draw(rng) | {"percent": rng.choice((0.1, 1.0, 5.0, 30.0))}
 
     @classmethod
     def inside(cls, spec: Any) -> type[Fault]:

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, StrictInt
 
-from chaos.faults.fault import Fault, agreed, link_flags
+from chaos.faults.fault import SHORT_S, Fault, agreed, link_flags
 from chaos.faults.needs import Able
 from chaos.faults.parts.host_fault import HostFault
 from chaos.faults.parts.keep import after_down, parse, restorable, restore
@@ -37,6 +38,7 @@ class LinkDown(Fault):
     does = "takes the switch port of the NIC down (carrier loss)"
     peer_sees = "the host: NO-CARRIER within milliseconds; its peers: silence, no error, no event"
     requires = ("ip",)
+    drawn = 6
 
     @classmethod
     def inside(cls, spec: Any) -> type[Fault]:
@@ -84,6 +86,11 @@ class Flap(LinkDown):
     example = {"times": 3, "down_s": 1.0, "up_s": 1.0}
     does = "takes the switch port of the NIC down and up, several times"
     peer_sees = "as link_down, again before the last outage is forgotten"
+    drawn = 2
+
+    @classmethod
+    def draw(cls, rng: Random) -> dict[str, Any]:
+        return {"times": rng.randint(2, 4), "down_s": rng.choice(SHORT_S[:4]), "up_s": rng.choice(SHORT_S[1:4])}
 
     @classmethod
     def inside(cls, spec: Any) -> type[Fault]:
@@ -102,6 +109,7 @@ class RailDown(LinkDown):
     noun = "rail failure"
     does = "takes all switch ports of one rail down, in one command"
     peer_sees = "all hosts: NO-CARRIER on that rail within milliseconds"
+    drawn = 1
 
     @classmethod
     def inside(cls, spec: Any) -> type[Fault]:

@@ -19,6 +19,9 @@ SPARE_S = 5.0
 """How much longer than its fault a helper may live, should nobody end it."""
 BUSY_CORES = 2
 
+BUSY_S = (0.3, 0.6, 1.0)
+"""What takes the machine itself is never drawn for long."""
+
 
 @dataclass(frozen=True)
 class HelperFault(Fault, ABC):
@@ -63,6 +66,8 @@ class BusyCores(HelperFault):
     does = "runs so many busy processes beside the ranks (two, if nothing is said)"
     peer_sees = "everybody: everything late, nothing lost"
     requires = ("python3",)
+    drawn = 1
+    drawn_s = BUSY_S
 
     def arguments(self) -> list[tuple[str, tuple[str, ...]]]:
         return [(self.host, ("burn",))] * (self.spec.cores or BUSY_CORES)
@@ -77,6 +82,8 @@ class QueueFull(HelperFault):
     does = "sends datagrams to nobody out of the NIC, more than it carries (bounded)"
     peer_sees = "late and lost probes, a lower rate"
     requires = ("python3",)
+    drawn = 1
+    drawn_s = BUSY_S
 
     def arguments(self) -> list[tuple[str, tuple[str, ...]]]:
         return [(nic.host, ("fill", "--from", nic.address)) for nic in self.nics]
@@ -95,6 +102,8 @@ class SideFlood(HelperFault):
     does = "sends rubbish to every UDP socket on the host, from the host itself (bounded)"
     peer_sees = "late and lost answers from that host"
     requires = ("python3",)
+    drawn = 1
+    drawn_s = BUSY_S
 
     def arguments(self) -> list[tuple[str, tuple[str, ...]]]:
         return [(self.host, ("flood",))]

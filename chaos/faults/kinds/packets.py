@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Field, StrictBool, StrictInt
@@ -42,6 +43,7 @@ class TcpLost(SwitchDrop):
     noun = "loss of TCP"
     does = "drops the NIC's TCP in the switch, both ways; UDP, ICMP and ARP pass"
     peer_sees = "data that stands still, while probes are answered; no error, no event"
+    drawn = 2
 
     @classmethod
     def inside(cls, spec: Any) -> type[Fault]:
@@ -64,6 +66,11 @@ class UdpLost(SwitchDrop):
     noun = "loss of UDP"
     does = "drops the NIC's UDP in the switch, both ways (management: true: the hosts' mgmt0, too)"
     peer_sees = "no probe answered, while data comes as ever"
+    drawn = 2
+
+    @classmethod
+    def draw(cls, rng: Random) -> dict[str, Any]:
+        return super().draw(rng) | {"management": rng.choice((True, False))}
 
     @classmethod
     def inside(cls, spec: Any) -> type[Fault]:
@@ -106,6 +113,7 @@ class BigPacketsLost(SwitchDrop):
     peer_sees = "data that stands still, while small probes are answered; no error, no event"
     requires = ("ip", "nft")
     features = ("nft_bridge", "nft_netdev")
+    drawn = 2
 
     @classmethod
     def inside(cls, spec: Any) -> type[Fault]:

@@ -7,7 +7,8 @@ import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from random import Random
+from typing import Annotated, Any
 
 from pydantic import Field, StrictInt
 
@@ -46,6 +47,7 @@ class StopRank(RankFault):
     noun = "stopped process"
     does = "stops a rank (SIGSTOP) and lets it go on (SIGCONT)"
     peer_sees = "its peers: silence on all paths at once; their data waits in its buffers"
+    drawn = 2
 
     def inject(self) -> list[Step]:
         return [Signal(self.rank, "SIGSTOP")]
@@ -131,6 +133,11 @@ class ClockJump(RankFault):
     does = f"moves the wall clock of a rank by so many seconds and back ({CLOCK_LIBRARY})"
     peer_sees = "nothing, if nobody trusts the wall clock"
     requires = ("tee", "rm", "cat")
+    drawn = 1
+
+    @classmethod
+    def draw(cls, rng: Random) -> dict[str, Any]:
+        return super().draw(rng) | {"jump_s": rng.choice((-86400, -1, 1, 3600))}
 
     @property
     def file(self) -> str:

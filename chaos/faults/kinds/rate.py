@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
@@ -46,6 +47,13 @@ class Rate(Fault):
     requires = ("tc",)
     features = ("tbf",)
     kernel_path_only = True
+    drawn = 3
+    drawn_over_rdma = 0
+    """The NICs of emulated guests have no token bucket to slow down."""
+
+    @classmethod
+    def draw(cls, rng: Random) -> dict[str, Any]:
+        return super().draw(rng) | {"fraction": rng.choice((0.5, 0.1, 0.01, 0.001))}
 
     @classmethod
     def inside(cls, spec: Any) -> type[Fault]:

@@ -23,7 +23,7 @@ from harness.config.files import Unreadable, text_of
 from harness.errors import R2ccError, UsageError
 from harness.files.lock import exclusive
 from harness.files.rundir import RunDir
-from harness.schemas import dumped
+from harness.schemas import dumped_as
 
 Json = dict[str, Any]
 CELLS, TRACES, ASKED, RESULT, SWEEP = "cells", "traces", "experiment.yaml", "simulation.json", "sweep.json"
@@ -73,7 +73,7 @@ class Sweep:
         """What was asked for, and with which r2cc; the file that says so last."""
         if self.experiment.trace is not None:
             self.run_dir.write_text(TRACE, self.experiment.trace)
-        self.run_dir.write_json(SWEEP, "sim_begun", {"schema": 1, "code": Payload.of(self.experiment).code})
+        self.run_dir.write_json_as(SWEEP, "sim_begun", {"schema": 1, "code": Payload.of(self.experiment).code})
         self.run_dir.write_text(ASKED, self.experiment.dump())
 
     def _check(self, asked: Path) -> None:
@@ -152,7 +152,7 @@ def write_trace(experiment: Experiment, point: Point, number: int, path: Path) -
 
 
 def _text(value: Json) -> str:
-    return dumped("sim_cell", value) + "\n"
+    return dumped_as("sim_cell", value) + "\n"
 
 
 def _json(path: Path) -> Json:

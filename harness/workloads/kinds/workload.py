@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, S
 
 from harness.errors import UsageError
 from harness.units import parse_bytes
+from harness.workloads.kinds.lines import JsonLines, LineReader
 
 MIB = 1024 * 1024
 Count = Annotated[StrictInt, Field(gt=0, le=1_000_000)]
@@ -106,6 +107,10 @@ class Workload(BaseModel, ABC):
     @abstractmethod
     def command(self, place: Place) -> list[str]:
         """One rank. In an experiment every setting is given, so that the journal says all."""
+
+    def reader(self, rank: int) -> LineReader:
+        """What makes lines of the contract of what this rank prints, in one run."""
+        return JsonLines()
 
     def problems(self, hosts: int) -> Iterator[tuple[str, str]]:
         """What cannot be with so many hosts: (setting, why)."""

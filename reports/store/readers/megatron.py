@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
+from typing import Final
 
 from harness.errors import UsageError
 from reports.store.readers import trainings
@@ -19,7 +20,7 @@ from reports.store.readers.origin import word
 from reports.store.readers.tags import joined
 from reports.store.readers.trainings import Step, Training
 
-SOURCE = "megatron"
+SOURCE: Final = "megatron"
 ITERATION = re.compile(r"(?:Training epoch \d+,\s*)?\biteration\s+(\d{1,18})\s*/\s*(\d{1,18}|infinity)\s*\|")
 NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|[-+]?(?:nan|inf(?:inity)?)", re.IGNORECASE)
 STEP = re.compile(r"elapsed time(?: per iteration)?\s*(?:\((\w+)\))?|train_step_timing in (s)")

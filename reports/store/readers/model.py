@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 Json = dict[str, Any]
+Source = Literal["nccl-tests", "megatron"]
 
 
 @dataclass(frozen=True)
 class Reading:
     """One measurement: a run of the store. `metrics` as in a summary (docs/reference/contracts.md)."""
 
-    source: str
+    source: Source
     metrics: list[Json]
     completed: bool
     iterations: int

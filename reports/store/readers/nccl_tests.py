@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from typing import Final
 
 from harness.errors import UsageError
 from harness.programs import nccltests, torn_json
@@ -16,7 +17,7 @@ from reports.store.readers.printed import HEADER, Printed
 from reports.store.readers.programs import Process, Program, Turn
 from reports.store.readers.tags import joined
 
-SOURCE = "nccl-tests"
+SOURCE: Final = "nccl-tests"
 MOST_WRONG = 2**63 - 1
 SETTINGS = re.compile(r"(nThread|nGpus|agg iters|graph):?\s+(\d+)")
 """Those that change what is measured; sizes and counts of iterations do not."""

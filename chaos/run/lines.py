@@ -1,0 +1,91 @@
+"""What the processes of a run print: into the journal, and to whom it concerns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from operator import itemgetter
+
+from chaos.record.clocks import ours
+from chaos.record.journal import Journal
+from chaos.run.plan import Plan
+from harness.errors import InfraError, R2ccError
+from harness.launch.job import PID_EVENT
+from harness.launch.processes import Spoken, Started
+from harness.launch.streams import Line as Printed
+from harness.workloads.kinds.lines import JsonLines, Line, LineReader, parsed
+
+SAYS_PID = b'{"event":"' + PID_EVENT.encode()
+QUOTED_BYTES = 500
+Found = Callable[[], Iterable[Line | bytes]]
+
+
+@dataclass
+class Lines:
+    """Of one run. Every rank has a reader of its own; samplers and launchers print JSON or text."""
+
+    plan: Plan
+    journal: Journal
+    pid: Callable[[int, int], None]
+    """Hears of the process id of a rank that a launcher started."""
+    _readers: dict[tuple[int, int | None], tuple[Started, LineReader]] = field(default_factory=dict)
+
+    def heard(self, spoken: Spoken) -> Iterator[Line]:
+        """Lines as they stand in the journal now, but for their host. InfraError for a reader that fails."""
+        speaker, printed, at_ns = spoken
+        for rank, batch in groupby(printed or (), key=itemgetter(0)):
+            yield from self._batch(speaker, rank, [text for _, text in self._without_pids(batch)], at_ns)
+        if printed is None:
+            for (_, rank), (owner, reader) in list(self._readers.items()):
+                if owner is speaker:
+                    yield from self._merged(speaker, rank, reader, partial(reader.end, at_ns))
+
+    def _batch(self, speaker: Started, rank: int | None, lines: list[bytes], at_ns: int) -> Iterator[Line]:
+        if rank is not None and rank >= len(self.plan.ranks):
+            rank = None
+        key = (id(speaker), rank)
+        if key not in self._readers:
+            self._readers[key] = speaker, JsonLines() if rank is None else self.plan.reader(rank)
+        reader = self._readers[key][1]
+        yield from self._merged(speaker, rank, reader, partial(reader.read, lines, at_ns))
+
+    def _merged(self, speaker: Started, rank: int | None, reader: LineReader, found: Found) -> Iterator[Line]:
+        for each in _guarded(reader, found):
+            whose = each.get("rank") if rank is None and isinstance(each, dict) else rank
+            name, host = self._source(speaker, whose)
+            if isinstance(each, bytes):
+                text = each[:QUOTED_BYTES].decode(errors="replace").rstrip()
+                self.journal.write("log", host=host, message=f"{name} printed: {text}")
+                continue
+            line = ours(each, self.plan.clocks.get(host)) if reader.own_times else each
+            self.journal.merge(host, line)
+            yield line
+
+    def _source(self, speaker: Started, rank: object) -> tuple[str, str]:
+        """(name, host). Under a launcher, whose line it is says the launcher, or the line."""
+        if self.plan.job is not None and isinstance(rank, int) and 0 <= rank < len(self.plan.ranks):
+            launch = self.plan.ranks[rank]
+            return launch.name, launch.host
+        return speaker.start.shown, speaker.start.host.name
+
+    def _without_pids(self, batch: Iterable[Printed]) -> Iterator[Printed]:
+        """Under a launcher each rank begins by its process id, whatever its program prints."""
+        for each in batch:
+            line = parsed(each[1]) if self.plan.job is not None and each[1].startswith(SAYS_PID) else None
+            if line is None:
+                yield each
+            else:
+                self.pid(line["rank"], line["pid"])
+
+
+def _guarded(reader: LineReader, found: Found) -> Iterator[Line | bytes]:
+    """A reader may be anybody's."""
+    try:
+        yield from found()
+    except R2ccError:
+        raise
+    except Exception as error:
+        kind = type(reader)
+        raise InfraError(f"the reader {kind.__module__}.{kind.__qualname__} failed: {error!r}") from error

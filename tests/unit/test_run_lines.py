@@ -1,0 +1,105 @@
+"""Lines of ranks: a workload may bring what reads them, and whatever a program prints is taken in bounded memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+
+from chaos.record.journal import Journal, now_ns, read
+from chaos.run.lines import Lines
+from chaos.run.plan import Plan
+from chaos.testbed.launch import Launch
+from harness.errors import InfraError
+from harness.hosts import LocalHost
+from harness.launch.processes import Backlog, Processes, Start
+from harness.launch.streams import LONGEST_LINE, Whole
+from harness.workloads.kinds.lines import Line, LineReader
+
+pytestmark = pytest.mark.timeout(60)
+HOST = LocalHost("h0")
+
+
+class Steps(LineReader):
+    """`step N` begins an iteration."""
+
+    own_times: ClassVar[bool] = False
+
+    def __init__(self, rank: int) -> None:
+        self.rank, self.steps = rank, 0
+
+    def read(self, lines: Sequence[bytes], read_ns: int) -> Iterator[Line | bytes]:
+        for text in lines:
+            if text.startswith(b"step "):
+                index, self.steps = int(text[5:]), self.steps + 1
+                line = {"event": "progress", "t_ns": read_ns, "rank": self.rank, "index": index, "start_ns": read_ns}
+                yield line
+            elif text:
+                yield text
+
+    def end(self, read_ns: int) -> Iterator[Line]:
+        yield {"event": "log", "t_ns": read_ns, "message": f"rank {self.rank}: {self.steps} steps"}
+
+
+def heard(folder: Path, *scripts: str, reader: type[Steps] = Steps) -> tuple[list[Line], list[Line]]:
+    """(what the run acts on, the journal) of ranks that are shell scripts."""
+    launches = [Launch("h0", f"rank{rank}", ["sh", "-c", script]) for rank, script in enumerate(scripts)]
+    plan = Plan("stock", 0, launches, [], [], reader=reader)
+    seen: list[Line] = []
+    with Journal(folder / "journal.jsonl") as journal, Processes() as processes:
+        lines = Lines(plan, journal, lambda rank, pid: None)
+        processes.start([Start(e.name, HOST, e.argv, {}, Whole(rank), rank) for rank, e in enumerate(launches)])
+        ended = 0
+        while ended < len(launches):
+            spoken = processes.lines.get(30)
+            seen += lines.heard(spoken)
+            ended += spoken.lines is None
+    return seen, list(read(folder / "journal.jsonl"))
+
+
+def test_a_workload_brings_its_own_reader(tmp_path: Path) -> None:
+    began_ns = now_ns()
+    seen, journal = heard(tmp_path, "echo hello; echo step 3; echo; echo step 4", "printf 'step 3'")
+    begun = sorted((line["rank"], line["index"]) for line in seen if line["event"] == "progress")
+    assert begun == [(0, 3), (0, 4), (1, 3)]
+    assert all(began_ns < line["start_ns"] < now_ns() for line in seen if line["event"] == "progress")
+    said = sorted(line["message"] for line in journal if line["event"] == "log")
+    assert said == ["rank 0: 2 steps", "rank 1: 1 steps", "rank0 printed: hello"]
+
+
+class Broken(Steps):
+    def read(self, lines: Sequence[bytes], read_ns: int) -> Iterator[Line | bytes]:
+        raise ValueError("no number")
+
+
+def test_a_reader_that_fails_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InfraError, match=r"the reader .*test_run_lines.Broken failed: ValueError\('no number'\)"):
+        heard(tmp_path, "echo step x", reader=Broken)
+
+
+def test_lines_end_as_terminals_have_it() -> None:
+    whole = Whole(1)
+    lines = [line for chunk in (b"a\r", b"\nb\rc", b"\r\n\nd") for line in whole(chunk)]
+    assert lines == [(1, b"a"), (1, b"b"), (1, b"c"), (1, b"")]
+    assert whole.rest == b"d"
+
+
+def test_output_without_lines_is_cut() -> None:
+    whole = Whole()
+    lines = [line for _ in range(40) for line in whole(b"\0" * 65536)]
+    assert [len(text) for _, text in lines] == [LONGEST_LINE + 65536] * 2
+
+
+def test_a_program_that_prints_faster_than_it_is_heard_waits() -> None:
+    backlog = Backlog(most_bytes=1 << 20)
+    with Processes(backlog) as processes:
+        processes.start([Start("yes", HOST, ["yes"], {}, Whole(0), 0)])
+        deadline = time.monotonic() + 30
+        while backlog._bytes <= 1 << 20 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        taken = sum(len(backlog.get(30).lines or ()) for _ in range(200))
+        assert backlog._bytes <= (1 << 20) + 65536
+        assert taken > 1000, "and goes on when it was heard"
