@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.commands.options import json_option, quiet_option
-from harness.schemas import dumped_as
+from harness.schemas import dumped, dumped_as
 
 if TYPE_CHECKING:
     from reports.store.entry import Entry, Figure
@@ -323,6 +323,7 @@ TABLES = ("iterations", "samples", "gpus", "faults", "summary")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for the files.")
 @store_option
 @json_option()
+@quiet_option(given=False)
 def export(
     names: tuple[str, ...], *, form: str, tables: tuple[str, ...], out: Path, store: Path, as_json: bool
 ) -> None:
@@ -348,7 +349,7 @@ def export(
         for path in () if as_json else files:
             click.echo(path)
     if as_json:
-        click.echo(dumped("runs_exported", {"schema": 1, "files": [str(path) for path in written]}))
+        click.echo(dumped(tables_of.Exported([str(path) for path in written])))
 
 
 def _folders(store: Path, names: Sequence[str]) -> list[Path]:

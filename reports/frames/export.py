@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
 from harness.files.writing import write_whole
+from harness.schemas.form import form
 from reports.frames.faults import faults
 from reports.frames.iterations import iterations
 from reports.frames.samples import gpus, nics
@@ -24,7 +26,14 @@ TABLES: Mapping[str, Callable[[RunDir], DataFrame]] = {
     "faults": faults,
     "summary": summary,
 }
-FORMATS = ("csv", "parquet")
+
+
+@form("runs_exported", "r2cc runs export")
+@dataclass(frozen=True)
+class Exported:
+    """What was written."""
+
+    files: Sequence[str]
 
 
 def check(form: str) -> None:

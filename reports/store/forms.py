@@ -61,11 +61,6 @@ class RunsImported(TypedDict):
     """what is to be known of the files: lines left out, what several runs are of, what did not end"""
 
 
-class RunsExported(TypedDict):
-    schema: Literal[1]
-    files: list[str]
-
-
 class RunsPruned(TypedDict):
     schema: Literal[1]
     dry_run: bool
@@ -81,7 +76,6 @@ class Tags(TypedDict):
 SCHEMAS: Forms = {
     "runs": ("r2cc runs list", Runs),
     "run": ("r2cc runs show, r2cc runs tag", RunShown),
-    "runs_exported": ("r2cc runs export", RunsExported),
     "runs_imported": ("r2cc runs import", RunsImported),
     "runs_pruned": ("r2cc runs prune", RunsPruned),
     "tags": ("tags.json of a run directory", Tags),
