@@ -29,9 +29,9 @@ Examples:
   r2cc chaos campaign experiments/cloudlab/campaigns/paper.yaml --out runs/paper --inventory cluster.yaml
 
 \b
-Exit codes, of the chosen cells: 0 all that ran did as expected, 1 one deviated, 2 bad usage or input (nothing was
-started), 3 one failed, 130 interrupted and rolled back. Cells may be left: the last lines and `left` of the JSON say
-which. The same command goes on with them.
+Exit codes, of the chosen cells: 0 all that ran did as expected, 1 one deviated, 2 bad usage or input, 3 one failed,
+130 interrupted and rolled back. Cells may be left: the last lines and `left` of the JSON say which. The same command
+goes on with them.
 """
 
 

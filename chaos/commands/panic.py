@@ -26,8 +26,9 @@ Examples:
   r2cc panic --inventory local                # on the host itself, at its console
 
 \b
-Exit codes: 0 nothing of ours is left anywhere, 1 something could not be undone (with --dry-run: something is there),
-2 bad usage, 3 a host could not be reached, or is wrong in the inventory. Its own timer undoes what is armed there.
+Exit codes: 0 nothing of ours is left, 1 something could not be undone, 2 bad usage, 3 a host could not be reached.
+What is armed on such a host, its own timer undoes. 3 is also a host that is wrong in the inventory. With --dry-run, 1
+means that something is there.
 """
 
 

@@ -9,13 +9,14 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.deploy.places import BENCH, NCCL, NET, RANK
+from harness.deploy.places import BENCH, NCCL, NET, PROGRESS, RANK
 from harness.errors import UsageError
 from harness.hosts import Host
 from harness.sites.site import LAB_ROOT, Site
 from harness.sites.surveyed import DATA, Surveyed
 from harness.workloads.bench import EVENT_FILE, SIDE_INTERFACE
 from harness.workloads.kinds.workload import Programs
+from harness.workloads.progress import LIBRARY
 
 if TYPE_CHECKING:
     from harness.hosts.ssh.target import Target
@@ -83,7 +84,7 @@ def _of_slurm(found: Allocation, prefix: str) -> JobHosts:
 
 def _deployed(prefix: Path) -> Programs:
     current = prefix / "current"
-    return Programs(current / BENCH, current / NET, current / NCCL, current / RANK)
+    return Programs(current / BENCH, current / NET, current / NCCL, current / RANK, progress=current / PROGRESS)
 
 
 def _of_cluster(told: Surveyed, site: ClusterSite, found: Allocation | None) -> JobHosts:
@@ -133,7 +134,8 @@ def _here() -> Programs:
 
     at = checkout()
     rank = Path(__file__).parents[1] / "workloads" / "rank.py"
-    return Programs(at.net / "r2cc_bench", at.net / "libr2cc_net.so", at.nccl / "lib" / "libnccl.so.2", rank)
+    nccl = at.nccl / "lib" / "libnccl.so.2"
+    return Programs(at.net / "r2cc_bench", at.net / "libr2cc_net.so", nccl, rank, progress=at.net / LIBRARY)
 
 
 def _lab_env(names: Sequence[str], gpus: int, places: Path | None) -> dict[str, dict[str, str]]:

@@ -68,12 +68,15 @@ def allocation(environment: Mapping[str, str]) -> Allocation:
 def hosts(environment: Mapping[str, str], *, home: Path | None = None) -> list[ClusterHost]:
     """The allocation's hosts as an inventory has them, reached as `~/.ssh/config` says; nobody says which NICs they
     have. UsageError as `allocation`."""
-    from harness.hosts.ssh.target import Asked, resolve, users_config
+    from harness.hosts.ssh.options import users_config
+    from harness.hosts.ssh.target import Asked, Target, resolve_all
 
     found = allocation(environment)
-    home = home or Path.home()
-    options = users_config(home)
-    return [ClusterHost(resolve(Asked(name), options, home=home), {}, found.gpus, {}) for name in found.hosts]
+    options = users_config(home or Path.home())
+    targets = resolve_all([Asked(name) for name in found.hosts], options)
+    for wrong in (each for each in targets if isinstance(each, UsageError)):
+        raise wrong
+    return [ClusterHost(target, {}, found.gpus, {}) for target in targets if isinstance(target, Target)]
 
 
 def tasks_per_node(text: str) -> list[int]:

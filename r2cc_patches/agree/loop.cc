@@ -13,7 +13,7 @@
 
 #include "base/clock.h"
 #include "base/process_life.h"
-#include "signals.h"
+#include "base/signals.h"
 
 namespace r2cc::agree {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "signals.h"
+#include "base/signals.h"
 
 namespace r2cc::agree {
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <string>
+#include <utility>
 
 namespace r2cc {
 namespace {
@@ -9,20 +10,36 @@ namespace {
 constexpr int64_t kQuestionEveryNs = msToNs(10);  // between two rounds of questions
 constexpr int64_t kHeardNs = msToNs(40);          // heard this lately: it works
 constexpr int64_t kAfterNs = msToNs(10);          // what was under way at the death may arrive until then
-constexpr int64_t kLocateNs = msToNs(160);        // after the death everybody has been asked, several times
+constexpr int64_t kLocateNs = msToNs(160);        // then everybody has been asked, several times
+constexpr int kMostAsks = 4;                      // so many times that long, where too little is known
+constexpr int kReports = 4;                       // of the other end, of eleven: its silence over a NIC is no chance
 static_assert(kHeardNs + kAfterNs < kAssociationNs, "what the peer says of its NIC is about the time after the death");
 
-const char* where(bool localWorks, bool remoteWorks) {
-  if (localWorks) return remoteWorks ? "link" : "remote_nic";
-  return remoteWorks ? "local_nic" : "unknown";
+const char* where(const Path& path, Blame blame) {
+  if (blame == Blame::Nobody) return path.localWorks && path.remoteWorks ? "link" : "unknown";
+  return blame == Blame::Local ? "local_nic" : "remote_nic";
+}
+
+/// Of what this round found. That nothing is heard over the other end's NIC is only known from its own reports.
+Blame blamed(const Path& path) {
+  if (path.localWorks == path.remoteWorks) return Blame::Nobody;
+  if (path.remoteWorks) return Blame::Local;
+  return path.reports >= kReports ? Blame::Remote : Blame::Nobody;
 }
 
 }  // namespace
 
 void Locator::onSilentDeath(Peer& peer, Path& path, int64_t now) {
-  path.locate = true;
   path.blame = Blame::Nobody;
+  path.asks = 0;
+  ask(peer, path, now);
+}
+
+void Locator::ask(Peer& peer, Path& path, int64_t now) {
+  path.asks++;
+  path.askedAt = now;
   path.localWorks = path.remoteWorks = false;
+  path.reports = 0;
   suspectAllOf(path.local, now);
   // The peer sends over that NIC too, to us and to others: it is to look, whether or not it has traffic there.
   peer.tellEverywhere(PathDead{path.local, peer.remote()[path.remote].dev});
@@ -61,27 +78,41 @@ void Locator::tick(int64_t now) {
     shared_.agenda.restUntil(now);
   }
   if (now - lastAsked_ < kQuestionEveryNs) return;
-  lastAsked_ = now;
+  const int64_t since = std::exchange(lastAsked_, now);
   uint32_t heard = 0;
   for (size_t nic = 0; nic < heardNs_.size(); nic++) heard |= now - heardNs_[nic] < kHeardNs ? uint32_t{1} << nic : 0;
   shared_.self.nicsHeard = heard;
   for (const auto& [key, peer] : shared_.peers) {
+    bool asks = false;  // then it is to answer over its other NICs, too: what it says of this one is wanted
     for (const auto& path : peer->paths()) {
-      if (path->locate) locate(*peer, *path, now);
-      if (path->data && path->linked && now < askUntil_[path->local]) peer->ping(*path, kNoRound, now);
+      if (path->asks > 0) locate(*peer, *path, since, now);
+      asks |= path->asks > 0;
+    }
+    for (const auto& path : peer->paths()) {
+      if (path->data && path->linked && (asks || now < askUntil_[path->local])) peer->ping(*path, kNoRound, now);
     }
   }
 }
 
-void Locator::locate(const Peer& peer, Path& path, int64_t now) {
-  path.localWorks |= heardNs_[path.local] > path.diedAt() + kAfterNs;
-  const bool heardThere = (peer.remoteHeard >> peer.remote()[path.remote].dev & 1) != 0;
-  path.remoteWorks |= heardThere && now - path.diedAt() > kHeardNs + kAfterNs;
-  if (now - path.diedAt() < kLocateNs) return;
-  path.locate = false;
+/// `since`: the last time.
+void Locator::locate(Peer& peer, Path& path, int64_t since, int64_t now) {
+  path.localWorks |= heardNs_[path.local] > path.askedAt + kAfterNs;
+  if (peer.lastHeard > std::max(since, path.askedAt + kHeardNs + kAfterNs)) {
+    path.reports++;
+    path.remoteWorks |= (peer.remoteHeard >> peer.remote()[path.remote].dev & 1) != 0;
+  }
+  if (now - path.askedAt < kLocateNs) return;
   report_.changed();
-  if (path.localWorks != path.remoteWorks) path.blame = path.localWorks ? Blame::Remote : Blame::Local;
-  const std::string place = where(path.localWorks, path.remoteWorks);
+  const Blame blame = blamed(path);
+  const bool known = blame != Blame::Nobody || (path.localWorks && path.remoteWorks);
+  if (known || path.asks == kMostAsks || path.state() != PathState::Dead) return say(peer, path, blame);
+  ask(peer, path, now);
+}
+
+void Locator::say(const Peer& peer, Path& path, Blame blame) {
+  path.asks = 0;
+  path.blame = blame;
+  const std::string place = where(path, blame);
   const std::string& nic = shared_.nics[path.local].name;
   shared_.info("R2CC: silence between " + nic + " and peer " + peer.describe() + ": " + place);
   auto line = shared_.events.line("nic");

@@ -1,5 +1,6 @@
 // A path died silently: local NIC, remote NIC, or the link between? Both ends ask everybody they know over the NIC in
 // question; a NIC over which anybody answers works. Every header says over which NICs its sender hears somebody.
+// That a NIC does not work is silence, and a busy host is silent too: who knows too little asks again.
 #pragma once
 
 #include <vector>
@@ -25,7 +26,9 @@ class Locator {
 
  private:
   void suspectAllOf(size_t nic, int64_t now);
-  void locate(const Peer& peer, Path& path, int64_t now);
+  void ask(Peer& peer, Path& path, int64_t now);
+  void locate(Peer& peer, Path& path, int64_t since, int64_t now);
+  void say(const Peer& peer, Path& path, Blame blame);
   Shared& shared_;
   NicReport& report_;
   std::vector<int64_t> heardNs_;   // when anybody was last heard over each NIC

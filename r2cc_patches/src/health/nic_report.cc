@@ -30,7 +30,7 @@ constexpr int64_t kBelieveNs = msToNs(200);    // a try that was wrong is taken 
 double carries(const Peer& peer, const Path& path) {
   if (!path.linked) return -1;
   if (path.state() == PathState::Dead || path.state() == PathState::Probation) {
-    return path.locate || path.blame == Blame::Remote ? -1 : 0;
+    return path.asks == 1 || path.blame == Blame::Remote ? -1 : 0;
   }
   return path.capacity < 1.0 || peer.capacities.knows(path) ? path.capacity : -1;
 }

@@ -120,9 +120,27 @@ TEST(net_silent_death_is_located) {
     lift(rig, 0);
     const std::vector<std::string> line = {quoted("state", "located"), quoted("peer", "127.0.1.2"),
                                            quoted("where", c.where)};
-    CHECK(Rig::within(msToNs(3000), [&] { return events.count(line) >= 1; }));
+    CHECK(Rig::within(kLimitNs, [&] { return events.count(line) >= 1; }));
     finish(rig);
   }
+}
+
+/// As where the others get no CPU: nobody answers the first questions.
+TEST(net_silent_death_is_located_when_the_first_answer_is_late) {
+  Events events;
+  Rig rig(options(events));
+  threeHosts(rig);
+  for (const Type type : {Type::PathDead, Type::LookAt}) rig.loseType(type, true);
+  rig.fabric.cut({0, 0}, Cut::Hold);
+  lift(rig, 0);
+  CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::PathDead) >= 3; }));  // over every path
+  const int pings = rig.seen(Type::Ping);
+  CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Ping) >= pings + 10; }));
+  for (const Type type : {Type::PathDead, Type::LookAt}) rig.loseType(type, false);
+  const std::vector<std::string> line = {quoted("state", "located"), quoted("peer", "127.0.1.2")};
+  CHECK(Rig::within(kLimitNs, [&] { return events.count(line) >= 1; }));
+  CHECK_EQ(events.count({line[0], line[1], quoted("where", "local_nic")}), 1);
+  finish(rig);
 }
 
 TEST(net_a_dead_link_says_whose) {
