@@ -1,8 +1,8 @@
 """The load of a host's GPUs, as JSON lines: `python3 gpu_sampler.py [--interval-ms 100] [--gpus 0,1] [--seconds 0]`.
 
-Runs beside r2cc_sampler, by the Python of the ranks, and needs nvidia-ml-py (`r2cc deploy` brings it to hosts). Writes a
-line `gpu` for each GPU and interval (docs/reference/contracts.md) until stdin closes or SIGTERM. Without NVML it writes
-one line `log` that says why, and waits: nothing else changes. `--gpus` counts as CUDA does in this environment.
+Runs beside r2cc_sampler and needs nvidia-ml-py, which `r2cc deploy` brings to hosts. Writes a line `gpu` for each GPU
+and interval (docs/reference/contracts.md) until stdin closes, or SIGTERM, or for so many seconds. Without NVML it
+writes one line `log` that says why, and waits: nothing else changes. `--gpus` counts as CUDA does here.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import math
 import os
 import select
 import signal
 import sys
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
@@ -23,6 +25,8 @@ DOUBLE, UNSIGNED, LONG, LONG_LONG = 0, 1, 2, 3
 """Of nvmlValueType_t."""
 ALL_LINKS = 0xFFFFFFFF
 KIB = 1024
+DEPLOYED = Path(__file__).parents[2] / "nvidia"
+"""Where `r2cc deploy` puts pynvml; what the host's own Python has goes before it."""
 
 
 def options(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -124,7 +128,8 @@ class Measured(Activity):
             return {}
         self._before, self._now = self._now, self._before
         found = zip(self._metrics, asked.metrics, strict=False)
-        return {name: min(1.0, round(each.value / 100, 4)) for name, each in found if each.nvmlReturn == 0}
+        right = {name: each.value for name, each in found if each.nvmlReturn == 0 and math.isfinite(each.value)}
+        return {name: min(1.0, max(0.0, round(value / 100, 4))) for name, value in right.items()}
 
 
 def cards(nvml: Any, wanted: str) -> list[Card]:
@@ -159,16 +164,18 @@ def sample(found: Sequence[Card], interval_s: float, seconds: float) -> None:
     """Until stdin closes, or for so long. A GPU that is lost ends nothing but its lines."""
     begun = due = time.monotonic()
     alive = list(found)
-    while not seconds or due - begun <= seconds:
+    while not seconds or due - begun < seconds:
+        due = max(due + interval_s, time.monotonic())
+        if seconds:
+            time.sleep(max(0.0, due - time.monotonic()))
+        elif closed(due):
+            return
         for card in list(alive):
             try:
                 say(card.line())
             except Exception as error:  # noqa: BLE001 - whatever NVML raises, the run goes on
                 alive.remove(card)
                 explain(error)
-        due = max(due + interval_s, time.monotonic())
-        if closed(due):
-            return
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -177,6 +184,7 @@ def main(words: Sequence[str] | None = None) -> int:
     given = options(words)
     found: list[Card] = []
     try:
+        sys.path.append(str(DEPLOYED))
         nvml = importlib.import_module("pynvml")
         nvml.nvmlInit()
         found = cards(nvml, given.gpus)
