@@ -54,6 +54,7 @@ def run(
     from chaos.commands.one_run import run_one
     from chaos.commands.run import adjusted, arms_of
     from harness.files import rundir
+    from harness.launch.hosts import meant
     from harness.sites.inventory import parse
 
     asked = adjusted(_experiment(experiment, set or {}), repeats, seed)
@@ -61,7 +62,7 @@ def run(
     rundir.check(Path(out))
     options: dict[str, Any] = {"python": python, "share_gpus": share_gpus, "launcher": launcher, "void_ok": void_ok}
     options |= {"quiet": quiet, "verbose": not quiet, "trace": False, "as_json": False}
-    with parse(site) as opened:
+    with meant(parse(site), launcher) as opened:
         summary, shown = run_one(asked, names, opened, out=Path(out), **options)
     if summary.exit_code == 130:
         raise KeyboardInterrupt

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from harness.deploy.places import BENCH, NCCL, NET, PROGRESS, RANK
 from harness.errors import UsageError
 from harness.hosts import Host
+from harness.launch.launchers.registry import launchers
 from harness.sites.site import LAB_ROOT, Site
 from harness.sites.surveyed import DATA, Surveyed
 from harness.workloads.bench import EVENT_FILE, SIDE_INTERFACE
@@ -44,6 +45,13 @@ class JobHosts:
     """Hosts share this machine and its GPUs."""
 
 
+def meant(site: Site, launcher: str) -> Site:
+    """A launcher of Slurm's takes the hosts of the allocation where none were named."""
+    from harness.sites.slurm import SlurmSite
+
+    return SlurmSite() if launcher in launchers() and launchers()[launcher].allocated and site.adopts_topology else site
+
+
 @contextmanager
 def opened(site: Site, *, launcher: str, dry_run: bool, prefix: str | None = None) -> Iterator[JobHosts]:
     """The hosts of a site as a launcher needs them. UsageError where it can start nothing, InfraError for hosts that
@@ -52,16 +60,17 @@ def opened(site: Site, *, launcher: str, dry_run: bool, prefix: str | None = Non
     from harness.sites.inventory_file import DEFAULT_PREFIX
     from harness.sites.slurm import SlurmSite, allocation
 
-    found = allocation(os.environ) if launcher == "srun" else None
-    if found is not None and (site.adopts_topology or isinstance(site, SlurmSite)):  # `lab`: nothing was said
+    by = launchers()[launcher]
+    found = allocation(os.environ) if by.allocated else None
+    if found is not None and isinstance(meant(site, launcher), SlurmSite):
         yield _of_slurm(found, prefix or DEFAULT_PREFIX)
     elif isinstance(site, ClusterSite):
         yield _of_cluster(site.surveyed(), site, found)
     elif found is not None:
-        raise UsageError(f"srun starts nothing on '{site}', only in its allocation", "leave --inventory out")
-    elif launcher == "mpirun":
+        raise UsageError(f"{launcher} starts nothing on '{site}', only in its allocation", "leave --inventory out")
+    elif by.daemons:
         raise UsageError(
-            f"mpirun starts its daemons by ssh, and the hosts of '{site}' have no sshd that it could use",
+            f"{launcher} starts its daemons by ssh, and the hosts of '{site}' have no sshd that it could use",
             "--launcher ssh, or an inventory file (docs/howto/cluster.md)",
         )
     elif dry_run:
