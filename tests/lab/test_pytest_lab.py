@@ -33,21 +33,22 @@ def test_that_fails(r2cc_run):
     run = r2cc_run(SMALL, ["migrate"], void_ok=True, set={"workload.iterations": 6})
     assert run.arm("migrate").stall_ms < 0
 
-def test_of_a_machine_that_fails(r2cc_run):
-    r2cc_run(SMALL, ["migrate"], set={"faults.0.at.iteration": 11, "faults.0.at.fraction": 0.99,
-                                      "workload.timeout_s": 0.001})
+def test_that_misses(r2cc_run):
+    r2cc_run(SMALL, ["migrate"], set={"faults.0.at": {"launch_s": 300}})
 
 @pytest.mark.r2cc_needs("lab")
 def test_a_lab(r2cc_lab):
     lab = r2cc_lab(hosts=2, nics=1)
-    assert lab.hosts["h0"].run(["ping", "-c1", "-W2", "h1"]).exit_code == 0 or True
+    assert set(lab.hosts) == {"h0", "h1"}
     assert [nic.address for nic in lab.nics] == ["10.1.0.1", "10.1.0.2"]
 '''
 
 
 def test_a_maintainers_tests(pytester: pytest.Pytester, tmp_path: Path) -> None:
     pytester.makepyfile(TESTS)
-    result = pytester.runpytest("-p", "no:cacheprovider", "-k", "exact or fails or lab", "--r2cc-runs", str(tmp_path))
-    result.assert_outcomes(passed=2, failed=1)
+    result = pytester.runpytest("-p", "no:cacheprovider", "--r2cc-runs", str(tmp_path))
+    result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines(["*- r2cc run *-small -*", f"{tmp_path}/*-small*", "verdict: *", "migrate: *stall_ms*"])
-    assert r2cc.store(tmp_path).runs().experiment.tolist() == ["small", "small"]
+    result.stdout.fnmatch_lines(["*RunFailed: *the fault cable missed*", "verdict: failed"])
+    assert sorted(r2cc.store(tmp_path).runs().verdict)[0] == "failed"
+    assert len(r2cc.store(tmp_path).runs()) == 3

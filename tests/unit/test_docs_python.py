@@ -1,4 +1,4 @@
-"""What docs/howto/python.md shows runs, block after block, and prints what the page says; pytest.md can be collected."""
+"""What docs/howto/python.md shows runs, block after block, and prints what it says; pytest.md can be collected."""
 
 from __future__ import annotations
 
