@@ -76,7 +76,7 @@ class HostRateVf(HostFault):
         before = rates[parent, int(number)]
         full = before or round((self.spec.rate_gbit or 0) * 1000) or max(0, int(speed))
         if not full:
-            raise ValueError(f"{host} {parent} does not report its rate: give the fault rate_gbit")
+            raise ValueError(f"{host} {parent} does not tell its rate: give the fault rate_gbit")
         return Function(host, nic, parent, int(number), before, max(1, round(full * (self.spec.fraction))))
 
     def inject(self) -> list[Step]:

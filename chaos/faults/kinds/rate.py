@@ -145,7 +145,7 @@ class HostRate(Queues):
         speed = kept.of_nic[place[1]]["speed"]
         rate_gbit = self.spec.rate_gbit or (int(speed) / 1000 if speed.isdigit() else 0)
         if not rate_gbit:
-            raise ValueError(f"{place[0]} {place[1]} does not report its rate: give the fault rate_gbit")
+            raise ValueError(f"{place[0]} {place[1]} does not tell its rate: give the fault rate_gbit")
         return bucket_at(rate_gbit)
 
     def ours(self, nic: str, root: Root | None) -> str:
