@@ -18,7 +18,12 @@ from harness.errors import InfraError
 from harness.schemas.form import Count, Limits, form, growing, left_out
 
 Json = dict[str, Any]
-OURS = ("*.py", "*.yaml")
+COMPUTES = (
+    "cluster", "core", "faults", "jobs", "parameters", "serving", "training", "workloads", "params.py", "run/cell.py",
+    "run/experiment.py",
+)  # fmt: skip
+"""Folders and files of this package that a cell's figures come from. What prints, keeps, imports or checks them is no
+part: a new option must not make finished cells worthless. A test follows the imports."""
 LIBRARIES = ("libr2cc_sim.so", "libr2cc_plan.so")
 
 
@@ -78,15 +83,22 @@ def _blocks(point: Point) -> tuple[int, int]:
     return faults.traces, faults.block_size
 
 
+def code_files() -> dict[str, Path]:
+    """What computes a cell's figures, by path from the folder that the packages lie in."""
+    root = Path(__file__).parents[3]
+    parts = [*(f"chaos/simulate/{part}" for part in COMPUTES), "harness/schedules/text_library.py"]
+    found = [path for part in parts for path in (root / part, *(root / part).rglob("*"))]
+    return {path.relative_to(root).as_posix(): path for path in found if path.suffix in (".py", ".yaml")}
+
+
 @cache
 def code_id() -> str:
-    """Names what computes: this package's files, and the two libraries as they were built."""
+    """Names what computes: the files of `code_files`, and the two libraries as they were built."""
     from harness.repo import checkout
 
     found = hashlib.sha256()
-    here = Path(__file__).parents[1]
-    for path in sorted(path for pattern in OURS for path in here.rglob(pattern)):
-        found.update(path.relative_to(here).as_posix().encode() + b"\0" + path.read_bytes())
+    for name, path in sorted(code_files().items()):
+        found.update(name.encode() + b"\0" + path.read_bytes())
     for name in LIBRARIES:
         library = checkout().net / name
         found.update(library.read_bytes() if library.is_file() else b"none")
