@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -22,9 +23,10 @@ from harness.hosts.parallel import on_all
 from harness.repo import checkout
 from harness.sites.cluster import ClusterSite
 from harness.sites.surveyed import Surveyed
-from harness.workloads.bench import EVENT_FILE, bench_env, stray_settings
+from harness.workloads.bench import EVENT_FILE, bench_env, gpu_sampler_command, stray_settings
 from harness.workloads.kinds.workload import Place, Programs
 
+GPU_SAMPLER = "gpu_sampler.py"
 RANK = Path(__file__).parents[2] / "harness" / "workloads" / "rank.py"
 ENVIRONMENT = {"NCCL_NVLS_ENABLE": "0"}
 """Hosts of the lab share a box: what NVLink's multicast would do there says nothing about their network."""
@@ -44,6 +46,8 @@ class GpuBench:
     program: Path = RANK
     shared: bool = True
     """Hosts of the lab have the GPUs of one machine."""
+    sampler_python: str = sys.executable
+    """Hosts of the lab are this machine: our own Python has what the sampler needs."""
 
     def rank(self, workload: Workload, one: OneRank) -> list[str]:
         """One rank."""
@@ -74,6 +78,11 @@ class GpuBench:
 
     def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]:
         return self.host.sampler(nics, cpu=cpu, interval_ms=interval_ms)
+
+    def gpu_sampler(self, ranks: Sequence[int]) -> list[str]:
+        """Of the GPUs that these ranks use."""
+        gpus = sorted({rank % self.cards for rank in ranks})
+        return gpu_sampler_command(self.sampler_python, self.program.with_name(GPU_SAMPLER), gpus)
 
 
 @contextmanager
@@ -122,7 +131,15 @@ def deployed(
         return cluster.program(name, places.NCCL) if nccl else None
 
     return {
-        name: GpuBench(host, python, library(name), gpus, program=cluster.program(name, places.RANK), shared=False)
+        name: GpuBench(
+            host,
+            python,
+            library(name),
+            gpus,
+            program=cluster.program(name, places.RANK),
+            shared=False,
+            sampler_python=python,
+        )
         for name, host in hosts.items()
     }
 
