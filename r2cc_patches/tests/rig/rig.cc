@@ -10,6 +10,9 @@ namespace {
 constexpr uint8_t kPoison = 0xa5;   // what a receive buffer holds when nobody may write to it
 constexpr uint8_t kReused = 0xee;   // what a send buffer holds once NCCL may use it for something else
 constexpr size_t kGuardBytes = 64;  // checked for late writes
+constexpr int kFlowUs = 30;  // between two looks at streams that have just moved
+constexpr int kIdleUs = 200;
+constexpr int kSoonIdle = 30;  // rounds: after about a millisecond
 
 uint64_t mix(uint64_t x) {
   x ^= x >> 33, x *= 0xff51afd7ed558ccd, x ^= x >> 33, x *= 0xc4ceb9fe1a85ec53;
@@ -332,6 +335,7 @@ void Rig::start() {
 }
 
 void Rig::progress(int host) {
+  int idle = 0;  // rounds in which nothing moved: whoever waits for a verdict need not ask as often as a stream in flow
   while (!stop_) {
     bool moved = false;
     for (const Stream& s : streams_) {
@@ -339,7 +343,8 @@ void Rig::progress(int host) {
       if (s.from == host) moved |= s.sender->step();
       if (s.to == host) moved |= s.receiver->step();
     }
-    if (!moved) std::this_thread::sleep_for(std::chrono::microseconds(30));
+    idle = moved ? 0 : idle + 1;
+    if (!moved) std::this_thread::sleep_for(std::chrono::microseconds(idle > kSoonIdle ? kIdleUs : kFlowUs));
   }
 }
 
