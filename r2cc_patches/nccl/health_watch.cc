@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "../agree/signals.h"
+#include "agree/signals.h"
 #include "record/r2cc_health.h"
 #include "schedules.h"
 
