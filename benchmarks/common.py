@@ -11,11 +11,11 @@ import json
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
@@ -34,8 +34,7 @@ from harness.sites.lab import LabSite
 Json = dict[str, Any]
 HOLDS, MISSES, VOID, SHOWN = "holds", "MISSES", "void", "shown"
 KIB, MIB = 1 << 10, 1 << 20
-STEP_S = 110
-"""The longest a step may take."""
+R2CC = Path(sys.executable).parent / "r2cc"
 
 
 @dataclass(frozen=True)
@@ -169,10 +168,12 @@ def show(title: str, figures: Sequence[Figure]) -> str:
         shown = "-" if figure.measured is None else _number(figure.measured)
         rows.append((figure.name, f"{shown} {figure.unit}", bound, f"{ratio:.3f}" if ratio else "", figure.outcome))
     head = ("figure", "measured", "bound", "measured/bound", "verdict")
-    table = [head, *rows]
-    widths = [max(len(row[i]) for row in table) for i in range(len(head))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in table]
-    return "\n".join([title, *lines])
+    return f"{title}\n{table([head, *rows])}"
+
+
+def table(rows: Sequence[Sequence[str]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
 
 
 def _number(value: float) -> str:
@@ -183,6 +184,24 @@ def exit_code(figures: Sequence[Figure]) -> int:
     """0 all hold, 1 one misses, 3 none misses but one is void."""
     outcomes = {figure.outcome for figure in figures}
     return 1 if MISSES in outcomes or not figures else 3 if VOID in outcomes else 0
+
+
+def finish(title: str, figures: Sequence[Figure], *, as_json: bool, **more: Any) -> NoReturn:
+    """Prints the figures, as JSON with `more`, and ends with what came of them as the exit code."""
+    report = {**more, "figures": [figure.as_json() for figure in figures]}
+    click.echo(json.dumps(report, indent=1) if as_json else show(title, figures))
+    sys.exit(exit_code(figures))
+
+
+class Benchmark(click.Command):
+    """A command whose errors are one line and their exit code."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except R2ccError as error:
+            click.echo(f"error: {error}", err=True)
+            ctx.exit(error.exit_code)
 
 
 Measure = Callable[..., tuple[list[Figure], Json]]
@@ -199,6 +218,8 @@ def sizes(_: click.Context, __: click.Parameter, text: str) -> tuple[int, ...]:
     return found
 
 
+json_option = click.option("--json", "as_json", is_flag=True, help="Print the figures and what they came from as JSON.")
+lock_option = click.option("--lock", type=click.Path(dir_okay=False, path_type=Path), help="Locked for each run.")
 hosts_option = click.option(
     "--hosts",
     type=click.IntRange(2, 64),
@@ -214,30 +235,19 @@ def command(title: str, measure: Measure, *options: Callable[[Any], Any]) -> cli
     def main(*, as_json: bool, lock: Path | None, **chosen: Any) -> None:
         from chaos.testbed.hostbench import built
 
-        try:
-            bench, build = built(quiet=True)
-            steps = Steps(bench, lock, lambda line: click.echo(line, err=True))
-            figures, more = measure(steps, **chosen)
-        except R2ccError as error:
-            click.echo(f"error: {error}", err=True)
-            sys.exit(error.exit_code)
-        report: Mapping[str, Any] = {
-            "benchmark": title,
-            "build_id": build.get("build_id"),
-            "options": chosen,
-            "figures": [figure.as_json() for figure in figures],
-            **more,
-        }
-        click.echo(json.dumps(report, indent=1) if as_json else show(title, figures))
-        sys.exit(exit_code(figures))
+        bench, build = built(quiet=True)
+        steps = Steps(bench, lock, lambda line: click.echo(line, err=True))
+        figures, more = measure(steps, **chosen)
+        about = {"benchmark": title, "build_id": build.get("build_id"), "options": chosen}
+        finish(title, figures, as_json=as_json, **about, **more)
 
     arms = click.Choice(["migrate", "balance", "allreduce"])
     common = [
         click.option("--arm", type=arms, default="migrate", show_default=True, help="Which mode is measured."),
         click.option("--rate", "rate_gbit", type=click.FloatRange(0.01, 32), default=1.0, show_default=True),
-        click.option("--lock", type=click.Path(dir_okay=False, path_type=Path), help="Locked for each step."),
-        click.option("--json", "as_json", is_flag=True, help="Print the figures and what they came from as JSON."),
+        lock_option,
+        json_option,
     ]
     for option in [*options, *common]:
         main = option(main)
-    return click.command(help=title)(main)
+    return click.command(cls=Benchmark, help=title)(main)

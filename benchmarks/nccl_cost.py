@@ -23,12 +23,12 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import click
-from common import KIB, MIB, Figure, Json, exit_code, show, sizes
+from common import KIB, MIB, Benchmark, Figure, Json, exit_code, json_option, show, sizes
 
 from chaos.analysis.stats import median, median_interval
 from chaos.experiment.model import MODES
@@ -111,6 +111,9 @@ class Job:
         return sum(text.count('"event":"path"') for text in self.texts())
 
 
+Jobs = dict[str, Job]
+
+
 @dataclass(frozen=True)
 class Wanted:
     """What is measured."""
@@ -130,30 +133,73 @@ class Place:
     python: str
     cards: int
     library: Path
-    env: dict[str, str]
+    env: dict[str, str] = field(default_factory=dict)
 
 
 @contextmanager
-def jobs(case: Case, arm: str, place: Place) -> Iterator[dict[str, Job]]:
-    """All jobs in one lab: stock's, the arm's and stock's again."""
+def jobs(
+    topology: Topology, gpus: int, place: Place, envs: Mapping[str, tuple[int, Json]]
+) -> Iterator[tuple[Lab, Jobs]]:
+    """Jobs by name, all connected in one lab with so many GPUs a host: each of a mode, with more in its environment."""
     with ExitStack() as stack:
-        lab = stack.enter_context(Lab.up(Topology(hosts=case.hosts, nics=case.nics, rate_gbit=case.rate_gbit)))
-        hosts = [host for host in lab.hosts.values() for _ in range(case.gpus)]
+        lab = stack.enter_context(Lab.up(topology))
+        hosts = [host for host in lab.hosts.values() for _ in range(gpus)]
         places = [(host, rank % place.cards) for rank, host in enumerate(hosts)]
         found = {}
-        modes = {"stock": MODES["stock"], arm: MODES[arm], "again": MODES["stock"]}
-        for number, (which, mode) in enumerate(modes.items()):
-            env = {**ENVIRONMENT, **place.env, "LD_PRELOAD": str(place.library)}
+        for number, (which, (mode, more)) in enumerate(envs.items()):
+            env = {**ENVIRONMENT, **place.env, **more, "LD_PRELOAD": str(place.library)}
             env = bench_env(mode, topology_file=lab.places_file, extra=env)
-            words = [place.python, str(RANK), "--root", f"10.250.0.1:{PORT + number}", "--per-host", str(case.gpus)]
+            words = [place.python, str(RANK), "--root", f"10.250.0.1:{PORT + number}", "--per-host", str(gpus)]
             found[which] = Job(stack, places, words, env)
         for job in found.values():
             job.ask("", "ready", 1, START_S)
+        yield lab, found
+        for job in found.values():
+            job.ask("end", "end", 1, LIMIT_S)
+
+
+@contextmanager
+def three(case: Case, arm: str, place: Place) -> Iterator[Jobs]:
+    """Stock's, the arm's and stock's again."""
+    modes: dict[str, tuple[int, Json]] = {
+        "stock": (MODES["stock"], {}),
+        arm: (MODES[arm], {}),
+        "again": (MODES["stock"], {}),
+    }
+    topology = Topology(hosts=case.hosts, nics=case.nics, rate_gbit=case.rate_gbit)
+    with jobs(topology, case.gpus, place, modes) as (_, found):
         if case.hosts > 1 and not found[arm].paths():
             raise InfraError("NCCL runs without R2CC's net", "see whether LD_PRELOAD works")
         yield found
-        for job in found.values():
-            job.ask("end", "end", 1, LIMIT_S)
+
+
+def on_gpus(python: str, ranks: int, *, share: bool) -> tuple[Place, Json]:
+    """What ranks need here, and what is said of it in the report. UsageError and InfraError: something is missing."""
+    library, record = built_library()
+    found = gpu.probe(python)
+    cards = gpu.enough(found, ranks, share=share)
+    return Place(python, cards, library), {"build_id": record["build_id"], **found.as_dict(), "cpus": os.cpu_count()}
+
+
+def gpu_options(command: Any) -> Any:
+    """What both benchmarks of jobs by turns take."""
+    for option in (
+        json_option,
+        click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File for all times."),
+        click.option("--share-gpus", is_flag=True, help="Two ranks on one GPU (CUDA's MPS)."),
+        click.option("--python", default="python3", show_default=True, help="Has torch."),
+    ):
+        command = option(command)
+    return command
+
+
+def end(title: str, figures: Sequence[Figure], *, as_json: bool, out: Path | None, failed: int, **raw: Any) -> NoReturn:
+    """Writes all times, prints, and ends; `failed`: with another exit code."""
+    report = {"benchmark": title, "figures": [figure.as_json() for figure in figures], **raw}
+    if out is not None:
+        out.write_text(json.dumps(report, indent=1) + "\n")
+    click.echo(json.dumps(report, indent=1) if as_json else show(title, figures))
+    sys.exit(failed or exit_code(figures))
 
 
 def measure(arms: dict[str, Job], wanted: Wanted, tell: str, found: list[Json]) -> None:
@@ -221,62 +267,39 @@ def sizes_or_all(context: click.Context, parameter: click.Parameter, text: str |
     return SIZES if text is None else sizes(context, parameter, text)
 
 
-@click.command(help=__doc__)
+@click.command(cls=Benchmark, help=__doc__)
 @click.option("--cases", default="shaped,full,nvlink", show_default=True)
 @click.option("--op", type=click.Choice(OPS), default="all_reduce", show_default=True)
 @click.option("--arm", type=click.Choice(["migrate", "balance"]), default="balance", show_default=True)
 @click.option("--sizes", callback=sizes_or_all, help="Of the data, in bytes; without it 8 B to 1 GiB.")
 @click.option("--rounds", type=click.IntRange(6, 200), default=40, show_default=True, help="Of each size, at most.")
 @click.option("--rate", "rate_gbit", type=click.FloatRange(0.05, 32), default=4.0, show_default=True, help="shaped.")
-@click.option("--python", default="python3", show_default=True, help="Has torch.")
-@click.option("--share-gpus", is_flag=True, help="Two ranks on one GPU (CUDA's MPS).")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File for all times.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@gpu_options
 def main(
-    *,
-    cases: str,
-    op: str,
-    arm: str,
-    sizes: Sequence[int],
-    rounds: int,
-    rate_gbit: float,
-    python: str,
-    share_gpus: bool,
-    out: Path | None,
-    as_json: bool,
-) -> None:
+    *, cases: str, op: str, arm: str, sizes: Sequence[int], rounds: int, rate_gbit: float, python: str,
+    share_gpus: bool, out: Path | None, as_json: bool,
+) -> None:  # fmt: skip
     known = {"shaped": Case(2, 1, 4, rate_gbit), "full": Case(2, 1, 4, 32.0), "nvlink": Case(1, 2, 1, 1.0)}
     chosen = cases.split(",")
     if any(case not in known for case in chosen):
         raise click.BadParameter(f"known are {', '.join(known)}", param_hint="--cases")
-    try:
-        library, record = built_library()
-        found = gpu.probe(python)
-        cards = gpu.enough(found, 2, share=share_gpus)
-    except R2ccError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
-    raw: Json = {"build_id": record["build_id"], **found.as_dict(), "cpus": os.cpu_count(), "cases": {}}
+    place, about = on_gpus(python, 2, share=share_gpus)
+    found: dict[str, list[Json]] = {}
     failed = 0
     with gpu.shared(enabled=True) as more_env:  # three jobs on each GPU
         for case in chosen:
-            entries: list[Json] = []
-            raw["cases"][case] = entries
+            found[case] = []
             try:
-                with jobs(known[case], arm, Place(python, cards, library, more_env)) as arms:
-                    measure(arms, Wanted(op, arm, sizes, rounds), case, entries)
+                with three(known[case], arm, replace(place, env=more_env)) as arms:
+                    measure(arms, Wanted(op, arm, sizes, rounds), case, found[case])
             except R2ccError as error:  # what was measured is not lost with it
                 click.echo(f"error: {case}: {error}", err=True)
                 failed = error.exit_code
             except KeyboardInterrupt:
                 failed = 130
                 break
-    shown = [figure for case, entries in raw["cases"].items() for figure in figures(case, arm, entries)]
-    report = {"benchmark": "cost under NCCL", "figures": [figure.as_json() for figure in shown], **raw}
-    if out is not None:
-        out.write_text(json.dumps(report, indent=1) + "\n")
-    click.echo(json.dumps(report, indent=1) if as_json else show("cost under NCCL", shown))
-    sys.exit(failed or exit_code(shown))
+    shown = [figure for case, entries in found.items() for figure in figures(case, arm, entries)]
+    end("cost under NCCL", shown, as_json=as_json, out=out, failed=failed, **about, cases=found)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,8 @@ from pathlib import Path
 from typing import Any
 
 import click
-from common import KIB, MIB, Figure, Json, exit_code, show
+from common import KIB, MIB, Figure, Json, json_option
+from nccl_cost import end
 from nccl_phase import Phase
 
 from chaos.analysis.stats import median, percentile
@@ -298,7 +299,7 @@ SIZES = [phase.name for phase in CPU_PHASES]
 @click.option("--faults", "count", type=click.IntRange(1, 200), default=20, show_default=True, help="shared has 8.")
 @click.option("--nccl", type=click.Path(exists=True, path_type=Path), help="A patched libnccl.so.2; else the plugin.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for raw output.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures and what they came from as JSON.")
+@json_option
 def main(
     *, cases: list[str], rate_gbit: float, nics: int, gpus: str, share_gpu: bool, repeats: int, sizes: list[str],
     count: int, nccl: Path | None, out: Path, as_json: bool,
@@ -326,10 +327,7 @@ def main(
         except R2ccError as error:  # the other cases' figures are not lost with it
             click.echo(f"error: {case}: {error}", err=True)
             failed = error.exit_code
-    report = {"benchmark": "NCCL on GPUs", "figures": [figure.as_json() for figure in figures], **raw}
-    (out / "figures.json").write_text(json.dumps(report, indent=1) + "\n")
-    click.echo(json.dumps(report, indent=1) if as_json else show("NCCL on GPUs", figures))
-    sys.exit(failed or exit_code(figures))
+    end("NCCL on GPUs", figures, as_json=as_json, out=out / "figures.json", failed=failed, **raw)
 
 
 if __name__ == "__main__":

@@ -24,31 +24,27 @@ bound. Takes `r2cc build nccl`, torch, GPUs. Seen: docs/results/schedules.md.
 from __future__ import annotations
 
 import json
-import os
-import sys
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import click
-from common import MIB, Figure, Json, exit_code, show, sizes
-from nccl_cost import LIMIT_S, PORT, RANK, START_S, Job, Place, Wanted, measure, name, summary
+from common import MIB, Benchmark, Figure, Json, sizes
+from nccl_cost import LIMIT_S, Job, Wanted, end, gpu_options, jobs, measure, name, on_gpus, summary
 
 from chaos.analysis.stats import median
-from chaos.testbed.gpubench import ENVIRONMENT, built_library
 from harness.errors import InfraError, R2ccError
 from harness.facts import local_gpus as gpu
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
-from harness.workloads.bench import bench_env
 
 HOSTS = 4
 OPS = {"published": "published"}
 PIECES = 16
 """Of published.py, which needs torch."""
 JOBS = ("healthy", "balance", "ours", "idle", "published")
-AIM_HALF, AIM_THIRD_OVER_BALANCE, NEAR_MODEL = 1.36, 1.15, 0.10
+AIM_HALF, AIM_THIRD_OVER_BALANCE = 1.36, 1.15
 CUT_ROW, CUT_AT, BACK_AT = 40, 8, 30
 LARGE_HALF, LARGE_THIRD = 64 * MIB, 256 * MIB
 
@@ -64,30 +60,6 @@ def environment(job: str, nics: int) -> tuple[int, dict[str, str]]:
     name, _, chunk = job.partition("@")
     mode, more = known[name]
     return mode, {**more, **({"R2CC_CHAIN_CHUNK_BYTES": chunk} if chunk else {})}
-
-
-@contextmanager
-def jobs(
-    chosen: Sequence[str], nics: int, rate_gbit: float, place: Place, debug: str
-) -> Iterator[tuple[Lab, dict[str, Job]]]:
-    """The chosen jobs, all in one lab."""
-    with ExitStack() as stack:
-        lab = stack.enter_context(Lab.up(Topology(hosts=HOSTS, nics=nics, rate_gbit=rate_gbit)))
-        places = [(host, rank % place.cards) for rank, host in enumerate(lab.hosts.values())]
-        found = {}
-        for number, job in enumerate(chosen):
-            mode, more = environment(job, nics)
-            env = {**ENVIRONMENT, **place.env, **more, "LD_PRELOAD": str(place.library)}
-            if debug:
-                env |= {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": debug}
-            env = bench_env(mode, topology_file=lab.places_file, extra=env)
-            words = [place.python, str(RANK), "--root", f"10.250.0.1:{PORT + number}", "--per-host", "1"]
-            found[job] = Job(stack, places, words, env)
-        for ranks in found.values():
-            ranks.ask("", "ready", 1, START_S)
-        yield lab, found
-        for ranks in found.values():
-            ranks.ask("end", "end", 1, LIMIT_S)
 
 
 def cut(lab: Lab, ranks: Job, size: int) -> list[float]:
@@ -164,19 +136,16 @@ def figures(nics: int, entries: Sequence[Json]) -> list[Figure]:
     return found
 
 
-@click.command(help=__doc__)
+@click.command(cls=Benchmark, help=__doc__)
 @click.option("--nics", type=click.IntRange(2, 8), default=2, show_default=True, help="Of each host; one fails.")
 @click.option("--rate", "rate_gbit", type=click.FloatRange(0.05, 32), default=2.0, show_default=True, help="A NIC's.")
 @click.option("--sizes", callback=sizes, default="67108864,268435456", show_default=True, help="Bytes.")
 @click.option("--jobs", "chosen", default=",".join(JOBS[:-1]), show_default=True)
 @click.option("--cut", "with_cut", is_flag=True, help="Pull a cable under job `idle`, too.")
 @click.option("--rounds", type=click.IntRange(2, 200), default=12, show_default=True, help="Of each size, at most.")
-@click.option("--python", default="python3", show_default=True, help="Has torch.")
-@click.option("--share-gpus", is_flag=True, help="Two ranks on one GPU (CUDA's MPS).")
 @click.option("--debug", default="", help="NCCL_DEBUG_SUBSYS of all jobs, whose logs then go to --logs.")
 @click.option("--logs", type=click.Path(file_okay=False, path_type=Path), help="Folder for what the ranks said.")
-@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="File for all times.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures as JSON.")
+@gpu_options
 def main(
     *, nics: int, rate_gbit: float, sizes: Sequence[int], chosen: str, rounds: int, python: str, share_gpus: bool,
     with_cut: bool, debug: str, logs: Path | None, out: Path | None, as_json: bool,
@@ -185,26 +154,18 @@ def main(
     if any(job.partition("@")[0] not in JOBS for job in names) or names[0] != "healthy":
         raise click.BadParameter(f"healthy first, then any of {', '.join(JOBS[1:])}", param_hint="--jobs")
     failed = 0
-    try:
-        library, record = built_library()
-        found = gpu.probe(python)
-        cards = gpu.enough(found, HOSTS, share=share_gpus)
-    except R2ccError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
+    place, about = on_gpus(python, HOSTS, share=share_gpus)
+    logged = {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": debug} if debug else {}
+    envs = {job: (mode, {**more, **logged}) for job in names for mode, more in [environment(job, nics)]}
+    topology = Topology(hosts=HOSTS, nics=nics, rate_gbit=rate_gbit)
     entries: list[Json] = []
     row: list[float] = []
     rx: dict[str, float] = {}
     with gpu.shared(enabled=True) as more_env:  # several jobs on each GPU
         try:
-            with jobs(names, nics, rate_gbit, Place(python, cards, library, more_env), debug) as (lab, arms):
+            with jobs(topology, 1, replace(place, env=more_env), envs) as (lab, arms):
                 try:
-                    measure(
-                        arms,
-                        Wanted("all_reduce", "ours", sizes, rounds, OPS),
-                        f"{nics} NICs",
-                        entries,
-                    )
+                    measure(arms, Wanted("all_reduce", "ours", sizes, rounds, OPS), f"{nics} NICs", entries)
                     rx = received(lab, arms, max(sizes))
                     shown = ", ".join(f"{job} {times:.3f}" for job, times in rx.items())
                     click.echo(f"h0 receives, of {name(max(sizes))}: {shown}")
@@ -219,16 +180,9 @@ def main(
             failed = error.exit_code if isinstance(error, InfraError) else 3
         except KeyboardInterrupt:
             failed = 130
+    more = {"nics": nics, "rate_gbit": rate_gbit, "entries": entries, "cut_ms": row, "received_by_h0": rx}
     judged = figures(nics, entries)
-    report = {
-        "benchmark": "schedules under NCCL", "build_id": record["build_id"], **found.as_dict(), "cpus": os.cpu_count(),
-        "nics": nics, "rate_gbit": rate_gbit, "figures": [figure.as_json() for figure in judged],
-        "entries": entries, "cut_ms": row, "received_by_h0": rx,
-    }  # fmt: skip
-    if out is not None:
-        out.write_text(json.dumps(report, indent=1) + "\n")
-    click.echo(json.dumps(report, indent=1) if as_json else show("schedules under NCCL", judged))
-    sys.exit(failed or exit_code(judged))
+    end("schedules under NCCL", judged, as_json=as_json, out=out, failed=failed, **about, **more)
 
 
 def keep(folder: Path | None, arms: dict[str, Job]) -> None:

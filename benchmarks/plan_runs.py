@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -108,25 +109,8 @@ def nic_bytes(lab: Lab) -> Nics:
 def run_plan(lab: Lab, net: NetBuild, spec: BenchSpec, *, down: Sequence[str] = (), mode: int = 2) -> Run:
     """Every host is a rank; all take `down` (host:nic) for failed. Raises R2ccError unless it completes."""
     extra = {"R2CC_ASSUME_DOWN": ",".join(down)} if down else {}
-    env = bench_env(mode, topology_file=lab.places_file, extra=extra)
     before = nic_bytes(lab)
-    lines: list[list[Json]] = []
-    with watched() as cpu:
-        ranks = [
-            host.spawn(
-                bench_command(net.bench, spec, rank=rank, ranks=len(lab.hosts), root=ROOT, library=net.library), env=env
-            )
-            for rank, host in enumerate(lab.hosts.values())
-        ]
-        try:
-            lines = _read_all(ranks)
-            codes = [process.wait(60) for process in ranks]
-        finally:
-            tails = [process.stderr_tail(3) for process in ranks]
-            for process in ranks:
-                process.close()
-    if any(codes):
-        raise R2ccError(f"ranks ended with {codes}: {'; '.join(filter(None, tails))}", "run it alone")
+    lines, cpu = play(lab, net, spec, bench_env(mode, topology_file=lab.places_file, extra=extra))
     after = nic_bytes(lab)
     rounds = spec.iterations + spec.warmup
     sent = {
@@ -137,34 +121,51 @@ def run_plan(lab: Lab, net: NetBuild, spec: BenchSpec, *, down: Sequence[str] = 
     }
     starts = [next(line for line in rank if line["event"] == "bench_start") for rank in lines]
     planned = {host: start.get("nic_bytes", {}) for host, start in zip(lab.hosts, starts, strict=True)}
-    windows = _windows(lines)
-    wrong = sum(line["wrong_elements"] for rank in lines for line in rank if line["event"] == "iteration")
+    spans = [*windows(lines).values()]
     used = sum(line["cpu_s"] for rank in lines for line in rank if line["event"] == "bench_end")
-    return Run([(end - begin) / 1e6 for begin, end in windows], wrong, cpu.busy(windows), sent, planned, used)
+    return Run([(end - begin) / 1e6 for begin, end in spans], wrong(lines), cpu.busy(spans), sent, planned, used)
 
 
-def _read_all(ranks: Sequence[Any]) -> list[list[Json]]:
-    """Of every rank the lines that are needed; a full pipe would hold the rank up."""
-    lines: list[list[Json]] = [[] for _ in ranks]
+def play(
+    lab: Lab, net: NetBuild, spec: BenchSpec, env: Mapping[str, str], heard: Callable[[int, Json], None] | None = None
+) -> tuple[list[list[Json]], Cpu]:
+    """Of every host's rank the lines that are needed; `heard` gets each as it comes. R2ccError unless all complete."""
+    lines: list[list[Json]] = [[] for _ in lab.hosts]
+    with watched() as cpu:
+        argvs = [
+            bench_command(net.bench, spec, rank=rank, ranks=len(lab.hosts), root=ROOT, library=net.library)
+            for rank in range(len(lab.hosts))
+        ]
+        ranks = [host.spawn(argv, env=env) for host, argv in zip(lab.hosts.values(), argvs, strict=True)]
 
-    def read(process: Any, into: list[Json]) -> None:
-        for line in process.stdout:
-            if b'"event":"delivery"' not in line:
-                into.append(json.loads(line))
+        def read(rank: int) -> None:  # a full pipe would hold the rank up
+            for text in ranks[rank].stdout or ():
+                if b'"event":"delivery"' not in text:
+                    lines[rank].append(json.loads(text))
+                    if heard is not None:
+                        heard(rank, lines[rank][-1])
 
-    threads = [threading.Thread(target=read, args=pair) for pair in zip(ranks, lines, strict=True)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return lines
+        try:
+            with ThreadPoolExecutor(len(ranks)) as pool:
+                list(pool.map(read, range(len(ranks))))
+            codes = [process.wait(60) for process in ranks]
+        finally:
+            tails = [process.stderr_tail(3) for process in ranks]
+            for process in ranks:
+                process.close()
+    if any(codes):
+        raise R2ccError(f"ranks ended with {codes}: {'; '.join(filter(None, tails))}", "run it alone")
+    return lines, cpu
 
 
-def _windows(lines: Sequence[Sequence[Json]]) -> list[tuple[int, int]]:
+def wrong(lines: Sequence[Sequence[Json]]) -> int:
+    return sum(line["wrong_elements"] for rank in lines for line in rank if line["event"] == "iteration")
+
+
+def windows(lines: Sequence[Sequence[Json]]) -> dict[int, tuple[int, int]]:
     """From the first rank's start to the last one's end, of each measured iteration."""
     times: dict[int, list[tuple[int, int]]] = {}
-    for rank in lines:
-        for line in rank:
-            if line["event"] == "iteration" and line["index"] >= 0:
-                times.setdefault(line["index"], []).append((line["start_ns"], line["end_ns"]))
-    return [(min(s for s, _ in each), max(e for _, e in each)) for _, each in sorted(times.items())]
+    for line in (line for rank in lines for line in rank):
+        if line["event"] == "iteration" and line["index"] >= 0:
+            times.setdefault(line["index"], []).append((line["start_ns"], line["end_ns"]))
+    return {index: (min(s for s, _ in each), max(e for _, e in each)) for index, each in sorted(times.items())}

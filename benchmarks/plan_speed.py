@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
 from random import Random
 from statistics import median
 from typing import Any
 
 import click
+from common import Benchmark, Figure, finish, json_option
 
 from harness.build import build_net
-from harness.errors import R2ccError
 from harness.progress import show
 from harness.schedules import planner
 
 BOUND_MS = 50.0
 RATE_GBIT = 400.0
+KIND = '"kind"'
 
 
 def request(*, nodes: int, nics: int, faults: int, channels: int, schedule: str, seed: int) -> str:
@@ -35,7 +35,7 @@ def request(*, nodes: int, nics: int, faults: int, channels: int, schedule: str,
     return json.dumps({"schema": 1, "nodes": described, "bytes": 1 << 30, "channels": channels, "schedule": schedule})
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @click.option("--nodes", type=click.IntRange(2), default=1024, show_default=True)
 @click.option("--nics", type=click.IntRange(1, 64), default=8, show_default=True, help="And ranks, of a node.")
 @click.option("--faults", type=click.IntRange(0), default=20, show_default=True, help="NICs that are gone.")
@@ -43,7 +43,7 @@ def request(*, nodes: int, nics: int, faults: int, channels: int, schedule: str,
 @click.option("--schedule", default="chain", show_default=True, help="All are computed; this one is written out.")
 @click.option("--times", type=click.IntRange(1), default=21, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--json", "as_json", is_flag=True)
+@json_option
 def main(
     *, nodes: int, nics: int, faults: int, channels: int, schedule: str, times: int, seed: int, as_json: bool
 ) -> None:
@@ -55,24 +55,11 @@ def main(
         start = time.perf_counter()
         made = planner.plan_json(text)
         took.append((time.perf_counter() - start) * 1000)
-    figures = {"median_ms": median(took), "max_ms": max(took), "bound_ms": BOUND_MS, "parts": made.count('"kind"')}
-    holds = figures["median_ms"] <= BOUND_MS
-    if as_json:
-        click.echo(
-            json.dumps(
-                {"nodes": nodes, "nics": nics, "faults": faults, "channels": channels, "schedule": schedule, **figures}
-            )
-        )
-    else:
-        shape = f"{nodes} nodes x {nics} NICs, {faults} gone, {channels} channels, {figures['parts']} parts"
-        shown = f"median {figures['median_ms']:.1f} ms, most {figures['max_ms']:.1f} ms, bound {BOUND_MS:g} ms"
-        click.echo(f"{shape}: {shown}: {'holds' if holds else 'MISSES'}")
-    sys.exit(0 if holds else 1)
+    about = {"nodes": nodes, "nics": nics, "faults": faults, "channels": channels, "schedule": schedule}
+    title = f"{nodes} nodes x {nics} NICs, {faults} gone, {channels} channels, {made.count(KIND)} parts"
+    figures = [Figure("planning, median", median(took), BOUND_MS, "ms"), Figure("most", max(took), None, "ms")]
+    finish(title, figures, as_json=as_json, **about, parts=made.count(KIND))
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except R2ccError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
+    main()

@@ -47,8 +47,8 @@ def healthy_ms(folder: Path, name: str, *, trace: bool) -> tuple[float, bool]:
     bench, build = built(quiet=True)
     request = Request(["migrate"], bench, build, lambda: open_bed(LabSite(), experiment), void_ok=True, trace=trace)
     summary = run(experiment, request, create(folder, name), display(sys.stderr, quiet=True, plain=True))
-    only = summary["arms"][0]["runs"][0]
-    return float(only["healthy_ms"]["median"]), summary["verdict"] in ("void", "failed")
+    healthy = summary.arms[0].runs[0].healthy_ms.median
+    return healthy or 0.0, summary.verdict in ("void", "failed")
 
 
 @click.command()

@@ -11,7 +11,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from random import Random
 from typing import Any, TextIO
 
 import click
-from common import Figure, exit_code, show
+from common import R2CC, Benchmark, Figure, Json, finish, json_option
 
 from harness import progress
 
@@ -37,8 +36,6 @@ DIP, BURST = ("h0", "eth0"), ("h2", "eth1")
 DIP_AT, BURST_AT, FAULT_AT, FAULT_FOR = 0.25, 0.7, 0.5, 1 / 60
 """Shares of the run."""
 T0_MS = 5_000_000
-R2CC = Path(sys.executable).parent / "r2cc"
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -216,10 +213,10 @@ def report(folder: Path) -> tuple[float, float]:
     return time.perf_counter() - start, usage.ru_maxrss / 1024
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @click.option("--seconds", type=click.IntRange(20), default=3600, show_default=True, help="Length of the run.")
 @click.option("--times", type=click.IntRange(1), default=3, show_default=True, help="Rendered; the fastest counts.")
-@click.option("--json", "as_json", is_flag=True)
+@json_option
 def main(*, seconds: int, times: int, as_json: bool) -> None:
     """Make the run in a temporary folder and render it; exit code 1 if a figure is over its bound."""
     shape = Shape(seconds)
@@ -237,11 +234,8 @@ def main(*, seconds: int, times: int, as_json: bool) -> None:
         Figure("depth of a dip of 10 ms", depth, 0.95, "of the rate", at_least=True),
         Figure("height of a burst of 10 ms", height, 1.8, "of the rate", at_least=True),
     ]
-    if as_json:
-        click.echo(json.dumps({"samples": shape.samples, "figures": [each.as_json() for each in found]}))
-    else:
-        click.echo(show(f"{shape.samples / 1e6:.2f} M samples, journal of {journal / 2**20:.0f} MiB", found))
-    sys.exit(exit_code(found))
+    title = f"{shape.samples / 1e6:.2f} M samples, journal of {journal / 2**20:.0f} MiB"
+    finish(title, found, as_json=as_json, samples=shape.samples)
 
 
 if __name__ == "__main__":

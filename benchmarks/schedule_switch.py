@@ -8,8 +8,6 @@ with the median of those that follow on the same schedule: what is over that is 
 
 from __future__ import annotations
 
-import json
-import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,15 +15,15 @@ from statistics import median
 from typing import Any, get_args
 
 import click
-from common import MIB, Figure, Json, exit_code, locked, show
-from plan_runs import ROOT, watched
+from common import MIB, Benchmark, Figure, Json, finish, json_option, lock_option, locked
+from plan_runs import play, windows, wrong
 
 from harness.build import NetBuild, build_net
 from harness.errors import R2ccError
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 from harness.progress import silent
-from harness.workloads.bench import BenchSpec, Connect, bench_command, bench_env
+from harness.workloads.bench import BenchSpec, Connect, bench_env
 
 HOST, NIC, PORT = "h1", "eth0", "h1-eth0"
 BOUND_MS = 50.0
@@ -76,39 +74,15 @@ def run_switch(lab: Lab, net: NetBuild, spec: BenchSpec, *, pull: int, plug: int
 
     Raises R2ccError unless every rank completes and tells the same switches.
     """
-    env = bench_env(3, topology_file=lab.places_file)
-    lines: list[list[Json]] = [[] for _ in lab.hosts]
-    with watched() as cpu:
-        ranks = [
-            host.spawn(
-                bench_command(net.bench, spec, rank=rank, ranks=len(lab.hosts), root=ROOT, library=net.library), env=env
-            )
-            for rank, host in enumerate(lab.hosts.values())
-        ]
 
-        def read(rank: int) -> None:
-            for text in ranks[rank].stdout or ():
-                if b'"event":"delivery"' in text:
-                    continue
-                line = json.loads(text)
-                lines[rank].append(line)
-                if rank == 0 and line["event"] == "progress" and line["index"] in (pull, plug):
-                    lab.switch.run(["ip", "link", "set", PORT, "down" if line["index"] == pull else "up"])
+    def heard(rank: int, line: Json) -> None:
+        if rank == 0 and line["event"] == "progress" and line["index"] in (pull, plug):
+            lab.switch.run(["ip", "link", "set", PORT, "down" if line["index"] == pull else "up"])
 
-        try:
-            threads = [threading.Thread(target=read, args=(rank,)) for rank in range(len(ranks))]
-            for thread in threads:
-                thread.start()
-            for thread in threads:
-                thread.join()
-            codes = [process.wait(60) for process in ranks]
-        finally:
-            tails = [process.stderr_tail(3) for process in ranks]
-            for process in ranks:
-                process.close()
-            lab.switch.run(["ip", "link", "set", PORT, "up"])
-    if any(codes):
-        raise R2ccError(f"ranks ended with {codes}: {'; '.join(filter(None, tails))}", "run it alone")
+    try:
+        lines, cpu = play(lab, net, spec, bench_env(3, topology_file=lab.places_file), heard)
+    finally:
+        lab.switch.run(["ip", "link", "set", PORT, "up"])
     return judged(lines, pull, cpu)
 
 
@@ -127,15 +101,9 @@ def judged(lines: Sequence[Sequence[Json]], pull: int, cpu: Any) -> Switched:
         )
         for key, each in zip(same[0], zip(*told, strict=True), strict=True)
     ]
-    iterations = [line for rank in lines for line in rank if line["event"] == "iteration"]
-    windows: dict[int, tuple[int, int]] = {}
-    for line in iterations:
-        begin, end = windows.get(line["index"], (line["start_ns"], line["end_ns"]))
-        windows[line["index"]] = min(begin, line["start_ns"]), max(end, line["end_ns"])
-    times = {index: (end - begin) / 1e6 for index, (begin, end) in windows.items()}
-    return Switched(
-        switches, times, sum(line["wrong_elements"] for line in iterations), pull, cpu.busy(list(windows.values()))
-    )
+    spans = windows(lines)
+    times = {index: (end - begin) / 1e6 for index, (begin, end) in spans.items()}
+    return Switched(switches, times, wrong(lines), pull, cpu.busy([*spans.values()]))
 
 
 def told_of(connect: str, run: Switched) -> list[str]:
@@ -153,7 +121,7 @@ def told_of(connect: str, run: Switched) -> list[str]:
     return rows
 
 
-@click.command(help="What a switch of schedules costs the host bench")
+@click.command(cls=Benchmark, help="What a switch of schedules costs the host bench")
 @click.option("--connect", "connects", default="ahead,switch", show_default=True)
 @click.option("--repeats", type=click.IntRange(1, 100), default=3, show_default=True)
 @click.option("--hosts", type=click.IntRange(3, 16), default=4, show_default=True)
@@ -161,8 +129,8 @@ def told_of(connect: str, run: Switched) -> list[str]:
 @click.option("--rate", "rate_gbit", type=click.FloatRange(0.01, 32), default=0.2, show_default=True, help="Of a NIC.")
 @click.option("--mib", type=click.IntRange(1, 1024), default=8, show_default=True, help="Bytes of a rank.")
 @click.option("--iterations", type=click.IntRange(20, 1000), default=40, show_default=True)
-@click.option("--lock", type=click.Path(dir_okay=False, path_type=Path), help="Locked for each run.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures and what they came from as JSON.")
+@lock_option
+@json_option
 def main(
     *,
     connects: str,
@@ -200,11 +168,7 @@ def main(
         figures.append(Figure(f"{name}, median", median(costs) if costs else None, BOUND_MS, "ms", void=void))
         figures.append(Figure(f"{name}, worst", worst, None, "ms"))
     runs_told = [{"connect": connect, **asdict(run)} for connect, run in found]
-    report = {"figures": [each.as_json() for each in figures], "runs": runs_told}
-    if as_json:
-        click.echo(json.dumps({"build_id": net.build_id, **report}, indent=1))
-    click.echo(show("Switches", figures), err=as_json)
-    raise SystemExit(exit_code(figures))
+    finish("Switches", figures, as_json=as_json, build_id=net.build_id, runs=runs_told)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ over 85 % busy; what the NICs carried and whether the results are exact is judge
 from __future__ import annotations
 
 import json
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -21,7 +20,7 @@ from pathlib import Path
 from typing import Any, get_args
 
 import click
-from common import MIB, MISSES, Figure, Json, exit_code, locked, show
+from common import MIB, Benchmark, Figure, Json, finish, json_option, lock_option, locked, table
 from plan_fit import Pair, costs_of, fitted, words
 from plan_runs import Run, run_plan
 
@@ -216,11 +215,6 @@ def two_ends(found: Sequence[Measured]) -> list[Figure]:
     return figures
 
 
-def table(rows: Sequence[Sequence[str]]) -> str:
-    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return "\n".join("  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip() for row in rows)
-
-
 def say(line: str) -> None:
     click.echo(line, err=True)
 
@@ -256,7 +250,7 @@ def fit(session: Session, case: Case, lock: Path | None) -> dict[str, float]:
     return fitted(pairs, 1e3 * tiny.run.median_ms, case.hosts)
 
 
-@click.command(help="AllReduce schedules beside a degraded host")
+@click.command(cls=Benchmark, help="AllReduce schedules beside a degraded host")
 @click.option("--cases", default=",".join(case.name for case in CASES), show_default=True)
 @click.option("--schedules", default=",".join(SCHEDULES), show_default=True)
 @click.option("--rate", "rate_gbit", type=click.FloatRange(0.01, 32), default=0.2, show_default=True, help="Of a NIC.")
@@ -265,8 +259,8 @@ def fit(session: Session, case: Case, lock: Path | None) -> dict[str, float]:
 @click.option("--channels", default=0, show_default=True, help="Sub-flows of a part; 0: as many as are good for it.")
 @click.option("--fit", "fits", is_flag=True, help="Print the planner's cost parameters for each case instead.")
 @click.option("--cost", "cost", metavar="NAME=VALUE,...", multiple=True, help="The planner's parameters, as measured.")
-@click.option("--lock", type=click.Path(dir_okay=False, path_type=Path), help="Locked for each run.")
-@click.option("--json", "as_json", is_flag=True, help="Print the figures and what they came from as JSON.")
+@lock_option
+@json_option
 def main(
     *,
     cases: str,
@@ -303,11 +297,10 @@ def main(
     figures.append(Figure("wrong elements", wrong, 0, ""))
     healthy = {each.case: each for each in found if each.schedule == HEALTHY}
     rows = table([HEAD, *(each.row(healthy.get(each.case)) for each in found)])
-    report = {"figures": [each.as_json() for each in figures], "runs": [each.as_json() for each in found]}
     settings = {"rate_gbit": rate_gbit, "bytes": mib * MIB, "iterations": iterations, "build_id": net.build_id}
-    click.echo(json.dumps({"settings": settings, **report}, indent=1) if as_json else rows)
-    click.echo(show("Schedules", figures), err=as_json)
-    sys.exit(1 if not found or any(each.outcome == MISSES for each in figures) else exit_code(figures))
+    if not as_json:
+        click.echo(rows)
+    finish("Schedules", figures, as_json=as_json, settings=settings, runs=[each.as_json() for each in found])
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from random import Random
@@ -16,8 +16,8 @@ from statistics import median
 from urllib.request import urlopen
 
 import click
-from common import Figure, exit_code, show
-from store_scale import R2CC, fill
+from common import R2CC, Benchmark, Figure, finish, json_option
+from store_scale import fill
 
 from harness import progress
 
@@ -53,24 +53,17 @@ def questions(names: Sequence[str], count: int) -> list[str]:
 
 def waits(address: str, asked: Sequence[str]) -> list[float]:
     """Seconds that each of them took, all asked at once."""
-    found: list[float] = []
-    together = threading.Barrier(len(asked))
+    begin = threading.Barrier(len(asked))
 
-    def ask(path: str) -> None:
-        together.wait()
+    def ask(path: str) -> float:
+        begin.wait()
         start = time.perf_counter()
         with urlopen(address + path, timeout=TIMEOUT_S) as answer:
             answer.read()
-        found.append(time.perf_counter() - start)
+        return time.perf_counter() - start
 
-    threads = [threading.Thread(target=ask, args=(path,)) for path in asked]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if len(found) < len(asked):
-        raise SystemExit(f"{len(asked) - len(found)} of {len(asked)} requests failed")
-    return found
+    with ThreadPoolExecutor(len(asked)) as pool:
+        return list(pool.map(ask, asked))
 
 
 def figures(address: str, names: Sequence[str], requests: int) -> Iterator[Figure]:
@@ -83,21 +76,17 @@ def figures(address: str, names: Sequence[str], requests: int) -> Iterator[Figur
         yield Figure(f"{requests} at once, {when}: slowest", max(found), BOUND_S, "s")
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @click.option("--runs", type=click.IntRange(16), default=1000, show_default=True)
 @click.option("--requests", type=click.IntRange(2), default=200, show_default=True)
-@click.option("--json", "as_json", is_flag=True)
+@json_option
 def main(*, runs: int, requests: int, as_json: bool) -> None:
     """Make a store in a temporary folder, serve it and ask; exit code 1 if somebody waited longer than the bound."""
     with tempfile.TemporaryDirectory(prefix="r2cc-serve-") as folder:
         names = fill(Path(folder), runs)
         with serving(Path(folder)) as address:
             found = list(figures(address, names, requests))
-    if as_json:
-        click.echo(json.dumps({"runs": runs, "requests": requests, "figures": [each.as_json() for each in found]}))
-    else:
-        click.echo(show(f"{requests} requests at once, {runs} runs", found))
-    sys.exit(exit_code(found))
+    finish(f"{requests} requests at once, {runs} runs", found, as_json=as_json, runs=runs, requests=requests)
 
 
 if __name__ == "__main__":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import sys
 import time
 from collections.abc import Callable
 from functools import partial
@@ -11,10 +9,10 @@ from statistics import median
 from typing import Any
 
 import click
+from common import Benchmark, Figure, finish, json_option
 
 from chaos.simulate.core.solver import Case, Shape, Solver
 from harness.build import build_net
-from harness.errors import R2ccError
 from harness.progress import show
 
 HIT_BOUND_US = 2.0
@@ -57,10 +55,10 @@ def remembered_us(hosts: int) -> tuple[float, float]:
     return took_us(listed) / MANY, took_us(alone) / MANY
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @click.option("--hosts", default="16,128,1024", show_default=True, help="Sizes, of 8 NICs each.")
 @click.option("--times", type=click.IntRange(1), default=9, show_default=True)
-@click.option("--json", "as_json", is_flag=True)
+@json_option
 def main(*, hosts: str, times: int, as_json: bool) -> None:
     """Exit code 1 if what was solved before takes over the bound."""
     build_net(progress=show)
@@ -74,18 +72,9 @@ def main(*, hosts: str, times: int, as_json: bool) -> None:
         for size in sizes
     ]
     worst = max(max(row["same_list_us"], row["same_case_us"]) for row in rows)
-    figures = {"rows": rows, "remembered_us": worst, "bound_us": HIT_BOUND_US, "holds": worst <= HIT_BOUND_US}
-    if as_json:
-        click.echo(json.dumps(figures, indent=1))
-    else:
-        for row in rows:
-            click.echo("  ".join(f"{name} {value:,.2f}" for name, value in row.items()))
-    if worst > HIT_BOUND_US:
-        sys.exit(1)
+    title = "\n".join("  ".join(f"{name} {value:,.2f}" for name, value in row.items()) for row in rows)
+    finish(title, [Figure("what was solved before", worst, HIT_BOUND_US, "us")], as_json=as_json, rows=rows)
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except R2ccError as error:
-        sys.exit(str(error))
+    main()

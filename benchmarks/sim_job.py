@@ -14,15 +14,18 @@ from typing import Any
 
 import click
 import numpy as np
+from common import Benchmark, json_option
+from sim_tables import cluster, values
 
 from chaos.simulate.cluster.arms import ARMS
-from chaos.simulate.jobs.job import Job, JobResult, prepared, simulate
+from chaos.simulate.core.solver import Solver
+from chaos.simulate.faults import generators, timeline
+from chaos.simulate.jobs.job import Job, JobResult, prepared, simulate, training
 from chaos.simulate.training.layout import default_layout
 from chaos.simulate.training.models import MODELS, model
-from harness.errors import R2ccError, UsageError
+from harness.errors import UsageError
 
 MANY_BOUND_S, LARGE_BOUND_S, MEMORY_BOUND_GiB = 60.0, 10.0, 2.0
-HOST = {"gpus": 8, "nics": 8, "ports": 1, "rate_gbit": 400.0, "nvlink_GBps": 450.0}
 PARTS = ("progress_s", "slow_s", "stalls_s", "checkpoints_s", "lost_s", "down_s")
 
 
@@ -49,44 +52,27 @@ class Done:
     rss_GiB: float
 
 
-def cluster(gpus: int) -> dict[str, Any]:
-    """Pods of 64 hosts on rails."""
-    fabric = {"kind": "rail", "pod": min(64, gpus // 8), "oversubscription": 1.0, "spine": True}
-    return {"name": f"gpus-{gpus}", "hosts": gpus // 8, **HOST, "fabric": fabric}
-
-
 def run_block(block: Block) -> Done:
-    from chaos.simulate import params
-    from chaos.simulate.cluster import topology_files as topologies
-    from chaos.simulate.core import solver as core
-    from chaos.simulate.faults import generators, timeline
-
-    machines, values = topologies.load(cluster(block.gpus)), params.load({})
-    solver = core.Solver(machines, values)
+    machines, shipped = cluster(block.gpus // 8), values()
+    solver = Solver(machines, shipped)
     made = model(block.model)
     job = Job(made, default_layout(made, block.gpus), machines, spares=block.spares)
     sums = {name: np.zeros(len(PARTS) + 3) for name in ARMS}
     faults = intervals = 0
     for index in block.traces:
-        trace = generators.generate(machines, values, days=block.days, seed=block.seed, index=index)
+        trace = generators.generate(machines, shipped, days=block.days, seed=block.seed, index=index)
         spans = timeline.timeline(trace, machines)
         faults, intervals = faults + len(trace.faults), intervals + len(spans)
-        ready = prepared(job, spans, solver, values)
+        ready = prepared(job, spans, solver, shipped)
         for name in ARMS:
-            sums[name] += _figures(simulate(job, name, ready, solver, values))
+            sums[name] += _figures(simulate(job, name, ready, solver, shipped))
     rss_GiB = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
     listed = {name: [float(value) for value in found] for name, found in sums.items()}
-    return Done(listed, faults, intervals, _solved(job, solver, values), rss_GiB)
+    return Done(listed, faults, intervals, training(job, solver, shipped).solved, rss_GiB)
 
 
 def _figures(result: JobResult) -> list[float]:
     return [*(getattr(result, name) for name in PARTS), result.wall_s, result.restarts, result.gpu_hours_lost]
-
-
-def _solved(job: Job, solver: Any, values: Any) -> int:
-    from chaos.simulate.jobs.job import training
-
-    return training(job, solver, values).solved
 
 
 def blocks(
@@ -138,7 +124,7 @@ def show(found: Mapping[str, Any]) -> None:
         click.echo(f"  {arm:15}{parts}{row['restarts']:10.2f}{row['gpu_hours_lost']:12.0f}")
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @click.option("--model", "name", type=click.Choice(list(MODELS)), default="gpt-175b", show_default=True)
 @click.option("--gpus", type=int, default=1024, show_default=True, help="Of the cluster with many traces.")
 @click.option("--traces", type=click.IntRange(1), default=1000, show_default=True)
@@ -149,7 +135,7 @@ def show(found: Mapping[str, Any]) -> None:
 @click.option("--spares", type=click.IntRange(0), help="Hosts; default: one for 64, at least 2.")
 @click.option("--workers", type=click.IntRange(1), default=2, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--json", "as_json", is_flag=True)
+@json_option
 def main(
     *,
     name: str,
@@ -182,8 +168,4 @@ def main(
 
 
 if __name__ == "__main__":
-    try:
-        main()
-    except R2ccError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
+    main()

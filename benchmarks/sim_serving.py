@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from typing import Any
 
-import click
+from sim_tables import HOST, Tables, head, percent, printing, row, solver, values
 
+from chaos.simulate.cluster import topology_files
 from chaos.simulate.faults.timeline import timeline
 from chaos.simulate.faults.trace import Fault, Trace
 from chaos.simulate.serving import Paces, Service, ServingResult, draw, llm, mix, overhead, recovery, simulate
-from harness.errors import R2ccError
 
 ARMS = ("stock", "kv_replication", "exclusion", "migrate", "balance", "allreduce")
 RATIO_ARMS = ("stock", "kv_replication", "migrate", "balance", "allreduce")
@@ -47,44 +46,13 @@ WEIGHTS = (
 )  # fmt: skip
 
 
-def machines(hosts: int = 4) -> Any:
-    from chaos.simulate.cluster import topology_files as topologies
-
-    rates = {"rate_gbit": 400.0, "nvlink_GBps": 450.0}
-    return topologies.load({"name": f"hosts-{hosts}", "hosts": hosts, "gpus": 8, "nics": 8, **rates})
-
-
-def solver(topology: Any, params: Any) -> Any:
-    from chaos.simulate.core.solver import Solver
-
-    return Solver(topology, params)
-
-
-def params(changed: Mapping[str, float] | None = None) -> Any:
-    from chaos.simulate.params import load
-
-    return load(dict(changed or {}))
-
-
 def service(name: str, lengths: str = "conversation", *, hosts: int = 4, share: float = 1.0) -> Service:
     """Half an hour of requests. No host more than is used would be a spare: 4 hosts have 2 of them."""
     known, shape = mix(lengths), LAYOUTS[name]
     rate = float(shape["rate"]) * share
     load = {"rate": rate, "requests": round(rate * HALF_HOUR), "prompt": known.prompt, "output": known.output}
-    return Service(**{"topology": machines(hosts), **shape, **load})
-
-
-def row(cells: Sequence[object]) -> str:
-    return "| " + " | ".join(str(cell) for cell in cells) + " |"
-
-
-def head(cells: Sequence[str]) -> Iterator[str]:
-    yield row(cells)
-    yield "|" + "---|" * len(cells)
-
-
-def percent(value: float) -> str:
-    return "-" if value == inf else f"{value:.2%}".replace("%", " %")
+    topology = topology_files.load({"name": f"hosts-{hosts}", "hosts": hosts, **HOST})
+    return Service(**{"topology": topology, **shape, **load})
 
 
 def faults(of: Service, kinds: Sequence[tuple[str, float, float]]) -> Any:
@@ -101,11 +69,11 @@ def layouts_table() -> Iterator[str]:
     yield from head(("layout", "arm", "TTFT p50, p90, p99", "TPOT p50, p90, p99", "longest gap", "in SLO", "outage"))
     for name in LAYOUTS:
         hosts = 4 if "prefill" in name else 2
-        of, values = service(name, hosts=hosts), params()
-        paces = Paces(of, solver(of.topology, values), values)
+        of, shipped = service(name, hosts=hosts), values()
+        paces = Paces(of, solver(of.topology, shipped), shipped)
         for arm, intervals in (("nothing fails", ()), *((arm, faults(of, LOST["1 NIC cut"])) for arm in ARMS)):
             told = "stock" if arm == "nothing fails" else arm
-            found = simulate(of, told, intervals, paces.solver, values, seed=1, paces=paces)
+            found = simulate(of, told, intervals, paces.solver, shipped, seed=1, paces=paces)
             yield row((name, arm, *cells(found)))
 
 
@@ -128,19 +96,19 @@ def seconds(value_ms: float) -> str:
 
 def faults_table() -> Iterator[str]:
     """Overhead of a request's time, mean of five seeds."""
-    of, values = service(ACROSS, hosts=2), params()
-    paces = Paces(of, solver(of.topology, values), values)
+    of, shipped = service(ACROSS, hosts=2), values()
+    paces = Paces(of, solver(of.topology, shipped), shipped)
     yield from head(("fault", *ARMS))
     for name, kinds in LOST.items():
-        yield row((name, *(percent(mean_overhead(of, arm, faults(of, kinds), values, paces)) for arm in ARMS)))
+        yield row((name, *(percent(mean_overhead(of, arm, faults(of, kinds), shipped, paces)) for arm in ARMS)))
 
 
-def mean_overhead(of: Service, arm: str, intervals: Any, values: Any, paces: Paces) -> float:
+def mean_overhead(of: Service, arm: str, intervals: Any, shipped: Any, paces: Paces) -> float:
     total = 0.0
     for seed in SPREAD_SEEDS:
         asked = draw(of.requests, of.rate, of.prompt, of.output, seed)
         healthy, found = (
-            simulate(of, name, what, paces.solver, values, seed=seed, requests=asked, paces=paces)
+            simulate(of, name, what, paces.solver, shipped, seed=seed, requests=asked, paces=paces)
             for name, what in (("stock", ()), (arm, intervals))
         )
         total += overhead(found, healthy)
@@ -152,10 +120,10 @@ def ratio_table() -> Iterator[str]:
     yield from head(("layout, lengths", *RATIO_ARMS, "KV replication / balance", "KV replication / allreduce"))
     for name in LAYOUTS:
         for lengths, share in (("conversation", 1.0), ("fixed-500-1500", 0.25)):
-            of, values = service(name, lengths, hosts=4 if "prefill" in name else 2, share=share), params()
-            paces = Paces(of, solver(of.topology, values), values)
+            of, shipped = service(name, lengths, hosts=4 if "prefill" in name else 2, share=share), values()
+            paces = Paces(of, solver(of.topology, shipped), shipped)
             cut = faults(of, LOST["1 NIC cut"])
-            over = {arm: mean_overhead(of, arm, cut, values, paces) for arm in RATIO_ARMS}
+            over = {arm: mean_overhead(of, arm, cut, shipped, paces) for arm in RATIO_ARMS}
             ratios = [times(over["kv_replication"], over[arm]) for arm in ("balance", "allreduce")]
             yield row((f"{name}, {lengths}", *(percent(over[arm]) for arm in RATIO_ARMS), *ratios))
 
@@ -170,17 +138,17 @@ def load_table() -> Iterator[str]:
     for rate in (0.25, 0.5, 1.0, 1.5):
         for lasts_s in (600.0, 1800.0, 7200.0):
             of = replace(service(ACROSS, hosts=2), rate=rate, requests=round(rate * lasts_s))
-            values = params()
-            paces = Paces(of, solver(of.topology, values), values)
+            shipped = values()
+            paces = Paces(of, solver(of.topology, shipped), shipped)
             cut = faults(of, LOST["1 NIC cut"])
-            over = [mean_overhead(of, arm, cut, values, paces) for arm in ("stock", "kv_replication", "balance")]
+            over = [mean_overhead(of, arm, cut, shipped, paces) for arm in ("stock", "kv_replication", "balance")]
             yield row((rate, f"{lasts_s / 60:.0f} min", *map(percent, over), times(over[1], over[2])))
 
 
 def weights_table() -> Iterator[str]:
     of = service(ACROSS, hosts=2)
     made = recovery.weights(
-        of, lambda values: solver(of.topology, values), params(), WEIGHTS, failure=recovery.Failure(), seed=1
+        of, lambda changed: solver(of.topology, changed), values(), WEIGHTS, failure=recovery.Failure(), seed=1
     )
     yield from head(("parameter", "ratio with half of it", "with twice"))
     for each in made:
@@ -189,9 +157,9 @@ def weights_table() -> Iterator[str]:
 
 def dejavu_table() -> Iterator[str]:
     yield from head(("a new worker starts in", "failure at", "starting anew", "KV replication", "anew / replication"))
-    for start_s in (params().worker_start_s.value, 0.0):
+    for start_s in (values().worker_start_s.value, 0.0):
         for share in (0.25, 0.5, 0.75, 0.9):
-            anew, kept = recovery.one_batch(solver, params({"worker_start_s": start_s}), share)
+            anew, kept = recovery.one_batch(solver, values({"worker_start_s": start_s}), share)
             yield row((f"{start_s:g} s", f"{share:.0%} of the run", f"{anew:.2f}", f"{kept:.2f}", f"{anew / kept:.2f}"))
     both = recovery.DEJAVU_RESTART / recovery.DEJAVU
     yield row(("published", "not told", recovery.DEJAVU_RESTART, recovery.DEJAVU, f"{both:.2f}"))
@@ -207,33 +175,19 @@ def speed_table() -> Iterator[str]:
     for name, lengths, share in cases:
         took = []
         for fast, count in ((True, 100_000), (False, 10_000)):
-            of, values = replace(service(name, lengths, share=share), requests=count), params()
-            paces = Paces(of, solver(of.topology, values), values)
+            of, shipped = replace(service(name, lengths, share=share), requests=count), values()
+            paces = Paces(of, solver(of.topology, shipped), shipped)
             begun = time.perf_counter()
-            simulate(of, "balance", (), paces.solver, values, seed=1, paces=paces, fast=fast)
+            simulate(of, "balance", (), paces.solver, shipped, seed=1, paces=paces, fast=fast)
             took.append((time.perf_counter() - begun) * 100_000 / count)
         yield row((f"{name}, {lengths}", "100,000", f"{took[0]:.1f} s", f"{took[1]:.1f} s (ten times 10,000)"))
 
 
-TABLES: Mapping[str, Callable[[], Iterator[str]]] = {
+TABLES: Tables = {
     "layouts": layouts_table, "faults": faults_table, "ratio": ratio_table, "load": load_table,
     "weights": weights_table, "dejavu": dejavu_table, "speed": speed_table,
 }  # fmt: skip
-
-
-@click.command()
-@click.argument("tables", nargs=-1, type=click.Choice(tuple(TABLES)))
-def main(tables: tuple[str, ...]) -> None:
-    """Prints the tables that are named, or all."""
-    for name in tables or tuple(TABLES):
-        click.echo(f"\n{name}\n")
-        for line in TABLES[name]():
-            click.echo(line)
-
+main = printing(TABLES)
 
 if __name__ == "__main__":
-    try:
-        main()
-    except R2ccError as error:
-        click.echo(f"error: {error}", err=True)
-        sys.exit(error.exit_code)
+    main()

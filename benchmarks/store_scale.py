@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,14 +14,13 @@ from statistics import median
 from typing import Any
 
 import click
-from common import Figure, exit_code, show
+from common import R2CC, Benchmark, Figure, finish, json_option
 
 from harness import progress
 from reports.store.store import INDEX
 
 BOUND_S = 1.0
 FIRST = datetime(2026, 1, 1, tzinfo=UTC)
-R2CC = Path(sys.executable).parent / "r2cc"
 SIZES = tuple(1 << power for power in range(13, 31))
 
 
@@ -83,21 +81,17 @@ def figures(store: Path, names: list[str], times: int) -> Iterator[Figure]:
         yield Figure(name, median(_seconds(*words, *at) for _ in range(times)), BOUND_S, "s")
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @click.option("--runs", type=click.IntRange(8), default=10_000, show_default=True)
 @click.option("--times", type=click.IntRange(1), default=5, show_default=True, help="Of each command; the median.")
-@click.option("--json", "as_json", is_flag=True)
+@json_option
 def main(*, runs: int, times: int, as_json: bool) -> None:
     """Make a store in a temporary folder and time the commands; exit code 1 if one is over the bound."""
     with tempfile.TemporaryDirectory(prefix="r2cc-store-") as folder:
         store = Path(folder)
         found = list(figures(store, fill(store, runs), times))
         size = (store / INDEX).stat().st_size
-    if as_json:
-        click.echo(json.dumps({"runs": runs, "index_bytes": size, "figures": [each.as_json() for each in found]}))
-    else:
-        click.echo(show(f"{runs} runs, index of {size / 2**20:.0f} MiB", found))
-    sys.exit(exit_code(found))
+    finish(f"{runs} runs, index of {size / 2**20:.0f} MiB", found, as_json=as_json, runs=runs, index_bytes=size)
 
 
 if __name__ == "__main__":

@@ -8,16 +8,15 @@ machine changes.
 
 from __future__ import annotations
 
-import json
 import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 
 import click
-from common import Figure, exit_code, show
+from common import R2CC, Benchmark, Figure, finish, json_option
 
 from chaos.simulate import params
 from chaos.simulate.cluster import topology_files as topologies
@@ -29,7 +28,6 @@ from harness.lab.topology import Topology
 from harness.progress import silent
 
 ROOT = Path(__file__).resolve().parents[1]
-R2CC = Path(sys.executable).parent / "r2cc"
 FAULTS = """\
   - {{id: f{0}, kind: link_down, host: h{1}, nic: eth{2}, at: {{time_s: {0}}}, duration_s: 0.5}}
 """
@@ -81,20 +79,14 @@ def _month(of: Cluster) -> Callable[[], object]:
     return lambda: generators.generate(of, params.load(), days=30, seed=1)
 
 
-@click.command()
+@click.command(cls=Benchmark)
 @click.option("--times", type=click.IntRange(1), default=9, show_default=True)
-@click.option("--json", "as_json", is_flag=True)
+@json_option
 def main(times: int, as_json: bool) -> None:
     """Exit codes: 0 every figure holds, 1 one misses."""
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         found = figures(times, Path(folder))
-    if as_json:
-        click.echo(json.dumps([figure.as_json() for figure in found], indent=1))
-    else:
-        click.echo(show("the tools", found))
-    sys.exit(exit_code(found))
+    finish("the tools", found, as_json=as_json)
 
 
 if __name__ == "__main__":

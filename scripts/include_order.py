@@ -33,6 +33,7 @@ ALLOWED: dict[str, str] = {
     "bench": "base record planner agree",
     "sim": "base planner bench",
     "nccl": "base record engine planner agree",
+    "progress": "base record",
 }
 """Which folders a folder may include, apart from itself."""
 

@@ -50,7 +50,7 @@ def run_one(
         directory = rundir.create(out, experiment.name)
         display = live.display(stream, quiet=quiet, plain=verbose, faults=experiment.faults)
         how: dict[str, Any] = {"void_ok": void_ok, "trace": trace, "hardware": bed_hardware(site)}
-        how |= {"bed": site.bed, "launcher": launcher}
+        how |= {"bed": site.bed, "launcher": launcher, **({"python": python} if python else {})}
         request = runner.Request(arms, bench, build, lambda: open_bed(site, experiment), **how)
         summary = runner.run(experiment, request, directory, display)
     try:

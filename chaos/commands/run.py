@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from chaos.commands.one_run import last_words, run_one
+from harness.commands.launcher_option import LauncherType
 from harness.commands.options import arms_option, changes_of, json_option, quiet_option, set_option
 from harness.commands.site_option import site_option
 from harness.schemas import dumped_as
@@ -24,15 +25,13 @@ Examples:
   r2cc chaos run experiments/false_positives
   r2cc chaos run experiments/ib/black_hole.yaml --inventory vm:2x2
   r2cc chaos run experiments/nic_down.yaml --inventory cluster.yaml --launcher mpirun
+  salloc -N 4 r2cc chaos run experiments/nic_down.yaml --launcher srun
   r2cc chaos run experiments/black_hole.yaml --json > summary.json
 
 \b
 Exit codes: 0 every arm did as expected, 1 one deviated, 2 bad usage or input (nothing was started), 3 run again, 130
 interrupted and rolled back. 3 means that the infrastructure failed, the fault missed, or the figures are void.
 """
-
-
-LAUNCHERS = ("direct", "ssh", "mpirun", "srun", "torchrun")
 
 
 @click.command(epilog=EXAMPLES)
@@ -51,10 +50,12 @@ LAUNCHERS = ("direct", "ssh", "mpirun", "srun", "torchrun")
 )
 @click.option(
     "--launcher",
-    type=click.Choice(LAUNCHERS),
+    type=LauncherType("direct"),
     default="direct",
     show_default=True,
-    help="What starts the ranks on hosts over SSH; direct and ssh: we do, over our own connections.",
+    metavar="NAME",
+    help="What starts the ranks on hosts over SSH: mpirun, srun or torchrun; with direct and ssh we do. srun takes the "
+    "hosts of the Slurm allocation where --inventory says nothing.",
 )
 @arms_option()
 @set_option()
@@ -72,7 +73,7 @@ LAUNCHERS = ("direct", "ssh", "mpirun", "srun", "torchrun")
     "--python",
     metavar="PATH",
     envvar="R2CC_PYTHON",
-    help="A Python that has torch, for workloads on GPUs (default: python3).",
+    help="A Python that has torch, for workloads on GPUs and torchrun (default: python3).",
 )
 @click.option(
     "--share-gpus", is_flag=True, envvar="R2CC_SHARE_GPUS", help="Let several ranks share a GPU (CUDA's MPS)."
@@ -104,9 +105,11 @@ def run(
     """
     from chaos.run.suite import experiments
     from harness.files import rundir
+    from harness.launch.hosts import meant
 
     options: dict[str, Any] = {"out": out, "void_ok": void_ok, "trace": trace, "quiet": quiet, "verbose": verbose}
     options |= {"python": python, "share_gpus": share_gpus, "launcher": launcher}
+    site = click.get_current_context().with_resource(meant(site, launcher))
     wanted = [_adjusted(experiment, repeats, seed) for experiment in experiments(file, changes_of(settings))]
     chosen = [_arms(experiment, arms) for experiment in wanted]
     if dry_run:
@@ -194,4 +197,5 @@ def _steps(
         of_host=site.env(experiment.workload.net),
         launcher=launcher,
         targets=targets_of(site),
+        **({"python": python} if python else {}),
     )

@@ -199,11 +199,42 @@ class NetEnd(TypedDict):
     failbacks: Any
 
 
+class Communicator(TypedDict):
+    rank: Count
+    comm: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    """NCCL's own number of it: the same on all its ranks"""
+    comm_rank: Count
+
+
+class CommBegins(Communicator):
+    name: str
+    comm_ranks: Count
+    """0: this NCCL does not say; so are nodes"""
+    nodes: Count
+    pid: Count
+
+
+class Traffic(Communicator):
+    """Totals since the communicator began; times since the last line."""
+
+    collectives: Count
+    ended: Count
+    bytes: Count
+    """sent and received over the network"""
+    launched_bytes: Count
+    still_us: Count
+    stall_us: Count
+    stall_began_ns: Count
+    net_stall_us: Count
+    net_stall_began_ns: Count
+
+
 EVENTS: dict[str, Any] = {
     **{"run_start": RunStart, "run_end": RunEnd, "command": Command, "fault": Fault, "probe": Probe, "log": Message},
     **{"verdict": Verdict, "bench_start": BenchStart, "schedule": Schedule, "progress": Progress},
     **{"iteration": Iteration, "delivery": Delivery, "bench_end": BenchEnd, "error": Message, "sample": Sample},
     **{"link": Link, "cpu": Cpu, "path": Path, "nic": Nic, "side": Side, "net_end": NetEnd},
+    **{"comm": CommBegins, "traffic": Traffic, "comm_end": Communicator},
 }
 
 

@@ -35,6 +35,7 @@ def steps(
     of_host: Mapping[str, Mapping[str, str]] | None = None,
     launcher: str = launch.DIRECT,
     targets: Sequence[Target] = (),
+    python: str = launch.PYTHON,
 ) -> list[Json]:
     """One entry for every run: processes to start and faults to carry out."""
     planned = planned_faults(experiment, bed.nics, launch.per_host(experiment, gpus))
@@ -53,7 +54,7 @@ def steps(
             gpus=gpus,
             of_host=of_host,
         )
-        job = launch.job(ranks, bed.root, launcher, targets)
+        job = launch.job(ranks, bed.root, launcher, targets, python)
         return [*samplers, *(ranks if job is None else _by_launcher(job, launcher, targets))]
 
     return [

@@ -45,6 +45,8 @@ class Request:
     hardware: Hardware | None = None
     """Of the bed's machines; None: it is this machine."""
     launcher: str = launch.DIRECT
+    python: str = launch.PYTHON
+    """Of a launcher that is a Python program."""
     bed: str = "lab"
     """What it is called where it could not be opened."""
 
@@ -63,7 +65,8 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
             with terminable(), request.open_bed() as bed, display:
                 bed_name = bed.name
                 trace = out.raw if request.trace else None
-                for plan in plans(experiment, request.arms, bed, request.bench, trace, launcher=request.launcher):
+                by = {"launcher": request.launcher, "python": request.python}
+                for plan in plans(experiment, request.arms, bed, request.bench, trace, **by):
                     display.run_started(plan.arm, plan.run, experiment.repeats, experiment.workload.iterations)
                     run_one(plan, bed, journal, out=out, display=display)
                     traces.fetch(plan, bed, out.raw)
@@ -106,6 +109,7 @@ def plans(
     trace: Path | None = None,
     *,
     launcher: str = launch.DIRECT,
+    python: str = launch.PYTHON,
 ) -> list[Plan]:
     """Every repeat of every arm in the order in which they run: A B A B, so that a machine growing slow slows all.
 
@@ -135,7 +139,7 @@ def plans(
             planned_faults(experiment, bed.nics, launch.per_host(experiment, bed.gpus)),
             limits=experiment.limits,
             launcher=launcher,
-            job=launch.job(ranks, bed.root, launcher, bed.targets),
+            job=launch.job(ranks, bed.root, launcher, bed.targets, python),
             reader=experiment.workload.reader,
         )
 

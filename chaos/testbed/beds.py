@@ -25,6 +25,7 @@ from harness.hosts import Host
 from harness.hosts.lease import Leases, hold
 from harness.hosts.ssh.target import Target
 from harness.lab.topology import Topology, checked
+from harness.launch.launchers.registry import launchers
 from harness.launch.workloads import check as startable
 from harness.sites.cluster import ClusterSite
 from harness.sites.site import Planned, Site
@@ -129,11 +130,11 @@ def check_launcher(site: Site, experiment: Experiment, launcher: str) -> None:
             "--launcher direct, or an inventory file (docs/howto/cluster.md)",
         )
     startable(experiment.workload.kind, launcher)
-    if launcher == "srun":
+    if launchers()[launcher].allocated:
         given = [*allocation(os.environ).hosts]
         if [name for name in given if name in site.surveyed().names] != site.surveyed().names:
             raise UsageError(
-                f"srun counts ranks in the order of its allocation, and {site} has other hosts or another order",
+                f"{launcher} counts ranks in the order of its allocation, and {site} has other hosts or another order",
                 f"name hosts of the allocation, in this order: {', '.join(given)}",
             )
 

@@ -46,7 +46,9 @@ class GpuBench:
     def rank(self, workload: Workload, one: OneRank) -> list[str]:
         """One rank."""
         place = Place(
-            Programs(self.host.bench, self.host.library, self.library, self.program, self.python),
+            Programs(
+                self.host.bench, self.host.library, self.library, self.program, self.python, progress=self.host.progress
+            ),
             one.ranks, one.root, one.rank, gpu=one.rank % self.cards, per_host=self.per_host, seed=one.seed,
             unset=tuple(stray_settings(self.host.inherited, one.env)),
         )  # fmt: skip

@@ -15,6 +15,7 @@ from chaos.testbed.launch import OneRank
 from harness.launch import preload
 from harness.workloads.bench import bench_env, sampler_command, stray_settings
 from harness.workloads.kinds.workload import Place, Programs
+from harness.workloads.progress import LIBRARY
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,16 @@ class HostBench:
     library: Path
     inherited: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
 
+    @property
+    def progress(self) -> Path:
+        """The library that watches any NCCL lies beside the net library."""
+        return self.library.with_name(LIBRARY)
+
     def rank(self, workload: Workload, one: OneRank) -> list[str]:
         """One rank of a workload of one rank a host."""
         place = Place(
-            Programs(self.bench, self.library, Path(), Path()), one.ranks, one.root, one.rank, seed=one.seed,
+            Programs(self.bench, self.library, Path(), Path(), progress=self.progress),
+            one.ranks, one.root, one.rank, seed=one.seed,
             late=tuple(one.late), merge_nics=one.merge_nics, unset=tuple(stray_settings(self.inherited, one.env)),
         )  # fmt: skip
         return workload.command(place)

@@ -13,11 +13,14 @@ from chaos.experiment.model import MODES, RESTART, UPSTREAM, Experiment, GpuWork
 from harness.hosts.ssh.target import Target
 from harness.launch.gather import gathered
 from harness.launch.job import Job
-from harness.launch.network import towards
+from harness.launch.launchers.network import own_network
+from harness.launch.launchers.registry import launchers
 from harness.vmlab.rdma import failover_env, rdma_env
 
 ROOT_PORT = 29500
 DIRECT = "direct"
+PYTHON = "python3"
+"""Of workloads on GPUs and of torchrun, unless another one is named."""
 OURSELVES = (DIRECT, "ssh")
 """Launchers that are our own connections to the hosts."""
 SAMPLES_MS, SAMPLES_EMULATED_MS = 10, 200
@@ -125,17 +128,21 @@ def ranks(
     return launches
 
 
-def job(planned: Sequence[Launch], root: str, launcher: str, targets: Sequence[Target]) -> Job | None:
-    """The ranks as one job for a launcher; None: we start each ourselves. UsageError where it could not start them."""
+def job(planned: Sequence[Launch], root: str, launcher: str, targets: Sequence[Target], python: str) -> Job | None:
+    """The ranks as one job for a launcher; None: we start each ourselves. UsageError where it could not start them.
+
+    `python`: of a launcher that is a Python program.
+    """
     if launcher in OURSELVES:
         return None
-    own = towards(targets[0].address) if launcher == "mpirun" and targets else ""
+    own = own_network(targets) if launchers()[launcher].daemons else ""
     return gathered(
         [each.host for each in planned],
         [each.argv for each in planned],
         [each.env for each in planned],
         rendezvous=f"{root}:{ROOT_PORT}",
         out_of_band=own,
+        python=python,
     )
 
 

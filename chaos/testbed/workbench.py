@@ -14,9 +14,6 @@ from harness.deploy.places import BENCH, NET, SAMPLER
 from harness.sites.cluster import ClusterSite
 from harness.sites.site import Site
 
-PYTHON = "python3"
-"""Of workloads on GPUs, unless another one is named."""
-
 
 @contextmanager
 def bench_for(
@@ -24,11 +21,11 @@ def bench_for(
 ) -> Iterator[tuple[launch.Benches, dict[str, Any]]]:
     """What runs the experiment's workload, and what environment.json says of it; valid while the block lasts."""
     if isinstance(site, ClusterSite):
-        benches, record = _deployed(experiment, site, python or PYTHON)
+        benches, record = _deployed(experiment, site, python or launch.PYTHON)
         if isinstance(experiment.workload, GpuWorkload):
             from chaos.testbed.gpubench import probe_all
 
-            record |= probe_all(site, gpus_of(site, experiment), python or PYTHON)
+            record |= probe_all(site, gpus_of(site, experiment), python or launch.PYTHON)
         yield benches, record
         return
     host, record = built(quiet=quiet)
@@ -38,7 +35,7 @@ def bench_for(
     from chaos.testbed.gpubench import on_gpus
 
     hosts = len(planned_bed(site, experiment).hosts)
-    with on_gpus(host, hosts, gpus_of(site, experiment), python or PYTHON, share=share) as made:
+    with on_gpus(host, hosts, gpus_of(site, experiment), python or launch.PYTHON, share=share) as made:
         yield made
 
 
@@ -66,10 +63,10 @@ def _deployed(
 def planned_for(experiment: Experiment, site: Site, python: str | None) -> launch.Benches:
     """The same for `--dry-run`: builds nothing, and looks at nothing but at hosts over SSH."""
     if isinstance(site, ClusterSite):
-        return _deployed(experiment, site, python or PYTHON)[0]
+        return _deployed(experiment, site, python or launch.PYTHON)[0]
     if not isinstance(experiment.workload, GpuWorkload):
         return unbuilt()
     from chaos.testbed.gpubench import planned
 
     hosts = len(planned_bed(site, experiment).hosts)
-    return planned(unbuilt(), hosts, gpus_of(site, experiment), python or PYTHON)
+    return planned(unbuilt(), hosts, gpus_of(site, experiment), python or launch.PYTHON)

@@ -1,4 +1,4 @@
-"""`net`: the resilient net with the fork's socket and IB transports, the host bench, the sampler, the planner and the simulator."""
+"""`net`: the resilient net with the fork's socket and IB transports, and what we build beside it (OUTPUTS)."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ OUTPUTS = {
     "sampler": "r2cc_sampler",
     "planner": "libr2cc_plan.so",
     "simulator": "libr2cc_sim.so",
+    "progress": "libr2cc_progress.so",
 }
 STAMP = "obj/src/stamp/build_id.o"
 
@@ -41,6 +42,7 @@ class NetBuild:
     sampler: Path
     planner: Path
     simulator: Path
+    progress: Path
     build_id: str
     rebuilt: bool
 
@@ -137,6 +139,7 @@ def _result(folder: Path, build_id: str, *, rebuilt: bool) -> NetBuild:
         sampler=folder / OUTPUTS["sampler"],
         planner=folder / OUTPUTS["planner"],
         simulator=folder / OUTPUTS["simulator"],
+        progress=folder / OUTPUTS["progress"],
         build_id=build_id,
         rebuilt=rebuilt,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -12,6 +11,7 @@ import click
 
 from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import PLACES, site_option
+from harness.commands.waiting import waiting
 from harness.errors import InfraError, UsageError
 from harness.schemas import dumped
 
@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     Told = Callable[[Outcome[Collected]], None]
 
 BREAKS = 1
-REDRAWS_PER_S = 8
-MOST_NAMES_SHOWN = 8
 EXAMPLES = """\b
 Examples:
   r2cc doctor --inventory cluster.yaml
@@ -120,7 +118,7 @@ def _telling(ward: Ward, quiet: bool) -> Iterator[Told]:
     if quiet:
         yield lambda _outcome: None
     elif sys.stdout.isatty():
-        with _live(ward) as told:
+        with waiting(ward.hosts, "they try their ways to each other") as told:
             yield told
     else:
         yield lambda outcome: click.echo(_line(outcome), err=True)
@@ -128,30 +126,3 @@ def _telling(ward: Ward, quiet: bool) -> Iterator[Told]:
 
 def _line(outcome: Outcome[Collected]) -> str:
     return f"{outcome.host} {'examined' if outcome.error is None else 'FAILED'} ({outcome.elapsed_s:.1f} s)"
-
-
-@contextmanager
-def _live(ward: Ward) -> Iterator[Told]:
-    from rich.live import Live
-    from rich.text import Text
-
-    waiting, failed, started = dict.fromkeys(ward.hosts), list[str](), time.monotonic()
-
-    def view() -> Text:
-        names = [*waiting][:MOST_NAMES_SHOWN]
-        more = f" and {len(waiting) - len(names)} more" if len(waiting) > len(names) else ""
-        seconds = time.monotonic() - started
-        text = Text(f"{len(ward.hosts) - len(waiting)} of {len(ward.hosts)} hosts examined ({seconds:.1f} s)\n")
-        text.append(
-            f"waiting for {', '.join(names)}{more}\n" if names else "they try their ways to each other\n", "dim"
-        )
-        text.append("".join(f"{name} failed\n" for name in failed[-MOST_NAMES_SHOWN:]), "red")
-        return text
-
-    def told(outcome: Outcome[Collected]) -> None:
-        waiting.pop(outcome.host, None)
-        if outcome.error is not None:
-            failed.append(outcome.host)
-
-    with Live(get_renderable=view, refresh_per_second=REDRAWS_PER_S, transient=True):
-        yield told

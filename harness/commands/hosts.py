@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import click
 
 from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import site_option
+from harness.commands.waiting import waiting
 from harness.errors import InfraError
 from harness.schemas import dumped
 
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from harness.sites.site import Site
 
     Told = Callable[[Outcome[Answered]], None]
-
-REDRAWS_PER_S = 8
-MOST_NAMES_SHOWN = 8
 
 inventory_option = site_option(default="lab")
 
@@ -85,7 +82,7 @@ def check(site: Site, as_json: bool, quiet: bool) -> int:
             checked = check_all(found)
             click.echo(dumped(answers(checked, str(site), found)))
         elif sys.stdout.isatty():
-            with nullcontext(lambda _outcome: None) if quiet else _live(found) as told:
+            with nullcontext(lambda _outcome: None) if quiet else waiting(found, "asking them again") as told:
                 checked = check_all(found, told)
             _print_table(checked, found)
         else:
@@ -106,34 +103,6 @@ def _sum(checked: Checked) -> str:
     total = len(checked.outcomes)
     warm = "" if checked.warm_ms is None else f"; a no-op over open connections {checked.warm_ms / 1000:.2f} s"
     return f"{total - len(checked.failed)} of {total} hosts answer; all asked in {checked.cold_ms / 1000:.2f} s{warm}"
-
-
-@contextmanager
-def _live(found: Mapping[str, Host]) -> Iterator[Told]:
-    """A few lines that are redrawn: how many have answered, which are waited for, which failed."""
-    from rich.live import Live
-    from rich.text import Text
-
-    waiting, started = dict.fromkeys(found), time.monotonic()
-    failed: list[Outcome[Answered]] = []
-
-    def view() -> Text:
-        names = [*waiting][:MOST_NAMES_SHOWN]
-        more = f" and {len(waiting) - len(names)} more" if len(waiting) > len(names) else ""
-        seconds = time.monotonic() - started
-        text = Text(f"{len(found) - len(waiting)} of {len(found)} hosts, {len(failed)} failed ({seconds:.1f} s)\n")
-        text.append(f"waiting for {', '.join(names)}{more}\n" if names else "asking them again\n", "dim")
-        for outcome in failed[-MOST_NAMES_SHOWN:]:
-            text.append(f"{outcome.host} failed\n", "red")
-        return text
-
-    def told(outcome: Outcome[Answered]) -> None:
-        waiting.pop(outcome.host, None)
-        if outcome.error is not None:
-            failed.append(outcome)
-
-    with Live(get_renderable=view, refresh_per_second=REDRAWS_PER_S, transient=True):
-        yield told
 
 
 def _print_table(checked: Checked, found: Mapping[str, Host]) -> None:

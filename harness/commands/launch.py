@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
+from harness.commands.launcher_option import LauncherType
 from harness.commands.options import Size, changes_of, json_option, quiet_option, set_option
 from harness.commands.site_option import site_option
+from harness.interrupts import terminable
 from harness.schemas import dumped_as
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., Any])
 CORRUPT = re.compile(r"[0-9]{1,6}:[0-9]{1,6}")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-LAUNCHERS = ("ssh", "mpirun", "srun", "torchrun")
+NAMES = "ssh, mpirun, srun or torchrun"
 MODE_HELP = "R2CC_MODE: 0 stock, 1 migrate, 2 balance, 3 allreduce."
 
 
@@ -76,7 +77,12 @@ def where(command: F) -> F:
         ),
         site_option(default="lab"),
         click.option(
-            "--launcher", type=click.Choice(LAUNCHERS), default="ssh", show_default=True, help="What starts the ranks."
+            "--launcher",
+            type=LauncherType(),
+            default="ssh",
+            show_default=True,
+            metavar="NAME",
+            help=f"What starts the ranks: {NAMES}.",
         ),
     ):
         command = option(command)
@@ -230,13 +236,13 @@ def _run(
     import tempfile
 
     from harness.launch.hosts import opened
-    from harness.launch.plan import as_root, own_network, plan, starts
+    from harness.launch.plan import as_root, plan, starts
     from harness.launch.workloads import Asked, check, job
 
     check(kind, launcher)
     asked = Asked(kind, env=environment(envs), **given)
-    with ended_by_sigterm(), opened(site, launcher=launcher, dry_run=dry_run, prefix=prefix) as hosts:
-        made = job(_placed(asked, hosts, launcher, oob, own_network), hosts, os.environ)
+    with terminable(), opened(site, launcher=launcher, dry_run=dry_run, prefix=prefix) as hosts:
+        made = job(_placed(asked, hosts, launcher, oob), hosts, os.environ)
         with tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder:
             planned = plan(made, launcher, hosts, folder, as_root=as_root())
             if dry_run:
@@ -255,10 +261,13 @@ def _run(
     return result.exit_code
 
 
-def _placed(asked: Asked, hosts: JobHosts, launcher: str, oob: str | None, own: Callable[[JobHosts], str]) -> Asked:
+def _placed(asked: Asked, hosts: JobHosts, launcher: str, oob: str | None) -> Asked:
     from dataclasses import replace
 
-    return replace(asked, out_of_band=oob or own(hosts)) if launcher == "mpirun" else asked
+    from harness.launch.launchers.network import own_network
+    from harness.launch.launchers.registry import launchers
+
+    return replace(asked, out_of_band=oob or own_network(hosts.targets)) if launchers()[launcher].daemons else asked
 
 
 def _print(result: Result, about: Mapping[str, object], as_json: bool) -> None:
@@ -266,20 +275,6 @@ def _print(result: Result, about: Mapping[str, object], as_json: bool) -> None:
         told = {"schema": 1, **about, "exit_code": result.exit_code, "reason": result.reason, **result.figures}
         click.echo(dumped_as("job", told))
     click.echo(("r2cc: error: " if result.exit_code else "") + result.sentence(), err=as_json or bool(result.exit_code))
-
-
-@contextmanager
-def ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM is taken as Ctrl-C is: what runs on the hosts must end with us."""
-
-    def interrupt(_number: int, _frame: object) -> NoReturn:
-        raise KeyboardInterrupt
-
-    old = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, old)
 
 
 @contextmanager
@@ -292,18 +287,18 @@ def tests_under(
     from dataclasses import replace
 
     from harness.launch.hosts import opened
-    from harness.launch.plan import as_root, own_network, plan, starts
+    from harness.launch.plan import as_root, plan, starts
     from harness.launch.workloads import Asked, check, job
     from harness.programs.adapters import Launch
 
     check("nccl-tests", launcher)
     asked = Asked("nccl-tests", mode, gpus, env=environment(envs))
     with (
-        ended_by_sigterm(),
+        terminable(),
         opened(site, launcher=launcher, dry_run=dry_run, prefix=prefix) as hosts,
         tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder,
     ):
-        made = job(_placed(asked, hosts, launcher, oob, own_network), hosts, os.environ)
+        made = job(_placed(asked, hosts, launcher, oob), hosts, os.environ)
 
         def under(words: tuple[str, ...]) -> Launch:
             planned = plan(replace(made, program=words), launcher, hosts, folder, as_root=as_root(), raw=True)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.commands import launch as launch_cmd
+from harness.commands.launcher_option import LauncherType
 from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import site_option
 from harness.schemas import dumped_as
@@ -70,8 +71,9 @@ run.add_command(launch_cmd.bench)
 @click.option("--gpus", type=click.IntRange(1, 64), default=1, show_default=True, help="How many GPUs of each host.")
 @click.option(
     "--launcher",
-    type=click.Choice(launch_cmd.LAUNCHERS),
-    help="What starts the ranks, on the hosts of --inventory or Slurm's.",
+    type=LauncherType(),
+    metavar="NAME",
+    help="What starts the ranks on the hosts of --inventory, or Slurm's: mpirun or srun.",
 )
 @site_option(default="slurm")
 @click.option(

@@ -8,6 +8,7 @@ isolated source list may skip signatures (an old host lacks the newest keys).
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.errors import SourceError
@@ -42,8 +43,9 @@ def host_mirrors() -> list[str]:
 
 
 def _download(archive: Archive, mirror: str, scratch: Path) -> Path:
-    options = isolated_options(scratch)
-    _prepare(scratch, f"deb-src [trusted=yes] {mirror} {archive.suite} {archive.component}\n")
+    source_list = scratch / "sources.list"
+    options = isolated(scratch, {"Dir::Etc::sourcelist": source_list, "Dir::Etc::sourceparts": "/dev/null"})
+    source_list.write_text(f"deb-src [trusted=yes] {mirror} {archive.suite} {archive.component}\n")
     run_bounded(["apt-get", *options, "update"], timeout_s=60)
     listing = run_bounded(
         ["apt-get", *options, "source", "--print-uris", "--only-source", archive.source_package], timeout_s=20
@@ -54,18 +56,14 @@ def _download(archive: Archive, mirror: str, scratch: Path) -> Path:
     return target
 
 
-def _prepare(scratch: Path, source_list: str) -> None:
+def isolated(scratch: Path, more: Mapping[str, object]) -> list[str]:
+    """Options that point all that apt writes to at scratch, whose folders are made; the host's proxy settings hold.
+
+    The status file is empty: to apt nothing is installed."""
     for folder in ("lists/partial", "cache/archives/partial"):
-        (scratch / folder).mkdir(parents=True)
+        (scratch / folder).mkdir(parents=True, exist_ok=True)
     (scratch / "status").touch()
-    (scratch / "sources.list").write_text(source_list)
-
-
-def isolated_options(scratch: Path) -> list[str]:
-    """Point everything apt reads lists from or writes to at scratch; the host's proxy settings still hold."""
     settings = {
-        "Dir::Etc::sourcelist": scratch / "sources.list",
-        "Dir::Etc::sourceparts": "/dev/null",
         "Dir::State": scratch,
         "Dir::State::lists": scratch / "lists",
         "Dir::State::status": scratch / "status",
@@ -75,6 +73,7 @@ def isolated_options(scratch: Path) -> list[str]:
         "Acquire::Retries": 1,
         "Acquire::http::Timeout": 15,
         "Acquire::https::Timeout": 15,
+        **more,
     }
     return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
 

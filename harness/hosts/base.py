@@ -13,6 +13,13 @@ Redirect = int | IO[bytes] | None
 """Where a stream goes: a file descriptor, an open file, or None for the default of `spawn`."""
 
 
+Argv = Sequence[str]
+Env = Mapping[str, str] | None
+"""What is added to the environment."""
+Limit = float | None
+"""Seconds; None: none."""
+
+
 @dataclass(frozen=True)
 class Result:
     """What a finished command left behind. A process killed by signal N has `exit_code` -N, as in subprocess."""
@@ -50,23 +57,11 @@ class Host(Protocol):
     def name(self) -> str: ...
 
     def run(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        input: str | None = None,
-        timeout_s: float | None = None,
-        check: bool = True,
+        self, argv: Argv, *, env: Env = None, input: str | None = None, timeout_s: Limit = None, check: bool = True
     ) -> Result: ...
 
     def spawn(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        stdout: Redirect = None,
-        stderr: Redirect = None,
-        stdin: Redirect = None,
+        self, argv: Argv, *, env: Env = None, stdout: Redirect = None, stderr: Redirect = None, stdin: Redirect = None
     ) -> Process: ...
 
     def put(self, local: Path, remote: str) -> None: ...

@@ -5,13 +5,13 @@ from __future__ import annotations
 import fnmatch
 import io
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from harness.errors import CommandError
-from harness.hosts.base import STDERR_LINES_QUOTED, Redirect, Result
+from harness.hosts.base import STDERR_LINES_QUOTED, Argv, Env, Limit, Redirect, Result
 from harness.hosts.commands import checked, last_lines
 
 
@@ -75,24 +75,12 @@ class FakeHost:
         return self
 
     def run(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        input: str | None = None,
-        timeout_s: float | None = None,
-        check: bool = True,
+        self, argv: Argv, *, env: Env = None, input: str | None = None, timeout_s: Limit = None, check: bool = True
     ) -> Result:
         return checked(self.name, self._answer(tuple(argv), env, input), check)
 
     def spawn(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        stdout: Redirect = None,
-        stderr: Redirect = None,
-        stdin: Redirect = None,
+        self, argv: Argv, *, env: Env = None, stdout: Redirect = None, stderr: Redirect = None, stdin: Redirect = None
     ) -> FakeProcess:
         result = self._answer(tuple(argv), env, None)
         process = FakeProcess(
@@ -101,7 +89,7 @@ class FakeHost:
         self.spawned.append(process)
         return process
 
-    def _answer(self, argv: tuple[str, ...], env: Mapping[str, str] | None, input: str | None) -> Result:
+    def _answer(self, argv: tuple[str, ...], env: Env, input: str | None) -> Result:
         self.commands.append(argv)
         self.inputs.append(input)
         self.environments.append(dict(env or {}))

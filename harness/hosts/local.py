@@ -5,13 +5,12 @@ from __future__ import annotations
 import subprocess
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from harness.errors import CommandError
-from harness.hosts.base import STDERR_LINES_QUOTED, Redirect, Result
+from harness.hosts.base import STDERR_LINES_QUOTED, Argv, Env, Limit, Redirect, Result
 from harness.hosts.commands import (
     checked,
     copy_file,
@@ -86,13 +85,7 @@ class LocalHost:
     name: str = "localhost"
 
     def run(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        input: str | None = None,
-        timeout_s: float | None = None,
-        check: bool = True,
+        self, argv: Argv, *, env: Env = None, input: str | None = None, timeout_s: Limit = None, check: bool = True
     ) -> Result:
         """Runs a command to its end. CommandError if it cannot start, times out or (with `check`) exits non-zero."""
         started = time.monotonic()
@@ -116,13 +109,7 @@ class LocalHost:
         return checked(self.name, Result(tuple(argv), done.returncode, *texts, time.monotonic() - started), check)
 
     def spawn(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        stdout: Redirect = None,
-        stderr: Redirect = None,
-        stdin: Redirect = None,
+        self, argv: Argv, *, env: Env = None, stdout: Redirect = None, stderr: Redirect = None, stdin: Redirect = None
     ) -> LocalProcess:
         """Starts a command. Not redirected, stdin is empty, stdout a binary pipe, stderr kept for `stderr_tail`."""
         full = merged_env(env)

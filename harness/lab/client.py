@@ -12,14 +12,14 @@ import tempfile
 import time
 import weakref
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
 from harness.errors import CommandError, LabError
-from harness.hosts.base import STDERR_LINES_QUOTED, Redirect, Result
+from harness.hosts.base import STDERR_LINES_QUOTED, Argv, Env, Limit, Redirect, Result
 from harness.hosts.commands import checked, start_error, tail_of, timeout_error
 from harness.lab import wire
 from harness.lab.state import SOCKET
@@ -102,13 +102,7 @@ class AgentHost(ABC):
     _processes: weakref.WeakSet[AgentProcess] = field(default_factory=weakref.WeakSet, repr=False, compare=False)
 
     def run(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        input: str | None = None,
-        timeout_s: float | None = None,
-        check: bool = True,
+        self, argv: Argv, *, env: Env = None, input: str | None = None, timeout_s: Limit = None, check: bool = True
     ) -> Result:
         """Runs a command to its end. CommandError if it cannot start, times out or (with `check`) exits non-zero."""
         started = time.monotonic()
@@ -129,13 +123,7 @@ class AgentHost(ABC):
         return checked(self.name, result, check)
 
     def spawn(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        stdout: Redirect = None,
-        stderr: Redirect = None,
-        stdin: Redirect = None,
+        self, argv: Argv, *, env: Env = None, stdout: Redirect = None, stderr: Redirect = None, stdin: Redirect = None
     ) -> AgentProcess:
         """Starts a command. Not redirected, stdout is a binary pipe and stderr is kept for `stderr_tail`.
 
@@ -161,7 +149,7 @@ class AgentHost(ABC):
         self._processes.add(process)
         return process
 
-    def _start(self, argv: Sequence[str], env: Mapping[str, str] | None, fds: list[int]) -> AgentProcess:
+    def _start(self, argv: Argv, env: Env, fds: list[int]) -> AgentProcess:
         if not argv:
             raise CommandError(f"{self.name}: an empty command was given", "give a program and its arguments")
         request = {"host": self.name, "argv": list(argv), **self._surroundings(env)}
@@ -180,7 +168,7 @@ class AgentHost(ABC):
         return self._held(link, *received)
 
     @abstractmethod
-    def _surroundings(self, env: Mapping[str, str] | None) -> dict[str, Any]:
+    def _surroundings(self, env: Env) -> dict[str, Any]:
         """What the agent is told besides the command."""
 
     def _held(self, link: socket.socket, answer: Mapping[str, Any], fds: list[int]) -> AgentProcess:

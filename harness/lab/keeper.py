@@ -16,50 +16,27 @@ import time
 from pathlib import Path
 from typing import Any
 
-from harness.errors import LabError, R2ccError
-from harness.files.writing import failed
+from harness.errors import LabError
 from harness.lab import inside, state
-from harness.lab.lifetime import open_owner, refuse, stop_signals
+from harness.lab.lifetime import keep, listener
 from harness.lab.network import netns
 
 POLL_MAX_MS = 2**31 - 1
 
 
-def main() -> int:
-    stop_fd = stop_signals()
-    task = json.load(sys.stdin)
-    try:
-        owner_fd = open_owner(task["owner_pid"])
-        claim = state.claim(task["name"])
-    except R2ccError as error:
-        return refuse(error)
-    try:
-        return _keep(task, claim, owner_fd, stop_fd)
-    except R2ccError as error:
-        return refuse(error)
-    except OSError as error:
-        return refuse(failed(claim.folder, error))
-    finally:
-        claim.release()
-
-
-def _keep(task: dict[str, Any], claim: state.Claim, owner_fd: int | None, stop_fd: int) -> int:
-    listener = socket.socket(socket.AF_UNIX)
-    with netns.working_in(claim.folder):
-        listener.bind(state.SOCKET)
-    listener.listen(64)
+def _keep(task: dict[str, Any], claim: state.Claim, enders: list[int]) -> None:
+    clients = listener(claim)
     in_user_namespace = _isolate()
-    init = _start_inside(task, claim, listener)
+    init = _start_inside(task, claim, clients)
     try:
         ready = init.wait_ready()
         expires_at = None if task["ttl_s"] is None else time.time() + task["ttl_s"]
         claim.write({**_describe(task, init, expires_at), **ready, "user_namespace": in_user_namespace})
         print(json.dumps({"folder": str(claim.folder), **ready}), flush=True)
         inside.detach_from_terminal()
-        _wait_for_the_end([fd for fd in (owner_fd, stop_fd, init.pidfd) if fd is not None], task["ttl_s"])
+        _wait_for_the_end([*enders, init.pidfd], task["ttl_s"])
     finally:
         init.kill()
-    return 0
 
 
 def _describe(task: dict[str, Any], init: inside.Init, expires_at: float | None) -> dict[str, Any]:
@@ -108,7 +85,7 @@ def _remedy(switches: dict[str, tuple[str, str]] | None = None) -> str:
     return "run as root; in a container, allow namespaces (docker run --privileged)"
 
 
-def _start_inside(task: dict[str, Any], claim: state.Claim, listener: socket.socket) -> inside.Init:
+def _start_inside(task: dict[str, Any], claim: state.Claim, clients: socket.socket) -> inside.Init:
     """Forks pid 1 of the lab, which never returns here."""
     ready_read, ready_write = os.pipe2(os.O_CLOEXEC)
     life_read, life_write = os.pipe2(os.O_CLOEXEC)
@@ -117,10 +94,10 @@ def _start_inside(task: dict[str, Any], claim: state.Claim, listener: socket.soc
         for fd in (claim.lock_fd, ready_read, life_write):
             os.close(fd)
         signal.set_wakeup_fd(-1)
-        inside.main(task["plan"], listener, ready_write, life_read)
+        inside.main(task["plan"], clients, ready_write, life_read)
     os.close(ready_write)
     os.close(life_read)
-    listener.close()
+    clients.close()
     return inside.Init(pid, os.pidfd_open(pid), ready_read, life_write)
 
 
@@ -137,4 +114,4 @@ def _wait_for_the_end(fds: list[int], ttl_s: float | None) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(keep(_keep))

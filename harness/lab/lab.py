@@ -10,14 +10,13 @@ import subprocess
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
 from harness.files.writing import write_whole
 from harness.lab import state
 from harness.lab.host import NamespaceHost
-from harness.lab.launch import DOWN_TIMEOUT_S, end_keeper, start_keeper
+from harness.lab.launch import DOWN_TIMEOUT_S, Up, end_keeper, start_keeper
 from harness.lab.places import FILE as PLACES
 from harness.lab.places import places
 from harness.lab.plan import SWITCH, Plan, describe, plan_from_json, plan_to_json, too_many_neighbours
@@ -44,7 +43,7 @@ class Nic:
 
 
 @dataclass(frozen=True)
-class Lab:
+class Lab(Up):
     """A running lab. One from `up` without a time to live dies with this process, however that ends."""
 
     name: str
@@ -92,22 +91,6 @@ class Lab:
         """A lab that some other process brought up. Raises UsageError when there is none of that name."""
         found = _find(name)
         return _lab(name, found, plan_from_json(found["plan"]), None)
-
-    def close(self) -> None:
-        """Takes our own lab down and returns when nothing of it is left; a lab we only attached to stays up."""
-        for host in (*self.hosts.values(), self.switch):
-            host.close()
-        if self.keeper is None:
-            return
-        end_keeper(self.keeper)
-
-    def __enter__(self) -> Lab:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _find(name: str) -> dict[str, Any]:

@@ -9,12 +9,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import harness
 from harness.errors import LabError, UsageError
 from harness.lab import state
+from harness.lab.client import AgentHost
 
 DOWN_TIMEOUT_S = 5.0
 
@@ -53,6 +55,27 @@ def end_keeper(keeper: subprocess.Popen[bytes]) -> None:
         keeper.kill()
         keeper.wait()
         state.living()
+
+
+class Up:
+    """A lab that is up, as a context. Our own is taken down at its end; one we only attached to stays up."""
+
+    hosts: Mapping[str, AgentHost]
+    switch: AgentHost
+    keeper: subprocess.Popen[bytes] | None
+
+    def close(self) -> None:
+        """Ends our commands there, takes our own lab down and returns when nothing of it is left."""
+        for host in (*self.hosts.values(), self.switch):
+            host.close()
+        if self.keeper is not None:
+            end_keeper(self.keeper)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def _first_answer(keeper: subprocess.Popen[bytes], task: dict[str, Any], timeout_s: float) -> dict[str, Any]:

@@ -1,12 +1,49 @@
-"""What every lab's keeper needs to end in time: its owner, the signals that stop it, and a way to say no."""
+"""What every lab's keeper does alike: it begins, listens, ends in time, and has a way to say no."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
+import socket
+import sys
+from collections.abc import Callable
+from typing import Any
 
 from harness.errors import LabError, R2ccError
+from harness.files.writing import failed
+from harness.lab import state
+from harness.lab.network import netns
+
+
+def keep(work: Callable[[dict[str, Any], state.Claim, list[int]], None]) -> int:
+    """A keeper's life: its task comes by stdin, its folder is claimed, and why it cannot be is its answer. `work` is
+    given both, and files that become readable when the lab must end."""
+    stop_fd = stop_signals()
+    task = json.load(sys.stdin)
+    try:
+        owner_fd = open_owner(task["owner_pid"])
+        claim = state.claim(task["name"])
+    except R2ccError as error:
+        return refuse(error)
+    try:
+        work(task, claim, [fd for fd in (owner_fd, stop_fd) if fd is not None])
+    except R2ccError as error:
+        return refuse(error)
+    except OSError as error:
+        return refuse(failed(claim.folder, error))
+    finally:
+        claim.release()
+    return 0
+
+
+def listener(claim: state.Claim) -> socket.socket:
+    """Where the lab's clients come in."""
+    made = socket.socket(socket.AF_UNIX)
+    with netns.working_in(claim.folder):
+        made.bind(state.SOCKET)
+    made.listen(64)
+    return made
 
 
 def refuse(error: R2ccError) -> int:

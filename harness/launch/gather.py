@@ -14,7 +14,13 @@ ONLY_RANKS = ("LD_PRELOAD", "LD_LIBRARY_PATH")
 
 
 def gathered(
-    hosts: Sequence[str], argvs: Sequence[Sequence[str]], envs: Sequence[Env], *, rendezvous: str, out_of_band: str = ""
+    hosts: Sequence[str],
+    argvs: Sequence[Sequence[str]],
+    envs: Sequence[Env],
+    *,
+    rendezvous: str,
+    out_of_band: str = "",
+    python: str = "python3",
 ) -> Job:
     """Of each rank its host, its command with `--rank N`, and its environment. A rank says its process id when it
     begins. UsageError where commands differ in more than their own number: the program is not at one place."""
@@ -32,7 +38,7 @@ def gathered(
     (program,) = programs
     return Job(
         program, dict(Counter(hosts)), rendezvous, common, of_host, told=told, out_of_band=out_of_band,
-        of_rank={rank: env for rank, env in of_rank.items() if env}, says_pid=True,
+        of_rank={rank: env for rank, env in of_rank.items() if env}, says_pid=True, python=python,
     )  # fmt: skip
 
 

@@ -9,13 +9,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.deploy.places import BENCH, NCCL, NET, RANK
+from harness.deploy.places import BENCH, NCCL, NET, PROGRESS, RANK
 from harness.errors import UsageError
 from harness.hosts import Host
+from harness.launch.launchers.registry import launchers
 from harness.sites.site import LAB_ROOT, Site
 from harness.sites.surveyed import DATA, Surveyed
 from harness.workloads.bench import EVENT_FILE, SIDE_INTERFACE
 from harness.workloads.kinds.workload import Programs
+from harness.workloads.progress import LIBRARY
 
 if TYPE_CHECKING:
     from harness.hosts.ssh.target import Target
@@ -43,6 +45,13 @@ class JobHosts:
     """Hosts share this machine and its GPUs."""
 
 
+def meant(site: Site, launcher: str) -> Site:
+    """A launcher of Slurm's takes the hosts of the allocation where none were named."""
+    from harness.sites.slurm import SlurmSite
+
+    return SlurmSite() if launcher in launchers() and launchers()[launcher].allocated and site.adopts_topology else site
+
+
 @contextmanager
 def opened(site: Site, *, launcher: str, dry_run: bool, prefix: str | None = None) -> Iterator[JobHosts]:
     """The hosts of a site as a launcher needs them. UsageError where it can start nothing, InfraError for hosts that
@@ -51,16 +60,17 @@ def opened(site: Site, *, launcher: str, dry_run: bool, prefix: str | None = Non
     from harness.sites.inventory_file import DEFAULT_PREFIX
     from harness.sites.slurm import SlurmSite, allocation
 
-    found = allocation(os.environ) if launcher == "srun" else None
-    if found is not None and (site.adopts_topology or isinstance(site, SlurmSite)):  # `lab`: nothing was said
+    by = launchers()[launcher]
+    found = allocation(os.environ) if by.allocated else None
+    if found is not None and isinstance(meant(site, launcher), SlurmSite):
         yield _of_slurm(found, prefix or DEFAULT_PREFIX)
     elif isinstance(site, ClusterSite):
         yield _of_cluster(site.surveyed(), site, found)
     elif found is not None:
-        raise UsageError(f"srun starts nothing on '{site}', only in its allocation", "leave --inventory out")
-    elif launcher == "mpirun":
+        raise UsageError(f"{launcher} starts nothing on '{site}', only in its allocation", "leave --inventory out")
+    elif by.daemons:
         raise UsageError(
-            f"mpirun starts its daemons by ssh, and the hosts of '{site}' have no sshd that it could use",
+            f"{launcher} starts its daemons by ssh, and the hosts of '{site}' have no sshd that it could use",
             "--launcher ssh, or an inventory file (docs/howto/cluster.md)",
         )
     elif dry_run:
@@ -83,7 +93,7 @@ def _of_slurm(found: Allocation, prefix: str) -> JobHosts:
 
 def _deployed(prefix: Path) -> Programs:
     current = prefix / "current"
-    return Programs(current / BENCH, current / NET, current / NCCL, current / RANK)
+    return Programs(current / BENCH, current / NET, current / NCCL, current / RANK, progress=current / PROGRESS)
 
 
 def _of_cluster(told: Surveyed, site: ClusterSite, found: Allocation | None) -> JobHosts:
@@ -133,7 +143,8 @@ def _here() -> Programs:
 
     at = checkout()
     rank = Path(__file__).parents[1] / "workloads" / "rank.py"
-    return Programs(at.net / "r2cc_bench", at.net / "libr2cc_net.so", at.nccl / "lib" / "libnccl.so.2", rank)
+    nccl = at.nccl / "lib" / "libnccl.so.2"
+    return Programs(at.net / "r2cc_bench", at.net / "libr2cc_net.so", nccl, rank, progress=at.net / LIBRARY)
 
 
 def _lab_env(names: Sequence[str], gpus: int, places: Path | None) -> dict[str, dict[str, str]]:

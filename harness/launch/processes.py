@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import queue
+import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -26,6 +27,8 @@ POLITE_S, SURE_S, PENDING_S = 3.0, 5.0, 10.0
 QUOTED = 8
 BACKLOG_BYTES = 64 << 20
 LISTENS_S = 0.5
+OWN_SESSION = ("setsid",)
+MERGED = ("sh", "-c", 'exec "$@" 2>&1', "r2cc")
 
 
 @dataclass(frozen=True)
@@ -36,11 +39,20 @@ class Start:
     host: Host
     argv: Sequence[str]
     env: Mapping[str, str]
-    reader: Reader
+    reader: Reader | None
+    """None: in the foreground; its input and output are the user's."""
     rank: int | None = None
     """Of a process that is one rank."""
     stderr: Path | None = None
     """The file that gets what it says there; None: the last lines are kept."""
+    own_session: bool = False
+    """Ctrl-C of a terminal is for us alone, and what it started on this machine is ended with it."""
+    merged: bool = False
+    """What it says on stderr is read as well, where it was said."""
+
+    def words(self) -> list[str]:
+        """The command with what stands before it."""
+        return [*(OWN_SESSION if self.own_session else ()), *(MERGED if self.merged else ()), *self.argv]
 
 
 @dataclass
@@ -49,8 +61,8 @@ class Started:
 
     start: Start
     process: Process
-    input: IO[bytes]
-    """Its stdin, which says nothing and ends with us: what watches it does not outlive us."""
+    input: IO[bytes] | None
+    """Its stdin, which says nothing and ends with us: what watches it does not outlive us. None: it has the user's."""
     eof: bool = False
     stopped: bool = False
     code: int | None = None
@@ -78,7 +90,15 @@ class Started:
         try:
             self.process.close()
         finally:
-            self.input.close()
+            if self.input is not None:
+                self.input.close()
+
+    def signal(self, number: signal.Signals) -> None:
+        """To all of its session, where it has one of its own."""
+        if self.start.own_session:
+            with suppress(ProcessLookupError):  # it has not got as far, or is no more
+                return os.killpg(self.process.pid, number)
+        self.process.send_signal(number)
 
 
 class Spoken(NamedTuple):
@@ -169,18 +189,18 @@ class Processes:
                     self.running.append(made)
             if late:
                 made.close()
-            else:
-                threading.Thread(target=self._read, args=(made,), name=start.shown, daemon=True).start()
+            elif start.reader is not None:
+                threading.Thread(target=self._read, args=(made, start.reader), name=start.shown, daemon=True).start()
         finally:
             with self._lock:
                 self._pending -= 1
 
-    def _read(self, made: Started) -> None:
-        stream, reader = made.process.stdout, made.start.reader
+    def _read(self, made: Started, reader: Reader) -> None:
+        stream = made.process.stdout
         try:
             while stream is not None and (chunk := cast(BufferedReader, stream).read1(CHUNK_BYTES)):
                 self._say(made, reader(chunk), len(chunk))
-            self._say(made, [(rank, line) for rank, line in reader(b"\n") if line])  # without an end of its own
+            self._say(made, [(rank, line) for rank, line in reader(b"") if line])
         except (OSError, ValueError):
             pass  # it was closed under us: all has ended
         finally:
@@ -189,19 +209,30 @@ class Processes:
     def _say(self, made: Started, lines: list[Line] | None, size_bytes: int = 0) -> None:
         self.lines.put(Spoken(made, lines, time.monotonic_ns()), size_bytes, lambda: self._closing)
 
+    def heard(self, timeout_s: float) -> Iterator[Spoken]:
+        """What comes in time, and what waits behind it. One that has closed its output is marked so."""
+        with suppress(queue.Empty):
+            while True:
+                spoken = self.lines.get(timeout_s)
+                spoken.speaker.eof |= spoken.lines is None
+                yield spoken
+                timeout_s = 0.0
+
     def stop(self) -> None:
         """Ends them. Raises what kept one from it, when all others have been."""
         _end(self.running)
 
 
 def _started(start: Start) -> Started:
+    if start.reader is None:
+        return Started(start, start.host.spawn(start.words(), env=start.env, stdin=0, stdout=1, stderr=2), None)
     theirs, ours = os.pipe2(os.O_CLOEXEC)
     held = os.fdopen(ours, "wb")
     try:
         if start.stderr is None:
-            return Started(start, start.host.spawn(start.argv, env=start.env, stdin=theirs), held)
+            return Started(start, start.host.spawn(start.words(), env=start.env, stdin=theirs), held)
         with start.stderr.open("wb") as file:
-            return Started(start, start.host.spawn(start.argv, env=start.env, stdin=theirs, stderr=file), held)
+            return Started(start, start.host.spawn(start.words(), env=start.env, stdin=theirs, stderr=file), held)
     except BaseException:
         held.close()
         raise
@@ -212,7 +243,7 @@ def _started(start: Start) -> Started:
 def _end(running: Sequence[Started]) -> None:
     """Politely, then for sure; hosts side by side: one that is lost keeps nothing of another one alive."""
     errors: dict[int, R2ccError] = {}
-    for ask, patience_s in (("terminate", POLITE_S), ("kill", SURE_S)):
+    for ask, patience_s in ((signal.SIGTERM, POLITE_S), (signal.SIGKILL, SURE_S)):
         alive = {number: each for number, each in enumerate(running) if each.reap() is None}
         for each in alive.values():
             each.stopped = True
@@ -222,9 +253,12 @@ def _end(running: Sequence[Started]) -> None:
         raise error
 
 
-def _asked(each: Started, ask: str, patience_s: float) -> None:
+def _asked(each: Started, ask: signal.Signals, patience_s: float) -> None:
     try:
-        getattr(each.process, ask)()
+        each.signal(ask)
     finally:
         with suppress(CommandError):
             each.code = each.process.wait(patience_s)
+        if each.code is not None and each.start.own_session:  # what it left behind
+            with suppress(ProcessLookupError):
+                os.killpg(each.process.pid, signal.SIGKILL)

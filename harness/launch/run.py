@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import queue
-import re
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -13,10 +11,11 @@ from typing import Any
 
 from harness.errors import R2ccError, UsageError
 from harness.hosts.commands import indent
-from harness.launch.deaths import Death, first_death
 from harness.launch.job import Job
+from harness.launch.launchers.launcher import Death
+from harness.launch.launchers.registry import launchers
 from harness.launch.processes import QUOTED, Processes, Start, Started
-from harness.launch.streams import Labelled, Line, Tagged
+from harness.launch.streams import Line
 from harness.launch.tally import BROKEN, OK, WRONG, Tally
 from harness.launch.watch import Watch
 from harness.workloads.kinds.lines import parsed
@@ -28,7 +27,6 @@ MOVES = ("bench_start", "progress", "iteration", "op", "late", "bench_end")
 OWN_CODES = (OK, WRONG, BROKEN)
 """Of ranks that ended by themselves; 3 is also that of one whose peer died."""
 ALL_LINES = 4000
-OF_TORCHRUN = re.compile(r"^.*torch[./]distributed[./]elastic.*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -54,7 +52,7 @@ class JobRun:
     def __init__(
         self, job: Job, launcher: str, tell: Callable[[str], None], heard: Callable[[str], None], watch: Watch
     ) -> None:
-        self._job, self._launcher, self._tell, self._heard = job, launcher, tell, heard
+        self._job, self._launcher, self._tell, self._heard = job, launchers()[launcher], tell, heard
         self._tally = Tally(job.ranks)
         self._watch = watch
         self._deaths: list[Started] = []
@@ -66,7 +64,8 @@ class JobRun:
         with Processes() as processes:
             processes.start(starts)
             while not all(each.eof for each in processes.running):
-                self._take(processes)
+                for spoken in processes.heard(TICK_S):
+                    self._hear(spoken.lines or [])
                 self._look(processes)
             for each in processes.running:
                 with suppress(R2ccError):
@@ -74,19 +73,7 @@ class JobRun:
             self._note_deaths(processes)
             return self._judged()
 
-    def _take(self, processes: Processes) -> None:
-        try:
-            spoken = processes.lines.get(TICK_S)
-            while True:
-                self._hear(spoken.speaker, spoken.lines)
-                spoken = processes.lines.get()
-        except queue.Empty:
-            return
-
-    def _hear(self, speaker: Started, lines: list[Line] | None) -> None:
-        if lines is None:
-            speaker.eof = True
-            return
+    def _hear(self, lines: list[Line]) -> None:
         for rank, text in lines:
             line = parsed(text)
             if line is None:
@@ -143,26 +130,18 @@ class JobRun:
             text = _ending(first.start.shown, code, _telling(first.errors(ALL_LINES), code))
         else:
             said = first.errors(ALL_LINES)
-            death = first_death(self._launcher, said)
+            death = self._launcher.first_death(said)
             blamed = self._tally.blamed()
             if blamed is not None and (death is None or death.code == BROKEN):
                 death = Death(blamed, None)
             if death is not None and death.rank < self._job.ranks:
                 code = death.code
                 shown = f"rank {death.rank} on {self._job.host_of(death.rank)}"
-                text = _ending(shown, code, _telling(_of_rank(self._launcher, said, death.rank), code))
+                text = _ending(shown, code, _telling(self._launcher.of_rank(said, death.rank), code))
             else:
                 text = _ending(first.start.shown, code, _telling(said, code))
         exit_code = UsageError.exit_code if code == UsageError.exit_code else BROKEN
         return Result(exit_code, text, figures)
-
-
-def _of_rank(launcher: str, said: str, rank: int) -> str:
-    """Its lines, where lines say whose they are; else all that was said before torchrun itself began to speak."""
-    if launcher == "torchrun":
-        return OF_TORCHRUN.split(said, maxsplit=1)[0].strip() or said
-    lines = (Labelled() if launcher == "srun" else Tagged())(said.encode() + b"\n")
-    return "\n".join(text.decode(errors="replace") for who, text in lines if who == rank and text) or said
 
 
 def _telling(said: str, code: int | None) -> str:

@@ -1,14 +1,12 @@
-"""Whose line is whose: what launchers that carry the output of several ranks put before it. Pure, chunk by chunk."""
+"""Lines of what processes print, chunk by chunk. Launchers that carry the output of several ranks have readers of
+their own. Pure."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-TAG = re.compile(rb"\[\d+,(\d+)\]<(?:stdout|stderr|stddiag)>:")
-LABEL = re.compile(rb"^ *(\d+): ?")
-LONGEST_TAG = 48
 END = re.compile(rb"\r?\n|\r(?=[^\n])")
 """Also that of a progress bar; what ends a chunk may be half an end."""
 LONGEST_LINE = 1 << 20
@@ -16,6 +14,7 @@ LONGEST_LINE = 1 << 20
 Line = tuple[int | None, bytes]
 """(rank, line without its end); rank None: the launcher's own, or not told."""
 Reader = Callable[[bytes], list[Line]]
+"""Lines that a chunk ends; an empty chunk is the end of all, and what is left is a line."""
 
 
 @dataclass
@@ -28,53 +27,20 @@ class Whole:
     def __call__(self, chunk: bytes) -> list[Line]:
         text = self.rest + chunk
         *lines, self.rest = END.split(text) if b"\r" in text else text.split(b"\n")
-        if len(self.rest) > LONGEST_LINE:
-            lines, self.rest = [*lines, self.rest], b""
+        if len(self.rest) > LONGEST_LINE or not chunk:
+            lines, self.rest = [*lines, self.rest.rstrip(b"\r")], b""
         return [(self.rank, line) for line in lines]
 
 
 @dataclass
-class Labelled:
-    """`srun --label`: whole lines, each begun by its rank."""
-
-    whole: Whole = field(default_factory=Whole)
-
-    def __call__(self, chunk: bytes) -> list[Line]:
-        return [_labelled(line) for _, line in self.whole(chunk)]
-
-
-def _labelled(line: bytes) -> Line:
-    found = LABEL.match(line)
-    return (None, line) if found is None else (int(found[1]), line[found.end() :])
-
-
-@dataclass
-class Tagged:
-    """`mpirun --tag-output`: a tag where a line begins, and wherever mpirun's own buffer began anew, amid a line."""
+class Verbatim:
+    """Lines with their ends, as a program printed them: one without an end was cut short."""
 
     rest: bytes = b""
-    speaker: int | None = None
-    parts: dict[int | None, bytes] = field(default_factory=dict)
 
     def __call__(self, chunk: bytes) -> list[Line]:
-        text = self.rest + chunk
-        held = text.rfind(b"[", max(0, len(text) - LONGEST_TAG))
-        cut = len(text) if held < 0 or TAG.match(text, held) or b"\n" in text[held:] else held
-        text, self.rest = text[:cut], text[cut:]
-        lines, at = [], 0
-        for tag in TAG.finditer(text):
-            lines += self._said(text[at : tag.start()])
-            self.speaker, at = int(tag[1]), tag.end()
-        return lines + self._said(text[at:])
-
-    def _said(self, text: bytes) -> list[Line]:
-        lines: list[Line] = []
-        while text:
-            line, end, text = text.partition(b"\n")
-            whole = self.parts.pop(self.speaker, b"") + line
-            if end:
-                lines.append((self.speaker, whole.rstrip(b"\r")))
-                self.speaker = None
-            else:
-                self.parts[self.speaker] = whole
-        return lines
+        *lines, self.rest = (self.rest + chunk).split(b"\n")
+        whole = [line + b"\n" for line in lines]
+        if len(self.rest) > LONGEST_LINE or not chunk:
+            whole, self.rest = [*whole, self.rest], b""
+        return [(None, line) for line in whole]

@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.hosts.commands import start_error
+from harness.hosts import LocalHost
+from harness.interrupts import terminable
+from harness.launch.processes import Processes, Start
 from harness.programs.adapters import DEEPSPEED_ENV, Launch
 
 
 def run_launch(launch: Launch) -> int:
-    """Its exit code, as a shell tells it. Raises CommandError when it cannot be started."""
+    """Its exit code, as a shell tells it. Raises InfraError when it cannot be started."""
     with tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder:
-        env = {**os.environ, **launch.env}
+        env = dict(launch.env)
         if launch.exported:
             env[DEEPSPEED_ENV] = str(_exports(Path(folder), launch))
-        with _interrupts_are_for_the_child():
-            try:
-                child = subprocess.Popen(launch.argv, env=env)
-            except OSError as error:
-                raise start_error("localhost", launch.argv, error) from error
-            code = child.wait()
+        with terminable(), _interrupts_are_for_the_child(), Processes() as processes:
+            processes.start([Start(launch.argv[0], LocalHost(), launch.argv, env, None)])
+            code = processes.running[0].process.wait()
     return code if code >= 0 else 128 - code
 
 

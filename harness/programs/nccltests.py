@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.launch import commands
 from harness.launch.job import Job
+from harness.launch.launchers import mpirun as open_mpi
 from harness.programs import torn_json
 from harness.programs.nccltests_rows import LARGEST, Columns, Row, columns_of, integer, number
 
@@ -74,7 +74,7 @@ def mpirun(
         raise UsageError(f"not a host name: {', '.join(map(repr, wrong)) or 'none was given'}", "--mpi node1,node2")
     slots = {host: spec.gpus * list(hosts).count(host) for host in hosts}
     job = Job(one_of_many(spec), slots, "", preload=str(preload or ""), told=(), mpi=True)
-    return commands.mpirun(job, names=names, as_root=as_root)
+    return open_mpi.command(job, names=names, as_root=as_root)
 
 
 def one_of_many(spec: Spec) -> tuple[str, ...]:

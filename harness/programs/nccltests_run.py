@@ -3,29 +3,28 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
+import shutil
 import tempfile
-import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
-from harness.hosts.commands import start_error
+from harness.errors import InfraError, UsageError
+from harness.hosts import LocalHost
+from harness.interrupts import terminable
+from harness.launch.processes import Processes, Start
+from harness.launch.streams import Verbatim
 from harness.launch.watch import Watch
 from harness.programs import adapters
 from harness.programs.adapters import Launch
 from harness.programs.nccltests import Lines, Report, Spec, mpirun, one_of_many, plain, read_json
 from harness.programs.nccltests_rows import Row
 
-END_S, LOOK_S = 10.0, 0.1
+LOOK_S = 0.1
 LAST_LINES = 8
 RIGHT, WRONG, BROKEN = 0, 1, 3
 FILE = "nccl-tests.json"
@@ -99,16 +98,14 @@ class Result:
 def run_tests(plan: Plan, show: Callable[[str], None], *, timeout_s: float | None = None) -> Result:
     """Runs it to its end; every line it prints goes to `show`.
 
-    Its JSON holds the whole environment: it is written where nobody else looks, and gone afterwards.
+    Its JSON holds the whole environment: it is written where nobody else looks, and removed afterwards.
     """
     plan.check()
     with tempfile.TemporaryDirectory(prefix="r2cc-nccl-tests-") as folder:
         file = Path(folder) / FILE
         ours = plan.under is None
         launch = (replace(plan, spec=replace(plan.spec, json=file)) if ours else plan).launch()
-        printed, tail = Lines(), deque[str](maxlen=LAST_LINES)
-
-        watch = Watch(time.monotonic(), growing=True)
+        printed, tail, watch = Lines(), deque[str](maxlen=LAST_LINES), Watch(time.monotonic(), growing=True)
 
         def take(line: str) -> None:
             if printed.add(line):
@@ -159,45 +156,19 @@ def _trouble(printed: Lines, rows: Sequence[Row]) -> str:
 
 
 def _follow(launch: Launch, take: Callable[[str], None], why_end: Callable[[], str]) -> tuple[int, str]:
-    """(exit code, why we ended it). On Ctrl-C it is ended before that goes on."""
-    try:
-        child = subprocess.Popen(
-            launch.argv, env={**os.environ, **launch.env}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, errors="replace", bufsize=1, start_new_session=True,
-        )  # fmt: skip
-    except OSError as error:
-        raise start_error("localhost", launch.argv, error) from error
-    over, whys = threading.Event(), list[str]()
-
-    def look() -> None:
-        while not whys and not over.wait(LOOK_S):
-            if why := why_end():
-                whys.append(why)
-                _end(child)
-
-    looking = threading.Thread(target=look, name="watch", daemon=True)
-    looking.start()
-    try:
-        assert child.stdout is not None
-        for line in child.stdout:
-            take(line)
-        return child.wait(), "".join(whys)
-    finally:
-        over.set()
-        looking.join()
-        _end(child)
-        if child.stdout is not None:
-            child.stdout.close()
-
-
-def _end(child: subprocess.Popen[str]) -> None:
-    """If it still runs: all of its process group, which is ours alone, as mpirun and what it started."""
-    if child.poll() is not None:
-        return
-    with suppress(ProcessLookupError):
-        os.killpg(child.pid, signal.SIGTERM)
-    with suppress(subprocess.TimeoutExpired):
-        child.wait(END_S)
-    with suppress(ProcessLookupError, PermissionError):
-        os.killpg(child.pid, signal.SIGKILL)
-    child.wait()
+    """(exit code, why we ended it)."""
+    if shutil.which(launch.argv[0]) is None:
+        raise InfraError(f"there is no {launch.argv[0]} on this machine", "install it, or look at PATH")
+    start = Start("nccl-tests", LocalHost(), launch.argv, launch.env, Verbatim(), own_session=True, merged=True)
+    why = ""
+    with terminable(), Processes() as processes:
+        processes.start([start])
+        (child,) = processes.running
+        while not child.eof:
+            for spoken in processes.heard(LOOK_S):
+                for _, line in spoken.lines or ():
+                    take(line.decode(errors="replace"))
+            if not why and (why := why_end()):
+                processes.stop()
+        child.finish()
+    return child.code if child.code is not None else BROKEN, why

@@ -17,9 +17,8 @@ from harness.config.fitting import fitted
 from harness.config.kinds import INVENTORY
 from harness.config.words import in_order
 from harness.errors import InputErrors, UsageError
-from harness.hosts.ssh.target import Asked, Target, expanded, read_config, resolve, users_config
-from harness.hosts.ssh_config import Config, SshConfigError
-from harness.hosts.ssh_config.keywords import is_hop
+from harness.hosts.ssh.options import Config, SshConfigError, users_config
+from harness.hosts.ssh.target import Asked, Target, expanded, is_hop, resolve_all
 from harness.schemas.form import form
 from harness.sites.ranges import expand
 
@@ -179,7 +178,7 @@ def parse(text: str, file: str, *, config: Path | None, home: Path) -> list[Clus
 
 
 def _config(config: Path | None, home: Path) -> Config:
-    return read_config(config) if config is not None else users_config(home)
+    return Config(config, home) if config is not None else users_config(home)
 
 
 def _read(document: Document, options_of: Callable[[], Config], home: Path) -> list[ClusterHost]:
@@ -191,29 +190,34 @@ def _read(document: Document, options_of: Callable[[], Config], home: Path) -> l
         cluster = fitted(Cluster, document.value, lambda place, text: errors.append(document.said(place, text)))
     hosts: list[ClusterHost] = []
     if cluster is not None and not errors:
-        options = options_of()
-        for index, entry in enumerate(cluster.hosts):
-            try:
-                hosts += _hosts(cluster.defaults, entry, lambda asked: resolve(asked, options, home=home))
-            except SshConfigError:
-                raise
-            except UsageError as error:
-                errors.append(document.message(("hosts", index), f"{error.message} ({error.hint})"))
+        each = [(index, *pair) for index, entry in enumerate(cluster.hosts) for pair in _asked(cluster, entry)]
+        targets = resolve_all([asked for *_, asked in each], options_of())
+        for (index, host, _), target in zip(each, targets, strict=True):
+            if isinstance(target, SshConfigError):
+                raise target
+            if isinstance(target, UsageError):
+                errors.append(document.message(("hosts", index), f"{target.message} ({target.hint})"))
+            else:
+                hosts.append(host(target))
     if errors:
         raise InputErrors(in_order(errors, document.file))
     return hosts
 
 
-def _hosts(defaults: Reached, entry: Entry, resolved: Any) -> Iterator[ClusterHost]:
+def _asked(cluster: Cluster, entry: Entry) -> Iterator[tuple[Callable[[Target], ClusterHost], Asked]]:
+    """What is said of each host of an entry, and what makes one of it when its target is known."""
     said = {key: value for key, value in entry.model_dump().items() if value is not None}
-    every = {**{key: value for key, value in defaults.model_dump().items() if value is not None}, **said}
+    every = {**{key: value for key, value in cluster.defaults.model_dump().items() if value is not None}, **said}
     names = expand(entry.name)
-    nics = {role: tuple(expand(text)) for role, text in every.get("nics", {}).items()}
+    about = {
+        "nics": {role: tuple(expand(text)) for role, text in every.get("nics", {}).items()},
+        "gpus": every.get("gpus"),
+        "labels": {**cluster.defaults.labels, **entry.labels},
+        "prefix": every.get("prefix", DEFAULT_PREFIX),
+    }
+    ways = {key: every.get(key) for key in ("user", "port", "key", "jump", "known_hosts")}
     for name, address in zip(names, expand(entry.address) if entry.address else names, strict=True):
-        ways = {key: every.get(key) for key in ("user", "port", "key", "jump", "known_hosts")}
-        target = resolved(Asked(name, address, **ways))
-        labels = {**defaults.labels, **entry.labels}
-        yield ClusterHost(target, nics, every.get("gpus"), labels, every.get("prefix", DEFAULT_PREFIX))
+        yield partial(ClusterHost, **about), Asked(name, address, **ways)
 
 
 def _cross_errors(value: object, home: Path) -> Iterator[tuple[Location, str]]:

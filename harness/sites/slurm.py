@@ -5,17 +5,22 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from harness.errors import InputErrors, UsageError
+from harness.hosts.survey import Survey
 from harness.sites.cluster import ClusterSite
 from harness.sites.inventory_file import ClusterHost
 from harness.sites.ranges import expand
+from harness.sites.surveyed import DATA, MANAGEMENT, Surveyed, is_ipv4
+from harness.workloads.interfaces import chosen
 
 COUNT = re.compile(r"(\d+)(?:\(x(\d+)\))?")
 ASKED_FOR = ("SLURM_NTASKS", "SLURM_NTASKS_PER_NODE")
+NOT_THESE = "^docker,virbr"
+"""Bridges for containers and guests, which NCCL passes over as well."""
 HINT = "get one first: salloc --nodes=2 --ntasks-per-node=1, or put the command into a script for sbatch"
 
 
@@ -41,8 +46,24 @@ class SlurmSite(ClusterSite):
     def members(self) -> list[ClusterHost]:
         return hosts(os.environ)
 
+    def surveyed(self) -> Surveyed:
+        """InputErrors, besides, for hosts of which no NIC is left to carry data."""
+        if self._surveyed is None:
+            found = super().surveyed()
+            self.members = [_with_nics(host, found.surveys[host.name]) for host in self.members]
+            self._surveyed = replace(found, hosts=tuple(self.members))
+        return self._surveyed
+
     def usable(self) -> tuple[list[ClusterHost], Mapping[str, InputErrors]]:
         return self.members, {}
+
+
+def _with_nics(host: ClusterHost, survey: Survey) -> ClusterHost:
+    """Nobody says which NICs carry data: those that NCCL is told to use, else all but the one that we come in by."""
+    management = tuple(name for name, address in survey.nics.items() if address == survey.address)
+    usable = [name for name, address in survey.nics.items() if is_ipv4(address) and name not in management]
+    data = chosen(os.environ.get("NCCL_SOCKET_IFNAME") or NOT_THESE, usable)
+    return replace(host, nics={DATA: tuple(data), MANAGEMENT: management})
 
 
 def allocation(environment: Mapping[str, str]) -> Allocation:
@@ -68,12 +89,15 @@ def allocation(environment: Mapping[str, str]) -> Allocation:
 def hosts(environment: Mapping[str, str], *, home: Path | None = None) -> list[ClusterHost]:
     """The allocation's hosts as an inventory has them, reached as `~/.ssh/config` says; nobody says which NICs they
     have. UsageError as `allocation`."""
-    from harness.hosts.ssh.target import Asked, resolve, users_config
+    from harness.hosts.ssh.options import users_config
+    from harness.hosts.ssh.target import Asked, Target, resolve_all
 
     found = allocation(environment)
-    home = home or Path.home()
-    options = users_config(home)
-    return [ClusterHost(resolve(Asked(name), options, home=home), {}, found.gpus, {}) for name in found.hosts]
+    options = users_config(home or Path.home())
+    targets = resolve_all([Asked(name) for name in found.hosts], options)
+    for wrong in (each for each in targets if isinstance(each, UsageError)):
+        raise wrong
+    return [ClusterHost(target, {}, found.gpus, {}) for target in targets if isinstance(target, Target)]
 
 
 def tasks_per_node(text: str) -> list[int]:

@@ -12,7 +12,9 @@ from harness.hosts.survey import Survey
 from harness.sites.inventory_file import ClusterHost
 
 DATA, MANAGEMENT = "data", "management"
-NO_DATA = "the inventory does not say which NICs carry data (nics: {data: eth[0-3]})"
+NO_DATA = (
+    "nobody says which NICs carry data (in an inventory file `nics: {data: eth[0-3]}`, under Slurm NCCL_SOCKET_IFNAME)"
+)
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from harness.errors import LabError, R2ccError
-from harness.files.writing import failed
+from harness.errors import LabError
 from harness.hosts.commands import indent
 from harness.lab import state, wire
 from harness.lab.inside import detach_from_terminal
-from harness.lab.lifetime import open_owner, refuse, stop_signals
-from harness.lab.network import netns
+from harness.lab.lifetime import keep, listener
 from harness.vmlab import machines, ssh
 from harness.vmlab.broker import Wanted
 from harness.vmlab.image.build import Image
@@ -163,35 +161,14 @@ def _input(fd: int) -> str:
     return os.pread(fd, about.st_size, 0).decode(errors="replace") if stat.S_ISREG(about.st_mode) else ""
 
 
-def main() -> int:
-    stop_fd = stop_signals()
-    task = json.load(sys.stdin)
-    try:
-        owner_fd = open_owner(task["owner_pid"])
-        claim = state.claim(task["name"])
-    except R2ccError as error:
-        return refuse(error)
-    try:
-        return _keep(task, claim, [fd for fd in (owner_fd, stop_fd) if fd is not None])
-    except R2ccError as error:
-        return refuse(error)
-    except OSError as error:
-        return refuse(failed(claim.folder, error))
-    finally:
-        claim.release()
-
-
-def _keep(task: dict[str, Any], claim: state.Claim, enders: list[int]) -> int:
+def _keep(task: dict[str, Any], claim: state.Claim, enders: list[int]) -> None:
     shape, logs = Shape.from_json(task["shape"]), Path(task["logs"])
-    listener = socket.socket(socket.AF_UNIX)
-    with netns.working_in(claim.folder):
-        listener.bind(state.SOCKET)
-    listener.listen(64)
+    clients = listener(claim)
     share = Path(task["share"]) if task["share"] else None
     key = ssh.make_key(claim.folder) if shape.ssh else ""
     running = machines.start(shape, Image(Path(task["image"])), Path(task["wire"]), logs=logs, share=share, ssh_key=key)
     try:
-        keeper = Keeper(shape, running, listener, enders)
+        keeper = Keeper(shape, running, clients, enders)
         started = time.monotonic()
         facts = keeper.until_ready(task["ready_s"])
         warnings = _warnings(shape, facts, running)
@@ -203,7 +180,6 @@ def _keep(task: dict[str, Any], claim: state.Claim, enders: list[int]) -> int:
         keeper.serve(task["ttl_s"])
     finally:
         running.close()
-    return 0
 
 
 def _offer_ssh(folder: Path, shape: Shape, facts: list[dict[str, Any]], running: machines.Machines) -> None:
@@ -252,4 +228,4 @@ def _describe(
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(keep(_keep))

@@ -10,13 +10,12 @@ import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Literal
 
 from harness.errors import UsageError
 from harness.lab import state
 from harness.lab.lab import Nic
-from harness.lab.launch import end_keeper, start_keeper
+from harness.lab.launch import Up, start_keeper
 from harness.progress import Progress, silent
 from harness.repo import Layout, checkout
 from harness.vmlab import ssh, wire
@@ -34,7 +33,7 @@ _serial = itertools.count()
 
 
 @dataclass(frozen=True)
-class VmLab:
+class VmLab(Up):
     """A running lab of guests. One from `up` without a time to live dies with this process, however that ends."""
 
     name: str
@@ -106,21 +105,6 @@ class VmLab:
         """Every port's faults and counters."""
         shown: dict[str, Any] = json.loads(self.switch.run(["wire", "show"]).stdout)
         return shown
-
-    def close(self) -> None:
-        """Takes our own lab down and returns when nothing of it is left; a lab we only attached to stays up."""
-        for host in (*self.hosts.values(), self.switch):
-            host.close()
-        if self.keeper is not None:
-            end_keeper(self.keeper)
-
-    def __enter__(self) -> VmLab:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
 
 def _task(layout: Layout, shape: Shape, label: str, ttl_s: float | None, progress: Progress) -> dict[str, Any]:

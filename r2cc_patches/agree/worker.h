@@ -8,7 +8,7 @@
 #include <thread>
 #include <utility>
 
-#include "agree/signals.h"
+#include "base/signals.h"
 
 namespace r2cc::agree {
 

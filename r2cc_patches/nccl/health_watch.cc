@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "agree/signals.h"
+#include "base/signals.h"
 #include "record/r2cc_health.h"
 #include "schedules.h"
 
@@ -49,7 +49,7 @@ void HealthWatch::add(Schedules* who) {
   it.all.push_back(who);
   if (it.all.size() > 1) return;
   if (it.thread.joinable()) it.thread.join();  // it saw an empty list, and needs no lock any more
-  const agree::SignalsBlocked blocked;
+  const SignalsBlocked blocked;
   it.thread = std::thread([&it] { it.run(); });
 }
 

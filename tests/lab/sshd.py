@@ -41,8 +41,8 @@ class Sshd:
 
     def target(self, **changes: Any) -> Any:
         """How our own client is to reach it."""
+        from harness.hosts.ssh.options import local_user
         from harness.hosts.ssh.target import Target
-        from harness.hosts.ssh_config.question import local_user
 
         plain = Target("n1", LOOPBACK, local_user(), self.port, (self.key,), "none", (self.known_hosts,))
         return replace(plain, **changes)

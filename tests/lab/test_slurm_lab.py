@@ -4,84 +4,55 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
+import random
 import signal
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
+sys.path.insert(0, str(Path(__file__).parent))
+import slurm_lab
+from slurm_lab import LIMIT_S, SBIN, await_true
+
 from harness.build import build_net
 from harness.progress import silent
 
-SBIN = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
-PROGRAMS = ("munged", "slurmctld", "slurmd", "salloc", "srun")
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.build,
-    pytest.mark.timeout(120),
-    pytest.mark.skipif(os.geteuid() != 0, reason="Slurm's daemons need root"),
-    pytest.mark.skipif(
-        any(shutil.which(program, path=SBIN) is None for program in PROGRAMS),
-        reason="no Slurm (apt-get install --no-install-recommends slurmctld slurmd slurm-client munge)",
-    ),
-]
+pytestmark = [*slurm_lab.NEEDS, pytest.mark.timeout(120)]
 REPO = Path(__file__).parents[2]
-LIMIT_S = 30.0
-CONFIGURATION = """
-ClusterName=r2cc
-SlurmctldHost={host}(127.0.0.1)
-SlurmUser=root
-SlurmdUser=root
-AuthType=auth/munge
-AuthInfo=socket={folder}/munge.sock
-StateSaveLocation={folder}/state
-SlurmdSpoolDir={folder}/spool.%n
-SlurmctldPidFile={folder}/slurmctld.pid
-SlurmdPidFile={folder}/slurmd.%n.pid
-SlurmctldPort={ports[0]}
-ProctrackType=proctrack/pgid
-TaskPlugin=task/none
-SelectType=select/cons_tres
-SelectTypeParameters=CR_CPU
-SlurmdParameters=config_overrides
-SwitchType=switch/none
-NodeName=n1 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[1]} CPUs=4 State=UNKNOWN
-NodeName=n2 NodeHostname={host} NodeAddr=127.0.0.1 Port={ports[2]} CPUs=4 State=UNKNOWN
-PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
-"""
 
 
 def free_ports(count: int) -> list[int]:
+    """Below those that the kernel gives to anybody who asks for any one: the daemons have not bound them yet."""
     with ExitStack() as stack:
-        probes = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [int(probe.getsockname()[1]) for probe in probes]
+        found: list[int] = []
+        while len(found) < count:
+            probe, port = stack.enter_context(socket.socket()), random.randrange(15_000, 30_000)
+            with suppress(OSError):
+                probe.bind(("127.0.0.1", port))
+                found.append(port)
+        return found
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Daemons in the foreground, so that they end with the test."""
     made = tmp_path_factory.mktemp("slurm")
-    (made / "state").mkdir()
-    key = made / "munge.key"
-    key.write_bytes(os.urandom(1024))
-    key.chmod(0o400)
-    text = CONFIGURATION.format(host=socket.gethostname().split(".")[0], folder=made, ports=free_ports(3))
-    (made / "slurm.conf").write_text(text)
-    munge = [f"--{name}-file={made}/munge.{name}" for name in ("key", "pid", "log", "seed")]
+    ports = free_ports(3)
+    host = socket.gethostname().split(".")[0]
+    there = f"NodeHostname={host} NodeAddr=127.0.0.1 CPUs=4 State=UNKNOWN"
+    nodes = "\n".join(f"NodeName=n{index} Port={ports[index]} {there}" for index in (1, 2))
+    munged = slurm_lab.configured(made, host, "127.0.0.1", ports[0], nodes)
     with ExitStack() as running:
-        daemon(running, made, ["munged", "--foreground", "--force", f"--socket={made}/munge.sock", *munge])
+        daemon(running, made, munged)
         await_true((made / "munge.sock").exists, "munged")
-        daemon(running, made, ["slurmctld", "-D", "-c", "-f", f"{made}/slurm.conf"])
+        daemon(running, made, slurm_lab.controller(made))
         for node in ("n1", "n2"):
-            daemon(running, made, ["slurmd", "-D", "-N", node, "-f", f"{made}/slurm.conf"])
+            daemon(running, made, slurm_lab.node(made, node))
         await_true(lambda: slurm(made, ["sinfo", "-h", "-o", "%D %T"]).stdout == "2 idle\n", "sinfo")
         deploy(made)
         yield made
@@ -92,13 +63,6 @@ def daemon(running: ExitStack, folder: Path, argv: Sequence[str]) -> None:
         child = subprocess.Popen(argv, env={**os.environ, "PATH": SBIN}, stdout=log, stderr=log)
     running.callback(child.wait, LIMIT_S)
     running.callback(child.terminate)
-
-
-def await_true(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not holds():
-        assert time.monotonic() < deadline, f"{what} does not come up"
-        time.sleep(0.05)
 
 
 def deploy(folder: Path) -> None:

@@ -23,14 +23,15 @@ from tests.conftest import TinyFork, cuda_toolkit
 
 OURS = """\
 NCCL_TREE ?= none
-net: $(BUILD)/libr2cc_net.so $(BUILD)/r2cc_bench $(BUILD)/r2cc_sampler $(BUILD)/libr2cc_plan.so $(BUILD)/libr2cc_sim.so
+LIBRARIES = $(addprefix $(BUILD)/libr2cc_,net.so plan.so sim.so progress.so)
+net: $(LIBRARIES) $(BUILD)/r2cc_bench $(BUILD)/r2cc_sampler
 core: $(BUILD)/r2cc_core.o $(STAMP)
 $(BUILD)/%.o: src/%.cc
 	@mkdir -p "$(@D)"
 	g++ -fPIC -c -o $@ $<
 $(STAMP): src/stamp.cc
 	g++ -fPIC -DID='"$(BUILD_ID)"' -c -o $@ $<
-$(BUILD)/libr2cc_net.so $(BUILD)/libr2cc_plan.so $(BUILD)/libr2cc_sim.so: $(BUILD)/r2cc_core.o
+$(LIBRARIES): $(BUILD)/r2cc_core.o
 	g++ -shared -o $@ $<
 $(BUILD)/r2cc_bench $(BUILD)/r2cc_sampler: $(BUILD)/main.o
 	g++ -o $@ $<

@@ -20,11 +20,12 @@ pytestmark = pytest.mark.build
 MAKEFILE = """\
 NCCL_TREE ?= none
 BUILD ?= none
-net: $(BUILD)/libr2cc_net.so $(BUILD)/r2cc_bench $(BUILD)/r2cc_sampler $(BUILD)/libr2cc_plan.so $(BUILD)/libr2cc_sim.so
+LIBRARIES = $(addprefix $(BUILD)/libr2cc_,net.so plan.so sim.so progress.so)
+net: $(LIBRARIES) $(BUILD)/r2cc_bench $(BUILD)/r2cc_sampler
 $(BUILD)/obj/%.o: src/%.cc $(NCCL_TREE)/src/other.cc $(CUDA_INC)/cuda_runtime.h
 	@mkdir -p "$(@D)"
 	g++ -fPIC -c -o $@ $<
-$(BUILD)/libr2cc_net.so $(BUILD)/libr2cc_plan.so $(BUILD)/libr2cc_sim.so: $(BUILD)/obj/net.o
+$(LIBRARIES): $(BUILD)/obj/net.o
 	g++ -shared -o $@ $<
 $(BUILD)/r2cc_%: $(BUILD)/obj/%.o
 	g++ -o $@ $<

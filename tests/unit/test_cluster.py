@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from harness.cli import run_cli
 from harness.errors import InputErrors, UsageError
-from harness.hosts.ssh.target import Asked, Target, read_config, resolve
+from harness.hosts.ssh.options import Config
+from harness.hosts.ssh.target import Asked, Target, resolve
 from harness.schemas import validate
 from harness.sites.inventory_file import ClusterHost, load, parse
 from harness.sites.ranges import MOST_NAMES, expand
@@ -123,9 +124,9 @@ Host inner
 
 
 def target_of(asked: Asked, home: Path, config: str = CONFIG) -> Target:
-    (home / "config").write_text(config)
+    (home / "config").write_text(config.replace("Include ", f"Include {home}/"))
     (home / "more").write_text("Host inner\n  HostKeyAlias the-inner\n")
-    return resolve(asked, read_config(home / "config"), home=home)
+    return resolve(asked, Config(home / "config", home))
 
 
 def test_the_users_ssh_configuration_is_honoured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,7 +153,7 @@ def test_what_the_inventory_says_goes_first(tmp_path: Path) -> None:
     ("config", "says"),
     [
         ("Host *\n  ProxyCommand nc %h %p\n  ProxyUseFdpass yes", "ProxyUseFdpass is not supported"),
-        ("Host *\n  ProxyJump node1", "circle"),
+        ("Host *\n  ProxyJump node1", "loop"),
         ("Host\n  nonsense", "cannot read"),
         ("Include config\n", "cannot read"),
     ],

@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import R2ccError, SourceError, UsageError
 from harness.fork import sources as sources_module
-from harness.fork.apt import fetch_through_apt, find_uri, host_mirrors, isolated_options
+from harness.fork.apt import fetch_through_apt, find_uri, host_mirrors, isolated
 from harness.fork.network import run_bounded
 from harness.fork.pin import load_pin
 from harness.fork.sources import SOURCE_VARIABLE, GitSource, acquire, chosen_source, sources, verify
@@ -130,9 +130,9 @@ def test_finds_the_archive_in_what_apt_prints(repository: Path) -> None:
 
 
 def test_apt_writes_to_the_scratch_directory_alone(tmp_path: Path) -> None:
-    options = dict(option.split("=", 1) for option in isolated_options(tmp_path / "x")[1::2])
+    options = dict(option.split("=", 1) for option in isolated(tmp_path / "x", {})[1::2])
     written = {name: value for name, value in options.items() if name.startswith("Dir::") and value != "/dev/null"}
-    assert set(written) >= {"Dir::State", "Dir::State::lists", "Dir::Cache", "Dir::Etc::sourcelist"}
+    assert set(written) >= {"Dir::State", "Dir::State::lists", "Dir::Cache"}
     assert all(Path(value).is_relative_to(tmp_path / "x") for value in written.values())
 
 

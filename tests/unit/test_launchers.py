@@ -19,12 +19,13 @@ sys.path.insert(0, str(Path(__file__).parent))
 from launch_double import TARGETS, two_hosts
 
 from harness.errors import UsageError
-from harness.launch import commands, network
-from harness.launch.deaths import Death, first_death
 from harness.launch.gather import gathered
 from harness.launch.job import Job, split
-from harness.launch.sshfiles import ssh_config
-from harness.launch.streams import Labelled, Line, Tagged, Whole
+from harness.launch.launchers import mpirun, network, srun, torchrun
+from harness.launch.launchers.launcher import Death
+from harness.launch.launchers.registry import launchers
+from harness.launch.launchers.sshfiles import ssh_config
+from harness.launch.streams import Line, Whole
 from harness.launch.tally import Tally
 from harness.launch.watch import Watch
 from harness.launch.workloads import Asked, job
@@ -63,9 +64,9 @@ def test_ranks_are_counted_host_by_host() -> None:
         ["--rank", "1", "--gpu", "1"],
         ["--rank", "2", "--gpu", "0"],
     ]
-    assert commands.slurm_hostfile(made) == "b\nb\na\n"
+    assert launchers()["srun"].plan(made, two_hosts(), "/f").files == {"hostfile": "b\nb\na\n"}
     with pytest.raises(UsageError, match="as many ranks"):
-        commands.torchrun(made, "a")
+        torchrun.command(made, "a")
     with pytest.raises(UsageError, match="at least one host"):
         Job(("p",), {}, "b:1")
 
@@ -94,12 +95,16 @@ def fed(reader: object, text: bytes, step: int) -> list[Line]:
 @pytest.mark.parametrize("step", [1, 3, 7, 1000])
 def test_tags_amid_a_line_are_no_part_of_it(step: int) -> None:
     text = b'[1,0]<stdout>:{"a": [1,[1,1]<stdout>:x\r\n[1,0]<stdout>:2]}\n----\n[1,1]<stderr>:bad\n'
-    assert fed(Tagged(), text, step) == [(1, b"x"), (0, b'{"a": [1,2]}'), (None, b"----"), (1, b"bad")]
+    assert fed(mpirun.Tagged(), text, step) == [(1, b"x"), (0, b'{"a": [1,2]}'), (None, b"----"), (1, b"bad")]
 
 
 @pytest.mark.parametrize("step", [1, 1000])
 def test_labels_and_whole_lines(step: int) -> None:
-    assert fed(Labelled(), b"0: a: b\n12: \nsrun: error\n", step) == [(0, b"a: b"), (12, b""), (None, b"srun: error")]
+    assert fed(srun.Labelled(), b"0: a: b\n12: \nsrun: error\n", step) == [
+        (0, b"a: b"),
+        (12, b""),
+        (None, b"srun: error"),
+    ]
     assert fed(Whole(3), b"a\r\nb", step) == [(3, b"a")]
 
 
@@ -141,7 +146,7 @@ TORCH = """Root Cause (first observed failure):
     ],
 )
 def test_who_died_first(launcher: str, said: str, death: Death | None) -> None:
-    assert first_death(launcher, said) == death
+    assert launchers()[launcher].first_death(said) == death
 
 
 def test_stuck_is_judged_by_its_own_pace() -> None:

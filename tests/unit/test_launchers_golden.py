@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from launch_double import two_hosts
 
 from harness.errors import UsageError
-from harness.launch.commands import LAUNCHERS
+from harness.launch.launchers.registry import launchers
 from harness.launch.plan import plan
 from harness.launch.workloads import NCCL_TESTS, Asked, check, job
 from harness.programs.nccltests import OPS, Spec, one_of_many
@@ -58,7 +58,7 @@ def commands(launcher: str, asked: Asked, *, as_root: bool = False, uneven: bool
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("launcher", LAUNCHERS)
+@pytest.mark.parametrize("launcher", launchers())
 def test_every_launcher_with_every_workload(launcher: str, kind: str) -> None:
     per_host = 2 if kind == "bench" else None
     asked = Asked(kind, ranks_per_host=per_host, spec=SPECS.get(kind, {}), env={"HF_TOKEN": "s3cret"})
@@ -89,5 +89,5 @@ def test_no_secret_is_shown_or_part_of_a_command(path: Path) -> None:
 
 
 def test_no_golden_file_is_left_over() -> None:
-    every = {f"{launcher}-{kind}" for launcher in LAUNCHERS for kind in KINDS}
+    every = {f"{launcher}-{kind}" for launcher in launchers() for kind in KINDS}
     assert {path.stem for path in GOLDEN.glob("*.txt")} == every | set(MORE)

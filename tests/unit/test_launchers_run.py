@@ -26,9 +26,9 @@ from harness.commands.run import run
 from harness.errors import InfraError, UsageError
 from harness.hosts import LocalHost
 from harness.launch import processes
-from harness.launch.commands import torchrun
 from harness.launch.hosts import JobHosts
 from harness.launch.job import Job
+from harness.launch.launchers import torchrun
 from harness.launch.processes import Processes, Start
 from harness.launch.run import JobRun
 from harness.launch.streams import Whole
@@ -229,7 +229,9 @@ def test_real_torchrun_starts_ranks_of_a_workload(tmp_path: Path, corrupt: str, 
         spec={"bytes": 4096, "ops": ["all_reduce"]}, env={"GLOO_SOCKET_IFNAME": "lo"},
     )  # fmt: skip
     made = replace(job(asked, site, {}), python=str(mended_python(tmp_path)))
-    argv = [("29400" in word and word.replace("29400", str(free_port()))) or word for word in torchrun(made, "here")]
+    argv = [
+        ("29400" in word and word.replace("29400", str(free_port()))) or word for word in torchrun.command(made, "here")
+    ]
     said: list[str] = []
     start = Start("torchrun on here", LocalHost(), argv, made.env, Whole())
     result = JobRun(made, "torchrun", said.append, said.append, Watch(time.monotonic())).run([start])

@@ -134,7 +134,7 @@ def test_the_package_of_a_file() -> None:
 
 
 def test_apt_is_kept_to_its_own_folder(tmp_path: Path) -> None:
-    options = IsolatedApt(tmp_path / "apt").options()
+    options = IsolatedApt(tmp_path / "apt").options
     assert f"Dir::State::status={tmp_path}/apt/status" in options
     assert f"Dir::Cache={tmp_path}/apt/cache" in options
     assert (tmp_path / "apt" / "status").read_text() == ""

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import IO
 
 from harness.errors import CommandError, R2ccError, SshError
 from harness.hosts import through
-from harness.hosts.base import STDERR_LINES_QUOTED, Redirect, Result
+from harness.hosts.base import STDERR_LINES_QUOTED, Argv, Env, Limit, Redirect, Result
 from harness.hosts.commands import checked, last_lines, tail_of, timeout_error
 from harness.hosts.ssh.command import CHUNK, Running, Sink
 from harness.hosts.ssh.link import Link, lost
@@ -57,13 +57,7 @@ class SshHost:
     link: Link
 
     def run(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        input: str | None = None,
-        timeout_s: float | None = None,
-        check: bool = True,
+        self, argv: Argv, *, env: Env = None, input: str | None = None, timeout_s: Limit = None, check: bool = True
     ) -> Result:
         """Runs a command to its end. CommandError if it cannot start, times out or (with `check`) exits non-zero;
         SshError when the host cannot be reached or is lost meanwhile."""
@@ -90,13 +84,7 @@ class SshHost:
         return checked(self.name, Result(tuple(argv), code, *texts, time.monotonic() - started), check)
 
     def spawn(
-        self,
-        argv: Sequence[str],
-        *,
-        env: Mapping[str, str] | None = None,
-        stdout: Redirect = None,
-        stderr: Redirect = None,
-        stdin: Redirect = None,
+        self, argv: Argv, *, env: Env = None, stdout: Redirect = None, stderr: Redirect = None, stdin: Redirect = None
     ) -> SshProcess:
         """Starts a command. Not redirected, stdin is empty, stdout a binary pipe, stderr kept for `stderr_tail`.
 

@@ -13,12 +13,12 @@ import struct
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.errors import SshError
-from harness.hosts.ssh_config.patterns import matches
 
 if TYPE_CHECKING:
     from paramiko import Agent, PKey
@@ -117,7 +117,7 @@ class Entry:
         for each in self.names:
             if each.startswith("|"):
                 found |= is_hash_of(each, lower)
-            elif matches(lower, each.removeprefix("!").lower()):
+            elif fnmatchcase(lower, each.removeprefix("!").lower().replace("[", "[[]")):
                 if each.startswith("!"):
                     return False
                 found = True

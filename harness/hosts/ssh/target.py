@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from harness.errors import UsageError
-from harness.hosts.ssh_config import Config, Options, Question
-from harness.hosts.ssh_config.keywords import JUMP
+from harness.hosts.ssh.options import Config, Options, Question
 
 SSH_PORT = 22
 MOST_JUMPS = 8
+MOST_AT_ONCE = 16
 DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
-USERS_KNOWN_HOSTS = ("~/.ssh/known_hosts", "~/.ssh/known_hosts2")
-SYSTEMS_KNOWN_HOSTS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
-SYSTEM_CONFIG = Path("/etc/ssh/ssh_config")
 USER_LETTERS = "'`\";&<>|(){}"
 HOST_LETTERS = USER_LETTERS + "$\\"
 """What a shell would take for more than a word."""
+JUMP = re.compile(r"(?:(?P<user>[^\s,]+)@)?(?P<host>\[[^\]\s]+\]|[^:@\s,]+)(?::(?P<port>\d{1,5}))?")
 NONE, AGENT = "none", "SSH_AUTH_SOCK"
 
 
@@ -71,31 +71,40 @@ class Target:
         return f"{self.user}@{self.address}" + ("" if self.port == SSH_PORT else f":{self.port}")
 
 
-def read_config(path: Path, *, system: Path | None = None) -> Config:
-    """`~/.ssh/config`, then the system's file; empty where there is none. SshConfigError: it cannot be understood."""
-    return Config(path, system)
+def is_hop(text: str) -> bool:
+    """Whether it is `[user@]host[:port]`."""
+    found = JUMP.fullmatch(text)
+    return found is not None and (found["port"] is None or 0 < int(found["port"]) < 65536)
 
 
-def users_config(home: Path) -> Config:
-    """What `ssh` itself would read for the user whose home that is."""
-    return read_config(home / ".ssh" / "config", system=SYSTEM_CONFIG)
-
-
-def resolve(asked: Asked, config: Config, *, home: Path | None = None, jumps: int = 0) -> Target:
+def resolve(asked: Asked, config: Config, *, jumps: int = 0) -> Target:
     """One host's target. UsageError for a jump that is no host, a circle of jumps, and for what is not supported;
     SshConfigError for what is wrong in the configuration itself."""
     _require_harmless(asked)
-    question = Question(asked.address or asked.name, asked.user, asked.port, asked.jump, home or Path.home())
+    question = Question(asked.address or asked.name, asked.user, asked.port, asked.jump)
     options = config.lookup(question)
     try:
         target = _target(asked, options)
         command = _command(asked, options)
     except ValueError as error:
         raise UsageError(f"{asked.name}: in ~/.ssh/config: {error}", "see `ssh -G`") from error
-    jump = options.jump or NONE
+    jump = options.one.get("proxyjump", NONE)
     if command is not None or jump.lower() == NONE:
         return replace(target, proxy_command=command)
-    return replace(target, jump=_jump(asked, jump, config, question.home, jumps + 1))
+    return replace(target, jump=_jump(asked, jump, config, jumps + 1))
+
+
+def resolve_all(asked: Sequence[Asked], config: Config) -> list[Target | UsageError]:
+    """Of each host its target, or why it has none; several hosts are looked up at the same time."""
+
+    def one(host: Asked) -> Target | UsageError:
+        try:
+            return resolve(host, config)
+        except UsageError as error:
+            return error
+
+    with ThreadPoolExecutor(MOST_AT_ONCE) as pool:
+        return list(pool.map(one, asked))
 
 
 def _require_harmless(asked: Asked) -> None:
@@ -127,14 +136,14 @@ def _target(asked: Asked, options: Options) -> Target:
 def _command(asked: Asked, options: Options) -> str | None:
     """What to run instead of connecting; its input and output are the connection. Where the inventory says of jumps
     what it wants, `none` included, that is all."""
-    if asked.jump is not None or (options.proxy_command or NONE).lower() == NONE:
+    if asked.jump is not None or options.one.get("proxycommand", NONE).lower() == NONE:
         return None
     if options.one.get("proxyusefdpass") == "yes":
         raise UsageError(f"{asked.name}: ProxyUseFdpass is not supported", "use ProxyJump, or `jump` in the inventory")
     return options.command()
 
 
-def _jump(asked: Asked, text: str, config: Config, home: Path, jumps: int) -> Target:
+def _jump(asked: Asked, text: str, config: Config, jumps: int) -> Target:
     """`a,b`: b is reached through a. What the inventory says of keys holds for its own jumps too."""
     *before, last = [part.strip() for part in text.split(",")]
     found = JUMP.fullmatch(last)
@@ -155,12 +164,12 @@ def _jump(asked: Asked, text: str, config: Config, home: Path, jumps: int) -> Ta
         jump=",".join(before) or None,
         known_hosts=asked.known_hosts,
     )
-    return resolve(hop, config, home=home, jumps=jumps)
+    return resolve(hop, config, jumps=jumps)
 
 
 def _keys(asked: Asked, options: Options) -> tuple[Path, ...]:
     """What was named; SSH's default keys only if nothing was."""
-    home = options.question.home
+    home = options.home
     if asked.key:
         return (expanded(asked.key, home),)
     if options.identities:
@@ -181,16 +190,14 @@ def _agent_socket(options: Options) -> Path | None:
     if said.lower() == NONE or said == AGENT:
         return None
     named = os.environ.get(said[1:], "") if re.fullmatch(r"\$\w+", said) else options.expanded(said)
-    return expanded(named, options.question.home) if named else None
+    return expanded(named, options.home) if named else None
 
 
 def _known_hosts(asked: Asked, options: Options) -> tuple[Path, ...]:
-    home = options.question.home
+    home = options.home
     if asked.known_hosts:
         return (expanded(asked.known_hosts, home),)
-    users = [options.expanded(name) for name in options.many.get("userknownhostsfile", USERS_KNOWN_HOSTS)]
-    systems = options.many.get("globalknownhostsfile", SYSTEMS_KNOWN_HOSTS)
-    return tuple(expanded(name, home) for name in [*users, *systems] if name.lower() != NONE)
+    return tuple(expanded(name, home) for name in options.known_hosts() if name.lower() != NONE)
 
 
 def expanded(name: str, home: Path) -> Path:

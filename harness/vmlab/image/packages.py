@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from harness.errors import LabError, SourceError
+from harness.fork.apt import isolated
 from harness.fork.network import run_bounded
 
 UPDATE_LIMIT_S, DOWNLOAD_LIMIT_S, QUERY_LIMIT_S = 120.0, 600.0, 30.0
@@ -17,32 +18,14 @@ class IsolatedApt:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        for part in ("lists/partial", "cache/archives/partial"):
-            (folder / part).mkdir(parents=True, exist_ok=True)
-        (folder / "status").touch()
-
-    def options(self) -> list[str]:
-        """An empty status file makes apt name every dependency, down to the C library."""
-        settings = {
-            "Dir::State": self._folder,
-            "Dir::State::lists": self._folder / "lists",
-            "Dir::State::status": self._folder / "status",
-            "Dir::Cache": self._folder / "cache",
-            "APT::Sandbox::User": "root",  # the _apt user cannot read a private folder
-            "APT::Install-Recommends": "false",
-            "Acquire::Languages": "none",
-            "Acquire::Retries": 1,
-            "Acquire::http::Timeout": 15,
-            "Acquire::https::Timeout": 15,
-        }
-        return [word for name, value in settings.items() for word in ("-o", f"{name}={value}")]
+        self.options = isolated(folder, {"APT::Install-Recommends": "false"})
 
     def update(self) -> None:
-        run_bounded(["apt-get", *self.options(), "update"], timeout_s=UPDATE_LIMIT_S)
+        run_bounded(["apt-get", *self.options, "update"], timeout_s=UPDATE_LIMIT_S)
 
     def newest(self, wanted: str, pattern: str) -> str:
         """`wanted` if the mirrors still have it, else the newest package whose name matches. Raises LabError."""
-        listing = run_bounded(["apt-cache", *self.options(), "pkgnames", "linux-image-"], timeout_s=QUERY_LIMIT_S)
+        listing = run_bounded(["apt-cache", *self.options, "pkgnames", "linux-image-"], timeout_s=QUERY_LIMIT_S)
         names = [name for name in listing.split() if re.match(pattern, name)]
         if wanted in names:
             return wanted
@@ -55,7 +38,7 @@ class IsolatedApt:
 
     def download(self, packages: Iterable[str]) -> list[Path]:
         """The .deb files of `packages` and of all they depend on, by name."""
-        command = ["apt-get", *self.options(), "install", "-y", "--download-only", *packages]
+        command = ["apt-get", *self.options, "install", "-y", "--download-only", *packages]
         try:
             run_bounded(command, timeout_s=DOWNLOAD_LIMIT_S)
         except SourceError as error:

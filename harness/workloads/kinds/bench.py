@@ -16,12 +16,6 @@ class Bench(Workload):
     """The host bench and its size; defaults are the demo's."""
 
     about = "The host bench: all-reduces that are checked bit by bit; no GPU."
-    impossible = {
-        "torchrun": (
-            "the host bench is no Python program, and its hosts need not have torch: torchrun cannot start it there",
-            "--launcher ssh, mpirun or srun",
-        )
-    }
     kind: Literal["bench"] = "bench"
     op: Literal["allreduce", "stream", "alltoall"] = "allreduce"
     bytes: Bytes = 64 * MIB

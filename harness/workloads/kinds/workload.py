@@ -18,6 +18,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, S
 from harness.errors import UsageError
 from harness.units import parse_bytes
 from harness.workloads.kinds.lines import JsonLines, LineReader
+from harness.workloads.progress import LIBRARY
 
 MIB = 1024 * 1024
 Count = Annotated[StrictInt, Field(gt=0, le=1_000_000)]
@@ -58,6 +59,8 @@ class Programs:
     """The ranks of workloads on torch: harness/workloads/rank.py."""
     python: str = "python3"
     """One with torch."""
+    progress: Path = Path(LIBRARY)
+    """The library that watches any NCCL (harness/workloads/progress.py)."""
 
 
 @dataclass(frozen=True)

@@ -11,9 +11,9 @@
 #include <stdexcept>
 #include <utility>
 
-#include "agree/signals.h"
 #include "base/clock.h"
 #include "base/process_life.h"
+#include "base/signals.h"
 
 namespace r2cc::agree {
 namespace {

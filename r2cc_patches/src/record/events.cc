@@ -1,6 +1,7 @@
 #include "record/events.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,13 +22,25 @@ std::string missing(uint64_t lines) {
   return "{\"t_ns\":" + std::to_string(nowNs()) + ",\"event\":\"missing\",\"lines\":" + std::to_string(lines) + "}\n";
 }
 
+/// A descriptor of this process is duplicated where it is no pipe: a socket cannot be opened by its path, and of a file
+/// that the program writes too both must know where the other stopped.
+int openForLines(const std::string& path) {
+  int number = -1, used = 0;
+  struct stat kind{};
+  if (sscanf(path.c_str(), "/proc/self/fd/%9d%n", &number, &used) == 1 && path.size() == static_cast<size_t>(used) &&
+      fstat(number, &kind) == 0 && !S_ISFIFO(kind.st_mode)) {
+    return fcntl(number, F_DUPFD_CLOEXEC, 0);
+  }
+  return open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
+}
+
 }  // namespace
 
-EventLog::EventLog(const std::string& path) {
+EventLog::EventLog(const std::string& path, const char* variable) {
   if (path.empty()) return;
-  const auto file = std::make_shared<Fd>(open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644));
+  const auto file = std::make_shared<Fd>(openForLines(path));
   if (!file->valid()) {
-    fprintf(stderr, "r2cc: R2CC_EVENT_FILE=%s: %s; no events are written\n", path.c_str(), strerror(errno));
+    fprintf(stderr, "r2cc: %s=%s: %s; no events are written\n", variable, path.c_str(), strerror(errno));
     return;
   }
   scribe_ = std::make_unique<Scribe>("r2cc-events", missing);

@@ -15,7 +15,8 @@ namespace r2cc {
 class EventLog {
  public:
   /// An empty path means no events; a file that cannot be opened is reported once on stderr and means the same.
-  explicit EventLog(const std::string& path);
+  /// `variable` is where the path comes from.
+  explicit EventLog(const std::string& path, const char* variable = "R2CC_EVENT_FILE");
   ~EventLog();
   EventLog(const EventLog&) = delete;
   EventLog& operator=(const EventLog&) = delete;

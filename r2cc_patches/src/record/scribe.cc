@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "base/process_life.h"
+#include "base/signals.h"
 
 namespace r2cc {
 
@@ -38,8 +39,9 @@ struct Scribe::State {
   }
 };
 
-Scribe::Scribe(const char* thread, Missing missing)
-    : state_(std::make_shared<State>(std::move(missing))), thread_([state = state_] { loop(state); }) {
+Scribe::Scribe(const char* thread, Missing missing) : state_(std::make_shared<State>(std::move(missing))) {
+  const SignalsBlocked blocked;  // SIGPIPE above all: a reader that has gone away must not end the program
+  thread_ = std::thread([state = state_] { loop(state); });
   pthread_setname_np(thread_.native_handle(), thread);
 }
 

@@ -4,6 +4,16 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.hosts.ssh.target import Target
+
+
+def own_network(targets: Sequence[Target]) -> str:
+    """Over which daemons find their way back to us; empty: they try all there are."""
+    return towards(targets[0].address) if targets else ""
 
 
 def towards(address: str) -> str:

@@ -5,7 +5,7 @@
 
 #include <csignal>
 
-namespace r2cc::agree {
+namespace r2cc {
 
 class SignalsBlocked {
  public:
@@ -22,4 +22,4 @@ class SignalsBlocked {
   sigset_t before_{};
 };
 
-}  // namespace r2cc::agree
+}  // namespace r2cc

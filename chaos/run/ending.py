@@ -1,0 +1,80 @@
+"""How the ranks of a run ended: what says something about the arm, and what does not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from chaos.record.journal import Journal
+from chaos.run.plan import Plan
+from chaos.testbed.beds import Bed
+from harness.errors import InfraError, LabError, R2ccError
+from harness.hosts.commands import indent
+from harness.launch.launchers.registry import launchers
+from harness.launch.processes import Started
+from harness.launch.run import how_it_ended
+
+MACHINE_S = 10.0
+OURS = "R2CC: "
+QUOTED_LINES = 1000
+EXIT_WRONG, EXIT_TRANSPORT = 1, 3
+
+
+def quote(ranks: Sequence[Started], journal: Journal) -> None:
+    """What the net library said for operators, which its callers' error codes do not say."""
+    for each in ranks:
+        text = each.errors(QUOTED_LINES)
+        for line in dict.fromkeys(line for line in text.splitlines() if OURS in line):
+            message = OURS + line.partition(OURS)[2]
+            journal.write("log", host=each.start.host.name, message=message[:1000])
+
+
+def died(each: Started) -> bool:
+    """One that has ended as no rank ends by itself when all is exact, or not."""
+    return each.eof and each.reap() not in (None, 0, EXIT_WRONG)
+
+
+def judge(
+    ranks: Sequence[Started], plan: Plan, bed: Bed, raw: Path, *, struck: bool, hung: bool, first_dead: Started | None
+) -> None:
+    """InfraError, or LabError, for an end that says nothing about the arm. `struck`: a fault did."""
+    for each in ranks:
+        if not each.stopped and _code(each, plan) not in (0, EXIT_WRONG, EXIT_TRANSPORT):
+            _check_machine(each, bed)
+            raise _death(each)
+    if struck:
+        return
+    if hung:
+        raise InfraError("the workload hung before any fault struck", f"see {raw}")
+    if first_dead is not None:
+        raise _death(first_dead)
+
+
+def named(each: Started) -> str:
+    return f"{each.start.shown} on {each.start.host.name}"
+
+
+def _code(each: Started, plan: Plan) -> int | None:
+    """Of the first rank that ended badly, where a launcher says so: its own means less."""
+    if plan.job is None or not each.code:
+        return each.code
+    death = launchers()[plan.launcher].first_death(each.errors(QUOTED_LINES))
+    return each.code if death is None or death.code is None else death.code
+
+
+def _check_machine(each: Started, bed: Bed) -> None:
+    """A guest whose kernel died took its rank with it: LabError, for that says nothing about the rank."""
+    if not bed.machines:
+        return
+    try:
+        each.start.host.run(["true"], timeout_s=MACHINE_S)
+    except R2ccError as error:
+        raise LabError(
+            f"{each.start.host.name} died under {each.start.shown}: {error.message}",
+            "its last words are in .cache/vm/logs; run again",
+        ) from error
+
+
+def _death(each: Started) -> InfraError:
+    last = "".join(f"\n{line}" for line in indent(each.errors(3)).splitlines())
+    return InfraError(f"{named(each)} {how_it_ended(each.code)}{last}", f"see {each.start.stderr}")

@@ -1,0 +1,1 @@
+"""What starts the ranks of a job, one file a launcher; `registry` knows them all."""

@@ -1,0 +1,141 @@
+"""Faults inside a Slurm allocation, with no inventory file: lab hosts, each with its own slurmd, sshd and NICs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+import slurm_lab
+import ssh_lab
+from slurm_lab import SBIN, await_true
+
+from chaos.record.journal import read
+from harness.build import build_net
+from harness.hosts import Host, Result
+from harness.lab.lab import Lab
+from harness.lab.topology import Topology
+from harness.progress import silent
+from harness.schemas import problems
+
+pytestmark = [*ssh_lab.NEEDS, *slurm_lab.NEEDS, pytest.mark.timeout(180)]
+REPO = Path(__file__).parents[2]
+NODES = ("h0", "h1")
+FRONT = "h2"
+"""From where the allocation is used."""
+CLI = [sys.executable, "-c", "from harness.cli import main; main()"]
+
+
+class Cluster:
+    """What is on it is in `folder`; `/root` of its hosts, and of them alone, is `folder`/home."""
+
+    def __init__(self, lab: Lab, folder: Path) -> None:
+        self.front: Host = lab.hosts[FRONT]
+        self.folder = folder
+        self.env = {"SLURM_CONF": f"{folder}/slurm.conf", "PYTHONPATH": str(REPO), "HOME": "/root", "PATH": SBIN}
+
+    def run(self, *argv: str, limit_s: float = 30.0) -> Result:
+        return self.front.run(argv, env=self.env, timeout_s=limit_s, check=False)
+
+    def allocated(self, *words: str) -> Result:
+        return self.run("salloc", "-Q", "-N2", "--ntasks-per-node=1", *CLI, *words, limit_s=120.0)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("slurm")
+    deploy(folder / "home" / ".r2cc" / "current")
+    addresses = {name: ssh_lab.address_of(name) for name in (*NODES, FRONT)}
+    nodes = "\n".join(f"NodeName={name} NodeAddr={addresses[name]} CPUs=4 State=UNKNOWN" for name in NODES)
+    munged = slurm_lab.configured(folder, FRONT, addresses[FRONT], 6817, nodes)
+    with Lab.up(Topology.load("hosts: 3\nnics: 2\n")) as lab, ExitStack() as running:
+        for name in (*NODES, FRONT):
+            lab.hosts[name].run(["mount", "--make-rprivate", "/"])
+            lab.hosts[name].run(["mount", "--bind", str(folder / "home"), "/root"])
+        running.enter_context(ssh_lab.served(lab, folder, NODES))
+        (folder / "home" / ".ssh").mkdir(mode=0o700)
+        (folder / "home" / ".ssh" / "config").write_text("".join(way_to(folder, name) for name in NODES))
+        made = Cluster(lab, folder)
+        for host, argv in (
+            (FRONT, munged),
+            (FRONT, slurm_lab.controller(folder)),
+            *((name, slurm_lab.node(folder, name)) for name in NODES),
+        ):
+            with (folder / f"{host}-{argv[0]}.out").open("wb") as log:
+                process = lab.hosts[host].spawn(argv, env={"PATH": SBIN}, stdout=log, stderr=log)
+            running.callback(process.close)
+            await_true((folder / "munge.sock").exists, "munged")
+        await_true(lambda: made.run("sinfo", "-h", "-o", "%D %T").stdout == "2 idle\n", "sinfo")
+        yield made
+
+
+def deploy(current: Path) -> None:
+    """What `r2cc deploy` makes of a build."""
+    made = build_net(progress=silent)
+    programs = {"bin/r2cc_bench": made.bench, "bin/r2cc_sampler": made.sampler, "lib/libr2cc_net.so": made.library}
+    for name, file in programs.items():
+        (current / name).parent.mkdir(parents=True, exist_ok=True)
+        (current / name).symlink_to(file)
+    shutil.copy(made.bench.with_name("build.json"), current)
+
+
+def way_to(folder: Path, name: str) -> str:
+    return (
+        f"Host {name}\n  HostName {ssh_lab.address_of(name)}\n  User root\n  IdentityFile {folder}/user_key\n"
+        f"  UserKnownHostsFile {folder}/known_hosts\n"
+    )
+
+
+HOLE: dict[str, Any] = {"id": "hole", "kind": "black_hole", "host": "h1", "nic": "eth1", "duration_s": 1.0}
+HOLE |= {"at": {"iteration": 6, "fraction": 0.5}}
+HALT: dict[str, Any] = {"id": "halt", "kind": "stop", "rank": 0, "duration_s": 0.5}
+HALT |= {"at": {"after": "hole", "event": "reverted", "ms": 300}}
+EXPERIMENT: dict[str, Any] = {
+    "name": "in_an_allocation",
+    "topology": {"hosts": 2, "nics": 2},
+    "workload": {"bytes": 1 << 24, "iterations": 30, "channels": 2, "warmup": 1, "timeout_s": 60},
+    "faults": [HOLE, HALT],
+    "arms": {"migrate": {"expect": "any"}},
+}
+
+
+def test_faults_strike_on_hosts_of_the_allocation(cluster: Cluster) -> None:
+    experiment = cluster.folder / "experiment.yaml"
+    experiment.write_text(json.dumps(EXPERIMENT))
+    words = ["chaos", "run", str(experiment), "--launcher", "srun"]
+    plan = cluster.allocated(*words, "--dry-run", "--json")
+    assert plan.exit_code == 0, plan.stdout + plan.stderr
+    (ranks,) = [each for each in json.loads(plan.stdout)["runs"][0]["start"] if each["name"] == "srun"]
+    assert "--nodelist=h0,h1" in ranks["argv"]
+    out = cluster.folder / "runs"
+    done = cluster.allocated(*words, "--void-ok", "--json", "--out", str(out))
+    assert done.exit_code == 0, done.stdout + done.stderr
+    (run,) = json.loads(done.stdout)["arms"][0]["runs"]
+    assert (run["completed"], run["iterations"], run["wrong_elements"]) == (True, 30, 0)
+    lines = list(read(next(out.iterdir()) / "journal.jsonl"))
+    assert not [problem for line in lines for problem in problems("journal", line)]
+    (start,) = [line for line in lines if line["event"] == "run_start"]
+    assert {host: sorted(nics) for host, nics in start["nics"].items()} == {name: ["eth0", "eth1"] for name in NODES}
+    for name in ("hole", "halt"):
+        phases = [line["phase"] for line in lines if line["event"] == "fault" and line["id"] == name]
+        assert phases == ["armed", "injected", "active", "reverted", "verified"]
+    assert {line["host"] for line in lines if line["event"] == "sample"} == {*NODES}
+
+
+def test_a_node_without_a_nic_for_data_is_named(cluster: Cluster) -> None:
+    experiment = cluster.folder / "nowhere.yaml"
+    experiment.write_text(json.dumps(EXPERIMENT))
+    cluster.env["NCCL_SOCKET_IFNAME"] = "ib"
+    try:
+        done = cluster.allocated("chaos", "run", str(experiment), "--launcher", "srun", "--dry-run")
+    finally:
+        del cluster.env["NCCL_SOCKET_IFNAME"]
+    assert done.exit_code == 2, done.stdout + done.stderr
+    assert "h1: nobody says which NICs carry data" in done.stderr and "NCCL_SOCKET_IFNAME" in done.stderr
