@@ -32,6 +32,7 @@ from harness.config.fitting import fitted, keys_of
 from harness.config.kinds import EXPERIMENT
 from harness.config.words import in_order
 from harness.errors import InputErrors
+from harness.schemas.form import form
 from harness.workloads.kinds.registry import forms as workload_forms
 from harness.workloads.kinds.registry import model_of as model_of_workload
 
@@ -186,6 +187,7 @@ def dump(experiment: Experiment) -> str:
     return yaml_text.dumped(experiment.resolved())
 
 
+@form("experiment")
 def json_schema() -> dict[str, Any]:
     """The form of an experiment file as JSON Schema, with all kinds of faults that are installed.
 

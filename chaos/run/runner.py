@@ -87,7 +87,7 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
         )
         journal.enter("-", 0)
         journal.write("verdict", verdict=summary.verdict, exit_code=summary.exit_code, reasons=summary.reasons)
-    out.write_json_as("summary.json", "summary", summary.as_json())
+    out.write_json("summary.json", summary)
     return summary
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ def on_gpus(
     with gpu.shared(enabled=cards < hosts * per_host) as more_env:
         yield (
             GpuBench(host, python, library, per_host, cards, {**ENVIRONMENT, **more_env}),
-            {**record, **found.as_dict()},
+            {**record, **asdict(found)},
         )
 
 
@@ -129,4 +129,4 @@ def _probed(host: Host, gpus: int, python: str) -> dict[str, Any]:
         gpu.enough(found, gpus, share=False)
     except InfraError as error:
         raise InfraError(f"{host.name}: {error.message}", "r2cc doctor says what its GPUs lack") from error
-    return found.as_dict()
+    return asdict(found)

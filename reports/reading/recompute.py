@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Sequence
 
+from harness.schemas import plain
 from reports.reading.trace import Json
 
 UNFINISHED = "the journal ends before the experiment did"
@@ -27,7 +28,7 @@ def summary(lines: Sequence[Json], experiment: Json, environment: Json, known: J
     try:
         checked = Experiment.model_validate(experiment)
         arms = _arms(lines, known, set(map(str, checked.arms)))
-        return summarize(lines, checked, arms, **_circumstances(known, environment)).as_json()
+        return plain(summarize(lines, checked, arms, **_circumstances(known, environment)))
     except (ValidationError, *DAMAGED) as error:
         why = f"{type(error).__name__}: {error}".splitlines()[0][:LONGEST]
         instead = "; these are of summary.json" if known else ""

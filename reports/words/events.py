@@ -78,13 +78,13 @@ def _run_end(line: Json) -> str:
 
 def _describe_paths(group: Sequence[Json]) -> str:
     first = group[0]
-    count = len({(line.get("host"), line.get("connection")) for line in group})
+    count = len({(str(line.get("host")), str(line.get("connection"))) for line in group})
     many = f"{count} connections" if count > 1 else f"connection {first.get('connection')}"
     nics = sorted({str(line["nic"]) for line in group if line.get("nic")})
     text = f"{many} {first.get('state')}" + (f" on {', '.join(nics)}" if nics else "")
     replayed = sum(int(line.get("replayed") or 0) for line in group)
     text += f", epoch {first.get('epoch', '?')}" + (f", {replayed} messages sent again" if replayed else "")
-    return text + (_because(first) if len({line.get("cause") for line in group}) == 1 else "")
+    return text + (_because(first) if len({str(line.get("cause")) for line in group}) == 1 else "")
 
 
 def _because(line: Json) -> str:

@@ -7,7 +7,9 @@ import shutil
 import signal
 import socket
 import subprocess
+import threading
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -115,3 +117,32 @@ def _await(log: Path, process: subprocess.Popen[bytes]) -> None:
         assert process.poll() is None, log.read_text()
         assert time.monotonic() < deadline, "sshd does not listen"
         time.sleep(0.01)
+
+
+def closed_port() -> int:
+    """Where nobody listens."""
+    with socket.socket() as probe:
+        probe.bind((LOOPBACK, 0))
+        return int(probe.getsockname()[1])
+
+
+def once(holds: Callable[[], bool], act: Callable[[], None]) -> None:
+    """Acts in the background as soon as something holds."""
+
+    def watch() -> None:
+        wait_until(holds, 20.0)
+        act()
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+def wait_until(holds: Callable[[], bool], limit_s: float = 10.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < deadline, "it never came to hold"
+        time.sleep(0.02)
+
+
+def environment(folder: Path) -> dict[str, str]:
+    """A user without keys, agent or configuration of their own."""
+    return {"PATH": os.environ["PATH"], "HOME": str(folder), "PYTHONPATH": str(Path(__file__).parents[2])}

@@ -100,14 +100,14 @@ def test_progress_heeds_quiet(capfd: pytest.CaptureFixture[str], monkeypatch: py
 
 
 def test_progress_in_a_command_that_cannot_be_quiet_fails_a_test() -> None:
-    @click.command()
     def forgotten() -> None:
         from harness.progress import show
 
         show("waiting")
 
-    with pytest.raises(AssertionError, match="quiet_option"):
-        forgotten.main([], standalone_mode=False)
+    root = click.Group(cli.name, commands={"forgotten": click.Command("forgotten", callback=forgotten)})
+    with pytest.raises(AssertionError, match="`cli forgotten` shows progress"):
+        root.main(["forgotten"], prog_name="cli", standalone_mode=False)
 
 
 def test_json_is_a_flag() -> None:

@@ -44,7 +44,7 @@ def run(tmp_path: Path, whole: Path) -> Path:
 
 def _reported(*folders: Path) -> str:
     """What is printed; Markdown, JSON, CSV, JUnit and HTML are made too. UsageError is the caller's."""
-    result = CliRunner().invoke(report, [*map(str, folders), "--format", "all"])
+    result = CliRunner().invoke(report, [*map(str, folders), "--format", "all", "--store", "/nowhere"])
     if isinstance(result.exception, UsageError):
         raise result.exception
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
@@ -106,7 +106,7 @@ def test_the_others_are_reported(run: Path, whole: Path, tmp_path: Path) -> None
     with pytest.raises(UsageError, match="no journal"):
         _reported(run, whole)
     assert (whole / "report.html").is_file()
-    with pytest.raises(UsageError, match=r"it has no journal\.jsonl(?s:.*)no run '.*gone'"):
+    with pytest.raises(UsageError, match=r"it has no journal\.jsonl(?s:.*)gone is not a run directory"):
         _reported(run, tmp_path / "gone")
 
 

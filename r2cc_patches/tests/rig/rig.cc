@@ -4,6 +4,13 @@
 #include <chrono>
 
 namespace r2cc::fake {
+namespace {
+
+constexpr int kFlowUs = 30;  // between two looks at streams that have just moved
+constexpr int kIdleUs = 200;
+constexpr int kSoonIdle = 30;  // rounds: after about a millisecond
+
+}  // namespace
 
 Rig::Rig(const RigOptions& options)
     : fabric(options.hosts,
@@ -114,6 +121,7 @@ void Rig::start() {
 }
 
 void Rig::progress(int host) {
+  int idle = 0;  // rounds in which nothing moved: whoever waits for a verdict need not ask as often as a stream in flow
   while (!stop_) {
     bool moved = false;
     for (const Stream& s : streams_) {
@@ -121,7 +129,8 @@ void Rig::progress(int host) {
       if (s.from == host) moved |= s.sender->step();
       if (s.to == host) moved |= s.receiver->step();
     }
-    if (!moved) std::this_thread::sleep_for(std::chrono::microseconds(30));
+    idle = moved ? 0 : idle + 1;
+    if (!moved) std::this_thread::sleep_for(std::chrono::microseconds(idle > kSoonIdle ? kIdleUs : kFlowUs));
   }
 }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import random
 import sys
+from functools import cache
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ MODES = {"stock": 0, "migrate": 1}
 RANKS = len(HOSTS)
 
 
-@dataclass
+@dataclass(frozen=True)
 class Options:
     """What to vary. `abort_at` cuts the journal of the last arm at that iteration and leaves no summary."""
 
@@ -66,8 +67,15 @@ class Phase:
 
 def make(path: Path, options: Options | None = None) -> Path:
     """Write a whole run directory and return it."""
-    opts = options or Options()
-    path.mkdir(parents=True, exist_ok=True)
+    (path / "raw").mkdir(parents=True, exist_ok=True)
+    for name, text in _files(options or Options()).items():
+        (path / name).write_text(text, encoding="utf-8")
+    return path
+
+
+@cache
+def _files(opts: Options) -> dict[str, str]:
+    """Its files. Tests make the same ones again and again."""
     lines: list[Line] = []
     start_ms = T0_NS / 1e6
     arms = ["stock", "migrate"]
@@ -76,8 +84,7 @@ def make(path: Path, options: Options | None = None) -> Path:
             start_ms = _run(lines, arm, run, start_ms, opts) + 800
     if opts.abort_at is not None:
         lines = _cut(lines, opts.abort_at)
-    _write(path, lines, opts)
-    return path
+    return _texts(lines, opts)
 
 
 def timeline(arm: str, start_ms: float, opts: Options) -> tuple[list[tuple[float, float]], float]:
@@ -283,17 +290,17 @@ def _cut(lines: list[Line], iteration: int) -> list[Line]:
     return lines
 
 
-def _write(path: Path, lines: list[Line], opts: Options) -> None:
+def _texts(lines: list[Line], opts: Options) -> dict[str, str]:
     text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
     cut = '{"schema":1,"ev' if opts.abort_at is not None else ""
-    (path / "journal.jsonl").write_text(text + cut, encoding="utf-8")
-    (path / "experiment.yaml").write_text(json.dumps(experiment(opts)), encoding="utf-8")
     environment = {"kernel": "6.18.5", "cpu": {"model": "x86_64", "cores": 2}, "note": opts.hostile or "synthetic"}
-    (path / "environment.json").write_text(json.dumps(environment), encoding="utf-8")
-    (path / "raw").mkdir(exist_ok=True)
-    (path / "raw" / "h0.stderr").write_text("a line\n", encoding="utf-8")
-    if opts.abort_at is None:
-        (path / "summary.json").write_text(json.dumps(summary(lines, opts), indent=1), encoding="utf-8")
+    found = {
+        "journal.jsonl": text + cut,
+        "experiment.yaml": json.dumps(experiment(opts)),
+        "environment.json": json.dumps(environment),
+        "raw/h0.stderr": "a line\n",
+    }
+    return found if opts.abort_at is not None else {**found, "summary.json": json.dumps(summary(lines, opts), indent=1)}
 
 
 def experiment(opts: Options) -> dict[str, Any]:
@@ -318,7 +325,10 @@ def summary(lines: list[Line], opts: Options) -> dict[str, Any]:
     from chaos.experiment.model import Experiment
     from chaos.analysis.summary import summarize
 
-    hardware = {"fingerprint": "a1b2c3d4", "cpu": "EPYC 9J14", "cores": 2, "memory_bytes": 8 << 30}
+    from harness.facts.environment import Hardware
+    from harness.schemas import plain
+
+    hardware = Hardware("a1b2c3d4", "EPYC 9J14", 2, 8 << 30)
     whole = summarize(
         lines,
         Experiment.model_validate(experiment(opts)),
@@ -327,7 +337,7 @@ def summary(lines: list[Line], opts: Options) -> dict[str, Any]:
         hardware=hardware,
         build_id="2.29.7-1-r2cc-5f3c1d9a",
     )
-    return whole.as_json()
+    return plain(whole)
 
 
 def _ns(ms: float) -> int:
