@@ -29,7 +29,7 @@ def main() -> None:
     step_ns = STEP_BYTES * 8 / RATE_GBIT
     percent = 100 * max(cost["send_step_ns"], cost["receive_step_ns"]) / step_ns
     click.echo(
-        f"a step: {cost['send_step_ns']:.0f} ns to send, {cost['receive_step_ns']:.0f} ns to receive (five events each); "
+        f"a step of five events: {cost['send_step_ns']:.0f} ns to send, {cost['receive_step_ns']:.0f} ns to receive; "
         f"clock_gettime: {cost['clock_gettime_ns']:.0f} ns"
     )
     click.echo(

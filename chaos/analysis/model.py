@@ -5,13 +5,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from chaos.record.lines import Counters
 from harness.facts.environment import Hardware
 from harness.schemas.form import Count, Mode, Share, form, growing, hidden, newer
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 HOLDS: Final = "holds"
 DEVIATED: Final = "deviated"
@@ -138,3 +142,15 @@ class Summary:
     reasons: Sequence[str]
     """why it is not simply `holds`, for people"""
     arms: list[Arm]
+
+
+def summary_of(value: Mapping[str, Any]) -> Summary:
+    """From the JSON of a summary.json. ValueError when it is none."""
+    return _reader().validate_python(value)
+
+
+@cache
+def _reader() -> TypeAdapter[Summary]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Summary)

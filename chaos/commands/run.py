@@ -111,8 +111,8 @@ def run(
     options: dict[str, Any] = {"out": out, "void_ok": void_ok, "trace": trace, "quiet": quiet, "verbose": verbose}
     options |= {"python": python, "share_gpus": share_gpus, "launcher": launcher}
     site = click.get_current_context().with_resource(meant(site, launcher))
-    wanted = [_adjusted(experiment, repeats, seed) for experiment in experiments(file, changes_of(settings))]
-    chosen = [_arms(experiment, arms) for experiment in wanted]
+    wanted = [adjusted(experiment, repeats, seed) for experiment in experiments(file, changes_of(settings))]
+    chosen = [arms_of(experiment, arms) for experiment in wanted]
     if dry_run:
         return _dry_run(wanted, chosen, site, python, launcher=launcher, as_json=as_json)
     rundir.check(out)
@@ -142,12 +142,13 @@ def _suite(
     return suite.exit_code(outcomes)
 
 
-def _adjusted(experiment: Experiment, repeats: int | None, seed: int | None) -> Experiment:
+def adjusted(experiment: Experiment, repeats: int | None, seed: int | None) -> Experiment:
+    """With so many repeats and that seed, where they are given."""
     changes = {"repeats": repeats, "seed": seed}
     return experiment.model_copy(update={key: value for key, value in changes.items() if value is not None})
 
 
-def _arms(experiment: Experiment, names: str | None) -> list[str]:
+def arms_of(experiment: Experiment, names: str | None) -> list[str]:
     """The arms asked for, in the order asked for; UsageError for one that the experiment does not have."""
     from harness.errors import UsageError
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -48,18 +49,27 @@ def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
 
     Raises InputErrors with every error, UsageError when it cannot be read.
     """
-    document = documents.load(path, EXPERIMENT)
+    return _changed(documents.load(path, EXPERIMENT), path, changes)
+
+
+def loads(text: str, path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
+    """The same from text; `path` is named in errors, and a topology file is looked for beside it."""
+    return _changed(documents.parse(text, str(path), EXPERIMENT), path, changes)
+
+
+def of_value(value: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -> Experiment:
+    """The same from what such a file holds."""
+    path = Path("<experiment>")
+    return _changed(Document(str(path), deepcopy(dict(value))), path, changes)
+
+
+def _changed(document: Document, path: Path, changes: Mapping[str, Any] | None) -> Experiment:
     if not changes or document.unreadable:
         return checked(document, path)
     value, wrong = applied(document.value, changes)
     if wrong:
         raise InputErrors([f"--set {key}: {why}" for key, why in wrong.items()])
     return checked(document.with_value(value), path)
-
-
-def loads(text: str, path: Path) -> Experiment:
-    """The same from text; `path` is named in errors, and a topology file is looked for beside it."""
-    return checked(documents.parse(text, str(path), EXPERIMENT), path)
 
 
 def checked(document: Document, path: Path) -> Experiment:

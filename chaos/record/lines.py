@@ -166,6 +166,25 @@ class Cpu(TypedDict):
     stolen: NotRequired[Share]
 
 
+class Gpu(TypedDict):
+    gpu: Count
+    """by NVML's order"""
+    busy: Share
+    """of the time since the last line in which a kernel ran, also one that waited for data"""
+    memory_busy: Share
+    """of the same time, in which its memory was read or written"""
+    sm: NotRequired[Share]
+    """of its multiprocessors, at work"""
+    used_bytes: Count
+    sm_mhz: Count
+    memory_mhz: Count
+    nvlink_tx_bytes: NotRequired[Count]
+    """a counter over all links, as the next three"""
+    nvlink_rx_bytes: NotRequired[Count]
+    pcie_tx_bytes: NotRequired[Count]
+    pcie_rx_bytes: NotRequired[Count]
+
+
 class Path(TypedDict):
     connection: Any
     direction: NotRequired[Literal["send", "recv"]]
@@ -232,7 +251,7 @@ EVENTS: dict[str, Any] = {
     **{"run_start": RunStart, "run_end": RunEnd, "command": Command, "fault": Fault, "probe": Probe, "log": Message},
     **{"verdict": Verdict, "bench_start": BenchStart, "schedule": Schedule, "progress": Progress},
     **{"iteration": Iteration, "delivery": Delivery, "bench_end": BenchEnd, "error": Message, "sample": Sample},
-    **{"link": Link, "cpu": Cpu, "path": Path, "nic": Nic, "side": Side, "net_end": NetEnd},
+    **{"link": Link, "cpu": Cpu, "gpu": Gpu, "path": Path, "nic": Nic, "side": Side, "net_end": NetEnd},
     **{"comm": CommBegins, "traffic": Traffic, "comm_end": Communicator},
 }
 

@@ -76,9 +76,10 @@ def steps(
     python: str = launch.PYTHON,
 ) -> list[ShownRun]:
     """One entry for every run: processes to start and faults to carry out."""
-    planned = planned_faults(experiment, bed.nics, launch.per_host(experiment, gpus))
+    each = launch.per_host(experiment, gpus)
+    planned = planned_faults(experiment, bed.nics, each)
     names = by_host(bed.nics)
-    samplers = launch.samplers(names, bench, experiment.workload.net, every_cpu=bool(of_host))
+    samplers = launch.samplers(names, bench, experiment.workload.net, every_cpu=bool(of_host), each=each)
 
     def started(arm: str) -> list[Launch]:
         ranks = launch.ranks(

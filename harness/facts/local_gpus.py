@@ -85,4 +85,4 @@ def _control(words: Sequence[str], env: dict[str, str], input: str | None) -> No
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
-        raise InfraError(f"CUDA's MPS did not do as told: {error}", f"see whether {MPS} works here") from error
+        raise InfraError(f"CUDA's MPS refused a command: {error}", f"see whether {MPS} works here") from error

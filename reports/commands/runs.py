@@ -310,3 +310,62 @@ def import_(
         click.echo(dumped(Made([folder.name for folder in made], notes)))
     for folder in () if as_json else made:
         click.echo(folder)
+
+
+TABLES = ("iterations", "samples", "gpus", "faults", "summary")
+
+
+@runs.command()
+@click.argument("names", nargs=-1, metavar="[RUN]...")
+@click.option(
+    "--format", "form", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True, help="Of the files."
+)
+@click.option("--table", "tables", type=click.Choice(TABLES), multiple=True, help="Only this table; may be repeated.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for the files.")
+@store_option
+@json_option()
+@quiet_option(given=False)
+def export(
+    names: tuple[str, ...], *, form: str, tables: tuple[str, ...], out: Path, store: Path, as_json: bool
+) -> None:
+    """Write the tables of RUNs, or of all runs of the store, as files: OUT/<run>/<table>.csv.
+
+    RUN is an id, the beginning of one, a tag, or a run directory. docs/howto/python.md says what is in the tables.
+
+    \b
+    Examples:
+      r2cc runs export 20261125T0339 --out tables
+      r2cc runs export --format parquet --table summary --table faults --out tables
+    """
+    from reports.frames import export as tables_of
+    from reports.reading.rundir import load
+    from reports.store.names import id_of
+
+    tables_of.check(form)
+    written: list[Path] = []
+    for folder in _folders(store, names):
+        run = load(folder)
+        files = tables_of.write(run, id_of(folder.resolve().name), tables or TABLES, form, out)
+        written += files
+        for path in () if as_json else files:
+            click.echo(path)
+    if as_json:
+        click.echo(dumped(tables_of.Exported([str(path) for path in written])))
+
+
+def _folders(store: Path, names: Sequence[str]) -> list[Path]:
+    """The directories of these runs; of all that are experiments and can be read, without a name."""
+    from reports.store.entry import UNREADABLE
+    from reports.store.folders import is_run, is_simulated
+    from reports.store.store import opened
+
+    paths = {name: Path(name) for name in names if is_run(Path(name))}
+    others = [name for name in names if name not in paths]
+    if others or not names:
+        with opened(store) as found:
+            paths |= {name: store / found.find(name).folder for name in others}
+            if not names:
+                every = [store / run.folder for run in found.runs() if run.verdict != UNREADABLE]
+                warn(found.unreadable())
+                return [path for path in every if not is_simulated(path)]
+    return [paths[name] for name in names]

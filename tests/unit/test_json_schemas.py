@@ -22,7 +22,7 @@ from reports.store.tags import Tags
 ROOT = Path(__file__).parents[2]
 FILES = {path.name.removesuffix(".schema.json") for path in (ROOT / "harness" / "schemas").glob("*.schema.json")}
 NAMED = {name for names in PRINTED.values() for name in names} | set(WRITTEN.values())
-SOURCES = [path for layer in ("harness", "chaos", "reports", "ci") for path in (ROOT / layer).rglob("*.py")]
+SOURCES = [path for layer in ("r2cc", "harness", "chaos", "reports", "ci") for path in (ROOT / layer).rglob("*.py")]
 
 
 def _with_json(command: click.Command, path: tuple[str, ...] = ()) -> set[str]:
