@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from pandas import DataFrame
 
+    from chaos.analysis import model
     from reports.reading.rundir import RunDir
 
 NONE = float("nan")
@@ -78,12 +79,12 @@ class Run:
     @property
     def verdict(self) -> str:
         """`holds`: every arm did as the experiment expects; `deviated`, `void` or `failed`."""
-        return str(self._read.summary.get("verdict", "failed"))
+        return self._read.summary.verdict
 
     @property
     def reasons(self) -> list[str]:
         """Why it is not simply `holds`; empty when it is."""
-        return [str(reason) for reason in self._read.summary.get("reasons", [])]
+        return [*self._read.summary.reasons]
 
     @property
     def notes(self) -> list[str]:
@@ -93,7 +94,7 @@ class Run:
     @property
     def arms(self) -> dict[str, Arm]:
         """All arms by name, in the experiment's order."""
-        return {str(arm["name"]): _arm(arm) for arm in self._read.summary.get("arms", [])}
+        return {arm.name: _arm(arm) for arm in self._read.summary.arms}
 
     def arm(self, name: str) -> Arm:
         """One arm. UsageError when the run has none of that name."""
@@ -154,32 +155,32 @@ def open(path: str | os.PathLike[str]) -> Run:
     return found
 
 
-def _arm(arm: dict[str, Any]) -> Arm:
+def _arm(arm: model.Arm) -> Arm:
     from reports.frames.summary import column
 
-    runs = arm["runs"]
-    faults = [fault for run in runs for fault in run["faults"]]
+    runs = arm.runs
+    faults = [fault for run in runs for fault in run.faults]
     metrics: dict[str, list[float]] = {}
-    for metric in [*arm["metrics"], *(each for run in runs for each in run["metrics"])]:
-        if metric["value"] is not None:
-            metrics.setdefault(column(metric["name"], metric["unit"]), []).append(float(metric["value"]))
+    for metric in [*arm.metrics, *(each for run in runs for each in run.metrics)]:
+        if metric.value is not None:
+            metrics.setdefault(column(metric.name, metric.unit), []).append(float(metric.value))
     return Arm(
-        name=str(arm["name"]),
-        verdict=str(arm["verdict"]),
-        as_expected=arm["as_expected"],
-        completed=bool(runs) and all(run["completed"] for run in runs),
-        iterations=sum(run["iterations"] for run in runs),
-        wrong_elements=sum(run["wrong_elements"] for run in runs),
-        stall_ms=_worst(fault.get("stall_ms") for fault in faults),
-        detect_ms=_worst(fault.get("detect_ms") for fault in faults),
-        iteration_ms=_worst(fault.get("iteration_ms") for fault in faults),
-        degraded_ms=_worst(fault.get("degraded_ms") for fault in faults),
-        after_ms=_worst(fault.get("after_ms") for fault in faults),
-        return_ms=_worst(fault.get("return_ms") for fault in faults),
-        healthy_ms=_worst(run["healthy_ms"]["median"] for run in runs),
+        name=arm.name,
+        verdict=arm.verdict,
+        as_expected=arm.as_expected,
+        completed=bool(runs) and all(run.completed for run in runs),
+        iterations=sum(run.iterations for run in runs),
+        wrong_elements=sum(run.wrong_elements for run in runs),
+        stall_ms=_worst(fault.stall_ms for fault in faults),
+        detect_ms=_worst(fault.detect_ms for fault in faults),
+        iteration_ms=_worst(fault.iteration_ms for fault in faults),
+        degraded_ms=_worst(fault.degraded_ms for fault in faults),
+        after_ms=_worst(fault.after_ms for fault in faults),
+        return_ms=_worst(fault.return_ms for fault in faults),
+        healthy_ms=_worst(run.healthy_ms.median for run in runs),
         busbw_GBps=min(metrics.get("busbw_GBps", []), default=NONE),
         metrics={name: max(values) for name, values in metrics.items() if name != "busbw_GBps"},
-        reasons=tuple(dict.fromkeys(str(why) for run in runs for why in [*run["void"], *run["errors"]])),
+        reasons=tuple(dict.fromkeys(str(why) for run in runs for why in [*run.void, *run.errors])),
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from reports.reading.rundir import RunDir
 
 if TYPE_CHECKING:
     from pandas import DataFrame
+
+    from chaos.analysis.model import FaultFigures
 
 WORDS = ("id", "kind", "host", "nic")
 FIGURES = (
@@ -32,19 +34,19 @@ def faults(run: RunDir) -> DataFrame:
 
     origins = {(trace.arm, trace.run): trace.origin_ns() for trace in run.traces}
     rows = [
-        _row(str(arm["name"]), repeat["run"], fault, origins)
-        for arm in run.summary.get("arms", [])
-        for repeat in arm["runs"]
-        for fault in repeat["faults"]
+        _row(arm.name, repeat.run, fault, origins)
+        for arm in run.summary.arms
+        for repeat in arm.runs
+        for fault in repeat.faults
     ]
     frame = pd.DataFrame(rows, columns=list(COLUMNS))
     numbers = dict.fromkeys(("onset_s", "reverted_s", *FIGURES), "float64")
     return frame.astype({**numbers, "repeat": "int64", "at_iteration": "Int64"})
 
 
-def _row(arm: str, repeat: int, fault: dict[str, Any], origins: dict[tuple[str, int], int]) -> dict[str, object]:
+def _row(arm: str, repeat: int, fault: FaultFigures, origins: dict[tuple[str, int], int]) -> dict[str, object]:
     origin_ns = origins.get((arm, repeat))
-    moments = {"onset_s": fault.get("onset_ns"), "reverted_s": fault.get("reverted_ns")}
+    moments = {"onset_s": fault.onset_ns, "reverted_s": fault.reverted_ns}
     placed = {name: None if ns is None or origin_ns is None else (ns - origin_ns) / 1e9 for name, ns in moments.items()}
-    plain = {name: fault.get(name) for name in (*WORDS, "hit", "at_iteration", *FIGURES)}
+    plain = {name: getattr(fault, name) for name in (*WORDS, "hit", "at_iteration", *FIGURES)}
     return {"arm": arm, "repeat": repeat, **plain, **placed}
