@@ -20,6 +20,7 @@ class LineReader(ABC):
 
     def begin(self, began_ns: int) -> None:
         """Called first: when the ranks were started, CLOCK_MONOTONIC of this machine."""
+        self.began_ns = began_ns
 
     @abstractmethod
     def read(self, lines: Sequence[bytes], read_ns: int) -> Iterable[Line | bytes]:
