@@ -18,9 +18,24 @@ def stall_ms(data: RunData, fault: FaultTimes) -> float | None:
     The onset is the interval from issuing the command to the probe that confirmed it, because the link changes
     somewhere inside it, and DRAIN_MS more: what has arrived in kernel buffers is still delivered after the link is
     gone, and the gap that the fault causes only begins then. None when no connection had a delivery gap there: nothing
-    was measured, which is not 0.
+    was measured, which is not 0. Where NCCL's profiler interface tells (libr2cc_progress.so), it is the longest time
+    for which the network confirmed nothing that it had been given, less the longest before the fault.
     """
-    return worst_gap_ms(data, onsets(fault))
+    told = _told_ms(data, onsets(fault), fault)
+    return worst_gap_ms(data, onsets(fault)) if told is None else told
+
+
+def _told_ms(data: RunData, windows: Iterable[Span], fault: FaultTimes) -> float | None:
+    lines = [line for line in data.by_event.get("traffic", []) if line.get("net_stall_began_ns")]
+    if not data.by_event.get("traffic") or fault.onset_ns is None:
+        return None
+    spans = [
+        Span(line["net_stall_began_ns"], line["net_stall_began_ns"] + round(line["net_stall_us"] * 1e3))
+        for line in lines
+    ]
+    usual = max((span.ms for span in spans if span.end_ns < fault.onset_ns), default=0.0)
+    struck = [span.ms for span in spans if any(span.overlaps(window) for window in windows)]
+    return max(0.0, max(struck, default=0.0) - usual)
 
 
 def onsets(fault: FaultTimes) -> list[Span]:

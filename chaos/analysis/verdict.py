@@ -110,6 +110,9 @@ def limits_on(fault: FaultFigures, hypothesis: Hypothesis, healthy: float | None
         "return_ms": (hypothesis.return_ms_max, hypothesis.return_ms_max),
         "after_ms": (hypothesis.after_within_healthy, _over(healthy, hypothesis.after_within_healthy)),
     }
+    longest, within = hypothesis.longest_ms_max, hypothesis.longest_within_healthy
+    limits = [limit for limit in (longest, _over(healthy, within)) if limit is not None]
+    asked["longest_ms"] = (within if longest is None else longest, min(limits, default=None))
     limit = hypothesis.iteration_beyond_ms_max
     asked["beyond_ms"] = (limit, limit)
     if mode in BOUNDED:

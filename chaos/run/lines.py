@@ -42,6 +42,11 @@ class Lines:
                 if owner is speaker:
                     yield from self._merged(speaker, rank, reader, partial(reader.end, at_ns))
 
+    def quoted(self, speaker: Started) -> str:
+        """What a process printed last."""
+        every = [reader.quoted() for owner, reader in self._readers.values() if owner is speaker]
+        return "\n".join(text for text in every if text)
+
     def _batch(self, speaker: Started, rank: int | None, lines: list[bytes], at_ns: int) -> Iterator[Line]:
         if rank is not None and rank >= len(self.plan.ranks):
             rank = None
@@ -59,7 +64,7 @@ class Lines:
                 text = each[:QUOTED_BYTES].decode(errors="replace").rstrip()
                 self.journal.write("log", host=host, message=f"{name} printed: {text}")
                 continue
-            line = ours(each, self.plan.clocks.get(host)) if reader.own_times else each
+            line = ours(each, self.plan.clocks.get(host)) if reader.own_time(each) else each
             self.journal.merge(host, line)
             yield line
 
