@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas  # noqa: F401 - pytester forgets what is first imported in a test, and numpy cannot be imported twice
 import pytest
 
 import r2cc
