@@ -17,6 +17,8 @@ RUN = "R2CC_RUN"
 """Which run a process belongs to, wherever it went: by it all of them are found and ended."""
 OUT = "R2CC_OUT"
 """The folder of a rank in one run, where it leaves files; made before it starts, gone afterwards."""
+COUNTED_MS = "5"
+"""How exactly the end of a step is known that is counted in collectives."""
 IN_FOLDER = 'mkdir -p "$R2CC_OUT" && cd "$1" && shift && exec "$@" 2>&1'
 """A fixed script. Its arguments: the folder to start in, and the program."""
 Name = Annotated[StrictStr, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
@@ -140,6 +142,8 @@ class Command(Workload):
             "PYTHONUNBUFFERED": "1",
             OUT: f"/tmp/r2cc-out-{base.get(RUN, '0')}/rank{rank}",
         }
+        if self.progress.collectives is not None:
+            found["R2CC_PROGRESS_MS"] = COUNTED_MS
         if self.preload == "plugin":
             found["NCCL_NET_PLUGIN"] = str(place.programs.net)
         if self.gpus_per_rank and place.cards:
