@@ -143,7 +143,7 @@ def plans(
             arm,
             run,
             ranks,
-            launch.samplers(nics, bench, experiment.workload.net, every_cpu=bool(bed.env), each=each),
+            launch.samplers(nics, bench, experiment.workload.net, every_cpu=bool(bed.env), each=bed.gpus),
             planned_faults(experiment, bed.nics, each),
             limits=experiment.limits,
             launcher=launcher,

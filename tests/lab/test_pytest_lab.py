@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pandas  # noqa: F401 - pytester forgets what is first imported in a test, and numpy cannot be imported twice
 import pytest
 
 import r2cc
@@ -46,7 +47,7 @@ def test_a_lab(r2cc_lab):
 
 def test_a_maintainers_tests(pytester: pytest.Pytester, tmp_path: Path) -> None:
     pytester.makepyfile(TESTS)
-    result = pytester.runpytest("-p", "no:cacheprovider", "--r2cc-runs", str(tmp_path))
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--r2cc-runs", str(tmp_path))
     result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines(["*- r2cc run *-small -*", f"{tmp_path}/*-small*", "verdict: *", "migrate: *stall_ms*"])
     result.stdout.fnmatch_lines(["*RunFailed: *the fault cable missed*", "verdict: failed"])

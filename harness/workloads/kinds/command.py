@@ -14,6 +14,9 @@ from harness.workloads.kinds.program import Program
 from harness.workloads.kinds.steps import CommandLines, Wanted
 from harness.workloads.kinds.workload import Count, Place
 
+COUNTED_MS = "5"
+"""How exactly the end of a step is known that is counted in collectives."""
+
 
 def _pattern(text: str) -> str:
     try:
@@ -88,6 +91,10 @@ class Command(Program):
 
     def command(self, place: Place) -> list[str]:
         return self.started(place, ["sh", "-c", self.argv] if isinstance(self.argv, str) else list(self.argv))
+
+    def rank_env(self, base: Mapping[str, str], place: Place) -> dict[str, str]:
+        counted = {} if self.progress.collectives is None else {"R2CC_PROGRESS_MS": COUNTED_MS}
+        return super().rank_env({**base, **counted}, place)
 
     def reader(self, rank: int, ranks: int) -> LineReader:
         result = None if self.result.pattern is None else re.compile(self.result.pattern.encode(), re.MULTILINE)
