@@ -1,0 +1,145 @@
+"""A stand-in for a server of inference: it speaks the HTTP of OpenAI's completions, and does wrong what it is asked to.
+
+`standin.py --port P [--peer ADDR] [--trouble WHAT@REQUEST]`. With a peer each token waits for an answer from the other
+rank, over the network between them; rank 1 gives those answers. Requests are counted from 0, warm-up included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+PEER_PORT = 7100
+given: argparse.Namespace
+link: socket.socket | None = None
+one_at_a_time = threading.Lock()
+count = -1
+
+
+def token_is_there() -> None:
+    time.sleep(given.token_ms / 1e3)
+    if link is not None:
+        with one_at_a_time:
+            link.sendall(b"t" * given.bytes)
+            got = 0
+            while got < given.bytes:
+                got += len(link.recv(given.bytes - got)) or os._exit(4)
+
+
+def echo() -> None:
+    with socket.create_server(("0.0.0.0", PEER_PORT)) as server:
+        peer, _ = server.accept()
+        while data := peer.recv(65536):
+            peer.sendall(data)
+
+
+class Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        if given.trouble == "never_ready@0":
+            self.say(503, b'{"error": "loading"}')
+            return
+        self.say(200, b'{"data": [{"id": "standin"}]}' if given.trouble != "no_json@models" else b"<html>")
+
+    def do_POST(self) -> None:
+        global count
+        with one_at_a_time:
+            count += 1
+            what, _, at = given.trouble.partition("@")
+            trouble = what if at == str(count) else ""
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        if trouble == "http_500":
+            self.say(500, b'{"error": {"message": "out of memory"}}')
+        elif trouble == "no_stream":
+            self.say(200, b'{"choices": [{"text": "all at once"}]}')
+        else:
+            self.stream(body, trouble)
+
+    def stream(self, body: dict[str, Any], trouble: str) -> None:
+        self.send_response(200)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        self.chunk(b": a comment, as servers send to keep a connection open\n\n")
+        for number in range(body["max_tokens"]):
+            token_is_there()
+            if number == 2 and trouble:
+                self.do_wrong(trouble)
+            text = f" {(sum(body['prompt']) + number) % 97}"
+            self.event(json.dumps({"choices": [{"text": text, "finish_reason": None}]}).encode())
+        usage = {"choices": [], "usage": {"completion_tokens": body["max_tokens"]}}
+        self.event(json.dumps({"choices": [{"text": "", "finish_reason": "length"}]}).encode())
+        self.event(json.dumps(usage).encode())
+        self.event(b"[DONE]")
+        self.wfile.write(b"0\r\n\r\n")
+
+    def do_wrong(self, trouble: str) -> None:
+        if trouble == "dies":
+            os._exit(7)
+        elif trouble == "no_json":
+            self.event(b"{torn")
+        elif trouble == "error":
+            self.event(b'{"error": {"message": "preempted"}}')
+        elif trouble == "closes":
+            self.wfile.flush()
+            self.connection.shutdown(socket.SHUT_RDWR)
+        elif trouble == "never_ends":
+            while True:
+                self.chunk(b": ping\n\n")
+                time.sleep(0.05)
+
+    def event(self, text: bytes) -> None:
+        self.chunk(b"data: " + text + b"\r\n\r\n")
+
+    def chunk(self, data: bytes) -> None:
+        self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
+
+    def say(self, status: int, text: bytes) -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(text)))
+        self.end_headers()
+        self.wfile.write(text)
+
+    def log_message(self, *_: Any) -> None:
+        print("standin: a request", flush=True)
+
+
+class Server(ThreadingHTTPServer):
+    def handle_error(self, *_: Any) -> None:
+        """Whoever asked has closed the connection."""
+
+
+def main() -> None:
+    global given, link
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--peer", default="")
+    parser.add_argument("--trouble", default="")
+    parser.add_argument("--token-ms", type=float, default=5.0)
+    parser.add_argument("--bytes", type=int, default=1000)
+    parser.add_argument("--start-s", type=float, default=0.0)
+    given = parser.parse_args()
+    if os.environ["RANK"] != "0":
+        if given.trouble == "dies@rank1":
+            raise SystemExit(9)
+        echo()
+        return
+    time.sleep(given.start_s)
+    while given.peer and link is None:
+        try:
+            link = socket.create_connection((given.peer, PEER_PORT))
+        except OSError:
+            time.sleep(0.05)
+    if given.trouble == "dies@start":
+        print("standin: no memory left", flush=True)
+        raise SystemExit(9)
+    Server(("127.0.0.1", int(os.environ["PORT"])), Handler).serve_forever()
+
+
+if __name__ == "__main__":
+    main()
