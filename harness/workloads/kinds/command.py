@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictInt, St
 from harness.workloads.kinds.lines import LineReader
 from harness.workloads.kinds.presets import PRESETS
 from harness.workloads.kinds.steps import CommandLines, Wanted
-from harness.workloads.kinds.workload import Count, Place, Seconds, Small, Workload
+from harness.workloads.kinds.workload import UNKNOWN, Count, Place, Seconds, Small, Workload
 
 RUN = "R2CC_RUN"
 """Which run a process belongs to, wherever it went: by it all of them are found and ended."""
@@ -92,7 +92,7 @@ class Command(Workload):
     """What puts R2CC under it: the patched libnccl.so.2, or the net plugin; none: it brings its own."""
     progress: Progress = Progress()
     result: Outcome = Outcome()
-    iterations: Count = 1_000_000
+    iterations: Count = UNKNOWN
     """At most; how many there are says the program."""
     start_s: Seconds = 600.0
     """How long it may take until the first step."""
