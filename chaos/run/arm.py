@@ -74,6 +74,7 @@ class ArmRun:
             stack.callback(ranks.samplers.stop)
             ranks.start_samplers()
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="r2cc-run-"))
+            self._lines.began_ns = now_ns()
             ranks.start(Path(folder))
             self._watch = Watch(now_s(), self._starting_s, PATIENCE_S)
             self._schedule.launched()

@@ -79,7 +79,7 @@ def steps(
     each = launch.per_host(experiment, gpus)
     planned = planned_faults(experiment, bed.nics, each)
     names = by_host(bed.nics)
-    samplers = launch.samplers(names, bench, experiment.workload.net, every_cpu=bool(of_host), each=each)
+    samplers = launch.samplers(names, bench, experiment.workload.net, every_cpu=bool(of_host), each=gpus)
 
     def started(arm: str) -> list[Launch]:
         ranks = launch.ranks(

@@ -11,7 +11,7 @@ from chaos.run.plan import Foreign, Plan
 from harness.errors import InfraError
 from harness.hosts import Host
 from harness.hosts.parallel import on_all
-from harness.workloads.kinds.command import OUT, RUN, Command
+from harness.workloads.kinds.program import OUT, RUN, Program
 from harness.workloads.kinds.steps import LONGEST_RESULT
 
 SWEEP_S = 20.0
@@ -28,9 +28,9 @@ READ = (
 def foreign_of(experiment: Experiment, token: str) -> Foreign | None:
     """None for what is ours."""
     workload = experiment.workload
-    if not isinstance(workload, Command):
+    if not isinstance(workload, Program):
         return None
-    return Foreign(token, workload.start_s, workload.result.digest)
+    return Foreign(token, workload.start_s, workload.digest)
 
 
 def end_all(foreign: Foreign, hosts: Mapping[str, Host], names: Collection[str]) -> None:

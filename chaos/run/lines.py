@@ -32,6 +32,8 @@ class Lines:
     journal: Journal
     pid: Callable[[int, int], None]
     """Hears of the process id of a rank that a launcher started."""
+    began_ns: int = 0
+    """When the ranks were started."""
     _readers: dict[tuple[int, int | None], tuple[Started, LineReader]] = field(default_factory=dict)
     _kept: dict[int, Kept] = field(default_factory=dict)
     """By rank, of a program that is not ours."""
@@ -42,6 +44,8 @@ class Lines:
         for rank, batch in groupby(printed or (), key=itemgetter(0)):
             yield from self._batch(speaker, rank, [text for _, text in self._without_pids(batch)], at_ns)
         if printed is None:
+            if speaker.start.rank is not None:  # it may have printed nothing
+                self._reader(speaker, speaker.start.rank)
             for (_, rank), (owner, reader) in list(self._readers.items()):
                 if owner is speaker:
                     yield from self._merged(speaker, rank, reader, partial(reader.end, at_ns))
@@ -59,13 +63,18 @@ class Lines:
     def _batch(self, speaker: Started, rank: int | None, lines: list[bytes], at_ns: int) -> Iterator[Line]:
         if rank is not None and rank >= len(self.plan.ranks):
             rank = None
-        key = (id(speaker), rank)
-        if key not in self._readers:
-            self._readers[key] = speaker, JsonLines() if rank is None else self.plan.reader(rank)
-        reader = self._readers[key][1]
+        reader = self._reader(speaker, rank)
         if self.plan.foreign is not None and rank is not None:
             self._kept.setdefault(rank, Kept()).add(lines)
         yield from self._merged(speaker, rank, reader, partial(reader.read, lines, at_ns))
+
+    def _reader(self, speaker: Started, rank: int | None) -> LineReader:
+        key = (id(speaker), rank)
+        if key not in self._readers:
+            made = JsonLines() if rank is None else self.plan.reader(rank)
+            made.begin(self.began_ns)
+            self._readers[key] = speaker, made
+        return self._readers[key][1]
 
     def _merged(self, speaker: Started, rank: int | None, reader: LineReader, found: Found) -> Iterator[Line]:
         for each in _guarded(reader, found):

@@ -30,7 +30,7 @@ from harness.errors import R2ccError
 from harness.facts.environment import Hardware, environment, hardware
 from harness.files.rundir import RunDir
 from harness.interrupts import terminable
-from harness.workloads.kinds.command import RUN
+from harness.workloads.kinds.program import RUN
 
 Json = dict[str, Any]
 OpenBed = Callable[[], AbstractContextManager[Bed]]
@@ -143,7 +143,7 @@ def plans(
             arm,
             run,
             ranks,
-            launch.samplers(nics, bench, experiment.workload.net, every_cpu=bool(bed.env), each=each),
+            launch.samplers(nics, bench, experiment.workload.net, every_cpu=bool(bed.env), each=bed.gpus),
             planned_faults(experiment, bed.nics, each),
             limits=experiment.limits,
             launcher=launcher,

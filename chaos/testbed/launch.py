@@ -178,7 +178,7 @@ def samplers(
     nics: Mapping[str, Sequence[str]], bench: Benches, net: str = "socket", *, every_cpu: bool = False, each: int = 1
 ) -> list[Launch]:
     """One sampler a host; the first one, or all (`every_cpu`), also watch their machine's CPU. In emulation samples
-    cost: there are few. Hosts whose ranks, `each` of them, have GPUs get one more."""
+    cost: there are few. Hosts whose ranks use GPUs, `each` of them, get one more."""
     interval_ms = SAMPLES_EMULATED_MS if net == "ib" else SAMPLES_MS
     found = [
         Launch(host, f"sampler-{host}", _sampler(bench, host, names, cpu=every_cpu or index == 0, ms=interval_ms))

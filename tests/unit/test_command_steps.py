@@ -138,3 +138,8 @@ def test_a_preset_finds_the_line_of_its_program(name: str) -> None:
     assert found is not None
     assert found["step"]
     assert "loss" not in found.groupdict() or float(found["loss"]) > 0
+
+
+def test_a_program_that_prints_nothing_lasted_from_its_start() -> None:
+    lines = [line for line in reader(None).end(400 * MS) if isinstance(line, dict)]
+    assert iterations(lines) == [(0, 300.0)]

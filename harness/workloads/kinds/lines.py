@@ -18,6 +18,10 @@ class LineReader(ABC):
     lines with a `message` for what people should see. Called a batch at a time: a program may print 10 MB a second.
     """
 
+    def begin(self, began_ns: int) -> None:
+        """Called first: when the ranks were started, CLOCK_MONOTONIC of this machine."""
+        self.began_ns = began_ns
+
     @abstractmethod
     def read(self, lines: Sequence[bytes], read_ns: int) -> Iterable[Line | bytes]:
         """What lines without their ends come to, in order: lines of the contract, and text for the journal as it is.

@@ -49,7 +49,7 @@ class CommandLines(LineReader):
     index: int = 0
     """Of the step that runs."""
     begun_ns: int = 0
-    """When it began; 0: nothing was read yet."""
+    """When it began."""
     said: int = 0
     """Lines that the program printed."""
     last: list[bytes] = field(default_factory=list)
@@ -63,14 +63,11 @@ class CommandLines(LineReader):
     rest: bytes = b""
     """The beginning of a line that one of ours cut in two."""
 
-    def begin(self, now_ns: int) -> None:
-        """The program starts."""
-        self.index, self.begun_ns = -self.wanted.warmup, now_ns
+    def begin(self, began_ns: int) -> None:
+        self.index, self.begun_ns = -self.wanted.warmup, began_ns
 
     def read(self, lines: Sequence[bytes], read_ns: int) -> Iterator[Line | bytes]:
-        if not self.begun_ns:
-            self.begin(read_ns)
-        if self.rest:
+        if self.rest and lines:
             lines, self.rest = [self.rest + lines[0], *lines[1:]], b""
         text = b"\n".join(lines)
         if EVENT in text:
@@ -177,7 +174,7 @@ class CommandLines(LineReader):
             yield from self._program(self.rest, read_ns)
         if self.wanted.step is None and self.wanted.every is None:
             self.index = 0
-            yield from list(self._ended(self.begun_ns or read_ns, read_ns, {}))[:-1]
+            yield from list(self._ended(self.begun_ns, read_ns, {}))[:-1]
         if self.at_once > AT_ONCE * self.steps and self.steps > FEW:
             raise InfraError(
                 f"rank {self.wanted.rank}: {self.at_once} of {self.steps} steps were read together with the one "
