@@ -2,8 +2,8 @@
 
     python3 ring.py [--steps 60] [--bytes 2000000] [--nic eth0]
 
-Its place is in RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as under torchrun. Each rank leaves the digest of all that
-it received in $R2CC_OUT/digest. Exit code 1: a neighbour is lost.
+Its place is in RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, as under torchrun. Each rank leaves the digest of all
+that it received in $R2CC_OUT/digest. Exit code 1: a neighbour is lost.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import struct
 import sys
 import threading
 import time
+from pathlib import Path
 
 SIOCGIFADDR = 0x8915
 PATIENCE_S = 60.0
@@ -98,8 +99,7 @@ def main() -> None:
             seen.update(block)
         if rank == 0:
             print(f"step {step} loss {1 / step:.4f}", flush=True)
-    with open(os.path.join(os.environ["R2CC_OUT"], "digest"), "w") as file:
-        file.write(seen.hexdigest())
+    Path(os.environ["R2CC_OUT"], "digest").write_text(seen.hexdigest())
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Programs that are not ours, under `r2cc chaos run`: what is said when they misbehave, and that nothing of them stays."""
+"""Programs that are not ours under `r2cc chaos run`: what is said when they misbehave, and that nothing stays."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ PRESETS: Mapping[str, Preset] = {
         "transformers' Trainer; logging_steps=1",
     ),
     "torchtitan": Preset(
-        rf"(?<!validate )\bstep:{GAP}(?P<step>\d+){GAP}loss:{GAP}(?P<loss>{NUMBER})",
+        rf"(?<!validate )step:{GAP}(?P<step>\d+){GAP}loss:{GAP}(?P<loss>{NUMBER})",
         "torchtitan's training log; metrics.log_freq 1",
     ),
     "nccl_tests": Preset(
