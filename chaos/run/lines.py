@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 
 from chaos.record.clocks import ours
 from chaos.record.journal import Journal
+from chaos.run.kept import Kept
 from chaos.run.plan import Plan
 from harness.errors import InfraError, R2ccError
 from harness.launch.job import PID_EVENT
@@ -33,6 +35,8 @@ class Lines:
     began_ns: int = 0
     """When the ranks were started."""
     _readers: dict[tuple[int, int | None], tuple[Started, LineReader]] = field(default_factory=dict)
+    _kept: dict[int, Kept] = field(default_factory=dict)
+    """By rank, of a program that is not ours."""
 
     def heard(self, spoken: Spoken) -> Iterator[Line]:
         """Lines as they stand in the journal now, but for their host. InfraError for a reader that fails."""
@@ -46,6 +50,11 @@ class Lines:
                 if owner is speaker:
                     yield from self._merged(speaker, rank, reader, partial(reader.end, at_ns))
 
+    def keep(self, raw: Path) -> None:
+        """Writes what ranks printed, bounded, as `<arm>-<run>-rank0.out`."""
+        for rank, kept in self._kept.items():
+            kept.write(raw / f"{self.plan.arm}-{self.plan.run}-{self.plan.ranks[rank].name}.out")
+
     def quoted(self, speaker: Started) -> str:
         """What a process printed last."""
         every = [reader.quoted() for owner, reader in self._readers.values() if owner is speaker]
@@ -55,6 +64,8 @@ class Lines:
         if rank is not None and rank >= len(self.plan.ranks):
             rank = None
         reader = self._reader(speaker, rank)
+        if self.plan.foreign is not None and rank is not None:
+            self._kept.setdefault(rank, Kept()).add(lines)
         yield from self._merged(speaker, rank, reader, partial(reader.read, lines, at_ns))
 
     def _reader(self, speaker: Started, rank: int | None) -> LineReader:
