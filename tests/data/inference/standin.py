@@ -16,20 +16,40 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 PEER_PORT = 7100
-given: argparse.Namespace
-link: socket.socket | None = None
-one_at_a_time = threading.Lock()
-count = -1
+MESSAGE = b"t" * 1000
 
 
-def token_is_there() -> None:
-    time.sleep(given.token_ms / 1e3)
-    if link is not None:
-        with one_at_a_time:
-            link.sendall(b"t" * given.bytes)
+class Work:
+    """What all requests share: the other rank, and what goes wrong at which of them."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given = given
+        self.link: socket.socket | None = None
+        self._lock, self._count = threading.Lock(), -1
+
+    def trouble(self) -> str:
+        """Of the request that came now."""
+        with self._lock:
+            self._count += 1
+            what, _, at = self.given.trouble.partition("@")
+            return str(what) if at == str(self._count) else ""
+
+    def token(self) -> None:
+        time.sleep(self.given.token_ms / 1e3)
+        if self.link is None:
+            return
+        with self._lock:
+            self.link.sendall(MESSAGE)
             got = 0
-            while got < given.bytes:
-                got += len(link.recv(given.bytes - got)) or os._exit(4)
+            while got < len(MESSAGE):
+                got += len(self.link.recv(len(MESSAGE) - got)) or os._exit(4)
+
+    def meet(self) -> None:
+        while self.given.peer and self.link is None:
+            try:
+                self.link = socket.create_connection((self.given.peer, PEER_PORT))
+            except OSError:
+                time.sleep(0.05)
 
 
 def echo() -> None:
@@ -41,19 +61,17 @@ def echo() -> None:
 
 class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    work: Work
 
     def do_GET(self) -> None:
-        if given.trouble == "never_ready@0":
+        trouble = self.work.given.trouble
+        if trouble == "never@ready":
             self.say(503, b'{"error": "loading"}')
             return
-        self.say(200, b'{"data": [{"id": "standin"}]}' if given.trouble != "no_json@models" else b"<html>")
+        self.say(200, b'{"data": [{"id": "standin"}]}' if trouble != "html@ready" else b"<html>")
 
     def do_POST(self) -> None:
-        global count
-        with one_at_a_time:
-            count += 1
-            what, _, at = given.trouble.partition("@")
-            trouble = what if at == str(count) else ""
+        trouble = self.work.trouble()
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         if trouble == "http_500":
             self.say(500, b'{"error": {"message": "out of memory"}}')
@@ -68,7 +86,7 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.chunk(b": a comment, as servers send to keep a connection open\n\n")
         for number in range(body["max_tokens"]):
-            token_is_there()
+            self.work.token()
             if number == 2 and trouble:
                 self.do_wrong(trouble)
             text = f" {(sum(body['prompt']) + number) % 97}"
@@ -116,12 +134,10 @@ class Server(ThreadingHTTPServer):
 
 
 def main() -> None:
-    global given, link
     parser = argparse.ArgumentParser()
     parser.add_argument("--peer", default="")
-    parser.add_argument("--trouble", default="")
+    parser.add_argument("--trouble", default="", help="WHAT@REQUEST")
     parser.add_argument("--token-ms", type=float, default=5.0)
-    parser.add_argument("--bytes", type=int, default=1000)
     parser.add_argument("--start-s", type=float, default=0.0)
     given = parser.parse_args()
     if os.environ["RANK"] != "0":
@@ -130,11 +146,8 @@ def main() -> None:
         echo()
         return
     time.sleep(given.start_s)
-    while given.peer and link is None:
-        try:
-            link = socket.create_connection((given.peer, PEER_PORT))
-        except OSError:
-            time.sleep(0.05)
+    Handler.work = Work(given)
+    Handler.work.meet()
     if given.trouble == "dies@start":
         print("standin: no memory left", flush=True)
         raise SystemExit(9)
