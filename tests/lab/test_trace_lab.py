@@ -17,7 +17,7 @@ from harness.commands.trace import read, trace
 from harness.schemas import problems
 from harness.trace.gaps import gaps
 
-pytestmark = [pytest.mark.alone, pytest.mark.lab, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timed, pytest.mark.lab, pytest.mark.timeout(240)]
 
 ROOT = Path(__file__).resolve().parents[2]
 CLI = [sys.executable, "-c", "from harness.cli import main; main()"]
