@@ -99,4 +99,4 @@ nightly: check ## Everything, with the long tests, 10 minutes of fuzzing, and wh
 
 clean: ## Remove what was built and installed; keeps runs/ and an edited nccl_fork/tree
 	rm -rf build .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache r2cc.egg-info
-	find harness chaos reports ci tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find r2cc harness chaos reports ci tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import inf
+from statistics import fmean
 from typing import Any
 
 from sim_tables import HOST, Tables, head, percent, printing, row, solver, values
@@ -13,7 +14,7 @@ from sim_tables import HOST, Tables, head, percent, printing, row, solver, value
 from chaos.simulate.cluster import topology_files
 from chaos.simulate.faults.timeline import timeline
 from chaos.simulate.faults.trace import Fault, Trace
-from chaos.simulate.serving import Paces, Service, ServingResult, draw, llm, mix, overhead, recovery, simulate
+from chaos.simulate.serving import Paces, Service, ServingResult, llm, mix, recovery, simulate
 
 ARMS = ("stock", "kv_replication", "exclusion", "migrate", "balance", "allreduce")
 RATIO_ARMS = ("stock", "kv_replication", "migrate", "balance", "allreduce")
@@ -100,19 +101,12 @@ def faults_table() -> Iterator[str]:
     paces = Paces(of, solver(of.topology, shipped), shipped)
     yield from head(("fault", *ARMS))
     for name, kinds in LOST.items():
-        yield row((name, *(percent(mean_overhead(of, arm, faults(of, kinds), shipped, paces)) for arm in ARMS)))
+        yield row((name, *map(percent, mean_overheads(paces, ARMS, faults(of, kinds)))))
 
 
-def mean_overhead(of: Service, arm: str, intervals: Any, shipped: Any, paces: Paces) -> float:
-    total = 0.0
-    for seed in SPREAD_SEEDS:
-        asked = draw(of.requests, of.rate, of.prompt, of.output, seed)
-        healthy, found = (
-            simulate(of, name, what, paces.solver, shipped, seed=seed, requests=asked, paces=paces)
-            for name, what in (("stock", ()), (arm, intervals))
-        )
-        total += overhead(found, healthy)
-    return total / len(SPREAD_SEEDS)
+def mean_overheads(paces: Paces, arms: Sequence[str], intervals: Any) -> list[float]:
+    found = [recovery.overheads(paces, arms, intervals, seed=seed) for seed in SPREAD_SEEDS]
+    return [fmean(each[arm] for each in found) for arm in arms]
 
 
 def ratio_table() -> Iterator[str]:
@@ -122,10 +116,9 @@ def ratio_table() -> Iterator[str]:
         for lengths, share in (("conversation", 1.0), ("fixed-500-1500", 0.25)):
             of, shipped = service(name, lengths, hosts=4 if "prefill" in name else 2, share=share), values()
             paces = Paces(of, solver(of.topology, shipped), shipped)
-            cut = faults(of, LOST["1 NIC cut"])
-            over = {arm: mean_overhead(of, arm, cut, shipped, paces) for arm in RATIO_ARMS}
+            over = dict(zip(RATIO_ARMS, mean_overheads(paces, RATIO_ARMS, faults(of, LOST["1 NIC cut"])), strict=True))
             ratios = [times(over["kv_replication"], over[arm]) for arm in ("balance", "allreduce")]
-            yield row((f"{name}, {lengths}", *(percent(over[arm]) for arm in RATIO_ARMS), *ratios))
+            yield row((f"{name}, {lengths}", *map(percent, over.values()), *ratios))
 
 
 def times(theirs: float, ours: float) -> str:
@@ -140,16 +133,13 @@ def load_table() -> Iterator[str]:
             of = replace(service(ACROSS, hosts=2), rate=rate, requests=round(rate * lasts_s))
             shipped = values()
             paces = Paces(of, solver(of.topology, shipped), shipped)
-            cut = faults(of, LOST["1 NIC cut"])
-            over = [mean_overhead(of, arm, cut, shipped, paces) for arm in ("stock", "kv_replication", "balance")]
+            over = mean_overheads(paces, ("stock", "kv_replication", "balance"), faults(of, LOST["1 NIC cut"]))
             yield row((rate, f"{lasts_s / 60:.0f} min", *map(percent, over), times(over[1], over[2])))
 
 
 def weights_table() -> Iterator[str]:
     of = service(ACROSS, hosts=2)
-    made = recovery.weights(
-        of, lambda changed: solver(of.topology, changed), values(), WEIGHTS, failure=recovery.Failure(), seed=1
-    )
+    made = recovery.weights(of, lambda changed: solver(of.topology, changed), values(), WEIGHTS, seed=1)
     yield from head(("parameter", "ratio with half of it", "with twice"))
     for each in made:
         yield row((f"`{each.name}`", f"{each.halved:.1f}", f"{each.doubled:.1f}"))

@@ -5,10 +5,12 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from harness.config.words import listed
 from harness.errors import UsageError
-from reports.store.entry import SAY_NOTHING, Entry
+from harness.schemas.form import form
+from reports.store.entry import SAY_NOTHING, Entry, Run
 from reports.store.store import Store, Wanted
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,47}")
@@ -16,6 +18,25 @@ TAG = "baseline/"
 USUAL = "main"
 """The one that may begin by itself: any other name may be a misspelt one."""
 USELESS = ("void", *SAY_NOTHING)
+
+
+@form("baseline", "r2cc ci baseline show")
+@dataclass(frozen=True)
+class Baseline:
+    """A baseline and its runs."""
+
+    baseline: str
+    runs: Sequence[Run]
+
+
+@form("baseline_recorded", "r2cc ci baseline record")
+@dataclass(frozen=True)
+class Recorded:
+    """What became part of a baseline."""
+
+    baseline: str
+    runs: Sequence[str]
+    """ids"""
 
 
 def runs_of(store: Store, name: str, *, may_begin: bool = False) -> list[Entry]:

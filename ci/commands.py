@@ -9,7 +9,7 @@ import click
 
 from harness.commands.options import arms_option, json_option, quiet_option
 from harness.files.writing import check_writable, write_whole
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 from reports.commands.runs import store_option
 
 if TYPE_CHECKING:
@@ -74,9 +74,7 @@ def record(runs: tuple[str, ...], *, baseline: str, replace: bool, store: Path, 
         baselines.check_fit(chosen)
         baselines.record(found, chosen, baseline, replace=replace)
     if as_json:
-        click.echo(
-            dumped_as("baseline_recorded", {"schema": 1, "baseline": baseline, "runs": [run.id for run in chosen]})
-        )
+        click.echo(dumped(baselines.Recorded(baseline, [run.id for run in chosen])))
     for run in () if as_json else chosen:
         click.echo(f"{run.id}: {baselines.TAG}{baseline}")
 
@@ -100,7 +98,7 @@ def show(baseline: str, store: Path, as_json: bool) -> None:
     with opened(store) as found:
         runs = baselines.runs_of(found, baseline)
     if as_json:
-        click.echo(dumped_as("baseline", {"schema": 1, "baseline": baseline, "runs": [run.as_json() for run in runs]}))
+        click.echo(dumped(baselines.Baseline(baseline, [run.shown() for run in runs])))
         return
     for run in runs:
         click.echo(f"{run.id}  {run.bed}  {run.fingerprint or 'unknown hardware'}  build {run.build_id or 'unknown'}")
@@ -152,14 +150,14 @@ def gate(
 
 
 def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
-    text = dumped_as("ci_gate", judged.as_json(), 1) + "\n"
+    text = dumped(judged, 1) + "\n"
     if out is not None:
         write_whole(out.resolve(), text)
     if as_json:
         click.echo(text, nl=False)
     else:
         click.echo(f"{judged.outcome}{': ' if judged.reasons else ''}{'; '.join(judged.reasons)}")
-        for line in judged.lines:
+        for line in judged.series:
             click.echo(f"  {line.text}")
     return judged.exit_code
 
@@ -229,6 +227,7 @@ def report(file: Path, kind: str) -> None:
       r2cc ci report gate.json --format junit > gate.xml
     """
     from ci import render
+    from ci.gate import Judgement
     from harness.config import jsons
     from harness.config.files import input_of
     from harness.errors import UsageError
@@ -241,6 +240,7 @@ def report(file: Path, kind: str) -> None:
     wrong = problems("ci_gate", judged)
     if wrong:
         raise UsageError(f"{file} is no judgement: {wrong[0]}", "r2cc ci gate --out makes such a file")
+    judged = Judgement.of(judged)
     click.echo(render.markdown(judged) if kind == "md" else render.junit(judged), nl=False)
 
 
@@ -279,5 +279,5 @@ def _history(store: Store, rules: Policy) -> Judgement:
     void = sum(run.verdict == "void" for run in ours)
     if judged.outcome == judging.NOT_JUDGED and void and not runs:
         why = f"{void} runs are recorded, and all are void: the machine was too busy"
-        return judging.Judgement(judging.RECORDED, (why,), judged.lines)
+        return judging.Judgement(judging.RECORDED, (why,), judged.series)
     return judged

@@ -2,27 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Final, Literal
 
 from chaos.analysis.stats import spread
 from ci.policy import Named, Policy
 from harness.config.words import listed
 from harness.errors import UsageError
+from harness.schemas.form import Limits, form
 from reports.compare.model import MORE_IS_BETTER
 from reports.statistics.changes import changes
 from reports.statistics.gate import Series, judge
 from reports.store.entry import SAY_NOTHING, Entry
 
-Json = dict[str, Any]
-PASSED, REGRESSED, NOT_JUDGED, RECORDED = "passed", "regressed", "not judged", "recorded"
+PASSED: Final = "passed"
+REGRESSED: Final = "regressed"
+NOT_JUDGED: Final = "not judged"
+RECORDED: Final = "recorded"
 EXIT_CODES = {PASSED: 0, REGRESSED: 1, NOT_JUDGED: 3, RECORDED: 0}
 RECENT = 14
 """A change among the newest so many figures of a history is news; older ones have been told."""
 MEASURED = ("holds", "deviated")
 """Verdicts of runs that have figures."""
-QUARANTINE, TOO_SHORT, NO_RUN = "in quarantine", "too short", "no run"
+QUARANTINE: Final = "in quarantine"
+TOO_SHORT: Final = "too short"
+NO_RUN: Final = "no run"
+
+
+Outcome = Literal["better", "worse", "no difference shown", "in quarantine", "too short", "no run"]
+Verdict = Literal["passed", "regressed", "not judged", "recorded"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +39,7 @@ class Line:
     """What is said of one series."""
 
     name: str
-    outcome: str
+    outcome: Outcome
     text: str
     ratio: float | None = None
     low: float | None = None
@@ -38,23 +47,23 @@ class Line:
     p: float | None = None
 
 
+@form("ci_gate", "ci gate")
 @dataclass(frozen=True)
 class Judgement:
     """The gate's answer: one word, why, and a line a series."""
 
-    outcome: str
+    outcome: Verdict
+    exit_code: Annotated[int, Limits(enum=[0, 1, 3])] = field(init=False, default=0)
     reasons: tuple[str, ...] = ()
-    lines: tuple[Line, ...] = ()
-    about: Json = field(default_factory=dict)
+    series: tuple[Line, ...] = ()
 
-    @property
-    def exit_code(self) -> int:
-        return EXIT_CODES[self.outcome]
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> Judgement:
+        """From its JSON, which is one."""
+        return cls(value["outcome"], tuple(value["reasons"]), tuple(Line(**line) for line in value["series"]))
 
-    def as_json(self) -> Json:
-        lines = [line.__dict__ for line in self.lines]
-        return {"schema": 1, "outcome": self.outcome, "exit_code": self.exit_code, "reasons": list(self.reasons),
-                "series": lines, **self.about}  # fmt: skip
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "exit_code", EXIT_CODES[self.outcome])
 
 
 def check_runs(policy: Policy, runs: Sequence[Entry]) -> None:
@@ -122,15 +131,15 @@ def history(policy: Policy, runs: Sequence[Entry]) -> Judgement:
 
 def _told(policy: Policy, named: Named, figures: Sequence[float]) -> Line:
     if len(figures) < policy.fewest_runs:
-        outcome = TOO_SHORT if figures else NO_RUN
-        return Line(named.name, outcome, f"{named.name}: {len(figures)} runs; {policy.fewest_runs} are needed")
+        missing: Outcome = TOO_SHORT if figures else NO_RUN
+        return Line(named.name, missing, f"{named.name}: {len(figures)} runs; {policy.fewest_runs} are needed")
     recent = [
         each for each in changes(figures, minimum_effect=policy.minimum_effect) if len(figures) - each.index <= RECENT
     ]
     if not recent:
         return Line(named.name, "no difference shown", f"{named.name}: no lasting change")
     last = recent[-1]
-    outcome = "better" if (last.shift.ratio > 1) is MORE_IS_BETTER[named.figure] else "worse"
+    outcome: Outcome = "better" if (last.shift.ratio > 1) is MORE_IS_BETTER[named.figure] else "worse"
     when = f"{len(figures) - last.index} runs ago"
     text = f"{named.name}: {outcome} since {when} ({(last.shift.ratio - 1) * 100:+.1f} %, p {last.p_adjusted:.2g})"
     return Line(named.name, outcome, text, last.shift.ratio, last.shift.low, last.shift.high, last.p_adjusted)

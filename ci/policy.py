@@ -12,6 +12,7 @@ from harness.config.fitting import fitted
 from harness.config.kinds import POLICY
 from harness.config.words import in_order
 from harness.errors import InputErrors
+from harness.schemas.form import form
 from reports.compare.model import MORE_IS_BETTER
 from reports.statistics.gate import ALPHA, FEWEST_RUNS, MINIMUM_EFFECT, MOST_SERIES
 
@@ -36,6 +37,7 @@ class Named(_Model):
         return f"{self.experiment}/{self.arm}/{self.figure}{size}"
 
 
+@form("ci_policy", "A policy of the gate")
 class Policy(_Model):
     """What a change may not make worse, and by how much it must be worse to be reported."""
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.schemas.form import FORMS
-from harness.schemas.forms import schema_of as old_schema_of
 from harness.schemas.made import schema_of
 
 ROOT = Path(__file__).parents[1]
@@ -26,17 +25,7 @@ def schemas() -> dict[str, dict[str, Any]]:
     models: dict[str, list[Any]] = {}
     for model, about in FORMS.items():
         models.setdefault(about.name, []).append(model)
-    found = {name: _schema(name, those) for name, those in models.items()}
-    return found | _old()
-
-
-def _old():
-    found = {}
-    for file in sorted(file for layer in LAYERS for file in (ROOT / layer).rglob("forms.py") if file.parent != FOLDER):
-        module = import_module(".".join(file.relative_to(ROOT).with_suffix("").parts))
-        for name, form in module.SCHEMAS.items():
-            found[name] = form() if callable(form) else old_schema_of(name, *form)
-    return found
+    return {name: _schema(name, those) for name, those in models.items()}
 
 
 def _schema(name: str, models: list[Any]) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from chaos.analysis.phases import (
 from chaos.analysis.rundata import FaultTimes, RunData
 from chaos.analysis.stall import detect_ms, longest_gap_ms, onsets, stall_ms
 from chaos.analysis.stats import median, percentile, spread
-from chaos.record.forms import Counters
+from chaos.record.lines import Counters
 
 HEALTHY_RATE = 0.98
 """A run is back when it reaches this share of its healthy rate (design page 10)."""

@@ -1,20 +1,21 @@
 """What a journal comes to: figures, checks and verdicts, of a repeat, an arm and an experiment.
 
-`Summary.as_json` is summary.json, key by key; its schema is made from these classes (`make schemas`).
+`Summary` is summary.json, key by key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
-from typing import Annotated, Any, Final, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final, Literal
 
-from pydantic import Field, with_config
-from pydantic.json_schema import SkipJsonSchema
-
-from chaos.record.forms import Counters
+from chaos.record.lines import Counters
 from harness.facts.environment import Hardware
-from harness.schemas.forms import OPEN, Count, Share
+from harness.schemas.form import Count, Mode, Share, form, growing, hidden, newer
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 HOLDS: Final = "holds"
 DEVIATED: Final = "deviated"
@@ -22,7 +23,6 @@ FAILED: Final = "failed"
 VOID: Final = "void"
 Outcome = Literal["holds", "deviated", "void"]
 Verdict = Literal["holds", "deviated", "failed", "void"]
-Mode = Annotated[int, Field(ge=0, le=3)]
 Ms = float | None
 """None: could not be measured."""
 
@@ -49,7 +49,7 @@ class Check:
     unit: str
 
 
-@with_config(OPEN)
+@growing
 @dataclass(frozen=True)
 class Healthy:
     """Of the iterations before any fault."""
@@ -69,19 +69,19 @@ class FaultFigures:
     at_iteration: int | None
     """the iteration it really hit; null: none"""
     hit: bool
-    onset_ns: int | None = None
-    reverted_ns: int | None = None
+    onset_ns: int | None = newer()
+    reverted_ns: int | None = newer()
     detect_ms: Ms
     stall_ms: Ms
     iteration_ms: Ms
     iteration_bound_ms: Ms
-    beyond_ms: Ms = None
+    beyond_ms: Ms = newer()
     """iteration_ms less its bound; of modes without one, less what balance could do"""
     degraded_ms: Ms
     degraded_bound_ms: Ms
     after_ms: Ms
     return_ms: Ms
-    stolen: Share | None = None
+    stolen: Share | None = newer()
     """share of the CPU that a hypervisor gave to others around the onset"""
 
 
@@ -103,7 +103,7 @@ class Run:
     errors: list[str]
     checks: list[Check]
     verdict: Verdict
-    results: SkipJsonSchema[dict[str, str]] = field(default_factory=dict)
+    results: dict[str, str] = hidden(dict)
     """What each iteration of each rank came to, where the workload says so: `rank/index` -> text. Not in the file."""
 
     def metric(self, name: str) -> float | None:
@@ -127,11 +127,11 @@ class Arm:
     """judged over all runs of the arm"""
 
 
+@form("summary", "summary.json of a run directory")
 @dataclass(frozen=True)
 class Summary:
     """A whole experiment."""
 
-    schema: Literal[1]
     verdict: Verdict
     exit_code: Literal[0, 1, 3, 130]
     experiment: str
@@ -143,9 +143,14 @@ class Summary:
     """why it is not simply `holds`, for people"""
     arms: list[Arm]
 
-    def as_json(self) -> dict[str, Any]:
-        """What summary.json holds."""
-        whole = asdict(self)
-        for run in (run for arm in whole["arms"] for run in arm["runs"]):
-            del run["results"]
-        return whole
+
+def summary_of(value: Mapping[str, Any]) -> Summary:
+    """From the JSON of a summary.json. ValueError when it is none."""
+    return _reader().validate_python(value)
+
+
+@cache
+def _reader() -> TypeAdapter[Summary]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Summary)

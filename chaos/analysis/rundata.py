@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -93,15 +94,25 @@ class RunData:
 
     def whole(self) -> dict[int, Span]:
         """Iterations that every rank finished: from the first start to the last end."""
-        return {
-            index: Span(min(s.start_ns for s in spans.values()), max(s.end_ns for s in spans.values()))
-            for index, spans in sorted(self.iterations.items())
-            if len(spans) == self.ranks
-        }
+        return self._whole
 
     def durations_ms(self) -> dict[int, float]:
         """How long each whole iteration took: the slowest rank's own time, so that clocks are never compared."""
-        return {index: max(span.ms for span in self.iterations[index].values()) for index in self.whole()}
+        return self._durations_ms
+
+    @cached_property
+    def _whole(self) -> dict[int, Span]:
+        """Asked for by every figure, and a long run has many: they are counted once."""
+        ranks = self.ranks
+        return {
+            index: Span(min(s.start_ns for s in spans.values()), max(s.end_ns for s in spans.values()))
+            for index, spans in sorted(self.iterations.items())
+            if len(spans) == ranks
+        }
+
+    @cached_property
+    def _durations_ms(self) -> dict[int, float]:
+        return {index: max(span.ms for span in self.iterations[index].values()) for index in self._whole}
 
 
 def read_run(lines: Iterable[Line]) -> RunData:

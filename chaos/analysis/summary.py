@@ -37,7 +37,6 @@ def summarize(
     word, code = verdict.overall(whole, void_ok=void_ok)
     why = ([failure] if failure else []) + verdict.reasons(whole)
     return Summary(
-        schema=1,
         verdict=word if failure is None else FAILED,
         exit_code=code if failure is None else 130 if interrupted else 3,
         experiment=experiment.name,

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from chaos.analysis.model import Arm, summary_of
 from chaos.analysis.stats import median
 from chaos.campaign.state import DONE, FAILED, CellState
 from harness.config import jsons
 from harness.config.files import Unreadable
 from harness.errors import UsageError
-
-Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -38,27 +36,23 @@ class ArmFigures:
     """Healthy iterations over stock's."""
 
 
-def arms(summary: Json) -> list[ArmFigures]:
-    """Of every arm of a summary.json."""
-    return [_arm(arm) for arm in summary["arms"]]
-
-
-def _arm(arm: Json) -> ArmFigures:
-    runs: Sequence[Json] = arm["runs"]
-    faults = [fault for run in runs for fault in run["faults"]]
-    moved = _known(_metric(run["metrics"], "failovers") for run in runs)
+def of_arm(arm: Arm) -> ArmFigures:
+    """Of an arm of a summary."""
+    runs = arm.runs
+    faults = [fault for run in runs for fault in run.faults]
+    moved = _known(run.metric("failovers") for run in runs)
     return ArmFigures(
-        arm=arm["name"],
-        expect=arm["expect"],
-        verdict=arm["verdict"],
-        as_expected=arm["as_expected"],
-        void=any(run["void"] for run in runs),
-        healthy_ms=median(_known(run["healthy_ms"]["median"] for run in runs)),
-        beyond_bound_ms=max(_known(_less(f["iteration_ms"], f["iteration_bound_ms"]) for f in faults), default=None),
-        degraded_ratio=max(_known(_over(f["degraded_ms"], f["degraded_bound_ms"]) for f in faults), default=None),
+        arm=arm.name,
+        expect=arm.expect,
+        verdict=arm.verdict,
+        as_expected=arm.as_expected,
+        void=any(run.void for run in runs),
+        healthy_ms=median(_known(run.healthy_ms.median for run in runs)),
+        beyond_bound_ms=max(_known(_less(f.iteration_ms, f.iteration_bound_ms) for f in faults), default=None),
+        degraded_ratio=max(_known(_over(f.degraded_ms, f.degraded_bound_ms) for f in faults), default=None),
         failovers=round(max(moved)) if moved else None,
-        wrong_elements=sum(run["wrong_elements"] for run in runs),
-        healthy_ratio=_metric(arm["metrics"], "healthy_ratio"),
+        wrong_elements=sum(run.wrong_elements for run in runs),
+        healthy_ratio=next((each.value for each in arm.metrics if each.name == "healthy_ratio"), None),
     )
 
 
@@ -68,7 +62,7 @@ def of_cell(folder: Path, cell: CellState) -> list[ArmFigures]:
         return []
     path = folder / cell.directory / "summary.json"
     try:
-        return arms(jsons.mapping_of(path, schema=1))
+        return [of_arm(arm) for arm in summary_of(jsons.mapping_of(path, schema=1)).arms]
     except Unreadable as error:
         raise UsageError(f"{path.parent}: {error.message}", "remove that folder: the cell is run again") from error
 
@@ -104,10 +98,6 @@ def words(found: Sequence[ArmFigures]) -> list[str]:
 
 def _known(values: Iterable[float | None]) -> list[float]:
     return [value for value in values if value is not None]
-
-
-def _metric(metrics: Sequence[Json], name: str) -> float | None:
-    return next((metric["value"] for metric in metrics if metric["name"] == name), None)
 
 
 def _less(value: float | None, bound: float | None) -> float | None:

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from chaos.analysis.model import DEVIATED
 from chaos.analysis.stats import median
 from chaos.campaign.model import Campaign, Cell
-from chaos.campaign.state import DONE, FAILED, CellState, State
+from chaos.campaign.state import DONE, FAILED, CellState, Progress, State
 from harness.config import jsons
 from harness.config.files import Unreadable
 from harness.errors import R2ccError
+from harness.schemas.form import Limits as Words
+from harness.schemas.form import form
 
 MOST_ATTEMPTS = 3
 INTERRUPTED = 130
@@ -22,6 +25,29 @@ CELLS, FAILURES, OLD, RUNNING = "cells", "failed", "old", ".running"
 
 RunCell = Callable[[Cell, Path], None]
 """Runs one experiment into a run directory below the path, and leaves its summary.json there."""
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    name: str
+    experiment: str
+    arms: Sequence[str]
+    repeats: Annotated[int, Words(minimum=1)]
+    seed: int
+    inventory: str
+    minutes: float | None
+    set: Mapping[str, Any]
+    """what it changes in the experiment"""
+    state: Progress
+    why_not: str | None
+
+
+@form("campaign_plan", "r2cc chaos campaign --dry-run: one entry a cell")
+@dataclass(frozen=True)
+class CampaignPlan:
+    """What a call would run."""
+
+    cells: Sequence[PlannedCell]
 
 
 @dataclass(frozen=True)
@@ -77,6 +103,20 @@ class Runner:
             takes = "" if needs is None else f", and it takes {needs:.1f}"
             return f"left for another call: {max(0.0, left):.1f} min are left{takes}"
         return None
+
+    def planned(self, cell: Cell) -> PlannedCell:
+        return PlannedCell(
+            name=cell.name,
+            experiment=os.path.relpath(cell.source),
+            arms=cell.arms,
+            repeats=cell.experiment.repeats,
+            seed=cell.experiment.seed,
+            inventory=str(cell.site),
+            minutes=cell.minutes,
+            set=cell.changes,
+            state=self.state.cells[cell.name].state,
+            why_not=self.why_not(cell),
+        )
 
     def left_minutes(self) -> float | None:
         minutes = self.limits.minutes

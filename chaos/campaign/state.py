@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
 
+from chaos.analysis.model import Verdict
 from chaos.campaign.model import Campaign, Cell
 from harness.config import jsons
 from harness.config.files import Missing, Unreadable
 from harness.errors import UsageError
 from harness.files.rundir import RunDir
+from harness.schemas.form import Amount, Count, ExitCode, form
 
 SCHEMA = 1
 FILE = "campaign.json"
-PENDING, DONE, FAILED = "pending", "done", "failed"
+Progress = Literal["pending", "done", "failed"]
+PENDING: Final = "pending"
+DONE: Final = "done"
+FAILED: Final = "failed"
 
 
 @dataclass(frozen=True)
@@ -25,25 +30,50 @@ class CellState:
     name: str
     experiment: str
     fingerprint: str
-    state: str = PENDING
-    verdict: str | None = None
-    exit_code: int | None = None
-    attempts: int = 0
-    seconds: float | None = None
-    directory: str | None = None
-    """Of its run, relative to the campaign's."""
-    build_id: str | None = None
-    reasons: tuple[str, ...] = ()
+    """of all that is asked for; another one means: run it again"""
+    state: Progress
+    verdict: Verdict | None
+    exit_code: Literal[0, 1, 3] | None
+    attempts: Count
+    """runs that failed"""
+    seconds: Amount | None
+    directory: str | None
+    """of its run, relative to the campaign's"""
+    build_id: str | None
+    reasons: tuple[str, ...]
 
     @classmethod
     def of(cls, cell: Cell) -> CellState:
-        return cls(cell.name, cell.experiment.name, cell.fingerprint)
+        return cls(cell.name, cell.experiment.name, cell.fingerprint, PENDING, None, None, 0, None, None, None, ())
 
     @classmethod
     def read(cls, value: Mapping[str, Any]) -> CellState:
         """Raises KeyError or TypeError for what is none."""
         known = {part.name: value[part.name] for part in fields(cls)}
         return cls(**{**known, "reasons": tuple(known["reasons"])})
+
+
+@form("campaign", "campaign.json of a campaign's directory")
+@dataclass(frozen=True)
+class Record:
+    """What is known of a campaign's cells."""
+
+    name: str
+    description: str
+    cells: Sequence[CellState]
+    """in the file's order"""
+    dropped: Sequence[CellState]
+    """cells that the file no longer has"""
+
+
+@form("campaign_result", "r2cc chaos campaign: campaign.json, and how it ended")
+@dataclass(frozen=True)
+class Ended(Record):
+    """How a call of it ended."""
+
+    exit_code: ExitCode
+    left: Sequence[str]
+    """cells still to be run"""
 
 
 @dataclass
@@ -61,18 +91,14 @@ class State:
         self.cells[name] = replace(self.cells[name], **values)
         self.save()
 
-    def as_json(self) -> dict[str, Any]:
-        return {
-            "schema": SCHEMA,
-            "name": self.name,
-            "description": self.description,
-            "cells": [asdict(cell) for cell in self.cells.values()],
-            "dropped": [asdict(cell) for cell in self.dropped.values()],
-        }
+    def ended(self, exit_code: int, left: Sequence[str]) -> Ended:
+        return Ended(self.name, self.description, [*self.cells.values()], [*self.dropped.values()], exit_code, left)
 
     def save(self) -> None:
         """Whole or not at all."""
-        RunDir(self.folder).write_json_as(FILE, "campaign", self.as_json())
+        RunDir(self.folder).write_json(
+            FILE, Record(self.name, self.description, [*self.cells.values()], [*self.dropped.values()])
+        )
 
 
 def resume(folder: Path, campaign: Campaign) -> State:

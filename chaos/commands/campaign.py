@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fnmatch
 import json
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,7 +12,7 @@ import click
 
 from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import site_option
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from chaos.campaign.model import Campaign, Cell
@@ -176,7 +175,7 @@ def _last_words(state: State, names: Sequence[str], *, interrupted: bool, as_jso
         rest = left(state, names)
         if as_json:
             code = _exit_code(state, names, interrupted=interrupted)
-            click.echo(dumped_as("campaign_result", {**state.as_json(), "exit_code": code, "left": rest}, 1))
+            click.echo(dumped(state.ended(code, rest), 1))
         else:
             click.echo(table(state.folder, [state.cells[name] for name in names]))
             if rest:
@@ -186,30 +185,17 @@ def _last_words(state: State, names: Sequence[str], *, interrupted: bool, as_jso
 
 def _dry_run(runner: Runner, *, as_json: bool) -> int:
     """Every cell chosen, what it would run, and why it would not."""
-    cells = [_planned(runner, cell) for cell in runner.wanted()]
+    from chaos.campaign.run import CampaignPlan
+
+    cells = [runner.planned(cell) for cell in runner.wanted()]
     if as_json:
-        click.echo(dumped_as("campaign_plan", {"schema": 1, "cells": cells}, 1))
+        click.echo(dumped(CampaignPlan(cells), 1))
         return 0
     for cell in cells:
-        takes = "" if cell["minutes"] is None else f", about {cell['minutes']:g} min"
-        what = f"{cell['repeats']} x {', '.join(cell['arms'])} on {cell['inventory']}{takes}"
-        click.echo(f"{cell['name']}: {cell['why_not'] or 'would run'}\n  {cell['experiment']}: {what}")
-        for key, value in cell["set"].items():
+        takes = "" if cell.minutes is None else f", about {cell.minutes:g} min"
+        what = f"{cell.repeats} x {', '.join(cell.arms)} on {cell.inventory}{takes}"
+        click.echo(f"{cell.name}: {cell.why_not or 'would run'}\n  {cell.experiment}: {what}")
+        for key, value in cell.set.items():
             click.echo(f"  {key}: {json.dumps(value)}")
     click.echo("nothing was started")
     return 0
-
-
-def _planned(runner: Runner, cell: Cell) -> dict[str, Any]:
-    return {
-        "name": cell.name,
-        "experiment": os.path.relpath(cell.source),
-        "arms": list(cell.arms),
-        "repeats": cell.experiment.repeats,
-        "seed": cell.experiment.seed,
-        "inventory": str(cell.site),
-        "minutes": cell.minutes,
-        "set": dict(cell.changes),
-        "state": runner.state.cells[cell.name].state,
-        "why_not": runner.why_not(cell),
-    }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,7 +12,7 @@ from chaos.commands.faults import faults
 from chaos.commands.run import run
 from chaos.commands.soak import soak
 from harness.commands.options import json_option
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     pass
@@ -48,32 +48,17 @@ def validate(files: tuple[Path, ...], as_json: bool) -> int:
       r2cc chaos validate experiments/false_positives
       r2cc chaos validate experiments/*.yaml --json
     """
-    from chaos.run.suite import files_of
+    from chaos.run.suite import Validated, checked, files_of
     from harness.errors import InputErrors
 
-    checked = [_checked(each) for file in files for each in files_of(file)]
-    errors = [error for each in checked for error in each["errors"]]
+    found = [checked(each) for file in files for each in files_of(file)]
+    errors = [error for each in found for error in each.errors]
     if as_json:
-        click.echo(dumped_as("validated", {"schema": 1, "files": checked}))
+        click.echo(dumped(Validated(found)))
         return InputErrors.exit_code if errors else 0
-    for each in checked:
-        if not each["errors"]:
-            told = f"{each['name']}: {each['faults']} fault(s), arms {', '.join(each['arms'])}"
-            click.echo(f"{each['file']}: ok ({told})")
+    for each in found:
+        if not each.errors:
+            click.echo(f"{each.file}: ok ({each.name}: {each.faults} fault(s), arms {', '.join(each.arms or ())})")
     if errors:
         raise InputErrors(errors)
     return 0
-
-
-def _checked(file: Path) -> dict[str, Any]:
-    from chaos.experiment.file import load
-    from harness.errors import InputErrors, UsageError
-
-    found: dict[str, Any] = {"file": str(file), "errors": []}
-    try:
-        experiment = load(file)
-    except InputErrors as error:
-        return {**found, "errors": error.errors}
-    except UsageError as error:
-        return {**found, "errors": [str(error)]}
-    return {**found, "name": experiment.name, "faults": len(experiment.faults), "arms": list(experiment.arms)}

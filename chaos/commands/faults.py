@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
 from harness.commands.options import json_option
 from harness.commands.site_option import site_option
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from chaos.faults.catalogue import ListedFault, Way
     from chaos.faults.needs import Able
+    from chaos.faults.support import Support
     from harness.hosts import Host
     from harness.sites.site import Site
 
 ASK_S = 20.0
 FEW_HOSTS = 4
-Support = dict[str, dict[str, Any]]
-"""By host: supported, why, notes."""
 
 
 def _kinds(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem[str]]:
@@ -50,7 +51,7 @@ def faults(*, fault: tuple[str, ...], site: Site | None, only: str | None, comma
       r2cc chaos faults --inventory cluster.yaml --host node03 --json
       r2cc chaos faults link_down --commands
     """
-    from chaos.faults.catalogue import catalogue
+    from chaos.faults.catalogue import Listing, catalogue
 
     entries = _named(catalogue(), fault)
     if commands and not as_json:
@@ -59,8 +60,7 @@ def faults(*, fault: tuple[str, ...], site: Site | None, only: str | None, comma
     able, errors, inside = ({}, {}, True) if commands else _asked(site, only)
     support = _support(able, inside=inside)
     if as_json:
-        found = [{**entry, "hosts": support[entry["kind"]]} for entry in entries]
-        click.echo(dumped_as("faults", {"schema": 1, "faults": found}, 1))
+        click.echo(dumped(Listing([replace(entry, hosts=support[entry.kind]) for entry in entries]), 1))
     else:
         _print(entries, able, support, inside=inside)
     for name, error in errors.items():
@@ -68,12 +68,12 @@ def faults(*, fault: tuple[str, ...], site: Site | None, only: str | None, comma
     return 3 if errors else 0
 
 
-def _named(entries: list[dict[str, Any]], names: Sequence[str]) -> list[dict[str, Any]]:
+def _named(entries: list[ListedFault], names: Sequence[str]) -> list[ListedFault]:
     from chaos.faults.registry import problem_of
     from harness.errors import UsageError
 
-    found = [entry for entry in entries if not names or entry["kind"] in names]
-    if missing := set(names) - {entry["kind"] for entry in found}:
+    found = [entry for entry in entries if not names or entry.kind in names]
+    if missing := set(names) - {entry.kind for entry in found}:
         raise UsageError(problem_of(min(missing)))
     return found
 
@@ -121,19 +121,20 @@ def _ask(host: Host) -> Able:
         raise InfraError(f"cannot be asked what it has: {said[0]}", "its shell and /proc are needed there") from error
 
 
-def _support(able: Mapping[str, Able], *, inside: bool) -> dict[str, Support]:
+def _support(able: Mapping[str, Able], *, inside: bool) -> dict[str, dict[str, Support]]:
     from chaos.faults.catalogue import example
     from chaos.faults.registry import kinds
     from chaos.faults.support import table
 
-    found: dict[str, Support] = {kind: {} for kind in kinds()}
-    for row in table(able, [example(kind, inside=inside) for kind in kinds()]):
-        found[row["kind"]][row["host"]] = {key: row[key] for key in ("supported", "why", "notes")}
-    return found
+    return table(able, [example(kind, inside=inside) for kind in kinds()])
 
 
 def _print(
-    entries: Sequence[Mapping[str, Any]], able: Mapping[str, Able], support: Mapping[str, Support], *, inside: bool
+    entries: Sequence[ListedFault],
+    able: Mapping[str, Able],
+    support: Mapping[str, Mapping[str, Support]],
+    *,
+    inside: bool,
 ) -> None:
     from rich.console import Console
 
@@ -146,51 +147,51 @@ def _print(
 
 
 def _table(
-    entries: Sequence[Mapping[str, Any]], hosts: Sequence[str], support: Mapping[str, Support], *, inside: bool
+    entries: Sequence[ListedFault], hosts: Sequence[str], support: Mapping[str, Mapping[str, Support]], *, inside: bool
 ) -> Table:
     from rich.table import Table
 
     made = Table("fault", "what it does", box=None, pad_edge=False)
-    columns: list[tuple[str, Callable[[Support], str]]] = [("supported", partial(_summary, hosts))]
+    columns: list[tuple[str, Callable[[Mapping[str, Support]], str]]] = [("supported", partial(_summary, hosts))]
     if len(hosts) <= FEW_HOSTS:
         columns = [(host, partial(_one, host)) for host in hosts]
     for name, _ in columns:
         made.add_column(name)
     for entry in entries:
-        here = entry["cluster"] if inside else entry
-        does = here["does"] + (" (kernel path only)" if here["kernel_path_only"] else "")
-        made.add_row(entry["kind"], does, *(cell(support[entry["kind"]]) for _, cell in columns))
+        here = entry.cluster if inside else entry
+        does = here.does + (" (kernel path only)" if here.kernel_path_only else "")
+        made.add_row(entry.kind, does, *(cell(support[entry.kind]) for _, cell in columns))
     return made
 
 
-def _one(host: str, support: Support) -> str:
+def _one(host: str, support: Mapping[str, Support]) -> str:
     found = support[host]
-    if not found["supported"]:
-        return f"no: {'; '.join(found['why'])}"
-    return f"yes ({'; '.join(found['notes'])})" if found["notes"] else "yes"
+    if not found.supported:
+        return f"no: {'; '.join(found.why)}"
+    return f"yes ({'; '.join(found.notes)})" if found.notes else "yes"
 
 
-def _summary(hosts: Sequence[str], support: Support) -> str:
+def _summary(hosts: Sequence[str], support: Mapping[str, Support]) -> str:
     """Of many hosts: how many can, and why the first that cannot does not."""
-    without = [host for host in hosts if not support[host]["supported"]]
+    without = [host for host in hosts if not support[host].supported]
     if not without:
         return "yes: all"
-    why = f"{without[0]}: {'; '.join(support[without[0]]['why'])}"
+    why = f"{without[0]}: {'; '.join(support[without[0]].why)}"
     return f"{len(hosts) - len(without)} of {len(hosts)}; {why}"
 
 
-def _told(entry: Mapping[str, Any]) -> list[str]:
-    lines = [entry["kind"], *_about(entry)]
-    other = entry["cluster"]
-    same = all(other[key] == entry[key] for key in ("inject", "revert", "probe"))
+def _told(entry: ListedFault) -> list[str]:
+    lines = [entry.kind, *_about(entry)]
+    other = entry.cluster
+    same = all(getattr(other, key) == getattr(entry, key) for key in ("inject", "revert", "probe"))
     return (
         lines if same else [*lines, "  where nobody lets us into the switch:", *(f"  {line}" for line in _about(other))]
     )
 
 
-def _about(entry: Mapping[str, Any]) -> list[str]:
+def _about(entry: Way) -> list[str]:
     from chaos.faults.parts.keep import shortened
 
-    needs = ", ".join([*entry["requires"], entry["privilege"], *entry["features"]])
-    lines = [f"  does   {entry['does']}", f"  seen   {entry['peer_sees']}", f"  needs  {needs} (on {entry['on']})"]
-    return lines + [f"  {word:<6} {shortened(entry[word])}" for word in ("inject", "revert", "probe")]
+    needs = ", ".join([*entry.requires, entry.privilege, *entry.features])
+    lines = [f"  does   {entry.does}", f"  seen   {entry.peer_sees}", f"  needs  {needs} (on {entry.on})"]
+    return lines + [f"  {word:<6} {shortened(getattr(entry, word))}" for word in ("inject", "revert", "probe")]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from chaos.analysis.model import Summary
@@ -74,5 +74,5 @@ def last_words(summary: Summary, shown: str, *, as_json: bool, quiet: bool) -> N
     elif summary.exit_code:
         click.echo(f"r2cc: {summary.verdict}: {'; '.join(summary.reasons) or 'no reason is known'}", err=True)
     if as_json:
-        click.echo(dumped_as("summary", summary.as_json(), 1))
+        click.echo(dumped(summary, 1))
     click.echo(shown, err=as_json)

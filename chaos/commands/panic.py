@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.commands.options import json_option
 from harness.commands.site_option import site_option
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -52,9 +52,9 @@ def panic(*, site: Site, host: str | None, dry_run: bool, break_lease: bool, as_
         reports = undo_all(hosts, dry_run=dry_run, break_lease=break_lease, told=heard)
     code = exit_code(reports, dry_run=dry_run)
     if as_json:
-        found = [_as_json(report) for report in reports]
-        told = {"schema": 1, "inventory": str(site), "dry_run": dry_run, "exit_code": code, "hosts": found}
-        click.echo(dumped_as("panic", told))
+        from chaos.deadman.shown import Panic, ShownHost
+
+        click.echo(dumped(Panic(str(site), dry_run, code, [ShownHost.of(report) for report in reports])))
         return code
     for report in reports:
         for line in _lines(report, dry_run=dry_run):
@@ -94,31 +94,6 @@ def _wanted(site: Site, words: str | None, known: set[str]) -> set[str]:
     if unknown := sorted(wanted - known):
         raise UsageError(f"no host {', '.join(unknown)}", f"r2cc hosts list --inventory {site}")
     return wanted
-
-
-def _as_json(report: Report) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return {
-        "name": report.host,
-        "clean": report.clean,
-        "error": None if report.error is None else report.error.message,
-        "holder": None if report.holder is None else asdict(report.holder),
-        "records": [
-            {
-                "id": record.found.id,
-                "fault": record.found.about.get("fault"),
-                "controller": record.found.about.get("controller"),
-                "was": record.found.state,
-                "left_s": record.found.left_s,
-                "proof": record.proof or None,
-                "problem": record.problem or None,
-            }
-            for record in report.records
-        ],
-        "leftovers": report.removed,
-        "problems": report.problems,
-    }
 
 
 def _lines(report: Report, *, dry_run: bool) -> Iterator[str]:

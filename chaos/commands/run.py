@@ -11,10 +11,11 @@ from chaos.commands.one_run import last_words, run_one
 from harness.commands.launcher_option import LauncherType
 from harness.commands.options import arms_option, changes_of, json_option, quiet_option, set_option
 from harness.commands.site_option import site_option
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from chaos.experiment.model import Experiment
+    from chaos.run.dryrun import ShownRun
     from harness.sites.site import Site
 
 EXAMPLES = """\b
@@ -110,8 +111,8 @@ def run(
     options: dict[str, Any] = {"out": out, "void_ok": void_ok, "trace": trace, "quiet": quiet, "verbose": verbose}
     options |= {"python": python, "share_gpus": share_gpus, "launcher": launcher}
     site = click.get_current_context().with_resource(meant(site, launcher))
-    wanted = [_adjusted(experiment, repeats, seed) for experiment in experiments(file, changes_of(settings))]
-    chosen = [_arms(experiment, arms) for experiment in wanted]
+    wanted = [adjusted(experiment, repeats, seed) for experiment in experiments(file, changes_of(settings))]
+    chosen = [arms_of(experiment, arms) for experiment in wanted]
     if dry_run:
         return _dry_run(wanted, chosen, site, python, launcher=launcher, as_json=as_json)
     rundir.check(out)
@@ -137,16 +138,17 @@ def _suite(
         return suite.Outcome(experiment.name, summary.verdict, summary.exit_code, shown, summary.reasons)
 
     outcomes = suite.run_all(wanted, outcome, lambda line: None if options["quiet"] else click.echo(line, err=as_json))
-    click.echo(dumped_as("suite", suite.as_json(outcomes), 1) if as_json else suite.table(outcomes))
+    click.echo(dumped(suite.Suite(outcomes), 1) if as_json else suite.table(outcomes))
     return suite.exit_code(outcomes)
 
 
-def _adjusted(experiment: Experiment, repeats: int | None, seed: int | None) -> Experiment:
+def adjusted(experiment: Experiment, repeats: int | None, seed: int | None) -> Experiment:
+    """With so many repeats and that seed, where they are given."""
     changes = {"repeats": repeats, "seed": seed}
     return experiment.model_copy(update={key: value for key, value in changes.items() if value is not None})
 
 
-def _arms(experiment: Experiment, names: str | None) -> list[str]:
+def arms_of(experiment: Experiment, names: str | None) -> list[str]:
     """The arms asked for, in the order asked for; UsageError for one that the experiment does not have."""
     from harness.errors import UsageError
 
@@ -166,22 +168,19 @@ def _arms(experiment: Experiment, names: str | None) -> list[str]:
 def _dry_run(
     wanted: list[Experiment], arms: list[list[str]], site: Site, python: str | None, *, launcher: str, as_json: bool
 ) -> int:
-    from chaos.run.dryrun import as_json as plan
-    from chaos.run.dryrun import text
+    from chaos.run.dryrun import RunPlan, text
     from chaos.run.fitting import names_no_rate
 
     found = [_steps(each, names, site, python, launcher) for each, names in zip(wanted, arms, strict=True)]
     if as_json:
-        click.echo(dumped_as("run_plan", plan(wanted, found), 1))
+        click.echo(dumped(RunPlan([run for runs in found for run in runs]), 1))
     else:
         fits = [site.adopts_topology and names_no_rate(experiment) for experiment in wanted]
         click.echo("\n\n".join(map(text, wanted, found, fits)))
     return 0
 
 
-def _steps(
-    experiment: Experiment, arms: list[str], site: Site, python: str | None, launcher: str
-) -> list[dict[str, Any]]:
+def _steps(experiment: Experiment, arms: list[str], site: Site, python: str | None, launcher: str) -> list[ShownRun]:
     from chaos.run.dryrun import steps
     from chaos.testbed.beds import check_launcher, gpus_of, planned_bed, targets_of
     from chaos.testbed.workbench import planned_for

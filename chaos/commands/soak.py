@@ -7,12 +7,15 @@ import sys
 import time
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.commands.options import json_option, quiet_option
-from harness.schemas import dumped_as
+from harness.schemas import dumped
+
+if TYPE_CHECKING:
+    from chaos.soak.judge import Report
 
 PLAIN_EVERY_S = 10.0
 VM = "vm:2x2"
@@ -117,30 +120,30 @@ def soak(
     with KeptBed(parse(VM)) as kept:
         request = replace(request, open_bed=kept.open) if bed == "vm" else request
         report = Soak(request, directory, line.say, line.progress).run()
-    if report["exit_code"] or not quiet:
+    if report.exit_code or not quiet:
         line.end(_words(report))
     if as_json:
-        click.echo(dumped_as("soak", {key: value for key, value in report.items() if key != "fates"}, 1))
+        click.echo(dumped(replace(report, fates=None), 1))
     click.echo(directory.shown(), err=as_json)
-    return int(report["exit_code"])
+    return report.exit_code
 
 
-def _words(report: dict[str, Any]) -> str:
+def _words(report: Report) -> str:
     """The last lines: what happened, and what to do with a failure."""
     text = (
-        f"{report['outcome']}: {report['faults']} faults in {report['rounds']} rounds, "
-        f"{report['iterations']} iterations, {report['bytes_checked'] / 1e9:.1f} GB checked, "
-        f"{report['connections_failed_over']} connections moved, {report['connections_failed_back']} returned; "
-        f"seed {report['seed']}"
+        f"{report.outcome}: {report.faults} faults in {report.rounds} rounds, "
+        f"{report.iterations} iterations, {report.bytes_checked / 1e9:.1f} GB checked, "
+        f"{report.connections_failed_over} connections moved, {report.connections_failed_back} returned; "
+        f"seed {report.seed}"
     )
-    failure = report["failure"]
-    where = " --inventory vm:2x2" if report["net"] == "ib" else ""
+    failure = report.failure
+    where = " --inventory vm:2x2" if report.net == "ib" else ""
     if failure is None:
-        return text + (f"\n{report['reason']}" if report["reason"] else "")
-    small = "reproduced and made smaller" if failure["reproduced"] else "could not be reproduced"
+        return text + (f"\n{report.reason}" if report.reason else "")
+    small = "reproduced and made smaller" if failure.reproduced else "could not be reproduced"
     return (
-        f"{text}\nround {failure['round']}: {failure['why']}\n{small}: {failure['replay_faults']} of "
-        f"{failure['faults']} faults; replay with: r2cc chaos run {failure['replay']}{where}"
+        f"{text}\nround {failure.round}: {failure.why}\n{small}: {failure.replay_faults} of "
+        f"{failure.faults} faults; replay with: r2cc chaos run {failure.replay}{where}"
     )
 
 

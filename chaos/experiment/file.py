@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from copy import deepcopy
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,6 +33,7 @@ from harness.config.fitting import fitted, keys_of
 from harness.config.kinds import EXPERIMENT
 from harness.config.words import in_order
 from harness.errors import InputErrors
+from harness.schemas.form import form
 from harness.workloads.kinds.registry import forms as workload_forms
 from harness.workloads.kinds.registry import model_of as model_of_workload
 
@@ -47,18 +49,27 @@ def load(path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
 
     Raises InputErrors with every error, UsageError when it cannot be read.
     """
-    document = documents.load(path, EXPERIMENT)
+    return _changed(documents.load(path, EXPERIMENT), path, changes)
+
+
+def loads(text: str, path: Path, changes: Mapping[str, Any] | None = None) -> Experiment:
+    """The same from text; `path` is named in errors, and a topology file is looked for beside it."""
+    return _changed(documents.parse(text, str(path), EXPERIMENT), path, changes)
+
+
+def of_value(value: Mapping[str, Any], changes: Mapping[str, Any] | None = None) -> Experiment:
+    """The same from what such a file holds."""
+    path = Path("<experiment>")
+    return _changed(Document(str(path), deepcopy(dict(value))), path, changes)
+
+
+def _changed(document: Document, path: Path, changes: Mapping[str, Any] | None) -> Experiment:
     if not changes or document.unreadable:
         return checked(document, path)
     value, wrong = applied(document.value, changes)
     if wrong:
         raise InputErrors([f"--set {key}: {why}" for key, why in wrong.items()])
     return checked(document.with_value(value), path)
-
-
-def loads(text: str, path: Path) -> Experiment:
-    """The same from text; `path` is named in errors, and a topology file is looked for beside it."""
-    return checked(documents.parse(text, str(path), EXPERIMENT), path)
 
 
 def checked(document: Document, path: Path) -> Experiment:
@@ -186,6 +197,7 @@ def dump(experiment: Experiment) -> str:
     return yaml_text.dumped(experiment.resolved())
 
 
+@form("experiment")
 def json_schema() -> dict[str, Any]:
     """The form of an experiment file as JSON Schema, with all kinds of faults that are installed.
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from chaos.faults import registry
 from chaos.faults.example import example_of
 from chaos.faults.fault import Fault
 from chaos.faults.steps import place_of, text_of
+from chaos.faults.support import Support
+from harness.schemas.form import form
 
 
 def example(kind: str, *, inside: bool = False, **more: Any) -> Fault:
@@ -22,23 +26,62 @@ def methods_of(kind: str) -> tuple[str | None, ...]:
     return ways or (None,)
 
 
-def catalogue() -> list[dict[str, Any]]:
+@dataclass(frozen=True)
+class Way:
+    """How a fault is made to be."""
+
+    kind: str
+    does: str
+    peer_sees: str
+    requires: Sequence[str]
+    privilege: str
+    features: Sequence[str]
+    kernel_path_only: bool
+    needs_deadman: bool
+    on: str
+    facts: str
+    inject: str
+    revert: str
+    probe: str
+
+
+@dataclass(frozen=True)
+class ListedFault(Way):
+    """A kind, and which hosts can carry it."""
+
+    cluster: Way
+    """where nobody lets us into the switch"""
+    hosts: Mapping[str, Support]
+
+
+@form("faults", "r2cc chaos faults: one entry a kind")
+@dataclass(frozen=True)
+class Listing:
+    """All kinds that were asked for."""
+
+    faults: Sequence[ListedFault]
+
+
+def catalogue() -> list[ListedFault]:
     """Every fault with what it does and its commands for an example; for `r2cc chaos faults`."""
-    return [_entry(example(kind)) | {"cluster": _entry(example(kind, inside=True))} for kind in registry.kinds()]
+    return [
+        ListedFault(**vars(_way(example(kind))), cluster=_way(example(kind, inside=True)), hosts={})
+        for kind in registry.kinds()
+    ]
 
 
-def _entry(fault: Fault) -> dict[str, Any]:
+def _way(fault: Fault) -> Way:
     steps = {"facts": fault.facts(), "inject": fault.inject(), "revert": fault.revert(), "probe": fault.probe()}
     places = dict.fromkeys(place_of(step) for step in (*steps["inject"], *steps["probe"]))
-    return {
-        "kind": fault.kind,
-        "does": fault.does,
-        "peer_sees": fault.peer_sees,
-        "requires": list(fault.requires),
-        "privilege": fault.privilege,
-        "features": list(fault.features),
-        "kernel_path_only": fault.kernel_path_only,
-        "needs_deadman": fault.needs_deadman,
-        "on": ", ".join(places) or "the workload",
+    return Way(
+        kind=fault.kind,
+        does=fault.does,
+        peer_sees=fault.peer_sees,
+        requires=fault.requires,
+        privilege=fault.privilege,
+        features=fault.features,
+        kernel_path_only=fault.kernel_path_only,
+        needs_deadman=fault.needs_deadman,
+        on=", ".join(places) or "the workload",
         **{name: text_of(found) or "(nothing)" for name, found in steps.items()},
-    }
+    )

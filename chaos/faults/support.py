@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 from chaos.faults.fault import Fault
 from chaos.faults.needs import MEANING, Able
+
+
+@dataclass(frozen=True)
+class Support:
+    """Whether a host can carry a fault."""
+
+    supported: bool
+    why: Sequence[str]
+    notes: Sequence[str]
 
 
 def lacking(fault: Fault, able: Able) -> list[str]:
@@ -42,11 +51,11 @@ def notes(fault: Fault, able: Able) -> list[str]:
     return found
 
 
-def table(hosts: Mapping[str, Able], kinds: Sequence[Fault]) -> list[dict[str, Any]]:
-    """One entry a host and kind."""
-    return [
-        {"host": host, "kind": fault.kind, "supported": not why, "why": why, "notes": [] if why else notes(fault, able)}
-        for host, able in hosts.items()
-        for fault in kinds
-        for why in [lacking(fault, able)]
-    ]
+def table(hosts: Mapping[str, Able], kinds: Sequence[Fault]) -> dict[str, dict[str, Support]]:
+    """By kind, then by host."""
+    return {fault.kind: {host: _support(fault, able) for host, able in hosts.items()} for fault in kinds}
+
+
+def _support(fault: Fault, able: Able) -> Support:
+    why = lacking(fault, able)
+    return Support(not why, why, [] if why else notes(fault, able))

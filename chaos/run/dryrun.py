@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from chaos.experiment.model import MODES, Experiment
 from chaos.experiment.planned import PlannedFault, by_host, planned_faults
@@ -16,13 +15,52 @@ from harness.hosts import Host
 from harness.hosts.ssh.target import Target
 from harness.launch.job import Job
 from harness.launch.plan import as_root, plan
+from harness.schemas.form import Count, Mode, form
 from harness.sites.site import Planned
 
 PLACES = Path("<folder of the lab>/places.json")
 """A lab that is not up has no folder yet."""
 FOLDER = "<folder>"
 """Of files for a launcher."""
-Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class ShownStep:
+    on: str
+    command: str
+
+
+@dataclass(frozen=True)
+class ShownFault:
+    id: str
+    kind: str
+    host: str | None
+    nic: str | None
+    place: str
+    when: str
+    outages_s: Sequence[Sequence[float]]
+    facts: Sequence[ShownStep]
+    inject: Sequence[ShownStep]
+    probe: Sequence[ShownStep]
+    revert: Sequence[ShownStep]
+
+
+@dataclass(frozen=True)
+class ShownRun:
+    experiment: str
+    arm: str
+    mode: Mode
+    run: Count
+    start: Sequence[Launch]
+    faults: Sequence[ShownFault]
+
+
+@form("run_plan", "r2cc chaos run --dry-run: one entry a run of an arm")
+@dataclass(frozen=True)
+class RunPlan:
+    """What would be run."""
+
+    runs: Sequence[ShownRun]
 
 
 def steps(
@@ -36,11 +74,12 @@ def steps(
     launcher: str = launch.DIRECT,
     targets: Sequence[Target] = (),
     python: str = launch.PYTHON,
-) -> list[Json]:
+) -> list[ShownRun]:
     """One entry for every run: processes to start and faults to carry out."""
-    planned = planned_faults(experiment, bed.nics, launch.per_host(experiment, gpus))
+    each = launch.per_host(experiment, gpus)
+    planned = planned_faults(experiment, bed.nics, each)
     names = by_host(bed.nics)
-    samplers = launch.samplers(names, bench, experiment.workload.net, every_cpu=bool(of_host))
+    samplers = launch.samplers(names, bench, experiment.workload.net, every_cpu=bool(of_host), each=each)
 
     def started(arm: str) -> list[Launch]:
         ranks = launch.ranks(
@@ -57,16 +96,9 @@ def steps(
         job = launch.job(ranks, bed.root, launcher, targets, python)
         return [*samplers, *(ranks if job is None else _by_launcher(job, launcher, targets))]
 
+    faults = [fault_step(each) for each in planned]
     return [
-        {
-            "arm": arm,
-            "mode": MODES[arm],
-            "run": run,
-            "start": [
-                {"host": each.host, "name": each.name, "argv": each.argv, "env": each.env} for each in started(arm)
-            ],
-            "faults": [fault_step(each) for each in planned],
-        }
+        ShownRun(experiment.name, arm, MODES[arm], run, started(arm), faults)
         for run in range(experiment.repeats)
         for arm in arms
     ]
@@ -85,26 +117,26 @@ def _by_launcher(job: Job, launcher: str, targets: Sequence[Target]) -> list[Lau
     return [Launch(each.host or "localhost", each.shown, each.argv, dict(each.env)) for each in made.commands]
 
 
-def fault_step(planned: PlannedFault) -> Json:
+def fault_step(planned: PlannedFault) -> ShownFault:
     """A fault's commands, and when each runs."""
     spec, fault = planned.spec, planned.fault
-    return {
-        "id": spec.id,
-        "kind": spec.kind,
-        "host": planned.host,
-        "nic": planned.nic,
-        "place": planned.place,
-        "when": when(planned),
-        "outages_s": [list(cycle) for cycle in spec.cycles],
-        "facts": _steps(fault.facts()),
-        "inject": _steps(fault.inject()),
-        "probe": _steps(fault.probe()),
-        "revert": _steps(fault.revert()),
-    }
+    return ShownFault(
+        id=spec.id,
+        kind=spec.kind,
+        host=planned.host,
+        nic=planned.nic,
+        place=planned.place,
+        when=when(planned),
+        outages_s=spec.cycles,
+        facts=_steps(fault.facts()),
+        inject=_steps(fault.inject()),
+        probe=_steps(fault.probe()),
+        revert=_steps(fault.revert()),
+    )
 
 
-def _steps(steps: Sequence[Step]) -> list[Json]:
-    return [{"on": place_of(step), "command": step.text()} for step in steps]
+def _steps(steps: Sequence[Step]) -> list[ShownStep]:
+    return [ShownStep(place_of(step), step.text()) for step in steps]
 
 
 def when(planned: PlannedFault) -> str:
@@ -119,31 +151,23 @@ def when(planned: PlannedFault) -> str:
     return f"{(at.fraction or 0):.0%} into iteration {at.iteration}"
 
 
-def as_json(experiments: Sequence[Experiment], found: Sequence[Sequence[Json]]) -> Json:
-    """What run_plan.schema.json describes; `found` has the steps of each experiment."""
-    runs = [{"experiment": each.name, **step} for each, steps in zip(experiments, found, strict=True) for step in steps]
-    return {"schema": 1, "runs": runs}
-
-
-def text(experiment: Experiment, found: Sequence[Json], fits: bool) -> str:
+def text(experiment: Experiment, found: Sequence[ShownRun], fits: bool) -> str:
     """For people; every command as one would type it on its host. `fits`: sizes are found when it runs."""
     lines = [f"{experiment.name}: would run {len(found)} time(s); nothing was started"]
     if fits:
         lines.append("sizes are those at 1 Gbit/s a NIC; where this machine carries less, they shrink with the rate")
-    for step in found:
-        lines.append(f"\n{step['arm']}, run {step['run']} (R2CC_MODE={step['mode']})")
-        for each in step["start"]:
-            command = launch.Launch(each["host"], each["name"], each["argv"], each["env"]).line()
-            lines.append(f"  {each['host']:<8} $ {command}")
-        for fault in step["faults"]:
-            lines.append(f"  fault {fault['id']}: {fault['kind']} on {fault['place']}, {fault['when']}")
-            lines += [f"      {_shown(step)}" for step in fault["facts"]]
-            for begins, ends in fault["outages_s"]:
+    for run in found:
+        lines.append(f"\n{run.arm}, run {run.run} (R2CC_MODE={run.mode})")
+        lines += [f"  {each.host:<8} $ {each.line()}" for each in run.start]
+        for fault in run.faults:
+            lines.append(f"  fault {fault.id}: {fault.kind} on {fault.place}, {fault.when}")
+            lines += [f"      {_shown(step)}" for step in fault.facts]
+            for begins, ends in fault.outages_s:
                 lines.append(f"    from {begins:g} s to {ends:g} s:")
-                for name in ("inject", "probe", "revert", "probe"):
-                    lines += [f"      {_shown(step)}" for step in fault[name]]
+                steps = (*fault.inject, *fault.probe, *fault.revert, *fault.probe)
+                lines += [f"      {_shown(step)}" for step in steps]
     return "\n".join(lines)
 
 
-def _shown(step: Json) -> str:
-    return f"{step['on']:<8} $ {step['command']}"
+def _shown(step: ShownStep) -> str:
+    return f"{step.on:<8} $ {step.command}"

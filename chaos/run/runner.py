@@ -87,7 +87,7 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
         )
         journal.enter("-", 0)
         journal.write("verdict", verdict=summary.verdict, exit_code=summary.exit_code, reasons=summary.reasons)
-    out.write_json_as("summary.json", "summary", summary.as_json())
+    out.write_json("summary.json", summary)
     return summary
 
 
@@ -117,6 +117,7 @@ def plans(
     """
     nics = by_host(bed.nics)
     hosts = [host for host in bed.hosts if host in nics]
+    each = launch.per_host(experiment, bed.gpus)
 
     def plan(arm: str, run: int) -> Plan:
         ranks = launch.ranks(
@@ -135,8 +136,8 @@ def plans(
             arm,
             run,
             ranks,
-            launch.samplers(nics, bench, experiment.workload.net, every_cpu=bool(bed.env)),
-            planned_faults(experiment, bed.nics, launch.per_host(experiment, bed.gpus)),
+            launch.samplers(nics, bench, experiment.workload.net, every_cpu=bool(bed.env), each=each),
+            planned_faults(experiment, bed.nics, each),
             limits=experiment.limits,
             launcher=launcher,
             job=launch.job(ranks, bed.root, launcher, bed.targets, python),

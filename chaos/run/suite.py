@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chaos.analysis.model import Verdict
 from chaos.experiment.file import load
 from chaos.experiment.model import Experiment
 from harness.errors import InputErrors, UsageError
+from harness.schemas.form import Count, ExitCode, form, left_out
 
 WORST = (130, 1, 3, 0)
 """Exit codes, the one that counts most first, as a campaign's: what deviated is known, whatever could not be run."""
@@ -20,10 +22,48 @@ class Outcome:
     """One experiment of the suite; `directory` is its run directory as a user would type it."""
 
     name: str
-    verdict: str
-    exit_code: int
+    verdict: Verdict
+    exit_code: ExitCode
     directory: str
     reasons: Sequence[str]
+
+
+@form("suite", "r2cc chaos run FOLDER: one entry an experiment")
+@dataclass(frozen=True)
+class Suite:
+    """What a folder came to."""
+
+    experiments: Sequence[Outcome]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckedFile:
+    """An experiment's file; without errors it has all the rest."""
+
+    file: str
+    errors: Sequence[str]
+    name: str | None = left_out()
+    faults: Count | None = left_out()
+    arms: Sequence[str] | None = left_out()
+
+
+@form("validated", "r2cc chaos validate")
+@dataclass(frozen=True)
+class Validated:
+    """All files that were checked."""
+
+    files: Sequence[CheckedFile]
+
+
+def checked(file: Path) -> CheckedFile:
+    try:
+        experiment = load(file)
+    except InputErrors as error:
+        return CheckedFile(file=str(file), errors=error.errors)
+    except UsageError as error:
+        return CheckedFile(file=str(file), errors=[str(error)])
+    faults, arms = len(experiment.faults), list(experiment.arms)
+    return CheckedFile(file=str(file), errors=[], name=experiment.name, faults=faults, arms=arms)
 
 
 def files_of(path: Path) -> list[Path]:
@@ -88,9 +128,3 @@ def table(outcomes: Sequence[Outcome]) -> str:
         lines.append(f"{outcome.name:<{width}}  {outcome.verdict:<8}  {outcome.directory}")
         lines += [f"{'':<{width}}    {reason}" for reason in (outcome.reasons if outcome.exit_code else ())]
     return "\n".join(lines)
-
-
-def as_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
-    """What suite.schema.json describes."""
-    found = [{**vars(outcome), "reasons": list(outcome.reasons)} for outcome in outcomes]
-    return {"schema": 1, "experiments": found}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -12,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.commands.options import changes_of, json_option, quiet_option, set_option
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from chaos.simulate.run.execute import Executor
     from chaos.simulate.run.experiment import Experiment
+    from chaos.simulate.run.result import Simulation
     from chaos.simulate.run.sweep import Sweep
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -149,34 +149,31 @@ def _again(command: str, file: Path, seed: int | None, settings: tuple[str, ...]
 
 
 def _carry_out(sweep: Sweep, executor: Executor, again: str, *, as_json: bool, quiet: bool, resume: bool) -> int:
-    from chaos.simulate.run.display import display
     from harness.interrupts import terminable
     from harness.plugins import after_run
+    from harness.progress import show
 
-    shown = display(sys.stderr, quiet=quiet)
     with terminable():
         try:
             sweep.prepare(resume=resume)
             with sweep.alone():
-                try:
-                    sweep.run(executor, shown)
-                finally:
-                    shown.stop()
+                with show("simulating") as step:
+                    sweep.run(executor, step.update)
                 result = _finish(sweep)
         except KeyboardInterrupt:
             done, total = sweep.progress()
             click.echo(f"interrupted: {done} of {total} cells are done; go on with\n  {again}", err=True)
             return INTERRUPTED
     if as_json:
-        click.echo(dumped_as("simulation", result, 1))
+        click.echo(dumped(result, 1))
     try:
         after_run(sweep.folder, quiet=quiet or as_json)
     finally:
         click.echo(sweep.run_dir.shown(), err=as_json)
-    return int(result["exit_code"])
+    return result.exit_code
 
 
-def _finish(sweep: Sweep) -> dict[str, Any]:
+def _finish(sweep: Sweep) -> Simulation:
     """simulation.json and what lies beside it."""
     from chaos.simulate.run import result
     from chaos.simulate.run.cell import code_id
@@ -187,24 +184,21 @@ def _finish(sweep: Sweep) -> dict[str, Any]:
     if sweep.experiment.keep_traces:
         sweep.write_traces()
     sweep.run_dir.write_json("environment.json", environment({"build_id": code_id()}))
-    sweep.run_dir.write_json_as(RESULT, "simulation", found)
+    sweep.run_dir.write_json(RESULT, found)
     return found
 
 
 def _dry_run(experiment: Experiment, *, as_json: bool) -> int:
     """The points, the arms and how much there is to do."""
     from chaos.simulate.run.cell import Payload
+    from chaos.simulate.run.result import Plan, PlannedPoint
 
     cells = Payload.of(experiment).cells()
     traces = sum(cell.count for cell in cells)
     if as_json:
-        points = [
-            {"at": dict(point.at), "topology": point.topology, "workload": point.workload}
-            for point in experiment.points
-        ]
-        plan = {"schema": 1, "name": experiment.name, "arms": list(experiment.arms), "seed": experiment.seed}
-        plan |= {"points": points, "cells": len(cells), "traces": traces}
-        click.echo(dumped_as("sim_plan", plan, 1))
+        points = [PlannedPoint(point.at, point.topology, point.workload) for point in experiment.points]
+        plan = Plan(experiment.name, tuple(experiment.arms), experiment.seed, points, len(cells), traces)
+        click.echo(dumped(plan, 1))
         return 0
     click.echo(f"{experiment.name}: {experiment.title or 'no title'}")
     for point in experiment.points:
@@ -256,9 +250,8 @@ def faults(
     if point >= len(experiment.points):
         raise UsageError(f"--point {point}: there are {len(experiment.points)}, counted from 0", "give a lower one")
     trace = sweeps.write_trace(experiment, experiment.points[point], number, out)
-    told = {"schema": 1, "file": str(out), "seed": trace.seed, "days": trace.days, "faults": len(trace.faults)}
     if as_json:
-        click.echo(dumped_as("sim_faults", told))
+        click.echo(dumped(sweeps.TraceWritten(str(out), trace.seed, trace.days, len(trace.faults))))
     elif not quiet:
         click.echo(f"{len(trace.faults)} faults in {trace.days:g} days, seed {trace.seed}")
         click.echo(str(out))
@@ -278,12 +271,12 @@ def validate(*, as_json: bool, quiet: bool) -> int:
       r2cc sim validate --json
     """
     from chaos.simulate.validate import checking
+    from chaos.simulate.validate.checks import Checked
 
     found = checking.run_checks()
     good = checking.good(found)
     if as_json:
-        result = {"schema": 1, "outcome": "holds" if good else "deviated", "checks": found}
-        click.echo(dumped_as("sim_validate", result, 1))
+        click.echo(dumped(Checked("holds" if good else "deviated", found)))
     elif told := checking.text(found, quiet=quiet):
         click.echo(told)
     return 0 if good else 1

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 from chaos.analysis.moves import stream_of
 from chaos.analysis.paths import addresses
 from chaos.analysis.rundata import FaultTimes, Line, RunData, read_run
 from chaos.run.arm import HUNG, STANDSTILL
+from harness.schemas.form import Count, ExitCode, form, growing, left_out
 
 NOTICE_NS = 500_000_000
 """How long after its onset a fault may still be the reason that a connection moves."""
@@ -28,12 +28,59 @@ class Fate:
 
     id: str
     kind: str
-    nics: int
-    moved: int
-    returned: int
+    nics: Count
+    moved: Count
+    returned: Count
 
-    def as_json(self) -> dict[str, Any]:
-        return vars(self)
+
+@dataclass(frozen=True)
+class OfKind:
+    """Faults of a kind, those that moved something, connections moved, connections that came home."""
+
+    faults: Count
+    moving: Count
+    moved: Count
+    returned: Count
+
+
+@growing
+@dataclass(frozen=True)
+class Failure:
+    """The round that failed, and what it was made smaller to."""
+
+    round: Count
+    why: str
+    faults: Count | None = left_out()
+    replay: str | None = left_out()
+    replay_faults: Count | None = left_out()
+    reproduced: bool | None = left_out()
+    attempts: Count | None = left_out()
+
+
+@form("soak", "soak.json; printed without fates")
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """What a soak came to."""
+
+    outcome: Literal["passed", "failed", "infrastructure", "interrupted"]
+    exit_code: ExitCode
+    reason: str | None
+    seed: int
+    arm: str
+    net: Literal["socket", "ib"]
+    build_id: str | None
+    round_s: float
+    rounds: Count
+    excused_rounds: Count
+    faults: Count
+    iterations: Count
+    bytes_checked: Count
+    connections_failed_over: Count
+    connections_failed_back: Count
+    minutes: float
+    by_kind: Mapping[str, OfKind]
+    failure: Failure | None
+    fates: Sequence[Fate] | None = left_out()
 
 
 def failure(lines: Sequence[Line], ranks: int) -> str | None:
@@ -141,13 +188,17 @@ def _ends(data: RunData, line: Line, hosts: dict[str, str]) -> set[tuple[str, st
     return found
 
 
-def totals(found: Iterable[Fate]) -> dict[str, dict[str, int]]:
-    """By kind: faults, those that moved something, connections moved, connections that came home."""
-    counts: dict[str, Counter[str]] = {}
+def totals(found: Iterable[Fate]) -> dict[str, OfKind]:
+    """By kind."""
+    kinds: dict[str, list[Fate]] = {}
     for fate in found:
-        mine = counts.setdefault(fate.kind, Counter(faults=0, moving=0, moved=0, returned=0))
-        mine.update(faults=1, moving=int(fate.moved > 0), moved=fate.moved, returned=fate.returned)
-    return {kind: dict(counter) for kind, counter in sorted(counts.items())}
+        kinds.setdefault(fate.kind, []).append(fate)
+    return {kind: _total(fates) for kind, fates in sorted(kinds.items())}
+
+
+def _total(fates: Sequence[Fate]) -> OfKind:
+    moved = [fate.moved for fate in fates]
+    return OfKind(len(fates), sum(map(bool, moved)), sum(moved), sum(fate.returned for fate in fates))
 
 
 def trimmed(lines: Iterable[Line]) -> list[Line]:

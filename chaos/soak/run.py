@@ -7,8 +7,8 @@ import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 from chaos.analysis.rundata import Line
 from chaos.experiment.file import dump
@@ -26,6 +26,7 @@ from harness.errors import FaultError, InfraError, LabError
 from harness.files.rundir import RunDir
 
 Json = dict[str, Any]
+Outcome = Literal["passed", "failed", "infrastructure", "interrupted"]
 Say = Callable[[str], None]
 REPLAY = "replay.yaml"
 EXCUSED_MAX = 5
@@ -75,19 +76,6 @@ class Tally:
                 self.failovers += int(line["failovers"])
                 self.failbacks += int(line["failbacks"])
 
-    def as_json(self) -> Json:
-        return {
-            "rounds": self.rounds,
-            "excused_rounds": self.excused,
-            "faults": len(self.fates),
-            "iterations": self.iterations,
-            "bytes_checked": self.bytes,
-            "connections_failed_over": self.failovers,
-            "connections_failed_back": self.failbacks,
-            "minutes": round((time.monotonic() - self.began) / 60, 2),
-            "by_kind": judge.totals(self.fates),
-        }
-
 
 class Soak:
     """One soak: its folder holds soak.json, a trimmed journal of every round, and everything of a failing one."""
@@ -98,11 +86,12 @@ class Soak:
         self._say = say
         self._progress = progress
         self.tally = Tally()
-        self._failed: Json | None = None
+        self._failed: judge.Failure | None = None
 
-    def run(self) -> Json:
+    def run(self) -> judge.Report:
         """Runs until time is up, a round fails, or Ctrl-C; returns what soak.json holds, whatever happened."""
-        outcome, reason = "passed", None
+        outcome: Outcome = "passed"
+        reason: str | None = None
         try:
             with interrupts.terminable():
                 number = 0
@@ -146,10 +135,10 @@ class Soak:
         self._progress(self._status(experiment))
         if why is not None:
             self._say(f"round {number} failed: {why}")
-            self._failed = {"round": number, "why": why, "faults": len(experiment.faults)}
+            self._failed = judge.Failure(number, why, len(experiment.faults))
             self._out.write_text(f"{name}.yaml", dump(experiment))
             self._out.write_text(REPLAY, dump(experiment))
-            self._failed |= self._shrunk(experiment, lines)
+            self._failed = self._shrunk(self._failed, experiment, lines)
 
     def _sabotaged(self, experiment: Experiment) -> Experiment:
         changes = {"corrupt_carrier": self._request.corrupt_carrier}
@@ -195,7 +184,7 @@ class Soak:
                 file.write(json.dumps({**line, "run": int(name.rpartition("-")[2])}, separators=(",", ":")) + "\n")
         path.unlink()
 
-    def _shrunk(self, experiment: Experiment, lines: Sequence[Line]) -> Json:
+    def _shrunk(self, failure: judge.Failure, experiment: Experiment, lines: Sequence[Line]) -> judge.Failure:
         """Finds fewer faults that still fail, and writes them as an experiment; every better one at once."""
         limit = judge.failed_at_ns(lines)
         before = judge.injected_before(lines, limit)
@@ -219,8 +208,13 @@ class Soak:
             self._out.write_text(REPLAY, dump(reduced(experiment, best)))
         (self._out.path / "shrinking.jsonl").unlink(missing_ok=True)
         count = len(experiment.faults) if best is None else len(best)
-        replay = {"replay": str(self._out.path / REPLAY), "replay_faults": count}
-        return replay | {"reproduced": best is not None, "attempts": attempts.count}
+        return replace(
+            failure,
+            replay=str(self._out.path / REPLAY),
+            replay_faults=count,
+            reproduced=best is not None,
+            attempts=attempts.count,
+        )
 
     @staticmethod
     def _again(fails: Callable[[list[FaultSpec]], bool], faults: list[FaultSpec]) -> bool:
@@ -229,24 +223,32 @@ class Soak:
         except OutOfTime:
             return False
 
-    def _report(self, outcome: str, reason: str | None) -> Json:
+    def _report(self, outcome: Outcome, reason: str | None) -> judge.Report:
         request = self._request
-        codes = {"passed": 0, "failed": 1, "infrastructure": 3, "interrupted": 130}
-        report = {
-            "schema": 1,
-            "outcome": outcome,
-            "exit_code": codes[outcome],
-            "reason": reason,
-            "seed": request.seed,
-            "arm": request.arm,
-            "net": request.shapes[0].workload.get("net", "socket"),
-            "build_id": request.build.get("build_id"),
-            "round_s": request.round_s,
-            **self.tally.as_json(),
-            "failure": self._failed,
-            "fates": [fate.as_json() for fate in self.tally.fates],
-        }
-        self._out.write_json_as("soak.json", "soak", report)
+        codes: dict[Outcome, int] = {"passed": 0, "failed": 1, "infrastructure": 3, "interrupted": 130}
+        tally = self.tally
+        report = judge.Report(
+            outcome=outcome,
+            exit_code=codes[outcome],
+            reason=reason,
+            seed=request.seed,
+            arm=request.arm,
+            net=request.shapes[0].workload.get("net", "socket"),
+            build_id=request.build.get("build_id"),
+            round_s=request.round_s,
+            rounds=tally.rounds,
+            excused_rounds=tally.excused,
+            faults=len(tally.fates),
+            iterations=tally.iterations,
+            bytes_checked=tally.bytes,
+            connections_failed_over=tally.failovers,
+            connections_failed_back=tally.failbacks,
+            minutes=round((time.monotonic() - tally.began) / 60, 2),
+            by_kind=judge.totals(tally.fates),
+            failure=self._failed,
+            fates=tally.fates,
+        )
+        self._out.write_json("soak.json", report)
         return report
 
 

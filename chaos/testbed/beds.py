@@ -77,7 +77,9 @@ def gpus_of(site: Site, experiment: Experiment) -> int:
         return 1
     found = site.shaped(topology_of(experiment)).gpus()
     if found is None:
-        raise UsageError(f"{site}: nobody says how many GPUs a host has", "give `gpus`, the same number for all hosts")
+        raise UsageError(
+            f"{site}: it is not known how many GPUs a host has", "give `gpus`, the same number for all hosts"
+        )
     return found
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,9 +23,10 @@ from harness.hosts.parallel import on_all
 from harness.repo import checkout
 from harness.sites.cluster import ClusterSite
 from harness.sites.surveyed import Surveyed
-from harness.workloads.bench import EVENT_FILE, bench_env, stray_settings
+from harness.workloads.bench import EVENT_FILE, bench_env, gpu_sampler_command, stray_settings
 from harness.workloads.kinds.workload import Place, Programs
 
+GPU_SAMPLER = "gpu_sampler.py"
 RANK = Path(__file__).parents[2] / "harness" / "workloads" / "rank.py"
 ENVIRONMENT = {"NCCL_NVLS_ENABLE": "0"}
 """Hosts of the lab share a box: what NVLink's multicast would do there says nothing about their network."""
@@ -42,6 +44,8 @@ class GpuBench:
     more_env: Mapping[str, str] = field(default_factory=dict)
     """What all ranks need besides: where the daemon is that lets them share a GPU."""
     program: Path = RANK
+    sampler_python: str = sys.executable
+    """Hosts of the lab are this machine: our own Python has what the sampler needs."""
 
     def rank(self, workload: Workload, one: OneRank) -> list[str]:
         """One rank."""
@@ -67,6 +71,11 @@ class GpuBench:
     def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]:
         return self.host.sampler(nics, cpu=cpu, interval_ms=interval_ms)
 
+    def gpu_sampler(self, ranks: Sequence[int]) -> list[str]:
+        """Of the GPUs that these ranks use."""
+        gpus = sorted({rank % self.cards for rank in ranks})
+        return gpu_sampler_command(self.sampler_python, self.program.with_name(GPU_SAMPLER), gpus)
+
 
 @contextmanager
 def on_gpus(
@@ -82,7 +91,7 @@ def on_gpus(
     with gpu.shared(enabled=cards < hosts * per_host) as more_env:
         yield (
             GpuBench(host, python, library, per_host, cards, {**ENVIRONMENT, **more_env}),
-            {**record, **found.as_dict()},
+            {**record, **asdict(found)},
         )
 
 
@@ -108,7 +117,13 @@ def deployed(cluster: Surveyed, gpus: int, hosts: Mapping[str, HostBench], pytho
     """The same on hosts over SSH, with the NCCL and the workloads that are deployed there; one rank on each GPU."""
     return {
         name: GpuBench(
-            host, python, cluster.program(name, places.NCCL), gpus, gpus, program=cluster.program(name, places.RANK)
+            host,
+            python,
+            cluster.program(name, places.NCCL),
+            gpus,
+            gpus,
+            program=cluster.program(name, places.RANK),
+            sampler_python=python,
         )
         for name, host in hosts.items()
     }
@@ -129,4 +144,4 @@ def _probed(host: Host, gpus: int, python: str) -> dict[str, Any]:
         gpu.enough(found, gpus, share=False)
     except InfraError as error:
         raise InfraError(f"{host.name}: {error.message}", "r2cc doctor says what its GPUs lack") from error
-    return found.as_dict()
+    return asdict(found)

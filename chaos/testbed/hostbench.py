@@ -63,6 +63,10 @@ class HostBench:
         """The sampler of one host."""
         return sampler_command(self.sampler_program, nics=nics, cpu=cpu, interval_ms=interval_ms)
 
+    def gpu_sampler(self, ranks: Sequence[int]) -> list[str]:
+        """The host bench uses no GPUs."""
+        return []
+
 
 def built(*, quiet: bool) -> tuple[HostBench, dict[str, Any]]:
     """Builds what is out of date; returns the bench and what environment.json says about the build."""

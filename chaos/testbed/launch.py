@@ -55,6 +55,9 @@ class Bench(Protocol):
 
     def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]: ...
     def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]: ...
+    def gpu_sampler(self, ranks: Sequence[int]) -> list[str]:
+        """What watches the GPUs of these ranks, all of one host; empty where they have none."""
+        ...
 
 
 Benches = Bench | Mapping[str, Bench]
@@ -164,15 +167,20 @@ def _restarting(experiment: Experiment, arm: str) -> dict[str, str]:
 
 
 def samplers(
-    nics: Mapping[str, Sequence[str]], bench: Benches, net: str = "socket", *, every_cpu: bool = False
+    nics: Mapping[str, Sequence[str]], bench: Benches, net: str = "socket", *, every_cpu: bool = False, each: int = 1
 ) -> list[Launch]:
     """One sampler a host; the first one, or all (`every_cpu`), also watch their machine's CPU. In emulation samples
-    cost: there are few."""
+    cost: there are few. Hosts whose ranks, `each` of them, have GPUs get one more."""
     interval_ms = SAMPLES_EMULATED_MS if net == "ib" else SAMPLES_MS
-    return [
+    found = [
         Launch(host, f"sampler-{host}", _sampler(bench, host, names, cpu=every_cpu or index == 0, ms=interval_ms))
         for index, (host, names) in enumerate(nics.items())
     ]
+    gpus = [
+        Launch(host, f"gpu-sampler-{host}", bench_on(bench, host).gpu_sampler(range(index * each, (index + 1) * each)))
+        for index, host in enumerate(nics)
+    ]
+    return [*found, *(launch for launch in gpus if launch.argv)]
 
 
 def _sampler(benches: Benches, host: str, names: Sequence[str], *, cpu: bool, ms: int) -> list[str]:

@@ -28,7 +28,7 @@ def kernels(tree: Path, funcs: str) -> Mapping[str, int]:
             table = Path(folder, TABLE).read_text(encoding="utf-8")
         except (CommandError, OSError) as error:
             message = f"NCCL's {GENERATOR} does not say which kernels `{funcs}` leaves: {error}"
-            raise BuildError(message, "build without --funcs, or fetch NCCL anew: r2cc fork refresh") from error
+            raise BuildError(message, "build without --funcs, or fetch NCCL again: r2cc fork refresh") from error
     return Counter(name for name in re.findall(r"// (\w+)", table) if name in COLLECTIVES)
 
 

@@ -115,7 +115,7 @@ def checked(arch: Sequence[str], funcs: str) -> list[str]:
     if not wanted:
         raise UsageError("no GPU here that would say which architecture is wanted", "--arch sm_90, or --arch all")
     if ALL in wanted and len(wanted) > 1:
-        raise UsageError("--arch all and one more", "name either all or those that you want")
+        raise UsageError("--arch all takes no other architecture beside it", "name either all or those that you want")
     return wanted
 
 

@@ -6,13 +6,13 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from harness.commands.options import json_option, quiet_option
 from harness.errors import UsageError
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from harness.lab.client import AgentHost
@@ -105,7 +105,9 @@ def up(
     for warning in made.warnings:
         click.echo(f"r2cc: warning: {warning}", err=True)
     if as_json:
-        click.echo(dumped_as("lab_up", {**_as_json(made, ttl_s), **({"inventory": inventory} if inventory else {})}))
+        from harness.lab.shown import LabUp
+
+        click.echo(dumped(LabUp(made.name, ttl_s, [*made.hosts], made.nics, made.warnings, inventory)))
         return
     click.echo(f"lab '{name}' is up after {time.monotonic() - started:.2f} s, for {ttl_s} s: {', '.join(made.hosts)}")
     click.echo(f"  r2cc lab exec {_name_flag(name)}{next(iter(made.hosts))} -- ip -br addr")
@@ -145,17 +147,6 @@ def _name_flag(name: str) -> str:
     return "" if name == DEFAULT_NAME else f"--name {name} "
 
 
-def _as_json(made: Lab | VmLab, ttl_s: float) -> dict[str, Any]:
-    return {
-        "schema": 1,
-        "name": made.name,
-        "ttl_s": ttl_s,
-        "hosts": list(made.hosts),
-        "nics": [vars(nic) for nic in made.nics],
-        "warnings": made.warnings,
-    }
-
-
 @lab.command()
 @json_option()
 def status(as_json: bool) -> None:
@@ -166,31 +157,16 @@ def status(as_json: bool) -> None:
       r2cc lab status
       r2cc lab status --json
     """
+    from harness.lab.shown import LabStatus, LivingLab
     from harness.lab.state import living
 
-    labs = [_summary(state) for state in living()]
+    labs = [LivingLab.of(state) for state in living()]
     if as_json:
-        click.echo(dumped_as("lab_status", {"schema": 1, "labs": labs}))
-        return
-    if not labs:
+        click.echo(dumped(LabStatus(labs)))
+    elif not labs:
         click.echo("no lab is up (r2cc lab up)")
-    for one in labs:
-        left = "for {left_s} s more" if one["owner_pid"] is None else "until its owner, pid {owner_pid}, ends"
-        if one["kind"] == "vm":
-            shape = "{name}: {hosts} guests x {nics} NICs with soft-RoCE, mtu {mtu}, up "
-        else:
-            shape = "{name}: {hosts} hosts x {nics} NICs x {rate_gbit:g} Gbit/s, mtu {mtu}, up "
-        click.echo((shape + left).format(**one))
-
-
-def _summary(state: dict[str, Any]) -> dict[str, Any]:
-    topology, expires_at = state["topology"], state["expires_at"]
-    return {
-        **{key: topology[key] for key in ("hosts", "nics", "rate_gbit", "mtu")},
-        **{key: state[key] for key in ("name", "keeper_pid", "init_pid", "owner_pid", "warnings")},
-        "kind": state.get("kind", "namespace"),
-        "left_s": None if expires_at is None else max(0, round(expires_at - time.time())),
-    }
+    for one in () if as_json else labs:
+        click.echo(one.text())
 
 
 def _attach(name: str) -> tuple[Lab | VmLab, bool]:
@@ -245,9 +221,10 @@ def down(name: str, as_json: bool) -> None:
       r2cc lab down --name lab2
     """
     from harness.lab.lab import down as take_down
+    from harness.lab.shown import LabDown
 
     was_up = take_down(name)
     if as_json:
-        click.echo(dumped_as("lab_down", {"schema": 1, "lab": name, "was_up": was_up}))
+        click.echo(dumped(LabDown(name, was_up)))
     else:
         click.echo(f"lab '{name}' is down" if was_up else f"lab '{name}' was not up")

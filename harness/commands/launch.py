@@ -18,7 +18,7 @@ from harness.commands.launcher_option import LauncherType
 from harness.commands.options import Size, changes_of, json_option, quiet_option, set_option
 from harness.commands.site_option import site_option
 from harness.interrupts import terminable
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from harness.launch.hosts import JobHosts
@@ -246,7 +246,7 @@ def _run(
         with tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder:
             planned = plan(made, launcher, hosts, folder, as_root=as_root())
             if dry_run:
-                click.echo(dumped_as("job_plan", planned.as_json(), 1) + "\n" if as_json else planned.text(), nl=False)
+                click.echo(dumped(planned.hiding(), 1) + "\n" if as_json else planned.text(), nl=False)
                 return 0
             from harness.launch.run import JobRun
             from harness.launch.watch import STARTING_S, Watch
@@ -270,10 +270,12 @@ def _placed(asked: Asked, hosts: JobHosts, launcher: str, oob: str | None) -> As
     return replace(asked, out_of_band=oob or own_network(hosts.targets)) if launchers()[launcher].daemons else asked
 
 
-def _print(result: Result, about: Mapping[str, object], as_json: bool) -> None:
+def _print(result: Result, about: Mapping[str, Any], as_json: bool) -> None:
     if as_json:
-        told = {"schema": 1, **about, "exit_code": result.exit_code, "reason": result.reason, **result.figures}
-        click.echo(dumped_as("job", told))
+        from harness.launch.run import JobResult
+
+        known = vars(result.figures)
+        click.echo(dumped(JobResult(**about, exit_code=result.exit_code, reason=result.reason, **known)))
     click.echo(("r2cc: error: " if result.exit_code else "") + result.sentence(), err=as_json or bool(result.exit_code))
 
 

@@ -10,7 +10,7 @@ import click
 from harness.commands.options import Size, json_option
 from harness.commands.site_option import site_option
 from harness.errors import UsageError
-from harness.schemas import dumped_as
+from harness.schemas import dumped_as, text_of, whole
 
 if TYPE_CHECKING:
     from harness.schedules.planner import Node
@@ -103,32 +103,22 @@ def plan(
     if nodes is not None and site is not None:
         raise UsageError("--nodes and --inventory exclude each other", "give one of them")
     known = _alike(nodes, nics or 1, rate_gbit or 1.0, gpus or 1) if nodes is not None else _of(site)
-    text = json.dumps(
-        {
-            "schema": planner.SCHEMA,
-            "nodes": [_as_json(node) for node in _without(known, _pairs(down))],
-            "bytes": size,
-            "op": op,
-            "datatype": datatype,
-            "reduction": reduction,
-            "schedule": schedule,
-            "channels": channels,
-            "cost": _costs(cost),
-        }
+    judged_there: Any = {"op": op, "datatype": datatype, "schedule": schedule}
+    request = planner.Request(
+        nodes=tuple(_without(known, _pairs(down))),
+        bytes=size,
+        reduction=reduction,
+        channels=channels,
+        cost=_costs(cost),
+        **judged_there,
     )
-    made = planner.plan_json(text)
+    made = planner.plan_json(text_of(whole(request)))
     if as_json:
         click.echo(dumped_as("plan", json.loads(made)))
         return 0
-    for line in render(
-        planner.Plan.from_dict(json.loads(made)), {rank: node.name for node in known for rank in node.ranks}
-    ):
+    for line in render(planner.Plan.of(made), {rank: node.name for node in known for rank in node.ranks}):
         click.echo(line)
     return 0
-
-
-def _as_json(node: Node) -> dict[str, Any]:
-    return {"name": node.name, "ranks": node.ranks, "nics": [vars(nic) for nic in node.nics]}
 
 
 def _alike(nodes: int, nics: int, rate_gbit: float, gpus: int) -> list[Node]:
@@ -179,7 +169,7 @@ def _number(text: str | None, what: str) -> float:
     return value
 
 
-def _costs(texts: tuple[str, ...]) -> dict[str, float]:
+def _costs(texts: tuple[str, ...]) -> Any:
     from harness.schedules.planner import COSTS
 
     for name, _ in _pairs(texts):

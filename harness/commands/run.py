@@ -13,7 +13,7 @@ from harness.commands import launch as launch_cmd
 from harness.commands.launcher_option import LauncherType
 from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import site_option
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from harness.programs.nccltests_run import Plan
@@ -187,7 +187,7 @@ def _tests(plan: Plan, dry_run: bool, as_json: bool, quiet: bool, timeout_s: flo
 
     if dry_run:
         launch = plan.launch()
-        click.echo(dumped_as("job_plan", launch.as_json("nccl-tests"), 1) if as_json else launch.text())
+        click.echo(dumped(launch.planned("nccl-tests"), 1) if as_json else launch.text())
         return 0
 
     def heard(line: str) -> None:
@@ -196,7 +196,7 @@ def _tests(plan: Plan, dry_run: bool, as_json: bool, quiet: bool, timeout_s: flo
 
     result = run_tests(plan, heard, timeout_s=timeout_s)
     if as_json:
-        click.echo(dumped_as("nccl_tests", {"schema": 1, **result.as_dict()}, 1))
+        click.echo(dumped(result.whole(), 1))
     click.echo(result.sentence(), err=True)
     return result.exit_code
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.commands.options import json_option, quiet_option
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from harness.trace.gaps import Gap
@@ -157,7 +157,7 @@ class View:
     def json(self) -> None:
         from harness.trace.facts import facts
 
-        click.echo(dumped_as("trace", facts(self.story, self.chosen, self.ends, self.margin_ms), 1))
+        click.echo(dumped(facts(self.story, self.chosen, self.ends, self.margin_ms), 1))
 
     def text(self, width: int) -> None:
         from harness.trace.facts import facts

@@ -7,6 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from pathlib import Path
 
 from harness.deploy import places
@@ -78,7 +79,8 @@ def folder(root: Path) -> Build:
 def _workloads(layout: Layout) -> dict[str, Path]:
     source = layout.root / "harness"
     files = [source / "__init__.py", *sorted((source / "workloads").glob("*.py"))]
-    return {f"{places.HARNESS}/{path.relative_to(source)}": path for path in files}
+    ours = {f"{places.HARNESS}/{path.relative_to(source)}": path for path in files}
+    return ours | ({places.NVML: Path(nvml.origin)} if (nvml := find_spec("pynvml")) and nvml.origin else {})
 
 
 def _build(files: dict[str, Path], how: str) -> Build:

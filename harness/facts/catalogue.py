@@ -9,7 +9,7 @@ from harness.facts import ethtool, ibv, iproute, kernel, nvidia, scripts, sysfs,
 from harness.facts.base import Fact, parser, table
 from harness.facts.ways import Tried, Try
 
-IPROUTE, RDMA_PACKAGE, NVIDIA = "iproute2", "rdma-core", "the NVIDIA driver"
+IPROUTE, NVIDIA = "iproute2", "the NVIDIA driver"
 
 VERSIONS = Fact("versions", scripts.VERSIONS, parser("the script of versions")(table), "sh")
 FIRST = Fact("counters before", ("ip", "-j", "-s", "link"), iproute.counters, "ip", IPROUTE)
@@ -18,11 +18,9 @@ LINKS = Fact("links", ("ip", "-j", "-d", "link"), iproute.links, "ip", IPROUTE)
 ADDRESSES = Fact("addresses", ("ip", "-j", "addr"), iproute.addresses, "ip", IPROUTE)
 ROUTES = Fact("routes", ("ip", "-j", "-d", "route"), iproute.routes, "ip", IPROUTE)
 ROUTES_IPV6 = Fact("IPv6 routes", ("ip", "-6", "-j", "-d", "route"), iproute.routes, "ip", IPROUTE)
-RULES = Fact("rules", ("ip", "-j", "rule"), iproute.rules, "ip", IPROUTE)
 QDISCS = Fact("qdiscs", ("tc", "-j", "-s", "qdisc"), iproute.qdiscs, "tc", IPROUTE)
 RDMA_LINKS = Fact("RDMA links", ("rdma", "-j", "link"), iproute.rdma_links, "rdma", IPROUTE)
 RDMA_DEVICES = Fact("RDMA devices", ("rdma", "-j", "dev"), iproute.rdma_devices, "rdma", IPROUTE)
-RDMA_RESOURCES = Fact("RDMA resources", ("rdma", "-j", "resource"), iproute.rdma_resources, "rdma", IPROUTE)
 RDMA_NETNS = Fact("RDMA namespaces", ("rdma", "-j", "system"), iproute.rdma_netns, "rdma", IPROUTE)
 CHAINS = Fact("firewall", ("nft", "-j", "list", "ruleset"), iproute.input_chains, "nft", "nftables")
 NET = Fact("NICs", scripts.NET, sysfs.nics, "sh")
@@ -56,20 +54,7 @@ LAST = Fact("counters after", ("ip", "-j", "-s", "link"), iproute.counters, "ip"
 LAST_RDMA = Fact("RDMA counters after", scripts.RDMA_COUNTERS, sysfs.rdma_counters, "sh")
 
 EVERY: tuple[Fact[Any], ...] = (
-    *(
-        VERSIONS,
-        FIRST,
-        FIRST_RDMA,
-        LINKS,
-        ADDRESSES,
-        ROUTES,
-        ROUTES_IPV6,
-        RULES,
-        QDISCS,
-        RDMA_LINKS,
-        RDMA_DEVICES,
-        RDMA_RESOURCES,
-    ),
+    *(VERSIONS, FIRST, FIRST_RDMA, LINKS, ADDRESSES, ROUTES, ROUTES_IPV6, QDISCS, RDMA_LINKS, RDMA_DEVICES),
     *(RDMA_NETNS, CHAINS, NET, RDMA, PCI, ETHTOOL, IBV, GPUS, TOPOLOGY, MODULES, MODINFO, KERNEL, LIMITS, IDENTITY),
     *(SYSCTL, DAEMONS, TIMEDATE, CHRONY, SETTINGS, PING, WHOLE_PING),
 )

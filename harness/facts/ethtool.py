@@ -15,7 +15,6 @@ class Driver:
     name: str
     version: str
     firmware: str
-    bus: str
 
 
 @dataclass(frozen=True)
@@ -25,16 +24,12 @@ class Settings:
     speed_gbit: float | None
     most_gbit: float | None
     """The fastest that this port supports."""
-    duplex: str
-    port: str
-    link: bool | None
 
 
 @dataclass(frozen=True)
 class Module:
     """`alarms`: those that are on."""
 
-    identifier: str
     vendor: str
     part: str
     alarms: tuple[str, ...]
@@ -58,7 +53,7 @@ def driver(text: str) -> Driver | None:
     said = named_lines(text.splitlines())
     if "driver" not in said:
         return None
-    return Driver(said["driver"], said.get("version", ""), said.get("firmware-version", ""), said.get("bus-info", ""))
+    return Driver(said["driver"], said.get("version", ""), said.get("firmware-version", ""))
 
 
 def settings(text: str) -> Settings | None:
@@ -70,14 +65,7 @@ def settings(text: str) -> Settings | None:
     supported = re.search(r"Supported link modes:(.*?)\n[^\n:]*:", f"{text}\n:", flags=re.DOTALL)
     modes = [int(mode["mbit"]) for mode in MODE.finditer(supported[1])] if supported else []
     speed = re.fullmatch(r"(\d+)Mb/s", said.get("Speed", ""))
-    detected = {"yes": True, "no": False}.get(said.get("Link detected", "").split(" ")[0])
-    return Settings(
-        int(speed[1]) / 1000 if speed else None,
-        max(modes) / 1000 if modes else None,
-        said.get("Duplex", ""),
-        said.get("Port", ""),
-        detected,
-    )
+    return Settings(int(speed[1]) / 1000 if speed else None, max(modes) / 1000 if modes else None)
 
 
 def features(text: str) -> tuple[tuple[str, bool], ...]:
@@ -91,7 +79,7 @@ def module(text: str) -> Module | None:
     if "Identifier" not in said:
         return None
     alarms = tuple(name for name, value in said.items() if "alarm" in name.lower() and value == "On")
-    return Module(said["Identifier"], said.get("Vendor name", ""), said.get("Vendor PN", ""), alarms)
+    return Module(said.get("Vendor name", ""), said.get("Vendor PN", ""), alarms)
 
 
 @parser("ethtool")

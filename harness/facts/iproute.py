@@ -15,12 +15,8 @@ class Link:
     name: str
     mtu: int
     flags: frozenset[str]
-    state: str
-    address: str
     kind: str
     master: str
-    parent: str
-    """The bus address of its device; empty where iproute2 is too old to tell."""
     lower: str = ""
     """The interface that a VLAN or macvlan is on."""
 
@@ -60,19 +56,9 @@ class Route:
 
     dst: str
     nic: str
-    gateway: str
-    source: str
     hops: int
     nics: tuple[str, ...] = ()
     """Those of a route with several next hops."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    priority: int
-    source: str
-    nic: str
-    table: str
 
 
 @dataclass(frozen=True)
@@ -81,37 +67,23 @@ class Qdisc:
 
     nic: str
     kind: str
-    root: bool
     rate_gbit: float | None
     loss: float
     delay_ms: float
-    drops: int
 
 
 @dataclass(frozen=True)
 class RdmaLink:
     device: str
     port: int
-    state: str
-    physical: str
     nic: str
 
 
 @dataclass(frozen=True)
 class RdmaDevice:
     name: str
-    node_type: str
-    firmware: str
     kind: str = ""
     """`smi`: InfiniBand XDR is managed by it, and nothing is sent through it."""
-
-
-@dataclass(frozen=True)
-class RdmaResources:
-    """How many of each object processes hold on the device."""
-
-    device: str
-    counts: tuple[tuple[str, int], ...]
 
 
 @parser("ip")
@@ -125,11 +97,8 @@ def _link(record: Record) -> Link:
         string(record, "ifname"),
         number(record, "mtu"),
         frozenset(str(flag) for flag in record["flags"]),
-        string(record, "operstate", "UNKNOWN"),
-        string(record, "address", ""),
         str(kind),
         string(record, "master", ""),
-        string(record, "parentdev", ""),
         string(record, "link", ""),
     )
 
@@ -166,23 +135,8 @@ def routes(text: str) -> tuple[Route, ...]:
         Route(
             string(each, "dst"),
             string(each, "dev", ""),
-            string(each, "gateway", ""),
-            string(each, "prefsrc", ""),
             len(each.get("nexthops", [])) or 1,
             tuple(string(hop, "dev", "") for hop in each.get("nexthops", [])),
-        )
-        for each in records(text)
-    )
-
-
-@parser("ip")
-def rules(text: str) -> tuple[Rule, ...]:
-    return tuple(
-        Rule(
-            number(each, "priority"),
-            string(each, "src", "all"),
-            string(each, "oif", string(each, "iif", "")),
-            str(each.get("table", "")),
         )
         for each in records(text)
     )
@@ -203,11 +157,9 @@ def _qdisc(record: Record) -> Qdisc:
     return Qdisc(
         string(record, "dev"),
         string(record, "kind"),
-        bool(record.get("root", False)),
         None if rate is None else float(rate) * 8 / 1e9,
         float(loss),
         float(delay_s) * 1000,
-        number(record, "drops", 0),
     )
 
 
@@ -219,32 +171,12 @@ def rdma_links(text: str) -> tuple[RdmaLink, ...]:
 def _rdma_link(record: Record) -> RdmaLink:
     """Older versions call a port `DEVICE/PORT`."""
     device, _, port = string(record, "ifname").partition("/")
-    return RdmaLink(
-        device,
-        int(port) if port else number(record, "port"),
-        string(record, "state", ""),
-        string(record, "physical_state", ""),
-        string(record, "netdev", ""),
-    )
+    return RdmaLink(device, int(port) if port else number(record, "port"), string(record, "netdev", ""))
 
 
 @parser("rdma")
 def rdma_devices(text: str) -> tuple[RdmaDevice, ...]:
-    return tuple(
-        RdmaDevice(
-            string(each, "ifname"), string(each, "node_type", ""), string(each, "fw", ""), string(each, "type", "")
-        )
-        for each in records(text)
-    )
-
-
-@parser("rdma")
-def rdma_resources(text: str) -> tuple[RdmaResources, ...]:
-    skipped = ("ifindex", "ifname")
-    return tuple(
-        RdmaResources(string(each, "ifname"), tuple((key, number(each, key)) for key in each if key not in skipped))
-        for each in records(text)
-    )
+    return tuple(RdmaDevice(string(each, "ifname"), string(each, "type", "")) for each in records(text))
 
 
 @parser("rdma")

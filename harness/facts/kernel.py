@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.facts.base import named_lines, parser, sections, table
@@ -19,20 +18,14 @@ class Module:
 
     name: str
     version: str
-    file: str
-    licence: str
 
 
 @dataclass(frozen=True)
 class Kernel:
     release: str
-    words: tuple[str, ...]
-    """Of the kernel's command line."""
     iommu_groups: int
     iommu_types: tuple[str, ...]
     """`identity` is passthrough; `DMA` and `DMA-FQ` translate."""
-    config: Mapping[str, str]
-    """Of the options that dma-buf needs; empty: the kernel's configuration cannot be read."""
     dmabuf_symbol: bool
     nvidia: str
     """What NVIDIA's kernel module says of itself; empty: it is not loaded."""
@@ -88,22 +81,16 @@ def modules(text: str) -> frozenset[str]:
 @parser("modinfo")
 def module_infos(text: str) -> dict[str, Module]:
     found = {name: named_lines(body.splitlines()) for name, body in sections(text).items()}
-    return {
-        name: Module(name, said.get("version", ""), said.get("filename", ""), said.get("license", ""))
-        for name, said in found.items()
-    }
+    return {name: Module(name, said.get("version", "")) for name, said in found.items()}
 
 
 @parser("/proc and the kernel's configuration")
 def kernel(text: str) -> Kernel:
     files = table(text)
-    prefix = "CONFIG_"
     return Kernel(
         files["release"],
-        tuple(files.get("/proc/cmdline", "").split()),
         int(files["iommu_groups"]),
         tuple(files.get("iommu_types", "").split()),
-        {name: value for name, value in files.items() if name.startswith(prefix)},
         "symbol ib_umem_dmabuf_get" in files,
         files.get("/proc/driver/nvidia/version", ""),
     )
@@ -155,22 +142,15 @@ def synchronised(text: str) -> bool | None:
 
 @dataclass(frozen=True)
 class Tracking:
-    """What chronyd says: whether it follows a source, and how far this clock then was from it."""
+    """What chronyd says: whether it follows a source."""
 
     followed: bool
-    stratum: int
-    offset_s: float
 
 
 @parser("chronyc")
 def tracking(text: str) -> Tracking:
     said = named_lines(text.splitlines())
-    offset = re.match(r"([\d.]+) seconds (fast|slow) of NTP time", said["System time"])
-    if offset is None:
-        raise ValueError(f"'{said['System time']}' is no offset")
-    followed = said["Leap status"] != "Not synchronised" and int(said["Stratum"]) > 0
-    sign = 1 if offset[2] == "fast" else -1
-    return Tracking(followed, int(said["Stratum"]), sign * float(offset[1]))
+    return Tracking(said["Leap status"] != "Not synchronised" and int(said["Stratum"]) > 0)
 
 
 @parser("df")

@@ -8,9 +8,8 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.errors import CommandError, InfraError, UsageError
 from harness.hosts import Host, LocalHost
@@ -34,9 +33,6 @@ class Gpus:
     cuda: str | None
     torch_nccl: str | None
     gpus: Sequence[str]
-
-    def as_dict(self) -> dict[str, Any]:
-        return asdict(self)
 
 
 def probe(python: str, host: Host | None = None) -> Gpus:
@@ -89,4 +85,4 @@ def _control(words: Sequence[str], env: dict[str, str], input: str | None) -> No
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError) as error:
-        raise InfraError(f"CUDA's MPS did not do as told: {error}", f"see whether {MPS} works here") from error
+        raise InfraError(f"CUDA's MPS refused a command: {error}", f"see whether {MPS} works here") from error

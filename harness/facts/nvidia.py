@@ -14,6 +14,7 @@ QUERY = (
     *("index", "name", "uuid", "pci.bus_id", "driver_version", "pcie.link.gen.current", "pcie.link.gen.max"),
     *("pcie.link.width.current", "pcie.link.width.max", "ecc.errors.uncorrected.volatile.total"),
 )
+"""Any of them may say that the GPU is lost."""
 LOST = re.compile(r"GPU is lost|Unknown Error|ERR!|requires reset|fallen off the bus", re.IGNORECASE)
 UNABLE = re.compile(
     r"Unable to determine the device handle for GPU\s*(?:(?P<index>\d{1,3}):\s*)?"
@@ -31,12 +32,8 @@ class Gpu:
 
     index: int
     """-1: of a lost one it is not told."""
-    name: str
-    uuid: str
     bus: str
     driver: str
-    gen: int | None
-    most_gen: int | None
     width: int | None
     most_width: int | None
     uncorrected: int | None
@@ -85,7 +82,7 @@ def refused(raw: Raw) -> tuple[Gpu, ...] | None:
 
 def _lost(found: re.Match[str]) -> Gpu:
     index = int(found["index"]) if found["index"] else -1
-    return Gpu(index, "", "", _bus(found["bus"] or ""), "", None, None, None, None, None, found["why"].strip() or "?")
+    return Gpu(index, _bus(found["bus"] or ""), "", None, None, None, found["why"].strip() or "?")
 
 
 def _bus(text: str) -> str:
@@ -104,12 +101,8 @@ def _gpu(row: dict[str, str], at: int) -> Gpu:
     lost = next((value.strip(" []") for value in row.values() if LOST.search(value)), "")
     return Gpu(
         int(text("index") or at),
-        text("name"),
-        text("uuid"),
         _bus(text("pci.bus_id")),
         text("driver_version"),
-        count("pcie.link.gen.current"),
-        count("pcie.link.gen.max"),
         count("pcie.link.width.current"),
         count("pcie.link.width.max"),
         count("ecc.errors.uncorrected.volatile.total"),
@@ -165,7 +158,7 @@ def _found_or_lost(nvml: Any, index: int) -> Gpu:
     except nvml.NVMLError as error:
         if not LOST.search(str(error)):
             raise
-        return Gpu(index, "", "", "", "", None, None, None, None, None, str(error))
+        return Gpu(index, "", "", None, None, None, str(error))
 
 
 def _from_nvml(nvml: Any, index: int) -> Gpu:
@@ -180,12 +173,8 @@ def _from_nvml(nvml: Any, index: int) -> Gpu:
     bus = _text(nvml.nvmlDeviceGetPciInfo(handle).busId)
     return Gpu(
         index,
-        _text(nvml.nvmlDeviceGetName(handle)),
-        _text(nvml.nvmlDeviceGetUUID(handle)),
         _bus(bus),
         _text(nvml.nvmlSystemGetDriverVersion()),
-        asked("nvmlDeviceGetCurrPcieLinkGeneration"),
-        asked("nvmlDeviceGetMaxPcieLinkGeneration"),
         asked("nvmlDeviceGetCurrPcieLinkWidth"),
         asked("nvmlDeviceGetMaxPcieLinkWidth"),
         None,

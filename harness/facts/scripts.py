@@ -35,17 +35,15 @@ printf 'nvidia-smi\t'; head -n 1 /proc/driver/nvidia/version 2>/dev/null || echo
 """)
 NET = script(r"""
 for nic in /sys/class/net/*; do
-  show "$nic/address" "$nic/mtu" "$nic/operstate" "$nic/carrier" "$nic/speed" "$nic/duplex" "$nic/carrier_down_count" \
-    "$nic/dev_port"
+  show "$nic/address" "$nic/speed" "$nic/duplex" "$nic/dev_port"
   linked "$nic/device"; linked "$nic/device/driver"
 done
 """)
 RDMA = script(r"""
 for device in /sys/class/infiniband/*; do
-  show "$device/fw_ver" "$device/hca_type" "$device/board_id" "$device/node_guid" "$device/sys_image_guid"
   linked "$device/device"
   for port in "$device"/ports/*; do
-    show "$port/state" "$port/phys_state" "$port/rate" "$port/link_layer"
+    show "$port/state" "$port/phys_state" "$port/link_layer"
     for file in "$port"/gids/*; do
       { IFS= read -r gid <"$file"; } 2>/dev/null || continue
       [ "$gid" = 0000:0000:0000:0000:0000:0000:0000:0000 ] && continue
@@ -67,8 +65,8 @@ PCI = script(r"""
 for device in /sys/bus/pci/devices/*; do
   { IFS= read -r class <"$device/class"; } 2>/dev/null || continue
   case $class in 0x02*|0x03*|0x0604*|0x12*) ;; *) continue ;; esac
-  show "$device/class" "$device/vendor" "$device/device" "$device/numa_node" "$device/current_link_speed" \
-    "$device/current_link_width" "$device/max_link_speed" "$device/max_link_width"
+  show "$device/class" "$device/vendor" "$device/current_link_speed" "$device/current_link_width" \
+    "$device/max_link_speed" "$device/max_link_width"
   linked "$device/driver"
   printf '%s/path\t%s\n' "$device" "$(readlink -f "$device")"
   case $class in 0x0604*) printf '%s/config\t%s\n' "$device" "$(od -An -v -tx1 "$device/config" | tr -d ' \n')" ;; esac
@@ -98,7 +96,6 @@ done
 )
 KERNEL = script(r"""
 printf 'release\t%s\n' "$(uname -r)"
-show /proc/cmdline
 show /proc/driver/nvidia/version
 count=0; for group in /sys/kernel/iommu_groups/*; do [ -e "$group" ] && count=$((count + 1)); done
 printf 'iommu_groups\t%s\n' "$count"
@@ -106,9 +103,6 @@ for group in /sys/kernel/iommu_groups/*/type; do
   { IFS= read -r type <"$group"; } 2>/dev/null && printf '%s\n' "$type"
 done | sort -u | tr '\n' ' ' | sed 's/^/iommu_types\t/;s/ $//'
 printf '\n'
-config=/boot/config-$(uname -r)
-{ if [ -r "$config" ]; then cat "$config"; elif [ -r /proc/config.gz ]; then zcat /proc/config.gz; fi; } 2>/dev/null |
-  grep -E '^CONFIG_(DMA_SHARED_BUFFER|DMABUF_MOVE_NOTIFY|PCI_P2PDMA|INFINIBAND_USER_MEM)=' | sed 's/=/\t/'
 grep -m 1 -q ' ib_umem_dmabuf_get' /proc/kallsyms 2>/dev/null && printf 'symbol ib_umem_dmabuf_get\tyes\n'
 """)
 LIMITS = ("cat", "/proc/self/limits")

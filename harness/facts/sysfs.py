@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from harness.facts.base import parser, table
 
-NO_NODE = -1
 MOST_LANES = 32
 """Drivers of virtual devices tell 63 or 255."""
 
@@ -21,9 +20,6 @@ class Nic:
     name: str
     speed_gbit: float | None
     duplex: str
-    carrier: bool | None
-    downs: int
-    """How often its link went down since it was made."""
     device: str
     driver: str
     port: int | None = None
@@ -52,10 +48,8 @@ class RdmaPort:
     port: int
     state: str
     physical: str
-    rate_gbit: float | None
     link_layer: str
     gids: tuple[Gid, ...]
-    firmware: str
     hardware: str
     """Where its hardware is in /sys/devices; empty for soft-RoCE."""
 
@@ -87,8 +81,6 @@ class PciDevice:
     kind: int
     """The class: 0x0200 Ethernet, 0x0207 InfiniBand, 0x0302 GPU, 0x0604 bridge."""
     vendor: int
-    device: int
-    node: int
     speed_gts: float | None
     most_gts: float | None
     width: int | None
@@ -122,8 +114,6 @@ def _nic(name: str, files: Mapping[str, str]) -> Nic:
         name,
         mbit / 1000 if 0 < mbit < 2**31 else None,
         value("duplex"),
-        {"1": True, "0": False}.get(value("carrier")),
-        int(value("carrier_down_count") or 0),
         value("device"),
         value("device/driver").rpartition("/")[2],
         int(value("dev_port"), 0) if value("dev_port") else None,
@@ -146,16 +136,13 @@ def _port(device: str, port: int, files: Mapping[str, str]) -> RdmaPort:
     def value(file: str) -> str:
         return files.get(f"{above}/ports/{port}/{file}", "")
 
-    rate = re.match(r"([\d.]+) Gb/sec", value("rate"))
     return RdmaPort(
         device,
         port,
         value("state").rpartition(": ")[2],
         value("phys_state").rpartition(": ")[2],
-        float(rate[1]) if rate else None,
         value("link_layer"),
         tuple(_gids(f"{above}/ports/{port}", files)),
-        files.get(f"{above}/fw_ver", ""),
         files.get(f"{above}/device", ""),
     )
 
@@ -203,8 +190,6 @@ def _pci(address: str, files: Mapping[str, str]) -> PciDevice:
         address,
         int(value("class"), 16) >> 8,
         int(value("vendor"), 16),
-        int(value("device"), 16),
-        int(value("numa_node") or NO_NODE),
         gts("current_link_speed"),
         gts("max_link_speed"),
         lanes("current_link_width"),

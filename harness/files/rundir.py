@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from harness.errors import R2ccError, UsageError
 from harness.files.writing import FULL, failed, write_whole
-from harness.schemas import dumped, dumped_as
+from harness.schemas import dumped
 
 MOST_OF_A_SECOND = 100_000
 
@@ -39,9 +37,6 @@ class RunDir:
     def write_json(self, name: str, value: object) -> None:
         """An instance of a class that is marked as a `form`."""
         self.write_text(name, dumped(value, 1) + "\n")
-
-    def write_json_as(self, name: str, schema: str, value: Mapping[str, Any]) -> None:
-        self.write_text(name, dumped_as(schema, value, 1) + "\n")
 
     def discard(self) -> None:
         """Of a run that never began."""

@@ -14,21 +14,22 @@ FULL = {errno.ENOSPC: "no space is left on the disk", errno.EDQUOT: "your quota 
 OF_THE_MACHINE = (*FULL, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ESTALE)
 
 
-def write_whole(path: Path, text: str) -> Path:
+def write_whole(path: Path, content: str | bytes) -> Path:
     """A reader, a full disk or a kill never leaves half a file. Makes the folder; returns the path. A pipe or a device
     is written to as it is.
 
     UsageError when it cannot be written there, InfraError when the disk is full or fails.
     """
+    data = content.encode() if isinstance(content, str) else content
     if path.exists() and not path.is_file():
         with told(path):
-            path.write_text(text, encoding="utf-8")
+            path.write_bytes(data)
         return path
     part = path.with_name(f".{path.name[:200]}.{os.getpid()}.part")
     with told(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:
-            part.write_text(text, encoding="utf-8")
+            part.write_bytes(data)
             part.replace(path)
         finally:
             with suppress(OSError):

@@ -64,7 +64,7 @@ def _isolate() -> bool:
             netns.unshare(netns.CLONE_NEWPID)
             return True
     except OSError as error:
-        raise LabError(f"this machine lets us make no namespaces: {error.strerror or error}", _remedy()) from error
+        raise LabError(f"this machine does not allow namespaces: {error.strerror or error}", _remedy()) from error
 
 
 _SWITCHES = {

@@ -20,7 +20,8 @@ from harness.lab.launch import DOWN_TIMEOUT_S, Up, end_keeper, start_keeper
 from harness.lab.places import FILE as PLACES
 from harness.lab.places import places
 from harness.lab.plan import SWITCH, Plan, describe, plan_from_json, plan_to_json, too_many_neighbours
-from harness.schemas import dumped_as
+from harness.schemas import dumped
+from harness.schemas.form import Count
 
 if TYPE_CHECKING:
     from harness.lab.topology import Topology
@@ -36,7 +37,7 @@ class Nic:
 
     host: str
     name: str
-    rail: int
+    rail: Count
     address: str
     rate_gbit: float
     switch_port: str
@@ -70,7 +71,7 @@ class Lab(Up):
             "topology": topology.model_dump(by_alias=True),
             "plan": plan_to_json(describe(topology)),
         }
-        told = dumped_as("places", places(topology), 1)
+        told = dumped(places(topology), 1)
         keeper, answer = start_keeper("harness.lab.keeper", task, UP_TIMEOUT_S)
         try:
             write_whole(Path(answer["folder"]) / PLACES, told)

@@ -5,9 +5,11 @@ The schema is harness/schemas/places.schema.json; r2cc_patches/src/nic/topology.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
 
-from harness.schemas import validate
+from harness.schemas.form import Limits, form, left_out
 
 if TYPE_CHECKING:
     from harness.lab.topology import Topology
@@ -16,20 +18,36 @@ FILE = "places.json"
 """Its name in the lab's folder, which all hosts of the lab see."""
 
 
-def places(topology: Topology) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Place:
+    numa: Annotated[int, Limits(minimum=0, maximum=1024)] | None = left_out()
+    switch: str | None = left_out()
+    rate_gbit: Annotated[float, Limits(minimum=0, maximum=100000)] | None = left_out()
+
+
+@dataclass(frozen=True)
+class HostPlaces:
+    nics: Mapping[str, Place]
+
+
+@form("places", "Places of NICs (R2CC_TOPO_FILE)")
+@dataclass(frozen=True)
+class Places:
+    """Of the NICs of every host."""
+
+    hosts: Mapping[str, HostPlaces]
+
+
+def places(topology: Topology) -> Places:
     """NUMA node, PCI switch and rate of every data NIC, by host; what the topology does not say is left out."""
-    hosts = {
-        f"h{host}": {"nics": {f"eth{nic}": _nic(topology, f"h{host}", f"eth{nic}") for nic in range(topology.nics)}}
-        for host in range(topology.hosts)
-    }
-    value = {"schema": 1, "hosts": hosts}
-    validate("places", value)
-    return value
+    return Places({host: _places(topology, host) for host in (f"h{index}" for index in range(topology.hosts))})
 
 
-def _nic(topology: Topology, host: str, nic: str) -> dict[str, Any]:
-    place = topology.place_of(host, nic)
-    known = {"numa": place.numa, "switch": place.switch} if place is not None else {}
-    return {key: value for key, value in known.items() if value is not None} | {
-        "rate_gbit": topology.rate_of(host, nic)
-    }
+def _places(topology: Topology, host: str) -> HostPlaces:
+    return HostPlaces({nic: _place(topology, host, nic) for nic in (f"eth{k}" for k in range(topology.nics))})
+
+
+def _place(topology: Topology, host: str, nic: str) -> Place:
+    known = topology.place_of(host, nic)
+    rate_gbit = topology.rate_of(host, nic)
+    return Place(rate_gbit=rate_gbit) if known is None else Place(known.numa, known.switch, rate_gbit)

@@ -15,6 +15,7 @@ from harness.config.fitting import fitted
 from harness.config.kinds import TOPOLOGY
 from harness.config.words import in_order
 from harness.errors import InputErrors
+from harness.schemas.form import form
 
 SHIPPED = Path(__file__).parent / "topologies"
 
@@ -46,6 +47,7 @@ class Placement(_Model):
     switch: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")] | None = None
 
 
+@form("topology", "A lab's topology")
 class Topology(_Model):
     """`hosts` servers with `nics` NICs each; NIC r of every host is on rail r. Rates hold in both directions."""
 

@@ -6,8 +6,8 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
 from harness.errors import R2ccError, UsageError
 from harness.hosts.commands import indent
@@ -16,8 +16,9 @@ from harness.launch.launchers.launcher import Death
 from harness.launch.launchers.registry import launchers
 from harness.launch.processes import QUOTED, Processes, Start, Started
 from harness.launch.streams import Line
-from harness.launch.tally import BROKEN, OK, WRONG, Tally
+from harness.launch.tally import BROKEN, OK, WRONG, Figures, Tally
 from harness.launch.watch import Watch
+from harness.schemas.form import Count, ExitCode, Mode, form
 from harness.workloads.kinds.lines import parsed
 
 PEERS_S = 5.0
@@ -35,15 +36,33 @@ class Result:
 
     exit_code: int
     reason: str
-    figures: Mapping[str, Any] = field(default_factory=dict)
+    figures: Figures
 
     def sentence(self) -> str:
-        one = self.figures.get("iteration_ms")
-        text = f"{self.figures.get('iterations', 0)} iterations, {self.figures.get('wrong_elements', 0)} wrong elements"
-        text += f", median {one['median']:.1f} ms" if one else ""
-        busbw = self.figures.get("busbw_GBps")
-        text += f", {busbw:.3f} GB/s bus bandwidth" if busbw is not None else ""
+        it = self.figures
+        text = f"{it.iterations} iterations, {it.wrong_elements} wrong elements"
+        text += f", median {it.iteration_ms.median:.1f} ms" if it.iteration_ms else ""
+        text += f", {it.busbw_GBps:.3f} GB/s bus bandwidth" if it.busbw_GBps is not None else ""
         return f"{text}; {self.reason}" if self.reason else text
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """A job, and how it ended."""
+
+    workload: str
+    launcher: Literal["ssh", "mpirun", "srun", "torchrun"]
+    mode: Mode
+    hosts: Mapping[str, Count]
+    """ranks of each"""
+    exit_code: ExitCode
+    reason: str
+
+
+@form("job", "r2cc run bench, collectives, ddp, megatron, decode")
+@dataclass(frozen=True, kw_only=True)
+class JobResult(Figures, Ended):
+    """What `r2cc run WORKLOAD --json` prints."""
 
 
 class JobRun:
@@ -122,7 +141,7 @@ class JobRun:
             return Result(BROKEN, f"{len(self._tally.ends)} of {self._job.ranks} ranks came to the end", figures)
         return Result(OK, "", figures)
 
-    def _death(self, figures: Mapping[str, Any]) -> Result:
+    def _death(self, figures: Figures) -> Result:
         """Ranks whose peer died end by themselves; the one to name is the one that did not."""
         first = next((each for each in self._deaths if each.code not in OWN_CODES), self._deaths[0])
         code = first.code

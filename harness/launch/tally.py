@@ -7,8 +7,29 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
+from harness.schemas.form import Count, left_out
+
 OK, WRONG, BROKEN = 0, 1, 3
 ERRORS_KEPT = 64
+
+
+@dataclass(frozen=True)
+class IterationMs:
+    median: float
+    max: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figures:
+    """What a job's lines come to."""
+
+    completed: bool
+    iterations: Count
+    wrong_elements: Count
+    iteration_ms: IterationMs | None
+    busbw_GBps: float | None
+    loss: float | None = left_out()
+    ttft_ms: float | None = left_out()
 
 
 @dataclass
@@ -76,14 +97,14 @@ class Tally:
         moved = start["bytes"] * start.get("in_a_row", 1) * 2 * (self.ranks - 1) / self.ranks
         return float(moved / median(times) / 1e6)
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> Figures:
         times = self.slowest_ms()
-        more: dict[str, Any] = {name: self.last[name] for name in ("loss", "ttft_ms") if name in self.last}
-        return {
-            "completed": self.completed,
-            "iterations": self.whole,
-            "wrong_elements": self.wrong,
-            "iteration_ms": {"median": median(times), "max": max(times)} if times else None,
-            "busbw_GBps": self.busbw_GBps(),
-            **more,
-        }
+        return Figures(
+            completed=self.completed,
+            iterations=self.whole,
+            wrong_elements=self.wrong,
+            iteration_ms=IterationMs(median(times), max(times)) if times else None,
+            busbw_GBps=self.busbw_GBps(),
+            loss=self.last.get("loss"),
+            ttft_ms=self.last.get("ttft_ms"),
+        )

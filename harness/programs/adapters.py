@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from harness.errors import UsageError
 from harness.launch import preload
+from harness.launch.launchers.launcher import JobPlan, ShownCommand
 from harness.workloads.bench import MODES, SETTINGS
 
 DEEPSPEED_ENV = "DS_ENV_FILE"
@@ -28,10 +28,9 @@ class Launch:
         """As one would type it."""
         return shlex.join(["env", *(f"{name}={value}" for name, value in sorted(self.env.items())), *self.argv])
 
-    def as_json(self, shown: str) -> dict[str, Any]:
-        """What job_plan.schema.json describes; `shown`: its name for people."""
-        command = {"host": "", "shown": shown, "argv": list(self.argv), "env": dict(self.env)}
-        return {"schema": 1, "launcher": "", "commands": [command], "files": {}}
+    def planned(self, shown: str) -> JobPlan:
+        """`shown`: its name for people."""
+        return JobPlan("", [ShownCommand("", shown, self.argv, dict(self.env))], {})
 
     def env_file(self) -> str:
         """The exported variables, one a line."""

@@ -8,7 +8,7 @@ import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from harness.programs import adapters
 from harness.programs.adapters import Launch
 from harness.programs.nccltests import Lines, Report, Spec, mpirun, one_of_many, plain, read_json
 from harness.programs.nccltests_rows import Row
+from harness.schemas.form import Count, ExitCode, form
 
 LOOK_S = 0.1
 LAST_LINES = 8
@@ -75,18 +76,47 @@ def _built_without_mpi(folder: Path) -> bool:
         return False
 
 
+@form("nccl_tests", "r2cc run nccl-tests")
+@dataclass(frozen=True)
+class Ended:
+    """How a program ended of which no JSON is there."""
+
+    exit_code: ExitCode
+    reason: str
+    rows: Sequence[Row]
+
+
+@form("nccl_tests")
+@dataclass(frozen=True)
+class Reported:
+    """How it ended, and what its JSON says."""
+
+    exit_code: ExitCode
+    reason: str
+    complete: bool
+    nccl_version: int | None
+    ranks: Count
+    wrong_rows: int | None
+    config: Mapping[str, Any]
+    errors: Sequence[str]
+    rows: Sequence[Row]
+
+
 @dataclass(frozen=True)
 class Result:
     """What came of it. `reason`: why the exit code is not 0."""
 
     rows: list[Row]
-    exit_code: int
+    exit_code: ExitCode
     reason: str
     report: Report | None
 
-    def as_dict(self) -> dict[str, Any]:
-        about = {} if self.report is None else {k: v for k, v in self.report.as_dict().items() if k != "rows"}
-        return {"exit_code": self.exit_code, "reason": self.reason, **about, "rows": [asdict(row) for row in self.rows]}
+    def whole(self) -> Ended | Reported:
+        """What `r2cc run nccl-tests --json` prints."""
+        if self.report is None:
+            return Ended(self.exit_code, self.reason, self.rows)
+        about = {name: value for name, value in vars(self.report).items() if name != "rows"}
+        return Reported(exit_code=self.exit_code, reason=self.reason, rows=self.rows, **about)
 
     def sentence(self) -> str:
         wrong = sum(row.wrong or 0 for row in self.rows)

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from typing_extensions import TypedDict
 
 from harness.schedules import text_library
+from harness.schemas import text_of, whole
+from harness.schemas.form import Amount, Count, Limits, Share, Some, form, left_out
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter
 
 Schedule = Literal["auto", "ring", "balance", "published", "chain", "chain_fixed", "optcc"]
 Kind = Literal["ring", "chain", "optcc", "published"]
 LIBRARY = "libr2cc_plan.so"
-SCHEMA = 1
-COSTS = (
-    "hop_us",
-    "local_hop_us",
-    "chunk_bytes",
-    "ring_efficiency",
-    "chain_efficiency",
-    "staged_efficiency",
-    "margin",
-    "even_rails",
-)
+DataType = Literal[
+    "int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16", "float8e4m3",
+    "float8e5m2",
+]  # fmt: skip
+Op = Literal["allreduce", "allgather", "reducescatter", "broadcast", "reduce", "sendrecv", "alltoall"]
+Ranks = Annotated[tuple[Count, ...], Limits(minItems=1, uniqueItems=True)]
 
 
 @dataclass(frozen=True)
@@ -31,35 +33,56 @@ class Nic:
     """`capacity` is the share of `rate_gbit` that is left: 0 for a NIC that is gone."""
 
     name: str
-    rate_gbit: float
-    capacity: float = 1.0
+    rate_gbit: Annotated[float, Limits(minimum=0, maximum=1000000)]
+    capacity: Share = 1.0
 
 
 @dataclass(frozen=True)
 class Node:
-    name: str
-    ranks: tuple[int, ...]
-    nics: tuple[Nic, ...]
+    name: Annotated[str, Limits(minLength=1)]
+    ranks: Ranks
+    nics: Annotated[tuple[Nic, ...], Limits(maxItems=64)]
 
 
+Ratio = Annotated[float, Limits(minimum=0.01, maximum=1)]
+Microseconds = Annotated[float, Limits(minimum=0, maximum=1000000000)]
+
+
+class Cost(TypedDict, total=False):
+    """Parameters of the planner's model that differ from its defaults (docs/internals/schedules.md)."""
+
+    hop_us: Microseconds
+    local_hop_us: Microseconds
+    chunk_bytes: Annotated[int, Limits(minimum=1, maximum=1099511627776)]
+    ring_efficiency: Ratio
+    chain_efficiency: Ratio
+    staged_efficiency: Ratio
+    margin: Share
+    even_rails: Literal[0, 1]
+
+
+COSTS = tuple(Cost.__annotations__)
+
+
+@form("plan_request", "What the planner is asked", read=True)
 @dataclass(frozen=True)
 class Request:
-    """Field by field what harness/schemas/plan_request.schema.json says. `channels` 0: as many parts as it likes.
+    """`channels` 0: as many parts as it likes."""
 
-    `cost` has the parameters that differ from the planner's defaults (docs/internals/schedules.md).
-    """
-
-    nodes: tuple[Node, ...]
-    bytes: int
-    op: str = "allreduce"
-    datatype: str = "float32"
+    nodes: Annotated[tuple[Node, ...], Limits(minItems=1, maxItems=16384)]
+    bytes: Annotated[int, Limits(minimum=0, maximum=4611686018427387904)]
+    op: Op = "allreduce"
+    datatype: DataType = "float32"
     reduction: str = "sum"
-    channels: int = 0
+    """sum, prod, min, max and avg have special schedules"""
+    channels: Annotated[int, Limits(minimum=0, maximum=1024)] = 0
+    """most parts; 0: any number"""
     schedule: Schedule = "auto"
-    cost: Mapping[str, float] = field(default_factory=dict)
-
-    def as_dict(self) -> dict[str, Any]:
-        return {"schema": SCHEMA, **asdict(self)}
+    cost: Cost = field(default_factory=Cost)
+    cycles: Sequence[Annotated[tuple[Count, ...], Limits(uniqueItems=True)]] | None = left_out()
+    """orders of all ranks, nodes whole: chains are cuts of them"""
+    homes: Sequence[Count] | None = left_out()
+    """of the channels that a chain can lie on: places in the nodes' lists of NICs"""
 
 
 @dataclass(frozen=True)
@@ -69,21 +92,23 @@ class Part:
     `spared`: the ranks of each node that a published part's partial ring does without, if more than the straggler."""
 
     kind: Kind
-    share: float
-    order: tuple[int, ...]
-    straggler: int | None = None
+    share: Annotated[float, Limits(exclusiveMinimum=0, maximum=1.000001)]
+    order: Ranks
+    straggler: Count | None = left_out()
     mirrored: bool = False
-    y: float = 0.0
-    pieces: int = 0
-    spared: tuple[tuple[int, ...], ...] = ()
+    y: Share = 0.0
+    pieces: Count = 0
+    cycle: Count | None = left_out()
+    homes: Ranks | None = left_out()
+    spared: tuple[Ranks, ...] = ()
 
 
 @dataclass(frozen=True)
 class NodePlan:
     name: str
-    rate_gbit: float
-    tx_bytes: float
-    rx_bytes: float
+    rate_gbit: Amount
+    tx_bytes: Amount
+    rx_bytes: Amount
 
 
 @dataclass(frozen=True)
@@ -91,43 +116,43 @@ class Candidate:
     """`predicted_us` None: cannot run here, `note` says why."""
 
     schedule: Schedule
-    predicted_us: float | None
+    predicted_us: Amount | None
     note: str
 
 
+@form("plan", "The planner's answer", read=True)
 @dataclass(frozen=True)
 class Plan:
     """`threshold_bytes`: from this size up the special schedule pays; None: at no size."""
 
-    schedule: Schedule
     op: str
-    bytes: int
-    parts: tuple[Part, ...]
-    predicted_us: float
-    bound_us: float
-    healthy_us: float
-    threshold_bytes: int | None
+    bytes: Count
+    schedule: Schedule
+    parts: Some[Part]
+    predicted_us: Amount
+    bound_us: Amount
+    healthy_us: Amount
+    threshold_bytes: Count | None
     nodes: tuple[NodePlan, ...]
     candidates: tuple[Candidate, ...]
-    why: str
+    why: Annotated[str, Limits(minLength=1)]
 
-    @classmethod
-    def from_dict(cls, value: Mapping[str, Any]) -> Plan:
-        known = {key: item for key, item in value.items() if key != "schema"}
-        parts = tuple(_part(part) for part in value["parts"])
-        nodes = tuple(NodePlan(**node) for node in value["nodes"])
-        candidates = tuple(Candidate(**candidate) for candidate in value["candidates"])
-        return cls(**{**known, "parts": parts, "nodes": nodes, "candidates": candidates})
+    @staticmethod
+    def of(text: str) -> Plan:
+        """What the planner answered."""
+        return _reader().validate_json(text)
 
 
-def _part(value: Mapping[str, Any]) -> Part:
-    spared = tuple(tuple(ranks) for ranks in value.get("spared", ()))
-    return Part(**{**value, "order": tuple(value["order"]), "spared": spared})
+@cache
+def _reader() -> TypeAdapter[Plan]:
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(Plan)
 
 
 def plan(request: Request, library: Path | None = None) -> Plan:
     """What would run. Raises UsageError, naming every problem, for a request that cannot be planned."""
-    return Plan.from_dict(json.loads(plan_json(json.dumps(request.as_dict()), library)))
+    return Plan.of(plan_json(text_of(whole(request)), library))
 
 
 def plan_json(request: str, library: Path | None = None) -> str:

@@ -62,16 +62,32 @@ def dumped(value: object, indent: int | None = None) -> str:
 
     InputErrors when it does not fit its schema, which only our tests look at (CHECKED).
     """
-    name, _, version = FORMS[type(value)]
-    return dumped_as(name, ({} if version is None else {"schema": version}) | _fields(value), indent)
+    return dumped_as(FORMS[type(value)].name, whole(value), indent)
 
 
 def dumped_as(name: str, value: object, indent: int | None = None) -> str:
     """The same of what is JSON already: read from a file, or made by another program."""
-    text = json.dumps(value, indent=indent, allow_nan=False, default=_plain)
+    text = text_of(value, indent)
     if CHECKED in os.environ:
         validate(name, json.loads(text))
     return text
+
+
+def text_of(value: object, indent: int | None = None) -> str:
+    """JSON that nobody checks here."""
+    return json.dumps(value, indent=indent, allow_nan=False, default=_plain)
+
+
+def whole(value: object) -> dict[str, Any]:
+    """A form's keys with their values; `schema` is the first."""
+    version = FORMS[type(value)].version
+    return ({} if version is None else {"schema": version}) | _fields(value)
+
+
+def plain(value: object) -> dict[str, Any]:
+    """The same, all of it as JSON has it."""
+    found: dict[str, Any] = json.loads(text_of(whole(value)))
+    return found
 
 
 def _plain(value: object) -> object:

@@ -16,17 +16,18 @@ class Form(NamedTuple):
     name: str
     title: str
     version: int | None
+    read: bool
 
 
 FORMS: Final[dict[Any, Form]] = {}
 """By class, or by the function that makes a schema. Classes of one name: a value is one of them."""
 
 
-def form(name: str, title: str = "", version: int | None = 1) -> Callable[[T], T]:
-    """Marks what is printed or written as a whole."""
+def form(name: str, title: str = "", version: int | None = 1, read: bool = False) -> Callable[[T], T]:
+    """Marks what is printed or written as a whole, or `read`: then a key that has a default may be missing."""
 
     def mark(model: T) -> T:
-        FORMS[model] = Form(name, title, version)
+        FORMS[model] = Form(name, title, version, read)
         return model
 
     return mark
@@ -45,8 +46,11 @@ class Limits:
 Count = Annotated[int, Limits(minimum=0)]
 Amount = Annotated[float, Limits(minimum=0)]
 Share = Annotated[float, Limits(minimum=0, maximum=1)]
+ExitCode = Annotated[int, Limits(enum=[0, 1, 2, 3, 130])]
+Mode = Annotated[int, Limits(minimum=0, maximum=3)]
 Some = Annotated[tuple[T, ...], Limits(minItems=1)]
 LEFT_OUT: Final = "left_out"
+OPTIONAL: Final = "optional"
 
 
 def left_out() -> Any:
@@ -57,7 +61,13 @@ def left_out() -> Any:
 def _without_null(schema: dict[str, Any]) -> None:
     kept = [each for each in schema.pop("anyOf", ()) if each != {"type": "null"}]
     schema.pop("default", None)
+    schema[OPTIONAL] = True
     schema.update(kept[0] if len(kept) == 1 else {"anyOf": kept} if kept else {})
+
+
+def newer() -> Any:
+    """The default of a key that older files lack."""
+    return field(default=None, metadata={"json_schema_extra": {OPTIONAL: True}})
 
 
 def hidden(factory: Callable[[], T]) -> T:

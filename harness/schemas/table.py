@@ -41,6 +41,7 @@ PRINTED: Mapping[str, tuple[str, ...]] = {
     "run lifecycle": ("job", "job_plan"),
     "run megatron": ("job", "job_plan"),
     "run nccl-tests": ("nccl_tests", "job_plan"),
+    "runs export": ("runs_exported",),
     "runs import": ("runs_imported",),
     "runs list": ("runs",),
     "runs prune": ("runs_pruned",),

@@ -106,7 +106,7 @@ def root_of(host: ClusterHost, survey: Survey) -> str:
     address = survey.nics[name] if name else survey.address
     if not address:
         raise UsageError(
-            f"{host.name}: ranks would not know where to meet", "name its management NIC: nics: {management: eno1}"
+            f"{host.name}: ranks have no address to meet at", "name its management NIC: nics: {management: eno1}"
         )
     return address
 

@@ -6,16 +6,67 @@ import json
 import struct
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, NotRequired
+
+from typing_extensions import TypedDict
 
 from harness.errors import UsageError
 from harness.schemas import problems
+from harness.schemas.form import Count, Limits, form, growing
 
 MAGIC = b"R2TRACE\n"
 VERSION = 1
 START = struct.Struct("<8sIIQ")
 RECORD = struct.Struct("<QQIIIBBH")
 HINT = "r2cc trace reads what R2CC_TRACE_FILE made: give it those files, or the directory they are in"
+
+
+Index = Annotated[int, Limits(minimum=0, maximum=4294967296)]
+ProcessId = Annotated[str, Limits(pattern=r"^[0-9a-f]{16}$")]
+
+
+@growing
+class RingHeader(TypedDict):
+    at: Index
+    count: Index
+    first: Count
+
+
+@growing
+class ConnectionHeader(TypedDict):
+    id: Count
+    direction: Literal["send", "recv"]
+    peer_process: ProcessId
+    peer: str
+    home_nic: str
+    peer_home_nic: NotRequired[Count]
+    messages: RingHeader
+    events: RingHeader
+
+
+@form("trace_dump", "Header of a flight recorder's dump (docs/internals/trace.md)", version=None)
+@growing
+class Header(TypedDict):
+    """Of a dump, as the net library writes it."""
+
+    schema: Literal[1]
+    reason: str
+    host: str
+    process: ProcessId
+    boot: str
+    build_id: str
+    pid: Count
+    mode: Count
+    wall_ns: Count
+    t_ns: Count
+    record_bytes: Literal[32]
+    kinds: Annotated[dict[str, str], Limits(propertyNames={"pattern": "^[0-9]{1,3}$"})]
+    states: list[str]
+    path_states: list[str]
+    nics: list[str]
+    texts: list[str]
+    process_events: RingHeader
+    connections: list[ConnectionHeader]
 
 
 class Record(NamedTuple):
@@ -43,7 +94,7 @@ class Ring:
 class Connection:
     """One end of a connection as one dump has it."""
 
-    about: dict[str, Any]
+    about: ConnectionHeader
     messages: Ring
     events: Ring
 
@@ -53,7 +104,7 @@ class Dump:
     """A whole file."""
 
     path: Path
-    header: dict[str, Any]
+    header: Header
     process_events: Ring
     connections: list[Connection]
 
@@ -90,7 +141,7 @@ def parse(data: bytes, path: Path) -> Dump:
     return Dump(path, header, reader.ring(header["process_events"]), connections)
 
 
-def _split(data: bytes, path: Path) -> tuple[dict[str, Any], bytes]:
+def _split(data: bytes, path: Path) -> tuple[Any, bytes]:
     """Header and records of a file whose size is what it says."""
     if data[: len(MAGIC)] != MAGIC[: len(data)] or not data:
         raise UsageError(f"{path} is not a dump of R2CC's flight recorder", HINT)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from harness.schemas.form import growing
 from harness.trace.dump import Record
 from harness.trace.story import End, Process, Story
 
 MESSAGES = ("post", "done", "released")
 
 
+@growing
 @dataclass(frozen=True)
 class Row:
     """One thing, or `count` messages in a row of one kind on one lane. t_ns and last_ns are the common clock's."""

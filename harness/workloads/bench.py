@@ -135,6 +135,12 @@ def sampler_command(program: Path, *, nics: Sequence[str] = (), interval_ms: int
     return [str(program), *_words(options), *(["--cpu"] if cpu else [])]
 
 
+def gpu_sampler_command(python: str, program: Path, gpus: Sequence[int], interval_ms: int = 100) -> list[str]:
+    """What watches these GPUs of a host; `python` is the host's. It ends as the sampler does."""
+    options = {"--interval-ms": interval_ms, "--gpus": ",".join(map(str, gpus))}
+    return [python, str(program), *_words(options)]
+
+
 def bench_env(
     mode: int,
     *,

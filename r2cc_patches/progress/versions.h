@@ -106,7 +106,7 @@ struct Late {
 
 /// What NCCL looks up by name.
 template <typename Table, typename Functions, typename Init>
-constexpr Table table(Init init) {
+constexpr Table table(Init init) noexcept {
   return {"r2cc", init, Functions::startEvent, Functions::stopEvent, Functions::recordEventState, Functions::finalize};
 }
 

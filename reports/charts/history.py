@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from chaos.analysis.model import Summary
 from reports.charts import trend as history
 from reports.charts.frame import WIDTH, Figure, Key, Panel
-from reports.reading.trace import Json
 from reports.store import entries
 from reports.store.entry import Entry
 from reports.store.names import STAMP
@@ -28,7 +28,7 @@ SIZE = history.Size(WIDTH, 150.0, 52.0, foot=24.0)
 LEFT_OUT = "Runs that differ in their experiment, bed or hardware are left out, and so are void and failed ones."
 
 
-def figure(path: Path, summary: Json) -> Figure | None:
+def figure(path: Path, summary: Summary) -> Figure | None:
     """None unless the directory next to this one holds earlier runs to compare with."""
     runs = list(comparable(path, summary))
     if len(runs) < 2:
@@ -56,7 +56,7 @@ def _lasting(found: Sequence[history.History]) -> str:
     return f"Lasting changes {'. And '.join(said)}." if said else "No lasting change."
 
 
-def comparable(path: Path, summary: Json) -> Iterator[Entry]:
+def comparable(path: Path, summary: Summary) -> Iterator[Entry]:
     """Earlier runs of the same experiment, bed and hardware, oldest first, and this one. Names of directories say which
     are tried, so that a store of many runs costs little; nothing is written there."""
     here = path.resolve()
@@ -64,7 +64,7 @@ def comparable(path: Path, summary: Json) -> Iterator[Entry]:
     stamp = STAMP.match(here.name)
     if stamp is None or this.verdict not in history.COUNTED:
         return
-    told = (str(summary.get("experiment")), this.bed, this.fingerprint)
+    told = (summary.experiment, this.bed, this.fingerprint)
     for name in _before(here, stamp[2]):
         other = entries.read(here.parent / name)
         if other.verdict in history.COUNTED and (other.experiment, other.bed, other.fingerprint) == told:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from chaos.analysis.model import FaultFigures
 from reports.charts import svg
 from reports.charts.frame import LEFT, RIGHT, WIDTH, Figure, Key, Panel, empty, grid, panel
-from reports.reading.trace import Json, Trace
+from reports.reading.trace import Trace
 from reports.words import names
 from reports.words.units import limit, ms
 
@@ -15,7 +16,7 @@ BOTTOM = 190.0
 MAX_DOTS = 400
 
 
-def figure(traces: Sequence[Trace], faults: dict[str, list[Json]]) -> Figure:
+def figure(traces: Sequence[Trace], faults: dict[str, list[FaultFigures]]) -> Figure:
     """`faults` holds the summary's faults of each arm, for the bounds."""
     times = [t.iteration_ms() for t in traces]
     values = [v for per in times for v in per.values()]
@@ -31,7 +32,9 @@ def figure(traces: Sequence[Trace], faults: dict[str, list[Json]]) -> Figure:
     return Figure("iterations", "Time of each iteration", caption, panels, keys)
 
 
-def _panel(trace: Trace, times: dict[int, float], faults: Sequence[Json], across: svg.Scale, up: svg.Scale) -> Panel:
+def _panel(
+    trace: Trace, times: dict[int, float], faults: Sequence[FaultFigures], across: svg.Scale, up: svg.Scale
+) -> Panel:
     if not times:
         return empty(trace, "iterations", "no iteration was completed")
     hit = hit_iterations(trace)
@@ -79,10 +82,10 @@ def _shade(hit: set[int], across: svg.Scale) -> str:
     return window + svg.text(left + 3, TOP - 4, "fault", "tick fault-text")
 
 
-def _bounds(faults: Sequence[Json], hit: set[int], across: svg.Scale, up: svg.Scale) -> str:
+def _bounds(faults: Sequence[FaultFigures], hit: set[int], across: svg.Scale, up: svg.Scale) -> str:
     parts = []
     for fault in faults:
-        at, bound, degraded = fault.get("at_iteration"), fault.get("iteration_bound_ms"), fault.get("degraded_bound_ms")
+        at, bound, degraded = fault.at_iteration, fault.iteration_bound_ms, fault.degraded_bound_ms
         if at is not None and bound:
             parts.append(svg.line(across(at - 0.5), up(bound), across(at + 0.5), up(bound), "bound"))
         whole = {i for i in hit if at is not None and i > at}

@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterable, Sequence
 from statistics import median
 
+from chaos.analysis.model import Summary
 from reports.charts import svg
 from reports.charts.curves import BOTTOM, HEIGHT, TOP, Axes, Curve, across, keys, marks
 from reports.charts.frame import Figure, shared
-from reports.reading.trace import Json
 from reports.store.entries import figures
 from reports.store.entry import Figure as Value
 from reports.words import names
@@ -21,7 +21,7 @@ FEWEST_SIZES = 2
 MOST_TICKS = 6
 
 
-def figure(summary: Json) -> Figure | None:
+def figure(summary: Summary) -> Figure | None:
     """None unless the run measured several sizes."""
     values = [v for v in figures(summary) if v.name in WAYS and v.size_bytes and v.value > 0]
     sizes = sorted({v.size_bytes for v in values if v.size_bytes})

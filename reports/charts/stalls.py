@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from chaos.analysis.model import Arm, Summary
 from reports.charts import svg
 from reports.charts.curves import BOTTOM, HEIGHT, TOP, Axes, Curve, across, keys, marks
 from reports.charts.frame import Figure, Key, shared
-from reports.reading.trace import Json
 from reports.words import names
 from reports.words.units import limit, ms
 
@@ -17,9 +17,9 @@ FLOOR_MS = 0.1
 MOST_STEPS = 300
 
 
-def figure(summary: Json, limit_ms: float | None) -> Figure | None:
+def figure(summary: Summary, limit_ms: float | None) -> Figure | None:
     """None unless an arm met several faults. `limit_ms` is the stall that the experiment allows."""
-    stalls = {str(arm["name"]): _stalls(arm) for arm in summary.get("arms", [])}
+    stalls = {arm.name: _stalls(arm) for arm in summary.arms}
     stalls = {arm: found for arm, found in stalls.items() if found}
     if not any(len(found) >= FEWEST for found in stalls.values()):
         return None
@@ -58,8 +58,8 @@ def steps(stalls: Sequence[float], low: float, high: float) -> list[tuple[float,
     return [*corners, (high, 1.0)]
 
 
-def _stalls(arm: Json) -> list[float]:
-    found = [fault.get("stall_ms") for run in arm["runs"] for fault in run["faults"]]
+def _stalls(arm: Arm) -> list[float]:
+    found = [fault.stall_ms for run in arm.runs for fault in run.faults]
     return [float(value) for value in found if value is not None]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from chaos.analysis.model import FaultFigures
 from reports.charts import svg
 from reports.charts.frame import (
     WIDTH,
@@ -18,7 +19,7 @@ from reports.charts.frame import (
     time_scale,
 )
 from reports.reading import series
-from reports.reading.trace import Delivery, Json, Trace
+from reports.reading.trace import Delivery, Trace
 from reports.words import names
 from reports.words.units import limit, ms
 
@@ -27,7 +28,7 @@ BOTTOM = 170.0
 FLOOR_MS = 1.0
 
 
-def figure(traces: Sequence[Trace], faults: dict[str, list[Json]], limit_ms: float | None) -> Figure:
+def figure(traces: Sequence[Trace], faults: dict[str, list[FaultFigures]], limit_ms: float | None) -> Figure:
     """`limit_ms` is the stall that the experiment allows; it is no line here, because a gap is not yet a stall."""
     axis = series.common_axis(traces)
     waits = [series.longest_wait_ms(_all(t), t.origin_ns(), axis) for t in traces]
@@ -47,7 +48,9 @@ def _all(trace: Trace) -> list[Delivery]:
     return [delivery for per in trace.deliveries.values() for delivery in per]
 
 
-def _panel(trace: Trace, waits: Sequence[float], axis: series.Axis, up: svg.Scale, faults: Sequence[Json]) -> Panel:
+def _panel(
+    trace: Trace, waits: Sequence[float], axis: series.Axis, up: svg.Scale, faults: Sequence[FaultFigures]
+) -> Panel:
     if not any(waits):
         return empty(trace, "waits", "no deliveries in the journal")
     scale = time_scale(axis)
@@ -71,15 +74,15 @@ def _thin(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return [p for i, p in enumerate(points) if i in (0, last) or not points[i - 1][1] == p[1] == points[i + 1][1]]
 
 
-def _peak(waits: Sequence[float], faults: Sequence[Json], across: svg.Scale, up: svg.Scale) -> str:
+def _peak(waits: Sequence[float], faults: Sequence[FaultFigures], across: svg.Scale, up: svg.Scale) -> str:
     worst = max(range(len(waits)), key=lambda i: waits[i])
-    stalls = [float(f["stall_ms"]) for f in faults if f.get("stall_ms") is not None]
+    stalls = [f.stall_ms for f in faults if f.stall_ms is not None]
     label = f"stall {ms(max(stalls))}" if stalls else f"gap {ms(waits[worst])}"
     shift, anchor = (-4, "end") if across(worst) > WIDTH - 80 else (4, "start")
     return svg.text(across(worst) + shift, up(waits[worst]) - 5, label, "label", anchor)
 
 
-def _describe(waits: Sequence[float], faults: Sequence[Json]) -> str:
-    stalls = [f["stall_ms"] for f in faults if f.get("stall_ms") is not None]
+def _describe(waits: Sequence[float], faults: Sequence[FaultFigures]) -> str:
+    stalls = [f.stall_ms for f in faults if f.stall_ms is not None]
     stall = f" The stall, less the usual gap, was {ms(max(stalls))}." if stalls else ""
     return f"The longest gap between two chunks of one connection was {ms(max(waits))}.{stall}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from harness.commands.options import json_option, quiet_option
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 from reports.commands.runs import store_option
 
 if TYPE_CHECKING:
@@ -51,11 +51,12 @@ def compare(runs: tuple[str, ...], store: Path, kind: str, as_json: bool) -> Non
       r2cc compare 20261125T0339:stock 20261125T0401:balance
     """
     from reports.compare import text
+    from reports.compare.model import Compared
     from reports.compare.named import compared
 
     found = compared(store, runs)
     if as_json or kind == "json":
-        click.echo(dumped_as("compare", {"schema": 2, "comparisons": [each.as_json() for each in found]}))
+        click.echo(dumped(Compared(found)))
     elif kind == "terminal":
         _show(found)
     else:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from harness.commands.options import json_option, quiet_option
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 
 if TYPE_CHECKING:
     from reports.store.entry import Entry, Figure
@@ -78,6 +78,7 @@ def list_(store: Path, *, since: timedelta | None, limit: int, as_json: bool, **
       r2cc runs list
       r2cc runs list --experiment 'nic_*' --since 7d --verdict deviated
     """
+    from reports.store.entry import Runs
     from reports.store.store import Wanted, opened
 
     when = datetime.now(UTC) - since if since is not None else None
@@ -85,7 +86,7 @@ def list_(store: Path, *, since: timedelta | None, limit: int, as_json: bool, **
         runs_found = found.runs(Wanted(**asked, since=when, limit=limit))
         warn(found.unreadable())
     if as_json:
-        click.echo(dumped_as("runs", {"schema": 1, "store": str(store), "runs": [run.as_json() for run in runs_found]}))
+        click.echo(dumped(Runs(str(store), [run.shown() for run in runs_found])))
         return
     _table(runs_found)
     if len(runs_found) == limit:
@@ -130,16 +131,16 @@ def show(run: str, store: Path, as_json: bool) -> None:
       r2cc runs show 20261125T0339
       r2cc runs show before-update --json
     """
+    from reports.store.entry import RunShown
     from reports.store.store import opened
 
     with opened(store) as found:
         entry = found.find(run)
     if as_json:
-        figures = [figure.__dict__ for figure in entry.figures]
-        click.echo(dumped_as("run", {"schema": 1, "run": entry.as_json(), "figures": figures}))
+        click.echo(dumped(RunShown(entry.shown(), entry.figures)))
         return
-    for name, value in entry.as_json().items():
-        text = " ".join(value) if isinstance(value, list) else value
+    for name, value in vars(entry.shown()).items():
+        text = " ".join(value) if isinstance(value, tuple) else value
         click.echo(f"{name:<12} {'-' if text in (None, '') else text}")
     click.echo(f"{'directory':<12} {store / entry.id}")
     for figure in entry.figures:
@@ -169,6 +170,7 @@ def tag(run: str, tags: tuple[str, ...], *, remove: bool, store: Path, as_json: 
       r2cc runs tag before-update before-update --remove
     """
     from harness.errors import UsageError
+    from reports.store.entry import RunShown
     from reports.store.store import opened
 
     wrong = [word for word in tags if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,63}", word)]
@@ -177,7 +179,7 @@ def tag(run: str, tags: tuple[str, ...], *, remove: bool, store: Path, as_json: 
     with opened(store) as found:
         entry = found.tag(run, () if remove else tags, tags if remove else ())
     if as_json:
-        click.echo(dumped_as("run", {"schema": 1, "run": entry.as_json()}))
+        click.echo(dumped(RunShown(entry.shown())))
     else:
         click.echo(f"{entry.id}: {' '.join(entry.tags) or 'no tag'}")
 
@@ -210,8 +212,7 @@ def prune(
         chosen = pruning.chosen(found.runs(), datetime.now(UTC), keep=keep, older_than=older_than)
         warn(found.unreadable())
         if as_json:
-            removed = {"schema": 1, "dry_run": dry_run, "runs": [run.id for run in chosen]}
-            click.echo(dumped_as("runs_pruned", removed))
+            click.echo(dumped(pruning.Pruned(dry_run, [run.id for run in chosen])))
         for run in () if as_json else chosen:
             click.echo(run.id)
         if dry_run or not chosen:
@@ -296,7 +297,7 @@ def import_(
       r2cc runs import whole.json --degraded one-nic-less.json --left 0.875 --name all_reduce
     """
     from harness.errors import UsageError
-    from reports.store.imports import About, Degraded, bring_in
+    from reports.store.imports import About, Degraded, Made, bring_in
 
     if left is not None and degraded is None:
         raise UsageError("--left says what is left in a degraded measurement", "name that with --degraded FILE")
@@ -306,6 +307,65 @@ def import_(
     for note in notes:
         click.echo(note, err=True)
     if as_json:
-        click.echo(dumped_as("runs_imported", {"schema": 1, "runs": [folder.name for folder in made], "notes": notes}))
+        click.echo(dumped(Made([folder.name for folder in made], notes)))
     for folder in () if as_json else made:
         click.echo(folder)
+
+
+TABLES = ("iterations", "samples", "gpus", "faults", "summary")
+
+
+@runs.command()
+@click.argument("names", nargs=-1, metavar="[RUN]...")
+@click.option(
+    "--format", "form", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True, help="Of the files."
+)
+@click.option("--table", "tables", type=click.Choice(TABLES), multiple=True, help="Only this table; may be repeated.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for the files.")
+@store_option
+@json_option()
+@quiet_option(given=False)
+def export(
+    names: tuple[str, ...], *, form: str, tables: tuple[str, ...], out: Path, store: Path, as_json: bool
+) -> None:
+    """Write the tables of RUNs, or of all runs of the store, as files: OUT/<run>/<table>.csv.
+
+    RUN is an id, the beginning of one, a tag, or a run directory. docs/howto/python.md says what is in the tables.
+
+    \b
+    Examples:
+      r2cc runs export 20261125T0339 --out tables
+      r2cc runs export --format parquet --table summary --table faults --out tables
+    """
+    from reports.frames import export as tables_of
+    from reports.reading.rundir import load
+    from reports.store.names import id_of
+
+    tables_of.check(form)
+    written: list[Path] = []
+    for folder in _folders(store, names):
+        run = load(folder)
+        files = tables_of.write(run, id_of(folder.resolve().name), tables or TABLES, form, out)
+        written += files
+        for path in () if as_json else files:
+            click.echo(path)
+    if as_json:
+        click.echo(dumped(tables_of.Exported([str(path) for path in written])))
+
+
+def _folders(store: Path, names: Sequence[str]) -> list[Path]:
+    """The directories of these runs; of all that are experiments and can be read, without a name."""
+    from reports.store.entry import UNREADABLE
+    from reports.store.folders import is_run, is_simulated
+    from reports.store.store import opened
+
+    paths = {name: Path(name) for name in names if is_run(Path(name))}
+    others = [name for name in names if name not in paths]
+    if others or not names:
+        with opened(store) as found:
+            paths |= {name: store / found.find(name).folder for name in others}
+            if not names:
+                every = [store / run.folder for run in found.runs() if run.verdict != UNREADABLE]
+                warn(found.unreadable())
+                return [path for path in every if not is_simulated(path)]
+    return [paths[name] for name in names]

@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from harness.commands.options import json_option, quiet_option
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 from reports.commands.runs import store_option
 
 
@@ -38,8 +38,8 @@ def serve(store: Path, port: int, address: str, as_json: bool) -> None:
       r2cc serve --store nightly --port 0
       ssh -L 8017:localhost:8017 login.example.org     # from elsewhere
     """
-    from reports.serve.server import serving
+    from reports.serve.server import Serve, serving
 
     with serving(store, address, port) as where:
-        click.echo(dumped_as("serve", {"schema": 1, "address": where}) if as_json else f"{where}   (Ctrl-C ends it)")
+        click.echo(dumped(Serve(where)) if as_json else f"{where}   (Ctrl-C ends it)")
         threading.Event().wait()

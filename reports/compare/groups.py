@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 from harness.errors import UsageError
+from harness.schemas.form import Limits
 from reports.store.entry import Entry
 
 KEYS = {"experiment": "experiment", "bed": "bed", "hardware": "fingerprint", "build": "build_id", "arms": "arms"}
 """What tells groups apart, and the field of a run that says it."""
+Trait = Annotated[str, Limits(enum=[*KEYS])]
 
 
 @dataclass(frozen=True)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
+from harness.schemas.form import form
 from reports.compare import modelled
-from reports.compare.groups import Group
-from reports.compare.row import Row
+from reports.compare.groups import Group, Trait
+from reports.compare.row import Outcome, Row
 from reports.compare.traffic import NicRow, nic_rows
 from reports.statistics.gate import ALPHA, MINIMUM_EFFECT
 from reports.statistics.holm import adjusted
-from reports.statistics.shift import shift
+from reports.statistics.shift import Shift, shift
 from reports.store.entry import SAY_NOTHING, Figure
-
-Json = dict[str, Any]
 
 MORE_IS_BETTER = {
     **dict.fromkeys(
@@ -33,51 +31,44 @@ FEWEST = 4
 
 
 @dataclass(frozen=True)
+class Runs:
+    """Ids of both sides."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Comparison:
-    """Of `after` against `before`. With `not_because` nothing is said: figures of different things are no figures."""
+    """Of `after` against `before`. With `not_comparable` nothing is said: figures of different things are no figures.
+
+    `verdict`: *better*, *worse*, *better and worse*, *no difference shown* or *not comparable because ...*."""
 
     before: str
     after: str
+    verdict: str
+    grouped_by: tuple[Trait, ...]
+    """in what the groups differ; empty: each run for itself"""
+    runs: Runs
     differs: tuple[str, ...]
-    not_because: tuple[str, ...]
+    not_comparable: tuple[str, ...]
     rows: tuple[Row, ...]
-    nics: tuple[NicRow, ...] = ()
-    by: tuple[str, ...] = ()
-    runs: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
-    """Ids of both sides."""
+    nics: tuple[NicRow, ...]
+    """sent bytes (medians of the runs) and their share of what all NICs of the arm sent"""
 
     @property
     def grouping(self) -> str:
         """What stands for each side, said plainly."""
-        what = f"grouped by {' and '.join(self.by)}" if self.by else "each run for itself"
-        return f"{what}: {_count(self.runs[0])} before, {_count(self.runs[1])} after"
+        what = f"grouped by {' and '.join(self.grouped_by)}" if self.grouped_by else "each run for itself"
+        return f"{what}: {_count(self.runs.before)} before, {_count(self.runs.after)} after"
 
-    @property
-    def verdict(self) -> str:
-        """*better*, *worse*, *better and worse*, *no difference shown* or *not comparable because ...*."""
-        if self.not_because:
-            return f"not comparable because {'; '.join(self.not_because)}"
-        shown = {row.outcome for row in self.rows} & {"better", "worse"}
-        if (
-            not shown
-            and self.rows
-            and all(row.outcome == "too few runs" for row in self.rows if row.outcome != "only one has it")
-        ):
-            return f"no difference shown: fewer than {FEWEST} runs a side can show none"
-        return " and ".join(sorted(shown)) or "no difference shown"
 
-    def as_json(self) -> Json:
-        return {
-            "before": self.before,
-            "after": self.after,
-            "verdict": self.verdict,
-            "grouped_by": list(self.by),
-            "runs": {"before": list(self.runs[0]), "after": list(self.runs[1])},
-            "differs": list(self.differs),
-            "not_comparable": list(self.not_because),
-            "rows": [_row_json(row) for row in self.rows],
-            "nics": [row.as_json() for row in self.nics],
-        }
+@form("compare", "compare", version=2)
+@dataclass(frozen=True)
+class Compared:
+    """All comparisons that were asked for."""
+
+    comparisons: Sequence[Comparison]
 
 
 def compare(before: Group, after: Group, *, minimum_effect: float = MINIMUM_EFFECT, alpha: float = ALPHA) -> Comparison:
@@ -89,17 +80,34 @@ def compare(before: Group, after: Group, *, minimum_effect: float = MINIMUM_EFFE
         rows, nics = modelled.rows(before, after, minimum_effect), ()
     else:
         rows, nics = _tested(before, after, minimum_effect, alpha), nic_rows(before.runs, after.runs)
-    ids = (tuple(run.id for run in before.runs), tuple(run.id for run in after.runs))
-    differs = tuple(_differences(before, after))
-    return Comparison(before.label, after.label, differs, because, tuple(rows), nics, after.by, ids)
+    return Comparison(
+        before=before.label,
+        after=after.label,
+        verdict=_verdict(because, rows),
+        grouped_by=after.by,
+        runs=Runs(tuple(run.id for run in before.runs), tuple(run.id for run in after.runs)),
+        differs=tuple(_differences(before, after)),
+        not_comparable=because,
+        rows=tuple(rows),
+        nics=nics,
+    )
+
+
+def _verdict(because: Sequence[str], rows: Sequence[Row]) -> str:
+    if because:
+        return f"not comparable because {'; '.join(because)}"
+    shown = {row.outcome for row in rows} & {"better", "worse"}
+    both = [row.outcome for row in rows if row.outcome != "only one has it"]
+    if not shown and rows and all(outcome == "too few runs" for outcome in both):
+        return f"no difference shown: fewer than {FEWEST} runs a side can show none"
+    return " and ".join(sorted(shown)) or "no difference shown"
 
 
 def _tested(before: Group, after: Group, minimum_effect: float, alpha: float) -> list[Row]:
-    rows = _rows(_values(before), _values(after))
-    tested = [index for index, row in enumerate(rows) if row.shift is not None]
-    sure = adjusted([rows[index].shift.p for index in tested])  # type: ignore[union-attr]
-    for index, p in zip(tested, sure, strict=True):
-        rows[index] = _judged(rows[index], p, minimum_effect, alpha)
+    rows, shifts = _rows(_values(before), _values(after))
+    sure = adjusted([found.p for found in shifts.values()])
+    for index, p in zip(shifts, sure, strict=True):
+        rows[index] = _judged(rows[index], shifts[index], p, minimum_effect, alpha)
     return rows
 
 
@@ -147,28 +155,36 @@ def _values(group: Group) -> Mapping[Key, list[Figure]]:
     return found
 
 
-def _rows(before: Mapping[Key, list[Figure]], after: Mapping[Key, list[Figure]]) -> list[Row]:
-    return [_row(key, before.get(key, []), after.get(key, [])) for key in dict.fromkeys([*before, *after])]
+def _rows(before: Mapping[Key, list[Figure]], after: Mapping[Key, list[Figure]]) -> tuple[list[Row], dict[int, Shift]]:
+    """A row for each figure; by their places, the shifts of those that can be tested."""
+    rows: list[Row] = []
+    shifts: dict[int, Shift] = {}
+    for index, key in enumerate(dict.fromkeys([*before, *after])):
+        found = before.get(key, []), after.get(key, [])
+        ours, theirs = ([figure.value for figure in figures] for figures in found)
+        rows.append(_row(key, *found))
+        if rows[-1].outcome == "no difference shown":
+            shifts[index] = shift(ours, theirs)
+    return rows, shifts
 
 
 def _row(key: Key, before: Sequence[Figure], after: Sequence[Figure]) -> Row:
     ours, theirs = ([figure.value for figure in figures] for figures in (before, after))
     counts = (len(ours), len(theirs))
     bounds = [figure.bound for figure in (*after, *before) if figure.bound is not None]
-    common = (*key, _median(ours), _median(theirs), _median(bounds), counts)
+    outcome: Outcome = "no difference shown"
     if 0 in counts:
-        return Row(*common, "only one has it")
-    if min(counts) < FEWEST or min(*ours, *theirs) <= 0:
-        return Row(*common, "too few runs")
-    return Row(*common, "no difference shown", shift(ours, theirs))
+        outcome = "only one has it"
+    elif min(counts) < FEWEST or min(*ours, *theirs) <= 0:
+        outcome = "too few runs"
+    return Row(*key, _median(ours), _median(theirs), _median(bounds), counts, outcome)
 
 
-def _judged(row: Row, p: float, minimum_effect: float, alpha: float) -> Row:
-    assert row.shift is not None
-    ratio, outcome = row.shift.ratio, row.outcome
+def _judged(row: Row, found: Shift, p: float, minimum_effect: float, alpha: float) -> Row:
+    ratio, outcome = found.ratio, row.outcome
     if p < alpha and not 1 / (1 + minimum_effect) < ratio < 1 + minimum_effect:
         outcome = "better" if (ratio > 1) is MORE_IS_BETTER[row.name] else "worse"
-    return Row(**{**row.__dict__, "outcome": outcome, "p_adjusted": p})
+    return replace(row, outcome=outcome, ratio=ratio, interval=(found.low, found.high), p_adjusted=p)
 
 
 def _median(values: Sequence[float]) -> float | None:
@@ -176,15 +192,3 @@ def _median(values: Sequence[float]) -> float | None:
     if not ordered:
         return None
     return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2
-
-
-def _row_json(row: Row) -> Json:
-    told = row.shift
-    return {
-        **{name: getattr(row, name) for name in ("arm", "name", "unit", "size_bytes", "before", "after", "bound")},
-        "runs": list(row.counts),
-        "outcome": row.outcome,
-        "ratio": told and told.ratio,
-        "interval": told and [told.low, told.high],
-        "p_adjusted": row.p_adjusted,
-    }

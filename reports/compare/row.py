@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from reports.statistics.shift import Shift
-
 Outcome = Literal["better", "worse", "no difference shown", "too few runs", "only one has it"]
 
 
@@ -21,7 +19,8 @@ class Row:
     before: float | None
     after: float | None
     bound: float | None
-    counts: tuple[int, int]
+    runs: tuple[int, int]
     outcome: Outcome
-    shift: Shift | None = None
+    ratio: float | None = None
+    interval: tuple[float, float] | None = None
     p_adjusted: float | None = None

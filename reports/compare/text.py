@@ -18,11 +18,10 @@ HEADER = ("arm", "figure", "size", "before", "after", "change", "95 %", "of boun
 
 def cells(row: Row) -> tuple[str, ...]:
     """A row in words, in the order of HEADER."""
-    told = row.shift
-    change = f"{(told.ratio - 1) * 100:+.1f} %" if told else _plain_change(row)
-    interval = f"{(told.low - 1) * 100:+.1f}..{(told.high - 1) * 100:+.1f}" if told else ""
+    change = f"{(row.ratio - 1) * 100:+.1f} %" if row.ratio is not None else _plain_change(row)
+    interval = "..".join(f"{(value - 1) * 100:+.1f}" for value in row.interval or ())
     of_bound = f"{row.after / row.bound:.2f}" if row.after is not None and row.bound else ""
-    counts = str(row.counts[0]) if row.counts[0] == row.counts[1] else f"{row.counts[0]}/{row.counts[1]}"
+    counts = str(row.runs[0]) if row.runs[0] == row.runs[1] else f"{row.runs[0]}/{row.runs[1]}"
     sizes = "" if row.size_bytes is None else size(row.size_bytes)
     return (
         row.arm, f"{row.name} [{row.unit}]", sizes, _number(row.before), _number(row.after), change, interval, of_bound,
@@ -32,7 +31,7 @@ def cells(row: Row) -> tuple[str, ...]:
 
 def nic_cells(row: NicRow) -> tuple[str, ...]:
     """A NIC's row in words, in the order of NIC_HEADER."""
-    change = "" if row.change is None else f"{round(100 * row.change, 1) + 0.0:+.1f} points"
+    change = "" if row.share_change is None else f"{round(100 * row.share_change, 1) + 0.0:+.1f} points"
     sides = ((row.before_bytes, row.before_share), (row.after_bytes, row.after_share))
     words = [word for count, share in sides for word in (_bytes(count), _percent(share))]
     return (row.arm, f"{row.host}/{row.nic}", *words, change)
@@ -43,7 +42,7 @@ def shown_nics(comparison: Comparison) -> list[NicRow]:
     found = []
     for arm in dict.fromkeys(row.arm for row in comparison.nics):
         ours = [row for row in comparison.nics if row.arm == arm]
-        most = sorted(ours, key=lambda row: -abs(row.change or 0.0))[:MOST_NICS]
+        most = sorted(ours, key=lambda row: -abs(row.share_change or 0.0))[:MOST_NICS]
         found += [row for row in ours if row in most]
     return found
 
@@ -109,15 +108,18 @@ def comma_separated(found: Sequence[Comparison]) -> str:
     writer = csv.DictWriter(out, COLUMNS, lineterminator="\n")
     writer.writeheader()
     for comparison in found:
-        both = {"before_run": comparison.before, "after_run": comparison.after, "grouped_by": " ".join(comparison.by)}
+        both = {
+            "before_run": comparison.before,
+            "after_run": comparison.after,
+            "grouped_by": " ".join(comparison.grouped_by),
+        }
         writer.writerows({**both, **line} for line in (*map(_line, comparison.rows), *map(_nic_line, comparison.nics)))
     return out.getvalue()
 
 
 def _line(row: Row) -> dict[str, object]:
     plain = ("arm", "name", "unit", "size_bytes", "before", "after", "bound", "p_adjusted", "outcome")
-    told = row.shift
-    shift = {"ratio": told.ratio, "low": told.low, "high": told.high} if told else {}
+    shift = {"ratio": row.ratio, "low": row.interval[0], "high": row.interval[1]} if row.interval else {}
     return {**{name: getattr(row, name) for name in plain}, **shift}
 
 

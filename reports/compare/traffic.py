@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
-from typing import Any
+from typing import Annotated
 
+from harness.schemas.form import Limits, Share
 from reports.store.entry import Entry
 
 SAME_POINTS = 0.1
@@ -23,18 +24,10 @@ class NicRow:
     nic: str
     before_bytes: int | None
     after_bytes: int | None
-    before_share: float | None
-    after_share: float | None
-
-    @property
-    def change(self) -> float | None:
-        """Of the share: 0.1 is ten percentage points more."""
-        if self.before_share is None or self.after_share is None:
-            return None
-        return self.after_share - self.before_share
-
-    def as_json(self) -> dict[str, Any]:
-        return {**self.__dict__, "share_change": self.change}
+    before_share: Share | None
+    after_share: Share | None
+    share_change: Annotated[float, Limits(minimum=-1, maximum=1)] | None
+    """0.1 is ten percentage points more"""
 
 
 def nic_rows(before: Sequence[Entry], after: Sequence[Entry]) -> tuple[NicRow, ...]:
@@ -42,16 +35,22 @@ def nic_rows(before: Sequence[Entry], after: Sequence[Entry]) -> tuple[NicRow, .
     ours, theirs = _sent(before), _sent(after)
     totals = [_totals(side) for side in (ours, theirs)]
     return tuple(
-        NicRow(*key, ours.get(key), theirs.get(key), _share(key, ours, totals[0]), _share(key, theirs, totals[1]))
+        _row(key, (ours.get(key), theirs.get(key)), _share(key, ours, totals[0]), _share(key, theirs, totals[1]))
         for key in sorted({*ours, *theirs})
     )
+
+
+def _row(key: NicKey, sent: tuple[int | None, int | None], before: float | None, after: float | None) -> NicRow:
+    return NicRow(*key, *sent, before, after, None if before is None or after is None else after - before)
 
 
 def largest(rows: Sequence[NicRow]) -> tuple[NicRow, ...]:
     """Of each arm the NIC whose share changed most."""
     found: dict[str, NicRow] = {}
     for row in rows:
-        if row.change is not None and (row.arm not in found or abs(row.change) > abs(found[row.arm].change or 0.0)):
+        if row.share_change is not None and (
+            row.arm not in found or abs(row.share_change) > abs(found[row.arm].share_change or 0.0)
+        ):
             found[row.arm] = row
     return tuple(found.values())
 

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import xml.etree.ElementTree as ET
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
+from chaos.analysis.model import Arm
 from reports.reading.rundir import RunDir
-
-Json = Mapping[str, Any]
 
 
 def render(run: RunDir) -> str:
     """A suite an arm. An arm that did not do as expected fails, one that could not be judged is an error; checks that
     deviate in an arm that was expected to deviate are no failures."""
     root = ET.Element("testsuites", name=run.name)
-    for arm in run.summary.get("arms", []):
+    for arm in run.summary.arms:
         cases = list(_cases(run.name, arm))
         words = {kind: sum(case.find(kind) is not None for case in cases) for kind in ("failure", "error", "skipped")}
         counts = {
@@ -24,33 +22,33 @@ def render(run: RunDir) -> str:
             "errors": words["error"],
             "skipped": words["skipped"],
         }
-        suite = ET.SubElement(root, "testsuite", name=f"{run.name}.{arm['name']}")
+        suite = ET.SubElement(root, "testsuite", name=f"{run.name}.{arm.name}")
         suite.attrib.update({name: str(count) for name, count in counts.items()})
         suite.extend(cases)
     ET.indent(root)
     return ET.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
-def _cases(name: str, arm: Json) -> Iterator[ET.Element]:
+def _cases(name: str, arm: Arm) -> Iterator[ET.Element]:
     whole = _case(name, arm, "as expected")
-    said = f"expected {arm['expect']}, {arm['verdict']}"
-    if arm["as_expected"] is None:
-        ET.SubElement(whole, "error", message=f"could not be judged: {arm['verdict']}")
-    elif not arm["as_expected"]:
+    said = f"expected {arm.expect}, {arm.verdict}"
+    if arm.as_expected is None:
+        ET.SubElement(whole, "error", message=f"could not be judged: {arm.verdict}")
+    elif not arm.as_expected:
         ET.SubElement(whole, "failure", message=said)
     yield whole
-    for run in arm["runs"]:
-        for check in run["checks"]:
-            case = _case(name, arm, f"run {run['run']}: {check['name']}")
-            text = f"{check['value']} {check['unit']} (limit {check['bound']})"
-            if check["outcome"] == "void":
-                ET.SubElement(case, "skipped", message=f"void: {'; '.join(run['void'])}")
-            elif check["outcome"] == "deviated" and arm["expect"] == "holds":
+    for run in arm.runs:
+        for check in run.checks:
+            case = _case(name, arm, f"run {run.run}: {check.name}")
+            text = f"{check.value} {check.unit} (limit {check.bound})"
+            if check.outcome == "void":
+                ET.SubElement(case, "skipped", message=f"void: {'; '.join(run.void)}")
+            elif check.outcome == "deviated" and arm.expect == "holds":
                 ET.SubElement(case, "failure", message=text)
             else:
                 ET.SubElement(case, "system-out").text = text
             yield case
 
 
-def _case(name: str, arm: Json, what: str) -> ET.Element:
-    return ET.Element("testcase", classname=f"r2cc.{name}.{arm['name']}", name=what)
+def _case(name: str, arm: Arm, what: str) -> ET.Element:
+    return ET.Element("testcase", classname=f"r2cc.{name}.{arm.name}", name=what)

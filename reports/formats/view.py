@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chaos.analysis.model import Arm, FaultFigures, Run, Summary
 from reports.charts import bandwidth as chart_bandwidth
 from reports.charts import bytes as chart_bytes
 from reports.charts import failover as chart_failover
@@ -17,7 +18,7 @@ from reports.charts import waits as chart_waits
 from reports.charts.frame import Figure
 from reports.reading import nic_rates
 from reports.reading.rundir import RunDir
-from reports.reading.trace import Json, NicId, Trace
+from reports.reading.trace import NicId, Trace
 from reports.store.names import id_of
 from reports.words import bytes_table, events, names, sentence, tables
 from reports.words.units import NONE, memory, ms
@@ -51,16 +52,16 @@ class View:
 
 def build(run: RunDir) -> View:
     """The words and tables of a run's report."""
-    arms = run.summary.get("arms", [])
+    arms = run.summary.arms
     return View(
         name=run.name,
         title=str(run.experiment.get("title") or run.experiment.get("description") or "").strip(),
-        verdict=str(run.summary.get("verdict", "failed")),
+        verdict=run.summary.verdict,
         headline=sentence.headline(run.summary),
         remarks=_remarks(run.summary),
         notes=run.notes,
         tiles=_tiles(arms),
-        arms=[str(arm["name"]) for arm in arms],
+        arms=[arm.name for arm in arms],
         side_by_side=tables.side_by_side(arms) if arms else [],
         checks=tables.checks(arms) if arms else [],
         facts=_facts(run),
@@ -70,7 +71,7 @@ def build(run: RunDir) -> View:
 def shown_traces(run: RunDir) -> list[Trace]:
     """The repeat of each arm that figures show: of those that count the one with the longest stall, so that nothing is
     hidden."""
-    arms = {str(a["name"]): a for a in run.summary.get("arms", [])}
+    arms = {a.name: a for a in run.summary.arms}
     shown = []
     for name in run.arm_names():
         traces = run.traces_of(name)
@@ -104,7 +105,7 @@ def _of_moments(run: RunDir, traces: Sequence[Trace], allowed_ms: float | None) 
 
 
 def _rates(run: RunDir, traces: Sequence[Trace]) -> dict[NicId, float]:
-    return nic_rates.rates_gbit(traces, run.experiment, str(run.summary.get("bed")))
+    return nic_rates.rates_gbit(traces, run.experiment, str(run.summary.bed))
 
 
 def _of_nics(run: RunDir, traces: Sequence[Trace]) -> list[Figure | None]:
@@ -112,19 +113,17 @@ def _of_nics(run: RunDir, traces: Sequence[Trace]) -> list[Figure | None]:
     return [chart_heat.figure(traces, tables), chart_bytes.figure(traces, tables, run.faulted())]
 
 
-def stall_limit_ms(summary: Json) -> float | None:
+def stall_limit_ms(summary: Summary) -> float | None:
     """The stall that the experiment allows, from its checks."""
-    found = [c for a in summary.get("arms", []) for r in a["runs"] for c in r.get("checks", [])]
-    bounds = [
-        float(c["bound"]) for c in found if "stall" in str(c["name"]) and c.get("bound") and c.get("unit") == "ms"
-    ]
+    found = [c for a in summary.arms for r in a.runs for c in r.checks]
+    bounds = [c.bound for c in found if "stall" in c.name and c.bound and c.unit == "ms"]
     return min(bounds, default=None)
 
 
 def bytes_rows(run: RunDir, trace: Trace) -> list[bytes_table.BytesRow]:
     """The bytes table of one arm's shown repeat."""
     known = _run_of(run.summary, trace)
-    return bytes_table.rows(trace, run.faulted(), known.get("bytes_per_nic", {}) if known else {})
+    return bytes_table.rows(trace, run.faulted(), known.bytes_per_nic if known else {})
 
 
 def event_rows(trace: Trace) -> tuple[list[events.EventRow], int]:
@@ -147,23 +146,23 @@ def _flatten(value: object, prefix: str = "") -> list[tuple[str, str]]:
     return [(prefix, ", ".join(map(str, value)) if isinstance(value, list) else str(value))]
 
 
-def _remarks(summary: Json) -> list[str]:
+def _remarks(summary: Summary) -> list[str]:
     """Why it is not simply `holds`; that each figure of a void run is void need not be said one by one."""
-    reasons = list(dict.fromkeys(map(str, summary.get("reasons", []))))
+    reasons = list(dict.fromkeys(summary.reasons))
     return [why for why in reasons if not why.endswith(": void")] or reasons
 
 
-def _tiles(arms: Sequence[Json]) -> list[Tile]:
+def _tiles(arms: Sequence[Arm]) -> list[Tile]:
     if not arms:
         return []
     tiles = []
-    ours, stock = sentence.best_arm(arms), next((a for a in arms if a["name"] == "stock"), None)
+    ours, stock = sentence.best_arm(arms), next((a for a in arms if a.name == "stock"), None)
     for arm, kind in ((ours, "ours"), (stock, "base")):
         if arm is not None and (stall := sentence.worst_stall_ms(arm)) is not None:
             void = "" if all(map(sentence.is_valid, tables.counted(arm))) else "void, "
-            tiles.append(Tile(ms(stall), f"{void}stall with {names.arm(str(arm['name']))}", kind))
-    wrong = sum(int(r.get("wrong_elements") or 0) for a in arms for r in a["runs"])
-    done = sum(int(r.get("iterations") or 0) for a in arms for r in a["runs"])
+            tiles.append(Tile(ms(stall), f"{void}stall with {names.arm(arm.name)}", kind))
+    wrong = sum(r.wrong_elements for a in arms for r in a.runs)
+    done = sum(r.iterations for a in arms for r in a.runs)
     return [
         *tiles,
         Tile(str(wrong), "wrong elements in all results", "bad" if wrong else "good"),
@@ -173,39 +172,32 @@ def _tiles(arms: Sequence[Json]) -> list[Tile]:
 
 def _facts(run: RunDir) -> list[tuple[str, str]]:
     summary = run.summary
-    hardware = summary.get("hardware") or {}
-    if isinstance(hardware, dict):
-        cores = (
-            f"{hardware.get('cores')} cores, {memory(hardware.get('memory_bytes'))} memory, {hardware.get('cpu')}"
-            if hardware
-            else NONE
-        )
-    else:
-        cores = str(hardware)
+    its = summary.hardware
+    cores = f"{its.cores} cores, {memory(its.memory_bytes)} memory, {its.cpu}"
     pairs = [
         ("Experiment", run.name),
-        ("Bed", summary.get("bed")),
+        ("Bed", summary.bed),
         ("Machine", cores),
-        ("Build", summary.get("build_id")),
-        ("Seed", summary.get("seed")),
+        ("Build", summary.build_id),
+        ("Seed", summary.seed),
         ("Run", id_of(run.path.resolve().name)),
     ]
     return [(name, NONE if value is None else str(value)) for name, value in pairs]
 
 
-def _shown_run(arm: Json | None) -> int | None:
+def _shown_run(arm: Arm | None) -> int | None:
     runs = tables.counted(arm) if arm else []
-    stalls = {int(r["run"]): sentence.worst(f.get("stall_ms") for f in r["faults"]) or 0.0 for r in runs}
+    stalls = {r.run: sentence.worst(f.stall_ms for f in r.faults) or 0.0 for r in runs}
     return max(stalls, key=lambda run: stalls[run], default=None)
 
 
-def _run_of(summary: Json, trace: Trace) -> Json | None:
-    for arm in summary.get("arms", []):
-        if arm["name"] == trace.arm:
-            return next((r for r in arm["runs"] if r["run"] == trace.run), None)
+def _run_of(summary: Summary, trace: Trace) -> Run | None:
+    for arm in summary.arms:
+        if arm.name == trace.arm:
+            return next((r for r in arm.runs if r.run == trace.run), None)
     return None
 
 
-def _faults_of(summary: Json, trace: Trace) -> list[Json]:
+def _faults_of(summary: Summary, trace: Trace) -> list[FaultFigures]:
     run = _run_of(summary, trace)
-    return list(run["faults"]) if run else []
+    return list(run.faults) if run else []

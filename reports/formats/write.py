@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.files.writing import write_whole
-from harness.schemas import dumped_as
+from harness.schemas import dumped
 from reports.formats.files import link_prefix
 from reports.reading.rundir import RunDir
 
@@ -36,7 +36,7 @@ def render(run: RunDir, kind: str, target: Path | None = None) -> str:
         from reports.formats import junit
 
         return junit.render(run)
-    return dumped_as("summary", run.summary, 2) + "\n"
+    return dumped(run.summary, 2) + "\n"
 
 
 def write(run: RunDir, kind: str, target: Path) -> Path:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from chaos.analysis.model import Summary, summary_of
 from harness import schemas
 from harness.config import documents, jsons
 from harness.config.files import Unreadable, is_there, opened
@@ -40,7 +41,7 @@ class RunDir:
     experiment: Json
     environment: Json
     traces: list[Trace]
-    summary: Json
+    summary: Summary
     notes: list[str] = field(default_factory=list)
 
     @property
@@ -54,7 +55,7 @@ class RunDir:
 
     def arm_names(self) -> list[str]:
         """Arms in the summary's order, then those that only the journal knows (a run that was killed)."""
-        named = [str(arm["name"]) for arm in self.summary.get("arms", [])]
+        named = [arm.name for arm in self.summary.arms]
         return named + [name for name in dict.fromkeys(t.arm for t in self.traces) if name not in named]
 
     def faulted(self) -> list[NicId]:
@@ -121,9 +122,9 @@ def _imported(path: Path) -> RunDir:
     """What `r2cc runs import` made: figures of another tool, which keeps no journal. UsageError for anything else."""
     notes: list[str] = []
     environment = _read_json(path / "environment.json", notes)
-    known = _read_summary(path / "summary.json", notes) if "source" in environment else {}
+    known = _read_summary(path / "summary.json", notes) if "source" in environment else None
     if known:
-        return RunDir(path, {"name": known["experiment"]}, environment, [], known)
+        return RunDir(path, {"name": known.experiment}, environment, [], known)
     if "source" in environment or any("missing" not in note for note in notes):
         raise UsageError(f"{path}: {notes[-1]}", "it is not as `r2cc runs import` made it")
     hint = "name a directory that `r2cc chaos run` made, such as runs/<time>-<experiment>"
@@ -223,13 +224,13 @@ def _missing(traces: list[Trace]) -> list[str]:
     ]
 
 
-def _read_summary(path: Path, notes: list[str]) -> Json:
+def _read_summary(path: Path, notes: list[str]) -> Summary | None:
     """summary.json if it is one: what other tools left there must not break a page."""
     value = _read_json(path, notes)
     if value and (wrong := schemas.problems("summary", value)):
         notes.append(f"{path.name} is not used, it does not fit its schema: {printable(wrong[0][:LONGEST_NOTE])}")
-        return {}
-    return value
+        return None
+    return summary_of(value) if value else None
 
 
 def _read_json(path: Path, notes: list[str]) -> Json:

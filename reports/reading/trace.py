@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from reports.reading.counters import Counters, Sample
+from reports.reading.gpus import GpuLoad
 
 Json = dict[str, Any]
 EVENT_KINDS = frozenset({"fault", "link", "nic", "path", "error", "log", "probe", "verdict", "run_start", "run_end"})
@@ -22,6 +23,17 @@ class NicId:
 
     def __str__(self) -> str:
         return f"{self.host} {self.nic}"
+
+
+@dataclass(frozen=True, order=True)
+class GpuId:
+    """A GPU of a host, by the number that NVML gives it."""
+
+    host: str
+    gpu: int
+
+    def __str__(self) -> str:
+        return f"{self.host} gpu{self.gpu}"
 
 
 @dataclass(frozen=True)
@@ -50,7 +62,13 @@ class Trace:
     arm: str
     run: int
     samples: dict[NicId, Counters] = field(default_factory=dict)
+    gpus: dict[GpuId, GpuLoad] = field(default_factory=dict)
     iterations: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
+    sizes: dict[int, int] = field(default_factory=dict)
+    """Index to the bytes that an iteration moved on each rank."""
+    wrong: dict[int, int] = field(default_factory=dict)
+    """Index to wrong elements, over all ranks."""
+    op: str = ""
     ranks: int = 0
     deliveries: dict[str, list[Delivery]] = field(default_factory=dict)
     events: list[Json] = field(default_factory=list)
@@ -139,6 +157,12 @@ def _add_iteration(trace: Trace, line: Json) -> None:
     index = int(line["index"])
     if index >= 0:
         trace.iterations.setdefault(index, []).append((int(line["start_ns"]), int(line["end_ns"])))
+        trace.sizes[index] = int(line.get("bytes", 0))
+        trace.wrong[index] = trace.wrong.get(index, 0) + int(line.get("wrong_elements", 0))
+
+
+def _add_gpu(trace: Trace, line: Json) -> None:
+    trace.gpus.setdefault(GpuId(str(line["host"]), int(line["gpu"])), GpuLoad()).add(line)
 
 
 def _add_delivery(trace: Trace, line: Json) -> None:
@@ -170,6 +194,7 @@ def _connection(line: Json) -> str:
 
 def _add_start(trace: Trace, line: Json) -> None:
     trace.ranks = max(trace.ranks, int(line["ranks"]))
+    trace.op = str(line["op"])
 
 
 def _add_cpu(trace: Trace, line: Json) -> None:
@@ -183,6 +208,7 @@ def _add_command(trace: Trace, line: Json) -> None:
 _HANDLERS = {
     "bench_start": _add_start,
     "sample": _add_sample,
+    "gpu": _add_gpu,
     "iteration": _add_iteration,
     "delivery": _add_delivery,
     "cpu": _add_cpu,

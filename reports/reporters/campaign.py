@@ -51,7 +51,7 @@ class View:
     headline: str
     notes: list[str]
     rows: list[Row]
-    rest: list[tuple[str, str, str]]
+    rest: Sequence[tuple[str, str, str]]
     """Of cells without figures: name, state, why."""
 
 

@@ -6,16 +6,27 @@ import sqlite3
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Annotated
 from urllib.parse import parse_qs, urlsplit
 
 from harness.errors import R2ccError, UsageError
+from harness.schemas.form import Limits, form
 from reports.serve.pages import Page, answer
 from reports.serve.shelf import Shelf, shelf
 
 MOST_QUERY = 4096
+
+
+@form("serve", "r2cc serve")
+@dataclass(frozen=True)
+class Serve:
+    """Where the pages are."""
+
+    address: Annotated[str, Limits(pattern=r"^http://")]
 
 
 def _handler(store: Shelf, names: set[str]) -> type[BaseHTTPRequestHandler]:

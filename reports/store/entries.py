@@ -15,6 +15,10 @@ from reports.store.folders import ENVIRONMENT, JOURNAL, SUMMARY, is_simulated
 from reports.store.tags import read_tags
 
 if TYPE_CHECKING:
+    from chaos.analysis.model import Arm as JudgedArm
+    from chaos.analysis.model import Metric as Measured
+    from chaos.analysis.model import Run
+    from chaos.analysis.model import Summary as Judged
     from reports.store.shapes import Arm, Metric, Repeat, Summary
 
 Json = dict[str, Any]
@@ -62,7 +66,7 @@ def _read(folder: Path) -> Entry:
         arms=tuple(arm.name for arm in summary.arms),
         source=environment.source or "r2cc",
         tags=read_tags(folder),
-        figures=tuple(_figures(summary)),
+        figures=tuple(figures(summary)),
         traffic=tuple(traffic(summary)),
     )
 
@@ -112,14 +116,8 @@ def _seen(folder: Path) -> datetime | None:
         return None
 
 
-def figures(summary: Json) -> Iterator[Figure]:
+def figures(summary: Summary | Judged) -> Iterator[Figure]:
     """All numbers of a summary (docs/reference/contracts.md)."""
-    from reports.store import shapes
-
-    return _figures(shapes.fitted(summary, shapes.Summary, SUMMARY))
-
-
-def _figures(summary: Summary) -> Iterator[Figure]:
     for arm in summary.arms:
         for metric in arm.metrics:
             yield from _metric(arm.name, -1, metric)
@@ -127,7 +125,7 @@ def _figures(summary: Summary) -> Iterator[Figure]:
             yield from _of_repeat(arm, repeat)
 
 
-def _of_repeat(arm: Arm, repeat: Repeat) -> Iterator[Figure]:
+def _of_repeat(arm: Arm | JudgedArm, repeat: Repeat | Run) -> Iterator[Figure]:
     yield from _time(arm.name, repeat.run, "healthy_ms", repeat.healthy_ms.median, None)
     for fault in repeat.faults:
         for name in OF_FAULTS:
@@ -142,7 +140,7 @@ def _time(arm: str, repeat: int, name: str, value: float | None, bound: float | 
         yield Figure(arm, repeat, name, "ms", None, value, bound)
 
 
-def _metric(arm: str, repeat: int, metric: Metric) -> Iterator[Figure]:
+def _metric(arm: str, repeat: int, metric: Metric | Measured) -> Iterator[Figure]:
     if metric.value is not None:
         yield Figure(arm, repeat, metric.name, metric.unit, metric.size_bytes, metric.value, metric.bound)
 

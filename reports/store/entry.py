@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Annotated
 
+from harness.schemas.form import Limits, form, left_out
 from reports.store import names
 
-if TYPE_CHECKING:
-    from reports.store.forms import Run
-
-Json = dict[str, Any]
 UNFINISHED = "unfinished"
 """The verdict of a run that is still running, or was killed."""
 UNREADABLE = "unreadable"
@@ -27,7 +25,8 @@ class Figure:
     """One number of a run; `series` by name, arm and message size."""
 
     arm: str
-    repeat: int
+    repeat: Annotated[int, Limits(minimum=-1)]
+    """-1: of the whole arm"""
     name: str
     unit: str
     size_bytes: int | None
@@ -44,6 +43,47 @@ class Traffic:
     host: str
     nic: str
     tx_bytes: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run as commands print it."""
+
+    id: str
+    made: str | None
+    """ISO 8601; null where the directory's name does not say"""
+    experiment: str
+    verdict: str
+    """holds, deviated, failed, void, unfinished or unreadable"""
+    exit_code: int | None
+    bed: str
+    fingerprint: str
+    build_id: str
+    seed: int | None
+    source: str
+    """r2cc, or the tool whose figures were imported"""
+    arms: Sequence[str]
+    tags: Sequence[str]
+    reason: str | None
+    """why it is unreadable"""
+
+
+@form("runs", "r2cc runs list")
+@dataclass(frozen=True)
+class Runs:
+    """Of a store."""
+
+    store: str
+    runs: Sequence[Run]
+
+
+@form("run", "r2cc runs show, r2cc runs tag")
+@dataclass(frozen=True)
+class RunShown:
+    """One run; with its figures where they were asked for."""
+
+    run: Run
+    figures: Sequence[Figure] | None = left_out()
 
 
 @dataclass(frozen=True)
@@ -72,19 +112,19 @@ class Entry:
         """The name of its directory."""
         return names.name_of(self.id)
 
-    def as_json(self) -> Run:
-        return {
-            "id": self.id,
-            "made": self.made.isoformat() if self.made else None,
-            "experiment": self.experiment,
-            "verdict": self.verdict,
-            "exit_code": self.exit_code,
-            "bed": self.bed,
-            "fingerprint": self.fingerprint,
-            "build_id": self.build_id,
-            "seed": self.seed,
-            "source": self.source,
-            "arms": list(self.arms),
-            "tags": list(self.tags),
-            "reason": self.reason or None,
-        }
+    def shown(self) -> Run:
+        return Run(
+            id=self.id,
+            made=self.made.isoformat() if self.made else None,
+            experiment=self.experiment,
+            verdict=self.verdict,
+            exit_code=self.exit_code,
+            bed=self.bed,
+            fingerprint=self.fingerprint,
+            build_id=self.build_id,
+            seed=self.seed,
+            source=self.source,
+            arms=self.arms,
+            tags=self.tags,
+            reason=self.reason or None,
+        )

@@ -9,16 +9,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from chaos.analysis.model import Arm, Check, Healthy, Run, Summary
 from harness.config.files import Unreadable, bytes_of
 from harness.config.plain import printable
 from harness.errors import UsageError
+from harness.facts.environment import Hardware
 from harness.progress import show
-from harness.schemas import dumped_as
 from harness.schemas.form import form
 from reports.store.names import when_of
 from reports.store.readers import megatron, nccl_tests
 from reports.store.readers.lines import decoded, lines
-from reports.store.readers.model import Content, Json, Reading, Source
+from reports.store.readers.model import Content, Reading, Source
 
 if TYPE_CHECKING:
     from harness.files.rundir import RunDir
@@ -35,6 +36,17 @@ class Imported:
 
     source: Source
     file: str
+
+
+@form("runs_imported", "r2cc runs import")
+@dataclass(frozen=True)
+class Made:
+    """What became runs."""
+
+    runs: Sequence[str]
+    """ids"""
+    notes: Sequence[str]
+    """what is to be known of the files: lines left out, what several runs are of, what did not end"""
 
 
 @dataclass(frozen=True)
@@ -92,12 +104,12 @@ READERS: dict[str, Callable[[str], Content]] = {nccl_tests.SOURCE: nccl_tests.re
 
 def with_degraded(healthy: Reading, degraded: Reading, left: float | None) -> Reading:
     """Both as one run. What is left of the healthy bandwidth bounds the degraded one, size by size."""
-    whole = {metric["size_bytes"]: metric["value"] for metric in healthy.metrics if metric["name"] == "busbw"}
+    whole = {each.size_bytes: each.value for each in healthy.metrics if each.name == "busbw" and each.value is not None}
     bounds = {size: value * left for size, value in whole.items()} if left is not None else {}
     added = [
-        {**metric, "name": "busbw_degraded", "bound": bounds.get(metric["size_bytes"])}
-        for metric in degraded.metrics
-        if metric["name"] == "busbw"
+        replace(each, name="busbw_degraded", bound=bounds.get(each.size_bytes))
+        for each in degraded.metrics
+        if each.name == "busbw"
     ]
     counted = [reading.wrong for reading in (healthy, degraded) if reading.wrong is not None]
     return replace(
@@ -111,38 +123,36 @@ def with_degraded(healthy: Reading, degraded: Reading, left: float | None) -> Re
     )
 
 
-def summary(found: Reading, about: About) -> Json:
-    """summary.json of a run with one arm. What the tool did not check is no check of the run."""
+def summary(found: Reading, about: About) -> Summary:
+    """Of a run with one arm. What the tool did not check is no check of the run."""
     verdict = found.verdict
-    exact = {"name": "exact", "outcome": "deviated" if found.wrong else "holds", "value": found.wrong, "bound": 0}
-    run = {
-        "run": 0,
-        "completed": found.completed,
-        "iterations": found.iterations,
-        "wrong_elements": found.wrong or 0,
-        "healthy_ms": {"median": found.healthy_ms, "p99": None},
-        "bytes_per_nic": {},
-        "faults": [],
-        "metrics": found.metrics,
-        "verdict": verdict,
-        "void": [],
-        "checks": [{**exact, "unit": "elements"}] if found.wrong is not None else [],
-        "errors": [],
-    }
+    exact = Check("exact", "deviated" if found.wrong else "holds", found.wrong, 0, "elements")
+    run = Run(
+        run=0,
+        completed=found.completed,
+        iterations=found.iterations,
+        wrong_elements=found.wrong or 0,
+        healthy_ms=Healthy(found.healthy_ms, None),
+        bytes_per_nic={},
+        faults=[],
+        metrics=found.metrics,
+        void=[],
+        errors=[],
+        checks=[exact] if found.wrong is not None else [],
+        verdict=verdict,
+    )
     judged = None if verdict == "failed" else verdict == "holds"
-    arm = {"name": about.arm, "mode": 0, "expect": "holds", "verdict": verdict, "as_expected": judged}
-    return {
-        "schema": 1,
-        "verdict": verdict,
-        "exit_code": {"holds": 0, "deviated": 1}.get(verdict, 3),
-        "experiment": _experiment(found, about),
-        "bed": about.bed,
-        "hardware": {"fingerprint": about.hardware, "cpu": "", "cores": 0, "memory_bytes": 0},
-        "build_id": about.build_id or None,
-        "seed": 0,
-        "arms": [{**arm, "runs": [run], "metrics": [], "checks": []}],
-        "reasons": found.reasons,
-    }
+    return Summary(
+        verdict=verdict,
+        exit_code=0 if verdict == "holds" else 1 if verdict == "deviated" else 3,
+        experiment=_experiment(found, about),
+        bed=about.bed,
+        hardware=Hardware(about.hardware, "", 0, 0),
+        build_id=about.build_id or None,
+        seed=0,
+        reasons=found.reasons,
+        arms=[Arm(about.arm, 0, "holds", verdict, judged, [run], [], [])],
+    )
 
 
 def _experiment(found: Reading, about: About) -> str:
@@ -222,7 +232,7 @@ def _fill(run: RunDir, files: Sequence[Path], found: Reading, about: About, kept
     for number, file in enumerate(files):
         _keep(file, run.raw / (file.name if not number else f"degraded-{file.name}"), kept)
     run.write_json("environment.json", Imported(found.source, printable(files[0].name)))
-    run.write_text("summary.json", dumped_as("summary", summary(found, about), 1) + "\n")
+    run.write_json("summary.json", summary(found, about))
 
 
 def _keep(file: Path, place: Path, kept: dict[Path, Path]) -> None:

@@ -5,16 +5,28 @@ from __future__ import annotations
 import secrets
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
 
 from harness.errors import InfraError
+from harness.schemas.form import form
 from reports.store import staging
 from reports.store.entry import UNFINISHED, UNREADABLE, Entry
 
 RECENT = timedelta(hours=1)
 """An unfinished run that is younger may still be running."""
 PREFIX = ".pruned-"
+
+
+@form("runs_pruned", "r2cc runs prune")
+@dataclass(frozen=True)
+class Pruned:
+    """What was removed, or would be."""
+
+    dry_run: bool
+    runs: Sequence[str]
+    """ids"""
 
 
 def chosen(runs: Sequence[Entry], now: datetime, *, keep: int | None, older_than: timedelta | None) -> list[Entry]:

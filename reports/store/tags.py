@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from harness.files.writing import write_whole
-from harness.schemas import dumped_as
+from harness.schemas import dumped
+from harness.schemas.form import Limits, form
 from reports.store.folders import TAGS
+
+
+@form("tags", "tags.json of a run directory")
+@dataclass(frozen=True)
+class Tags:
+    """What a user calls a run."""
+
+    tags: Annotated[Sequence[str], Limits(uniqueItems=True)]
 
 
 def read_tags(folder: Path) -> tuple[str, ...]:
@@ -19,4 +31,4 @@ def read_tags(folder: Path) -> tuple[str, ...]:
 
 def write_tags(folder: Path, tags: set[str]) -> None:
     """Whole or not at all."""
-    write_whole(folder / TAGS, dumped_as("tags", {"schema": 1, "tags": sorted(tags)}) + "\n")
+    write_whole(folder / TAGS, dumped(Tags(sorted(tags))) + "\n")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from chaos.record.lines import Counters
 from reports.reading import series
 from reports.reading.trace import NicId, Trace
 
@@ -21,7 +22,7 @@ class BytesRow:
     """Period, what moved, mean Gbit/s sent."""
 
 
-def rows(trace: Trace, faulted: Sequence[NicId], totals: dict[str, dict[str, dict[str, int]]]) -> list[BytesRow]:
+def rows(trace: Trace, faulted: Sequence[NicId], totals: Mapping[str, Mapping[str, Counters]]) -> list[BytesRow]:
     """One row a NIC. `totals` are the summary's bytes_per_nic (host, NIC, counter), so that page and summary agree."""
     found = sorted(trace.samples)
     return [_row(trace, nic, nic in faulted, totals.get(nic.host, {}).get(nic.nic)) for nic in found]
@@ -32,16 +33,16 @@ def peak_gbit(table: Sequence[BytesRow]) -> float:
     return max((rate for row in table for _, _, rate in row.spans), default=0.0) or 1.0
 
 
-def _row(trace: Trace, nic: NicId, hit: bool, total: dict[str, int] | None) -> BytesRow:
+def _row(trace: Trace, nic: NicId, hit: bool, total: Counters | None) -> BytesRow:
     samples = trace.samples[nic]
     first, last = samples.ends()
     spans = [(name, series.bytes_between(samples, start, end)) for name, start, end in _periods(trace) if end > start]
-    whole = total or {
+    whole: Counters = total or {
         "tx_bytes": last.tx_bytes - first.tx_bytes,
         "rx_bytes": last.rx_bytes - first.rx_bytes,
     }
     rated = [(name, span, span.tx_bytes * 8 / 1e9 / span.seconds) for name, span in spans]
-    return BytesRow(nic, hit, int(whole["tx_bytes"]), int(whole["rx_bytes"]), rated)
+    return BytesRow(nic, hit, whole["tx_bytes"], whole["rx_bytes"], rated)
 
 
 def _periods(trace: Trace) -> list[tuple[str, int, int]]:

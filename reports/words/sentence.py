@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from reports.reading.trace import Json
+from chaos.analysis.model import Arm, Run, Summary
 from reports.words import names
 from reports.words.tables import counted
 from reports.words.units import count, ms
@@ -13,25 +13,25 @@ IMPORTED = "imported"
 """The bed of runs that `r2cc runs import` made."""
 
 
-def headline(summary: Json) -> str:
+def headline(summary: Summary) -> str:
     """The first thing a reader sees: what the fault cost with R2CC and without."""
-    arms: Sequence[Json] = summary.get("arms", [])
-    verdict = summary.get("verdict")
+    arms = summary.arms
+    verdict = summary.verdict
     if verdict == "failed" or not arms:
         return "The experiment could not be carried out to its end, so it says nothing about R2CC."
     compared = _compare(arms)
     if verdict == "void":
         return _void(arms, compared)
     if verdict == "deviated":
-        odd = [names.spoken(str(a["name"])) for a in arms if a.get("as_expected") is False]
+        odd = [names.spoken(a.name) for a in arms if a.as_expected is False]
         blame = f"Not as expected: {_listed(odd)}." if odd else "Not every arm did as expected."
         return f"{blame} {compared}".strip()
     return compared or _results(summary)
 
 
-def _void(arms: Sequence[Json], compared: str) -> str:
+def _void(arms: Sequence[Arm], compared: str) -> str:
     """What the valid repeats say, if our arm has any; how many are void."""
-    runs = [run for arm in arms for run in arm["runs"]]
+    runs = [run for arm in arms for run in arm.runs]
     void = sum(not is_valid(run) for run in runs)
     busy = "the machine was too busy or too uneven to measure"
     if void < len(runs) and compared and _stall(best_arm(arms)) is not None:
@@ -39,19 +39,19 @@ def _void(arms: Sequence[Json], compared: str) -> str:
     return f"The times below say nothing: {busy}. {correctness(arms)}"
 
 
-def _results(summary: Json) -> str:
+def _results(summary: Summary) -> str:
     """Of a run that met no fault. What another tool did not check is not said to be right."""
-    arms: Sequence[Json] = summary["arms"]
-    checked = any(check["name"] == "exact" for arm in arms for run in arm["runs"] for check in run.get("checks", []))
-    if summary.get("bed") != IMPORTED or checked:
+    arms = summary.arms
+    checked = any(check.name == "exact" for arm in arms for run in arm.runs for check in run.checks)
+    if summary.bed != IMPORTED or checked:
         return correctness(arms)
     return f"{count(_done(arms), 'iteration')} completed; nobody checked their results."
 
 
-def correctness(arms: Sequence[Json]) -> str:
+def correctness(arms: Sequence[Arm]) -> str:
     """What holds even when times do not count: how many iterations ran, and whether every element was right."""
     done = _done(arms)
-    wrong = sum(int(r.get("wrong_elements") or 0) for a in arms for r in a["runs"])
+    wrong = sum(r.wrong_elements for a in arms for r in a.runs)
     if wrong:
         return f"{count(wrong, 'element')} of the results {'was' if wrong == 1 else 'were'} wrong."
     if not done:
@@ -59,18 +59,18 @@ def correctness(arms: Sequence[Json]) -> str:
     return "The one iteration gave exact results." if done == 1 else f"All {done} iterations gave exact results."
 
 
-def _done(arms: Sequence[Json]) -> int:
-    return sum(int(r.get("iterations") or 0) for a in arms for r in a["runs"])
+def _done(arms: Sequence[Arm]) -> int:
+    return sum(r.iterations for a in arms for r in a.runs)
 
 
-def is_valid(run: Json) -> bool:
+def is_valid(run: Run) -> bool:
     """Whether a repeat's times count."""
-    return not run.get("void")
+    return not run.void
 
 
-def worst_stall_ms(arm: Json) -> float | None:
+def worst_stall_ms(arm: Arm) -> float | None:
     """The longest stall over the repeats that count and their faults; None when none could be measured."""
-    return worst(fault.get("stall_ms") for run in counted(arm) for fault in run["faults"])
+    return worst(fault.stall_ms for run in counted(arm) for fault in run.faults)
 
 
 def worst(values: Iterable[float | None]) -> float | None:
@@ -79,15 +79,15 @@ def worst(values: Iterable[float | None]) -> float | None:
     return max(known, default=None)
 
 
-def best_arm(arms: Sequence[Json]) -> Json | None:
+def best_arm(arms: Sequence[Arm]) -> Arm | None:
     """The arm of ours with the highest mode: what R2CC can do at best in this run."""
-    ours = [a for a in arms if a["name"] not in names.BASELINES]
-    return max(ours, key=lambda a: int(a.get("mode") or 0), default=None)
+    ours = [a for a in arms if a.name not in names.BASELINES]
+    return max(ours, key=lambda a: a.mode, default=None)
 
 
-def _compare(arms: Sequence[Json]) -> str:
+def _compare(arms: Sequence[Arm]) -> str:
     """Never of a void repeat: a sentence has no room to say that a time does not count."""
-    ours, stock = best_arm(arms), next((a for a in arms if a["name"] == "stock"), None)
+    ours, stock = best_arm(arms), next((a for a in arms if a.name == "stock"), None)
     kind = fault_kind(arms)
     if ours is None or kind is None:
         return ""
@@ -100,9 +100,9 @@ def _compare(arms: Sequence[Json]) -> str:
     return f"{text}; stock NCCL stalled for {ms(base)}." if base is not None else f"{text}."
 
 
-def _stall(arm: Json | None) -> float | None:
+def _stall(arm: Arm | None) -> float | None:
     """None where every repeat is void."""
-    return worst_stall_ms(arm) if arm is not None and any(map(is_valid, arm["runs"])) else None
+    return worst_stall_ms(arm) if arm is not None and any(map(is_valid, arm.runs)) else None
 
 
 def _listed(words: Sequence[str]) -> str:
@@ -110,6 +110,6 @@ def _listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
 
 
-def fault_kind(arms: Sequence[Json]) -> str | None:
+def fault_kind(arms: Sequence[Arm]) -> str | None:
     """The kind of the first fault that any arm met."""
-    return next((str(f["kind"]) for a in arms for r in a["runs"] for f in r["faults"]), None)
+    return next((f.kind for a in arms for r in a.runs for f in r.faults), None)

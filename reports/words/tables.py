@@ -6,8 +6,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from chaos.analysis.model import Arm, Check, FaultFigures, Run
 from harness.units import over
-from reports.reading.trace import Json
 from reports.words import names
 from reports.words.units import NONE, limit, memory, ms
 
@@ -35,7 +35,7 @@ class Row:
     cells: list[Cell]
 
 
-def side_by_side(arms: Sequence[Json]) -> list[Row]:
+def side_by_side(arms: Sequence[Arm]) -> list[Row]:
     """The table of the issue: expectation, verdict, correctness, then every time with its bound."""
     rows = [
         Row("Expected", "what the experiment says this arm should do", [Cell(_expect(a)) for a in arms]),
@@ -49,62 +49,60 @@ def side_by_side(arms: Sequence[Json]) -> list[Row]:
     return rows
 
 
-def checks(arms: Sequence[Json]) -> list[Row]:
+def checks(arms: Sequence[Arm]) -> list[Row]:
     """Every check by name, the worst outcome of all repeats of an arm."""
-    found = dict.fromkeys(str(c["name"]) for a in arms for c in _checks_of(a))
+    found = dict.fromkeys(c.name for a in arms for c in _checks_of(a))
     return [Row(*names.check(name), [_check_cell(a, name) for a in arms]) for name in found]
 
 
-def _expect(arm: Json) -> str:
-    return {"holds": "holds", "deviates": "deviates", "any": "anything"}.get(
-        str(arm.get("expect")), str(arm.get("expect"))
-    )
+def _expect(arm: Arm) -> str:
+    return {"holds": "holds", "deviates": "deviates", "any": "anything"}.get(arm.expect, arm.expect)
 
 
-def _verdict(arm: Json) -> Cell:
-    state = {True: "good", False: "bad"}.get(arm.get("as_expected"), "void")  # type: ignore[arg-type]
+def _verdict(arm: Arm) -> Cell:
+    state = {True: "good", False: "bad"}.get(arm.as_expected, "void")  # type: ignore[arg-type]
     note = {"good": "as expected", "bad": "not as expected", "void": "not judged"}[state]
-    return Cell(names.verdict(str(arm.get("verdict"))).lower(), note, "" if state == "void" else state)
+    return Cell(names.verdict(arm.verdict).lower(), note, "" if state == "void" else state)
 
 
-def _completed(arm: Json) -> Cell:
-    runs = arm["runs"]
-    done = sum(int(r.get("iterations") or 0) for r in runs)
-    whole = sum(bool(r.get("completed")) for r in runs)
+def _completed(arm: Arm) -> Cell:
+    runs = arm.runs
+    done = sum(r.iterations for r in runs)
+    whole = sum(bool(r.completed) for r in runs)
     note = "" if whole == len(runs) else f"{len(runs) - whole} of {len(runs)} runs did not finish"
     return Cell(str(done), note, "bad" if note else "")
 
 
-def _wrong(arm: Json) -> Cell:
-    wrong = sum(int(r.get("wrong_elements") or 0) for r in arm["runs"])
+def _wrong(arm: Arm) -> Cell:
+    wrong = sum(r.wrong_elements for r in arm.runs)
     return Cell(str(wrong), "", "bad" if wrong else "good")
 
 
-def _healthy(arm: Json) -> Cell:
-    medians = [r["healthy_ms"]["median"] for r in counted(arm) if r["healthy_ms"]["median"] is not None]
-    tails = [r["healthy_ms"]["p99"] for r in counted(arm) if r["healthy_ms"]["p99"] is not None]
+def _healthy(arm: Arm) -> Cell:
+    medians = [r.healthy_ms.median for r in counted(arm) if r.healthy_ms.median is not None]
+    tails = [r.healthy_ms.p99 for r in counted(arm) if r.healthy_ms.p99 is not None]
     if not medians:
         return Cell(NONE)
     return Cell(ms(sorted(medians)[len(medians) // 2]), f"p99 {ms(max(tails))}" if tails else "", _void(arm))
 
 
-def counted(arm: Json) -> list[Json]:
+def counted(arm: Arm) -> list[Run]:
     """The repeats that times are taken of: those that are not void, where there is one."""
-    return [run for run in arm["runs"] if not run.get("void")] or list(arm["runs"])
+    return [run for run in arm.runs if not run.void] or list(arm.runs)
 
 
-def _fault_ids(arms: Sequence[Json]) -> list[str]:
-    return list(dict.fromkeys(str(f["id"]) for a in arms for r in counted(a) for f in r["faults"]))
+def _fault_ids(arms: Sequence[Arm]) -> list[str]:
+    return list(dict.fromkeys(f.id for a in arms for r in counted(a) for f in r.faults))
 
 
-def _fault_rows(arms: Sequence[Json], ident: str) -> list[Row]:
-    faults = [[f for r in counted(a) for f in r["faults"] if f["id"] == ident] for a in arms]
+def _fault_rows(arms: Sequence[Arm], ident: str) -> list[Row]:
+    faults = [[f for r in counted(a) for f in r.faults if f.id == ident] for a in arms]
     first = next(f for per_arm in faults for f in per_arm)
-    where = f"{names.fault(str(first['kind']))} on {first['host']} {first['nic']}"
+    where = f"{names.fault(first.kind)} on {first.host} {first.nic}"
     repeats = max(len(per_arm) for per_arm in faults)
     worst = f", worst of {repeats} repeats" if repeats > 1 else ""
 
-    def row(name: str, text: str, cell: Callable[[Json, Sequence[Json]], Cell]) -> Row:
+    def row(name: str, text: str, cell: Callable[[Arm, Sequence[FaultFigures]], Cell]) -> Row:
         return Row(name, text, [cell(a, f) for a, f in zip(arms, faults, strict=True)])
 
     return [
@@ -132,19 +130,19 @@ def _fault_rows(arms: Sequence[Json], ident: str) -> list[Row]:
     ]
 
 
-def _stall(arm: Json, faults: Sequence[Json]) -> Cell:
+def _stall(arm: Arm, faults: Sequence[FaultFigures]) -> Cell:
     value = _worst(faults, "stall_ms")
-    mine = {f"stall_ms({fault['id']})" for fault in faults}
-    check = next((c for c in _checks_of(arm) if c["name"] in mine and c.get("bound") is not None), None)
-    note = f"limit {limit(float(check['bound']))}" if check else ""
-    if value is None or _void(arm) or not check:
+    mine = {f"stall_ms({fault.id})" for fault in faults}
+    bounds = [c.bound for c in _checks_of(arm) if c.name in mine and c.bound is not None]
+    bound = bounds[0] if bounds else None
+    note = f"limit {limit(bound)}" if bound is not None else ""
+    if value is None or _void(arm) or bound is None:
         return Cell(ms(value), note, _void(arm) if value is not None else "")
-    bound = float(check["bound"])
     return Cell(beyond(value, bound, "ms"), note, "good" if value <= bound else "bad")
 
 
-def _against(arm: Json, faults: Sequence[Json], value_key: str, bound_key: str) -> Cell:
-    pairs = [(float(f[value_key]), f.get(bound_key)) for f in faults if f.get(value_key) is not None]
+def _against(arm: Arm, faults: Sequence[FaultFigures], value_key: str, bound_key: str) -> Cell:
+    pairs = [(float(getattr(f, value_key)), getattr(f, bound_key)) for f in faults if getattr(f, value_key) is not None]
     if not pairs:
         return Cell(NONE)
     value, bound = max(pairs, key=lambda pair: pair[0] / float(pair[1]) if pair[1] else pair[0])
@@ -152,35 +150,35 @@ def _against(arm: Json, faults: Sequence[Json], value_key: str, bound_key: str) 
     return Cell(ms(value), note, _void(arm))
 
 
-def _worst(faults: Sequence[Json], key: str) -> float | None:
-    return max((float(f[key]) for f in faults if f.get(key) is not None), default=None)
+def _worst(faults: Sequence[FaultFigures], key: str) -> float | None:
+    return max((float(getattr(f, key)) for f in faults if getattr(f, key) is not None), default=None)
 
 
-def _time(arm: Json, value: float | None) -> Cell:
+def _time(arm: Arm, value: float | None) -> Cell:
     return Cell(ms(value), "", "" if value is None else _void(arm))
 
 
-def _void(arm: Json) -> str:
-    return "void" if any(r.get("void") for r in counted(arm)) else ""
+def _void(arm: Arm) -> str:
+    return "void" if any(r.void for r in counted(arm)) else ""
 
 
-def _checks_of(arm: Json) -> list[Json]:
-    return [c for r in counted(arm) for c in r.get("checks", [])] + list(arm.get("checks", []))
+def _checks_of(arm: Arm) -> list[Check]:
+    return [c for r in counted(arm) for c in r.checks] + [*arm.checks]
 
 
-def _badness(check: Json) -> tuple[int, float]:
+def _badness(check: Check) -> tuple[int, float]:
     """The worst outcome first, and of one outcome the largest value: the table of arms shows that one, too."""
     order = {"deviated": 0, "void": 1, "holds": 2}
-    value = check.get("value")
-    return order.get(str(check["outcome"]), 3), math.inf if value is None else -float(value)
+    value = check.value
+    return order.get(check.outcome, 3), math.inf if value is None else -float(value)
 
 
-def _check_cell(arm: Json, name: str) -> Cell:
-    found = sorted((c for c in _checks_of(arm) if c["name"] == name), key=_badness)
+def _check_cell(arm: Arm, name: str) -> Cell:
+    found = sorted((c for c in _checks_of(arm) if c.name == name), key=_badness)
     if not found:
         return Cell(NONE)
-    state = {"deviated": "bad", "void": "void", "holds": "good"}.get(str(found[0]["outcome"]), "")
-    value, bound, unit = found[0].get("value"), found[0].get("bound"), str(found[0].get("unit", ""))
+    state = {"deviated": "bad", "void": "void", "holds": "good"}.get(found[0].outcome, "")
+    value, bound, unit = found[0].value, found[0].bound, found[0].unit
     if value is None:
         return Cell("not measured", "", state)
     text = with_unit(value, unit) if bound is None else beyond(value, bound, unit)

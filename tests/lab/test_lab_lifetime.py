@@ -243,7 +243,7 @@ def test_a_machine_without_namespaces_is_one_clear_error(monkeypatch: pytest.Mon
         raise PermissionError(1, "Operation not permitted")
 
     monkeypatch.setattr(netns, "unshare", refused)
-    with pytest.raises(LabError, match="lets us make no namespaces: Operation not permitted") as caught:
+    with pytest.raises(LabError, match="does not allow namespaces: Operation not permitted") as caught:
         keeper._isolate()
     assert caught.value.exit_code == 3
     assert "run as root" in str(caught.value.hint)

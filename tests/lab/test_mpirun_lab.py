@@ -194,13 +194,21 @@ STOPPED = {
 }
 
 
-@needs_mpirun
-def test_faults_strike_ranks_that_mpirun_started(site: Site) -> None:
+LAUNCHED = [
+    pytest.param("ssh", "rank2", marks=pytest.mark.slow),
+    pytest.param("mpirun", "mpirun", marks=needs_mpirun),
+    pytest.param("torchrun", "torchrun on n3", marks=[pytest.mark.slow, needs_torch]),
+]
+
+
+@pytest.mark.parametrize(("launcher", "started"), LAUNCHED)
+def test_faults_strike_ranks_that_a_launcher_started(site: Site, launcher: str, started: str, tmp_path: Path) -> None:
     """One rank is stopped and goes on: its process is found, its lines are its own, and nothing of it is left."""
-    experiment = site.folder / "stopped.yaml"
+    experiment = site.folder / f"stopped-{launcher}.yaml"
     experiment.write_text(json.dumps(STOPPED))
-    words = ["chaos", "run", str(experiment), "--inventory", f"{site.folder}/inventory.yaml", "--launcher", "mpirun"]
-    out = site.folder / "runs"
+    words = ["chaos", "run", str(experiment), "--inventory", f"{site.folder}/inventory.yaml", "--launcher", launcher]
+    words += ["--python", str(mended_python(tmp_path))] if launcher == "torchrun" else []
+    out = tmp_path / "runs"
     argv = [*CLI, *words, "--void-ok", "--json", "--out", str(out)]
     done = site.controller.run(argv, env={"PYTHONPATH": str(REPO)}, timeout_s=100.0, check=False)
     assert done.exit_code == 0, done.stdout + done.stderr
@@ -213,5 +221,5 @@ def test_faults_strike_ranks_that_mpirun_started(site: Site) -> None:
     assert sorted(ended) == [(f"n{rank}", rank) for rank in range(4)]
     phases = [line["phase"] for line in lines if line["event"] == "fault"]
     assert phases[:2] == ["armed", "injected"] and phases[-1] == "verified"
-    assert {line["name"] for line in lines if line["event"] == "command" and "name" in line} >= {"mpirun", "rank2"}
+    assert {line["name"] for line in lines if line["event"] == "command" and "name" in line} >= {started, "rank2"}
     assert not any(site.ranks().values())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from harness.lab.lab import Lab
 from harness.lab.places import places
 from harness.lab.topology import Topology, parse
 from harness.progress import silent
+from harness.schemas import dumped
 from harness.workloads.bench import BenchSpec, bench_command, bench_env
 
 pytestmark = [pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(120)]
@@ -41,7 +41,7 @@ def said_by_ranks(lab: Lab, file: Path) -> list[str]:
 def test_ranks_read_the_labs_places() -> None:
     topology = parse(TOPOLOGY, "t.yaml")
     with Lab.up(topology) as lab:
-        assert json.loads(lab.places_file.read_text()) == places(topology)
+        assert lab.places_file.read_text() == dumped(places(topology), 1)
         assert lab.hosts["h1"].read_text(str(lab.places_file)) == lab.places_file.read_text()
         for said in said_by_ranks(lab, lab.places_file):
             assert f"NIC distances from {lab.places_file}: eth0 eth1 0, eth0 eth2 2, eth1 eth2 2" in said

@@ -34,12 +34,17 @@ CLI = [sys.executable, "-c", "from harness.cli import main; main()"]
 
 
 class Cluster:
-    """What is on it is in `folder`; `/root` of its hosts, and of them alone, is `folder`/home."""
+    """What is on it is in `folder`. The home of whoever uses it is `folder`/home, which nodes, alone, have as /root."""
 
     def __init__(self, lab: Lab, folder: Path) -> None:
         self.front: Host = lab.hosts[FRONT]
         self.folder = folder
-        self.env = {"SLURM_CONF": f"{folder}/slurm.conf", "PYTHONPATH": str(REPO), "HOME": "/root", "PATH": SBIN}
+        self.env = {
+            "SLURM_CONF": f"{folder}/slurm.conf",
+            "PYTHONPATH": str(REPO),
+            "HOME": f"{folder}/home",
+            "PATH": SBIN,
+        }
 
     def run(self, *argv: str, limit_s: float = 30.0) -> Result:
         return self.front.run(argv, env=self.env, timeout_s=limit_s, check=False)
@@ -55,8 +60,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     addresses = {name: ssh_lab.address_of(name) for name in (*NODES, FRONT)}
     nodes = "\n".join(f"NodeName={name} NodeAddr={addresses[name]} CPUs=4 State=UNKNOWN" for name in NODES)
     munged = slurm_lab.configured(folder, FRONT, addresses[FRONT], 6817, nodes)
+    (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # lab hosts have none, and nothing here uses any
     with Lab.up(Topology.load("hosts: 3\nnics: 2\n")) as lab, ExitStack() as running:
-        for name in (*NODES, FRONT):
+        for name in NODES:
             lab.hosts[name].run(["mount", "--make-rprivate", "/"])
             lab.hosts[name].run(["mount", "--bind", str(folder / "home"), "/root"])
         running.enter_context(ssh_lab.served(lab, folder, NODES))

@@ -33,10 +33,10 @@ def test_a_lie_after_a_fault_is_found_shrunk_and_replayed(tmp_path: Path) -> Non
     ran = call("soak", *options, "--corrupt-carrier", "1:eth1:1", "--json", timeout_s=150)
     assert ran.returncode == 1, ran.stderr
     report = json.loads(ran.stdout)
-    assert report["outcome"] == "failed"
-    assert "wrong elements" in report["failure"]["why"]
-    assert report["failure"]["reproduced"]
-    replay = Path(report["failure"]["replay"])
+    assert report.outcome == "failed"
+    assert "wrong elements" in report.failure.why
+    assert report.failure.reproduced
+    replay = Path(report.failure.replay)
     (fault,) = load(replay).faults
     assert fault.kind in ("flap", "link_down", "rail_down")
     assert fault.rail == 1 or "h1:eth1" in fault.nics

@@ -66,6 +66,9 @@ class ScriptedBench:
         more = ["--cpu", str(self.cpu)] if cpu else []
         return [sys.executable, str(SCRIPT), "sampler", "--nics", ",".join(nics), *more]
 
+    def gpu_sampler(self, ranks: Sequence[int]) -> list[str]:
+        return []
+
 
 @dataclass
 class Switch(FakeHost):

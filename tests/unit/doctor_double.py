@@ -23,7 +23,7 @@ CLEAN: dict[Fact[Any], object] = {
 
 
 def link(name: str, mtu: int = 9000, flags: frozenset[str] = UP) -> Link:
-    return Link(name, mtu, flags, "UP", "02:00:00:00:00:01", "", "", "")
+    return Link(name, mtu, flags, "", "")
 
 
 def address(nic: str, text: str, prefix: int = 24) -> Address:
@@ -31,11 +31,11 @@ def address(nic: str, text: str, prefix: int = 24) -> Address:
 
 
 def shown(name: str, speed_gbit: float | None = 100.0, device: str = "", driver: str = "mlx5_core") -> Nic:
-    return Nic(name, speed_gbit, "full", True, 0, device, driver)
+    return Nic(name, speed_gbit, "full", device, driver)
 
 
 def port(device: str, nic: str, gids: tuple[Gid, ...] = (), state: str = "ACTIVE") -> RdmaPort:
-    return RdmaPort(device, 1, state, "LinkUp", 100.0, "Ethernet", gids or gid_table(nic), "28.1", "")
+    return RdmaPort(device, 1, state, "LinkUp", "Ethernet", gids or gid_table(nic), "")
 
 
 def gid_table(nic: str, address_text: str = "10.1.0.1", index: int = 3) -> tuple[Gid, ...]:
@@ -51,7 +51,7 @@ def gid_table(nic: str, address_text: str = "10.1.0.1", index: int = 3) -> tuple
 
 def pci(address_text: str, kind: int = 0x0200, **changes: Any) -> PciDevice:
     plain: dict[str, Any] = {"speed_gts": 32.0, "most_gts": 32.0, "width": 16, "most_width": 16}
-    plain |= {"vendor": 0x15B3, "device": 1, "node": 0, "path": (address_text,), "acs": None} | changes
+    plain |= {"vendor": 0x15B3, "path": (address_text,), "acs": None} | changes
     return PciDevice(address_text, kind, **plain)
 
 
@@ -105,5 +105,5 @@ def seen(check: str, *patients: Patient) -> list[tuple[Severity, str, str, str]]
 
 
 def ethtool(speed: float | None = 100.0, most: float | None = 100.0, **changes: Any) -> EthtoolNic:
-    plain: dict[str, Any] = {"driver": Driver("mlx5_core", "6.8", "28.1", ""), "features": (), "module": None}
-    return EthtoolNic(settings=Settings(speed, most, "Full", "FIBRE", True), **(plain | changes))
+    plain: dict[str, Any] = {"driver": Driver("mlx5_core", "6.8", "28.1"), "features": (), "module": None}
+    return EthtoolNic(settings=Settings(speed, most), **(plain | changes))

@@ -14,6 +14,7 @@ import pytest
 from chaos.faults import registry as faults
 from harness import plugins
 from harness.commands.run import run
+from harness.launch.launchers import registry as launchers
 from harness.workloads.kinds import registry as workloads
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,4 +67,5 @@ def _forget() -> None:
     plugins._readable.cache_clear()
     faults._loaded.cache_clear()
     workloads._loaded.cache_clear()
+    launchers._loaded.cache_clear()
     run.commands.pop("token_ring", None)

@@ -27,7 +27,7 @@ from chaos.testbed.beds import Bed
 from harness.errors import LabError
 from harness.files import rundir
 from harness.files.rundir import RunDir
-from harness.schemas import problems
+from harness.schemas import plain, problems
 
 pytestmark = pytest.mark.timeout(60)
 
@@ -54,7 +54,7 @@ def execute(folder: Path, exp: Experiment | None = None, bench: ScriptedBench | 
         list(exp.arms), bench or ScriptedBench(), {"build_id": "b"}, lambda: bed(switch), **options
     )
     summary = runner.run(exp, request, out, Plain(shown))
-    ran = Ran(summary.as_json(), out, switch, shown.getvalue())
+    ran = Ran(plain(summary), out, switch, shown.getvalue())
     assert not switch.down, "the fault must be undone, whatever happened"
     assert_consistent(ran)
     return ran

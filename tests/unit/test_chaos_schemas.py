@@ -15,7 +15,7 @@ from chaos.experiment.file import load
 from chaos.record.journal import read
 from harness.errors import InputErrors
 from harness.schemas import load as schema
-from harness.schemas import problems, validate
+from harness.schemas import plain, problems, validate
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLES = ROOT / "docs" / "examples"
@@ -37,7 +37,7 @@ def test_the_example_summary_is_what_the_example_journal_comes_to() -> None:
     validate("summary", summary)
     kept = {key: summary[key] for key in ("bed", "hardware", "build_id")}
     lines = read(EXAMPLES / "journal.jsonl")
-    assert summarize(lines, load(EXAMPLES / "experiment.yaml"), ["stock", "migrate"], **kept).as_json() == summary
+    assert plain(summarize(lines, load(EXAMPLES / "experiment.yaml"), ["stock", "migrate"], **kept)) == summary
 
 
 def test_the_examples_are_the_journal_that_figures_are_tested_with() -> None:

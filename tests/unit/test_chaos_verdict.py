@@ -12,7 +12,7 @@ from chaos.analysis.summary import grouped, summarize
 from chaos.analysis.verdict import check, combine, overall
 from chaos.experiment.model import Experiment
 from harness.facts.environment import Hardware
-from harness.schemas import problems
+from harness.schemas import plain, problems
 
 HARDWARE: Hardware = {"fingerprint": "f", "cpu": "c", "cores": 2, "memory_bytes": 1}
 OUTCOMES: tuple[Outcome, ...] = ("holds", "deviated", "void")
@@ -28,8 +28,8 @@ def summary(
     whole = summarize(
         lines, experiment or literal.experiment(), arms, bed="lab", hardware=HARDWARE, build_id="b", **options
     )
-    assert problems("summary", whole.as_json()) == []
-    return whole.as_json()
+    assert problems("summary", plain(whole)) == []
+    return plain(whole)
 
 
 def arm(whole: dict[str, Any], name: str) -> dict[str, Any]:

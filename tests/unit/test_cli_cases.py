@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from chaos.simulate.validate import checking
+from chaos.simulate.validate.checks import Check
 from harness.cli import run_cli
 from harness.errors import UsageError
 from harness.schemas import load as schema
@@ -99,8 +100,9 @@ def test_every_json_is_an_object_that_names_its_schema(name: str) -> None:
 
 def test_quiet_is_what_deviates() -> None:
     made = [
-        {"name": name, "outcome": outcome, "value": 1.0, "bound": "x", "tolerance": 0.1}
-        for name, outcome in (("lab a", "holds"), ("lab b", "known"), ("lab c", "deviated"))
+        Check("lab a", 1.0, 1.0, 0.1, "x", "s", "holds"),
+        Check("lab b", 1.0, 1.0, 0.1, "x", "s", "known"),
+        Check("lab c", 1.0, 1.0, 0.1, "x", "s", "deviated"),
     ]
     assert checking.text(made[:2], quiet=True) == ""
     assert checking.text(made, quiet=True).splitlines() == ["deviated lab c: 1 (x)"]

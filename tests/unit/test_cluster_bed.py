@@ -102,7 +102,7 @@ def test_figures_are_of_all_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     site = ClusterSite("c.yaml", Path())
     monkeypatch.setattr(site, "_surveyed", _cluster(SURVEY, SURVEY))
     found = bed_hardware(site)
-    assert found is not None and found["machines"] == 2
+    assert found is not None and found.machines == 2
     assert bed_hardware(LabSite()) is None
 
 

@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner
 
 from harness.errors import UsageError
-from harness.schemas import problems
+from harness.schemas import plain, problems
 from reports.commands.compare import compare as command
 from reports.compare import text
 from reports.compare.groups import Group, arms_of, chosen, grouped
-from reports.compare.model import compare
+from reports.compare.model import Compared, compare
 from reports.store.entry import Entry, Figure, Traffic
 
 QUIET = [100.0, 101.0, 99.5, 100.5, 99.0, 100.2]
@@ -74,7 +74,7 @@ def test_what_differs_is_named_and_repeats_are_one_group() -> None:
     found = compare(*groups)
     assert found.differs == ("build: b1 -> b2",)
     assert found.grouping == "grouped by build: 2 runs before, 2 runs after"
-    assert found.rows[0].counts == (12, 12)
+    assert found.rows[0].runs == (12, 12)
     assert [group.label for group in grouped(runs[:2])] == ["a1", "a2"]
 
 
@@ -107,7 +107,7 @@ def test_texts_say_the_same() -> None:
     (row,) = csv.DictReader(io.StringIO(text.comma_separated(found)))
     assert (row["outcome"], row["size_bytes"]) == ("worse", "1048576")
     assert float(row["ratio"]) == pytest.approx(1.1, abs=0.01)
-    assert json.loads(json.dumps(found[0].as_json()))["rows"][0]["outcome"] == "worse"
+    assert found[0].rows[0].outcome == "worse"
     assert [text.size(count) for count in (1 << 30, 3 << 20, 1 << 10, 1000)] == ["1 GiB", "3 MiB", "1 KiB", "1000 B"]
 
 
@@ -124,14 +124,14 @@ def test_bytes_per_nic_and_their_largest_change() -> None:
     assert [(row.nic, row.before_bytes, row.after_bytes) for row in found.nics] == [
         ("eth0", 100, 10), ("eth1", 100, 150), ("eth2", None, 40),
     ]  # fmt: skip
-    assert [row.change for row in found.nics] == [pytest.approx(-0.45), pytest.approx(0.25), None]
+    assert [row.share_change for row in found.nics] == [pytest.approx(-0.45), pytest.approx(0.25), None]
     assert text.about(found)[-1] == (
         "bytes per NIC, migrate: the largest change is h0/eth0: 50.0 % of all sent bytes -> 5.0 % (-45.0 points)"
     )
     assert "| migrate | h0/eth1 | 0.0001 MB | 50.0 % | 0.00015 MB | 75.0 % | +25.0 points |" in text.markdown([found])
     rows = [row for row in csv.DictReader(io.StringIO(text.comma_separated([found]))) if row["name"] == "tx_bytes"]
     assert next((row["nic"], row["before"], row["after_share"]) for row in rows) == ("eth0", "100", "0.05")
-    assert problems("compare", {"schema": 2, "comparisons": [found.as_json()]}) == []
+    assert problems("compare", plain(Compared([found]))) == []
     same = compare(Group("a", (before,)), Group("b", (before,)))
     assert text.about(same)[-1] == "bytes per NIC, migrate: every share is as before, to 0.1 points"
     assert text.nic_cells(same.nics[0])[-1] == "+0.0 points"

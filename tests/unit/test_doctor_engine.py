@@ -123,7 +123,7 @@ class TestDataNics:
     def test_else_those_by_which_we_do_not_come(self) -> None:
         identity = self.known(**{catalogue.IDENTITY.name: Identity(0, True, "192.0.2.7")})
         assert data_nics(self.WARD, "h1", identity) == ("eth0",)
-        route = self.known(**{catalogue.ROUTES.name: (Route("default", "eno1", "192.0.2.1", "", 1),)})
+        route = self.known(**{catalogue.ROUTES.name: (Route("default", "eno1", 1),)})
         assert data_nics(self.WARD, "h1", route) == ("eth0",)
         assert data_nics(self.WARD, "h1", self.known()) == ("eno1", "eth0")
 

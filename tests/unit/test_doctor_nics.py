@@ -29,7 +29,7 @@ MAPPED = "0000:0000:0000:0000:0000:ffff:0a02:0001"
 def numbered(number: int, nic: str, text: str, *, first: int = 0, state: str = "ACTIVE") -> RdmaPort:
     """A port whose GIDs begin at `first`; a NIC without a name has none."""
     gids = tuple(replace(gid, index=gid.index + first) for gid in gid_table(nic, text)) if nic else ()
-    return RdmaPort("mlx5_0", number, state, "LinkUp", 200.0, "Ethernet", gids, "40.47", WHERE)
+    return RdmaPort("mlx5_0", number, state, "LinkUp", "Ethernet", gids, WHERE)
 
 
 def of_ports(patient_of: Patient) -> dict[str, tuple[str, int]]:
@@ -66,11 +66,11 @@ class TestPorts:
         assert [each[:3] for each in seen("gid-index", alone)] == [(ERROR, "h0", "eth1")]
 
     def test_management_devices_carry_nothing(self) -> None:
-        one = replace(port("mlx5_0", ""), gids=(), hardware=WHERE, link_layer="InfiniBand", rate_gbit=800.0)
+        one = replace(port("mlx5_0", ""), gids=(), hardware=WHERE, link_layer="InfiniBand")
         other = replace(one, device="switch_manager", state="DOWN")
         facts: dict[Any, object] = {
             catalogue.RDMA: (one, other),
-            catalogue.RDMA_DEVICES: (RdmaDevice("switch_manager", "ca", "", "smi"),),
+            catalogue.RDMA_DEVICES: (RdmaDevice("switch_manager", "smi"),),
             catalogue.NET: {"eth0": shown("eth0", device=WHERE)},
         }
         assert of_ports(patient(facts=facts)) == {"eth0": ("mlx5_0", 1)}
@@ -81,7 +81,7 @@ class TestPorts:
         net = {f"eth{at}": replace(shown(f"eth{at}", device=WHERE), port=at) for at in range(2)}
         host = patient(facts={catalogue.RDMA: ports, catalogue.NET: net})
         assert of_ports(host) == {"eth0": ("mlx4_0", 1), "eth1": ("mlx4_0", 2)}
-        linked = {catalogue.RDMA: ports, catalogue.RDMA_LINKS: (RdmaLink("mlx4_0", 2, "DOWN", "", "eth0"),)}
+        linked = {catalogue.RDMA: ports, catalogue.RDMA_LINKS: (RdmaLink("mlx4_0", 2, "eth0"),)}
         assert of_ports(patient(facts=linked)) == {"eth0": ("mlx4_0", 2)}
 
 
@@ -95,7 +95,7 @@ def known(**facts: object) -> Known:
     sound = {
         catalogue.LINKS.name: tuple(link(nic) for nic in nics),
         catalogue.ADDRESSES.name: tuple(address(f"eth{at}", f"10.{at}.0.1") for at in (0, 2, 3)),
-        catalogue.ROUTES.name: (Route("default", "eth0", "10.0.0.254", "", 1),),
+        catalogue.ROUTES.name: (Route("default", "eth0", 1),),
         catalogue.RDMA.name: tuple(port(f"mlx5_{at}", f"eth{at}") for at in range(4)),
     }
     return Known({**sound, **{getattr(catalogue, name).name: value for name, value in facts.items()}})
@@ -113,24 +113,24 @@ class TestGuess:
 
     def test_by_ipv6_too(self) -> None:
         only = tuple(v6(f"eth{at}", f"fd00:{at}::1") for at in range(4))
-        assert guessed(known(ROUTES=(), ADDRESSES=only, ROUTES_IPV6=(Route("default", "eth1", "", "", 1),))) == (
+        assert guessed(known(ROUTES=(), ADDRESSES=only, ROUTES_IPV6=(Route("default", "eth1", 1),))) == (
             *("eth0", "eth2", "eth3"),
         )
         ours = known(ROUTES=(), ADDRESSES=only, IDENTITY=Identity(0, True, "fd00:2::1"), RDMA=())
         assert guessed(ours) == ("eth0", "eth1", "eth3")
 
     def test_with_all_hops_of_a_route_and_all_that_it_is_made_of(self) -> None:
-        hops = known(ROUTES=(Route("default", "", "", "", 2, ("eth2", "eth3")),))
+        hops = known(ROUTES=(Route("default", "", 2, ("eth2", "eth3")),))
         assert guessed(hops) == ("eth0",)
         bond = (
             link("lo"),
             replace(link("bond0"), kind="bond"),
             *(replace(link(f"eth{at}"), master="bond0") for at in (0, 1)),
         )
-        made = known(LINKS=(*bond, link("eth2"), link("eth3")), ROUTES=(Route("default", "bond0", "", "", 1),))
+        made = known(LINKS=(*bond, link("eth2"), link("eth3")), ROUTES=(Route("default", "bond0", 1),))
         assert guessed(made) == ("eth2", "eth3")
         vlan = (replace(link("eth3.7"), kind="vlan", lower="eth3"), *(link(f"eth{at}") for at in range(4)))
-        assert guessed(known(LINKS=vlan, ROUTES=(Route("default", "eth3.7", "", "", 1),))) == ("eth0", "eth2")
+        assert guessed(known(LINKS=vlan, ROUTES=(Route("default", "eth3.7", 1),))) == ("eth0", "eth2")
 
     def test_without_any_address_infiniband_is_still_data(self) -> None:
         assert guessed(known(ADDRESSES=(address("eth0", "10.0.0.1"),))) == ("eth1", "eth2", "eth3")
@@ -144,7 +144,7 @@ class TestGuess:
                 ADDRESSES=tuple(address(f"eth{at}", f"10.{at}.0.1") for at in addressed),
                 RDMA=tuple(port(f"m{at}", f"eth{at}") for at in rdma),
                 IDENTITY=Identity(0, True, "" if ours is None else f"10.{ours}.0.1"),
-                ROUTES=(Route("default", f"eth{default}", "", "", 1),),
+                ROUTES=(Route("default", f"eth{default}", 1),),
             )
         )
         assert f"eth{default}" not in found

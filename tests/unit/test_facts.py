@@ -30,16 +30,14 @@ def test_links_of_a_lab_and_of_mlx5() -> None:
     assert (eth0.mtu, eth0.up, eth0.carrier, eth0.kind) == (9000, True, True, "veth")
     assert links["lo"].loopback
     virtio = {link.name: link for link in iproute.links(text("ip/link_virtio.json"))}["eth0"]
-    assert (virtio.mtu, virtio.kind, virtio.parent) == (1400, "", "virtio2")
+    assert (virtio.mtu, virtio.kind) == (1400, "")
 
 
-def test_addresses_routes_rules() -> None:
+def test_addresses_and_routes() -> None:
     found = [(each.nic, each.address, each.prefix) for each in iproute.addresses(text("ip/addr_lab.json"))]
     assert ("eth0", "10.1.0.1", 24) in found
     routes = {route.dst: route for route in iproute.routes(text("ip/route_virtio.json"))}
-    assert (routes["default"].nic, routes["default"].gateway) == ("eth0", "192.0.2.1")
-    first = iproute.rules(text("ip/rule.json"))[0]
-    assert (first.priority, first.table) == (0, "local")
+    assert (routes["default"].nic, routes["default"].hops) == ("eth0", 1)
 
 
 def test_counters_have_64_bits_and_both_directions() -> None:
@@ -57,18 +55,12 @@ def test_qdiscs() -> None:
 
 def test_rdma() -> None:
     rxe = iproute.rdma_links(text("rdma/link_rxe.json"))
-    assert [(each.device, each.port, each.state, each.nic) for each in rxe] == [
-        ("rxe0", 1, "ACTIVE", "eth0"),
-        ("rxe1", 1, "ACTIVE", "eth1"),
-    ]
+    assert [(each.device, each.port, each.nic) for each in rxe] == [("rxe0", 1, "eth0"), ("rxe1", 1, "eth1")]
     mlx5 = iproute.rdma_links(text("rdma/link_mlx5.json"))
     assert [(each.device, each.nic) for each in mlx5] == [("mlx5_0", "ens3np0"), ("mlx5_1", "")]
     bnxt = iproute.rdma_links(text("rdma/link_bnxt.json"))
-    assert (bnxt[1].state, bnxt[1].physical) == ("DOWN", "DISABLED")
-    assert [each.firmware for each in iproute.rdma_devices(text("rdma/dev_bnxt.json"))] == ["231.0.154.0"] * 2
+    assert len(bnxt) == len(iproute.rdma_devices(text("rdma/dev_bnxt.json"))) == 2
     assert iproute.rdma_devices(text("rdma/dev_rxe.json"))[0].name == "rxe0"
-    counts = dict(iproute.rdma_resources(text("rdma/resource_rxe.json"))[0].counts)
-    assert counts["qp"] >= 1
 
 
 @pytest.mark.parametrize(
@@ -92,19 +84,17 @@ def test_firewall() -> None:
 def test_ethtool_of_mlx5() -> None:
     found = ethtool.nics(text("ethtool/mlx5_two_nics.txt"))
     first, second = found["p3p1"], found["p3p2"]
-    assert first.driver == ethtool.Driver(
-        "mlx5_core", "3.0-1 (January 2015)", "14.23.1020 (MT_2420110034)", "0000:af:00.0"
-    )
+    assert first.driver == ethtool.Driver("mlx5_core", "3.0-1 (January 2015)", "14.23.1020 (MT_2420110034)")
     assert first.settings is not None
     # What it advertises, 200 Gbit/s, is not what it supports.
-    assert (first.settings.speed_gbit, first.settings.most_gbit, first.settings.link) == (50.0, 100.0, True)
+    assert (first.settings.speed_gbit, first.settings.most_gbit) == (50.0, 100.0)
     assert first.has("tcp-segmentation-offload") is True
     assert first.has("tx-checksum-ipv4") is False
     assert first.has("no such") is None
     assert first.module is not None
     assert first.module.alarms == ("Laser rx power low alarm   (Channel 1)",)
     assert second.settings is not None
-    assert (second.settings.speed_gbit, second.settings.link, second.module) == (None, False, None)
+    assert (second.settings.speed_gbit, second.module) == (None, None)
 
 
 def test_ethtool_of_bnxt_and_virtual_nics() -> None:
@@ -115,31 +105,21 @@ def test_ethtool_of_bnxt_and_virtual_nics() -> None:
     assert found.settings.speed_gbit == 100.0
     virtio = ethtool.nics(text("ethtool/virtio.txt"))["eth0"]
     assert virtio.settings is not None
-    assert (virtio.settings.speed_gbit, virtio.settings.most_gbit, virtio.settings.link) == (None, None, True)
+    assert (virtio.settings.speed_gbit, virtio.settings.most_gbit) == (None, None)
 
 
 def test_ibv_devinfo() -> None:
     first, second = ibv.devices(text("ibv_devinfo/mlx5_roce.txt"))
-    assert (first.name, first.firmware, first.vendor_id, first.board) == (
-        "mlx5_0",
-        "28.42.1000",
-        "0x02c9",
-        "MT_0000000838",
-    )
-    port = first.ports[0]
-    assert (port.state, port.active_mtu, port.max_mtu, port.link_layer) == ("ACTIVE", 4096, 4096, "Ethernet")
-    assert port.gids[3] == (3, "::ffff:200.0.209.6", "RoCE v2")
-    assert (second.ports[0].state, second.ports[0].active_mtu) == ("DOWN", 1024)
-    assert ibv.devices(text("ibv_devinfo/mlx5_infiniband.txt"))[0].ports[0].gids[0][2] == ""
-    assert ibv.devices(text("ibv_devinfo/efa.txt"))[0].transport == "unspecified (4)"
-    assert ibv.devices(text("ibv_devinfo/rxe_2016.txt"))[0].ports[0].link_layer == ""
+    assert (first.name, first.ports, second.ports[0].active_mtu) == ("mlx5_0", (ibv.Port(1, 4096),), 1024)
+    for name in ("mlx5_infiniband", "efa", "rxe_2016"):
+        assert ibv.devices(text(f"ibv_devinfo/{name}.txt"))[0].ports[0].number == 1
     assert ibv.devices(text("ibv_devinfo/none.txt")) == ()
 
 
 def test_gpus() -> None:
     first, second = nvidia.gpus(text("nvidia-smi/query_h100x2_580.csv"))
     assert (first.bus, first.driver, first.width, first.uncorrected) == ("0000:00:06.0", "580.159.04", 16, 0)
-    assert (second.index, second.name) == (1, "NVIDIA H100 80GB HBM3")
+    assert second.index == 1
     old = nvidia.gpus(text("nvidia-smi/query_v100_no_ecc_470.csv"))[0]
     assert (old.bus, old.width, old.most_width, old.uncorrected) == ("0000:3b:00.0", 8, 16, None)
     assert nvidia.gpus("No devices were found\n") == ()
@@ -170,9 +150,7 @@ def nvml(**functions: Any) -> ModuleType:
     found.nvmlDeviceGetCount = lambda: 1
     found.nvmlDeviceGetHandleByIndex = lambda index: index
     found.nvmlDeviceGetPciInfo = lambda _: SimpleNamespace(busId=b"00000000:3B:00.0")
-    found.nvmlDeviceGetName, found.nvmlDeviceGetUUID = lambda _: "Tesla V100", lambda _: "GPU-1"
     found.nvmlSystemGetDriverVersion = lambda: "470.199.02"
-    found.nvmlDeviceGetCurrPcieLinkGeneration = found.nvmlDeviceGetMaxPcieLinkGeneration = lambda _: 3
     found.nvmlDeviceGetCurrPcieLinkWidth = found.nvmlDeviceGetMaxPcieLinkWidth = refuse
     for name, function in functions.items():
         setattr(found, name, function)
@@ -181,9 +159,7 @@ def nvml(**functions: Any) -> ModuleType:
 
 def test_nvml_tells_the_same_as_nvidia_smi(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pynvml", nvml())
-    assert nvidia.local_gpus() == (
-        nvidia.Gpu(0, "Tesla V100", "GPU-1", "0000:3b:00.0", "470.199.02", 3, 3, None, None, None),
-    )
+    assert nvidia.local_gpus() == (nvidia.Gpu(0, "0000:3b:00.0", "470.199.02", None, None, None),)
 
 
 def test_nvml_tells_of_a_lost_gpu_and_of_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,14 +186,14 @@ def test_without_nvml_or_its_driver_there_is_a_reason(monkeypatch: pytest.Monkey
 
 def test_nics_of_sysfs() -> None:
     eth0 = sysfs.nics(text("sysfs/net_virtio.txt"))["eth0"]
-    assert (eth0.speed_gbit, eth0.carrier, eth0.driver, eth0.pci) == (None, True, "virtio_net", "0000:00:03.0")
+    assert (eth0.speed_gbit, eth0.driver, eth0.pci) == (None, "virtio_net", "0000:00:03.0")
     veth = sysfs.nics(text("sysfs/net_lab.txt"))["eth0"]
     assert (veth.speed_gbit, veth.pci) == (10.0, "")
 
 
 def test_gids() -> None:
     port = sysfs.rdma_ports(text("sysfs/rdma_mlx5.txt"))[0]
-    assert (port.device, port.state, port.physical, port.rate_gbit) == ("mlx5_0", "ACTIVE", "LinkUp", 400.0)
+    assert (port.device, port.state, port.physical) == ("mlx5_0", "ACTIVE", "LinkUp")
     assert (port.nic, port.pci) == ("ens3np0", "0000:17:00.0")
     assert [(gid.index, gid.version, gid.ipv4) for gid in port.gids] == [
         (0, 1, ""),
@@ -238,11 +214,11 @@ def test_rdma_counters() -> None:
 def test_pci() -> None:
     found = sysfs.pci_devices(text("sysfs/pci_gpu_host.txt"))
     nic = found["0000:17:00.0"]
-    assert (nic.speed_gts, nic.most_gts, nic.width, nic.most_width, nic.node) == (16.0, 32.0, 16, 16, 0)
+    assert (nic.speed_gts, nic.most_gts, nic.width, nic.most_width) == (16.0, 32.0, 16, 16)
     assert nic.path == ("0000:15:01.0", "0000:16:00.0", "0000:17:00.0")
     assert found["0000:16:00.0"].acs == ACS_OF_SWITCH
     virtio = found["0000:00:03.0"]
-    assert (virtio.speed_gts, virtio.width, virtio.node) == (None, None, -1)  # 63 lanes: it does not say
+    assert (virtio.speed_gts, virtio.width) == (None, None)  # 63 lanes: it does not say
 
 
 @pytest.mark.parametrize("config", [b"", bytes(64), bytes(256), bytes(4096), b"\xff" * 4096])
@@ -257,7 +233,6 @@ def test_kernel_facts() -> None:
     assert (infos["nv_peer_mem"].version, infos["mlx5_core"].version) == ("1.0-8", "")
     host = kernel.kernel(text("kernel/kernel_gpu_host.txt"))
     assert (host.iommu_groups, host.iommu_types, host.dmabuf_symbol) == (214, ("DMA-FQ", "identity"), True)
-    assert "iommu=pt" in host.words
     assert "Open Kernel Module" in host.nvidia
     limits = kernel.limits(text("kernel/limits.txt"))
     assert (limits["Max locked memory"].soft, limits["Max open files"].soft) == (8388608, 20000)
@@ -279,8 +254,7 @@ def test_who_may_lock_memory(uid: str, capabilities: str, uid_map: str, free: bo
 
 
 def test_clock_daemons() -> None:
-    followed = kernel.tracking(text("clock/chronyc_followed.txt"))
-    assert (followed.followed, followed.stratum, followed.offset_s) == (True, 3, -0.000001501)
+    assert kernel.tracking(text("clock/chronyc_followed.txt")).followed
     assert not kernel.tracking(text("clock/chronyc_alone.txt")).followed
     assert kernel.synchronised(text("clock/timedatectl_systemd_252.txt")) is False
 

@@ -14,12 +14,12 @@ def test_a_tunnel_without_a_lower_link_hides_no_other() -> None:
 
 def test_routes_with_several_hops() -> None:
     said = '[{"dst":"default","nexthops":[{"dev":"eth0","gateway":"10.0.0.1"},{"dev":"eth1"}]}]'
-    assert iproute.routes(said) == (iproute.Route("default", "", "", "", 2, ("eth0", "eth1")),)
+    assert iproute.routes(said) == (iproute.Route("default", "", 2, ("eth0", "eth1")),)
 
 
 def test_older_names_of_rdma_links() -> None:
     said = '[{"ifindex":0,"ifname":"mlx5_4/2","state":"DOWN"},{"ifname":"x"}]'
-    assert iproute.rdma_links(said) == (iproute.RdmaLink("mlx5_4", 2, "DOWN", "", ""),)
+    assert iproute.rdma_links(said) == (iproute.RdmaLink("mlx5_4", 2, ""),)
 
 
 def test_a_port_that_tells_no_mtu_hides_no_other() -> None:

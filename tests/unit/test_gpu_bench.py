@@ -175,7 +175,7 @@ def test_sharing_starts_a_daemon_of_our_own_and_ends_it(tmp_path: Path, monkeypa
 
 def test_sharing_that_cannot_be_is_said(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(InfraError, match="MPS did not do as told"), gpu.shared(enabled=True):
+    with pytest.raises(InfraError, match="MPS refused a command"), gpu.shared(enabled=True):
         pass
 
 

@@ -26,7 +26,7 @@ from harness.launch.launchers.launcher import Death
 from harness.launch.launchers.registry import launchers
 from harness.launch.launchers.sshfiles import ssh_config
 from harness.launch.streams import Line, Whole
-from harness.launch.tally import Tally
+from harness.launch.tally import IterationMs, Tally
 from harness.launch.watch import Watch
 from harness.launch.workloads import Asked, job
 from harness.sites import slurm
@@ -172,9 +172,9 @@ def test_lines_come_to_figures() -> None:
     tally.add({"event": "iteration", "rank": 0, "index": 2, "start_ns": 0, "end_ns": 1, "wrong_elements": 4})
     tally.add({"event": "path", "connection": 1})
     figures = tally.figures()
-    assert figures["iteration_ms"] == {"median": 2.5, "max": 3.0}
-    assert figures["busbw_GBps"] == pytest.approx(0.4)
-    assert (figures["iterations"], figures["wrong_elements"], figures["completed"]) == (2, 4, False)
+    assert figures.iteration_ms == IterationMs(2.5, 3.0)
+    assert figures.busbw_GBps == pytest.approx(0.4)
+    assert (figures.iterations, figures.wrong_elements, figures.completed) == (2, 4, False)
     tally.add({"event": "error", "rank": 0, "peer": 1, "message": "rank 1 died"})
     assert tally.blamed() == 1
     tally.add({"event": "error", "rank": 1, "peer": 0, "message": "rank 0 died"})

@@ -151,7 +151,7 @@ def run_here(folder: Path, ranks: int, patience_s: float = 30.0, **plan: object)
 
 def test_a_hang_is_judged_by_progress(tmp_path: Path) -> None:
     result = run_here(tmp_path, 2, patience_s=0.5, hang=1)
-    assert (result.exit_code, result.figures["iterations"]) == (3, 1)
+    assert (result.exit_code, result.figures.iterations) == (3, 1)
     assert "nothing moved for" in result.reason and "all ranks were ended" in result.reason
     assert not ranks(tmp_path)
 
@@ -235,7 +235,7 @@ def test_real_torchrun_starts_ranks_of_a_workload(tmp_path: Path, corrupt: str, 
     said: list[str] = []
     start = Start("torchrun on here", LocalHost(), argv, made.env, Whole())
     result = JobRun(made, "torchrun", said.append, said.append, Watch(time.monotonic())).run([start])
-    assert (result.exit_code, result.figures["iterations"]) == (code, 2), (result, said)
+    assert (result.exit_code, result.figures.iterations) == (code, 2), (result, said)
 
 
 def free_port() -> int:

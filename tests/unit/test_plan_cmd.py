@@ -135,7 +135,7 @@ def test_schedules_are_the_schemas() -> None:
 
 
 def test_every_kind_of_part_has_words() -> None:
-    made = Plan.from_dict(json.loads((ROOT / "docs" / "examples" / "plan.json").read_text()))
+    made = Plan.of((ROOT / "docs" / "examples" / "plan.json").read_text())
     text = "\n".join(render(made, dict(enumerate(("a", "b", "c", "d")))))
     assert "b d c a  (head first, tail last)" in text
 

@@ -21,7 +21,7 @@ from harness.errors import BuildError, UsageError
 from harness.progress import silent
 from harness.schedules import planner
 from harness.schedules.planner import Nic, Node, Part, Plan, Request, Schedule
-from harness.schemas import problems, validate
+from harness.schemas import plain, problems, validate
 
 pytestmark = [pytest.mark.build, pytest.mark.timeout(400)]
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
@@ -207,7 +207,7 @@ def test_a_thousand_nodes_with_twenty_faults() -> None:
 
 def request_json(**changes: Any) -> dict[str, Any]:
     request = Request(nodes_of([[1, 1], [1, 0], [1, 1], [1, 1]]), 1 << 26, cost={"hop_us": 5})
-    return {**request.as_dict(), **changes}
+    return {**plain(request), **changes}
 
 
 @pytest.mark.parametrize("schedule", [*SPECIAL, "ring", "balance"])
@@ -216,7 +216,7 @@ def test_requests_and_plans_fit_their_schemas(schedule: str) -> None:
     validate("plan_request", request)
     made = json.loads(planner.plan_json(json.dumps(request)))
     validate("plan", made)
-    assert Plan.from_dict(made).schedule == (schedule if schedule != "auto" else "chain")
+    assert Plan.of(json.dumps(made)).schedule == (schedule if schedule != "auto" else "chain")
 
 
 def test_the_examples_are_a_request_and_its_plan() -> None:
@@ -238,7 +238,7 @@ def test_the_examples_are_a_request_and_its_plan() -> None:
         ({"channels": -1}, "channels"),
         ({"cost": {"hop_us": -1}}, "cost.hop_us must be from 0"),
         ({"datatype": "float12"}, "there is no datatype float12"),
-        ({"nodes": Request(nodes_of([[1], [0]]), 1).as_dict()["nodes"]}, "node h1 has no capacity at all"),
+        ({"nodes": plain(Request(nodes_of([[1], [0]]), 1))["nodes"]}, "node h1 has no capacity at all"),
     ],
 )
 def test_what_is_wrong_is_named_and_the_schema_refuses_it_too(changes: dict[str, Any], says: str) -> None:

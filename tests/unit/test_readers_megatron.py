@@ -23,7 +23,7 @@ def one(text: str) -> Reading:
 
 
 def figures(reading: Reading) -> dict[str, float]:
-    return {metric["name"]: metric["value"] for metric in reading.metrics}
+    return {metric.name: metric.value for metric in reading.metrics}
 
 
 def steps(first: int, last: int, **more: object) -> str:

@@ -29,7 +29,7 @@ def one(text: str) -> Reading:
 
 
 def busbw(reading: Reading) -> dict[int, float]:
-    values = [(m["size_bytes"], m["value"]) for m in reading.metrics if m["name"] == "busbw"]
+    values = [(m.size_bytes, m.value) for m in reading.metrics if m.name == "busbw"]
     assert len(dict(values)) == len(values), "never two values of one size"
     return dict(values)
 
@@ -71,7 +71,7 @@ def test_every_version_has_its_columns(header: str, checked: str) -> None:
     reading = one(Table(header=header, checked=small).text())
     assert busbw(reading) == dict(Table().rows)
     assert reading.wrong == (0 if checked == "0" else None), "what was not checked is not right"
-    times = [m["value"] for m in reading.metrics if m["name"] == "latency_us"]
+    times = [m.value for m in reading.metrics if m.name == "latency_us"]
     factor = 1000 if header == OLDEST else 1
     assert times == [factor * size / 8 for size, _ in Table().rows]
 
@@ -79,7 +79,7 @@ def test_every_version_has_its_columns(header: str, checked: str) -> None:
 def test_units_and_columns_as_the_header_says_them() -> None:
     text = "# size(B) count(elems) type redop root time(ms) algbw(GB/s) busbw(GB/s)\n8 2 float sum -1 1.5 2.5 3.5\n"
     reading = one(text)
-    assert {m["name"]: m["value"] for m in reading.metrics} == {"busbw": 3.5, "algbw": 2.5, "latency_us": 1500.0}
+    assert {m.name: m.value for m in reading.metrics} == {"busbw": 3.5, "algbw": 2.5, "latency_us": 1500.0}
     assert (reading.wrong, reading.verdict) == (None, "failed"), "no end was printed"
 
 

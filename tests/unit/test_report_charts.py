@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import summary_parts as parts
 
+from chaos.analysis.model import Summary
 from harness.errors import UsageError
 from reports.charts import bytes as chart_bytes
 from reports.charts import heat as chart_heat
@@ -34,7 +36,7 @@ Json = dict[str, Any]
 SIZES = (8, 1 << 10, 1 << 20, 1 << 30)
 
 
-def summary(stalls: dict[str, list[float | None]], metrics: dict[str, list[Json]] | None = None) -> Json:
+def summary(stalls: dict[str, list[float | None]], metrics: dict[str, list[Json]] | None = None) -> Summary:
     arms = [
         {
             "name": arm,
@@ -46,7 +48,7 @@ def summary(stalls: dict[str, list[float | None]], metrics: dict[str, list[Json]
         }
         for arm, values in stalls.items()
     ]
-    return {"arms": arms}
+    return parts.summary(arms)
 
 
 def busbw(name: str, factor: float, bound: float | None = None) -> list[Json]:

@@ -9,6 +9,7 @@ import re
 import shutil
 import sys
 import xml.etree.ElementTree as ET
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.errors import UsageError
+from harness.schemas import plain
 from reports.commands.report import report
 from reports.formats import html, junit, markdown, terminal, view, write
 from reports.reading import rundir
@@ -46,13 +48,13 @@ def shown(run: rundir.RunDir) -> str:
 
 
 def figure(run: rundir.RunDir, arm: str, key: str) -> Any:
-    entry = next(a for a in run.summary["arms"] if a["name"] == arm)
-    return entry["runs"][0]["faults"][0][key]
+    entry = next(a for a in run.summary.arms if a.name == arm)
+    return getattr(entry.runs[0].faults[0], key)
 
 
 def test_the_recomputed_summary_is_the_one_that_chaos_wrote(whole: Path) -> None:
     run = rundir.load(whole)
-    assert run.summary == json.loads((whole / "summary.json").read_text())
+    assert plain(run.summary) == json.loads((whole / "summary.json").read_text())
     assert run.notes == []
 
 
@@ -62,7 +64,7 @@ def test_a_recorded_run_of_the_lab(tmp_path: Path) -> None:
     shutil.copytree(RECORDED, recorded)
     run = rundir.load(recorded)
     assert run.notes == []
-    assert run.summary == json.loads((recorded / "summary.json").read_text())
+    assert plain(run.summary) == json.loads((recorded / "summary.json").read_text())
     assert [f.id for f in view.figures(run, view.shown_traces(run))] == [
         *["bandwidth", "iterations", "waits", "failover", "heat", "nic-bytes"]
     ]
@@ -82,7 +84,7 @@ def test_the_page_shows_the_summary_s_figures(whole: Path) -> None:
             assert view.ms(figure(run, arm, key)) in text, (arm, key)
     assert figure(run, "stock", "stall_ms") > 4000
     assert figure(run, "migrate", "stall_ms") < 10
-    assert run.summary["build_id"] in text
+    assert run.summary.build_id in text
 
 
 def test_the_verdict_comes_first_and_is_a_plain_sentence(whole: Path) -> None:
@@ -104,7 +106,7 @@ def test_the_journal_is_the_truth(whole: Path, tmp_path: Path) -> None:
     (copy / "summary.json").write_text(json.dumps(forged))
     run = rundir.load(copy)
     assert figure(run, "migrate", "stall_ms") == figure(rundir.load(whole), "migrate", "stall_ms")
-    assert run.summary["verdict"] == "holds"
+    assert run.summary.verdict == "holds"
 
 
 def test_the_page_is_one_small_file_that_loads_nothing(whole: Path) -> None:
@@ -127,7 +129,7 @@ def test_links_lead_to_files_that_exist(whole: Path, tmp_path: Path) -> None:
 
 def test_deviated_names_the_arm(tmp_path: Path) -> None:
     run = rundir.load(synthetic_run.make(tmp_path, Options(stall_ms=45.0)))
-    assert run.summary["verdict"] == "deviated"
+    assert run.summary.verdict == "deviated"
     assert sentence.headline(run.summary).startswith("Not as expected: R2CC. With R2CC the link failure cost 4")
     text = shown(run)
     assert "✗ Deviated" in text and "not as expected" in text
@@ -135,11 +137,11 @@ def test_deviated_names_the_arm(tmp_path: Path) -> None:
 
 def test_void_is_said_wherever_a_time_stands(tmp_path: Path) -> None:
     run = rundir.load(synthetic_run.make(tmp_path, Options(cpu_busy=0.97)))
-    assert run.summary["verdict"] == "void"
+    assert run.summary.verdict == "void"
     text = shown(run)
     assert "Void The times below say nothing" in text and "All 80 iterations gave exact results" in text
     assert "97% busy" in text
-    rows = {row.name: row for row in tables.side_by_side(run.summary["arms"])}
+    rows = {row.name: row for row in tables.side_by_side(run.summary.arms)}
     assert {cell.state for cell in rows["Stall"].cells} == {"void"}
     assert {cell.state for cell in rows["Wrong elements"].cells} == {"good"}, "exactness is never void"
     assert "(void)" in markdown.render(run)
@@ -152,13 +154,13 @@ def test_wrong_elements_are_not_hidden(tmp_path: Path) -> None:
     assert count == 1
     journal.write_text(spoiled)
     run = rundir.load(path)
-    assert run.summary["verdict"] == "deviated"
+    assert run.summary.verdict == "deviated"
     assert "3 ✗" in markdown.render(run)
 
 
 def test_half_a_journal_renders_and_says_so(tmp_path: Path) -> None:
     run = rundir.load(synthetic_run.make(tmp_path, Options(abort_at=11)))
-    assert run.summary["verdict"] == "failed"
+    assert run.summary.verdict == "failed"
     text = shown(run)
     for said in (
         "summary.json is missing",
@@ -177,7 +179,7 @@ def test_a_journal_that_ends_between_two_arms_does_not_hold(tmp_path: Path) -> N
     (path / "journal.jsonl").write_text("\n".join(lines) + "\n")
     (path / "summary.json").unlink()
     run = rundir.load(path)
-    assert run.summary["verdict"] == "failed"
+    assert run.summary.verdict == "failed"
     assert "the journal ends before the experiment did" in shown(run)
 
 
@@ -289,12 +291,13 @@ def test_junit_fails_what_was_not_expected(whole: Path) -> None:
     assert {suite.get("name"): suite.get("failures") for suite in suites} == {
         f"{run.name}.{name}": "0" for name in run.arm_names()
     }
-    arm = run.summary["arms"][-1]
-    arm["expect"], arm["as_expected"], arm["verdict"] = "holds", False, "deviated"
-    arm["runs"][0]["checks"][0]["outcome"] = "deviated"
+    arms = run.summary.arms
+    checks = arms[-1].runs[0].checks
+    checks[0] = replace(checks[0], outcome="deviated")
+    arms[-1] = replace(arms[-1], expect="holds", as_expected=False, verdict="deviated")
     suite = ET.fromstring(junit.render(run))[-1]
     assert (suite.get("failures"), suite.get("errors")) == ("2", "0")
-    arm["as_expected"], arm["verdict"] = None, "void"
+    arms[-1] = replace(arms[-1], as_expected=None, verdict="void")
     assert ET.fromstring(junit.render(run))[-1].get("errors") == "1"
 
 

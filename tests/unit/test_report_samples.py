@@ -161,5 +161,5 @@ def test_a_page_keeps_what_lasted_one_sample(scale: ModuleType, tmp_path: Path) 
     depth, height = scale.kept(page)
     assert depth > 0.95 and height > 1.8
     assert len(page) < scale.BOUND_BYTES
-    moved = run.summary["arms"][0]["runs"][0]["bytes_per_nic"]
+    moved = run.summary.arms[0].runs[0].bytes_per_nic
     assert moved["h1"]["eth2"]["tx_bytes"] < moved["h1"]["eth0"]["tx_bytes"] < moved["h1"]["eth3"]["tx_bytes"]

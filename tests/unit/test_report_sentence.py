@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 import pytest
+import summary_parts as parts
 
 from chaos.faults.registry import kinds
 from reports.formats.view import _tiles, stall_limit_ms
@@ -26,7 +27,7 @@ def arm(name: str, *runs: Json, expected: bool | None = True) -> Json:
 
 
 def headline(verdict: str, *arms: Json, bed: str = "lab") -> str:
-    return sentence.headline({"verdict": verdict, "bed": bed, "arms": list(arms)})
+    return sentence.headline(parts.summary(arms, verdict=verdict, bed=bed))
 
 
 STOCK = arm("stock", repeat(0, 4118.0))
@@ -55,11 +56,11 @@ def test_where_every_repeat_is_void_no_time_is_said() -> None:
 def test_tiles_say_void_only_of_what_is_void() -> None:
     half = arm("migrate", repeat(0, 900.0, void=True), repeat(1, 8.0))
     whole = arm("stock", repeat(0, 4118.0, void=True))
-    assert [(tile.value, tile.label) for tile in _tiles([whole, half])[:2]] == [
+    assert [(tile.value, tile.label) for tile in _tiles(parts.arms(whole, half))[:2]] == [
         ("8.0 ms", "stall with R2CC"),
         ("4.1 s", "void, stall with Stock NCCL"),
     ]
-    assert stall_limit_ms({"arms": [half]}) is None
+    assert stall_limit_ms(parts.summary([half])) is None
 
 
 @pytest.mark.parametrize(
@@ -85,9 +86,9 @@ def test_every_fault_is_a_noun(kind: str) -> None:
 
 def test_one_is_no_plural() -> None:
     wrong = arm("migrate", {**repeat(0, None), "wrong_elements": 1, "faults": []})
-    assert sentence.correctness([wrong]) == "1 element of the results was wrong."
+    assert sentence.correctness(parts.arms(wrong)) == "1 element of the results was wrong."
     single = arm("migrate", {**repeat(0, None), "iterations": 1, "faults": []})
-    assert sentence.correctness([single]) == "The one iteration gave exact results."
+    assert sentence.correctness(parts.arms(single)) == "The one iteration gave exact results."
 
 
 def test_what_another_tool_did_not_check_is_not_called_exact() -> None:

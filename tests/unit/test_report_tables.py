@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from summary_parts import arms
 
 from chaos.analysis import void
 from chaos.analysis.rundata import RunData
@@ -34,8 +35,8 @@ def _cells(*repeats: Json) -> tuple[tables.Cell, tables.Cell]:
         "runs": list(repeats),
         "checks": [],
     }
-    side = next(row for row in tables.side_by_side([arm]) if row.name == "Stall")
-    (check,) = tables.checks([arm])
+    side = next(row for row in tables.side_by_side(arms(arm)) if row.name == "Stall")
+    (check,) = tables.checks(arms(arm))
     return side.cells[0], check.cells[0]
 
 
@@ -59,8 +60,8 @@ def test_both_tables_have_the_same_stall(repeats: list[tuple[float | None, str, 
 
 def test_times_are_of_repeats_that_are_not_void() -> None:
     arm = {"runs": [_repeat(0, 5.0, outcome="void", void=True), _repeat(1, 5.0, outcome="holds")]}
-    assert [run["run"] for run in tables.counted(arm)] == [1]
-    assert [run["run"] for run in tables.counted({"runs": arm["runs"][:1]})] == [0]
+    assert [run.run for run in tables.counted(arms(arm)[0])] == [1]
+    assert [run.run for run in tables.counted(arms({"runs": arm["runs"][:1]})[0])] == [0]
 
 
 @pytest.mark.parametrize(

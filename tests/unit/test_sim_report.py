@@ -17,6 +17,7 @@ from chaos.simulate.run.result import build
 from harness import schemas
 from harness.cli import run_cli
 from harness.errors import UsageError
+from harness.schemas import plain
 from reports.reporters import run as render
 from reports.simulation import chart, model, sentence, view, words, write
 from reports.store import entries
@@ -40,7 +41,7 @@ def test_the_doubles_fit_the_schema() -> None:
 def test_a_real_result_fits_the_schema_and_its_figures_are_over_all_traces(tmp_path: Path) -> None:
     experiment = load(sim_files.write(tmp_path))
     payload = Payload.of(experiment)
-    found = build(experiment, [(cell, run_cell(payload, cell)) for cell in payload.cells()], "code")
+    found = plain(build(experiment, [(cell, run_cell(payload, cell)) for cell in payload.cells()], "code"))
     assert schemas.problems("simulation", found) == []
     ratios = {
         (point["at"]["faults.failed_nics"], point["arm"]): next(f for f in point["figures"] if f["name"] == "ratio")

@@ -10,7 +10,7 @@ import pytest
 from chaos.simulate.cluster import topology_files as topologies
 from chaos.simulate.core.solver import Solver
 from chaos.simulate.params import load
-from chaos.simulate.serving import Service, llm, recovery
+from chaos.simulate.serving import Paces, Service, llm, recovery
 from chaos.simulate.workloads import kinds, scenario
 from chaos.simulate.workloads import serving as kind_serving
 from chaos.simulate.workloads.sections import Faults
@@ -23,21 +23,20 @@ ACROSS = Service(llm("llama-3.1-405b"), TWO, tp=16, requests=900, rate=0.5)
 def test_one_nic_of_eight_costs_below_three_per_cent_and_dejavu_tens_of_times_that() -> None:
     """R2CC, abstract: below 3 % for inference; 47 times less than DejaVu, taken as a ratio of overheads."""
     arms = ("stock", "kv_replication", "migrate", "balance", "allreduce")
-    found = recovery.costs(ACROSS, arms, Solver(TWO, load()), load(), failure=recovery.Failure(), seed=1)
+    paces, cut = Paces(ACROSS, Solver(TWO, load()), load()), recovery.failure(TWO)
+    later, slower = (recovery.overheads(paces, arms, cut, seed=1, of=of) for of in ("latency_s", "tpot_ms"))
     for name in ("balance", "allreduce"):
-        assert 0 < found[name].tpot_overhead < recovery.PAPER_OVERHEAD
-    assert min(found[name].overhead for name in ("stock", "kv_replication")) > 3 * found["migrate"].overhead
-    assert found["migrate"].overhead > found["balance"].overhead > found["allreduce"].overhead
-    assert 15 < recovery.ratio(found) < 150
+        assert 0 < slower[name] < recovery.PAPER_OVERHEAD
+    assert min(later["stock"], later["kv_replication"]) > 3 * later["migrate"]
+    assert later["migrate"] > later["balance"] > later["allreduce"]
+    assert 15 < later["kv_replication"] / later["balance"] < 150
 
 
 @pytest.mark.build
 def test_what_the_ratio_depends_on() -> None:
     small = replace(ACROSS, requests=300)
     names = ("worker_start_s", "stall_ms")
-    found = recovery.weights(
-        small, lambda params: Solver(TWO, params), load(), names, failure=recovery.Failure(), seed=1
-    )
+    found = recovery.weights(small, lambda params: Solver(TWO, params), load(), names, seed=1)
     assert [each.name for each in found] == ["worker_start_s", "stall_ms"]
     assert found[0].doubled > found[0].halved * 1.1
 

@@ -19,13 +19,13 @@ from click.testing import CliRunner, Result
 
 from chaos.simulate.commands import sim
 from chaos.simulate.run.cell import Payload, added, run_cell
-from chaos.simulate.run.display import Lines
 from chaos.simulate.run.experiment import load
 from chaos.simulate.run.result import build
-from chaos.simulate.run.sweep import Sweep
+from chaos.simulate.run.sweep import Sweep, _how_far
 from chaos.simulate.workloads.cells import Cell
 from harness.cli import run_cli
 from harness.errors import InfraError, InputErrors, SshError, UsageError
+from harness.schemas import plain
 
 LIMIT_S = 60.0
 MANY = {"faults": {"failed_nics": 3, "traces": 200, "days": 1, "block": 1}, "axes": None}
@@ -63,7 +63,7 @@ def test_another_seed_gives_other_bytes(tmp_path: Path) -> None:
     payloads = [Payload.of(load(sim_files.write(tmp_path), {"seed": seed})) for seed in (1, 1, 2)]
     first, same, other = (run_cell(payload, Cell(1, 0, 2)) for payload in payloads)
     assert first == same
-    assert first["seeds"] != other["seeds"]
+    assert first.seeds != other.seeds
 
 
 @pytest.mark.build
@@ -171,7 +171,7 @@ def test_a_trace_is_written_and_read_again(tmp_path: Path) -> None:
     assert json.loads(found.stdout)["faults"] >= 1
     again = load(sim_files.write(tmp_path, "again.yaml", axes=None, faults={"trace": "trace.jsonl", "days": 1}))
     drawn = run_cell(Payload.of(load(file)), Cell(0, 0, 1))
-    assert run_cell(Payload.of(again), Cell(0, 0, 1))["arms"] == drawn["arms"]
+    assert run_cell(Payload.of(again), Cell(0, 0, 1)).arms == drawn.arms
 
 
 @pytest.mark.build
@@ -184,7 +184,7 @@ def test_a_job_says_what_each_arm_saves_trace_by_trace(tmp_path: Path) -> None:
     experiment = load(sim_files.write(tmp_path, axes=None, expect=None, **changes))
     payload = Payload.of(experiment)
     cells = [(cell, run_cell(payload, cell)) for cell in payload.cells()]
-    found = build(experiment, cells, "code")
+    found = plain(build(experiment, cells, "code"))
     values = {
         (point["arm"], figure["name"]): figure["value"] for point in found["points"] for figure in point["figures"]
     }
@@ -207,11 +207,11 @@ def test_training_beside_failed_nics_is_slower_and_an_arm_that_stops_has_no_time
     workload, arms = {"kind": "training", "model": "gpt-7b"}, ["stock", "migrate", "balance"]
     file = sim_files.write(tmp_path, topology=topology, workload=workload, arms=arms, expect=None)
     payload = Payload.of(load(file))
-    overhead = {arm: found["figures"]["overhead"] for arm, found in run_cell(payload, Cell(1, 0, 1))["arms"].items()}
+    overhead = {arm: found.figures["overhead"] for arm, found in run_cell(payload, Cell(1, 0, 1)).arms.items()}
     assert overhead["stock"] == [None]
     assert overhead["migrate"][0] > overhead["balance"][0] >= 0
-    whole = run_cell(payload, Cell(0, 0, 1))["arms"]
-    assert [found["figures"]["overhead"] for found in whole.values()] == [[0.0]] * 3
+    whole = run_cell(payload, Cell(0, 0, 1)).arms
+    assert [found.figures["overhead"] for found in whole.values()] == [[0.0]] * 3
 
 
 @pytest.mark.build
@@ -222,7 +222,7 @@ def test_a_service_loses_less_with_us_and_keeps_its_distributions(tmp_path: Path
     changes = {"topology": topology, "workload": workload, "faults": faults, "arms": ["stock", "allreduce"]}
     experiment = load(sim_files.write(tmp_path, axes=None, expect=None, **changes))
     payload = Payload.of(experiment)
-    found = build(experiment, [(cell, run_cell(payload, cell)) for cell in payload.cells()], "code")
+    found = plain(build(experiment, [(cell, run_cell(payload, cell)) for cell in payload.cells()], "code"))
     values = {
         (point["arm"], figure["name"]): figure["value"] for point in found["points"] for figure in point["figures"]
     }
@@ -247,16 +247,9 @@ def test_tallies_add_up_by_name() -> None:
     assert added([]) == {}
 
 
-def test_lines_say_how_long_it_will_take() -> None:
-    told: list[str] = []
-    now = [0.0]
-    lines = Lines(told.append, lambda: now[0])
-    lines.start(10, 110)
-    now[0] = 1.0
-    lines.advance(20)
-    now[0] = 6.0
-    lines.advance(60)
-    assert told == ["10 of 110 cells were done before", "60 of 110 cells, 6 s, about 6 s left"]
+def test_progress_says_how_long_it_will_take() -> None:
+    assert _how_far(110, 100, 50, 6.0) == "60 of 110 cells, 10 of them before, about 6 s left"
+    assert _how_far(4, 4, 4, 6.0) == "4 of 4 cells, about 0 s left"
 
 
 def test_errors_come_whole_from_another_process() -> None:

@@ -29,11 +29,11 @@ def _library() -> Iterator[None]:
 
 def test_all_gates_hold_and_known_misses_are_told() -> None:
     found = validate.checks()
-    counts = Counter(check["outcome"] for check in found)
-    assert not [check for check in found if check["outcome"] == "deviated"]
+    counts = Counter(check.outcome for check in found)
+    assert not [check for check in found if check.outcome == "deviated"]
     assert counts["holds"] > 100
-    assert all(check["note"] for check in found if check["outcome"] == "known")
-    assert {"name", "value", "expected", "tolerance", "bound", "source", "outcome"} <= set(found[0])
+    assert all(check.note for check in found if check.outcome == "known")
+    assert all(check.source and check.bound for check in found)
 
 
 def test_every_row_of_the_lab_that_is_not_void_is_there() -> None:
@@ -44,7 +44,7 @@ def test_every_row_of_the_lab_that_is_not_void_is_there() -> None:
             rows += sum(
                 run["schedule"] != "healthy" and not run["void"] and run["case"] not in void for run in one["runs"]
             )
-    assert rows == sum(check["name"].startswith("lab ") for check in validate.checks())
+    assert rows == sum(check.name.startswith("lab ") for check in validate.checks())
 
 
 def test_a_simulator_that_is_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -24,6 +24,7 @@ from chaos.soak.run import Request, Soak, reduced
 from chaos.soak.shrink import OutOfTime, shrink
 from chaos.testbed.beds import Bed
 from harness.files import rundir
+from harness.schemas import plain
 
 
 def test_a_seed_gives_the_same_round_whatever_came_before() -> None:
@@ -137,7 +138,7 @@ def test_only_faults_before_the_failure_are_to_blame() -> None:
 def test_the_fate_of_a_fault() -> None:
     (fate,) = judge.fates(journal(path={"direction": "send", "home_nic": "eth1", "peer": "10.2.0.1"}))
     assert (fate.id, fate.nics, fate.moved, fate.returned) == ("cable", 1, 1, 1)
-    assert judge.totals([fate, fate])["link_down"] == {"faults": 2, "moving": 2, "moved": 2, "returned": 2}
+    assert judge.totals([fate, fate])["link_down"] == judge.OfKind(faults=2, moving=2, moved=2, returned=2)
 
 
 def soak(folder: Path, bench: ScriptedBench, **changes: Any) -> tuple[dict[str, Any], Path, str]:
@@ -148,7 +149,7 @@ def soak(folder: Path, bench: ScriptedBench, **changes: Any) -> tuple[dict[str, 
     }  # fmt: skip
     out, shown = rundir.create(folder, "soak"), io.StringIO()
     report = Soak(Request(**{**words, **changes}), out, lambda text: print(text, file=shown), lambda text: None).run()
-    assert json.loads((out.path / "soak.json").read_text()) == report
+    assert json.loads((out.path / "soak.json").read_text()) == plain(report)
     return report, out.path, shown.getvalue()
 
 
@@ -175,18 +176,18 @@ def small_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_rounds")
 def test_a_soak_that_passes_counts_and_keeps_little(tmp_path: Path) -> None:
     report, folder, _ = soak(tmp_path, ScriptedBench())
-    assert (report["outcome"], report["exit_code"], report["faults"], report["rounds"]) == ("passed", 0, 2, 1)
-    assert report["by_kind"]["link_down"]["faults"] == 2
+    assert (report.outcome, report.exit_code, report.faults, report.rounds) == ("passed", 0, 2, 1)
+    assert report.by_kind["link_down"].faults == 2
     assert sorted(path.name for path in folder.iterdir()) == ["raw", "soak.json", "trimmed.jsonl.gz"]
 
 
 @pytest.mark.usefixtures("small_rounds")
 def test_a_failing_round_is_kept_whole_and_shrunk_to_a_replay(tmp_path: Path) -> None:
     report, folder, shown = soak(tmp_path, ScriptedBench(extra={(1, 1): ["--wrong-at", "9"]}))
-    assert (report["outcome"], report["exit_code"]) == ("failed", 1)
-    assert "first in iteration 9 on rank 1" in report["failure"]["why"]
-    assert report["failure"]["reproduced"]
-    assert report["failure"]["replay_faults"] == 1
+    assert (report.outcome, report.exit_code) == ("failed", 1)
+    assert "first in iteration 9 on rank 1" in report.failure.why
+    assert report.failure.reproduced
+    assert report.failure.replay_faults == 1
     assert "round 0 failed" in shown
     assert len(load(folder / "replay.yaml").faults) == 1
     assert len(load(folder / "round-0000.yaml").faults) == 2
@@ -196,16 +197,16 @@ def test_a_failing_round_is_kept_whole_and_shrunk_to_a_replay(tmp_path: Path) ->
 @pytest.mark.usefixtures("small_rounds")
 def test_a_rank_that_crashes_is_a_failure_of_the_transport(tmp_path: Path) -> None:
     report, _, _ = soak(tmp_path, ScriptedBench(extra={(1, 1): ["--die-at", "9"]}), shrink_s=0.0)
-    assert "was killed by SIGKILL" in report["failure"]["why"]
-    assert not report["failure"]["reproduced"], "no time to try"
+    assert "was killed by SIGKILL" in report.failure.why
+    assert not report.failure.reproduced, "no time to try"
 
 
 @pytest.mark.usefixtures("small_rounds")
 def test_a_switch_that_fails_is_no_failure_of_the_transport(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("chaos.soak.run.EXCUSED_MAX", 1)
     report, _, _ = soak(tmp_path, ScriptedBench(), open_bed=lambda _: bed(Switch(broken="gone")))
-    assert (report["outcome"], report["exit_code"], report["failure"]) == ("infrastructure", 3, None)
-    assert report["excused_rounds"] == 2
+    assert (report.outcome, report.exit_code, report.failure) == ("infrastructure", 3, None)
+    assert report.excused_rounds == 2
 
 
 def test_ctrl_c_reports_what_was_done(tmp_path: Path) -> None:
@@ -213,4 +214,4 @@ def test_ctrl_c_reports_what_was_done(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     report, _, _ = soak(tmp_path, ScriptedBench(), open_bed=interrupted)
-    assert (report["outcome"], report["exit_code"], report["faults"]) == ("interrupted", 130, 0)
+    assert (report.outcome, report.exit_code, report.faults) == ("interrupted", 130, 0)

@@ -12,7 +12,7 @@ import pytest
 from click.testing import CliRunner
 
 from harness.errors import UsageError
-from harness.schemas import problems
+from harness.schemas import plain, problems
 from reports.commands.runs import runs
 from reports.store import imports
 from reports.store.imports import About, bring_in, detect, parse
@@ -48,7 +48,7 @@ def _json_file(**changes: Any) -> str:
 def test_text_of_nccl_tests() -> None:
     assert detect(TEXT) == "nccl-tests"
     (found,) = parse(TEXT, "nccl-tests").readings
-    told = {(metric["name"], metric["size_bytes"]): metric["value"] for metric in found.metrics}
+    told = {(metric.name, metric.size_bytes): metric.value for metric in found.metrics}
     assert told["busbw", 16] == 0.6
     assert told["busbw_in_place", 16] == 0.61
     assert told["latency_us", 8] == 12.5
@@ -56,14 +56,14 @@ def test_text_of_nccl_tests() -> None:
     (cut,) = parse(TEXT[: TEXT.index("# Out")], "nccl-tests").readings
     assert not cut.completed
     (wrong,) = parse(TEXT.replace("0.20       0 ", "0.20       7 "), "nccl-tests").readings
-    assert imports.summary(wrong, About("x"))["verdict"] == "deviated"
+    assert imports.summary(wrong, About("x")).verdict == "deviated"
 
 
 def test_json_of_nccl_tests() -> None:
     text = _json_file()
     assert detect(text) == "nccl-tests"
     (found,) = parse(text, "nccl-tests").readings
-    assert {metric["name"] for metric in found.metrics} == {"busbw", "algbw", "latency_us"}
+    assert {metric.name for metric in found.metrics} == {"busbw", "algbw", "latency_us"}
     assert (found.wrong, found.verdict) == (0, "holds")
 
 
@@ -83,7 +83,7 @@ def test_logs_of_megatron() -> None:
     """A line that was cut off at the end of the file does not count."""
     assert detect(LOG) == "megatron"
     (found,) = parse(LOG, "megatron").readings
-    assert {metric["name"]: metric["value"] for metric in found.metrics} == {
+    assert {metric.name: metric.value for metric in found.metrics} == {
         "step_ms": 510.0, "step_ms_worst": 2000.0, "tflops_per_gpu": 399.5, "loss_last": 9.5,
         "skipped_iterations": 1, "nan_iterations": 0,
     }  # fmt: skip
@@ -199,7 +199,7 @@ def test_what_was_not_checked_is_no_check(tmp_path: Path) -> None:
     (reading,) = parse(
         TEXT.replace("       0 ", "     N/A ").replace("       0\n", "     N/A\n"), "nccl-tests"
     ).readings
-    made = imports.summary(reading, About("x"))
+    made = plain(imports.summary(reading, About("x")))
     assert problems("summary", made) == []
     assert (made["verdict"], made["arms"][0]["runs"][0]["checks"]) == ("holds", [])
 

@@ -17,6 +17,7 @@ from chaos.run import runner
 from chaos.testbed.beds import Bed, topology_of
 from chaos.testbed.hostbench import built
 from harness.files import rundir
+from harness.schemas import plain
 from harness.sites.site import LAB_ROOT
 from harness.sites.vm import hold_rates
 from harness.vmlab.lab import VmLab
@@ -37,7 +38,7 @@ def execute(lab: VmLab, folder: Path, name: str, arms: Sequence[str]) -> tuple[d
     bench, build = built(quiet=True)
     out = rundir.create(folder, name)
     request = runner.Request(arms, bench, build, lambda: nullcontext(bed))
-    summary = runner.run(experiment, request, out, Quiet()).as_json()
+    summary = plain(runner.run(experiment, request, out, Quiet()))
     assert summary["verdict"] == "holds", summary["reasons"]
     assert {run["wrong_elements"] for arm in summary["arms"] for run in arm["runs"]} == {0}
     return {arm["name"]: arm for arm in summary["arms"]}, list(read(out.journal))

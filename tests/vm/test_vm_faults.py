@@ -25,6 +25,7 @@ from chaos.testbed.beds import Bed, topology_of
 from chaos.testbed.hostbench import built
 from harness.files import rundir
 from harness.hosts import Host
+from harness.schemas import plain
 from harness.sites.site import LAB_ROOT
 from harness.sites.vm import hold_rates
 from harness.vmlab.lab import VmLab
@@ -221,9 +222,8 @@ def test_queue_pairs_in_error_move_their_connections_and_nothing_is_wrong(lab: V
     hold_rates(bed.switch, bed.nics, topology_of(experiment))
     bench, build = built(quiet=True)
     out = rundir.create(tmp_path, "qp_error")
-    summary = runner.run(
-        experiment, runner.Request(["migrate"], bench, build, lambda: nullcontext(bed)), out, Quiet()
-    ).as_json()
+    request = runner.Request(["migrate"], bench, build, lambda: nullcontext(bed))
+    summary = plain(runner.run(experiment, request, out, Quiet()))
     assert summary["verdict"] == "holds", summary["reasons"]
     run = summary["arms"][0]["runs"][0]
     assert run["completed"]

@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
+from harness.schemas.form import form
+
 Capacities = tuple[float, ...]
 """What is left of each NIC of one host, 0..1 of `rate_gbit`."""
 
@@ -42,6 +44,7 @@ class Override(_Model):
     capacity: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
+@form("sim_topology", "The topology of a simulation")
 class Topology(_Model):
     """`gpus` and `nics` are of a host, `rate_gbit` of a NIC (all ports), `nvlink_GBps` of a GPU; both one way."""
 

@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Final, Literal, get_args
 
 from harness.config import jsons
 from harness.config.files import input_of
 from harness.errors import InputErrors
+from harness.schemas.form import Amount, Count, Limits, form
 
 Kind = Literal["cut", "flap", "degraded"]
 What = Literal["nic", "port", "tor", "spine", "host"]
 Streams = tuple[tuple[str, int], ...]
 
-SCHEMA = 1
+Days = Annotated[float, Limits(exclusiveMinimum=0)]
+
+SCHEMA: Final = 1
 LARGEST = 256 << 20
 """Bytes of a file: a million faults have 150 MB."""
 DAY_S = 86400.0
@@ -36,6 +39,23 @@ PLACES: dict[str, tuple[str, ...]] = {
 HEADER = ("schema", "seed", "index", "days", "topology", "streams", "faults")
 
 
+@dataclass(frozen=True)
+class Head:
+    """The first line."""
+
+    schema: Literal[1]
+    seed: Count
+    index: Count
+    """which of several traces of the seed"""
+    days: Days
+    topology: str
+    """its name"""
+    streams: Mapping[str, int]
+    """the seed of every process"""
+    faults: Count
+    """how many lines follow"""
+
+
 @dataclass(frozen=True, slots=True)
 class Fault:
     """The one primitive: `factor` is what `where` has left (0: nothing) from `t_s` on for `duration_s`.
@@ -43,12 +63,14 @@ class Fault:
     `process`: the generator it comes from. `silent`: nobody is told, as with a black hole.
     """
 
-    t_s: float
-    duration_s: float
+    t_s: Amount
+    duration_s: Days
     kind: Kind
     what: What
-    where: tuple[int, ...]
-    factor: float = 0.0
+    where: Annotated[tuple[Count, ...], Limits(minItems=1, maxItems=3)]
+    """[host, nic], [host, nic, port], [tor], [spine] or [spine, tor] (that ToR's uplink), [host]"""
+    factor: Annotated[float, Limits(minimum=0, exclusiveMaximum=1)] = 0.0
+    """what is left"""
     process: str = "listed"
     silent: bool = False
 
@@ -69,6 +91,23 @@ class Trace:
     streams: Streams = ()
 
 
+@form("sim_trace")
+def json_schema() -> dict[str, Any]:
+    from harness.schemas.made import schema_of
+
+    title = "A line of a trace of faults: the first is a head, every other a fault"
+    made = schema_of("sim_trace", title, (Head, Fault), read=True)
+    places = {what: (len(names), len(names) + (what == "spine")) for what, names in PLACES.items()}
+    made["$defs"]["Fault"]["allOf"] = [
+        {
+            "if": {"properties": {"what": {"const": what}}},
+            "then": {"properties": {"where": {"minItems": least, "maxItems": most}}},
+        }
+        for what, (least, most) in places.items()
+    ]
+    return made
+
+
 def listed(faults: list[Fault], days: float, topology: str) -> Trace:
     """A trace of faults that somebody wrote down."""
     return Trace(seed=0, days=days, topology=topology, faults=tuple(sorted(faults, key=attrgetter("t_s"))))
@@ -83,8 +122,8 @@ def write(trace: Trace, path: Path) -> None:
 
 
 def lines(trace: Trace) -> Iterator[str]:
-    head = {key: getattr(trace, key) for key in ("seed", "index", "days", "topology")}
-    yield json.dumps({"schema": SCHEMA, **head, "streams": dict(trace.streams), "faults": len(trace.faults)})
+    head = Head(SCHEMA, trace.seed, trace.index, trace.days, trace.topology, dict(trace.streams), len(trace.faults))
+    yield json.dumps(asdict(head))
     for fault in trace.faults:
         yield json.dumps(asdict(fault))
 

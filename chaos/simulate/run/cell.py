@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from chaos.simulate.run.experiment import Experiment, Point, digest_of
 from chaos.simulate.workloads import cells, kinds, scenario
@@ -15,6 +15,7 @@ from chaos.simulate.workloads.cells import Cell
 from chaos.simulate.workloads.scenario import Result
 from chaos.simulate.workloads.sections import Faults
 from harness.errors import InfraError
+from harness.schemas.form import Count, Limits, form, growing, left_out
 
 Json = dict[str, Any]
 COMPUTES = (
@@ -24,6 +25,37 @@ COMPUTES = (
 """Folders and files of this package that a cell's figures come from. What prints, keeps, imports or checks them is no
 part: a new option must not make finished cells worthless. A test follows the imports."""
 LIBRARIES = ("libr2cc_sim.so", "libr2cc_plan.so")
+
+
+@growing
+@dataclass(frozen=True)
+class ArmFigures:
+    """One arm's figures, a value a trace."""
+
+    figures: Mapping[str, Sequence[float | None]]
+    tallies: Mapping[str, Any] | None = left_out()
+
+
+@form("sim_cell", "A file of cells/: one point of a simulation with one block of traces")
+@dataclass(frozen=True)
+class CellResult:
+    """What a cell came to."""
+
+    cell: Annotated[str, Limits(pattern=r"^p\d{4,}-t\d{6,}$")]
+    point: str
+    """a hash of the point"""
+    traces: Annotated[Sequence[Count], Limits(minItems=1)]
+    seeds: Sequence[Count]
+    faults: Sequence[Count]
+    """how many, of each trace"""
+    arms: Annotated[Mapping[str, ArmFigures], Limits(minProperties=1)]
+
+    @classmethod
+    def of(cls, value: Mapping[str, Any]) -> CellResult:
+        """From its file."""
+        arms = {arm: ArmFigures(found["figures"], found.get("tallies")) for arm, found in value["arms"].items()}
+        known = {name: value[name] for name in ("cell", "point", "traces", "seeds", "faults")}
+        return cls(**known, arms=arms)
 
 
 @dataclass(frozen=True)
@@ -73,7 +105,7 @@ def code_id() -> str:
     return found.hexdigest()[:16]
 
 
-def run_cell(payload: Payload, cell: Cell) -> Json:
+def run_cell(payload: Payload, cell: Cell) -> CellResult:
     """The cell's figures, one value a trace, as written to cells/ID.json."""
     if payload.code != code_id():
         raise InfraError(
@@ -93,23 +125,21 @@ def run_cell(payload: Payload, cell: Cell) -> Json:
             results[arm].append(module.run(work, arm, made, ready))
         seeds.append(made.trace.seed)
         counts.append(len(made.trace.faults))
-    return {
-        "schema": 1,
-        "cell": cell.id,
-        "point": digest_of([point.topology, point.workload, point.faults, point.params]),
-        "traces": list(cell.traces),
-        "seeds": seeds,
-        "faults": counts,
-        "arms": {arm: _together(found) for arm, found in results.items()},
-    }
+    return CellResult(
+        cell=cell.id,
+        point=digest_of([point.topology, point.workload, point.faults, point.params]),
+        traces=list(cell.traces),
+        seeds=seeds,
+        faults=counts,
+        arms={arm: _together(found) for arm, found in results.items()},
+    )
 
 
-def _together(results: Sequence[Result]) -> Json:
+def _together(results: Sequence[Result]) -> ArmFigures:
     """One arm's figures, a list each, and its tallies added up."""
     names = list(dict.fromkeys(name for result in results for name in result.values))
     figures = {name: [result.values.get(name) for result in results] for name in names}
-    tallies = added(result.tallies for result in results if result.tallies)
-    return {"figures": figures, **({"tallies": tallies} if tallies else {})}
+    return ArmFigures(figures, added(result.tallies for result in results if result.tallies) or None)
 
 
 def added(tallies: Iterable[Mapping[str, Any]]) -> Json:

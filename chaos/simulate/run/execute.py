@@ -15,11 +15,10 @@ from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 from chaos.simulate.run import cell as run
-from chaos.simulate.run.cell import Payload
+from chaos.simulate.run.cell import CellResult, Payload
 from chaos.simulate.workloads.cells import Cell
 from harness.errors import InfraError, R2ccError, UsageError
 
-Json = dict[str, Any]
 AHEAD = 2
 """Cells given out for each worker: one that it runs, and the next."""
 CONNECT_S = 15.0
@@ -29,13 +28,13 @@ POLL_S = 1.0
 class Executor(Protocol):
     """`run` yields every cell once with its result."""
 
-    def run(self, payload: Payload, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Json]]: ...
+    def run(self, payload: Payload, cells: Sequence[Cell]) -> Iterator[tuple[Cell, CellResult]]: ...
 
 
 class Here:
     """This process, one cell after the other."""
 
-    def run(self, payload: Payload, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Json]]:
+    def run(self, payload: Payload, cells: Sequence[Cell]) -> Iterator[tuple[Cell, CellResult]]:
         for cell in cells:
             yield cell, run.run_cell(payload, cell)
 
@@ -46,7 +45,7 @@ class Processes:
     def __init__(self, workers: int) -> None:
         self.workers = workers
 
-    def run(self, payload: Payload, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Json]]:
+    def run(self, payload: Payload, cells: Sequence[Cell]) -> Iterator[tuple[Cell, CellResult]]:
         from multiprocessing import get_context
 
         workers = min(self.workers, len(cells))
@@ -64,10 +63,10 @@ class Processes:
                 process.join()
 
 
-def _bounded(pool: ProcessPoolExecutor, cells: Sequence[Cell], most: int) -> Iterator[tuple[Cell, Json]]:
+def _bounded(pool: ProcessPoolExecutor, cells: Sequence[Cell], most: int) -> Iterator[tuple[Cell, CellResult]]:
     """No more than `most` given out at once: a result waits for nobody, and an interrupt loses little."""
     left = iter(cells)
-    out: dict[Future[Json], Cell] = {}
+    out: dict[Future[CellResult], Cell] = {}
     while True:
         with _interrupts_later():
             for cell in left:
@@ -110,7 +109,7 @@ def _end_with(parent: Any) -> None:
     os._exit(1)
 
 
-def _run(cell: Cell) -> Json:
+def _run(cell: Cell) -> CellResult:
     return run.run_cell(_given[0], cell)
 
 
@@ -120,7 +119,7 @@ class Dask:
     def __init__(self, address: str) -> None:
         self.address = address
 
-    def run(self, payload: Payload, cells: Sequence[Cell]) -> Iterator[tuple[Cell, Json]]:
+    def run(self, payload: Payload, cells: Sequence[Cell]) -> Iterator[tuple[Cell, CellResult]]:
         distributed = _distributed()
         try:
             client = distributed.Client(self.address, timeout=CONNECT_S)
@@ -138,7 +137,7 @@ class Dask:
 
     def _bounded(
         self, distributed: Any, client: Any, payload: Payload, cells: Sequence[Cell], most: int
-    ) -> Iterator[tuple[Cell, Json]]:
+    ) -> Iterator[tuple[Cell, CellResult]]:
         left, of_key = iter(cells), {}
         sent = client.scatter(payload, broadcast=True, hash=False)
         done = distributed.as_completed()

@@ -26,6 +26,7 @@ from harness.config.fitting import words
 from harness.config.kinds import SIMULATION
 from harness.config.words import in_order, listed
 from harness.errors import InputErrors, UsageError
+from harness.schemas.form import form
 
 Place = tuple[str | int, ...]
 MOST_POINTS = 10_000
@@ -343,6 +344,7 @@ def digest_of(value: Any) -> str:
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
+@form("sim_experiment")
 def json_schema() -> dict[str, Any]:
     """The form of a file as JSON Schema; a test keeps harness/schemas/sim_experiment.schema.json equal."""
     form = Header.model_json_schema(by_alias=True)

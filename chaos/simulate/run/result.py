@@ -8,27 +8,154 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Final, Literal
+
+from typing_extensions import TypedDict
 
 from chaos.simulate import params as parameters
 from chaos.simulate.run import coverage
-from chaos.simulate.run.cell import added
+from chaos.simulate.run.cell import CellResult, added
 from chaos.simulate.run.experiment import Experiment, Point, fits
 from chaos.simulate.workloads import cells as naming
 from chaos.simulate.workloads import kinds
 from chaos.simulate.workloads.cells import Cell
 from chaos.simulate.workloads.figures import about
 from chaos.simulate.workloads.sections import Expect, Faults, Reference
+from harness.schemas.form import Count, Limits, Share, Some, form, growing
 
 Json = dict[str, Any]
 Values = list[float | None]
-SCHEMA = 1
-HOLDS, DEVIATED = "holds", "deviated"
+Verdict = Literal["holds", "deviated"]
+HOLDS: Final = "holds"
+DEVIATED: Final = "deviated"
 STREAMS_TOLD = 64
 NOUGHT = 1e-6
 """Nothing is a multiple of what is smaller: it is what rounding leaves."""
 LOW, HIGH = 5, 95
 """Percentiles over traces: nine of ten lie between."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Over all traces."""
+
+    name: str
+    unit: str
+    value: float | None
+    """The mean over traces; null: no trace has it."""
+    low: float | None = None
+    """5th percentile over traces."""
+    high: float | None = None
+    """95th percentile over traces."""
+    p50: float | None = None
+    p99: float | None = None
+    error: float | None = None
+    """Half of the mean's 95 % interval."""
+    n: Count = 0
+    """Traces that have it."""
+    basis: Literal["modelled", "measured"] = "modelled"
+
+
+@dataclass(frozen=True)
+class PointFigures:
+    at: Mapping[str, Any]
+    gpus: Annotated[int, Limits(minimum=1)]
+    """Of the whole cluster there."""
+    arm: str
+    """An arm, or two as `one/other` for a ratio of theirs."""
+    figures: Sequence[Figure]
+
+    def value(self, name: str) -> float | None:
+        return next((each.value for each in self.figures if each.name == name), None)
+
+
+@dataclass(frozen=True)
+class Distribution:
+    at: Mapping[str, Any]
+    arm: str
+    name: str
+    unit: str
+    quantiles: Sequence[tuple[Share, float]]
+    """(share, value), rising."""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A published figure beside ours."""
+
+    at: Mapping[str, Any]
+    arm: str
+    name: str
+    unit: str
+    value: float
+    relation: Literal["equals", "at_most", "at_least"]
+    ours: float | None
+    difference: float | None
+    """ours / value - 1"""
+    source: str
+    note: str
+
+
+@dataclass(frozen=True)
+class Check:
+    name: str
+    value: float | None
+    bound: str
+    outcome: Verdict
+
+
+@growing
+class Workload(TypedDict):
+    kind: Any
+
+
+@form("simulation", "What a simulation came to: simulation.json of a run directory")
+@dataclass(frozen=True)
+class Simulation:
+    """All of it."""
+
+    name: str
+    title: str
+    seed: Count
+    code: str
+    """Names the code and libraries that computed it."""
+    basis: Literal["modelled"]
+    verdict: Verdict
+    exit_code: Annotated[int, Limits(enum=[0, 1])]
+    topology: Mapping[str, Any]
+    workload: Workload
+    faults: Mapping[str, Any]
+    arms: Sequence[str]
+    axes: Mapping[str, Sequence[Any]]
+    draw: Sequence[str]
+    params: Sequence[coverage.Param]
+    points: Sequence[PointFigures]
+    distributions: Sequence[Distribution]
+    references: Sequence[Compared]
+    checks: Sequence[Check]
+    coverage: Sequence[coverage.Coverage]
+    streams: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class PlannedPoint:
+    at: Mapping[str, Any]
+    """the axes' values"""
+    topology: Mapping[str, Any]
+    workload: Mapping[str, Any]
+
+
+@form("sim_plan", "r2cc sim run --dry-run and r2cc sim sweep --dry-run: what there is to do")
+@dataclass(frozen=True)
+class Plan:
+    """What would be simulated."""
+
+    name: str
+    arms: Some[str]
+    seed: Count
+    points: Sequence[PlannedPoint]
+    cells: Count
+    traces: Count
 
 
 @dataclass
@@ -43,57 +170,57 @@ Gathered = dict[int, dict[str, Arm]]
 """By point and arm."""
 
 
-def build(experiment: Experiment, results: Iterable[tuple[Cell, Json]], code: str) -> Json:
+def build(experiment: Experiment, results: Iterable[tuple[Cell, CellResult]], code: str) -> Simulation:
     """The whole of it, from the cells in their order."""
     gathered = gather(experiment, results)
     points = [
-        {"at": dict(point.at), "gpus": _gpus(point), "arm": arm, "figures": figures}
+        PointFigures(dict(point.at), _gpus(point), arm, figures)
         for point in experiment.points
         for arm, figures in _figures(experiment, point, gathered[point.index])
     ]
     references = [_reference(each, points) for each in experiment.references]
     checks = [*_of_references(experiment.references, references), *_of_expect(experiment.expect, points)]
-    verdict = DEVIATED if any(check["outcome"] != HOLDS for check in checks) else HOLDS
+    verdict: Verdict = DEVIATED if any(check.outcome != HOLDS for check in checks) else HOLDS
     first = experiment.points[0]
-    return {
-        "schema": SCHEMA,
-        "name": experiment.name,
-        "title": experiment.title,
-        "seed": experiment.seed,
-        "code": code,
-        "basis": "modelled",
-        "verdict": verdict,
-        "exit_code": int(verdict != HOLDS),
-        "topology": first.topology,
-        "workload": first.workload,
-        "faults": {key: value for key, value in first.faults.items() if value is not None},
-        "arms": list(experiment.arms),
-        "axes": {name: list(dict.fromkeys(point.at[name] for point in experiment.points)) for name in first.at},
-        "draw": list(experiment.draw or kinds.kind(str(first.workload["kind"])).DRAWN),
-        "params": coverage.params(first.params),
-        "points": points,
-        "distributions": [each for point in experiment.points for each in _shapes(point, gathered[point.index])],
-        "references": references,
-        "checks": checks,
-        "coverage": coverage.rows(first, {arm: found.tallies for arm, found in gathered[first.index].items()}),
-        "streams": streams(experiment),
-    }
+    workload: Any = first.workload
+    return Simulation(
+        name=experiment.name,
+        title=experiment.title,
+        seed=experiment.seed,
+        code=code,
+        basis="modelled",
+        verdict=verdict,
+        exit_code=int(verdict != HOLDS),
+        topology=first.topology,
+        workload=workload,
+        faults={key: value for key, value in first.faults.items() if value is not None},
+        arms=experiment.arms,
+        axes={name: list(dict.fromkeys(point.at[name] for point in experiment.points)) for name in first.at},
+        draw=list(experiment.draw or kinds.kind(str(first.workload["kind"])).DRAWN),
+        params=coverage.params(first.params),
+        points=points,
+        distributions=[each for point in experiment.points for each in _shapes(point, gathered[point.index])],
+        references=references,
+        checks=checks,
+        coverage=coverage.rows(first, {arm: found.tallies for arm, found in gathered[first.index].items()}),
+        streams=streams(experiment),
+    )
 
 
 def _gpus(point: Point) -> int:
     return int(point.topology["hosts"]) * int(point.topology.get("gpus", 1))
 
 
-def gather(experiment: Experiment, results: Iterable[tuple[Cell, Json]]) -> Gathered:
+def gather(experiment: Experiment, results: Iterable[tuple[Cell, CellResult]]) -> Gathered:
     """Cells put together by point and arm."""
     found: Gathered = {point.index: {arm: Arm() for arm in experiment.arms} for point in experiment.points}
     for cell, result in results:
-        for name, of_arm in result["arms"].items():
+        for name, of_arm in result.arms.items():
             arm = found[cell.point][name]
-            for figure, values in of_arm["figures"].items():
+            for figure, values in of_arm.figures.items():
                 arm.figures.setdefault(figure, []).extend(values)
-            if "tallies" in of_arm:
-                arm.tallies = added([arm.tallies, of_arm["tallies"]])
+            if of_arm.tallies:
+                arm.tallies = added([arm.tallies, of_arm.tallies])
     return found
 
 
@@ -104,7 +231,7 @@ def streams(experiment: Experiment) -> dict[str, int]:
     return {"experiment": experiment.seed, **told}
 
 
-def _figures(experiment: Experiment, point: Point, arms: Mapping[str, Arm]) -> Iterator[tuple[str, list[Json]]]:
+def _figures(experiment: Experiment, point: Point, arms: Mapping[str, Arm]) -> Iterator[tuple[str, list[Figure]]]:
     kind = str(point.workload["kind"])
     derive = getattr(kinds.kind(kind), "derive", None)
     if derive is not None:
@@ -115,20 +242,19 @@ def _figures(experiment: Experiment, point: Point, arms: Mapping[str, Arm]) -> I
         yield f"{ratio.arm}/{ratio.over}", [_ratio(ratio.name, *_means(arms, ratio.figure, ratio.arm, ratio.over))]
 
 
-def _figure(name: str, kind: str, values: Sequence[float | None]) -> Json:
+def _figure(name: str, kind: str, values: Sequence[float | None]) -> Figure:
     """A figure over all traces. None where no trace has it."""
     import numpy
 
     known = [float(value) for value in values if value is not None and math.isfinite(value)]
-    out: Json = {"name": name, "unit": about(name, kind).unit, "value": None, "low": None, "high": None}
-    out |= {"p50": None, "p99": None, "error": None, "n": len(known), "basis": "modelled"}
+    unit = about(name, kind).unit
     if not known:
-        return out
-    out["value"] = math.fsum(known) / len(known)
-    if len(known) > 1:
-        low, middle, high, late = numpy.percentile(known, [LOW, 50, HIGH, 99]).tolist()
-        out |= {"low": low, "high": high, "p50": middle, "p99": late, "error": _error(known, out["value"])}
-    return out
+        return Figure(name, unit, None)
+    value = math.fsum(known) / len(known)
+    if len(known) == 1:
+        return Figure(name, unit, value, n=1)
+    low, middle, high, late = numpy.percentile(known, [LOW, 50, HIGH, 99]).tolist()
+    return Figure(name, unit, value, low, high, middle, late, _error(known, value), len(known))
 
 
 def _error(known: Sequence[float], mean: float) -> float:
@@ -138,50 +264,47 @@ def _error(known: Sequence[float], mean: float) -> float:
 
 
 def _means(arms: Mapping[str, Arm], figure: str, *names: str) -> list[float | None]:
-    return [_figure(figure, "", arms[name].figures.get(figure, []))["value"] for name in names]
+    return [_figure(figure, "", arms[name].figures.get(figure, [])).value for name in names]
 
 
-def _ratio(name: str, value: float | None, over: float | None) -> Json:
+def _ratio(name: str, value: float | None, over: float | None) -> Figure:
     """Of means: a mean of ratios would be led by the traces in which nearly nothing happened."""
     found = value / over if value is not None and over is not None and over > NOUGHT else None
-    empty = dict.fromkeys(("low", "high", "p50", "p99", "error"))
-    return {"name": name, "unit": "x", "value": found, **empty, "n": int(found is not None), "basis": "modelled"}
+    return Figure(name, "x", found, n=int(found is not None))
 
 
-def _shapes(point: Point, arms: Mapping[str, Arm]) -> Iterator[Json]:
+def _shapes(point: Point, arms: Mapping[str, Arm]) -> Iterator[Distribution]:
     """Whole distributions, where the kind of workload keeps them."""
     shape = getattr(kinds.kind(str(point.workload["kind"])), "distributions", None)
     for arm, found in arms.items():
         for each in shape(found.tallies) if shape is not None else ():
-            yield {"at": dict(point.at), "arm": arm, **each}
+            yield Distribution(dict(point.at), arm, **each)
 
 
-def values(points: Sequence[Json], at: Mapping[str, Any], arm: str, figure: str) -> list[tuple[Json, float | None]]:
+def values(
+    points: Sequence[PointFigures], at: Mapping[str, Any], arm: str, figure: str
+) -> list[tuple[PointFigures, float | None]]:
     """(point, its figure) wherever `at` fits."""
-    return [
-        (point, next((each["value"] for each in point["figures"] if each["name"] == figure), None))
-        for point in points
-        if point["arm"] == arm and fits(at, point["at"])
-    ]
+    return [(point, point.value(figure)) for point in points if point.arm == arm and fits(at, point.at)]
 
 
-def _reference(reference: Reference, points: Sequence[Json]) -> Json:
+def _reference(reference: Reference, points: Sequence[PointFigures]) -> Compared:
     """Ours beside theirs; where several points are meant, the one that is furthest away."""
     found = [value for _, value in values(points, reference.at, reference.arm, reference.figure) if value is not None]
     ours = max(found, key=lambda value: _away(reference, value), default=None)
     difference = None if ours is None or not reference.value else ours / reference.value - 1
-    return {
-        "at": dict(reference.at),
-        "arm": reference.arm,
-        "name": reference.figure,
-        "unit": about(reference.figure).unit,
-        "value": reference.value,
-        "relation": reference.relation,
-        "ours": ours,
-        "difference": difference,
-        "source": reference.source,
-        "note": reference.note,
-    }
+    return Compared(
+        at=dict(reference.at),
+        arm=reference.arm,
+        name=reference.figure,
+        unit=about(reference.figure).unit,
+        value=reference.value,
+        relation=reference.relation,
+        ours=ours,
+        difference=difference,
+        source=reference.source,
+        note=reference.note,
+    )
 
 
 def _away(reference: Reference, ours: float) -> float:
@@ -191,30 +314,29 @@ def _away(reference: Reference, ours: float) -> float:
     return {"equals": abs(beyond), "at_most": beyond, "at_least": -beyond}[reference.relation]
 
 
-def _of_references(wanted: Sequence[Reference], found: Sequence[Json]) -> Iterator[Json]:
+def _of_references(wanted: Sequence[Reference], found: Sequence[Compared]) -> Iterator[Check]:
     for reference, row in zip(wanted, found, strict=True):
         if reference.within is None:
             continue
-        ours = row["ours"]
+        ours = row.ours
         good = ours is not None and _away(reference, ours) <= reference.within + 1e-12
         name = f"{reference.arm} {reference.figure}{_at(reference.at)}, published"
         bound = f"{_sign(reference)}{reference.value:g} within {reference.within:.3g}"
-        yield {"name": name, "value": ours, "bound": bound, "outcome": HOLDS if good else DEVIATED}
+        yield Check(name, ours, bound, HOLDS if good else DEVIATED)
 
 
 def _sign(reference: Reference) -> str:
     return {"equals": "", "at_most": "<= ", "at_least": ">= "}[reference.relation]
 
 
-def _of_expect(wanted: Sequence[Expect], points: Sequence[Json]) -> Iterator[Json]:
+def _of_expect(wanted: Sequence[Expect], points: Sequence[PointFigures]) -> Iterator[Check]:
     for expect in wanted:
         limits = [f">= {expect.min:g}"] if expect.min is not None else []
         limits += [f"<= {expect.max:g}"] if expect.max is not None else []
         for point, value in values(points, expect.at, expect.arm, expect.figure):
             good = value is not None and _inside(value, expect)
-            name = f"{expect.arm} {expect.figure}{_at(point['at'])}"
-            outcome = HOLDS if good else DEVIATED
-            yield {"name": name, "value": value, "bound": " and ".join(limits), "outcome": outcome}
+            name = f"{expect.arm} {expect.figure}{_at(point.at)}"
+            yield Check(name, value, " and ".join(limits), HOLDS if good else DEVIATED)
 
 
 def _inside(value: float, expect: Expect) -> bool:

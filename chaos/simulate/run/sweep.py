@@ -5,13 +5,14 @@ A cell is written whole or not at all, so a sweep that was killed goes on where 
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Annotated, Any
 
-from chaos.simulate.run.cell import Payload
+from chaos.simulate.run.cell import CellResult, Payload
 from chaos.simulate.run.execute import Executor
 from chaos.simulate.run.experiment import TRACE, Experiment, Point
 from chaos.simulate.workloads import cells as naming
@@ -23,19 +24,31 @@ from harness.config.files import Unreadable, text_of
 from harness.errors import R2ccError, UsageError
 from harness.files.lock import exclusive
 from harness.files.rundir import RunDir
-from harness.schemas import dumped_as
+from harness.schemas import dumped
+from harness.schemas.form import Count, Limits, form
 
 Json = dict[str, Any]
 CELLS, TRACES, ASKED, RESULT, SWEEP = "cells", "traces", "experiment.yaml", "simulation.json", "sweep.json"
 LOCKED_S = 1.0
 
 
-class Display(Protocol):
-    """Shows how far it is."""
+@form("sim_faults", "r2cc sim faults: the trace that was written")
+@dataclass(frozen=True)
+class TraceWritten:
+    """A file of faults."""
 
-    def start(self, done: int, total: int) -> None: ...
+    file: str
+    seed: Count
+    days: Annotated[float, Limits(exclusiveMinimum=0)]
+    faults: Count
 
-    def advance(self, done: int) -> None: ...
+
+@form("sim_begun", "sweep.json: which simulator began a simulation's run directory")
+@dataclass(frozen=True)
+class Begun:
+    """By what code."""
+
+    code: Annotated[str, Limits(minLength=1)]
 
 
 @dataclass(frozen=True)
@@ -73,7 +86,7 @@ class Sweep:
         """What was asked for, and with which r2cc; the file that says so last."""
         if self.experiment.trace is not None:
             self.run_dir.write_text(TRACE, self.experiment.trace)
-        self.run_dir.write_json_as(SWEEP, "sim_begun", {"schema": 1, "code": Payload.of(self.experiment).code})
+        self.run_dir.write_json(SWEEP, Begun(Payload.of(self.experiment).code))
         self.run_dir.write_text(ASKED, self.experiment.dump())
 
     def _check(self, asked: Path) -> None:
@@ -85,31 +98,31 @@ class Sweep:
             why = f"was begun by another r2cc ({known.get('code')}) than this one ({code})"
             raise UsageError(f"{self.folder} {why}: its cells would not fit together", "give another --out")
 
-    def finished(self, cell: Cell) -> Json | None:
+    def finished(self, cell: Cell) -> CellResult | None:
         """The cell's result; None when it is not there, or is no such thing."""
         value = _json(self.folder / CELLS / f"{cell.id}.json")
-        return value if value and naming.problems(value, cell, self.experiment.arms) is None else None
+        fits = value and naming.problems(value, cell, self.experiment.arms) is None
+        return CellResult.of(value) if fits else None
 
-    def run(self, executor: Executor, display: Display) -> None:
-        """Runs the cells that are not finished."""
+    def run(self, executor: Executor, told: Callable[[str], None]) -> None:
+        """Runs the cells that are not finished; `told` hears how far it is."""
         payload = Payload.of(self.experiment)
         every = payload.cells()
         left = [cell for cell in every if self.finished(cell) is None]
-        done = len(every) - len(left)
-        display.start(done, len(every))
         if not left:
             return
+        done, began_s = 0, time.monotonic()
         results = executor.run(payload, left)
         try:
             for cell, result in results:
-                RunDir(self.folder / CELLS).write_text(f"{cell.id}.json", _text(result))
+                RunDir(self.folder / CELLS).write_text(f"{cell.id}.json", dumped(result) + "\n")
                 done += 1
-                display.advance(done)
+                told(_how_far(len(every), len(left), done, time.monotonic() - began_s))
         finally:
             close: Callable[[], None] = getattr(results, "close", lambda: None)
             close()
 
-    def results(self) -> Iterator[tuple[Cell, Json]]:
+    def results(self) -> Iterator[tuple[Cell, CellResult]]:
         """All cells with their results, in their order. UsageError for one that is not finished."""
         for cell in Payload.of(self.experiment).cells():
             result = self.finished(cell)
@@ -151,8 +164,10 @@ def write_trace(experiment: Experiment, point: Point, number: int, path: Path) -
     return made
 
 
-def _text(value: Json) -> str:
-    return dumped_as("sim_cell", value) + "\n"
+def _how_far(total: int, wanted: int, done: int, took_s: float) -> str:
+    """Of `wanted` cells that were not finished before; at the rate so far."""
+    before = f", {total - wanted} of them before" if total > wanted else ""
+    return f"{total - wanted + done} of {total} cells{before}, about {took_s / done * (wanted - done):.0f} s left"
 
 
 def _json(path: Path) -> Json:

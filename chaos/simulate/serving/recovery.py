@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
 from chaos.simulate import params as parameters
 from chaos.simulate.cluster import topology_files as topologies
 from chaos.simulate.faults.timeline import Interval, timeline
 from chaos.simulate.faults.trace import DAY_S, Fault, Trace
 from chaos.simulate.serving.llms import llm
-from chaos.simulate.serving.load import Length, Requests, draw
+from chaos.simulate.serving.load import Length, draw
 from chaos.simulate.serving.pace import Paces
 from chaos.simulate.serving.result import ServingResult, overhead
 from chaos.simulate.serving.service import Service
@@ -30,57 +30,7 @@ As notes on the paper quote it; the paper's own page was not read."""
 
 Solvers = Callable[[Any], Any]
 """A solver for parameters."""
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """Of one failure with one arm. Overheads: mean over all requests, against the same requests with no failure and
-    with nothing that an arm does always (stock NCCL). `lost_s`: how much later they were done, all together."""
-
-    arm: str
-    overhead: float
-    ttft_overhead: float
-    tpot_overhead: float
-    outage_s: float
-    lost_s: float
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """One NIC of the first host. `duration_s` inf: for good."""
-
-    at_s: float = 60.0
-    duration_s: float = inf
-
-    def intervals(self, topology: Any) -> list[Interval]:
-        days = 365.0
-        lasts_s = min(self.duration_s, days * DAY_S - self.at_s)
-        fault = Fault(self.at_s, lasts_s, "cut", "nic", (0, 0), 0.0, "failure")
-        return timeline(Trace(0, days, topology.name, (fault,)), topology)
-
-
-def costs(
-    service: Service, arms: Sequence[str], solver: Any, params: Any, *, failure: Failure, seed: int
-) -> dict[str, Cost]:
-    paces = Paces(service, solver, params)
-    asked = draw(service.requests, service.rate, service.prompt, service.output, seed)
-    healthy = simulate(service, "stock", (), solver, params, seed=seed, requests=asked, paces=paces)
-    intervals = failure.intervals(service.topology)
-    found = {}
-    for name in arms:
-        got = simulate(service, name, intervals, solver, params, seed=seed, requests=asked, paces=paces)
-        found[name] = cost(got, healthy, asked)
-    return found
-
-
-def cost(got: ServingResult, healthy: ServingResult, asked: Requests) -> Cost:
-    latency, ttft, tpot = (overhead(got, healthy, of) for of in ("latency_s", "ttft_ms", "tpot_ms"))
-    lost_s = latency * healthy.latency_s.mean * len(asked.prompt)
-    return Cost(got.arm, latency, ttft, tpot, max(got.outages_s, default=0.0), lost_s)
-
-
-def ratio(found: dict[str, Cost], other: str = "kv_replication", ours: str = "balance") -> float:
-    return found[other].overhead / found[ours].overhead if found[ours].overhead > 0 else inf
+Measure = Literal["latency_s", "ttft_ms", "tpot_ms"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +42,38 @@ class Weight:
     doubled: float
 
 
-def weights(
-    service: Service, solvers: Solvers, params: Any, names: Sequence[str], *, failure: Failure, seed: int
-) -> list[Weight]:
-    """Of what the ratio depends on, most first."""
-    arms = ("kv_replication", "balance")
+def failure(topology: Any, at_s: float = 60.0) -> list[Interval]:
+    """One NIC of the first host is gone for good."""
+    days = 365.0
+    fault = Fault(at_s, days * DAY_S - at_s, "cut", "nic", (0, 0), 0.0, "failure")
+    return timeline(Trace(0, days, topology.name, (fault,)), topology)
 
-    def with_factor(name: str, factor: float) -> float:
+
+def overheads(
+    paces: Paces, arms: Sequence[str], intervals: Sequence[Interval], *, seed: int, of: Measure = "latency_s"
+) -> dict[str, float]:
+    """Of each arm how much longer requests took in the mean than the same ones without a failure, and with nothing that
+    an arm does always (stock NCCL)."""
+    service, solver, params = paces.service, paces.solver, paces.params
+    asked = draw(service.requests, service.rate, service.prompt, service.output, seed)
+
+    def result(name: str, what: Sequence[Interval]) -> ServingResult:
+        return simulate(service, name, what, solver, params, seed=seed, requests=asked, paces=paces)
+
+    healthy = result("stock", ())
+    return {name: overhead(result(name, intervals), healthy, of) for name in arms}
+
+
+def weights(service: Service, solvers: Solvers, params: Any, names: Sequence[str], seed: int) -> list[Weight]:
+    """Of what the ratio of overheads, KV replication's over balance's, depends on; most first."""
+
+    def ratio(name: str, factor: float) -> float:
         changed = parameters.changed(params, {name: params[name].value * factor})
-        return ratio(costs(service, arms, solvers(changed), changed, failure=failure, seed=seed))
+        paces = Paces(service, solvers(changed), changed)
+        theirs, ours = overheads(paces, ("kv_replication", "balance"), failure(service.topology), seed=seed).values()
+        return theirs / ours if ours > 0 else inf
 
-    found = [Weight(name, with_factor(name, 0.5), with_factor(name, 2.0)) for name in names]
+    found = [Weight(name, ratio(name, 0.5), ratio(name, 2.0)) for name in names]
     return sorted(found, key=lambda each: -max(each.halved, each.doubled) / min(each.halved, each.doubled))
 
 
@@ -133,9 +104,9 @@ def one_batch(solvers: Callable[[Any, Any], Any], params: Any, share: float) -> 
     changed = parameters.changed(params, {**A100, "stock_tolerance_s": 0.0})
     solver = solvers(machines, changed)
     whole = simulate(service, "stock", (), solver, changed, seed=1)
-    failure = Failure(at_s=share * whole.wall_s).intervals(machines)
+    broken = failure(machines, share * whole.wall_s)
     stock, kept = (
-        simulate(service, name, failure, solver, changed, seed=1).latency_s.mean / whole.latency_s.mean
+        simulate(service, name, broken, solver, changed, seed=1).latency_s.mean / whole.latency_s.mean
         for name in ("stock", "kv_replication")
     )
     return stock, kept

@@ -3,48 +3,43 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-Json = dict[str, Any]
+from chaos.simulate.validate.checks import Check
+
 MEASURED = (("lab ", "all-reduces of the lab"), ("GPUs, ", "all-reduces of NCCL on GPUs"), ("hit, ", "pulled cables"))
 """What we measured ourselves, by how its checks' names begin."""
 
 
-def run_checks() -> list[Json]:
-    """Every check: name, value, bound, outcome (holds or deviated)."""
+def run_checks() -> list[Check]:
     from chaos.simulate.validate import parts as validate
 
-    return [dict(check) for check in validate.checks()]
+    return validate.checks()
 
 
-def good(found: Sequence[Json]) -> bool:
+def good(found: Sequence[Check]) -> bool:
     """Whether nothing deviates; misses whose reason is known are told, but are none of today's."""
-    return all(check["outcome"] != "deviated" for check in found)
+    return all(check.outcome != "deviated" for check in found)
 
 
-def text(found: Sequence[Json], *, quiet: bool) -> str:
+def text(found: Sequence[Check], *, quiet: bool) -> str:
     """One line a check, and what they come to. `quiet`: only what deviates, so mostly nothing."""
     if quiet:
-        return "\n".join(_line(check) for check in found if check["outcome"] == "deviated")
+        return "\n".join(_line(check) for check in found if check.outcome == "deviated")
     lines = [_line(check) for check in found]
-    lines += [_counted([check for check in found if check["name"].startswith(begin)], what) for begin, what in MEASURED]
-    counts = {
-        outcome: sum(check["outcome"] == outcome for check in found) for outcome in ("holds", "known", "deviated")
-    }
+    lines += [_counted([check for check in found if check.name.startswith(begin)], what) for begin, what in MEASURED]
+    counts = {outcome: sum(check.outcome == outcome for check in found) for outcome in ("holds", "known", "deviated")}
     told = f"{counts['holds']} of {len(found)} checks hold"
     told += f", {counts['known']} miss for a known reason" if counts["known"] else ""
     return "\n".join([*lines, f"{told}, {counts['deviated']} deviate"])
 
 
-def _counted(found: Sequence[Json], what: str) -> str:
+def _counted(found: Sequence[Check], what: str) -> str:
     """Whatever the reason of those that miss."""
-    held = sum(check["outcome"] == "holds" for check in found)
-    within = f"{100 * max((check['tolerance'] for check in found), default=0):g} %"
+    held = sum(check.outcome == "holds" for check in found)
+    within = f"{100 * max((check.tolerance for check in found), default=0):g} %"
     return f"{held} of {len(found)} {what} within {within}"
 
 
-def _line(check: Json) -> str:
-    value = check.get("value")
-    shown = f"{value:.4g}" if isinstance(value, int | float) and not isinstance(value, bool) else str(value)
-    note = f": {check['note']}" if check["outcome"] != "holds" and check.get("note") else ""
-    return f"{check['outcome']:<8} {check['name']}: {shown} ({check.get('bound')}){note}"
+def _line(check: Check) -> str:
+    note = f": {check.note}" if check.outcome != "holds" and check.note else ""
+    return f"{check.outcome:<8} {check.name}: {check.value:.4g} ({check.bound}){note}"

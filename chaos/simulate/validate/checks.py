@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import dataclass, field
+from typing import Literal
+
+from harness.schemas.form import form
 
 Outcome = Literal["holds", "deviated", "known"]
 MOST_KNOWN = 0.2
 """A reason excuses no more than this: what misses by more has another one."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Check:
     """`bound`: what was expected, in words. `basis` of `expected`: a formula, published or measured."""
 
@@ -20,13 +22,26 @@ class Check:
     expected: float
     tolerance: float
     bound: str
+    """what is asked for, in words"""
     source: str
+    """where the expected value comes from"""
     outcome: Outcome
+    """known: it misses, and why is in the note"""
     note: str = ""
+    value: float = field(init=False, default=0.0)
+    """what is held against the bound"""
 
-    def as_dict(self) -> dict[str, Any]:
-        fields = ("name", "ours", "expected", "tolerance", "bound", "source", "outcome", "note")
-        return {**{name: getattr(self, name) for name in fields}, "value": self.ours}
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "value", self.ours)
+
+
+@form("sim_validate", "r2cc sim validate")
+@dataclass(frozen=True)
+class Checked:
+    """All checks of the simulator."""
+
+    outcome: Literal["holds", "deviated"]
+    checks: Sequence[Check]
 
 
 def near(name: str, ours: float, expected: float, tolerance: float, source: str, *, known: str = "") -> Check:

@@ -82,7 +82,7 @@ class KnownHosts:
             f"{target.name}: THE HOST KEY OF {name} HAS CHANGED: it is {shown}, "
             f"known is {', '.join(fingerprint(one) for one in known)}; nothing was sent to it"
         )
-        raise SshError("changed_host_key", message, f"find out why; if it was installed anew: ssh-keygen -R '{name}'")
+        raise SshError("changed_host_key", message, f"find out why; if it was installed again: ssh-keygen -R '{name}'")
 
     def _known(self, name: str) -> list[PKey]:
         return [entry.key for entry in self._entries if entry.marker == "" and entry.is_about(name)]

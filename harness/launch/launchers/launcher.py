@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from harness.launch.job import Job
 from harness.launch.streams import Reader, Whole
+from harness.schemas.form import form
 
 if TYPE_CHECKING:
     from harness.hosts.ssh.target import Target
-    from harness.launch import forms
 
 SHOWN = ("NCCL_", "R2CC_", "GLOO_", "CUDA_", "SLURM_")
 """What else the user hands over may be a secret."""
@@ -24,6 +24,27 @@ class Reach(Protocol):
 
     @property
     def targets(self) -> Sequence[Target]: ...
+
+
+@dataclass(frozen=True)
+class ShownCommand:
+    host: str
+    """empty: this machine"""
+    shown: str
+    argv: Sequence[str]
+    env: Mapping[str, str | None]
+    """null: a value that may be a secret"""
+
+
+@form("job_plan", "r2cc run WORKLOAD --dry-run: what would be started, and the files that it needs")
+@dataclass(frozen=True)
+class JobPlan:
+    """What a job would be."""
+
+    launcher: str
+    """empty: the program itself"""
+    commands: Sequence[ShownCommand]
+    files: Mapping[str, str]
 
 
 @dataclass(frozen=True)
@@ -43,10 +64,10 @@ class Command:
         lines = [f"{where}: {self.shown}", *sorted(env)]
         return "\n".join([*lines, shlex.join(self.argv)])
 
-    def as_json(self) -> forms.Command:
-        """As an entry of job_plan.schema.json."""
+    def hiding(self) -> ShownCommand:
+        """Without values that may be secrets."""
         env = {name: value if name.startswith(SHOWN) else None for name, value in self.env.items()}
-        return {"host": self.host, "shown": self.shown, "argv": list(self.argv), "env": env}
+        return ShownCommand(self.host, self.shown, self.argv, env)
 
 
 @dataclass(frozen=True)
@@ -61,10 +82,8 @@ class Plan:
         files = [f"# file {name}\n{text}" for name, text in self.files.items()]
         return "\n".join([*(command.text() for command in self.commands), *files]).rstrip("\n") + "\n"
 
-    def as_json(self) -> forms.JobPlan:
-        """What job_plan.schema.json describes."""
-        commands = [command.as_json() for command in self.commands]
-        return {"schema": 1, "launcher": self.launcher, "commands": commands, "files": dict(self.files)}
+    def hiding(self) -> JobPlan:
+        return JobPlan(self.launcher, [command.hiding() for command in self.commands], self.files)
 
 
 @dataclass(frozen=True)

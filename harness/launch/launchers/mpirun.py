@@ -29,9 +29,7 @@ class Mpirun(Launcher):
     def plan(self, job: Job, reach: Reach, folder: str, *, as_root: bool = False, raw: bool = False) -> Plan:
         config = str(Path(folder) / SSH_CONFIG)
         if " " in config:
-            raise UsageError(
-                f"mpirun cannot be told of a file with a space in its name: {config}", "set TMPDIR elsewhere"
-            )
+            raise UsageError(f"mpirun takes no file with a space in its name: {config}", "set TMPDIR elsewhere")
         argv = command(job, config=config, tagged=not raw, as_root=as_root)
         return Plan("mpirun", [Command("", "mpirun", argv, dict(job.env))], {SSH_CONFIG: ssh_config(reach.targets)})
 

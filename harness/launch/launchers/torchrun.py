@@ -34,7 +34,8 @@ class Torchrun(Launcher):
 
 
 def command(job: Job, host: str) -> list[str]:
-    """Underscores, which all versions take. UsageError where hosts have not as many ranks."""
+    """Underscores, which all versions take; torchrun reads `$` in the program's words as string.Template does.
+    UsageError where hosts have not as many ranks."""
     if not job.even:
         raise UsageError("torchrun wants as many ranks on every host", "--ranks-per-host N")
     address = job.rendezvous.rpartition(":")[0]
@@ -44,5 +45,5 @@ def command(job: Job, host: str) -> list[str]:
         *("--node_rank", str(list(job.hosts).index(host)), "--rdzv_backend", "static"),
         *("--rdzv_endpoint", f"{address}:{PORT}", "--max_restarts", "0"),
         *("--monitor_interval", MONITOR_S, "--no_python"),
-        *job.by_itself("RANK", "LOCAL_RANK"),
+        *(word.replace("$", "$$") for word in job.by_itself("RANK", "LOCAL_RANK")),
     ]

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/clock.h"
@@ -25,11 +26,13 @@ std::string missing(uint64_t lines) {
 /// A descriptor of this process is duplicated where it is no pipe: a socket cannot be opened by its path, and of a file
 /// that the program writes too both must know where the other stopped.
 int openForLines(const std::string& path) {
-  int number = -1, used = 0;
+  static const std::string ours = "/proc/self/fd/";
   struct stat kind{};
-  if (sscanf(path.c_str(), "/proc/self/fd/%9d%n", &number, &used) == 1 && path.size() == static_cast<size_t>(used) &&
-      fstat(number, &kind) == 0 && !S_ISFIFO(kind.st_mode)) {
-    return fcntl(number, F_DUPFD_CLOEXEC, 0);
+  char* end = nullptr;
+  const bool isOurs = path.compare(0, ours.size(), ours) == 0 && path.size() > ours.size();
+  const long number = isOurs ? strtol(path.c_str() + ours.size(), &end, 10) : -1;
+  if (isOurs && *end == '\0' && fstat(static_cast<int>(number), &kind) == 0 && !S_ISFIFO(kind.st_mode)) {
+    return fcntl(static_cast<int>(number), F_DUPFD_CLOEXEC, 0);
   }
   return open(path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0644);
 }

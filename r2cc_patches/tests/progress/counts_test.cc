@@ -1,33 +1,12 @@
 // What is counted, in each version of the interface.
 #include "check.h"
-#include "lines.h"
 #include "player.h"
-#include "scratch.h"
+#include "watched.h"
 
 using namespace r2cc;
 using namespace r2cc::play;
 
 namespace {
-
-class Watched {
- public:
-  Watched() {
-    setenv("R2CC_PROGRESS_FILE", file().c_str(), 1);
-    setenv("R2CC_PROGRESS_MS", "5", 1);
-    for (const char* name : {"R2CC_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK"}) unsetenv(name);
-  }
-  std::string file() const { return scratch_ / "progress.jsonl"; }
-  std::vector<Line> lines(const std::string& event, const std::string& part = "") const {
-    return linesOf(file(), event, part);
-  }
-  Line last(const std::string& part = "") const {
-    const auto all = lines("traffic", part);
-    return all.empty() ? Line{} : all.back();
-  }
-
- private:
-  check::Scratch scratch_;
-};
 
 template <typename Version>
 void countsRight() {

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
+from chaos.analysis.model import Metric
 from harness.errors import UsageError
 from reports.store.readers import trainings
 from reports.store.readers.lines import Line, lines
@@ -134,7 +135,7 @@ def _reading(training: Training) -> Reading:
     )  # fmt: skip
 
 
-def _sum(name: str, counts: Iterable[int | None]) -> list[dict[str, object]]:
+def _sum(name: str, counts: Iterable[int | None]) -> list[Metric]:
     told = [count for count in counts if count is not None]
     return [metric(name, "iterations", sum(told))] if told else []
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Literal
 
-Json = dict[str, Any]
+from chaos.analysis.model import Metric
+
 Source = Literal["nccl-tests", "megatron"]
 
 
@@ -14,7 +15,7 @@ class Reading:
     """One measurement: a run of the store. `metrics` as in a summary (docs/reference/contracts.md)."""
 
     source: Source
-    metrics: list[Json]
+    metrics: list[Metric]
     completed: bool
     iterations: int
     wrong: int | None = None
@@ -32,7 +33,7 @@ class Reading:
     """Words for those of them that differ; measurements with the same words are repeats."""
 
     @property
-    def verdict(self) -> str:
+    def verdict(self) -> Literal["holds", "deviated", "failed"]:
         return "deviated" if self.wrong or self.doubt else "holds" if self.completed else "failed"
 
     @property
@@ -51,8 +52,8 @@ class Content:
     notes: list[str] = field(default_factory=list)
 
 
-def metric(name: str, unit: str, value: float, size: int | None = None) -> Json:
-    return {"name": name, "unit": unit, "size_bytes": size, "value": value, "bound": None}
+def metric(name: str, unit: str, value: float, size: int | None = None) -> Metric:
+    return Metric(name, unit, size, value, None)
 
 
 def named(readings: list[Reading], *, within: str = "") -> list[Reading]:

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from chaos.analysis.model import Metric
 from harness.errors import UsageError
 from harness.programs import nccltests, torn_json
 from harness.programs.nccltests_rows import Row
 from reports.store.readers.lines import lines
-from reports.store.readers.model import Content, Json, Reading, metric, named
+from reports.store.readers.model import Content, Reading, metric, named
 from reports.store.readers.origin import slug, word
 from reports.store.readers.printed import HEADER, Printed
 from reports.store.readers.programs import Process, Program, Turn
@@ -102,7 +103,7 @@ def _settings(program: Program) -> dict[str, str]:
     return {"ranks": f"{program.ranks}ranks" if program.ranks else "", **told}
 
 
-def _metrics(row: Row) -> list[Json]:
+def _metrics(row: Row) -> list[Metric]:
     place = "_in_place" if row.in_place else ""
     values = (("busbw", "GBps", row.busbw_GBps), ("algbw", "GBps", row.algbw_GBps), ("latency_us", "us", row.time_us))
     return [metric(f"{name}{place}", unit, value, row.size_bytes) for name, unit, value in values if value is not None]

@@ -325,7 +325,10 @@ def summary(lines: list[Line], opts: Options) -> dict[str, Any]:
     from chaos.experiment.model import Experiment
     from chaos.analysis.summary import summarize
 
-    hardware = {"fingerprint": "a1b2c3d4", "cpu": "EPYC 9J14", "cores": 2, "memory_bytes": 8 << 30}
+    from harness.facts.environment import Hardware
+    from harness.schemas import plain
+
+    hardware = Hardware("a1b2c3d4", "EPYC 9J14", 2, 8 << 30)
     whole = summarize(
         lines,
         Experiment.model_validate(experiment(opts)),
@@ -334,7 +337,7 @@ def summary(lines: list[Line], opts: Options) -> dict[str, Any]:
         hardware=hardware,
         build_id="2.29.7-1-r2cc-5f3c1d9a",
     )
-    return whole.as_json()
+    return plain(whole)
 
 
 def _ns(ms: float) -> int:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import Field, with_config
 from typing_extensions import TypedDict
 
-from harness.schemas.forms import OPEN, Amount, Count, Forms, Share, Some, schema_of
+from harness.schemas.form import Amount, Count, Limits, Mode, Share, Some, form, growing
 
-Word = Annotated[str, Field(min_length=1)]
+Word = Annotated[str, Limits(minLength=1)]
 
 
-@with_config(OPEN)
+@growing
 class Line(TypedDict):
     """What every line has."""
 
@@ -27,15 +26,15 @@ class Line(TypedDict):
     rank: NotRequired[Count]
 
 
-@with_config(OPEN)
+@growing
 class NicFacts(TypedDict):
     address: NotRequired[str]
     device: NotRequired[str]
-    rate_gbit: NotRequired[Annotated[float, Field(gt=0)]]
+    rate_gbit: NotRequired[Annotated[float, Limits(exclusiveMinimum=0)]]
 
 
 class RunStart(TypedDict):
-    mode: Annotated[int, Field(ge=0, le=3)]
+    mode: Mode
     wall_ns: int
     nics: NotRequired[dict[str, dict[str, NicFacts]]]
     """host -> NIC -> what is known of it"""
@@ -83,7 +82,7 @@ class Verdict(TypedDict):
     verdict: Literal["holds", "deviated", "failed", "void"]
 
 
-@with_config(OPEN)
+@growing
 class Connection(TypedDict):
     id: Any
     peer: int
@@ -112,7 +111,7 @@ class Schedule(TypedDict):
     """of the first iteration that it runs"""
     epoch: Count
     schedule: str
-    parts: Annotated[int, Field(ge=1)]
+    parts: Annotated[int, Limits(minimum=1)]
     capacities: str
     why: str
     connections: Count
@@ -147,7 +146,7 @@ class BenchEnd(TypedDict):
     cpu_s: float
 
 
-@with_config(OPEN)
+@growing
 class Counters(TypedDict):
     tx_bytes: int
     rx_bytes: int
@@ -165,6 +164,25 @@ class Link(TypedDict):
 class Cpu(TypedDict):
     busy: Share
     stolen: NotRequired[Share]
+
+
+class Gpu(TypedDict):
+    gpu: Count
+    """by NVML's order"""
+    busy: Share
+    """of the time since the last line in which a kernel ran, also one that waited for data"""
+    memory_busy: Share
+    """of the same time, in which its memory was read or written"""
+    sm: NotRequired[Share]
+    """of its multiprocessors, at work"""
+    used_bytes: Count
+    sm_mhz: Count
+    memory_mhz: Count
+    nvlink_tx_bytes: NotRequired[Count]
+    """a counter over all links, as the next three"""
+    nvlink_rx_bytes: NotRequired[Count]
+    pcie_tx_bytes: NotRequired[Count]
+    pcie_rx_bytes: NotRequired[Count]
 
 
 class Path(TypedDict):
@@ -185,7 +203,7 @@ class Nic(TypedDict):
     nic: str
     state: Literal["up", "down", "suspect", "probation", "degraded", "located"]
     cause: NotRequired[str]
-    capacity_percent: NotRequired[Annotated[int, Field(ge=0, le=100)]]
+    capacity_percent: NotRequired[Annotated[int, Limits(minimum=0, maximum=100)]]
     where: NotRequired[Literal["local_nic", "remote_nic", "link", "unknown"]]
 
 
@@ -201,7 +219,7 @@ class NetEnd(TypedDict):
 
 class Communicator(TypedDict):
     rank: Count
-    comm: Annotated[str, Field(pattern=r"^[0-9a-f]{16}$")]
+    comm: Annotated[str, Limits(pattern=r"^[0-9a-f]{16}$")]
     """NCCL's own number of it: the same on all its ranks"""
     comm_rank: Count
 
@@ -233,22 +251,22 @@ EVENTS: dict[str, Any] = {
     **{"run_start": RunStart, "run_end": RunEnd, "command": Command, "fault": Fault, "probe": Probe, "log": Message},
     **{"verdict": Verdict, "bench_start": BenchStart, "schedule": Schedule, "progress": Progress},
     **{"iteration": Iteration, "delivery": Delivery, "bench_end": BenchEnd, "error": Message, "sample": Sample},
-    **{"link": Link, "cpu": Cpu, "path": Path, "nic": Nic, "side": Side, "net_end": NetEnd},
+    **{"link": Link, "cpu": Cpu, "gpu": Gpu, "path": Path, "nic": Nic, "side": Side, "net_end": NetEnd},
     **{"comm": CommBegins, "traffic": Traffic, "comm_end": Communicator},
 }
 
 
-def journal() -> dict[str, Any]:
+@form("journal")
+def json_schema() -> dict[str, Any]:
     """A line of an event that is not known has what all lines have, and anything else."""
-    whole = schema_of("journal", "One line of journal.jsonl", Line)
+    from harness.schemas.made import schema_of
+
+    whole = schema_of("journal", "One line of journal.jsonl", [Line])
     rules: list[dict[str, Any]] = []
     parts: dict[str, Any] = {}
     for event, model in EVENTS.items():
-        own = schema_of(event, event, model)
+        own = schema_of(event, event, [model])
         parts |= own.get("$defs", {})
         then = {key: own[key] for key in ("required", "properties")}
         rules.append({"if": {"properties": {"event": {"const": event}}}, "then": then})
     return {**whole, "allOf": rules, "$defs": parts}
-
-
-SCHEMAS: Forms = {"journal": journal}
