@@ -82,6 +82,7 @@ lint-python: setup-dev ## ruff, mypy --strict, import-linter
 	@.venv/bin/ruff format --check .
 	@.venv/bin/mypy
 	@.venv/bin/lint-imports
+	@! git grep -nE '^(<<<<<<<|>>>>>>>) ' || { echo "a merge was left half done" >&2; false; }
 
 lint-cpp: setup-dev ## clang-format and clang-tidy on our C++; FILES=changed for what changed alone
 	@.venv/bin/r2cc build net --quiet

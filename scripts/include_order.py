@@ -68,7 +68,7 @@ def mistakes_in(native: Path, file: Path, allowed: set[str]) -> Iterator[str]:
 
 def resolve(native: Path, file: Path, name: str) -> str | None:
     """The folder of ours that the compiler finds this header in; None for a header that is not ours."""
-    for base in (file.parent, native / "src"):
+    for base in (file.parent, native / "src", native):
         header = (base / name).resolve()
         if header.is_file() and native.resolve() in header.parents:
             parts = header.relative_to(native.resolve()).parts

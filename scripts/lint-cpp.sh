@@ -21,11 +21,11 @@ echo "clang-format: ${#all[@]} files"
 cuda=$(../.venv/bin/python -c 'import json; print(json.load(open("../build/net/build.json"))["inputs"]["cuda_include"])')
 [ -d "$cuda/cccl" ] && extra=(-isystem "$cuda/cccl") || extra=()
 tree=../nccl_fork/tree/src/include
-flags=(-std=c++17 -DNCCL_OS_LINUX -pthread -Isrc -Ibench -Iplanner -Iwire -isystem ../build/net/include -isystem "$tree"
+flags=(-std=c++17 -DNCCL_OS_LINUX -pthread -Isrc -I. -isystem ../build/net/include -isystem "$tree"
   -Itests -isystem "$tree/plugin" -isystem "$tree/../transport/net_ib" -isystem "$cuda" "${extra[@]}")
 # The tests take as long again as everything else: `lint-cpp.sh all` (nightly) looks at them too. The fuzzers are
 # compiled by clang alone, with its own flags and headers.
-# nccl sees NCCL's own comm.h, which here is the bench's: g++ alone reads it, with all warnings as errors.
+# nccl sees NCCL's private headers: g++ alone reads it, with all warnings as errors.
 folders=(src agree bench planner progress sim wire)
 [ "${1:-}" = all ] && folders+=(tests)
 mapfile -d '' -t sources < <(find "${folders[@]}" -name '*.cc' -not -path 'tests/fuzz/*' -print0 | sort -z)

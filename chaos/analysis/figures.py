@@ -17,12 +17,14 @@ from chaos.analysis.phases import (
     healthy_ms,
     hit_index,
     pick,
+    struck_indices,
     undisturbed_indices,
 )
 from chaos.analysis.rundata import FaultTimes, RunData
 from chaos.analysis.stall import detect_ms, longest_gap_ms, onsets, stall_ms
 from chaos.analysis.stats import median, percentile, spread
 from chaos.record.lines import Counters
+from harness.workloads.kinds.steps import OP
 
 HEALTHY_RATE = 0.98
 """A run is back when it reaches this share of its healthy rate (design page 10)."""
@@ -37,7 +39,7 @@ def run_figures(data: RunData, mode: int, *, iterations: int) -> Run:
     healthy = healthy_ms(data)
     return Run(
         run=0,
-        completed=len(finished) == _asked(ends, iterations) and len(ends) == data.ranks > 0,
+        completed=len(finished) == _asked(ends, iterations) and len(ends) == data.ranks > 0 and ended_well(data),
         iterations=len(finished),
         wrong_elements=wrong_elements(data),
         healthy_ms=Healthy(_round(median(healthy)), _round(percentile(healthy, 99))),
@@ -54,6 +56,14 @@ def run_figures(data: RunData, mode: int, *, iterations: int) -> Run:
 def _asked(ends: list[Json], iterations: int) -> int:
     """How many iterations there should be: time may have ended the run before all were done."""
     return min([int(end["completed"]) for end in ends] + [iterations])
+
+
+def ended_well(data: RunData) -> bool:
+    """Of a program that is not ours its exit codes say that; ours says so itself."""
+    if data.start is None or data.start["op"] != OP:
+        return True
+    ends = data.by_event.get("run_end", [])
+    return bool(ends) and all(code == 0 for code in ends[-1]["exit_codes"].values())
 
 
 def errors(data: RunData) -> list[str]:
@@ -80,6 +90,7 @@ def fault_figures(data: RunData, fault: FaultTimes, mode: int) -> FaultFigures:
         "iteration_ms": durations.get(index) if index is not None else None,
         "iteration_bound_ms": iteration_bound_ms(data, fault, mode),
         "beyond_ms": beyond_ms(data, fault, mode),
+        "longest_ms": max(pick(durations, struck_indices(data, fault)), default=None),
         "degraded_ms": median(pick(durations, degraded_indices(data, fault))),
         "degraded_bound_ms": degraded_bound_ms(data, fault, mode),
         "after_ms": median(pick(durations, after_indices(data, fault))),
@@ -146,6 +157,7 @@ def metrics(data: RunData) -> list[Metric]:
         ("failovers", "connections"): (moves.failovers(data), None),
         ("not_returned", "connections"): (moves.not_returned(data), None),
         ("error_after", "ms"): (moves.error_after_ms(data), None),
+        ("longest_iteration", "ms"): (max(data.durations_ms().values(), default=None), None),
     }
     values |= {key: (value, None) for key, value in serving.figures(data).items()}
     return [metric(name, unit, size, value, bound) for (name, unit), (value, bound) in values.items()]

@@ -77,6 +77,8 @@ class FaultFigures:
     iteration_bound_ms: Ms
     beyond_ms: Ms = newer()
     """iteration_ms less its bound; of modes without one, less what balance could do"""
+    longest_ms: Ms = None
+    """the longest iteration from the onset until the fault was over, and a second more"""
     degraded_ms: Ms
     degraded_bound_ms: Ms
     after_ms: Ms

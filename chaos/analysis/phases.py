@@ -59,6 +59,18 @@ def degraded_indices(data: RunData, fault: FaultTimes) -> list[int]:
     return _within(data, window.start_ns, window.end_ns)
 
 
+def struck_indices(data: RunData, fault: FaultTimes) -> list[int]:
+    """Whole iterations that were under way at any time from the onset to the undo, and while things settled."""
+    if fault.onset_ns is None:
+        return []
+    until_ns = None if fault.reverted_ns is None else fault.reverted_ns + SETTLE_NS
+    return [
+        index
+        for index, span in data.whole().items()
+        if span.end_ns >= fault.onset_ns and (until_ns is None or span.start_ns <= until_ns)
+    ]
+
+
 def after_indices(data: RunData, fault: FaultTimes, settle_ns: int = 0) -> list[int]:
     """Whole iterations that started after the fault was undone (and `settle_ns` more)."""
     if fault.reverted_ns is None:

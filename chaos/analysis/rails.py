@@ -55,9 +55,11 @@ class Fabric:
 
 def fabric(data: RunData) -> Fabric:
     """As the ranks and the controller tell it; a path between two places shows that all NICs see each other."""
-    starts = data.by_event.get("bench_start", [])
-    made = Fabric({str(line["host"]): [str(nic) for nic in line["nics"]] for line in starts})
     told = next(iter(data.by_event.get("run_start", [])), {})
+    nics = {host: list(names) for host, names in told.get("nics", {}).items()}
+    starts = data.by_event.get("bench_start", [])
+    nics |= {str(line["host"]): [str(nic) for nic in line["nics"]] for line in starts if line["nics"]}
+    made = Fabric(nics)
     return Fabric(made.nics, rails=not told.get("one_subnet") and not _crossed(data, made))
 
 

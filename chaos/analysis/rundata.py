@@ -9,6 +9,8 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
+from harness.workloads.kinds.steps import OP
+
 Line = dict[str, Any]
 Nic = tuple[str, str]
 """Host and name of a NIC."""
@@ -90,7 +92,10 @@ class RunData:
 
     @property
     def ranks(self) -> int:
-        return int(self.start["ranks"]) if self.start else 0
+        """Whose iterations there are: of a program that is not ours, those ranks that say so."""
+        if self.start is None:
+            return 0
+        return len(self.host_of) if self.start["op"] == OP else int(self.start["ranks"])
 
     def whole(self) -> dict[int, Span]:
         """Iterations that every rank finished: from the first start to the last end."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 
 from chaos.analysis.phases import healthy_indices
 from chaos.analysis.rundata import FaultTimes, Key, RunData, Span
@@ -18,9 +19,28 @@ def stall_ms(data: RunData, fault: FaultTimes) -> float | None:
     The onset is the interval from issuing the command to the probe that confirmed it, because the link changes
     somewhere inside it, and DRAIN_MS more: what has arrived in kernel buffers is still delivered after the link is
     gone, and the gap that the fault causes only begins then. None when no connection had a delivery gap there: nothing
-    was measured, which is not 0.
+    was measured, which is not 0. Where NCCL's profiler interface tells (libr2cc_progress.so), it is the longest time
+    for which a rank moved nothing while an operation was under way, less its longest before the fault.
     """
-    return worst_gap_ms(data, onsets(fault))
+    told = _told_ms(data, onsets(fault), fault)
+    return worst_gap_ms(data, onsets(fault)) if told is None else told
+
+
+def _told_ms(data: RunData, windows: Sequence[Span], fault: FaultTimes) -> float | None:
+    """The same of each rank, the most of all; None where nobody counts."""
+    onset_ns = fault.onset_ns
+    stood: dict[int, list[Span]] = defaultdict(list)
+    for line in data.by_event.get("traffic", []):
+        began_ns = int(line["stall_began_ns"])
+        stood[int(line["rank"])] += [Span(began_ns, began_ns + round(line["stall_us"] * 1e3))] if began_ns else []
+    if not stood or onset_ns is None:
+        return None
+    found = []
+    for spans in stood.values():
+        usual = max((span.ms for span in spans if span.end_ns < onset_ns), default=0.0)
+        struck = [span.ms for span in spans if any(span.overlaps(window) for window in windows)]
+        found.append(max(struck, default=0.0) - usual)
+    return max(0.0, *found)
 
 
 def onsets(fault: FaultTimes) -> list[Span]:

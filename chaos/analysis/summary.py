@@ -84,9 +84,11 @@ def run_entry(lines: list[Line], run: int, experiment: Experiment, arm: str) -> 
 
 
 def results_of(lines: list[Line]) -> dict[str, str]:
-    """What each iteration of each rank came to, where the workload says so: `rank/index` -> text."""
-    said = [line for line in lines if line["event"] == "iteration" and "result" in line]
-    return {f"{line['rank']}/{line['index']}": line["result"] for line in said}
+    """What each iteration of each rank came to, and all of them, where the workload says so: `rank/index`, `rank/end`
+    and `rank/digest` -> text."""
+    ends = {"bench_end": "end", "result": "digest"}
+    said = [line for line in lines if line["event"] in ("iteration", *ends) and "result" in line]
+    return {f"{line['rank']}/{ends.get(line['event'], line.get('index'))}": line["result"] for line in said}
 
 
 def failure_of(lines: list[Line], figures: Run, may_miss: Collection[str] = ()) -> str | None:

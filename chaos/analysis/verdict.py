@@ -10,6 +10,7 @@ from typing import Literal
 
 from chaos.analysis.bounds import BALANCE, MIGRATE
 from chaos.analysis.figures import metric
+from chaos.analysis.identical import identical, why
 from chaos.analysis.model import DEVIATED, FAILED, HOLDS, VOID, Arm, Check, FaultFigures, Metric, Outcome, Run, Verdict
 from chaos.analysis.moves import unmentioned
 from chaos.analysis.stats import median
@@ -110,6 +111,9 @@ def limits_on(fault: FaultFigures, hypothesis: Hypothesis, healthy: float | None
         "return_ms": (hypothesis.return_ms_max, hypothesis.return_ms_max),
         "after_ms": (hypothesis.after_within_healthy, _over(healthy, hypothesis.after_within_healthy)),
     }
+    longest, within = hypothesis.longest_ms_max, hypothesis.longest_within_healthy
+    limits = [limit for limit in (longest, _over(healthy, within)) if limit is not None]
+    asked["longest_ms"] = (within if longest is None else longest, min(limits, default=None))
     limit = hypothesis.iteration_beyond_ms_max
     asked["beyond_ms"] = (limit, limit)
     if mode in BOUNDED:
@@ -160,18 +164,6 @@ def compare_with_stock(
         same = identical(runs, stock)
         checks.append(check("identical", same, hypothesis.identical, "bool"))
     return metrics, checks
-
-
-def identical(runs: Sequence[Run], stock: Sequence[Run]) -> bool | None:
-    """Whether all iterations that both have came to the same, bit by bit; None when there is none."""
-    by_run = {run.run: run.results for run in stock}
-    pairs = [
-        (text, by_run[run.run][key])
-        for run in runs
-        for key, text in run.results.items()
-        if key in by_run.get(run.run, {})
-    ]
-    return all(mine == theirs for mine, theirs in pairs) if pairs else None
 
 
 def _ratio(value: float | None, base: float | None) -> float | None:
@@ -229,6 +221,7 @@ def overall(arms: Sequence[Arm], *, void_ok: bool) -> tuple[Verdict, Literal[0, 
 def reasons(arms: Sequence[Arm]) -> list[str]:
     """For people: why the experiment is not simply `holds`."""
     found: list[str] = []
+    stock = next((arm.runs for arm in arms if arm.name == BASELINE), [])
     for arm in arms:
         if arm.as_expected is False:
             found.append(f"{arm.name} was expected to {_verb(arm.expect)} and {arm.verdict}")
@@ -240,7 +233,14 @@ def reasons(arms: Sequence[Arm]) -> list[str]:
                 found += [f"{place}: {_sentence(check)}" for check in run.checks if check.outcome != HOLDS]
         if arm.as_expected is not True:
             found += [f"{arm.name}: {_sentence(check)}" for check in arm.checks if check.outcome != HOLDS]
+            found += [f"{arm.name}: {text}" for text in _unlike(arm, stock)]
     return list(dict.fromkeys(found))
+
+
+def _unlike(arm: Arm, stock: Sequence[Run]) -> list[str]:
+    """Where its results first differ from stock's."""
+    judged = any(check.name == "identical" and check.outcome != HOLDS for check in arm.checks)
+    return [text] if judged and (text := why(arm.runs, stock)) else []
 
 
 def _verb(expect: str) -> str:

@@ -82,10 +82,17 @@ def checked(document: Document, path: Path) -> Experiment:
     found = {} if document.unreadable else _sections(document, report)
     topology = topologies.checked(document, path, errors) if "topology" in found else None
     nics = None if topology is None else topologies.nics_of(topology)
-    per_host = topology.gpus if topology is not None and isinstance(found.get("workload"), GpuWorkload) else 1
+    per_host = found["workload"].per_host(topology.gpus) if topology is not None and "workload" in found else 1
     if topology is not None:
         for key, what in found["workload"].problems(topology.hosts) if "workload" in found else ():
             report(("workload", key), what)
+    for index, fault in found.get("faults", {}).items():
+        if "workload" in found and fault.at.counted and not found["workload"].has_nccl:
+            clock = "bytes" if fault.at.bytes else "collective"
+            report(
+                ("faults", index, "at", clock),
+                "NCCL counts it, and this workload has no NCCL: give iteration or time_s",
+            )
     problems_of_timeline(found.get("faults", {}), found.get("iterations"), nics, report, per_host)
     if errors:
         raise InputErrors(in_order(errors, str(path)))

@@ -52,6 +52,10 @@ class Hypothesis(Model):
     after_within_healthy: Ratio | None = None
     undisturbed_within: Ratio | None = None
     failovers_max: Annotated[StrictInt, Field(ge=0)] | None = None
+    longest_ms_max: Number | None = None
+    """The longest iteration while a fault lasts, and a second more."""
+    longest_within_healthy: Ratio | None = None
+    """The same, over the healthy median: 0.1 allows 10 % more."""
     returned: StrictBool | None = None
     error_within_ms: Number | None = None
     error_mentions: tuple[StrictStr, ...] = ()

@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
+
+from harness.workloads.kinds.workload import SIZE_IN_WORDS, sized
 
 Positive = Annotated[StrictInt, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0, le=3600, strict=True, allow_inf_nan=False)]
@@ -21,6 +23,13 @@ PLACES = ("host", "nic", "nics", "rail", "rank")
 PLACE_WORDS: Mapping[Where, str] = {"nics": "host and nic, or nics", "rail": "rail", "rank": "rank", "host": "host"}
 
 
+CLOCKS = ("iteration", "time_s", "launch_s", "bytes", "collective", "after")
+Counted = Annotated[StrictInt, Field(gt=0)]
+Sized = Annotated[
+    Counted, BeforeValidator(sized, json_schema_input_type=Counted | Annotated[str, Field(pattern=SIZE_IN_WORDS)])
+]
+
+
 class Model(BaseModel):
     """Unknown keys are errors: a mistyped limit must not be a limit that is not there."""
 
@@ -28,10 +37,12 @@ class Model(BaseModel):
 
 
 class At(Model):
-    """When a fault strikes: one of four clocks.
+    """When a fault strikes: one of six clocks.
 
     `fraction` into an `iteration`. Or `time_s` after the first measured iteration began. Or `launch_s` after the ranks
-    were started; they may still be connecting. Or `ms` after another fault was injected or, with `event: reverted`,
+    were started; they may still be connecting. Or once a rank has
+    moved so many `bytes`, or begun so many collectives (`collective`): NCCL's profiler interface counts them. Or `ms`
+    after another fault was injected or, with `event: reverted`,
     undone.
     """
 
@@ -39,15 +50,24 @@ class At(Model):
     fraction: Annotated[float, Field(ge=0, lt=1, strict=True)] | None = None
     time_s: Annotated[float, Field(ge=0, le=86400, strict=True, allow_inf_nan=False)] | None = None
     launch_s: Annotated[float, Field(ge=0, le=3600, strict=True, allow_inf_nan=False)] | None = None
+    bytes: Sized | None = None
+    collective: Annotated[StrictInt, Field(gt=0)] | None = None
     after: FaultId | None = None
     event: Literal["injected", "reverted"] = "injected"
     ms: Annotated[float, Field(ge=0, le=3_600_000, strict=True, allow_inf_nan=False)] | None = None
 
+    @property
+    def counted(self) -> bool:
+        """It waits for what NCCL's profiler interface counts."""
+        return self.bytes is not None or self.collective is not None
+
     @model_validator(mode="after")
     def _one_clock(self) -> Self:
-        given = [name for name in ("iteration", "time_s", "launch_s", "after") if getattr(self, name) is not None]
+        given = [name for name in CLOCKS if getattr(self, name) is not None]
         if len(given) != 1:
-            raise ValueError("give either iteration (with fraction) or time_s or launch_s or after (with ms), only one")
+            raise ValueError(
+                "give one of iteration (with fraction), time_s, launch_s, bytes, collective or after (with ms)"
+            )
         if self.iteration is None and self.fraction is not None:
             raise ValueError(f"fraction belongs to iteration, not to {given[0]}")
         if (self.after is None) != (self.ms is None):

@@ -14,7 +14,8 @@ from chaos.experiment.planned import by_host
 from chaos.record.journal import Journal, now_ns
 from chaos.record.live import Display
 from chaos.run.actors import Actors
-from chaos.run.ending import died, judge, named, quote
+from chaos.run.ending import died, judge, judge_foreign, named, quote
+from chaos.run.foreign import read_digests
 from chaos.run.injector import Injector
 from chaos.run.lines import Lines
 from chaos.run.plan import Plan
@@ -45,7 +46,9 @@ class ArmRun:
         self._ranks = Ranks(plan, bed, journal, raw)
         self._lines = Lines(plan, journal, self._ranks.began)
         self._timers, self._pace = Timers(), Pace(len(plan.ranks))
-        self._watch = Watch(now_s(), PATIENCE_S, PATIENCE_S)
+        self._starting_s = plan.foreign.start_s if plan.foreign else PATIENCE_S
+        self._watch = Watch(now_s(), self._starting_s, PATIENCE_S)
+        self._speaking: set[int] = set()
         self._first_dead: Started | None = None
         self._hung = False
         self.exit_codes = self._ranks.exit_codes
@@ -53,10 +56,11 @@ class ArmRun:
     def run(self) -> None:
         """Returns when the workload has ended in a way that can be judged. Raises InfraError when it cannot be."""
         ranks, stack = self._ranks, ExitStack()
+        stack.callback(self._lines.keep, self._raw)
         stack.enter_context(ranks.ranks)
         stack.enter_context(ranks.samplers)
         stack.callback(self._drain)
-        stack.callback(ranks.ranks.stop)
+        stack.callback(ranks.stop)
         actors = Actors(self._bed.switch, self._bed.hosts, ranks.process, ranks.machine)
         deadman = DeadMan(self._bed.hosts, leases=self._bed.leases) if self._bed.switch is None else None
         limits = partial(too_much, nics=by_host(self._bed.nics), limits=self._plan.limits) if deadman else anything
@@ -70,15 +74,22 @@ class ArmRun:
             stack.callback(ranks.samplers.stop)
             ranks.start_samplers()
             folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="r2cc-run-"))
+            self._lines.began_ns = now_ns()
             ranks.start(Path(folder))
-            self._watch = Watch(now_s(), PATIENCE_S, PATIENCE_S)
+            self._watch = Watch(now_s(), self._starting_s, PATIENCE_S)
             self._schedule.launched()
             self._follow()
+            if all(each.code == 0 for each in ranks.running):
+                read_digests(self._plan, self._bed.hosts, self._journal)
         self._close(self._injector.miss())
 
     def _close(self, missed: list[str]) -> None:
         ranks, struck = self._ranks.running, self._injector.any_struck()
         quote(ranks, self._journal)
+        if self._plan.foreign is not None:
+            judge_foreign(
+                self._ranks, self._lines, self._starting_s, struck=struck, hung=self._hung, spoke=bool(self._speaking)
+            )
         judge(ranks, self._plan, self._bed, self._raw, struck=struck, hung=self._hung, first_dead=self._first_dead)
         if missed:
             raise InfraError(
@@ -128,6 +139,12 @@ class ArmRun:
                 self._iteration(line)
             elif line["event"] == "late":
                 self._schedule.late(line)
+            elif line["event"] == "traffic":
+                self._watch.moved(now_s())
+                self._schedule.traffic(line)
+            elif line["event"] == "bench_start" and self._plan.foreign:
+                self._speaking.add(line["rank"])
+                self._pace.ranks = len(self._speaking)
         speaker = spoken.speaker
         if spoken.lines is None and speaker in self._ranks.samplers.running and not speaker.stopped:
             self._journal.write("log", host=speaker.start.host.name, message=f"{speaker.start.shown} ended early")
@@ -141,14 +158,15 @@ class ArmRun:
     def _look(self) -> None:
         """Ends the others when one rank died and they do not, and all of them when nothing moves."""
         for running in self._ranks.running:
-            if self._first_dead is None and died(running):
+            if self._first_dead is None and died(running, self._plan):
                 self._first_dead = running
                 self._display.note(f"{named(running)} {how_it_ended(running.code)}")
-                self._timers.at(now_ns() + round(PEERS_S * 1e9), self._ranks.ranks.stop)
+                self._timers.at(now_ns() + round(PEERS_S * 1e9), self._ranks.stop)
         if not self._hung and self._hangs(now_s()):
             self._hung = True
             self._journal.write("log", message=f"{HUNG} for {self._watch.allowed_s():.0f} s: the ranks are ended")
-            self._ranks.ranks.stop()
+            self._ranks.stop()
+        self._ranks.looked_after(now_s())
 
     def _hangs(self, at_s: float) -> bool:
         """A fault may hold everything up while it is active, but not for ever."""

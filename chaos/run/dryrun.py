@@ -79,7 +79,7 @@ def steps(
     each = launch.per_host(experiment, gpus)
     planned = planned_faults(experiment, bed.nics, each)
     names = by_host(bed.nics)
-    samplers = launch.samplers(names, bench, experiment.workload.net, every_cpu=bool(of_host), each=each)
+    samplers = launch.samplers(names, bench, experiment.workload.net, every_cpu=bool(of_host), each=gpus)
 
     def started(arm: str) -> list[Launch]:
         ranks = launch.ranks(
@@ -148,6 +148,10 @@ def when(planned: PlannedFault) -> str:
         return f"{at.launch_s:g} s after the ranks were started"
     if at.after is not None:
         return f"{at.ms:g} ms after {at.after} was {at.event}"
+    if at.bytes is not None:
+        return f"when NCCL has moved {at.bytes} bytes on a rank"
+    if at.collective is not None:
+        return f"when a rank has begun {at.collective} collectives"
     return f"{(at.fraction or 0):.0%} into iteration {at.iteration}"
 
 

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from chaos.record.journal import Journal
+from chaos.run.lines import Lines
 from chaos.run.plan import Plan
+from chaos.run.ranks import Ranks
 from chaos.testbed.beds import Bed
 from harness.errors import InfraError, LabError, R2ccError
 from harness.hosts.commands import indent
@@ -17,6 +19,10 @@ from harness.launch.run import how_it_ended
 MACHINE_S = 10.0
 OURS = "R2CC: "
 QUOTED_LINES = 1000
+SILENT_HINT = (
+    "progress.step must match a line that it prints for each step (docs/howto/own-job.md); "
+    "start_s says how long it may take until the first one"
+)
 EXIT_WRONG, EXIT_TRANSPORT = 1, 3
 
 
@@ -29,16 +35,16 @@ def quote(ranks: Sequence[Started], journal: Journal) -> None:
             journal.write("log", host=each.start.host.name, message=message[:1000])
 
 
-def died(each: Started) -> bool:
+def died(each: Started, plan: Plan) -> bool:
     """One that has ended as no rank ends by itself when all is exact, or not."""
-    return each.eof and each.reap() not in (None, 0, EXIT_WRONG)
+    return each.eof and each.reap() not in ((None, 0) if plan.foreign else (None, 0, EXIT_WRONG))
 
 
 def judge(
     ranks: Sequence[Started], plan: Plan, bed: Bed, raw: Path, *, struck: bool, hung: bool, first_dead: Started | None
 ) -> None:
     """InfraError, or LabError, for an end that says nothing about the arm. `struck`: a fault did."""
-    for each in ranks:
+    for each in ranks if plan.foreign is None else ():
         if not each.stopped and _code(each, plan) not in (0, EXIT_WRONG, EXIT_TRANSPORT):
             _check_machine(each, bed)
             raise _death(each)
@@ -48,6 +54,25 @@ def judge(
         raise InfraError("the workload hung before any fault struck", f"see {raw}")
     if first_dead is not None:
         raise _death(first_dead)
+
+
+def judge_foreign(ranks: Ranks, lines: Lines, start_s: float, *, struck: bool, hung: bool, spoke: bool) -> None:
+    """The same of a program that is not ours: whatever it ends with after a fault says something about the arm."""
+    left = ranks.left_behind
+    if left is not None:
+        raise InfraError(
+            f"{named(left)} ended, and something that it had started ran on: it was ended, too",
+            "start the program in the foreground",
+        )
+    if not struck:
+        for each in ranks.running:
+            if each.code != 0 and not each.stopped:
+                raise _death(each, lines.quoted(each))
+    if not spoke and (hung or all(each.code == 0 for each in ranks.running)):
+        printed = "\n".join(filter(None, map(lines.quoted, ranks.running)))
+        last = f"; its last lines:\n{indent(printed)}" if printed else ", and it printed nothing"
+        how = f" in {start_s:.0f} s" if hung else ""
+        raise InfraError(f"no step of the program was seen{how}{last}", SILENT_HINT)
 
 
 def named(each: Started) -> str:
@@ -75,6 +100,6 @@ def _check_machine(each: Started, bed: Bed) -> None:
         ) from error
 
 
-def _death(each: Started) -> InfraError:
-    last = "".join(f"\n{line}" for line in indent(each.errors(3)).splitlines())
+def _death(each: Started, printed: str = "") -> InfraError:
+    last = "".join(f"\n{line}" for line in indent(printed or each.errors(3)).splitlines())
     return InfraError(f"{named(each)} {how_it_ended(each.code)}{last}", f"see {each.start.stderr}")

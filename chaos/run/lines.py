@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 
 from chaos.record.clocks import ours
 from chaos.record.journal import Journal
+from chaos.run.kept import Kept
 from chaos.run.plan import Plan
 from harness.errors import InfraError, R2ccError
 from harness.launch.job import PID_EVENT
@@ -30,7 +32,11 @@ class Lines:
     journal: Journal
     pid: Callable[[int, int], None]
     """Hears of the process id of a rank that a launcher started."""
+    began_ns: int = 0
+    """When the ranks were started."""
     _readers: dict[tuple[int, int | None], tuple[Started, LineReader]] = field(default_factory=dict)
+    _kept: dict[int, Kept] = field(default_factory=dict)
+    """By rank, of a program that is not ours."""
 
     def heard(self, spoken: Spoken) -> Iterator[Line]:
         """Lines as they stand in the journal now, but for their host. InfraError for a reader that fails."""
@@ -38,18 +44,37 @@ class Lines:
         for rank, batch in groupby(printed or (), key=itemgetter(0)):
             yield from self._batch(speaker, rank, [text for _, text in self._without_pids(batch)], at_ns)
         if printed is None:
+            if speaker.start.rank is not None:  # it may have printed nothing
+                self._reader(speaker, speaker.start.rank)
             for (_, rank), (owner, reader) in list(self._readers.items()):
                 if owner is speaker:
                     yield from self._merged(speaker, rank, reader, partial(reader.end, at_ns))
 
+    def keep(self, raw: Path) -> None:
+        """Writes what ranks printed, bounded, as `<arm>-<run>-rank0.out`."""
+        for rank, kept in self._kept.items():
+            kept.write(raw / f"{self.plan.arm}-{self.plan.run}-{self.plan.ranks[rank].name}.out")
+
+    def quoted(self, speaker: Started) -> str:
+        """What a process printed last."""
+        every = [reader.quoted() for owner, reader in self._readers.values() if owner is speaker]
+        return "\n".join(text for text in every if text)
+
     def _batch(self, speaker: Started, rank: int | None, lines: list[bytes], at_ns: int) -> Iterator[Line]:
         if rank is not None and rank >= len(self.plan.ranks):
             rank = None
+        reader = self._reader(speaker, rank)
+        if self.plan.foreign is not None and rank is not None:
+            self._kept.setdefault(rank, Kept()).add(lines)
+        yield from self._merged(speaker, rank, reader, partial(reader.read, lines, at_ns))
+
+    def _reader(self, speaker: Started, rank: int | None) -> LineReader:
         key = (id(speaker), rank)
         if key not in self._readers:
-            self._readers[key] = speaker, JsonLines() if rank is None else self.plan.reader(rank)
-        reader = self._readers[key][1]
-        yield from self._merged(speaker, rank, reader, partial(reader.read, lines, at_ns))
+            made = JsonLines() if rank is None else self.plan.reader(rank)
+            made.begin(self.began_ns)
+            self._readers[key] = speaker, made
+        return self._readers[key][1]
 
     def _merged(self, speaker: Started, rank: int | None, reader: LineReader, found: Found) -> Iterator[Line]:
         for each in _guarded(reader, found):
@@ -59,7 +84,7 @@ class Lines:
                 text = each[:QUOTED_BYTES].decode(errors="replace").rstrip()
                 self.journal.write("log", host=host, message=f"{name} printed: {text}")
                 continue
-            line = ours(each, self.plan.clocks.get(host)) if reader.own_times else each
+            line = ours(each, self.plan.clocks.get(host)) if reader.own_time(each) else each
             self.journal.merge(host, line)
             yield line
 

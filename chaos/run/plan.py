@@ -13,6 +13,15 @@ from harness.launch.job import Job
 from harness.workloads.kinds.lines import JsonLines, LineReader
 
 
+@dataclass(frozen=True)
+class Foreign:
+    """What is to be known of a program that is not ours. `token`: by which its processes and its folder are found."""
+
+    token: str
+    start_s: float
+    digest: str | None = None
+
+
 def json_lines(_rank: int) -> LineReader:
     return JsonLines()
 
@@ -34,3 +43,5 @@ class Plan:
     """The ranks as a launcher starts them; None: each is started by us."""
     reader: Callable[[int], LineReader] = json_lines
     """What reads the lines of a rank."""
+    foreign: Foreign | None = None
+    """Of a program that is not ours."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from chaos.record.journal import Journal
 from chaos.run.actors import PidOn, Signalled
+from chaos.run.foreign import end_all
 from chaos.run.plan import Plan
 from chaos.testbed.beds import Bed
 from chaos.testbed.launch import Launch
@@ -17,6 +18,9 @@ from harness.launch.plan import as_root, starts
 from harness.launch.plan import plan as plan_of
 from harness.launch.processes import Backlog, Processes, Start, Started
 from harness.launch.streams import Whole
+
+LEFT_BEHIND_S = 5.0
+"""How long a program may keep its output open after it has ended."""
 
 
 class Ranks:
@@ -28,11 +32,34 @@ class Ranks:
         self.ranks, self.samplers = Processes(lines), Processes(lines)
         self._pids: dict[int, PidOn] = {}
         """Of ranks that a launcher started."""
+        self.left_behind: Started | None = None
+        """A program that ended while something that it had started ran on."""
+        self._ended_s: dict[int, float] = {}
 
     @property
     def running(self) -> list[Started]:
         """Ranks, or the launchers that started them."""
         return self.ranks.running
+
+    def stop(self) -> None:
+        """Ends the ranks, and whatever programs that are not ours have started, on every host."""
+        try:
+            self.ranks.stop()
+        finally:
+            if self._plan.foreign is not None and self.running:
+                end_all(self._plan.foreign, self._bed.hosts, {each.host for each in self._plan.ranks})
+
+    def looked_after(self, now_s: float) -> None:
+        """Ends what holds the output of a program that has itself ended, and remembers whose it was."""
+        if self._plan.foreign is None or self.left_behind is not None:
+            return
+        for each in self.running:
+            if each.eof or each.stopped or each.reap() is None:
+                continue
+            if now_s - self._ended_s.setdefault(id(each), now_s) > LEFT_BEHIND_S:
+                self.left_behind = each
+                self.stop()
+                return
 
     @property
     def every(self) -> list[Started]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from chaos.record.journal import Journal, read
 from chaos.record.live import Display
 from chaos.run import traces
 from chaos.run.arm import ArmRun
+from chaos.run.foreign import foreign_of
 from chaos.run.plan import Plan
 from chaos.testbed import launch
 from chaos.testbed.beds import Bed
@@ -27,6 +30,7 @@ from harness.errors import R2ccError
 from harness.facts.environment import Hardware, environment, hardware
 from harness.files.rundir import RunDir
 from harness.interrupts import terminable
+from harness.workloads.kinds.program import RUN
 
 Json = dict[str, Any]
 OpenBed = Callable[[], AbstractContextManager[Bed]]
@@ -119,14 +123,17 @@ def plans(
     hosts = [host for host in bed.hosts if host in nics]
     each = launch.per_host(experiment, bed.gpus)
 
+    token = secrets.token_hex(6)
+
     def plan(arm: str, run: int) -> Plan:
+        foreign = foreign_of(experiment, f"{token}-{arm}-{run}")
         ranks = launch.ranks(
             experiment,
             arm,
             hosts,
             bed.root,
             bench,
-            extra=traces.setting(trace, arm, run, bed),
+            extra={**traces.setting(trace, arm, run, bed), **({RUN: foreign.token} if foreign else {})},
             places_file=bed.places_file,
             nics=nics,
             gpus=bed.gpus,
@@ -136,12 +143,13 @@ def plans(
             arm,
             run,
             ranks,
-            launch.samplers(nics, bench, experiment.workload.net, every_cpu=bool(bed.env), each=each),
+            launch.samplers(nics, bench, experiment.workload.net, every_cpu=bool(bed.env), each=bed.gpus),
             planned_faults(experiment, bed.nics, each),
             limits=experiment.limits,
             launcher=launcher,
             job=launch.job(ranks, bed.root, launcher, bed.targets, python),
-            reader=experiment.workload.reader,
+            reader=partial(experiment.workload.reader, ranks=len(ranks)),
+            foreign=foreign,
         )
 
     return [plan(arm, run) for run in range(experiment.repeats) for arm in arms]

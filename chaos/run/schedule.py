@@ -12,7 +12,7 @@ from chaos.record.journal import now_ns
 from chaos.run.injector import Injector
 from chaos.run.plan import Plan
 from chaos.run.ranks import Ranks
-from chaos.run.triggers import Pace, Timers, strike_ns
+from chaos.run.triggers import Counts, Pace, Timers, strike_ns
 
 READY_NS = 500_000_000
 """So long before a fault strikes, its hosts are armed."""
@@ -28,6 +28,7 @@ class Schedule:
         self._ranks, self._injector, self._timers, self._forgive = ranks, injector, timers, forgive
         self._seen: set[str] = set()
         """Faults whose time is set."""
+        self._counts = Counts()
 
     def launched(self) -> None:
         """The ranks were started."""
@@ -46,6 +47,15 @@ class Schedule:
             t_ns = strike_ns(spec, line["index"], line["start_ns"], pace)
             if t_ns is not None:
                 self._set(planned, t_ns)
+
+    def traffic(self, line: dict[str, Any]) -> None:
+        """What NCCL has done sets the clock of the faults that wait for that."""
+        self._counts.add(line)
+        for planned in self._faults:
+            if planned.spec.id not in self._seen and planned.spec.at.counted:
+                self._injector.ready(planned.spec.id, 0)
+                if self._counts.reached(planned.spec):
+                    self._set(planned, now_ns())
 
     def late(self, line: dict[str, Any]) -> None:
         """The bench carries such a fault out itself and says so."""

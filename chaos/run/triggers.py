@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from chaos.analysis.stats import median
 from chaos.experiment.model import FaultSpec
@@ -32,6 +34,29 @@ class Timers:
 
     def next_ns(self) -> int | None:
         return self._heap[0][0] if self._heap else None
+
+
+@dataclass
+class Counts:
+    """What NCCL's profiler interface has counted of each rank, over its communicators."""
+
+    bytes_: dict[tuple[int, str], int] = field(default_factory=dict)
+    collectives: dict[tuple[int, str], int] = field(default_factory=dict)
+
+    def add(self, line: Mapping[str, Any]) -> None:
+        """A `traffic` line."""
+        key = int(line.get("rank") or 0), str(line.get("comm"))
+        self.bytes_[key], self.collectives[key] = int(line["bytes"]), int(line["collectives"])
+
+    def reached(self, spec: FaultSpec) -> bool:
+        """Whether any rank has come as far as `spec` waits for."""
+        for wanted, counted in ((spec.at.bytes, self.bytes_), (spec.at.collective, self.collectives)):
+            if wanted is not None:
+                ranks: Counter[int] = Counter()
+                for (rank, _), count in counted.items():
+                    ranks[rank] += count
+                return max(ranks.values(), default=0) >= wanted
+        return False
 
 
 @dataclass

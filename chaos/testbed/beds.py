@@ -13,7 +13,7 @@ from typing import Self
 import click
 
 from chaos.deadman.ways import check as refuse_unsafe
-from chaos.experiment.model import Experiment, GpuWorkload
+from chaos.experiment.model import Experiment
 from chaos.experiment.planned import by_host, planned_faults
 from chaos.faults.fault import NicLike
 from chaos.testbed import launch
@@ -73,8 +73,9 @@ class Bed:
 
 def gpus_of(site: Site, experiment: Experiment) -> int:
     """How many GPUs of each host the workload uses. UsageError when nobody says how many there are."""
-    if not isinstance(experiment.workload, GpuWorkload):
-        return 1
+    own = experiment.workload.own_gpus
+    if own is not None:
+        return own
     found = site.shaped(topology_of(experiment)).gpus()
     if found is None:
         raise UsageError(
@@ -107,7 +108,7 @@ def planned_bed(site: Site, experiment: Experiment) -> Planned:
         raise UsageError(
             f"net: ib needs RDMA devices, and the bed {site} has none", "--inventory vm:2x2 (docs/howto/vm-lab.md)"
         )
-    if isinstance(experiment.workload, GpuWorkload) and vm:
+    if experiment.workload.uses_gpus and vm:
         raise UsageError(f"the guests of {site} have no GPUs", "use --inventory lab on a machine that has some")
     if vm and topology.one_subnet:
         raise UsageError(f"the guests of {site} have a subnet a rail", "use --inventory lab for one_subnet")

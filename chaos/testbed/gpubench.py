@@ -34,39 +34,47 @@ ENVIRONMENT = {"NCCL_NVLS_ENABLE": "0"}
 
 @dataclass(frozen=True)
 class GpuBench:
-    """As HostBench, for one rank a GPU: `per_host` of each host, on the first `cards` GPUs of the machine in turn."""
+    """As HostBench, for ranks on GPUs: on the first `cards` GPUs of the machine in turn."""
 
     host: HostBench
     python: str
-    library: Path
-    per_host: int
+    library: Path | None
+    """The patched NCCL; None: the program brings its own."""
     cards: int
     more_env: Mapping[str, str] = field(default_factory=dict)
     """What all ranks need besides: where the daemon is that lets them share a GPU."""
     program: Path = RANK
+    shared: bool = True
+    """Hosts of the lab have the GPUs of one machine."""
     sampler_python: str = sys.executable
     """Hosts of the lab are this machine: our own Python has what the sampler needs."""
 
     def rank(self, workload: Workload, one: OneRank) -> list[str]:
         """One rank."""
-        place = Place(
+        return workload.command(self.place(one))
+
+    def place(self, one: OneRank) -> Place:
+        return Place(
             Programs(
-                self.host.bench, self.host.library, self.library, self.program, self.python, progress=self.host.progress
+                self.host.bench, self.host.library, self.library or Path(), self.program, self.python,
+                self.host.progress,
             ),
-            one.ranks, one.root, one.rank, gpu=one.rank % self.cards, per_host=self.per_host, seed=one.seed,
-            unset=tuple(stray_settings(self.host.inherited, one.env)),
+            one.ranks, one.root, one.rank, gpu=one.rank % self.cards, per_host=one.per_host, seed=one.seed,
+            unset=tuple(stray_settings(self.host.inherited, one.env)), cards=self.cards if self.shared else 0,
         )  # fmt: skip
-        return workload.command(place)
 
     def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]:
         """What NCCL and our part of it read; every arm runs the same library."""
-        more = {**self.host.preloaded([self.library]), "R2CC_EVENT_FILE": EVENT_FILE, **self.more_env}
+        more = {**self.host.preloaded(self._libraries()), "R2CC_EVENT_FILE": EVENT_FILE, **self.more_env}
         return bench_env(mode, topology_file=places_file, extra=more)
 
     def clock_env(self, file: str) -> dict[str, str]:
         """One more library before the ranks' own."""
         clock = self.host.bench.with_name(CLOCK_LIBRARY)
-        return {**self.host.clock_env(file), **self.host.preloaded([self.library, clock])}
+        return {**self.host.clock_env(file), **self.host.preloaded([*self._libraries(), clock])}
+
+    def _libraries(self) -> list[Path]:
+        return [] if self.library is None else [self.library]
 
     def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]:
         return self.host.sampler(nics, cpu=cpu, interval_ms=interval_ms)
@@ -79,18 +87,19 @@ class GpuBench:
 
 @contextmanager
 def on_gpus(
-    host: HostBench, hosts: int, per_host: int, python: str, *, share: bool
+    host: HostBench, hosts: int, per_host: int, python: str, *, share: bool, nccl: bool = True
 ) -> Iterator[tuple[GpuBench, dict[str, Any]]]:
-    """The bench, and what environment.json says of it. With `share` there may be more ranks than GPUs.
+    """The bench, and what environment.json says of it: `per_host` GPUs of each host, with `share` the same for several.
+    `nccl`: the patched one is put under the ranks.
 
     Raises UsageError without the library or torch, InfraError without enough GPUs.
     """
-    library, record = built_library()
+    library, record = built_library() if nccl else (None, {})
     found = gpu.probe(python)
     cards = gpu.enough(found, hosts * per_host, share=share)
     with gpu.shared(enabled=cards < hosts * per_host) as more_env:
         yield (
-            GpuBench(host, python, library, per_host, cards, {**ENVIRONMENT, **more_env}),
+            GpuBench(host, python, library, cards, {**ENVIRONMENT, **more_env}),
             {**record, **asdict(found)},
         )
 
@@ -107,22 +116,28 @@ def built_library() -> tuple[Path, dict[str, Any]]:
         ) from error
 
 
-def planned(host: HostBench, hosts: int, per_host: int, python: str) -> GpuBench:
+def planned(host: HostBench, hosts: int, per_host: int, python: str, *, nccl: bool = True) -> GpuBench:
     """The same without looking at anything, for `--dry-run`."""
-    library = checkout().nccl / "lib" / "libnccl.so.2"
-    return GpuBench(host, python, library, per_host, hosts * per_host, ENVIRONMENT)
+    library = checkout().nccl / "lib" / "libnccl.so.2" if nccl else None
+    return GpuBench(host, python, library, hosts * per_host, ENVIRONMENT)
 
 
-def deployed(cluster: Surveyed, gpus: int, hosts: Mapping[str, HostBench], python: str) -> dict[str, GpuBench]:
-    """The same on hosts over SSH, with the NCCL and the workloads that are deployed there; one rank on each GPU."""
+def deployed(
+    cluster: Surveyed, gpus: int, hosts: Mapping[str, HostBench], python: str, *, nccl: bool = True
+) -> dict[str, GpuBench]:
+    """The same on hosts over SSH, with the NCCL and the workloads that are deployed there."""
+
+    def library(name: str) -> Path | None:
+        return cluster.program(name, places.NCCL) if nccl else None
+
     return {
         name: GpuBench(
             host,
             python,
-            cluster.program(name, places.NCCL),
-            gpus,
+            library(name),
             gpus,
             program=cluster.program(name, places.RANK),
+            shared=False,
             sampler_python=python,
         )
         for name, host in hosts.items()

@@ -38,13 +38,15 @@ class HostBench:
         return self.library.with_name(LIBRARY)
 
     def rank(self, workload: Workload, one: OneRank) -> list[str]:
-        """One rank of a workload of one rank a host."""
-        place = Place(
+        """One rank."""
+        return workload.command(self.place(one))
+
+    def place(self, one: OneRank) -> Place:
+        return Place(
             Programs(self.bench, self.library, Path(), Path(), progress=self.progress),
-            one.ranks, one.root, one.rank, seed=one.seed,
+            one.ranks, one.root, one.rank, seed=one.seed, per_host=one.per_host,
             late=tuple(one.late), merge_nics=one.merge_nics, unset=tuple(stray_settings(self.inherited, one.env)),
         )  # fmt: skip
-        return workload.command(place)
 
     def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]:
         """What the net library reads; data goes over the lab's NICs only, never over `mgmt0`."""

@@ -16,6 +16,8 @@ from harness.launch.job import Job
 from harness.launch.launchers.network import own_network
 from harness.launch.launchers.registry import launchers
 from harness.vmlab.rdma import failover_env, rdma_env
+from harness.workloads.kinds.workload import Place
+from harness.workloads.progress import progress_env
 
 ROOT_PORT = 29500
 DIRECT = "direct"
@@ -43,12 +45,14 @@ class OneRank:
     env: Mapping[str, str]
     late: Sequence[Lateness] = ()
     merge_nics: int = 1
+    per_host: int = 1
 
 
 class Bench(Protocol):
     """How the workload's processes are started; harness.workloads.bench is the real one, tests have a double."""
 
     def rank(self, workload: Workload, one: OneRank) -> list[str]: ...
+    def place(self, one: OneRank) -> Place: ...
     def clock_env(self, file: str) -> dict[str, str]:
         """What a rank needs so that its wall clock jumps by the seconds that `file` holds."""
         ...
@@ -118,6 +122,7 @@ def ranks(
         for fault in experiment.faults
         if fault.by_workload and fault.rank is not None
     ]
+    counted = experiment.workload.counts or any(fault.at.counted for fault in experiment.faults)
     launches = []
     for rank, host in enumerate(host for host in hosts for _ in range(each)):
         programs = bench_on(bench, host)
@@ -125,9 +130,12 @@ def ranks(
         mine = {**programs.env(MODES[arm], places_file), **env, **theirs, **own}
         for fault in experiment.faults:
             mine |= fault.rank_env(rank, programs)
-        one = OneRank(rank, len(hosts) * each, where, experiment.seed, mine, late, merge)
+        one = OneRank(rank, len(hosts) * each, where, experiment.seed, mine, late, merge, each)
+        place = programs.place(one)
+        if counted:
+            mine = {**progress_env(place.programs.progress), **mine}
         argv = programs.rank(experiment.workload, one)
-        launches.append(Launch(host, f"rank{rank}", argv, mine))
+        launches.append(Launch(host, f"rank{rank}", argv, experiment.workload.rank_env(mine, place)))
     return launches
 
 
@@ -151,12 +159,12 @@ def job(planned: Sequence[Launch], root: str, launcher: str, targets: Sequence[T
 
 def _apart(experiment: Experiment, host: str) -> dict[str, str]:
     """Hosts of the lab share a kernel and its GPUs: NCCL is to take them for different machines."""
-    return {"NCCL_HOSTID": f"lab-{host}"} if isinstance(experiment.workload, GpuWorkload) else {}
+    return {"NCCL_HOSTID": f"lab-{host}"} if experiment.workload.uses_gpus else {}
 
 
 def per_host(experiment: Experiment, gpus: int) -> int:
     """How many ranks a host has."""
-    return gpus if isinstance(experiment.workload, GpuWorkload) else 1
+    return experiment.workload.per_host(gpus)
 
 
 def _restarting(experiment: Experiment, arm: str) -> dict[str, str]:
@@ -170,7 +178,7 @@ def samplers(
     nics: Mapping[str, Sequence[str]], bench: Benches, net: str = "socket", *, every_cpu: bool = False, each: int = 1
 ) -> list[Launch]:
     """One sampler a host; the first one, or all (`every_cpu`), also watch their machine's CPU. In emulation samples
-    cost: there are few. Hosts whose ranks, `each` of them, have GPUs get one more."""
+    cost: there are few. Hosts whose ranks use GPUs, `each` of them, get one more."""
     interval_ms = SAMPLES_EMULATED_MS if net == "ib" else SAMPLES_MS
     found = [
         Launch(host, f"sampler-{host}", _sampler(bench, host, names, cpu=every_cpu or index == 0, ms=interval_ms))

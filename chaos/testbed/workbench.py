@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from chaos.experiment.model import Experiment, GpuWorkload
+from chaos.experiment.model import Experiment
 from chaos.testbed import launch
 from chaos.testbed.beds import gpus_of, planned_bed
 from chaos.testbed.hostbench import HostBench, built, unbuilt
@@ -22,21 +22,25 @@ def bench_for(
     """What runs the experiment's workload, and what environment.json says of it; valid while the block lasts."""
     if isinstance(site, ClusterSite):
         benches, record = _deployed(experiment, site, python or launch.PYTHON)
-        if isinstance(experiment.workload, GpuWorkload):
+        if experiment.workload.uses_gpus:
             from chaos.testbed.gpubench import probe_all
 
             record |= probe_all(site, gpus_of(site, experiment), python or launch.PYTHON)
         yield benches, record
         return
     host, record = built(quiet=quiet)
-    if not isinstance(experiment.workload, GpuWorkload):
+    if not experiment.workload.uses_gpus:
         yield host, record
         return
     from chaos.testbed.gpubench import on_gpus
 
     hosts = len(planned_bed(site, experiment).hosts)
-    with on_gpus(host, hosts, gpus_of(site, experiment), python or launch.PYTHON, share=share) as made:
-        yield made
+    nccl = experiment.workload.preloads_nccl
+    with on_gpus(host, hosts, gpus_of(site, experiment), python or launch.PYTHON, share=share, nccl=nccl) as (
+        bench,
+        more,
+    ):
+        yield bench, {**record, **more}
 
 
 def _deployed(
@@ -53,20 +57,22 @@ def _deployed(
         )
         for name in cluster.names
     }
-    if not isinstance(experiment.workload, GpuWorkload):
+    if not experiment.workload.uses_gpus:
         return hosts, cluster.build()
     from chaos.testbed import gpubench
 
-    return gpubench.deployed(cluster, gpus_of(site, experiment), hosts, python), cluster.build()
+    nccl = experiment.workload.preloads_nccl
+    return gpubench.deployed(cluster, gpus_of(site, experiment), hosts, python, nccl=nccl), cluster.build()
 
 
 def planned_for(experiment: Experiment, site: Site, python: str | None) -> launch.Benches:
     """The same for `--dry-run`: builds nothing, and looks at nothing but at hosts over SSH."""
     if isinstance(site, ClusterSite):
         return _deployed(experiment, site, python or launch.PYTHON)[0]
-    if not isinstance(experiment.workload, GpuWorkload):
+    if not experiment.workload.uses_gpus:
         return unbuilt()
     from chaos.testbed.gpubench import planned
 
     hosts = len(planned_bed(site, experiment).hosts)
-    return planned(unbuilt(), hosts, gpus_of(site, experiment), python or launch.PYTHON)
+    nccl = experiment.workload.preloads_nccl
+    return planned(unbuilt(), hosts, gpus_of(site, experiment), python or launch.PYTHON, nccl=nccl)

@@ -132,13 +132,18 @@ def _job_options(command: F) -> F:
     return where(command)
 
 
+ONLY_IN_EXPERIMENTS = frozenset({"command", "nccl_tests", "inference"})
+"""Programs that are not ours: `r2cc chaos run` reads what they print."""
+
+
 class Workloads(click.Group):
     """A group that has a command of each kind of workload besides its own; a kind is imported when first needed."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         from harness.plugins import entries
 
-        return sorted({*super().list_commands(ctx), *(entry.name for entry in entries("r2cc.workloads"))})
+        kinds = {entry.name for entry in entries("r2cc.workloads")} - ONLY_IN_EXPERIMENTS
+        return sorted({*super().list_commands(ctx), *kinds})
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """One that cannot be used is said on stderr, and is no command."""
@@ -146,7 +151,7 @@ class Workloads(click.Group):
             from harness.workloads.kinds.registry import kinds
 
             kind = kinds().get(cmd_name)
-            if kind is not None:
+            if kind is not None and not kind.foreign:
                 self.add_command(_kind_command(cmd_name, kind))
         return super().get_command(ctx, cmd_name)
 

@@ -1,11 +1,11 @@
-#include "agreement.h"
+#include "agree/agreement.h"
 
 #include <unistd.h>
 
 #include <future>
 #include <utility>
 
-#include "session.h"
+#include "agree/session.h"
 
 namespace r2cc::agree {
 namespace {

@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "gate.h"
-#include "terms.h"
+#include "agree/gate.h"
+#include "agree/terms.h"
 
 namespace r2cc::agree {
 

@@ -1,4 +1,4 @@
-#include "gate.h"
+#include "agree/gate.h"
 
 #include <time.h>
 

@@ -13,8 +13,8 @@
 #include <stdexcept>
 #include <string>
 
+#include "agree/history.h"
 #include "base/process_life.h"
-#include "history.h"
 
 namespace r2cc::agree {
 

@@ -1,12 +1,12 @@
-#include "session.h"
+#include "agree/session.h"
 
 #include <algorithm>
 #include <exception>
 #include <utility>
 
+#include "agree/net/hub.h"
+#include "agree/net/spoke.h"
 #include "base/clock.h"
-#include "hub.h"
-#include "spoke.h"
 
 namespace r2cc::agree {
 namespace {

@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "agreement.h"
-#include "coordinator.h"
-#include "loop.h"
-#include "member.h"
-#include "transport.h"
-#include "worker.h"
+#include "agree/agreement.h"
+#include "agree/net/loop.h"
+#include "agree/net/transport.h"
+#include "agree/protocol/coordinator.h"
+#include "agree/protocol/member.h"
+#include "agree/worker.h"
 
 namespace r2cc::agree {
 

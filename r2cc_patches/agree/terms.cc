@@ -1,4 +1,4 @@
-#include "terms.h"
+#include "agree/terms.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -6,6 +6,9 @@
 #include <functional>
 #include <mutex>
 #include <thread>
+#include <utility>
+
+#include "base/signals.h"
 
 namespace r2cc::agree {
 
@@ -13,15 +16,43 @@ class Worker {
  public:
   Worker() = default;
   /// Waits for the job that runs; those that did not begin are dropped.
-  ~Worker();
+  ~Worker() {
+    {
+      const std::lock_guard lock(mutex_);
+      stop_ = true;
+    }
+    changed_.notify_all();
+    if (thread_.joinable()) thread_.join();
+  }
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
 
   /// Jobs throw nothing.
-  void post(std::function<void()> job);
+  void post(std::function<void()> job) {
+    {
+      const std::lock_guard lock(mutex_);
+      jobs_.push_back(std::move(job));
+      if (!thread_.joinable()) {
+        const SignalsBlocked blocked;
+        thread_ = std::thread([this] { run(); });
+      }
+    }
+    changed_.notify_all();
+  }
 
  private:
-  void run();
+  void run() {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      changed_.wait(lock, [this] { return stop_ || !jobs_.empty(); });
+      if (stop_) return;
+      const std::function<void()> job = std::move(jobs_.front());
+      jobs_.pop_front();
+      lock.unlock();
+      job();
+      lock.lock();
+    }
+  }
   std::mutex mutex_;
   std::condition_variable changed_;
   std::deque<std::function<void()>> jobs_;

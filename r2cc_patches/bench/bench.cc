@@ -1,4 +1,4 @@
-#include "bench.h"
+#include "bench/bench.h"
 
 #include <sys/timerfd.h>
 #include <unistd.h>
@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "base/fd.h"
-#include "clock.h"
-#include "errors.h"
-#include "report.h"
+#include "bench/clock.h"
+#include "bench/errors.h"
+#include "bench/report.h"
 
 namespace r2cc::bench {
 namespace {

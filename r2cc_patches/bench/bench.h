@@ -7,17 +7,17 @@
 #include <string>
 #include <vector>
 
-#include "auto_schedule.h"
-#include "bootstrap.h"
-#include "carrier.h"
-#include "data.h"
-#include "flow.h"
-#include "health.h"
-#include "json.h"
-#include "net.h"
-#include "options.h"
-#include "placement.h"
-#include "progress.h"
+#include "bench/data/data.h"
+#include "bench/json.h"
+#include "bench/options.h"
+#include "bench/programs/placement.h"
+#include "bench/ranks/bootstrap.h"
+#include "bench/switching/auto_schedule.h"
+#include "bench/switching/health.h"
+#include "bench/transport/carrier.h"
+#include "bench/transport/flow.h"
+#include "bench/transport/net.h"
+#include "bench/transport/progress.h"
 
 namespace r2cc::bench {
 

@@ -7,9 +7,9 @@
 #include <exception>
 #include <memory>
 
-#include "bench.h"
-#include "errors.h"
-#include "report.h"
+#include "bench/bench.h"
+#include "bench/errors.h"
+#include "bench/report.h"
 
 namespace {
 

@@ -1,4 +1,4 @@
-#include "options.h"
+#include "bench/options.h"
 
 #include <charconv>
 #include <fstream>
@@ -7,10 +7,10 @@
 #include <map>
 #include <utility>
 
-#include "../planner/exact.h"
-#include "errors.h"
-#include "pattern.h"
-#include "plan_schedule.h"
+#include "bench/data/pattern.h"
+#include "bench/errors.h"
+#include "bench/programs/plan_schedule.h"
+#include "planner/exact.h"
 
 namespace r2cc::bench {
 namespace {

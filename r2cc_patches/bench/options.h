@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "../agree/terms.h"
-#include "../planner/planner.h"
+#include "agree/terms.h"
+#include "planner/planner.h"
 
 namespace r2cc::bench {
 

@@ -1,12 +1,12 @@
-#include "report.h"
+#include "bench/report.h"
 
 #include <sys/resource.h>
 
 #include <cmath>
 #include <cstdlib>
 
-#include "clock.h"
-#include "json.h"
+#include "bench/clock.h"
+#include "bench/json.h"
 
 namespace r2cc::bench {
 namespace {

@@ -5,11 +5,11 @@
 #include <string>
 #include <vector>
 
-#include "auto_schedule.h"
-#include "flow.h"
-#include "net.h"
-#include "options.h"
-#include "placement.h"
+#include "bench/options.h"
+#include "bench/programs/placement.h"
+#include "bench/switching/auto_schedule.h"
+#include "bench/transport/flow.h"
+#include "bench/transport/net.h"
 
 namespace r2cc::bench {
 

@@ -1,4 +1,4 @@
-/* A link over connections that break: every message once, in order (agree/link.h). See docs/internals/model.md. */
+/* A link over connections that break: every message once, in order (agree/protocol/link.h). See docs/internals/model.md. */
 #ifndef N
 #define N 3
 #endif

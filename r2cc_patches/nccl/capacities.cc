@@ -6,9 +6,9 @@
 #include <optional>
 #include <utility>
 
-#include "../planner/capacities.h"
 #include "bootstrap.h"
 #include "graph.h"
+#include "planner/capacities.h"
 #include "record/r2cc_health.h"
 
 namespace r2cc::schedules {

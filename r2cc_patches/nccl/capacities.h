@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "../planner/capacities.h"
 #include "comm.h"
+#include "planner/capacities.h"
 
 namespace r2cc::schedules {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "../planner/cycles.h"
 #include "channel.h"
 #include "graph.h"
 #include "graph/topo.h"
+#include "planner/shapes/cycles.h"
 #include "transport.h"
 
 namespace r2cc::schedules {

@@ -4,14 +4,13 @@
 #include <numeric>
 #include <utility>
 
-#include "../planner/exact.h"
 #include "base/process_life.h"
 #include "bootstrap.h"
 #include "engine/config.h"
 #include "health_watch.h"
+#include "planner/exact.h"
 #include "record/r2cc_health.h"
 #include "settings.h"
-#include "where_to_meet.h"
 
 namespace r2cc::schedules {
 namespace {
@@ -96,7 +95,7 @@ ncclResult_t Schedules::startAgreement() {
   agree::Options options;
   options.rank = comm_->rank;
   options.ranks = comm_->nRanks;
-  options.bindAddress = whereToMeet();
+  options.bindAddress = Settings::get().whereToMeet();
   options.name = "communicator " + std::to_string(comm_->commHash);
   options.terms = terms();
   options.hold = std::chrono::milliseconds(Settings::get().holdMs);

@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "../agree/agreement.h"
-#include "../planner/planner.h"
+#include "agree/agreement.h"
 #include "capacities.h"
 #include "chain_channels.h"
 #include "comm.h"
+#include "planner/planner.h"
 
 namespace r2cc::schedules {
 

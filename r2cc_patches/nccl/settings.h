@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "../planner/planner.h"
+#include "planner/planner.h"
 
 namespace r2cc::schedules {
 
@@ -15,6 +15,9 @@ struct Settings {
   std::string sideInterface;                             // R2CC_SIDE_IFNAME
   int leastChunkBytes = 32 << 10;  // R2CC_CHAIN_CHUNK_BYTES: chains hand on at least this, messages allowing
   static const Settings& get();
+  /// The address on which this rank's agreement listens and from which it calls: R2CC_SIDE_IFNAME's where that is set,
+  /// else the one that NCCL's bootstrap uses. Throws std::runtime_error.
+  std::string whereToMeet() const;
 };
 
 }  // namespace r2cc::schedules

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/json_text.h"
-#include "planner.h"
+#include "planner/planner.h"
 
 namespace r2cc {
 

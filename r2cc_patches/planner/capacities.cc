@@ -1,4 +1,4 @@
-#include "capacities.h"
+#include "planner/capacities.h"
 
 #include <algorithm>
 #include <cmath>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "planner.h"
+#include "planner/planner.h"
 
 namespace r2cc::planner {
 

@@ -1,10 +1,10 @@
-#include "check_request.h"
+#include "planner/check_request.h"
 
 #include <algorithm>
 #include <cmath>
 #include <set>
 
-#include "model.h"
+#include "planner/cost/model.h"
 
 namespace r2cc::planner {
 namespace {

@@ -1,7 +1,7 @@
 // What can be wrong with a request.
 #pragma once
 
-#include "planner.h"
+#include "planner/planner.h"
 
 namespace r2cc::planner {
 

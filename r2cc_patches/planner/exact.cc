@@ -1,4 +1,4 @@
-#include "exact.h"
+#include "planner/exact.h"
 
 #include <cstdio>
 

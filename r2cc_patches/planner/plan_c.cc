@@ -1,6 +1,6 @@
 // The planner's C interface, of libr2cc_plan.so alone: what links the planner itself does not export it.
-#include "c_text.h"
-#include "planner.h"
+#include "planner/c_text.h"
+#include "planner/planner.h"
 
 extern "C" {
 

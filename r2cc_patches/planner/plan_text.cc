@@ -7,7 +7,7 @@
 
 #include "base/json_reader.h"
 #include "base/json_text.h"
-#include "planner.h"
+#include "planner/planner.h"
 
 namespace r2cc::planner {
 namespace {

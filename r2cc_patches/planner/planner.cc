@@ -1,4 +1,4 @@
-#include "planner.h"
+#include "planner/planner.h"
 
 #include <algorithm>
 #include <array>
@@ -6,11 +6,11 @@
 #include <cstdio>
 #include <utility>
 
-#include "check_request.h"
-#include "cluster.h"
-#include "model.h"
-#include "order.h"
-#include "schedules.h"
+#include "planner/check_request.h"
+#include "planner/cost/cluster.h"
+#include "planner/cost/model.h"
+#include "planner/shapes/order.h"
+#include "planner/shapes/schedules.h"
 
 namespace r2cc::planner {
 namespace {

@@ -1,4 +1,4 @@
-#include "hit.h"
+#include "sim/hit.h"
 
 #include <algorithm>
 #include <cstddef>

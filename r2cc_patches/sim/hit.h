@@ -1,7 +1,7 @@
 // A NIC that loses bandwidth in the middle of a collective, and what an arm makes of it.
 #pragma once
 
-#include "solve.h"
+#include "sim/solve.h"
 
 namespace r2cc::sim {
 

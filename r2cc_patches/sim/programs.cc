@@ -1,4 +1,4 @@
-#include "programs.h"
+#include "sim/programs.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -6,8 +6,8 @@
 #include <queue>
 #include <string>
 
-#include "../bench/placement.h"
-#include "../bench/weave.h"
+#include "bench/programs/placement.h"
+#include "bench/programs/weave.h"
 
 namespace r2cc::sim {
 namespace {

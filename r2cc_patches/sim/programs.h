@@ -6,8 +6,8 @@
 
 #include <vector>
 
-#include "../bench/layout.h"
-#include "solve.h"
+#include "bench/programs/layout.h"
+#include "sim/solve.h"
 
 namespace r2cc::sim {
 

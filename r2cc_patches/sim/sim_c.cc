@@ -1,6 +1,6 @@
 // The C interface of libr2cc_sim.so.
-#include "../planner/c_text.h"
-#include "sim.h"
+#include "planner/c_text.h"
+#include "sim/sim.h"
 
 extern "C" {
 

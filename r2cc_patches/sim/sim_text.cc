@@ -8,9 +8,9 @@
 
 #include "base/json_reader.h"
 #include "base/json_text.h"
-#include "hit.h"
-#include "programs.h"
-#include "sim.h"
+#include "sim/hit.h"
+#include "sim/programs.h"
+#include "sim/sim.h"
 
 namespace r2cc::sim {
 namespace {

@@ -1,12 +1,12 @@
-#include "solve.h"
+#include "sim/solve.h"
 
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string>
 
-#include "../planner/cluster.h"
-#include "../planner/model.h"
+#include "planner/cost/cluster.h"
+#include "planner/cost/model.h"
 
 namespace r2cc::sim {
 namespace {

@@ -6,8 +6,8 @@
 #include <utility>
 #include <vector>
 
-#include "../planner/planner.h"
-#include "wiring.h"
+#include "planner/planner.h"
+#include "sim/network/wiring.h"
 
 namespace r2cc::sim {
 

@@ -1,10 +1,10 @@
-#include "streams.h"
+#include "sim/streams.h"
 
 #include <algorithm>
 #include <cstddef>
 #include <utility>
 
-#include "../planner/formulas.h"
+#include "planner/cost/formulas.h"
 
 namespace r2cc::sim {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "../planner/planner.h"
+#include "planner/planner.h"
 
 namespace r2cc::sim {
 

@@ -47,6 +47,9 @@ def _parse_formats(_ctx: click.Context, _param: click.Parameter, value: str) -> 
     type=click.Path(path_type=Path, file_okay=False),
     help="Write files here instead of into each run directory.",
 )
+@click.option(
+    "--figures", type=click.Choice(["pdf", "png"]), help="Write figures for papers, too; needs r2cc[figures]."
+)
 @json_option("The same as --format json.")
 @quiet_option("Print no verdict and no paths.")
 def report(
@@ -55,6 +58,7 @@ def report(
     store: Path,
     formats: tuple[str, ...],
     out: Path | None,
+    figures: str | None,
     as_json: bool,
     quiet: bool,
 ) -> None:
@@ -67,6 +71,7 @@ def report(
     Examples:
       r2cc report runs/20261125T0339*
       r2cc report 20261125T0339 --format md
+      r2cc report 20261125T0339 --figures pdf --out paper
     """
     chosen = ("json",) if as_json else formats
     errors = []
@@ -74,7 +79,7 @@ def report(
         try:
             directory = _directory(given, store)
             target = _target(directory, out, len(directories))
-            _report_one(directory, chosen, target, to_stdout=out is None, quiet=quiet)
+            _report_one(directory, chosen, target, to_stdout=out is None and not figures, quiet=quiet, figures=figures)
         except R2ccError as error:
             errors.append(error)
     _raise(errors)
@@ -105,7 +110,9 @@ def _target(directory: Path, out: Path | None, count: int) -> Path:
     return out / directory.resolve().name if count > 1 else out
 
 
-def _report_one(directory: Path, formats: tuple[str, ...], target: Path, *, to_stdout: bool, quiet: bool) -> None:
+def _report_one(
+    directory: Path, formats: tuple[str, ...], target: Path, *, to_stdout: bool, quiet: bool, figures: str | None
+) -> None:
     from harness.errors import UsageError
     from reports.formats import write
     from reports.reading.rundir import load
@@ -114,6 +121,8 @@ def _report_one(directory: Path, formats: tuple[str, ...], target: Path, *, to_s
     if directory.is_file():
         raise UsageError(f"{directory} is a file, and a run is a folder", "r2cc runs list shows runs")
     if is_simulation(directory):
+        if figures:
+            raise UsageError(f"{directory} is a simulation, of which there are no figures for papers", "--format html")
         _report_simulation(directory, formats, target, to_stdout=to_stdout, quiet=quiet)
         return
     run = load(directory)
@@ -122,6 +131,10 @@ def _report_one(directory: Path, formats: tuple[str, ...], target: Path, *, to_s
         click.echo(write.render(run, files[0]), nl=False)
         return
     paths = [write.write(run, kind, target) for kind in files]
+    if figures:
+        from reports.papers.write import write as write_figures
+
+        paths += write_figures(run, figures, target)
     if quiet:
         return
     if "terminal" in formats:

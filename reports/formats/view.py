@@ -9,6 +9,7 @@ from chaos.analysis.model import Arm, FaultFigures, Run, Summary
 from reports.charts import bandwidth as chart_bandwidth
 from reports.charts import bytes as chart_bytes
 from reports.charts import failover as chart_failover
+from reports.charts import gpus as chart_gpus
 from reports.charts import heat as chart_heat
 from reports.charts import history as chart_history
 from reports.charts import iterations as chart_iterations
@@ -98,6 +99,7 @@ def _of_moments(run: RunDir, traces: Sequence[Trace], allowed_ms: float | None) 
     faults = {t.arm: _faults_of(run.summary, t) for t in traces}
     return [
         chart_bandwidth.figure(traces, run.faulted(), _rates(run, traces)),
+        chart_gpus.figure(traces),
         chart_iterations.figure(traces, faults),
         chart_waits.figure(traces, faults, allowed_ms),
         chart_failover.figure(traces),

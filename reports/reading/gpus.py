@@ -55,6 +55,12 @@ class GpuLoad:
         rows = np.array(self._rows, float).reshape(-1, len(FIELDS))
         return {name: rows[:, place] for place, name in enumerate(FIELDS)}
 
+    def measures_sm(self) -> bool:
+        """Whether its multiprocessors are measured: on Hopper and later."""
+        import numpy as np
+
+        return not np.isnan(self.columns()["sm"]).all()
+
     def activity(self) -> NDArray[float64]:
         """The share of the GPU that worked: of its multiprocessors where they are measured, else of the time."""
         import numpy as np

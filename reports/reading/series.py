@@ -58,7 +58,7 @@ def common_axis(traces: Iterable[Trace]) -> Axis:
     """One axis that fits the longest run, with bins of 50 to 100 ms where that gives a readable number of points; the
     more NICs and arms there are, the fewer."""
     traces = list(traces)
-    strips = sum(len(trace.samples) for trace in traces)
+    strips = sum(len(trace.samples) + len(trace.gpus) for trace in traces)
     most = max(MIN_BINS, min(MAX_BINS, MOST_POINTS // max(1, strips)))
     longest = max((t.end_ns() - t.origin_ns() for t in traces), default=MIN_BIN_NS) + 2 * MIN_BIN_NS
     bin_ns = max(MIN_BIN_NS, -(-longest // most // STEP_NS) * STEP_NS)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from reports.store.shapes import Arm, Metric, Repeat, Summary
 
 Json = dict[str, Any]
-OF_FAULTS = ("detect_ms", "stall_ms", "iteration_ms", "degraded_ms", "after_ms", "return_ms")
+OF_FAULTS = ("detect_ms", "stall_ms", "iteration_ms", "longest_ms", "degraded_ms", "after_ms", "return_ms")
 BOUNDS = {"iteration_ms": "iteration_bound_ms", "degraded_ms": "degraded_bound_ms"}
 FIRST_LINE = 1 << 16
 DAMAGED = (OSError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError)

@@ -40,6 +40,7 @@ class FaultTimes(Part):
     stall_ms: Ms = None
     iteration_ms: Ms = None
     iteration_bound_ms: Ms = None
+    longest_ms: Ms = None
     degraded_ms: Ms = None
     degraded_bound_ms: Ms = None
     after_ms: Ms = None

@@ -28,6 +28,7 @@ CHECKS = {
     "completes": ("Completes", "every rank finishes every iteration"),
     "stall_ms": ("Stall", "longest time without new data"),
     "iteration_ms": ("Failover iteration", "against its bound with the tolerance"),
+    "longest_ms": ("Longest iteration", "from the fault's onset until it was over, and a second more"),
     "degraded_ms": ("While degraded", "against its bound with the tolerance"),
     "return_ms": ("Time to return", "from the revert to full bandwidth"),
     "after_ms": ("After the fault", "against a healthy iteration"),

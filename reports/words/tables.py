@@ -113,6 +113,11 @@ def _fault_rows(arms: Sequence[Arm], ident: str) -> list[Row]:
             lambda a, f: _against(a, f, "iteration_ms", "iteration_bound_ms"),
         ),
         row(
+            "Longest iteration",
+            f"from the onset until the fault was over, and a second more{worst}",
+            lambda a, f: _time(a, _worst(f, "longest_ms")),
+        ),
+        row(
             "While degraded",
             f"median of whole iterations during the fault{worst}",
             lambda a, f: _against(a, f, "degraded_ms", "degraded_bound_ms"),

@@ -16,6 +16,7 @@ from chaos.testbed.launch import OneRank
 from harness.errors import CommandError
 from harness.hosts import FakeHost, LocalHost, Result
 from harness.sites.site import PlannedNic
+from harness.workloads.kinds.workload import Place, Programs
 
 SCRIPT = Path(__file__).parent.parent / "data" / "chaos" / "scripted_bench.py"
 
@@ -55,6 +56,9 @@ class ScriptedBench:
         base = [sys.executable, str(SCRIPT), "rank", "--rank", str(one.rank), "--ranks", str(one.ranks)]
         per_rank = [word for (_, who), words in self.extra.items() if who == one.rank for word in words]
         return [*base, "--iterations", str(workload.iterations), "--iteration-ms", str(self.iteration_ms), *per_rank]
+
+    def place(self, one: OneRank) -> Place:
+        return Place(Programs(Path(), Path(), Path(), Path()), one.ranks, one.root, one.rank)
 
     def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]:
         return {"R2CC_MODE": str(mode)} | ({} if places_file is None else {"R2CC_TOPO_FILE": str(places_file)})

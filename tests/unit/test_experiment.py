@@ -103,7 +103,7 @@ repeats: 0
 """
     expected = [
         (1, "name: "), (2, "tpyo: unknown key"), (6, "rate_gbit"), (7, "foo: unknown key"), (9, "workload.op: "),
-        (10, "workload.bytes: "), (12, "workload.iterationz: unknown key"), (14, "faults.0.at: give either"),
+        (10, "workload.bytes: "), (12, "workload.iterationz: unknown key"), (14, "faults.0.at: give one of"),
         (15, "faults.1.down_s: this is required"), (15, "faults.1.times: this is required"),
         (15, "faults.1.up_s: this is required"), (22, "faults.2.zzz: unknown key"),
         (27, "faults.3.at.iteration: iteration 12 is never reached"), (29, "hypothesis.stal_ms: unknown key"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import Any
 
 import chaos_literal as literal
 import pytest
@@ -12,7 +13,7 @@ from chaos.analysis.bounds import loads
 from chaos.analysis.figures import busbw_GBps, run_figures
 from chaos.analysis.paths import carriers, match
 from chaos.analysis.phases import degraded_indices, healthy_indices, hit_index
-from chaos.analysis.rundata import Span, read_run
+from chaos.analysis.rundata import FaultTimes, RunData, Span, read_run
 from chaos.analysis.stall import longest_gap_ms, onsets, stall_ms
 from chaos.analysis.stats import median, percentile, spread
 
@@ -273,3 +274,21 @@ def test_empty_and_truncated_journals_give_figures_not_crashes() -> None:
     for count in range(0, len(lines), 7):
         found = asdict(run_figures(read_run(lines[:count]), 1, iterations=10))
         assert found["completed"] is False
+
+
+def test_a_stall_is_what_nccl_counts_where_it_does() -> None:
+    """Of the rank that stood still longest, less what it did at most before the fault; lines of a stall grow."""
+    ms = 1_000_000
+
+    def traffic(rank: int, began_ms: int, lasted_ms: float) -> dict[str, Any]:
+        return {
+            "event": "traffic", "t_ns": 0, "rank": rank,
+            "stall_began_ns": began_ms * ms, "stall_us": lasted_ms * 1000,
+        }  # fmt: skip
+
+    fault = FaultTimes("f", "link_down", "h1", "eth0", (Span(1000 * ms, 1005 * ms),), (3000 * ms,), 1005 * ms, False)
+    lines = [traffic(0, 500, 4.0), traffic(1, 600, 1.0), traffic(1, 1002, 500.0), traffic(1, 1002, 1800.0)]
+    lines += [traffic(0, 1001, 90.0), traffic(0, 5000, 9000.0), traffic(0, 0, 0.0)]
+    assert stall_ms(RunData([], {"traffic": lines}), fault) == 1799.0
+    assert stall_ms(RunData([], {"traffic": lines[:2]}), fault) == 0.0
+    assert stall_ms(RunData([], {}), fault) is None

@@ -104,7 +104,7 @@ def test_it_ends_when_it_is_told_to(how: str) -> None:
 
 def test_hosts_of_the_lab_watch_the_gpus_of_their_ranks() -> None:
     nics = {"h0": ["eth0"], "h1": ["eth0"], "h2": ["eth0"]}
-    bench = GpuBench(unbuilt(), "python3", Path("libnccl.so.2"), 2, 4)
+    bench = GpuBench(unbuilt(), "python3", Path("libnccl.so.2"), 4)
     started = {each.name: each.argv for each in samplers(nics, bench, each=2) if each.name.startswith("gpu-")}
     assert {name: argv[-1] for name, argv in started.items()} == {
         "gpu-sampler-h0": "0,1",

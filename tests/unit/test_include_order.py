@@ -34,7 +34,7 @@ def test_the_tree_keeps_the_order() -> None:
         ("src/base/clock.h", "engine/engine.h", "engine"),
         ("src/inner/net_ib_drain.inc", "wire/wire.h", "wire"),
         ("src/paths/path.h", "../data/connection.h", "data"),
-        ("planner/order.h", "wire/wire.h", "wire"),
+        ("planner/shapes/order.h", "wire/wire.h", "wire"),
     ],
 )
 def test_an_include_against_the_order_is_named(copy: Path, file: str, include: str, folder: str) -> None:

@@ -24,7 +24,7 @@ from harness.programs.nccltests import OPS, Spec, one_of_many
 from harness.sites.slurm import Allocation
 from harness.workloads.kinds.registry import kinds
 
-KINDS = (*kinds(), NCCL_TESTS)
+KINDS = (*(name for name, kind in kinds().items() if not kind.foreign), NCCL_TESTS)
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"
 FOLDER = "/tmp/r2cc-run"
 SPECS = {"collectives": {"ops": ["all_reduce"]}, "ddp": {"layers": 2}}

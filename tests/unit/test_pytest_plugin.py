@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+import pandas  # noqa: F401 - pytester forgets what is first imported in a test, and numpy cannot be imported twice
 import pytest
 
 from r2cc.needs import missing

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 Line = dict[str, Any]
 """A line of the contract: `event` and `t_ns`, `rank` where it is a rank's."""
@@ -18,8 +18,9 @@ class LineReader(ABC):
     lines with a `message` for what people should see. Called a batch at a time: a program may print 10 MB a second.
     """
 
-    own_times: ClassVar[bool] = True
-    """Times in its lines are of the rank's host. False: they come from `read_ns`."""
+    def begin(self, began_ns: int) -> None:
+        """Called first: when the ranks were started, CLOCK_MONOTONIC of this machine."""
+        self.began_ns = began_ns
 
     @abstractmethod
     def read(self, lines: Sequence[bytes], read_ns: int) -> Iterable[Line | bytes]:
@@ -27,6 +28,14 @@ class LineReader(ABC):
 
         `read_ns`: when they were read, CLOCK_MONOTONIC of this machine.
         """
+
+    def own_time(self, line: Line) -> bool:
+        """The time in this line is of the rank's host. False: it comes from `read_ns`."""
+        return True
+
+    def quoted(self) -> str:
+        """What it printed last, for people, where that is not on stderr."""
+        return ""
 
     def end(self, read_ns: int) -> Iterable[Line | bytes]:
         """Called once when the rank has closed its output."""

@@ -80,7 +80,7 @@ def checked(name: str, found: object) -> type[Workload]:
     if not found.about:
         raise ValueError(f"{found.__name__} does not say about")
     try:
-        command = found.model_validate({"kind": name}).command(TRIED)
+        command = found.model_validate({"kind": name, **found.example}).command(TRIED)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

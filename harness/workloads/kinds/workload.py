@@ -21,12 +21,14 @@ from harness.workloads.kinds.lines import JsonLines, LineReader
 from harness.workloads.progress import LIBRARY
 
 MIB = 1024 * 1024
-Count = Annotated[StrictInt, Field(gt=0, le=1_000_000)]
+UNKNOWN = 1_000_000
+"""Iterations of a program that alone knows how many it has: no run has more."""
+Count = Annotated[StrictInt, Field(gt=0, le=UNKNOWN)]
 Small = Annotated[StrictInt, Field(gt=0, le=1024)]
 Small16 = Annotated[StrictInt, Field(gt=0, le=65536)]
 
 
-def _size(value: object) -> object:
+def sized(value: object) -> object:
     """A size in words as bytes; ValueError, for pydantic, for what is none."""
     if not isinstance(value, str):
         return value
@@ -39,7 +41,7 @@ def _size(value: object) -> object:
 SIZE_IN_WORDS = r"^[0-9.]+ *[KMGTkmgt]?i?B?$"
 Whole = Annotated[StrictInt, Field(ge=4, le=16 * 1024 * MIB, multiple_of=4)]
 Bytes = Annotated[
-    Whole, BeforeValidator(_size, json_schema_input_type=Whole | Annotated[str, Field(pattern=SIZE_IN_WORDS)])
+    Whole, BeforeValidator(sized, json_schema_input_type=Whole | Annotated[str, Field(pattern=SIZE_IN_WORDS)])
 ]
 """As 67108864, 64M or 64MiB."""
 Seconds = Annotated[float, Field(gt=0, le=86_400, strict=True, allow_inf_nan=False)]
@@ -84,6 +86,8 @@ class Place:
     merge_nics: int = 1
     unset: tuple[str, ...] = ()
     """Variables that the command must not see."""
+    cards: int = 0
+    """GPUs of this machine, where hosts of the lab share them; 0: each host has its own."""
 
 
 class Workload(BaseModel, ABC):
@@ -95,6 +99,10 @@ class Workload(BaseModel, ABC):
     """In a sentence, for help."""
     on_gpus: ClassVar[bool] = False
     """One rank a GPU, with the patched NCCL under it; else one rank a host, with the net library."""
+    foreign: ClassVar[bool] = False
+    """Not ours: any exit code may come, processes may be left behind, and what counts as a step is read elsewhere."""
+    example: ClassVar[Mapping[str, Any]] = {}
+    """Settings without which it cannot be."""
     impossible: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """Launchers that cannot start it: why, and what else to do."""
 
@@ -111,9 +119,41 @@ class Workload(BaseModel, ABC):
     def command(self, place: Place) -> list[str]:
         """One rank. In an experiment every setting is given, so that the journal says all."""
 
-    def reader(self, rank: int) -> LineReader:
+    def reader(self, rank: int, ranks: int) -> LineReader:
         """What makes lines of the contract of what this rank prints, in one run."""
         return JsonLines()
+
+    @property
+    def uses_gpus(self) -> bool:
+        return self.on_gpus
+
+    @property
+    def has_nccl(self) -> bool:
+        """NCCL runs in its ranks."""
+        return self.uses_gpus
+
+    @property
+    def counts(self) -> bool:
+        """NCCL's profiler interface is asked in any case (harness/workloads/progress.py)."""
+        return False
+
+    @property
+    def preloads_nccl(self) -> bool:
+        """The patched libnccl.so.2 is put under it."""
+        return self.uses_gpus
+
+    @property
+    def own_gpus(self) -> int | None:
+        """How many GPUs it needs of each host; None: all that the site says there are."""
+        return None if self.uses_gpus else 1
+
+    def per_host(self, gpus: int) -> int:
+        """How many ranks a host has, where it has so many GPUs."""
+        return gpus if self.on_gpus else 1
+
+    def rank_env(self, base: Mapping[str, str], place: Place) -> dict[str, str]:
+        """The environment of one rank; `base`: what the arm and the testbed set."""
+        return dict(base)
 
     def problems(self, hosts: int) -> Iterator[tuple[str, str]]:
         """What cannot be with so many hosts: (setting, why)."""

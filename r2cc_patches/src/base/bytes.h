@@ -1,15 +1,35 @@
-// Bounds-checked little-endian encoding. A message type lists its fields once, in visit(); Writer and Reader are the
-// two visitors. A Reader that ran past its input stays failed and yields zeros, so parsers check once, at the end.
+// Bounds-checked little-endian encoding. A message type lists its fields once, in fields(); Writer writes what Reader
+// reads. A Reader that ran past its input stays failed and yields zeros, so parsers check once, at the end.
 #pragma once
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <tuple>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace r2cc {
+
+/// A list among a message's fields: its count is one byte, and no more than `most`.
+template <class T>
+struct List {
+  std::vector<T>& items;
+  const size_t most;
+};
+
+template <class T>
+List<T> atMost(size_t most, std::vector<T>& items) {
+  return {items, most};
+}
+
+/// What a message's fields() returns.
+template <class... Fields>
+std::tuple<Fields...> inOrder(Fields&&... fields) {
+  return std::tuple<Fields...>(std::forward<Fields>(fields)...);
+}
 
 class Writer {
  public:
@@ -22,7 +42,7 @@ class Writer {
     } else if constexpr (std::is_integral_v<T>) {
       integer(value);
     } else {
-      const_cast<T&>(value).visit(*this);
+      std::apply([this](auto&&... field) { ((*this)(field), ...); }, const_cast<T&>(value).fields());
     }
   }
   template <size_t N>
@@ -30,9 +50,9 @@ class Writer {
     out_.insert(out_.end(), bytes.begin(), bytes.end());
   }
   template <class T>
-  void list(const std::vector<T>& items, size_t /*most*/) {
-    (*this)(static_cast<uint8_t>(items.size()));
-    for (const T& item : items) (*this)(item);
+  void operator()(const List<T>& list) {
+    (*this)(static_cast<uint8_t>(list.items.size()));
+    for (const T& item : list.items) (*this)(item);
   }
 
  private:
@@ -57,7 +77,7 @@ class Reader {
     } else if constexpr (std::is_integral_v<T>) {
       integer(value);
     } else {
-      value.visit(*this);
+      std::apply([this](auto&&... field) { ((*this)(field), ...); }, value.fields());
     }
   }
   template <size_t N>
@@ -65,12 +85,12 @@ class Reader {
     if (take(N)) memcpy(bytes.data(), at_ - N, N);
   }
   template <class T>
-  void list(std::vector<T>& items, size_t most) {
+  void operator()(List<T>& list) {
     uint8_t count = 0;
     (*this)(count);
-    if (count > most) ok_ = false;
-    items.clear();
-    for (uint8_t i = 0; ok_ && i < count; i++) (*this)(items.emplace_back());
+    if (count > list.most) ok_ = false;
+    list.items.clear();
+    for (uint8_t i = 0; ok_ && i < count; i++) (*this)(list.items.emplace_back());
   }
   /// A reader over the next `size` bytes, which this reader skips.
   Reader sub(size_t size) { return take(size) ? Reader(at_ - size, size) : Reader(at_, 0); }

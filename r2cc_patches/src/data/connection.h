@@ -6,7 +6,7 @@
 // plan is shortened by NCCL's thread: there the engine takes `owner` to read it, too.
 //
 // Calls into a transport that may take long (InnerOps::fenceMayWait, memoryMayWait) are made with neither held: memory
-// in connection_memory.cc, fences in connection_fence.cc.
+// in connection_memory.cc, fences in connection.cc.
 #pragma once
 
 #include <atomic>
@@ -28,7 +28,6 @@
 #include "lanes/plan.h"
 #include "paths/peer.h"
 #include "paths/wanted.h"
-#include "record/connection_state.h"
 #include "record/events.h"
 #include "record/recorder.h"
 

@@ -53,7 +53,7 @@ class RecvConnection final : public Connection {
   std::vector<void*> drained(Lane& lane);
   void answerFreeze();
   void end(const Bye& message);
-  // (recv_rescue.cc)
+  // (recv_freeze.cc)
   void rescue(Lane& lane);
   std::optional<size_t> readEarly(Lane& lane);
   bool takeRescued(Request& request);

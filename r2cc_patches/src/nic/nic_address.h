@@ -7,6 +7,8 @@
 #include <cstdint>
 #include <string>
 
+#include "base/bytes.h"
+
 namespace r2cc {
 
 // NicAddress::flags
@@ -23,10 +25,7 @@ struct NicAddress {
   uint16_t ackPort = 0;  // for acknowledgements and nothing else
   std::array<uint8_t, 16> ip{};
 
-  template <class A>
-  void visit(A& a) {
-    a(dev), a(flags), a(family), a(prefix), a(port), a(ackPort), a(ip);
-  }
+  auto fields() { return inOrder(dev, flags, family, prefix, port, ackPort, ip); }
   sockaddr_storage sockaddr() const;
   static NicAddress from(const sockaddr_storage& address);
   bool sameSubnet(const NicAddress& other) const;

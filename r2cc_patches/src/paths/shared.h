@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "paths/agenda.h"
@@ -18,7 +19,14 @@ namespace r2cc {
 struct Shared {
   using Say = std::function<void(const std::string&)>;
   Shared(std::vector<LocalNic> nics, SideChannel::Filter filter, const std::string& eventFile, Say warn, Say info,
-         int64_t holdNs, const Probation& probation);
+         int64_t holdNs, const Probation& probation)
+      : nics(std::move(nics)),
+        side(this->nics, std::move(filter)),
+        holdNs(holdNs),
+        warn(std::move(warn)),
+        info(std::move(info)),
+        events(eventFile),
+        peers(self, side, this->nics, probation) {}
 
   std::vector<LocalNic> nics;
   SideChannel side;
@@ -32,7 +40,13 @@ struct Shared {
 
   bool linkUp(size_t nic) const { return (self.nicsUp >> nic & 1) != 0; }
   /// Where our NICs' side channels listen.
-  std::vector<NicAddress> addresses() const;
+  std::vector<NicAddress> addresses() const {
+    std::vector<NicAddress> out;
+    for (const LocalNic& nic : nics) {
+      if (nic.address.family != 0 && nic.address.port != 0) out.push_back(nic.address);
+    }
+    return out;
+  }
 };
 
 }  // namespace r2cc

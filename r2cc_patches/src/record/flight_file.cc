@@ -13,7 +13,7 @@
 
 #include "base/bytes.h"
 #include "base/json_text.h"
-#include "record/connection_state.h"
+#include "record/recorder.h"
 
 namespace r2cc {
 namespace {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "record/connection_state.h"
 #include "record/flight.h"
 
 namespace r2cc {

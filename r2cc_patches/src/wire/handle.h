@@ -1,6 +1,7 @@
 // What fits into NCCL's 128-byte connect handle: who listens, the key to talk to it, and where to start talking.
 #pragma once
 
+#include <cstring>
 #include <vector>
 
 #include "inner/plain.h"
@@ -16,14 +17,23 @@ struct ConnectHandle {
   uint8_t dev = 0;
   std::vector<NicAddress> nics;
 
-  template <class A>
-  void visit(A& a) {
-    a(process), a(listen), a(key), a(dev), a.list(nics, kAddresses);
-  }
+  auto fields() { return inOrder(process, listen, key, dev, atMost(kAddresses, nics)); }
 };
 
-void writeHandle(const ConnectHandle& handle, void* bytes);
+inline void writeHandle(const ConnectHandle& handle, void* bytes) {
+  std::vector<uint8_t> out;
+  Writer w(out);
+  w(kMagic), w(kWireVersion), w(handle);
+  out.resize(NCCL_NET_HANDLE_MAXSIZE);  // three addresses leave room to spare; the state pointer starts as zero
+  memcpy(bytes, out.data(), out.size());
+}
 /// False for bytes that no R2CC wrote (the peer runs another NCCL, or another R2CC_MODE).
-bool readHandle(const void* bytes, ConnectHandle& handle);
+inline bool readHandle(const void* bytes, ConnectHandle& handle) {
+  Reader r(static_cast<const uint8_t*>(bytes), kHandleStateAt);
+  uint32_t magic = 0;
+  uint8_t version = 0;
+  r(magic), r(version), r(handle);
+  return r.ok() && magic == kMagic && version == kWireVersion;
+}
 
 }  // namespace r2cc

@@ -34,10 +34,7 @@ struct Header {
   uint32_t nicsVersion = 0;   // ascending; an older view never overwrites a newer one
   uint32_t nicsHeard = 0;     // NICs over which anybody was heard lately: these work, whatever one path says
 
-  template <class A>
-  void visit(A& a) {
-    a(from), a(to), a(seq), a(keyOfSender), a(nicsUp), a(nicsVersion), a(nicsHeard);
-  }
+  auto fields() { return inOrder(from, to, seq, keyOfSender, nicsUp, nicsVersion, nicsHeard); }
 };
 
 enum class Type : uint8_t {
@@ -70,10 +67,7 @@ struct Hello {
   uint64_t connection = 0, listen = 0;
   uint8_t homeDev = 0;
   std::vector<NicAddress> nics;
-  template <class A>
-  void visit(A& a) {
-    a(connection), a(listen), a(homeDev), a.list(nics, kMaxNics);
-  }
+  auto fields() { return inOrder(connection, listen, homeDev, atMost(kMaxNics, nics)); }
 };
 
 struct Welcome {
@@ -81,10 +75,7 @@ struct Welcome {
   uint64_t connection = 0;
   uint8_t known = 0;  // 0: no such listen (the peer closed it)
   std::vector<NicAddress> nics;
-  template <class A>
-  void visit(A& a) {
-    a(connection), a(known), a.list(nics, kMaxNics);
-  }
+  auto fields() { return inOrder(connection, known, atMost(kMaxNics, nics)); }
 };
 
 /// sender -> receiver: make an inner listen on `remoteDev` for lane `lane`.
@@ -93,10 +84,7 @@ struct OpenLane {
   uint64_t connection = 0;
   uint32_t lane = 0;
   uint8_t localDev = 0, remoteDev = 0;  // as the sender of the message sees them
-  template <class A>
-  void visit(A& a) {
-    a(connection), a(lane), a(localDev), a(remoteDev);
-  }
+  auto fields() { return inOrder(connection, lane, localDev, remoteDev); }
 };
 
 struct LaneHandle {
@@ -105,10 +93,7 @@ struct LaneHandle {
   uint32_t lane = 0;
   uint8_t failed = 0;
   InnerHandle handle{};
-  template <class A>
-  void visit(A& a) {
-    a(connection), a(lane), a(failed), a(handle);
-  }
+  auto fields() { return inOrder(connection, lane, failed, handle); }
 };
 
 template <Type T>
@@ -116,10 +101,7 @@ struct LaneRef {
   static constexpr Type kType = T;
   uint64_t connection = 0;
   uint32_t lane = 0;
-  template <class A>
-  void visit(A& a) {
-    a(connection), a(lane);
-  }
+  auto fields() { return inOrder(connection, lane); }
 };
 /// receiver -> sender: this lane is up here.
 struct LaneUp {
@@ -127,10 +109,7 @@ struct LaneUp {
   uint64_t connection = 0;
   uint32_t lane = 0;
   uint8_t placed = 1;  // 0: it came in by another NIC than its path's
-  template <class A>
-  void visit(A& a) {
-    a(connection), a(lane), a(placed);
-  }
+  auto fields() { return inOrder(connection, lane, placed); }
 };
 using CloseLane = LaneRef<Type::CloseLane>;  // of kNoLane: how much is there? Answered by Ack, or Bye
 
@@ -139,10 +118,7 @@ struct Suspect {
   static constexpr Type kType = Type::Suspect;
   uint64_t connection = 0;
   uint32_t epoch = 0, lane = 0;
-  template <class A>
-  void visit(A& a) {
-    a(connection), a(epoch), a(lane);
-  }
+  auto fields() { return inOrder(connection, epoch, lane); }
 };
 
 /// sender -> receiver: drain and fence every lane of the plan that the sender no longer has, count, and put `lane` in
@@ -155,10 +131,7 @@ struct Freeze {
   uint64_t completed = 0;       // messages the sender's user was told are done: the receiver must hold these
   uint32_t newestLane = 0;      // the list knows of lanes up to this one
   std::vector<uint32_t> lanes;  // those the sender has
-  template <class A>
-  void visit(A& a) {
-    a(connection), a(epoch), a(lane), a(completed), a(newestLane), a.list(lanes, kMaxLanes);
-  }
+  auto fields() { return inOrder(connection, epoch, lane, completed, newestLane, atMost(kMaxLanes, lanes)); }
 };
 
 struct Fenced {
@@ -174,19 +147,15 @@ struct Fenced {
   bool has(uint64_t number) const {
     return number < delivered || (number - delivered < kMasked && (deliveredMask >> (number - delivered) & 1) != 0);
   }
-  template <class A>
-  void visit(A& a) {
-    a(connection), a(epoch), a(laneUsable), a(delivered), a(deliveredMask), a(switchedEpoch), a(switchedBoundary);
+  auto fields() {
+    return inOrder(connection, epoch, laneUsable, delivered, deliveredMask, switchedEpoch, switchedBoundary);
   }
 };
 
 struct WeightedLane {
   uint32_t lane = 0;
   uint8_t weight = 0;
-  template <class A>
-  void visit(A& a) {
-    a(lane), a(weight);
-  }
+  auto fields() { return inOrder(lane, weight); }
 };
 
 /// sender -> receiver: from `boundary` on use these lanes; the answer may raise the boundary.
@@ -196,10 +165,7 @@ struct Switch {
   uint32_t epoch = 0;
   uint64_t boundary = 0;
   std::vector<WeightedLane> lanes;
-  template <class A>
-  void visit(A& a) {
-    a(connection), a(epoch), a(boundary), a.list(lanes, kMaxLanes);
-  }
+  auto fields() { return inOrder(connection, epoch, boundary, atMost(kMaxLanes, lanes)); }
 };
 
 struct Switched {
@@ -207,10 +173,7 @@ struct Switched {
   uint64_t connection = 0;
   uint32_t epoch = 0;
   uint64_t boundary = 0;
-  template <class A>
-  void visit(A& a) {
-    a(connection), a(epoch), a(boundary);
-  }
+  auto fields() { return inOrder(connection, epoch, boundary); }
 };
 
 /// receiver -> sender: messages below `delivered` are complete.
@@ -218,20 +181,14 @@ struct Ack {
   static constexpr Type kType = Type::Ack;
   uint64_t connection = 0;
   uint64_t delivered = 0;
-  template <class A>
-  void visit(A& a) {
-    a(connection), a(delivered);
-  }
+  auto fields() { return inOrder(connection, delivered); }
 };
 
 template <Type T>
 struct Probe {
   static constexpr Type kType = T;
   uint32_t round = 0;
-  template <class A>
-  void visit(A& a) {
-    a(round);
-  }
+  auto fields() { return inOrder(round); }
 };
 using Ping = Probe<Type::Ping>;
 constexpr uint32_t kNoRound = 0;                 // of a probe that is no evidence for or against others
@@ -247,30 +204,21 @@ struct Bye {
   uint64_t delivered = 0;
   // Text for the other end's log; empty: it is simply done. NOLINTNEXTLINE(readability-redundant-member-init)
   std::vector<uint8_t> reason{};
-  template <class A>
-  void visit(A& a) {
-    a(connection), a(fromSender), a(delivered), a.list(reason, kMaxReason);
-  }
+  auto fields() { return inOrder(connection, fromSender, delivered, atMost(kMaxReason, reason)); }
 };
 
 /// Either way: probes over this path stayed silent. Look at all that shares a NIC with it.
 struct PathDead {
   static constexpr Type kType = Type::PathDead;
   uint8_t localDev = 0, remoteDev = 0;  // as the sender of the message sees them
-  template <class A>
-  void visit(A& a) {
-    a(localDev), a(remoteDev);
-  }
+  auto fields() { return inOrder(localDev, remoteDev); }
 };
 
 /// receiver -> sender: a path over this NIC of mine died silently. Probe yours to it, whether or not they have traffic.
 struct LookAt {
   static constexpr Type kType = Type::LookAt;
   uint8_t dev = 0;
-  template <class A>
-  void visit(A& a) {
-    a(dev);
-  }
+  auto fields() { return inOrder(dev); }
 };
 
 /// Either way: a path over this NIC of the receiver (to whoever sends: of mine) carries less than its siblings. Whoever
@@ -278,10 +226,7 @@ struct LookAt {
 struct Slow {
   static constexpr Type kType = Type::Slow;
   uint8_t dev = 0;
-  template <class A>
-  void visit(A& a) {
-    a(dev);
-  }
+  auto fields() { return inOrder(dev); }
 };
 
 /// sender -> receiver: what this path carries, as its sender found; 0: silent. Repeated while it is less than all.
@@ -289,10 +234,7 @@ struct PathHealth {
   static constexpr Type kType = Type::PathHealth;
   uint8_t localDev = 0, remoteDev = 0;  // as the sender of the message sees them
   uint8_t percent = 100;
-  template <class A>
-  void visit(A& a) {
-    a(localDev), a(remoteDev), a(percent);
-  }
+  auto fields() { return inOrder(localDev, remoteDev, percent); }
 };
 
 /// One message, encoded: what waits in an outbox.

@@ -6,9 +6,9 @@
 #include <csignal>
 #include <random>
 
+#include "agree/world/proxy.h"
+#include "agree/world/world.h"
 #include "check.h"
-#include "proxy.h"
-#include "world.h"
 
 using namespace r2cc::agree;
 using namespace r2cc::agree::test;

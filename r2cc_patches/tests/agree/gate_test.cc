@@ -1,13 +1,13 @@
 // Where the enqueuing thread meets promises and decisions.
-#include "../../agree/gate.h"
+#include "agree/gate.h"
 
 #include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <thread>
 
+#include "agree/world/world.h"
 #include "check.h"
-#include "world.h"
 
 using namespace r2cc::agree;
 using namespace r2cc::agree::test;

@@ -1,5 +1,5 @@
 // Marks: what two ranks however far apart can compare.
-#include "../../agree/history.h"
+#include "agree/history.h"
 
 #include <algorithm>
 

@@ -4,11 +4,11 @@
 
 #include <random>
 
-#include "../../agree/channel.h"
-#include "../../agree/link.h"
+#include "agree/net/channel.h"
+#include "agree/protocol/link.h"
+#include "agree/world/proxy.h"
+#include "agree/world/world.h"
 #include "check.h"
-#include "proxy.h"
-#include "world.h"
 
 using namespace r2cc;
 using namespace r2cc::agree;

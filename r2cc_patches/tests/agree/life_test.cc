@@ -4,8 +4,8 @@
 
 #include <cstdlib>
 
+#include "agree/world/world.h"
 #include "check.h"
-#include "world.h"
 
 #ifndef __SANITIZE_THREAD__  // it knows no threads in a child of one that had some, nor threads that outlive main()
 

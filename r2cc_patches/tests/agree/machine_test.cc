@@ -1,9 +1,9 @@
 // The two state machines alone: every phase, every event.
 #include <deque>
 
-#include "../../agree/agreement.h"
-#include "../../agree/coordinator.h"
-#include "../../agree/member.h"
+#include "agree/agreement.h"
+#include "agree/protocol/coordinator.h"
+#include "agree/protocol/member.h"
 #include "check.h"
 
 using namespace r2cc::agree;

@@ -1,5 +1,5 @@
 // One rank of three does not do its part.
-#include "puppet.h"
+#include "agree/world/puppet.h"
 #include "check.h"
 
 using namespace r2cc::agree;

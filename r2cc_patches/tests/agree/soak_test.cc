@@ -8,9 +8,9 @@
 #include <random>
 #include <utility>
 
-#include "../../agree/agreement.h"
-#include "../../agree/coordinator.h"
-#include "../../agree/member.h"
+#include "agree/agreement.h"
+#include "agree/protocol/coordinator.h"
+#include "agree/protocol/member.h"
 #include "check.h"
 
 using namespace r2cc::agree;

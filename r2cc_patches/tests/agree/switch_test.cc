@@ -1,7 +1,7 @@
 // Switches between ranks that are all well: real sockets, real threads.
-#include "../../agree/socket.h"
+#include "agree/net/socket.h"
+#include "agree/world/world.h"
 #include "check.h"
-#include "world.h"
 
 using namespace r2cc::agree;
 using namespace r2cc::agree::test;

@@ -1,8 +1,8 @@
 // Ranks that were started differently, or planned differently: one clear word on all of them, and nothing runs.
 #include <algorithm>
 
+#include "agree/world/puppet.h"
 #include "check.h"
-#include "puppet.h"
 
 using namespace r2cc::agree;
 using namespace r2cc::agree::test;

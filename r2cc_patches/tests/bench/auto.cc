@@ -2,11 +2,11 @@
 // connections that were made before.
 #include <atomic>
 
-#include "../../bench/errors.h"
-#include "../../bench/tracks.h"
+#include "bench/errors.h"
+#include "bench/support/play.h"
+#include "bench/support/ranks.h"
+#include "bench/switching/tracks.h"
 #include "check.h"
-#include "play.h"
-#include "ranks.h"
 
 using namespace r2cc::bench;
 using namespace r2cc::test;

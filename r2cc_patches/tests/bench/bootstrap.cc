@@ -6,10 +6,10 @@
 #include <thread>
 #include <vector>
 
-#include "../../bench/bootstrap.h"
-#include "../../bench/errors.h"
+#include "bench/errors.h"
+#include "bench/ranks/bootstrap.h"
+#include "bench/support/ports.h"
 #include "check.h"
-#include "ports.h"
 
 using namespace r2cc::bench;
 using r2cc::test::freePort;

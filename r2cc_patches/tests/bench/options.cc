@@ -1,8 +1,8 @@
 // The command line: what is accepted, and what is refused before anything starts.
 #include <algorithm>
 
-#include "../../bench/errors.h"
-#include "../../bench/options.h"
+#include "bench/errors.h"
+#include "bench/options.h"
 #include "check.h"
 
 using namespace r2cc::bench;

@@ -3,7 +3,7 @@
 #include <set>
 #include <vector>
 
-#include "../../bench/pattern.h"
+#include "bench/data/pattern.h"
 #include "check.h"
 
 using namespace r2cc::bench;

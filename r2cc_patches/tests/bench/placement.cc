@@ -1,12 +1,12 @@
 // Where a plan's connections are at home, and how long it then takes in a network that is arithmetic.
-#include "../../bench/placement.h"
+#include "bench/programs/placement.h"
 
 #include <algorithm>
 
-#include "../../bench/errors.h"
-#include "../../bench/plan_schedule.h"
+#include "bench/errors.h"
+#include "bench/programs/plan_schedule.h"
+#include "bench/support/sim.h"
 #include "check.h"
-#include "sim.h"
 
 using namespace r2cc::bench;
 using namespace r2cc::planner;

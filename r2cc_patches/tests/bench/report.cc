@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "../../bench/errors.h"
-#include "../../bench/json.h"
-#include "../../bench/report.h"
+#include "bench/errors.h"
+#include "bench/json.h"
+#include "bench/report.h"
 #include "check.h"
 
 using namespace r2cc::bench;

@@ -5,11 +5,11 @@
 #include <thread>
 #include <vector>
 
-#include "../../bench/bench.h"
-#include "../../bench/errors.h"
+#include "bench/bench.h"
+#include "bench/errors.h"
+#include "bench/support/ports.h"
+#include "bench/support/ranks.h"
 #include "check.h"
-#include "ports.h"
-#include "ranks.h"
 
 using namespace r2cc::bench;
 using namespace r2cc::test;

@@ -1,8 +1,8 @@
 // Parsers of the sampler on recorded text.
 #include <stdexcept>
 
-#include "../../bench/json.h"
-#include "../../bench/sampler.h"
+#include "bench/json.h"
+#include "bench/sampler/sampler.h"
 #include "check.h"
 
 using namespace r2cc::bench;

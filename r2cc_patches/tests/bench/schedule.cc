@@ -1,15 +1,15 @@
 // Programs of every kind, played with no network: they must finish, be right in any order of events, and load every
 // rank as the model says.
-#include "../../bench/schedule.h"
+#include "bench/programs/schedule.h"
 
 #include <map>
 #include <numeric>
 #include <vector>
 
-#include "../../bench/layout.h"
-#include "../../bench/plan_schedule.h"
+#include "bench/programs/layout.h"
+#include "bench/programs/plan_schedule.h"
+#include "bench/support/play.h"
 #include "check.h"
-#include "play.h"
 
 using namespace r2cc::bench;
 using namespace r2cc::planner;

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "../../bench/json.h"
+#include "bench/json.h"
 #include "driver_options.h"
 #include "ends.h"
 #include "flow.h"

@@ -5,7 +5,7 @@
 #include <map>
 #include <sstream>
 
-#include "../../bench/errors.h"
+#include "bench/errors.h"
 
 namespace r2cc::driver {
 namespace {

@@ -6,8 +6,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "../../bench/clock.h"
-#include "../../bench/errors.h"
+#include "bench/clock.h"
+#include "bench/errors.h"
 
 namespace r2cc::driver {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "../../bench/comm.h"
+#include "bench/transport/comm.h"
 #include "driver_options.h"
 
 namespace r2cc::driver {

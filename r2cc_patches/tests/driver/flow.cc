@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "../../bench/clock.h"
-#include "../../bench/errors.h"
+#include "bench/clock.h"
+#include "bench/errors.h"
 
 namespace r2cc::driver {
 namespace {

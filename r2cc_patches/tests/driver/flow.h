@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "../../bench/comm.h"
+#include "bench/transport/comm.h"
 #include "driver_options.h"
 
 namespace r2cc::driver {

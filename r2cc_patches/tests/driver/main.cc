@@ -8,7 +8,7 @@
 #include <string>
 #include <thread>
 
-#include "../../bench/errors.h"
+#include "bench/errors.h"
 #include "driver.h"
 
 namespace {

@@ -12,8 +12,8 @@
 #include <cstring>
 #include <memory>
 
-#include "../../bench/clock.h"
-#include "../../bench/errors.h"
+#include "bench/clock.h"
+#include "bench/errors.h"
 
 namespace r2cc::driver {
 namespace {

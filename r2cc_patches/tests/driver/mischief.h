@@ -5,7 +5,7 @@
 
 #include <cstdint>
 
-#include "../../bench/json.h"
+#include "bench/json.h"
 
 namespace r2cc::driver {
 

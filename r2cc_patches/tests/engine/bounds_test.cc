@@ -3,7 +3,7 @@
 
 #include "check.h"
 #include "rig/door.h"
-#include "rig/fake_inner.h"
+#include "rig/fabric/fake_inner.h"
 #include "wire/keys.h"
 
 using namespace r2cc;

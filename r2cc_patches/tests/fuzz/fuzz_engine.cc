@@ -8,7 +8,7 @@
 #include "input.h"
 #include "messages.h"
 #include "rig/door.h"
-#include "rig/fake_inner.h"
+#include "rig/fabric/fake_inner.h"
 #include "wire/keys.h"
 
 using namespace r2cc;

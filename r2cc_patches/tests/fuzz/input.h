@@ -7,6 +7,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/bytes.h"
+
 namespace r2cc::fuzz {
 
 class Input {
@@ -40,7 +42,7 @@ class Input {
   size_t left_;
 };
 
-/// Fills a message's fields, whatever they are, from an input: the third visitor beside Writer and Reader.
+/// Fills a message's fields, whatever they are, from an input: as Reader does from a datagram.
 class Filler {
  public:
   explicit Filler(Input& in) : in_(in) {}
@@ -49,7 +51,7 @@ class Filler {
     if constexpr (std::is_integral_v<T>) {
       value = static_cast<T>(in_.number());
     } else {
-      value.visit(*this);
+      std::apply([this](auto&&... field) { ((*this)(field), ...); }, value.fields());
     }
   }
   template <size_t N>
@@ -57,9 +59,9 @@ class Filler {
     for (uint8_t& b : bytes) b = in_.byte();
   }
   template <class T>
-  void list(std::vector<T>& items, size_t most) {
-    items.resize(in_.byte() % (most + 1));
-    for (T& item : items) (*this)(item);
+  void operator()(List<T>& list) {
+    list.items.resize(in_.byte() % (list.most + 1));
+    for (T& item : list.items) (*this)(item);
   }
 
  private:

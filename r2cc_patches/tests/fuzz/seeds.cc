@@ -23,7 +23,7 @@ class Counter {
     if constexpr (std::is_integral_v<T>) {
       value = static_cast<T>(++next_);
     } else {
-      value.visit(*this);
+      std::apply([this](auto&&... field) { ((*this)(field), ...); }, value.fields());
     }
   }
   template <size_t N>
@@ -31,9 +31,9 @@ class Counter {
     for (uint8_t& b : bytes) b = static_cast<uint8_t>(++next_);
   }
   template <class T>
-  void list(std::vector<T>& items, size_t /*most*/) {
-    items.resize(2);
-    for (T& item : items) (*this)(item);
+  void operator()(List<T>& list) {
+    list.items.resize(2);
+    for (T& item : list.items) (*this)(item);
   }
 
  private:

@@ -4,8 +4,8 @@
 
 #include "check.h"
 #include "memory/staging.h"
-#include "rig/fake_copy.h"
-#include "rig/fake_inner.h"
+#include "rig/fabric/fake_copy.h"
+#include "rig/fabric/fake_inner.h"
 #include "rig/socket_pair.h"
 
 using namespace r2cc;

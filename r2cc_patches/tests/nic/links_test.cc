@@ -8,7 +8,7 @@
 
 #include "check.h"
 #include "rig/door.h"
-#include "rig/fake_inner.h"
+#include "rig/fabric/fake_inner.h"
 #include "rig/rig.h"
 #include "rig/socket_pair.h"
 

@@ -1,5 +1,5 @@
 // What is left of NICs as text.
-#include "../../planner/capacities.h"
+#include "planner/capacities.h"
 #include "check.h"
 
 using namespace r2cc::planner;

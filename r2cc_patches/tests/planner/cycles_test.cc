@@ -3,9 +3,9 @@
 #include <cmath>
 #include <set>
 
-#include "../../planner/cycles.h"
-#include "../../planner/game.h"
 #include "check.h"
+#include "planner/shapes/cycles.h"
+#include "planner/shapes/game.h"
 #include "requests.h"
 
 using namespace r2cc::planner;

@@ -1,8 +1,8 @@
 // docs/internals/schedules.md's table and formulas, to the digits given there, as the planner has them.
 #include <cmath>
 
-#include "../../planner/formulas.h"
 #include "check.h"
+#include "planner/cost/formulas.h"
 #include "requests.h"
 
 using namespace r2cc::planner;

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "../../planner/cluster.h"
-#include "../../planner/order.h"
 #include "check.h"
+#include "planner/cost/cluster.h"
+#include "planner/shapes/order.h"
 #include "requests.h"
 
 using namespace r2cc::planner;

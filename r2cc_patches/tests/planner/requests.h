@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "../../planner/planner.h"
+#include "planner/planner.h"
 
 namespace r2cc::check {
 

@@ -1,8 +1,8 @@
 // The fluid engine: rates, who waits for whom, links that change, streams that go another way.
 #include <cmath>
 
-#include "../../sim/fluid.h"
 #include "check.h"
+#include "sim/network/fluid.h"
 
 using namespace r2cc::sim;
 

@@ -1,8 +1,8 @@
 // The bench's programs in a network that is arithmetic; and where migrating connections go.
 #include <cmath>
 
-#include "../../sim/programs.h"
 #include "check.h"
+#include "sim/programs.h"
 
 using namespace r2cc::sim;
 

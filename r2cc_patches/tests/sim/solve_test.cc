@@ -3,10 +3,10 @@
 #include <numeric>
 #include <string>
 
-#include "../../planner/formulas.h"
-#include "../../sim/hit.h"
-#include "../../sim/solve.h"
 #include "check.h"
+#include "planner/cost/formulas.h"
+#include "sim/hit.h"
+#include "sim/solve.h"
 
 using namespace r2cc::sim;
 

@@ -2,9 +2,9 @@
 #include <cstring>
 #include <string>
 
-#include "../../planner/planner.h"
-#include "../../sim/sim.h"
 #include "check.h"
+#include "planner/planner.h"
+#include "sim/sim.h"
 
 using r2cc::planner::PlanError;
 using r2cc::sim::answer;

@@ -1,0 +1,167 @@
+#include "agree/net/hub.h"
+
+#include <sys/epoll.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "base/clock.h"
+
+namespace r2cc::agree {
+namespace {
+
+constexpr size_t kMostCallers = 64;  // of whom nothing is known yet; the oldest has to go
+constexpr int kAcceptedInTurn = 64;
+constexpr int64_t kCallerNs = msToNs(5000);
+constexpr int64_t kNoDescriptorNs = msToNs(100);
+constexpr size_t kBusy = 4;  // messages that a rank has not acknowledged
+
+}  // namespace
+
+Hub::Hub(Loop& loop, Upward& up, Fd listener, const std::vector<Card>& cards, const Patience& patience)
+    : loop_(loop),
+      up_(up),
+      listener_(std::move(listener)),
+      key_(cards.front().key),
+      agreement_(cards.front().agreement),
+      patience_(patience),
+      watch_(loop.watch(listener_.get(), EPOLLIN, *this)) {
+  for (size_t rank = 1; rank < cards.size(); rank++) {
+    peers_.push_back(std::make_unique<Peer>(*this, static_cast<int>(rank)));
+  }
+}
+
+Hub::~Hub() {
+  while (!callers_.empty()) forget(*callers_.front());
+  if (listening_) loop_.unwatch(watch_, listener_.get());
+}
+
+void Hub::send(int rank, const Message& message) {
+  if (!peer(rank).left) peer(rank).line.send(message);
+}
+
+bool Hub::able() const {
+  return std::all_of(peers_.begin(), peers_.end(),
+                     [](const auto& peer) { return peer->line.attached() && peer->line.link().waiting() <= kBusy; });
+}
+
+bool Hub::delivered() const {
+  return std::all_of(peers_.begin(), peers_.end(), [](const auto& peer) {
+    return peer->left || peer->givenUp || peer->line.link().allAcknowledged();
+  });
+}
+
+// ---- the door
+
+void Hub::ready(uint32_t /*events*/) {
+  for (int i = 0; i < kAcceptedInTurn; i++) {
+    Fd fd = acceptFrom(listener_);
+    if (!fd.valid() && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)) {
+      // They wait in the kernel until there is something to hold them with.
+      loop_.unwatch(watch_, listener_.get());
+      listening_ = false;
+      listenAgainAt_ = loop_.now() + kNoDescriptorNs;
+      return;
+    }
+    if (!fd.valid()) return;
+    if (callers_.size() >= kMostCallers) turnAway(*callers_.front());
+    callers_.push_back(std::make_unique<Caller>(*this, std::move(fd), loop_.now() + kCallerNs));
+    Caller& caller = *callers_.back();
+    caller.watch = loop_.watch(caller.channel.fd(), EPOLLIN, caller);
+  }
+}
+
+void Hub::onCaller(Caller& caller) {
+  const bool open = caller.channel.fill();
+  if (caller.rank < 0 && caller.channel.peek(kHelloBytes) != nullptr && !greet(caller)) return turnAway(caller);
+  if (caller.rank >= 0 && caller.channel.peek(1) != nullptr) {
+    // A Hello may be somebody else's, repeated. Only who knows the key can send a frame of this connection.
+    if (const std::optional<Frame> first = caller.channel.next()) {
+      if (first->seq != 0 || !peer(caller.rank).line.link().acknowledge(first->ack)) return turnAway(caller);
+      return admit(caller);
+    }
+  }
+  if (!open || caller.channel.bad()) turnAway(caller);
+}
+
+bool Hub::greet(Caller& caller) {
+  const uint8_t* bytes = caller.channel.peek(kHelloBytes);
+  const std::optional<Hello> hello = readHello(bytes, agreement_);
+  if (!hello || hello->rank < 1 || hello->rank > peers_.size()) return false;
+  const Key door = doorKey(key_, agreement_, hello->rank);
+  if (!genuine(bytes, door) || peer(static_cast<int>(hello->rank)).left) return false;
+  caller.rank = static_cast<int>(hello->rank);
+  caller.channel.take(kHelloBytes);
+  const Welcome welcome{randomKey(), peer(caller.rank).line.link().received()};
+  caller.channel.write(seal(*hello, welcome, door));
+  const SessionKeys keys = sessionKeys(door, *hello, welcome);
+  caller.channel.secure(keys.up, keys.down, kMaxUp);
+  return caller.channel.flush();  // a new connection takes these few bytes at once
+}
+
+void Hub::admit(Caller& caller) {
+  Peer& who = peer(caller.rank);
+  loop_.unwatch(caller.watch, caller.channel.fd());
+  Channel channel = std::move(caller.channel);
+  callers_.remove_if([&](const auto& one) { return one.get() == &caller; });
+  who.line.attach(std::move(channel));
+  if (std::exchange(who.wasUp, true)) up_.resumed(who.rank);
+  if (!who.line.drain([&](const Message& message) { take(who, message); })) lost(who);
+}
+
+void Hub::turnAway(Caller& caller) {
+  up_.refused();
+  forget(caller);
+}
+
+void Hub::forget(Caller& caller) {
+  loop_.unwatch(caller.watch, caller.channel.fd());
+  callers_.remove_if([&](const auto& one) { return one.get() == &caller; });
+}
+
+// ---- the ranks
+
+void Hub::onPeer(Peer& peer, uint32_t events) {
+  if (!peer.line.onReady(events, [&](const Message& message) { take(peer, message); })) lost(peer);
+}
+
+void Hub::take(Peer& peer, const Message& message) {
+  if (message.type == Type::Leave) peer.left = true;
+  up_.received(peer.rank, message);
+}
+
+void Hub::lost(Peer& peer) {
+  if (peer.line.forged()) up_.refused();
+  peer.lostAt = loop_.now();
+}
+
+void Hub::giveUp(Peer& peer, int64_t now) {
+  peer.givenUp = true;
+  const std::string first = peer.wasUp ? peer.line.why() : "never heard of";
+  up_.died(peer.rank, first + ", and not back for " + std::to_string((now - peer.lostAt) / 1000000) + " ms");
+}
+
+void Hub::tick(int64_t now) {
+  while (!callers_.empty() && callers_.front()->until <= now) turnAway(*callers_.front());
+  if (!listening_ && now >= listenAgainAt_) {
+    watch_ = loop_.watch(listener_.get(), EPOLLIN, *this);
+    listening_ = true;
+  }
+  if (now < deadline()) return;
+  lookedAt_ = now;
+  for (const auto& peer : peers_) {
+    if (peer->line.attached() && !peer->line.tick(patience_.silenceNs)) lost(*peer);
+    if (peer->line.attached() || peer->left || up_.ended()) continue;
+    const bool closed = peer->wasUp && peer->line.closedByPeer();
+    const int64_t patience = closed ? std::min(patience_.closedNs, patience_.holdNs) : patience_.holdNs;
+    if (now - peer->lostAt > patience) giveUp(*peer, now);
+  }
+}
+
+int64_t Hub::deadline() const {
+  const int64_t shortest = std::min({patience_.silenceNs / 6, patience_.closedNs / 4, patience_.holdNs / 4, kLookNs});
+  return lookedAt_ + std::max(shortest, msToNs(5));
+}
+
+}  // namespace r2cc::agree

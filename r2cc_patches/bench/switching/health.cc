@@ -1,0 +1,66 @@
+#include "bench/switching/health.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+
+#include "record/r2cc_health.h"
+
+namespace r2cc::bench {
+namespace {
+
+constexpr int kMostHealthNics = 64;
+constexpr std::chrono::milliseconds kLookEvery{5};  // a switch takes longer by far
+
+template <class Function>
+Function* symbolOf(void* handle, const char* name) {
+  void* symbol = handle != nullptr ? dlsym(handle, name) : nullptr;
+  Function* function = nullptr;
+  std::memcpy(&function, &symbol, sizeof(function));
+  return function;
+}
+
+}  // namespace
+
+Health loadHealth(const std::string& library) {
+  void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  Health health;
+  if (auto* read = symbolOf<decltype(r2ccHealth)>(handle, "r2ccHealth")) {
+    health.read = [read] {
+      std::vector<R2ccNicHealth> nics(kMostHealthNics);
+      nics.resize(static_cast<size_t>(std::clamp(read(nics.data(), kMostHealthNics), 0, kMostHealthNics)));
+      std::vector<NicState> states;
+      states.reserve(nics.size());
+      for (const R2ccNicHealth& nic : nics) states.push_back({nic.capacity, nic.rate_gbit});
+      return states;
+    };
+  }
+  if (auto* uneven = symbolOf<decltype(r2ccUnevenLoad)>(handle, "r2ccUnevenLoad")) {
+    health.loadUnevenly = [uneven](bool begins) { uneven(begins ? 1 : -1); };
+  }
+  return health;
+}
+
+HealthWatch::HealthWatch(std::function<void()> look) : look_(std::move(look)), thread_([this] { run(); }) {}
+
+HealthWatch::~HealthWatch() {
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    end_ = true;
+  }
+  ended_.notify_all();
+  thread_.join();
+}
+
+void HealthWatch::run() {
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!end_) {
+    look_();
+    ended_.wait_for(lock, kLookEvery);
+  }
+}
+
+}  // namespace r2cc::bench

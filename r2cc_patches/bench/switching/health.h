@@ -1,0 +1,48 @@
+// What this rank's NICs can carry, and a thread that hears of changes.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "bench/options.h"
+
+namespace r2cc::bench {
+
+struct NicState {
+  double capacity = 1;  // 0 to 1
+  double rateGbit = 0;  // 0: unknown
+};
+
+// The net library's word on its NICs (r2cc_health.h).
+struct Health {
+  std::function<std::vector<NicState>()> read;  // in the order of its devices; nothing while it does not say
+  std::function<void(bool)> loadUnevenly;       // a schedule does so on purpose, from now on or no more
+};
+
+// Empty functions where that library has none of them.
+Health loadHealth(const std::string& library);
+
+// Calls `look` every few milliseconds, on a thread of its own.
+class HealthWatch {
+ public:
+  explicit HealthWatch(std::function<void()> look);
+  ~HealthWatch();
+  HealthWatch(const HealthWatch&) = delete;
+  HealthWatch& operator=(const HealthWatch&) = delete;
+
+ private:
+  void run();
+
+  const std::function<void()> look_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool end_ = false;  // under mutex_
+  std::thread thread_;
+};
+
+}  // namespace r2cc::bench

@@ -1,0 +1,30 @@
+// The schedules that a cluster could run, as drafts.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "planner/cost/cluster.h"
+#include "planner/cost/model.h"
+
+namespace r2cc::planner {
+
+/// No drafts: it cannot run here, and the note says why.
+struct Proposal {
+  Schedule schedule = Schedule::Ring;
+  std::vector<Draft> drafts;
+  std::string note;
+  double railsUsPerByte = 0;  // of the busiest NIC, where drafts are placed on channels with homes
+};
+
+/// `ring` is the nodes' order in rings, from ringOrder. `parts`: at most so many drafts, 1 at least.
+Proposal proposeRing(const std::vector<int>& ring);
+Proposal proposePublished(const Cluster& cluster, const std::vector<int>& ring, int parts);
+/// One for each shape: what is fastest depends on the rails, too.
+std::vector<Proposal> proposeChains(const Cluster& cluster, const std::vector<int>& ring, int parts);
+std::vector<Proposal> proposeFixedChain(const Cluster& cluster, const std::vector<int>& ring, int parts);
+/// Chains as cuts of the request's cycles, beside a ring.
+Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::vector<int>& ring);
+Proposal proposeOptcc(const Cluster& cluster, const std::vector<int>& ring, int parts);
+
+}  // namespace r2cc::planner

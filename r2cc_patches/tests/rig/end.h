@@ -1,0 +1,87 @@
+// One end of a stream of numbered messages, driven as NCCL drives a comm. Every byte that arrives is checked.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/engine.h"
+#include "rig/fabric/fake_inner.h"
+
+namespace r2cc::fake {
+
+constexpr int kSlots = 8;
+constexpr size_t kSlotBytes = 81920;
+constexpr uint64_t kSizeAt = 40;  // a seed's bits from here on, if any is set: how large all its messages are
+
+/// Whose end it is, at which of its devices, and of which stream.
+struct EndOf {
+  Engine& engine;
+  void* ctx;
+  int dev;
+  uint64_t seed, messages;
+};
+
+/// One end of a stream, driven by its host's progress thread as NCCL drives a comm.
+class End {
+ public:
+  enum class State { Connecting, Running, Done, Failed };
+  explicit End(const EndOf& of);
+  virtual ~End() = default;
+  End(const End&) = delete;
+  End& operator=(const End&) = delete;
+
+  /// One turn of the progress thread. True: something moved.
+  bool step();
+  /// NCCL takes the memory away, whatever is still using it.
+  void deregister();
+  /// As NCCL: deregisters and frees the buffers first, then closes. Call when the progress thread is gone.
+  void close();
+  void* comm() const { return comm_; }
+  void* memory() const { return mr_; }
+  State state() const { return state_.load(); }
+  uint64_t done() const { return done_.load(); }
+  const void* buffers() const { return buffers_.data(); }
+  int64_t longestGapNs() const { return gapNs_.load(); }
+  const std::string& wrong() const { return wrong_; }  // read when the progress thread is gone
+
+  /// Messages from here on wait.
+  std::atomic<uint64_t> limit{UINT64_MAX};
+
+ protected:
+  virtual void connect() = 0;
+  virtual bool post() = 0;
+  virtual bool harvest() = 0;
+  virtual void closeComm() = 0;
+  void begin();
+  void fail() { state_ = State::Failed; }
+  void oneDone();
+  uint8_t* slot(uint64_t number) { return buffers_.data() + number % kSlots * kSlotBytes; }
+  void wrong(const std::string& what);
+
+  Engine& engine_;
+  void* const ctx_;
+  const int dev_;
+  const uint64_t seed_, messages_;
+  void* comm_ = nullptr;
+  void* mr_ = nullptr;
+  int memory_ = NCCL_PTR_HOST;
+  std::vector<uint8_t> buffers_;
+  std::array<void*, kSlots> requests_{};
+  uint64_t posted_ = 0;
+  std::atomic<uint64_t> done_{0};
+
+ private:
+  std::atomic<State> state_{State::Connecting};
+  std::atomic<int64_t> gapNs_{0};
+  int64_t lastNs_ = 0;
+  std::string wrong_;
+};
+
+std::unique_ptr<End> makeSender(const EndOf& of, const InnerHandle& handle);
+/// `gpu`: the buffers are GPU memory of this fabric, flushed before they are read.
+std::unique_ptr<End> makeReceiver(const EndOf& of, InnerHandle& handle, Fabric* gpu);
+
+}  // namespace r2cc::fake
