@@ -34,9 +34,13 @@ def failures(data: RunData) -> list[dict[str, Any]]:
     for line in failed:
         by_why.setdefault(line["message"], []).append(line)
     return [
-        {**lines[0], "message": f"{len(lines)} requests failed, the first is {lines[0]['index']}: {why}"}
+        {**lines[0], "message": f"request {lines[0]['index']} failed{_more(lines)}: {why}"}
         for why, lines in list(by_why.items())[:MOST_SHOWN]
     ]
+
+
+def _more(lines: list[dict[str, Any]]) -> str:
+    return f", and {len(lines) - 1} more" if len(lines) > 1 else ""
 
 
 def figures(data: RunData) -> Named:

@@ -32,6 +32,8 @@ CHECKS = {
     "degraded_ms": ("While degraded", "against its bound with the tolerance"),
     "return_ms": ("Time to return", "from the revert to full bandwidth"),
     "after_ms": ("After the fault", "against a healthy iteration"),
+    "failed_requests": ("Failed requests", "that got no whole answer"),
+    "longest_token_gap": ("Longest gap", "between two tokens of a stream"),
     "undisturbed": ("Other iterations", "the slowest that no fault touched, over the healthy median"),
     "healthy_ratio": ("Healthy, against stock", "iteration time without a fault, R2CC over stock"),
     "rank_memory_over_stock": ("Memory over stock", "of a rank, at its largest"),
