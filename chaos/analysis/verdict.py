@@ -46,8 +46,10 @@ def run_checks(run: Run, hypothesis: Hypothesis, mode: int) -> list[Check]:
         failed = run.metric("failed_requests")
         checks.append(check("failed_requests", failed, hypothesis.failed_requests_max, "requests"))
     if hypothesis.longest_gap_ms_max is not None:
-        gap = run.metric("longest_token_gap")
-        checks.append(check("longest_token_gap", gap, hypothesis.longest_gap_ms_max, "ms", void=void))
+        limit = hypothesis.longest_gap_ms_max
+        checks.append(check("longest_token_gap", run.metric("longest_token_gap"), limit, "ms", void=void))
+        if (silence := run.metric("longest_silence")) is not None:
+            checks.append(check("longest_silence", silence, limit, "ms", void=void))
     if hypothesis.times == "each":
         for name, (value, limit) in times(run, hypothesis, mode).items():
             checks.append(check(name, value, limit, "ms", void=void))

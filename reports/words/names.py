@@ -34,6 +34,7 @@ CHECKS = {
     "after_ms": ("After the fault", "against a healthy iteration"),
     "failed_requests": ("Failed requests", "that got no whole answer"),
     "longest_token_gap": ("Longest gap", "between two tokens of a stream"),
+    "longest_silence": ("Longest silence", "requests were under way, and no token of any of them came"),
     "undisturbed": ("Other iterations", "the slowest that no fault touched, over the healthy median"),
     "healthy_ratio": ("Healthy, against stock", "iteration time without a fault, R2CC over stock"),
     "rank_memory_over_stock": ("Memory over stock", "of a rank, at its largest"),

@@ -12,6 +12,10 @@ TIMES = (
     ("Time to first token", "ttft", "from sending a request; median without a fault, and the 99th percentile of all"),
     ("Time per token", "tpot", "of a request, after its first token; median without a fault, and the p99 of all"),
 )
+GAPS = (
+    ("Longest gap", "longest_token_gap", "between two tokens of a stream"),
+    ("Longest silence", "longest_silence", "requests were under way, and no token of any of them came"),
+)
 
 
 def rows(arms: Sequence[Arm]) -> list[Row]:
@@ -19,9 +23,8 @@ def rows(arms: Sequence[Arm]) -> list[Row]:
     if not any(run.metric("ttft_all_p50") is not None for arm in arms for run in arm.runs):
         return []
     found = [Row(title, text, [_time(arm, name) for arm in arms]) for title, name, text in TIMES]
-    found.append(
-        Row("Longest gap", "between two tokens of a stream, over all of them", [_longest(arm) for arm in arms])
-    )
+    for title, name, text in GAPS:
+        found.append(Row(title, text, [_longest(arm, name) for arm in arms]))
     if any(run.metric("failed_requests") is not None for arm in arms for run in arm.runs):
         found.append(Row("Failed requests", "that got no whole answer, of all", [_failed(arm) for arm in arms]))
         found.append(Row("Output", "tokens a second, over all requests", [_throughput(arm) for arm in arms]))
@@ -39,8 +42,8 @@ def _time(arm: Arm, name: str) -> Cell:
     return Cell(ms(max(healthy, default=None)), f"p99 {ms(max(tails))}", void(arm))
 
 
-def _longest(arm: Arm) -> Cell:
-    gaps = _values(counted(arm), "longest_token_gap")
+def _longest(arm: Arm, name: str) -> Cell:
+    gaps = _values(counted(arm), name)
     return Cell(ms(max(gaps)), "", void(arm)) if gaps else Cell(NONE)
 
 

@@ -11,6 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from chaos.analysis.figures import run_figures
+from chaos.analysis.requests import silence_ms
 from chaos.analysis.rundata import read_run
 from chaos.analysis.verdict import run_checks
 from chaos.experiment.model import Hypothesis
@@ -163,6 +164,7 @@ def test_figures_are_those_of_vllms_and_sglangs_benchmarks() -> None:
     assert named["ttft_all_p50"] == 20.0
     assert (named["tpot_all_p50"], named["tpot_all_p99"]) == (20.0, 29.8)  # 30/3 and 90/3
     assert (named["itl_all_p50"], named["longest_token_gap"]) == (10.0, 70.0)
+    assert named["longest_silence"] == 70.0
     assert (named["e2el_all_p50"], named["requests"], named["failed_requests"]) == (80.0, 3, 1)
     seconds = 1.110  # from the first request to the last answer
     assert named["request_throughput"] == pytest.approx(2 / seconds, abs=1e-4)
@@ -172,10 +174,30 @@ def test_figures_are_those_of_vllms_and_sglangs_benchmarks() -> None:
     assert found.void == [], "requests vary by nature"
 
 
+def answer(start: int, ttft: int, *gaps: int) -> dict[str, Any]:
+    end = start + ttft + sum(gaps)
+    return {"start_ns": start * MS, "end_ns": end * MS, "ttft_ms": ttft, "gaps_ms": list(gaps)}
+
+
+@pytest.mark.parametrize(
+    ("answers", "silence"),
+    [
+        ([answer(0, 10, 5, 5), answer(1000, 10, 5)], 10.0),  # nothing under way between them
+        ([answer(0, 10, 300, 5)], 300.0),
+        ([answer(0, 10, 5), answer(20, 500, 5)], 500.0),  # it struck while a prompt was read
+        ([answer(0, 10, 300, 5), answer(50, 10, 5)], 245.0),  # the other stream went on for a while
+        ([], None),
+    ],
+)
+def test_silence_is_of_all_streams(answers: list[dict[str, Any]], silence: float | None) -> None:
+    assert silence_ms(answers) == silence
+
+
 def test_failed_requests_and_gaps_are_judged() -> None:
     found = run_figures(read_run(run()), 0, iterations=3)
     hypothesis = Hypothesis(completes=False, failed_requests_max=0, longest_gap_ms_max=80.0)
     checks = {check.name: (check.outcome, check.value) for check in run_checks(found, hypothesis, 0)}
     assert checks == {
         "exact": ("holds", 0), "failed_requests": ("deviated", 1), "longest_token_gap": ("holds", 70.0),
+        "longest_silence": ("holds", 70.0),
     }  # fmt: skip
