@@ -170,6 +170,8 @@ class ArmRun:
 
     def _hangs(self, at_s: float) -> bool:
         """A fault may hold everything up while it is active, but not for ever."""
+        if self._watch.moves(at_s):
+            return False
         longest_s = max((planned.spec.lasts_s for planned in self._plan.faults), default=0.0)
         endless = self._watch.still_s(at_s) > 2 * self._watch.allowed_s() + longest_s
         return endless or bool(not self._injector.any_active() and self._watch.stuck(at_s))

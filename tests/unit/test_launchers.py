@@ -100,11 +100,10 @@ def test_tags_amid_a_line_are_no_part_of_it(step: int) -> None:
 
 @pytest.mark.parametrize("step", [1, 1000])
 def test_labels_and_whole_lines(step: int) -> None:
-    assert fed(srun.Labelled(), b"0: a: b\n12: \nsrun: error\n", step) == [
-        (0, b"a: b"),
-        (12, b""),
-        (None, b"srun: error"),
-    ]
+    text = b"0: a: b\n12: \nsrun: error\n"
+    assert fed(srun.Srun().reader(None), text, step) == [(0, b"a: b"), (12, b""), (None, b"srun: error")]
+    text = b"r2cc:12:5: b\nr2cc:0:\n3: c\n"
+    assert fed(torchrun.Torchrun().reader(None), text, step) == [(12, b"5: b"), (0, b""), (None, b"3: c")]
     assert fed(Whole(3), b"a\r\nb", step) == [(3, b"a")]
 
 
