@@ -42,6 +42,12 @@ def run_checks(run: Run, hypothesis: Hypothesis, mode: int) -> list[Check]:
         checks.append(check("completes", run.completed, True, "bool"))
     checks += _on_moves(run, hypothesis)
     void = bool(run.void)
+    if hypothesis.failed_requests_max is not None:
+        failed = run.metric("failed_requests")
+        checks.append(check("failed_requests", failed, hypothesis.failed_requests_max, "requests"))
+    if hypothesis.longest_gap_ms_max is not None:
+        gap = run.metric("longest_token_gap")
+        checks.append(check("longest_token_gap", gap, hypothesis.longest_gap_ms_max, "ms", void=void))
     if hypothesis.times == "each":
         for name, (value, limit) in times(run, hypothesis, mode).items():
             checks.append(check(name, value, limit, "ms", void=void))

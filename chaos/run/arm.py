@@ -139,6 +139,8 @@ class ArmRun:
                 self._iteration(line)
             elif line["event"] == "late":
                 self._schedule.late(line)
+            elif line["event"] == "request_failed":
+                self._watch.moved(now_s())
             elif line["event"] == "traffic":
                 self._watch.moved(now_s())
                 self._schedule.traffic(line)

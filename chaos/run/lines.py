@@ -95,10 +95,15 @@ class Lines:
             return launch.name, launch.host
         return speaker.start.shown, speaker.start.host.name
 
+    @property
+    def _says_pids(self) -> bool:
+        return self.plan.job is not None or self.plan.foreign is not None
+
     def _without_pids(self, batch: Iterable[Printed]) -> Iterator[Printed]:
-        """Under a launcher each rank begins by its process id, whatever its program prints."""
+        """Under a launcher each rank begins by its process id, whatever its program prints; so do programs that watch
+        over another one, which is the rank then."""
         for each in batch:
-            line = parsed(each[1]) if self.plan.job is not None and each[1].startswith(SAYS_PID) else None
+            line = parsed(each[1]) if self._says_pids and each[1].startswith(SAYS_PID) else None
             if line is None:
                 yield each
             else:

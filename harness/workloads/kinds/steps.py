@@ -13,6 +13,10 @@ from harness.workloads.kinds.lines import Line, LineReader, parsed
 
 OP = "command"
 """Of `bench_start`: what is timed is whatever the program calls a step."""
+REQUESTS = "inference"
+"""Of `bench_start`: an iteration is a request; several are under way at once."""
+FOREIGN = (OP, REQUESTS)
+"""Of programs that are not ours: only ranks that speak count, and the exit codes say whether all went well."""
 EVENT = b'{"t_ns":'
 """How lines of the net library and of the profiler begin; they may come amid a line of the program."""
 OURS = b"R2CC: "
