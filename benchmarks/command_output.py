@@ -1,4 +1,4 @@
-"""What it costs to run a program of somebody's own under `kind: command`: reading what it prints, and the run around it.
+"""What it costs to run any program under `kind: command`: reading what it prints, and the run around it.
 
     .venv/bin/python benchmarks/command_output.py [--gigabytes 1] [--turns 2] [--json]
 

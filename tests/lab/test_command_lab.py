@@ -16,6 +16,9 @@ from typing import Any
 
 import pytest
 
+from harness.build import build_net
+from harness.progress import silent
+
 pytestmark = [pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(120)]
 
 REPO = Path(__file__).parents[2]
@@ -79,7 +82,11 @@ class Chaos:
         return file
 
     def ended(self) -> Ran:
-        said, _ = self.process.communicate(timeout=LIMIT_S)
+        try:
+            said, _ = self.process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.terminate()
+            raise AssertionError(self.process.communicate(timeout=LIMIT_S)[0]) from None
         assert "Traceback" not in said, said
         (folder,) = self._out.iterdir()
         self._nothing_is_left(folder)
@@ -103,6 +110,11 @@ class Chaos:
 
 def ran(folder: Path, what: str, **settings: Any) -> Ran:
     return Chaos(folder, what, **settings).ended()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _built() -> None:
+    build_net(progress=silent)
 
 
 BAD = {

@@ -256,7 +256,7 @@ def test_programs_that_are_not_ours_under_a_launcher(site: Site, launcher: str, 
     lines = list(read(folder / "journal.jsonl"))
     places = {line["rank"]: (line["host"], line["result"]) for line in lines if line["event"] == "result"}
     assert places == {r: (f"n{r // 2}", f"h{r // 2} {r} 8 {r % 2} 2 {r // 2}") for r in range(8)}
-    steps = {rank: sum(l["event"] == "iteration" and l["rank"] == rank for l in lines) for rank in range(8)}
+    steps = {rank: sum((each["event"], each.get("rank")) == ("iteration", rank) for each in lines) for rank in range(8)}
     assert set(steps.values()) == {60}, steps
     assert {line["name"] for line in lines if line["event"] == "command" and "name" in line} >= {started, "rank5"}
     assert len(list((folder / "raw").glob("stock-0-rank*.out"))) == 8
