@@ -93,6 +93,12 @@ def checked(document: Document, path: Path) -> Experiment:
                 ("faults", index, "at", clock),
                 "NCCL counts it, and this workload has no NCCL: give iteration or time_s",
             )
+        first = found["workload"].foreseen if "workload" in found else 0
+        if fault.at.iteration is not None and fault.at.iteration < first:
+            report(
+                ("faults", index, "at", "iteration"),
+                f"when iteration {fault.at.iteration} begins cannot be foreseen: the first that can be is {first}",
+            )
     problems_of_timeline(found.get("faults", {}), found.get("iterations"), nics, report, per_host)
     if errors:
         raise InputErrors(in_order(errors, str(path)))
@@ -132,7 +138,8 @@ def _sections(document: Document, report: Report) -> dict[str, Any]:
     for key, model in models:
         if (part := fitted(model, value.get(key, {}), report, (key,))) is not None:
             checked[key] = part
-    checked["iterations"] = _iterations(value.get("workload"))
+    workload = checked.get("workload")
+    checked["iterations"] = _iterations(value.get("workload")) if workload is None else workload.measured
     checked["faults"] = _faults(value.get("faults", []), report)
     checked["arms"] = _arms(value.get("arms"), report)
     _arms_of_workload(checked, report)

@@ -17,9 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.programs import torn_json
-from harness.programs.nccltests import OPS, Lines, Spec, mpirun, plain, read_json
-from harness.programs.nccltests_rows import Row, number
+from harness.programs.nccltests import mpirun, plain
+from harness.workloads.nccltests import torn_json
+from harness.workloads.nccltests.report import Lines, read_json
+from harness.workloads.nccltests.rows import Row, number
+from harness.workloads.nccltests.spec import OPS, Spec
 
 STANDIN = Path(__file__).parents[1] / "data" / "nccl_tests" / "standin.py"
 

@@ -17,9 +17,10 @@ from click.testing import CliRunner, Result
 
 from harness.commands.run import OPS, run
 from harness.errors import R2ccError, UsageError
-from harness.programs import adapters, nccltests
+from harness.programs import adapters
 from harness.programs.foreground import run_launch
 from harness.programs.nccltests_run import Plan
+from harness.workloads.nccltests import spec
 
 ROOT = Path(__file__).resolve().parents[2]
 STANDIN = ROOT / "tests" / "data" / "nccl_tests" / "standin.py"
@@ -264,4 +265,4 @@ def test_help_loads_nothing_heavy() -> None:
     code = "import sys, harness.commands.run; print([m for m in ('pydantic', 'yaml', 'rich') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-    assert nccltests.OPS == OPS, "written twice, so that --help need not import it"
+    assert spec.OPS == OPS, "written twice, so that --help need not import it"
