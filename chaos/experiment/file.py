@@ -138,8 +138,7 @@ def _sections(document: Document, report: Report) -> dict[str, Any]:
     for key, model in models:
         if (part := fitted(model, value.get(key, {}), report, (key,))) is not None:
             checked[key] = part
-    workload = checked.get("workload")
-    checked["iterations"] = _iterations(value.get("workload")) if workload is None else workload.measured
+    checked["iterations"] = _iterations(value.get("workload"), checked.get("workload"))
     checked["faults"] = _faults(value.get("faults", []), report)
     checked["arms"] = _arms(value.get("arms"), report)
     _arms_of_workload(checked, report)
@@ -157,8 +156,12 @@ def _arms_of_workload(checked: dict[str, Any], report: Report) -> None:
         report(("arms", RESTART), "the host bench is no job that could start again: it needs a workload on GPUs")
 
 
-def _iterations(workload: Any) -> int | None:
-    """How many iterations there are, even if something else is wrong with the workload."""
+def _iterations(workload: Any, whole: Workload | None) -> int | None:
+    """How many iterations there are, even if something else is wrong with the workload, where its section says so."""
+    if whole is not None:
+        return whole.measured
+    if model_of_workload(workload).measured is not Workload.measured:
+        return None
     count = (
         workload.get("iterations", Workload.model_fields["iterations"].default) if isinstance(workload, dict) else None
     )

@@ -95,7 +95,7 @@ def steps(
             gpus=gpus,
             of_host=of_host,
         )
-        job = launch.job(ranks, bed.root, launcher, targets, python, inside, mpi=experiment.workload.mpi)
+        job = launch.job(ranks, bed.root, launcher, targets, python, inside=inside, mpi=experiment.workload.mpi)
         return [*samplers, *(ranks if job is None else _by_launcher(job, launcher, targets))]
 
     faults = [fault_step(each) for each in planned]

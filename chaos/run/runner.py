@@ -147,7 +147,9 @@ def plans(
             planned_faults(experiment, bed.nics, each),
             limits=experiment.limits,
             launcher=launcher,
-            job=launch.job(ranks, bed.root, launcher, bed.targets, python, bed.inside, mpi=experiment.workload.mpi),
+            job=launch.job(
+                ranks, bed.root, launcher, bed.targets, python, inside=bed.inside, mpi=experiment.workload.mpi
+            ),
             reader=partial(experiment.workload.reader, ranks=len(ranks)),
             foreign=foreign,
         )

@@ -146,8 +146,8 @@ def job(
     launcher: str,
     targets: Sequence[Target],
     python: str,
-    inside: Inside | None = None,
     *,
+    inside: Inside | None = None,
     mpi: bool = False,
 ) -> Job | None:
     """The ranks as one job for a launcher; None: we start each ourselves. UsageError where it could not start them.

@@ -33,7 +33,7 @@ def check_programs(site: Site, experiment: Experiment) -> None:
     if lacking := [name for name, code in codes.items() if code == LACKING]:
         raise UsageError(
             f"there is no program {workload.program} on {', '.join(lacking)}",
-            f"build nccl-tests with MPI (r2cc build nccl-tests --mpi DIR), or say where it is: workload.programs, {FOLDER}",
+            f"build nccl-tests with MPI (r2cc build nccl-tests --mpi DIR), or say where: workload.programs, {FOLDER}",
         )
     if alone := [name for name, code in codes.items() if code == ALONE]:
         raise UsageError(

@@ -33,7 +33,8 @@ def shell(hosts: Mapping[str, str], folder: Path) -> str:
     named = "".join(f"{address}) host={host};; " for host, address in hosts.items())
     start = f"import sys; sys.path.insert(0, {root!r}); from harness.lab.remote import main; main()"
     words = shlex.join([sys.executable, "-c", start, str(folder)])
-    return f'case "$1" in {named}*) echo "r2cc: $1 is no host of the lab" >&2; exit 2;; esac\nshift\nexec {words} "$host" "$@"\n'
+    unknown = '*) echo "r2cc: $1 is no host of the lab" >&2; exit 2;;'
+    return f'case "$1" in {named}{unknown} esac\nshift\nexec {words} "$host" "$@"\n'
 
 
 def main() -> None:

@@ -41,7 +41,8 @@ def gathered(
     (program,) = programs
     return Job(
         program, dict(Counter(hosts)), rendezvous, common, of_host, told=told, out_of_band=out_of_band,
-        of_rank={rank: env for rank, env in of_rank.items() if env}, says_pid=True, python=python, inside=inside, mpi=mpi,
+        of_rank={rank: env for rank, env in of_rank.items() if env}, says_pid=True, python=python,
+        inside=inside, mpi=mpi,
     )  # fmt: skip
 
 

@@ -177,8 +177,8 @@ def test_dry_run_of_nccl_tests(monkeypatch: pytest.MonkeyPatch, library: Path) -
 
 
 def test_stock_without_a_library_preloads_nothing() -> None:
-    spec = nccltests.Spec("broadcast", Path("/opt/nt"), 1)
-    launch = Plan(spec, ["a"], 0, None, {}).launch()
+    asked = spec.Spec("broadcast", Path("/opt/nt"), 1)
+    launch = Plan(asked, ["a"], 0, None, {}).launch()
     assert launch.env == {"R2CC_MODE": "0"}
     assert "env" not in launch.argv
 

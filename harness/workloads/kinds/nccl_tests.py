@@ -55,7 +55,7 @@ class NcclTests(Program):
     check: StrictBool = True
     """Every element, once a row out of place and in place each."""
     programs: Annotated[StrictStr, Field(min_length=1)] | None = None
-    """The folder with the programs, the same on all hosts. None: $R2CC_NCCL_TESTS, or what r2cc build nccl-tests made."""
+    """The folder with the programs, on all hosts. None: $R2CC_NCCL_TESTS, or what r2cc build nccl-tests made."""
     gpus_per_rank: Annotated[StrictInt, Field(ge=0, le=64)] = 1
     preload: Literal["nccl", "plugin", "none"] = "nccl"
 

@@ -1,4 +1,4 @@
-"""What all workloads share that are not ours: how many ranks on which GPUs, what is put under them, where they start."""
+"""What all workloads share that are not ours: how many ranks on which GPUs, what is put under them, and where."""
 
 from __future__ import annotations
 

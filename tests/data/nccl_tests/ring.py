@@ -31,7 +31,7 @@ class Ring:
         if self.alone:
             return
         after = (rank + 1) % ranks
-        listener = socket.create_server(("0.0.0.0", PORT + rank))  # noqa: S104 - a lab host's own
+        listener = socket.create_server(("0.0.0.0", PORT + rank))
         found: list[socket.socket] = []
         caller = threading.Thread(target=lambda: found.append(self._to(after, after // per_host)))
         caller.start()
@@ -111,7 +111,7 @@ class Program(Standin):
 def main() -> int:
     program = Program(Path(sys.argv[0]).name, sys.argv[1:], json.loads(os.environ.get("RING", "{}")))
     if program.place:
-        sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - until the end: only rank 0 prints
+        sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115 - until the end: only rank 0 prints
     return program.run()
 
 
