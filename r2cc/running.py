@@ -37,14 +37,15 @@ def run(
     python: str | None = None,
     share_gpus: bool = False,
     void_ok: bool = False,
+    trace: bool = False,
     quiet: bool = True,
 ) -> Run:
     """Run an experiment, as `r2cc chaos run` does, and return its run.
 
     `experiment` is a file, YAML text (with a line break in it) or a mapping with the same keys; `arms` some of its
     arms; `site` what `--inventory` takes; `out` where the run directory is made; `set` changes values by dotted keys,
-    as {"workload.bytes": "16MiB"}; `python` has torch, for workloads on GPUs. Nothing is printed unless `quiet` is
-    False.
+    as {"workload.bytes": "16MiB"}; `python` has torch, for workloads on GPUs; `trace` keeps flight
+    recorders' dumps under raw/. Nothing is printed unless `quiet` is False.
 
     An arm that deviates is no error: that is the verdict. Raises UsageError or InputErrors for bad input and InfraError
     for a machine that is not as needed (nothing was started), RunFailed when machines failed during the run,
@@ -61,7 +62,7 @@ def run(
     names = arms_of(asked, arms if arms is None or isinstance(arms, str) else ",".join(arms))
     rundir.check(Path(out))
     options: dict[str, Any] = {"python": python, "share_gpus": share_gpus, "launcher": launcher, "void_ok": void_ok}
-    options |= {"quiet": quiet, "verbose": not quiet, "trace": False, "as_json": False}
+    options |= {"quiet": quiet, "verbose": not quiet, "trace": trace, "as_json": False}
     with meant(parse(site), launcher) as opened:
         summary, shown = run_one(asked, names, opened, out=Path(out), **options)
     if summary.exit_code == 130:

@@ -11,6 +11,7 @@ import pytest
 from harness.hosts import Host
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
+from r2cc.pytest_plugin import LabMaker
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(60)]
 
@@ -87,11 +88,10 @@ def test_nothing_is_set_that_keeps_nics_apart(lab: Lab, name: str) -> None:
         assert lab.hosts["h1"].read_text(f"/proc/sys/net/ipv4/conf/{where}/{name}").strip() == "0"
 
 
-def test_any_nic_answers_for_any_address(lab: Lab) -> None:
+def test_any_nic_answers_for_any_address(lab: Lab, r2cc_lab: LabMaker) -> None:
     """What is called ARP flux; not where each rail is a network of its own."""
     assert answering(lab, "eth1", "10.2.0.1", "10.2.0.2") == {"eth0", "eth1"}
-    with Lab.up(Topology(hosts=2, nics=2)) as apart:
-        assert answering(apart, "eth1", "10.2.0.1", "10.2.0.2") == {"eth1"}
+    assert answering(r2cc_lab(hosts=2, nics=2), "eth1", "10.2.0.1", "10.2.0.2") == {"eth1"}
 
 
 def test_what_is_not_bound_to_its_nic_leaves_by_the_first(lab: Lab) -> None:

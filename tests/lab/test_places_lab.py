@@ -9,10 +9,11 @@ import pytest
 from harness.build import build_net
 from harness.lab.lab import Lab
 from harness.lab.places import places
-from harness.lab.topology import Topology, parse
+from harness.lab.topology import parse
 from harness.progress import silent
 from harness.schemas import dumped
 from harness.workloads.bench import BenchSpec, bench_command, bench_env
+from r2cc.pytest_plugin import LabMaker
 
 pytestmark = [pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(120)]
 
@@ -38,20 +39,19 @@ def said_by_ranks(lab: Lab, file: Path) -> list[str]:
     return said
 
 
-def test_ranks_read_the_labs_places() -> None:
-    topology = parse(TOPOLOGY, "t.yaml")
-    with Lab.up(topology) as lab:
-        assert lab.places_file.read_text() == dumped(places(topology), 1)
-        assert lab.hosts["h1"].read_text(str(lab.places_file)) == lab.places_file.read_text()
-        for said in said_by_ranks(lab, lab.places_file):
-            assert f"NIC distances from {lab.places_file}: eth0 eth1 0, eth0 eth2 2, eth1 eth2 2" in said
+def test_ranks_read_the_labs_places(r2cc_lab: LabMaker) -> None:
+    lab = r2cc_lab(TOPOLOGY)
+    assert lab.places_file.read_text() == dumped(places(parse(TOPOLOGY, "t.yaml")), 1)
+    assert lab.hosts["h1"].read_text(str(lab.places_file)) == lab.places_file.read_text()
+    for said in said_by_ranks(lab, lab.places_file):
+        assert f"NIC distances from {lab.places_file}: eth0 eth1 0, eth0 eth2 2, eth1 eth2 2" in said
+    lab.close()
     assert not lab.places_file.exists()
 
 
-def test_a_malformed_file_is_warned_of_and_left_alone(tmp_path: Path) -> None:
+def test_a_malformed_file_is_warned_of_and_left_alone(r2cc_lab: LabMaker, tmp_path: Path) -> None:
     bad = tmp_path / "places.json"
     bad.write_text('{"schema": 1,\n "hosts": {"h0": 5}}')
-    with Lab.up(Topology(hosts=2, nics=2)) as lab:
-        for said in said_by_ranks(lab, bad):
-            assert said.count(f"R2CC_TOPO_FILE {bad}:2: host h0 must be an object, not a number; going on") == 1
-            assert "NIC distances from sysfs: eth0 eth1 2" in said
+    for said in said_by_ranks(r2cc_lab(hosts=2, nics=2), bad):
+        assert said.count(f"R2CC_TOPO_FILE {bad}:2: host h0 must be an object, not a number; going on") == 1
+        assert "NIC distances from sysfs: eth0 eth1 2" in said

@@ -10,7 +10,7 @@ import pytest
 import r2cc
 
 pytest_plugins = "pytester"
-pytestmark = [pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(300)]
 
 TESTS = '''
 import pytest
@@ -47,7 +47,7 @@ def test_a_lab(r2cc_lab):
 
 def test_a_maintainers_tests(pytester: pytest.Pytester, tmp_path: Path) -> None:
     pytester.makepyfile(TESTS)
-    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--r2cc-runs", str(tmp_path))
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider", "--r2cc-runs", str(tmp_path), timeout=280)
     result.assert_outcomes(passed=2, failed=2)
     result.stdout.fnmatch_lines(["*- r2cc run *-small -*", f"{tmp_path}/*-small*", "verdict: *", "migrate: *stall_ms*"])
     result.stdout.fnmatch_lines(["*RunFailed: *the fault cable missed*", "verdict: failed"])

@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from click.testing import CliRunner
 
 from harness.commands.trace import read, trace
 from harness.schemas import problems
 from harness.trace.gaps import gaps
+from r2cc.pytest_plugin import Runner
 
-pytestmark = [pytest.mark.alone, pytest.mark.lab, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timed, pytest.mark.lab, pytest.mark.timeout(240)]
 
-ROOT = Path(__file__).resolve().parents[2]
-CLI = [sys.executable, "-c", "from harness.cli import main; main()"]
 EXPERIMENT: dict[str, Any] = {
     "name": "traced",
     "topology": {"hosts": 3, "nics": 2, "rate_gbit": 0.2},
@@ -36,15 +31,9 @@ TOLERANCE_MS = 25.0
 """The stall leaves out the usual gap between two chunks, and the bench learns of a chunk a little after the net."""
 
 
-def test_dumps_of_a_real_link_failure_name_nic_cause_and_gap(tmp_path: Path) -> None:
-    file = tmp_path / "traced.yaml"
-    file.write_text(yaml.safe_dump(EXPERIMENT))
-    command = [*CLI, "chaos", "run", str(file), "--trace", "--void-ok", "--quiet", "--out", str(tmp_path / "runs")]
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=180)
-    assert done.returncode == 0, done.stdout + done.stderr
-    (run,) = (tmp_path / "runs").iterdir()
-    dumps = run / "raw" / "trace-migrate-0"
+def test_dumps_of_a_real_link_failure_name_nic_cause_and_gap(r2cc_run: Runner) -> None:
+    run = r2cc_run(EXPERIMENT, trace=True, void_ok=True)
+    dumps = run.path / "raw" / "trace-migrate-0"
     assert len([path for path in dumps.iterdir() if path.suffix == ".r2trace"]) == 3  # one of each rank's end
     result = CliRunner().invoke(trace, [str(dumps), "--around", "failover", "--top", "9", "--quiet", "--json"])
     found = json.loads(result.stdout)
@@ -55,9 +44,8 @@ def test_dumps_of_a_real_link_failure_name_nic_cause_and_gap(tmp_path: Path) -> 
         assert cause["nic"] == "eth1"
         assert cause["cause"] in ("netlink", "peer")
     assert any(gap["cause"]["host"] == "h1" for gap in found["gaps"])
-    summary = json.loads((run / "summary.json").read_text())
-    stall_ms = summary["arms"][0]["runs"][0]["faults"][0]["stall_ms"]
-    gap_ms = longest_gap_ms(dumps, *onset(run / "journal.jsonl"))
+    stall_ms = run.arm("migrate").stall_ms
+    gap_ms = longest_gap_ms(dumps, *onset(run.path / "journal.jsonl"))
     assert abs(gap_ms - stall_ms) <= TOLERANCE_MS, (gap_ms, stall_ms)
 
 

@@ -1,4 +1,4 @@
-"""What all workloads share that are not ours: how many ranks on which GPUs, what is put under them, and where."""
+"""What all workloads that are not ours share: ranks and their GPUs, what is put under them, where they start."""
 
 from __future__ import annotations
 
