@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import UsageError
+from harness.lab.remote import Inside
 from harness.launch import preload as preloading
 
 RANK_OPTION, GPU_OPTION = "--rank", "--gpu"
@@ -20,7 +21,7 @@ FIND = (
     'if [ "$rank" -ge "${of%-*}" ] && [ "$rank" -le "${of#*-}" ]; then export "${1#*:}"; fi; shift; done; shift; '
 )
 PID_EVENT = "rank_pid"
-SAY_PID = f'printf \'{{"event":"{PID_EVENT}","rank":%d,"pid":%d,"t_ns":0}}\\n\' "$rank" $$; '
+SAY_PID = f'printf \'{{"event":"{PID_EVENT}","rank":%d,"pid":%d,"host":"%s","t_ns":0}}\\n\' "$rank" $$ "$(uname -n)"; '
 """The program that follows keeps the number."""
 LABEL = (
     'pipe=$(mktemp -u) && mkfifo -m 600 "$pipe" && '
@@ -63,6 +64,8 @@ class Job:
     """What single ranks have besides."""
     says_pid: bool = False
     """Ranks print a line with their process id before the program's own."""
+    inside: Inside | None = None
+    """None: the hosts are reached from here."""
     out_of_band: str = ""
     """Network (a.b.c.d/n) over which a launcher's own daemons talk; the launcher's choice without one."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import socket
 import subprocess
@@ -294,4 +295,7 @@ def test_a_rank_says_its_process_id_and_has_what_is_its_own() -> None:
     done = subprocess.run(made.by_itself("R", "P"), env=env, capture_output=True, text=True, check=True)
     said, own = done.stdout.splitlines()
     pid = json.loads(said)["pid"]
-    assert (json.loads(said), own) == ({"event": "rank_pid", "rank": 1, "pid": pid, "t_ns": 0}, f"{pid} mine")
+    assert (json.loads(said), own) == (
+        {"event": "rank_pid", "rank": 1, "pid": pid, "host": platform.node(), "t_ns": 0},
+        f"{pid} mine",
+    )
