@@ -52,13 +52,15 @@ test: test-cpp test-unit test-lab ## Build, then the C++ tests, the Python tests
 test-cpp: setup-dev ## The C++ tests
 	@.venv/bin/r2cc build net --then test
 
-# Tests wait about as long as they compute: more of them than there are cores.
+# Tests wait longer than they compute: more of them than there are cores.
 test-unit: setup-dev ## The Python tests, the model's and the browser's
-	@.venv/bin/python -m pytest -n 3 --dist worksteal tests/unit tests/model tests/browser $(PYTEST_ARGS) $(NONE_IS_FINE)
+	@.venv/bin/python -m pytest -n 4 --dist worksteal tests/unit tests/model tests/browser $(PYTEST_ARGS) $(NONE_IS_FINE)
 
-# Most tests of the lab wait. Those that measure time or rates have the machine to themselves.
+# Most tests of the lab wait. Those that see what a fault does to time go two at a time; those that measure rates and
+# milliseconds themselves have the machine to themselves.
 test-lab: setup-dev ## The tests in the lab and on emulated machines
-	@.venv/bin/python -m pytest -n 4 --dist loadfile tests/lab -m "not alone and $(USUAL)" $(PYTEST_ARGS) $(NONE_IS_FINE)
+	@.venv/bin/python -m pytest -n 4 --dist loadfile tests/lab -m "not alone and not timed and $(USUAL)" $(PYTEST_ARGS) $(NONE_IS_FINE)
+	@.venv/bin/python -m pytest -n 2 --dist loadfile tests/lab -m "timed and $(USUAL)" $(PYTEST_ARGS) $(NONE_IS_FINE)
 	@.venv/bin/python -m pytest tests/lab tests/vm -m "(alone or vm) and $(USUAL)" $(PYTEST_ARGS) $(NONE_IS_FINE)
 
 fuzz: setup-dev ## Fuzz the wire formats and a live engine: `make fuzz SECONDS=60` a target (needs clang)
@@ -71,7 +73,7 @@ model: setup-dev ## Spin searches the protocol's model, and must find every deli
 	@.venv/bin/python -m pytest tests/model $(PYTEST_ARGS)
 
 sanitize: setup-dev ## The C++ tests under ASan + UBSan and under TSan
-	@.venv/bin/r2cc build net --then test-asan --then test-tsan
+	@.venv/bin/r2cc build net --then test-sanitizers
 
 lint: lint-python lint-cpp ## Style, types, layers; clang-format and clang-tidy
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from chaos.analysis import moves, serving, void
+from chaos.analysis import moves, requests, serving, void
 from chaos.analysis.bounds import beyond_ms, degraded_bound_ms, iteration_bound_ms
 from chaos.analysis.model import HOLDS, FaultFigures, Healthy, Metric, Run
 from chaos.analysis.phases import (
@@ -24,7 +24,7 @@ from chaos.analysis.rundata import FaultTimes, RunData
 from chaos.analysis.stall import detect_ms, longest_gap_ms, onsets, stall_ms
 from chaos.analysis.stats import median, percentile, spread
 from chaos.record.lines import Counters
-from harness.workloads.kinds.steps import OP
+from harness.workloads.kinds.steps import FOREIGN
 
 HEALTHY_RATE = 0.98
 """A run is back when it reaches this share of its healthy rate (design page 10)."""
@@ -60,7 +60,7 @@ def _asked(ends: list[Json], iterations: int) -> int:
 
 def ended_well(data: RunData) -> bool:
     """Of a program that is not ours its exit codes say that; ours says so itself."""
-    if data.start is None or data.start["op"] != OP:
+    if data.start is None or data.start["op"] not in FOREIGN:
         return True
     ends = data.by_event.get("run_end", [])
     return bool(ends) and all(code == 0 for code in ends[-1]["exit_codes"].values())
@@ -69,9 +69,8 @@ def ended_well(data: RunData) -> bool:
 def errors(data: RunData) -> list[str]:
     """What every rank ended with, and what the net library said about a connection that failed."""
     said = [line for line in data.by_event.get("log", []) if FAILED.match(line["message"])]
-    return list(
-        dict.fromkeys(f"{line['host']}: {line['message']}" for line in [*data.by_event.get("error", []), *said])
-    )
+    said = [*data.by_event.get("error", []), *said, *requests.failures(data)]
+    return list(dict.fromkeys(f"{line['host']}: {line['message']}" for line in said))
 
 
 def wrong_elements(data: RunData) -> int:
@@ -151,7 +150,10 @@ def metrics(data: RunData) -> list[Metric]:
             None,
         ),
         ("cpu_busy", "ratio"): (void.cpu_busy(data), void.CPU_BUSY_MAX),
-        ("healthy_spread", "ratio"): (spread(healthy_ms(data)), void.HEALTHY_SPREAD_MAX),
+        ("healthy_spread", "ratio"): (
+            spread(healthy_ms(data)),
+            None if requests.served(data) else void.HEALTHY_SPREAD_MAX,
+        ),
         ("undisturbed_worst", "ratio"): (undisturbed_worst(data), None),
         ("longest_gap", "ms"): (max(gaps, default=None), None),
         ("failovers", "connections"): (moves.failovers(data), None),
@@ -159,7 +161,8 @@ def metrics(data: RunData) -> list[Metric]:
         ("error_after", "ms"): (moves.error_after_ms(data), None),
         ("longest_iteration", "ms"): (max(data.durations_ms().values(), default=None), None),
     }
-    values |= {key: (value, None) for key, value in serving.figures(data).items()}
+    served = requests if requests.served(data) else serving
+    values |= {key: (value, None) for key, value in served.figures(data).items()}
     return [metric(name, unit, size, value, bound) for (name, unit), (value, bound) in values.items()]
 
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
-from harness.workloads.kinds.steps import OP
+from harness.workloads.kinds.steps import FOREIGN
 
 Line = dict[str, Any]
 Nic = tuple[str, str]
@@ -95,7 +95,7 @@ class RunData:
         """Whose iterations there are: of a program that is not ours, those ranks that say so."""
         if self.start is None:
             return 0
-        return len(self.host_of) if self.start["op"] == OP else int(self.start["ranks"])
+        return len(self.host_of) if self.start["op"] in FOREIGN else int(self.start["ranks"])
 
     def whole(self) -> dict[int, Span]:
         """Iterations that every rank finished: from the first start to the last end."""

@@ -10,6 +10,7 @@ from typing import Literal
 
 from chaos.analysis.bounds import BALANCE, MIGRATE
 from chaos.analysis.figures import metric
+from chaos.analysis.identical import identical, why
 from chaos.analysis.model import DEVIATED, FAILED, HOLDS, VOID, Arm, Check, FaultFigures, Metric, Outcome, Run, Verdict
 from chaos.analysis.moves import unmentioned
 from chaos.analysis.stats import median
@@ -41,6 +42,12 @@ def run_checks(run: Run, hypothesis: Hypothesis, mode: int) -> list[Check]:
         checks.append(check("completes", run.completed, True, "bool"))
     checks += _on_moves(run, hypothesis)
     void = bool(run.void)
+    if hypothesis.failed_requests_max is not None:
+        failed = run.metric("failed_requests")
+        checks.append(check("failed_requests", failed, hypothesis.failed_requests_max, "requests"))
+    if hypothesis.longest_gap_ms_max is not None:
+        gap = run.metric("longest_token_gap")
+        checks.append(check("longest_token_gap", gap, hypothesis.longest_gap_ms_max, "ms", void=void))
     if hypothesis.times == "each":
         for name, (value, limit) in times(run, hypothesis, mode).items():
             checks.append(check(name, value, limit, "ms", void=void))
@@ -165,18 +172,6 @@ def compare_with_stock(
     return metrics, checks
 
 
-def identical(runs: Sequence[Run], stock: Sequence[Run]) -> bool | None:
-    """Whether all iterations that both have came to the same, bit by bit; None when there is none."""
-    by_run = {run.run: run.results for run in stock}
-    pairs = [
-        (text, by_run[run.run][key])
-        for run in runs
-        for key, text in run.results.items()
-        if key in by_run.get(run.run, {})
-    ]
-    return all(mine == theirs for mine, theirs in pairs) if pairs else None
-
-
 def _ratio(value: float | None, base: float | None) -> float | None:
     return value / base if value is not None and base else None
 
@@ -232,6 +227,7 @@ def overall(arms: Sequence[Arm], *, void_ok: bool) -> tuple[Verdict, Literal[0, 
 def reasons(arms: Sequence[Arm]) -> list[str]:
     """For people: why the experiment is not simply `holds`."""
     found: list[str] = []
+    stock = next((arm.runs for arm in arms if arm.name == BASELINE), [])
     for arm in arms:
         if arm.as_expected is False:
             found.append(f"{arm.name} was expected to {_verb(arm.expect)} and {arm.verdict}")
@@ -243,7 +239,14 @@ def reasons(arms: Sequence[Arm]) -> list[str]:
                 found += [f"{place}: {_sentence(check)}" for check in run.checks if check.outcome != HOLDS]
         if arm.as_expected is not True:
             found += [f"{arm.name}: {_sentence(check)}" for check in arm.checks if check.outcome != HOLDS]
+            found += [f"{arm.name}: {text}" for text in _unlike(arm, stock)]
     return list(dict.fromkeys(found))
+
+
+def _unlike(arm: Arm, stock: Sequence[Run]) -> list[str]:
+    """Where its results first differ from stock's."""
+    judged = any(check.name == "identical" and check.outcome != HOLDS for check in arm.checks)
+    return [text] if judged and (text := why(arm.runs, stock)) else []
 
 
 def _verb(expect: str) -> str:

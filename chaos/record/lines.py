@@ -132,6 +132,10 @@ class Iteration(Progress):
     wrong_elements: Count
 
 
+class RequestFailed(Progress):
+    message: str
+
+
 class Delivery(Progress):
     connection: Any
     gaps_us: list[Amount]
@@ -252,6 +256,7 @@ EVENTS: dict[str, Any] = {
     **{"verdict": Verdict, "bench_start": BenchStart, "schedule": Schedule, "progress": Progress},
     **{"iteration": Iteration, "delivery": Delivery, "bench_end": BenchEnd, "error": Message, "sample": Sample},
     **{"link": Link, "cpu": Cpu, "gpu": Gpu, "path": Path, "nic": Nic, "side": Side, "net_end": NetEnd},
+    **{"request_failed": RequestFailed},
     **{"comm": CommBegins, "traffic": Traffic, "comm_end": Communicator},
 }
 

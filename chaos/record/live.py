@@ -11,6 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, Self
 from chaos.faults.spec import FaultSpec
 from chaos.record.grid import Grid, view
 from chaos.record.journal import now_ns
+from harness.workloads.kinds.workload import UNKNOWN
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -63,7 +64,7 @@ class Plain(Quiet):
 
     def run_started(self, arm: str, run: int, runs: int, iterations: int) -> None:
         self._arm = arm
-        self.note(f"run {run + 1} of {runs}, {iterations} iterations")
+        self.note(begun(run, runs, iterations))
 
     def iteration(self, index: int, took_ms: float) -> None:
         self.note(f"iteration {index:>3}  {took_ms:9.1f} ms")
@@ -93,7 +94,7 @@ class Live(Plain):
         self._lock = threading.Lock()
         self._times: list[float] = []
         self._title = self._moving = "starting"
-        self._iterations = 0
+        self._of = ""
 
     def __enter__(self) -> Self:
         from rich.live import Live as RichLive
@@ -124,20 +125,26 @@ class Live(Plain):
             self._grid.feed(line)
 
     def run_started(self, arm: str, run: int, runs: int, iterations: int) -> None:
-        self._arm, self._iterations, self._times = arm, iterations, []
+        self._arm, self._times = arm, []
+        self._of = "" if iterations >= UNKNOWN else f"/{iterations}"
         self._title = self._moving = f"{arm}, run {run + 1} of {runs}"
-        self.note(f"run {run + 1} of {runs}, {iterations} iterations")
+        self.note(begun(run, runs, iterations))
 
     def iteration(self, index: int, took_ms: float) -> None:
         self._times.append(took_ms)
         bars = bars_of(self._times[-self.SHOWN :], self.BARS)
-        self._moving = f"{self._title}  iteration {index + 1}/{self._iterations}  {took_ms:7.1f} ms  {bars}"
+        self._moving = f"{self._title}  iteration {index + 1}{self._of}  {took_ms:7.1f} ms  {bars}"
 
     def note(self, message: str) -> None:
         from rich.markup import escape
 
         at = f"[dim]{time.monotonic() - self._began:7.2f} s[/dim]"
         self._console.print(f"{at}  [bold]{self._arm:<9}[/bold] {escape(message)}")
+
+
+def begun(run: int, runs: int, iterations: int) -> str:
+    """Of a program that is not ours nobody knows how many iterations it has."""
+    return f"run {run + 1} of {runs}" + ("" if iterations >= UNKNOWN else f", {iterations} iterations")
 
 
 def bars_of(values: list[float], bars: str) -> str:

@@ -56,6 +56,7 @@ class ArmRun:
     def run(self) -> None:
         """Returns when the workload has ended in a way that can be judged. Raises InfraError when it cannot be."""
         ranks, stack = self._ranks, ExitStack()
+        stack.callback(self._lines.keep, self._raw)
         stack.enter_context(ranks.ranks)
         stack.enter_context(ranks.samplers)
         stack.callback(self._drain)
@@ -138,6 +139,8 @@ class ArmRun:
                 self._iteration(line)
             elif line["event"] == "late":
                 self._schedule.late(line)
+            elif line["event"] == "request_failed":
+                self._watch.moved(now_s())
             elif line["event"] == "traffic":
                 self._watch.moved(now_s())
                 self._schedule.traffic(line)

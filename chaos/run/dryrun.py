@@ -148,6 +148,10 @@ def when(planned: PlannedFault) -> str:
         return f"{at.launch_s:g} s after the ranks were started"
     if at.after is not None:
         return f"{at.ms:g} ms after {at.after} was {at.event}"
+    if at.bytes is not None:
+        return f"when NCCL has moved {at.bytes} bytes on a rank"
+    if at.collective is not None:
+        return f"when a rank has begun {at.collective} collectives"
     return f"{(at.fraction or 0):.0%} into iteration {at.iteration}"
 
 

@@ -12,13 +12,17 @@ from harness.errors import InfraError
 from harness.hosts import Host
 from harness.hosts.parallel import on_all
 from harness.workloads.kinds.program import OUT, RUN, Program
+from harness.workloads.kinds.steps import LONGEST_RESULT
 
 SWEEP_S = 20.0
 TRIES = 5
-MOST_BYTES = 1 << 20
 FIND = 'grep -lzx -- "$1" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3'
 """A fixed script: process ids by one variable of their environment, which no fork and no new session gets rid of."""
-HEAD = 'head -c "$2" -- "$1"'
+READ = (
+    '[ -f "$1" ] || exit 1; if [ "$(wc -c <"$1")" -le "$2" ]; then cat -- "$1"; '
+    'else printf "sha256 "; sha256sum <"$1" | cut -d" " -f1; fi'
+)
+"""A fixed script: what is in a file, or its digest where that is more than so many bytes."""
 
 
 def foreign_of(experiment: Experiment, token: str) -> Foreign | None:
@@ -54,7 +58,8 @@ def read_digests(plan: Plan, hosts: Mapping[str, Host], journal: Journal) -> Non
     found = 0
     for rank, launch in enumerate(plan.ranks):
         path = f"{launch.env[OUT]}/{plan.foreign.digest}"
-        got = hosts[launch.host].run(["sh", "-c", HEAD, "r2cc", path, f"{MOST_BYTES}"], timeout_s=SWEEP_S, check=False)
+        words = ["sh", "-c", READ, "r2cc", path, f"{LONGEST_RESULT}"]
+        got = hosts[launch.host].run(words, timeout_s=SWEEP_S, check=False)
         if got.exit_code == 0:
             found += 1
             journal.write("result", host=launch.host, rank=rank, result=got.stdout.strip())

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
+from pathlib import Path
 
 from chaos.record.clocks import ours
 from chaos.record.journal import Journal
+from chaos.run.kept import Kept
 from chaos.run.plan import Plan
 from harness.errors import InfraError, R2ccError
 from harness.launch.job import PID_EVENT
@@ -33,6 +35,8 @@ class Lines:
     began_ns: int = 0
     """When the ranks were started."""
     _readers: dict[tuple[int, int | None], tuple[Started, LineReader]] = field(default_factory=dict)
+    _kept: dict[int, Kept] = field(default_factory=dict)
+    """By rank, of a program that is not ours."""
 
     def heard(self, spoken: Spoken) -> Iterator[Line]:
         """Lines as they stand in the journal now, but for their host. InfraError for a reader that fails."""
@@ -46,6 +50,11 @@ class Lines:
                 if owner is speaker:
                     yield from self._merged(speaker, rank, reader, partial(reader.end, at_ns))
 
+    def keep(self, raw: Path) -> None:
+        """Writes what ranks printed, bounded, as `<arm>-<run>-rank0.out`."""
+        for rank, kept in self._kept.items():
+            kept.write(raw / f"{self.plan.arm}-{self.plan.run}-{self.plan.ranks[rank].name}.out")
+
     def quoted(self, speaker: Started) -> str:
         """What a process printed last."""
         every = [reader.quoted() for owner, reader in self._readers.values() if owner is speaker]
@@ -55,6 +64,8 @@ class Lines:
         if rank is not None and rank >= len(self.plan.ranks):
             rank = None
         reader = self._reader(speaker, rank)
+        if self.plan.foreign is not None and rank is not None:
+            self._kept.setdefault(rank, Kept()).add(lines)
         yield from self._merged(speaker, rank, reader, partial(reader.read, lines, at_ns))
 
     def _reader(self, speaker: Started, rank: int | None) -> LineReader:
@@ -84,10 +95,15 @@ class Lines:
             return launch.name, launch.host
         return speaker.start.shown, speaker.start.host.name
 
+    @property
+    def _says_pids(self) -> bool:
+        return self.plan.job is not None or self.plan.foreign is not None
+
     def _without_pids(self, batch: Iterable[Printed]) -> Iterator[Printed]:
-        """Under a launcher each rank begins by its process id, whatever its program prints."""
+        """Under a launcher each rank begins by its process id, whatever its program prints; so do programs that watch
+        over another one, which is the rank then."""
         for each in batch:
-            line = parsed(each[1]) if self.plan.job is not None and each[1].startswith(SAYS_PID) else None
+            line = parsed(each[1]) if self._says_pids and each[1].startswith(SAYS_PID) else None
             if line is None:
                 yield each
             else:

@@ -31,7 +31,7 @@ class Ranks:
         lines = Backlog()
         self.ranks, self.samplers = Processes(lines), Processes(lines)
         self._pids: dict[int, PidOn] = {}
-        """Of ranks that a launcher started."""
+        """Of ranks that a launcher, or a program of ours, started."""
         self.left_behind: Started | None = None
         """A program that ended while something that it had started ran on."""
         self._ended_s: dict[int, float] = {}
@@ -80,7 +80,9 @@ class Ranks:
 
     def process(self, rank: int) -> Signalled:
         """For faults on ranks. FaultError for one that does not run."""
-        found = self._pids.get(rank) if self._plan.job else dict(enumerate(self.running)).get(rank)
+        found: PidOn | Started | None = self._pids.get(rank)
+        if found is None and self._plan.job is None:
+            found = dict(enumerate(self.running)).get(rank)
         if found is None:
             raise FaultError(f"rank {rank} does not run (yet)", "let the fault strike later")
         return found.process if isinstance(found, Started) else found

@@ -13,7 +13,7 @@ from typing import Any
 
 from chaos.experiment.model import Workload
 from chaos.faults.kinds.ranks import CLOCK_LIBRARY
-from chaos.testbed.hostbench import HostBench
+from chaos.testbed.hostbench import RANK, HostBench
 from chaos.testbed.launch import OneRank
 from harness.deploy import places
 from harness.errors import InfraError, UsageError
@@ -27,7 +27,6 @@ from harness.workloads.bench import EVENT_FILE, bench_env, gpu_sampler_command, 
 from harness.workloads.kinds.workload import Place, Programs
 
 GPU_SAMPLER = "gpu_sampler.py"
-RANK = Path(__file__).parents[2] / "harness" / "workloads" / "rank.py"
 ENVIRONMENT = {"NCCL_NVLS_ENABLE": "0"}
 """Hosts of the lab share a box: what NVLink's multicast would do there says nothing about their network."""
 

@@ -17,6 +17,8 @@ from harness.workloads.bench import bench_env, sampler_command, stray_settings
 from harness.workloads.kinds.workload import Place, Programs
 from harness.workloads.progress import LIBRARY
 
+RANK = Path(__file__).parents[2] / "harness" / "workloads" / "rank.py"
+
 
 @dataclass(frozen=True)
 class HostBench:
@@ -31,6 +33,9 @@ class HostBench:
     sampler_program: Path
     library: Path
     inherited: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    program: Path = RANK
+    """The ranks of workloads on torch; what runs beside programs that are not ours lies near it."""
+    python: str = "python3"
 
     @property
     def progress(self) -> Path:
@@ -43,7 +48,7 @@ class HostBench:
 
     def place(self, one: OneRank) -> Place:
         return Place(
-            Programs(self.bench, self.library, Path(), Path(), progress=self.progress),
+            Programs(self.bench, self.library, Path(), self.program, self.python, self.progress),
             one.ranks, one.root, one.rank, seed=one.seed, per_host=one.per_host,
             late=tuple(one.late), merge_nics=one.merge_nics, unset=tuple(stray_settings(self.inherited, one.env)),
         )  # fmt: skip

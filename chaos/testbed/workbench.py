@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 from chaos.experiment.model import Experiment
 from chaos.testbed import launch
 from chaos.testbed.beds import gpus_of, planned_bed
 from chaos.testbed.hostbench import HostBench, built, unbuilt
-from harness.deploy.places import BENCH, NET, SAMPLER
+from harness.deploy.places import BENCH, NET, RANK, SAMPLER
 from harness.sites.cluster import ClusterSite
 from harness.sites.site import Site
 
@@ -29,6 +30,7 @@ def bench_for(
         yield benches, record
         return
     host, record = built(quiet=quiet)
+    host = replace(host, python=python or launch.PYTHON)
     if not experiment.workload.uses_gpus:
         yield host, record
         return
@@ -54,6 +56,8 @@ def _deployed(
             cluster.program(name, SAMPLER),
             cluster.program(name, NET),
             inherited=dict.fromkeys(cluster.surveys[name].settings, ""),
+            program=cluster.program(name, RANK),
+            python=python,
         )
         for name in cluster.names
     }
@@ -70,7 +74,7 @@ def planned_for(experiment: Experiment, site: Site, python: str | None) -> launc
     if isinstance(site, ClusterSite):
         return _deployed(experiment, site, python or launch.PYTHON)[0]
     if not experiment.workload.uses_gpus:
-        return unbuilt()
+        return replace(unbuilt(), python=python or launch.PYTHON)
     from chaos.testbed.gpubench import planned
 
     hosts = len(planned_bed(site, experiment).hosts)

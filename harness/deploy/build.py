@@ -78,7 +78,8 @@ def folder(root: Path) -> Build:
 
 def _workloads(layout: Layout) -> dict[str, Path]:
     source = layout.root / "harness"
-    files = [source / "__init__.py", *sorted((source / "workloads").glob("*.py"))]
+    workloads = source / "workloads"
+    files = [source / "__init__.py", *sorted(workloads.glob("*.py")), *sorted(workloads.glob("inference/*.py"))]
     ours = {f"{places.HARNESS}/{path.relative_to(source)}": path for path in files}
     return ours | ({places.NVML: Path(nvml.origin)} if (nvml := find_spec("pynvml")) and nvml.origin else {})
 

@@ -14,13 +14,16 @@ from reports.words.units import limit, ms
 TOP = 20.0
 BOTTOM = 190.0
 MAX_DOTS = 400
+FLOOR_MS = 0.01
+"""What is less is drawn here: a program's steps may be read at once, and have no time between them."""
 
 
 def figure(traces: Sequence[Trace], faults: dict[str, list[FaultFigures]]) -> Figure:
     """`faults` holds the summary's faults of each arm, for the bounds."""
     times = [t.iteration_ms() for t in traces]
     values = [v for per in times for v in per.values()]
-    up = svg.Scale(min(values, default=1.0) * 0.8, max(values, default=10.0) * 1.7, BOTTOM, TOP, log=True)
+    low, high = (max(FLOOR_MS, value) for value in (min(values, default=1.0), max(values, default=10.0)))
+    up = svg.Scale(low * 0.8, high * 1.7, BOTTOM, TOP, log=True)
     last = max((index for per in times for index in per), default=1)
     across = svg.Scale(-0.7, last + 0.7, LEFT, WIDTH - RIGHT)
     panels = [_panel(t, per, faults.get(t.arm, []), across, up) for t, per in zip(traces, times, strict=True)]

@@ -33,7 +33,7 @@ from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 from harness.schemas import problems
 
-pytestmark = [pytest.mark.alone, pytest.mark.lab, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timed, pytest.mark.lab, pytest.mark.timeout(240)]
 
 ROOT = Path(__file__).resolve().parents[2]
 CLI = [sys.executable, "-c", "from harness.cli import main; main()"]

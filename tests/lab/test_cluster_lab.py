@@ -31,7 +31,7 @@ from harness.schemas import problems
 DAY_S = 86_400
 AHEAD = ("unshare", "--time", "--monotonic", str(DAY_S))
 pytestmark = [
-    pytest.mark.alone,
+    pytest.mark.timed,
     *ssh_lab.NEEDS,
     pytest.mark.timeout(240),
     pytest.mark.skipif(

@@ -29,7 +29,7 @@ from harness.hosts import Host, Process
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 
-pytestmark = [pytest.mark.alone, pytest.mark.lab, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.timed, pytest.mark.lab, pytest.mark.timeout(120)]
 
 OTHERS, SIDE = 7007, 40007
 """A well-known port and one of those that the kernel chooses, as the side channel has them."""

@@ -23,7 +23,7 @@ from chaos.run.actors import Actors
 from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 
-pytestmark = [pytest.mark.alone, pytest.mark.lab, pytest.mark.timeout(60)]
+pytestmark = [pytest.mark.timed, pytest.mark.lab, pytest.mark.timeout(60)]
 
 ANSWER = """
 import socket, threading

@@ -21,7 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 from netcases.all_cases import CASES
 from netcases.play import Outcome, Shape, Stage, made, stage
 
-pytestmark = [pytest.mark.alone, pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.timed, pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(120)]
 
 AT_A_TIME = 3
 STOCK_MS: dict[tuple[Shape, int], float] = {}

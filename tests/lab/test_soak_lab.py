@@ -15,7 +15,7 @@ import pytest
 from chaos.experiment.file import load
 from harness.lab import state
 
-pytestmark = [pytest.mark.alone, pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(200)]
+pytestmark = [pytest.mark.timed, pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(200)]
 
 ROOT = Path(__file__).resolve().parents[2]
 CLI = [sys.executable, "-c", "from harness.cli import main; main()", "chaos"]

@@ -68,7 +68,7 @@ def test_all_hosts_are_checked_from_another_one(lab: Lab, folder: Path) -> None:
     process.close()
 
 
-@pytest.mark.alone
+@pytest.mark.timed
 def test_a_host_whose_network_goes_silent_is_lost_in_time(lab: Lab, folder: Path) -> None:
     process = from_h0(lab, "-c", HOLD, "10.250.0.3", str(folder / "user_key"), str(folder / "known_hosts"))
     assert process.stdout is not None

@@ -16,7 +16,7 @@ from harness.workloads.bench import BenchSpec
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 from schedule_switch import run_switch
 
-pytestmark = [pytest.mark.alone, pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.timed, pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(120)]
 
 PULL, PLUG = 5, 25
 

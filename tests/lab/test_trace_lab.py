@@ -14,7 +14,7 @@ from harness.schemas import problems
 from harness.trace.gaps import gaps
 from r2cc.pytest_plugin import Runner
 
-pytestmark = [pytest.mark.alone, pytest.mark.lab, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.timed, pytest.mark.lab, pytest.mark.timeout(240)]
 
 EXPERIMENT: dict[str, Any] = {
     "name": "traced",

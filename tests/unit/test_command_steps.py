@@ -104,11 +104,16 @@ def test_what_it_printed_last_is_quoted_and_bounded() -> None:
     assert max(map(len, quoted)) == 200
 
 
+# Who prints each, with values of our own: Megatron-LM megatron/training/training.py, training_log; NeMo
+# nemo/lightning/pytorch/callbacks/progress_printer.py; DeepSpeed runtime/engine.py, _report_progress, and
+# runtime/pipe/engine.py, train_batch; Lightning callbacks/progress/tqdm_progress.py; transformers trainer_callback.py,
+# ProgressCallback (numbers up to 4.x, texts from 5 on); torchtitan components/metrics.py; nccl-tests src/common.cu;
+# vLLM benchmarks/serve.py, tqdm's bar without a description.
 SAID = {
     "megatron": (
         " [2025-06-03 10:20:30] iteration        7/      50 | consumed samples:           56 | elapsed time per "
-        "iteration (ms): 123.4 | learning rate: 1.5E-04 | global batch size: 8 |"
-        " lm loss: 9.123456E+00 | loss scale: 1.0 |"
+        "iteration (ms): 123.4 | throughput per GPU (TFLOP/s/GPU): 80.2 | learning rate: 1.500000E-04 | "
+        "global batch size:     8 | lm loss: 9.123456E+00 | loss scale: 1.0 | grad norm: 1.204 |"
     ),
     "nemo": (
         "Training epoch 0, iteration 9/99 | lr: 1.49e-06 | global_batch_size: 8 | global_step: 9 | "
@@ -122,7 +127,7 @@ SAID = {
     "hf_trainer": "{'loss': '2.0811', 'grad_norm': '1.02', 'learning_rate': '4.5e-05', 'epoch': '0.9'}",
     "torchtitan": (
         "[rank0]:[titan] 2025-06-03 10:20:30,123 - root - INFO - \x1b[31mstep:  9  \x1b[32mloss:  7.8123  "
-        "\x1b[38;2;180;60;0mgrad_norm:  1.2  \x1b[38;2;54;234;195mmemory:  0.50GiB(0.6%)"
+        "\x1b[38;2;180;60;0mgrad_norm:  1.2000  \x1b[38;2;54;234;195mmemory:  0.50GiB(0.60%)  \x1b[34mtps: 9,001"
     ),
     "nccl_tests": (
         "     1048576        262144     float     sum      -1    61.85   16.95   16.95      0    61.72"
@@ -130,16 +135,68 @@ SAID = {
     ),
     "vllm": " 45%|████▌     | 9/20 [00:01<00:01,  8.77it/s]",
 }
+STEP = dict.fromkeys(SAID, b"9") | {"megatron": b"7", "nccl_tests": b"1048576"}
+ALSO = [
+    ("deepspeed", "steps: 9 loss: 2.3026 iter time (s): 0.101 samples/sec: 79.208"),
+    ("deepspeed", "steps: 9 loss: 2.3026 aux: 0.1000 iter time (s): 0.101 samples/sec: 79.208"),
+    (
+        "nemo",
+        "Training epoch 0, iteration 9/99 | lr: 1.5e-06 | reduced_train_loss: nan | train_step_timing in s: 1e+01",
+    ),
+    ("lightning", "Epoch 3: |          | 9/? [00:01<00:00,  8.77it/s, v_num=0]"),
+    ("hf_trainer", "{'loss': 2.0811, 'grad_norm': 1.02, 'learning_rate': 4.5e-05, 'epoch': 0.9}"),
+    ("hf_trainer", "{'loss': nan, 'grad_norm': nan, 'learning_rate': 4.5e-05, 'num_tokens': 80.0, 'epoch': 0.9}"),
+    ("torchtitan", "[titan] 2025-06-03 10:20:30,123 - root - INFO - step:  9  loss:  7.8123  grad_norm:  1.2000"),
+]
+OTHERS = [
+    ("megatron", " validation loss at iteration 10 | lm loss value: 9.1E+00 | lm loss PPL: 9.1E+03 |"),
+    ("nemo", "Validation: iteration 1/2"),
+    ("deepspeed", "[Rank 0] epoch=0/micro_step=9/global_step=9, RunningAvgSamplesPerSec=80.1, MemAllocated=0.5GB"),
+    ("lightning", "Epoch 1:   0%|          | 0/20 [00:00<?, ?it/s]"),
+    ("lightning", "Validation DataLoader 0:  45%|████▌     | 9/20 [00:01<00:01,  8.77it/s]"),
+    ("hf_trainer", "{'eval_loss': '2.1', 'eval_runtime': '1.2', 'epoch': '0.9'}"),
+    ("torchtitan", "root - INFO - \x1b[33mvalidate step:  9  \x1b[32mloss:  7.8123  \x1b[34mtps: 9,001"),
+    ("nccl_tests", "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 1048576 step: 2(factor) warmup iters: 1"),
+    ("vllm", "Warmup:  45%|████▌     | 9/20 [00:01<00:01,  8.77it/s]"),
+    ("vllm", "Loading safetensors checkpoint shards:  50% Completed | 1/2 [00:01<00:01,  1.2s/it]"),
+]
 
 
-@pytest.mark.parametrize("name", sorted(PRESETS))
-def test_a_preset_finds_the_line_of_its_program(name: str) -> None:
-    found = re.compile(PRESETS[name].pattern.encode(), re.MULTILINE).search(b"# noise\n" + SAID[name].encode())
+def searched(name: str, line: str) -> re.Match[bytes] | None:
+    return re.compile(PRESETS[name].pattern.encode(), re.MULTILINE).search(f"# noise\n{line}\n# more".encode())
+
+
+@pytest.mark.parametrize(("name", "line"), [*SAID.items(), *ALSO])
+def test_a_preset_finds_the_line_of_its_program(name: str, line: str) -> None:
+    found = searched(name, line)
     assert found is not None
-    assert found["step"]
-    assert "loss" not in found.groupdict() or float(found["loss"]) > 0
+    assert "step" not in found.groupdict() or found["step"] == STEP[name]
+    assert "loss" not in found.groupdict() or found["loss"] is None or float(found["loss"]) != 0
 
 
-def test_a_program_that_prints_nothing_lasted_from_its_start() -> None:
-    lines = [line for line in reader(None).end(400 * MS) if isinstance(line, dict)]
-    assert iterations(lines) == [(0, 300.0)]
+@pytest.mark.parametrize(("name", "line"), OTHERS)
+def test_a_preset_passes_by_what_is_no_step(name: str, line: str) -> None:
+    assert searched(name, line) is None
+
+
+def test_there_is_a_line_of_each_preset() -> None:
+    assert SAID.keys() == PRESETS.keys()
+
+
+def test_a_loss_that_is_no_number_is_left_out() -> None:
+    lines = events(reader(r"step (?P<step>\d+) loss (?P<loss>\S+)"), (120, "step 1 loss nan"), (130, "step 2 loss 0.5"))
+    assert [line.get("loss") for line in lines if line["event"] == "iteration"] == [None, 0.5]
+
+
+def test_a_time_that_is_no_number_is_an_error_with_a_hint() -> None:
+    with pytest.raises(InfraError, match="found '7,5' as ms, which is no number") as error:
+        events(reader(r"step (?P<step>\d+) (?P<ms>\S+) ms"), (120, "step 1 7,5 ms"))
+    assert "[0-9.]+" in str(error.value)
+
+
+def test_a_long_result_is_compared_by_its_digest() -> None:
+    made = reader(r"step (?P<step>\d+) gave (?P<result>.*)")
+    lines = events(made, (120, "step 1 gave abc"), (130, f"step 2 gave {'x' * 201}"))
+    results = [str(line["result"]) for line in lines if line["event"] == "iteration"]
+    assert results[0] == "abc"
+    assert results[1].startswith("sha256 ") and len(results[1]) == 71

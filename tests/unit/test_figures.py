@@ -277,7 +277,7 @@ def test_empty_and_truncated_journals_give_figures_not_crashes() -> None:
 
 
 def test_a_stall_is_what_nccl_counts_where_it_does() -> None:
-    """Of the rank that stood still longest, less what it stood still at most before the fault; lines of a stall grow."""
+    """Of the rank that stood still longest, less what it did at most before the fault; lines of a stall grow."""
     ms = 1_000_000
 
     def traffic(rank: int, began_ms: int, lasted_ms: float) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import pytest
 from chaos.simulate.run import cell
 from chaos.simulate.workloads.kinds import KINDS
 
-READS = ("harness.config", "harness.errors", "harness.repo")
-"""Reads the experiment, which a cell's key covers, or says what went wrong."""
+READS = ("harness.config", "harness.errors", "harness.repo", "harness.schemas")
+"""Reads the experiment, which a cell's key covers, or gives words their form, or says what went wrong."""
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from harness.workloads.kinds.lines import LineReader
 from harness.workloads.kinds.presets import PRESETS
 from harness.workloads.kinds.program import Program
 from harness.workloads.kinds.steps import CommandLines, Wanted
-from harness.workloads.kinds.workload import Count, Place
+from harness.workloads.kinds.workload import UNKNOWN, Count, Place
 
 COUNTED_MS = "5"
 """How exactly the end of a step is known that is counted in collectives."""
@@ -78,7 +78,7 @@ class Command(Program):
     """The program and its arguments; as one text it is run by `sh -c`."""
     progress: Progress = Progress()
     result: Outcome = Outcome()
-    iterations: Count = 1_000_000
+    iterations: Count = UNKNOWN
     """At most; how many there are says the program."""
 
     @property

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
+from math import isfinite
 
 from harness.errors import InfraError
 from harness.workloads.kinds.lines import Line, LineReader, parsed
 
 OP = "command"
 """Of `bench_start`: what is timed is whatever the program calls a step."""
+REQUESTS = "inference"
+"""Of `bench_start`: an iteration is a request; several are under way at once."""
+FOREIGN = (OP, REQUESTS)
+"""Of programs that are not ours: only ranks that speak count, and the exit codes say whether all went well."""
 EVENT = b'{"t_ns":'
 """How lines of the net library and of the profiler begin; they may come amid a line of the program."""
 OURS = b"R2CC: "
@@ -18,6 +24,7 @@ MADE = ("bench_start", "progress", "iteration", "bench_end", "log")
 """Lines of ours, whose times are this machine's."""
 LAST_LINES = 8
 LONGEST_QUOTE = 200
+LONGEST_RESULT = 200
 AT_ONCE = 0.5
 """More than this share of all steps read together with the one before: their times say nothing."""
 FEW = 8
@@ -107,13 +114,28 @@ class CommandLines(LineReader):
         if any(key) and key == self.key:
             return  # a progress bar is drawn again
         self.key = key
-        took_ms = float(groups["ms"]) if "ms" in groups else 1e3 * float(groups["s"]) if "s" in groups else None
+        took_ms = self._number(groups, "ms")
+        took_s = self._number(groups, "s")
+        took_ms = took_s * 1e3 if took_ms is None and took_s is not None else took_ms
         self.at_once += together and took_ms is None
         start_ns = self.begun_ns if took_ms is None else read_ns - round(took_ms * 1e6)
-        more: Line = {name: float(groups[name]) for name in ("loss",) if name in groups}
+        loss = self._number(groups, "loss")
+        more: Line = {} if loss is None else {"loss": loss}
         if "result" in groups:
-            more["result"] = groups["result"].decode(errors="replace")
+            more["result"] = short(groups["result"])
         yield from self._ended(start_ns, read_ns, more)
+
+    def _number(self, groups: Mapping[str, bytes], name: str) -> float | None:
+        """None where there is no such group, or where it is not finite: JSON has no word for that."""
+        try:
+            value = float(groups[name]) if name in groups else None
+        except ValueError as error:
+            text = groups[name][:LONGEST_QUOTE].decode(errors="replace")
+            raise InfraError(
+                f"rank {self.wanted.rank}: progress.step found {text!r} as {name}, which is no number",
+                f"let the group end where the number ends: (?P<{name}>[0-9.]+)",
+            ) from error
+        return value if value is not None and isfinite(value) else None
 
     def _counted(self, line: Line, read_ns: int) -> Iterator[Line]:
         """Of the library, which has the host's own clock: such a line is handed on as it came."""
@@ -180,8 +202,12 @@ class CommandLines(LineReader):
 
 def _words(found: re.Match[bytes]) -> str:
     """Its groups, or all of it."""
-    parts = [part for part in found.groups() if part is not None] or [found[0]]
-    return " ".join(part.decode(errors="replace") for part in parts)
+    return short(b" ".join([part for part in found.groups() if part is not None] or [found[0]]))
+
+
+def short(result: bytes) -> str:
+    """A long result is compared by its digest."""
+    return result.decode(errors="replace") if len(result) <= LONGEST_RESULT else f"sha256 {sha256(result).hexdigest()}"
 
 
 def _ours(text: bytes) -> list[str]:

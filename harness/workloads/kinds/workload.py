@@ -21,7 +21,9 @@ from harness.workloads.kinds.lines import JsonLines, LineReader
 from harness.workloads.progress import LIBRARY
 
 MIB = 1024 * 1024
-Count = Annotated[StrictInt, Field(gt=0, le=1_000_000)]
+UNKNOWN = 1_000_000
+"""Iterations of a program that alone knows how many it has: no run has more."""
+Count = Annotated[StrictInt, Field(gt=0, le=UNKNOWN)]
 Small = Annotated[StrictInt, Field(gt=0, le=1024)]
 Small16 = Annotated[StrictInt, Field(gt=0, le=65536)]
 

@@ -1,0 +1,51 @@
+"""Where two arms differ (chaos/analysis/identical.py)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from test_gpu_figures import run
+
+from chaos.analysis.identical import identical, why
+from chaos.analysis.model import Run
+
+
+def made(completed: bool = True, **results: str) -> Run:
+    return replace(run(0), completed=completed, results={key.replace("_", "/"): text for key, text in results.items()})
+
+
+STOCK = [made(**{"0_0": "a", "1_0": "a", "0_1": "b", "1_1": "b", "0_end": "c", "0_digest": "d", "1_digest": "e"})]
+
+
+def but(**results: str) -> list[Run]:
+    changed = STOCK[0].results | {key.replace("_", "/"): text for key, text in results.items()}
+    return [replace(STOCK[0], results=changed)]
+
+
+def without(key: str, completed: bool = True) -> list[Run]:
+    results = {name: text for name, text in STOCK[0].results.items() if name != key}
+    return [replace(STOCK[0], results=results, completed=completed)]
+
+
+def test_the_first_iteration_that_differs_is_named_then_its_first_rank() -> None:
+    assert why(but(**{"0_1": "X", "1_0": "Y", "0_end": "Z"}), STOCK) == "run 0, iteration 0 of rank 1: Y, in stock a"
+    assert why(but(**{"1_digest": "X"}), STOCK) == "run 0, digest of rank 1: X, in stock e"
+    assert why(but(**{"0_end": "X"}), STOCK) == "run 0, result of rank 0: X, in stock c"
+    assert why(but(), STOCK) == ""
+
+
+def test_what_one_leaves_of_a_whole_run_the_other_must_leave_too() -> None:
+    assert why(without("1/digest"), STOCK) == "run 0, digest of rank 1: nothing, in stock e"
+    assert why(STOCK, without("1/digest")) == "run 0, digest of rank 1: e, in stock nothing"
+    assert identical(without("1/digest"), STOCK) is False
+
+
+def test_one_that_did_not_complete_is_compared_as_far_as_it_came() -> None:
+    assert identical(without("1/digest", completed=False), STOCK) is True
+    assert identical(without("1/1"), STOCK) is True
+
+
+def test_nothing_to_compare_with_is_said() -> None:
+    nothing = [made(completed=False)]
+    assert identical(STOCK, nothing) is None
+    assert why(STOCK, nothing) == "no result of stock, run 0"
