@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from chaos.analysis import moves, requests, serving, void
+from chaos.analysis import busbw, moves, requests, serving, void
 from chaos.analysis.bounds import beyond_ms, degraded_bound_ms, iteration_bound_ms
 from chaos.analysis.model import HOLDS, FaultFigures, Healthy, Metric, Run
 from chaos.analysis.phases import (
@@ -45,7 +45,7 @@ def run_figures(data: RunData, mode: int, *, iterations: int) -> Run:
         healthy_ms=Healthy(_round(median(healthy)), _round(percentile(healthy, 99))),
         bytes_per_nic=bytes_per_nic(data),
         faults=[fault_figures(data, fault, mode) for fault in data.faults],
-        metrics=metrics(data),
+        metrics=metrics(data, mode),
         void=void.reasons(data),
         errors=errors(data),
         checks=[],
@@ -139,7 +139,7 @@ def bytes_per_nic(data: RunData) -> dict[str, dict[str, Counters]]:
     return found
 
 
-def metrics(data: RunData) -> list[Metric]:
+def metrics(data: RunData, mode: int) -> list[Metric]:
     """Figures of a run that no single fault owns."""
     size = int(data.start["bytes"]) if data.start else None
     gaps = [gap for fault in data.faults if (gap := longest_gap_ms(data, fault)) is not None]
@@ -163,7 +163,11 @@ def metrics(data: RunData) -> list[Metric]:
     }
     served = requests if requests.served(data) else serving
     values |= {key: (value, None) for key, value in served.figures(data).items()}
-    return [metric(name, unit, size, value, bound) for (name, unit), (value, bound) in values.items()]
+    own = busbw.figures(data, mode)
+    if own:
+        del values["busbw", "GBps"]
+    by_size = [metric(name, "GBps", each, value, bound) for name, each, value, bound in own]
+    return by_size + [metric(name, unit, size, value, bound) for (name, unit), (value, bound) in values.items()]
 
 
 def undisturbed_worst(data: RunData) -> float | None:

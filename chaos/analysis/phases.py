@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from chaos.analysis.rundata import FaultTimes, RunData, Span
+from chaos.analysis.rundata import FaultTimes, RunData
 
 SETTLE_NS = 1_000_000_000
 """Time that the return to the home NIC may take (design page 10: within 1 s)."""
@@ -15,9 +15,26 @@ def healthy_indices(data: RunData) -> list[int]:
 
     Iterations after a revert are not among them: a slow return would otherwise raise its own yardstick.
     """
+    return alike(data, before_faults(data))
+
+
+def before_faults(data: RunData) -> list[int]:
+    """The same, of whatever size."""
     onsets = [fault.onset_ns for fault in data.faults if fault.onset_ns is not None]
     limit = min(onsets, default=None)
     return [index for index, span in data.whole().items() if limit is None or span.end_ns < limit]
+
+
+def alike(data: RunData, indices: list[int]) -> list[int]:
+    """Those of one size, where a program goes through several: only these can be compared. The size is that of the
+    iteration that the first fault hit, else the largest."""
+    sizes = {size for size, _ in data.busbw_GBps.values()}
+    if len(sizes) < 2:
+        return indices
+    hit = (index for fault in data.faults if (index := hit_index(data, fault)) in data.busbw_GBps)
+    first = next(hit, None)
+    size = max(sizes) if first is None else data.busbw_GBps[first][0]
+    return [index for index in indices if data.busbw_GBps.get(index, (0, 0.0))[0] == size]
 
 
 def healthy_ms(data: RunData) -> list[float]:
@@ -55,8 +72,14 @@ def degraded_indices(data: RunData, fault: FaultTimes) -> list[int]:
     """Whole iterations that started after the onset and ended before the undo was issued."""
     if fault.onset_ns is None or fault.reverted_ns is None:
         return []
-    window = Span(fault.onset_ns, fault.reverted_ns)
-    return _within(data, window.start_ns, window.end_ns)
+    return alike(data, during(data, fault))
+
+
+def during(data: RunData, fault: FaultTimes) -> list[int]:
+    """The same, of whatever size."""
+    if fault.onset_ns is None or fault.reverted_ns is None:
+        return []
+    return _within(data, fault.onset_ns, fault.reverted_ns)
 
 
 def struck_indices(data: RunData, fault: FaultTimes) -> list[int]:
@@ -64,18 +87,19 @@ def struck_indices(data: RunData, fault: FaultTimes) -> list[int]:
     if fault.onset_ns is None:
         return []
     until_ns = None if fault.reverted_ns is None else fault.reverted_ns + SETTLE_NS
-    return [
+    found = [
         index
         for index, span in data.whole().items()
         if span.end_ns >= fault.onset_ns and (until_ns is None or span.start_ns <= until_ns)
     ]
+    return alike(data, found)
 
 
 def after_indices(data: RunData, fault: FaultTimes, settle_ns: int = 0) -> list[int]:
     """Whole iterations that started after the fault was undone (and `settle_ns` more)."""
     if fault.reverted_ns is None:
         return []
-    return _within(data, fault.reverted_ns + settle_ns, None)
+    return alike(data, _within(data, fault.reverted_ns + settle_ns, None))
 
 
 def undisturbed_indices(data: RunData) -> list[int]:

@@ -8,7 +8,8 @@ numpy's. Only requests that were answered count, but for `failed_requests`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 from chaos.analysis.phases import degraded_indices, healthy_indices
@@ -34,9 +35,13 @@ def failures(data: RunData) -> list[dict[str, Any]]:
     for line in failed:
         by_why.setdefault(line["message"], []).append(line)
     return [
-        {**lines[0], "message": f"{len(lines)} requests failed, the first is {lines[0]['index']}: {why}"}
+        {**lines[0], "message": f"request {lines[0]['index']} failed{_more(lines)}: {why}"}
         for why, lines in list(by_why.items())[:MOST_SHOWN]
     ]
+
+
+def _more(lines: list[dict[str, Any]]) -> str:
+    return f", and {len(lines) - 1} more" if len(lines) > 1 else ""
 
 
 def figures(data: RunData) -> Named:
@@ -48,6 +53,7 @@ def figures(data: RunData) -> Named:
         ("requests", "requests"): float(len(sent)),
         ("failed_requests", "requests"): float(len(sent - set(answered))),
         ("longest_token_gap", "ms"): max((gap for line in answered.values() for gap in line["gaps_ms"]), default=None),
+        ("longest_silence", "ms"): silence_ms(list(answered.values())),
         **_throughput(data, answered.values()),
     }
     for word, indices in (("healthy", set(healthy_indices(data))), ("degraded", degraded), ("all", set(answered))):
@@ -67,6 +73,28 @@ def tpot_ms(line: Line) -> float | None:
     """None of an answer of one token."""
     tokens = int(line["tokens"])
     return (latency_ms(line) - float(line["ttft_ms"])) / (tokens - 1) if tokens > 1 else None
+
+
+def token_ns(line: Line) -> list[int]:
+    """When each token of an answer came."""
+    first = int(line["start_ns"]) + round(line["ttft_ms"] * 1e6)
+    return [first + round(ms * 1e6) for ms in accumulate(line["gaps_ms"], initial=0.0)]
+
+
+def silence_ms(answered: Sequence[Line]) -> float | None:
+    """The longest time for which requests were under way and no token of any of them came: a server's stall, whether
+    it struck while prompts were read or between tokens."""
+    longest, last, until = None, 0, -1
+    points = [(line["start_ns"], line["end_ns"], False) for line in answered]
+    points += [(t_ns, 0, True) for line in answered for t_ns in token_ns(line)]
+    for t_ns, end_ns, token in sorted(points):
+        if token:
+            longest = max(longest or 0.0, (t_ns - last) / 1e6)
+            last = t_ns
+        elif t_ns > until:
+            last = t_ns  # nothing was under way
+        until = max(until, end_ns)
+    return longest
 
 
 def _throughput(data: RunData, answered: Iterable[Line]) -> Named:

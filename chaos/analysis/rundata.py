@@ -79,6 +79,8 @@ class RunData:
     by_event: dict[str, list[Line]] = field(default_factory=dict)
     iterations: dict[int, dict[int, Span]] = field(default_factory=dict)
     """Index (measured ones only) -> rank -> when."""
+    busbw_GBps: dict[int, tuple[int, float]] = field(default_factory=dict)
+    """Index -> size in bytes and bus bandwidth, where the program says so itself."""
     deliveries: dict[Key, dict[int, list[Span]]] = field(default_factory=dict)
     """Receiving connection -> iteration -> gaps, in order."""
     connections: list[Connection] = field(default_factory=list)
@@ -132,6 +134,8 @@ def read_run(lines: Iterable[Line]) -> RunData:
     for line in by_event["iteration"]:
         if line["index"] >= 0:
             data.iterations.setdefault(line["index"], {})[line["rank"]] = Span(line["start_ns"], line["end_ns"])
+            if "busbw_GBps" in line:
+                data.busbw_GBps[line["index"]] = int(line["bytes"]), float(line["busbw_GBps"])
     data.deliveries = _deliveries(by_event["delivery"])
     data.connections = _connections(by_event["bench_start"])
     data.faults = _faults(by_event["fault"])

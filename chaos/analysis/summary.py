@@ -75,7 +75,7 @@ def grouped(lines: Iterable[Line]) -> dict[str, dict[int, list[Line]]]:
 
 def run_entry(lines: list[Line], run: int, experiment: Experiment, arm: str) -> Run:
     """One `runs[]` entry."""
-    figures = run_figures(read_run(lines), MODES[arm], iterations=experiment.workload.iterations)
+    figures = run_figures(read_run(lines), MODES[arm], iterations=experiment.workload.measured)
     checks = verdict.run_checks(figures, experiment.hypothesis_of(arm), MODES[arm])
     why = failure_of(lines, figures, {fault.id for fault in experiment.faults if fault.may_miss})
     errors = list(dict.fromkeys([*([why] if why else []), *figures.errors]))

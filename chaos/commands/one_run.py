@@ -35,13 +35,16 @@ def run_one(
     """(summary, run directory as one would type it)."""
     from chaos.record import live
     from chaos.run import fitting, runner
-    from chaos.testbed.beds import bed_hardware, check, check_launcher, open_bed
+    from chaos.testbed.beds import bed_hardware, check, check_launcher, launcher_of, open_bed
+    from chaos.testbed.programs import check_programs
     from chaos.testbed.workbench import bench_for
     from harness.files import rundir
     from harness.plugins import after_run
 
+    launcher = launcher_of(experiment, launcher)
     check(site, experiment)
     check_launcher(site, experiment, launcher)
+    check_programs(site, experiment)
     stream = sys.stderr if as_json else sys.stdout
     with bench_for(experiment, site, python, share=share_gpus, quiet=quiet) as (bench, build):
         if site.adopts_topology and fitting.names_no_rate(experiment):

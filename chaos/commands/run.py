@@ -181,11 +181,12 @@ def _dry_run(
 
 
 def _steps(experiment: Experiment, arms: list[str], site: Site, python: str | None, launcher: str) -> list[ShownRun]:
-    from chaos.run.dryrun import steps
-    from chaos.testbed.beds import check_launcher, gpus_of, planned_bed, targets_of
+    from chaos.run.dryrun import PLACES, steps
+    from chaos.testbed.beds import check_launcher, gpus_of, launcher_of, planned_bed, targets_of, topology_of
     from chaos.testbed.workbench import planned_for
 
     bed = planned_bed(site, experiment)
+    launcher = launcher_of(experiment, launcher)
     check_launcher(site, experiment, launcher)
     return steps(
         experiment,
@@ -196,5 +197,6 @@ def _steps(experiment: Experiment, arms: list[str], site: Site, python: str | No
         of_host=site.env(experiment.workload.net),
         launcher=launcher,
         targets=targets_of(site),
+        inside=site.shaped(topology_of(experiment)).inside(PLACES.parent),
         **({"python": python} if python else {}),
     )

@@ -93,6 +93,12 @@ def checked(document: Document, path: Path) -> Experiment:
                 ("faults", index, "at", clock),
                 "NCCL counts it, and this workload has no NCCL: give iteration or time_s",
             )
+        first = found["workload"].foreseen if "workload" in found else 0
+        if fault.at.iteration is not None and fault.at.iteration < first:
+            report(
+                ("faults", index, "at", "iteration"),
+                f"when iteration {fault.at.iteration} begins cannot be foreseen: the first that can be is {first}",
+            )
     problems_of_timeline(found.get("faults", {}), found.get("iterations"), nics, report, per_host)
     if errors:
         raise InputErrors(in_order(errors, str(path)))
@@ -132,7 +138,7 @@ def _sections(document: Document, report: Report) -> dict[str, Any]:
     for key, model in models:
         if (part := fitted(model, value.get(key, {}), report, (key,))) is not None:
             checked[key] = part
-    checked["iterations"] = _iterations(value.get("workload"))
+    checked["iterations"] = _iterations(value.get("workload"), checked.get("workload"))
     checked["faults"] = _faults(value.get("faults", []), report)
     checked["arms"] = _arms(value.get("arms"), report)
     _arms_of_workload(checked, report)
@@ -150,8 +156,12 @@ def _arms_of_workload(checked: dict[str, Any], report: Report) -> None:
         report(("arms", RESTART), "the host bench is no job that could start again: it needs a workload on GPUs")
 
 
-def _iterations(workload: Any) -> int | None:
-    """How many iterations there are, even if something else is wrong with the workload."""
+def _iterations(workload: Any, whole: Workload | None) -> int | None:
+    """How many iterations there are, even if something else is wrong with the workload, where its section says so."""
+    if whole is not None:
+        return whole.measured
+    if model_of_workload(workload).measured is not Workload.measured:
+        return None
     count = (
         workload.get("iterations", Workload.model_fields["iterations"].default) if isinstance(workload, dict) else None
     )

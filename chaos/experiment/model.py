@@ -66,7 +66,7 @@ class Hypothesis(Model):
     failed_requests_max: Annotated[StrictInt, Field(ge=0)] | None = None
     """Of `kind: inference`: requests that got no whole answer. With more than 0, say `completes: false`, too."""
     longest_gap_ms_max: Number | None = None
-    """Of servers: the longest time between two tokens of a stream."""
+    """Of servers: the longest time between two tokens of a stream, and without a token of any stream."""
     times: Literal["each", "median"] = "each"
     """Whether each repeat keeps to the limits in ms, or the median of those that are not void: on a machine that is not
     ours alone, a thread waits for a core now and then."""

@@ -15,7 +15,7 @@ from chaos.record.journal import Journal, now_ns
 from chaos.record.live import Display
 from chaos.run.actors import Actors
 from chaos.run.ending import died, judge, judge_foreign, named, quote
-from chaos.run.foreign import read_digests
+from chaos.run.foreign import read_digests, read_left
 from chaos.run.injector import Injector
 from chaos.run.lines import Lines
 from chaos.run.plan import Plan
@@ -79,6 +79,7 @@ class ArmRun:
             self._watch = Watch(now_s(), self._starting_s, PATIENCE_S)
             self._schedule.launched()
             self._follow()
+            self._lines.left(partial(read_left, self._plan, self._bed.hosts))
             if all(each.code == 0 for each in ranks.running):
                 read_digests(self._plan, self._bed.hosts, self._journal)
         self._close(self._injector.miss())
@@ -172,6 +173,8 @@ class ArmRun:
 
     def _hangs(self, at_s: float) -> bool:
         """A fault may hold everything up while it is active, but not for ever."""
+        if self._watch.moves(at_s):
+            return False
         longest_s = max((planned.spec.lasts_s for planned in self._plan.faults), default=0.0)
         endless = self._watch.still_s(at_s) > 2 * self._watch.allowed_s() + longest_s
         return endless or bool(not self._injector.any_active() and self._watch.stuck(at_s))

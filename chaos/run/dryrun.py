@@ -13,6 +13,7 @@ from chaos.testbed import launch
 from chaos.testbed.launch import Benches, Launch
 from harness.hosts import Host
 from harness.hosts.ssh.target import Target
+from harness.lab.remote import Inside
 from harness.launch.job import Job
 from harness.launch.plan import as_root, plan
 from harness.schemas.form import Count, Mode, form
@@ -74,6 +75,7 @@ def steps(
     launcher: str = launch.DIRECT,
     targets: Sequence[Target] = (),
     python: str = launch.PYTHON,
+    inside: Inside | None = None,
 ) -> list[ShownRun]:
     """One entry for every run: processes to start and faults to carry out."""
     each = launch.per_host(experiment, gpus)
@@ -93,7 +95,7 @@ def steps(
             gpus=gpus,
             of_host=of_host,
         )
-        job = launch.job(ranks, bed.root, launcher, targets, python)
+        job = launch.job(ranks, bed.root, launcher, targets, python, inside=inside, mpi=experiment.workload.mpi)
         return [*samplers, *(ranks if job is None else _by_launcher(job, launcher, targets))]
 
     faults = [fault_step(each) for each in planned]

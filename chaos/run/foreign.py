@@ -16,6 +16,9 @@ from harness.workloads.kinds.steps import LONGEST_RESULT
 
 SWEEP_S = 20.0
 TRIES = 5
+MOST_LEFT_BYTES = 1 << 26
+HEAD = 'head -c "$2" -- "$1"'
+"""A fixed script: so many bytes of a file."""
 FIND = 'grep -lzx -- "$1" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3'
 """A fixed script: process ids by one variable of their environment, which no fork and no new session gets rid of."""
 READ = (
@@ -49,6 +52,14 @@ def _end(token: str, host: Host) -> None:
             break
         host.run(["kill", "-KILL", *found], timeout_s=SWEEP_S, check=False)
     host.run(["rm", "-rf", "--", f"/tmp/r2cc-out-{token}"], timeout_s=SWEEP_S, check=False)
+
+
+def read_left(plan: Plan, hosts: Mapping[str, Host], rank: int, name: str) -> str | None:
+    """A file that a rank has left in its folder; None where there is none."""
+    launch = plan.ranks[rank]
+    argv = ["sh", "-c", HEAD, "r2cc", f"{launch.env[OUT]}/{name}", f"{MOST_LEFT_BYTES}"]
+    got = hosts[launch.host].run(argv, timeout_s=SWEEP_S, check=False)
+    return got.stdout if got.exit_code == 0 else None
 
 
 def read_digests(plan: Plan, hosts: Mapping[str, Host], journal: Journal) -> None:

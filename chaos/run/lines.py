@@ -30,8 +30,8 @@ class Lines:
 
     plan: Plan
     journal: Journal
-    pid: Callable[[int, int], None]
-    """Hears of the process id of a rank that a launcher started."""
+    pid: Callable[[int, int, str], None]
+    """Hears of the process id of a rank that a launcher started, and of its host's own name."""
     began_ns: int = 0
     """When the ranks were started."""
     _readers: dict[tuple[int, int | None], tuple[Started, LineReader]] = field(default_factory=dict)
@@ -49,6 +49,14 @@ class Lines:
             for (_, rank), (owner, reader) in list(self._readers.items()):
                 if owner is speaker:
                     yield from self._merged(speaker, rank, reader, partial(reader.end, at_ns))
+
+    def left(self, read: Callable[[int, str], str | None]) -> None:
+        """What ranks left in files, into the journal; `read`: the text of a rank's file, None where there is none."""
+        for (_, rank), (speaker, reader) in list(self._readers.items()):
+            if rank is not None and reader.file:
+                text = read(rank, reader.file)
+                for _ in self._merged(speaker, rank, reader, partial(reader.left, text)):
+                    pass
 
     def keep(self, raw: Path) -> None:
         """Writes what ranks printed, bounded, as `<arm>-<run>-rank0.out`."""
@@ -107,7 +115,7 @@ class Lines:
             if line is None:
                 yield each
             else:
-                self.pid(line["rank"], line["pid"])
+                self.pid(line["rank"], line["pid"], str(line.get("host", "")))
 
 
 def _guarded(reader: LineReader, found: Found) -> Iterator[Line | bytes]:

@@ -12,7 +12,7 @@ from chaos.run.foreign import end_all
 from chaos.run.plan import Plan
 from chaos.testbed.beds import Bed
 from chaos.testbed.launch import Launch
-from harness.errors import FaultError
+from harness.errors import FaultError, InfraError
 from harness.hosts import Host
 from harness.launch.plan import as_root, starts
 from harness.launch.plan import plan as plan_of
@@ -72,9 +72,14 @@ class Ranks:
         """`folder`: for files that a launcher reads."""
         self._start(self._starts(folder), self.ranks)
 
-    def began(self, rank: int, pid: int) -> None:
-        """A rank that a launcher started said so."""
+    def began(self, rank: int, pid: int, host: str = "") -> None:
+        """A rank that a launcher started said so, and the name of its host. InfraError for one on another lab host."""
         launch = self._plan.ranks[rank]
+        if self._bed.inside is not None and host != launch.host:
+            raise InfraError(
+                f"{self._plan.launcher} started rank {rank} on {host}, and it belongs on {launch.host}",
+                "unset what a batch system or a site's defaults tell Open MPI: env | grep -e SLURM -e OMPI -e PRTE",
+            )
         self._pids[rank] = PidOn(self._bed.hosts[launch.host], pid)
         self._note(launch.host, launch.name, pid, launch.argv, launch.env)
 

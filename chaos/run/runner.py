@@ -71,7 +71,7 @@ def run(experiment: Experiment, request: Request, out: RunDir, display: Display)
                 trace = out.raw if request.trace else None
                 by = {"launcher": request.launcher, "python": request.python}
                 for plan in plans(experiment, request.arms, bed, request.bench, trace, **by):
-                    display.run_started(plan.arm, plan.run, experiment.repeats, experiment.workload.iterations)
+                    display.run_started(plan.arm, plan.run, experiment.repeats, experiment.workload.measured)
                     run_one(plan, bed, journal, out=out, display=display)
                     traces.fetch(plan, bed, out.raw)
         except KeyboardInterrupt:
@@ -147,7 +147,9 @@ def plans(
             planned_faults(experiment, bed.nics, each),
             limits=experiment.limits,
             launcher=launcher,
-            job=launch.job(ranks, bed.root, launcher, bed.targets, python),
+            job=launch.job(
+                ranks, bed.root, launcher, bed.targets, python, inside=bed.inside, mpi=experiment.workload.mpi
+            ),
             reader=partial(experiment.workload.reader, ranks=len(ranks)),
             foreign=foreign,
         )

@@ -12,7 +12,7 @@ from chaos.record.journal import now_ns
 from chaos.run.injector import Injector
 from chaos.run.plan import Plan
 from chaos.run.ranks import Ranks
-from chaos.run.triggers import Counts, Pace, Timers, strike_ns
+from chaos.run.triggers import Counts, Pace, Timers, foreseen, strike_ns
 
 READY_NS = 500_000_000
 """So long before a fault strikes, its hosts are armed."""
@@ -44,7 +44,7 @@ class Schedule:
                 continue
             if spec.at.iteration is not None and line["index"] >= spec.at.iteration - 1:
                 self._injector.ready(spec.id, 0)
-            t_ns = strike_ns(spec, line["index"], line["start_ns"], pace)
+            t_ns = strike_ns(spec, line["index"], line["start_ns"], foreseen(line, pace))
             if t_ns is not None:
                 self._set(planned, t_ns)
 

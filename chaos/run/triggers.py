@@ -82,6 +82,11 @@ class Pace:
         return median(self.measured_ms) or median(self.warmup_ms) or 0.0
 
 
+def foreseen(line: Mapping[str, Any], pace: Pace) -> Pace:
+    """The pace that a `progress` line says, of a program that measures itself and reports at its end; else what was."""
+    return Pace(pace.ranks, [float(line["usual_ms"])]) if "usual_ms" in line else pace
+
+
 def strike_ns(spec: FaultSpec, index: int, start_ns: int, pace: Pace) -> int | None:
     """When `spec` strikes, judged by iteration `index` having begun at `start_ns`; None: not because of this one.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
@@ -19,15 +20,18 @@ from chaos.faults.fault import NicLike
 from chaos.testbed import launch
 from harness.config.documents import Document
 from harness.deploy.places import SAMPLER
-from harness.errors import UsageError
+from harness.errors import InfraError, UsageError
 from harness.facts.environment import Hardware, hardware_of
 from harness.hosts import Host
+from harness.hosts.commands import merged_env
 from harness.hosts.lease import Leases, hold
 from harness.hosts.ssh.target import Target
+from harness.lab.remote import Inside
 from harness.lab.topology import Topology, checked
 from harness.launch.launchers.registry import launchers
 from harness.launch.workloads import check as startable
 from harness.sites.cluster import ClusterSite
+from harness.sites.lab import LabSite
 from harness.sites.site import Planned, Site
 from harness.sites.slurm import allocation
 from harness.sites.surveyed import DATA
@@ -61,6 +65,8 @@ class Bed:
     """That hosts which others can reach are ours alone for now."""
     targets: Sequence[Target] = ()
     """How hosts are reached over SSH, for a launcher that does so itself."""
+    inside: Inside | None = None
+    """For a launcher that runs on one of the hosts, where those are a lab's."""
     topology: Topology | None = None
     """What a lab was made as, its rates as they are now; None where hosts are what they are."""
 
@@ -123,9 +129,20 @@ def check(site: Site, experiment: Experiment) -> None:
         refuse_unsafe(site.hosts(), site.members, faults, by_host(nics), experiment.limits)
 
 
+def launcher_of(experiment: Experiment, launcher: str) -> str:
+    """What starts the ranks, where `launcher` was asked for: some cannot be started by us one by one."""
+    return experiment.workload.usual_launcher if launcher == launch.DIRECT else launcher
+
+
 def check_launcher(site: Site, experiment: Experiment, launcher: str) -> None:
     """UsageError where that launcher cannot start the ranks there."""
     if launcher == launch.DIRECT:
+        return
+    by = launchers()[launcher]
+    if by.in_labs and isinstance(site, LabSite):
+        startable(experiment.workload.kind, launcher)
+        if shutil.which(launcher, path=merged_env(None)["PATH"]) is None:
+            raise InfraError(f"there is no {launcher} on this machine", by.how_to_have)
         return
     if not isinstance(site, ClusterSite):
         raise UsageError(
@@ -133,7 +150,7 @@ def check_launcher(site: Site, experiment: Experiment, launcher: str) -> None:
             "--launcher direct, or an inventory file (docs/howto/cluster.md)",
         )
     startable(experiment.workload.kind, launcher)
-    if launchers()[launcher].allocated:
+    if by.allocated:
         given = [*allocation(os.environ).hosts]
         if [name for name in given if name in site.surveyed().names] != site.surveyed().names:
             raise UsageError(
@@ -165,6 +182,7 @@ def open_bed(site: Site, experiment: Experiment) -> Iterator[Bed]:
             samplers=_samplers(site),
             leases=leases,
             targets=targets_of(site),
+            inside=None if opened.places_file is None else site.inside(opened.places_file.parent),
             topology=site.topology,
         )
 

@@ -11,6 +11,7 @@ from typing import Protocol
 from chaos.experiment.aliases import environment
 from chaos.experiment.model import MODES, RESTART, UPSTREAM, Experiment, GpuWorkload, Workload
 from harness.hosts.ssh.target import Target
+from harness.lab.remote import Inside
 from harness.launch.gather import gathered
 from harness.launch.job import Job
 from harness.launch.launchers.network import own_network
@@ -139,10 +140,19 @@ def ranks(
     return launches
 
 
-def job(planned: Sequence[Launch], root: str, launcher: str, targets: Sequence[Target], python: str) -> Job | None:
+def job(
+    planned: Sequence[Launch],
+    root: str,
+    launcher: str,
+    targets: Sequence[Target],
+    python: str,
+    *,
+    inside: Inside | None = None,
+    mpi: bool = False,
+) -> Job | None:
     """The ranks as one job for a launcher; None: we start each ourselves. UsageError where it could not start them.
 
-    `python`: of a launcher that is a Python program.
+    `python`: of a launcher that is a Python program. `inside`: the hosts are a lab's. `mpi`: ranks meet through it.
     """
     if launcher in OURSELVES:
         return None
@@ -154,6 +164,8 @@ def job(planned: Sequence[Launch], root: str, launcher: str, targets: Sequence[T
         rendezvous=f"{root}:{ROOT_PORT}",
         out_of_band=own,
         python=python,
+        inside=inside,
+        mpi=mpi,
     )
 
 

@@ -20,7 +20,10 @@ if TYPE_CHECKING:
     from harness.sites.site import Site
 
 F = TypeVar("F", bound=Callable[..., Any])
-OPS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv", "alltoall")
+OPS = (
+    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv", "alltoall", "alltoallv", "reduce", "gather",
+    "scatter", "hypercube",
+)  # fmt: skip
 MODE_HELP = launch_cmd.MODE_HELP
 PASS_ON = {"ignore_unknown_options": True}
 
@@ -161,8 +164,8 @@ def nccl_tests(
     \b
     Exit codes: 0 all results right, 1 wrong elements, 2 bad usage, 3 it failed or ended early, 130 interrupted.
     """
-    from harness.programs.nccltests import Spec
     from harness.programs.nccltests_run import Plan
+    from harness.workloads.nccltests.spec import Spec
 
     spec = Spec(
         op=op, folder=folder or _built_tests(), gpus=gpus, begin=begin, end=end, iterations=iterations, warmup=warmup,

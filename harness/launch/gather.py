@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from harness.errors import UsageError
+from harness.lab.remote import Inside
 from harness.launch.job import GPU_OPTION, RANK_OPTION, Job
 
 Env = Mapping[str, str]
@@ -21,6 +22,8 @@ def gathered(
     rendezvous: str,
     out_of_band: str = "",
     python: str = "python3",
+    inside: Inside | None = None,
+    mpi: bool = False,
 ) -> Job:
     """Of each rank its host, its command with `--rank N`, and its environment. A rank says its process id when it
     begins. UsageError where commands differ in more than their own number: the program is not at one place."""
@@ -39,6 +42,7 @@ def gathered(
     return Job(
         program, dict(Counter(hosts)), rendezvous, common, of_host, told=told, out_of_band=out_of_band,
         of_rank={rank: env for rank, env in of_rank.items() if env}, says_pid=True, python=python,
+        inside=inside, mpi=mpi,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import UsageError
+from harness.lab.remote import Inside
 from harness.launch import preload as preloading
 
 RANK_OPTION, GPU_OPTION = "--rank", "--gpu"
@@ -20,8 +21,13 @@ FIND = (
     'if [ "$rank" -ge "${of%-*}" ] && [ "$rank" -le "${of#*-}" ]; then export "${1#*:}"; fi; shift; done; shift; '
 )
 PID_EVENT = "rank_pid"
-SAY_PID = f'printf \'{{"event":"{PID_EVENT}","rank":%d,"pid":%d,"t_ns":0}}\\n\' "$rank" $$; '
+SAY_PID = f'printf \'{{"event":"{PID_EVENT}","rank":%d,"pid":%d,"host":"%s","t_ns":0}}\\n\' "$rank" $$ "$(uname -n)"; '
 """The program that follows keeps the number."""
+LABEL = (
+    'pipe=$(mktemp -u) && mkfifo -m 600 "$pipe" && '
+    '{ LC_ALL=C grep -a -H --line-buffered --label="r2cc:$rank" "" <"$pipe" & exec >"$pipe"; rm -f "$pipe"; }; '
+)
+"""Has `r2cc:RANK:` put before each line of the program, where its launcher does not say whose line is whose."""
 ENDS: Mapping[Told, str] = {
     (): 'exec "$@"',
     (RANK_OPTION,): 'exec "$@" --rank "$rank"',
@@ -58,6 +64,8 @@ class Job:
     """What single ranks have besides."""
     says_pid: bool = False
     """Ranks print a line with their process id before the program's own."""
+    inside: Inside | None = None
+    """None: the hosts are reached from here."""
     out_of_band: str = ""
     """Network (a.b.c.d/n) over which a launcher's own daemons talk; the launcher's choice without one."""
 
@@ -90,17 +98,17 @@ class Job:
             return ["env", *unset, *under[1:], *self.program]
         return [*(["env", *unset] if unset else []), *under, *self.program]
 
-    def by_itself(self, rank_variable: str, place_variable: str) -> list[str]:
-        """The program, finding out by itself which rank it is, from what its launcher sets."""
+    def by_itself(self, rank_variable: str, place_variable: str, *, labelled: bool = False) -> list[str]:
+        """The program, finding out by itself which rank it is, from what its launcher sets. `labelled`: `LABEL`."""
         single = [
             f"{self.first_rank(host)}-{self.first_rank(host) + ranks - 1}:{name}={value}"
             for host, ranks in self.hosts.items()
             for name, value in sorted(self.of_host.get(host, {}).items())
         ]
         single += [f"{rank}-{rank}:{name}={env[name]}" for rank, env in self.of_rank.items() for name in sorted(env)]
-        if not single and not self.told and not self.says_pid:
+        if not single and not self.told and not self.says_pid and not labelled:
             return self.bare()
-        script = FIND + (SAY_PID if self.says_pid else "") + ENDS[self.told]
+        script = FIND + (LABEL if labelled else "") + (SAY_PID if self.says_pid else "") + ENDS[self.told]
         return ["sh", "-c", script, "r2cc", rank_variable, place_variable, *single, "--", *self.bare()]
 
     def as_rank(self, rank: int) -> list[str]:

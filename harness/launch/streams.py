@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 END = re.compile(rb"\r?\n|\r(?=[^\n])")
 """Also that of a progress bar; what ends a chunk may be half an end."""
@@ -30,6 +30,21 @@ class Whole:
         if len(self.rest) > LONGEST_LINE or not chunk:
             lines, self.rest = [*lines, self.rest.rstrip(b"\r")], b""
         return [(self.rank, line) for line in lines]
+
+
+@dataclass
+class Labelled:
+    """Whole lines, each begun by what says its rank: the group of `label`."""
+
+    label: re.Pattern[bytes]
+    whole: Whole = field(default_factory=Whole)
+
+    def __call__(self, chunk: bytes) -> list[Line]:
+        return [self._of(line) for _, line in self.whole(chunk)]
+
+    def _of(self, line: bytes) -> Line:
+        found = self.label.match(line)
+        return (None, line) if found is None else (int(found[1]), line[found.end() :])
 
 
 @dataclass

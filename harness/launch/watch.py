@@ -48,10 +48,14 @@ class Watch:
         pace_s = usual(self.paces_s) if self.paces_s else self.starting_s / ITERATIONS
         return max(self.patience_s, ITERATIONS * pace_s)
 
+    def moves(self, now_s: float) -> bool:
+        """Something moved so lately that its pace need not be known: asked for at every line that is read."""
+        return self.still_s(now_s) <= min(self.patience_s, self.starting_s)
+
     def stuck(self, now_s: float) -> str:
         """Empty while all is well."""
         still_s = min(self.still_s(now_s), now_s - self.forgiven_s)
-        if still_s <= self.allowed_s():
+        if self.moves(now_s) or still_s <= self.allowed_s():
             return ""
         what = "no rank began an iteration" if self.moved_s is None else "nothing moved"
         return f"{what} for {still_s:.0f} s"

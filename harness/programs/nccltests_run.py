@@ -21,9 +21,11 @@ from harness.launch.streams import Verbatim
 from harness.launch.watch import Watch
 from harness.programs import adapters
 from harness.programs.adapters import Launch
-from harness.programs.nccltests import Lines, Report, Spec, mpirun, one_of_many, plain, read_json
-from harness.programs.nccltests_rows import Row
+from harness.programs.nccltests import mpirun, plain
 from harness.schemas.form import Count, ExitCode, form
+from harness.workloads.nccltests.report import Lines, Report, read_json
+from harness.workloads.nccltests.rows import Row
+from harness.workloads.nccltests.spec import Spec, one_of_many
 
 LOOK_S = 0.1
 LAST_LINES = 8

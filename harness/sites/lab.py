@@ -14,6 +14,9 @@ from harness.sites.listing import ListedHost, of_bed
 from harness.sites.site import LAB_ROOT, Opened, Planned, PlannedNic, Site
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from harness.lab.remote import Inside
     from harness.lab.topology import Topology
 
 LAB_TOOLS = {"ip": "iproute2", "tc": "iproute2", "nft": "nftables"}
@@ -54,6 +57,14 @@ class LabSite(Site):
         require_tools()
         with Lab.up(topology) as lab:
             yield Opened(lab.hosts, lab.switch, lab.nics, lab.places_file, lab.warnings)
+
+    def inside(self, folder: Path) -> Inside:
+        from harness.lab.plan import MGMT_NIC, describe
+        from harness.lab.remote import NETWORK, Inside, shell
+
+        cables = [each for each in describe(self.topology).cables if each.nic == MGMT_NIC]
+        addresses = {each.host: each.address for each in cables}
+        return Inside(addresses, NETWORK, shell(addresses, folder))
 
     def listing(self) -> list[ListedHost]:
         from harness.lab.plan import describe

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar, Protocol, Self
 from harness.hosts.base import Host
 
 if TYPE_CHECKING:
+    from harness.lab.remote import Inside
     from harness.lab.topology import Topology
     from harness.sites.listing import ListedHost
 
@@ -128,6 +129,11 @@ class Site(ABC):
     def devices(self, net: str) -> dict[tuple[str, str], str]:
         """The RDMA device of each (host, NIC); empty where there are none, or `net` needs none."""
         return {}
+
+    def inside(self, folder: Path) -> Inside | None:
+        """What a launcher needs on hosts that only their own kind reaches; None: they are reached from here.
+        `folder`: of the lab that is open."""
+        return None
 
     def hardware(self) -> list[tuple[str, int, int]]:
         """CPU model, cores and memory in bytes of each machine; empty where hosts are part of this machine."""

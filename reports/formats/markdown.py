@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from reports.formats import view
 from reports.reading.rundir import RunDir
-from reports.words import names, tables
+from reports.words import cells, names
 
 
 def render(run: RunDir) -> str:
@@ -29,7 +29,7 @@ def escape(text: str) -> str:
     return re.sub(r"([\\`*_\[\]|~#@!])", r"\\\1", flat).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-def _table(title: str, arms: Sequence[str], rows: Sequence[tables.Row]) -> list[str]:
+def _table(title: str, arms: Sequence[str], rows: Sequence[cells.Row]) -> list[str]:
     if not rows:
         return []
     head = (

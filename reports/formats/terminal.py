@@ -8,7 +8,7 @@ from typing import TextIO
 from harness.config.plain import printable
 from reports.formats import view
 from reports.reading.rundir import RunDir
-from reports.words import names, tables
+from reports.words import cells, names
 
 COLOURS = {"holds": "green", "deviated": "red", "failed": "magenta", "void": "yellow"}
 STATES = {"good": "green", "bad": "bold red", "void": "yellow"}
@@ -35,7 +35,7 @@ def show(run: RunDir, file: TextIO) -> None:
         _print_table(console, v.arms, v.checks, "Checks")
 
 
-def _print_table(console: object, arms: Sequence[str], rows: Sequence[tables.Row], title: str = "") -> None:
+def _print_table(console: object, arms: Sequence[str], rows: Sequence[cells.Row], title: str = "") -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table

@@ -21,7 +21,7 @@ from reports.reading import nic_rates
 from reports.reading.rundir import RunDir
 from reports.reading.trace import NicId, Trace
 from reports.store.names import id_of
-from reports.words import bytes_table, events, names, sentence, tables
+from reports.words import bytes_table, cells, events, names, sentence, tables
 from reports.words.units import NONE, memory, ms
 
 
@@ -46,8 +46,8 @@ class View:
     notes: list[str]
     tiles: list[Tile]
     arms: list[str]
-    side_by_side: list[tables.Row]
-    checks: list[tables.Row]
+    side_by_side: list[cells.Row]
+    checks: list[cells.Row]
     facts: list[tuple[str, str]]
 
 
@@ -161,7 +161,7 @@ def _tiles(arms: Sequence[Arm]) -> list[Tile]:
     ours, stock = sentence.best_arm(arms), next((a for a in arms if a.name == "stock"), None)
     for arm, kind in ((ours, "ours"), (stock, "base")):
         if arm is not None and (stall := sentence.worst_stall_ms(arm)) is not None:
-            void = "" if all(map(sentence.is_valid, tables.counted(arm))) else "void, "
+            void = "" if all(map(sentence.is_valid, cells.counted(arm))) else "void, "
             tiles.append(Tile(ms(stall), f"{void}stall with {names.arm(arm.name)}", kind))
     wrong = sum(r.wrong_elements for a in arms for r in a.runs)
     done = sum(r.iterations for a in arms for r in a.runs)
@@ -188,7 +188,7 @@ def _facts(run: RunDir) -> list[tuple[str, str]]:
 
 
 def _shown_run(arm: Arm | None) -> int | None:
-    runs = tables.counted(arm) if arm else []
+    runs = cells.counted(arm) if arm else []
     stalls = {r.run: sentence.worst(f.stall_ms for f in r.faults) or 0.0 for r in runs}
     return max(stalls, key=lambda run: stalls[run], default=None)
 

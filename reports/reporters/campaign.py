@@ -16,7 +16,7 @@ from harness.config import jsons
 from harness.files.writing import write_whole
 from reports.formats.markdown import escape
 from reports.words import names
-from reports.words.tables import Cell
+from reports.words.cells import Cell
 from reports.words.units import NONE, ms
 
 COLUMNS = (

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from chaos.analysis.model import Arm, Run, Summary
 from reports.words import names
-from reports.words.tables import counted
+from reports.words.cells import counted
 from reports.words.units import count, ms
 
 IMPORTED = "imported"

@@ -4,35 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
-from chaos.analysis.model import Arm, Check, FaultFigures, Run
+from chaos.analysis.model import Arm, Check, FaultFigures
 from harness.units import over
-from reports.words import names
+from reports.words import names, served
+from reports.words.cells import Cell, Row, counted, void
 from reports.words.units import NONE, limit, memory, ms
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A value, what it is held against, and how it came out: good, bad, void or nothing."""
-
-    text: str
-    note: str = ""
-    state: str = ""
-
-    def plain(self) -> str:
-        """For Markdown and terminals."""
-        sign = {"good": " ✓", "bad": " ✗", "void": " (void)"}.get(self.state, "")
-        return f"{self.text}{sign}" + (f" ({self.note})" if self.note else "")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of a table: a name, an explanation for newcomers, and a cell for each arm."""
-
-    name: str
-    help: str
-    cells: list[Cell]
 
 
 def side_by_side(arms: Sequence[Arm]) -> list[Row]:
@@ -46,7 +23,7 @@ def side_by_side(arms: Sequence[Arm]) -> list[Row]:
     ]
     for ident in _fault_ids(arms):
         rows += _fault_rows(arms, ident)
-    return rows
+    return rows + served.rows(arms)
 
 
 def checks(arms: Sequence[Arm]) -> list[Row]:
@@ -83,12 +60,7 @@ def _healthy(arm: Arm) -> Cell:
     tails = [r.healthy_ms.p99 for r in counted(arm) if r.healthy_ms.p99 is not None]
     if not medians:
         return Cell(NONE)
-    return Cell(ms(sorted(medians)[len(medians) // 2]), f"p99 {ms(max(tails))}" if tails else "", _void(arm))
-
-
-def counted(arm: Arm) -> list[Run]:
-    """The repeats that times are taken of: those that are not void, where there is one."""
-    return [run for run in arm.runs if not run.void] or list(arm.runs)
+    return Cell(ms(sorted(medians)[len(medians) // 2]), f"p99 {ms(max(tails))}" if tails else "", void(arm))
 
 
 def _fault_ids(arms: Sequence[Arm]) -> list[str]:
@@ -141,8 +113,8 @@ def _stall(arm: Arm, faults: Sequence[FaultFigures]) -> Cell:
     bounds = [c.bound for c in _checks_of(arm) if c.name in mine and c.bound is not None]
     bound = bounds[0] if bounds else None
     note = f"limit {limit(bound)}" if bound is not None else ""
-    if value is None or _void(arm) or bound is None:
-        return Cell(ms(value), note, _void(arm) if value is not None else "")
+    if value is None or void(arm) or bound is None:
+        return Cell(ms(value), note, void(arm) if value is not None else "")
     return Cell(beyond(value, bound, "ms"), note, "good" if value <= bound else "bad")
 
 
@@ -152,7 +124,7 @@ def _against(arm: Arm, faults: Sequence[FaultFigures], value_key: str, bound_key
         return Cell(NONE)
     value, bound = max(pairs, key=lambda pair: pair[0] / float(pair[1]) if pair[1] else pair[0])
     note = f"{value / float(bound):.2f} × bound {ms(float(bound))}" if bound else ""
-    return Cell(ms(value), note, _void(arm))
+    return Cell(ms(value), note, void(arm))
 
 
 def _worst(faults: Sequence[FaultFigures], key: str) -> float | None:
@@ -160,11 +132,7 @@ def _worst(faults: Sequence[FaultFigures], key: str) -> float | None:
 
 
 def _time(arm: Arm, value: float | None) -> Cell:
-    return Cell(ms(value), "", "" if value is None else _void(arm))
-
-
-def _void(arm: Arm) -> str:
-    return "void" if any(r.void for r in counted(arm)) else ""
+    return Cell(ms(value), "", "" if value is None else void(arm))
 
 
 def _checks_of(arm: Arm) -> list[Check]:

@@ -118,6 +118,15 @@ def crashes() -> None:
     os.abort()
 
 
+def says_where() -> None:
+    """Its place, as a result; and a child that outlives it."""
+    steps(60)
+    names = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "NODE_RANK")
+    (OUT / "place").write_text(" ".join([socket.gethostname(), *(os.environ[name] for name in names)]))
+    null = subprocess.DEVNULL
+    child(stdin=null, stdout=null, stderr=null)
+
+
 def no_number() -> None:
     steps(5, say="step {} took soon ms")
 

@@ -16,8 +16,12 @@ from typing import Any
 
 import pytest
 
+from harness.build import build_net
+from harness.progress import silent
+
 pytestmark = [pytest.mark.lab, pytest.mark.build, pytest.mark.timeout(120)]
 
+REPO = Path(__file__).parents[2]
 PROGRAM = Path(__file__).with_name("own_program.py")
 CLI = [sys.executable, "-c", "from harness.cli import main; main()"]
 STEP = r"step (?P<step>\d+)"
@@ -49,7 +53,20 @@ class Ran:
 class Chaos:
     """One `r2cc chaos run`. Whatever it started has a mark in its environment that nothing gets rid of."""
 
-    def __init__(self, folder: Path, what: str, **settings: Any) -> None:
+    def __init__(self, folder: Path, what: str = "", **settings: Any) -> None:
+        """`what`: of own_program.py; without it the shipped template runs."""
+        self._out, self._token = folder / "runs", secrets.token_hex(8)
+        file = self._written(folder, what, settings) if what else REPO / "experiments" / "jobs" / "own_job.yaml"
+        self.process = subprocess.Popen(
+            [*CLI, "chaos", "run", str(file), "--out", str(self._out), "--void-ok"],
+            env={**os.environ, MARK: self._token},
+            cwd=REPO,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def _written(self, folder: Path, what: str, settings: dict[str, Any]) -> Path:
         arms = settings.pop("arms", ("stock",))
         workload = {"kind": "command", "argv": [sys.executable, str(PROGRAM), what], "progress": {"step": STEP}}
         experiment = {
@@ -62,17 +79,14 @@ class Chaos:
         }
         file = folder / "own.yaml"
         file.write_text(json.dumps(experiment))
-        self._out, self._token = folder / "runs", secrets.token_hex(8)
-        self.process = subprocess.Popen(
-            [*CLI, "chaos", "run", str(file), "--out", str(self._out), "--void-ok"],
-            env={**os.environ, MARK: self._token},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
+        return file
 
     def ended(self) -> Ran:
-        said, _ = self.process.communicate(timeout=LIMIT_S)
+        try:
+            said, _ = self.process.communicate(timeout=LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self.process.terminate()
+            raise AssertionError(self.process.communicate(timeout=LIMIT_S)[0]) from None
         assert "Traceback" not in said, said
         (folder,) = self._out.iterdir()
         self._nothing_is_left(folder)
@@ -98,6 +112,11 @@ def ran(folder: Path, what: str, **settings: Any) -> Ran:
     return Chaos(folder, what, **settings).ended()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _built() -> None:
+    build_net(progress=silent)
+
+
 BAD = {
     "other_words": ("no step of the program was seen; its last lines:\n  | epoch one is done", {}),
     "silent": ("no step of the program was seen, and it printed nothing", {}),
@@ -120,6 +139,16 @@ def test_a_bad_program_is_one_clear_error(what: str, tmp_path: Path) -> None:
     assert (found.code, found.summary["verdict"]) == (3, "failed"), found.said
     assert message in found.summary["reasons"][0]
     assert message.splitlines()[0] in " ".join(found.said.split())
+
+
+def test_the_file_to_copy_runs_as_it_is(tmp_path: Path) -> None:
+    """docs/tutorial.md and docs/howto/own-job.md begin with it."""
+    found = Chaos(tmp_path).ended()
+    assert (found.code, found.summary["verdict"]) == (0, "holds"), found.said
+    assert [arm["runs"][0]["iterations"] for arm in found.summary["arms"]] == [58, 58]
+    (identical,) = [check for check in found.summary["arms"][1]["checks"] if check["name"] == "identical"]
+    assert identical["outcome"] == "holds"
+    assert "iterations\n" not in found.said, "nobody knows how many there are"
 
 
 def test_a_daemon_that_it_leaves_behind_is_ended(tmp_path: Path) -> None:

@@ -223,3 +223,53 @@ def test_faults_strike_ranks_that_a_launcher_started(site: Site, launcher: str, 
     assert phases[:2] == ["armed", "injected"] and phases[-1] == "verified"
     assert {line["name"] for line in lines if line["event"] == "command" and "name" in line} >= {started, "rank2"}
     assert not any(site.ranks().values())
+
+
+OWN = {
+    "name": "own_under_a_launcher",
+    "topology": {"hosts": 4, "nics": 1},
+    "workload": {
+        "kind": "command",
+        "argv": [sys.executable, str(Path(__file__).with_name("own_program.py")), "says_where"],
+        "progress": {"step": r"step (?P<step>\d+) loss (?P<loss>\S+)"},
+        "result": {"digest": "place"},
+        "ranks_per_host": 2,
+        "start_s": 40.0,
+    },
+    "faults": [{"id": "f0", "kind": "stop", "rank": 5, "at": {"iteration": 9, "fraction": 0.5}, "duration_s": 0.5}],
+    "arms": {"stock": {"expect": "any"}},
+}
+
+
+@pytest.mark.parametrize(("launcher", "started"), [pytest.param("ssh", "rank5"), *LAUNCHED[1:]])
+def test_programs_that_are_not_ours_under_a_launcher(site: Site, launcher: str, started: str, tmp_path: Path) -> None:
+    """Each knows its place and leaves its result; its lines are its own; what it leaves behind is ended."""
+    experiment = site.folder / f"own-{launcher}.yaml"
+    experiment.write_text(json.dumps(OWN))
+    words = ["chaos", "run", str(experiment), "--inventory", f"{site.folder}/inventory.yaml", "--launcher", launcher]
+    words += ["--python", str(mended_python(tmp_path))] if launcher == "torchrun" else []
+    out = tmp_path / "runs"
+    argv = [*CLI, *words, "--void-ok", "--out", str(out)]
+    done = site.controller.run(argv, env={"PYTHONPATH": str(REPO)}, timeout_s=100.0, check=False)
+    assert done.exit_code == 0, done.stdout + done.stderr
+    (folder,) = out.iterdir()
+    lines = list(read(folder / "journal.jsonl"))
+    places = {line["rank"]: (line["host"], line["result"]) for line in lines if line["event"] == "result"}
+    assert places == {r: (f"n{r // 2}", f"h{r // 2} {r} 8 {r % 2} 2 {r // 2}") for r in range(8)}
+    steps = {rank: sum((each["event"], each.get("rank")) == ("iteration", rank) for each in lines) for rank in range(8)}
+    assert set(steps.values()) == {60}, steps
+    assert {line["name"] for line in lines if line["event"] == "command" and "name" in line} >= {started, "rank5"}
+    assert len(list((folder / "raw").glob("stock-0-rank*.out"))) == 8
+    (token,) = {line["env"]["R2CC_RUN"] for line in lines if "R2CC_RUN" in (line.get("env") or {})}
+    assert not environment_has(f"R2CC_RUN={token}")
+    assert not Path(f"/tmp/r2cc-out-{token}").exists()
+
+
+def environment_has(variable: str) -> list[str]:
+    """Processes with it."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if variable.encode() in process.read_bytes().split(b"\0"):
+                found.append(str(process))
+    return found

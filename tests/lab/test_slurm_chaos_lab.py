@@ -135,6 +135,23 @@ def test_faults_strike_on_hosts_of_the_allocation(cluster: Cluster) -> None:
     assert {line["host"] for line in lines if line["event"] == "sample"} == {*NODES}
 
 
+def test_a_program_that_is_not_ours(cluster: Cluster) -> None:
+    """Each rank knows its place, its lines and its result are its own. Nodes have not the home of this Python."""
+    program = ["/usr/bin/python3", str(Path(__file__).with_name("own_program.py")), "says_where"]
+    workload = {"kind": "command", "argv": program, "progress": {"step": r"step (?P<step>\d+)"}}
+    workload |= {"result": {"digest": "place"}, "start_s": 60.0}
+    experiment = cluster.folder / "own.yaml"
+    experiment.write_text(json.dumps({**EXPERIMENT, "workload": workload, "faults": [HOLE]}))
+    out = cluster.folder / "own"
+    done = cluster.allocated("chaos", "run", str(experiment), "--launcher", "srun", "--void-ok", "--out", str(out))
+    assert done.exit_code == 0, done.stdout + done.stderr
+    lines = list(read(next(out.iterdir()) / "journal.jsonl"))
+    places = {line["rank"]: (line["host"], line["result"]) for line in lines if line["event"] == "result"}
+    assert places == {0: ("h0", "h0 0 2 0 1 0"), 1: ("h1", "h1 1 2 0 1 1")}
+    steps = [line["rank"] for line in lines if line["event"] == "iteration"]
+    assert (steps.count(0), steps.count(1)) == (60, 60)
+
+
 def test_a_node_without_a_nic_for_data_is_named(cluster: Cluster) -> None:
     experiment = cluster.folder / "nowhere.yaml"
     experiment.write_text(json.dumps(EXPERIMENT))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import socket
 import subprocess
@@ -100,11 +101,10 @@ def test_tags_amid_a_line_are_no_part_of_it(step: int) -> None:
 
 @pytest.mark.parametrize("step", [1, 1000])
 def test_labels_and_whole_lines(step: int) -> None:
-    assert fed(srun.Labelled(), b"0: a: b\n12: \nsrun: error\n", step) == [
-        (0, b"a: b"),
-        (12, b""),
-        (None, b"srun: error"),
-    ]
+    text = b"0: a: b\n12: \nsrun: error\n"
+    assert fed(srun.Srun().reader(None), text, step) == [(0, b"a: b"), (12, b""), (None, b"srun: error")]
+    text = b"r2cc:12:5: b\nr2cc:0:\n3: c\n"
+    assert fed(torchrun.Torchrun().reader(None), text, step) == [(12, b"5: b"), (0, b""), (None, b"3: c")]
     assert fed(Whole(3), b"a\r\nb", step) == [(3, b"a")]
 
 
@@ -295,4 +295,7 @@ def test_a_rank_says_its_process_id_and_has_what_is_its_own() -> None:
     done = subprocess.run(made.by_itself("R", "P"), env=env, capture_output=True, text=True, check=True)
     said, own = done.stdout.splitlines()
     pid = json.loads(said)["pid"]
-    assert (json.loads(said), own) == ({"event": "rank_pid", "rank": 1, "pid": pid, "t_ns": 0}, f"{pid} mine")
+    assert (json.loads(said), own) == (
+        {"event": "rank_pid", "rank": 1, "pid": pid, "host": platform.node(), "t_ns": 0},
+        f"{pid} mine",
+    )

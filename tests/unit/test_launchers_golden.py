@@ -20,9 +20,9 @@ from harness.errors import UsageError
 from harness.launch.launchers.registry import launchers
 from harness.launch.plan import plan
 from harness.launch.workloads import NCCL_TESTS, Asked, check, job
-from harness.programs.nccltests import OPS, Spec, one_of_many
 from harness.sites.slurm import Allocation
 from harness.workloads.kinds.registry import kinds
+from harness.workloads.nccltests.spec import OPS, Spec, one_of_many
 
 KINDS = (*(name for name, kind in kinds().items() if not kind.foreign), NCCL_TESTS)
 GOLDEN = Path(__file__).parents[1] / "data" / "golden"

@@ -17,9 +17,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.programs import torn_json
-from harness.programs.nccltests import OPS, Lines, Spec, mpirun, plain, read_json
-from harness.programs.nccltests_rows import Row, number
+from harness.programs.nccltests import mpirun, plain
+from harness.workloads.nccltests import torn_json
+from harness.workloads.nccltests.report import Lines, read_json
+from harness.workloads.nccltests.rows import Row, number
+from harness.workloads.nccltests.spec import OPS, Spec
 
 STANDIN = Path(__file__).parents[1] / "data" / "nccl_tests" / "standin.py"
 
@@ -180,6 +182,11 @@ GOLDEN = {
     "broadcast": "broadcast_perf",
     "sendrecv": "sendrecv_perf",
     "alltoall": "alltoall_perf",
+    "alltoallv": "alltoallv_perf",
+    "reduce": "reduce_perf",
+    "gather": "gather_perf",
+    "scatter": "scatter_perf",
+    "hypercube": "hypercube_perf",
 }
 
 
@@ -210,7 +217,7 @@ def test_what_is_no_host_name_is_no_word_of_a_command(hosts: list[str]) -> None:
         mpirun(Spec("alltoall", Path("/b"), 1), hosts, [])
 
 
-@pytest.mark.parametrize("wrong", [{"op": "reduce"}, {"begin": "8B"}, {"end": "-1"}, {"begin": ""}])
+@pytest.mark.parametrize("wrong", [{"op": "scan"}, {"begin": "8B"}, {"end": "-1"}, {"begin": ""}])
 def test_what_upstream_does_not_know_is_refused(wrong: dict[str, str]) -> None:
     with pytest.raises(UsageError, match="nccl-tests"):
         Spec(**{"op": "all_reduce", "folder": Path("/b"), "gpus": 1, **wrong})  # type: ignore[arg-type]

@@ -17,9 +17,10 @@ from click.testing import CliRunner, Result
 
 from harness.commands.run import OPS, run
 from harness.errors import R2ccError, UsageError
-from harness.programs import adapters, nccltests
+from harness.programs import adapters
 from harness.programs.foreground import run_launch
 from harness.programs.nccltests_run import Plan
+from harness.workloads.nccltests import spec
 
 ROOT = Path(__file__).resolve().parents[2]
 STANDIN = ROOT / "tests" / "data" / "nccl_tests" / "standin.py"
@@ -176,8 +177,8 @@ def test_dry_run_of_nccl_tests(monkeypatch: pytest.MonkeyPatch, library: Path) -
 
 
 def test_stock_without_a_library_preloads_nothing() -> None:
-    spec = nccltests.Spec("broadcast", Path("/opt/nt"), 1)
-    launch = Plan(spec, ["a"], 0, None, {}).launch()
+    asked = spec.Spec("broadcast", Path("/opt/nt"), 1)
+    launch = Plan(asked, ["a"], 0, None, {}).launch()
     assert launch.env == {"R2CC_MODE": "0"}
     assert "env" not in launch.argv
 
@@ -264,4 +265,4 @@ def test_help_loads_nothing_heavy() -> None:
     code = "import sys, harness.commands.run; print([m for m in ('pydantic', 'yaml', 'rich') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-    assert nccltests.OPS == OPS, "written twice, so that --help need not import it"
+    assert spec.OPS == OPS, "written twice, so that --help need not import it"

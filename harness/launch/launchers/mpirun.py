@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import UsageError
+from harness.lab.remote import Inside
 from harness.launch.job import Job
 from harness.launch.launchers.launcher import Command, Death, Launcher, Plan, Reach
 from harness.launch.launchers.sshfiles import ssh_config
 from harness.launch.streams import Line, Reader, Whole
 
 SSH_CONFIG = "ssh_config"
+LAB_SHELL = "lab_shell"
+OTHERS = "slurm,tm,lsf,gridengine,alps,loadleveler"
+"""Parts of Open MPI that would take hosts from a batch system's variables."""
 TAG = re.compile(rb"\[\d+,(\d+)\]<(?:stdout|stderr|stddiag)>:")
 LONGEST_TAG = 48
 FIRST_EXIT = re.compile(r"Process name: \[\[\d+,\d+\],(\d+)\]\s+Exit code: +(\d+)")
@@ -21,16 +25,21 @@ BY_SIGNAL = re.compile(r"process rank (\d+) with PID \d+ on node \S+ exited on s
 
 
 class Mpirun(Launcher):
-    """Variables go by name, with the values that mpirun has."""
+    """In a lab mpirun runs on the first host. Variables go by name, with the values that mpirun has."""
 
     how_to_have = "sudo apt-get install openmpi-bin, here and on all hosts, in one version"
     daemons = True
+    in_labs = True
 
     def plan(self, job: Job, reach: Reach, folder: str, *, as_root: bool = False, raw: bool = False) -> Plan:
         config = str(Path(folder) / SSH_CONFIG)
         if " " in config:
             raise UsageError(f"mpirun takes no file with a space in its name: {config}", "set TMPDIR elsewhere")
-        argv = command(job, config=config, tagged=not raw, as_root=as_root)
+        if job.inside is not None:
+            argv = command(job, ways=_inside(job, job.inside, folder), tagged=not raw, as_root=True)
+            files = {LAB_SHELL: job.inside.shell}
+            return Plan("mpirun", [Command(next(iter(job.hosts)), "mpirun", argv, dict(job.env))], files)
+        argv = command(job, ways=_by_ssh(config), tagged=not raw, as_root=as_root)
         return Plan("mpirun", [Command("", "mpirun", argv, dict(job.env))], {SSH_CONFIG: ssh_config(reach.targets)})
 
     def reader(self, rank: int | None) -> Reader:
@@ -44,15 +53,26 @@ class Mpirun(Launcher):
 
 
 def command(
-    job: Job, *, names: Iterable[str] | None = None, config: str = "", tagged: bool = False, as_root: bool = False
+    job: Job,
+    *,
+    names: Iterable[str] | None = None,
+    ways: Sequence[str] = (),
+    tagged: bool = False,
+    as_root: bool = False,
 ) -> list[str]:
-    """`names`: variables that go to all ranks, else the job's. `config`: its daemons are started by `ssh -F FILE`."""
+    """`names`: variables that go to all ranks, else the job's. `ways`: how its daemons are started and talk."""
+    known = job.inside.addresses if job.inside is not None else {}
     return [
         "mpirun",
         *(["--allow-run-as-root"] if as_root else []),
-        *("-np", str(job.ranks), "-H", ",".join(f"{host}:{ranks}" for host, ranks in job.hosts.items())),
+        *(
+            "-np",
+            str(job.ranks),
+            "-H",
+            ",".join(f"{known.get(host, host)}:{ranks}" for host, ranks in job.hosts.items()),
+        ),
         *("--map-by", "slot", "--bind-to", "none"),
-        *(_by_ssh(config) if config else []),
+        *ways,
         *(["--mca", "oob_tcp_if_include", job.out_of_band] if job.out_of_band else []),
         *(["--mca", "btl_tcp_if_include", job.out_of_band] if job.out_of_band and job.mpi else []),
         *(["--tag-output"] if tagged else []),
@@ -63,6 +83,24 @@ def command(
 
 def _by_ssh(config: str) -> list[str]:
     return [*("--mca", "plm", "rsh", "--mca", "plm_rsh_agent", "ssh"), *("--mca", "plm_rsh_args", f"-F {config}")]
+
+
+def _inside(job: Job, inside: Inside, folder: str) -> list[str]:
+    """Hosts are given by address: where names lead nowhere, or all to one place, Open MPI takes all for its own host.
+
+    Under a batch system's variables it would know that system's hosts alone. MPI's own traffic keeps off data NICs.
+    """
+    settings = {
+        "ras": f"^{OTHERS}",
+        "plm": "rsh",
+        "plm_rsh_agent": f"sh {Path(folder) / LAB_SHELL}",
+        "plm_rsh_no_tree_spawn": "1",
+        "oob_tcp_if_include": inside.network,
+    }
+    if job.mpi:
+        settings |= {"pml": "ob1", "btl": "self,vader,tcp", "btl_tcp_if_include": inside.network}
+        settings["btl_vader_single_copy_mechanism"] = "none"
+    return [word for name, value in settings.items() for word in ("--mca", name, value)]
 
 
 @dataclass

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.launch.job import Job
 from harness.launch.launchers.launcher import Command, Death, Launcher, Plan, Reach
-from harness.launch.streams import Line, Reader, Whole
+from harness.launch.streams import Labelled, Reader, Whole
 from harness.launch.tally import BROKEN, WRONG
 
 HOSTFILE = "hostfile"
 LABEL = re.compile(rb"^ *(\d+): ?")
+"""`srun --label`."""
 TASK = re.compile(r"error: (?P<host>\S+): tasks? (?P<rank>\d+)[^:]*: (?P<how>Exited with exit code (?P<code>\d+)|.+)")
 SIGNALS = {"Killed": 9, "Terminated": 15, "Segmentation fault": 11, "Aborted": 6, "Bus error": 7}
 
@@ -31,7 +31,7 @@ class Srun(Launcher):
         return Plan("srun", [Command("", "srun", command(job, labelled=not raw), env)], files)
 
     def reader(self, rank: int | None) -> Reader:
-        return Labelled() if rank is None else Whole(rank)
+        return Labelled(LABEL) if rank is None else Whole(rank)
 
     def first_death(self, said: str) -> Death | None:
         """srun names all that ended badly, those that a peer's death ended among them."""
@@ -55,18 +55,3 @@ def _death(found: re.Match[str]) -> Death:
     number = next((number for name, number in SIGNALS.items() if found["how"].startswith(name)), None)
     code = int(found["code"]) if found["code"] else None if number is None else -number
     return Death(int(found["rank"]), code)
-
-
-@dataclass
-class Labelled:
-    """`srun --label`: whole lines, each begun by its rank."""
-
-    whole: Whole = field(default_factory=Whole)
-
-    def __call__(self, chunk: bytes) -> list[Line]:
-        return [_labelled(line) for _, line in self.whole(chunk)]
-
-
-def _labelled(line: bytes) -> Line:
-    found = LABEL.match(line)
-    return (None, line) if found is None else (int(found[1]), line[found.end() :])

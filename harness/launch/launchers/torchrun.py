@@ -7,12 +7,14 @@ import re
 from harness.errors import UsageError
 from harness.launch.job import Job
 from harness.launch.launchers.launcher import Command, Death, Launcher, Plan, Reach
+from harness.launch.streams import Labelled, Reader, Whole
 
 PORT = 29400
 """Where torchrun's own processes meet; ranks meet at the job's rendezvous, which must be free for rank 0."""
 MONITOR_S = "0.5"
 """How often torchrun looks at its ranks; older versions wait for 5 s."""
 DEATH = re.compile(r"rank\s*: (\d+) \(local_rank: \d+\)\s+exitcode\s*: (-?\d+)")
+LABEL = re.compile(rb"^r2cc:(\d+):")
 OWN_LINE = re.compile(r"^.*torch[./]distributed[./]elastic.*$", re.MULTILINE)
 
 
@@ -22,6 +24,9 @@ class Torchrun(Launcher):
     def plan(self, job: Job, reach: Reach, folder: str, *, as_root: bool = False, raw: bool = False) -> Plan:
         made = [Command(host, f"torchrun on {host}", command(job, host), dict(job.env)) for host in job.hosts]
         return Plan("torchrun", made)
+
+    def reader(self, rank: int | None) -> Reader:
+        return Labelled(LABEL) if rank is None else Whole(rank)
 
     def first_death(self, said: str) -> Death | None:
         """What it calls the root cause."""
@@ -45,5 +50,5 @@ def command(job: Job, host: str) -> list[str]:
         *("--node_rank", str(list(job.hosts).index(host)), "--rdzv_backend", "static"),
         *("--rdzv_endpoint", f"{address}:{PORT}", "--max_restarts", "0"),
         *("--monitor_interval", MONITOR_S, "--no_python"),
-        *(word.replace("$", "$$") for word in job.by_itself("RANK", "LOCAL_RANK")),
+        *(word.replace("$", "$$") for word in job.by_itself("RANK", "LOCAL_RANK", labelled=job.says_pid)),
     ]

@@ -10,6 +10,7 @@ HOST = "127.0.0.1"
 LONGEST_LINE = 1 << 20
 MOST_HEADERS = 100
 MOST_QUOTED = 300
+CLOSED = "the connection was closed in the middle of the answer"
 
 
 class Failed(Exception):
@@ -31,7 +32,7 @@ async def answered(port: int, path: str, body: bytes | None = None) -> AsyncIter
         await answer.begin()
         yield answer
     except asyncio.IncompleteReadError as error:
-        raise Failed("the connection was closed in the middle of the answer") from error
+        raise Failed(CLOSED) from error
     except ValueError as error:
         raise Failed(f"no HTTP that is understood: {error}") from error
     finally:
@@ -86,7 +87,7 @@ class Answer:
 
     async def _pieces(self) -> AsyncIterator[bytes]:
         if self._chunked:
-            while size := int((await self._line()).partition(b";")[0], 16):
+            while size := await self._size():
                 yield await self._reader.readexactly(size)
                 await self._reader.readexactly(2)
             return
@@ -95,13 +96,21 @@ class Answer:
             piece = await self._reader.read(65536 if left is None else min(left, 65536))
             if not piece:
                 if left is not None:
-                    raise Failed("the connection was closed in the middle of the answer")
+                    raise Failed(CLOSED)
                 return
             left = None if left is None else left - len(piece)
             yield piece
 
+    async def _size(self) -> int:
+        """Of the next chunk; 0: there are no more."""
+        line = await self._line()
+        if not line:
+            raise Failed(CLOSED)
+        return int(line.partition(b";")[0], 16)
+
     async def _line(self) -> bytes:
+        """Empty at the end."""
         line = await self._reader.readline()
         if line and not line.endswith(b"\n"):
-            raise Failed("the connection was closed in the middle of the answer")
+            raise Failed(CLOSED)
         return line.rstrip(b"\r\n")

@@ -12,7 +12,7 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from harness.workloads.inference.answers import MOST_QUOTED, Answer, Failed, answered
+from harness.workloads.inference.answers import CLOSED, MOST_QUOTED, Answer, Failed, answered
 from harness.workloads.inference.arrivals import Request
 
 DATA = b"data:"
@@ -80,7 +80,7 @@ async def _read(answer: Answer, timed: Timed) -> None:
         if text == DONE:
             return
         _add(timed, text, now_ns)
-    raise Failed("the connection was closed in the middle of the answer")
+    raise Failed(CLOSED)
 
 
 def _add(timed: Timed, text: str, now_ns: int) -> None:

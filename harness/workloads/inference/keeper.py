@@ -70,7 +70,7 @@ def _look_at_port(port: int, output: Output) -> None:
     try:
         socket.create_server(("127.0.0.1", port)).close()
     except OSError as error:
-        _end(USAGE, output, f"port {port} is taken: {error.strerror}; choose another one: workload.port")
+        _end(USAGE, output, f"port {port} is taken: {os.strerror(error.errno or 0)}; choose another one: workload.port")
 
 
 def _serve(given: argparse.Namespace, load: Load, server: Server, output: Output) -> NoReturn:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 Line = dict[str, Any]
 """A line of the contract: `event` and `t_ns`, `rank` where it is a rank's."""
@@ -28,6 +28,13 @@ class LineReader(ABC):
 
         `read_ns`: when they were read, CLOCK_MONOTONIC of this machine.
         """
+
+    file: ClassVar[str] = ""
+    """A file in $R2CC_OUT that its rank may leave, for `left`; empty: none."""
+
+    def left(self, text: str | None) -> Iterable[Line | bytes]:
+        """Called once after `end` where there is such a file, with its text; None: it was not there."""
+        return ()
 
     def own_time(self, line: Line) -> bool:
         """The time in this line is of the rank's host. False: it comes from `read_ns`."""

@@ -62,10 +62,10 @@ class Program(Workload):
     def per_host(self, gpus: int) -> int:
         return self.ranks_per_host
 
-    def started(self, place: Place, words: list[str]) -> list[str]:
+    def started(self, place: Place, words: list[str], script: str = IN_FOLDER) -> list[str]:
         """These words, in the folder where ranks start, with what must not be seen taken from the environment."""
         unset = [word for name in place.unset for word in ("-u", name)]
-        return [*(["env", *unset] if unset else []), "sh", "-c", IN_FOLDER, "r2cc", self.cwd, *words]
+        return [*(["env", *unset] if unset else []), "sh", "-c", script, "r2cc", self.cwd, *words]
 
     def rank_env(self, base: Mapping[str, str], place: Place) -> dict[str, str]:
         rank, per_host = place.rank or 0, self.ranks_per_host

@@ -105,6 +105,10 @@ class Workload(BaseModel, ABC):
     """Settings without which it cannot be."""
     impossible: ClassVar[Mapping[str, tuple[str, str]]] = {}
     """Launchers that cannot start it: why, and what else to do."""
+    usual_launcher: ClassVar[str] = "direct"
+    """What starts it where nobody says."""
+    mpi: ClassVar[bool] = False
+    """Its ranks meet through MPI, and in no other way."""
 
     kind: StrictStr
     net: Literal["socket", "ib"] = "socket"
@@ -146,6 +150,16 @@ class Workload(BaseModel, ABC):
     def own_gpus(self) -> int | None:
         """How many GPUs it needs of each host; None: all that the site says there are."""
         return None if self.uses_gpus else 1
+
+    @property
+    def measured(self) -> int:
+        """How many iterations there are, at most."""
+        return self.iterations
+
+    @property
+    def foreseen(self) -> int:
+        """The first iteration whose begin is known when it comes, so that a fault can wait for it."""
+        return 0
 
     def per_host(self, gpus: int) -> int:
         """How many ranks a host has, where it has so many GPUs."""

@@ -9,8 +9,9 @@ from typing import Final
 
 from chaos.analysis.model import Metric
 from harness.errors import UsageError
-from harness.programs import nccltests, torn_json
-from harness.programs.nccltests_rows import Row
+from harness.workloads.nccltests import torn_json
+from harness.workloads.nccltests.report import read_json
+from harness.workloads.nccltests.rows import Row
 from reports.store.readers.lines import lines
 from reports.store.readers.model import Content, Reading, metric, named
 from reports.store.readers.origin import slug, word
@@ -114,7 +115,7 @@ def _json(text: str) -> Content:
     if rest := torn_json.rest(text).strip():
         line = text[: len(text.rstrip()) - len(rest)].count("\n") + 1
         raise UsageError(f"line {line}: more follows after the JSON", "one file for each program")
-    report = nccltests.read_json(text)
+    report = read_json(text)
     program = Program("", 1, ended=report.complete and not report.errors, wrong_sizes=report.wrong_rows)
     for rows in _by_size(report.rows):
         program.add(rows, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from harness.programs.nccltests_rows import columns_of
+from harness.workloads.nccltests.rows import columns_of
 from reports.store.readers.deaths import death
 from reports.store.readers.lines import Line
 from reports.store.readers.origin import origin

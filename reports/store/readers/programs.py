@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 
 from harness.errors import UsageError
-from harness.programs.nccltests_rows import Columns, Row
+from harness.workloads.nccltests.rows import Columns, Row
 from reports.store.readers.lines import Line
 from reports.store.readers.origin import origin
 

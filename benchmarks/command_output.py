@@ -1,0 +1,154 @@
+"""What it costs to run any program under `kind: command`: reading what it prints, and the run around it.
+
+    .venv/bin/python benchmarks/command_output.py [--gigabytes 1] [--turns 2] [--json]
+
+Output is read by the way that `r2cc chaos run` reads it. The run's CPU time is what all processes use more than the
+bare commands do, for each second that the program runs longer: making the lab does not count. It prints ten steps a
+second on each of two ranks.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from statistics import median
+
+import click
+from common import Benchmark, Figure, Json, experiment, finish, json_option
+
+from chaos.experiment.model import Experiment
+from chaos.record.journal import Journal, read
+from chaos.record.live import Quiet
+from chaos.run import runner
+from chaos.run.lines import Lines
+from chaos.run.plan import Foreign, Plan
+from chaos.testbed.beds import open_bed
+from chaos.testbed.hostbench import built
+from chaos.testbed.launch import Bench, Launch
+from harness.files.rundir import RunDir
+from harness.hosts import LocalHost
+from harness.launch.processes import Processes, Start
+from harness.launch.streams import Whole
+from harness.sites.lab import LabSite
+from harness.workloads.kinds.command import Command
+
+GIGABYTE = 10**9
+PRINTS = """
+import os, sys
+block = b"\\n".join(b"%0100d" % number for number in range(640)) + b"\\n"
+for number in range(int(sys.argv[1]) // len(block)):
+    os.write(1, block)
+    if number % 100 == 0:
+        os.write(1, b"step %d loss 0.5\\n" % number)
+"""
+STEPS = """
+import sys, time
+for number in range(int(sys.argv[1])):
+    time.sleep(0.1)
+    print(f"step {number} loss 0.5", flush=True)
+"""
+STEP = r"step (?P<step>\d+) loss (?P<loss>[0-9.]+)"
+SHORT, LONG = 20, 140
+RANKS = 2
+READ_S, MOST_MIB, CPU_PERCENT = 10.0, 200.0, 1.0
+
+
+def command(argv: Sequence[str]) -> Json:
+    return {"kind": "command", "argv": list(argv), "progress": {"step": STEP}, "warmup": 1}
+
+
+def used_s() -> float:
+    """CPU time of this process and of all its children that have ended."""
+    every = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in every)
+
+
+def resident_mib() -> float:
+    """The most so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def read_much(gigabytes: float, folder: Path) -> list[Figure]:
+    """Reads it as a run does; the figures."""
+    argv = [sys.executable, "-c", PRINTS, str(round(gigabytes * GIGABYTE))]
+    workload = Command.model_validate(command(argv))
+    ranks = [Launch("h0", "rank0", argv)]
+    plan = Plan("stock", 0, ranks, [], [], reader=partial(workload.reader, ranks=1), foreign=Foreign("-", 60.0))
+    before_mib, began_s, cpu_s, steps = resident_mib(), time.monotonic(), time.process_time(), 0
+    with Journal(folder / "journal.jsonl") as journal, Processes() as processes:
+        lines = Lines(plan, journal, lambda _rank, _pid: None, time.monotonic_ns())
+        processes.start([Start("rank0", LocalHost(), argv, dict(os.environ), Whole(0), 0)])
+        while not all(each.eof for each in processes.running):
+            for spoken in processes.heard(0.1):
+                steps += sum(line["event"] == "iteration" for line in lines.heard(spoken))
+        lines.keep(folder)
+    took_s, cpu_s, kept = time.monotonic() - began_s, time.process_time() - cpu_s, folder / "stock-0-rank0.out"
+    assert steps > 100 * gigabytes, steps
+    return [
+        Figure("reading 1 GB", took_s / gigabytes, READ_S, "s"),
+        Figure("CPU time of that", cpu_s / gigabytes, None, "s"),
+        Figure("memory for it", resident_mib() - before_mib, MOST_MIB, "MiB"),
+        Figure("kept of it", kept.stat().st_size / 2**20, None, "MiB"),
+    ]
+
+
+def bare(steps: int) -> None:
+    """The commands alone, their output thrown away."""
+    argv = [sys.executable, "-c", STEPS, str(steps)]
+    ranks = [subprocess.Popen(argv, stdout=subprocess.DEVNULL) for _ in range(RANKS)]
+    for rank in ranks:
+        rank.wait()
+
+
+def whole(bench: Bench, folder: Path, steps: int) -> None:
+    """The same as a run in the lab."""
+    asked = own(steps)
+    with Journal(folder / f"{steps}.jsonl") as journal, open_bed(LabSite(), asked) as bed:
+        (plan,) = runner.plans(asked, ["stock"], bed, bench)
+        runner.run_one(plan, bed, journal, out=RunDir(folder), display=Quiet())
+    assert sum(line["event"] == "iteration" for line in read(folder / f"{steps}.jsonl")) == steps * RANKS
+
+
+def own(steps: int) -> Experiment:
+    argv = [sys.executable, "-c", STEPS, str(steps)]
+    return experiment("own", topology={"hosts": RANKS, "nics": 2}, workload=command(argv), arms=["stock"])
+
+
+def percent_of(run: partial[None]) -> float:
+    """Of a core, while the program runs: what a longer run uses more, over the time that it takes more."""
+    spent = []
+    for steps in (SHORT, LONG):
+        began_s, cpu_s = time.monotonic(), used_s()
+        run(steps)
+        spent.append((time.monotonic() - began_s, used_s() - cpu_s))
+    (short_s, short_cpu_s), (long_s, long_cpu_s) = spent
+    return 100 * (long_cpu_s - short_cpu_s) / (long_s - short_s)
+
+
+@click.command(cls=Benchmark, help=__doc__)
+@click.option("--gigabytes", type=click.FloatRange(0.01, 100), default=1.0, show_default=True, help="To read.")
+@click.option("--turns", type=click.IntRange(1, 20), default=2, show_default=True, help="Runs with and without.")
+@json_option
+def main(gigabytes: float, turns: int, as_json: bool) -> None:
+    """Measure, print, judge."""
+    with tempfile.TemporaryDirectory(prefix="r2cc-own-") as name:
+        figures = read_much(gigabytes, Path(name))
+        bench, _ = built(quiet=True)
+        pairs = [(percent_of(partial(bare)), percent_of(partial(whole, bench, Path(name)))) for _ in range(turns)]
+    more = median(ours - theirs for theirs, ours in pairs) / RANKS
+    figures += [
+        Figure("CPU of a core, bare", median(theirs for theirs, _ in pairs) / RANKS, None, "% a rank"),
+        Figure("a run over that", more, CPU_PERCENT, "% a rank"),
+    ]
+    finish("a program's own output", figures, as_json=as_json, pairs=pairs)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""Upstream's nccl-tests: what their programs are told, and what they print and write."""

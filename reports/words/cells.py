@@ -1,0 +1,41 @@
+"""What tables are made of: cells and rows, and which repeats count."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from chaos.analysis.model import Arm, Run
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A value, what it is held against, and how it came out: good, bad, void or nothing."""
+
+    text: str
+    note: str = ""
+    state: str = ""
+
+    def plain(self) -> str:
+        """For Markdown and terminals."""
+        sign = {"good": " ✓", "bad": " ✗", "void": " (void)"}.get(self.state, "")
+        return f"{self.text}{sign}" + (f" ({self.note})" if self.note else "")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a table: a name, an explanation for newcomers, and a cell for each arm."""
+
+    name: str
+    help: str
+    cells: list[Cell]
+
+
+def counted(arm: Arm) -> Sequence[Run]:
+    """The repeats that times are taken of: those that are not void, where there is one."""
+    return [run for run in arm.runs if not run.void] or list(arm.runs)
+
+
+def void(arm: Arm) -> str:
+    """The state of a time of this arm."""
+    return "void" if any(run.void for run in counted(arm)) else ""

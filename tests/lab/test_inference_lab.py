@@ -1,0 +1,91 @@
+"""A server of inference over two hosts of the lab, and requests to it while the network between them is cut."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = [pytest.mark.lab, pytest.mark.build]
+
+STANDIN = Path(__file__).parents[1] / "data" / "inference" / "standin.py"
+EXPERIMENT = """\
+name: standin
+topology: {{hosts: 2, nics: 2, rate_gbit: 1.0}}
+workload:
+  kind: inference
+  server: command
+  argv: [{python}, {standin}, --peer, 10.1.0.2, --trouble, "{trouble}"]
+  iterations: 30
+  rate: 15.0
+  warmup: 1
+  output_tokens: 8
+  timeout_s: 10.0
+faults:
+  - {{id: hole, kind: black_hole, host: h1, nic: eth0, at: {{iteration: 10}}, duration_s: 0.6}}
+hypothesis: {{failed_requests_max: 0}}
+arms: {arms}
+"""
+
+
+def run(folder: Path, arms: str, trouble: str = "") -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+    file = folder / "standin.yaml"
+    file.write_text(EXPERIMENT.format(python=sys.executable, standin=STANDIN, trouble=trouble, arms=arms))
+    program = [sys.executable, "-c", "from harness.cli import main; main()"]
+    words = ["chaos", "run", str(file), "--out", str(folder / "runs"), "--void-ok", "--json"]
+    ran = subprocess.run([*program, *words], capture_output=True, text=True, timeout=150)
+    (found,) = (folder / "runs").iterdir()
+    return ran, {"summary": json.loads((found / "summary.json").read_text()), "folder": found}
+
+
+def left_over() -> list[str]:
+    """Processes of the stand-in that still run."""
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(STANDIN).encode() in (process / "cmdline").read_bytes():
+                found.append(process.name)
+        except OSError:  # it has ended meanwhile
+            continue
+    return found
+
+
+def test_tokens_wait_while_the_network_swallows_them_and_no_request_fails(tmp_path: Path) -> None:
+    ran, made = run(tmp_path, "{stock: {expect: any}, balance: {expect: holds, hypothesis: {identical: true}}}")
+    assert ran.returncode == 0, ran.stderr
+    for arm in made["summary"]["arms"]:
+        (one,) = arm["runs"]
+        figures = {metric["name"]: metric["value"] for metric in one["metrics"]}
+        assert (one["completed"], one["iterations"], figures["failed_requests"]) == (True, 30, 0)
+        assert one["faults"][0]["hit"]
+        assert figures["longest_silence"] > 500, "the stand-in has no R2CC: it waits for the hole to end"
+        assert figures["itl_healthy_p50"] < 100 < figures["output_throughput"] * 10
+        assert all(check["outcome"] == "holds" for check in [*one["checks"], *arm["checks"]])
+    lines = [json.loads(line) for line in (made["folder"] / "journal.jsonl").read_text().splitlines()]
+    began = {
+        line["index"]: line["start_ns"] for line in lines if line["event"] == "progress" and line["arm"] == "stock"
+    }
+    struck = next(line["before_ns"] for line in lines if line["event"] == "fault" and line["phase"] == "injected")
+    assert began[10] <= struck < began[10] + 500_000_000, "a request's number says when"
+    page = (made["folder"] / "report.html").read_text()
+    assert "Time to first token" in page
+    assert not left_over()
+
+
+@pytest.mark.parametrize(
+    ("trouble", "why"),
+    [
+        ("dies@start", "the server ended with exit code 9 before it was ready"),
+        ("dies@rank1", "rank1 on h1 ended with exit code 3"),
+        ("http_500@0", "the first requests fail: HTTP 500"),
+    ],
+)
+def test_a_server_that_does_not_serve_is_one_error_and_leaves_nothing(tmp_path: Path, trouble: str, why: str) -> None:
+    ran, made = run(tmp_path, "{stock: {expect: any}}", trouble)
+    assert ran.returncode == 3, ran.stderr
+    assert why in " ".join(made["summary"]["reasons"])
+    assert not left_over()
