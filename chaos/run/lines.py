@@ -41,8 +41,12 @@ class Lines:
     def heard(self, spoken: Spoken) -> Iterator[Line]:
         """Lines as they stand in the journal now, but for their host. InfraError for a reader that fails."""
         speaker, printed, at_ns = spoken
-        for rank, batch in groupby(printed or (), key=itemgetter(0)):
-            yield from self._batch(speaker, rank, [text for _, text in self._without_pids(batch)], at_ns)
+        if self.plan.job is None and speaker.start.rank is not None:  # all are its own: there may be millions
+            own = [text for _, text in printed or ()]
+            yield from self._batch(speaker, speaker.start.rank, own, at_ns) if own else ()
+        else:
+            for rank, batch in groupby(printed or (), key=itemgetter(0)):
+                yield from self._batch(speaker, rank, [text for _, text in self._without_pids(batch)], at_ns)
         if printed is None:
             if speaker.start.rank is not None:  # it may have printed nothing
                 self._reader(speaker, speaker.start.rank)

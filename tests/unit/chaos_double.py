@@ -51,6 +51,7 @@ class ScriptedBench:
     iteration_ms: int = 40
     extra: Mapping[tuple[int, int], Sequence[str]] = field(default_factory=dict)
     cpu: float = 0.4
+    python: str = sys.executable
 
     def rank(self, workload: Workload, one: OneRank) -> list[str]:
         base = [sys.executable, str(SCRIPT), "rank", "--rank", str(one.rank), "--ranks", str(one.ranks)]

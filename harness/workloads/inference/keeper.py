@@ -60,7 +60,7 @@ def main() -> None:
 
     signal.signal(signal.SIGTERM, stopped)
     signal.signal(signal.SIGINT, stopped)
-    output.say("rank_pid", pid=server.process.pid)
+    output.say("rank_pid", pid=server.process.pid, host=os.uname().nodename)
     if given.rank == 0:
         _serve(given, load, server, output)
     _wait(given, load, server, output)
