@@ -11,7 +11,7 @@ from chaos.analysis import void
 from chaos.analysis.rundata import RunData
 from harness.sites.inventory import parse
 from harness.units import over
-from reports.words import tables
+from reports.words import cells, tables
 
 Json = dict[str, Any]
 
@@ -25,7 +25,7 @@ def _repeat(number: int, stall_ms: float | None, *, outcome: str, void: bool = F
     }  # fmt: skip
 
 
-def _cells(*repeats: Json) -> tuple[tables.Cell, tables.Cell]:
+def _cells(*repeats: Json) -> tuple[cells.Cell, cells.Cell]:
     """Of the stall: among the arms side by side, and among the checks."""
     arm = {
         "name": "migrate",
@@ -60,8 +60,8 @@ def test_both_tables_have_the_same_stall(repeats: list[tuple[float | None, str, 
 
 def test_times_are_of_repeats_that_are_not_void() -> None:
     arm = {"runs": [_repeat(0, 5.0, outcome="void", void=True), _repeat(1, 5.0, outcome="holds")]}
-    assert [run.run for run in tables.counted(arms(arm)[0])] == [1]
-    assert [run.run for run in tables.counted(arms({"runs": arm["runs"][:1]})[0])] == [0]
+    assert [run.run for run in cells.counted(arms(arm)[0])] == [1]
+    assert [run.run for run in cells.counted(arms({"runs": arm["runs"][:1]})[0])] == [0]
 
 
 @pytest.mark.parametrize(
