@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chaos.analysis.rundata import FaultTimes, RunData
+from harness.workloads.kinds.steps import REQUESTS
 
 SETTLE_NS = 1_000_000_000
 """Time that the return to the home NIC may take (design page 10: within 1 s)."""
@@ -55,7 +56,10 @@ def hit_index(data: RunData, fault: FaultTimes) -> int | None:
         for index, spans in data.iterations.items()
     }
     index = max(inside, key=lambda index: (inside[index], index), default=None)
-    return index if index is not None and inside[index] > 0 else _unfinished(data, onset_ns)
+    if index is not None and inside[index] > 0:
+        return index
+    unfinished = _unfinished(data, onset_ns)
+    return _sent_during(data, fault) if unfinished is None else unfinished
 
 
 def _unfinished(data: RunData, onset_ns: int) -> int | None:
@@ -66,6 +70,20 @@ def _unfinished(data: RunData, onset_ns: int) -> int | None:
         if line["index"] >= 0 and line["start_ns"] <= onset_ns and line["index"] not in data.iterations
     ]
     return max((line["index"] for line in started), default=None)
+
+
+def _sent_during(data: RunData, fault: FaultTimes) -> int | None:
+    """Requests do not come one after the other: the first that was sent while the fault lasted was hit, too."""
+    if data.start is None or data.start["op"] != REQUESTS or fault.onset_ns is None:
+        return None
+    until_ns = fault.reverted_ns
+    sent = [line for line in data.by_event.get("progress", []) if line["index"] >= 0]
+    during = (
+        line["index"]
+        for line in sent
+        if line["start_ns"] >= fault.onset_ns and (until_ns is None or line["start_ns"] <= until_ns)
+    )
+    return min(during, default=None)
 
 
 def degraded_indices(data: RunData, fault: FaultTimes) -> list[int]:

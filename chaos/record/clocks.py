@@ -14,7 +14,8 @@ from harness.hosts import Host
 from harness.hosts.clock import Offset, offset
 from harness.hosts.parallel import on_all
 
-TIMES = ("t_ns", "start_ns", "end_ns")
+TIMES = ("t_ns", "start_ns", "end_ns", "stall_began_ns", "net_stall_began_ns")
+"""0 is none of them: of a stall, that there was none."""
 
 
 def measure(hosts: Mapping[str, Host], samplers: Mapping[str, str]) -> dict[str, Offset]:
@@ -30,7 +31,8 @@ def ours(line: dict[str, Any], clock: Offset | None) -> dict[str, Any]:
     """A line that a host printed, with its times on our clock."""
     if clock is None:
         return line
-    return {**line, **{name: line[name] - clock.offset_ns for name in TIMES if isinstance(line.get(name), int)}}
+    given = {name: line[name] for name in TIMES if isinstance(line.get(name), int) and line[name]}
+    return {**line, **{name: time_ns - clock.offset_ns for name, time_ns in given.items()}}
 
 
 def as_json(clocks: Mapping[str, Offset]) -> dict[str, dict[str, int]]:

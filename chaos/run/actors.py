@@ -105,8 +105,9 @@ class Actors:
         return self.hosts[name]
 
     def _look(self, step: Look) -> Result:
-        file = f"/proc/{self.rank(step.rank).pid}/{step.file}"
-        machine = self.machine_of(step.rank)
+        process = self.rank(step.rank)
+        file = f"/proc/{process.pid}/{step.file}"
+        machine = process.host if isinstance(process, PidOn) else self.machine_of(step.rank)
         if machine is not None:
             return machine.run(["cat", "--", file], timeout_s=COMMAND_S, check=False)
         try:

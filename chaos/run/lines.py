@@ -92,6 +92,9 @@ class Lines:
         for each in _guarded(reader, found):
             whose = each.get("rank") if rank is None and isinstance(each, dict) else rank
             name, host = self._source(speaker, whose)
+            if isinstance(each, dict) and each["event"] == PID_EVENT:  # of what a program of ours watches over
+                self._says_pid(each)
+                continue
             if isinstance(each, bytes):
                 text = each[:QUOTED_BYTES].decode(errors="replace").rstrip()
                 self.journal.write("log", host=host, message=f"{name} printed: {text}")
@@ -107,19 +110,17 @@ class Lines:
             return launch.name, launch.host
         return speaker.start.shown, speaker.start.host.name
 
-    @property
-    def _says_pids(self) -> bool:
-        return self.plan.job is not None or self.plan.foreign is not None
+    def _says_pid(self, line: Line) -> None:
+        self.pid(line["rank"], line["pid"], str(line.get("host", "")))
 
     def _without_pids(self, batch: Iterable[Printed]) -> Iterator[Printed]:
-        """Under a launcher each rank begins by its process id, whatever its program prints; so do programs that watch
-        over another one, which is the rank then."""
+        """Under a launcher each rank begins by its process id, whatever its program prints."""
         for each in batch:
-            line = parsed(each[1]) if self._says_pids and each[1].startswith(SAYS_PID) else None
+            line = parsed(each[1]) if self.plan.job is not None and each[1].startswith(SAYS_PID) else None
             if line is None:
                 yield each
             else:
-                self.pid(line["rank"], line["pid"], str(line.get("host", "")))
+                self._says_pid(line)
 
 
 def _guarded(reader: LineReader, found: Found) -> Iterator[Line | bytes]:

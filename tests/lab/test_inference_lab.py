@@ -26,15 +26,21 @@ workload:
   output_tokens: 8
   timeout_s: 10.0
 faults:
-  - {{id: hole, kind: black_hole, host: h1, nic: eth0, at: {{iteration: 10}}, duration_s: 0.6}}
+  - {fault}
 hypothesis: {{failed_requests_max: 0}}
 arms: {arms}
 """
 
 
-def run(folder: Path, arms: str, trouble: str = "") -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
+HOLE = "{id: hole, kind: black_hole, host: h1, nic: eth0, at: {iteration: 10}, duration_s: 0.6}"
+STOPPED = "{id: stopped, kind: stop, rank: 1, at: {iteration: 10}, duration_s: 0.6}"
+
+
+def run(
+    folder: Path, arms: str, trouble: str = "", fault: str = HOLE
+) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
     file = folder / "standin.yaml"
-    file.write_text(EXPERIMENT.format(python=sys.executable, standin=STANDIN, trouble=trouble, arms=arms))
+    file.write_text(EXPERIMENT.format(python=sys.executable, standin=STANDIN, trouble=trouble, arms=arms, fault=fault))
     program = [sys.executable, "-c", "from harness.cli import main; main()"]
     words = ["chaos", "run", str(file), "--out", str(folder / "runs"), "--void-ok", "--json"]
     ran = subprocess.run([*program, *words], capture_output=True, text=True, timeout=150)
@@ -74,6 +80,15 @@ def test_tokens_wait_while_the_network_swallows_them_and_no_request_fails(tmp_pa
     page = (made["folder"] / "report.html").read_text()
     assert "Time to first token" in page
     assert not left_over()
+
+
+def test_a_fault_on_a_rank_strikes_the_server_itself(tmp_path: Path) -> None:
+    ran, made = run(tmp_path, "{stock: {expect: any}}", fault=STOPPED)
+    assert ran.returncode == 0, ran.stderr
+    (one,) = made["summary"]["arms"][0]["runs"]
+    figures = {metric["name"]: metric["value"] for metric in one["metrics"]}
+    assert one["completed"]
+    assert figures["longest_silence"] > 500
 
 
 @pytest.mark.parametrize(

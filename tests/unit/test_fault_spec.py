@@ -50,7 +50,7 @@ def test_every_kind_has_an_example() -> None:
         ({"kind": "late", "host": "", "nic": "", "rank": 0, "at": {"time_s": 1.0}}, "at the beginning of an iteration"),
         ({"at": {"after": "x"}}, "after and ms belong together"),
         ({"at": {"launch_s": 1.0, "fraction": 0.5}}, "fraction belongs to iteration, not to launch_s"),
-        ({"at": {"launch_s": 1.0, "time_s": 1.0}}, "only one"),
+        ({"at": {"launch_s": 1.0, "time_s": 1.0}}, "give one of"),
     ],
 )
 def test_what_a_kind_must_and_must_not_be_told(words: dict[str, object], message: str) -> None:

@@ -174,6 +174,17 @@ def test_figures_are_those_of_vllms_and_sglangs_benchmarks() -> None:
     assert found.void == [], "requests vary by nature"
 
 
+@pytest.mark.parametrize(("onset", "reverted", "hit"), [(20, 30, 0), (500, 1500, 1), (500, 600, None), (2000, 2100, 2)])
+def test_a_fault_hits_the_requests_that_are_sent_while_it_lasts(onset: int, reverted: int, hit: int | None) -> None:
+    common = {"host": "h1", "arm": "stock", "run": 0, "event": "fault", "id": "f", "kind": "link_down", "nic": "eth0"}
+    lines = [
+        {**common, "phase": "injected", "t_ns": onset * MS, "before_ns": onset * MS},
+        {**common, "phase": "reverted", "t_ns": reverted * MS, "before_ns": reverted * MS},
+    ]
+    (fault,) = run_figures(read_run([*run(), *lines]), 0, iterations=3).faults
+    assert (fault.at_iteration, fault.hit) == (hit, hit is not None)
+
+
 def answer(start: int, ttft: int, *gaps: int) -> dict[str, Any]:
     end = start + ttft + sum(gaps)
     return {"start_ns": start * MS, "end_ns": end * MS, "ttft_ms": ttft, "gaps_ms": list(gaps)}

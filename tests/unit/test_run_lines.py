@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
@@ -15,8 +17,10 @@ from chaos.run.plan import Plan
 from chaos.testbed.launch import Launch
 from harness.errors import InfraError
 from harness.hosts import LocalHost
+from harness.hosts.clock import Offset
 from harness.launch.processes import Backlog, Processes, Start
 from harness.launch.streams import LONGEST_LINE, Whole
+from harness.workloads.kinds.command import Command
 from harness.workloads.kinds.lines import Line, LineReader
 
 pytestmark = pytest.mark.timeout(60)
@@ -68,6 +72,28 @@ def test_a_workload_brings_its_own_reader(tmp_path: Path) -> None:
     assert all(began_ns < line["start_ns"] < now_ns() for line in seen if line["event"] == "progress")
     said = sorted(line["message"] for line in journal if line["event"] == "log")
     assert said == ["rank 0: 2 steps", "rank 1: 1 steps", "rank0 printed: hello"]
+
+
+def test_steps_have_our_times_and_what_nccl_counts_is_brought_to_them(tmp_path: Path) -> None:
+    """The host's clock is a minute ahead."""
+    theirs = {"t_ns": 90 * 10**9, "event": "traffic", "comm": "a", "ended": 1, "stall_began_ns": 80 * 10**9}
+    text = json.dumps({**theirs, "net_stall_began_ns": 0}, separators=(",", ":"))
+    command = Command.model_validate({"kind": "command", "argv": ["x"], "progress": {"step": r"step (?P<step>\d+)"}})
+    launch = Launch("h0", "rank0", ["sh", "-c", f"echo step 1; echo '{text}'"])
+    clocks = {"h0": Offset(60 * 10**9, 1000)}
+    plan = Plan("stock", 0, [launch], [], [], clocks=clocks, reader=partial(command.reader, ranks=1))
+    seen: list[Line] = []
+    began_ns = now_ns()
+    with Journal(tmp_path / "journal.jsonl") as journal, Processes() as processes:
+        lines = Lines(plan, journal, lambda rank, pid: None, began_ns)
+        processes.start([Start("rank0", HOST, launch.argv, {}, Whole(0), 0)])
+        while (spoken := processes.lines.get(30)).lines is not None:
+            seen += lines.heard(spoken)
+    (traffic,) = [line for line in seen if line["event"] == "traffic"]
+    times = (traffic["t_ns"], traffic["stall_began_ns"], traffic["net_stall_began_ns"])
+    assert times == (30 * 10**9, 20 * 10**9, 0)
+    (step,) = [line for line in seen if line["event"] == "iteration"]
+    assert began_ns <= step["start_ns"] <= step["end_ns"] <= now_ns()
 
 
 class Broken(Steps):

@@ -47,8 +47,8 @@ async def models(port: int) -> str:
         raise Failed(f"/v1/models says no model: {_short(text)}") from error
 
 
-async def complete(port: int, model: str, request: Request) -> Timed:
-    """Sends it and reads the answer to its end. Raises Failed, OSError."""
+async def complete(port: int, model: str, request: Request, start_ns: int) -> Timed:
+    """Sends it and reads the answer to its end; `start_ns`: from when it is timed. Raises Failed, OSError."""
     body = {
         "model": model,
         "prompt": list(request.prompt),
@@ -58,7 +58,7 @@ async def complete(port: int, model: str, request: Request) -> Timed:
         "stream": True,
         "stream_options": {"include_usage": True},
     }
-    timed = Timed(time.monotonic_ns())
+    timed = Timed(start_ns)
     async with answered(port, "/v1/completions", json.dumps(body).encode()) as answer:
         if answer.status != 200:
             raise Failed(f"HTTP {answer.status}: {_short(await answer.text())}")

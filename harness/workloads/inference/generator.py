@@ -64,7 +64,7 @@ class Generator:
 
     async def _warm(self, request: Request) -> None:
         try:
-            await self._answer(request)
+            await self._answer(request, time.monotonic_ns())
         except (OSError, Failed) as error:
             self._alive()
             raise NotServed(f"the server is there, and the first requests fail: {error}") from error
@@ -82,7 +82,7 @@ class Generator:
         start_ns = time.monotonic_ns()
         self._output.say("progress", index=request.index, start_ns=start_ns)
         try:
-            timed = await self._answer(request)
+            timed = await self._answer(request, start_ns)
         except (OSError, Failed) as error:
             code = self._ended()
             why = str(error) if code is None else f"the server has ended with exit code {code}"
@@ -90,9 +90,10 @@ class Generator:
             return
         self._output.say("iteration", **figures(request, timed))
 
-    async def _answer(self, request: Request) -> Timed:
+    async def _answer(self, request: Request, start_ns: int) -> Timed:
         try:
-            return await asyncio.wait_for(complete(self._load.port, self._model, request), self._load.request_s)
+            asked = complete(self._load.port, self._model, request, start_ns)
+            return await asyncio.wait_for(asked, self._load.request_s)
         except asyncio.TimeoutError as error:  # noqa: UP041 - Python 3.9
             raise Failed(f"no whole answer in {self._load.request_s:g} s") from error
 
