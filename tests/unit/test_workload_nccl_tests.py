@@ -76,6 +76,20 @@ def test_iterations_lie_in_their_row_with_the_times_that_the_json_says() -> None
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(("first", "last", "begin"), [(5_000, 15_000, 170.0), (15_000, 5_000, 470.0)])
+def test_a_stall_that_is_not_timed_goes_beside_the_longest_iteration(first: int, last: int, begin: float) -> None:
+    """The third row takes 300 ms more; its longest iteration is the last in place, or the first out of place."""
+    made = reader()
+    events(made, (0, HEADER), (80, row(10_000)), (160, row(10_000)), (540, row(10_000)))
+    third = both([10_000, 10_000])
+    place = "in_place_per_iter" if last > first else "out_of_place_per_iter"
+    third[place] = {"times_us": [first, last]}
+    report = {"results": [both([10_000, 10_000]), both([10_000, 10_000]), third]}
+    spans = iterations(made.left(json.dumps(report)))
+    assert spans[8][1] == begin
+    assert spans[11][2] == (230.0 if last > first else 530.0)
+
+
 def test_bus_bandwidth_of_an_iteration_goes_as_one_over_its_time() -> None:
     made = reader()
     events(made, (50, HEADER), (100, row(10_000)))

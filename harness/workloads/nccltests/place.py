@@ -16,7 +16,7 @@ US = 1000
 NOT_TIMED = 4
 """Operations of a row that are not timed."""
 MORE = 1.5
-"""A row that took so much more besides than its like had a stall there: its end is more certain than its begin."""
+"""A row that took so much more besides than its like had a stall in an operation that is not timed, too."""
 Span = tuple[int, int]
 """Start and end, ns."""
 
@@ -44,8 +44,24 @@ def placed(rows: Sequence[Printed]) -> list[list[list[Span]]]:
         alike = [other for other in rows if other.size_bytes == row.size_bytes]
         usual = usual_spare_us(alike, [_taken_us(other) for other in alike])
         own = _spare_us(row, _taken_us(row))
-        found.append(_spans(row, usual if own is None or own > MORE * usual else own))
+        more = own is not None and own > MORE * usual
+        spares = _shared(usual if own is None or more else own)
+        if own is not None and more:
+            spares[_beside(row)] += own - usual
+        found.append(_spans(row, spares))
     return found
+
+
+def _shared(spare_us: float) -> list[float]:
+    """Before the iterations out of place, between both ways, and behind those in place."""
+    return [spare_us / 4, spare_us / 2, spare_us / 4]
+
+
+def _beside(row: Printed) -> int:
+    """Where what is not timed took longest: beside the longest iteration, for a stall does not end with one."""
+    times = [(time, way, place) for way, part in enumerate(row.times_us) for place, time in enumerate(part)]
+    _, way, place = max(times)
+    return way + (2 * place + 1 >= len(row.times_us[way]))
 
 
 def usual_spare_us(alike: Sequence[Printed], taken_us: Sequence[float]) -> float:
@@ -64,14 +80,14 @@ def _spare_us(row: Printed, taken_us: float) -> float | None:
     return None if row.before_ns is None else max(0.0, (row.at_ns - row.before_ns) / US - taken_us)
 
 
-def _spans(row: Printed, spare_us: float) -> list[list[Span]]:
-    end_us = row.at_ns / US - spare_us / 4
+def _spans(row: Printed, spares_us: Sequence[float]) -> list[list[Span]]:
+    end_us = row.at_ns / US
     found: list[list[Span]] = []
-    for times in reversed(row.times_us):
+    for times, spare_us in zip(reversed(row.times_us), reversed(spares_us[1:]), strict=False):
+        end_us -= spare_us
         ways: list[Span] = []
         for time in reversed(times):
             ways.append((round((end_us - time) * US), round(end_us * US)))
             end_us -= time
         found.append(ways[::-1])
-        end_us -= spare_us / 2
     return found[::-1]
