@@ -20,7 +20,7 @@ from harness.errors import UsageError
 from harness.programs.nccltests import mpirun, plain
 from harness.workloads.nccltests import torn_json
 from harness.workloads.nccltests.report import Lines, read_json
-from harness.workloads.nccltests.rows import Row, number
+from harness.workloads.nccltests.rows import Row, columns_of, number
 from harness.workloads.nccltests.spec import OPS, Spec
 
 STANDIN = Path(__file__).parents[1] / "data" / "nccl_tests" / "standin.py"
@@ -226,3 +226,15 @@ def test_what_upstream_does_not_know_is_refused(wrong: dict[str, str]) -> None:
 @pytest.mark.parametrize("value", [10**400, -(10**400), 1e999, "inf", "NaN"])
 def test_what_no_float_can_hold_is_no_figure(value: object) -> None:
     assert number(value) is None
+
+
+def test_a_row_without_an_operation_is_a_row() -> None:
+    """As hypercube_perf prints it: nothing stands below redop."""
+    header = "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong"
+    row = " 134217728 16777216 float            -1 33.10 4.05 2.03   0 33.20 4.04 2.02     0"
+    columns = columns_of(header)
+    assert columns is not None
+    assert [(each.redop, each.root, each.busbw_GBps) for each in columns.rows(row.split())] == [
+        ("none", -1, 2.03),
+        ("none", -1, 2.02),
+    ]

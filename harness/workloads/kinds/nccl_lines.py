@@ -71,7 +71,7 @@ class Rows(CommandLines):
     def end(self, read_ns: int) -> Iterable[Line | bytes]:
         if self.rest:
             yield from self._program(self.rest, read_ns)
-        if self.header_ns:
+        if self.printed:  # without a row it did not complete
             wrong = sum(row.wrong or 0 for each in self.printed for row in each.rows)
             yield {
                 "event": "bench_end", "t_ns": read_ns, "rank": self.wanted.rank,
