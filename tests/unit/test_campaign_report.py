@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 import pytest
 from campaign_double import TWO, prepare
 
+from chaos.analysis.model import Arm, FaultFigures, Healthy, Metric, Run, Summary
 from chaos.campaign import figures
 from chaos.campaign.load import load
 from chaos.campaign.state import resume
+from harness.facts.environment import Hardware
+from harness.schemas import dumped
 from reports.reporters import campaign as report
 
 pytestmark = pytest.mark.timeout(60)
@@ -23,22 +25,29 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return prepare(tmp_path, monkeypatch)
 
 
-def arm(name: str, *, healthy: float = 20.0, ratio: float | None = None, faults: int = 1, void: bool = False) -> Any:
-    fault = {"iteration_ms": 50.0, "iteration_bound_ms": 41.5, "degraded_ms": 30.0, "degraded_bound_ms": 25.0}
-    stock = {"iteration_ms": 900.0, "iteration_bound_ms": None, "degraded_ms": None, "degraded_bound_ms": None}
-    run = {
-        "healthy_ms": {"median": healthy, "p99": 30.0},
-        "faults": [stock if name == "stock" else {**fault, "iteration_ms": 50.0 + n} for n in range(faults)],
-        "metrics": [{"name": "failovers", "value": None if name == "stock" else 3}],
-        "wrong_elements": 2 if name == "balance" else 0,
-        "void": ["busy"] if void else [],
-    }
-    whole = {"name": name, "expect": "holds", "verdict": "holds", "as_expected": name != "balance", "runs": [run, run]}
-    return {**whole, "metrics": [{"name": "healthy_ratio", "value": ratio}]}
+def arm(name: str, *, healthy: float = 20.0, ratio: float | None = None, faults: int = 1, void: bool = False) -> Arm:
+    def fault(number: int) -> FaultFigures:
+        ours = name != "stock"
+        return FaultFigures(
+            id=f"f{number}", kind="link_down", host="h1", nic="eth0", at_iteration=1, hit=True, detect_ms=None,
+            stall_ms=None, iteration_ms=50.0 + number if ours else 900.0, iteration_bound_ms=41.5 if ours else None,
+            degraded_ms=30.0 if ours else None, degraded_bound_ms=25.0 if ours else None, after_ms=None, return_ms=None,
+        )  # fmt: skip
+
+    def run(number: int) -> Run:
+        return Run(
+            run=number, completed=True, iterations=9, wrong_elements=2 if name == "balance" else 0,
+            healthy_ms=Healthy(healthy, 30.0), bytes_per_nic={}, faults=[fault(each) for each in range(faults)],
+            metrics=[Metric("failovers", "connections", None, None if name == "stock" else 3, None)],
+            void=["busy"] if void else [], errors=[], checks=[], verdict="holds",
+        )  # fmt: skip
+
+    shown = [Metric("healthy_ratio", "ratio", None, ratio, None)]
+    return Arm(name, 0, "holds", "holds", name != "balance", [run(0), run(1)], shown, [])
 
 
 def test_key_figures() -> None:
-    stock, migrate = figures.arms({"arms": [arm("stock"), arm("migrate", ratio=1.004, faults=3)]})
+    stock, migrate = map(figures.of_arm, [arm("stock"), arm("migrate", ratio=1.004, faults=3)])
     assert (stock.beyond_bound_ms, stock.degraded_ratio, stock.failovers, stock.healthy_ratio) == (None,) * 4
     assert (migrate.beyond_bound_ms, migrate.degraded_ratio, migrate.failovers) == (10.5, 1.2, 3)
     assert (migrate.healthy_ms, migrate.healthy_ratio, migrate.wrong_elements) == (20.0, 1.004, 0)
@@ -60,7 +69,8 @@ def reported(tmp_path: Path) -> Path:
         "se_cond": [arm("balance", ratio=0.99, void=True)],
     }.items():
         (folder / "cells" / name).mkdir(parents=True)
-        (folder / "cells" / name / "summary.json").write_text(json.dumps({"arms": arms}))
+        whole = Summary("holds", 0, "e", "lab", Hardware("f", "cpu", 2, 1), None, 1, [], arms)
+        (folder / "cells" / name / "summary.json").write_text(dumped(whole))
     now = resume(folder, load(Path("c.yaml")))
     now.change("first", state="done", verdict="holds", directory="cells/first", build_id="b1", exit_code=0)
     now.change("se_cond", state="done", verdict="deviated", directory="cells/se_cond", build_id="b2", exit_code=1)

@@ -167,9 +167,9 @@ def test_every_kind_has_golden_commands() -> None:
 
 @pytest.mark.parametrize("kind", sorted(GOLDEN))
 def test_golden_commands(kind: str) -> None:
-    (entry,) = [entry for entry in catalogue() if entry["kind"] == kind]
-    assert {name: entry[name] for name in ("inject", "revert", "probe")} == GOLDEN[kind]
-    assert entry["requires"] or kind in ("stop", "kill", "late")
+    (entry,) = [entry for entry in catalogue() if entry.kind == kind]
+    assert {name: getattr(entry, name) for name in ("inject", "revert", "probe")} == GOLDEN[kind]
+    assert entry.requires or kind in ("stop", "kill", "late")
 
 
 def test_several_nics_go_in_one_command() -> None:
