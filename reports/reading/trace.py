@@ -194,7 +194,7 @@ def _connection(line: Json) -> str:
 
 def _add_start(trace: Trace, line: Json) -> None:
     trace.ranks = max(trace.ranks, int(line["ranks"]))
-    trace.op = str(line["op"])
+    trace.op = str(line.get("op", ""))
 
 
 def _add_cpu(trace: Trace, line: Json) -> None:

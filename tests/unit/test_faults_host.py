@@ -165,7 +165,8 @@ ROOT = "\n".join(
 
 def test_what_a_host_lacks_is_said_for_each_kind() -> None:
     able = parse_needs(said(ROOT)[0])
-    why = {row["kind"]: row["why"] for row in table({"n1": able}, [example(kind, inside=True) for kind in kinds()])}
+    by_kind = table({"n1": able}, [example(kind, inside=True) for kind in kinds()])
+    why = {kind: hosts["n1"].why for kind, hosts in by_kind.items()}
     assert {kind: each for kind, each in why.items() if each} == {
         "delay": ["the kernel has no sch_netem"],
         "corrupt": ["the kernel has no sch_netem"],
