@@ -23,7 +23,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -178,7 +178,7 @@ def on_gpus(python: str, ranks: int, *, share: bool) -> tuple[Place, Json]:
     library, record = built_library()
     found = gpu.probe(python)
     cards = gpu.enough(found, ranks, share=share)
-    return Place(python, cards, library), {"build_id": record["build_id"], **found.as_dict(), "cpus": os.cpu_count()}
+    return Place(python, cards, library), {"build_id": record["build_id"], **asdict(found), "cpus": os.cpu_count()}
 
 
 def gpu_options(command: Any) -> Any:

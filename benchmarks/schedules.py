@@ -12,7 +12,6 @@ over 85 % busy; what the NICs carried and whether the results are exact is judge
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -30,6 +29,7 @@ from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 from harness.progress import silent
 from harness.schedules.planner import Nic, Node, Request, Schedule, plan, plan_json
+from harness.schemas import dumped
 from harness.workloads.bench import BenchSpec
 
 BUSY = 0.85
@@ -167,7 +167,7 @@ class Session:
         request = Request(case.nodes(healthy, self.rate_gbit), self.bytes, schedule=wanted, cost=self.cost(case))
         planned = plan(request)
         file = self.folder / f"{case.name}-{schedule}.json"
-        file.write_text(plan_json(json.dumps(request.as_dict())))
+        file.write_text(plan_json(dumped(request)))
         runs = schedule if healthy else planned.schedule  # what `auto` chose
         channels = self.channels or channels_of(runs, case.nics, len(planned.parts))
         slots = slots_of(runs, case.nics)

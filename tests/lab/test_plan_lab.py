@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from harness.lab.lab import Lab
 from harness.lab.topology import Topology
 from harness.progress import silent
 from harness.schedules.planner import Nic, Node, Request, plan_json
+from harness.schemas import dumped
 from harness.workloads.bench import BenchSpec
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
@@ -43,7 +43,7 @@ def chain_plan(folder: Path) -> BenchSpec:
 
     nodes = tuple(Node(f"h{host}", (host,), tuple(nic(host, n) for n in range(NICS))) for host in range(HOSTS))
     path = folder / "plan.json"
-    path.write_text(plan_json(json.dumps(Request(nodes, BYTES, schedule="chain_fixed").as_dict())))
+    path.write_text(plan_json(dumped(Request(nodes, BYTES, schedule="chain_fixed"))))
     return BenchSpec(bytes=BYTES, iterations=4, warmup=1, channels=2, plan=path, timeout_s=30)
 
 
