@@ -3,8 +3,8 @@
     .venv/bin/python benchmarks/command_output.py [--gigabytes 1] [--turns 2] [--json]
 
 Output is read by the way that `r2cc chaos run` reads it. The run's CPU time is what all processes use more than the
-bare commands do, for each second that the program runs longer: making the lab does not count. It prints ten steps a
-second on each of two ranks.
+bare commands do, for each second that the program runs longer: making the lab does not count. Two ranks print ten
+steps a second each, and then thirty.
 """
 
 from __future__ import annotations
@@ -51,11 +51,12 @@ for number in range(int(sys.argv[1]) // len(block)):
 STEPS = """
 import sys, time
 for number in range(int(sys.argv[1])):
-    time.sleep(0.1)
+    time.sleep(1 / float(sys.argv[2]))
     print(f"step {number} loss 0.5", flush=True)
 """
 STEP = r"step (?P<step>\d+) loss (?P<loss>[0-9.]+)"
-SHORT, LONG = 20, 140
+SHORT_S, LONG_S = 2, 14
+STEPS_PER_S = (10, 30)
 RANKS = 2
 READ_S, MOST_MIB, CPU_PERCENT = 10.0, 200.0, 1.0
 
@@ -99,34 +100,38 @@ def read_much(gigabytes: float, folder: Path) -> list[Figure]:
     ]
 
 
-def bare(steps: int) -> None:
+def steps_of(steps: int, per_s: int) -> list[str]:
+    return [sys.executable, "-c", STEPS, str(steps), str(per_s)]
+
+
+def bare(per_s: int, steps: int) -> None:
     """The commands alone, their output thrown away."""
-    argv = [sys.executable, "-c", STEPS, str(steps)]
+    argv = steps_of(steps, per_s)
     ranks = [subprocess.Popen(argv, stdout=subprocess.DEVNULL) for _ in range(RANKS)]
     for rank in ranks:
         rank.wait()
 
 
-def whole(bench: Bench, folder: Path, steps: int) -> None:
+def whole(bench: Bench, folder: Path, per_s: int, steps: int) -> None:
     """The same as a run in the lab."""
-    asked = own(steps)
+    asked = own(steps, per_s)
     with Journal(folder / f"{steps}.jsonl") as journal, open_bed(LabSite(), asked) as bed:
         (plan,) = runner.plans(asked, ["stock"], bed, bench)
         runner.run_one(plan, bed, journal, out=RunDir(folder), display=Quiet())
     assert sum(line["event"] == "iteration" for line in read(folder / f"{steps}.jsonl")) == steps * RANKS
 
 
-def own(steps: int) -> Experiment:
-    argv = [sys.executable, "-c", STEPS, str(steps)]
-    return experiment("own", topology={"hosts": RANKS, "nics": 2}, workload=command(argv), arms=["stock"])
+def own(steps: int, per_s: int) -> Experiment:
+    topology, workload = {"hosts": RANKS, "nics": 2}, command(steps_of(steps, per_s))
+    return experiment("own", topology=topology, workload=workload, arms=["stock"])
 
 
-def percent_of(run: partial[None]) -> float:
+def percent_of(run: partial[None], per_s: int) -> float:
     """Of a core, while the program runs: what a longer run uses more, over the time that it takes more."""
     spent = []
-    for steps in (SHORT, LONG):
+    for lasting_s in (SHORT_S, LONG_S):
         began_s, cpu_s = time.monotonic(), used_s()
-        run(steps)
+        run(per_s, per_s * lasting_s)
         spent.append((time.monotonic() - began_s, used_s() - cpu_s))
     (short_s, short_cpu_s), (long_s, long_cpu_s) = spent
     return 100 * (long_cpu_s - short_cpu_s) / (long_s - short_s)
@@ -141,12 +146,19 @@ def main(gigabytes: float, turns: int, as_json: bool) -> None:
     with tempfile.TemporaryDirectory(prefix="r2cc-own-") as name:
         figures = read_much(gigabytes, Path(name))
         bench, _ = built(quiet=True)
-        pairs = [(percent_of(partial(bare)), percent_of(partial(whole, bench, Path(name)))) for _ in range(turns)]
-    more = median(ours - theirs for theirs, ours in pairs) / RANKS
-    figures += [
-        Figure("CPU of a core, bare", median(theirs for theirs, _ in pairs) / RANKS, None, "% a rank"),
-        Figure("a run over that", more, CPU_PERCENT, "% a rank"),
-    ]
+        run = partial(whole, bench, Path(name))
+        pairs = {
+            rate: [(percent_of(partial(bare), rate), percent_of(run, rate)) for _ in range(turns)]
+            for rate in STEPS_PER_S
+        }
+    for rate, turned in pairs.items():
+        more = median(ours - theirs for theirs, ours in turned) / RANKS
+        figures += [
+            Figure(
+                f"CPU of a core, bare, {rate} steps/s", median(each[0] for each in turned) / RANKS, None, "% a rank"
+            ),
+            Figure(f"a run over that, {rate} steps/s", more, CPU_PERCENT, "% a rank"),
+        ]
     finish("a program's own output", figures, as_json=as_json, pairs=pairs)
 
 

@@ -26,6 +26,8 @@ from chaos.analysis.stats import median, percentile, spread
 from chaos.record.lines import Counters
 from harness.workloads.kinds.steps import FOREIGN
 
+OF_LIBRARY = ("path", "nic", "side", "net_end")
+"""Lines of the net library."""
 HEALTHY_RATE = 0.98
 """A run is back when it reaches this share of its healthy rate (design page 10)."""
 FAILED = re.compile(r"R2CC: connection\b.* failed: ")  # said by connection.cc
@@ -50,6 +52,8 @@ def run_figures(data: RunData, mode: int, *, iterations: int) -> Run:
         errors=errors(data),
         checks=[],
         verdict=HOLDS,
+        checked=None if elements_checked(data) else False,
+        heard=None if mode == 0 or heard(data) else False,
     )
 
 
@@ -64,6 +68,19 @@ def ended_well(data: RunData) -> bool:
         return True
     ends = data.by_event.get("run_end", [])
     return bool(ends) and all(code == 0 for code in ends[-1]["exit_codes"].values())
+
+
+def elements_checked(data: RunData) -> bool:
+    """Our own ranks compare every element; of other programs only those that say so."""
+    if data.start is None or data.start["op"] not in FOREIGN:
+        return True
+    return any(end.get("checked") for end in data.by_event.get("bench_end", []))
+
+
+def heard(data: RunData) -> bool:
+    """Whether R2CC's library said anything, where nothing else shows that it was loaded."""
+    ours = data.start is None or data.start["op"] not in FOREIGN
+    return ours or any(data.by_event.get(event) for event in OF_LIBRARY)
 
 
 def errors(data: RunData) -> list[str]:

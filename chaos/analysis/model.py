@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from chaos.record.lines import Counters
 from harness.facts.environment import Hardware
-from harness.schemas.form import Count, Mode, Share, form, growing, hidden, newer
+from harness.schemas.form import Count, Mode, Share, form, growing, hidden, left_out, newer
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -105,6 +105,10 @@ class Run:
     errors: list[str]
     checks: list[Check]
     verdict: Verdict
+    checked: bool | None = left_out()
+    """false: nobody compared the elements of its results, so that none was wrong says nothing"""
+    heard: bool | None = left_out()
+    """false: a program that is not ours ran, and R2CC's library said nothing: it may not have been in the path"""
     results: dict[str, str] = hidden(dict)
     """What each iteration of each rank came to, where the workload says so: `rank/index` -> text. Not in the file."""
 

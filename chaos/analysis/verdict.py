@@ -36,7 +36,7 @@ def check(name: str, value: float | bool | None, bound: float | bool | None, uni
 def run_checks(run: Run, hypothesis: Hypothesis, mode: int) -> list[Check]:
     """Everything the hypothesis says about one run."""
     checks = []
-    if hypothesis.exact:
+    if hypothesis.exact and run.checked is not False:
         checks.append(check("exact", run.wrong_elements, 0, "elements"))
     if hypothesis.completes:
         checks.append(check("completes", run.completed, True, "bool"))

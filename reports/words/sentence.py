@@ -43,9 +43,16 @@ def _results(summary: Summary) -> str:
     """Of a run that met no fault. What another tool did not check is not said to be right."""
     arms = summary.arms
     checked = any(check.name == "exact" for arm in arms for run in arm.runs for check in run.checks)
-    if summary.bed != IMPORTED or checked:
-        return correctness(arms)
-    return f"{count(_done(arms), 'iteration')} completed; nobody checked their results."
+    return correctness(arms) if summary.bed != IMPORTED or checked else _unchecked(arms)
+
+
+def _unchecked(arms: Sequence[Arm]) -> str:
+    """Of results whose elements nobody compared with the right ones."""
+    same = [check.value for arm in arms for check in arm.checks if check.name == "identical"]
+    done = f"{count(_done(arms), 'iteration')} completed"
+    return (
+        f"{done}, with the same results as stock." if same and all(same) else f"{done}; nobody checked their results."
+    )
 
 
 def correctness(arms: Sequence[Arm]) -> str:
@@ -56,6 +63,8 @@ def correctness(arms: Sequence[Arm]) -> str:
         return f"{count(wrong, 'element')} of the results {'was' if wrong == 1 else 'were'} wrong."
     if not done:
         return "No iteration was completed."
+    if all(run.checked is False for arm in arms for run in arm.runs):
+        return _unchecked(arms)
     return "The one iteration gave exact results." if done == 1 else f"All {done} iterations gave exact results."
 
 
@@ -92,6 +101,8 @@ def _compare(arms: Sequence[Arm]) -> str:
     if ours is None or kind is None:
         return ""
     cost, base = _stall(ours), _stall(stock)
+    if all(run.heard is False for run in ours.runs):
+        return "R2CC's library said nothing in this run, so nothing shows that it was in the path (r2cc doctor --pid)."
     text = (
         f"With R2CC the {names.fault(kind)} cost {ms(cost)}"
         if cost is not None

@@ -52,6 +52,8 @@ def _completed(arm: Arm) -> Cell:
 
 def _wrong(arm: Arm) -> Cell:
     wrong = sum(r.wrong_elements for r in arm.runs)
+    if not wrong and any(r.checked is False for r in arm.runs):
+        return Cell(NONE, "not compared")
     return Cell(str(wrong), "", "bad" if wrong else "good")
 
 

@@ -16,6 +16,8 @@ from chaos.analysis.phases import degraded_indices, healthy_indices, hit_index
 from chaos.analysis.rundata import FaultTimes, RunData, Span, read_run
 from chaos.analysis.stall import longest_gap_ms, onsets, stall_ms
 from chaos.analysis.stats import median, percentile, spread
+from chaos.analysis.verdict import run_checks
+from chaos.experiment.model import Hypothesis
 
 
 def figures(arm: str, **options: object) -> dict[str, object]:
@@ -292,3 +294,32 @@ def test_a_stall_is_what_nccl_counts_where_it_does() -> None:
     assert stall_ms(RunData([], {"traffic": lines}), fault) == 1799.0
     assert stall_ms(RunData([], {"traffic": lines[:2]}), fault) == 0.0
     assert stall_ms(RunData([], {}), fault) is None
+
+
+def foreign(**end: Any) -> RunData:
+    """A run of a program that is not ours: one step."""
+    place = {"host": "h0", "rank": 0, "t_ns": 1}
+    return read_run(
+        [
+            {**place, "event": "bench_start", "op": "command", "ranks": 1, "nics": [], "connections": [], "bytes": 0},
+            {**place, "event": "iteration", "index": 0, "start_ns": 1, "end_ns": 2, "wrong_elements": 0},
+            {**place, "event": "bench_end", "completed": 1, "wrong_elements": 0, "max_rss_bytes": 0, **end},
+            {"host": "controller", "t_ns": 3, "event": "run_end", "exit_codes": {"rank0": 0}, "outcome": "finished"},
+        ]
+    )
+
+
+def test_elements_that_nobody_compared_are_not_judged() -> None:
+    """That none was wrong would hold whatever the program did."""
+    nobody = run_figures(foreign(), 2, iterations=9)
+    assert (nobody.checked, nobody.heard) == (False, False)
+    assert [check.name for check in run_checks(nobody, Hypothesis(), 2)] == ["completes"]
+    compared = run_figures(foreign(checked=True), 0, iterations=9)
+    assert (compared.checked, compared.heard) == (None, None)
+    assert [check.name for check in run_checks(compared, Hypothesis(), 0)] == ["exact", "completes"]
+
+
+def test_a_line_of_the_library_shows_that_it_was_there() -> None:
+    data = foreign()
+    data.by_event["net_end"] = [{"event": "net_end", "host": "h0", "t_ns": 2, "failovers": 0, "failbacks": 0}]
+    assert run_figures(data, 2, iterations=9).heard is None

@@ -98,3 +98,17 @@ def test_what_another_tool_did_not_check_is_not_called_exact() -> None:
     )
     checked = {**run, "checks": [{"name": "exact", "outcome": "holds"}]}
     assert headline("holds", arm("stock", checked), bed="imported") == "All 10 iterations gave exact results."
+
+
+def test_results_that_nobody_compared_are_not_said_to_be_exact() -> None:
+    run = {**repeat(0, None), "faults": [], "checked": False}
+    assert headline("holds", arm("balance", run)) == "10 iterations completed; nobody checked their results."
+    same = {"name": "identical", "outcome": "holds", "value": True, "bound": True, "unit": "bool"}
+    ours = {**arm("balance", run), "checks": [same]}
+    assert headline("holds", arm("stock", run), ours) == "20 iterations completed, with the same results as stock."
+
+
+def test_a_library_that_said_nothing_is_not_praised() -> None:
+    silent = arm("balance", {**repeat(0, None), "heard": False})
+    assert headline("holds", STOCK, silent).startswith("R2CC's library said nothing in this run")
+    assert "came through" in headline("holds", STOCK, arm("balance", repeat(0, None)))

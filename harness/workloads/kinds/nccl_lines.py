@@ -76,7 +76,7 @@ class Rows(CommandLines):
             yield {
                 "event": "bench_end", "t_ns": read_ns, "rank": self.wanted.rank,
                 "completed": len(self.printed) * 2 * self.each, "wrong_elements": wrong, "max_rss_bytes": 0,
-                "cpu_s": 0.0,
+                "cpu_s": 0.0, "checked": all(row.wrong is not None for each in self.printed for row in each.rows),
             }  # fmt: skip
 
     def left(self, text: str | None) -> Iterator[Line | bytes]:
