@@ -84,7 +84,7 @@ def read_much(gigabytes: float, folder: Path) -> list[Figure]:
     plan = Plan("stock", 0, ranks, [], [], reader=partial(workload.reader, ranks=1), foreign=Foreign("-", 60.0))
     before_mib, began_s, cpu_s, steps = resident_mib(), time.monotonic(), time.process_time(), 0
     with Journal(folder / "journal.jsonl") as journal, Processes() as processes:
-        lines = Lines(plan, journal, lambda _rank, _pid: None, time.monotonic_ns())
+        lines = Lines(plan, journal, lambda _rank, _pid, _host: None, time.monotonic_ns())
         processes.start([Start("rank0", LocalHost(), argv, dict(os.environ), Whole(0), 0)])
         while not all(each.eof for each in processes.running):
             for spoken in processes.heard(0.1):
