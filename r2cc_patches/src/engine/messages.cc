@@ -281,10 +281,12 @@ void Messages::onPing(const Arrival& arrival, const Ping& ping) {
     peer.nextRepaired = next->first;
     if (!d.add(Ack{next->first, next->second->delivered()})) break;
   }
-  if (ping.round != kUdpRound) {
+  if (ping.round != kOneWayRound) {
     peer.send(*arrival.path, d);
   } else if (arrival.byUdp) {
     peer.sendByUdp(*arrival.path, d);
+  } else {
+    peer.sendByTcp(*arrival.path, d);
   }
 }
 
@@ -295,7 +297,7 @@ void Messages::onPong(const Arrival& arrival, const Pong& pong) {
   const int64_t now = runNs();
   if (now - peer.lastPong > kSteadyNs) peer.answersSince = now;
   peer.lastPong = now;
-  if (pong.round == kUdpRound) {
+  if (pong.round == kOneWayRound) {
     if (arrival.byUdp) path.udpProofs++, path.udpMisses = 0, path.proofHeard = now;
     return;
   }

@@ -144,7 +144,8 @@ void SecondWay::proveData(Peer& peer, Path& path, SideStream& stream, int64_t no
   (void)send(peer, stream, d);
 }
 
-/// A question by UDP alone, again and again, while a stream does its work.
+/// The same question by UDP alone and by the stream alone, again and again. Only a question that the stream answered
+/// and UDP did not counts against UDP: where neither did, the path is cut or the peer is late.
 void SecondWay::proveUdp(Peer& peer, Path& path, const SideStream& control, int64_t now) {
   const bool deaf = path.udpHeard < path.lastProof;  // else it is heard, and does not hear us
   const bool lost = deaf ? path.tcpAlone != 0 && path.udpMisses >= kMissesToSay : path.udpMisses >= kMissesOneWay;
@@ -153,8 +154,8 @@ void SecondWay::proveUdp(Peer& peer, Path& path, const SideStream& control, int6
   const bool answered = path.proofHeard >= path.lastProof;
   if (!answered && now - path.lastProof < kProofWaitNs) return;
   if (!answered) path.udpProofs = 0;
-  if (!answered && (deaf || control.heardNs >= path.lastProof)) path.udpMisses++;
-  if (path.udpProofs < kProofs) return peer.pingByUdp(path, now);
+  if (!answered && control.heardNs >= path.lastProof) path.udpMisses++;
+  if (path.udpProofs < kProofs) return peer.pingEachWay(path, now);
   streams_.closeOf(path);
   reportUdp(peer, path, /*passes=*/true);
 }

@@ -185,7 +185,7 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   int64_t udpHeard = 0;      // the last time something came by UDP
   bool refused = false;      // its port was refused since anything was heard over it
   int udpProofs = 0;         // questions in a row that were asked and answered by UDP alone
-  int udpMisses = 0;         // and such that were not answered
+  int udpMisses = 0;         // and such that TCP alone answered
   int64_t lastProof = 0;     // when the last of these was sent
   int64_t proofHeard = 0;    // and when one was last answered
   int64_t nextStream = 0;    // not before
