@@ -181,13 +181,19 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   bool pinned = false;       // what is sent over it leaves by its NIC, whatever the routing table says
   bool within = false;       // the other end is this very host: no link matters
   int64_t askedNs = 0;       // the first question by UDP since anything came by UDP; 0: none
-  int64_t tcpAlone = 0;      // since when TCP answers and UDP does not; 0: it does
   int64_t udpHeard = 0;      // the last time something came by UDP
   bool refused = false;      // its port was refused since anything was heard over it
-  int udpProofs = 0;         // questions in a row that were asked and answered by UDP alone
-  int udpMisses = 0;         // and such that TCP alone answered
-  int64_t lastProof = 0;     // when the last of these was sent
-  int64_t proofHeard = 0;    // and when one was last answered
+  int udpProofs = 0;         // questions and answers in a row that came by UDP alone
+  int tcpProofs = 0;         // and by TCP alone since anything came by UDP
+  int64_t lastProof = 0;     // when such a question was last sent
+  int64_t proofHeard = 0;    // and when one was last answered by UDP
+  void heardProof(bool byUdp) {
+    if (byUdp) {
+      udpProofs++;
+    } else if (++tcpProofs > 1) {
+      udpProofs = 0;
+    }
+  }
   int64_t nextStream = 0;    // not before
   int streamTries = 0;       // without an answer
   bool saidUdpLost = false;  // and NCCL's log says so
