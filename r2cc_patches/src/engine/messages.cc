@@ -49,10 +49,12 @@ void Messages::onAcks(size_t nic, const NicAddress& from, const uint8_t* data, s
   takeAcks(*peer, *parsed);
 }
 
-/// After its twin that came by TCP: UDP passes. It says nothing else, as anybody may repeat it.
+/// After its twin that came by TCP, or far behind it: UDP passes. It says nothing else, as anybody may repeat it.
 void Messages::hearTwin(const Peer& peer, size_t nic, const NicAddress& from, const Header& header) {
-  if (!peer.streams || !peer.replays.knows(header.seq)) return;
-  if (Path* path = peer.find(nic, from)) path->askedNs = 0;
+  Path* path = peer.streams ? peer.find(nic, from) : nullptr;
+  if (path == nullptr) return;
+  path->tcpProofs = 0;
+  if (peer.replays.knows(header.seq)) path->askedNs = 0;
 }
 
 /// The path it came over by UDP, null if that is none of ours.
@@ -272,7 +274,7 @@ void Messages::onHello(Peer& peer, const Hello& hello) {
 void Messages::onPing(const Arrival& arrival, const Ping& ping) {
   if (arrival.path == nullptr) return;
   Peer& peer = arrival.peer;
-  if (ping.round == kOneWayRound) arrival.path->heardProof(arrival.byUdp);
+  if (ping.round == kOneWayRound) arrival.path->heardProof(arrival.byUdp, runNs());
   Datagram d = peer.datagram();
   d.add(Pong{ping.round});
   auto next = peer.receivesById.lower_bound(peer.nextRepaired);
@@ -299,7 +301,7 @@ void Messages::onPong(const Arrival& arrival, const Pong& pong) {
   peer.lastPong = now;
   if (pong.round == kOneWayRound) {
     if (arrival.byUdp) path.proofHeard = now;
-    return path.heardProof(arrival.byUdp);
+    return path.heardProof(arrival.byUdp, now);
   }
   if (pong.round == kDataRound && !arrival.byUdp) onDataProof(path);
   peer.answered(path, pong.round, now);

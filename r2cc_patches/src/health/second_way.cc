@@ -14,7 +14,7 @@ constexpr int64_t kConnectNs = msToNs(300);     // a stream that is not up by th
 constexpr int64_t kTcpSilenceNs = msToNs(40);   // no answer over a stream either
 constexpr int64_t kStillNs = msToNs(8);         // a lane whose kernel hears nothing, though something is on its way
 constexpr int64_t kProofEveryNs = msToNs(200);
-constexpr int kProofs = 10;        // then UDP passes again and the stream may end
+constexpr int kProofs = 10;       // then UDP passes again and the stream may end
 constexpr int kProofsToTell = 5;  // sooner, as the other end may be first to end it
 constexpr int64_t kProofWaitNs = msToNs(250);
 constexpr int64_t kFirstTryNs = msToNs(100), kMostTryNs = msToNs(8000), kMostTryIfNeededNs = msToNs(400);
