@@ -140,6 +140,8 @@ ncclResult_t NetProcess::init(ncclNet_t* net, void** ctx, uint64_t commId, ncclN
 /// Fails for a setting that makes no sense, and for nothing else: where the engine cannot start, NCCL's own net goes
 /// on.
 ncclResult_t NetProcess::start(const LastResort::Init& init) {
+  int devices = 0;  // of IB on a host of sockets: NCCL takes the next net
+  if (inner_.net->devices(&devices) == ncclSuccess && devices == 0) return ncclSuccess;
   const Config settings = Config::fromEnvironment();
   try {
     makeEngine(settings, init);
