@@ -30,15 +30,6 @@ long period() {
   return kDefaultMs;
 }
 
-int worldRank() {
-  for (const char* name : {"R2CC_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK"}) {
-    const char* text = getenv(name);
-    if (text == nullptr) continue;
-    if (const auto value = number(text, 0, INT_MAX)) return static_cast<int>(*value);
-  }
-  return -1;
-}
-
 }  // namespace
 
 Settings readSettings() {

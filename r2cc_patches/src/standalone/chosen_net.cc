@@ -3,6 +3,8 @@
 #include <map>
 #include <mutex>
 
+#include "base/world_rank.h"
+#include "net/net_process.h"
 #include "standalone/nccl_version.h"
 
 extern ncclNet_t ncclNetIb;
@@ -31,6 +33,7 @@ ncclResult_t tryNet(State& all, ncclNet_t* inner, void** ctx, uint64_t commId, n
   int devices = 0;
   if (net->devices(&devices) == ncclSuccess && devices > 0) {
     all.net = net;
+    if (r2ccWraps(net) && worldRank() <= 0) NetProcess::instance().sayInPath();
     return ncclSuccess;
   }
   (void)net->finalize(*ctx);

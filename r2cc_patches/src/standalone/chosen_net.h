@@ -1,13 +1,12 @@
-// The net behind every table of the plugin. Like NCCL itself it is InfiniBand where there is some and sockets elsewhere,
-// wrapped as R2CC_MODE says.
+// The net behind every table of the plugin. Like NCCL itself it is InfiniBand where there is some and sockets
+// elsewhere, wrapped as R2CC_MODE says.
 #pragma once
 
+#include "net/in_path.h"
 #include "net/r2cc_net.h"
 #include "standalone/net_tables.h"
 
 namespace r2cc::plugin {
-
-constexpr const char* kName = "R2CC";
 
 /// Null before the first init.
 ncclNet_t* chosenNet();
@@ -61,8 +60,7 @@ constexpr Ends kEnds{forward<&ncclNet_t::iflush>,
 
 inline void fill(Identity& to, Port& port, const ncclNetProperties_t& from) {
   to = {from.name, from.pciPath, from.guid, from.ptrSupport, from.regIsGlobal};
-  port = {from.speed,    from.port,          from.latency,         from.maxComms,
-          from.maxRecvs, from.netDeviceType, from.netDeviceVersion};
+  port = {from.speed, from.port, from.latency, from.maxComms, from.maxRecvs, from.netDeviceType, from.netDeviceVersion};
 }
 template <int Most>
 void fill(Parts<Most>& to, const ncclNetProperties_t& from) {

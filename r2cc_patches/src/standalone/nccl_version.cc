@@ -9,6 +9,7 @@ namespace r2cc::plugin {
 namespace {
 
 constexpr int kNewestTable = 12;
+constexpr int kTiesGin = 228;        // to the net: later ones look for it apart
 constexpr int kNewestKnown = 23203;  // looked at: docs/reference/nccl-versions.md
 
 std::string text(int version) {
@@ -38,6 +39,7 @@ std::string describe(int version, int table) {
   const std::string took = "net table v" + std::to_string(table);
   if (version == 0) return "R2CC: " + took + " of an NCCL that does not say its version";
   std::string line = "R2CC: NCCL " + text(version) + " uses " + took;
+  if (version / 100 == kTiesGin) line += ", and ties GIN to its own IB net: it has none with any plugin";
   if (version > kNewestKnown && table == kNewestTable) {
     line += "; R2CC knows NCCL up to " + text(kNewestKnown) +
             ": what newer net tables add, NCCL does without, as with any plugin of v" + std::to_string(table);

@@ -16,7 +16,7 @@ ncclResult_t connect(int dev, Config* config, void* handle, void** sendComm, Dev
 
 extern "C" __attribute__((visibility("default"))) const r2cc::plugin::NetV10 ncclNetPlugin_v10;
 const r2cc::plugin::NetV10 ncclNetPlugin_v10 = {
-    r2cc::plugin::kName,
+    r2cc::kPluginName,
     r2cc::plugin::init,
     r2cc::plugin::forward<&ncclNet_t::devices>,
     r2cc::plugin::properties<r2cc::plugin::PropertiesV9, r2cc::plugin::fill>,

@@ -11,7 +11,7 @@ void fillV8(PropertiesV8& to, const ncclNetProperties_t& from) { fill(to.identit
 
 extern "C" __attribute__((visibility("default"))) const r2cc::plugin::NetV8 ncclNetPlugin_v8;
 const r2cc::plugin::NetV8 ncclNetPlugin_v8 = {
-    r2cc::plugin::kName,
+    r2cc::kPluginName,
     r2cc::plugin::initWithoutProfiler<8>,
     r2cc::plugin::forward<&ncclNet_t::devices>,
     r2cc::plugin::properties<r2cc::plugin::PropertiesV8, r2cc::plugin::fillV8>,

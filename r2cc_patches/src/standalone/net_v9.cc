@@ -3,7 +3,7 @@
 
 extern "C" __attribute__((visibility("default"))) const r2cc::plugin::NetV9 ncclNetPlugin_v9;
 const r2cc::plugin::NetV9 ncclNetPlugin_v9 = {
-    r2cc::plugin::kName,
+    r2cc::kPluginName,
     r2cc::plugin::initWithoutProfiler<9>,
     r2cc::plugin::forward<&ncclNet_t::devices>,
     r2cc::plugin::properties<r2cc::plugin::PropertiesV9, r2cc::plugin::fill>,

@@ -74,7 +74,7 @@ ncclResult_t propertiesFromV9(int dev, ncclNetProperties_v11_t* ours) {
 template <class Net, class Init>
 ncclResult_t initFirst(Init init) {
   const ncclResult_t result = users<Net> == 0 ? init() : ncclSuccess;
-  if (result == ncclSuccess) users<Net>++;
+  if (result == ncclSuccess) users<Net> ++;
   return result;
 }
 
@@ -85,7 +85,7 @@ ncclResult_t listenWithoutContext(void*, int dev, void* handle, void** comm) {
 
 template <class Net>
 ncclResult_t finalizeNothing(void*) {
-  users<Net>--;
+  users<Net> --;
   return ncclSuccess;
 }
 

@@ -1,4 +1,6 @@
 // Our declarations of NCCL's net tables against its own, as far as the pinned NCCL has them.
+#include <string>
+
 #include "check.h"
 #include "standalone/nccl_version.h"
 #include "standalone/net_tables.h"
@@ -37,6 +39,7 @@ SAME_PLACE(NetV11, setNetAttr, ncclNet_v11_t, setNetAttr);
 
 TEST(tables_a_line_says_which_nccl_took_which) {
   CHECK(describe(22907, 11) == "R2CC: NCCL 2.29.7 uses net table v11");
+  CHECK(describe(22809, 11).find("ties GIN to its own IB net") != std::string::npos);
   CHECK(describe(0, 8) == "R2CC: net table v8 of an NCCL that does not say its version");
   CHECK(describe(24000, 12).find("R2CC: NCCL 2.40.0 uses net table v12; R2CC knows NCCL up to ") == 0);
 }
