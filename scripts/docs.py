@@ -57,7 +57,7 @@ def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Com
 
 def command_text(name: str, command: click.Command) -> str:
     words, examples = said(command)
-    context = click.Context(command, info_name=name)
+    context = click.Context(command, info_name=name, show_default=True)
     usage = " ".join([name, *command.collect_usage_pieces(context)])
     parts = [f"## {name}", f"`{usage}`", *words, option_table(command, context)]
     if examples:
