@@ -98,6 +98,8 @@ def nccl_tests(
 ) -> int:  # fmt: skip
     """Run one program of nccl-tests, show its rows as they come, and check every element of the results.
 
+    --env, --oob and --prefix go with --launcher.
+
     \b
     Examples:
       r2cc run nccl-tests --op all_reduce --gpus 2
