@@ -1,12 +1,12 @@
 #include "settings.h"
 
 #include <cerrno>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
 
 #include "base/clock.h"
+#include "base/world_rank.h"
 
 namespace r2cc::progress {
 namespace {

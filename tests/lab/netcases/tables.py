@@ -9,6 +9,8 @@ from netcases.network import MOVED_MS
 from netcases.play import Case, Ended, Outcome, Stage, made, outcome
 
 TABLES = {8: "2.19 to 2.23", 9: "2.24, 2.25", 10: "2.26, 2.27", 11: "2.28, 2.29", 12: "2.30 and on"}
+PLAYED = {8: "NCCL 2.21.5", 9: "NCCL 2.25.1", 10: "NCCL 2.27.7", 11: "NCCL 2.29.7", 12: "NCCL 2.30.7"}
+"""What the driver says it is."""
 TWO = ("--contexts", 2, "--dev", "0,1,0,1")
 INVALID_USAGE = 5
 PARTS = 1
@@ -24,8 +26,8 @@ def cut(stage: Stage, *, table: int) -> Outcome:
             pair.at(0.5, lambda: bed.cut("eth0"))
         both = pair.end()
     problems = both.within(MOVED_MS)
-    if f"net table v{table}" not in both.sender.log:
-        problems.append("no line says which table NCCL took")
+    lines = (f"{PLAYED[table]} uses net table v{table}", "in the path: build ", "NICs eth0, eth1 (all protected)")
+    problems += [f"no line says {line!r}" for line in lines if line not in both.sender.log]
     return outcome(both, problems)
 
 
@@ -44,8 +46,8 @@ def again(stage: Stage, *, table: int) -> Outcome:
 
 
 def _two_rounds(stage: Stage, bed: Bed, table: int) -> Ended:
-    words = ("--table", table, "--messages", 200, "--vary", "--group", "--rounds", 2, "--listen-dev", "1,0,0,1", *TWO)
-    return stage.alone(bed, "self", *words)
+    words = ("--bytes", 4 << 20, "--flight", 2, "--messages", 40, "--vary", "--group", "--rounds", 2)
+    return stage.alone(bed, "self", "--table", table, *words, "--listen-dev", "1,0,0,1", *TWO)
 
 
 CASES = [
