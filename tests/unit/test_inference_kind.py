@@ -102,7 +102,8 @@ def test_vllm_is_one_process_a_host() -> None:
 
 def load(**changes: Any) -> Load:
     given = {"requests": 4000, "rate": 50.0, "prompt_tokens": (4, 9), "output_tokens": (3, 3), "vocabulary": 20,
-             "warmup": 2, "seed": 1, "seconds": 0, "request_s": 1, "start_s": 1, "port": 1}  # fmt: skip
+             "warmup": 2, "seed": 1, "seconds": 0, "request_s": 1, "start_s": 1, "port": 1,
+             "tokens": "usual"}  # fmt: skip
     return Load(**{**given, **changes})
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
+from harness.workloads.inference import completions
 from harness.workloads.kinds import servers
 from harness.workloads.kinds.lines import LineReader
 from harness.workloads.kinds.program import Program
@@ -86,6 +87,7 @@ class Inference(Program):
             "request_s": self.timeout_s,
             "start_s": 0.9 * self.start_s,  # it says more than whoever waits for it
             "port": self.port,
+            "tokens": servers.TOKENS.get(self.server, completions.USUAL),
         }
 
     def _server(self, place: Place) -> Sequence[str]:
