@@ -35,7 +35,7 @@ def started(
     port = port or free_port()
     load = json.dumps({**LOAD, **changes, "port": port})
     argv = server or (sys.executable, str(STANDIN), "--token-ms", "1", "--trouble", trouble)
-    words = ["--rank", f"{rank}", "--ranks", f"{ranks}", "--root", root, "--load", load, "--", *argv]
+    words = ["--ranks", f"{ranks}", "--root", root, "--load", load, "--", *argv]
     env = {**os.environ, "RANK": f"{rank}", "PORT": f"{port}"}
     return subprocess.Popen([sys.executable, str(KEEPER), *words], env=env, stdout=subprocess.PIPE, text=True)
 

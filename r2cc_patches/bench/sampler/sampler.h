@@ -55,8 +55,8 @@ class SampleFilter {
   NicTable last_;
 };
 
-// When the next sample is due. Where nothing changes, looking costs and shows nothing: after a tenth of a second without
-// a change samples are rarer, until the first change. What begins then is seen that much later at most.
+// When the next sample is due. Where nothing changes, looking costs and shows nothing: after a tenth of a second
+// without a change samples are rarer, until the first change. What begins then is seen that much later at most.
 class Pace {
  public:
   static constexpr uint64_t kIdleAfterNs = 100'000'000u;
