@@ -13,9 +13,6 @@ from harness.errors import UsageError
 
 SCHEMA = 1
 LEAST_BLOCK, MOST_CELLS = 10, 64
-ARMS = (
-    "stock", "upstream", "exclusion", "kv_replication", "migrate", "balance", "allreduce", "optcc", "published",
-)  # fmt: skip
 
 
 def _one_of(look: Callable[[str], object]) -> AfterValidator:
