@@ -98,6 +98,8 @@ def _workload(value: Any) -> tuple[Any, list[tuple[Place, str]]]:
 
 
 def _faults(value: Any, topology: Any, workload: Any) -> Iterator[tuple[Place, str]]:
+    from chaos.simulate.faults import generators, timeline, trace
+
     try:
         faults = Faults.model_validate(value)
     except ValidationError:
@@ -106,24 +108,11 @@ def _faults(value: Any, topology: Any, workload: Any) -> Iterator[tuple[Place, s
     if faults.failed_nics is not None and faults.failed_nics > most:
         yield ("faults", "failed_nics"), f"{most} NICs can fail here ({faults.spread}), with one left on every host"
     for index, entry in enumerate(faults.listed or ()):
-        for text in _listed(entry, faults.days, topology):
+        only = trace.listed([scenario.fault_of(entry, faults.days)], faults.days, topology.name)
+        wrong = trace.place_problem(entry.what, entry.where)
+        for text in [wrong] if wrong else [text.partition(": ")[2] for text in timeline.misplaced(only, topology)]:
             yield ("faults", "list", index), text
-    from chaos.simulate.faults import generators
-
     for name, text in generators.rate_problems(faults.rates):
         yield ("faults", "rates", *([name] if name else [])), text
     if getattr(workload, "hit_at", None) is not None and not (faults.listed or faults.failed_nics):
         yield ("faults",), "workload.hit_at needs a fault: a list, or failed_nics"
-
-
-def _listed(entry: Any, days: float, topology: Any) -> Iterator[str]:
-    """What is wrong with a fault of a list: by itself, or here."""
-    from chaos.simulate.faults import timeline, trace
-
-    value = entry.model_dump(exclude_none=True)
-    lasts_s = {"duration_s": value.get("duration_s", days * scenario.DAY_S)}
-    wrong = trace.fault_problems({**value, **lasts_s})
-    yield from wrong
-    if not wrong:
-        only = trace.listed([trace.fault_from({**value, **lasts_s})], days, topology.name)
-        yield from (text.partition(": ")[2] for text in timeline.misplaced(only, topology))
