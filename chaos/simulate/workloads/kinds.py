@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from chaos.simulate.workloads import scenario
 from chaos.simulate.workloads.sections import Faults
 from harness.config.fitting import words
-from harness.errors import InputErrors, UsageError
 
 Place = tuple[str | int, ...]
 KINDS = ("collective", "training", "serving", "job")
@@ -46,10 +45,13 @@ def problems(value: Mapping[str, Any], known: Collection[str] = ()) -> Iterator[
 
     Of sections in `known` it is known that they are wrong.
     """
+    from chaos.simulate import params
+
     topology, errors = (None, ()) if "topology" in known else _topology(_plain(value.get("topology")))
     yield from ((("topology", *place), text) for place, text in errors)
     if "params" not in known:
-        yield from ((("params",), text) for text in _wrong_params(value.get("params") or {}))
+        wrong_params = params.problems(value.get("params") or {})
+        yield from ((("params",), f"params: {name}: {text}") for name, text in wrong_params)
     checked, wrong = (None, []) if "workload" in known else _workload(value.get("workload"))
     yield from ((("workload", *place), text) for place, text in wrong)
     if topology is None:
@@ -71,18 +73,6 @@ def _topology(text: str) -> tuple[Any, Sequence[tuple[Place, str]]]:
     from chaos.simulate.cluster import topology_files as topologies
 
     return topologies.check(json.loads(text))
-
-
-def _wrong_params(value: Any) -> tuple[str, ...]:
-    from chaos.simulate import params
-
-    try:
-        params.load(value)
-    except InputErrors as error:
-        return tuple(error.errors)
-    except UsageError as error:
-        return (error.message,)
-    return ()
 
 
 def _workload(value: Any) -> tuple[Any, list[tuple[Place, str]]]:
