@@ -274,7 +274,7 @@ def test_command_formats_and_places(whole: Path, tmp_path: Path) -> None:
     assert json.loads(runner.invoke(report, [str(whole), "--json"]).stdout)["verdict"] == "holds"
     store = ["--store", str(whole.parent)]
     assert json.loads(runner.invoke(report, [whole.name, "--json", *store]).stdout)["verdict"] == "holds"
-    assert runner.invoke(report, [str(whole), "--format", "md"]).output.startswith("## ✓ Holds")
+    assert runner.invoke(report, [str(whole), "--format", "md"]).stdout.startswith("## ✓ Holds")
     done = runner.invoke(report, [str(whole), "--format", "all", "--out", str(tmp_path / "a b"), "--quiet"])
     assert (done.exit_code, done.output) == (0, "")
     assert {p.name for p in (tmp_path / "a b").iterdir()} == {
