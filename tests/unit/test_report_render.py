@@ -280,7 +280,7 @@ def test_command_formats_and_places(whole: Path, tmp_path: Path) -> None:
     assert {p.name for p in (tmp_path / "a b").iterdir()} == {
         "report.html", "report.md", "report.json", "figures.csv", "junit.xml",
     }  # fmt: skip
-    rows = list(csv.DictReader(io.StringIO(runner.invoke(report, [str(whole), "--format", "csv"]).output)))
+    rows = list(csv.DictReader(io.StringIO(runner.invoke(report, [str(whole), "--format", "csv"]).stdout)))
     assert {row["name"] for row in rows} >= {"healthy_ms", "stall_ms"}
     assert all(float(row["value"]) >= 0 for row in rows)
 
