@@ -1,4 +1,4 @@
-"""What a program prints, read as steps (harness/workloads/kinds/steps.py)."""
+"""What a program prints, read as steps (harness/workloads/reading/steps.py)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 from regex import Match
 
 from harness.errors import InfraError
-from harness.workloads.kinds.patterns import MOST_S, Finder
-from harness.workloads.kinds.presets import PRESETS
-from harness.workloads.kinds.steps import CommandLines, Wanted
+from harness.workloads.reading.patterns import MOST_S, Finder
+from harness.workloads.reading.presets import PRESETS
+from harness.workloads.reading.steps import CommandLines, Wanted
 
 MS = 1_000_000
 

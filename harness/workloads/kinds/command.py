@@ -7,12 +7,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, model_validator
 
-from harness.workloads.kinds.lines import LineReader
-from harness.workloads.kinds.patterns import Finder, fault_of
-from harness.workloads.kinds.presets import PRESETS
 from harness.workloads.kinds.program import Program
-from harness.workloads.kinds.steps import CommandLines, Wanted
 from harness.workloads.kinds.workload import UNKNOWN, Count, Place
+from harness.workloads.reading.lines import LineReader
+from harness.workloads.reading.patterns import Finder, fault_of
+from harness.workloads.reading.presets import PRESETS
+from harness.workloads.reading.steps import CommandLines, Wanted
 
 COUNTED_MS = "5"
 """How exactly the end of a step is known that is counted in collectives."""

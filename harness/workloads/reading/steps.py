@@ -9,8 +9,8 @@ from math import isfinite
 from typing import TYPE_CHECKING
 
 from harness.errors import InfraError
-from harness.workloads.kinds.lines import Line, LineReader, parsed
-from harness.workloads.kinds.patterns import Finder
+from harness.workloads.reading.lines import Line, LineReader, parsed
+from harness.workloads.reading.patterns import Finder
 
 if TYPE_CHECKING:
     from regex import Match
