@@ -89,6 +89,8 @@ def deploy(current: Path) -> None:
     for name, file in programs.items():
         (current / name).parent.mkdir(parents=True, exist_ok=True)
         (current / name).symlink_to(file)
+    (current / "share").mkdir()
+    (current / "share" / "harness").symlink_to(REPO / "harness")
     shutil.copy(made.bench.with_name("build.json"), current)
 
 
