@@ -47,14 +47,12 @@ interrupted and rolled back. 3 means that the infrastructure failed, the fault m
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("runs"),
-    show_default=True,
     help="Where the run directory is made.",
 )
 @click.option(
     "--launcher",
     type=LauncherType("direct"),
     default="direct",
-    show_default=True,
     metavar="NAME",
     help="What starts the ranks on hosts over SSH: mpirun, srun or torchrun; with direct and ssh we do. srun takes the "
     "hosts of the Slurm allocation where --inventory says nothing.",
