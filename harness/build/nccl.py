@@ -5,10 +5,6 @@ Our sources are compiled by our own Makefile into one object, NCCL's by NCCL's; 
 
 from __future__ import annotations
 
-from harness.build.record import Record, known
-from harness.schemas.form import form
-
-
 import hashlib
 import json
 import os
@@ -25,12 +21,14 @@ from harness.build.inputs import BUILD_ID_DIGITS, compiler_version
 from harness.build.kernels import check_kernels
 from harness.build.make import OWN_FLAGS, follow, make_arguments, run_make
 from harness.build.net import build_net
+from harness.build.record import Record, known
 from harness.errors import BuildError, CommandError, UsageError
 from harness.files.lock import exclusive
 from harness.fork.pin import load_pin
 from harness.hosts import LocalHost
 from harness.progress import Progress, show
 from harness.repo import Layout, checkout
+from harness.schemas.form import form
 
 ARCH = re.compile(r"sm_([0-9]{2,3}[af]?)")
 FUNCS = re.compile(r"[A-Za-z0-9_*|, ()]+")

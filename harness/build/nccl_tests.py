@@ -1,22 +1,17 @@
-"""`nccl-tests`: upstream's own, against the patched library. Its source is in no registry: git, a folder or an archive."""
+"""`nccl-tests`: upstream's own, against the patched library. Its source: git, a folder or an archive."""
 
 from __future__ import annotations
 
-from harness.build.record import Record, known
-from harness.schemas.form import form
-
-
 import hashlib
-import json
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.build.cuda import cuda_include
 from harness.build.make import OWN_FLAGS, follow
 from harness.build.nccl import compiler_of, gencode, known_build
+from harness.build.record import Record, known
 from harness.errors import BuildError, SourceError, UsageError
 from harness.files.lock import exclusive
 from harness.fork.network import run_bounded
@@ -25,6 +20,7 @@ from harness.fork.treehash import tree_hash
 from harness.fork.unpack import copy_directory, unpack_tar
 from harness.progress import Progress, show
 from harness.repo import Layout, checkout
+from harness.schemas.form import form
 
 UPSTREAM = "https://github.com/NVIDIA/nccl-tests.git"
 LIMIT_S = 1800.0
@@ -54,8 +50,8 @@ def build_nccl_tests(
 ) -> NcclTestsBuild:
     """Fetch and compile as far as anything changed, for the architectures of the NCCL that was built.
 
-    `source`: a folder, a tar archive, a git repository or its URL; upstream's repository if None. `ref`: a branch or tag
-    of a repository. `mpi`: where MPI is installed; without it one process drives all ranks. Raises UsageError,
+    `source`: a folder, a tar archive, a git repository or its URL; upstream's repository if None. `ref`: a branch or
+    tag of a repository. `mpi`: where MPI is installed; without it one process drives all ranks. Raises UsageError,
     SourceError or BuildError.
     """
     layout = layout or checkout()

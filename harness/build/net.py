@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from harness.build.record import Record, known
-from harness.schemas.form import form
-
-
 import hashlib
 import json
 import shutil
@@ -15,11 +11,13 @@ from pathlib import Path
 from harness.build.cuda import cuda_include
 from harness.build.inputs import Inputs, compiler_version, cuda_version, flags_from_environment, source_hashes
 from harness.build.make import log_of, make_arguments, run_make
+from harness.build.record import Record, known
 from harness.errors import BuildError
 from harness.files.lock import exclusive
 from harness.fork.tree import ensure
 from harness.progress import Progress, show
 from harness.repo import Layout, checkout
+from harness.schemas.form import form
 
 OUTPUTS = {
     "library": "libr2cc_net.so",
