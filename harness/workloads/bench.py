@@ -21,6 +21,8 @@ SIDE_INTERFACE = "mgmt0"
 SETTINGS = ("NCCL_", "R2CC_")
 """Variables with these prefixes change what NCCL or R2CC does: none is inherited by accident."""
 MODES = range(4)
+PROGRESS = "libr2cc_progress.so"
+"""The library that watches any NCCL (r2cc_patches/progress)."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def bench_command(
         "--library": library,
         **{_flag(name): value for name in WHERE_ASKED if (value := getattr(spec, name)) != getattr(BenchSpec, name)},
     }
-    return [*_without(unset), str(program), *_words(options), *_several(spec)]
+    return [*without(unset), str(program), *_words(options), *_several(spec)]
 
 
 def _several(spec: BenchSpec) -> list[str]:
@@ -148,12 +150,21 @@ def bench_env(
     return {**env, **(extra or {})}
 
 
+def progress_env(library: Path) -> dict[str, str]:
+    """Has NCCL load `PROGRESS` as its profiler: `comm`, `traffic` and `comm_end` lines come on the rank's stdout.
+
+    For NCCL from 2.23 on; an older one has no profilers. A job has one profiler: this one, then.
+    """
+    return {"NCCL_PROFILER_PLUGIN": str(library), "R2CC_PROGRESS_FILE": EVENT_FILE}
+
+
 def stray_settings(inherited: Mapping[str, str], env: Mapping[str, str]) -> list[str]:
     """Names in `inherited` (os.environ) that would change results and that `env` does not set itself."""
     return sorted(name for name in inherited if name.startswith(SETTINGS) and name not in env)
 
 
-def _without(unset: Iterable[str]) -> list[str]:
+def without(unset: Iterable[str]) -> list[str]:
+    """What stands before a command that must not see these variables."""
     flags = [word for name in unset for word in ("-u", name)]
     return ["env", *flags] if flags else []
 
