@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -26,8 +26,6 @@ from harness.schemas.form import form
 from harness.workloads.kinds.registry import forms as workload_forms
 from harness.workloads.kinds.registry import model_of as model_of_workload
 from harness.workloads.kinds.workload import GpuWorkload, Workload
-
-M = TypeVar("M", bound=BaseModel)
 
 REQUIRED = ("name", "topology", "workload", "arms")
 PLAIN = ("schema", "name", "description", "repeats", "seed")
