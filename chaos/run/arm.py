@@ -10,7 +10,7 @@ from typing import Any
 
 from chaos.deadman.safety import anything, too_much
 from chaos.deadman.switch import DeadMan
-from chaos.experiment.planned import by_host
+from chaos.faults.fault import by_host
 from chaos.record.journal import Journal, now_ns
 from chaos.record.live import Display
 from chaos.run.actors import Actors
