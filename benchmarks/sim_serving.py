@@ -10,11 +10,17 @@ from statistics import fmean
 from typing import Any
 
 from sim_tables import HOST, Tables, head, percent, printing, row, solver, values
+from simulated import recovery
 
 from chaos.simulate.cluster import topology_files
 from chaos.simulate.faults.timeline import timeline
 from chaos.simulate.faults.trace import Fault, Trace
-from chaos.simulate.serving import Paces, Service, ServingResult, llm, mix, recovery, simulate
+from chaos.simulate.serving.llms import llm
+from chaos.simulate.serving.load import mix
+from chaos.simulate.serving.pace import Paces
+from chaos.simulate.serving.result import ServingResult
+from chaos.simulate.serving.service import Service
+from chaos.simulate.serving.simulation import simulate
 
 ARMS = ("stock", "kv_replication", "exclusion", "migrate", "balance", "allreduce")
 RATIO_ARMS = ("stock", "kv_replication", "migrate", "balance", "allreduce")
@@ -83,7 +89,7 @@ def cells(found: ServingResult) -> tuple[str, ...]:
     return (
         ", ".join(seconds(value) for value in (ttft.p50, ttft.p90, ttft.p99)),
         ", ".join(f"{value:.1f}" for value in (tpot.p50, tpot.p90, tpot.p99)) + " ms",
-        seconds(found.gap_ms.sketch[-1]),
+        seconds(found.gap_ms.most),
         f"{found.slo:.1%}".replace("%", " %"),
         seconds(max(found.outages_s, default=0.0) * 1e3),
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.commands.options import changes_of, json_option, quiet_option, set_option
+from harness.commands.options import changes_of, json_option, out_option, quiet_option, set_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -63,13 +63,7 @@ def common(command: F) -> F:
 
 @sim.command(epilog=EPILOG)
 @common
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("runs"),
-    show_default=True,
-    help="Where the run directory is made.",
-)
+@out_option
 @click.option("--dry-run", is_flag=True, help="Say what would be simulated; simulate and write nothing.")
 def run(
     file: Path, seed: int | None, settings: tuple[str, ...], *, as_json: bool, quiet: bool, out: Path, dry_run: bool
@@ -214,17 +208,8 @@ def _dry_run(experiment: Experiment, *, as_json: bool) -> int:
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write the trace to."
 )
-@click.option(
-    "--trace",
-    "number",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Which of the traces to write, from 0.",
-)
-@click.option(
-    "--point", type=click.IntRange(0), default=0, show_default=True, help="Which point of the axes it is for, from 0."
-)
+@click.option("--trace", "number", type=click.IntRange(0), default=0, help="Which of the traces to write, from 0.")
+@click.option("--point", type=click.IntRange(0), default=0, help="Which point of the axes it is for, from 0.")
 def faults(
     file: Path,
     seed: int | None,

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from harness.config import documents
-from harness.config.kinds import PARAMETERS
 from harness.config.words import shown
 from harness.errors import InputErrors
 
@@ -41,28 +40,18 @@ class Params(dict[str, Param]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"no parameter {name!r}; {_near(name, self)}") from None
+            raise AttributeError(f"no parameter {name!r}; {near(name, self)}") from None
 
 
-def load(overrides: Mapping[str, Any] | Path | None = None) -> Params:
+def load(overrides: Mapping[str, Any] | None = None) -> Params:
     """The shipped parameters with some changed: a number, or {value, basis, source}.
 
     Raises InputErrors naming every unknown name (with those like it) and every value that is no number.
     """
-    params = Params(_shipped())
-    if overrides is None:
-        return params
-    changes, place = _changes(overrides)
-    errors: list[str] = []
-    for name, change in changes.items():
-        problem = _problem(name, change, params)
-        if problem:
-            errors.append(f"{place(name)}{name}: {problem}")
-        else:
-            params[name] = _changed(params[name], change)
-    if errors:
+    overrides = overrides or {}
+    if errors := [f"params: {name}: {problem}" for name, problem in problems(overrides)]:
         raise InputErrors(errors)
-    return params
+    return changed(Params(_shipped()), overrides)
 
 
 def changed(params: Params, overrides: Mapping[str, Any]) -> Params:
@@ -82,21 +71,9 @@ def problems(overrides: Mapping[str, Any]) -> list[tuple[str, str]]:
     return [(name, problem) for name, problem in found if problem]
 
 
-def _changes(overrides: Mapping[str, Any] | Path) -> tuple[Mapping[str, Any], Any]:
-    if isinstance(overrides, Mapping):
-        return {str(name): change for name, change in overrides.items()}, lambda _: "params: "
-    document = documents.load(overrides, PARAMETERS)
-    if document.errors:
-        raise InputErrors(document.errors)
-    if not isinstance(document.value, Mapping):
-        raise InputErrors([document.message((), "parameters are a mapping: name: value")])
-    named = {str(name): change for name, change in document.value.items()}
-    return named, lambda name: document.message((name,), "", key=True)
-
-
 def _problem(name: str, change: Any, known: Mapping[str, Param]) -> str:
     if name not in known:
-        return f"no such parameter; {_near(name, known)}"
+        return f"no such parameter; {near(name, known)}"
     value: Any = change.get("value") if isinstance(change, Mapping) else change
     if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
         return f"a number from 0 on is needed, not {shown(value)}"
@@ -123,9 +100,10 @@ def _changed(param: Param, change: Any) -> Param:
     return replace(param, **{**told, "value": float(change["value"])})
 
 
-def _near(name: str, known: Mapping[str, Param]) -> str:
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"near it: {', '.join(near)}" if near else f"there are {', '.join(known)}"
+def near(name: str, known: Iterable[str]) -> str:
+    """What there is instead of a name that is not there."""
+    alike = difflib.get_close_matches(name, [*known], n=3, cutoff=0.5)
+    return f"near it: {', '.join(alike)}" if alike else f"there are {', '.join(known)}"
 
 
 @cache

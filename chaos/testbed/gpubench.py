@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chaos.experiment.model import Workload
 from chaos.faults.kinds.ranks import CLOCK_LIBRARY
 from chaos.testbed.hostbench import RANK, HostBench
 from chaos.testbed.launch import OneRank
@@ -19,12 +18,12 @@ from harness.deploy import places
 from harness.errors import InfraError, UsageError
 from harness.facts import local_gpus as gpu
 from harness.hosts import Host
-from harness.hosts.parallel import on_all
+from harness.hosts.parallel import all_of
 from harness.repo import checkout
 from harness.sites.cluster import ClusterSite
 from harness.sites.surveyed import Surveyed
 from harness.workloads.bench import EVENT_FILE, bench_env, gpu_sampler_command, stray_settings
-from harness.workloads.kinds.workload import Place, Programs
+from harness.workloads.kinds.workload import Place, Programs, Workload
 
 GPU_SAMPLER = "gpu_sampler.py"
 ENVIRONMENT = {"NCCL_NVLS_ENABLE": "0"}
@@ -145,11 +144,7 @@ def deployed(
 
 def probe_all(site: ClusterSite, gpus: int, python: str) -> dict[str, Any]:
     """What environment.json says of the hosts' GPUs. Raises an error naming every host that lacks something."""
-    outcomes = on_all({name: partial(_probed, host, gpus, python) for name, host in site.hosts().items()})
-    errors = [str(outcome.error) for outcome in outcomes.values() if outcome.error is not None]
-    if errors:
-        raise InfraError("\n".join(errors))
-    return {"hosts": {name: outcome.value for name, outcome in outcomes.items()}}
+    return {"hosts": all_of({name: partial(_probed, host, gpus, python) for name, host in site.hosts().items()})}
 
 
 def _probed(host: Host, gpus: int, python: str) -> dict[str, Any]:

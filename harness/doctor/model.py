@@ -74,9 +74,6 @@ class Patient:
     gpus: int | None = None
     """How many the inventory says there are."""
 
-    def get(self, fact: Fact[Any]) -> Any:
-        return self.known.get(fact)
-
     @property
     def links(self) -> Mapping[str, Link]:
         return {link.name: link for link in self.known.get(catalogue.LINKS) or ()}
@@ -140,6 +137,7 @@ class Seen:
 
 
 Examine = Callable[[Fleet], Iterator[Seen]]
+ExamineOne = Callable[[Patient], Iterator[Seen]]
 
 
 @dataclass(frozen=True)
@@ -158,16 +156,6 @@ class Check:
     """It looks at `Patient.paths`."""
     sends: bool = False
     """It looks at `Patient.datagrams`."""
-
-
-def on_each(examine: Callable[[Patient], Iterator[Seen]]) -> Examine:
-    """A check that looks at one host at a time."""
-
-    def every(fleet: Fleet) -> Iterator[Seen]:
-        for patient in fleet.patients:
-            yield from examine(patient)
-
-    return every
 
 
 @dataclass(frozen=True)

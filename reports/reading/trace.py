@@ -10,7 +10,6 @@ from reports.reading.gpus import GpuLoad
 
 Json = dict[str, Any]
 EVENT_KINDS = frozenset({"fault", "link", "nic", "path", "error", "log", "probe", "verdict", "run_start", "run_end"})
-CONTROLLER = "controller"
 LONGEST_GAP_US = 1e14
 
 
@@ -75,6 +74,10 @@ class Trace:
     commands: list[Json] = field(default_factory=list)
     cpu_busy: list[float] = field(default_factory=list)
     ended: bool = False
+
+    def all_deliveries(self) -> list[Delivery]:
+        """Of all connections."""
+        return [delivery for per in self.deliveries.values() for delivery in per]
 
     def add(self, line: Json) -> None:
         """Take one journal line in. Kinds that no figure needs are ignored, so that newer journals still render."""

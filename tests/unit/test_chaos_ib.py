@@ -14,6 +14,7 @@ import chaos_literal
 import pytest
 from chaos_double import ScriptedBench, Switch, bed, experiment
 from click.testing import CliRunner
+from host_double import FakeHost
 
 from chaos.analysis.figures import run_figures
 from chaos.analysis.paths import carriers
@@ -22,12 +23,13 @@ from chaos.commands.chaos import chaos
 from chaos.commands.soak import VM
 from chaos.experiment.file import load, loads
 from chaos.experiment.model import Experiment
-from chaos.experiment.planned import PlannedFault, by_host, planned_faults
+from chaos.experiment.planned import PlannedFault, planned_faults
+from chaos.faults.fault import by_host
 from chaos.faults.kinds.address import AddressRemoved
 from chaos.faults.registry import spec_of
 from chaos.faults.steps import Look
 from chaos.record.journal import Journal
-from chaos.record.live import Quiet
+from chaos.record.live import Display
 from chaos.run import runner, traces
 from chaos.run.actors import Actors
 from chaos.run.arm import ArmRun
@@ -35,7 +37,7 @@ from chaos.soak import draw
 from chaos.testbed import beds, launch
 from chaos.testbed.beds import Bed, KeptBed
 from harness.errors import InputErrors, LabError, UsageError
-from harness.hosts import FakeHost, LocalHost
+from harness.hosts import LocalHost
 from harness.sites.inventory import parse
 from harness.sites.site import PlannedNic, Site
 from harness.sites.vm import VmSite
@@ -245,7 +247,7 @@ def test_a_rank_that_died_with_its_guest_says_nothing_of_the_transport(tmp_path:
         bench = ScriptedBench(extra={(1, 1): ["--die-at", "1"], (1, 0): ["--error-at", "2"]})
         (plan,) = runner.plans(exp, ["migrate"], guests, bench)
         with pytest.raises(LabError, match="h1 died under rank1: h1: the guest is down"):
-            ArmRun(replace(plan, faults=()), guests, journal, tmp_path, Quiet()).run()
+            ArmRun(replace(plan, faults=()), guests, journal, tmp_path, Display()).run()
 
 
 def test_traces_of_guests_are_written_there_and_fetched(tmp_path: Path) -> None:

@@ -8,20 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaos.simulate import params as parameters
-from chaos.simulate.serving import (
-    Length,
-    Paces,
-    Service,
-    ServingResult,
-    Slo,
-    draw,
-    llm,
-    mix,
-    overhead,
-    recovery_s,
-    simulate,
-)  # fmt: skip
-from chaos.simulate.serving import problems as wrong
+from chaos.simulate.serving.llms import llm
+from chaos.simulate.serving.load import Length, draw, mix
+from chaos.simulate.serving.pace import Paces
+from chaos.simulate.serving.result import ServingResult, overhead, recovery_s
+from chaos.simulate.serving.service import Service, Slo
+from chaos.simulate.serving.service import problems as wrong
+from chaos.simulate.serving.simulation import simulate
 from chaos.simulate.workloads.figures import SERVING as FIGURES
 from chaos.simulate.workloads.scenario import Result, Scenario, Work
 from chaos.simulate.workloads.sections import LengthSection
@@ -87,7 +80,7 @@ def run(work: Work, arm: str, scenario: Scenario, shared: Ready) -> Result:
         **{f"ttft_{at}_ms": getattr(found.ttft_ms, at) for at in ("p50", "p90", "p99")},
         **{f"tpot_{at}_ms": getattr(found.tpot_ms, at) for at in ("p50", "p90", "p99")},
         "gap_p99_ms": found.gap_ms.p99,
-        "gap_max_ms": max(found.gap_ms.sketch, default=math.inf),
+        "gap_max_ms": found.gap_ms.most,
         "completed": found.completed / found.arrived,
         "slo": found.slo,
         "overhead": overhead(found, shared.healthy),

@@ -11,23 +11,21 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO
 
 from harness.errors import CommandError, R2ccError, SshError
-from harness.hosts import through
-from harness.hosts.base import STDERR_LINES_QUOTED, Argv, Env, Limit, Redirect, Result
+from harness.hosts.base import STDERR_LINES_QUOTED, Argv, Env, Limit, Process, Redirect, Result
 from harness.hosts.commands import checked, last_lines, tail_of, timeout_error
 from harness.hosts.ssh.command import CHUNK, Running, Sink
 from harness.hosts.ssh.link import Link, lost
 from harness.hosts.ssh.target import Target
+from harness.hosts.through import ThroughCommands
 
 LOST_EXIT_CODE = 255
 """Of a process whose host was lost, as `ssh` itself has it."""
 SIGNAL_LIMIT_S = 5.0
 SEND_SIGNAL = 'kill -s "$1" -- "-$2" 2>/dev/null || kill -s "$1" -- "$2"'
 """To the process group that sshd gave the command, so that nothing of it is left over."""
-READ_LIMIT_S = 30.0
 
 
 @contextmanager
@@ -50,7 +48,7 @@ def ssh_hosts(targets: Iterable[Target]) -> Iterator[dict[str, SshHost]]:
 
 
 @dataclass(frozen=True)
-class SshHost:
+class SshHost(ThroughCommands):
     """Commands share the host's connection, which opens at the first one and again after it was lost."""
 
     name: str
@@ -92,15 +90,6 @@ class SshHost:
         """
         return SshProcess(self, Running(self.link, argv, env), stdout, stderr, stdin)
 
-    def put(self, local: Path, remote: str) -> None:
-        through.put(self, local, remote)
-
-    def get(self, remote: str, local: Path) -> None:
-        through.get(self, remote, local)
-
-    def read_text(self, path: str) -> str:
-        return self.run(["cat", "--", path], timeout_s=READ_LIMIT_S).stdout
-
     def close(self) -> None:
         self.link.close()
 
@@ -109,12 +98,13 @@ class SshHost:
         self.run(argv, timeout_s=SIGNAL_LIMIT_S, check=False)
 
 
-class SshProcess:
+class SshProcess(Process):
     """A command on a host. `pid` is its number there."""
 
     def __init__(self, host: SshHost, running: Running, stdout: Redirect, stderr: Redirect, stdin: Redirect) -> None:
         self._host = host
         self._running = running
+        self.pid = running.pid
         self._ended = threading.Event()
         self._exit_code: int | None = None
         self._errors = tempfile.TemporaryFile() if stderr is None else None  # noqa: SIM115 (lives as long as we do)
@@ -156,10 +146,6 @@ class SshProcess:
             if fd is not None:
                 os.close(fd)
 
-    @property
-    def pid(self) -> int:
-        return self._running.pid
-
     def poll(self) -> int | None:
         return self._exit_code if self._ended.is_set() else None
 
@@ -175,12 +161,6 @@ class SshProcess:
         """To the command and what it started. Nothing happens when it has ended. SshError when the host is lost."""
         if self.poll() is None:
             self._host._signal_group(self.pid, signum)
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
 
     def stderr_tail(self, lines: int = STDERR_LINES_QUOTED) -> str:
         return last_lines(tail_of(self._errors, lines), lines)

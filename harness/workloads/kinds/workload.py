@@ -17,8 +17,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, S
 
 from harness.errors import UsageError
 from harness.units import parse_bytes
-from harness.workloads.kinds.lines import JsonLines, LineReader
-from harness.workloads.progress import LIBRARY
+from harness.workloads.bench import PROGRESS, without
+from harness.workloads.reading.lines import JsonLines, LineReader
 
 MIB = 1024 * 1024
 UNKNOWN = 1_000_000
@@ -61,8 +61,8 @@ class Programs:
     """The ranks of workloads on torch: harness/workloads/rank.py."""
     python: str = "python3"
     """One with torch."""
-    progress: Path = Path(LIBRARY)
-    """The library that watches any NCCL (harness/workloads/progress.py)."""
+    progress: Path = Path(PROGRESS)
+    """The library that watches any NCCL (harness/workloads/bench.py)."""
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ class Workload(BaseModel, ABC):
 
     @property
     def counts(self) -> bool:
-        """NCCL's profiler interface is asked in any case (harness/workloads/progress.py)."""
+        """NCCL's profiler interface is asked in any case (harness/workloads/bench.py)."""
         return False
 
     @property
@@ -215,7 +215,6 @@ class GpuWorkload(Workload):
             **({"--corrupt": corrupt} if corrupt else {}),
             "--spec": json.dumps(self.spec(whole=place.rank is not None), sort_keys=True),
         }
-        unset = [word for name in place.unset for word in ("-u", name)]
         words = [str(word) for option in options.items() for word in option]
         programs = place.programs
-        return [*(["env", *unset] if unset else []), programs.python, str(programs.rank), self.kind, *words]
+        return [*without(place.unset), programs.python, str(programs.rank), self.kind, *words]
