@@ -11,7 +11,7 @@ from typing import Protocol
 from harness.errors import R2ccError, SourceError
 from harness.fork.apt import fetch_through_apt
 from harness.fork.network import run_bounded
-from harness.fork.pin import Pin
+from harness.fork.pin import Archive, Pin
 from harness.fork.treehash import tree_hash
 from harness.fork.unpack import copy_directory, unpack_tar
 from harness.progress import Progress
@@ -87,11 +87,11 @@ class GitSource:
 class AptSource:
     """The distribution's source archive."""
 
-    pin: Pin
+    archive: Archive
     name: str = "apt"
 
     def unpack(self, target: Path) -> None:
-        fetch_through_apt(self.pin.archive, target.with_name(f"{target.name}.apt"), target)
+        fetch_through_apt(self.archive, target.with_name(f"{target.name}.apt"), target)
 
 
 def is_repository(path: Path) -> bool:
@@ -126,7 +126,8 @@ def chosen_source(option: str | None) -> str | None:
 def sources(pin: Pin, cache: Path, chosen: str | None) -> list[Source]:
     """What to try, in order. A source that was asked for is the only one: falling back would hide that it is wrong."""
     if chosen is None:
-        return [CacheSource(cache), GitSource(pin, pin.repository), AptSource(pin)]
+        apt = [AptSource(pin.archive)] if pin.archive else []
+        return [CacheSource(cache), GitSource(pin, pin.repository), *apt]
     if "://" in chosen:
         return [GitSource(pin, chosen, name=chosen)]
     return [PathSource(Path(chosen).expanduser().absolute(), pin)]

@@ -43,7 +43,7 @@ std::string Flow::listen() {
 }
 
 size_t Flow::connect() {
-  ncclNetDeviceHandle_v11_t* noDevice = nullptr;
+  ncclNetDeviceHandle_t* noDevice = nullptr;
   size_t standing = 0;
   for (size_t end = 0; end < ends_.size(); end++) {
     Comm& comm = ends_[end].sends ? senders_[indexOf(end)].comm() : receivers_[indexOf(end)].comm();

@@ -1,8 +1,9 @@
-// ncclNetPlugin_v11: the stand-alone library as a net plugin for a stock NCCL. Like NCCL itself it takes InfiniBand
+// ncclNetPlugin_v11 (or _v12): the stand-alone library as a net plugin for a stock NCCL. Like NCCL itself it takes InfiniBand
 // where there is some and sockets elsewhere, each wrapped as R2CC_MODE says.
 #include <mutex>
 
 #include "net/r2cc_net.h"
+#include "net/table_version.h"
 
 extern ncclNet_t ncclNetIb;
 extern ncclNet_t ncclNetSocket;
@@ -50,12 +51,12 @@ ncclResult_t init(void** ctx, uint64_t id, ncclNetCommConfig_t* config, ncclDebu
   return tryNet(&ncclNetSocket, ctx, id, config, log, profiler);
 }
 
-ncclResult_t noVirtualDevices(int*, ncclNetVDeviceProps_v11_t*) { return ncclInvalidUsage; }
+ncclResult_t noVirtualDevices(int*, ncclNetVDeviceProps_t*) { return ncclInvalidUsage; }
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default"))) ncclNet_v11_t ncclNetPlugin_v11;
-ncclNet_v11_t ncclNetPlugin_v11 = {
+extern "C" __attribute__((visibility("default"))) ncclNet_t R2CC_NET_PLUGIN;
+ncclNet_t R2CC_NET_PLUGIN = {
     "R2CC",
     init,
     forward<&ncclNet_t::devices>,
