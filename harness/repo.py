@@ -60,7 +60,7 @@ class Layout:
         return self.root / "requirements-cuda.lock"
 
     def with_version(self, version: str) -> Layout:
-        """The same checkout with this version. Raises UsageError that says which are known, or why there is no source."""
+        """The same checkout with this version. UsageError says which are known, or why there is no source."""
         known = sorted(pin.stem for pin in self.pins.glob("*.toml"))
         if version in known:
             return replace(self, version=version)

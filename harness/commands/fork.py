@@ -116,6 +116,58 @@ def refresh(into: str | None, version: str | None, as_json: bool) -> None:
     click.echo(dumped(Refreshed(lines)) if as_json else "\n".join(lines))
 
 
+@fork.command(short_help="Carry our patches over to another NCCL.")
+@click.argument("what", metavar="TAG|VERSION|FOLDER|ARCHIVE")
+@click.option(
+    "--source",
+    metavar="PLACE",
+    help="Where the tag is: a git repository or its URL. Default: $R2CC_NCCL_SOURCE, else "
+    "upstream's. A folder or an archive holds one version, and may be named in the tag's place.",
+)
+@click.option("--from", "base", metavar="VERSION", help="Whose patches to carry over. Default: 2.29.7's.")
+@click.option("--write", is_flag=True, help="Then build, run the C++ tests, and write pin and patches if all pass.")
+@click.option(
+    "--partial",
+    is_flag=True,
+    help="Write pin and patches without the hunks that failed, to be mended, and test nothing.",
+)
+@quiet_option()
+@json_option()
+@click.pass_context
+def port(
+    context: click.Context,
+    *,
+    what: str,
+    source: str | None,
+    base: str | None,
+    write: bool,
+    partial: bool,
+    quiet: bool,
+    as_json: bool,
+) -> None:
+    """Say hunk by hunk where our patches belong in another NCCL, and whether the private names that we use are there.
+
+    Nothing is written without --write or --partial. Exit code 1: a hunk failed, a name is missing, or the build or
+    the tests failed. docs/howto/new-nccl.md says how to go on.
+
+    \b
+    Examples:
+      r2cc fork port v2.30.7-1
+      r2cc fork port ~/nccl-2.31 --from 2.30.7
+      r2cc fork port 2.30.7 --source ~/nccl.git --write
+    """
+    from harness.port.port import port as carry_over
+    from harness.port.report import describe as lines_of
+    from harness.repo import checkout
+
+    found = carry_over(checkout(base), what, source, write=write, partial=partial)
+    if as_json:
+        click.echo(dumped(found, 1))
+    for line in () if quiet or as_json else lines_of(found):
+        click.echo(line)
+    context.exit(0 if found.ok else 1)
+
+
 def _print(found: ForkStatus, *, quiet: bool, as_json: bool) -> None:
     if as_json:
         click.echo(dumped(found, 1))

@@ -142,18 +142,18 @@ def _write_diffs(series: Series, pristine: Path, edited: Path, scratch: Path) ->
     shutil.copytree(pristine, stage, symlinks=True)
     for name in series.names:
         before = scratch / "a"
-        _copy_files(stage, before, series.files[name])
+        copy_files(stage, before, series.files[name])
         if name in series.where:
             apply_patch(stage, series.where[name], shared=True)  # said once already, if it was written for this version
-        _copy_files(edited, stage, [path for path in series.files[name] if series.owner(path) == name])
+        copy_files(edited, stage, [path for path in series.files[name] if series.owner(path) == name])
         after = scratch / "b"
-        _copy_files(stage, after, series.files[name])
-        series.text[name] = _diff(scratch)
+        copy_files(stage, after, series.files[name])
+        series.text[name] = difference(scratch)
         shutil.rmtree(before)
         shutil.rmtree(after)
 
 
-def _copy_files(source: Path, target: Path, paths: list[str]) -> None:
+def copy_files(source: Path, target: Path, paths: list[str]) -> None:
     """Make the target's files what the source's are; absent there means absent here."""
     target.mkdir(exist_ok=True)
     for path in paths:
@@ -163,7 +163,7 @@ def _copy_files(source: Path, target: Path, paths: list[str]) -> None:
             shutil.copy2(source / path, target / path, follow_symlinks=False)
 
 
-def _diff(scratch: Path) -> str:
+def difference(scratch: Path) -> str:
     """git's own difference of the folders a/ and b/, so that it is what `git apply` reads best."""
     options = f"--no-index -U{CONTEXT_LINES} --no-color --no-ext-diff --no-renames --no-prefix --text".split()
     env = {"GIT_CEILING_DIRECTORIES": str(scratch), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}

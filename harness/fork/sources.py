@@ -127,7 +127,8 @@ def sources(pin: Pin, cache: Path, chosen: str | None) -> list[Source]:
     """What to try, in order. A source that was asked for is the only one: falling back would hide that it is wrong."""
     if chosen is None:
         apt = [AptSource(pin.archive)] if pin.archive else []
-        return [CacheSource(cache), GitSource(pin, pin.repository), *apt]
+        git = [GitSource(pin, pin.repository)] if pin.tag else []
+        return [CacheSource(cache), *git, *apt]
     if "://" in chosen:
         return [GitSource(pin, chosen, name=chosen)]
     return [PathSource(Path(chosen).expanduser().absolute(), pin)]
