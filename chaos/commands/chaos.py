@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +12,6 @@ from chaos.commands.run import run
 from chaos.commands.soak import soak
 from harness.commands.options import json_option
 from harness.schemas import dumped
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.group()

@@ -10,16 +10,14 @@ from pathlib import Path
 from harness.errors import R2ccError, SourceError
 from harness.fork.network import run_bounded
 from harness.fork.pin import load_pin
-from harness.fork.sources import QUIET_GIT, acquire, chosen_source, export_commit, is_repository, sources
+from harness.fork.sources import acquire, chosen_source, from_files, from_git, is_repository, sources
 from harness.fork.tree import cached_archive
 from harness.fork.treehash import tree_hash
-from harness.fork.unpack import copy_directory, unpack_tar
 from harness.progress import Progress
 from harness.repo import Layout
 
 UPSTREAM = "https://github.com/NVIDIA/nccl.git"
 VERSION = re.compile(r"^(NCCL_(?:MAJOR|MINOR|PATCH)|PKG_REVISION)\s*:=\s*(\d+)", re.MULTILINE)
-FETCH_S = 180.0
 
 
 @dataclass(frozen=True)
@@ -46,7 +44,7 @@ def candidate(layout: Layout, what: str, source: str | None, scratch: Path, prog
         tree = scratch / "candidate"
         tree.mkdir()
         with progress(f"reading {what}"):
-            _unpack(path, tree)
+            from_files(path, tree)
         return _described(tree, str(path.absolute()), "", "", "")
     return _of_tag(layout, what, source, scratch, progress)
 
@@ -83,26 +81,12 @@ def _fetched(place: str, tag: str, tree: Path) -> Candidate:
     """From a repository, here or elsewhere; a folder or archive that is none holds one version alone."""
     local = None if "://" in place else Path(place).expanduser().absolute()
     if local is not None and not (local.is_dir() and is_repository(local)):
-        _unpack(local, tree)
+        from_files(local, tree)
         return _described(tree, str(local), "", "", "")
-    clone = tree.with_name("candidate.git")
-    reference = f"refs/tags/{tag}"
-    run_bounded(["git", "ls-remote", "--exit-code", place, reference], timeout_s=20, env=QUIET_GIT)
-    run_bounded(["git", "init", "--quiet", "--bare", str(clone)], timeout_s=20)
-    fetch = ["git", "-C", str(clone), "fetch", "--quiet", "--depth=1", str(local or place), reference]
-    run_bounded(fetch, timeout_s=FETCH_S, env=QUIET_GIT)
+    from_git(place if local is None else str(local), f"refs/tags/{tag}", tree)
+    clone = tree.with_name(f"{tree.name}.git")
     commit = run_bounded(["git", "-C", str(clone), "rev-parse", "FETCH_HEAD^{commit}"], timeout_s=20).strip()
-    export_commit(clone, commit, tree)
     return _described(tree, place, UPSTREAM if local else place, tag, commit)
-
-
-def _unpack(path: Path, tree: Path) -> None:
-    if path.is_file():
-        unpack_tar(path, tree)
-    elif path.is_dir():
-        copy_directory(path, tree)
-    else:
-        raise SourceError(f"{path} does not exist", "give a folder, a tar archive or a git repository")
 
 
 def _described(tree: Path, source: str, repository: str, tag: str, commit: str) -> Candidate:

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import linprog
 
-from chaos.simulate.core.library import ask
+from chaos.simulate.core.solver import ask
 from harness.build import build_net
 from harness.errors import UsageError
 from harness.progress import silent
