@@ -38,7 +38,7 @@ def place(hunk: Hunk, where: Sequence[int | None], after: Sequence[str]) -> Plac
         _whole(hunk, where[begin:end], after)
         or _reformatted(hunk, after, low, high)
         or _core(hunk, where[begin:end], after, low, high)
-        or Placement(FAILED, _nearest(hunk, after, low, high))
+        or Placement(FAILED, _nearest(hunk, where, after, low, high))
     )
 
 
@@ -124,13 +124,11 @@ def _same_text(block: Sequence[str], after: Sequence[str], low: int, high: int) 
                 break
 
 
-def _nearest(hunk: Hunk, after: Sequence[str], low: int, high: int) -> int:
-    """The line between the known ones around it that is most like the first line taken away, or else the context."""
-    wanted = max(hunk.core_old or hunk.old, key=len)
-    best = max(
-        range(low, min(high + 1, len(after))),
-        key=lambda at: difflib.SequenceMatcher(None, wanted.strip(), after[at].strip()).ratio(),
-        default=low,
-    )
-    alike = difflib.SequenceMatcher(None, wanted.strip(), after[best].strip()).ratio() if best < len(after) else 0
-    return best if alike >= LIKE else low
+def _nearest(hunk: Hunk, where: Sequence[int | None], after: Sequence[str], low: int, high: int) -> int:
+    """The line most like the longest that is taken away, or else of the context: of the lines that are new there."""
+    wanted = max(hunk.core_old or hunk.old, key=len).strip()
+    known = set(where)
+    lines = [at for at in range(low, high) if at not in known] or list(range(low, min(high + 1, len(after))))
+    likeness = {at: difflib.SequenceMatcher(None, wanted, after[at].strip()).ratio() for at in lines}
+    best = max(likeness, key=likeness.__getitem__, default=low)
+    return best if likeness.get(best, 0) >= LIKE else low

@@ -131,7 +131,7 @@ def _write(
     aside.mkdir()
     for name, text in own.items():
         (aside / name).write_text(text)
-    names = [*folders, found.version] if own else list(folders)
+    names = [*folders, found.version]  # a folder of its own, for what is edited later
     text = PIN.format(
         version=found.revision,
         folders=", ".join(f'"{name}"' for name in names),

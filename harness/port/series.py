@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,15 +32,11 @@ def carry_over(
             found += _file(name, path, [hunk for hunk in hunks if hunk.path == path], base, tree)
         apply_patch(base, file, shared=True)
         copy_files(tree, scratch / "b", paths)
-        texts[name] = _text(file, difference(scratch))
+        diff = difference(scratch)
+        texts[name] = header(file) + diff if diff else ""
         shutil.rmtree(scratch / "a")
         shutil.rmtree(scratch / "b")
     return found, texts
-
-
-def _text(file: Path, diff: str) -> str:
-    plain = re.sub(r"^(diff --git|index) .*\n", "", diff, flags=re.MULTILINE)
-    return header(file) + plain if plain else ""
 
 
 def own_patches(texts: Mapping[str, str], files: Mapping[str, Path]) -> dict[str, str]:
