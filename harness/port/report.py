@@ -13,7 +13,7 @@ from harness.schemas.form import form, left_out
 @dataclass(frozen=True, kw_only=True)
 class HunkFound:
     """`line` is where it was, `there` where it is now (or, of a failed one, the nearest place), both from 1. `file`:
-    of a failed one whose file is no more, the file that holds the nearest place."""
+    where its file is now, if it is elsewhere; of a failed one whose file is no more, the file that holds the nearest place."""
 
     patch: str
     path: str

@@ -26,12 +26,12 @@ def carry_over(
     texts: dict[str, str] = {}
     for name, file in files.items():
         hunks = read_hunks(file.read_text(), name)
-        paths = list(dict.fromkeys(hunk.path for hunk in hunks))
-        copy_files(tree, scratch / "a", paths)
-        for path in paths:
-            found += _file(name, path, [hunk for hunk in hunks if hunk.path == path], base, tree)
+        now = {path: _renamed(path, tree) for path in dict.fromkeys(hunk.path for hunk in hunks)}
+        copy_files(tree, scratch / "a", list(now.values()))
+        for path, there in now.items():
+            found += _file(name, there, [hunk for hunk in hunks if hunk.path == path], base, tree)
         apply_patch(base, file, shared=True)
-        copy_files(tree, scratch / "b", paths)
+        copy_files(tree, scratch / "b", list(now.values()))
         diff = difference(scratch)
         texts[name] = header(file) + diff if diff else ""
         shutil.rmtree(scratch / "a")
@@ -48,11 +48,19 @@ def own_patches(texts: Mapping[str, str], files: Mapping[str, Path]) -> dict[str
     }
 
 
+def _renamed(path: str, tree: Path) -> str:
+    """Where the file is now: in another folder, if it is the only one of its name; else where it was."""
+    if (tree / path).is_file():
+        return path
+    found = list((tree / "src").rglob(Path(path).name))
+    return str(found[0].relative_to(tree)) if len(found) == 1 else path
+
+
 def _file(patch: str, path: str, hunks: list[Hunk], base: Path, tree: Path) -> list[HunkFound]:
-    """Places the hunks of one file, and writes it."""
+    """Places the hunks of one file, which is now at `path`, and writes it."""
     if not (tree / path).is_file():
         return [_absent(patch, hunk, tree) for hunk in hunks]
-    before, after = _lines(base / path), _lines(tree / path)
+    before, after = _lines(base / hunks[0].path), _lines(tree / path)
     where = aligned(before, after)
     placed = [(hunk, place(_settled(hunk, before), where, after)) for hunk in hunks]
     placed = _apart(placed)
@@ -61,7 +69,7 @@ def _file(patch: str, path: str, hunks: list[Hunk], base: Path, tree: Path) -> l
             after[to.begin : to.end] = to.lines
     there = _lines(tree / path)
     (tree / path).write_text("".join(f"{line}\n" for line in after), errors="surrogateescape")
-    return [_found(patch, hunk, to, there) for hunk, to in placed]
+    return [_found(patch, hunk, to, there, path) for hunk, to in placed]
 
 
 def _lines(file: Path) -> list[str]:
@@ -92,7 +100,7 @@ def _apart(placed: list[tuple[Hunk, Placement]]) -> list[tuple[Hunk, Placement]]
     return kept
 
 
-def _found(patch: str, hunk: Hunk, to: Placement, there: list[str]) -> HunkFound:
+def _found(patch: str, hunk: Hunk, to: Placement, there: list[str], path: str) -> HunkFound:
     text = there[to.begin].strip() if to.outcome == FAILED and to.begin < len(there) else None
     # Where the hunk's first line of context is, as `line` gives that.
     line = to.begin + 1 if to.outcome in (FAILED, "applied", "moved") else max(to.begin + 1 - hunk.lead, 1)
@@ -103,6 +111,7 @@ def _found(patch: str, hunk: Hunk, to: Placement, there: list[str]) -> HunkFound
         outcome=to.outcome,
         line=hunk.start + 1,
         there=line,
+        file=path if path != hunk.path else None,
         text=text,
     )
 
