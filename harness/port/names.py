@@ -8,7 +8,7 @@ there. The list is kept by hand, as a scan of text cannot tell whose member `->d
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import CommandError, SourceError
@@ -16,6 +16,7 @@ from harness.hosts import LocalHost
 from harness.port.report import NameFound
 
 LIST = "src/inner/private_names.txt"
+Types = dict[str, str | None]
 SAYS = re.compile(r"R2ccTypeOf<(?P<type>.*)> r2ccName\d+[’']")
 COMPILE_S = 300.0
 HEAD = '#include "{file}"\ntemplate <class Type> struct R2ccTypeOf;\n'
@@ -38,10 +39,10 @@ def listed(path: Path) -> dict[str, list[str]]:
     return found
 
 
-def types_of(names: Sequence[str], file: Path, flags: Sequence[str], scratch: Path) -> dict[str, str | None] | None:
-    """Each name's type, None for one that is missing; None for all where the file itself does not compile."""
+def types_of(names: Sequence[str], file: Path, flags: Sequence[str], scratch: Path) -> Types | str:
+    """Each name's type, None for one that is missing; where the file itself is missing or does not compile, why."""
     if not file.is_file():
-        return None
+        return "there is no such file"
     probe = scratch / "probe.cc"
     asks = "".join(f"R2ccTypeOf<decltype({name})> r2ccName{at};\n" for at, name in enumerate(names))
     probe.write_text(HEAD.format(file=file.absolute()) + asks)
@@ -53,12 +54,13 @@ def types_of(names: Sequence[str], file: Path, flags: Sequence[str], scratch: Pa
     return read_types(result.stderr, names, probe)
 
 
-def read_types(said: str, names: Sequence[str], probe: Path) -> dict[str, str | None] | None:
-    """What g++ said, line by line. A file that does not compile has errors elsewhere, too."""
+def read_types(said: str, names: Sequence[str], probe: Path) -> Types | str:
+    """What g++ said, line by line. A file that does not compile has errors elsewhere, too: then the first of them."""
     errors = re.findall(r"^(\S[^:\n]*):(?:(\d+):)?(?:\d+:)? (?:fatal )?error: (.*)$", said, flags=re.MULTILINE)
-    if any(Path(place) != probe for place, _, _ in errors) or not errors:
-        return None
-    found: dict[str, str | None] = dict.fromkeys(names)
+    others = [f"{place}:{line}: {text}" for place, line, text in errors if Path(place) != probe]
+    if others or not errors:
+        return others[0] if others else "the compiler said nothing"
+    found: Types = dict.fromkeys(names)
     for _, line, text in errors:
         at = int(line or 0) - FIRST_LINE
         if (match := SAYS.search(text)) and 0 <= at < len(names):
@@ -66,18 +68,15 @@ def read_types(said: str, names: Sequence[str], probe: Path) -> dict[str, str | 
     return found
 
 
-def compared(
-    path: str, names: Sequence[str], before: Mapping[str, str | None] | None, now: Mapping[str, str | None] | None
-) -> list[NameFound]:
+def compared(path: str, names: Sequence[str], before: Types | str, now: Types | str) -> list[NameFound]:
     """What became of each name."""
-    return [
-        _compared(path, name, (before or {}).get(name), (now or {}).get(name), known=now is not None) for name in names
-    ]
+    if isinstance(now, str):
+        return [NameFound(path, name, "unknown", None, None, now) for name in names]
+    was = {} if isinstance(before, str) else before
+    return [_compared(path, name, was.get(name), now.get(name)) for name in names]
 
 
-def _compared(path: str, name: str, was: str | None, type: str | None, *, known: bool) -> NameFound:
-    if not known:
-        return NameFound(path, name, "unknown", was, None)
+def _compared(path: str, name: str, was: str | None, type: str | None) -> NameFound:
     if type is None:
         return NameFound(path, name, "missing", was, None)
     return NameFound(path, name, "new" if was is None else "same" if was == type else "changed", was, type)

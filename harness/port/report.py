@@ -12,8 +12,8 @@ from harness.schemas.form import form, left_out
 
 @dataclass(frozen=True, kw_only=True)
 class HunkFound:
-    """`line` is where it was, `there` where it is now (or, of a failed one, the nearest place), both from 1. `file`:
-    where its file is now, if it is elsewhere; of a failed one whose file is no more, the file that holds the nearest place."""
+    """`line` is where it was, `there` where it is now (or, of a failed one, the nearest place), both from 1. `file` is
+    where its file is now, if that is elsewhere; of a failed one whose file is no more, where the nearest place is."""
 
     patch: str
     path: str
@@ -29,13 +29,14 @@ class HunkFound:
 @dataclass(frozen=True)
 class NameFound:
     """A private name that our .inc files use. `type` and `was` are the compiler's words; `type` is None where the name
-    is missing, both are None where the file itself does not compile."""
+    is missing, both are None where the file itself does not compile, and `why` says why not."""
 
     path: str
     name: str
     outcome: Literal["same", "changed", "missing", "new", "unknown"]
     was: str | None
     type: str | None
+    why: str | None = left_out()
 
 
 @form("fork_port", "r2cc fork port")
@@ -78,6 +79,8 @@ def _patch(name: str, hunks: Sequence[HunkFound]) -> Iterator[str]:
         if hunk.outcome == FAILED:
             there = f"{hunk.file or hunk.path}:{hunk.there}" if hunk.there else "no place like it"
             yield f"{where}: failed; nearest: {there}" + (f": {hunk.text}" if hunk.text else "")
+        elif hunk.file:
+            yield f"{where}: {hunk.outcome}, now {hunk.file}:{hunk.there}"
         elif hunk.outcome == MOVED:
             yield f"{where}: moved by {(hunk.there or 0) - hunk.line:+d}"
         elif hunk.outcome != APPLIED:
@@ -99,5 +102,5 @@ def _names(names: Sequence[NameFound]) -> Iterator[str]:
             yield f"  {name.path}: {name.name} is {name.type}, was {name.was}"
         elif name.outcome == "new":
             yield f"  {name.path}: {name.name} is {name.type}, and was not there before"
-    if unknown := list(dict.fromkeys(name.path for name in names if name.outcome == "unknown")):
-        yield f"  unknown, as it is not there or does not compile: {', '.join(unknown)}"
+    for path, why in dict.fromkeys((name.path, name.why) for name in names if name.outcome == "unknown"):
+        yield f"  {path}: not asked: {why}"

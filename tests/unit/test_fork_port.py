@@ -150,6 +150,11 @@ def test_a_file_that_moved_away_is_looked_for(next_one: TinyFork, tmp_path: Path
     (folder / "src" / "net.cc").rename(folder / "src" / "wire.cc")
     found = port(next_one.layout, str(folder), progress=silent)
     assert (found.hunks[0].outcome, found.hunks[0].file, found.hunks[0].there) == ("failed", "src/wire.cc", 8)
+    (folder / "src" / "net").mkdir()
+    (folder / "src" / "wire.cc").rename(folder / "src" / "net" / "net.cc")
+    found = port(next_one.layout, str(folder), progress=silent)
+    assert (found.hunks[0].outcome, found.hunks[0].file, found.hunks[0].there) == ("moved", "src/net/net.cc", 7)
+    assert "  src/net.cc #1, line 4: moved, now src/net/net.cc:7" in list(describe(found))
 
 
 def test_folders_and_archives_are_candidates_too(next_one: TinyFork, tmp_path: Path) -> None:

@@ -15,7 +15,6 @@
 
 #include "bench/errors.h"
 #include "bench/ranks/frame.h"
-#include "net/table_version.h"
 
 namespace r2cc::bench {
 namespace {
@@ -35,6 +34,13 @@ void logToStderr(ncclDebugLogLevel level, unsigned long, const char* file, int l
   std::fprintf(stderr, "%s:%d %s\n", file, line, message);
 }
 
+// The table of the NCCL that this is compiled with.
+#ifdef NET_V12_H_
+constexpr const char* kPlugin = "ncclNetPlugin_v12";
+#else
+constexpr const char* kPlugin = "ncclNetPlugin_v11";
+#endif
+
 ncclResult_t noProfiler(void**, int, void*, int64_t, void*) { return ncclSuccess; }
 
 }  // namespace
@@ -52,9 +58,9 @@ const ncclNet_t& loadTable(const std::string& library, NetKind kind) {
     std::memcpy(&get, &symbol, sizeof(get));
     table = get(inner);
   } else {
-    table = dlsym(handle, R2CC_TEXT(R2CC_NET_PLUGIN));
+    table = dlsym(handle, kPlugin);
   }
-  if (table == nullptr) throw TransportError(library + " offers no " + inner + " transport (" R2CC_TEXT(R2CC_NET_PLUGIN) ")");
+  if (table == nullptr) throw TransportError(library + " offers no " + inner + " transport (" + kPlugin + ")");
   return *static_cast<const ncclNet_t*>(table);
 }
 
