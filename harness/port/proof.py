@@ -52,13 +52,9 @@ class Place:
         )
 
     def flags(self) -> list[str]:
-        """As the Makefile's for the fork's files."""
-        headers = [
-            self.build / "include",
-            self.tree / "src" / "include",
-            self.tree / "src" / "include" / "plugin",
-            self.cuda,
-        ]
+        """As the Makefile's for the fork's files, and their root, from which 2.31 includes."""
+        source = self.tree / "src"
+        headers = [self.build / "include", source / "include", source / "include" / "plugin", source, self.cuda]
         if (self.cuda / "cccl").is_dir():
             headers.append(self.cuda / "cccl")
         includes = [word for folder in headers for word in ("-isystem", str(folder))]

@@ -62,8 +62,8 @@ def _file(patch: str, path: str, hunks: list[Hunk], base: Path, tree: Path) -> l
         return [_absent(patch, hunk, tree) for hunk in hunks]
     before, after = _lines(base / hunks[0].path), _lines(tree / path)
     where = aligned(before, after)
-    placed = [(hunk, place(_settled(hunk, before), where, after)) for hunk in hunks]
-    placed = _apart(placed)
+    settled = [_settled(hunk, before) for hunk in hunks]
+    placed = _apart([(hunk, place(hunk, where, after)) for hunk in settled])
     for _, to in sorted(placed, key=lambda each: each[1].begin, reverse=True):
         if to.outcome != FAILED:
             after[to.begin : to.end] = to.lines
