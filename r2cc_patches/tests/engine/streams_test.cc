@@ -99,6 +99,22 @@ TEST(net_streams_name_udp_that_is_lost_one_way) {
   finishWithoutUdp(rig, 6);
 }
 
+/// Nothing passed for a while, and then all does: at the end of a long cut TCP may be heard first.
+TEST(net_streams_do_not_blame_udp_for_a_cut) {
+  Rig rig({});
+  halfWay(rig, 2000);
+  for (int cut = 0; cut < 3; cut++) {
+    for (int rail = 0; rail < 3; rail++) rig.fabric.cut({0, rail}, Cut::Hold);
+    pauseMs(1200);
+    rig.fabric.healAll();
+    CHECK(Rig::within(kLimitNs, [&] { return streams(rig) == 0; }));
+  }
+  lift(rig);
+  CHECK(rig.allDone(kLimitNs));
+  rig.stop();
+  CHECK_EQ(rig.problems(), "");
+}
+
 TEST(net_streams_tell_a_silent_nic_where_udp_does_not_pass) {
   Rig rig({});
   rig.loseUdp = true;
