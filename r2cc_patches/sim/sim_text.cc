@@ -1,5 +1,5 @@
-// Questions and answers as JSON. A request has one `kind`: fluid, collective (many states of one question), hit or
-// program (the bench's, on one state).
+// Questions and answers as JSON. A request has one `kind`: collective (many states of one question), hit or program
+// (the bench's, on one state).
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -280,91 +280,6 @@ std::string programText(const Json& json) {
   return "{\"schema\":1,\"time_us\":" + numberText(programUs(question, state, bed)) + "}";
 }
 
-std::vector<Use> usesFrom(const Json& json, size_t links, Problems& problems) {
-  std::vector<Use> out;
-  for (const Json& each : json.array("uses")) {
-    const std::vector<Json>& pair = each.array("uses");
-    if (pair.size() != 2) throw JsonError(each.line(), "uses must have pairs of a link and bytes for each byte");
-    const auto link = pair[0].integer("link", 0, int64_t{1} << 30);
-    if (static_cast<size_t>(link) >= links) {
-      problems.add("there is no link " + std::to_string(link));
-      continue;
-    }
-    const double perByte = pair[1].number("per byte");
-    problems.range(perByte, 1e-12, 1e12, "what a byte puts on a link");
-    out.push_back({static_cast<int>(link), perByte});
-  }
-  return out;
-}
-
-Task taskFrom(const Json& json, size_t links, size_t before, Problems& problems) {
-  json.allow({"bytes", "weight", "overhead", "uses", "after", "delay_us"});
-  Task out;
-  Reader(json, problems)
-      .number("bytes", out.bytes, 0, 1e18)
-      .number("weight", out.weight, 1e-12, 1e12)
-      .number("overhead", out.overhead, 1, 1e6)
-      .number("delay_us", out.delayUs, 0, 1e15);
-  out.uses = usesFrom(json.at("uses"), links, problems);
-  if (out.uses.empty()) problems.add("a task needs a link");
-  if (const Json* after = json.find("after")) {
-    for (const Json& each : after->array("after")) {
-      const auto task = each.integer("after", 0, int64_t{1} << 30);
-      if (static_cast<size_t>(task) >= before) problems.add("a task can wait for those before it only");
-      out.after.push_back(static_cast<int>(task));
-    }
-  }
-  return out;
-}
-
-Change changeFrom(const Json& json, size_t links, Problems& problems) {
-  json.allow({"at_us", "link", "capacity"});
-  Change out;
-  Reader(json, problems)
-      .number("at_us", out.atUs, 0, 1e15)
-      .integer("link", out.link, 0, static_cast<int>(links) - 1)
-      .number("capacity", out.capacity, 0, 1e15);
-  return out;
-}
-
-Reroute rerouteFrom(const Json& json, const Fluid& fluid, Problems& problems) {
-  json.allow({"at_us", "task", "uses", "more_bytes"});
-  Reroute out;
-  Reader(json, problems)
-      .number("at_us", out.atUs, 0, 1e15)
-      .integer("task", out.task, 0, static_cast<int>(fluid.tasks.size()) - 1)
-      .number("more_bytes", out.moreBytes, 0, 1e18);
-  out.uses = usesFrom(json.at("uses"), fluid.capacities.size(), problems);
-  return out;
-}
-
-std::string fluidText(const Json& json) {
-  json.allow({"schema", "kind", "capacities", "tasks", "changes", "reroutes"});
-  Problems problems;
-  Fluid fluid;
-  for (const Json& each : json.at("capacities").array("capacities")) {
-    fluid.capacities.push_back(each.number("capacities"));
-    problems.range(fluid.capacities.back(), 0, 1e15, "a capacity");
-  }
-  const size_t links = fluid.capacities.size();
-  for (const Json& each : json.at("tasks").array("tasks")) {
-    fluid.tasks.push_back(taskFrom(each, links, fluid.tasks.size(), problems));
-  }
-  if (const Json* changes = json.find("changes")) {
-    for (const Json& each : changes->array("changes")) fluid.changes.push_back(changeFrom(each, links, problems));
-  }
-  if (const Json* reroutes = json.find("reroutes")) {
-    for (const Json& each : reroutes->array("reroutes")) fluid.reroutes.push_back(rerouteFrom(each, fluid, problems));
-  }
-  problems.raise();
-  const Flowed flowed = flow(fluid);
-  std::string out = "{\"schema\":1,\"end_us\":";
-  append(out, flowed.endUs);
-  append(out += ",\"still_us\":", flowed.stillUs);
-  append(out += ",\"link_bytes\":", flowed.linkBytes);
-  return out + ",\"whole_us\":" + numberText(flowed.wholeUs) + "}";
-}
-
 }  // namespace
 
 std::string answer(std::string_view request) {
@@ -374,10 +289,8 @@ std::string answer(std::string_view request) {
     const std::string& kind = json.at("kind").string("kind");
     if (kind == "collective") return collective(json);
     if (kind == "hit") return hitText(json);
-    if (kind == "fluid") return fluidText(json);
     if (kind == "program") return programText(json);
-    throw JsonError(json.at("kind").line(),
-                    "there is no kind " + kind + ": there are collective, hit, fluid and program");
+    throw JsonError(json.at("kind").line(), "there is no kind " + kind + ": there are collective, hit and program");
   } catch (const JsonError& error) {
     throw PlanError(std::string("the request, line ") + error.what(), "see docs/internals/simulation-model.md");
   }
