@@ -88,7 +88,7 @@ struct Options {
   bool help = false;
 };
 
-const char* nameOf(Op op);
+const std::string& nameOf(Op op);
 std::string usageText();
 
 // Throws UsageError that names the option and what it takes.
