@@ -7,15 +7,15 @@ from math import inf
 from typing import Any
 
 from sim_tables import Tables, cluster, head, percent, printing, row, solver, values
+from simulated import published, published_kinds, survival
+from simulated.overhead import PAPER_ADAPCC, curve, ratio
+from simulated.published_kinds import survives
 
-from chaos.simulate.cluster.arms import ARMS, Left, survives
+from chaos.simulate.cluster.arms import ARMS, Left
 from chaos.simulate.faults import generators, timeline
-from chaos.simulate.jobs import survival
 from chaos.simulate.training.iteration import Training
 from chaos.simulate.training.layout import default_layout
 from chaos.simulate.training.models import MODELS, model
-from chaos.simulate.training.overhead import PAPER_ADAPCC, curve, ratio
-from chaos.simulate.validate import published, published_kinds
 
 SIZES = (64, 256, 1024, 4096, 16384)
 RATIOS = (("gpt-7b", 16), ("gpt-7b", 64), ("gpt-13b", 64), ("gpt-175b", 256), ("gpt-175b", 1024), ("gpt-175b", 4096))

@@ -10,11 +10,12 @@ from statistics import fmean
 from typing import Any
 
 from sim_tables import HOST, Tables, head, percent, printing, row, solver, values
+from simulated import recovery
 
 from chaos.simulate.cluster import topology_files
 from chaos.simulate.faults.timeline import timeline
 from chaos.simulate.faults.trace import Fault, Trace
-from chaos.simulate.serving import Paces, Service, ServingResult, llm, mix, recovery, simulate
+from chaos.simulate.serving import Paces, Service, ServingResult, llm, mix, simulate
 
 ARMS = ("stock", "kv_replication", "exclusion", "migrate", "balance", "allreduce")
 RATIO_ARMS = ("stock", "kv_replication", "migrate", "balance", "allreduce")

@@ -132,7 +132,7 @@ def unavailable_command(entry: EntryPoint, cause: Exception) -> click.Command:
 @click.group(
     cls=EntryPointGroup,
     epilog=EPILOG,
-    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
 @click.version_option(package_name="r2cc", prog_name="r2cc")
 def cli() -> None:

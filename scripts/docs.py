@@ -13,7 +13,6 @@ import click
 
 from chaos.faults import page
 from harness.cli import cli
-from harness.schemas import table
 
 ROOT = Path(__file__).parents[1]
 MADE = "<!-- Made by `make docs`: change what it is made from, not this file. -->"
@@ -28,7 +27,6 @@ def pages() -> Mapping[Path, str]:
         reference / "commands.md": commands_page(),
         reference / "experiment-keys.md": keys_page(),
         reference / "faults.md": with_tables(reference / "faults.md", page.markdown()),
-        reference / "json.md": json_page(),
     }
 
 
@@ -59,7 +57,7 @@ def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Com
 
 def command_text(name: str, command: click.Command) -> str:
     words, examples = said(command)
-    context = click.Context(command, info_name=name)
+    context = click.Context(command, info_name=name, show_default=True)
     usage = " ".join([name, *command.collect_usage_pieces(context)])
     parts = [f"## {name}", f"`{usage}`", *words, option_table(command, context)]
     if examples:
@@ -146,15 +144,6 @@ def default_of(value: Mapping[str, Any], needed: bool) -> str:
         return "required"
     default = value.get("default")
     return "" if default is None or isinstance(default, dict) else f"`{json.dumps(default)}`"
-
-
-def json_page() -> str:
-    intro = (
-        "`--json` of every command prints one object; its `schema` says which version of the form it has. "
-        "Commands print and write JSON by `harness.schemas.dumped`. Tests set `CHECK_R2CC_JSON`: then "
-        "what does not fit its schema is an error where it is emitted."
-    )
-    return "\n\n".join(["# JSON and its schemas", MADE, intro, table.markdown()]).rstrip() + "\n"
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from chaos.analysis.rundata import FaultTimes, RunData
 from chaos.analysis.stall import detect_ms, longest_gap_ms, onsets, stall_ms
 from chaos.analysis.stats import median, percentile, spread
 from chaos.record.lines import Counters
-from harness.workloads.kinds.steps import FOREIGN
+from harness.workloads.reading.steps import FOREIGN
 
 OF_LIBRARY = ("path", "nic", "side", "net_end")
 """Lines of the net library."""

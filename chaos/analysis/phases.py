@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from chaos.analysis.rundata import FaultTimes, RunData
-from harness.workloads.kinds.steps import REQUESTS
+from harness.workloads.reading.steps import REQUESTS
 
 SETTLE_NS = 1_000_000_000
 """Time that the return to the home NIC may take (design page 10: within 1 s)."""

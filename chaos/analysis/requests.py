@@ -15,7 +15,7 @@ from typing import Any
 from chaos.analysis.phases import degraded_indices, healthy_indices
 from chaos.analysis.rundata import RunData
 from chaos.analysis.stats import median, percentile
-from harness.workloads.kinds.steps import REQUESTS
+from harness.workloads.reading.steps import REQUESTS
 
 Named = dict[tuple[str, str], float | None]
 """(name, unit) -> value."""

@@ -9,7 +9,7 @@ from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
-from harness.workloads.kinds.steps import FOREIGN
+from harness.workloads.reading.steps import FOREIGN
 
 Line = dict[str, Any]
 Nic = tuple[str, str]

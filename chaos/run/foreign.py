@@ -12,7 +12,7 @@ from harness.errors import InfraError
 from harness.hosts import Host
 from harness.hosts.parallel import on_all
 from harness.workloads.kinds.program import OUT, RUN, Program
-from harness.workloads.kinds.steps import LONGEST_RESULT
+from harness.workloads.reading.steps import LONGEST_RESULT
 
 SWEEP_S = 20.0
 TRIES = 5

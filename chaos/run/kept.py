@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.files.writing import told
-from harness.workloads.kinds.steps import EVENT
+from harness.workloads.reading.steps import EVENT
 
 END_BYTES = 1 << 20
 """So much of its beginning, and about so much of its end."""

@@ -17,7 +17,7 @@ from harness.errors import InfraError, R2ccError
 from harness.launch.job import PID_EVENT
 from harness.launch.processes import Spoken, Started
 from harness.launch.streams import Line as Printed
-from harness.workloads.kinds.lines import JsonLines, Line, LineReader, parsed
+from harness.workloads.reading.lines import JsonLines, Line, LineReader, parsed
 
 SAYS_PID = b'{"event":"' + PID_EVENT.encode()
 QUOTED_BYTES = 500

@@ -10,7 +10,7 @@ from chaos.experiment.planned import PlannedFault
 from chaos.testbed.launch import DIRECT, Launch
 from harness.hosts.clock import Offset
 from harness.launch.job import Job
-from harness.workloads.kinds.lines import JsonLines, LineReader
+from harness.workloads.reading.lines import JsonLines, LineReader
 
 
 @dataclass(frozen=True)

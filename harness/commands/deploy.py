@@ -29,12 +29,11 @@ if TYPE_CHECKING:
     "--build",
     "what",
     default="auto",
-    show_default=True,
     metavar="auto|net|nccl|DIR",
     help="What to copy: net (library and host bench), nccl (with the patched NCCL), or auto (nccl if it was built).",
 )
 @click.option("--prefix", metavar="DIR", help="Where it goes on the hosts, instead of the inventory's `prefix`.")
-@click.option("--keep", type=click.IntRange(1, 1000), default=3, show_default=True, help="How many builds stay there.")
+@click.option("--keep", type=click.IntRange(1, 1000), default=3, help="How many builds stay there.")
 @click.option("--rollback", is_flag=True, help="Go back to what every host had before.")
 @click.option("--list", "list_", is_flag=True, help="Show what lies on every host; change nothing.")
 @click.option("--dry-run", is_flag=True, help="Say what would be sent; change nothing.")

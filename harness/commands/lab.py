@@ -31,9 +31,7 @@ def _checked_name(_context: click.Context, _parameter: click.Parameter, value: s
     return value
 
 
-name_option = click.option(
-    "--name", default=DEFAULT_NAME, show_default=True, callback=_checked_name, help="The name of the lab."
-)
+name_option = click.option("--name", default=DEFAULT_NAME, callback=_checked_name, help="The name of the lab.")
 
 
 @click.group()
@@ -50,24 +48,11 @@ def lab() -> None:
 
 @lab.command()
 @click.argument("topology", default=None, required=False, metavar="[FILE]")
-@click.option(
-    "--kind",
-    type=click.Choice(["namespace", "vm"]),
-    default="namespace",
-    show_default=True,
-    help="What the hosts are made of.",
-)
+@click.option("--kind", type=click.Choice(["namespace", "vm"]), default="namespace", help="What the hosts are made of.")
 @click.option("--hosts", type=click.IntRange(1, 8), help="With --kind vm: how many guests (default 2).")
 @click.option("--nics", type=click.IntRange(1, 8), help="With --kind vm: how many data NICs a guest has (default 4).")
 @click.option("--ssh", is_flag=True, help="With --kind vm: guests run an SSH server; prints an inventory file of them.")
-@click.option(
-    "--ttl",
-    "ttl_s",
-    type=click.IntRange(1),
-    default=3600,
-    show_default=True,
-    help="After how many seconds it is taken down.",
-)
+@click.option("--ttl", "ttl_s", type=click.IntRange(1), default=3600, help="After how many seconds it is taken down.")
 @name_option
 @json_option()
 @quiet_option(given=False)

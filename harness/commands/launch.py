@@ -48,8 +48,8 @@ def _elements(_context: click.Context, _parameter: click.Parameter, size: int) -
     return size
 
 
-def where(command: F) -> F:
-    """Where a job runs and what starts it."""
+def of_launcher(command: F) -> F:
+    """What a launcher is told besides the hosts."""
     for option in (
         click.option(
             "--env",
@@ -63,26 +63,30 @@ def where(command: F) -> F:
             metavar="NET",
             help="The network of mpirun's daemons, as a.b.c.d/n. Without it: the one shared with the hosts.",
         ),
+        click.option("--prefix", metavar="DIR", help="Under Slurm: where the build was deployed (default: ~/.r2cc)."),
+    ):
+        command = option(command)
+    return command
+
+
+def where(command: F) -> F:
+    """Where a job runs and what starts it."""
+    for option in (
         click.option(
             "--root",
             callback=_not_empty,
             metavar="ADDRESS",
             help="The first host's address, where ranks meet. Without it: its management NIC's.",
         ),
-        click.option("--prefix", metavar="DIR", help="Under Slurm: where the build was deployed (default: ~/.r2cc)."),
         click.option(
             "--ranks-per-host",
             type=click.IntRange(1, 1024),
             help="How many ranks a host has. Without it: one, one a GPU, or Slurm's tasks.",
         ),
+        of_launcher,
         site_option(default="lab"),
         click.option(
-            "--launcher",
-            type=LauncherType(),
-            default="ssh",
-            show_default=True,
-            metavar="NAME",
-            help=f"What starts the ranks: {NAMES}.",
+            "--launcher", type=LauncherType(), default="ssh", metavar="NAME", help=f"What starts the ranks: {NAMES}."
         ),
     ):
         command = option(command)
@@ -101,32 +105,24 @@ def _job_options(command: F) -> F:
         click.option("--dry-run", is_flag=True, help="Print every command; start nothing."),
         quiet_option(),
         click.option("--corrupt", default="", hidden=True, callback=_corrupt, metavar="RANK:ITERATION"),
-        click.option(
-            "--port", type=click.IntRange(1, 65535), default=29500, show_default=True, help="The port where ranks meet."
-        ),
+        click.option("--port", type=click.IntRange(1, 65535), default=29500, help="The port where ranks meet."),
         click.option(
             "--timeout-s",
             type=click.IntRange(1, 86_400),
             default=120,
-            show_default=True,
             help="After how many seconds a collective counts as hung.",
         ),
-        click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="The seed of the data."),
+        click.option("--seed", type=click.IntRange(0), default=1, help="The seed of the data."),
         click.option(
             "--warmup",
             type=click.IntRange(0, 1000),
             default=2,
-            show_default=True,
             help="How many iterations are run before the measured ones.",
         ),
         click.option(
-            "--iterations",
-            type=click.IntRange(1, 1_000_000),
-            default=20,
-            show_default=True,
-            help="How many iterations are measured.",
+            "--iterations", type=click.IntRange(1, 1_000_000), default=20, help="How many iterations are measured."
         ),
-        click.option("--mode", type=click.IntRange(0, 3), default=2, show_default=True, help=MODE_HELP),
+        click.option("--mode", type=click.IntRange(0, 3), default=2, help=MODE_HELP),
     ):
         command = option(command)
     return where(command)
@@ -164,7 +160,6 @@ class Workloads(click.Group):
     metavar="SIZE",
     callback=_elements,
     default=64 << 20,
-    show_default=True,
     help="The size of an all-reduce, such as 64M.",
 )
 @set_option("Set another of the bench's settings; may be repeated.")
@@ -183,12 +178,7 @@ def bench(*, size: int, settings: tuple[str, ...], **given: Any) -> int:
 
 
 PYTHON = click.option(
-    "--python",
-    callback=_not_empty,
-    default="python3",
-    show_default=True,
-    envvar="R2CC_PYTHON",
-    help="A Python that has torch.",
+    "--python", callback=_not_empty, default="python3", envvar="R2CC_PYTHON", help="A Python that has torch."
 )
 CPU = click.option("--cpu", is_flag=True, help="Use gloo on CPUs instead of NCCL, to try the launch alone.")
 

@@ -49,47 +49,25 @@ Exit codes: 0 planned, 2 a request that cannot be planned.
     type=Size(),
     metavar="SIZE",
     default="64MiB",
-    show_default=True,
     help="Size of the message, such as 64MiB, 64M or 8.",
 )
-@click.option("--op", type=click.Choice(OPS), default="allreduce", show_default=True, help="Which collective to plan.")
-@click.option("--datatype", default="float32", show_default=True, help="The type of an element.")
-@click.option("--reduction", default="sum", show_default=True, help="How elements are combined, such as sum or max.")
+@click.option("--op", type=click.Choice(OPS), default="allreduce", help="Which collective to plan.")
+@click.option("--datatype", default="float32", help="The type of an element.")
+@click.option("--reduction", default="sum", help="How elements are combined, such as sum or max.")
 @click.option(
-    "--schedule",
-    type=click.Choice(SCHEDULES),
-    default="auto",
-    show_default=True,
-    help="Which schedule to take; auto: the fastest.",
+    "--schedule", type=click.Choice(SCHEDULES), default="auto", help="Which schedule to take; auto: the fastest."
 )
 @click.option(
-    "--channels",
-    type=click.IntRange(0, 1024),
-    default=0,
-    show_default=True,
-    help="The most parts a plan may have; 0: any number.",
+    "--channels", type=click.IntRange(0, 1024), default=0, help="The most parts a plan may have; 0: any number."
 )
 @click.option(
     "--cost", "cost", metavar="NAME=VALUE,...", multiple=True, help="Set parameters of the model, for example hop_us=8."
 )
 @json_option("Print the plan (harness/schemas/plan.schema.json).")
 def plan(
-    *,
-    site: Site | None,
-    nodes: int | None,
-    nics: int | None,
-    rate_gbit: float | None,
-    gpus: int | None,
-    down: tuple[str, ...],
-    size: int,
-    op: str,
-    datatype: str,
-    reduction: str,
-    schedule: str,
-    channels: int,
-    cost: tuple[str, ...],
-    as_json: bool,
-) -> int:
+    *, site: Site | None, nodes: int | None, nics: int | None, rate_gbit: float | None, gpus: int | None,
+    down: tuple[str, ...], size: int, cost: tuple[str, ...], as_json: bool, **given: Any,
+) -> int:  # fmt: skip
     """Say which schedule a collective would take when some nodes have lost bandwidth.
 
     It shows how long it would take, beside the lower bound and the healthy ring, and what every node would send.
@@ -103,15 +81,7 @@ def plan(
     if nodes is not None and site is not None:
         raise UsageError("--nodes and --inventory exclude each other", "give one of them")
     known = _alike(nodes, nics or 1, rate_gbit or 1.0, gpus or 1) if nodes is not None else _of(site)
-    judged_there: Any = {"op": op, "datatype": datatype, "schedule": schedule}
-    request = planner.Request(
-        nodes=tuple(_without(known, _pairs(down))),
-        bytes=size,
-        reduction=reduction,
-        channels=channels,
-        cost=_costs(cost),
-        **judged_there,
-    )
+    request = planner.Request(tuple(_without(known, _pairs(down))), size, cost=_costs(cost), **given)
     made = planner.plan_json(text_of(whole(request)))
     if as_json:
         click.echo(dumped_as("plan", json.loads(made)))

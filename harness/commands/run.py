@@ -14,17 +14,13 @@ from harness.commands.launcher_option import LauncherType
 from harness.commands.options import json_option, quiet_option
 from harness.commands.site_option import site_option
 from harness.schemas import dumped
+from harness.workloads.nccltests.spec import OPS
 
 if TYPE_CHECKING:
     from harness.programs.nccltests_run import Plan
     from harness.sites.site import Site
 
 F = TypeVar("F", bound=Callable[..., Any])
-OPS = (
-    "all_reduce", "all_gather", "reduce_scatter", "broadcast", "sendrecv", "alltoall", "alltoallv", "reduce", "gather",
-    "scatter", "hypercube",
-)  # fmt: skip
-MODE_HELP = launch_cmd.MODE_HELP
 PASS_ON = {"ignore_unknown_options": True}
 
 
@@ -37,7 +33,7 @@ def common(command: F) -> F:
             type=click.Path(exists=True, dir_okay=False, resolve_path=True, path_type=Path),
             help="The NCCL to preload. Without it: what `r2cc build nccl` made.",
         ),
-        click.option("--mode", type=click.IntRange(0, 3), default=2, show_default=True, help=MODE_HELP),
+        click.option("--mode", type=click.IntRange(0, 3), default=2, help=launch_cmd.MODE_HELP),
     ):
         command = option(command)
     return command
@@ -64,14 +60,14 @@ run.add_command(launch_cmd.bench)
 
 
 @run.command("nccl-tests")
-@click.option("--op", type=click.Choice(OPS), default="all_reduce", show_default=True, help="Which program to run.")
+@click.option("--op", type=click.Choice(OPS), default="all_reduce", help="Which program to run.")
 @click.option(
     "--bin",
     "folder",
     type=click.Path(file_okay=False, resolve_path=True, path_type=Path),
     help="Where its programs are. Without it: what `r2cc build nccl-tests` made.",
 )
-@click.option("--gpus", type=click.IntRange(1, 64), default=1, show_default=True, help="How many GPUs of each host.")
+@click.option("--gpus", type=click.IntRange(1, 64), default=1, help="How many GPUs of each host.")
 @click.option(
     "--launcher",
     type=LauncherType(),
@@ -79,83 +75,30 @@ run.add_command(launch_cmd.bench)
     help="What starts the ranks on the hosts of --inventory, or Slurm's: mpirun or srun.",
 )
 @site_option(default="slurm")
-@click.option(
-    "--env",
-    "envs",
-    multiple=True,
-    metavar="NAME[=VALUE]",
-    help="With --launcher: set a variable for all ranks. May be repeated.",
-)
-@click.option(
-    "--oob",
-    metavar="NET",
-    help="The network of mpirun's daemons, as a.b.c.d/n. Without it: the one shared with the hosts.",
-)
-@click.option("--prefix", metavar="DIR", help="Under Slurm: where the build was deployed (default: ~/.r2cc).")
+@launch_cmd.of_launcher
 @click.option(
     "--mpi", metavar="HOST,HOST", help="Hosts for mpirun, with one process a GPU. Without it: one process on this host."
 )
+@click.option("--begin", metavar="SIZE", default="8", help="The smallest size, for example 8, 64K or 1M.")
+@click.option("--end", metavar="SIZE", default="1G", help="The largest size; sizes double from the smallest on.")
+@click.option("--iterations", type=click.IntRange(1, 100_000), default=20, help="How many iterations of each size.")
 @click.option(
-    "--begin", metavar="SIZE", default="8", show_default=True, help="The smallest size, for example 8, 64K or 1M."
-)
-@click.option(
-    "--end",
-    metavar="SIZE",
-    default="1G",
-    show_default=True,
-    help="The largest size; sizes double from the smallest on.",
-)
-@click.option(
-    "--iterations",
-    type=click.IntRange(1, 100_000),
-    default=20,
-    show_default=True,
-    help="How many iterations of each size.",
-)
-@click.option(
-    "--warmup",
-    type=click.IntRange(0, 10_000),
-    default=5,
-    show_default=True,
-    help="How many iterations are run before the measured ones.",
+    "--warmup", type=click.IntRange(0, 10_000), default=5, help="How many iterations are run before the measured ones."
 )
 @click.option("--each-iteration", is_flag=True, help="Time every iteration; the times are in the JSON.")
-@click.option(
-    "--cycles",
-    type=click.IntRange(0),
-    default=1,
-    show_default=True,
-    help="How often to go through all sizes; 0: for ever.",
-)
+@click.option("--cycles", type=click.IntRange(0), default=1, help="How often to go through all sizes; 0: for ever.")
 @click.option("--timeout-s", type=click.FloatRange(0, min_open=True), help="End it after so long (exit code 3).")
 @json_option("Print the figures as JSON; what the program prints, on stderr.")
 @quiet_option("With --json, leave out what the program prints.")
 @common
 def nccl_tests(
-    *,
-    op: str,
-    folder: Path | None,
-    gpus: int,
-    mpi: str | None,
-    launcher: str | None,
-    site: Site,
-    envs: tuple[str, ...],
-    oob: str | None,
-    prefix: str | None,
-    begin: str,
-    end: str,
-    iterations: int,
-    warmup: int,
-    each_iteration: bool,
-    cycles: int,
-    timeout_s: float | None,
-    as_json: bool,
-    quiet: bool,
-    mode: int,
-    library: Path | None,
-    dry_run: bool,
-) -> int:
+    *, folder: Path | None, mpi: str | None, launcher: str | None, site: Site, mode: int, library: Path | None,
+    envs: tuple[str, ...], oob: str | None, prefix: str | None, timeout_s: float | None, dry_run: bool, as_json: bool,
+    quiet: bool, **given: Any,
+) -> int:  # fmt: skip
     """Run one program of nccl-tests, show its rows as they come, and check every element of the results.
+
+    --env, --oob and --prefix go with --launcher.
 
     \b
     Examples:
@@ -167,15 +110,12 @@ def nccl_tests(
     from harness.programs.nccltests_run import Plan
     from harness.workloads.nccltests.spec import Spec
 
-    spec = Spec(
-        op=op, folder=folder or _built_tests(), gpus=gpus, begin=begin, end=end, iterations=iterations, warmup=warmup,
-        each_iteration=each_iteration, cycles=cycles,
-    )  # fmt: skip
+    spec = Spec(folder=folder or _built_tests(), **given)
     shown = (dry_run, as_json, quiet, timeout_s)
     if launcher is not None:
         if mpi is not None:
             raise click.UsageError("--mpi names hosts for mpirun; --launcher takes them from --inventory")
-        about: Any = {"mode": mode, "gpus": gpus, "envs": envs, "oob": oob, "prefix": prefix, "dry_run": dry_run}
+        about: Any = {"mode": mode, "gpus": spec.gpus, "envs": envs, "oob": oob, "prefix": prefix, "dry_run": dry_run}
         if folder is None:
             raise click.UsageError("nccl-tests are not deployed: say with --bin where they lie on the hosts")
         with launch_cmd.tests_under(launcher, site, **about) as under:
@@ -218,25 +158,10 @@ def vllm() -> None:
 @vllm.command("serve", context_settings=PASS_ON)
 @click.argument("model")
 @click.argument("more", nargs=-1, type=click.UNPROCESSED)
-@click.option(
-    "--tensor-parallel",
-    type=click.IntRange(1, 1024),
-    default=1,
-    show_default=True,
-    help="How many GPUs share the model.",
-)
-@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="The port of the server.")
+@click.option("--tensor-parallel", type=click.IntRange(1, 1024), default=1, help="How many GPUs share the model.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8000, help="The port of the server.")
 @common
-def vllm_serve(
-    *,
-    model: str,
-    more: tuple[str, ...],
-    tensor_parallel: int,
-    port: int,
-    mode: int,
-    library: Path | None,
-    dry_run: bool,
-) -> int:
+def vllm_serve(*, model: str, mode: int, library: Path | None, dry_run: bool, **given: Any) -> int:
     """`vllm serve MODEL` with R2CC's environment; MORE goes to vLLM as it is.
 
     \b
@@ -248,18 +173,18 @@ def vllm_serve(
 
     found = _library(library, mode)
     env = adapters.r2cc_env(found, mode, os.environ)
-    launch = adapters.vllm_serve(model, env, found, tensor_parallel=tensor_parallel, port=port, more=more)
+    launch = adapters.vllm_serve(model, env, found, **given)
     return _start(launch, dry_run=dry_run)
 
 
 @vllm.command("bench", context_settings=PASS_ON)
 @click.argument("model")
 @click.argument("more", nargs=-1, type=click.UNPROCESSED)
-@click.option("--port", type=click.IntRange(1, 65535), default=8000, show_default=True, help="The port of the server.")
-@click.option("--prompts", type=click.IntRange(1), default=100, show_default=True, help="How many prompts are sent.")
-@click.option("--input-tokens", type=click.IntRange(1), default=1024, show_default=True, help="Tokens of a prompt.")
-@click.option("--output-tokens", type=click.IntRange(1), default=128, show_default=True, help="Tokens of an answer.")
-@click.option("--seed", type=click.IntRange(0), default=1, show_default=True, help="The seed of the prompts.")
+@click.option("--port", type=click.IntRange(1, 65535), default=8000, help="The port of the server.")
+@click.option("--prompts", type=click.IntRange(1), default=100, help="How many prompts are sent.")
+@click.option("--input-tokens", type=click.IntRange(1), default=1024, help="Tokens of a prompt.")
+@click.option("--output-tokens", type=click.IntRange(1), default=128, help="Tokens of an answer.")
+@click.option("--seed", type=click.IntRange(0), default=1, help="The seed of the prompts.")
 @click.option("--dry-run", is_flag=True, help="Print the command; start nothing.")
 def vllm_bench(*, model: str, more: tuple[str, ...], dry_run: bool, **numbers: int) -> int:
     """`vllm bench serve` against a server on this host: time to first token, per token, and between tokens.
@@ -283,21 +208,9 @@ def vllm_bench(*, model: str, more: tuple[str, ...], dry_run: bool, **numbers: i
 )
 @click.option("--gpus", type=click.IntRange(1, 64), help="How many GPUs of each host to use. Without it: all.")
 @click.option("--master", metavar="ADDRESS", help="The address of the first host.")
-@click.option(
-    "--port", type=click.IntRange(1, 65535), default=29500, show_default=True, help="The port where ranks meet."
-)
+@click.option("--port", type=click.IntRange(1, 65535), default=29500, help="The port where ranks meet.")
 @common
-def deepspeed(
-    *,
-    script: tuple[str, ...],
-    hostfile: Path | None,
-    gpus: int | None,
-    master: str | None,
-    port: int,
-    mode: int,
-    library: Path | None,
-    dry_run: bool,
-) -> int:
+def deepspeed(*, script: tuple[str, ...], mode: int, library: Path | None, dry_run: bool, **where: Any) -> int:
     """`deepspeed SCRIPT ARGS` with R2CC's environment on every host; our options go before SCRIPT.
 
     \b
@@ -308,8 +221,7 @@ def deepspeed(
     from harness.programs import adapters
 
     env = adapters.r2cc_env(_library(library, mode), mode, os.environ)
-    where = {"hostfile": hostfile, "gpus": gpus, "master": master, "port": port}
-    return _start(adapters.deepspeed(script, env, os.environ, **where), dry_run=dry_run)  # type: ignore[arg-type]
+    return _start(adapters.deepspeed(script, env, os.environ, **where), dry_run=dry_run)
 
 
 def _start(launch: Any, *, dry_run: bool) -> int:

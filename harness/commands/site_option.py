@@ -53,7 +53,6 @@ def site_option(
         "site",
         type=SiteType(local=local),
         default=default,
-        show_default=default is not None,
         required=required,
         metavar=metavar,
         help=text,

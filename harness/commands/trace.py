@@ -30,15 +30,19 @@ Exit codes: 0 read and shown, 2 a file is not a dump, is cut off or too new, or 
 
 @click.command(epilog=EXAMPLES)
 @click.argument("paths", metavar="FILE...", nargs=-1, required=True, type=click.Path(path_type=Path))
-@click.option("--around", type=click.Choice(["stall", "failover", "none"]), default="stall", show_default=True,
-              help="Which timelines: of the longest delivery gaps, of those that a "
-              "failover explains, or none.")  # fmt: skip
+@click.option(
+    "--around",
+    type=click.Choice(["stall", "failover", "none"]),
+    default="stall",
+    help="Which timelines: of the longest delivery gaps, of those that a failover explains, or none.",
+)
 @click.option(
     "--connection", "wanted", metavar="ID", help="Show only this connection: its number, or a name of the summary."
 )
-@click.option("--top", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many gaps get a timeline.")
-@click.option("--margin-ms", type=click.FloatRange(0, 60000), default=2.0, show_default=True,
-              help="How much to show before and after a gap.")  # fmt: skip
+@click.option("--top", type=click.IntRange(1, 1000), default=1, help="How many gaps get a timeline.")
+@click.option(
+    "--margin-ms", type=click.FloatRange(0, 60000), default=2.0, help="How much to show before and after a gap."
+)
 @json_option("Print JSON (harness/schemas/trace.schema.json).")
 @click.option("--csv", "as_csv", is_flag=True, help="Print every row as CSV.")
 @click.option("--width", type=click.IntRange(40, 1000), help="The width of a line (default: the terminal's).")

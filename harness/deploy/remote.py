@@ -17,7 +17,7 @@ from pathlib import Path
 from harness.deploy.build import Build, File
 from harness.deploy.facts import TOOLS, HostFacts, parse
 from harness.errors import CommandError, InfraError
-from harness.hosts.base import Host, Process, Result
+from harness.hosts.base import Host, Process, Result, spawn_held
 
 FACTS_S, VERIFY_S, LOCK_S = 60.0, 600.0, 30.0
 SLOWEST_BYTES_PER_S = 200_000
@@ -161,14 +161,7 @@ def locked(host: Host, prefix: str, token: str, owner: str) -> Iterator[str]:
 
     InfraError naming the holder when another controller has it. The lock ends with us, however we end.
     """
-    theirs, ours = os.pipe2(os.O_CLOEXEC)
-    try:
-        process = host.spawn(argv("lock", prefix, token, str(SILENCE_S), owner, host.name), stdin=theirs)
-    except BaseException:
-        os.close(ours)
-        raise
-    finally:
-        os.close(theirs)
+    process, ours = spawn_held(host, argv("lock", prefix, token, str(SILENCE_S), owner, host.name))
     ended = threading.Event()
     beat = threading.Thread(target=_beat, args=(ours, ended), name=f"{host.name} lock", daemon=True)
     try:

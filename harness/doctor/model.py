@@ -140,6 +140,7 @@ class Seen:
 
 
 Examine = Callable[[Fleet], Iterator[Seen]]
+ExamineOne = Callable[[Patient], Iterator[Seen]]
 
 
 @dataclass(frozen=True)
@@ -158,16 +159,6 @@ class Check:
     """It looks at `Patient.paths`."""
     sends: bool = False
     """It looks at `Patient.datagrams`."""
-
-
-def on_each(examine: Callable[[Patient], Iterator[Seen]]) -> Examine:
-    """A check that looks at one host at a time."""
-
-    def every(fleet: Fleet) -> Iterator[Seen]:
-        for patient in fleet.patients:
-            yield from examine(patient)
-
-    return every
 
 
 @dataclass(frozen=True)

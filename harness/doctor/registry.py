@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.doctor.checks import backups, gpus, hosts, nccl, nics, paths, rdma
-from harness.doctor.model import ERROR, WARNING, Check, Fleet, Patient, Seen, on_each
+from harness.doctor.checks import backups, gpus, hosts, nccl, nics, paths, rdma  # noqa: F401 - they have checks
+from harness.doctor.checks.mark import MADE, of_fleet, of_host, words
+from harness.doctor.model import ERROR, WARNING, Check, Fleet, Patient, Seen
 from harness.errors import UsageError
 from harness.facts import FactError, NotAvailable, catalogue
 
 SSH = "ssh"
 
 
+@of_host("facts")
 def unreadable(patient: Patient) -> Iterator[Seen]:
     for name, value in patient.known.values.items():
         if isinstance(value, FactError):
             yield Seen(WARNING, patient.name, name, value.message)
 
 
+@of_host("tools")
 def without_tools(patient: Patient) -> Iterator[Seen]:
     """What a run itself needs there; that a check could not be made for want of a tool is told with that check."""
     why = patient.known.why(catalogue.LINKS)
@@ -25,44 +28,13 @@ def without_tools(patient: Patient) -> Iterator[Seen]:
         yield Seen(ERROR, patient.name, "", str(why))
 
 
+@of_fleet(SSH)
 def _none(_fleet: Fleet) -> Iterator[Seen]:
     """Hosts that do not answer are no patients: the examination tells of them (harness/doctor/examination.py)."""
     yield from ()
 
 
-CHECKS: tuple[Check, ...] = (
-    Check(
-        SSH,
-        ERROR,
-        "The host could not be examined, and no run can use it.",
-        "r2cc hosts check; docs/howto/cluster.md says what each kind of error means",
-        (),
-        _none,
-    ),
-    Check(
-        "tools",
-        ERROR,
-        "A run asks `ip` for the host's NICs and addresses before it starts.",
-        "install iproute2",
-        (),
-        on_each(without_tools),
-    ),
-    Check(
-        "facts",
-        WARNING,
-        "A tool on the host prints what r2cc does not know: checks that need it were not made.",
-        "please report it with the tool's output and version",
-        (),
-        on_each(unreadable),
-    ),
-    *nics.CHECKS,
-    *paths.CHECKS,
-    *backups.CHECKS,
-    *rdma.CHECKS,
-    *gpus.CHECKS,
-    *hosts.CHECKS,
-    *nccl.CHECKS,
-)
+CHECKS = tuple(MADE[name] for name in words())
 
 
 def chosen(ids: Sequence[str]) -> tuple[Check, ...]:

@@ -5,13 +5,9 @@ streams. `env` is *added* to the caller's environment (a rank still needs PATH a
 """
 
 from harness.hosts.base import Host, Process, Redirect, Result
-from harness.hosts.fake import Answer, FakeHost, FakeProcess
 from harness.hosts.local import LocalHost, LocalProcess
 
 __all__ = [
-    "Answer",
-    "FakeHost",
-    "FakeProcess",
     "Host",
     "LocalHost",
     "LocalProcess",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,22 +33,24 @@ class Result:
     elapsed_s: float = 0.0
 
 
-@runtime_checkable
 class Process(Protocol):
     """A running command. `stdout` is a binary pipe unless it was redirected; `pid` is as this process sees it."""
 
-    @property
-    def pid(self) -> int: ...
-    @property
-    def stdout(self) -> IO[bytes] | None: ...
+    pid: int
+    stdout: IO[bytes] | None
+
     def poll(self) -> int | None: ...
     def wait(self, timeout_s: float | None = None) -> int: ...
     def send_signal(self, signum: int) -> None: ...
-    def terminate(self) -> None: ...
-    def kill(self) -> None: ...
     def stderr_tail(self, lines: int = STDERR_LINES_QUOTED) -> str: ...
     def close(self) -> None:
         """Kills it if it still runs, and closes what we hold of it. Safe to call twice."""
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 @runtime_checkable
@@ -67,3 +71,15 @@ class Host(Protocol):
     def put(self, local: Path, remote: str) -> None: ...
     def get(self, remote: str, local: Path) -> None: ...
     def read_text(self, path: str) -> str: ...
+
+
+def spawn_held(host: Host, argv: Argv, env: Env = None, stderr: Redirect = None) -> tuple[Process, int]:
+    """Starts a command whose input ends with this process, and the descriptor by which we write to it."""
+    theirs, ours = os.pipe2(os.O_CLOEXEC)
+    try:
+        return host.spawn(argv, env=env, stdin=theirs, stderr=stderr), ours
+    except BaseException:
+        os.close(ours)
+        raise
+    finally:
+        os.close(theirs)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from harness.errors import InfraError
-from harness.hosts.base import Host
+from harness.hosts.base import Host, spawn_held
 
 ASKED = 16
 LIMIT_S = 5.0
@@ -26,14 +26,7 @@ class Offset:
 
 def offset(host: Host, sampler: str, now_ns: Callable[[], int] = time.monotonic_ns) -> Offset:
     """Asks `r2cc_sampler --clock` on the host. InfraError when it does not answer."""
-    theirs, ours = os.pipe2(os.O_CLOEXEC)
-    try:
-        process = host.spawn([sampler, "--clock"], stdin=theirs)
-    except BaseException:
-        os.close(ours)
-        raise
-    finally:
-        os.close(theirs)
+    process, ours = spawn_held(host, [sampler, "--clock"])
     try:
         assert process.stdout is not None
         out = process.stdout.fileno()

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 
 from harness.errors import InfraError, R2ccError
-from harness.hosts.base import Host, Process
+from harness.hosts.base import Host, Process, spawn_held
 from harness.hosts.parallel import on_all
 
 SILENCE_S = 15.0
@@ -187,16 +187,9 @@ def hold(hosts: Mapping[str, Host], *, silence_s: float = SILENCE_S, holder: Hol
 
 
 def _take(host: Host, who: Holder, silence_s: float) -> Lease:
-    read_fd, write_fd = os.pipe2(os.O_CLOEXEC)
-    os.set_blocking(write_fd, False)
     argv = ["sh", "-c", HOLD, "r2cc-lease", json.dumps(asdict(who)), f"{silence_s:g}"]
-    try:
-        process = host.spawn(argv, stdin=read_fd)
-    except BaseException:
-        os.close(write_fd)
-        raise
-    finally:
-        os.close(read_fd)
+    process, write_fd = spawn_held(host, argv)
+    os.set_blocking(write_fd, False)
     lease = Lease(host, process, write_fd)
     said = _first_line(process)
     if said == "held":

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO
 
 from harness.errors import CommandError
-from harness.hosts.base import STDERR_LINES_QUOTED, Argv, Env, Limit, Redirect, Result
+from harness.hosts.base import STDERR_LINES_QUOTED, Argv, Env, Limit, Process, Redirect, Result
 from harness.hosts.commands import (
     checked,
     copy_file,
@@ -23,21 +23,14 @@ from harness.hosts.commands import (
 )
 
 
-class LocalProcess:
+class LocalProcess(Process):
     """A child of ours. stderr goes to an unlinked file when not redirected, so a chatty rank can never block on it."""
 
     def __init__(self, popen: subprocess.Popen[bytes], host: str, errors: IO[bytes] | None) -> None:
         self._popen = popen
         self._host = host
         self._errors = errors
-
-    @property
-    def pid(self) -> int:
-        return self._popen.pid
-
-    @property
-    def stdout(self) -> IO[bytes] | None:
-        return self._popen.stdout
+        self.pid, self.stdout = popen.pid, popen.stdout
 
     def poll(self) -> int | None:
         return self._popen.poll()
@@ -52,12 +45,6 @@ class LocalProcess:
 
     def send_signal(self, signum: int) -> None:
         self._popen.send_signal(signum)
-
-    def terminate(self) -> None:
-        self._popen.terminate()
-
-    def kill(self) -> None:
-        self._popen.kill()
 
     def stderr_tail(self, lines: int = STDERR_LINES_QUOTED) -> str:
         return tail_of(self._errors, lines)

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.errors import CommandError, LabError
-from harness.hosts.base import STDERR_LINES_QUOTED, Argv, Env, Limit, Redirect, Result
+from harness.hosts.base import STDERR_LINES_QUOTED, Argv, Env, Limit, Process, Redirect, Result
 from harness.hosts.commands import checked, start_error, tail_of, timeout_error
 from harness.lab import wire
 from harness.lab.state import SOCKET
@@ -27,7 +27,7 @@ from harness.lab.state import SOCKET
 LOST_WITH_LAB = -signal.SIGKILL
 
 
-class AgentProcess:
+class AgentProcess(Process):
     """A command that runs in the lab. It ends with the lab, and when this process (its client) ends or `close`s it."""
 
     def __init__(self, host: str, link: socket.socket, pid: int) -> None:
@@ -70,12 +70,6 @@ class AgentProcess:
 
     def _release(self) -> None:
         self._link.close()
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
 
     def stderr_tail(self, lines: int = STDERR_LINES_QUOTED) -> str:
         return tail_of(self._errors, lines)

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from io import BufferedReader
@@ -18,6 +18,7 @@ from typing import IO, NamedTuple, cast
 
 from harness.errors import CommandError, InfraError, R2ccError
 from harness.hosts import Host, Process
+from harness.hosts.base import spawn_held
 from harness.hosts.commands import last_lines
 from harness.hosts.parallel import on_all
 from harness.launch.streams import Line, Reader
@@ -226,18 +227,9 @@ class Processes:
 def _started(start: Start) -> Started:
     if start.reader is None:
         return Started(start, start.host.spawn(start.words(), env=start.env, stdin=0, stdout=1, stderr=2), None)
-    theirs, ours = os.pipe2(os.O_CLOEXEC)
-    held = os.fdopen(ours, "wb")
-    try:
-        if start.stderr is None:
-            return Started(start, start.host.spawn(start.words(), env=start.env, stdin=theirs), held)
-        with start.stderr.open("wb") as file:
-            return Started(start, start.host.spawn(start.words(), env=start.env, stdin=theirs, stderr=file), held)
-    except BaseException:
-        held.close()
-        raise
-    finally:
-        os.close(theirs)
+    with nullcontext() if start.stderr is None else start.stderr.open("wb") as file:
+        process, ours = spawn_held(start.host, start.words(), start.env, file)
+    return Started(start, process, os.fdopen(ours, "wb"))
 
 
 def _end(running: Sequence[Started]) -> None:

@@ -19,7 +19,7 @@ from harness.launch.streams import Line
 from harness.launch.tally import BROKEN, OK, WRONG, Figures, Tally
 from harness.launch.watch import Watch
 from harness.schemas.form import Count, ExitCode, Mode, form
-from harness.workloads.kinds.lines import parsed
+from harness.workloads.reading.lines import parsed
 
 PEERS_S = 5.0
 """How long the other ranks have to end by themselves when one has died."""

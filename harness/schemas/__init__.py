@@ -19,7 +19,7 @@ would be passed on to, or kept from, what runs on hosts."""
 
 @cache
 def load(name: str) -> dict[str, Any]:
-    """Returns the schema `name` (see table.py); KeyError if there is none of that name."""
+    """Returns the schema `name` (docs/reference/json.md); KeyError if there is none of that name."""
     from importlib import resources
 
     file = resources.files(__name__).joinpath(f"{name}.schema.json")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -41,17 +41,74 @@ class Surveyed:
         return [host.name for host in self.hosts]
 
     def nics(self) -> list[ClusterNic]:
-        return nics(self.hosts, self.surveys)
+        """All data NICs, host by host. InputErrors with every role that is missing and every NIC that is not as it
+        says."""
+        errors: list[str] = []
+        found: list[ClusterNic] = []
+        for host in self.hosts:
+            there = self.surveys[host.name].nics
+            names = host.nics.get(DATA, ())
+            if not names:
+                errors.append(f"{host.name}: {NO_DATA}")
+            for rail, name in enumerate(names):
+                if is_ipv4(there.get(name, "")):
+                    found.append(ClusterNic(host.name, name, rail, there[name]))
+                else:
+                    errors.append(f"{host.name}: {_unusable(name, there)}")
+        if errors:
+            raise InputErrors(errors)
+        return found
+
+    def management_of(self, host: ClusterHost) -> str | None:
+        """The NIC over which ranks meet and the side channel has one more way; None: the inventory names none."""
+        there = self.surveys[host.name].nics
+        return next((name for name in host.nics.get(MANAGEMENT, ()) if is_ipv4(there.get(name, ""))), None)
 
     def root(self) -> str:
-        return root_of(self.hosts[0], self.surveys[self.hosts[0].name])
+        """Where the ranks meet: the first host's management address, or else the one at which we reach it."""
+        host = self.hosts[0]
+        survey, name = self.surveys[host.name], self.management_of(host)
+        address = survey.nics[name] if name else survey.address
+        if not address:
+            raise UsageError(
+                f"{host.name}: ranks have no address to meet at", "name its management NIC: nics: {management: eno1}"
+            )
+        return address
 
     def env(self, net: str) -> dict[str, dict[str, str]]:
-        """Of the ranks on each host."""
-        return {host.name: environment(host, self.surveys[host.name], net) for host in self.hosts}
+        """Which NICs NCCL and the net library use, of the ranks on each host: names may differ from host to host.
+
+        InputErrors for a data NIC that RDMA is to use and that has no RDMA device. NCCL would take an empty list for
+        all of them, management and storage too.
+        """
+        return {host.name: self._env(host, net) for host in self.hosts}
+
+    def _env(self, host: ClusterHost, net: str) -> dict[str, str]:
+        data, management, survey = host.nics.get(DATA, ()), self.management_of(host), self.surveys[host.name]
+        side = {"R2CC_SIDE_IFNAME": management} if management else {}
+        if not data:
+            raise InputErrors([f"{host.name}: {NO_DATA}"])
+        if net != "ib":
+            return {"NCCL_SOCKET_IFNAME": "=" + ",".join(data), **side}
+        devices = replace(self, hosts=(host,)).devices()
+        ports = {name: f":{number}" for name, number in survey.ports.items()}
+        used = dict.fromkeys(devices[host.name, name] + ports.get(name, "") for name in data)
+        return {"NCCL_IB_HCA": "=" + ",".join(used), "NCCL_SOCKET_IFNAME": "=" + (management or data[0]), **side}
 
     def devices(self) -> dict[tuple[str, str], str]:
-        return devices(self.hosts, self.surveys)
+        """The RDMA device of each data NIC. InputErrors naming every NIC that has none, and hosts without data NICs."""
+        wanted = [(host.name, name) for host in self.hosts for name in host.nics.get(DATA, ())]
+        errors = [f"{host.name}: {NO_DATA}" for host in self.hosts if not host.nics.get(DATA)]
+        known = {host: survey.devices for host, survey in self.surveys.items()}
+        errors += [
+            f"{host}: data NIC '{name}' has no RDMA device (with one: {', '.join(known[host]) or 'none'}); "
+            "see rdma-driver and gid-index of `r2cc doctor`, or use `net: socket`"
+            for host, name in wanted
+            if name not in known[host]
+        ]
+        if errors:
+            raise InputErrors(errors)
+        return {(host, name): known[host][name] for host, name in wanted}
 
     def program(self, host: str, name: str) -> Path:
         """One of what is deployed there: `bin/r2cc_bench`, `lib/libr2cc_net.so`."""
@@ -59,27 +116,17 @@ class Surveyed:
 
     def build(self) -> dict[str, Any]:
         """build.json of what all hosts have. UsageError when they have nothing, or not all the same."""
-        deployed(self.surveys, self.inventory)
+        ids = {name: survey.build_id for name, survey in self.surveys.items()}
+        without = [name for name, found in ids.items() if found is None]
+        if without:
+            raise UsageError(f"nothing is deployed on {_few(without)}", f"r2cc deploy --inventory {self.inventory}")
+        if len(set(ids.values())) > 1:
+            what = "; ".join(
+                f"{found} on {_few([n for n in ids if ids[n] == found])}"
+                for found in sorted(set(map(str, ids.values())))
+            )
+            raise UsageError(f"hosts have different builds: {what}", f"r2cc deploy --inventory {self.inventory}")
         return dict(self.surveys[self.hosts[0].name].build or {})
-
-
-def nics(hosts: Sequence[ClusterHost], surveys: Mapping[str, Survey]) -> list[ClusterNic]:
-    """All data NICs, host by host. InputErrors with every role that is missing and every NIC that is not as it says."""
-    errors: list[str] = []
-    found: list[ClusterNic] = []
-    for host in hosts:
-        there = surveys[host.name].nics
-        names = host.nics.get(DATA, ())
-        if not names:
-            errors.append(f"{host.name}: {NO_DATA}")
-        for rail, name in enumerate(names):
-            if is_ipv4(there.get(name, "")):
-                found.append(ClusterNic(host.name, name, rail, there[name]))
-            else:
-                errors.append(f"{host.name}: {_unusable(name, there)}")
-    if errors:
-        raise InputErrors(errors)
-    return found
 
 
 def is_ipv4(address: str) -> bool:
@@ -93,69 +140,6 @@ def _unusable(name: str, there: Mapping[str, str]) -> str:
         )
     with_one = ", ".join(each for each, address in there.items() if is_ipv4(address)) or "none"
     return f"no NIC '{name}' with an IPv4 address (with one: {with_one})"
-
-
-def management_of(host: ClusterHost, survey: Survey) -> str | None:
-    """The NIC over which ranks meet and the side channel has one more way; None: the inventory names none."""
-    return next((name for name in host.nics.get(MANAGEMENT, ()) if is_ipv4(survey.nics.get(name, ""))), None)
-
-
-def root_of(host: ClusterHost, survey: Survey) -> str:
-    """Where the ranks meet: the first host's management address, or else the one at which we reach it."""
-    name = management_of(host, survey)
-    address = survey.nics[name] if name else survey.address
-    if not address:
-        raise UsageError(
-            f"{host.name}: ranks have no address to meet at", "name its management NIC: nics: {management: eno1}"
-        )
-    return address
-
-
-def environment(host: ClusterHost, survey: Survey, net: str = "socket") -> dict[str, str]:
-    """Which of this host's NICs NCCL and the net library use: names may differ from host to host.
-
-    InputErrors for a data NIC that RDMA is to use and that has no RDMA device. NCCL would take an empty list for all of
-    them, management and storage too.
-    """
-    data, management = host.nics.get(DATA, ()), management_of(host, survey)
-    side = {"R2CC_SIDE_IFNAME": management} if management else {}
-    if not data:
-        raise InputErrors([f"{host.name}: {NO_DATA}"])
-    if net != "ib":
-        return {"NCCL_SOCKET_IFNAME": "=" + ",".join(data), **side}
-    devices([host], {host.name: survey})
-    ports = {name: f":{number}" for name, number in survey.ports.items()}
-    used = dict.fromkeys(survey.devices[name] + ports.get(name, "") for name in data)
-    return {"NCCL_IB_HCA": "=" + ",".join(used), "NCCL_SOCKET_IFNAME": "=" + (management or data[0]), **side}
-
-
-def devices(hosts: Sequence[ClusterHost], surveys: Mapping[str, Survey]) -> dict[tuple[str, str], str]:
-    """The RDMA device of each data NIC. InputErrors naming every NIC that has none, and hosts without data NICs."""
-    wanted = [(host.name, name) for host in hosts for name in host.nics.get(DATA, ())]
-    errors = [f"{host.name}: {NO_DATA}" for host in hosts if not host.nics.get(DATA)]
-    errors += [
-        f"{host}: data NIC '{name}' has no RDMA device (with one: {', '.join(surveys[host].devices) or 'none'}); "
-        "see rdma-driver and gid-index of `r2cc doctor`, or use `net: socket`"
-        for host, name in wanted
-        if name not in surveys[host].devices
-    ]
-    if errors:
-        raise InputErrors(errors)
-    return {(host, name): surveys[host].devices[name] for host, name in wanted}
-
-
-def deployed(surveys: Mapping[str, Survey], inventory: str) -> str:
-    """The build id that all hosts have. UsageError when one has none, or another one."""
-    ids = {name: survey.build_id for name, survey in surveys.items()}
-    without = [name for name, found in ids.items() if found is None]
-    if without:
-        raise UsageError(f"nothing is deployed on {_few(without)}", f"r2cc deploy --inventory {inventory}")
-    if len(set(ids.values())) > 1:
-        what = "; ".join(
-            f"{found} on {_few([n for n in ids if ids[n] == found])}" for found in sorted(set(map(str, ids.values())))
-        )
-        raise UsageError(f"hosts have different builds: {what}", f"r2cc deploy --inventory {inventory}")
-    return str(next(iter(ids.values())))
 
 
 def _few(names: Sequence[str]) -> str:

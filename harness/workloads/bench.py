@@ -67,6 +67,17 @@ class BenchSpec:
     """Self-test: (rank, ms) that it takes to be ready for another schedule."""
 
 
+ALWAYS = (
+    "op", "bytes", "iterations", "warmup", "channels", "connections_per_peer", "chunk_bytes", "slots", "seed", "net",
+    "timeout_s",
+)  # fmt: skip
+WHERE_ASKED = (
+    "corrupt", "corrupt_carrier", "idle_us", "in_a_row", "merge_nics", "plan", "seconds", "nonce", "schedule",
+    "connect", "slow_to_agree",
+)  # fmt: skip
+"""Options whose default is not said."""
+
+
 def bench_command(
     program: Path, spec: BenchSpec, *, rank: int | None, ranks: int, root: str, library: Path, unset: Iterable[str] = ()
 ) -> list[str]:
@@ -84,47 +95,18 @@ def bench_command(
         **({} if rank is None else {"--rank": rank}),
         "--ranks": ranks,
         "--root": root,
-        "--op": spec.op,
-        "--bytes": spec.bytes,
-        "--iterations": spec.iterations,
-        "--warmup": spec.warmup,
-        "--channels": spec.channels,
-        "--connections-per-peer": spec.connections_per_peer,
-        "--chunk-bytes": spec.chunk_bytes,
-        "--slots": spec.slots,
-        "--seed": spec.seed,
-        "--net": spec.net,
-        "--timeout-s": spec.timeout_s,
+        **{_flag(name): getattr(spec, name) for name in ALWAYS},
         "--library": library,
+        **{_flag(name): value for name in WHERE_ASKED if (value := getattr(spec, name)) != getattr(BenchSpec, name)},
     }
-    if spec.corrupt is not None:
-        options["--corrupt"] = f"{spec.corrupt[0]}:{spec.corrupt[1]}"
-    if spec.corrupt_carrier is not None:
-        options["--corrupt-carrier"] = spec.corrupt_carrier
-    if spec.idle_us != BenchSpec.idle_us:
-        options["--idle-us"] = spec.idle_us
-    if spec.in_a_row > 1:
-        options["--in-a-row"] = spec.in_a_row
-    if spec.merge_nics > 1:
-        options["--merge-nics"] = spec.merge_nics
-    if spec.plan is not None:
-        options["--plan"] = spec.plan
-    if spec.seconds:
-        options["--seconds"] = spec.seconds
-    if spec.nonce is not None:
-        options["--nonce"] = spec.nonce
-    if spec.schedule is not None:
-        options |= {"--schedule": spec.schedule, "--connect": spec.connect}
-    if spec.slow_to_agree is not None:
-        options["--slow-to-agree"] = ":".join(map(str, spec.slow_to_agree))
     return [*_without(unset), str(program), *_words(options), *_several(spec)]
 
 
 def _several(spec: BenchSpec) -> list[str]:
     """Options that may be given more than once."""
-    late = [word for place in spec.late for word in ("--late", ":".join(map(str, place)))]
-    pretend = [word for said in spec.pretend for word in ("--pretend", ":".join(map(str, said)))]
-    return [*late, *pretend]
+    return [
+        word for name in ("late", "pretend") for value in getattr(spec, name) for word in (_flag(name), _word(value))
+    ]
 
 
 def sampler_command(program: Path, *, nics: Sequence[str] = (), interval_ms: int = 10, cpu: bool = False) -> list[str]:
@@ -176,5 +158,14 @@ def _without(unset: Iterable[str]) -> list[str]:
     return ["env", *flags] if flags else []
 
 
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
 def _words(options: Mapping[str, object]) -> list[str]:
-    return [str(word) for option in options.items() for word in option]
+    return [word for flag, value in options.items() for word in (flag, _word(value))]
+
+
+def _word(value: object) -> str:
+    """Parts of one value stand between colons."""
+    return ":".join(map(str, value)) if isinstance(value, tuple) else str(value)

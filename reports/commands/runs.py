@@ -255,10 +255,13 @@ def _remove(store: Path, chosen: Sequence[Entry]) -> int:
 @click.option(
     "--hardware",
     default="",
+    show_default=False,
     metavar="WORD",
     help="A word for where they ran. Only runs with the same word are compared.",
 )
-@click.option("--build", "build_id", default="", metavar="ID", help="The build of NCCL that they used.")
+@click.option(
+    "--build", "build_id", default="", show_default=False, metavar="ID", help="The build of NCCL that they used."
+)
 @click.option(
     "--degraded",
     type=click.Path(path_type=Path),

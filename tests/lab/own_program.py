@@ -127,6 +127,15 @@ def says_where() -> None:
     child(stdin=null, stdout=null, stderr=null)
 
 
+def long_line() -> None:
+    """Steps, and amid a fault a line that a bad pattern never gets through with."""
+    for number in range(1, 41):
+        time.sleep(0.05)
+        print(f"step {number}", flush=True)
+        if NIC.read_text().strip() == "0":
+            print("a" * 50_000 + "!", flush=True)
+
+
 def no_number() -> None:
     steps(5, say="step {} took soon ms")
 

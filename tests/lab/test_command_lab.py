@@ -45,6 +45,11 @@ class Ran:
     def reasons(self) -> str:
         return "\n".join(self.summary["reasons"])
 
+    def lines(self, event: str) -> list[dict[str, Any]]:
+        """Of the journal."""
+        every = map(json.loads, (self.folder / "journal.jsonl").read_text().splitlines())
+        return [line for line in every if line["event"] == event]
+
     def run_of(self, arm: str) -> dict[str, Any]:
         found: dict[str, Any] = next(each for each in self.summary["arms"] if each["name"] == arm)["runs"][0]
         return found
@@ -139,6 +144,16 @@ def test_a_bad_program_is_one_clear_error(what: str, tmp_path: Path) -> None:
     assert (found.code, found.summary["verdict"]) == (3, "failed"), found.said
     assert message in found.summary["reasons"][0]
     assert message.splitlines()[0] in " ".join(found.said.split())
+
+
+def test_a_pattern_that_takes_for_ever_ends_the_run_and_the_fault(tmp_path: Path) -> None:
+    bad = r"step (?P<step>\d+)|(a+)+$"
+    cable = {**CABLE, "duration_s": 60.0}
+    found = ran(tmp_path, "long_line", workload={"progress": {"step": bad}}, faults=[cable])
+    assert (found.code, found.summary["verdict"]) == (3, "failed"), found.said
+    assert f"progress.step is too slow for what the program prints: '{bad}'" in found.summary["reasons"][0]
+    phases = [line["phase"] for line in found.lines("fault")]
+    assert phases == ["armed", "injected", "active", "reverted", "verified"]
 
 
 def test_the_file_to_copy_runs_as_it_is(tmp_path: Path) -> None:

@@ -9,12 +9,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from host_double import FakeHost
+
 from chaos.experiment.file import loads
 from chaos.experiment.model import Experiment, Workload
 from chaos.testbed.beds import Bed
 from chaos.testbed.launch import OneRank
 from harness.errors import CommandError
-from harness.hosts import FakeHost, LocalHost, Result
+from harness.hosts import LocalHost, Result
 from harness.sites.site import PlannedNic
 from harness.workloads.kinds.workload import Place, Programs
 

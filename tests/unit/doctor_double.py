@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from host_double import FakeHost
+
 from harness.doctor.engine import examine
 from harness.doctor.model import WORST_FIRST, Fleet, Patient, Severity
 from harness.doctor.registry import chosen
@@ -13,7 +15,6 @@ from harness.facts.ethtool import Nic as EthtoolNic
 from harness.facts.iproute import Address, Link
 from harness.facts.sysfs import Gid, Nic, PciDevice, RdmaPort
 from harness.hosts import Result
-from harness.hosts.fake import FakeHost
 
 UP = frozenset({"UP", "LOWER_UP"})
 CLEAN: dict[Fact[Any], object] = {

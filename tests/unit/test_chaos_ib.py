@@ -14,6 +14,7 @@ import chaos_literal
 import pytest
 from chaos_double import ScriptedBench, Switch, bed, experiment
 from click.testing import CliRunner
+from host_double import FakeHost
 
 from chaos.analysis.figures import run_figures
 from chaos.analysis.paths import carriers
@@ -35,7 +36,7 @@ from chaos.soak import draw
 from chaos.testbed import beds, launch
 from chaos.testbed.beds import Bed, KeptBed
 from harness.errors import InputErrors, LabError, UsageError
-from harness.hosts import FakeHost, LocalHost
+from harness.hosts import LocalHost
 from harness.sites.inventory import parse
 from harness.sites.site import PlannedNic, Site
 from harness.sites.vm import VmSite

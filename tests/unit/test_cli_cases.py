@@ -7,13 +7,13 @@ import shlex
 from pathlib import Path
 
 import pytest
+from json_page import PRINTED
 
 from chaos.simulate.validate import checking
 from chaos.simulate.validate.checks import Check
 from harness.cli import run_cli
 from harness.errors import UsageError
 from harness.schemas import load as schema
-from harness.schemas.table import PRINTED
 
 ROOT = Path(__file__).parents[2]
 EXPERIMENT = str(ROOT / "experiments" / "nic_down.yaml")

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from host_double import FakeHost
 
 from harness.cli import run_cli
 from harness.cloudlab import inventory, manifest, profile
 from harness.cloudlab.inventory import NAMES_BY_MAC, Access, Names, names_by_mac
 from harness.errors import InputErrors, UsageError
-from harness.hosts import FakeHost
 from harness.schemas import validate
 from harness.sites.inventory_file import load
 

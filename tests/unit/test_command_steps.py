@@ -1,21 +1,23 @@
-"""What a program prints, read as steps (harness/workloads/kinds/steps.py)."""
+"""What a program prints, read as steps (harness/workloads/reading/steps.py)."""
 
 from __future__ import annotations
 
 import json
-import re
+import time
 
 import pytest
+from regex import Match
 
 from harness.errors import InfraError
-from harness.workloads.kinds.presets import PRESETS
-from harness.workloads.kinds.steps import CommandLines, Wanted
+from harness.workloads.reading.patterns import MOST_S, Finder
+from harness.workloads.reading.presets import PRESETS
+from harness.workloads.reading.steps import CommandLines, Wanted
 
 MS = 1_000_000
 
 
 def reader(step: str | None = r"step (?P<step>\d+)", **wanted: object) -> CommandLines:
-    pattern = None if step is None else re.compile(step.encode(), re.MULTILINE)
+    pattern = None if step is None else Finder("progress.step", step)
     made = CommandLines(Wanted(rank=1, ranks=2, **{"warmup": 0, "step": pattern, **wanted}))  # type: ignore[arg-type]
     made.begin(100 * MS)
     return made
@@ -82,7 +84,7 @@ def test_collectives_that_nccl_counts_make_steps_of_a_silent_program() -> None:
 
 
 def test_the_last_match_is_the_result() -> None:
-    made = reader(result=re.compile(rb"final loss ([0-9.]+)"))
+    made = reader(result=Finder("result.pattern", r"final loss ([0-9.]+)"))
     events(made, (110, "step 1"), (120, "final loss 3.25"), (130, "final loss 2.5"))
     ends = [line for line in made.end(140 * MS) if isinstance(line, dict)]
     assert ends[-1]["result"] == "2.5"
@@ -162,8 +164,10 @@ OTHERS = [
 ]
 
 
-def searched(name: str, line: str) -> re.Match[bytes] | None:
-    return re.compile(PRESETS[name].pattern.encode(), re.MULTILINE).search(f"# noise\n{line}\n# more".encode())
+def searched(name: str, line: str) -> Match[bytes] | None:
+    found = Finder(name, PRESETS[name].pattern).found(f"# noise\n{line}\n# more".encode(), 0)
+    assert len(found) <= 1
+    return found[0] if found else None
 
 
 @pytest.mark.parametrize(("name", "line"), [*SAID.items(), *ALSO])
@@ -192,6 +196,24 @@ def test_a_time_that_is_no_number_is_an_error_with_a_hint() -> None:
     with pytest.raises(InfraError, match="found '7,5' as ms, which is no number") as error:
         events(reader(r"step (?P<step>\d+) (?P<ms>\S+) ms"), (120, "step 1 7,5 ms"))
     assert "[0-9.]+" in str(error.value)
+
+
+@pytest.mark.parametrize("key", ["progress.step", "result.pattern"])
+@pytest.mark.parametrize("pattern", [r"(a+)+$", r".*a.*b.*c.*d"])
+def test_a_pattern_that_takes_for_ever_is_an_error_that_names_it(pattern: str, key: str) -> None:
+    slow = Finder(key, pattern)
+    made = reader(**({"result": slow} if key == "result.pattern" else {"step": pattern}))
+    began_s = time.process_time()
+    with pytest.raises(InfraError, match=f"rank 1: {key} is too slow for what the program prints") as error:
+        events(made, (120, "step 1\n" + 50_000 * "a" + "!"))
+    assert time.process_time() - began_s < 3 * MOST_S
+    assert pattern in error.value.message and "has 50001 bytes and begins with 'aaaa" in error.value.message
+    assert len(error.value.message) < 400 and "a repeat within a repeat" in str(error.value)
+
+
+def test_a_pattern_means_what_it_means_to_python() -> None:
+    lines = events(reader(r"^\s*(?:step|iteration) +(?P<step>\d+)(?!\S)$"), (120, "  step 1\niteration 2\nstep 3x"))
+    assert [index for index, _ in iterations(lines)] == [0, 1]
 
 
 def test_a_long_result_is_compared_by_its_digest() -> None:

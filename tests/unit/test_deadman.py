@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from host_double import FakeHost
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -31,7 +32,7 @@ from chaos.record.journal import Journal, read
 from chaos.run.actors import Actors
 from chaos.run.injector import Injector
 from harness.errors import FaultError, SshError
-from harness.hosts import FakeHost, LocalHost, Result
+from harness.hosts import LocalHost, Result
 
 WAIT_S = 5.0
 PORTS = Result((), 0, "32768\t60999\n")

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
 from doctor_double import absent, address, answering, link, patient, pci, port
+from host_double import FakeHost
 
 from harness import schemas
 from harness.cli import run_cli
@@ -28,7 +29,6 @@ from harness.facts import Known, catalogue
 from harness.facts.iproute import Route
 from harness.facts.kernel import Identity
 from harness.hosts import Host
-from harness.hosts.fake import FakeHost
 from harness.sites.ranges import expand
 
 REPO = Path(__file__).parents[2]

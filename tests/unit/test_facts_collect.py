@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from host_double import FakeHost
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import InfraError
 from harness.facts import Fact, NotAvailable, catalogue
 from harness.facts.collect import MOST_BYTES, ClockOffset, arguments, collect, offset, split
-from harness.hosts.fake import FakeHost
 from harness.hosts.local import LocalHost
 
 ECHO = Fact("echo", ("printf", "%s|", "a b", "c'd", "$HOME", ""), str, "printf", "coreutils")

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from host_double import FakeHost
 from paramiko import Ed25519Key, HostKeys
 from paramiko.hostkeys import HostKeyEntry
 
 from harness.errors import CommandError, SshError, UsageError
-from harness.hosts import FakeHost
 from harness.hosts.check import answers, check
 from harness.hosts.parallel import on_all
 from harness.hosts.ssh.command import preamble, remote_line

@@ -9,9 +9,10 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from host_double import FakeHost
 
 from harness.errors import CommandError
-from harness.hosts import FakeHost, Host, LocalHost, Result
+from harness.hosts import Host, LocalHost, Result
 from harness.hosts.commands import command_error, search_path
 
 

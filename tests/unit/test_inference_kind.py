@@ -17,8 +17,8 @@ from chaos.analysis.verdict import run_checks
 from chaos.experiment.model import Hypothesis
 from harness.workloads.inference.arrivals import Load, requests
 from harness.workloads.kinds.inference import Inference
-from harness.workloads.kinds.served import ServedLines
 from harness.workloads.kinds.workload import Place, Programs
+from harness.workloads.reading.served import ServedLines
 
 PROGRAMS = Programs(Path("/b"), Path("/net.so"), Path("/nccl.so.2"), Path("/w/rank.py"), "python3")
 MS = 1_000_000

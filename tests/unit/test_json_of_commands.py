@@ -10,6 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from json_page import PRINTED
 
 from chaos.commands import panic as panic_cmd
 from chaos.commands import run as run_cmd
@@ -23,7 +24,6 @@ from harness.cli import run_cli
 from harness.errors import InfraError
 from harness.hosts import Host, LocalHost
 from harness.hosts.lease import Holder
-from harness.schemas.table import PRINTED
 
 ROOT = Path(__file__).parents[2]
 LOG = " iteration 10/ 10 | elapsed time per iteration (ms): 512.3 | lm loss: 1.5E+00 |\n"

@@ -32,7 +32,7 @@ from harness.launch.watch import Watch
 from harness.launch.workloads import Asked, job
 from harness.sites import slurm
 from harness.sites.inventory import parse
-from harness.workloads.kinds.lines import parsed
+from harness.workloads.reading.lines import parsed
 
 SLURM = Path(__file__).parents[1] / "data" / "slurm"
 SHOW = ("sh", "-c", 'echo "$1 $2 $NCCL_SOCKET_IFNAME ${NCCL_ALGO-none}"', "show")

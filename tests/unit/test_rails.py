@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
+from host_double import FakeHost
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,7 +15,6 @@ from chaos.analysis.rails import Fabric, stretch
 from chaos.analysis.rundata import read_run
 from chaos.run.runner import _network
 from chaos.testbed.beds import Bed
-from harness.hosts.fake import FakeHost
 from harness.lab.topology import Topology
 from harness.schemas import validate
 from harness.sites.site import PlannedNic

@@ -21,7 +21,7 @@ from harness.hosts.clock import Offset
 from harness.launch.processes import Backlog, Processes, Start
 from harness.launch.streams import LONGEST_LINE, Whole
 from harness.workloads.kinds.command import Command
-from harness.workloads.kinds.lines import Line, LineReader
+from harness.workloads.reading.lines import Line, LineReader
 
 pytestmark = pytest.mark.timeout(60)
 HOST = LocalHost("h0")

@@ -38,7 +38,7 @@ def test_its_numbers_are_covered_and_commands_are_not() -> None:
     assert {name for name in names if name.endswith(".yaml")} == data
     assert {module_of(name) for name in names} & {
         "chaos.simulate.commands", "chaos.simulate.forms", "chaos.simulate.run.display", "chaos.simulate.run.sweep",
-        "chaos.simulate.validate.checks", "chaos.simulate.importers.hpcc",
+        "chaos.simulate.validate.checks",
     } == set()  # fmt: skip
 
 

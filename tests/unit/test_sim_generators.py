@@ -6,16 +6,20 @@ import sys
 from collections.abc import Callable
 from itertools import pairwise
 from math import exp, sqrt
+from pathlib import Path
 
 import pytest
 
 from chaos.simulate import params
 from chaos.simulate.cluster import topology_files as topologies
-from chaos.simulate.faults import generators, kinds, timeline
+from chaos.simulate.faults import generators, timeline
 from chaos.simulate.faults.processes import PROCESSES
 from chaos.simulate.faults.trace import Fault, Trace
 from harness.errors import InputErrors
 from tests.unit import sim_faults
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from simulated import kinds
 
 K1 = topologies.load({"name": "k1", "hosts": 128, "fabric": {"pod": 32}})
 K16 = topologies.load({"name": "k16", "hosts": 2048, "fabric": {"pod": 128, "spines": 64}})

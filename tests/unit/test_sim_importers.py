@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chaos.simulate import importers
 from chaos.simulate.cluster import topology_files as topologies
 from chaos.simulate.faults import timeline
 from chaos.simulate.faults.trace import Fault
 from harness.errors import InputErrors, UsageError
 from tests.unit import sim_faults
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from simulated import importers
 
 LARGE = topologies.load({"name": "large", "hosts": 400, "nics": 4})
 CONFIG = """\

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +18,11 @@ from chaos.simulate.params import load as parameters
 from chaos.simulate.training.iteration import Training
 from chaos.simulate.training.layout import default_layout
 from chaos.simulate.training.models import MODELS
-from chaos.simulate.training.overhead import PAPER_TRAINING, curve
 from harness.build import build_net
 from harness.progress import silent
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from simulated.overhead import PAPER_TRAINING, curve
 
 pytestmark = [pytest.mark.build, pytest.mark.timeout(400)]
 PARAMS = parameters()

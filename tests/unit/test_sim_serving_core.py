@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,10 +12,13 @@ import pytest
 from chaos.simulate.cluster import topology_files as topologies
 from chaos.simulate.core.solver import Solver
 from chaos.simulate.params import load
-from chaos.simulate.serving import Paces, Service, llm, recovery
+from chaos.simulate.serving import Paces, Service, llm
 from chaos.simulate.workloads import kinds, scenario
 from chaos.simulate.workloads import serving as kind_serving
 from chaos.simulate.workloads.sections import Faults
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from simulated import recovery
 
 TWO = topologies.load({"name": "two", "hosts": 2, "gpus": 8, "nics": 8, "rate_gbit": 400.0, "nvlink_GBps": 450.0})
 ACROSS = Service(llm("llama-3.1-405b"), TWO, tp=16, requests=900, rate=0.5)

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from math import inf
+from pathlib import Path
 
 import pytest
 from sim_double import Machines, Solver, params
 
-from chaos.simulate.cluster.arms import ARMS, Left, arm, outcome, rule, runs_with, survives, traffic_share
+from chaos.simulate.cluster.arms import ARMS, Left, arm, rule, runs_with, traffic_share
 from chaos.simulate.cluster.topology_files import load
 from chaos.simulate.training.iteration import Training
 from chaos.simulate.training.layout import Layout, check, default_layout, placement
 from chaos.simulate.training.models import MODELS, model
-from chaos.simulate.training.overhead import curve, failed_nics, ratio
 from chaos.simulate.training.statekey import canonical
-from chaos.simulate.validate.published import Cluster, compared
-from chaos.simulate.validate.published_kinds import judged, shares
 from harness.errors import InputErrors, UsageError
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+from simulated.overhead import curve, failed_nics, ratio
+from simulated.published import Cluster, compared
+from simulated.published_kinds import judged, outcome, shares, survives
 
 GPT = MODELS["gpt-175b"]
 LEFT_7 = (1.0,) * 7 + (0.0,)

@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
+from host_double import FakeHost
 
 from harness.errors import InfraError
 from harness.hosts import LocalHost
-from harness.hosts.fake import FakeHost
 from harness.hosts.survey import Survey, parse, survey
 
 V6, V4 = {"family": "inet6", "local": "fe80::1"}, {"family": "inet", "local": "10.1.0.2"}

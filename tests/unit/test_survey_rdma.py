@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harness.errors import InputErrors
 from harness.hosts import survey
 from harness.hosts.survey_rdma import SCRIPT, Port, read
-from harness.sites import surveyed as bed
+from harness.sites.surveyed import Surveyed
 
 
 @dataclass
@@ -109,7 +109,7 @@ def environment(
 ) -> str:
     host = SimpleNamespace(name="node7", nics={"data": data})
     found = replace(SURVEY, devices=devices, ports=ports or {})
-    return bed.environment(host, found, "ib")["NCCL_IB_HCA"]  # type: ignore[arg-type]
+    return Surveyed("c", (host,), {host.name: found}).env("ib")[host.name]["NCCL_IB_HCA"]  # type: ignore[arg-type]
 
 
 def test_nccl_is_told_devices_and_ports() -> None:
@@ -137,7 +137,7 @@ def test_every_nic_without_a_device_is_named_before_anything_starts() -> None:
     hosts = [SimpleNamespace(name=f"n{number}", nics={"data": ("a", "b")}) for number in range(2)]
     told = {"n0": replace(SURVEY, devices={"a": "m0"}), "n1": SURVEY}
     with pytest.raises(InputErrors) as caught:
-        bed.devices(hosts, told)  # type: ignore[arg-type]
+        Surveyed("c", tuple(hosts), told).devices()  # type: ignore[arg-type]
     assert [each.partition(" (")[0] for each in caught.value.errors] == [
         "n0: data NIC 'b' has no RDMA device",
         "n1: data NIC 'a' has no RDMA device",
@@ -158,11 +158,12 @@ def test_ipv6_alone_is_told_as_it_is() -> None:
     found = survey._nics(links)
     assert found == {"a": "fd00:5::1", "c": "10.0.0.2"}
     host = SimpleNamespace(name="n0", nics={"data": ("a", "b", "c"), "management": ("a", "c")})
+    surveyed = Surveyed("c", (host,), {"n0": replace(SURVEY, nics=found)})  # type: ignore[arg-type]
     with pytest.raises(InputErrors) as caught:
-        bed.nics([host], {"n0": replace(SURVEY, nics=found)})  # type: ignore[arg-type,list-item]
+        surveyed.nics()
     assert "IPv6 alone is not supported" in caught.value.errors[0] and "fd00:5::1" in caught.value.errors[0]
     assert caught.value.errors[1] == "n0: no NIC 'b' with an IPv4 address (with one: c)"
-    assert bed.management_of(host, replace(SURVEY, nics=found)) == "c"  # type: ignore[arg-type]
+    assert surveyed.management_of(host) == "c"  # type: ignore[arg-type]
 
 
 def test_the_whole_survey_tells_devices_and_ports() -> None:

@@ -19,11 +19,11 @@ from harness.lab.remote import NETWORK, Inside, shell
 from harness.launch.gather import gathered
 from harness.launch.launchers.mpirun import Mpirun
 from harness.sites.lab import LabSite
-from harness.workloads.kinds.nccl_lines import Rows
 from harness.workloads.kinds.nccl_tests import NcclTests
 from harness.workloads.kinds.registry import TRIED
-from harness.workloads.kinds.steps import Wanted
 from harness.workloads.nccltests.spec import OPS
+from harness.workloads.reading.nccl_lines import Rows
+from harness.workloads.reading.steps import Wanted
 
 MS = 1_000_000
 GOLDEN = Path(__file__).parents[1] / "data" / "nccl_tests" / "mpirun-lab.txt"

@@ -13,7 +13,6 @@ from typing import Any, Literal
 
 from harness.errors import UsageError
 
-Result = Literal["survived", "degraded", "restart"]
 Loss = Literal["restart", "exclude", "failover", "migrate"]
 NOTICEABLE_S = 1.0
 """A stall beyond this, or a loss of GPUs, makes an outcome `degraded`. Chosen: an order above our own stalls."""
@@ -165,20 +164,6 @@ def runs_with(of: Arm, left: Sequence[float]) -> bool:
     if of.nic == "migrate" or of.excludes:
         return any(left)
     return all(left)
-
-
-def outcome(of: Arm, left: Left, duration_s: float, params: Any, iteration_s: float = 0.0) -> Result:
-    """In a word. An arm that gives up GPUs is degraded for as long as the fault lasts."""
-    applied = rule(of, left, params, iteration_s)
-    if applied.fatal(duration_s):
-        return "restart"
-    gives_up = of.excludes and left is Left.NIC and duration_s > applied.wait_s
-    return "degraded" if gives_up or applied.stall_s(duration_s) > NOTICEABLE_S else "survived"
-
-
-def survives(of: Arm, params: Any, lasting_s: float = inf) -> dict[Left, Result]:
-    """What becomes of a job for each thing that a lasting fault can leave."""
-    return {left: outcome(of, left, lasting_s, params) for left in Left}
 
 
 def traffic_share(of: Arm, left: Sequence[float]) -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.doctor.model import WARNING, Check, Patient, Seen, on_each
+from harness.doctor.checks.mark import of_host
+from harness.doctor.model import WARNING, Patient, Seen
 from harness.facts import catalogue as facts
 
 
@@ -41,21 +42,9 @@ def _no_backup(patient: Patient, nic: str, other: str) -> str:
     return ""
 
 
+@of_host("backup", facts.LINKS, facts.ADDRESSES, tries_paths=True)
 def backups(patient: Patient) -> Iterator[Seen]:
     for nic in patient.data:
         why = without_backup(patient, nic)
         if why:
             yield Seen(WARNING, patient.name, nic, f"no backup: {why}")
-
-
-CHECKS = (
-    Check(
-        "backup",
-        WARNING,
-        "When this NIC fails, its host is cut off and the run stops: no mode of R2CC can help.",
-        "a second data NIC on a card and a switch of its own; bring up those that are down",
-        (facts.LINKS, facts.ADDRESSES),
-        on_each(backups),
-        tries_paths=True,
-    ),
-)

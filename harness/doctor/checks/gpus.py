@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.doctor.model import ERROR, NOTE, WARNING, Check, Patient, Seen, on_each
+from harness.doctor.checks.mark import of_host
+from harness.doctor.model import ERROR, NOTE, WARNING, Patient, Seen
 from harness.facts import NotAvailable
 from harness.facts import catalogue as facts
 from harness.facts.base import NOT_ASKED
@@ -17,6 +18,7 @@ NVIDIA, DISPLAY = 0x10DE, 0x03
 NEAR = ("PIX", "PXB")
 
 
+@of_host("gpudirect", facts.GPUS, facts.RDMA, facts.KERNEL)
 def gpudirect(patient: Patient) -> Iterator[Seen]:
     """Where there are GPUs and RDMA: by nvidia_peermem, or by dma-buf with the open kernel module."""
     kernel = patient.known.get(facts.KERNEL)
@@ -32,6 +34,7 @@ def gpudirect(patient: Patient) -> Iterator[Seen]:
         yield Seen(WARNING, patient.name, "", f"nvidia_peermem is not loaded, and {' and '.join(lacks)}")
 
 
+@of_host("acs", facts.GPUS, facts.PCI)
 def acs(patient: Patient) -> Iterator[Seen]:
     """Only of bridges above a GPU or a NIC: others send nothing from one to the other."""
     devices = patient.known.get(facts.PCI) or {}
@@ -55,6 +58,7 @@ def _gpu_addresses(patient: Patient) -> frozenset[str]:
     return frozenset(gpu.bus for gpu in patient.known.get(facts.GPUS) or ())
 
 
+@of_host("iommu", facts.GPUS, facts.KERNEL)
 def iommu(patient: Patient) -> Iterator[Seen]:
     kernel = patient.known.get(facts.KERNEL)
     if kernel is None or not kernel.iommu_groups or not patient.known.get(facts.GPUS):
@@ -63,6 +67,7 @@ def iommu(patient: Patient) -> Iterator[Seen]:
         yield Seen(WARNING, patient.name, "", "the IOMMU translates devices' addresses")
 
 
+@of_host("gpu-nic", facts.TOPOLOGY)
 def distance(patient: Patient) -> Iterator[Seen]:
     """Of each GPU to the nearest data NIC that has an RDMA device; `nvidia-smi topo` knows no others."""
     topology = patient.known.get(facts.TOPOLOGY)
@@ -77,6 +82,7 @@ def distance(patient: Patient) -> Iterator[Seen]:
             yield Seen(severity, patient.name, gpu, f"the nearest NIC is {near} away")
 
 
+@of_host("pci-link", facts.PCI, facts.NET)
 def pci_link(patient: Patient) -> Iterator[Seen]:
     """A GPU that idles lowers its speed, so only the lanes count there."""
     devices = patient.known.get(facts.PCI) or {}
@@ -98,6 +104,7 @@ def pci_link(patient: Patient) -> Iterator[Seen]:
             )
 
 
+@of_host("gpu-lost")
 def lost(patient: Patient) -> Iterator[Seen]:
     """By the driver's word, or because it drives a GPU that it does not show, or because the inventory has more."""
     known = patient.known.get(facts.GPUS)
@@ -136,68 +143,9 @@ def _silent(patient: Patient) -> Iterator[Seen]:
         yield Seen(severity, patient.name, "", str(why))
 
 
+@of_host("gpu-memory", facts.GPUS)
 def memory_errors(patient: Patient) -> Iterator[Seen]:
     for gpu in patient.known.get(facts.GPUS) or ():
         if gpu.uncorrected:
             text = f"{gpu.uncorrected} uncorrected memory errors since it was started"
             yield Seen(ERROR, patient.name, f"GPU{gpu.index}", text)
-
-
-CHECKS = (
-    Check(
-        "gpudirect",
-        WARNING,
-        "NICs cannot read GPU memory: everything is copied through the host's memory, at a fraction of the speed.",
-        "modprobe nvidia_peermem; or the open kernel module with a kernel of 5.12 or later (dma-buf)",
-        (facts.GPUS, facts.RDMA, facts.KERNEL),
-        on_each(gpudirect),
-    ),
-    Check(
-        "acs",
-        WARNING,
-        "Traffic between GPU and NIC goes up to the CPU and back, at a fraction of the speed; or it hangs.",
-        "switch ACS off in the firmware, or by setpci on each bridge (docs.nvidia.com, NCCL troubleshooting: PCI ACS)",
-        (facts.GPUS, facts.PCI),
-        on_each(acs),
-    ),
-    Check(
-        "iommu",
-        WARNING,
-        "Direct transfers between GPU and NIC go through the IOMMU: slower, and some hang.",
-        "boot with iommu=pt (and intel_iommu=on or amd_iommu=on where virtual machines need it)",
-        (facts.GPUS, facts.KERNEL),
-        on_each(iommu),
-    ),
-    Check(
-        "gpu-nic",
-        WARNING,
-        "SYS: across the link between CPUs; PHB and NODE: through the CPU. NCCL uses no GPUDirect that far by default.",
-        "use NICs that hang off the same PCIe switch as the GPU; see `nvidia-smi topo -m`",
-        (facts.TOPOLOGY,),
-        on_each(distance),
-    ),
-    Check(
-        "pci-link",
-        WARNING,
-        "The slot gives it less than it can do: it may carry less than its network link.",
-        "reseat the card; look for a slot with more lanes; see to the firmware's settings of the slot",
-        (facts.PCI, facts.NET),
-        on_each(pci_link),
-    ),
-    Check(
-        "gpu-lost",
-        ERROR,
-        "A process that uses the GPU ends or hangs; the machine may have to be started again to have it back.",
-        "look for Xid in `dmesg`; reset or restart the machine; a GPU that is lost again and again has to be replaced",
-        (),
-        on_each(lost),
-    ),
-    Check(
-        "gpu-memory",
-        ERROR,
-        "The GPU has given wrong data: results cannot be trusted, processes on it are ended.",
-        "reset or replace it; `nvidia-smi -q -d ECC`",
-        (facts.GPUS,),
-        on_each(memory_errors),
-    ),
-)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from harness.doctor.model import ERROR, NOTE, WARNING, Check, Fleet, Patient, Seen, odd_ones, on_each, usual
+from harness.doctor.checks.mark import of_fleet, of_host
+from harness.doctor.model import ERROR, NOTE, WARNING, Fleet, Patient, Seen, odd_ones, usual
 from harness.facts import catalogue as facts
 from harness.facts.kernel import UNLIMITED, Limit, Module
 
@@ -18,6 +19,7 @@ LEAST_DISK_BYTES, FULL_DISK_BYTES = GIB, 64 * MIB
 LEAST_SHM_BYTES = GIB
 
 
+@of_fleet("clock")
 def clock(fleet: Fleet) -> Iterator[Seen]:
     """Against the middle host's clock where there are three or more, so that ours being wrong blames nobody."""
     told = {each.name: each.clock for each in fleet.patients if each.clock is not None}
@@ -40,6 +42,7 @@ def _duration(seconds: float) -> str:
     return f"{seconds:.2f} s" if seconds < 120 else f"{seconds / 60:.1f} minutes"
 
 
+@of_host("time-sync", facts.DAEMONS)
 def time_sync(patient: Patient) -> Iterator[Seen]:
     daemons = patient.known.get(facts.DAEMONS) or frozenset()
     tracking, synchronised = patient.known.get(facts.CHRONY), patient.known.get(facts.TIMEDATE)
@@ -51,6 +54,7 @@ def time_sync(patient: Patient) -> Iterator[Seen]:
         yield Seen(NOTE, patient.name, "", "no time daemon runs")
 
 
+@of_host("memlock", facts.LIMITS)
 def memlock(patient: Patient) -> Iterator[Seen]:
     identity = patient.known.get(facts.IDENTITY)
     limit = _limits(patient).get("Max locked memory")
@@ -61,6 +65,7 @@ def memlock(patient: Patient) -> Iterator[Seen]:
     yield Seen(severity, patient.name, "", f"locked memory is limited to {_size(limit.soft)}")
 
 
+@of_host("nofile", facts.LIMITS)
 def nofile(patient: Patient) -> Iterator[Seen]:
     limit = _limits(patient).get("Max open files")
     if limit is not None and limit.soft < LEAST_FILES:
@@ -72,6 +77,7 @@ def _limits(patient: Patient) -> dict[str, Limit]:
     return patient.known.get(facts.LIMITS) or {}
 
 
+@of_host("prefix", facts.STORAGE)
 def prefix(patient: Patient) -> Iterator[Seen]:
     storage = patient.known.get(facts.STORAGE)
     assert storage is not None
@@ -83,6 +89,7 @@ def prefix(patient: Patient) -> Iterator[Seen]:
         yield Seen(severity, patient.name, storage.prefix, f"only {_size(free)} are free")
 
 
+@of_host("shared-memory", facts.STORAGE)
 def shared_memory(patient: Patient) -> Iterator[Seen]:
     storage = patient.known.get(facts.STORAGE)
     assert storage is not None
@@ -103,6 +110,7 @@ def _gpu_driver(patient: Patient) -> str | None:
     return next((gpu.driver for gpu in patient.known.get(facts.GPUS) or () if gpu.driver), None)
 
 
+@of_fleet("versions")
 def versions(fleet: Fleet) -> Iterator[Seen]:
     """What should be alike everywhere and is not; firmware only between NICs of one driver."""
     kinds: tuple[tuple[str, Any, Callable[[Patient], str | None]], ...] = (
@@ -137,6 +145,7 @@ def _nic_versions(fleet: Fleet) -> Iterator[Seen]:
             yield Seen(WARNING, name, nic, f"{driver} {version}, most have {usual(told_versions.values())}")
 
 
+@of_fleet("settings", facts.SETTINGS)
 def settings(fleet: Fleet) -> Iterator[Seen]:
     told = {one.name: one.known.get(facts.SETTINGS) or {} for one in fleet.patients}
     for variable in sorted({name for each in told.values() for name in each}):
@@ -149,83 +158,8 @@ def settings(fleet: Fleet) -> Iterator[Seen]:
                 yield Seen(NOTE, name, variable, f"every login sets it to {value}")
 
 
+@of_host("numa-balancing", facts.SYSCTL)
 def numa_balancing(patient: Patient) -> Iterator[Seen]:
     gpus = patient.known.get(facts.GPUS)
     if gpus and (patient.known.get(facts.SYSCTL) or {}).get("kernel/numa_balancing") == "1":
         yield Seen(NOTE, patient.name, "", "kernel.numa_balancing is on")
-
-
-CHECKS = (
-    Check(
-        "clock",
-        WARNING,
-        "Journals of several hosts are laid side by side by their clocks; certificates and schedulers trust them too.",
-        "start chronyd on all hosts, with the same sources; `chronyc makestep` sets the clock at once",
-        (),
-        clock,
-    ),
-    Check(
-        "time-sync",
-        WARNING,
-        "Nothing keeps the clock right: it drifts by seconds a day.",
-        "install chrony and start it: apt-get install chrony",
-        (facts.DAEMONS,),
-        on_each(time_sync),
-    ),
-    Check(
-        "memlock",
-        ERROR,
-        "RDMA needs its buffers locked in memory: registering them fails (ibv_reg_mr, 'Cannot allocate memory').",
-        "set `* - memlock unlimited` in /etc/security/limits.conf, LimitMEMLOCK=infinity for slurmd and containers",
-        (facts.LIMITS,),
-        on_each(memlock),
-    ),
-    Check(
-        "nofile",
-        WARNING,
-        "Every connection of every channel takes open files: large jobs end with 'Too many open files'.",
-        "set `* - nofile 1048576` in /etc/security/limits.conf, LimitNOFILE for slurmd and containers",
-        (facts.LIMITS,),
-        on_each(nofile),
-    ),
-    Check(
-        "prefix",
-        ERROR,
-        "Builds are deployed and runs write their files below the prefix.",
-        "free space there, or name another folder in the inventory (prefix:)",
-        (facts.STORAGE,),
-        on_each(prefix),
-    ),
-    Check(
-        "shared-memory",
-        ERROR,
-        "Ranks of one host exchange data through /dev/shm: NCCL fails with 'No space left on device'.",
-        "mount a larger one: mount -o remount,size=16G /dev/shm; containers: --shm-size or --ipc=host",
-        (facts.STORAGE,),
-        on_each(shared_memory),
-    ),
-    Check(
-        "versions",
-        WARNING,
-        "Hosts that differ in kernel, driver or firmware differ in speed and in how they fail.",
-        "bring all hosts to the same version",
-        (),
-        versions,
-    ),
-    Check(
-        "settings",
-        WARNING,
-        "These variables change what NCCL does, on every run, beside what a run asks for.",
-        "remove them from the login's environment and /etc/nccl.conf, or set them alike on all hosts",
-        (facts.SETTINGS,),
-        settings,
-    ),
-    Check(
-        "numa-balancing",
-        NOTE,
-        "The kernel moves memory between NUMA nodes by unmapping it now and then; that costs GPU hosts bandwidth.",
-        "sysctl kernel.numa_balancing=0",
-        (facts.SYSCTL,),
-        on_each(numa_balancing),
-    ),
-)

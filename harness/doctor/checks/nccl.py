@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from harness.doctor.model import ERROR, NOTE, WARNING, Check, Patient, Seen, on_each
+from harness.doctor.checks.mark import of_host
+from harness.doctor.model import ERROR, NOTE, WARNING, Patient, Seen
 from harness.facts import catalogue as facts
 from harness.facts.kernel import Mapped
 
@@ -13,6 +14,7 @@ NCCL = re.compile(r".*/libnccl\.so[.\d]*")
 PLUGIN = re.compile(r".*/(libnccl-net[^/]*|libr2cc_[^/]*)\.so[.\d]*")
 
 
+@of_host("nccl-mapped", facts.MAPPED, on_demand=True)
 def mapped(patient: Patient) -> Iterator[Seen]:
     found = patient.known.get(facts.MAPPED) or ()
     process = f"pid {patient.pid}"
@@ -38,16 +40,3 @@ def _copy(patient: Patient, process: str, each: Mapped) -> Iterator[Seen]:
         yield Seen(WARNING, patient.name, process, f"uses {each.path}, which `r2cc deploy` did not put there")
     else:
         yield Seen(NOTE, patient.name, process, f"uses {each.path}")
-
-
-CHECKS = (
-    Check(
-        "nccl-mapped",
-        ERROR,
-        "What a process has mapped is what runs, whatever was installed: frameworks bring an NCCL of their own.",
-        "LD_PRELOAD or LD_LIBRARY_PATH with the deployed libnccl.so.2, as `r2cc run` sets it; then start it again",
-        (facts.MAPPED,),
-        on_each(mapped),
-        on_demand=True,
-    ),
-)

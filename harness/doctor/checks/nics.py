@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.doctor.model import ERROR, NOTE, WARNING, Check, Fleet, Patient, Seen, odd_ones, on_each, usual
+from harness.doctor.checks.mark import of_fleet, of_host
+from harness.doctor.model import ERROR, NOTE, WARNING, Fleet, Patient, Seen, odd_ones, usual
 from harness.facts import catalogue as facts
 from harness.facts.iproute import Link, Qdisc
 
@@ -15,6 +16,7 @@ PLAIN_MTU = 1500
 ADDRESS_REMEDY = "give it its address on its rail: ip addr add ADDRESS/PREFIX dev NIC"
 
 
+@of_host("nic-present", facts.LINKS)
 def present(patient: Patient) -> Iterator[Seen]:
     if not patient.data and patient.guessed:
         there = ", ".join(name for name, link in patient.links.items() if not link.loopback)
@@ -30,6 +32,7 @@ def present(patient: Patient) -> Iterator[Seen]:
             yield Seen(ERROR, patient.name, nic, f"there is no such NIC (there are: {there})")
 
 
+@of_host("nic-state", facts.LINKS, facts.ADDRESSES)
 def state(patient: Patient) -> Iterator[Seen]:
     for nic, link in _data(patient):
         if not link.up:
@@ -62,6 +65,7 @@ def speed_gbit(patient: Patient, nic: str) -> float | None:
     return shown.speed_gbit if shown is not None else None
 
 
+@of_fleet("nic-speed", facts.NET)
 def speed(fleet: Fleet) -> Iterator[Seen]:
     told = {(one.name, nic): found for one in fleet.patients for nic in one.data if (found := speed_gbit(one, nic))}
     fastest = max(told.values(), default=0.0)
@@ -79,6 +83,7 @@ def speed(fleet: Fleet) -> Iterator[Seen]:
                 yield Seen(WARNING, one.name, nic, "half duplex")
 
 
+@of_fleet("nic-shaping", facts.QDISCS)
 def shaping(fleet: Fleet) -> Iterator[Seen]:
     """Whoever left a rate limit or packet loss behind; a lab has the same rate everywhere, and that is a note."""
     found = {(one.name, nic): limit for one in fleet.patients for nic, limit in _shapers(one)}
@@ -106,6 +111,7 @@ def _shapers(patient: Patient) -> list[tuple[str, Qdisc]]:
     ]
 
 
+@of_fleet("nic-mtu", facts.LINKS)
 def mtu(fleet: Fleet) -> Iterator[Seen]:
     """By rail: NICs that talk to each other must agree."""
     for members in fleet.rails().values():
@@ -121,6 +127,7 @@ def mtu(fleet: Fleet) -> Iterator[Seen]:
                 yield Seen(NOTE, one.name, nic, "MTU 1500 on a fast NIC", "ip link set NIC mtu 9000, on the switch too")
 
 
+@of_host("nic-errors", facts.FIRST, facts.LAST)
 def errors(patient: Patient) -> Iterator[Seen]:
     first, last = patient.known.get(facts.FIRST) or {}, patient.known.get(facts.LAST) or {}
     for nic in patient.data:
@@ -145,6 +152,7 @@ def _rdma_errors(patient: Patient) -> Iterator[Seen]:
             yield Seen(NOTE, patient.name, port, f"its link went down {downs} times since it was started")
 
 
+@of_host("nic-module", facts.ETHTOOL)
 def module(patient: Patient) -> Iterator[Seen]:
     for nic, told in (patient.known.get(facts.ETHTOOL) or {}).items():
         if nic in patient.data and told.module is not None and told.module.alarms:
@@ -152,76 +160,9 @@ def module(patient: Patient) -> Iterator[Seen]:
             yield Seen(WARNING, patient.name, nic, f"optical module ({what}): {', '.join(told.module.alarms)}")
 
 
+@of_host("nic-offload", facts.ETHTOOL)
 def offloads(patient: Patient) -> Iterator[Seen]:
     for nic, told in (patient.known.get(facts.ETHTOOL) or {}).items():
         off = [name for name in OFFLOADS if told.has(name) is False]
         if nic in patient.data and off and (speed_gbit(patient, nic) or 0) >= FAST_GBIT:
             yield Seen(NOTE, patient.name, nic, f"off: {', '.join(off)}")
-
-
-CHECKS = (
-    Check(
-        "nic-present",
-        ERROR,
-        "Without its data NICs a run cannot start, or uses other NICs than is thought.",
-        "correct `nics: {data: ...}` in the inventory; see `ip link` and dmesg for a NIC that did not come up",
-        (facts.LINKS,),
-        on_each(present),
-    ),
-    Check(
-        "nic-state",
-        ERROR,
-        "A data NIC that is down carries nothing; NCCL leaves it out or fails, and it is nobody's backup.",
-        "bring it up",
-        (facts.LINKS, facts.ADDRESSES),
-        on_each(state),
-    ),
-    Check(
-        "nic-speed",
-        WARNING,
-        "A collective runs at the pace of its slowest NIC.",
-        "see to cable, module and the switch port's settings (autonegotiation, FEC); `ethtool NIC`",
-        (facts.NET,),
-        speed,
-    ),
-    Check(
-        "nic-shaping",
-        WARNING,
-        "A queueing discipline holds packets back or drops them: a lab's, or one that a test left behind.",
-        "`r2cc panic` reverts what our faults left; else tc qdisc del dev NIC root",
-        (facts.QDISCS,),
-        shaping,
-    ),
-    Check(
-        "nic-mtu",
-        ERROR,
-        "What one NIC sends, the other drops: small messages pass, large ones hang.",
-        "set the same MTU on all NICs and switch ports of a rail",
-        (facts.LINKS,),
-        mtu,
-    ),
-    Check(
-        "nic-errors",
-        WARNING,
-        "A bad cable or module: packets are lost and sent again, the link may flap soon.",
-        "clean or replace cable and module; `ethtool -S NIC` and `rdma statistic` have the details",
-        (facts.FIRST, facts.LAST),
-        on_each(errors),
-    ),
-    Check(
-        "nic-module",
-        WARNING,
-        "The optical module says that light, temperature or current are out of bounds.",
-        "clean or replace the module; `ethtool -m NIC`",
-        (facts.ETHTOOL,),
-        on_each(module),
-    ),
-    Check(
-        "nic-offload",
-        NOTE,
-        "Without these a CPU core does what the NIC could, and sockets are slower.",
-        "ethtool -K NIC tso on gro on rx on tx on",
-        (facts.ETHTOOL,),
-        on_each(offloads),
-    ),
-)

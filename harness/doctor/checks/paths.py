@@ -6,8 +6,9 @@ import ipaddress
 import re
 from collections.abc import Callable, Iterator
 
+from harness.doctor.checks.mark import of_fleet, of_host
 from harness.doctor.fold import fold
-from harness.doctor.model import ERROR, NOTE, WARNING, Check, Fleet, Path, Patient, Seen, on_each, usual
+from harness.doctor.model import ERROR, NOTE, WARNING, Fleet, Path, Patient, Seen, usual
 from harness.facts import catalogue as facts
 from harness.facts.iproute import Address
 
@@ -15,6 +16,7 @@ End = tuple[str, str]
 """Host and NIC."""
 
 
+@of_fleet("path-reach", facts.LINKS, facts.ADDRESSES, facts.PING, tries_paths=True)
 def reach(fleet: Fleet) -> Iterator[Seen]:
     """A NIC that no peer reaches is told once, not by every peer."""
     tried: dict[End, dict[End, bool]] = {}
@@ -38,6 +40,7 @@ def reach(fleet: Fleet) -> Iterator[Seen]:
             yield Seen(ERROR, name, nic, f"no answer from {fold(lost)} on its rail, though both NICs are up")
 
 
+@of_host("path-mtu", facts.LINKS, facts.ADDRESSES, facts.PING, facts.WHOLE_PING, tries_paths=True)
 def path_mtu(patient: Patient) -> Iterator[Seen]:
     for nic, peers in _failing(patient, lambda path: bool(path.small) and path.whole is False).items():
         size = next(path.size for path in patient.paths if path.nic == nic)
@@ -54,6 +57,7 @@ def _failing(patient: Patient, fails: Callable[[Path], bool]) -> dict[str, list[
     return found
 
 
+@of_host("udp", facts.LINKS, facts.ADDRESSES, sends=True)
 def udp(patient: Patient) -> Iterator[Seen]:
     """What does not pass at all is `path-reach`'s; where ping is missing, nothing is known of that."""
     unreached = {(path.nic, path.peer) for path in patient.paths if path.small is False}
@@ -71,6 +75,7 @@ def udp(patient: Patient) -> Iterator[Seen]:
         yield Seen(NOTE, patient.name, "", "no UDP datagram was sent or heard", remedy)
 
 
+@of_host("path-route", facts.LINKS, facts.ADDRESSES, tries_paths=True)
 def route(patient: Patient) -> Iterator[Seen]:
     """Only where all its ways go wrong: one peer in a wrong subnet is that peer's fault (`rails`)."""
     for nic in patient.data:
@@ -82,6 +87,7 @@ def route(patient: Patient) -> Iterator[Seen]:
             yield Seen(NOTE, patient.name, each.dst, f"the route has {each.hops} next hops: which NIC is used varies")
 
 
+@of_host("nic-subnet", facts.ADDRESSES, facts.SYSCTL)
 def subnets(patient: Patient) -> Iterator[Seen]:
     """Two NICs in one subnet: by default either answers for the other's address."""
     for network, nics in _shared(patient).items():
@@ -138,6 +144,7 @@ def _loose(patient: Patient, nic: str) -> Iterator[str]:
         yield "rp_filter 1"
 
 
+@of_fleet("nic-address", facts.ADDRESSES)
 def twins(fleet: Fleet) -> Iterator[Seen]:
     """One address at two NICs: two hosts set up alike, or one host that the inventory names twice."""
     owners: dict[str, list[End]] = {}
@@ -151,6 +158,7 @@ def twins(fleet: Fleet) -> Iterator[Seen]:
             yield Seen(ERROR, name, nic, f"its address {address} is also that of {others}")
 
 
+@of_fleet("rails", facts.ADDRESSES)
 def rails(fleet: Fleet) -> Iterator[Seen]:
     counts = {one.name: len(one.data) for one in fleet.patients if one.data}
     if not counts:
@@ -184,82 +192,10 @@ def _has(members: list[tuple[Patient, str]], network: str) -> bool:
     return bool(found) and usual(found) == network
 
 
+@of_host("firewall", facts.CHAINS)
 def firewall(patient: Patient) -> Iterator[Seen]:
     for chain in patient.known.get(facts.CHAINS) or ():
         if chain.policy == "drop":
             yield Seen(
                 WARNING, patient.name, "", f"nft table {chain.table}, chain {chain.name}: drops what is not allowed"
             )
-
-
-CHECKS = (
-    Check(
-        "path-reach",
-        ERROR,
-        "Data NICs of one rail do not reach each other: wrong VLAN, wrong cabling, a firewall, or a dead switch port.",
-        "compare address, VLAN and switch port of both; `ping -I NIC ADDRESS`; `arping -I NIC ADDRESS`",
-        (facts.LINKS, facts.ADDRESSES, facts.PING),
-        reach,
-        tries_paths=True,
-    ),
-    Check(
-        "path-mtu",
-        ERROR,
-        "Something on the way is narrower than both ends think: small messages pass, large ones hang.",
-        "set the MTU of switch ports and of the peer's NIC; then `ping -M do -s SIZE -I NIC ADDRESS` answers",
-        (facts.LINKS, facts.ADDRESSES, facts.PING, facts.WHOLE_PING),
-        on_each(path_mtu),
-        tries_paths=True,
-    ),
-    Check(
-        "udp",
-        WARNING,
-        "R2CC's probes and acknowledgements are UDP. Where none passes it uses TCP for them; stock NCCL needs no UDP.",
-        "accept UDP from ports that the kernel chooses: "
-        "nft add rule FAMILY TABLE CHAIN iifname NIC udp dport 32768-60999 accept",
-        (facts.LINKS, facts.ADDRESSES),
-        on_each(udp),
-        sends=True,
-    ),
-    Check(
-        "path-route",
-        ERROR,
-        "Two NICs share one cable without anybody knowing: half the bandwidth, and both are gone when one fails.",
-        "a subnet a rail; or a table a NIC: ip rule add from ADDRESS table N; ip route add SUBNET dev NIC table N",
-        (facts.LINKS, facts.ADDRESSES),
-        on_each(route),
-        tries_paths=True,
-    ),
-    Check(
-        "nic-subnet",
-        WARNING,
-        "Each answers ARP for both (ARP flux), what is not bound leaves by the first; rp_filter 1 drops answers.",
-        "sysctl net.ipv4.conf.all.arp_ignore=1 arp_announce=2 rp_filter=2, and policy routing; or a subnet a rail",
-        (facts.ADDRESSES, facts.SYSCTL),
-        on_each(subnets),
-    ),
-    Check(
-        "nic-address",
-        ERROR,
-        "One address at two NICs: what is sent there goes to either; or the inventory names one host twice.",
-        "give each NIC an address of its own; name each host once",
-        (facts.ADDRESSES,),
-        twins,
-    ),
-    Check(
-        "rails",
-        ERROR,
-        "Rail k is NIC k of every host: uneven rails waste NICs, a NIC in another rail's subnet reaches no peer.",
-        "name the data NICs of all hosts in the same order; see to addresses and cabling",
-        (facts.ADDRESSES,),
-        rails,
-    ),
-    Check(
-        "firewall",
-        WARNING,
-        "NCCL connects to ports that the kernel chooses: where only some are allowed, a run hangs as it starts.",
-        "accept everything from the data NICs: nft add rule FAMILY TABLE CHAIN iifname NIC accept",
-        (facts.CHAINS,),
-        on_each(firewall),
-    ),
-)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from harness.doctor.model import ERROR, NOTE, WARNING, Check, Fleet, Patient, Seen, odd_ones, on_each, usual
+from harness.doctor.checks.mark import of_fleet, of_host
+from harness.doctor.model import ERROR, NOTE, WARNING, Fleet, Patient, Seen, odd_ones, usual
 from harness.facts import catalogue as facts
 from harness.facts.sysfs import Gid, RdmaPort
 
@@ -18,6 +19,7 @@ RDMA_MODULE = {
 ETHERNET = "Ethernet"
 
 
+@of_host("rdma-driver", facts.NET, facts.RDMA)
 def driver(patient: Patient) -> Iterator[Seen]:
     """A NIC whose driver has an RDMA part that is not there."""
     ports = patient.ports()
@@ -29,6 +31,7 @@ def driver(patient: Patient) -> Iterator[Seen]:
             yield Seen(WARNING, patient.name, nic, text, f"modprobe {wanted}" if not loaded else "")
 
 
+@of_host("rdma-port", facts.RDMA)
 def port(patient: Patient) -> Iterator[Seen]:
     for nic, found in patient.ports().items():
         if found.state != "ACTIVE":
@@ -49,6 +52,7 @@ def v2_index(found: RdmaPort, nic: str, address: str) -> int | None:
     return next((gid.index for gid in [*own, *fitting]), None)
 
 
+@of_fleet("gid-index", facts.RDMA, facts.ADDRESSES)
 def gids(fleet: Fleet) -> Iterator[Seen]:
     indices: dict[tuple[str, str], int] = {}
     for one in fleet.patients:
@@ -91,6 +95,7 @@ def _chosen(name: str, nic: str, found: RdmaPort, chosen: str) -> Iterator[Seen]
         yield Seen(ERROR, name, nic, f"NCCL_IB_GID_INDEX={chosen} is a link-local address on {found.device}")
 
 
+@of_fleet("rdma-mtu", facts.RDMA, facts.IBV)
 def mtu(fleet: Fleet) -> Iterator[Seen]:
     """What libibverbs says: RDMA's own MTU is a power of two that fits in the NIC's."""
     told = {(one.name, nic): found for one in fleet.patients for nic, found in _active_mtu(one).items()}
@@ -109,51 +114,8 @@ def _active_mtu(patient: Patient) -> Mapping[str, int]:
     return found
 
 
+@of_host("rdma-netns", facts.RDMA_NETNS)
 def netns(patient: Patient) -> Iterator[Seen]:
     ports = patient.known.get(facts.RDMA)
     if ports and patient.known.get(facts.RDMA_NETNS) == "exclusive":
         yield Seen(NOTE, patient.name, "", "RDMA devices belong to one network namespace each")
-
-
-CHECKS = (
-    Check(
-        "rdma-driver",
-        WARNING,
-        "The NIC could do RDMA, but is used over sockets: several times slower, and no GPUDirect.",
-        "load the driver's RDMA module (package rdma-core, or the vendor's drivers)",
-        (facts.NET, facts.RDMA),
-        on_each(driver),
-    ),
-    Check(
-        "rdma-port",
-        ERROR,
-        "NCCL leaves out ports that are not active, or fails on them.",
-        "bring up the NIC behind it; InfiniBand: is a subnet manager running?",
-        (facts.RDMA,),
-        on_each(port),
-    ),
-    Check(
-        "gid-index",
-        ERROR,
-        "Both ends need the same kind of GID: else connections time out (ibv_modify_qp: Connection timed out).",
-        "give the NIC its IPv4 address; leave NCCL_IB_GID_INDEX unset (NCCL 2.21 and later choose by themselves)",
-        (facts.RDMA, facts.ADDRESSES),
-        gids,
-    ),
-    Check(
-        "rdma-mtu",
-        WARNING,
-        "The smaller of both ends' RDMA MTUs is used: smaller packets cost bandwidth.",
-        "set the NIC's MTU to at least 4200 everywhere, for an RDMA MTU of 4096",
-        (facts.RDMA, facts.IBV),
-        mtu,
-    ),
-    Check(
-        "rdma-netns",
-        NOTE,
-        "Containers see no RDMA device until one is moved into their namespace.",
-        "rdma system set netns shared (no containers may run), or rdma dev set DEVICE netns NAME",
-        (facts.RDMA_NETNS,),
-        on_each(netns),
-    ),
-)

@@ -16,7 +16,7 @@ from typing import IO
 
 from harness.errors import CommandError, R2ccError, SshError
 from harness.hosts import through
-from harness.hosts.base import STDERR_LINES_QUOTED, Argv, Env, Limit, Redirect, Result
+from harness.hosts.base import STDERR_LINES_QUOTED, Argv, Env, Limit, Process, Redirect, Result
 from harness.hosts.commands import checked, last_lines, tail_of, timeout_error
 from harness.hosts.ssh.command import CHUNK, Running, Sink
 from harness.hosts.ssh.link import Link, lost
@@ -109,12 +109,13 @@ class SshHost:
         self.run(argv, timeout_s=SIGNAL_LIMIT_S, check=False)
 
 
-class SshProcess:
+class SshProcess(Process):
     """A command on a host. `pid` is its number there."""
 
     def __init__(self, host: SshHost, running: Running, stdout: Redirect, stderr: Redirect, stdin: Redirect) -> None:
         self._host = host
         self._running = running
+        self.pid = running.pid
         self._ended = threading.Event()
         self._exit_code: int | None = None
         self._errors = tempfile.TemporaryFile() if stderr is None else None  # noqa: SIM115 (lives as long as we do)
@@ -156,10 +157,6 @@ class SshProcess:
             if fd is not None:
                 os.close(fd)
 
-    @property
-    def pid(self) -> int:
-        return self._running.pid
-
     def poll(self) -> int | None:
         return self._exit_code if self._ended.is_set() else None
 
@@ -175,12 +172,6 @@ class SshProcess:
         """To the command and what it started. Nothing happens when it has ended. SshError when the host is lost."""
         if self.poll() is None:
             self._host._signal_group(self.pid, signum)
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
 
     def stderr_tail(self, lines: int = STDERR_LINES_QUOTED) -> str:
         return last_lines(tail_of(self._errors, lines), lines)

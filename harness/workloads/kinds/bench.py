@@ -41,24 +41,12 @@ class Bench(Workload):
             raise UsageError("the host bench needs two ranks or more", "--ranks-per-host 2, or more hosts")
         rank, _, iteration = place.corrupt.partition(":")
         spec = BenchSpec(
-            op=self.op,
-            bytes=self.bytes,
-            iterations=self.iterations,
-            warmup=self.warmup,
-            channels=self.channels,
-            connections_per_peer=self.connections_per_peer,
-            chunk_bytes=self.chunk_bytes,
-            slots=self.slots,
+            **self.model_dump(exclude={"kind", "timeout_s"}),
             seed=place.seed,
-            net=self.net,
-            in_a_row=self.in_a_row,
-            idle_us=self.idle_us,
             merge_nics=place.merge_nics,
             timeout_s=max(1, round(self.timeout_s)),
-            seconds=self.seconds,
             late=place.late,
             corrupt=(int(rank), int(iteration)) if rank else None,
-            corrupt_carrier=self.corrupt_carrier,
         )
         programs = place.programs
         return bench_command(

@@ -2,29 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictStr, model_validator
 
-from harness.workloads.kinds.lines import LineReader
-from harness.workloads.kinds.presets import PRESETS
 from harness.workloads.kinds.program import Program
-from harness.workloads.kinds.steps import CommandLines, Wanted
 from harness.workloads.kinds.workload import UNKNOWN, Count, Place
+from harness.workloads.reading.lines import LineReader
+from harness.workloads.reading.patterns import Finder, fault_of
+from harness.workloads.reading.presets import PRESETS
+from harness.workloads.reading.steps import CommandLines, Wanted
 
 COUNTED_MS = "5"
 """How exactly the end of a step is known that is counted in collectives."""
 
 
 def _pattern(text: str) -> str:
-    try:
-        found = re.compile(text.encode())
-    except re.error as error:
-        raise ValueError(f"it is no regular expression: {error}") from error
-    if found.match(b""):
-        raise ValueError("it matches an empty line, so it says nothing about progress")
+    fault = fault_of(text)
+    if fault:
+        raise ValueError(fault)
     return text
 
 
@@ -54,9 +51,10 @@ class Progress(Part):
             raise ValueError(f"give one of {' and '.join(given)}: they say the same in different ways")
         return self
 
-    def regex(self) -> re.Pattern[bytes] | None:
-        text = PRESETS[self.preset].pattern if self.preset is not None else self.step
-        return None if text is None else re.compile(text.encode(), re.MULTILINE)
+    def finder(self) -> Finder | None:
+        if self.preset is not None:
+            return Finder(f"the preset {self.preset}", PRESETS[self.preset].pattern)
+        return None if self.step is None else Finder("progress.step", self.step)
 
 
 class Outcome(Part):
@@ -97,5 +95,5 @@ class Command(Program):
         return super().rank_env({**base, **counted}, place)
 
     def reader(self, rank: int, ranks: int) -> LineReader:
-        result = None if self.result.pattern is None else re.compile(self.result.pattern.encode(), re.MULTILINE)
-        return CommandLines(Wanted(rank, ranks, self.warmup, self.progress.regex(), result, self.progress.collectives))
+        result = None if self.result.pattern is None else Finder("result.pattern", self.result.pattern)
+        return CommandLines(Wanted(rank, ranks, self.warmup, self.progress.finder(), result, self.progress.collectives))

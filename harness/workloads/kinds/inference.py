@@ -9,10 +9,10 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
 from harness.workloads.kinds import servers
-from harness.workloads.kinds.lines import LineReader
 from harness.workloads.kinds.program import Program
-from harness.workloads.kinds.served import ServedLines
 from harness.workloads.kinds.workload import Count, Place, Seconds, Small16
+from harness.workloads.reading.lines import LineReader
+from harness.workloads.reading.served import ServedLines
 
 Length = Small16 | tuple[Small16, Small16]
 """In tokens; two: drawn evenly between them."""

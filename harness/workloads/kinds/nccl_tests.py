@@ -10,12 +10,12 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from harness.repo import checkout
-from harness.workloads.kinds.lines import LineReader
-from harness.workloads.kinds.nccl_lines import FILE, Rows
 from harness.workloads.kinds.program import Program
-from harness.workloads.kinds.steps import Wanted
 from harness.workloads.kinds.workload import MIB, Bytes, Count, Place
 from harness.workloads.nccltests.spec import OPS, Spec, one_of_many
+from harness.workloads.reading.lines import LineReader
+from harness.workloads.reading.nccl_lines import FILE, Rows
+from harness.workloads.reading.steps import Wanted
 
 FOLDER = "R2CC_NCCL_TESTS"
 """The variable that says where the user's programs lie."""

@@ -17,8 +17,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, S
 
 from harness.errors import UsageError
 from harness.units import parse_bytes
-from harness.workloads.kinds.lines import JsonLines, LineReader
 from harness.workloads.progress import LIBRARY
+from harness.workloads.reading.lines import JsonLines, LineReader
 
 MIB = 1024 * 1024
 UNKNOWN = 1_000_000

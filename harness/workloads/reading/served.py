@@ -6,8 +6,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from harness.workloads.kinds.lines import Line, LineReader, parsed
-from harness.workloads.kinds.steps import LAST_LINES, LONGEST_QUOTE, OURS
+from harness.workloads.reading.lines import Line, LineReader, parsed
+from harness.workloads.reading.steps import LAST_LINES, LONGEST_QUOTE, OURS
 
 BEGINS = (b'{"event":', b'{"t_ns":')
 

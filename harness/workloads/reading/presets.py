@@ -49,11 +49,12 @@ PRESETS: Mapping[str, Preset] = {
         "transformers' Trainer; logging_steps=1",
     ),
     "torchtitan": Preset(
-        rf"(?<!validate )step:{GAP}(?P<step>\d+){GAP}loss:{GAP}(?P<loss>{NUMBER})",
+        rf"step:(?<!validate step:){GAP}(?P<step>\d+){GAP}loss:{GAP}(?P<loss>{NUMBER})",
         "torchtitan's training log; metrics.log_freq 1",
     ),
     "nccl_tests": Preset(
-        r"^ *(?P<step>\d+) +\d+ +(?:float|double|half|bfloat16|u?int\d+|fp8_e\dm\d|f\de\dm\d) +\S+ +-?\d+ +[0-9.]+ ",
+        r"^ *+(?P<step>\d++) ++\d++ ++(?:float|double|half|bfloat16|u?int\d+|fp8_e\dm\d|f\de\dm\d)"
+        r" +\S+ +-?\d+ +[0-9.]+ ",
         "nccl-tests' rows; kind: nccl_tests knows more",
     ),
     "vllm": Preset(

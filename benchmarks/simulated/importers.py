@@ -7,8 +7,8 @@ from typing import Literal
 
 from chaos.simulate.cluster.topology import Topology
 from chaos.simulate.faults.trace import LARGEST, Trace
-from chaos.simulate.importers import hpcc, infinitehbd
 from harness.config.files import input_of
+from simulated import hpcc, infinitehbd
 
 Format = Literal["infinitehbd", "hpcc"]
 

@@ -1,14 +1,16 @@
-"""What each arm makes of the published kinds of network failure (faults/kinds.yaml): by its rules."""
+"""What each arm makes of the published kinds of network failure (kinds.yaml): by its rules."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
-from typing import Any
+from typing import Any, Literal
 
-from chaos.simulate.cluster.arms import ARMS, Left, Result, arm, outcome
-from chaos.simulate.faults.kinds import PublishedKind, published
+from chaos.simulate.cluster.arms import ARMS, NOTICEABLE_S, Arm, Left, arm, rule
+from simulated.kinds import PublishedKind, published
+
+Result = Literal["survived", "degraded", "restart"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +50,17 @@ def left_by(kind: PublishedKind, topology: Any) -> Left:
         return Left.PORT
     alone = topology.nics == 1 or (kind.what == "tor" and topology.fabric.kind == "rack")
     return Left.NOTHING if alone else Left.NIC
+
+
+def outcome(of: Arm, left: Left, duration_s: float, params: Any, iteration_s: float = 0.0) -> Result:
+    """In a word. An arm that gives up GPUs is degraded for as long as the fault lasts."""
+    applied = rule(of, left, params, iteration_s)
+    if applied.fatal(duration_s):
+        return "restart"
+    gives_up = of.excludes and left is Left.NIC and duration_s > applied.wait_s
+    return "degraded" if gives_up or applied.stall_s(duration_s) > NOTICEABLE_S else "survived"
+
+
+def survives(of: Arm, params: Any, lasting_s: float = inf) -> dict[Left, Result]:
+    """What becomes of a job for each thing that a lasting fault can leave."""
+    return {left: outcome(of, left, lasting_s, params) for left in Left}

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
 from math import isfinite
+from typing import TYPE_CHECKING
 
 from harness.errors import InfraError
-from harness.workloads.kinds.lines import Line, LineReader, parsed
+from harness.workloads.reading.lines import Line, LineReader, parsed
+from harness.workloads.reading.patterns import Finder
+
+if TYPE_CHECKING:
+    from regex import Match
 
 OP = "command"
 """Of `bench_start`: what is timed is whatever the program calls a step."""
@@ -37,9 +41,9 @@ class Wanted:
     rank: int
     ranks: int
     warmup: int
-    step: re.Pattern[bytes] | None = None
+    step: Finder | None = None
     """None: the whole program is one iteration, unless the library counts."""
-    result: re.Pattern[bytes] | None = None
+    result: Finder | None = None
     """Its last match is the rank's result."""
     every: int | None = None
     """Collectives of a step, where the library counts them."""
@@ -102,13 +106,13 @@ class CommandLines(LineReader):
         if OURS in text:
             yield from ({"event": "log", "t_ns": read_ns, "message": said} for said in _ours(text))
         if self.wanted.result is not None:
-            for found in self.wanted.result.finditer(text):
+            for found in self.wanted.result.found(text, self.wanted.rank):
                 self.result = _words(found)
         if self.wanted.step is not None:
-            for number, found in enumerate(self.wanted.step.finditer(text)):
+            for number, found in enumerate(self.wanted.step.found(text, self.wanted.rank)):
                 yield from self._step(found, read_ns, number > 0)
 
-    def _step(self, found: re.Match[bytes], read_ns: int, together: bool) -> Iterator[Line]:
+    def _step(self, found: Match[bytes], read_ns: int, together: bool) -> Iterator[Line]:
         groups = {name: text for name, text in found.groupdict().items() if text is not None}
         key = tuple(groups.get(name, b"") for name in ("epoch", "step"))
         if any(key) and key == self.key:
@@ -200,7 +204,7 @@ class CommandLines(LineReader):
         return "\n".join(text[:LONGEST_QUOTE].decode(errors="replace") for text in self.last)
 
 
-def _words(found: re.Match[bytes]) -> str:
+def _words(found: Match[bytes]) -> str:
     """Its groups, or all of it."""
     return short(b" ".join([part for part in found.groups() if part is not None] or [found[0]]))
 

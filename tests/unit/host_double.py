@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import fnmatch
 import io
-import signal
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 from harness.errors import CommandError
-from harness.hosts.base import STDERR_LINES_QUOTED, Argv, Env, Limit, Redirect, Result
+from harness.hosts.base import STDERR_LINES_QUOTED, Argv, Env, Limit, Process, Redirect, Result
 from harness.hosts.commands import checked, last_lines
 
 
 @dataclass
-class FakeProcess:
+class FakeProcess(Process):
     """What FakeHost.spawn returns: it has already written `stdout` and ends when asked, or at once."""
 
     argv: tuple[str, ...]
@@ -34,12 +33,6 @@ class FakeProcess:
 
     def send_signal(self, signum: int) -> None:
         self.signals.append(signum)
-
-    def terminate(self) -> None:
-        self.send_signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        self.send_signal(signal.SIGKILL)
 
     def stderr_tail(self, lines: int = STDERR_LINES_QUOTED) -> str:
         return last_lines(self.errors, lines)

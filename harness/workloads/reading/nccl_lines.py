@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from harness.workloads.kinds.lines import Line
-from harness.workloads.kinds.steps import CommandLines
 from harness.workloads.nccltests.place import Printed, placed, usual_spare_us
 from harness.workloads.nccltests.report import Lines, read_json
 from harness.workloads.nccltests.rows import Row, columns_of
+from harness.workloads.reading.lines import Line
+from harness.workloads.reading.steps import CommandLines
 
 FILE = "nccl-tests.json"
 US = 1000

@@ -1,0 +1,1 @@
+"""What the tables of docs/results/simulated-*.md hold the simulator against, and what only they show."""

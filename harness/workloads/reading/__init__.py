@@ -1,0 +1,1 @@
+"""What ranks print, line by line, as lines of docs/reference/contracts.md."""
