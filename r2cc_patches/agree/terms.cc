@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <map>
 
-#include "base/json_text.h"
+#include "base/json/text.h"
 #include "base/siphash.h"
 
 namespace r2cc::agree {

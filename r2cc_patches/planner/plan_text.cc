@@ -6,7 +6,7 @@
 #include <limits>
 #include <utility>
 
-#include "base/json_text.h"
+#include "base/json/text.h"
 
 namespace r2cc::planner {
 namespace {

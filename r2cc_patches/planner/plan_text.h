@@ -1,7 +1,7 @@
 // Parts of requests as JSON.
 #pragma once
 
-#include "base/json_reader.h"
+#include "base/json/reader.h"
 #include "planner/planner.h"
 
 namespace r2cc::planner {

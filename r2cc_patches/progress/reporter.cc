@@ -9,7 +9,7 @@
 #include <thread>
 
 #include "base/clock.h"
-#include "base/json_text.h"
+#include "base/json/text.h"
 #include "base/signals.h"
 
 namespace r2cc::progress {

@@ -4,8 +4,8 @@
 #include <map>
 #include <utility>
 
-#include "base/json_reader.h"
-#include "base/json_text.h"
+#include "base/json/reader.h"
+#include "base/json/text.h"
 #include "planner/plan_text.h"
 #include "planner/problems.h"
 #include "sim/hit.h"

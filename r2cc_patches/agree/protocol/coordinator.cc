@@ -5,7 +5,7 @@
 
 #include "agree/agreement.h"
 #include "base/clock.h"
-#include "base/json_text.h"
+#include "base/json/text.h"
 
 namespace r2cc::agree {
 namespace {

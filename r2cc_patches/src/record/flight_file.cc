@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "base/bytes.h"
-#include "base/json_text.h"
+#include "base/json/text.h"
 
 extern const char r2ccBuildId[];  // src/stamp/build_id.cc
 

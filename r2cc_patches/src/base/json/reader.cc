@@ -1,4 +1,4 @@
-#include "base/json_reader.h"
+#include "base/json/reader.h"
 
 #include <algorithm>
 #include <cerrno>

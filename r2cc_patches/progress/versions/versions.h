@@ -9,9 +9,9 @@
 #include <cstring>
 #include <string>
 
-#include "core.h"
 #include "nccl_common.h"
 #include "nccl_profiler.h"
+#include "progress/core.h"
 
 namespace r2cc::progress {
 
