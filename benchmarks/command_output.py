@@ -25,7 +25,7 @@ from common import Benchmark, Figure, Json, experiment, finish, json_option
 
 from chaos.experiment.model import Experiment
 from chaos.record.journal import Journal, read
-from chaos.record.live import Quiet
+from chaos.record.live import Display
 from chaos.run import runner
 from chaos.run.lines import Lines
 from chaos.run.plan import Foreign, Plan
@@ -117,7 +117,7 @@ def whole(bench: Bench, folder: Path, per_s: int, steps: int) -> None:
     asked = own(steps, per_s)
     with Journal(folder / f"{steps}.jsonl") as journal, open_bed(LabSite(), asked) as bed:
         (plan,) = runner.plans(asked, ["stock"], bed, bench)
-        runner.run_one(plan, bed, journal, out=RunDir(folder), display=Quiet())
+        runner.run_one(plan, bed, journal, out=RunDir(folder), display=Display())
     assert sum(line["event"] == "iteration" for line in read(folder / f"{steps}.jsonl")) == steps * RANKS
 
 

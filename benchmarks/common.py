@@ -23,7 +23,7 @@ from chaos.analysis.figures import run_figures
 from chaos.analysis.rundata import RunData, read_run
 from chaos.experiment.model import MODES, Experiment
 from chaos.record.journal import Journal, read
-from chaos.record.live import Quiet
+from chaos.record.live import Display
 from chaos.run import runner
 from chaos.testbed.beds import Bed, open_bed
 from chaos.testbed.launch import Bench
@@ -93,7 +93,7 @@ class Steps:
                 (plan,) = runner.plans(experiment.model_copy(update={"repeats": 1}), [arm], bed, self.bench)
                 stop = _beside(bed, during)
                 try:
-                    runner.run_one(plan, bed, journal, out=RunDir(Path(folder)), display=Quiet())
+                    runner.run_one(plan, bed, journal, out=RunDir(Path(folder)), display=Display())
                 finally:
                     stop()
             data = read_run(read(path))

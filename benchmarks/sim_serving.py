@@ -15,7 +15,12 @@ from simulated import recovery
 from chaos.simulate.cluster import topology_files
 from chaos.simulate.faults.timeline import timeline
 from chaos.simulate.faults.trace import Fault, Trace
-from chaos.simulate.serving import Paces, Service, ServingResult, llm, mix, simulate
+from chaos.simulate.serving.llms import llm
+from chaos.simulate.serving.load import mix
+from chaos.simulate.serving.pace import Paces
+from chaos.simulate.serving.result import ServingResult
+from chaos.simulate.serving.service import Service
+from chaos.simulate.serving.simulation import simulate
 
 ARMS = ("stock", "kv_replication", "exclusion", "migrate", "balance", "allreduce")
 RATIO_ARMS = ("stock", "kv_replication", "migrate", "balance", "allreduce")

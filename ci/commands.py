@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ci.policy import Policy
     from reports.store.store import Store
 
-baseline_option = click.option("--baseline", default="main", show_default=True, help="The name of the baseline.")
+baseline_option = click.option("--baseline", default="main", help="The name of the baseline.")
 policy_option = click.option(
     "--policy",
     required=True,
@@ -171,7 +171,7 @@ def _say(judged: Judgement, out: Path | None, *, as_json: bool) -> int:
     "--after", required=True, type=click.Path(exists=True, path_type=Path), help="The checkout with the change."
 )
 @click.option(
-    "--times", type=click.IntRange(1, 1000), default=12, show_default=True, envvar="R2CC_CI_TIMES", show_envvar=True,
+    "--times", type=click.IntRange(1, 1000), default=12, envvar="R2CC_CI_TIMES", show_envvar=True,
     help="How many runs of each checkout.",
 )  # fmt: skip
 @arms_option()
@@ -215,9 +215,7 @@ def turns(
 
 @ci.command()
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option(
-    "--format", "kind", type=click.Choice(["md", "junit"]), default="md", show_default=True, help="What to write."
-)
+@click.option("--format", "kind", type=click.Choice(["md", "junit"]), default="md", help="What to write.")
 def report(file: Path, kind: str) -> None:
     """Render what `gate --out FILE` wrote: Markdown for a pull request, JUnit for a CI server.
 

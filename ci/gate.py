@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 from typing import Annotated, Any, Final, Literal
 
 from chaos.analysis.stats import spread
@@ -116,7 +117,7 @@ def history(policy: Policy, runs: Sequence[Entry]) -> Judgement:
     """
     lines = []
     for named in policy.series:
-        figures = [value for run in runs if (values := _values(named, [run])) for value in [_middle(values)]]
+        figures = [median(values) for run in runs if (values := _values(named, [run]))]
         lines.append(_told(policy, named, figures))
     worse = tuple(line.text for line in lines if line.outcome == "worse")
     told = {line.outcome for line in lines}
@@ -175,8 +176,3 @@ def _values(named: Named, runs: Sequence[Entry]) -> list[float]:
 def _quarantined(policy: Policy, named: Named, before: Sequence[float]) -> bool:
     share = spread(before)
     return named.name in policy.quarantine or (share is not None and share > policy.noisy)
-
-
-def _middle(values: Sequence[float]) -> float:
-    ordered, middle = sorted(values), len(values) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import xml.etree.ElementTree as ET
 
 from ci.gate import Judgement, Line
+from reports.formats.junit import count
 
 SIGNS = {"passed": "✓", "recorded": "✓", "regressed": "✗", "not judged": "?"}
 
@@ -28,19 +29,14 @@ def _row(line: Line) -> str:
 def junit(judged: Judgement) -> str:
     """One test case a series, and one for the gate itself when it could not judge."""
     suite = ET.Element("testsuite", name="r2cc gate")
-    failures = skipped = errors = 0
     for line in judged.series:
         case = ET.SubElement(suite, "testcase", classname="r2cc.gate", name=line.name)
         if line.outcome == "worse":
-            failures += 1
             ET.SubElement(case, "failure", message=line.text)
         elif line.outcome in ("in quarantine", "too short", "no run"):
-            skipped += 1
             ET.SubElement(case, "skipped", message=line.text)
     if judged.outcome == "not judged":
-        errors += 1
         case = ET.SubElement(suite, "testcase", classname="r2cc.gate", name="judged")
         ET.SubElement(case, "error", message="; ".join(judged.reasons))
-    counts = {"tests": len(suite), "failures": failures, "errors": errors, "skipped": skipped}
-    suite.attrib.update({name: str(count) for name, count in counts.items()})
+    count(suite)
     return ET.tostring(suite, encoding="unicode", xml_declaration=True) + "\n"

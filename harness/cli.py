@@ -20,7 +20,7 @@ import click
 from harness import interrupts
 from harness.errors import InfraError, InternalError, R2ccError, UsageError
 from harness.files.os_errors import described, of_the_network
-from harness.plugins import COMPLETING, entries
+from harness.plugins import entries
 
 COMMAND_GROUP = "r2cc.commands"
 INTERRUPTED_EXIT_CODE = interrupts.EXIT_CODE
@@ -106,10 +106,6 @@ def load_command(entry: EntryPoint) -> click.Command:
         return unavailable_command(entry, error)
     if not isinstance(command, click.Command):
         return unavailable_command(entry, TypeError(f"{entry.value} is not a click command"))
-    if COMPLETING in os.environ:
-        from harness.commands.values import enrich
-
-        enrich(command)
     return command
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,10 +11,8 @@ from chaos.commands.faults import faults
 from chaos.commands.run import run
 from chaos.commands.soak import soak
 from harness.commands.options import json_option
+from harness.commands.values import yaml_with
 from harness.schemas import dumped
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.group()
@@ -37,7 +34,9 @@ chaos.add_command(faults)
 
 
 @chaos.command()
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument(
+    "files", nargs=-1, required=True, type=click.Path(path_type=Path), shell_complete=yaml_with(b"workload")
+)
 @json_option("Print what each file holds, or its errors, as JSON.")
 def validate(files: tuple[Path, ...], as_json: bool) -> int:
     """Check experiment FILES; every error of every file is listed, with its line. A folder means every file in it.

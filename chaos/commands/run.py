@@ -11,6 +11,7 @@ from chaos.commands.one_run import last_words, run_one
 from harness.commands.launcher_option import LauncherType
 from harness.commands.options import arms_option, changes_of, json_option, quiet_option, set_option
 from harness.commands.site_option import site_option
+from harness.commands.values import yaml_with
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ interrupted and rolled back. 3 means that the infrastructure failed, the fault m
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("file", type=click.Path(path_type=Path), shell_complete=yaml_with(b"workload"))
 @site_option(
     default="lab",
     metavar="lab|lab:FILE|vm:2x2|FILE",
@@ -46,14 +47,12 @@ interrupted and rolled back. 3 means that the infrastructure failed, the fault m
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("runs"),
-    show_default=True,
     help="Where the run directory is made.",
 )
 @click.option(
     "--launcher",
     type=LauncherType("direct"),
     default="direct",
-    show_default=True,
     metavar="NAME",
     help="What starts the ranks on hosts over SSH: mpirun, srun or torchrun; with direct and ssh we do. srun takes the "
     "hosts of the Slurm allocation where --inventory says nothing.",

@@ -23,9 +23,7 @@ VM = "vm:2x2"
 
 
 @click.command()
-@click.option(
-    "--minutes", type=click.FloatRange(0.05, 10_000), default=10.0, show_default=True, help="How many minutes to go on."
-)
+@click.option("--minutes", type=click.FloatRange(0.05, 10_000), default=10.0, help="How many minutes to go on.")
 @click.option("--faults", "max_faults", type=click.IntRange(1), help="Stop after this many faults, if that is earlier.")
 @click.option(
     "--seed",
@@ -38,29 +36,22 @@ VM = "vm:2x2"
     "arm",
     type=click.Choice(["stock", "migrate", "balance", "allreduce"]),
     default="migrate",
-    show_default=True,
     help="Which arm runs.",
 )
 @click.option(
     "--bed",
     type=click.Choice(["lab", "vm"]),
     default="lab",
-    show_default=True,
     help="Where to run: in the lab, or on two emulated guests over soft-RoCE (vm).",
 )
-@click.option("--round-s", type=click.FloatRange(5, 600), default=40.0, show_default=True, help="Length of a round.")
+@click.option("--round-s", type=click.FloatRange(5, 600), default=40.0, help="Length of a round.")
 @click.option(
-    "--shrink-minutes",
-    type=click.FloatRange(0, 600),
-    default=10.0,
-    show_default=True,
-    help="How many minutes to make a failure smaller.",
+    "--shrink-minutes", type=click.FloatRange(0, 600), default=10.0, help="How many minutes to make a failure smaller."
 )
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("runs"),
-    show_default=True,
     help="Where the run directory is made.",
 )
 @click.option(

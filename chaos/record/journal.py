@@ -18,6 +18,7 @@ OUTSIDE = "-"
 """Arm of lines that belong to no arm, for example what happened before the first one."""
 
 Line = dict[str, Any]
+_encoded = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 
 
 def now_ns() -> int:
@@ -32,6 +33,7 @@ class Journal:
         self.path = path
         with told(path):
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        self._size = os.fstat(self._fd).st_size
         self._arm = OUTSIDE
         self._run = 0
         self.told: Callable[[Line], None] = lambda _line: None
@@ -48,20 +50,21 @@ class Journal:
     def merge(self, host: str, line: Line) -> Line:
         """Writes a line that a process on `host` printed, with what the common schema adds."""
         whole = {"schema": SCHEMA, "host": host, "arm": self._arm, "run": self._run, **line}
-        self._append(json.dumps(whole, separators=(",", ":"), allow_nan=False).encode() + b"\n")
+        self._append(_encoded(whole).encode() + b"\n")
         self.told(whole)
         return whole
 
     def _append(self, data: bytes) -> None:
         """InfraError when the disk is full: what there is of the line is taken back, so that the next one is whole."""
-        before, written = os.fstat(self._fd).st_size, 0
+        written = 0
         try:
             while written < len(data):
                 written += os.write(self._fd, data[written:])
         except OSError as error:
-            if os.fstat(self._fd).st_size == before + written:
-                os.ftruncate(self._fd, before)
+            if os.fstat(self._fd).st_size == self._size + written:
+                os.ftruncate(self._fd, self._size)
             raise failed(self.path, error) from error
+        self._size += written
 
     def close(self) -> None:
         if self._fd >= 0:

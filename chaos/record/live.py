@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, Any, Protocol, Self
+from typing import IO, TYPE_CHECKING, Any, Self
 
 from chaos.faults.spec import FaultSpec
 from chaos.record.grid import Grid, view
@@ -21,27 +21,14 @@ REFRESH_HZ = 4
 """Seldom: the machine that is watched is the one that is measured."""
 
 
-class Display(Protocol):
-    """Told what happens; shows it."""
+class Display:
+    """Told what happens; shows nothing of it, as `--quiet` asks for."""
 
     def run_started(self, arm: str, run: int, runs: int, iterations: int) -> None: ...
     def iteration(self, index: int, took_ms: float) -> None: ...
     def line(self, line: Mapping[str, Any]) -> None:
         """Every line of the journal, as it is written: many a second, so whatever is done must be little."""
 
-    def note(self, message: str) -> None: ...
-    def __enter__(self) -> Self: ...
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-
-class Quiet:
-    """Shows nothing."""
-
-    def run_started(self, arm: str, run: int, runs: int, iterations: int) -> None: ...
-    def iteration(self, index: int, took_ms: float) -> None: ...
-    def line(self, line: Mapping[str, Any]) -> None: ...
     def note(self, message: str) -> None: ...
 
     def __enter__(self) -> Self:
@@ -52,7 +39,7 @@ class Quiet:
     ) -> None: ...
 
 
-class Plain(Quiet):
+class Plain(Display):
     """One timestamped line for everything, for logs and pipes; of NICs, what changes."""
 
     def __init__(self, out: IO[str], faults: Sequence[FaultSpec] = ()) -> None:
@@ -156,5 +143,5 @@ def bars_of(values: list[float], bars: str) -> str:
 def display(out: IO[str], *, quiet: bool, plain: bool = False, faults: Sequence[FaultSpec] = ()) -> Display:
     """The display that fits where the output goes; of `faults`, it counts down until they are undone."""
     if quiet:
-        return Quiet()
+        return Display()
     return Live(out, faults) if out.isatty() and not plain else Plain(out, faults)

@@ -125,8 +125,10 @@ class ArmRun:
         return TICK_S if next_ns is None else min(TICK_S, max(0.0, (next_ns - now_ns()) / 1e9))
 
     def _take(self, wait_s: float) -> None:
-        """What comes in time, and what waits behind it, until a timer is due."""
-        for spoken in self._ranks.ranks.heard(wait_s):
+        """What comes in time, and what waits behind it, until a timer is due. While no fault waits for a line, lines
+        are taken a block at a time; each has the time when it was read."""
+        patient = wait_s >= TICK_S and not self._schedule.waits()
+        for spoken in self._ranks.ranks.heard(wait_s, patient=patient):
             self._hear(spoken)
             if self._wait_s() == 0.0:
                 return

@@ -12,7 +12,7 @@ from chaos.analysis.rundata import read_run
 from chaos.analysis.void import cpu_busy
 from chaos.experiment.model import MODES, Experiment
 from chaos.record.journal import Journal, Line, read
-from chaos.record.live import Quiet
+from chaos.record.live import Display
 from chaos.run import runner
 from chaos.run.arm import ArmRun
 from chaos.testbed.beds import open_bed, topology_of
@@ -114,7 +114,7 @@ def _probed(experiment: Experiment, rate_gbit: float, arm: str, bench: Benches) 
         with Journal(Path(raw) / "journal.jsonl") as journal:
             journal.enter(arm, 0)
             for plan in runner.plans(changed, [arm], bed, bench):
-                ArmRun(plan, bed, journal, Path(raw), Quiet()).run()
+                ArmRun(plan, bed, journal, Path(raw), Display()).run()
         return _seen(rate_gbit, list(read(journal.path)))
 
 

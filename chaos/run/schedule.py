@@ -36,6 +36,10 @@ class Schedule:
             if planned.spec.at.launch_s is not None:
                 self._set(planned, now_ns() + round(planned.spec.at.launch_s * 1e9))
 
+    def waits(self) -> bool:
+        """Whether a line of a rank may still set the clock of a fault."""
+        return any(each.spec.id not in self._seen and each.spec.at.after is None for each in self._faults)
+
     def progress(self, line: dict[str, Any], pace: Pace) -> None:
         """The first rank to begin an iteration sets the clock of the faults that wait for it."""
         for planned in self._faults:

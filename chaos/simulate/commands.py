@@ -67,7 +67,6 @@ def common(command: F) -> F:
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("runs"),
-    show_default=True,
     help="Where the run directory is made.",
 )
 @click.option("--dry-run", is_flag=True, help="Say what would be simulated; simulate and write nothing.")
@@ -214,17 +213,8 @@ def _dry_run(experiment: Experiment, *, as_json: bool) -> int:
 @click.option(
     "--out", type=click.Path(dir_okay=False, path_type=Path), required=True, help="The file to write the trace to."
 )
-@click.option(
-    "--trace",
-    "number",
-    type=click.IntRange(0),
-    default=0,
-    show_default=True,
-    help="Which of the traces to write, from 0.",
-)
-@click.option(
-    "--point", type=click.IntRange(0), default=0, show_default=True, help="Which point of the axes it is for, from 0."
-)
+@click.option("--trace", "number", type=click.IntRange(0), default=0, help="Which of the traces to write, from 0.")
+@click.option("--point", type=click.IntRange(0), default=0, help="Which point of the axes it is for, from 0.")
 def faults(
     file: Path,
     seed: int | None,

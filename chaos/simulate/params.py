@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from harness.config import documents
-from harness.config.kinds import PARAMETERS
 from harness.config.words import shown
 from harness.errors import InputErrors
 
@@ -44,25 +43,15 @@ class Params(dict[str, Param]):
             raise AttributeError(f"no parameter {name!r}; {_near(name, self)}") from None
 
 
-def load(overrides: Mapping[str, Any] | Path | None = None) -> Params:
+def load(overrides: Mapping[str, Any] | None = None) -> Params:
     """The shipped parameters with some changed: a number, or {value, basis, source}.
 
     Raises InputErrors naming every unknown name (with those like it) and every value that is no number.
     """
-    params = Params(_shipped())
-    if overrides is None:
-        return params
-    changes, place = _changes(overrides)
-    errors: list[str] = []
-    for name, change in changes.items():
-        problem = _problem(name, change, params)
-        if problem:
-            errors.append(f"{place(name)}{name}: {problem}")
-        else:
-            params[name] = _changed(params[name], change)
-    if errors:
+    overrides = overrides or {}
+    if errors := [f"params: {name}: {problem}" for name, problem in problems(overrides)]:
         raise InputErrors(errors)
-    return params
+    return changed(Params(_shipped()), overrides)
 
 
 def changed(params: Params, overrides: Mapping[str, Any]) -> Params:
@@ -80,18 +69,6 @@ def problems(overrides: Mapping[str, Any]) -> list[tuple[str, str]]:
     params = _shipped()
     found = [(str(name), _problem(str(name), change, params)) for name, change in overrides.items()]
     return [(name, problem) for name, problem in found if problem]
-
-
-def _changes(overrides: Mapping[str, Any] | Path) -> tuple[Mapping[str, Any], Any]:
-    if isinstance(overrides, Mapping):
-        return {str(name): change for name, change in overrides.items()}, lambda _: "params: "
-    document = documents.load(overrides, PARAMETERS)
-    if document.errors:
-        raise InputErrors(document.errors)
-    if not isinstance(document.value, Mapping):
-        raise InputErrors([document.message((), "parameters are a mapping: name: value")])
-    named = {str(name): change for name, change in document.value.items()}
-    return named, lambda name: document.message((name,), "", key=True)
 
 
 def _problem(name: str, change: Any, known: Mapping[str, Param]) -> str:

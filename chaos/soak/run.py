@@ -15,7 +15,7 @@ from chaos.experiment.file import dump
 from chaos.experiment.model import Experiment
 from chaos.faults.spec import FaultSpec
 from chaos.record.journal import Journal, read
-from chaos.record.live import Quiet
+from chaos.record.live import Display
 from chaos.run import runner
 from chaos.soak import draw, judge
 from chaos.soak.shrink import OutOfTime, shrink
@@ -265,7 +265,7 @@ class Attempts:
         self.count += 1
 
 
-class Counter(Quiet):
+class Counter(Display):
     """Counts injections while a round runs."""
 
     def __init__(self, tell: Callable[[int], None]) -> None:

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from harness.build.record import id_of
 from harness.errors import BuildError, CommandError
 from harness.fork.treehash import tree_hash
 from harness.hosts import LocalHost
 
 FLAG_VARIABLES = ("CXX", "CXXFLAGS", "CPPFLAGS", "LDFLAGS", "OPT", "SANITIZE", "CPATH", "CPLUS_INCLUDE_PATH")
-BUILD_ID_DIGITS = 16
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What went into a build. Equal inputs mean an equal result, so `build_id` names the result too."""
+    """What went into a build."""
 
     nccl_version: str
     nccl_tree: str
@@ -34,7 +33,7 @@ class Inputs:
     def build_id(self) -> str:
         """Without where CUDA lies: the same build in another folder has the same id."""
         facts = {name: value for name, value in asdict(self).items() if name != "cuda_include"}
-        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:BUILD_ID_DIGITS]
+        return id_of(facts)
 
 
 def source_hashes(native: Path) -> dict[str, str]:

@@ -5,12 +5,6 @@ Our sources are compiled by our own Makefile into one object, NCCL's by NCCL's; 
 
 from __future__ import annotations
 
-from harness.build.record import Record, known
-from harness.schemas.form import form
-
-
-import hashlib
-import json
 import os
 import re
 import shutil
@@ -21,16 +15,18 @@ from typing import Any
 
 from harness.build.abi import check_exports, check_loads
 from harness.build.cuda import cuda_include
-from harness.build.inputs import BUILD_ID_DIGITS, compiler_version
+from harness.build.inputs import compiler_version
 from harness.build.kernels import check_kernels
 from harness.build.make import OWN_FLAGS, follow, make_arguments, run_make
 from harness.build.net import build_net
+from harness.build.record import Record, forget, hashes, id_of, is_current, known, unfinished
 from harness.errors import BuildError, CommandError, UsageError
 from harness.files.lock import exclusive
 from harness.fork.pin import load_pin
 from harness.hosts import LocalHost
 from harness.progress import Progress, show
 from harness.repo import Layout, checkout
+from harness.schemas.form import form
 
 ARCH = re.compile(r"sm_([0-9]{2,3}[af]?)")
 FUNCS = re.compile(r"[A-Za-z0-9_*|, ()]+")
@@ -51,7 +47,7 @@ class NcclInputs:
 
     @property
     def build_id(self) -> str:
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()[:BUILD_ID_DIGITS]
+        return id_of(asdict(self))
 
 
 @form("build")
@@ -90,7 +86,7 @@ def build_nccl(
     with exclusive(layout.cache / "locks" / "build.lock", "building"):
         inputs = NcclInputs(net.build_id, wanted, funcs, _version(nvcc), compiler_version())
         library = layout.nccl / "lib" / f"libnccl.so.{load_pin(layout.pin).version.partition('-')[0]}"
-        rebuilt = not _is_current(layout.nccl, library, inputs)
+        rebuilt = not is_current(layout.nccl, asdict(inputs), "library", [library])
         if rebuilt:
             if funcs:
                 check_kernels(layout.tree, funcs)
@@ -99,7 +95,7 @@ def build_nccl(
         if stock is not None:
             check_exports(library, stock)
         check_loads(library, load_pin(layout.pin).version)
-        outputs = {library.name: _hash(library)}
+        outputs = hashes(layout.nccl, [library])
         Record(build_id=inputs.build_id, inputs=asdict(inputs), library=outputs).write(layout.nccl)
         return NcclBuild(library, inputs.build_id, rebuilt)
 
@@ -171,11 +167,9 @@ def nccl_env(layout: Layout, environ: dict[str, str]) -> dict[str, str]:
 
 
 def _compile(layout: Layout, nvcc: Path, inputs: NcclInputs, progress: Progress, *, verbose: bool) -> None:
-    unfinished = layout.nccl / "unfinished"
-    unfinished.touch()
     own = [*make_arguments(layout, nvcc.parent.parent / "include"), f"BUILD_ID={inputs.build_id}"]
     own.append(f"STAMP={os.path.relpath(_stamp(layout.nccl), layout.native)}")
-    try:
+    with unfinished(layout.nccl):
         run_make(layout, "core", own, progress=progress, verbose=verbose)
         follow(
             nccl_make(layout, nvcc, inputs),
@@ -187,8 +181,6 @@ def _compile(layout: Layout, nvcc: Path, inputs: NcclInputs, progress: Progress,
             verbose=verbose,
             limit_s=FEW_S if inputs.funcs and ALL not in inputs.arch else LIMIT_S,
         )
-    finally:
-        unfinished.unlink()
 
 
 def _stamp(folder: Path) -> Path:
@@ -196,37 +188,16 @@ def _stamp(folder: Path) -> Path:
 
 
 def _remove_what_make_would_trust(folder: Path, inputs: NcclInputs) -> None:
-    """make sees neither another compiler or list of kernels, nor what a killed make left half written.
-
-    The library goes in any case; kernels with other architectures or functions, all objects with other tools.
-    """
+    """The library goes in any case; kernels with other architectures or functions, all objects with other tools."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in (folder / "build.json", _stamp(folder)):
         path.unlink(missing_ok=True)
     shutil.rmtree(folder / "lib", ignore_errors=True)
-    for part, what in (("obj", [inputs.nvcc, inputs.compiler]), ("obj/device", [inputs.arch, inputs.funcs])):
-        recorded = folder / f"{part.replace('/', '-')}.json"
-        text = json.dumps(what) + "\n"
-        if not recorded.is_file() or recorded.read_text() != text or (folder / "unfinished").exists():
-            shutil.rmtree(folder / part, ignore_errors=True)
-            recorded.write_text(text)
+    forget(folder, "obj", "obj.json", [inputs.nvcc, inputs.compiler])
+    forget(folder, "obj/device", "obj-device.json", [inputs.arch, inputs.funcs])
 
 
 def _version(nvcc: Path) -> str:
     lines = LocalHost().run([str(nvcc), "--version"], timeout_s=30).stdout.splitlines()
     return lines[-1] if lines else str(nvcc)
 
-
-def _hash(library: Path) -> str:
-    try:
-        return hashlib.sha256(library.read_bytes()).hexdigest()
-    except FileNotFoundError as error:
-        raise BuildError(f"make made no {library}", f"see {library.parents[1] / 'build.log'}") from error
-
-
-def _is_current(folder: Path, library: Path, inputs: NcclInputs) -> bool:
-    try:
-        there = known(folder)
-        return bool(there["inputs"] == asdict(inputs) and there["library"] == {library.name: _hash(library)})
-    except (OSError, ValueError, KeyError, BuildError):
-        return False

@@ -2,12 +2,6 @@
 
 from __future__ import annotations
 
-from harness.build.record import Record, known
-from harness.schemas.form import form
-
-
-import hashlib
-import json
 import os
 import shutil
 from dataclasses import asdict, dataclass
@@ -17,18 +11,17 @@ from typing import Any
 from harness.build.cuda import cuda_include
 from harness.build.make import OWN_FLAGS, follow
 from harness.build.nccl import compiler_of, gencode, known_build
+from harness.build.record import Record, hashes, is_current
 from harness.errors import BuildError, SourceError, UsageError
 from harness.files.lock import exclusive
-from harness.fork.network import run_bounded
-from harness.fork.sources import QUIET_GIT, export_commit, is_repository
+from harness.fork.sources import from_files, from_git, is_repository
 from harness.fork.treehash import tree_hash
-from harness.fork.unpack import copy_directory, unpack_tar
 from harness.progress import Progress, show
 from harness.repo import Layout, checkout
+from harness.schemas.form import form
 
 UPSTREAM = "https://github.com/NVIDIA/nccl-tests.git"
 LIMIT_S = 1800.0
-FETCH_S = 180.0
 
 
 @form("build_nccl_tests", "r2cc build nccl-tests")
@@ -68,9 +61,8 @@ def build_nccl_tests(
     with exclusive(layout.cache / "locks" / "build.lock", "building"):
         name, tree = _fetch(folder, source, ref, progress)
         what = {"tree": tree, "nccl": library["build_id"], "nvcc": str(nvcc), "mpi": str(home or "")}
-        programs = _known(folder, what)
-        if programs is not None:
-            return NcclTestsBuild(folder, programs, name, tree, rebuilt=False)
+        if is_current(folder, what, "programs", _programs(folder)):
+            return NcclTestsBuild(folder, [path.name for path in _programs(folder)], name, tree, rebuilt=False)
         _forget(folder)
         words = [f"CUDA_HOME={nvcc.parent.parent}", f"NCCL_HOME={layout.nccl}", f"BUILDDIR={folder / 'bin'}"]
         words += [f"NVCC_GENCODE={flags}"] if (flags := gencode(library["inputs"]["arch"])) else []
@@ -113,35 +105,15 @@ def _fetch(folder: Path, source: str | None, ref: str | None, progress: Progress
 
 def _unpack(name: str, local: Path | None, ref: str | None, target: Path) -> None:
     if local is None or is_repository(local):
-        repository = target.with_name("repository")
-        run_bounded(["git", "init", "--quiet", "--bare", str(repository)], timeout_s=20)
-        place = name if local is None else str(local)
-        fetch = ["git", "-C", str(repository), "fetch", "--quiet", "--depth=1", place, ref or "HEAD"]
-        run_bounded(fetch, timeout_s=FETCH_S, env=QUIET_GIT)
-        export_commit(repository, "FETCH_HEAD", target)
-        return
-    if ref is not None:
+        from_git(name if local is None else str(local), ref or "HEAD", target)
+    elif ref is not None:
         raise UsageError(f"--ref {ref}: {local} is no git repository", "leave it out")
-    if not local.exists():
-        raise SourceError(f"{local} does not exist", "give a folder, a tar archive or a git repository")
-    if local.is_file():
-        unpack_tar(local, target)
     else:
-        copy_directory(local, target)
+        from_files(local, target)
 
 
-def _programs(folder: Path) -> dict[str, str]:
-    found = sorted((folder / "bin").glob("*_perf"))
-    return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in found}
-
-
-def _known(folder: Path, what: dict[str, str]) -> list[str] | None:
-    """The programs of an earlier build of the same, if they are as they were."""
-    try:
-        there = known(folder)
-        return list(there["programs"]) if there["inputs"] == what and there["programs"] == _programs(folder) else None
-    except (OSError, ValueError, KeyError):
-        return None
+def _programs(folder: Path) -> list[Path]:
+    return sorted((folder / "bin").glob("*_perf"))
 
 
 def _forget(folder: Path) -> None:
@@ -151,7 +123,7 @@ def _forget(folder: Path) -> None:
 
 
 def _record(folder: Path, what: dict[str, str]) -> list[str]:
-    programs = _programs(folder)
+    programs = hashes(folder, _programs(folder))
     if "all_reduce_perf" not in programs:
         raise BuildError(f"make made no {folder / 'bin' / 'all_reduce_perf'}", f"see {folder / 'build.log'}")
     Record(inputs=what, programs=programs).write(folder)

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-from harness.build.record import Record, known
-from harness.schemas.form import form
-
-
-import hashlib
-import json
-import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.build.cuda import cuda_include
 from harness.build.inputs import Inputs, compiler_version, cuda_version, flags_from_environment, source_hashes
 from harness.build.make import log_of, make_arguments, run_make
-from harness.errors import BuildError
+from harness.build.record import Record, forget, hashes, is_current, unfinished
 from harness.files.lock import exclusive
 from harness.fork.tree import ensure
 from harness.progress import Progress, show
 from harness.repo import Layout, checkout
+from harness.schemas.form import form
 
 OUTPUTS = {
     "library": "libr2cc_net.so",
@@ -70,17 +64,15 @@ def build_net(
             cuda_version=cuda_version(cuda),
             flags=flags_from_environment(),
         )
-        if is_current(layout.net, inputs):
+        files = [layout.net / name for name in OUTPUTS.values()]
+        if is_current(layout.net, asdict(inputs), "outputs", files):
             return _result(layout.net, inputs.build_id, rebuilt=False)
         _remove_what_make_would_trust(layout.net, inputs)
-        unfinished = layout.net / "unfinished"
-        unfinished.touch()
-        try:
+        with unfinished(layout.net):
             arguments = [*make_arguments(layout, cuda), f"BUILD_ID={inputs.build_id}"]
             run_make(layout, "net", arguments, progress=progress, verbose=verbose)
-        finally:
-            unfinished.unlink()
-        _record(layout.net, inputs)
+        outputs = hashes(layout.net, files)
+        Record(build_id=inputs.build_id, inputs=asdict(inputs), outputs=outputs).write(layout.net)
         return _result(layout.net, inputs.build_id, rebuilt=True)
 
 
@@ -97,49 +89,12 @@ def run_target(target: str, progress: Progress = show, *, verbose: bool = False,
 
 
 def _remove_what_make_would_trust(folder: Path, inputs: Inputs) -> None:
-    """make compares times of files. It sees neither another compiler, nor what a killed make left half written.
-
-    Results go in any case (linking again takes a second), objects with other tools or after a kill.
-    """
+    """Results go in any case (linking again takes a second), objects with other tools or after a kill."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("build.json", STAMP, *OUTPUTS.values()):
         (folder / name).unlink(missing_ok=True)
-    tools = json.dumps([inputs.compiler, inputs.cuda_include, inputs.cuda_version, inputs.flags]) + "\n"
-    recorded = folder / "tools.json"
-    if not recorded.is_file() or recorded.read_text() != tools or (folder / "unfinished").exists():
-        shutil.rmtree(folder / "obj", ignore_errors=True)
-        recorded.write_text(tools)
-
-
-def is_current(folder: Path, inputs: Inputs) -> bool:
-    """True if build.json names the same inputs and the files it names are still as make left them."""
-    try:
-        there = known(folder)
-        return bool(there["inputs"] == asdict(inputs) and there["outputs"] == _output_hashes(folder))
-    except (OSError, ValueError, KeyError):
-        return False
-
-
-def _output_hashes(folder: Path) -> dict[str, str]:
-    return {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in OUTPUTS.values()}
-
-
-def _record(folder: Path, inputs: Inputs) -> None:
-    try:
-        outputs = _output_hashes(folder)
-    except FileNotFoundError as error:
-        raise BuildError(f"make made no {error.filename}", f"see {folder / 'build.log'}") from error
-    Record(build_id=inputs.build_id, inputs=asdict(inputs), outputs=outputs).write(folder)
+    forget(folder, "obj", "tools.json", [inputs.compiler, inputs.cuda_include, inputs.cuda_version, inputs.flags])
 
 
 def _result(folder: Path, build_id: str, *, rebuilt: bool) -> NetBuild:
-    return NetBuild(
-        library=folder / OUTPUTS["library"],
-        bench=folder / OUTPUTS["bench"],
-        sampler=folder / OUTPUTS["sampler"],
-        planner=folder / OUTPUTS["planner"],
-        simulator=folder / OUTPUTS["simulator"],
-        progress=folder / OUTPUTS["progress"],
-        build_id=build_id,
-        rebuilt=rebuilt,
-    )
+    return NetBuild(**{name: folder / file for name, file in OUTPUTS.items()}, build_id=build_id, rebuilt=rebuilt)

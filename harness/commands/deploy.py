@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from collections.abc import Mapping
@@ -78,15 +77,6 @@ def deploy(
     return _put(reached, prefixes, _build(what), keep=keep, dry_run=dry_run, as_json=as_json, quiet=quiet)
 
 
-def owner() -> str:
-    """Who deploys, for whoever is refused meanwhile."""
-    import getpass
-    import socket
-
-    since = time.strftime("%Y-%m-%dT%H:%M:%S%z")
-    return f"{getpass.getuser()}@{socket.gethostname()}, pid {os.getpid()}, since {since}"
-
-
 def _build(what: str) -> Build:
     from harness.deploy import build
     from harness.repo import checkout
@@ -110,6 +100,7 @@ def _put(
     quiet: bool,
 ) -> int:
     from harness.deploy import deploy as work
+    from harness.hosts.lease import me
 
     planned = work.plan(reached, prefixes, build)
     if dry_run:
@@ -117,7 +108,7 @@ def _put(
         return 0
     started = time.monotonic()
     with work.progress([*reached], shown=sys.stdout.isatty() and not (as_json or quiet)) as told:
-        results = work.deploy(reached, planned, build, owner(), keep=keep, told=told)
+        results = work.deploy(reached, planned, build, str(me()), keep=keep, told=told)
     seconds = time.monotonic() - started
     if not as_json:
         size = sum(file.size for file in build.objects.values())
@@ -140,8 +131,9 @@ def _say_plan(planned: Mapping[str, Planned], build: Build, *, as_json: bool) ->
 
 def _roll_back(reached: Mapping[str, Any], prefixes: dict[str, str], *, as_json: bool) -> int:
     from harness.deploy import deploy as work
+    from harness.hosts.lease import me
 
-    return _say(work.rollback(reached, prefixes, owner()), as_json=as_json, rollback=True)
+    return _say(work.rollback(reached, prefixes, str(me())), as_json=as_json, rollback=True)
 
 
 def _say(results: Mapping[str, Outcome[Done]], *, as_json: bool, **about: Any) -> int:

@@ -71,6 +71,7 @@ def from_cloudlab(
     """Make an inventory of the hosts in MANIFEST, which CloudLab's portal shows for an experiment."""
     from harness.cloudlab.inventory import Access, checked, document, text
     from harness.cloudlab.manifest import load
+    from harness.files.writing import write_whole
 
     if out is not None and out.exists() and not force:
         raise UsageError(f"{out} is there already", "--force replaces it")
@@ -83,7 +84,7 @@ def from_cloudlab(
     content = text(nodes, access, names)
     checked(content, shown)
     if out is not None:
-        _write(out, content)
+        write_whole(out, content)
         click.echo(f"{out}: {len(nodes)} hosts; next: r2cc hosts check --inventory {out}", err=as_json)
     if as_json:
         click.echo(dumped_as("inventory_made", {**document(nodes, access, names), "resolved": names is not None}))
@@ -118,14 +119,3 @@ def _names(nodes: Sequence[Node], access: Access, shown: str, *, must: bool) -> 
         click.echo("NICs stay named by their addresses: run it again when all hosts answer", err=True)
         return None
     return {name: outcome.value for name, outcome in outcomes.items() if outcome.value is not None}
-
-
-def _write(out: Path, content: str) -> None:
-    """Whole or not at all."""
-    beside = out.with_name(f".{out.name}.new")
-    try:
-        beside.write_text(content)
-        beside.replace(out)
-    except OSError as error:
-        beside.unlink(missing_ok=True)
-        raise UsageError(f"cannot write {out}: {error}", "choose another --out") from error

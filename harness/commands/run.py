@@ -17,7 +17,7 @@ from harness.schemas import dumped
 from harness.workloads.nccltests.spec import OPS
 
 if TYPE_CHECKING:
-    from harness.programs.nccltests_run import Plan
+    from harness.programs.nccltests import Plan
     from harness.sites.site import Site
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -107,7 +107,7 @@ def nccl_tests(
     \b
     Exit codes: 0 all results right, 1 wrong elements, 2 bad usage, 3 it failed or ended early, 130 interrupted.
     """
-    from harness.programs.nccltests_run import Plan
+    from harness.programs.nccltests import Plan
     from harness.workloads.nccltests.spec import Spec
 
     spec = Spec(folder=folder or _built_tests(), **given)
@@ -126,7 +126,7 @@ def nccl_tests(
 
 
 def _tests(plan: Plan, dry_run: bool, as_json: bool, quiet: bool, timeout_s: float | None) -> int:
-    from harness.programs.nccltests_run import run_tests
+    from harness.programs.nccltests import run_tests
 
     if dry_run:
         launch = plan.launch()

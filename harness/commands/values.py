@@ -1,34 +1,18 @@
-"""What stands for a value on the command line: inventories, experiments. Only imported when a shell asks for it."""
+"""What stands for a value on the command line: inventories, experiments."""
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import click
 from click.shell_completion import CompletionItem
 
 Items = list[CompletionItem[str]]
-EXPERIMENT, CAMPAIGN, INVENTORY = (re.compile(rf"(?m)^{key}:".encode()) for key in ("workload", "cells", "hosts"))
-FILES = {"run": EXPERIMENT, "validate": EXPERIMENT, "campaign": CAMPAIGN}
-"""What the FILE of the commands of `r2cc chaos` is."""
 MOST_FILES, MOST_DEPTH, READ_BYTES = 200, 3, 65536
 PASSED_OVER = {"build", "runs", "nccl_fork", "node_modules", "tests"}
-
-
-def enrich(command: click.Command, inside: str = "") -> None:
-    """Gives parameters that have a meaning here, in this command and those below it, something to complete."""
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            if (below := command.get_command(context, name)) is not None:
-                enrich(below, command.name or "")
-    for param in command.params:
-        if inside == "chaos" and param.name in ("file", "files") and command.name in FILES:
-            setattr(param, "shell_complete", partial(yaml_files, FILES[command.name]))  # noqa: B010
 
 
 def inventories(_ctx: click.Context, incomplete: str) -> Items:
@@ -36,16 +20,21 @@ def inventories(_ctx: click.Context, incomplete: str) -> Items:
     from harness.sites.inventory import without_a_file
 
     beds = [CompletionItem(name, help=what) for name, what in without_a_file(incomplete).items()]
-    files = [CompletionItem(path) for path in _matching(INVENTORY, incomplete, not_this=b"nics: ")]
+    files = [CompletionItem(path) for path in _matching(b"hosts:", incomplete, not_this=b"nics: ")]
     return beds + files or [CompletionItem(incomplete, type="file")]
 
 
-def yaml_files(kind: re.Pattern[bytes], _ctx: click.Context, incomplete: str) -> Items:
-    """YAML files of a kind; where there are none, whatever the shell finds."""
-    return [CompletionItem(path) for path in _matching(kind, incomplete)] or [CompletionItem(incomplete, type="file")]
+def yaml_with(key: bytes) -> Callable[[click.Context, click.Parameter, str], Items]:
+    """A `shell_complete` of YAML files with a key at their top; where there are none, whatever the shell finds."""
+
+    def complete(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> Items:
+        found = [CompletionItem(path) for path in _matching(key + b":", incomplete)]
+        return found or [CompletionItem(incomplete, type="file")]
+
+    return complete
 
 
-def _matching(kind: re.Pattern[bytes], incomplete: str, not_this: bytes | None = None) -> list[str]:
+def _matching(beginning: bytes, incomplete: str, not_this: bytes | None = None) -> list[str]:
     """As one would type them. Names with what would need quotes are left out."""
     found: list[str] = []
     for shown in _yaml_below(incomplete):
@@ -58,9 +47,14 @@ def _matching(kind: re.Pattern[bytes], incomplete: str, not_this: bytes | None =
                 text = file.read(READ_BYTES)
         except OSError:
             continue
-        if kind.search(text) and (not_this is None or not re.search(rb"(?m)^" + not_this, text)):
+        if _has(beginning, text) and not (not_this and _has(not_this, text)):
             found.append(shown)
     return sorted(found)
+
+
+def _has(beginning: bytes, text: bytes) -> bool:
+    """A line that begins so."""
+    return b"\n" + beginning in b"\n" + text
 
 
 def _yaml_below(incomplete: str) -> Iterator[str]:

@@ -39,7 +39,6 @@ SIMULATED_NETWORK = Kind(
 )
 INVENTORY = Kind("inventory", "give the path of a YAML file; docs/howto/cluster.md shows one", "--inventory {file}")
 POLICY = Kind("policy", "see docs/howto/ci.md for one", "r2cc ci gate --policy {file}")
-PARAMETERS = Kind("parameters", "give a YAML file: name: value")
 
 
 def kind_of(value: Any) -> Kind | None:

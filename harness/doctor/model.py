@@ -74,9 +74,6 @@ class Patient:
     gpus: int | None = None
     """How many the inventory says there are."""
 
-    def get(self, fact: Fact[Any]) -> Any:
-        return self.known.get(fact)
-
     @property
     def links(self) -> Mapping[str, Link]:
         return {link.name: link for link in self.known.get(catalogue.LINKS) or ()}

@@ -10,8 +10,8 @@ from harness.facts.sysfs import RdmaPort
 
 def by_nic(known: Known) -> dict[str, RdmaPort]:
     """Ports by NIC: by what their GIDs say, else by `rdma link`, else by the hardware that both share."""
-    smi = {device.name for device in known.get(catalogue.RDMA_DEVICES) or () if device.kind == "smi"}
-    ports = [port for port in known.get(catalogue.RDMA) or () if port.device not in smi]
+    kinds = known.get(catalogue.RDMA_DEVICES) or {}
+    ports = [port for port in known.get(catalogue.RDMA) or () if kinds.get(port.device) != "smi"]
     found: dict[str, RdmaPort] = {}
     for port in ports:
         for nic in port.nics:

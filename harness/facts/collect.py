@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import time_ns
 from typing import Any
 
 from harness.errors import InfraError
 from harness.facts.base import Fact, Known, Raw
+from harness.facts.scripts import WHERE
 from harness.hosts.base import Host
 from harness.hosts.ssh.hosts import SshHost
 
@@ -21,13 +22,7 @@ PATH=$PATH:/usr/sbin:/sbin:/usr/local/sbin; export PATH
 LC_ALL=C; export LC_ALL
 mark=$1; most=$2; shift 2
 exec 3>&1
-where() {
-  old=$IFS; IFS=:
-  for folder in $PATH; do
-    if [ -f "$folder/$1" ] && [ -x "$folder/$1" ]; then IFS=$old; printf '%s' "$folder/$1"; return; fi
-  done
-  IFS=$old; return 1
-}
+WHERE
 gnu=; timeout --version >/dev/null 2>&1 && gnu=yes
 bounded() {
   if [ -n "$gnu" ]; then timeout -k 1 "$@"; return; fi
@@ -57,7 +52,7 @@ while [ $# -gt 0 ]; do
   shift $((4 + words))
 done
 printf '\n%s clock %s\n' "$mark" "$(date +%s.%N)"
-"""
+""".replace("WHERE", WHERE.strip())
 """Its words: a mark that no output has, the most bytes of a command's output, then for each command its name, the tool
 to look for, its limit in seconds, the number of its words, its words. What a command says goes straight out; its
 standard error, with its exit code as the last line, comes after the mark at its end. Programs are found by `where`:
@@ -89,26 +84,19 @@ def arguments(facts: Sequence[Fact[Any]], mark: str) -> list[str]:
     return words
 
 
-def collect(
-    host: Host,
-    facts: Sequence[Fact[Any]],
-    *,
-    now_ns: Callable[[], int] = time_ns,
-    mark: str | None = None,
-    versions: Mapping[str, str] | None = None,
-) -> Collected:
+def collect(host: Host, facts: Sequence[Fact[Any]]) -> Collected:
     """Runs all commands on the host. InfraError (CommandError, SshError) when the host cannot be asked."""
-    mark = mark or f"=={secrets.token_hex(12)}"
+    mark = f"=={secrets.token_hex(12)}"
     if isinstance(host, SshHost):
         host.link.open()  # connecting is not to count for the clock
-    before_ns = now_ns()
+    before_ns = time_ns()
     answer = host.run(arguments(facts, mark), timeout_s=WHOLE_LIMIT_S, check=False)
-    after_ns = now_ns()
+    after_ns = time_ns()
     raws, clocks = split(answer.stdout, mark)
     if len(clocks) != 2:
         tail = answer.stderr.strip().splitlines()[-1:] or ["it said nothing"]
         raise InfraError(f"{host.name}: cannot be examined: {tail[0]}", "a POSIX shell and coreutils are needed there")
-    told = versions if versions is not None else read_versions(raws.get("versions"))
+    told = read_versions(raws.get("versions"))
     values = {fact.name: fact.read(raws.get(fact.name, Raw("", "", None)), told.get(fact.tool, "")) for fact in facts}
     return Collected(Known(values), offset(before_ns, clocks[0], clocks[1], after_ns))
 

@@ -63,19 +63,12 @@ def cpu_model(cpuinfo: str) -> str:
     return platform.machine()
 
 
-def memory_bytes(meminfo: str) -> int:
-    """MemTotal of /proc/meminfo in bytes; 0 when it is not there."""
-    for line in meminfo.splitlines():
-        if line.startswith("MemTotal:"):
-            return int(line.split()[1]) * 1024
-    return 0
-
-
 def hardware() -> Hardware:
     """Of this machine; memory is rounded in the fingerprint: it differs between boots."""
+    import psutil
+
     cpu = cpu_model(Path("/proc/cpuinfo").read_text())
-    memory = memory_bytes(Path("/proc/meminfo").read_text())
-    return hardware_of([(cpu, len(os.sched_getaffinity(0)), memory)])
+    return hardware_of([(cpu, len(os.sched_getaffinity(0)), psutil.virtual_memory().total)])
 
 
 def hardware_of(machines: Sequence[tuple[str, int, int]]) -> Hardware:

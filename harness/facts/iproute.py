@@ -79,13 +79,6 @@ class RdmaLink:
     nic: str
 
 
-@dataclass(frozen=True)
-class RdmaDevice:
-    name: str
-    kind: str = ""
-    """`smi`: InfiniBand XDR is managed by it, and nothing is sent through it."""
-
-
 @parser("ip")
 def links(text: str) -> tuple[Link, ...]:
     return tuple(_link(each) for each in records(text))
@@ -175,8 +168,9 @@ def _rdma_link(record: Record) -> RdmaLink:
 
 
 @parser("rdma")
-def rdma_devices(text: str) -> tuple[RdmaDevice, ...]:
-    return tuple(RdmaDevice(string(each, "ifname"), string(each, "type", "")) for each in records(text))
+def rdma_kinds(text: str) -> dict[str, str]:
+    """By device. `smi`: InfiniBand XDR is managed by it, and nothing is sent through it."""
+    return {string(each, "ifname"): string(each, "type", "") for each in records(text)}
 
 
 @parser("rdma")

@@ -13,14 +13,6 @@ WHOLE_UIDS = 4294967295
 
 
 @dataclass(frozen=True)
-class Module:
-    """A kernel module that matters here, by `modinfo`."""
-
-    name: str
-    version: str
-
-
-@dataclass(frozen=True)
 class Kernel:
     release: str
     iommu_groups: int
@@ -79,9 +71,9 @@ def modules(text: str) -> frozenset[str]:
 
 
 @parser("modinfo")
-def module_infos(text: str) -> dict[str, Module]:
-    found = {name: named_lines(body.splitlines()) for name, body in sections(text).items()}
-    return {name: Module(name, said.get("version", "")) for name, said in found.items()}
+def module_versions(text: str) -> dict[str, str]:
+    """By name; empty: it says none."""
+    return {name: named_lines(body.splitlines()).get("version", "") for name, body in sections(text).items()}
 
 
 @parser("/proc and the kernel's configuration")
@@ -140,17 +132,11 @@ def synchronised(text: str) -> bool | None:
     return {"yes": True, "no": False}.get(named_lines(text.splitlines(), "=").get("NTPSynchronized", ""))
 
 
-@dataclass(frozen=True)
-class Tracking:
-    """What chronyd says: whether it follows a source."""
-
-    followed: bool
-
-
 @parser("chronyc")
-def tracking(text: str) -> Tracking:
+def follows(text: str) -> bool:
+    """Whether chronyd follows a source."""
     said = named_lines(text.splitlines())
-    return Tracking(said["Leap status"] != "Not synchronised" and int(said["Stratum"]) > 0)
+    return said["Leap status"] != "Not synchronised" and int(said["Stratum"]) > 0
 
 
 @parser("df")

@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-SHOW = r"""
-show() {
-  for file in "$@"; do
-    { IFS= read -r line <"$file"; } 2>/dev/null && printf '%s\t%s\n' "$file" "$line"
-  done
-}
+WHERE = r"""
 where() {
   old=$IFS; IFS=:
   for folder in $PATH; do
@@ -15,8 +10,18 @@ where() {
   done
   IFS=$old; return 1
 }
+"""
+SHOW = (
+    WHERE
+    + r"""
+show() {
+  for file in "$@"; do
+    { IFS= read -r line <"$file"; } 2>/dev/null && printf '%s\t%s\n' "$file" "$line"
+  done
+}
 linked() { [ -e "$1" ] && printf '%s\t%s\n' "$1" "$(readlink -f "$1")"; }
 """
+)
 """`read` starts no process: thousands of files are read in a second."""
 
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from harness.errors import R2ccError, SourceError
 from harness.fork.apt import fetch_through_apt
 from harness.fork.network import run_bounded
-from harness.fork.pin import Pin
+from harness.fork.pin import Archive, Pin
 from harness.fork.treehash import tree_hash
 from harness.fork.unpack import copy_directory, unpack_tar
 from harness.progress import Progress
@@ -20,78 +19,45 @@ SOURCE_VARIABLE = "R2CC_NCCL_SOURCE"
 QUIET_GIT = {"GIT_TERMINAL_PROMPT": "0", "GIT_HTTP_LOW_SPEED_LIMIT": "1000", "GIT_HTTP_LOW_SPEED_TIME": "20"}
 
 
-class Source(Protocol):
-    """A place that may hold the pinned tree."""
-
-    @property
-    def name(self) -> str: ...
-    def unpack(self, target: Path) -> None: ...
+Unpack = Callable[[Path], None]
+"""Puts what a source holds into an empty folder. SourceError when it has nothing."""
 
 
-@dataclass(frozen=True)
-class PathSource:
-    """What the user points at: a directory, a tar archive or a git repository."""
-
-    path: Path
-    pin: Pin
-
-    @property
-    def name(self) -> str:
-        return str(self.path)
-
-    def unpack(self, target: Path) -> None:
-        """A repository that has the pinned commit gives that commit, whatever its working tree holds."""
-        if not self.path.exists():
-            raise SourceError(f"{self.path} does not exist", "give a directory, a tar archive or a git repository")
-        if self.path.is_file():
-            unpack_tar(self.path, target)
-        elif is_repository(self.path) and has_commit(self.path, self.pin.commit):
-            export_commit(self.path, self.pin.commit, target)
-        else:
-            copy_directory(self.path, target)
+def from_path(path: Path, commit: str, target: Path) -> None:
+    """What the user points at. A repository that has the commit gives it, whatever its working tree holds."""
+    if is_repository(path) and has_commit(path, commit):
+        export_commit(path, commit, target)
+    else:
+        from_files(path, target)
 
 
-@dataclass(frozen=True)
-class CacheSource:
+def from_files(path: Path, target: Path) -> None:
+    """A folder or a tar archive."""
+    if not path.exists():
+        raise SourceError(f"{path} does not exist", "give a directory, a tar archive or a git repository")
+    (unpack_tar if path.is_file() else copy_directory)(path, target)
+
+
+def from_cache(archive: Path, target: Path) -> None:
     """The pristine tree kept from an earlier fetch."""
-
-    archive: Path
-    name: str = "cache"
-
-    def unpack(self, target: Path) -> None:
-        if not self.archive.is_file():
-            raise SourceError("nothing cached yet")
-        unpack_tar(self.archive, target)
+    if not archive.is_file():
+        raise SourceError("nothing cached yet")
+    unpack_tar(archive, target)
 
 
-@dataclass(frozen=True)
-class GitSource:
-    """Upstream's repository, or a site's mirror of it."""
-
-    pin: Pin
-    repository: str
-    name: str = "git"
-
-    def unpack(self, target: Path) -> None:
-        """A short look first: where nothing answers, the next source should be tried soon."""
-        reference = f"refs/tags/{self.pin.tag}"
-        run_bounded(["git", "ls-remote", "--exit-code", self.repository, reference], timeout_s=20, env=QUIET_GIT)
-        clone = target.with_name(f"{target.name}.git")
-        run_bounded(["git", "init", "--quiet", "--bare", str(clone)], timeout_s=20)
-        fetch = ["git", "-C", str(clone), "fetch", "--quiet", "--depth=1", self.repository, reference]
-        run_bounded(fetch, timeout_s=180, env=QUIET_GIT)
-        export_commit(clone, "FETCH_HEAD", target)
+def from_git(repository: str, reference: str, target: Path) -> None:
+    """A short look first: where nothing answers, the next source should be tried soon."""
+    run_bounded(["git", "ls-remote", "--exit-code", repository, reference], timeout_s=20, env=QUIET_GIT)
+    clone = target.with_name(f"{target.name}.git")
+    run_bounded(["git", "init", "--quiet", "--bare", str(clone)], timeout_s=20)
+    fetch = ["git", "-C", str(clone), "fetch", "--quiet", "--depth=1", repository, reference]
+    run_bounded(fetch, timeout_s=180, env=QUIET_GIT)
+    export_commit(clone, "FETCH_HEAD", target)
 
 
-@dataclass(frozen=True)
-class AptSource:
+def from_apt(archive: Archive, target: Path) -> None:
     """The distribution's source archive."""
-
-    pin: Pin
-    name: str = "apt"
-
-    def unpack(self, target: Path) -> None:
-        fetch_through_apt(self.pin.archive, target.with_name(f"{target.name}.apt"), target)
+    fetch_through_apt(archive, target.with_name(f"{target.name}.apt"), target)
 
 
 def is_repository(path: Path) -> bool:
@@ -123,31 +89,35 @@ def chosen_source(option: str | None) -> str | None:
     return option or os.environ.get(SOURCE_VARIABLE) or None
 
 
-def sources(pin: Pin, cache: Path, chosen: str | None) -> list[Source]:
-    """What to try, in order. A source that was asked for is the only one: falling back would hide that it is wrong."""
+def sources(pin: Pin, cache: Path, chosen: str | None) -> dict[str, Unpack]:
+    """What to try, in order, by name. One that was asked for is the only one: falling back would hide that it is
+    wrong."""
+    tag = f"refs/tags/{pin.tag}"
     if chosen is None:
-        return [CacheSource(cache), GitSource(pin, pin.repository), AptSource(pin)]
+        git, apt = partial(from_git, pin.repository, tag), partial(from_apt, pin.archive)
+        return {"cache": partial(from_cache, cache), "git": git, "apt": apt}
     if "://" in chosen:
-        return [GitSource(pin, chosen, name=chosen)]
-    return [PathSource(Path(chosen).expanduser().absolute(), pin)]
+        return {chosen: partial(from_git, chosen, tag)}
+    path = Path(chosen).expanduser().absolute()
+    return {str(path): partial(from_path, path, pin.commit)}
 
 
-def acquire(pin: Pin, candidates: Sequence[Source], scratch: Path, progress: Progress) -> tuple[Path, str]:
+def acquire(pin: Pin, candidates: Mapping[str, Unpack], scratch: Path, progress: Progress) -> tuple[Path, str]:
     """The first candidate's tree that is what the pin says, and that candidate's name; scratch is an empty directory.
 
     Raises SourceError that says for each candidate why not.
     """
     failures: list[str] = []
-    for number, source in enumerate(candidates):
+    for number, (name, unpack) in enumerate(candidates.items()):
         target = scratch / f"source{number}"
         target.mkdir()
         try:
-            with progress(f"fetching NCCL {pin.version} from {source.name}"):
-                source.unpack(target)
+            with progress(f"fetching NCCL {pin.version} from {name}"):
+                unpack(target)
             verify(target, pin)
-            return target, source.name
+            return target, name
         except R2ccError as error:
-            failures.append(f"{source.name}: {error.message}")
+            failures.append(f"{name}: {error.message}")
     message = f"no source gave NCCL {pin.version}:\n  " + "\n  ".join(failures)
     raise SourceError(message, f"give a copy with --source PATH or {SOURCE_VARIABLE} (directory, tar archive or git)")
 

@@ -13,7 +13,7 @@ from harness.errors import UsageError
 from harness.files.lock import exclusive
 from harness.fork.patches import apply_patch, list_patches
 from harness.fork.pin import Pin, load_pin
-from harness.fork.sources import Source, acquire, chosen_source, sources
+from harness.fork.sources import acquire, chosen_source, sources
 from harness.fork.state import IGNORED, ForkStatus, TreeState, fork_status
 from harness.fork.treehash import tree_hash
 from harness.fork.unpack import pack_tar
@@ -88,8 +88,7 @@ def _patch(layout: Layout, pin: Pin, chosen: str | None, known_source: str | Non
 def _pristine(layout: Layout, pin: Pin, chosen: str | None, scratch: Path, progress: Progress) -> tuple[Path, str]:
     """A verified tree in scratch; the cache is filled so that the next time needs neither source nor network."""
     cache = cached_archive(layout, pin)
-    candidates: list[Source] = sources(pin, cache, chosen)
-    tree, name = acquire(pin, candidates, scratch, progress)
+    tree, name = acquire(pin, sources(pin, cache, chosen), scratch, progress)
     if name != "cache":
         pack_tar(tree, cache)
     return tree, name

@@ -8,7 +8,7 @@ import select
 import signal
 import subprocess
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,7 @@ from harness.lab.host import NamespaceHost
 from harness.lab.launch import DOWN_TIMEOUT_S, Up, end_keeper, start_keeper
 from harness.lab.places import FILE as PLACES
 from harness.lab.places import places
-from harness.lab.plan import SWITCH, Plan, describe, plan_from_json, plan_to_json, too_many_neighbours
+from harness.lab.plan import SWITCH, Plan, describe, plan_from_json, too_many_neighbours
 from harness.schemas import dumped
 from harness.schemas.form import Count
 
@@ -69,7 +69,7 @@ class Lab(Up):
             "owner_pid": owner,
             "ttl_s": ttl_s,
             "topology": topology.model_dump(by_alias=True),
-            "plan": plan_to_json(describe(topology)),
+            "plan": asdict(describe(topology)),
         }
         told = dumped(places(topology), 1)
         keeper, answer = start_keeper("harness.lab.keeper", task, UP_TIMEOUT_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # the process inside the lab uses plans only and must start fast
@@ -160,12 +160,8 @@ def _mgmt_cable(topology: Topology, index: int) -> Cable:
     )
 
 
-def plan_to_json(plan: Plan) -> dict[str, Any]:
-    return asdict(plan)
-
-
 def plan_from_json(value: Mapping[str, Any]) -> Plan:
-    """The inverse of `plan_to_json`."""
+    """The inverse of `asdict`."""
     cables = [Cable(**{**c, "shaping": Shaping(**c["shaping"]) if c["shaping"] else None}) for c in value["cables"]]
     return Plan(
         tuple(value["hosts"]),

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.errors import UsageError
 from harness.lab.remote import Inside
-from harness.launch.job import GPU_OPTION, RANK_OPTION, Job
+from harness.launch.job import GPU_OPTION, RANK_OPTION, Job, beyond, same
 
 Env = Mapping[str, str]
 ONLY_RANKS = ("LD_PRELOAD", "LD_LIBRARY_PATH")
@@ -34,10 +34,10 @@ def gathered(
             "a launcher starts one program on all hosts, and here it differs from host to host",
             "give `prefix:` in the inventory, the same for all hosts, or --launcher direct",
         )
-    common = {name: value for name, value in _same(envs).items() if name not in ONLY_RANKS}
-    by_host = {host: _same([env for at, env in zip(hosts, envs, strict=True) if at == host]) for host in hosts}
-    of_host = {host: _beyond(env, common) for host, env in by_host.items()}
-    of_rank = {rank: _beyond(env, by_host[hosts[rank]]) for rank, env in enumerate(envs)}
+    common = {name: value for name, value in same(envs).items() if name not in ONLY_RANKS}
+    by_host = {host: same([env for at, env in zip(hosts, envs, strict=True) if at == host]) for host in hosts}
+    of_host = {host: beyond(env, common) for host, env in by_host.items()}
+    of_rank = {rank: beyond(env, by_host[hosts[rank]]) for rank, env in enumerate(envs)}
     (program,) = programs
     return Job(
         program, dict(Counter(hosts)), rendezvous, common, of_host, told=told, out_of_band=out_of_band,
@@ -52,12 +52,3 @@ def _without(argv: Sequence[str], options: Sequence[str]) -> list[str]:
         at = left.index(option)
         del left[at : at + 2]
     return left
-
-
-def _same(envs: Sequence[Env]) -> dict[str, str]:
-    """What all of them have."""
-    return {name: value for name, value in envs[0].items() if all(env.get(name) == value for env in envs)}
-
-
-def _beyond(env: Env, known: Env) -> dict[str, str]:
-    return {name: value for name, value in env.items() if known.get(name) != value}

@@ -118,11 +118,20 @@ class Job:
         return [*self.bare(), *(word for option in self.told for word in (option, str(numbers[option])))]
 
 
+def same(envs: Sequence[Mapping[str, str]]) -> dict[str, str]:
+    """What all of them have."""
+    first = envs[0] if envs else {}
+    return {name: value for name, value in first.items() if all(env.get(name) == value for env in envs)}
+
+
+def beyond(env: Mapping[str, str], known: Mapping[str, str]) -> dict[str, str]:
+    """What one has besides."""
+    return {name: value for name, value in env.items() if known.get(name) != value}
+
+
 def split(
     env: Mapping[str, Mapping[str, str]], hosts: Sequence[str]
 ) -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     """(what is the same on all hosts, the rest of each)."""
-    first = env.get(hosts[0], {}) if hosts else {}
-    common = {name: value for name, value in first.items() if all(env.get(h, {}).get(name) == value for h in hosts)}
-    rest = {host: {name: value for name, value in env.get(host, {}).items() if name not in common} for host in hosts}
-    return common, {host: own for host, own in rest.items() if own}
+    common = same([env.get(host, {}) for host in hosts])
+    return common, {host: own for host in hosts if (own := beyond(env.get(host, {}), common))}

@@ -27,6 +27,8 @@ CHUNK_BYTES = 65536
 POLITE_S, SURE_S, PENDING_S = 3.0, 5.0, 10.0
 QUOTED = 8
 BACKLOG_BYTES = 64 << 20
+PRESSING = 0.125
+"""Of a full backlog: more than that is heard at once."""
 LISTENS_S = 0.5
 OWN_SESSION = ("setsid",)
 MERGED = ("sh", "-c", 'exec "$@" 2>&1', "r2cc")
@@ -111,13 +113,20 @@ class Spoken(NamedTuple):
 
 
 class Backlog:
-    """What was read and not yet heard, of any number of processes. A program that prints faster has to wait."""
+    """What was read and not yet heard, of any number of processes. A program that prints faster has to wait.
+
+    Who listens is woken by every line, or, where it is `patient`, once for all that come in a while: waking costs more
+    than most lines do.
+    """
 
     def __init__(self, most_bytes: int = BACKLOG_BYTES) -> None:
         self._most_bytes = most_bytes
         self._waiting: deque[tuple[Spoken, int]] = deque()
         self._bytes = 0
         self._changed = threading.Condition()
+        self._patient = False
+        self._pressing = False
+        """Something waits that the patient hear at once, too."""
 
     def put(self, spoken: Spoken, size_bytes: int, over: Callable[[], bool]) -> None:
         """Waits for room, but not when all is `over`."""
@@ -126,14 +135,22 @@ class Backlog:
                 self._changed.wait(LISTENS_S)
             self._waiting.append((spoken, size_bytes))
             self._bytes += size_bytes
-            self._changed.notify_all()
+            self._pressing |= spoken.lines is None or self._bytes > self._most_bytes * PRESSING
+            if self._pressing or not self._patient:
+                self._changed.notify_all()
 
-    def get(self, timeout_s: float = 0.0) -> Spoken:
-        """The oldest. queue.Empty when none came in time."""
+    def get(self, timeout_s: float = 0.0, *, patient: bool = False) -> Spoken:
+        """The oldest. queue.Empty when none came in time. `patient`: takes all that time, unless a process has closed
+        its output, or much waits."""
         with self._changed:
+            if patient:
+                self._patient = True
+                self._changed.wait_for(lambda: self._pressing, timeout_s)
+                self._patient, timeout_s = False, 0.0
             if not self._changed.wait_for(lambda: bool(self._waiting), timeout_s):
                 raise queue.Empty
             spoken, size_bytes = self._waiting.popleft()
+            self._pressing &= bool(self._waiting)
             self._bytes -= size_bytes
             if self._bytes + size_bytes > self._most_bytes >= self._bytes:
                 self._changed.notify_all()
@@ -210,14 +227,14 @@ class Processes:
     def _say(self, made: Started, lines: list[Line] | None, size_bytes: int = 0) -> None:
         self.lines.put(Spoken(made, lines, time.monotonic_ns()), size_bytes, lambda: self._closing)
 
-    def heard(self, timeout_s: float) -> Iterator[Spoken]:
+    def heard(self, timeout_s: float, *, patient: bool = False) -> Iterator[Spoken]:
         """What comes in time, and what waits behind it. One that has closed its output is marked so."""
         with suppress(queue.Empty):
             while True:
-                spoken = self.lines.get(timeout_s)
+                spoken = self.lines.get(timeout_s, patient=patient)
                 spoken.speaker.eof |= spoken.lines is None
                 yield spoken
-                timeout_s = 0.0
+                timeout_s, patient = 0.0, False
 
     def stop(self) -> None:
         """Ends them. Raises what kept one from it, when all others have been."""

@@ -36,12 +36,12 @@ class Nic(Protocol):
 
 @dataclass(frozen=True)
 class PlannedNic:
-    """A NIC of a site that is not open yet."""
+    """A NIC as its site names it."""
 
     host: str
     name: str
     address: str
-    switch_port: str
+    switch_port: str = ""
 
 
 @dataclass(frozen=True)

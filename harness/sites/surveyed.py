@@ -10,22 +10,12 @@ from typing import Any
 from harness.errors import InputErrors, UsageError
 from harness.hosts.survey import Survey
 from harness.sites.inventory_file import ClusterHost
+from harness.sites.site import PlannedNic
 
 DATA, MANAGEMENT = "data", "management"
 NO_DATA = (
     "nobody says which NICs carry data (in an inventory file `nics: {data: eth[0-3]}`, under Slurm NCCL_SOCKET_IFNAME)"
 )
-
-
-@dataclass(frozen=True)
-class ClusterNic:
-    """A NIC that carries data. `rail` is its place in the role; nobody lets us into the switch behind it."""
-
-    host: str
-    name: str
-    rail: int
-    address: str
-    switch_port: str = ""
 
 
 @dataclass(frozen=True)
@@ -40,19 +30,19 @@ class Surveyed:
     def names(self) -> list[str]:
         return [host.name for host in self.hosts]
 
-    def nics(self) -> list[ClusterNic]:
+    def nics(self) -> list[PlannedNic]:
         """All data NICs, host by host. InputErrors with every role that is missing and every NIC that is not as it
         says."""
         errors: list[str] = []
-        found: list[ClusterNic] = []
+        found: list[PlannedNic] = []
         for host in self.hosts:
             there = self.surveys[host.name].nics
             names = host.nics.get(DATA, ())
             if not names:
                 errors.append(f"{host.name}: {NO_DATA}")
-            for rail, name in enumerate(names):
+            for name in names:
                 if is_ipv4(there.get(name, "")):
-                    found.append(ClusterNic(host.name, name, rail, there[name]))
+                    found.append(PlannedNic(host.name, name, there[name]))
                 else:
                     errors.append(f"{host.name}: {_unusable(name, there)}")
         if errors:

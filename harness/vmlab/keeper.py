@@ -162,7 +162,7 @@ def _input(fd: int) -> str:
 
 
 def _keep(task: dict[str, Any], claim: state.Claim, enders: list[int]) -> None:
-    shape, logs = Shape.from_json(task["shape"]), Path(task["logs"])
+    shape, logs = Shape(**task["shape"]), Path(task["logs"])
     clients = listener(claim)
     share = Path(task["share"]) if task["share"] else None
     key = ssh.make_key(claim.folder) if shape.ssh else ""

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -67,7 +67,7 @@ class VmLab(Up):
         found = next((s for s in state.living() if s["name"] == name and s.get("kind") == "vm"), None)
         if found is None:
             raise UsageError(f"no vm lab named '{name}' is up", "r2cc lab up --kind vm")
-        return _lab(name, found, Shape.from_json(found["shape"]), None)
+        return _lab(name, found, Shape(**found["shape"]), None)
 
     @property
     def inventory_file(self) -> Path:
@@ -118,7 +118,7 @@ def _task(layout: Layout, shape: Shape, label: str, ttl_s: float | None, progres
         "owner_pid": os.getpid() if ttl_s is None else None,
         "ttl_s": OWNED_TTL_S if ttl_s is None else ttl_s,
         "ready_s": READY_LIMIT_S,
-        "shape": shape.to_json(),
+        "shape": asdict(shape),
         "image": str(made.folder),
         "wire": str(program),
         "logs": str(_log_folder(cache / "logs", label)),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Self
 
 MGMT_NIC = "mgmt0"
 MGMT_NET = 250
@@ -49,13 +48,6 @@ class Shape:
 
     def ssh_port(self, index: int) -> WirePort:
         return WirePort(index, SSH_NIC, SSH_NET, f"10.{SSH_NET}.0.{index + 1}")
-
-    def to_json(self) -> dict[str, Any]:
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Any]) -> Shape:
-        return cls(**value)
 
 
 @dataclass(frozen=True)

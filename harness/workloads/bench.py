@@ -99,7 +99,7 @@ def bench_command(
         "--library": library,
         **{_flag(name): value for name in WHERE_ASKED if (value := getattr(spec, name)) != getattr(BenchSpec, name)},
     }
-    return [*_without(unset), str(program), *_words(options), *_several(spec)]
+    return [*without(unset), str(program), *_words(options), *_several(spec)]
 
 
 def _several(spec: BenchSpec) -> list[str]:
@@ -153,7 +153,8 @@ def stray_settings(inherited: Mapping[str, str], env: Mapping[str, str]) -> list
     return sorted(name for name in inherited if name.startswith(SETTINGS) and name not in env)
 
 
-def _without(unset: Iterable[str]) -> list[str]:
+def without(unset: Iterable[str]) -> list[str]:
+    """What stands before a command that must not see these variables."""
     flags = [word for name in unset for word in ("-u", name)]
     return ["env", *flags] if flags else []
 

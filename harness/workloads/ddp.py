@@ -18,7 +18,6 @@ from harness.workloads.job import Job, Outcome
 
 SHAPE = {"layers": 4, "hidden": 256, "heads": 4, "sequence": 128, "vocabulary": 512}
 USUAL = {**SHAPE, "batch": 4, "bucket_mb": 4}
-KEPT = ("checkpoint_every", "checkpoint")
 LEARNING_RATE = 3e-4
 
 
@@ -29,8 +28,8 @@ class Workload:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._asked = gpt.settings(job.spec, USUAL, KEPT)
-        self._every = gpt.whole("checkpoint_every", job.spec.get("checkpoint_every", 0), 0)
+        self._asked = gpt.settings(job.spec, USUAL)
+        self._every = job.spec.get("checkpoint_every", 0)
         self._kept = Path(job.spec["checkpoint"]) / "last.pt" if job.spec.get("checkpoint") else None
         self._corrupt = gpt.corruption(job)
         gpt.deterministic()

@@ -42,9 +42,9 @@ class Workload:
 
     def __init__(self, job: Job) -> None:
         self._job = job
-        self._shape = shape = _checked(gpt.settings(job.spec, USUAL, ["dtype"]), job.ranks)
+        self._shape = shape = _checked(gpt.settings(job.spec, USUAL), job.ranks)
         self._corrupt = gpt.corruption(job)
-        dtype = _dtype(job.spec.get("dtype", "float32"))
+        dtype = getattr(torch, job.spec.get("dtype", "float32"))
         gpt.deterministic()
         parallel_state.initialize_model_parallel(shape["tp"], shape["pp"], create_gloo_process_groups=False)
         torch.manual_seed(job.seed)
@@ -157,9 +157,3 @@ def _checked(shape: dict[str, int], ranks: int) -> dict[str, int]:
         if number % count:
             raise ValueError(f"{what} cannot be split evenly by {by} = {count}")
     return shape
-
-
-def _dtype(name: str) -> torch.dtype:
-    if name not in ("float32", "bfloat16"):
-        raise ValueError(f"dtype must be float32 or bfloat16, not {name!r}")
-    return getattr(torch, name)

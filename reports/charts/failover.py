@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from reports.charts import svg
 from reports.charts.frame import RIGHT, WIDTH, Figure, Key, Panel, panel
 from reports.reading import series
-from reports.reading.trace import Delivery, Json, Trace, moment_ns
+from reports.reading.trace import Json, Trace, moment_ns
 from reports.words.units import ms
 
 LEAD = 118.0
@@ -36,7 +36,7 @@ def _panel(trace: Trace) -> Panel | None:
     if not windows or not any(e["event"] == "path" for e in trace.events):
         return None
     onset = windows[0].start_ns
-    start, end = series.longest_gap_ms(_all(trace), onset, _active_ns(trace, onset)) or (0.0, 0.0)
+    start, end = series.longest_gap_ms(trace.all_deliveries(), onset, _active_ns(trace, onset)) or (0.0, 0.0)
     span = min(MAX_SPAN_MS, max(MIN_SPAN_MS, end * 1.15, _last_path_ms(trace, onset) * 1.2))
     steps = _steps(trace, onset, span)
     scale = svg.Scale(-BEFORE_MS, span, LEAD, WIDTH - RIGHT - 8)
@@ -48,10 +48,6 @@ def _panel(trace: Trace) -> Panel | None:
     text = "; ".join(f"{label} after {ms(min(times))}" for label, times in steps.items())
     gap = f" No data from {ms(start)} to {ms(end)}."
     return panel(trace, "failover", bottom + 26, parts, title="Steps of the failover", text=f"{text}.{gap}")
-
-
-def _all(trace: Trace) -> list[Delivery]:
-    return [delivery for per in trace.deliveries.values() for delivery in per]
 
 
 def _active_ns(trace: Trace, onset_ns: int) -> int:

@@ -19,7 +19,7 @@ from reports.charts.frame import (
     time_scale,
 )
 from reports.reading import series
-from reports.reading.trace import Delivery, Trace
+from reports.reading.trace import Trace
 from reports.words import names
 from reports.words.units import limit, ms
 
@@ -31,7 +31,7 @@ FLOOR_MS = 1.0
 def figure(traces: Sequence[Trace], faults: dict[str, list[FaultFigures]], limit_ms: float | None) -> Figure:
     """`limit_ms` is the stall that the experiment allows; it is no line here, because a gap is not yet a stall."""
     axis = series.common_axis(traces)
-    waits = [series.longest_wait_ms(_all(t), t.origin_ns(), axis) for t in traces]
+    waits = [series.longest_wait_ms(t.all_deliveries(), t.origin_ns(), axis) for t in traces]
     up = svg.Scale(FLOOR_MS, max(10.0, *(max(per) for per in waits)) * 3, BOTTOM, TOP, log=True)
     panels = [_panel(t, per, axis, up, faults.get(t.arm, [])) for t, per in zip(traces, waits, strict=True)]
     keys = [Key("area-ours", "longest gap between two chunks, over all connections"), Key("window", "fault on")]
@@ -42,10 +42,6 @@ def figure(traces: Sequence[Trace], faults: dict[str, list[FaultFigures]], limit
         "for all arms."
     )
     return Figure("waits", "How long data stood still", caption, panels, keys)
-
-
-def _all(trace: Trace) -> list[Delivery]:
-    return [delivery for per in trace.deliveries.values() for delivery in per]
 
 
 def _panel(

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     "kind",
     type=click.Choice(["terminal", "md", "csv", "json"]),
     default="terminal",
-    show_default=True,
     help="How to print it.",
 )
 @json_option("The same as --format json.")

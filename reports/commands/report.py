@@ -38,7 +38,6 @@ def _parse_formats(_ctx: click.Context, _param: click.Parameter, value: str) -> 
     "--format",
     "formats",
     default="terminal,md,html",
-    show_default=True,
     callback=_parse_formats,
     help="Comma-separated: terminal, md, json, html, csv, junit; or all.",
 )

@@ -29,7 +29,6 @@ def store_option(command: F) -> F:
         "--store",
         type=click.Path(file_okay=False, path_type=Path),
         default=Path("runs"),
-        show_default=True,
         envvar="R2CC_STORE",
         help="Folder of run directories.",
     )(command)
@@ -65,9 +64,7 @@ def runs() -> None:
 @click.option("--tag", help="Only runs with this tag.")
 @click.option("--build", "build_id", metavar="ID", help="Only runs of this build.")
 @click.option("--since", callback=age, metavar="AGE", help="Only runs that are not older: 12h, 30d, 8w.")
-@click.option(
-    "--limit", type=click.IntRange(1), default=50, show_default=True, help="The most runs to show, newest first."
-)
+@click.option("--limit", type=click.IntRange(1), default=50, help="The most runs to show, newest first.")
 @json_option()
 @quiet_option(given=False)
 def list_(store: Path, *, since: timedelta | None, limit: int, as_json: bool, **asked: str | None) -> None:
@@ -251,7 +248,7 @@ def _remove(store: Path, chosen: Sequence[Entry]) -> int:
     type=click.Choice(["nccl-tests", "megatron"]),
     help="Which program wrote the files. Without it: found from their text.",
 )
-@click.option("--arm", default="stock", show_default=True, help="The arm that they count as.")
+@click.option("--arm", default="stock", help="The arm that they count as.")
 @click.option(
     "--hardware",
     default="",
@@ -320,9 +317,7 @@ TABLES = ("iterations", "samples", "gpus", "faults", "summary")
 
 @runs.command()
 @click.argument("names", nargs=-1, metavar="[RUN]...")
-@click.option(
-    "--format", "form", type=click.Choice(["csv", "parquet"]), default="csv", show_default=True, help="Of the files."
-)
+@click.option("--format", "form", type=click.Choice(["csv", "parquet"]), default="csv", help="Of the files.")
 @click.option("--table", "tables", type=click.Choice(TABLES), multiple=True, help="Only this table; may be repeated.")
 @click.option("--out", type=click.Path(file_okay=False, path_type=Path), required=True, help="Folder for the files.")
 @store_option

@@ -15,17 +15,10 @@ from reports.commands.runs import store_option
 @click.command()
 @store_option
 @click.option(
-    "--port",
-    type=click.IntRange(0, 65535),
-    default=8017,
-    show_default=True,
-    help="The port to listen on; 0 takes any that is free.",
+    "--port", type=click.IntRange(0, 65535), default=8017, help="The port to listen on; 0 takes any that is free."
 )
 @click.option(
-    "--address",
-    default="127.0.0.1",
-    show_default=True,
-    help="The address to listen on. With the default only this machine sees the page.",
+    "--address", default="127.0.0.1", help="The address to listen on. With the default only this machine sees the page."
 )
 @json_option("Print the address as JSON.")
 @quiet_option(given=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from harness.schemas.form import form
 from reports.compare import modelled
@@ -177,7 +178,8 @@ def _row(key: Key, before: Sequence[Figure], after: Sequence[Figure]) -> Row:
         outcome = "only one has it"
     elif min(counts) < FEWEST or min(*ours, *theirs) <= 0:
         outcome = "too few runs"
-    return Row(*key, _median(ours), _median(theirs), _median(bounds), counts, outcome)
+    old, new, bound = (median(values) if values else None for values in (ours, theirs, bounds))
+    return Row(*key, old, new, bound, counts, outcome)
 
 
 def _judged(row: Row, found: Shift, p: float, minimum_effect: float, alpha: float) -> Row:
@@ -185,10 +187,3 @@ def _judged(row: Row, found: Shift, p: float, minimum_effect: float, alpha: floa
     if p < alpha and not 1 / (1 + minimum_effect) < ratio < 1 + minimum_effect:
         outcome = "better" if (ratio > 1) is MORE_IS_BETTER[row.name] else "worse"
     return replace(row, outcome=outcome, ratio=ratio, interval=(found.low, found.high), p_adjusted=p)
-
-
-def _median(values: Sequence[float]) -> float | None:
-    ordered, middle = sorted(values), len(values) // 2
-    if not ordered:
-        return None
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

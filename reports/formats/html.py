@@ -7,7 +7,7 @@ import hashlib
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reports.formats import view
 from reports.reading.rundir import RunDir
@@ -21,28 +21,28 @@ TEMPLATES = Path(__file__).parents[1] / "templates"
 
 def render(run: RunDir, link_prefix: str = "") -> str:
     """The whole page. `link_prefix` leads from where the page is written to the run directory."""
+    traces = view.shown_traces(run)
+    return page(
+        "report.html.j2",
+        v=view.build(run),
+        figures=view.figures(run, traces),
+        traces=traces,
+        repeats={name: len(run.traces_of(name)) for name in run.arm_names()},
+        bytes_rows=lambda trace: view.bytes_rows(run, trace),
+        event_rows=view.event_rows,
+        environment=view.environment(run),
+        files=run.raw_files(),
+        link_prefix=link_prefix,
+        hidden_hosts=_hidden_hosts(run),
+    )
+
+
+def page(template: str, *styles: str, **values: Any) -> str:
+    """A page of `templates/` with its styles in it: those of all reports, and these files' besides."""
     from markupsafe import Markup
 
-    css = (TEMPLATES / "report.css").read_text(encoding="utf-8")
-    traces = view.shown_traces(run)
-    return (
-        _environment()
-        .get_template("report.html.j2")
-        .render(
-            v=view.build(run),
-            css=Markup(css),
-            policy=policy(css),
-            figures=view.figures(run, traces),
-            traces=traces,
-            repeats={name: len(run.traces_of(name)) for name in run.arm_names()},
-            bytes_rows=lambda trace: view.bytes_rows(run, trace),
-            event_rows=view.event_rows,
-            environment=view.environment(run),
-            files=run.raw_files(),
-            link_prefix=link_prefix,
-            hidden_hosts=_hidden_hosts(run),
-        )
-    )
+    css = "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", *styles))
+    return _environment().get_template(template).render(css=Markup(css), policy=policy(css), **values)
 
 
 def glue(text: str) -> str:

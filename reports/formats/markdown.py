@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from reports.formats import view
 from reports.reading.rundir import RunDir
@@ -29,13 +29,15 @@ def escape(text: str) -> str:
     return re.sub(r"([\\`*_\[\]|~#@!])", r"\\\1", flat).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Its lines; what cells say is escaped already."""
+    first, *others = ["| " + " | ".join(cells) + " |" for cells in (head, *rows)]
+    return [first, "|---" * len(head) + "|", *others]
+
+
 def _table(title: str, arms: Sequence[str], rows: Sequence[cells.Row]) -> list[str]:
     if not rows:
         return []
-    head = (
-        f"| {title} | "
-        + " | ".join(f"{escape(names.arm(a))} `{a.replace('`', '')}`".replace("|", "") for a in arms)
-        + " |"
-    )
-    body = [f"| {escape(row.name)} | " + " | ".join(escape(cell.plain()) for cell in row.cells) + " |" for row in rows]
-    return [head, "|---" * (len(arms) + 1) + "|", *body, ""]
+    head = [f"{escape(names.arm(a))} `{a.replace('`', '')}`".replace("|", "") for a in arms]
+    body = [[escape(text) for text in (row.name, *(cell.plain() for cell in row.cells))] for row in rows]
+    return [*table([title, *head], body), ""]

@@ -26,15 +26,6 @@ from reports.words.units import NONE, memory, ms
 
 
 @dataclass(frozen=True)
-class Tile:
-    """A big figure at the top of the page."""
-
-    value: str
-    label: str
-    kind: str = ""
-
-
-@dataclass(frozen=True)
 class View:
     """The report in words and tables, without its figures."""
 
@@ -44,7 +35,7 @@ class View:
     headline: str
     remarks: list[str]
     notes: list[str]
-    tiles: list[Tile]
+    tiles: list[cells.Tile]
     arms: list[str]
     side_by_side: list[cells.Row]
     checks: list[cells.Row]
@@ -154,7 +145,7 @@ def _remarks(summary: Summary) -> list[str]:
     return [why for why in reasons if not why.endswith(": void")] or reasons
 
 
-def _tiles(arms: Sequence[Arm]) -> list[Tile]:
+def _tiles(arms: Sequence[Arm]) -> list[cells.Tile]:
     if not arms:
         return []
     tiles = []
@@ -162,13 +153,13 @@ def _tiles(arms: Sequence[Arm]) -> list[Tile]:
     for arm, kind in ((ours, "ours"), (stock, "base")):
         if arm is not None and (stall := sentence.worst_stall_ms(arm)) is not None:
             void = "" if all(map(sentence.is_valid, cells.counted(arm))) else "void, "
-            tiles.append(Tile(ms(stall), f"{void}stall with {names.arm(arm.name)}", kind))
+            tiles.append(cells.Tile(ms(stall), f"{void}stall with {names.arm(arm.name)}", kind))
     wrong = sum(r.wrong_elements for a in arms for r in a.runs)
     done = sum(r.iterations for a in arms for r in a.runs)
     return [
         *tiles,
-        Tile(str(wrong), "wrong elements in all results", "bad" if wrong else "good"),
-        Tile(str(done), "iterations completed"),
+        cells.Tile(str(wrong), "wrong elements in all results", "bad" if wrong else "good"),
+        cells.Tile(str(done), "iterations completed"),
     ]
 
 

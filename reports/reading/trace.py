@@ -76,6 +76,10 @@ class Trace:
     cpu_busy: list[float] = field(default_factory=list)
     ended: bool = False
 
+    def all_deliveries(self) -> list[Delivery]:
+        """Of all connections."""
+        return [delivery for per in self.deliveries.values() for delivery in per]
+
     def add(self, line: Json) -> None:
         """Take one journal line in. Kinds that no figure needs are ignored, so that newer journals still render."""
         event = line["event"]

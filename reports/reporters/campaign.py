@@ -14,7 +14,8 @@ from chaos.campaign.figures import ArmFigures
 from chaos.campaign.state import DONE, FAILED, FILE, CellState
 from harness.config import jsons
 from harness.files.writing import write_whole
-from reports.formats.markdown import escape
+from reports.formats.html import page
+from reports.formats.markdown import escape, table
 from reports.words import names
 from reports.words.cells import Cell
 from reports.words.units import NONE, ms
@@ -135,13 +136,9 @@ def markdown(view: View) -> str:
     parts += [escape(view.description), ""] if view.description else []
     parts += [f"- {escape(note)}" for note in view.notes] + [""]
     if body:
-        parts += [_line(head), "|---" * len(head) + "|", *map(_line, body), ""]
+        parts += [*table(head, body), ""]
     parts += [f"- {escape(name)}: {state}{f': {escape(why)}' if why else ''}" for name, state, why in view.rest] + [""]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts))
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
 
 
 def link(cell: CellState) -> str:
@@ -151,14 +148,4 @@ def link(cell: CellState) -> str:
 
 def html(view: View) -> str:
     """One file that loads nothing and runs nothing, as a run's report."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
-
-    from reports.formats.html import TEMPLATES, glue, policy
-
-    css = (TEMPLATES / "report.css").read_text(encoding="utf-8")
-    loader = FileSystemLoader(TEMPLATES)
-    env = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    env.filters.update(glue=glue, arm=names.arm, arm_class=names.arm_class, icon=names.icon, verdict=names.verdict)
-    template = env.get_template("campaign.html.j2")
-    return template.render(v=view, css=Markup(css), policy=policy(css), columns=COLUMNS, link=link)
+    return page("campaign.html.j2", v=view, columns=COLUMNS, link=link)

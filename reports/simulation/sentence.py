@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from reports.simulation import words
 from reports.simulation.model import Simulation
+from reports.words.cells import Tile
 
 At = Mapping[str, Any]
-
-
-@dataclass(frozen=True)
-class Tile:
-    """A key figure: how it is coloured, its value, and what it is."""
-
-    kind: str
-    value: str
-    label: str
 
 
 def headline(sim: Simulation) -> str:
@@ -102,5 +93,5 @@ def tiles(sim: Simulation) -> list[Tile]:
         title, _ = words.figure(str(name), sim.kind)
         for arm in dict.fromkeys(arm for arm in (ours, base) if arm is not None):
             if (shown := _shown(sim, at, arm, str(name))) is not None:
-                found.append(Tile(words.arm_class(arm), shown, f"{title}, {words.arm(arm)}"))
+                found.append(Tile(shown, f"{title}, {words.arm(arm)}", words.arm_class(arm)))
     return found[:6]

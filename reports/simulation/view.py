@@ -8,6 +8,7 @@ from typing import Any
 
 from reports.simulation import sentence, words
 from reports.simulation.model import Simulation, names_of
+from reports.words.cells import Cell, Tile
 from reports.words.units import NONE
 
 FOLDED = 12
@@ -17,16 +18,6 @@ ROWS = 400
 PASSING = ("flap", "slow")
 """Kinds that outnumber all others, and mostly pass by themselves."""
 OUTCOMES = {"survived": "survived", "degraded": "survived, slower", "restart": "restart"}
-
-
-@dataclass(frozen=True)
-class Cell:
-    """What a table's cell says, and whether that is good or bad."""
-
-    text: str
-    note: str = ""
-    state: str = ""
-    head: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,7 +42,7 @@ class View:
     verdict: str
     headline: str
     remarks: Sequence[str]
-    tiles: Sequence[sentence.Tile]
+    tiles: Sequence[Tile]
     tables: Sequence[Table] = field(default_factory=list)
     facts: Sequence[tuple[str, str]] = field(default_factory=list)
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from harness.files.writing import write_whole
 from harness.schemas import dumped_as
 from reports.formats.files import link_prefix
+from reports.formats.html import page
 from reports.formats.markdown import escape
+from reports.formats.markdown import table as markdown_table
 from reports.simulation import figures, view, words
 from reports.simulation.model import Simulation
 from reports.simulation.view import Table
@@ -39,18 +40,8 @@ def write(sim: Simulation, kind: str, target: Path) -> Path:
 
 def html(sim: Simulation, prefix: str = "") -> str:
     """One file that loads nothing and runs nothing."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup
-
-    from reports.formats.html import TEMPLATES, glue, policy
-
-    css = "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "simulation.css"))
-    loader = FileSystemLoader(TEMPLATES)
-    env = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    env.filters.update(glue=glue, icon=names.icon, verdict=names.verdict)
-    env.filters["svg"] = Markup  # our own SVG; every text in it was escaped by reports.charts.svg
-    return env.get_template("simulation.html.j2").render(
-        v=view.build(sim), css=Markup(css), policy=policy(css), figures=figures.build(sim), files=sim.files(),
+    return page(
+        "simulation.html.j2", "simulation.css", v=view.build(sim), figures=figures.build(sim), files=sim.files(),
         link_prefix=prefix,
     )  # fmt: skip
 
@@ -73,11 +64,7 @@ def _table(table: Table) -> list[str]:
         [f"{escape(c.text)}{f' ({escape(c.note)})' if c.note else ''}{' ✓' if c.state == 'good' else ''}" for c in row]
         for row in table.rows
     ]
-    return [_line([escape(name) for name in table.head]), "|---" * len(table.head) + "|", *map(_line, rows)]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cells) + " |"
+    return markdown_table([escape(name) for name in table.head], rows)
 
 
 def comma_separated(sim: Simulation) -> str:

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from reports.statistics.shift import Shift, shift
+from reports.statistics.shift import Shift, ranks_of, shift
 
 FEWEST = 4
 """Figures of a side: fewer in a row may all be bad by chance."""
@@ -71,25 +71,14 @@ def _stretches(count: int) -> Iterator[tuple[int, int]]:
 def _best(figures: Sequence[float], start: int, stop: int) -> tuple[float, int, int, int]:
     """(how far U is from what chance gives, in standard deviations; the split; the stretch)."""
     count = stop - start
-    ranks = _ranks(figures[start:stop])
+    ranks, _ = ranks_of(sorted(figures[start:stop]))
     best, most, total = 0, -1.0, 0.0
     for split in range(1, count - FEWEST + 1):
-        total += ranks[split - 1]
+        total += ranks[figures[start + split - 1]]
         away = abs(total - split * (count + 1) / 2) / math.sqrt(split * (count - split) * (count + 1) / 12)
         if split >= FEWEST and away > most:
             best, most = split, away
     return most, start + best, start, stop
-
-
-def _ranks(figures: Sequence[float]) -> list[float]:
-    """Equal figures share the mean of their ranks."""
-    order = sorted(figures)
-    first: dict[float, int] = {}
-    last: dict[float, int] = {}
-    for rank, value in enumerate(order, 1):
-        first.setdefault(value, rank)
-        last[value] = rank
-    return [(first[value] + last[value]) / 2 for value in figures]
 
 
 def _measured(figures: Sequence[float], places: Sequence[tuple[int, float]], minimum_effect: float) -> list[Change]:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from statistics import median
 
 
 @dataclass(frozen=True)
@@ -32,13 +33,13 @@ def shift(before: Sequence[float], after: Sequence[float], share: float = 0.95) 
         raise ValueError("figures must be positive")
     differences = sorted(math.log(b) - math.log(a) for a in before for b in after)
     low, high = _interval(differences, len(before), len(after), share)
-    return Shift(math.exp(_median(differences)), math.exp(low), math.exp(high), p_value(before, after))
+    return Shift(math.exp(median(differences)), math.exp(low), math.exp(high), p_value(before, after))
 
 
 def p_value(before: Sequence[float], after: Sequence[float]) -> float:
     """That two samples of one distribution differ so much, either way; by the normal approximation with ties."""
     ordered = sorted([*before, *after])
-    ranks, tied = _ranks(ordered)
+    ranks, tied = ranks_of(ordered)
     first, second = len(before), len(after)
     u = sum(ranks[value] for value in after) - second * (second + 1) / 2
     u = max(u, first * second - u)
@@ -50,7 +51,7 @@ def p_value(before: Sequence[float], after: Sequence[float]) -> float:
     return min(1.0, math.erfc(above / math.sqrt(2 * variance))) if variance > 0 else 1.0
 
 
-def _ranks(ordered: Sequence[float]) -> tuple[dict[float, float], int]:
+def ranks_of(ordered: Sequence[float]) -> tuple[dict[float, float], int]:
     """Each value's rank from 1 on (equal values share the mean of theirs), and what ties take from U's variance."""
     ranks: dict[float, float] = {}
     place = tied = 0
@@ -80,8 +81,3 @@ def _u_counts(first: int, second: int) -> list[int]:
         for u in range(size, len(counts)):
             counts[u] += counts[u - size]
     return counts
-
-
-def _median(ordered: Sequence[float]) -> float:
-    middle = len(ordered) // 2
-    return ordered[middle] if len(ordered) % 2 else (ordered[middle - 1] + ordered[middle]) / 2

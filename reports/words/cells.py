@@ -10,16 +10,26 @@ from chaos.analysis.model import Arm, Run
 
 @dataclass(frozen=True)
 class Cell:
-    """A value, what it is held against, and how it came out: good, bad, void or nothing."""
+    """A value, what it is held against, and how it came out: good, bad, void or nothing; or a row's `head`."""
 
     text: str
     note: str = ""
     state: str = ""
+    head: bool = False
 
     def plain(self) -> str:
         """For Markdown and terminals."""
         sign = {"good": " ✓", "bad": " ✗", "void": " (void)"}.get(self.state, "")
         return f"{self.text}{sign}" + (f" ({self.note})" if self.note else "")
+
+
+@dataclass(frozen=True)
+class Tile:
+    """A big figure at the top of the page."""
+
+    value: str
+    label: str
+    kind: str = ""
 
 
 @dataclass(frozen=True)

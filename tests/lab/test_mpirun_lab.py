@@ -265,6 +265,49 @@ def test_programs_that_are_not_ours_under_a_launcher(site: Site, launcher: str, 
     assert not Path(f"/tmp/r2cc-out-{token}").exists()
 
 
+STANDIN = REPO / "tests" / "data" / "inference" / "standin.py"
+INFERENCE = {
+    "name": "served_under_a_launcher",
+    "topology": {"hosts": 2, "nics": 1},
+    "workload": {
+        "kind": "inference",
+        "server": "command",
+        "argv": [sys.executable, str(STANDIN), "--peer", "10.1.0.2"],
+        "iterations": 20,
+        "rate": 15.0,
+        "warmup": 1,
+        "output_tokens": 8,
+        "start_s": 60.0,
+    },
+    "faults": [{"id": "f0", "kind": "stop", "rank": 1, "at": {"iteration": 6}, "duration_s": 0.6}],
+    "hypothesis": {"failed_requests_max": 0},
+    "arms": {"stock": {"expect": "any"}},
+}
+
+
+@pytest.mark.parametrize(
+    "launcher", ["ssh", *(pytest.param(each.values[0], marks=each.marks) for each in LAUNCHED[1:])]
+)
+def test_a_server_of_inference_under_a_launcher(site: Site, launcher: str, tmp_path: Path) -> None:
+    """The fault on a rank strikes the server itself: tokens wait for it, and none is lost."""
+    experiment = site.folder / f"served-{launcher}.yaml"
+    experiment.write_text(json.dumps(INFERENCE))
+    words = ["chaos", "run", str(experiment), "--inventory", f"{site.folder}/inventory.yaml:n[0-1]"]
+    words += ["--python", str(mended_python(tmp_path))] if launcher == "torchrun" else []
+    argv = [*CLI, *words, "--launcher", launcher, "--void-ok", "--json", "--out", str(tmp_path / "runs")]
+    done = site.controller.run(argv, env={"PYTHONPATH": str(REPO)}, timeout_s=100.0, check=False)
+    assert done.exit_code == 0, done.stdout + done.stderr
+    (run,) = json.loads(done.stdout)["arms"][0]["runs"]
+    figures = {metric["name"]: metric["value"] for metric in run["metrics"]}
+    assert (run["completed"], run["iterations"], figures["failed_requests"]) == (True, 20, 0)
+    assert figures["longest_silence"] > 500
+    (folder,) = (tmp_path / "runs").iterdir()
+    (token,) = {
+        line["env"]["R2CC_RUN"] for line in read(folder / "journal.jsonl") if "R2CC_RUN" in (line.get("env") or {})
+    }
+    assert not environment_has(f"R2CC_RUN={token}")
+
+
 def environment_has(variable: str) -> list[str]:
     """Processes with it."""
     found = []

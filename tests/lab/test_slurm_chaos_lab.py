@@ -89,6 +89,8 @@ def deploy(current: Path) -> None:
     for name, file in programs.items():
         (current / name).parent.mkdir(parents=True, exist_ok=True)
         (current / name).symlink_to(file)
+    (current / "share").mkdir()
+    (current / "share" / "harness").symlink_to(REPO / "harness")
     shutil.copy(made.bench.with_name("build.json"), current)
 
 
@@ -150,6 +152,21 @@ def test_a_program_that_is_not_ours(cluster: Cluster) -> None:
     assert places == {0: ("h0", "h0 0 2 0 1 0"), 1: ("h1", "h1 1 2 0 1 1")}
     steps = [line["rank"] for line in lines if line["event"] == "iteration"]
     assert (steps.count(0), steps.count(1)) == (60, 60)
+
+
+def test_a_server_of_inference(cluster: Cluster) -> None:
+    standin = Path(__file__).parents[1] / "data" / "inference" / "standin.py"
+    workload = {"kind": "inference", "server": "command", "argv": ["/usr/bin/python3", str(standin)]}
+    workload |= {"iterations": 20, "rate": 15.0, "warmup": 1, "output_tokens": 8, "start_s": 60.0}
+    experiment = cluster.folder / "served.yaml"
+    experiment.write_text(json.dumps({**EXPERIMENT, "workload": workload, "faults": [HALT | {"at": {"iteration": 6}}]}))
+    words = ["chaos", "run", str(experiment), "--launcher", "srun", "--void-ok", "--json"]
+    done = cluster.allocated(*words, "--out", str(cluster.folder / "served"))
+    assert done.exit_code == 0, done.stdout + done.stderr
+    (run,) = json.loads(done.stdout)["arms"][0]["runs"]
+    figures = {metric["name"]: metric["value"] for metric in run["metrics"]}
+    assert (run["completed"], run["iterations"], figures["failed_requests"]) == (True, 20, 0)
+    assert figures["longest_silence"] > 400
 
 
 def test_a_node_without_a_nic_for_data_is_named(cluster: Cluster) -> None:

@@ -28,7 +28,7 @@ from chaos.faults.kinds.address import AddressRemoved
 from chaos.faults.registry import spec_of
 from chaos.faults.steps import Look
 from chaos.record.journal import Journal
-from chaos.record.live import Quiet
+from chaos.record.live import Display
 from chaos.run import runner, traces
 from chaos.run.actors import Actors
 from chaos.run.arm import ArmRun
@@ -246,7 +246,7 @@ def test_a_rank_that_died_with_its_guest_says_nothing_of_the_transport(tmp_path:
         bench = ScriptedBench(extra={(1, 1): ["--die-at", "1"], (1, 0): ["--error-at", "2"]})
         (plan,) = runner.plans(exp, ["migrate"], guests, bench)
         with pytest.raises(LabError, match="h1 died under rank1: h1: the guest is down"):
-            ArmRun(replace(plan, faults=()), guests, journal, tmp_path, Quiet()).run()
+            ArmRun(replace(plan, faults=()), guests, journal, tmp_path, Display()).run()
 
 
 def test_traces_of_guests_are_written_there_and_fetched(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import os
 import pty
 import threading
 
-from chaos.record.live import Live, Plain, Quiet, bars_of, display
+from chaos.record.live import Display, Live, Plain, bars_of, display
 
 
 def test_the_display_fits_where_the_output_goes() -> None:
@@ -15,7 +15,7 @@ def test_the_display_fits_where_the_output_goes() -> None:
     with os.fdopen(theirs, "w") as terminal:
         assert type(display(terminal, quiet=False)) is Live
         assert type(display(terminal, quiet=False, plain=True)) is Plain
-        assert type(display(terminal, quiet=True)) is Quiet
+        assert type(display(terminal, quiet=True)) is Display
     os.close(ours)
     assert type(display(io.StringIO(), quiet=False)) is Plain
 

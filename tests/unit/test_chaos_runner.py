@@ -21,7 +21,7 @@ from chaos_double import ScriptedBench, Switch, bed, experiment
 from chaos.experiment.file import loads
 from chaos.experiment.model import Experiment
 from chaos.record.journal import read
-from chaos.record.live import Plain, Quiet
+from chaos.record.live import Display, Plain
 from chaos.run import runner
 from chaos.testbed.beds import Bed
 from harness.errors import LabError
@@ -206,7 +206,7 @@ def test_a_bed_that_cannot_be_opened_is_a_failure_with_a_summary(tmp_path: Path)
 
     out = rundir.create(tmp_path, "x")
     request = runner.Request(["migrate"], ScriptedBench(), {"build_id": "b"}, nowhere, bed="cluster")
-    summary = runner.run(experiment(), request, out, Quiet())
+    summary = runner.run(experiment(), request, out, Display())
     assert (summary.verdict, summary.exit_code, summary.bed) == ("failed", 3, "cluster")
     assert summary.reasons[0] == "no namespaces here\n  try: run as root"
 
@@ -243,7 +243,7 @@ def test_what_is_no_json_becomes_a_log_line(tmp_path: Path) -> None:
 
 
 def test_the_display_is_told_every_line_of_the_journal(tmp_path: Path) -> None:
-    class Watching(Quiet):
+    class Watching(Display):
         heard: ClassVar[list[dict[str, Any]]] = []
 
         def line(self, line: Mapping[str, Any]) -> None:

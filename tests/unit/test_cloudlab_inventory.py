@@ -228,7 +228,7 @@ def test_a_file_is_not_replaced_unasked_and_never_half_written(
     assert code == 2 and "is there already" in err and out.read_text() == "mine\n"
     assert cli(capsys, *words, "--force")[0] == 0
     assert len(load(out, home=tmp_path)) == 2 and [path.name for path in tmp_path.iterdir()] == ["cluster.yaml"]
-    code, _, err = cli(capsys, manifest_of("d8545"), "--no-resolve", "--out", tmp_path / "no" / "where.yaml")
+    code, _, err = cli(capsys, manifest_of("d8545"), "--no-resolve", "--out", out / "where.yaml")
     assert code == 2 and "cannot write" in err
 
 

@@ -18,7 +18,7 @@ from harness.doctor.examination import Ward, examined
 from harness.doctor.guess import guessed
 from harness.doctor.model import ERROR, NOTE, WARNING, Patient
 from harness.facts import Known, catalogue
-from harness.facts.iproute import Address, RdmaDevice, RdmaLink, Route
+from harness.facts.iproute import Address, RdmaLink, Route
 from harness.facts.kernel import Identity
 from harness.facts.sysfs import Gid, RdmaPort
 
@@ -70,7 +70,7 @@ class TestPorts:
         other = replace(one, device="switch_manager", state="DOWN")
         facts: dict[Any, object] = {
             catalogue.RDMA: (one, other),
-            catalogue.RDMA_DEVICES: (RdmaDevice("switch_manager", "smi"),),
+            catalogue.RDMA_DEVICES: {"switch_manager": "smi"},
             catalogue.NET: {"eth0": shown("eth0", device=WHERE)},
         }
         assert of_ports(patient(facts=facts)) == {"eth0": ("mlx5_0", 1)}

@@ -14,7 +14,7 @@ from harness.fork import sources as sources_module
 from harness.fork.apt import fetch_through_apt, find_uri, host_mirrors, isolated
 from harness.fork.network import run_bounded
 from harness.fork.pin import load_pin
-from harness.fork.sources import SOURCE_VARIABLE, GitSource, acquire, chosen_source, sources, verify
+from harness.fork.sources import SOURCE_VARIABLE, acquire, chosen_source, from_git, sources, verify
 from harness.fork.treehash import tree_hash
 from harness.progress import silent
 from tests.conftest import TinyFork, git
@@ -182,7 +182,7 @@ def test_upstream_still_has_the_pinned_commit(repository: Path, tmp_path: Path) 
     pin = load_pin(repository / "nccl_fork" / "pin.toml")
     (tmp_path / "tree").mkdir()
     try:
-        GitSource(pin, pin.repository).unpack(tmp_path / "tree")
+        from_git(pin.repository, f"refs/tags/{pin.tag}", tmp_path / "tree")
     except R2ccError as error:
         pytest.skip(f"upstream is out of reach: {error.message.splitlines()[-1]}")
     assert tree_hash(tmp_path / "tree") == pin.tree

@@ -19,7 +19,7 @@ KEEPER = ROOT / "harness" / "workloads" / "inference" / "keeper.py"
 STANDIN = ROOT / "tests" / "data" / "inference" / "standin.py"
 LOAD: dict[str, Any] = {
     "requests": 6, "warmup": 1, "rate": 100.0, "prompt_tokens": [4, 8], "output_tokens": [5, 5], "vocabulary": 50,
-    "seed": 3, "seconds": 0, "request_s": 2.0, "start_s": 10.0,
+    "seed": 3, "seconds": 0, "request_s": 2.0, "start_s": 10.0, "tokens": "usual",
 }  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def started(
     port = port or free_port()
     load = json.dumps({**LOAD, **changes, "port": port})
     argv = server or (sys.executable, str(STANDIN), "--token-ms", "1", "--trouble", trouble)
-    words = ["--rank", f"{rank}", "--ranks", f"{ranks}", "--root", root, "--load", load, "--", *argv]
+    words = ["--ranks", f"{ranks}", "--root", root, "--load", load, "--", *argv]
     env = {**os.environ, "RANK": f"{rank}", "PORT": f"{port}"}
     return subprocess.Popen([sys.executable, str(KEEPER), *words], env=env, stdout=subprocess.PIPE, text=True)
 
@@ -79,6 +79,7 @@ def test_the_same_seed_gives_the_same_answers() -> None:
         ("http_500@3", "HTTP 500: {\"error\": {\"message\": \"out of memory\"}}"),
         ("no_stream@3", "no stream: {\"choices\""),
         ("no_json@3", "no JSON of a completion: {torn"),
+        ("aborts@3", "the server broke the answer off: finish_reason abort"),
         ("error@3", "the server: {\"message\": \"preempted\"}"),
         ("closes@3", "the connection was closed in the middle of the answer"),
         ("never_ends@3", "no whole answer in 1 s"),
@@ -91,6 +92,46 @@ def test_a_request_that_fails_is_one_and_says_why(trouble: str, why: str) -> Non
     assert failed["message"].startswith(why)
     assert len(of(lines, "iteration")) == 5
     assert of(lines, "bench_end")[0]["completed"] == 6
+
+
+@pytest.mark.parametrize(
+    ("like", "tokens", "timed"),
+    [
+        ("openai", "usual", 5),  # the chunk that says why the text ends has no token
+        ("vllm", "all", 5),  # it has the last token, whose text may be empty, as that of the token before may be
+        ("sglang", "with_text", 3),
+    ],
+)
+def test_a_token_is_what_the_servers_own_benchmark_takes_for_one(like: str, tokens: str, timed: int) -> None:
+    program = (sys.executable, str(STANDIN), "--token-ms", "1", "--like", like)
+    code, lines, _ = ended(started(server=program, tokens=tokens))
+    assert code == 0
+    found = of(lines, "iteration")
+    assert {(line["tokens"], len(line["gaps_ms"]) + 1) for line in found} == {(5, timed)}
+    if like != "openai":
+        return
+    plain = of(ended(started())[1], "iteration")
+    assert {line["index"]: line["result"] for line in found} == {line["index"]: line["result"] for line in plain}
+
+
+def test_letters_and_lines_may_be_cut_anywhere() -> None:
+    """Of HTTP's chunks and TCP's pieces none ends where a letter or a line does."""
+    texts = []
+    for cut in ((), ("--pieces", "1"), ("--pieces", "7")):
+        program = (sys.executable, str(STANDIN), "--token-ms", "1", "--text", "né 漢 🙂", *cut)
+        code, lines, _ = ended(started(server=program))
+        assert (code, len(of(lines, "iteration"))) == (0, 6), lines
+        texts.append({line["index"]: (line["result"], line["tokens"]) for line in of(lines, "iteration")})
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_one_that_names_its_model_while_it_warms_up_is_waited_for() -> None:
+    program = (sys.executable, str(STANDIN), "--token-ms", "1", "--warms-up-s", "1")
+    code, lines, _ = ended(started(server=program, warmup=0))
+    assert code == 0 and {line["index"] for line in of(lines, "iteration")} == set(range(6))
+    assert max(line["ttft_ms"] for line in of(lines, "iteration")) < 500
+    code, lines, last = ended(started(server=(*program[:-1], "60"), start_s=1.0))
+    assert code == 3 and "/health: HTTP 503: it is starting" in last
 
 
 def test_a_server_that_dies_fails_what_is_left_and_ends_the_run() -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 from pydantic import ValidationError
@@ -15,6 +17,7 @@ from chaos.analysis.requests import silence_ms
 from chaos.analysis.rundata import read_run
 from chaos.analysis.verdict import run_checks
 from chaos.experiment.model import Hypothesis
+from harness.workloads.inference import keeper
 from harness.workloads.inference.arrivals import Load, requests
 from harness.workloads.kinds.inference import Inference
 from harness.workloads.kinds.workload import Place, Programs
@@ -33,8 +36,10 @@ def kind(**settings: Any) -> Inference:
 
 
 def server(rank: int, ranks: int = 2, **settings: Any) -> str:
-    command = kind(**settings).command(place(rank, ranks))
-    return " ".join(command[command.index("--") + 1 :])
+    """What the keeper of a rank starts; all of them are started by the same words."""
+    (command,) = {tuple(kind(**settings).command(place(each, ranks))) for each in range(ranks)}
+    with mock.patch.dict(os.environ, {"RANK": f"{rank}"}):
+        return " ".join(keeper.options([*command[command.index("--ranks") :]]).server)
 
 
 def test_vllm_on_one_host_and_on_several() -> None:
@@ -66,6 +71,7 @@ def test_transformers_is_a_process_a_rank() -> None:
 
 
 def test_a_command_of_ones_own() -> None:
+    assert server(1, server="command", argv=["serve", "--", "x", "--"]) == "serve -- x --"
     assert server(1, server="command", argv=["serve", "--x"]) == "serve --x"
     assert kind(server="command", argv=["serve"], port=9000).rank_env({}, place(1))["PORT"] == "9000"
 
@@ -75,7 +81,7 @@ def test_all_that_is_asked_for_stands_in_the_command() -> None:
     load = Load.of(json.loads(command[command.index("--load") + 1]))
     assert (load.requests, load.seed, load.prompt_tokens, load.output_tokens) == (5, 7, (8, 16), (4, 4))
     assert command[command.index("r2cc") + 2 : command.index("--load")] == [
-        "python3", "/w/inference/keeper.py", "--rank", "0", "--ranks", "2", "--root", "10.0.0.1:29500",
+        "python3", "/w/inference/keeper.py", "--ranks", "2", "--root", "10.0.0.1:29500",
     ]  # fmt: skip
 
 
@@ -102,7 +108,8 @@ def test_vllm_is_one_process_a_host() -> None:
 
 def load(**changes: Any) -> Load:
     given = {"requests": 4000, "rate": 50.0, "prompt_tokens": (4, 9), "output_tokens": (3, 3), "vocabulary": 20,
-             "warmup": 2, "seed": 1, "seconds": 0, "request_s": 1, "start_s": 1, "port": 1}  # fmt: skip
+             "warmup": 2, "seed": 1, "seconds": 0, "request_s": 1, "start_s": 1, "port": 1,
+             "tokens": "usual"}  # fmt: skip
     return Load(**{**given, **changes})
 
 

@@ -274,13 +274,13 @@ def test_command_formats_and_places(whole: Path, tmp_path: Path) -> None:
     assert json.loads(runner.invoke(report, [str(whole), "--json"]).stdout)["verdict"] == "holds"
     store = ["--store", str(whole.parent)]
     assert json.loads(runner.invoke(report, [whole.name, "--json", *store]).stdout)["verdict"] == "holds"
-    assert runner.invoke(report, [str(whole), "--format", "md"]).output.startswith("## ✓ Holds")
+    assert runner.invoke(report, [str(whole), "--format", "md"]).stdout.startswith("## ✓ Holds")
     done = runner.invoke(report, [str(whole), "--format", "all", "--out", str(tmp_path / "a b"), "--quiet"])
     assert (done.exit_code, done.output) == (0, "")
     assert {p.name for p in (tmp_path / "a b").iterdir()} == {
         "report.html", "report.md", "report.json", "figures.csv", "junit.xml",
     }  # fmt: skip
-    rows = list(csv.DictReader(io.StringIO(runner.invoke(report, [str(whole), "--format", "csv"]).output)))
+    rows = list(csv.DictReader(io.StringIO(runner.invoke(report, [str(whole), "--format", "csv"]).stdout)))
     assert {row["name"] for row in rows} >= {"healthy_ms", "stall_ms"}
     assert all(float(row["value"]) >= 0 for row in rows)
 

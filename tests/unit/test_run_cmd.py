@@ -19,7 +19,7 @@ from harness.commands.run import OPS, run
 from harness.errors import R2ccError, UsageError
 from harness.programs import adapters
 from harness.programs.foreground import run_launch
-from harness.programs.nccltests_run import Plan
+from harness.programs.nccltests import Plan
 from harness.workloads.nccltests import spec
 
 ROOT = Path(__file__).resolve().parents[2]

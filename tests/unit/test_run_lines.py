@@ -8,12 +8,17 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import ClassVar
+from unittest.mock import Mock
 
 import pytest
 
+from chaos.experiment.planned import PlannedFault
+from chaos.faults.spec import FaultSpec
 from chaos.record.journal import Journal, now_ns, read
 from chaos.run.lines import Lines
 from chaos.run.plan import Plan
+from chaos.run.schedule import Schedule
+from chaos.run.triggers import Timers
 from chaos.testbed.launch import Launch
 from harness.errors import InfraError
 from harness.hosts import LocalHost
@@ -129,3 +134,48 @@ def test_a_program_that_prints_faster_than_it_is_heard_waits() -> None:
         taken = sum(len(backlog.get(30).lines or ()) for _ in range(200))
         assert backlog._bytes <= (1 << 20) + 65536
         assert taken > 1000, "and goes on when it was heard"
+
+
+def test_the_patient_hear_many_lines_at_once_and_an_end_without_delay() -> None:
+    steps = ["sh", "-c", "for step in 1 2 3 4 5; do echo $step; sleep 0.05; done"]
+    with Processes() as processes:
+        processes.start([Start("steps", HOST, steps, {}, Whole(0), 0)])
+        began_s, spoken = time.monotonic(), list(processes.heard(40, patient=True))
+    assert [text for each in spoken for _, text in each.lines or ()] == [b"1", b"2", b"3", b"4", b"5"]
+    assert spoken[-1].lines is None and time.monotonic() - began_s < 30
+    assert len({each.at_ns for each in spoken}) == len(spoken) >= 6, "each has the time when it was read"
+
+
+def test_the_patient_wait_no_longer_than_they_said() -> None:
+    with Processes() as processes:
+        processes.start([Start("sleep", HOST, ["sh", "-c", "echo 1; exec sleep 60"], {}, Whole(0), 0)])
+        found: list[bytes] = []
+        while not found:
+            found = [text for each in processes.heard(0.2, patient=True) for _, text in each.lines or ()]
+    assert found == [b"1"]
+
+
+def test_a_backlog_that_fills_up_is_heard_without_delay() -> None:
+    backlog = Backlog(most_bytes=1 << 20)
+    with Processes(backlog) as processes:
+        processes.start([Start("yes", HOST, ["yes"], {}, Whole(0), 0)])
+        began_s = time.monotonic()
+        assert backlog.get(40, patient=True).lines
+        assert time.monotonic() - began_s < 30
+
+
+def test_only_a_fault_that_waits_for_a_line_makes_the_run_impatient() -> None:
+    cable = {"kind": "link_down", "host": "h1", "nic": "eth0", "duration_s": 1}
+    by_step, after, at_launch = (
+        FaultSpec.model_validate({**cable, "id": id_, "at": at})
+        for id_, at in (
+            ("a", {"iteration": 3}),
+            ("b", {"after": "a", "event": "injected", "ms": 5}),
+            ("c", {"launch_s": 60}),
+        )
+    )
+    for specs, waits in (((), False), ((by_step, after), True), ((at_launch,), False)):
+        plan = Plan("stock", 0, [], [], [PlannedFault(spec, spec) for spec in specs])  # type: ignore[arg-type]
+        schedule = Schedule(plan, Mock(), Mock(), Timers(), lambda: None)
+        schedule.launched()
+        assert schedule.waits() is waits

@@ -77,7 +77,7 @@ def test_files_that_it_names_have_lines_of_their_own(tmp_path: Path) -> None:
     path = sim_files.write(tmp_path, topology="cluster.yaml", faults={"trace": "trace.jsonl"}, axes=None)
     told = "\n".join(errors_of(path, path.read_text()))
     assert f"{tmp_path}/cluster.yaml:2: nics" in told
-    assert f"{tmp_path}/trace.jsonl:1: missing key" in told
+    assert f"{tmp_path}/trace.jsonl:1: index: this is required" in told
     (tmp_path / "cluster.yaml").write_text("hosts: 4\n")
     assert load(sim_files.write(tmp_path, topology="cluster.yaml", axes=None)).points[0].topology["hosts"] == 4
 

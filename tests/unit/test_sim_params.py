@@ -10,7 +10,7 @@ import pytest
 
 from chaos.simulate import params as parameters
 from chaos.simulate.params import Basis
-from harness.errors import InputErrors, UsageError
+from harness.errors import InputErrors
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,19 +56,20 @@ def test_overrides_are_assumed_unless_they_say_otherwise() -> None:
     assert parameters.load().stall_ms.value == 6.2
 
 
-def test_every_bad_override_is_told_with_names_like_it(tmp_path: Path) -> None:
-    file = tmp_path / "mine.yaml"
-    file.write_text("stal_ms: 3\nhold_s: -1\nreturn_ms: {value: 1, basis: guess}\ndetect_ms: {value: 1, colour: red}\n")
+def test_every_bad_override_is_told_with_names_like_it() -> None:
+    changes = {
+        "stal_ms": 3,
+        "hold_s": -1,
+        "return_ms": {"value": 1, "basis": "guess"},
+        "detect_ms": {"value": 1, "colour": "red"},
+    }
     with pytest.raises(InputErrors) as caught:
-        parameters.load(file)
-    told = [error.removeprefix(f"{file}:") for error in caught.value.errors]
-    assert [line.split(":")[0] for line in told] == ["1", "2", "3", "4"]
-    assert "stall_ms" in told[0]
+        parameters.load(changes)
+    assert [error.split(": ")[1] for error in caught.value.errors] == list(changes)
+    assert "stall_ms" in caught.value.errors[0]
     assert [name for name, _ in parameters.problems({"stal_ms": 3, "hold_s": "x", "stall_ms": 1})] == [
         "stal_ms",
         "hold_s",
     ]
-    with pytest.raises(UsageError):
-        parameters.load(tmp_path / "none.yaml")
     with pytest.raises(AttributeError, match="near it: stall_ms"):
         _ = parameters.load().stall_mss

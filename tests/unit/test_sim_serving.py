@@ -11,18 +11,12 @@ import numpy as np
 import pytest
 from sim_double import Fault, Machines, Solver, fault, intervals, params
 
-from chaos.simulate.serving import (
-    MIXES,
-    Length,
-    Paces,
-    Service,
-    ServingResult,
-    draw,
-    llm,
-    overhead,
-    recovery_s,
-    simulate,
-)
+from chaos.simulate.serving.llms import llm
+from chaos.simulate.serving.load import MIXES, Length, draw
+from chaos.simulate.serving.pace import Paces
+from chaos.simulate.serving.result import ServingResult, overhead, recovery_s
+from chaos.simulate.serving.service import Service
+from chaos.simulate.serving.simulation import simulate
 from harness.errors import InputErrors, UsageError
 
 TWO, THREE, FOUR = Machines(2), Machines(3), Machines(4)

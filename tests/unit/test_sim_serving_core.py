@@ -12,7 +12,9 @@ import pytest
 from chaos.simulate.cluster import topology_files as topologies
 from chaos.simulate.core.solver import Solver
 from chaos.simulate.params import load
-from chaos.simulate.serving import Paces, Service, llm
+from chaos.simulate.serving.llms import llm
+from chaos.simulate.serving.pace import Paces
+from chaos.simulate.serving.service import Service
 from chaos.simulate.workloads import kinds, scenario
 from chaos.simulate.workloads import serving as kind_serving
 from chaos.simulate.workloads.sections import Faults

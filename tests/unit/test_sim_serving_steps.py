@@ -10,8 +10,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from sim_double import Machines, Solver, fault, intervals, params
 
-from chaos.simulate.serving import Length, Paces, Service, llm, simulate
-from chaos.simulate.serving.pace import lines_s
+from chaos.simulate.serving.llms import llm
+from chaos.simulate.serving.load import Length
+from chaos.simulate.serving.pace import Paces, lines_s
+from chaos.simulate.serving.service import Service
+from chaos.simulate.serving.simulation import simulate
 
 HERE = Machines(4)
 CASES = {

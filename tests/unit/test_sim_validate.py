@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 
 from chaos.simulate.core import params as core_params
-from chaos.simulate.validate import checks
+from chaos.simulate.validate import checking, checks
 from chaos.simulate.validate import formulas as validate_formulas
 from chaos.simulate.validate import lab as validate_lab
-from chaos.simulate.validate import parts as validate
 from harness.build import build_net
 from harness.progress import silent
 
@@ -28,7 +27,7 @@ def _library() -> Iterator[None]:
 
 
 def test_all_gates_hold_and_known_misses_are_told() -> None:
-    found = validate.checks()
+    found = checking.run_checks()
     counts = Counter(check.outcome for check in found)
     assert not [check for check in found if check.outcome == "deviated"]
     assert counts["holds"] > 100
@@ -44,7 +43,7 @@ def test_every_row_of_the_lab_that_is_not_void_is_there() -> None:
             rows += sum(
                 run["schedule"] != "healthy" and not run["void"] and run["case"] not in void for run in one["runs"]
             )
-    assert rows == sum(check.name.startswith("lab ") for check in validate.checks())
+    assert rows == sum(check.name.startswith("lab ") for check in checking.run_checks())
 
 
 def test_a_simulator_that_is_off_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from chaos.experiment.file import load
 from chaos.record.journal import read
-from chaos.record.live import Quiet
+from chaos.record.live import Display
 from chaos.run import runner
 from chaos.testbed.beds import Bed, topology_of
 from chaos.testbed.hostbench import built
@@ -38,7 +38,7 @@ def execute(lab: VmLab, folder: Path, name: str, arms: Sequence[str]) -> tuple[d
     bench, build = built(quiet=True)
     out = rundir.create(folder, name)
     request = runner.Request(arms, bench, build, lambda: nullcontext(bed))
-    summary = plain(runner.run(experiment, request, out, Quiet()))
+    summary = plain(runner.run(experiment, request, out, Display()))
     assert summary["verdict"] == "holds", summary["reasons"]
     assert {run["wrong_elements"] for arm in summary["arms"] for run in arm["runs"]} == {0}
     return {arm["name"]: arm for arm in summary["arms"]}, list(read(out.journal))

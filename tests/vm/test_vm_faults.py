@@ -18,7 +18,7 @@ from chaos.faults.fault import Fault
 from chaos.faults.needs import parse, question
 from chaos.faults.support import lacking
 from chaos.record.journal import read
-from chaos.record.live import Quiet
+from chaos.record.live import Display
 from chaos.run import runner
 from chaos.run.actors import Actors
 from chaos.testbed.beds import Bed, topology_of
@@ -223,7 +223,7 @@ def test_queue_pairs_in_error_move_their_connections_and_nothing_is_wrong(lab: V
     bench, build = built(quiet=True)
     out = rundir.create(tmp_path, "qp_error")
     request = runner.Request(["migrate"], bench, build, lambda: nullcontext(bed))
-    summary = plain(runner.run(experiment, request, out, Quiet()))
+    summary = plain(runner.run(experiment, request, out, Display()))
     assert summary["verdict"] == "holds", summary["reasons"]
     run = summary["arms"][0]["runs"][0]
     assert run["completed"]

@@ -1,16 +1,14 @@
-"""Which states are alike, and whose bytes are whose. Hosts that are not whole stand as far apart as they can.
+"""Which states are alike. Hosts that are not whole stand as far apart as they can.
 
 Hosts may change places, and so may rails where every NIC is home to as much: two states are alike when such moves make
 one the other. `canonical` gives alike states one form, so that an answer does not depend on how things are numbered."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 Capacities = tuple[float, ...]
 Rows = tuple[Capacities, ...]
-PerNic = tuple[tuple[float, ...], ...]
-Bytes = tuple[PerNic, PerNic]
 Classes = list[list[int]]
 """NICs that cannot be told apart so far, in an order that does not depend on their numbers."""
 
@@ -30,16 +28,7 @@ def canonical(rows: Rows, alike: bool) -> Rows:
         return tuple(sorted(rows))
     if len(rows) == 1:
         return (tuple(sorted(rows[0])),)
-    return _Labels(rows).best()[0]
-
-
-def rails_of(rows: Rows, alike: bool) -> Sequence[int]:
-    """Which NIC of `rows` each NIC of the canonical rows is."""
-    if not rows or not alike:
-        return range(len(rows[0]) if rows else 0)
-    if len(rows) == 1:
-        return sorted(range(len(rows[0])), key=lambda nic: rows[0][nic])
-    return _Labels(rows).best()[1]
+    return _Labels(rows).best()
 
 
 class _Labels:
@@ -50,11 +39,11 @@ class _Labels:
         self._rows = rows
         self._columns = list(zip(*rows, strict=True))
 
-    def best(self) -> tuple[Rows, list[int]]:
+    def best(self) -> Rows:
         return self._least(self._refined([list(range(len(self._columns)))]))
 
-    def _least(self, classes: Classes) -> tuple[Rows, list[int]]:
-        found: list[tuple[Rows, list[int]]] = []
+    def _least(self, classes: Classes) -> Rows:
+        found: list[Rows] = []
         begun: set[Rows] = set()
         for split in self._tries(classes):
             first = self._first(split)
@@ -67,7 +56,7 @@ class _Labels:
     def _first(self, classes: Classes) -> Rows:
         for split in self._tries(classes):
             return self._first(split)
-        return self._form(classes)[0]
+        return self._form(classes)
 
     def _tries(self, classes: Classes) -> Iterator[Classes]:
         """Of the first class whose NICs differ: each of them alone before the others."""
@@ -80,9 +69,9 @@ class _Labels:
                 yield self._refined([*classes[:place], [nic], rest, *classes[place + 1 :]])
             return
 
-    def _form(self, classes: Classes) -> tuple[Rows, list[int]]:
+    def _form(self, classes: Classes) -> Rows:
         order = [nic for some in classes for nic in some]
-        return tuple(sorted(tuple(row[nic] for nic in order) for row in self._rows)), order
+        return tuple(sorted(tuple(row[nic] for nic in order) for row in self._rows))
 
     def _refined(self, classes: Classes) -> Classes:
         while True:
@@ -110,21 +99,3 @@ def _ranks(keys: Iterable[object]) -> list[int]:
 def places(hosts: int, count: int) -> list[int]:
     """Where `count` hosts of so many stand."""
     return [index * hosts // count for index in range(count)]
-
-
-def as_given(made: Bytes, nodes: Sequence[Capacities], rows: Rows, alike: bool) -> Bytes:
-    """The canonical state's bytes, for hosts and NICs as given. `rows`: those of `nodes` that are not whole."""
-    order = rails_of(rows, alike)
-    free: dict[Capacities, list[int]] = {}
-    taken = places(len(nodes), len(rows))
-    solved = [tuple(row[nic] for nic in order) for row in rows]
-    for place, left in reversed(list(zip(taken, sorted(solved), strict=True))):
-        free.setdefault(left, []).append(place)
-    whole = iter(sorted(set(range(len(nodes))) - set(taken)))
-    hosts: list[int] = []
-    for left in nodes:
-        mine = tuple(left[nic] for nic in order)
-        hosts.append(free[mine].pop() if free.get(mine) else next(whole))
-    back = sorted(range(len(order)), key=lambda place: order[place])
-    tx, rx = (tuple(tuple(side[host][nic] for nic in back) for host in hosts) for side in made)
-    return tx, rx

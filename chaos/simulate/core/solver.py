@@ -6,42 +6,33 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from chaos.simulate.core import params as core_params
-from chaos.simulate.core.library import ask
-from chaos.simulate.core.order import Bytes, Capacities, PerNic, Rows, as_given, canonical, places, rails_alike
+from chaos.simulate.core.order import Capacities, Rows, canonical, places, rails_alike
 from harness.errors import UsageError
+from harness.schedules import text_library
 
 __all__ = ["ARMS", "Capacities", "Case", "Collective", "Hit", "Shape", "Solver"]
 ARMS = ("stock", "upstream", "exclusion", "kv_replication", "migrate", "balance", "allreduce", "optcc", "published")
+LIBRARY = "libr2cc_sim.so"
 SCHEMA = 1
 MOST_SEEN = 4096
+PerNic = tuple[tuple[float, ...], ...]
+"""Bytes, by host and NIC."""
 
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """`time_us` is math.inf where it stands still. `bound_us`: by bandwidth alone. Bytes per host and NIC are those
-    of all groups together; they are computed when they are first asked for."""
+    """`time_us` is math.inf where it stands still. `bound_us`: by bandwidth alone."""
 
     time_us: float
     healthy_us: float
     bound_us: float
     schedule: str
-    latency_us: float = 0.0
-    bytes_of: Callable[[], Bytes] | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def tx_bytes(self) -> PerNic:
-        return self.bytes_of()[0] if self.bytes_of else ()
-
-    @property
-    def rx_bytes(self) -> PerNic:
-        return self.bytes_of()[1] if self.bytes_of else ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,9 +124,6 @@ class Solver:
         rows = tuple(left for left in nodes if left is not whole and left != whole)
         self._check(rows)
         found = self.solve(Case(op, bytes, len(nodes), rows, arm, ranks_per_node, groups, fabric))
-        if rows and found.bytes_of:
-            alike = rails_alike(arm, groups, self.topology.nics)
-            found = replace(found, bytes_of=_given(found.bytes_of, tuple(nodes), rows, alike))
         if isinstance(nodes, tuple):
             if len(self._seen) >= MOST_SEEN:
                 self._seen.clear()
@@ -164,7 +152,7 @@ class Solver:
             alike.setdefault(case._replace(hosts=0, rows=(), fabric=1.0), []).append(case)
         for some in alike.values():
             for case, answer in zip(some, self._collectives(some), strict=True):
-                self._solved[case] = self._collective(case, answer)
+                self._solved[case] = _collective(answer)
         for case, key in zip(cases, wanted, strict=True):
             self._solved[case] = self._solved[key]
         return [self._solved[key] for key in wanted]
@@ -240,25 +228,30 @@ class Solver:
         results: list[dict[str, Any]] = ask(request, self._library)["results"]
         return results
 
-    def _collective(self, case: Case, answer: Mapping[str, Any]) -> Collective:
-        time_us, healthy_us, bound_us = (_us(answer[name]) for name in ("time_us", "healthy_us", "bound_us"))
-        bytes_of = cache(lambda: self._bytes_of(case))
-        return Collective(time_us, healthy_us, bound_us, answer["schedule"], answer["latency_us"], bytes_of)
-
     def phases_us(self, case: Case) -> tuple[float, ...]:
         """When each stream of the plan ends, by bandwidth alone: of `published` the ring of all, the partial ring, the
         way through the degraded host. Hosts stand as the solver places them."""
         case = self._canonical(case)
         return tuple(_us(end) for end in self._collectives([case], nic_bytes=True)[0]["ends_us"])
 
-    def _bytes_of(self, case: Case) -> Bytes:
-        answer = self._collectives([case], nic_bytes=True)[0]
+    def nic_bytes(self, case: Case) -> tuple[PerNic, PerNic]:
+        """Sent and received, of all groups together. Hosts stand as the solver places them."""
+        answer = self._collectives([self._canonical(case)], nic_bytes=True)[0]
         tx, rx = (tuple(tuple(row) for row in answer[side]) for side in ("tx_bytes", "rx_bytes"))
         return tx, rx
 
 
-def _given(made: Callable[[], Bytes], nodes: Rows, rows: Rows, alike: bool) -> Callable[[], Bytes]:
-    return cache(lambda: as_given(made(), nodes, rows, alike))
+def ask(request: Mapping[str, Any], library: Path | None = None) -> dict[str, Any]:
+    """Forms: docs/internals/simulation-model.md. Raises UsageError with all that is wrong; InfraError; BuildError."""
+    text = json.dumps(request, allow_nan=False)
+    library = library or text_library.built(LIBRARY)
+    answer: dict[str, Any] = json.loads(text_library.ask("r2cc_sim", text, library, "simulator"))
+    return answer
+
+
+def _collective(answer: Mapping[str, Any]) -> Collective:
+    time_us, healthy_us, bound_us = (_us(answer[name]) for name in ("time_us", "healthy_us", "bound_us"))
+    return Collective(time_us, healthy_us, bound_us, answer["schedule"])
 
 
 def _hit(answer: Mapping[str, Any]) -> Hit:

@@ -6,23 +6,26 @@ The first line says of what; every other line is one fault. Python writes floats
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from operator import attrgetter
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, get_args
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar
 
-from harness.config import jsons
-from harness.config.files import input_of
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from harness.config.fitting import words
 from harness.errors import InputErrors
-from harness.schemas.form import Amount, Count, Limits, form
+from harness.schemas.form import form
 
 Kind = Literal["cut", "flap", "degraded"]
 What = Literal["nic", "port", "tor", "spine", "host"]
 Streams = tuple[tuple[str, int], ...]
 
-Days = Annotated[float, Limits(exclusiveMinimum=0)]
+T = TypeVar("T")
+Count = Annotated[int, Field(ge=0)]
+Lasting = Annotated[float, Field(gt=0)]
+STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False, use_attribute_docstrings=True)
 
 SCHEMA: Final = 1
 LARGEST = 256 << 20
@@ -36,18 +39,19 @@ PLACES: dict[str, tuple[str, ...]] = {
     "host": ("host",),
 }
 """What `where` holds; of a spine also (spine, tor): that ToR's uplink to it."""
-HEADER = ("schema", "seed", "index", "days", "topology", "streams", "faults")
 
 
 @dataclass(frozen=True)
 class Head:
     """The first line."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
     schema: Literal[1]
     seed: Count
     index: Count
     """which of several traces of the seed"""
-    days: Days
+    days: Lasting
     topology: str
     """its name"""
     streams: Mapping[str, int]
@@ -63,13 +67,15 @@ class Fault:
     `process`: the generator it comes from. `silent`: nobody is told, as with a black hole.
     """
 
-    t_s: Amount
-    duration_s: Days
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT
+
+    t_s: Annotated[float, Field(ge=0)]
+    duration_s: Lasting
     kind: Kind
     what: What
-    where: Annotated[tuple[Count, ...], Limits(minItems=1, maxItems=3)]
+    where: Annotated[tuple[Count, ...], Field(min_length=1, max_length=3)]
     """[host, nic], [host, nic, port], [tor], [spine] or [spine, tor] (that ToR's uplink), [host]"""
-    factor: Annotated[float, Limits(minimum=0, exclusiveMaximum=1)] = 0.0
+    factor: Annotated[float, Field(ge=0, lt=1)] = 0.0
     """what is left"""
     process: str = "listed"
     silent: bool = False
@@ -128,110 +134,46 @@ def lines(trace: Trace) -> Iterator[str]:
         yield json.dumps(asdict(fault))
 
 
-def read(path: Path) -> Trace:
-    """Raises UsageError when it cannot be read, InputErrors with every bad line of a damaged file."""
-    return parse(input_of(path, "the trace", "give a file that `r2cc sim` wrote", LARGEST), str(path))
+def place_problem(what: What, where: tuple[int, ...]) -> str:
+    """What is wrong with a place of that kind; empty: nothing."""
+    names = PLACES[what]
+    right = len(where) in (len(names), len(names) + (what == "spine"))
+    return "" if right else f"where: [{', '.join(names)}] for a {what}, not {list(where)}"
 
 
 def parse(text: str, file: str) -> Trace:
-    """The same from text; `file` is only what the messages call it."""
+    """Raises InputErrors with every bad line of a damaged file; `file` is only what the messages call it."""
     errors: list[str] = []
     rows = text.splitlines()
-    head = _object(rows[0], f"{file}:1", errors) if rows else None
-    if head is None:
-        head = {}
-        errors = errors or [f"{file}:1: the file is empty; its first line says what it is of"]
-    else:
-        errors += [f"{file}:1: {problem}" for problem in _head_problems(head)]
-    faults = [_fault(row, f"{file}:{number}", errors) for number, row in enumerate(rows[1:], 2)]
+    if not rows:
+        raise InputErrors([f"{file}:1: the file is empty; its first line says what it is of"])
+    head = _line(TypeAdapter(Head), rows[0], f"{file}:1", errors)
+    kind: TypeAdapter[Fault] = TypeAdapter(Annotated[Fault, AfterValidator(_placed)])
+    faults = [_line(kind, row, f"{file}:{number}", errors) for number, row in enumerate(rows[1:], 2)]
     whole = [fault for fault in faults if fault is not None]
     errors += _order(faults, file)
-    if not errors and head["faults"] != len(whole):
-        errors.append(f"{file}:1: says {head['faults']} faults, but {len(whole)} follow: the file is not whole")
-    if errors:
+    if not errors and head is not None and head.faults != len(whole):
+        errors.append(f"{file}:1: says {head.faults} faults, but {len(whole)} follow: the file is not whole")
+    if errors or head is None:
         raise InputErrors(errors)
-    streams = tuple((str(name), int(seed)) for name, seed in head["streams"].items())
-    return Trace(head["seed"], float(head["days"]), head["topology"], tuple(whole), head["index"], streams)
+    return Trace(head.seed, head.days, head.topology, tuple(whole), head.index, tuple(head.streams.items()))
 
 
-def _object(row: str, place: str, errors: list[str]) -> dict[str, Any] | None:
+def _placed(fault: Fault) -> Fault:
+    if wrong := place_problem(fault.what, fault.where):
+        raise ValueError(wrong)
+    return fault
+
+
+def _line(kind: TypeAdapter[T], row: str, place: str, errors: list[str]) -> T | None:
     try:
-        value = jsons.value_of(row)
-    except ValueError as error:
-        errors.append(f"{place}: not JSON: {error}")
+        return kind.validate_json(row)
+    except ValidationError as error:
+        for problem in error.errors():
+            unknown = problem["type"] == "unexpected_keyword_argument"
+            told = [*problem["loc"], "unknown key" if unknown else words(BaseModel, problem)]
+            errors.append(f"{place}: {': '.join(map(str, told))}")
         return None
-    if not isinstance(value, dict):
-        errors.append(f"{place}: an object is needed here")
-        return None
-    return value
-
-
-def _head_problems(head: dict[str, Any]) -> list[str]:
-    problems = _keys(head, set(HEADER), set(HEADER))
-    if head.get("schema", SCHEMA) != SCHEMA:
-        problems.append(f"schema {head['schema']!r} is not one that this version reads ({SCHEMA})")
-    for key in ("seed", "index", "faults"):
-        if key in head and not (type(head[key]) is int and head[key] >= 0):
-            problems.append(f"{key}: a whole number from 0 on, not {head[key]!r}")
-    if "days" in head and not (_number(head["days"]) and head["days"] > 0):
-        problems.append(f"days: a number above 0, not {head['days']!r}")
-    if "topology" in head and not isinstance(head["topology"], str):
-        problems.append(f"topology: a name, not {head['topology']!r}")
-    streams: Any = head.get("streams", {})
-    if not isinstance(streams, dict) or any(type(seed) is not int for seed in streams.values()):
-        problems.append("streams: a whole number for every name")
-    return problems
-
-
-def _fault(row: str, place: str, errors: list[str]) -> Fault | None:
-    value = _object(row, place, errors)
-    if value is None:
-        return None
-    problems = fault_problems(value)
-    errors += [f"{place}: {problem}" for problem in problems]
-    return None if problems else fault_from(value)
-
-
-def fault_from(value: dict[str, Any]) -> Fault:
-    """From an object without problems; times become floats."""
-    numbers: dict[str, Any] = {key: float(value[key]) for key in ("t_s", "duration_s", "factor") if key in value}
-    known: dict[str, Any] = {**value, **numbers, "where": tuple(value["where"])}
-    return Fault(**known)
-
-
-def fault_problems(value: dict[str, Any]) -> list[str]:
-    """Everything that is wrong with one fault, for traces and for faults listed in an experiment."""
-    problems = _keys(value, set(Fault.__slots__), {"t_s", "duration_s", "kind", "what", "where"})
-    if "t_s" in value and not (_number(value["t_s"]) and value["t_s"] >= 0):
-        problems.append(f"t_s: seconds from 0 on, not {value['t_s']!r}")
-    if "duration_s" in value and not (_number(value["duration_s"]) and value["duration_s"] > 0):
-        problems.append(f"duration_s: seconds above 0, not {value['duration_s']!r}")
-    for key, known in (("kind", get_args(Kind)), ("what", get_args(What))):
-        if key in value and value[key] not in known:
-            problems.append(f"{key}: one of {', '.join(known)}, not {value[key]!r}")
-    if value.get("what") in PLACES and "where" in value:
-        problems += _where(value["what"], value["where"])
-    factor = value.get("factor", 0.0)
-    if not (_number(factor) and 0 <= factor < 1):
-        problems.append(f"factor: what is left, from 0 to below 1, not {factor!r}")
-    if not isinstance(value.get("process", ""), str) or type(value.get("silent", False)) is not bool:
-        problems.append("process is a name, silent true or false")
-    return problems
-
-
-def _where(what: str, where: Any) -> list[str]:
-    names = PLACES[what]
-    sizes = {len(names), 2} if what == "spine" else {len(names)}
-    whole = isinstance(where, list | tuple) and all(type(part) is int and part >= 0 for part in where)
-    if whole and len(where) in sizes:
-        return []
-    return [f"where: [{', '.join(names)}] for a {what}, not {where!r}"]
-
-
-def _keys(value: dict[str, Any], known: set[str], needed: set[str]) -> list[str]:
-    unknown = sorted(set(value) - known)
-    missing = sorted(needed - set(value))
-    return [f"unknown key {key!r}" for key in unknown] + [f"missing key {key!r}" for key in missing]
 
 
 def _order(faults: list[Fault | None], file: str) -> list[str]:
@@ -242,7 +184,3 @@ def _order(faults: list[Fault | None], file: str) -> list[str]:
             errors.append(f"{file}:{number}: t_s {fault.t_s} is before that of a line above it ({last})")
         last = max(last, fault.t_s) if fault is not None else last
     return errors
-
-
-def _number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)

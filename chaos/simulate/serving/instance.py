@@ -84,8 +84,6 @@ class Instance:
         self.pieces: list[tuple[list[int], int]] = []
         self.done_steps, self.context, self.held = 0, 0, 0
         self.steps = Steps()
-        self.token_steps = 0.0
-        self.busy_s = 0.0
 
     @property
     def load(self) -> int:
@@ -208,8 +206,6 @@ class Instance:
 
     def _ended(self, count: int, longest_s: float, now_s: float) -> None:
         decoding = len(self.running)
-        self.token_steps += count * decoding
-        self.busy_s += now_s - self.start
         self.done_steps += count
         self.context += count * decoding
         if decoding:

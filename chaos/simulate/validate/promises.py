@@ -9,7 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 from chaos.simulate.core.order import Rows
 from chaos.simulate.core.params import EXACT
-from chaos.simulate.core.solver import ARMS, Case, Shape, Solver
+from chaos.simulate.core.solver import ARMS, Case, PerNic, Shape, Solver
 from chaos.simulate.validate.checks import Check, at_least, near, nearest
 
 SIZE = 1 << 28
@@ -65,15 +65,15 @@ def _bytes() -> Iterator[Check]:
     ):
         solver = Solver(Shape(hosts, nics=nics, spine=False), EXACT)
         case = Case("allreduce", SIZE, hosts, ((0.0,) + (1.0,) * (nics - 1),), arm)
-        found = solver.solve(case)
-        sent, received = (sum(map(sum, side)) for side in (found.tx_bytes, found.rx_bytes))
+        tx, rx = solver.nic_bytes(case)
+        sent, received = (sum(map(sum, side)) for side in (tx, rx))
         both.append((f"{arm}, {hosts} hosts", received, sent))
-        planned += _as_planned(arm, hosts, nics, found.tx_bytes)
+        planned += _as_planned(arm, hosts, nics, tx)
     yield nearest("bytes: received are sent", both, 1e-12, PROMISE)
     yield nearest("bytes of each host: as the planner has them", planned, 1e-6, "r2cc_patches/planner, by another way")
 
 
-def _as_planned(arm: str, hosts: int, nics: int, tx: tuple[tuple[float, ...], ...]) -> list[tuple[str, float, float]]:
+def _as_planned(arm: str, hosts: int, nics: int, tx: PerNic) -> list[tuple[str, float, float]]:
     from harness.schedules.planner import Nic, Node, Request, plan
 
     schedule = "balance" if arm == "migrate" else arm

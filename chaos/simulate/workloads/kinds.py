@@ -13,7 +13,6 @@ from pydantic import ValidationError
 from chaos.simulate.workloads import scenario
 from chaos.simulate.workloads.sections import Faults
 from harness.config.fitting import words
-from harness.errors import InputErrors, UsageError
 
 Place = tuple[str | int, ...]
 KINDS = ("collective", "training", "serving", "job")
@@ -46,10 +45,13 @@ def problems(value: Mapping[str, Any], known: Collection[str] = ()) -> Iterator[
 
     Of sections in `known` it is known that they are wrong.
     """
+    from chaos.simulate import params
+
     topology, errors = (None, ()) if "topology" in known else _topology(_plain(value.get("topology")))
     yield from ((("topology", *place), text) for place, text in errors)
     if "params" not in known:
-        yield from ((("params",), text) for text in _wrong_params(value.get("params") or {}))
+        wrong_params = params.problems(value.get("params") or {})
+        yield from ((("params",), f"params: {name}: {text}") for name, text in wrong_params)
     checked, wrong = (None, []) if "workload" in known else _workload(value.get("workload"))
     yield from ((("workload", *place), text) for place, text in wrong)
     if topology is None:
@@ -73,18 +75,6 @@ def _topology(text: str) -> tuple[Any, Sequence[tuple[Place, str]]]:
     return topologies.check(json.loads(text))
 
 
-def _wrong_params(value: Any) -> tuple[str, ...]:
-    from chaos.simulate import params
-
-    try:
-        params.load(value)
-    except InputErrors as error:
-        return tuple(error.errors)
-    except UsageError as error:
-        return (error.message,)
-    return ()
-
-
 def _workload(value: Any) -> tuple[Any, list[tuple[Place, str]]]:
     """(the section, or None with what is wrong)."""
     name = value.get("kind") if isinstance(value, dict) else None
@@ -98,6 +88,8 @@ def _workload(value: Any) -> tuple[Any, list[tuple[Place, str]]]:
 
 
 def _faults(value: Any, topology: Any, workload: Any) -> Iterator[tuple[Place, str]]:
+    from chaos.simulate.faults import generators, timeline, trace
+
     try:
         faults = Faults.model_validate(value)
     except ValidationError:
@@ -106,24 +98,11 @@ def _faults(value: Any, topology: Any, workload: Any) -> Iterator[tuple[Place, s
     if faults.failed_nics is not None and faults.failed_nics > most:
         yield ("faults", "failed_nics"), f"{most} NICs can fail here ({faults.spread}), with one left on every host"
     for index, entry in enumerate(faults.listed or ()):
-        for text in _listed(entry, faults.days, topology):
+        only = trace.listed([scenario.fault_of(entry, faults.days)], faults.days, topology.name)
+        wrong = trace.place_problem(entry.what, entry.where)
+        for text in [wrong] if wrong else [text.partition(": ")[2] for text in timeline.misplaced(only, topology)]:
             yield ("faults", "list", index), text
-    from chaos.simulate.faults import generators
-
     for name, text in generators.rate_problems(faults.rates):
         yield ("faults", "rates", *([name] if name else [])), text
     if getattr(workload, "hit_at", None) is not None and not (faults.listed or faults.failed_nics):
         yield ("faults",), "workload.hit_at needs a fault: a list, or failed_nics"
-
-
-def _listed(entry: Any, days: float, topology: Any) -> Iterator[str]:
-    """What is wrong with a fault of a list: by itself, or here."""
-    from chaos.simulate.faults import timeline, trace
-
-    value = entry.model_dump(exclude_none=True)
-    lasts_s = {"duration_s": value.get("duration_s", days * scenario.DAY_S)}
-    wrong = trace.fault_problems({**value, **lasts_s})
-    yield from wrong
-    if not wrong:
-        only = trace.listed([trace.fault_from({**value, **lasts_s})], days, topology.name)
-        yield from (text.partition(": ")[2] for text in timeline.misplaced(only, topology))

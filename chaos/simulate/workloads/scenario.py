@@ -87,12 +87,12 @@ def trace_of(faults: Faults, work: Work, seed: int, text: str | None = None) -> 
 
         return generators.generate(work.topology, work.params, days=faults.days, seed=seed, rates=faults.rates)
     if faults.listed is not None:
-        return trace.listed([_fault(entry, faults.days) for entry in faults.listed], faults.days, work.topology.name)
+        return trace.listed([fault_of(entry, faults.days) for entry in faults.listed], faults.days, work.topology.name)
     drawn = failed_nics(work.topology, faults, seed) if faults.failed_nics else ()
     return trace.Trace(seed, faults.days, work.topology.name, tuple(drawn))
 
 
-def _fault(entry: FaultEntry, days: float) -> Fault:
+def fault_of(entry: FaultEntry, days: float) -> Fault:
     from chaos.simulate.faults.trace import Fault
 
     lasts_s = days * DAY_S - entry.t_s if entry.duration_s is None else entry.duration_s

@@ -7,15 +7,13 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
+from chaos.simulate.faults.trace import Kind, What
 from chaos.simulate.serving import llms, load
 from chaos.simulate.training import models
 from harness.errors import UsageError
 
 SCHEMA = 1
 LEAST_BLOCK, MOST_CELLS = 10, 64
-ARMS = (
-    "stock", "upstream", "exclusion", "kv_replication", "migrate", "balance", "allreduce", "optcc", "published",
-)  # fmt: skip
 
 
 def _one_of(look: Callable[[str], object]) -> AfterValidator:
@@ -126,13 +124,13 @@ class Serving(Section):
 class FaultEntry(Section):
     """One fault of a list; its fields are those of a trace's lines."""
 
-    t_s: Annotated[float, Field(ge=0)] = 0.0
+    t_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     duration_s: Positive | None = None
     """None: until the end."""
-    kind: Literal["cut", "flap", "degraded"] = "cut"
-    what: Literal["nic", "port", "tor", "spine", "host"] = "nic"
-    where: tuple[StrictInt, ...]
-    factor: Share = 0.0
+    kind: Kind = "cut"
+    what: What = "nic"
+    where: tuple[Annotated[StrictInt, Field(ge=0)], ...]
+    factor: Annotated[float, Field(ge=0, lt=1)] = 0.0
     silent: StrictBool = False
     """Nobody is told, as with a black hole."""
 

@@ -8,20 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from chaos.simulate import params as parameters
-from chaos.simulate.serving import (
-    Length,
-    Paces,
-    Service,
-    ServingResult,
-    Slo,
-    draw,
-    llm,
-    mix,
-    overhead,
-    recovery_s,
-    simulate,
-)  # fmt: skip
-from chaos.simulate.serving import problems as wrong
+from chaos.simulate.serving.llms import llm
+from chaos.simulate.serving.load import Length, draw, mix
+from chaos.simulate.serving.pace import Paces
+from chaos.simulate.serving.result import ServingResult, overhead, recovery_s
+from chaos.simulate.serving.service import Service, Slo
+from chaos.simulate.serving.service import problems as wrong
+from chaos.simulate.serving.simulation import simulate
 from chaos.simulate.workloads.figures import SERVING as FIGURES
 from chaos.simulate.workloads.scenario import Result, Scenario, Work
 from chaos.simulate.workloads.sections import LengthSection

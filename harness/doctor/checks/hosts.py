@@ -8,7 +8,8 @@ from typing import Any
 from harness.doctor.checks.mark import of_fleet, of_host
 from harness.doctor.model import ERROR, NOTE, WARNING, Fleet, Patient, Seen, odd_ones, usual
 from harness.facts import catalogue as facts
-from harness.facts.kernel import UNLIMITED, Limit, Module
+from harness.facts.kernel import UNLIMITED, Limit
+from harness.units import show_bytes
 
 CLOCK_LIMIT_S = 1.0
 CLOCK_NOTE_S = 0.05
@@ -45,12 +46,12 @@ def _duration(seconds: float) -> str:
 @of_host("time-sync", facts.DAEMONS)
 def time_sync(patient: Patient) -> Iterator[Seen]:
     daemons = patient.known.get(facts.DAEMONS) or frozenset()
-    tracking, synchronised = patient.known.get(facts.CHRONY), patient.known.get(facts.TIMEDATE)
-    if tracking is not None and not tracking.followed:
+    follows, synchronised = patient.known.get(facts.CHRONY), patient.known.get(facts.TIMEDATE)
+    if follows is False:
         yield Seen(WARNING, patient.name, "", "chronyd runs but follows no source")
-    elif tracking is None and synchronised is False:
+    elif follows is None and synchronised is False:
         yield Seen(WARNING, patient.name, "", "the system's clock is not synchronised")
-    elif tracking is None and synchronised is None and not daemons:
+    elif follows is None and synchronised is None and not daemons:
         yield Seen(NOTE, patient.name, "", "no time daemon runs")
 
 
@@ -62,7 +63,7 @@ def memlock(patient: Patient) -> Iterator[Seen]:
         return
     ports = patient.known.get(facts.RDMA)
     severity = NOTE if not ports else ERROR if limit.soft < LEAST_MEMLOCK_BYTES else WARNING
-    yield Seen(severity, patient.name, "", f"locked memory is limited to {_size(limit.soft)}")
+    yield Seen(severity, patient.name, "", f"locked memory is limited to {show_bytes(limit.soft)}")
 
 
 @of_host("nofile", facts.LIMITS)
@@ -86,7 +87,7 @@ def prefix(patient: Patient) -> Iterator[Seen]:
     free = storage.free_bytes
     if free is not None and free < LEAST_DISK_BYTES:
         severity = ERROR if free < FULL_DISK_BYTES else WARNING
-        yield Seen(severity, patient.name, storage.prefix, f"only {_size(free)} are free")
+        yield Seen(severity, patient.name, storage.prefix, f"only {show_bytes(free)} are free")
 
 
 @of_host("shared-memory", facts.STORAGE)
@@ -96,14 +97,7 @@ def shared_memory(patient: Patient) -> Iterator[Seen]:
     if storage.shm_bytes is None:
         yield Seen(ERROR, patient.name, "/dev/shm", "there is none")
     elif storage.shm_bytes < LEAST_SHM_BYTES:
-        yield Seen(WARNING, patient.name, "/dev/shm", f"only {_size(storage.shm_bytes)} are free")
-
-
-def _size(count: int) -> str:
-    for unit, size in (("GiB", GIB), ("MiB", MIB), ("KiB", 1024)):
-        if count >= size:
-            return f"{count / size:.4g} {unit}"
-    return f"{count} bytes"
+        yield Seen(WARNING, patient.name, "/dev/shm", f"only {show_bytes(storage.shm_bytes)} are free")
 
 
 def _gpu_driver(patient: Patient) -> str | None:
@@ -123,13 +117,13 @@ def versions(fleet: Fleet) -> Iterator[Seen]:
             yield Seen(severity, name, subject, f"{value}, most have {usual(told.values())}")
     modules = {name for one in fleet.patients for name in one.known.get(facts.MODINFO) or {}}
     for module in sorted(modules):
-        told = {one.name: found[module].version for one in fleet.patients if module in (found := _modules(one))}
+        told = {one.name: found[module] for one in fleet.patients if module in (found := _modules(one))}
         for name, value in odd_ones(told).items():
             yield Seen(WARNING, name, module, f"{value or 'no version'}, most have {usual(told.values()) or 'none'}")
     yield from _nic_versions(fleet)
 
 
-def _modules(patient: Patient) -> Mapping[str, Module]:
+def _modules(patient: Patient) -> Mapping[str, str]:
     return patient.known.get(facts.MODINFO) or {}
 
 

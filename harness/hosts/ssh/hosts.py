@@ -11,23 +11,21 @@ import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import IO
 
 from harness.errors import CommandError, R2ccError, SshError
-from harness.hosts import through
 from harness.hosts.base import STDERR_LINES_QUOTED, Argv, Env, Limit, Process, Redirect, Result
 from harness.hosts.commands import checked, last_lines, tail_of, timeout_error
 from harness.hosts.ssh.command import CHUNK, Running, Sink
 from harness.hosts.ssh.link import Link, lost
 from harness.hosts.ssh.target import Target
+from harness.hosts.through import ThroughCommands
 
 LOST_EXIT_CODE = 255
 """Of a process whose host was lost, as `ssh` itself has it."""
 SIGNAL_LIMIT_S = 5.0
 SEND_SIGNAL = 'kill -s "$1" -- "-$2" 2>/dev/null || kill -s "$1" -- "$2"'
 """To the process group that sshd gave the command, so that nothing of it is left over."""
-READ_LIMIT_S = 30.0
 
 
 @contextmanager
@@ -50,7 +48,7 @@ def ssh_hosts(targets: Iterable[Target]) -> Iterator[dict[str, SshHost]]:
 
 
 @dataclass(frozen=True)
-class SshHost:
+class SshHost(ThroughCommands):
     """Commands share the host's connection, which opens at the first one and again after it was lost."""
 
     name: str
@@ -91,15 +89,6 @@ class SshHost:
         Redirects are of this machine: threads carry the streams to and from them.
         """
         return SshProcess(self, Running(self.link, argv, env), stdout, stderr, stdin)
-
-    def put(self, local: Path, remote: str) -> None:
-        through.put(self, local, remote)
-
-    def get(self, remote: str, local: Path) -> None:
-        through.get(self, remote, local)
-
-    def read_text(self, path: str) -> str:
-        return self.run(["cat", "--", path], timeout_s=READ_LIMIT_S).stdout
 
     def close(self) -> None:
         self.link.close()

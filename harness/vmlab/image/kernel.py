@@ -7,7 +7,7 @@ import re
 import shutil
 import struct
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 from harness.errors import LabError
@@ -61,34 +61,21 @@ def dependencies(module: bytes) -> list[str]:
     return [name.decode().replace("-", "_") for name in found.group(1).split(b",") if name] if found else []
 
 
-def in_order(wanted: Iterable[str], needs: Mapping[str, list[str]]) -> list[str]:
-    """`wanted` and all they need, each after its needs. Raises KeyError for a module that `needs` does not have."""
-    order: dict[str, None] = {}
+def modules_to_load(folder: Path, wanted: Iterable[str]) -> dict[str, bytes]:
+    """File name to content, each after what it needs. Raises LabError for a module the kernel package lacks."""
+    available = module_files(folder)
+    contents: dict[str, bytes] = {}
 
     def add(name: str) -> None:
-        if name not in order:
-            for need in needs[name]:
-                add(need)
-            order[name] = None
+        if f"{name}.ko" in contents:
+            return
+        if name not in available:
+            raise LabError(f"the kernel package has no module {name}", "is it the full flavour, not the cloud one?")
+        data = module_bytes(available[name])
+        for need in dependencies(data):
+            add(need)
+        contents[f"{name}.ko"] = data
 
     for name in wanted:
         add(name)
-    return list(order)
-
-
-def modules_to_load(folder: Path, wanted: Iterable[str]) -> dict[str, bytes]:
-    """File name to content, in the order of loading. Raises LabError for a module the kernel package lacks."""
-    available = module_files(folder)
-    contents: dict[str, bytes] = {}
-    needs: dict[str, list[str]] = {}
-    waiting = list(wanted)
-    while waiting:
-        name = waiting.pop()
-        if name in needs:
-            continue
-        if name not in available:
-            raise LabError(f"the kernel package has no module {name}", "is it the full flavour, not the cloud one?")
-        contents[name] = module_bytes(available[name])
-        needs[name] = dependencies(contents[name])
-        waiting += needs[name]
-    return {f"{name}.ko": contents[name] for name in in_order(wanted, needs)}
+    return contents

@@ -30,6 +30,8 @@ class Load:
     start_s: float
     """How long the server may take until it is ready."""
     port: int
+    tokens: str
+    """Which chunks of a stream are tokens: of harness/workloads/inference/completions.py."""
 
     @classmethod
     def of(cls, spec: dict[str, Any]) -> Load:

@@ -1,7 +1,8 @@
 """OpenAI's completions as vLLM, SGLang and many others serve them: asked as a stream, timed token by token.
 
 Times are taken as vLLM's `vllm/benchmarks/lib/endpoint_request_func.py` and SGLang's `bench_serving.py` do: when a
-chunk of the stream is read, from when the request was sent.
+chunk of the stream is read, from when the request was sent. Which chunks are tokens these two see differently, and
+here each server is timed as its own benchmark does it.
 """
 
 from __future__ import annotations
@@ -17,6 +18,12 @@ from harness.workloads.inference.arrivals import Request
 
 DATA = b"data:"
 DONE = "[DONE]"
+ALL, WITH_TEXT, USUAL = "all", "with_text", "usual"
+"""Chunks that are tokens. vLLM's: all that have a choice, also without text (a special token, or a part of a letter).
+SGLang's: those with text. Of other servers the last one, which says why the text ends, may be no token."""
+BROKEN_OFF = ("abort", "error")
+"""Reasons why a text ends that the one who asked does not know of."""
+STARTING = 503
 
 
 @dataclass
@@ -36,19 +43,26 @@ class Timed:
 
 
 async def models(port: int) -> str:
-    """The name of the model that a server which is ready has. Raises Failed, OSError."""
+    """The name of the model that a server which is ready has. Raises Failed, OSError.
+
+    SGLang names its model while it still warms up; its `/health` says so. Servers without one are ready.
+    """
     async with answered(port, "/v1/models") as answer:
         text = await answer.text()
         if answer.status != 200:
             raise Failed(f"/v1/models: HTTP {answer.status}: {_short(text)}")
+    async with answered(port, "/health") as answer:
+        if answer.status == STARTING:
+            raise Failed(f"/health: HTTP {STARTING}: it is starting")
     try:
         return str(json.loads(text)["data"][0]["id"])
     except (ValueError, KeyError, TypeError, IndexError) as error:
         raise Failed(f"/v1/models says no model: {_short(text)}") from error
 
 
-async def complete(port: int, model: str, request: Request, start_ns: int) -> Timed:
-    """Sends it and reads the answer to its end; `start_ns`: from when it is timed. Raises Failed, OSError."""
+async def complete(port: int, model: str, request: Request, start_ns: int, tokens: str = USUAL) -> Timed:
+    """Sends it and reads the answer to its end; `start_ns`: from when it is timed; `tokens`: which chunks are some.
+    Raises Failed, OSError."""
     body = {
         "model": model,
         "prompt": list(request.prompt),
@@ -62,14 +76,14 @@ async def complete(port: int, model: str, request: Request, start_ns: int) -> Ti
     async with answered(port, "/v1/completions", json.dumps(body).encode()) as answer:
         if answer.status != 200:
             raise Failed(f"HTTP {answer.status}: {_short(await answer.text())}")
-        await _read(answer, timed)
+        await _read(answer, timed, tokens)
     if not timed.token_ns:
         raise Failed("an answer without a token")
     timed.tokens = timed.tokens or len(timed.token_ns)
     return timed
 
 
-async def _read(answer: Answer, timed: Timed) -> None:
+async def _read(answer: Answer, timed: Timed, tokens: str) -> None:
     async for line in answer.lines():
         if not line.startswith(DATA):
             if line.startswith(b"{"):
@@ -79,19 +93,21 @@ async def _read(answer: Answer, timed: Timed) -> None:
         text = line[len(DATA) :].strip().decode(errors="replace")
         if text == DONE:
             return
-        _add(timed, text, now_ns)
+        _add(timed, text, now_ns, tokens)
     raise Failed(CLOSED)
 
 
-def _add(timed: Timed, text: str, now_ns: int) -> None:
+def _add(timed: Timed, text: str, now_ns: int, tokens: str) -> None:
     """One event of the stream. The last one may have no token, but say how many there were."""
     try:
         said = json.loads(text)
         if said.get("error"):
             raise Failed(f"the server: {_short(json.dumps(said['error']))}")
         for choice in said.get("choices") or ():
-            piece = str(choice.get("text") or "")
-            if piece or choice.get("finish_reason") is None:
+            piece, reason = str(choice.get("text") or ""), choice.get("finish_reason")
+            if reason in BROKEN_OFF:
+                raise Failed(f"the server broke the answer off: finish_reason {reason}")
+            if piece or tokens == ALL or (tokens == USUAL and reason is None):
                 timed.token_ns.append(now_ns)
                 timed.text += piece
         timed.tokens = _tokens(said) or timed.tokens

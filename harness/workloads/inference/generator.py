@@ -92,7 +92,7 @@ class Generator:
 
     async def _answer(self, request: Request, start_ns: int) -> Timed:
         try:
-            asked = complete(self._load.port, self._model, request, start_ns)
+            asked = complete(self._load.port, self._model, request, start_ns, self._load.tokens)
             return await asyncio.wait_for(asked, self._load.request_s)
         except asyncio.TimeoutError as error:  # noqa: UP041 - Python 3.9
             raise Failed(f"no whole answer in {self._load.request_s:g} s") from error

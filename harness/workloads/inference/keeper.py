@@ -1,4 +1,6 @@
-"""One rank of `workload: {kind: inference}`: `python3 keeper.py --rank R ... -- SERVER ARGS`.
+"""One rank of `workload: {kind: inference}`: `RANK=R python3 keeper.py --ranks N ... -- SERVER ARGS`.
+
+With `--each` a command for each rank follows, with `--` before it: all ranks are started alike, whoever starts them.
 
 It starts the server and watches over it. On rank 0 it waits until the server is ready, sends the requests, and says
 what came of them; the others wait for rank 0's word. Exit: 0 every request was sent, 2 usage, 3 the server was not
@@ -28,13 +30,24 @@ PEERS_S = 5.0
 
 
 def options(words: list[str] | None = None) -> argparse.Namespace:
+    words, _, server = _parted(sys.argv[1:] if words is None else words)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rank", type=int, required=True)
+    parser.set_defaults(rank=int(os.environ.get("RANK", "0")))  # as the server itself learns it
     parser.add_argument("--ranks", type=int, required=True)
     parser.add_argument("--root", required=True, help="ADDR:PORT of rank 0 on the management network")
     parser.add_argument("--load", type=json.loads, required=True, help="what is asked for, JSON")
-    parser.add_argument("server", nargs=argparse.REMAINDER)
-    return parser.parse_args(words)
+    parser.add_argument("--each", action="store_true", help="a command for each rank follows")
+    given = parser.parse_args(words)
+    for _ in range(given.rank if given.each else 0):
+        server = _parted(server)[2]
+    given.server = _parted(server)[0] if given.each else server
+    return given
+
+
+def _parted(words: list[str]) -> tuple[list[str], list[str], list[str]]:
+    """What stands before the first `--`, that, and what stands after it."""
+    at = words.index("--") if "--" in words else len(words)
+    return words[:at], words[at : at + 1], words[at + 1 :]
 
 
 def main() -> None:
@@ -46,11 +59,10 @@ def main() -> None:
 
     given = options()
     output, load = Output(given.rank), Load.of(given.load)
-    argv = given.server[1:] if given.server[:1] == ["--"] else given.server
     if given.rank == 0:
         _look_at_port(load.port, output)
     try:
-        server = Server(argv, output)
+        server = Server(given.server, output)
     except (OSError, IndexError) as error:
         _end(USAGE, output, f"the server cannot be started: {error}")
 

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -17,7 +16,6 @@ from harness.workloads.inference.output import Output
 PR_SET_PDEATHSIG = 1
 STOP_S = 8.0
 """How long it may take to end by itself; less than what the controller gives a rank."""
-LOOK_S = 0.05
 
 
 class Server:
@@ -39,9 +37,8 @@ class Server:
 
     def wait(self, limit_s: float) -> int | None:
         """Its exit code; None when it still runs after so long."""
-        until_s = time.monotonic() + limit_s
-        while self.code is None and time.monotonic() < until_s:
-            time.sleep(LOOK_S)
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(limit_s)
         return self.code
 
     def stop(self, own_end_s: float = 0.0) -> None:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StrictInt, StrictStr, model_validator
 
+from harness.workloads.inference import completions
 from harness.workloads.kinds import servers
 from harness.workloads.kinds.program import Program
 from harness.workloads.kinds.workload import Count, Place, Seconds, Small16
@@ -65,13 +67,19 @@ class Inference(Program):
     def command(self, place: Place) -> list[str]:
         keeper = place.programs.rank.parent / servers.FOLDER / "keeper.py"
         options: dict[str, object] = {
-            **({} if place.rank is None else {"--rank": place.rank}),
             "--ranks": place.ranks,
             "--root": place.root,
             "--load": json.dumps(self._load(place.seed), sort_keys=True),
         }
         words = [str(word) for option in options.items() for word in option]
-        return self.started(place, [place.programs.python, str(keeper), *words, "--", *self._server(place)])
+        return self.started(place, [place.programs.python, str(keeper), *words, *self._servers(place)])
+
+    def _servers(self, place: Place) -> list[str]:
+        """One command where it is the same for all ranks: a launcher starts all of them alike."""
+        every = [list(self._server(replace(place, rank=rank))) for rank in range(place.ranks)]
+        if every.count(every[0]) == len(every):
+            return ["--", *every[0]]
+        return ["--each", *(word for argv in every for word in ("--", *argv))]
 
     def _load(self, seed: int) -> dict[str, object]:
         return {
@@ -86,6 +94,7 @@ class Inference(Program):
             "request_s": self.timeout_s,
             "start_s": 0.9 * self.start_s,  # it says more than whoever waits for it
             "port": self.port,
+            "tokens": servers.TOKENS.get(self.server, completions.USUAL),
         }
 
     def _server(self, place: Place) -> Sequence[str]:

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StrictInt, StrictStr
 
+from harness.workloads.bench import without
 from harness.workloads.kinds.workload import Place, Seconds, Small, Workload
 
 RUN = "R2CC_RUN"
@@ -64,8 +65,7 @@ class Program(Workload):
 
     def started(self, place: Place, words: list[str], script: str = IN_FOLDER) -> list[str]:
         """These words, in the folder where ranks start, with what must not be seen taken from the environment."""
-        unset = [word for name in place.unset for word in ("-u", name)]
-        return [*(["env", *unset] if unset else []), "sh", "-c", script, "r2cc", self.cwd, *words]
+        return [*without(place.unset), "sh", "-c", script, "r2cc", self.cwd, *words]
 
     def rank_env(self, base: Mapping[str, str], place: Place) -> dict[str, str]:
         rank, per_host = place.rank or 0, self.ranks_per_host

@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.workloads.inference import completions
 from harness.workloads.kinds.workload import Place
 
 FOLDER = "inference"
 """Beside the ranks of workloads on torch."""
+TOKENS: Mapping[str, str] = {"vllm": completions.ALL, "sglang": completions.WITH_TEXT}
+"""Which chunks each server's own benchmark takes for tokens."""
 
 
 @dataclass(frozen=True)

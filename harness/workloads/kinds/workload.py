@@ -17,6 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, S
 
 from harness.errors import UsageError
 from harness.units import parse_bytes
+from harness.workloads.bench import without
 from harness.workloads.progress import LIBRARY
 from harness.workloads.reading.lines import JsonLines, LineReader
 
@@ -215,7 +216,6 @@ class GpuWorkload(Workload):
             **({"--corrupt": corrupt} if corrupt else {}),
             "--spec": json.dumps(self.spec(whole=place.rank is not None), sort_keys=True),
         }
-        unset = [word for name in place.unset for word in ("-u", name)]
         words = [str(word) for option in options.items() for word in option]
         programs = place.programs
-        return [*(["env", *unset] if unset else []), programs.python, str(programs.rank), self.kind, *words]
+        return [*without(place.unset), programs.python, str(programs.rank), self.kind, *words]

@@ -101,6 +101,14 @@ NicTable SampleFilter::changed(const NicTable& now, bool all) {
   return result;
 }
 
+void Pace::sampled(uint64_t nowNs, bool changed) {
+  if (changed) changedNs_ = nowNs;
+  const bool idle = nowNs - changedNs_ >= kIdleAfterNs;
+  const uint64_t step = idle ? std::max(intervalNs_, kIdleNs) : intervalNs_;
+  nextNs_ += step;
+  if (nextNs_ <= nowNs) nextNs_ = nowNs + step;
+}
+
 std::vector<std::string> sampleLines(uint64_t tNs, const NicTable& nics) {
   std::vector<std::string> lines;
   std::string body;

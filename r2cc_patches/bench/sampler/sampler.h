@@ -55,6 +55,24 @@ class SampleFilter {
   NicTable last_;
 };
 
+// When the next sample is due. Where nothing changes, looking costs and shows nothing: after a tenth of a second
+// without a change samples are rarer, until the first change. What begins then is seen that much later at most.
+class Pace {
+ public:
+  static constexpr uint64_t kIdleAfterNs = 100'000'000u;
+  static constexpr uint64_t kIdleNs = 40'000'000u;  // an interval that is longer already stays as it is
+
+  Pace(uint64_t intervalNs, uint64_t nowNs) : intervalNs_(intervalNs), changedNs_(nowNs), nextNs_(nowNs) {}
+  uint64_t nextNs() const { return nextNs_; }
+  // One was taken at `nowNs`. Those that were missed are not made up for.
+  void sampled(uint64_t nowNs, bool changed);
+
+ private:
+  uint64_t intervalNs_;
+  uint64_t changedNs_;
+  uint64_t nextNs_;
+};
+
 // As many lines as it takes to stay below kMaxLineBytes each; none when the table is empty.
 std::vector<std::string> sampleLines(uint64_t tNs, const NicTable& nics);
 std::string linkLine(uint64_t tNs, const std::string& nic, bool up);

@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/signalfd.h>
-#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -29,8 +28,10 @@ using namespace r2cc::bench;
 using r2cc::Fd;
 
 constexpr uint64_t kCpuIntervalNs = 20'000'000u;
+constexpr size_t kCpuLineBytes = 512;
 // Lines are handed on in batches: whoever reads them runs on the machine that is measured.
 constexpr uint64_t kBatchNs = 100'000'000u;
+constexpr uint64_t kNsPerMs = 1'000'000u;
 
 struct SamplerOptions {
   int intervalMs = 10;
@@ -85,18 +86,29 @@ class ProcFile {
     if (!fd_.valid()) throw std::runtime_error(std::string("cannot open ") + path + ": " + std::strerror(errno));
   }
 
+  // All of it. What the kernel gives at once is whole where another line would have fitted in, too.
   std::string_view read() {
     size_t size = 0;
     while (true) {
       if (size == text_.size()) text_.resize(2 * size);
-      const ssize_t n = pread(fd_.get(), text_.data() + size, text_.size() - size, static_cast<off_t>(size));
-      if (n < 0) throw std::runtime_error(std::string("cannot read ") + path_ + ": " + std::strerror(errno));
-      if (n == 0) return std::string_view(text_.data(), size);
-      size += static_cast<size_t>(n);
+      const size_t n = readAt(size, text_.size() - size);
+      size += n;
+      if (n == 0 || (size == n && n <= kSurelyWhole)) return std::string_view(text_.data(), size);
     }
   }
 
+  // Its first bytes.
+  std::string_view head(size_t bytes) { return std::string_view(text_.data(), readAt(0, bytes)); }
+
  private:
+  static constexpr size_t kSurelyWhole = 2048;  // half of the least that seq_file fills before it returns
+
+  size_t readAt(size_t offset, size_t bytes) {
+    const ssize_t n = pread(fd_.get(), text_.data() + offset, bytes, static_cast<off_t>(offset));
+    if (n < 0) throw std::runtime_error(std::string("cannot read ") + path_ + ": " + std::strerror(errno));
+    return static_cast<size_t>(n);
+  }
+
   const char* path_;
   Fd fd_;
   std::string text_;
@@ -106,16 +118,13 @@ class Sampler {
  public:
   Sampler(const SamplerOptions& options, Fd signals)
       : signals_(std::move(signals)),
-        timer_(timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
+        pace_(static_cast<uint64_t>(options.intervalMs) * kNsPerMs, nowNs()),
         filter_(options.nics) {
     if (options.cpu) {
       stat_ = std::make_unique<ProcFile>("/proc/stat");
-      cpu_ = parseCpu(stat_->read()).value_or(CpuTicks{});
+      cpu_ = parseCpu(stat_->head(kCpuLineBytes)).value_or(CpuTicks{});
       cpuNs_ = nowNs();
     }
-    const timespec interval{options.intervalMs / 1000, (options.intervalMs % 1000) * 1'000'000L};
-    const itimerspec every{interval, interval};
-    timerfd_settime(timer_.get(), 0, &every, nullptr);
   }
 
   void run() {
@@ -129,16 +138,19 @@ class Sampler {
   // Handles links at once; true when the next sample is due, false at the end.
   bool waitForNext() {
     while (true) {
-      pollfd polled[] = {
-          {signals_.get(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}, {timer_.get(), POLLIN, 0}, {links_.fd(), POLLIN, 0}};
-      if (poll(polled, 4, -1) < 0) continue;
-      if (polled[3].revents != 0) {
+      const uint64_t now = nowNs();
+      if (now >= pace_.nextNs()) return true;
+      const uint64_t left = pace_.nextNs() - now;
+      const timespec wait{static_cast<time_t>(left / 1'000'000'000u), static_cast<long>(left % 1'000'000'000u)};
+      pollfd polled[] = {{signals_.get(), POLLIN, 0}, {STDIN_FILENO, POLLIN, 0}, {links_.fd(), POLLIN, 0}};
+      const int ready = ppoll(polled, 3, &wait, nullptr);
+      if (ready == 0) return true;
+      if (ready < 0) continue;
+      if (polled[2].revents != 0) {
         links_.receive([this](const std::string& nic, bool up) { keep(linkLine(nowNs(), nic, up)); });
         flush();
       }
       if (polled[0].revents != 0 || (polled[1].revents != 0 && inputEnded())) return false;
-      uint64_t expirations = 0;
-      if (polled[2].revents != 0 && read(timer_.get(), &expirations, sizeof(expirations)) > 0) return true;
     }
   }
 
@@ -157,12 +169,19 @@ class Sampler {
   }
 
   void sample(bool all) {
-    const NicTable table = parser_.parse(netDev_.read());
+    const std::string_view text = netDev_.read();
     const uint64_t now = nowNs();
-    for (const std::string& line : sampleLines(now, filter_.changed(table, all))) keep(line);
+    NicTable changed;
+    if (all || text != seen_) changed = filter_.changed(parser_.parse(text), all);
+    if (text != seen_) seen_ = text;
+    for (const std::string& line : sampleLines(now, changed)) keep(line);
+    pace_.sampled(now, !changed.empty());
     if (now - flushedNs_ >= kBatchNs) flush();
-    if (stat_ == nullptr || (now - cpuNs_ < kCpuIntervalNs && !all)) return;
-    const CpuTicks ticks = parseCpu(stat_->read()).value_or(cpu_);
+    if (stat_ != nullptr && (all || now - cpuNs_ >= kCpuIntervalNs)) sampleCpu(now);
+  }
+
+  void sampleCpu(uint64_t now) {
+    const CpuTicks ticks = parseCpu(stat_->head(kCpuLineBytes)).value_or(cpu_);
     if (ticks.total == cpu_.total) return;
     keep(cpuLine(now, cpu_, ticks));
     cpu_ = ticks;
@@ -170,9 +189,10 @@ class Sampler {
   }
 
   Fd signals_;
-  Fd timer_;
+  Pace pace_;
   LinkWatch links_;
   ProcFile netDev_{"/proc/self/net/dev"};
+  std::string seen_;  // what netDev_ last had
   NetDevParser parser_;
   SampleFilter filter_;
   std::unique_ptr<ProcFile> stat_;  // null without --cpu

@@ -75,3 +75,25 @@ TEST(sample_lines_are_split_below_the_atomic_write) {
   CHECK_EQ(sampleLines(1, {{"e", {2, 3}}}).at(0),
            std::string(R"({"t_ns":1,"event":"sample","nics":{"e":{"tx_bytes":2,"rx_bytes":3}}})"));
 }
+
+TEST(samples_are_rare_while_nothing_changes) {
+  constexpr uint64_t kMs = 1'000'000u;
+  Pace pace(10 * kMs, 0);
+  uint64_t now = 0;
+  const auto step = [&](bool changed) {
+    pace.sampled(now, changed);
+    const uint64_t before = now;
+    now = pace.nextNs();
+    return now - before;
+  };
+  for (int i = 0; i < 20; i++) CHECK_EQ(step(true), 10 * kMs);
+  for (int i = 0; i < 9; i++) CHECK_EQ(step(false), 10 * kMs);  // a pause between two steps of a job is no idleness
+  for (int i = 0; i < 20; i++) CHECK_EQ(step(false), 40 * kMs);
+  CHECK_EQ(step(true), 10 * kMs);
+  now += 35 * kMs;  // it did not run for a while
+  CHECK_EQ(step(true), 10 * kMs);
+  Pace slow(200 * kMs, 0);
+  slow.sampled(0, true);
+  slow.sampled(200 * kMs, false);
+  CHECK_EQ(slow.nextNs(), 400 * kMs);
+}

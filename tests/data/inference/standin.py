@@ -1,6 +1,6 @@
 """A stand-in for a server of inference: it speaks the HTTP of OpenAI's completions, and does wrong what it is asked to.
 
-`standin.py --port P [--peer ADDR] [--trouble WHAT@REQUEST]`. With a peer each token waits for an answer from the other
+`PORT=P standin.py [--peer ADDR] [--trouble WHAT@REQUEST]`. With a peer each token waits for an answer from the other
 rank, over the network between them; rank 1 gives those answers. Requests are counted from 0, warm-up included.
 """
 
@@ -26,6 +26,7 @@ class Work:
         self.given = given
         self.link: socket.socket | None = None
         self._lock, self._count = threading.Lock(), -1
+        self.warm_s = time.monotonic() + given.warms_up_s
 
     def trouble(self) -> str:
         """Of the request that came now."""
@@ -65,6 +66,9 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         trouble = self.work.given.trouble
+        if self.path == "/health" and time.monotonic() < self.work.warm_s:
+            self.say(503, b"")
+            return
         if trouble == "never@ready":
             self.say(503, b'{"error": "loading"}')
             return
@@ -85,15 +89,18 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         self.chunk(b": a comment, as servers send to keep a connection open\n\n")
-        for number in range(body["max_tokens"]):
+        count, own = body["max_tokens"], self.work.given.like != "openai"
+        for number in range(count):
             self.work.token()
             if number == 2 and trouble:
                 self.do_wrong(trouble)
-            text = f" {(sum(body['prompt']) + number) % 97}"
-            self.event(json.dumps({"choices": [{"text": text, "finish_reason": None}]}).encode())
-        usage = {"choices": [], "usage": {"completion_tokens": body["max_tokens"]}}
-        self.event(json.dumps({"choices": [{"text": "", "finish_reason": "length"}]}).encode())
-        self.event(json.dumps(usage).encode())
+            text = f"{self.work.given.text} {(sum(body['prompt']) + number) % 97}"
+            # vLLM and SGLang end with the last token; one whose letter is not whole yet has no text.
+            bare = own and number in (1, count - 1)
+            self.choice("" if bare else text, "length" if own and number == count - 1 else None)
+        if not own:
+            self.choice("", "length")
+        self.event(json.dumps({"choices": [], "usage": {"completion_tokens": count}}).encode())
         self.event(b"[DONE]")
         self.wfile.write(b"0\r\n\r\n")
 
@@ -102,6 +109,8 @@ class Handler(BaseHTTPRequestHandler):
             os._exit(7)
         elif trouble == "no_json":
             self.event(b"{torn")
+        elif trouble == "aborts":
+            self.choice("", "abort")
         elif trouble == "error":
             self.event(b'{"error": {"message": "preempted"}}')
         elif trouble == "closes":
@@ -112,8 +121,15 @@ class Handler(BaseHTTPRequestHandler):
                 self.chunk(b": ping\n\n")
                 time.sleep(0.05)
 
+    def choice(self, text: str, reason: str | None) -> None:
+        said = {"choices": [{"index": 0, "text": text, "finish_reason": reason}], "usage": None}
+        self.event(json.dumps(said, ensure_ascii=False).encode())
+
     def event(self, text: bytes) -> None:
-        self.chunk(b"data: " + text + b"\r\n\r\n")
+        data = b"data: " + text + b"\r\n\r\n"
+        size = self.work.given.pieces or len(data)
+        for at in range(0, len(data), size):
+            self.chunk(data[at : at + size])
 
     def chunk(self, data: bytes) -> None:
         self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
@@ -139,6 +155,10 @@ def main() -> None:
     parser.add_argument("--trouble", default="", help="WHAT@REQUEST")
     parser.add_argument("--token-ms", type=float, default=5.0)
     parser.add_argument("--start-s", type=float, default=0.0)
+    parser.add_argument("--warms-up-s", type=float, default=0.0, help="so long /health says that it is starting")
+    parser.add_argument("--like", choices=("openai", "vllm", "sglang"), default="openai", help="how a stream ends")
+    parser.add_argument("--text", default="", help="before each token")
+    parser.add_argument("--pieces", type=int, default=0, help="bytes of each chunk of HTTP; 0: a whole event")
     given = parser.parse_args()
     if os.environ["RANK"] != "0":
         if given.trouble == "dies@rank1":
