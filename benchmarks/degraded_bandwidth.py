@@ -55,7 +55,7 @@ def timeline(case: Case, times: int, hosts: int) -> list[Json]:
 
 def ratios(ran: Ran, left: float) -> tuple[list[float], list[float]]:
     """(of the first whole iteration, of the median one) of each fault."""
-    healthy, durations = median(healthy_ms(ran.data)), ran.data.durations_ms()
+    healthy, durations = median(healthy_ms(ran.data)), ran.data.durations_ms
     first, middle = [], []
     for fault in ran.data.faults:
         indices = degraded_indices(ran.data, fault)
@@ -68,7 +68,7 @@ def ratios(ran: Ran, left: float) -> tuple[list[float], list[float]]:
 
 def after_switch(ran: Ran, left: float) -> tuple[list[float], list[float]]:
     """Of a slow NIC: the ms until the load had moved that had to, and the first whole iteration after that."""
-    healthy, durations, whole = median(healthy_ms(ran.data)), ran.data.durations_ms(), ran.data.whole()
+    healthy, durations, whole = median(healthy_ms(ran.data)), ran.data.durations_ms, ran.data.whole
     took, first = [], []
     for fault in ran.data.faults:
         onset, revert = fault.onset_ns or 0, fault.reverted_ns or 0

@@ -49,7 +49,7 @@ def cpu_per_iteration(ran: Ran) -> float:
 
 def engine_share(ran: Ran) -> float:
     """CPU time of the busiest rank's net thread over the time of its iterations, connecting and ending included."""
-    spans = ran.data.whole().values()
+    spans = ran.data.whole.values()
     took_s = (max(span.end_ns for span in spans) - min(span.start_ns for span in spans)) / 1e9
     return float(max(end["engine_cpu_us"] for end in ran.data.by_event["net_end"])) / 1e6 / took_s
 

@@ -25,14 +25,14 @@ ALLOWED: dict[str, str] = {
     "health": "base nic record paths lanes data",
     "engine": "base wire record paths lanes data health",
     "net": "base nic inner wire memory engine",
-    "standalone": "net",
+    "standalone": "base net",
     "stamp": "",
     # the parts beside src/
     "planner": "base",
     "agree": "base",
     "bench": "base record planner agree",
     "sim": "base planner bench",
-    "nccl": "base record engine planner agree",
+    "nccl": "base record engine net planner agree",
     "progress": "base record",
 }
 """Which folders a folder may include, apart from itself."""

@@ -66,7 +66,7 @@ def iteration_bound_ms(data: RunData, fault: FaultTimes, mode: int) -> float | N
     The fault counts from when its command had returned, which makes the bound smaller than counting from its start.
     """
     index, struck_ns, healthy = hit_index(data, fault), fault.struck_ns, median(healthy_ms(data))
-    whole = data.whole().get(index) if index is not None else None
+    whole = data.whole.get(index) if index is not None else None
     if index is None or struck_ns is None or whole is None or healthy is None:
         return None
     end_ns = min(whole.end_ns, fault.reverted_ns or whole.end_ns)
@@ -83,7 +83,7 @@ def iteration_bound_ms(data: RunData, fault: FaultTimes, mode: int) -> float | N
 def beyond_ms(data: RunData, fault: FaultTimes, mode: int) -> float | None:
     """What the iteration that was hit took beyond its bound; where a mode has none, beyond what `balance` could."""
     index = hit_index(data, fault)
-    took = data.durations_ms().get(index) if index is not None else None
+    took = data.durations_ms.get(index) if index is not None else None
     bound = iteration_bound_ms(data, fault, mode if mode in (MIGRATE, BALANCE) else BALANCE)
     return None if took is None or bound is None else took - bound
 
@@ -93,7 +93,7 @@ def degraded_bound_ms(data: RunData, fault: FaultTimes, mode: int) -> float | No
 
     Other faults may last as well for some of the iterations: the median, as `degraded_ms` is.
     """
-    healthy, whole = median(healthy_ms(data)), data.whole()
+    healthy, whole = median(healthy_ms(data)), data.whole
     if healthy is None:
         return None
     carrying = _Carrying(data, fault, mode, healthy)

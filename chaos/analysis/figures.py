@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from chaos.analysis import busbw, moves, requests, serving, void
+from chaos.analysis import busbw, moves, requests, void
 from chaos.analysis.bounds import beyond_ms, degraded_bound_ms, iteration_bound_ms
 from chaos.analysis.model import HOLDS, FaultFigures, Healthy, Metric, Run
 from chaos.analysis.phases import (
@@ -36,7 +36,7 @@ Json = dict[str, Any]
 
 def run_figures(data: RunData, mode: int, *, iterations: int) -> Run:
     """The figures of one run, which nothing has judged yet: it has no checks."""
-    finished = data.whole()
+    finished = data.whole
     ends = data.by_event.get("bench_end", [])
     healthy = healthy_ms(data)
     return Run(
@@ -99,7 +99,7 @@ def fault_figures(data: RunData, fault: FaultTimes, mode: int) -> FaultFigures:
     """The figures of one fault; None for what could not be measured."""
     index = hit_index(data, fault)
     hit = index is not None and not fault.missed
-    durations = data.durations_ms()
+    durations = data.durations_ms
     figures = {
         "detect_ms": detect_ms(data, fault),
         "stall_ms": stall_ms(data, fault) if hit else None,
@@ -135,7 +135,7 @@ def return_ms(data: RunData, fault: FaultTimes) -> float | None:
     middle, slowest = median(healthy), percentile(healthy, 99)
     if middle is None or slowest is None or fault.reverted_ns is None:
         return None
-    limit, whole, durations = max(middle / HEALTHY_RATE, slowest), data.whole(), data.durations_ms()
+    limit, whole, durations = max(middle / HEALTHY_RATE, slowest), data.whole, data.durations_ms
     back = [whole[index].start_ns for index in after_indices(data, fault) if durations[index] <= limit]
     return (min(back) - fault.reverted_ns) / 1e6 if back else None
 
@@ -176,10 +176,10 @@ def metrics(data: RunData, mode: int) -> list[Metric]:
         ("failovers", "connections"): (moves.failovers(data), None),
         ("not_returned", "connections"): (moves.not_returned(data), None),
         ("error_after", "ms"): (moves.error_after_ms(data), None),
-        ("longest_iteration", "ms"): (max(data.durations_ms().values(), default=None), None),
+        ("longest_iteration", "ms"): (max(data.durations_ms.values(), default=None), None),
     }
-    served = requests if requests.served(data) else serving
-    values |= {key: (value, None) for key, value in served.figures(data).items()}
+    served = requests.figures(data) if requests.served(data) else requests.figures_of_decode(data)
+    values |= {key: (value, None) for key, value in served.items()}
     own = busbw.figures(data, mode)
     if own:
         del values["busbw", "GBps"]
@@ -190,7 +190,7 @@ def metrics(data: RunData, mode: int) -> list[Metric]:
 def undisturbed_worst(data: RunData) -> float | None:
     """The slowest iteration that no fault may have touched, over the healthy median."""
     middle = median(healthy_ms(data))
-    slowest = max(pick(data.durations_ms(), undisturbed_indices(data)), default=None)
+    slowest = max(pick(data.durations_ms, undisturbed_indices(data)), default=None)
     return slowest / middle if middle and slowest is not None else None
 
 

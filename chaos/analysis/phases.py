@@ -23,7 +23,7 @@ def before_faults(data: RunData) -> list[int]:
     """The same, of whatever size."""
     onsets = [fault.onset_ns for fault in data.faults if fault.onset_ns is not None]
     limit = min(onsets, default=None)
-    return [index for index, span in data.whole().items() if limit is None or span.end_ns < limit]
+    return [index for index, span in data.whole.items() if limit is None or span.end_ns < limit]
 
 
 def alike(data: RunData, indices: list[int]) -> list[int]:
@@ -39,7 +39,7 @@ def alike(data: RunData, indices: list[int]) -> list[int]:
 
 
 def healthy_ms(data: RunData) -> list[float]:
-    durations = data.durations_ms()
+    durations = data.durations_ms
     return [durations[index] for index in healthy_indices(data)]
 
 
@@ -107,7 +107,7 @@ def struck_indices(data: RunData, fault: FaultTimes) -> list[int]:
     until_ns = None if fault.reverted_ns is None else fault.reverted_ns + SETTLE_NS
     found = [
         index
-        for index, span in data.whole().items()
+        for index, span in data.whole.items()
         if span.end_ns >= fault.onset_ns and (until_ns is None or span.start_ns <= until_ns)
     ]
     return alike(data, found)
@@ -129,7 +129,7 @@ def undisturbed_indices(data: RunData) -> list[int]:
 def _within(data: RunData, start_ns: int, end_ns: int | None) -> list[int]:
     return [
         index
-        for index, span in data.whole().items()
+        for index, span in data.whole.items()
         if span.start_ns > start_ns and (end_ns is None or span.end_ns < end_ns)
     ]
 

@@ -1,4 +1,7 @@
-"""What users of a server felt (`kind: inference`), by the definitions of vLLM's and SGLang's own benchmarks. Pure.
+"""What users of a server felt: time to the first token, and between tokens. Pure.
+
+Of `kind: inference` by the definitions of vLLM's and SGLang's own benchmarks, as follows. An iteration of the workload
+`decode` is one request, too; its line has `ttft_ms` and `gaps_ms`, the times between tokens.
 
 `calculate_metrics` in vLLM's `vllm/benchmarks/serve.py` and in SGLang's `sglang/bench_serving.py`: TTFT, from sending a
 request to its first token; TPOT of a request, (latency - TTFT) / (tokens - 1); ITL, each time between two tokens of a
@@ -62,6 +65,23 @@ def figures(data: RunData) -> Named:
         found |= _of([tpot for line in chosen if (tpot := tpot_ms(line)) is not None], "tpot", word)
         found |= _of([gap for line in chosen for gap in line["gaps_ms"]], "itl", word)
         found |= _of([latency_ms(line) for line in chosen], "e2el", word)
+    return found
+
+
+def figures_of_decode(data: RunData) -> Named:
+    """The same of our own ranks' requests; none of other workloads. TPOT is each time between two tokens."""
+    requests = {
+        line["index"]: line for line in data.by_event.get("iteration", []) if "ttft_ms" in line and line["index"] >= 0
+    }
+    if not requests:
+        return {}
+    degraded = {index for fault in data.faults for index in degraded_indices(data, fault)}
+    every = [gap for line in requests.values() for gap in line["gaps_ms"]]
+    found: Named = {("longest_token_gap", "ms"): max(every, default=None)}
+    for word, indices in (("healthy", set(healthy_indices(data))), ("degraded", degraded), ("all", set(requests))):
+        chosen = [line for index, line in requests.items() if index in indices]
+        found |= _of([line["ttft_ms"] for line in chosen], "ttft", word)
+        found |= _of([gap for line in chosen for gap in line["gaps_ms"]], "tpot", word)
     return found
 
 

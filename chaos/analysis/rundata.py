@@ -99,17 +99,10 @@ class RunData:
             return 0
         return len(self.host_of) if self.start["op"] in FOREIGN else int(self.start["ranks"])
 
-    def whole(self) -> dict[int, Span]:
-        """Iterations that every rank finished: from the first start to the last end."""
-        return self._whole
-
-    def durations_ms(self) -> dict[int, float]:
-        """How long each whole iteration took: the slowest rank's own time, so that clocks are never compared."""
-        return self._durations_ms
-
     @cached_property
-    def _whole(self) -> dict[int, Span]:
-        """Asked for by every figure, and a long run has many: they are counted once."""
+    def whole(self) -> dict[int, Span]:
+        """Iterations that every rank finished, from the first start to the last end. Asked for by every figure, and a
+        long run has many: they are counted once."""
         ranks = self.ranks
         return {
             index: Span(min(s.start_ns for s in spans.values()), max(s.end_ns for s in spans.values()))
@@ -118,8 +111,9 @@ class RunData:
         }
 
     @cached_property
-    def _durations_ms(self) -> dict[int, float]:
-        return {index: max(span.ms for span in self.iterations[index].values()) for index in self._whole}
+    def durations_ms(self) -> dict[int, float]:
+        """How long each whole iteration took: the slowest rank's own time, so that clocks are never compared."""
+        return {index: max(span.ms for span in self.iterations[index].values()) for index in self.whole}
 
 
 def read_run(lines: Iterable[Line]) -> RunData:

@@ -70,7 +70,7 @@ def cpu_busy(data: RunData) -> float | None:
     One mean alone would hide a machine that is too busy under load behind the idle seconds of a stalled arm. What the
     bench does between iterations (filling and checking, which use every core) is no part of what is measured.
     """
-    whole = data.whole()
+    whole = data.whole
     healthy = [whole[index] for index in healthy_indices(data)]
     means = [mean for spans in (healthy, list(whole.values())) if (mean := busy(data, spans)) is not None]
     return max(means, default=None)

@@ -133,10 +133,10 @@ def records(host: Host) -> list[Found]:
         raise FaultError(f"{host.name}: what is armed there cannot be read: {error}", "see /run/r2cc there") from error
 
 
-def undo_record(host: Host, found: Found, by: str = "controller") -> str:
+def undo_record(host: Host, found: Found) -> str:
     """Undoes one record, if nobody has yet, and removes it. What was done, for people; FaultError when it failed."""
     if found.state != "undone":
-        undo_one(host, found.id, by)
+        undo_one(host, found.id, "controller")
     disarm_one(host, found.id)
     how = f"was undone by {found.undone}" if found.state == "undone" else "is undone"
     return f"{host.name}: what an earlier run left ({what_of(found)}) {how}"

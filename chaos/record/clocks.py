@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from harness.errors import InfraError
 from harness.hosts import Host
 from harness.hosts.clock import Offset, offset
-from harness.hosts.parallel import on_all
+from harness.hosts.parallel import all_of
 
 TIMES = ("t_ns", "start_ns", "end_ns", "stall_began_ns", "net_stall_began_ns")
 """0 is none of them: of a stall, that there was none."""
@@ -20,11 +19,7 @@ TIMES = ("t_ns", "start_ns", "end_ns", "stall_began_ns", "net_stall_began_ns")
 
 def measure(hosts: Mapping[str, Host], samplers: Mapping[str, str]) -> dict[str, Offset]:
     """How far each host's clock is from ours; only of hosts in `samplers`. InfraError naming all that did not tell."""
-    outcomes = on_all({name: partial(offset, hosts[name], program) for name, program in samplers.items()})
-    errors = [str(outcome.error) for outcome in outcomes.values() if outcome.error is not None]
-    if errors:
-        raise InfraError("\n".join(errors))
-    return {name: outcome.value for name, outcome in outcomes.items() if outcome.value is not None}
+    return all_of({name: partial(offset, hosts[name], program) for name, program in samplers.items()})
 
 
 def ours(line: dict[str, Any], clock: Offset | None) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.experiment.model import MODES, Experiment
@@ -11,11 +11,10 @@ from chaos.experiment.planned import PlannedFault, by_host, planned_faults
 from chaos.faults.steps import Step, place_of
 from chaos.testbed import launch
 from chaos.testbed.launch import Benches, Launch
-from harness.hosts import Host
 from harness.hosts.ssh.target import Target
 from harness.lab.remote import Inside
 from harness.launch.job import Job
-from harness.launch.plan import as_root, plan
+from harness.launch.plan import plan
 from harness.schemas.form import Count, Mode, form
 from harness.sites.site import Planned
 
@@ -111,11 +110,10 @@ class _Reach:
     """Hosts that nobody connects to."""
 
     targets: Sequence[Target]
-    hosts: Mapping[str, Host] = field(default_factory=dict)
 
 
 def _by_launcher(job: Job, launcher: str, targets: Sequence[Target]) -> list[Launch]:
-    made = plan(job, launcher, _Reach(targets), FOLDER, as_root=as_root())
+    made = plan(job, launcher, _Reach(targets), FOLDER)
     return [Launch(each.host or "localhost", each.shown, each.argv, dict(each.env)) for each in made.commands]
 
 

@@ -19,9 +19,14 @@ from harness.launch.run import how_it_ended
 MACHINE_S = 10.0
 OURS = "R2CC: "
 QUOTED_LINES = 1000
-SILENT_HINT = (
+OTHER_WORDS_HINT = (
     "progress.step must match a line that it prints for each step (docs/howto/own-job.md); "
     "start_s says how long it may take until the first one"
+)
+SILENT_HINT = "let it print a line for each step, and flush it; without progress, the whole program is one step"
+HUNG_HINT = (
+    "do its ranks meet? They find each other by MASTER_ADDR and MASTER_PORT. If it only takes long, say start_s; "
+    "if it never prints, progress: {collectives: N} (docs/howto/own-job.md)"
 )
 EXIT_WRONG, EXIT_TRANSPORT = 1, 3
 
@@ -69,10 +74,11 @@ def judge_foreign(ranks: Ranks, lines: Lines, start_s: float, *, struck: bool, h
             if each.code != 0 and not each.stopped:
                 raise _death(each, lines.quoted(each))
     if not spoke and (hung or all(each.code == 0 for each in ranks.running)):
-        printed = "\n".join(filter(None, map(lines.quoted, ranks.running)))
+        printed = next(filter(None, map(lines.quoted, ranks.running)), "")  # all ranks say much the same
         last = f"; its last lines:\n{indent(printed)}" if printed else ", and it printed nothing"
         how = f" in {start_s:.0f} s" if hung else ""
-        raise InfraError(f"no step of the program was seen{how}{last}", SILENT_HINT)
+        hint = OTHER_WORDS_HINT if printed else HUNG_HINT if hung else SILENT_HINT
+        raise InfraError(f"no step of the program was seen{how}{last}", hint)
 
 
 def named(each: Started) -> str:
@@ -102,4 +108,7 @@ def _check_machine(each: Started, bed: Bed) -> None:
 
 def _death(each: Started, printed: str = "") -> InfraError:
     last = "".join(f"\n{line}" for line in indent(printed or each.errors(3)).splitlines())
-    return InfraError(f"{named(each)} {how_it_ended(each.code)}{last}", f"see {each.start.stderr}")
+    file = each.start.stderr
+    if printed and file is not None and each.start.rank is not None:  # both streams of a program that is not ours
+        file = file.with_suffix(".out")
+    return InfraError(f"{named(each)} {how_it_ended(each.code)}{last}", f"see {file}")

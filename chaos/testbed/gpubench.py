@@ -19,7 +19,7 @@ from harness.deploy import places
 from harness.errors import InfraError, UsageError
 from harness.facts import local_gpus as gpu
 from harness.hosts import Host
-from harness.hosts.parallel import on_all
+from harness.hosts.parallel import all_of
 from harness.repo import checkout
 from harness.sites.cluster import ClusterSite
 from harness.sites.surveyed import Surveyed
@@ -145,11 +145,7 @@ def deployed(
 
 def probe_all(site: ClusterSite, gpus: int, python: str) -> dict[str, Any]:
     """What environment.json says of the hosts' GPUs. Raises an error naming every host that lacks something."""
-    outcomes = on_all({name: partial(_probed, host, gpus, python) for name, host in site.hosts().items()})
-    errors = [str(outcome.error) for outcome in outcomes.values() if outcome.error is not None]
-    if errors:
-        raise InfraError("\n".join(errors))
-    return {"hosts": {name: outcome.value for name, outcome in outcomes.items()}}
+    return {"hosts": all_of({name: partial(_probed, host, gpus, python) for name, host in site.hosts().items()})}
 
 
 def _probed(host: Host, gpus: int, python: str) -> dict[str, Any]:

@@ -13,9 +13,8 @@ from chaos.experiment.model import Workload
 from chaos.faults.kinds.ranks import CLOCK_LIBRARY
 from chaos.testbed.launch import OneRank
 from harness.launch import preload
-from harness.workloads.bench import bench_env, sampler_command, stray_settings
+from harness.workloads.bench import PROGRESS, bench_env, sampler_command, stray_settings
 from harness.workloads.kinds.workload import Place, Programs
-from harness.workloads.progress import LIBRARY
 
 RANK = Path(__file__).parents[2] / "harness" / "workloads" / "rank.py"
 
@@ -40,7 +39,7 @@ class HostBench:
     @property
     def progress(self) -> Path:
         """The library that watches any NCCL lies beside the net library."""
-        return self.library.with_name(LIBRARY)
+        return self.library.with_name(PROGRESS)
 
     def rank(self, workload: Workload, one: OneRank) -> list[str]:
         """One rank."""

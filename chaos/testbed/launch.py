@@ -17,8 +17,8 @@ from harness.launch.job import Job
 from harness.launch.launchers.network import own_network
 from harness.launch.launchers.registry import launchers
 from harness.vmlab.rdma import failover_env, rdma_env
+from harness.workloads.bench import progress_env
 from harness.workloads.kinds.workload import Place
-from harness.workloads.progress import progress_env
 
 ROOT_PORT = 29500
 DIRECT = "direct"

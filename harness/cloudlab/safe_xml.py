@@ -12,10 +12,6 @@ SEPARATOR = "\x01"
 """Between namespace and name; no character of XML."""
 
 
-class UnsafeXml(ValueError):
-    """What a harmless document never has; the message says what and on which line."""
-
-
 @dataclass
 class Element:
     """One element. `space` is its namespace, `name` what it is called there."""
@@ -38,9 +34,9 @@ class Element:
 
 
 def parse(data: bytes) -> Element:
-    """The root element. Raises UnsafeXml, or ValueError with line and what is wrong."""
+    """The root element. Raises ValueError with line and what is wrong: it is no XML, or has what no manifest has."""
     if len(data) > MOST_BYTES:
-        raise UnsafeXml(f"1: over {MOST_BYTES // 1024 // 1024} MiB, which no manifest has")
+        raise ValueError(f"1: over {MOST_BYTES // 1024 // 1024} MiB, which no manifest has")
     data = _from_first_mark(data)
     parser = expat.ParserCreate(namespace_separator=SEPARATOR)
     parser.SetParamEntityParsing(expat.XML_PARAM_ENTITY_PARSING_NEVER)
@@ -81,11 +77,11 @@ class _Builder:
             self.root = element
         self._open.append(element)
         if len(self._open) > MOST_DEPTH:
-            raise UnsafeXml(f"{element.line}: elements are nested over {MOST_DEPTH} deep, which no manifest has")
+            raise ValueError(f"{element.line}: elements are nested over {MOST_DEPTH} deep, which no manifest has")
 
     def end(self, _name: str) -> None:
         self._open.pop()
 
     def refuse(self, name: str, *_: object) -> None:
         line = self._parser.CurrentLineNumber
-        raise UnsafeXml(f"{line}: it declares a document type ({name}), which no manifest has; not read any further")
+        raise ValueError(f"{line}: it declares a document type ({name}), which no manifest has; not read any further")

@@ -231,7 +231,7 @@ def _run(
     import tempfile
 
     from harness.launch.hosts import opened
-    from harness.launch.plan import as_root, plan, starts
+    from harness.launch.plan import plan, starts
     from harness.launch.workloads import Asked, check, job
 
     check(kind, launcher)
@@ -239,7 +239,7 @@ def _run(
     with terminable(), opened(site, launcher=launcher, dry_run=dry_run, prefix=prefix) as hosts:
         made = job(_placed(asked, hosts, launcher, oob), hosts, os.environ)
         with tempfile.TemporaryDirectory(prefix="r2cc-run-") as folder:
-            planned = plan(made, launcher, hosts, folder, as_root=as_root())
+            planned = plan(made, launcher, hosts, folder)
             if dry_run:
                 click.echo(dumped(planned.hiding(), 1) + "\n" if as_json else planned.text(), nl=False)
                 return 0
@@ -251,7 +251,8 @@ def _run(
             title = f"{kind} on {len(made.hosts)} hosts, {made.ranks} ranks, {launcher}"
             with show(title) as step:
                 watch = Watch(time.monotonic(), max(STARTING_S, asked.timeout_s + 30.0))
-                result = JobRun(made, launcher, step.update, heard, watch).run(starts(planned, hosts, Path(folder)))
+                run = JobRun(made, launcher, step.update, heard, watch)
+                result = run.run(starts(planned, hosts.hosts, Path(folder)))
     _print(result, {"workload": kind, "launcher": launcher, "mode": asked.mode, "hosts": made.hosts}, as_json)
     return result.exit_code
 
@@ -284,7 +285,7 @@ def tests_under(
     from dataclasses import replace
 
     from harness.launch.hosts import opened
-    from harness.launch.plan import as_root, plan, starts
+    from harness.launch.plan import plan, starts
     from harness.launch.workloads import Asked, check, job
     from harness.programs.adapters import Launch
 
@@ -298,9 +299,9 @@ def tests_under(
         made = job(_placed(asked, hosts, launcher, oob), hosts, os.environ)
 
         def under(words: tuple[str, ...]) -> Launch:
-            planned = plan(replace(made, program=words), launcher, hosts, folder, as_root=as_root(), raw=True)
+            planned = plan(replace(made, program=words), launcher, hosts, folder, raw=True)
             if not dry_run:
-                starts(planned, hosts, Path(folder))
+                starts(planned, hosts.hosts, Path(folder))
             (command,) = planned.commands
             return Launch(command.argv, dict(command.env))
 

@@ -15,7 +15,7 @@ from harness.deploy.facts import HostFacts, too_full, unfit
 from harness.errors import InfraError, InputErrors
 from harness.files.scratch import scratch
 from harness.hosts.base import Host
-from harness.hosts.parallel import Outcome, on_all
+from harness.hosts.parallel import Outcome, all_of, on_all
 from harness.schemas.form import Count, form, left_out
 
 
@@ -107,11 +107,8 @@ Results = dict[str, Outcome[Done]]
 def plan(hosts: Mapping[str, Host], prefixes: Mapping[str, str], build: Build) -> dict[str, Planned]:
     """Asks all hosts; changes nothing. InfraError naming all that do not answer, InputErrors with every reason why
     the build cannot be put on one of them."""
-    outcomes = on_all({name: partial(_plan, host, prefixes[name], build) for name, host in hosts.items()})
-    errors = [str(outcome.error) for outcome in outcomes.values() if outcome.error is not None]
-    if errors:
-        raise InfraError("\n".join(errors), "nothing was changed; r2cc hosts check")
-    found = {name: outcome.value for name, outcome in outcomes.items() if outcome.value is not None}
+    work = {name: partial(_plan, host, prefixes[name], build) for name, host in hosts.items()}
+    found = all_of(work, "nothing was changed; r2cc hosts check")
     what = needs.of(build)
     wrong = [reason for name, planned in found.items() for reason in _wrong(name, planned, build, what)]
     if wrong:

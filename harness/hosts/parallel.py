@@ -47,6 +47,15 @@ def on_all(
     return {host: found[host] for host in work}
 
 
+def all_of(work: Mapping[str, Callable[[], Value]], hint: str | None = None) -> dict[str, Value]:
+    """What came of it on every host. InfraError naming all hosts on which it failed."""
+    outcomes = on_all(work).values()
+    errors = [str(outcome.error) for outcome in outcomes if outcome.error is not None]
+    if errors:
+        raise InfraError("\n".join(dict.fromkeys(errors)), hint)
+    return {outcome.host: outcome.value for outcome in outcomes if outcome.value is not None}
+
+
 def _worker(todo: queue.SimpleQueue[tuple[str, Callable[[], Value]]], done: queue.SimpleQueue[Outcome[Value]]) -> None:
     while True:
         try:

@@ -13,7 +13,7 @@ from typing import Any
 from harness.errors import InfraError
 from harness.hosts import survey_rdma
 from harness.hosts.base import Host
-from harness.hosts.parallel import on_all
+from harness.hosts.parallel import all_of
 
 LIMIT_S = 30.0
 UNKNOWN = "UNKNOWN"
@@ -67,11 +67,8 @@ class Survey:
 
 def survey(hosts: Mapping[str, Host], prefixes: Mapping[str, str]) -> dict[str, Survey]:
     """All hosts' surveys. InfraError naming every host that could not be asked."""
-    outcomes = on_all({name: partial(_ask, host, prefixes[name]) for name, host in hosts.items()})
-    errors = [str(outcome.error) for outcome in outcomes.values() if outcome.error is not None]
-    if errors:
-        raise InfraError("\n".join(errors), "r2cc hosts check says how every host is reached")
-    return {name: outcome.value for name, outcome in outcomes.items() if outcome.value is not None}
+    work = {name: partial(_ask, host, prefixes[name]) for name, host in hosts.items()}
+    return all_of(work, "r2cc hosts check says how every host is reached")
 
 
 def _ask(host: Host, prefix: str) -> Survey:

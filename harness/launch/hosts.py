@@ -15,9 +15,8 @@ from harness.hosts import Host
 from harness.launch.launchers.registry import launchers
 from harness.sites.site import LAB_ROOT, Site
 from harness.sites.surveyed import DATA, Surveyed
-from harness.workloads.bench import EVENT_FILE, SIDE_INTERFACE
+from harness.workloads import bench
 from harness.workloads.kinds.workload import Programs
-from harness.workloads.progress import LIBRARY
 
 if TYPE_CHECKING:
     from harness.hosts.ssh.target import Target
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from harness.sites.cluster import ClusterSite
     from harness.sites.slurm import Allocation
 
-BASE_ENV = {"NCCL_DEBUG": "WARN", "R2CC_EVENT_FILE": EVENT_FILE}
+BASE_ENV = {"NCCL_DEBUG": "WARN", "R2CC_EVENT_FILE": bench.EVENT_FILE}
 
 
 @dataclass(frozen=True)
@@ -144,7 +143,7 @@ def _here() -> Programs:
     at = checkout()
     rank = Path(__file__).parents[1] / "workloads" / "rank.py"
     nccl = at.nccl / "lib" / "libnccl.so.2"
-    return Programs(at.net / "r2cc_bench", at.net / "libr2cc_net.so", nccl, rank, progress=at.net / LIBRARY)
+    return Programs(at.net / "r2cc_bench", at.net / "libr2cc_net.so", nccl, rank, progress=at.net / bench.PROGRESS)
 
 
 def _lab_env(names: Sequence[str], gpus: int, places: Path | None) -> dict[str, dict[str, str]]:
@@ -153,8 +152,8 @@ def _lab_env(names: Sequence[str], gpus: int, places: Path | None) -> dict[str, 
         name: {
             "NCCL_HOSTID": f"lab-{name}",
             "NCCL_SOCKET_IFNAME": "eth",
-            "R2CC_SIDE_IFNAME": SIDE_INTERFACE,
-            "GLOO_SOCKET_IFNAME": SIDE_INTERFACE,
+            "R2CC_SIDE_IFNAME": bench.SIDE_INTERFACE,
+            "GLOO_SOCKET_IFNAME": bench.SIDE_INTERFACE,
             "CUDA_VISIBLE_DEVICES": ",".join(str(index * gpus + card) for card in range(gpus)),
             **({"R2CC_TOPO_FILE": str(places)} if places else {}),
         }

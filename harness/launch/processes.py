@@ -16,11 +16,11 @@ from io import BufferedReader
 from pathlib import Path
 from typing import IO, NamedTuple, cast
 
-from harness.errors import CommandError, InfraError, R2ccError
+from harness.errors import CommandError, R2ccError
 from harness.hosts import Host, Process
 from harness.hosts.base import spawn_held
 from harness.hosts.commands import last_lines
-from harness.hosts.parallel import on_all
+from harness.hosts.parallel import all_of, on_all
 from harness.launch.streams import Line, Reader
 
 CHUNK_BYTES = 65536
@@ -188,11 +188,8 @@ class Processes:
     def start(self, starts: Sequence[Start]) -> None:
         """All of them at once; `running` has their order. InfraError naming every host on which one could not be
         started."""
-        by_key = {f"{number}": one for number, one in enumerate(starts)}
-        outcomes = on_all({key: partial(self._one, one) for key, one in by_key.items()})
-        errors = [str(outcome.error) for outcome in outcomes.values() if outcome.error is not None]
-        if errors:
-            raise InfraError("\n".join(dict.fromkeys(errors)), "r2cc hosts check says how every host is reached")
+        work = {f"{number}": partial(self._one, one) for number, one in enumerate(starts)}
+        all_of(work, "r2cc hosts check says how every host is reached")
         order = {id(one): number for number, one in enumerate(starts)}
         self.running.sort(key=lambda made: order[id(made.start)])
 

@@ -21,6 +21,8 @@ SIDE_INTERFACE = "mgmt0"
 SETTINGS = ("NCCL_", "R2CC_")
 """Variables with these prefixes change what NCCL or R2CC does: none is inherited by accident."""
 MODES = range(4)
+PROGRESS = "libr2cc_progress.so"
+"""The library that watches any NCCL (r2cc_patches/progress)."""
 
 
 @dataclass(frozen=True)
@@ -146,6 +148,14 @@ def bench_env(
     if topology_file is not None:
         env["R2CC_TOPO_FILE"] = str(topology_file)
     return {**env, **(extra or {})}
+
+
+def progress_env(library: Path) -> dict[str, str]:
+    """Has NCCL load `PROGRESS` as its profiler: `comm`, `traffic` and `comm_end` lines come on the rank's stdout.
+
+    For NCCL from 2.23 on; an older one has no profilers. A job has one profiler: this one, then.
+    """
+    return {"NCCL_PROFILER_PLUGIN": str(library), "R2CC_PROGRESS_FILE": EVENT_FILE}
 
 
 def stray_settings(inherited: Mapping[str, str], env: Mapping[str, str]) -> list[str]:

@@ -4,6 +4,7 @@
 #include <exception>
 #include <string>
 
+#include "announce.h"
 #include "base/process_life.h"
 #include "debug.h"
 #include "peer_terms.h"
@@ -53,6 +54,7 @@ ncclResult_t r2ccCommInit(struct ncclComm* comm) {
     std::unique_ptr<Schedules> made;
     NCCLCHECK(Schedules::make(comm, made));
     comm->r2cc = made.release();
+    r2cc::announce(*comm);
     return ncclSuccess;
   });
 }

@@ -10,7 +10,7 @@ void r2ccFillTerms(char* terms, size_t size);
 /// initTransportsRank, once all have told: an error, the same on every rank, where they differ.
 ncclResult_t r2ccCompareTerms(const struct ncclComm* comm);
 /// initTransportsRank, before channels are copied to the device: chain channels are connected, ranks learn of each
-/// other's NICs. Collective over the communicator.
+/// other's NICs; rank 0 says whether R2CC is in the path. Collective over the communicator.
 ncclResult_t r2ccCommInit(struct ncclComm* comm);
 /// commFree, before the bootstrap closes.
 void r2ccCommFree(struct ncclComm* comm);

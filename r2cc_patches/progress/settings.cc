@@ -1,12 +1,12 @@
 #include "settings.h"
 
 #include <cerrno>
-#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
 
 #include "base/clock.h"
+#include "base/world_rank.h"
 
 namespace r2cc::progress {
 namespace {
@@ -28,15 +28,6 @@ long period() {
   fprintf(stderr, "r2cc: R2CC_PROGRESS_MS=%s: not a whole number from 1 to %ld; %ld is taken\n", text, kMostMs,
           kDefaultMs);
   return kDefaultMs;
-}
-
-int worldRank() {
-  for (const char* name : {"R2CC_RANK", "RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMI_RANK"}) {
-    const char* text = getenv(name);
-    if (text == nullptr) continue;
-    if (const auto value = number(text, 0, INT_MAX)) return static_cast<int>(*value);
-  }
-  return -1;
 }
 
 }  // namespace

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -12,9 +12,6 @@ from harness.commands.options import json_option, quiet_option
 from harness.config.plain import printable
 from harness.errors import InfraError, R2ccError, UsageError
 from reports.commands.runs import store_option
-
-if TYPE_CHECKING:
-    from reports.reading.rundir import RunDir
 
 FORMATS = ("terminal", "md", "json", "html", "csv", "junit")
 
@@ -112,20 +109,18 @@ def _target(directory: Path, out: Path | None, count: int) -> Path:
 def _report_one(
     directory: Path, formats: tuple[str, ...], target: Path, *, to_stdout: bool, quiet: bool, figures: str | None
 ) -> None:
-    from harness.errors import UsageError
-    from reports.formats import write
-    from reports.reading.rundir import load
+    from harness.progress import show
+    from reports.reporters.run import opened
     from reports.simulation.model import is_simulation
 
     if directory.is_file():
         raise UsageError(f"{directory} is a file, and a run is a folder", "r2cc runs list shows runs")
-    if is_simulation(directory):
-        if figures:
-            raise UsageError(f"{directory} is a simulation, of which there are no figures for papers", "--format html")
-        _report_simulation(directory, formats, target, to_stdout=to_stdout, quiet=quiet)
-        return
-    run = load(directory)
-    files = [kind for kind in formats if kind != "terminal"]
+    if is_simulation(directory) and figures:
+        raise UsageError(f"{directory} is a simulation, of which there are no figures for papers", "--format html")
+    if is_simulation(directory) and formats == ("junit",):
+        raise UsageError(f"{directory} is a simulation, of which there is no JUnit", "use md, json, html or csv")
+    write, run = opened(directory, show)
+    files = [kind for kind in formats if kind in write.FILES]
     if len(formats) == 1 and files and files[0] != "html" and to_stdout:
         click.echo(write.render(run, files[0]), nl=False)
         return
@@ -137,36 +132,6 @@ def _report_one(
     if quiet:
         return
     if "terminal" in formats:
-        _show(run)
+        write.show(run, sys.stdout)
     for path in paths:
         click.echo(printable(str(path)))
-
-
-def _report_simulation(
-    directory: Path, formats: tuple[str, ...], target: Path, *, to_stdout: bool, quiet: bool
-) -> None:
-    """The same for a simulation, which has no JUnit."""
-    from reports.simulation import model, write
-
-    files = [kind for kind in formats if kind in write.FILES]
-    if formats == ("junit",):
-        raise UsageError(f"{directory} is a simulation, of which there is no JUnit", "use md, json, html or csv")
-    sim = model.load(directory)
-    if len(formats) == 1 and files and files[0] != "html" and to_stdout:
-        click.echo(write.render(sim, files[0]), nl=False)
-        return
-    paths = [write.write(sim, kind, target) for kind in files]
-    if quiet:
-        return
-    if "terminal" in formats:
-        click.echo(write.terminal(sim))
-    for path in paths:
-        click.echo(printable(str(path)))
-
-
-def _show(run: RunDir) -> None:
-    import sys
-
-    from reports.formats import terminal
-
-    terminal.show(run, sys.stdout)

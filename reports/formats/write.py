@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TextIO
 
 from harness.files.writing import write_whole
 from harness.schemas import dumped
@@ -16,6 +17,7 @@ FILES = {
     "csv": "figures.csv",
     "junit": "junit.xml",
 }
+AFTER_RUN = ("md", "html")
 
 
 def render(run: RunDir, kind: str, target: Path | None = None) -> str:
@@ -37,6 +39,13 @@ def render(run: RunDir, kind: str, target: Path | None = None) -> str:
 
         return junit.render(run)
     return dumped(run.summary, 2) + "\n"
+
+
+def show(run: RunDir, file: TextIO) -> None:
+    """On a terminal."""
+    from reports.formats import terminal
+
+    terminal.show(run, file)
 
 
 def write(run: RunDir, kind: str, target: Path) -> Path:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from harness.progress import Progress
 
 
 def after_run(run_dir: Path, *, quiet: bool) -> None:
@@ -12,27 +16,24 @@ def after_run(run_dir: Path, *, quiet: bool) -> None:
     Prints to standard error: standard output belongs to the run's `--json`.
     """
     from harness.progress import show, silent
-    from reports.formats import terminal, write
-    from reports.reading.rundir import load
+
+    write, run = opened(run_dir, silent if quiet else show)
+    paths = [write.write(run, kind, run_dir) for kind in write.AFTER_RUN]
+    if not quiet:
+        write.show(run, sys.stderr)
+        print(f"report: {paths[-1]}", file=sys.stderr)
+
+
+def opened(run_dir: Path, progress: Progress) -> tuple[Any, Any]:
+    """What writes reports of what is in the directory, and that: a run, or a simulation."""
     from reports.simulation.model import is_simulation
 
     if is_simulation(run_dir):
-        _after_simulation(run_dir, quiet=quiet)
-        return
-    run = load(run_dir, silent if quiet else show)
-    paths = [write.write(run, kind, run_dir) for kind in ("md", "html")]
-    if quiet:
-        return
-    terminal.show(run, sys.stderr)
-    print(f"report: {paths[-1]}", file=sys.stderr)
+        from reports.simulation import model
+        from reports.simulation import write as write_simulation
 
+        return write_simulation, model.load(run_dir)
+    from reports.formats import write
+    from reports.reading.rundir import load
 
-def _after_simulation(run_dir: Path, *, quiet: bool) -> None:
-    from reports.simulation import model, write
-
-    sim = model.load(run_dir)
-    paths = [write.write(sim, kind, run_dir) for kind in ("md", "csv", "html")]
-    if quiet:
-        return
-    print(write.terminal(sim), file=sys.stderr)
-    print(f"report: {paths[-1]}", file=sys.stderr)
+    return write, load(run_dir, progress)

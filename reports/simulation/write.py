@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from pathlib import Path
+from typing import TextIO
 
 from harness.files.writing import write_whole
 from harness.schemas import dumped_as
@@ -19,6 +20,7 @@ from reports.simulation.view import Table
 from reports.words import names
 
 FILES = {"html": "report.html", "md": "report.md", "json": "report.json", "csv": "figures.csv"}
+AFTER_RUN = ("md", "csv", "html")
 COLUMNS = ("arm", "figure", "unit", "value", "low", "high", "p50", "p99", "n", "basis")
 
 
@@ -79,6 +81,11 @@ def comma_separated(sim: Simulation) -> str:
             numbers = [each[name] for name in COLUMNS[2:]]
             writer.writerow([*place, point["arm"], each["name"], *numbers])
     return out.getvalue()
+
+
+def show(sim: Simulation, file: TextIO) -> None:
+    """On a terminal."""
+    print(terminal(sim), file=file)
 
 
 def terminal(sim: Simulation) -> str:

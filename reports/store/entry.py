@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Annotated
 
@@ -113,18 +113,6 @@ class Entry:
         return names.name_of(self.id)
 
     def shown(self) -> Run:
-        return Run(
-            id=self.id,
-            made=self.made.isoformat() if self.made else None,
-            experiment=self.experiment,
-            verdict=self.verdict,
-            exit_code=self.exit_code,
-            bed=self.bed,
-            fingerprint=self.fingerprint,
-            build_id=self.build_id,
-            seed=self.seed,
-            source=self.source,
-            arms=self.arms,
-            tags=self.tags,
-            reason=self.reason or None,
-        )
+        same = {each.name: getattr(self, each.name) for each in fields(Run)}
+        made = self.made.isoformat() if self.made else None
+        return Run(**{**same, "made": made, "reason": self.reason or None})

@@ -1,4 +1,4 @@
-"""The index's tables, and how an older one becomes today's. Its version is SQLite's `user_version`."""
+"""The index's tables; one of an older version is made anew. Its version is SQLite's `user_version`."""
 
 from __future__ import annotations
 
@@ -6,34 +6,20 @@ import sqlite3
 
 from harness.errors import UsageError
 
-STEPS = (
-    """
-    CREATE TABLE runs (
+VERSION = 3
+TABLES = {
+    "runs": """
       id TEXT PRIMARY KEY, changed_ns INTEGER NOT NULL, made TEXT, experiment TEXT NOT NULL, verdict TEXT NOT NULL,
       exit_code INTEGER, bed TEXT NOT NULL, fingerprint TEXT NOT NULL, build_id TEXT NOT NULL, seed INTEGER,
-      arms TEXT NOT NULL
-    );
-    CREATE TABLE tags (run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE, tag TEXT NOT NULL, UNIQUE (run, tag));
-    CREATE TABLE figures (
+      arms TEXT NOT NULL, source TEXT NOT NULL, reason TEXT NOT NULL
+    """,
+    "tags": "run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE, tag TEXT NOT NULL, UNIQUE (run, tag)",
+    "figures": """
       run TEXT NOT NULL REFERENCES runs(id) ON DELETE CASCADE, arm TEXT NOT NULL, repeat INTEGER NOT NULL,
       name TEXT NOT NULL, unit TEXT NOT NULL, size_bytes INTEGER, value REAL NOT NULL, bound REAL
-    );
-    CREATE INDEX figures_run ON figures(run);
-    CREATE INDEX figures_name ON figures(name, arm);
     """,
-    # Runs of other tools can be brought in: everything is read again, as older entries do not say whose they are.
-    """
-    ALTER TABLE runs ADD COLUMN source TEXT NOT NULL DEFAULT 'r2cc';
-    CREATE INDEX runs_made ON runs(made);
-    UPDATE runs SET changed_ns = -1;
-    """,
-    # Runs that cannot be read are listed, with the reason; times of changes are taken otherwise.
-    """
-    ALTER TABLE runs ADD COLUMN reason TEXT NOT NULL DEFAULT '';
-    UPDATE runs SET changed_ns = -1;
-    """,
-)
-VERSION = len(STEPS)
+}
+INDICES = ("runs(made)", "figures(run)", "figures(name, arm)")
 
 
 def upgrade(index: sqlite3.Connection, where: str) -> None:
@@ -47,15 +33,20 @@ def upgrade(index: sqlite3.Connection, where: str) -> None:
     if version == VERSION:
         return
     index.execute("BEGIN IMMEDIATE")
-    (version,) = index.execute("PRAGMA user_version").fetchone()  # another process may have been first
     try:
-        for number, step in enumerate(STEPS[version:], version + 1):
-            for statement in step.split(";\n"):
-                lines = [line for line in statement.splitlines() if line.strip()]
-                if lines:
-                    index.execute("\n".join(lines))
-            index.execute(f"PRAGMA user_version = {number}")
+        if index.execute("PRAGMA user_version").fetchone() != (VERSION,):  # another process may have been first
+            _make(index)
         index.execute("COMMIT")
     except BaseException:
         index.execute("ROLLBACK")
         raise
+
+
+def _make(index: sqlite3.Connection) -> None:
+    for table in reversed(TABLES):
+        index.execute(f"DROP TABLE IF EXISTS {table}")
+    for table, columns in TABLES.items():
+        index.execute(f"CREATE TABLE {table} ({columns})")
+    for number, columns in enumerate(INDICES):
+        index.execute(f"CREATE INDEX index_{number} ON {columns}")
+    index.execute(f"PRAGMA user_version = {VERSION}")

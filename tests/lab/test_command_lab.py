@@ -137,6 +137,13 @@ BAD = {
 }
 
 
+BAD_HINTS = {
+    "other_words": "try: progress.step must match a line that it prints",
+    "silent": "try: let it print a line for each step",
+    "never_meet": "try: do its ranks meet?",
+}
+
+
 @pytest.mark.parametrize("what", BAD)
 def test_a_bad_program_is_one_clear_error(what: str, tmp_path: Path) -> None:
     message, workload = BAD[what]
@@ -144,6 +151,9 @@ def test_a_bad_program_is_one_clear_error(what: str, tmp_path: Path) -> None:
     assert (found.code, found.summary["verdict"]) == (3, "failed"), found.said
     assert message in found.summary["reasons"][0]
     assert message.splitlines()[0] in " ".join(found.said.split())
+    assert BAD_HINTS.get(what, "") in " ".join(found.said.split())
+    for file in (word for word in found.said.split() if word.endswith((".out", ".stderr"))):
+        assert Path(file).read_text(), f"{file} is named, and nothing is in it"
 
 
 def test_a_pattern_that_takes_for_ever_ends_the_run_and_the_fault(tmp_path: Path) -> None:

@@ -99,12 +99,21 @@ def test_a_wrong_bit_is_seen(stock: Stage) -> None:
     assert (both.receiver.last["done"], both.receiver.last["bad"]) == (64, 1)
 
 
+def test_the_plugin_has_the_tables_of_the_net_alone(programs: tuple[Path, Path]) -> None:
+    """NCCL then takes its own GIN, RMA, tuner and CollNet (docs/reference/nccl-versions.md)."""
+    symbols = subprocess.run(["nm", "-D", "--defined-only", programs[1]], capture_output=True, text=True, check=True)
+    found = {line.split()[-1] for line in symbols.stdout.splitlines()}
+    assert {name for name in found if name.startswith("nccl")} == {f"ncclNetPlugin_v{n}" for n in range(8, 13)}
+
+
 def test_the_driver_says_what_is_wrong_with_its_words(programs: tuple[Path, Path]) -> None:
     for words, said in (
         (["--role", "nobody"], "--role takes one of"),
         (["--role", "send"], "need --handle"),
         (["--bytes", "33"], "multiple of 8"),
         (["--messages"], "needs a value"),
+        (["--table", "7"], "from 8 to 12"),
+        (["--role", "init", "--rounds", "2"], "for --role self"),
         (["--listen-dev", "0,1"], "as many devices"),
     ):
         done = subprocess.run([programs[0], *words], capture_output=True, text=True, timeout=10)

@@ -18,7 +18,6 @@ from launch_double import two_hosts
 
 from harness.errors import UsageError
 from harness.launch.launchers.registry import launchers
-from harness.launch.plan import plan
 from harness.launch.workloads import NCCL_TESTS, Asked, check, job
 from harness.sites.slurm import Allocation
 from harness.workloads.kinds.registry import kinds
@@ -52,7 +51,7 @@ def commands(launcher: str, asked: Asked, *, as_root: bool = False, uneven: bool
             made = replace(
                 made, program=one_of_many(Spec(OPS[0], Path("/opt/nccl-tests/bin"), 2, begin="1M", end="1G"))
             )
-        return plan(made, launcher, site, FOLDER, as_root=as_root, raw=raw).text()
+        return launchers()[launcher].plan(made, site, FOLDER, as_root=as_root, raw=raw).text()
     except UsageError as error:
         return f"UsageError: {error}\n"
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Self
 
 from chaos.faults.fault import Fault
 from chaos.faults.kinds.drops import at_random
-from chaos.faults.parts.nft import PRIORITY, has_table, joined
+from chaos.faults.parts.nft import PRIORITY, asked, has_table, joined, removed
 from chaos.faults.spec import FaultSpec, Percent
 from chaos.faults.steps import Answer, Command, Step
 
@@ -37,11 +37,10 @@ class OwnTable(Fault):
     kernel_path_only = True
 
     def revert(self) -> list[Step]:
-        lines = [[word, "table", "inet", self.name] for word in ("add", "delete")]
-        return [Command(self.host, ("nft", *joined(lines)))]
+        return [removed(self.host, self.name, "inet")]
 
     def probe(self) -> list[Step]:
-        return [Command(self.host, ("nft", "-j", "list", "tables"))]
+        return [asked(self.host)]
 
     def is_active(self, answers: Sequence[Answer]) -> bool | None:
         return has_table(answers[0], self.name, ("inet",))

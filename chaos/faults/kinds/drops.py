@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Self
 
 from chaos.faults.fault import Fault, agreed
 from chaos.faults.parts.host_fault import HostFault
-from chaos.faults.parts.nft import PRIORITY, has_table, joined, table_of
+from chaos.faults.parts.nft import PRIORITY, asked, dropped, has_table, joined, removed, table_of
 from chaos.faults.spec import FaultSpec, Percent
 from chaos.faults.steps import SWITCH, Answer, Command, Step
 
@@ -49,12 +49,10 @@ class SwitchDrop(Fault):
         return [Command(SWITCH, ("nft", *joined([["add", "table", "bridge", self.table], chain, *rules])))]
 
     def revert(self) -> list[Step]:
-        """Adding the table first makes the deletion right when it is already gone."""
-        words = joined([["add", "table", "bridge", self.table], ["delete", "table", "bridge", self.table]])
-        return [Command(SWITCH, ("nft", *words))]
+        return [removed(SWITCH, self.table, "bridge")]
 
     def probe(self) -> list[Step]:
-        return [Command(SWITCH, ("nft", "-j", "list", "tables"))]
+        return [asked(SWITCH)]
 
     def is_active(self, answers: Sequence[Answer]) -> bool | None:
         return has_table(answers[0], self.table, ("bridge",))
@@ -179,29 +177,14 @@ class HostBlackHole(HostFault):
         ]
 
     def revert(self) -> list[Step]:
-        """Adding a table first makes its deletion right when it is already gone."""
-        return [
-            Command(host, ("nft", *joined([line for family in self._of(host) for line in self._gone(family, host)])))
-            for host in self.by_host
-        ]
+        return [removed(host, self.table(host), *self._of(host)) for host in self.by_host]
 
     def _of(self, host: str) -> tuple[str, ...]:
         return self.stand_ins if host in self.without_egress else ("netdev",)
 
-    def _gone(self, family: str, host: str) -> list[list[str]]:
-        return [[word, "table", family, self.table(host)] for word in ("add", "delete")]
-
     def _netdev(self, host: str) -> list[str]:
-        table, lines = self.table(host), [["add", "table", "netdev", self.table(host)]]
-        for number, name in enumerate(self.by_host[host]):
-            for hook, wanted in (("ingress", self.inwards), ("egress", self.outwards)):
-                if not wanted:
-                    continue
-                form = f'{{ type filter hook {hook} device "{name}" priority {PRIORITY} ; }}'
-                lines.append(["add", "chain", "netdev", table, f"{hook}{number}", form])
-                rule = ["add", "rule", "netdev", table, f"{hook}{number}"]
-                lines.append([*rule, *self.match(hook), "counter", "drop"])
-        return joined(lines)
+        hooks = ["ingress"] * self.inwards + ["egress"] * self.outwards
+        return dropped(self.by_host[host], {hook: self.match(hook) for hook in hooks})
 
     def _families(self, host: str) -> list[str]:
         table, lines = self.table(host), []
@@ -217,7 +200,7 @@ class HostBlackHole(HostFault):
         return joined(lines)
 
     def probe(self) -> list[Step]:
-        return [Command(host, ("nft", "-j", "list", "tables")) for host in self.by_host]
+        return [asked(host) for host in self.by_host]
 
     def is_active(self, answers: Sequence[Answer]) -> bool | None:
         found = [

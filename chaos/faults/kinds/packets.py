@@ -16,7 +16,7 @@ from pydantic import Field, StrictBool, StrictInt
 from chaos.faults.fault import Fault, agreed, json_list
 from chaos.faults.kinds.control import EphemeralUdpLost
 from chaos.faults.kinds.drops import HostBlackHole, SwitchDrop
-from chaos.faults.parts.nft import PRIORITY, has_table, joined, table_of
+from chaos.faults.parts.nft import asked, dropped, has_table, removed, table_of
 from chaos.faults.spec import FaultSpec
 from chaos.faults.steps import SWITCH, Answer, Command, Step
 from harness.lab.plan import MGMT_NIC
@@ -144,16 +144,14 @@ class BigPacketsLost(SwitchDrop):
 
     def inject(self) -> list[Step]:
         cut = {(place, name): 1 for place, names in self.ends.items() for name in names}
-        drops = [Command(host, ("nft", *self._table(host, names))) for host, names in self.by_host.items()]
+        hooks = {"ingress": self.match()}
+        drops = [Command(host, ("nft", *dropped(names, hooks))) for host, names in self.by_host.items()]
         return [*self._segments(cut), *super().inject(), *drops]
 
     def revert(self) -> list[Step]:
         usual = {(place, name): GSO_MAX_SEGS for place, names in self.ends.items() for name in names}
         whole = usual | {(place, name): segments for place, name, segments in self.before}
-        gone = [
-            Command(host, ("nft", *joined([[word, "table", "netdev", table_of(names)] for word in ("add", "delete")])))
-            for host, names in self.by_host.items()
-        ]
+        gone = [removed(host, table_of(names), "netdev") for host, names in self.by_host.items()]
         return [*super().revert(), *gone, *self._segments(whole)]
 
     def _segments(self, most: dict[tuple[str, str], int]) -> list[Step]:
@@ -164,16 +162,8 @@ class BigPacketsLost(SwitchDrop):
         }
         return [Command(place, ("ip", "-batch", "-"), text) for place, text in lines.items()]
 
-    def _table(self, host: str, names: Sequence[str]) -> list[str]:
-        table, lines = table_of(names), [["add", "table", "netdev", table_of(names)]]
-        for number, name in enumerate(names):
-            form = f'{{ type filter hook ingress device "{name}" priority {PRIORITY} ; }}'
-            lines.append(["add", "chain", "netdev", table, f"ingress{number}", form])
-            lines.append(["add", "rule", "netdev", table, f"ingress{number}", *self.match(), "counter", "drop"])
-        return joined(lines)
-
     def probe(self) -> list[Step]:
-        return [*super().probe(), *(Command(host, ("nft", "-j", "list", "tables")) for host in self.by_host)]
+        return [*super().probe(), *(asked(host) for host in self.by_host)]
 
     def is_active(self, answers: Sequence[Answer]) -> bool | None:
         here = super().is_active(answers[:1])

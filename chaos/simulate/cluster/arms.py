@@ -5,7 +5,7 @@ simulates something else apply the same rules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from math import inf
@@ -49,7 +49,7 @@ class Rule:
 class Arm:
     """`nic` and `port`: what is done when one is gone. `solver`: how collectives run while something is degraded.
 
-    `excludes`: GPUs at home on a NIC that is gone leave the job. `trains`: False where a job gets stock NCCL."""
+    `excludes`: GPUs at home on a NIC that is gone leave the job."""
 
     name: str
     title: str
@@ -58,7 +58,6 @@ class Arm:
     solver: str
     source: str
     excludes: bool = False
-    trains: bool = True
 
 
 _OURS = "R2CC (arXiv 2512.25059): connections migrate; the stall is the one measured in our lab"
@@ -97,7 +96,6 @@ ARMS: Mapping[str, Arm] = {
             "restart",
             "stock",
             "DejaVu (ICML'24): the KV cache is replicated, the worker restarts; training gets stock NCCL",
-            trains=False,
         ),
         Arm(
             "migrate",
@@ -133,30 +131,12 @@ def rule(of: Arm, left: Left, params: Any, iteration_s: float = 0.0, *, silent: 
     reaction = of.port if left is Left.PORT else of.nic
     if reaction == "migrate":
         return Rule(wait_s=(params.stall_silent_ms if silent else params.stall_ms).value / 1000)
-    return _LOSSES[reaction](params, iteration_s)
-
-
-def _restart(params: Any, iteration_s: float) -> Rule:
-    tolerance_s = params.stock_tolerance_s.value
+    if reaction == "failover":  # sits out what is back before the retries end
+        return Rule(wait_s=params.upstream_detect_s.value)
+    if reaction == "exclude":  # the collective in flight does not come back, so its iteration is done again
+        replan_s = params.exclusion_replan_s.value
+        return Rule(wait_s=params.exclusion_detect_s.value, extra_s=replan_s + iteration_s, back_s=replan_s)
     return Rule(wait_s=tolerance_s, fatal_after_s=tolerance_s)
-
-
-def _failover(params: Any, iteration_s: float) -> Rule:
-    """Sits out what is back before the retries end."""
-    return Rule(wait_s=params.upstream_detect_s.value)
-
-
-def _exclude(params: Any, iteration_s: float) -> Rule:
-    """The collective in flight does not come back, so its iteration is done again."""
-    replan_s = params.exclusion_replan_s.value
-    return Rule(wait_s=params.exclusion_detect_s.value, extra_s=replan_s + iteration_s, back_s=replan_s)
-
-
-_LOSSES: Mapping[Loss, Callable[[Any, float], Rule]] = {
-    "restart": _restart,
-    "failover": _failover,
-    "exclude": _exclude,
-}
 
 
 def runs_with(of: Arm, left: Sequence[float]) -> bool:

@@ -17,8 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, S
 
 from harness.errors import UsageError
 from harness.units import parse_bytes
-from harness.workloads.bench import without
-from harness.workloads.progress import LIBRARY
+from harness.workloads.bench import PROGRESS, without
 from harness.workloads.reading.lines import JsonLines, LineReader
 
 MIB = 1024 * 1024
@@ -62,8 +61,8 @@ class Programs:
     """The ranks of workloads on torch: harness/workloads/rank.py."""
     python: str = "python3"
     """One with torch."""
-    progress: Path = Path(LIBRARY)
-    """The library that watches any NCCL (harness/workloads/progress.py)."""
+    progress: Path = Path(PROGRESS)
+    """The library that watches any NCCL (harness/workloads/bench.py)."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ class Workload(BaseModel, ABC):
 
     @property
     def counts(self) -> bool:
-        """NCCL's profiler interface is asked in any case (harness/workloads/progress.py)."""
+        """NCCL's profiler interface is asked in any case (harness/workloads/bench.py)."""
         return False
 
     @property

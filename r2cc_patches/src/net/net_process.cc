@@ -5,9 +5,11 @@
 #include <stdexcept>
 #include <utility>
 
+#include "base/world_rank.h"
 #include "inner/net_ib_ops.h"
 #include "net/assumed_down.h"
 
+extern const char r2ccBuildId[];  // stamp/build_id.cc
 extern ncclNet_t ncclNetIb;
 extern ncclNet_t ncclNetSocket;
 extern const r2cc::InnerOps r2ccNetSocketOps;
@@ -140,6 +142,8 @@ ncclResult_t NetProcess::init(ncclNet_t* net, void** ctx, uint64_t commId, ncclN
 /// Fails for a setting that makes no sense, and for nothing else: where the engine cannot start, NCCL's own net goes
 /// on.
 ncclResult_t NetProcess::start(const LastResort::Init& init) {
+  int devices = 0;  // of IB on a host of sockets: NCCL takes the next net
+  if (inner_.net->devices(&devices) == ncclSuccess && devices == 0) return ncclSuccess;
   const Config settings = Config::fromEnvironment();
   try {
     makeEngine(settings, init);
@@ -149,12 +153,12 @@ ncclResult_t NetProcess::start(const LastResort::Init& init) {
     engine_.reset();
     lastResort_.reset();
     warn(std::string("R2CC: cannot start: ") + problem.what() + ". This process is passed through unwrapped, as stock");
-    return ncclSuccess;
   }
   if (settings.mode > kHighestMode) {
     warn("R2CC: R2CC_MODE=" + std::to_string(settings.mode) + " is not in this version; running mode " +
          std::to_string(kHighestMode));
   }
+  describe(settings.mode, nicNames(inner_));
   return ncclSuccess;
 }
 
@@ -179,13 +183,32 @@ void NetProcess::makeEngine(const Config& settings, const LastResort::Init& init
       settings, inner_, std::move(nics), [this](const std::string& t) { warn(t); }, nullptr,
       [this](const std::string& t) { info(t); }, distance, &healthBoard());
   if (lastResort_ != nullptr) lastResort_->warnThrough(engine_->warner());
-  info(std::string("R2CC: resilient net around ") + inner_.net->name + ", R2CC_MODE=" + std::to_string(settings.mode));
+}
+
+void NetProcess::describe(int mode, const std::vector<NicName>& devices) {
+  path_ = {r2ccBuildId, mode, inner_.net->name, {}, 0, 0, 0};
+  for (size_t dev = 0; dev < devices.size(); dev++) {
+    path_.nics.push_back(devices[dev].name);
+    if (protects(static_cast<int>(dev))) path_.protectedNics++;
+  }
+}
+
+void NetProcess::sayInPath() {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  sayInPathLocked();
+}
+
+void NetProcess::sayInPathLocked() {
+  path_.protectedConnections = protectedConnections_;
+  path_.connections = path_.protectedConnections + plainConnections_;
+  info(inPathLine(path_));
 }
 
 ncclResult_t NetProcess::finalize(void* ctx) {
   if (inChild()) return usersInChild_ > 0 && usersInChild_-- > 0 ? inner_.net->finalize(ctx) : ncclSuccess;
   const std::lock_guard<std::mutex> lock(mutex_);
   if (users_ > 0 && --users_ == 0) {
+    if (engine_ != nullptr && worldRank() <= 0) sayInPathLocked();
     engine_.reset();
     lastResort_.reset();
   }

@@ -3,6 +3,7 @@
 // table for each inner net before it knows which has devices: the one it initialises is `inner`.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -10,6 +11,7 @@
 #include "base/process_life.h"
 #include "engine/config.h"
 #include "engine/engine.h"
+#include "net/in_path.h"
 #include "net/last_resort.h"
 #include "nic/topology.h"
 
@@ -29,6 +31,10 @@ class NetProcess {
   Engine* engine() const { return engine_.get(); }
   /// Whether a device is one of the engine's: it has an address, to bind to and to probe. Others are passed through.
   bool protects(int dev) const { return engine_ != nullptr && !inChild() && engine_->hasAddress(dev); }
+  /// A comm was made, by us or by the inner net alone.
+  void countConnection(bool ours) { (ours ? protectedConnections_ : plainConnections_)++; }
+  /// Says which net is in use, or was last, and how many connections it has.
+  void sayInPath();
   void expectGpuMemory(int type, size_t size);
   void warn(const std::string& text) const;
   void info(const std::string& text) const;
@@ -40,6 +46,8 @@ class NetProcess {
   void atEnd();
   ncclResult_t initInChild(ncclNet_t* net, const LastResort::Init& init, void** ctx);
   ncclResult_t start(const LastResort::Init& init);
+  void sayInPathLocked();
+  void describe(int mode, const std::vector<NicName>& devices);
   void makeEngine(const Config& settings, const LastResort::Init& init);
 
   std::mutex mutex_;
@@ -47,6 +55,9 @@ class NetProcess {
   Distances distances_;
   std::unique_ptr<LastResort> lastResort_;
   std::unique_ptr<Engine> engine_;  // after what it uses
+  InPath path_;                     // but for its connections
+  std::atomic<uint64_t> protectedConnections_{0};
+  std::atomic<uint64_t> plainConnections_{0};
   int users_ = 0;
   int usersInChild_ = 0;
   ncclDebugLogger_t log_ = nullptr;

@@ -7,6 +7,9 @@
 /// (device-offload nets, nets we have no operations for). Called once per inner net, before any communicator exists.
 ncclNet_t* r2ccWrapNet(ncclNet_t* inner);
 
+/// Whether a net is what r2ccWrapNet made.
+bool r2ccWraps(const ncclNet_t* net);
+
 extern "C" {
 /// For programs that drive a net themselves (the host bench): an ncclNet_v11_t for "Socket" or "IB", wrapped as
 /// R2CC_MODE says; null for another name.

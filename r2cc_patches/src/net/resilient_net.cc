@@ -59,14 +59,22 @@ ncclResult_t netListen(void* ctx, int dev, void* handle, void** listenComm) {
   return engine().listen(ctx, dev, handle, listenComm);
 }
 
+/// What connect or accept gave, if anything yet: ours, or the inner net's own.
+ncclResult_t counted(ncclResult_t result, void** comm, bool ours) {
+  if (!ours) markPlain(comm);
+  if (result == ncclSuccess && *comm != nullptr) process().countConnection(ours);
+  return result;
+}
+
 /// The listening end says what the connection is: it may be another host's NIC that cannot be protected.
 ncclResult_t netConnect(void* ctx, int dev, void* handle, void** sendComm, ncclNetDeviceHandle_v11_t** device) {
   if (isPlainHandle(handle)) {
     const ncclResult_t result = inner().connect(ctx, dev, handle, sendComm, device);
-    return markPlain(sendComm), result;
+    return counted(result, sendComm, false);
   }
   *sendComm = nullptr;
-  if (process().engine() != nullptr && !inChild()) return engine().connect(ctx, dev, handle, sendComm);
+  if (process().engine() != nullptr && !inChild())
+    return counted(engine().connect(ctx, dev, handle, sendComm), sendComm, true);
   process().warn(inChild()
                      ? "R2CC: this process was forked from one that uses the net, so it runs without R2CC, and the "
                        "peer with it: start it by exec, or set R2CC_MODE=0 on all ranks"
@@ -78,10 +86,10 @@ ncclResult_t netConnect(void* ctx, int dev, void* handle, void** sendComm, ncclN
 ncclResult_t netAccept(void* listenComm, void** recvComm, ncclNetDeviceHandle_v11_t** device) {
   if (isPlain(listenComm)) {
     const ncclResult_t result = inner().accept(plain(listenComm), recvComm, device);
-    return markPlain(recvComm), result;
+    return counted(result, recvComm, false);
   }
   *recvComm = nullptr;
-  return inChild() ? ncclSystemError : engine().accept(listenComm, recvComm);
+  return inChild() ? ncclSystemError : counted(engine().accept(listenComm, recvComm), recvComm, true);
 }
 
 // ---- memory -----------------------------------------------------------------------------------------------------
@@ -194,6 +202,11 @@ ncclNet_t* r2ccWrapNet(ncclNet_t* inner) {
   introduce(mode);
   if (innerOps(inner) == nullptr || mode == 0) return inner;
   return inner == &ncclNetIb ? table<&ncclNetIb>() : table<&ncclNetSocket>();
+}
+
+bool r2ccWraps(const ncclNet_t* net) {
+  using namespace r2cc;
+  return net->init == netInit<&ncclNetIb> || net->init == netInit<&ncclNetSocket>;
 }
 
 extern "C" const void* r2ccNetGet(const char* inner) {

@@ -8,6 +8,7 @@
 
 #include "bench/clock.h"
 #include "bench/errors.h"
+#include "tables.h"
 
 namespace r2cc::driver {
 namespace {
@@ -29,16 +30,37 @@ Driver::Driver(Options options, const bench::LineWriter& out) : options_(std::mo
 
 bool Driver::run() {
   startNs_ = nowNs();
+  const std::string library = options_.library.empty() ? bench::defaultLibrary() : options_.library;
   const ncclNet_v11_t& table =
-      bench::loadTable(options_.library.empty() ? bench::defaultLibrary() : options_.library, bench::NetKind::Socket);
+      options_.table == 0 ? bench::loadTable(library, bench::NetKind::Socket) : pluginTable(library, options_.table);
   for (int i = 0; i < options_.contexts; i++) {
     nets_.push_back(std::make_unique<bench::Net>(table, kCommId + static_cast<uint64_t>(i)));
     nets_.back()->announce(bench::Op::AllReduce, 2, 1);
   }
+  describeDevices(table);
   if (options_.role != Role::Init) connect();
+  if (options_.group) tryGroup();
   if (!flows_.empty()) move();
   report("end", nowNs());
   return std::all_of(flows_.begin(), flows_.end(), [](const auto& flow) { return flow->progress().bad == 0; });
+}
+
+void Driver::describeDevices(const ncclNet_v11_t& table) const {
+  for (const bench::NicInfo& nic : nets_.front()->nics()) {
+    ncclNetProperties_v11_t p{};
+    bench::checkNet(table.getProperties(nic.device, &p), "getProperties");
+    JsonObject line;
+    line.text("event", "device").text("name", p.name).integer("max_recvs", p.maxRecvs);
+    line.integer("parts", p.vProps.ndevs).unsignedInteger("max_p2p_bytes", p.maxP2pBytes);
+    out_.write(line.str());
+  }
+}
+
+void Driver::tryGroup() const {
+  for (const auto& flow : flows_) {
+    const int result = flow->tryGroup();
+    if (result >= 0) out_.write(JsonObject().text("event", "group").integer("result", result).str());
+  }
 }
 
 void Driver::connect() {

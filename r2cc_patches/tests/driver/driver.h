@@ -24,6 +24,8 @@ class Driver {
   [[noreturn]] void testForEver();
 
  private:
+  void describeDevices(const ncclNet_v11_t& table) const;
+  void tryGroup() const;
   void connect();
   void addFlows(Made made);
   void move();

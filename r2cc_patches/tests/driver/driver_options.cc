@@ -6,6 +6,7 @@
 #include <sstream>
 
 #include "bench/errors.h"
+#include "tables.h"
 
 namespace r2cc::driver {
 namespace {
@@ -74,6 +75,8 @@ std::map<std::string, Setter> valueSetters() {
           {"--handle", textSetter(&Options::handle)},
           {"--dev", listSetter(&Options::devices)},
           {"--listen-dev", listSetter(&Options::listenDevices)},
+          {"--table", numberSetter(&Options::table, kOldestTable, kNewestTable)},
+          {"--rounds", numberSetter(&Options::rounds, 1, 16)},
           {"--contexts", numberSetter(&Options::contexts, 1, 64)},
           {"--bytes", numberSetter<uint64_t>(&Options::bytes, 32, kMostBytes)},
           {"--messages", numberSetter<uint64_t>(&Options::messages, 1, UINT32_MAX)},
@@ -99,6 +102,10 @@ bool setFlag(Options& o, const std::string& word) {
     o.close = word == "--close";
   } else if (word == "--test-thread") {
     o.testThread = true;
+  } else if (word == "--vary") {
+    o.vary = true;
+  } else if (word == "--group") {
+    o.group = true;
   } else {
     return false;
   }
@@ -111,6 +118,7 @@ void checkTogether(Options& o) {
   if (o.listenDevices.size() != o.devices.size()) throw UsageError("--listen-dev names as many devices as --dev");
   if ((o.role == Role::Send || o.role == Role::Recv) && o.handle.empty())
     throw UsageError("--role send and recv need --handle FILE");
+  if (o.rounds > 1 && o.role != Role::Self) throw UsageError("--rounds is for --role self");
   if (o.halfHeaderAtMs != kNever && (o.role != Role::Send || o.devices.size() > 1))
     throw UsageError("--half-header-at is for --role send with one connection");
 }
@@ -122,12 +130,16 @@ std::string usageText() {
 Plays NCCL on the net's table: init, devices, listen or connect and accept, regMr, isend or irecv, test. JSON lines on stdout.
   --role ROLE          send, recv, self (both in one process), init (nothing else), listen (and nothing else)
   --library FILE       the net library (libr2cc_net.so beside this program)
+  --table N            the plugin's table that NCCL of that version takes, 8 to 12 (the socket transport's own)
   --handle FILE        recv leaves its connect handles there, send waits for them
   --dev N,N,...        a connection for each, with that device (0)
   --listen-dev N,...   devices of self's receiving ends (as --dev)
   --contexts N         init so often, as so many ranks of one process do (1)
   --bytes N            of a message (65536)
   --messages N         how many; else for --seconds N (5). The sender tells the receiver
+  --vary               between messages of --bytes others of 0, 1, 31 and fewer bytes
+  --group              first tries to receive two messages at a time; what comes of it is printed
+  --rounds N           of self: all of it so often, in one process (1)
   --flight N           requests on their way at a time (8)
   --window N           messages of an iteration, whose times are printed (16)
   --connect-s N        to be connected (20)

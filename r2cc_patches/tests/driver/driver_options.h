@@ -16,6 +16,7 @@ struct Options {
   bool help = false;
   Role role = Role::Init;
   std::string library;  // empty: libr2cc_net.so beside the program
+  int table = 0;        // of the plugin: 8 to 12; 0: the socket transport's own
   std::string handle;   // the file in which the receiving end leaves its connect handles
   std::vector<int> devices{0};
   std::vector<int> listenDevices;  // of `self`'s receiving ends; empty: as devices
@@ -37,6 +38,9 @@ struct Options {
   uint64_t halfHeaderAtMs = kNever;
   uint64_t pauseMs = 1500;
   uint64_t corrupt = kNever;
+  bool vary = false;   // messages of other sizes between those of `bytes`
+  bool group = false;  // a receive of two messages is tried first
+  int rounds = 1;      // of `self`: all of it again in the same process
 };
 
 std::string usageText();

@@ -1,6 +1,7 @@
 #include "flow.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "bench/clock.h"
@@ -23,11 +24,15 @@ void fill(uint64_t* words, size_t count, uint64_t number, uint64_t end) {
   words[1] = end;
 }
 
-bool isWhole(const uint64_t* words, size_t count, uint64_t number) {
+// Of `count` words the first `bytes`.
+bool isWhole(const uint64_t* words, size_t count, size_t bytes, uint64_t number) {
   const uint64_t start = (number + 1) * kMix;
-  uint64_t differs = (words[0] ^ number) | (words[count - 1] ^ number);
-  for (size_t i = 2; i + 1 < count; i++) differs |= words[i] ^ (start + i);
-  return differs == 0;
+  const auto wanted = [=](size_t i) { return i == 0 || i + 1 == count ? number : start + i; };
+  const size_t whole = bytes / 8;
+  uint64_t differs = 0;
+  for (size_t i = 0; i < whole; i++) differs |= i == 1 ? 0 : words[i] ^ wanted(i);
+  const uint64_t tail = wanted(whole);
+  return differs == 0 && (whole == 1 || memcmp(words + whole, &tail, bytes % 8) == 0);
 }
 
 }  // namespace
@@ -36,11 +41,19 @@ Flow::Flow(const bench::Net& net, bench::Comm comm, const Options& options)
     : net_(net),
       comm_(std::move(comm)),
       words_(options.bytes / 8),
+      vary_(options.vary),
       startNs_(nowNs()),
       window_(options.window),
       memory_(words_ * static_cast<size_t>(options.flight)),
       requests_(static_cast<size_t>(options.flight), nullptr) {
   registration_ = comm_.registerMemory(memory_.data(), memory_.size() * 8);
+}
+
+size_t Flow::bytesOf(uint64_t message) const {
+  const size_t all = words_ * 8;
+  if (!vary_) return all;
+  const size_t sizes[] = {all, 0, 1, 31, all / 2 + 4};
+  return sizes[message % 5];
 }
 
 bool Flow::advance() {
@@ -79,7 +92,7 @@ void Flow::count(uint64_t now) {
   }
   p.lastNs = now;
   p.done++;
-  p.bytes += words_ * 8;
+  p.bytes += bytesOf(p.done - 1);
   if (p.done == 1 || (p.done - 1) % window_ != 0) return;
   p.windowMs.push_back(static_cast<double>(now - windowNs_) / 1e6);
   windowNs_ = now;
@@ -100,11 +113,24 @@ ncclResult_t Sender::post(void** request) {
   fill(slot(posted_), words_, posted_, end_);
   if (posted_ == corrupt_) slot(posted_)[words_ / 2] ^= 1;
   void* profiler = nullptr;
-  return net_.table().isend(comm_.get(), slot(posted_), words_ * 8, kTag, registration_, &profiler, request);
+  return net_.table().isend(comm_.get(), slot(posted_), bytesOf(posted_), kTag, registration_, &profiler, request);
 }
 
 void Sender::finish(int size) {
-  if (static_cast<size_t>(size) != words_ * 8) progress_.bad++;
+  if (static_cast<size_t>(size) != bytesOf(progress_.done)) progress_.bad++;
+}
+
+int Receiver::tryGroup() {
+  void* data[] = {slot(0), slot(1)};
+  size_t sizes[] = {words_ * 8, words_ * 8};
+  int tags[] = {kTag, kTag + 1};
+  void* registrations[] = {registration_, registration_};
+  void* profiler = nullptr;
+  void* profilers[] = {&profiler, &profiler};
+  void* request = nullptr;
+  const ncclResult_t result = net_.table().irecv(comm_.get(), 2, data, sizes, tags, registrations, profilers, &request);
+  if (request != nullptr) throw bench::TransportError("a refused receive left a request");
+  return result;
 }
 
 ncclResult_t Receiver::post(void** request) {
@@ -118,9 +144,10 @@ ncclResult_t Receiver::post(void** request) {
 
 void Receiver::finish(int size) {
   const uint64_t* words = slot(progress_.done);
-  const bool whole = static_cast<size_t>(size) == words_ * 8 && isWhole(words, words_, progress_.done);
+  const size_t bytes = bytesOf(progress_.done);
+  const bool whole = static_cast<size_t>(size) == bytes && isWhole(words, words_, bytes, progress_.done);
   if (!whole) progress_.bad++;
-  if (whole && words[1] != 0) end_ = words[1];
+  if (whole && bytes >= 16 && words[1] != 0) end_ = words[1];
 }
 
 }  // namespace r2cc::driver

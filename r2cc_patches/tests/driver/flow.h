@@ -34,6 +34,8 @@ class Flow {
   const Progress& progress() const { return progress_; }
   // Silence so far: since the last message, or since the flow began.
   uint64_t silentNs(uint64_t now) const { return now - (progress_.lastNs == 0 ? startNs_ : progress_.lastNs); }
+  // NCCL's result of a receive of two messages at a time; -1 of a flow that sends.
+  virtual int tryGroup() { return -1; }
   void close() { comm_.close(); }
 
  protected:
@@ -41,6 +43,8 @@ class Flow {
   virtual ncclResult_t post(void** request) = 0;
   virtual void finish(int size) = 0;
 
+  // Every fifth message has all bytes, and the last; between them are others where sizes vary.
+  size_t bytesOf(uint64_t message) const;
   uint64_t* slot(uint64_t message) { return memory_.data() + message % requests_.size() * words_; }
 
   const bench::Net& net_;
@@ -49,6 +53,7 @@ class Flow {
   void* registration_ = nullptr;
   Progress progress_;
   uint64_t posted_ = 0;
+  const bool vary_;
   uint64_t end_ = 0;  // how many messages there will be; 0: not known yet
   const uint64_t startNs_;
 
@@ -82,6 +87,7 @@ class Sender : public Flow {
 class Receiver : public Flow {
  public:
   using Flow::Flow;
+  int tryGroup() override;
 
  private:
   ncclResult_t post(void** request) override;

@@ -44,9 +44,14 @@ int leave(Leave how, int code) {
 }
 
 int play(const Options& options, const LineWriter& out) {
-  // Never deleted: what is not closed must be as open as in a process that does not close its communicators.
-  auto* const driver = new Driver(options, out);
   try {
+    for (int round = 1; round < options.rounds; round++) {
+      Driver earlier(options, out);
+      if (!earlier.run()) return kWrong;
+      earlier.close();
+    }
+    // Never deleted: what is not closed must be as open as in a process that does not close its communicators.
+    auto* const driver = new Driver(options, out);
     const bool exact = driver->run();
     if (options.testThread) std::thread([driver] { driver->testForEver(); }).detach();
     if (options.close && !options.testThread) driver->close();

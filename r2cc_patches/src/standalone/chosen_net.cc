@@ -1,0 +1,98 @@
+#include "standalone/chosen_net.h"
+
+#include <map>
+#include <mutex>
+
+#include "base/world_rank.h"
+#include "net/net_process.h"
+#include "standalone/nccl_version.h"
+
+extern ncclNet_t ncclNetIb;
+extern ncclNet_t ncclNetSocket;
+
+namespace r2cc::plugin {
+namespace {
+
+/// Never destroyed: NCCL's threads may outlive main.
+struct State {
+  std::mutex mutex;
+  ncclNet_t* net = nullptr;
+  std::map<int, void*> contexts;  // by traffic class
+  Log log = nullptr;              // of the last init, with the profiler
+  Prof profiler = nullptr;
+};
+State& state() {
+  static State& only = *new State;
+  return only;
+}
+
+ncclResult_t tryNet(State& all, ncclNet_t* inner, void** ctx, uint64_t commId, ncclNetCommConfig_t* config, Log log,
+                    Prof profiler) {
+  ncclNet_t* net = r2ccWrapNet(inner);
+  if (net->init(ctx, commId, config, log, profiler) != ncclSuccess) return ncclSystemError;
+  int devices = 0;
+  if (net->devices(&devices) == ncclSuccess && devices > 0) {
+    all.net = net;
+    if (r2ccWraps(net) && worldRank() <= 0) NetProcess::instance().sayInPath();
+    return ncclSuccess;
+  }
+  (void)net->finalize(*ctx);
+  return ncclSystemError;
+}
+
+/// Under the mutex.
+ncclResult_t init(State& all, void** ctx, uint64_t commId, int trafficClass, Log log, Prof profiler) {
+  ncclNetCommConfig_t config{trafficClass};
+  if (all.net != nullptr) return all.net->init(ctx, commId, &config, log, profiler);
+  if (tryNet(all, &ncclNetIb, ctx, commId, &config, log, profiler) == ncclSuccess) return ncclSuccess;
+  return tryNet(all, &ncclNetSocket, ctx, commId, &config, log, profiler);
+}
+
+ncclResult_t ensureContext(State& all, int trafficClass, void** ctx) {
+  const auto known = all.contexts.find(trafficClass);
+  if (known != all.contexts.end()) return *ctx = known->second, ncclSuccess;
+  const ncclResult_t result = init(all, ctx, 0, trafficClass, all.log, all.profiler);
+  if (result == ncclSuccess) all.contexts[trafficClass] = *ctx;
+  return result;
+}
+
+}  // namespace
+
+ncclNet_t* chosenNet() { return state().net; }
+
+ncclResult_t initChosen(int table, void** ctx, uint64_t commId, const Config* config, Log log, Prof profiler) {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  describeNccl(table, log);
+  return init(all, ctx, commId, trafficClassOf(config), log, profiler);
+}
+
+ncclResult_t initOnce(int table, Log log, Prof profiler) {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  describeNccl(table, log);
+  all.log = log;
+  all.profiler = profiler;
+  void* ctx = nullptr;
+  return ensureContext(all, NCCL_NET_TRAFFIC_CLASS_UNDEF, &ctx);
+}
+
+ncclResult_t contextOf(int trafficClass, void** ctx) {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  return all.net == nullptr ? ncclInvalidUsage : ensureContext(all, trafficClass, ctx);
+}
+
+ncclResult_t listenOnce(int dev, void* handle, void** listenComm) {
+  void* ctx = nullptr;
+  const ncclResult_t result = contextOf(NCCL_NET_TRAFFIC_CLASS_UNDEF, &ctx);
+  return result != ncclSuccess ? result : chosenNet()->listen(ctx, dev, handle, listenComm);
+}
+
+ncclResult_t connectOnce(int trafficClass, int dev, void* handle, void** sendComm) {
+  void* ctx = nullptr;
+  const ncclResult_t result = contextOf(trafficClass, &ctx);
+  return result != ncclSuccess ? result : chosenNet()->connect(ctx, dev, handle, sendComm, nullptr);
+}
+
+}  // namespace r2cc::plugin

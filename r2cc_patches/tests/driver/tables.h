@@ -1,0 +1,16 @@
+// The plugin's tables, each called as the NCCL that looks for it does. The declarations are NCCL's own as far as the
+// pinned one has them, so that the plugin's are compared with them wherever a call goes through.
+#pragma once
+
+#include <string>
+
+#include "nccl_net.h"
+
+namespace r2cc::driver {
+
+constexpr int kOldestTable = 8, kNewestTable = 12;
+
+// The plugin's table of that version, behind the calls of v11. Throws bench::TransportError when it has none.
+const ncclNet_v11_t& pluginTable(const std::string& library, int version);
+
+}  // namespace r2cc::driver

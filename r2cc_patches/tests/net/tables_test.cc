@@ -1,0 +1,45 @@
+// Our declarations of NCCL's net tables against its own, as far as the pinned NCCL has them.
+#include <string>
+
+#include "check.h"
+#include "standalone/nccl_version.h"
+#include "standalone/net_tables.h"
+
+namespace {
+
+using namespace r2cc::plugin;
+
+#define SAME_PLACE(ours, field, theirs, name) static_assert(offsetof(ours, field) == offsetof(theirs, name))
+
+static_assert(sizeof(PropertiesV8) == sizeof(ncclNetProperties_v8_t));
+static_assert(sizeof(PropertiesV9) == sizeof(ncclNetProperties_v9_t));
+static_assert(sizeof(PropertiesV9) == sizeof(ncclNetProperties_v10_t));
+static_assert(sizeof(PropertiesV11) == sizeof(ncclNetProperties_v11_t));
+SAME_PLACE(PropertiesV8, port.maxRecvs, ncclNetProperties_v8_t, maxRecvs);
+SAME_PLACE(PropertiesV9, port.speed, ncclNetProperties_v9_t, speed);
+SAME_PLACE(PropertiesV9, mostBytes, ncclNetProperties_v10_t, maxP2pBytes);
+SAME_PLACE(PropertiesV11, parts, ncclNetProperties_v11_t, vProps);
+SAME_PLACE(PropertiesV11, maxMultiRequestSize, ncclNetProperties_v11_t, maxMultiRequestSize);
+static_assert(sizeof(Config) == sizeof(ncclNetCommConfig_v11_t) && sizeof(Hints) == sizeof(ncclNetAttr_v11_t));
+
+static_assert(sizeof(NetV8) == sizeof(ncclNet_v8_t) && sizeof(NetV9) == sizeof(ncclNet_v9_t));
+static_assert(sizeof(NetV10) == sizeof(ncclNet_v10_t) && sizeof(NetV11) == sizeof(ncclNet_v11_t));
+SAME_PLACE(NetV8, memory.deregMr, ncclNet_v8_t, deregMr);
+SAME_PLACE(NetV8, ends.irecvConsumed, ncclNet_v8_t, irecvConsumed);
+SAME_PLACE(NetV9, irecv, ncclNet_v9_t, irecv);
+SAME_PLACE(NetV9, makeVDevice, ncclNet_v9_t, makeVDevice);
+SAME_PLACE(NetV10, connect, ncclNet_v10_t, connect);
+SAME_PLACE(NetV10, ends.test, ncclNet_v10_t, test);
+SAME_PLACE(NetV11, finalize, ncclNet_v11_t, finalize);
+SAME_PLACE(NetV11, setNetAttr, ncclNet_v11_t, setNetAttr);
+
+#undef SAME_PLACE
+
+}  // namespace
+
+TEST(tables_a_line_says_which_nccl_took_which) {
+  CHECK(describe(22907, 11) == "R2CC: NCCL 2.29.7 uses net table v11");
+  CHECK(describe(22809, 11).find("ties GIN to its own IB net") != std::string::npos);
+  CHECK(describe(0, 8) == "R2CC: net table v8 of an NCCL that does not say its version");
+  CHECK(describe(24000, 12).find("R2CC: NCCL 2.40.0 uses net table v12; R2CC knows NCCL up to ") == 0);
+}
