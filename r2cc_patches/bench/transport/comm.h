@@ -4,6 +4,7 @@
 // closed as soon as its connection is accepted. One error ends everything, as it does in NCCL.
 #pragma once
 
+#include <utility>
 #include <vector>
 
 #include "bench/transport/net.h"
@@ -15,15 +16,21 @@ enum class CommKind { Send, Receive, Listen };
 class Comm {
  public:
   Comm(const Net& net, CommKind kind, int peer, int connection)
-      : net_(net), kind_(kind), peer_(peer), connection_(connection) {}
+      : net_(&net), kind_(kind), peer_(peer), connection_(connection) {}
   // Closes quietly what close() has not: only on the way out after another error.
   ~Comm() {
     if (comm_ == nullptr) return;
-    for (void* registration : registrations_) (void)net_.table().deregMr(comm_, registration);
+    for (void* registration : registrations_) (void)net_->table().deregMr(comm_, registration);
     (void)closeComm();
   }
-  Comm(const Comm&) = delete;
-  Comm& operator=(const Comm&) = delete;
+  Comm(Comm&& other) noexcept
+      : net_(other.net_),
+        kind_(other.kind_),
+        peer_(other.peer_),
+        connection_(other.connection_),
+        comm_(std::exchange(other.comm_, nullptr)),
+        registrations_(std::move(other.registrations_)) {}
+  Comm& operator=(Comm&&) = delete;
 
   bool open() const { return comm_ != nullptr; }
   void* get() const { return comm_; }
@@ -32,7 +39,7 @@ class Comm {
   // Registers host memory and returns the handle that isend or irecv takes.
   void* registerMemory(void* data, size_t bytes) {
     void* registration = nullptr;
-    checkNet(net_.table().regMr(comm_, data, bytes, NCCL_PTR_HOST, &registration), "regMr", peer_, connection_);
+    checkNet(net_->table().regMr(comm_, data, bytes, NCCL_PTR_HOST, &registration), "regMr", peer_, connection_);
     registrations_.push_back(registration);
     return registration;
   }
@@ -40,7 +47,7 @@ class Comm {
   void close() {
     if (comm_ == nullptr) return;
     for (void* registration : registrations_) {
-      checkNet(net_.table().deregMr(comm_, registration), "deregMr", peer_, connection_);
+      checkNet(net_->table().deregMr(comm_, registration), "deregMr", peer_, connection_);
     }
     registrations_.clear();
     const ncclResult_t result = closeComm();
@@ -52,19 +59,19 @@ class Comm {
   ncclResult_t closeComm() {
     switch (kind_) {
       case CommKind::Send:
-        return net_.table().closeSend(comm_);
+        return net_->table().closeSend(comm_);
       case CommKind::Receive:
-        return net_.table().closeRecv(comm_);
+        return net_->table().closeRecv(comm_);
       case CommKind::Listen:
-        return net_.table().closeListen(comm_);
+        return net_->table().closeListen(comm_);
     }
     return ncclInternalError;
   }
 
-  const Net& net_;
-  const CommKind kind_;
-  const int peer_;
-  const int connection_;
+  const Net* net_;
+  CommKind kind_;
+  int peer_;
+  int connection_;
   void* comm_ = nullptr;
   std::vector<void*> registrations_;
 };
