@@ -1,6 +1,7 @@
 #include "bench/options.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <functional>
@@ -33,26 +34,27 @@ Int parseInt(const std::string& option, const std::string& text, Int low, Int hi
   return value;
 }
 
-template <typename Enum>
-using Names = std::map<std::string, Enum>;
+template <typename Enum, size_t Count>
+using Names = std::array<std::pair<const char*, Enum>, Count>;
 
-const Names<Op> kOps{{"allreduce", Op::AllReduce}, {"stream", Op::Stream}, {"alltoall", Op::AllToAll}};
-const Names<NetKind> kNets{{"socket", NetKind::Socket}, {"ib", NetKind::Ib}};
-const Names<Connect> kConnects{{"ahead", Connect::Ahead}, {"switch", Connect::Switch}};
-const Names<planner::Schedule> kSchedules{
-    {"auto", planner::Schedule::Auto}, {"ring", planner::Schedule::Ring}, {"chain", planner::Schedule::Chain}};
+constexpr Names<Op, 3> kOps{{{"allreduce", Op::AllReduce}, {"alltoall", Op::AllToAll}, {"stream", Op::Stream}}};
+constexpr Names<NetKind, 2> kNets{{{"ib", NetKind::Ib}, {"socket", NetKind::Socket}}};
+constexpr Names<Connect, 2> kConnects{{{"ahead", Connect::Ahead}, {"switch", Connect::Switch}}};
+constexpr Names<planner::Schedule, 3> kSchedules{
+    {{"auto", planner::Schedule::Auto}, {"chain", planner::Schedule::Chain}, {"ring", planner::Schedule::Ring}}};
 
-template <typename Enum>
-Enum parseEnum(const std::string& option, const std::string& text, const Names<Enum>& names) {
-  const auto found = names.find(text);
-  if (found != names.end()) return found->second;
+template <typename Enum, size_t Count>
+Enum parseEnum(const std::string& option, const std::string& text, const Names<Enum, Count>& names) {
   std::string choices;
-  for (const auto& [name, value] : names) choices += (choices.empty() ? "" : ", ") + name;
+  for (const auto& [name, value] : names) {
+    if (text == name) return value;
+    choices += (choices.empty() ? "" : ", ") + std::string(name);
+  }
   throw UsageError(option + " takes one of " + choices + ", not '" + text + "'");
 }
 
-template <typename Enum>
-const std::string& nameIn(const Names<Enum>& names, Enum wanted) {
+template <typename Enum, size_t Count>
+const char* nameIn(const Names<Enum, Count>& names, Enum wanted) {
   return std::find_if(names.begin(), names.end(), [&](const auto& name) { return name.second == wanted; })->first;
 }
 
@@ -104,8 +106,8 @@ Setter integer(Int Options::* field, Int low, Int high) {
       [=](Options& o, const std::string& option, const std::string& v) { o.*field = parseInt(option, v, low, high); };
 }
 
-template <typename Field, typename Enum>
-Setter oneOf(Field Options::* field, const Names<Enum>& names) {
+template <typename Field, typename Enum, size_t Count>
+Setter oneOf(Field Options::* field, const Names<Enum, Count>& names) {
   return [=](Options& o, const std::string& option, const std::string& v) { o.*field = parseEnum(option, v, names); };
 }
 
@@ -215,7 +217,7 @@ void checkTogether(const Options& options) {
 
 }  // namespace
 
-const std::string& nameOf(Op op) { return nameIn(kOps, op); }
+const char* nameOf(Op op) { return nameIn(kOps, op); }
 
 std::string usageText() {
   return R"(usage: r2cc_bench --rank R --ranks N --root ADDR:PORT [options]

@@ -88,7 +88,7 @@ struct Options {
   bool help = false;
 };
 
-const std::string& nameOf(Op op);
+const char* nameOf(Op op);
 std::string usageText();
 
 // Throws UsageError that names the option and what it takes.
