@@ -6,6 +6,8 @@
 
 DEMO_ARMS ?= stock,migrate
 STORE ?= runs
+# Tests start `r2cc` and Python again and again: what is compiled once is kept, whatever the caller prefers.
+export PYTHONDONTWRITEBYTECODE :=
 PYTEST_ARGS ?=
 # A choice of tests may lie wholly in one of the two runs.
 USUAL = not slow and not network
@@ -47,7 +49,11 @@ record: setup-dev ## One short run in the lab into STORE=dir (runs), and its his
 	@.venv/bin/r2cc chaos run experiments/ci/pull_request.yaml --arms migrate --out "$(STORE)" --void-ok --quiet
 	@.venv/bin/r2cc ci gate --policy ci/policies/lab.yaml --history --store "$(STORE)"
 
-test: test-cpp test-unit test-lab ## Build, then the C++ tests, the Python tests and the tests in the lab
+# The C++ tests wait for most of their time: the Python tests run beside them.
+test: setup-dev ## Build, then the C++ tests, the Python tests and the tests in the lab
+	@.venv/bin/r2cc build net
+	@$(MAKE) --no-print-directory -j2 test-cpp test-unit
+	@$(MAKE) --no-print-directory test-lab
 
 test-cpp: setup-dev ## The C++ tests
 	@.venv/bin/r2cc build net --then test
@@ -73,7 +79,7 @@ model: setup-dev ## Spin searches the protocol's model, and must find every deli
 	@.venv/bin/python -m pytest tests/model $(PYTEST_ARGS)
 
 sanitize: setup-dev ## The C++ tests under ASan + UBSan and under TSan
-	@.venv/bin/r2cc build net --then test-sanitizers
+	@.venv/bin/r2cc build net --then test-tsan --then test-asan
 
 lint: lint-python lint-cpp ## Style, types, layers; clang-format and clang-tidy
 
@@ -90,7 +96,8 @@ lint-cpp: setup-dev ## clang-format and clang-tidy on our C++; FILES=changed for
 
 check: lint test sanitize ## What must hold before a change goes in
 
-nightly: check ## Everything, with the long tests, 10 minutes of fuzzing, and what needs the network or a browser
+nightly: export R2CC_TESTS := whole
+nightly: check ## Everything, with the long tests whole under sanitizers, too, 10 minutes of fuzzing, and what needs the network
 	@bash scripts/lint-cpp.sh all
 	@FUZZ_SECONDS=300 .venv/bin/r2cc build net --then fuzz-if-possible
 	@.venv/bin/python -m pytest -m "slow or network or browser" $(PYTEST_ARGS)

@@ -89,7 +89,7 @@ def cells(found: ServingResult) -> tuple[str, ...]:
     return (
         ", ".join(seconds(value) for value in (ttft.p50, ttft.p90, ttft.p99)),
         ", ".join(f"{value:.1f}" for value in (tpot.p50, tpot.p90, tpot.p99)) + " ms",
-        seconds(found.gap_ms.sketch[-1]),
+        seconds(found.gap_ms.most),
         f"{found.slo:.1%}".replace("%", " %"),
         seconds(max(found.outages_s, default=0.0) * 1e3),
     )

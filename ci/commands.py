@@ -199,6 +199,7 @@ def turns(
     rules = load(policy)
     if out is not None:
         check_writable(out)
+    work.check(rules, experiment, arms)
     more = ("--arms", arms) if arms else ()
     plan = work.turns((before.resolve(), after.resolve()), experiment.resolve(), store.resolve(), times, more)
     store.mkdir(parents=True, exist_ok=True)

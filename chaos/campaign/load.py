@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeVar
-
-from pydantic import BaseModel
+from typing import Any
 
 from chaos.campaign.model import LONGEST_NAME, Campaign, Cell, Entry, Header
 from chaos.campaign.settings import combinations
@@ -25,9 +23,7 @@ from harness.errors import InputErrors, UsageError
 from harness.sites.inventory import parse
 from harness.sites.site import Site
 
-M = TypeVar("M", bound=BaseModel)
 Place = tuple[str | int, ...]
-Report = Callable[[Place, str], None]
 NAMES_SHOWN = 3
 MOST_CELLS = 10_000
 

@@ -9,7 +9,7 @@ import click
 
 from chaos.commands.one_run import last_words, run_one
 from harness.commands.launcher_option import LauncherType
-from harness.commands.options import arms_option, changes_of, json_option, quiet_option, set_option
+from harness.commands.options import arms_option, changes_of, json_option, out_option, quiet_option, set_option
 from harness.commands.site_option import site_option
 from harness.commands.values import yaml_with
 from harness.schemas import dumped
@@ -43,12 +43,7 @@ interrupted and rolled back. 3 means that the infrastructure failed, the fault m
     metavar="lab|lab:FILE|vm:2x2|FILE",
     text="Where to run; `lab` builds the experiment's own topology, `vm` emulated guests with soft-RoCE; FILE: hosts.",
 )
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("runs"),
-    help="Where the run directory is made.",
-)
+@out_option
 @click.option(
     "--launcher",
     type=LauncherType("direct"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from harness.commands.options import json_option, quiet_option
+from harness.commands.options import json_option, out_option, quiet_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -48,12 +48,7 @@ VM = "vm:2x2"
 @click.option(
     "--shrink-minutes", type=click.FloatRange(0, 600), default=10.0, help="How many minutes to make a failure smaller."
 )
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("runs"),
-    help="Where the run directory is made.",
-)
+@out_option
 @click.option(
     "--corrupt-carrier", metavar="RANK:NIC:N", help="Self-test: that rank lies after this many lost carriers."
 )

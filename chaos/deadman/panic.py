@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Any
 
 from chaos.deadman import leftovers
 from chaos.deadman.about import rebuilt, whoami
@@ -17,9 +17,7 @@ from harness.hosts import Host, Result
 from harness.hosts.lease import Holder, holder_of, take_away
 from harness.hosts.parallel import Outcome, on_all
 
-State = Literal["armed", "undone", "failed"]
 PROBE_S = 10.0
-T = TypeVar("T")
 Told = Callable[[str], None]
 
 

@@ -5,27 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from pydantic import BaseModel
 
 from chaos.experiment import topologies
-from chaos.experiment.model import (
-    ARM_NAME,
-    MODES,
-    RESTART,
-    UPSTREAM,
-    Arm,
-    Experiment,
-    FaultSpec,
-    GpuWorkload,
-    Hypothesis,
-    Limits,
-    Workload,
-)
+from chaos.experiment.model import ARM_NAME, MODES, RESTART, UPSTREAM, Arm, Experiment, Hypothesis, Limits
 from chaos.experiment.timeline import Place, Report, problems_of_timeline
 from chaos.faults.registry import forms as fault_forms
 from chaos.faults.registry import model_of as model_of_fault
+from chaos.faults.spec import FaultSpec
 from harness.config import documents, yaml_text
 from harness.config.documents import Document
 from harness.config.dotted import applied
@@ -36,8 +25,7 @@ from harness.errors import InputErrors
 from harness.schemas.form import form
 from harness.workloads.kinds.registry import forms as workload_forms
 from harness.workloads.kinds.registry import model_of as model_of_workload
-
-M = TypeVar("M", bound=BaseModel)
+from harness.workloads.kinds.workload import GpuWorkload, Workload
 
 REQUIRED = ("name", "topology", "workload", "arms")
 PLAIN = ("schema", "name", "description", "repeats", "seed")

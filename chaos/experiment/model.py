@@ -7,24 +7,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
 from chaos.faults.registry import AnyFault
-from chaos.faults.spec import At, FaultSpec, Model
-from harness.workloads.kinds.bench import Bench
+from chaos.faults.spec import Model
 from harness.workloads.kinds.registry import AnyWorkload
-from harness.workloads.kinds.workload import GpuWorkload, Workload
-
-__all__ = [
-    "MODES",
-    "Arm",
-    "At",
-    "Bench",
-    "Experiment",
-    "FaultSpec",
-    "GpuWorkload",
-    "Hypothesis",
-    "Limits",
-    "Model",
-    "Workload",
-]
 
 MODES = {"stock": 0, "migrate": 1, "balance": 2, "allreduce": 3, "upstream": 0, "restart": 0}
 """R2CC_MODE of each arm."""

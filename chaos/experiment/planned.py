@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from chaos.experiment.aliases import resolved
-from chaos.experiment.model import Experiment, FaultSpec
-from chaos.faults.fault import Fault, NicLike
+from chaos.experiment.model import Experiment
+from chaos.faults.fault import Fault, NicLike, by_host
 from chaos.faults.registry import fault_of
+from chaos.faults.spec import FaultSpec
 from chaos.faults.steps import Command
 from harness.errors import UsageError
 
@@ -69,11 +70,3 @@ def _planned(spec: FaultSpec, nics: Sequence[NicLike], per_host: int) -> Planned
         raise UsageError(f"fault {spec.id}: this bed has no {place}", hint)
     host = targets[0][0] if targets else spec.host if where == "host" else hosts[spec.rank or 0]
     return PlannedFault(spec, fault_of(spec, [known[target] for target in targets], host), tuple(targets), host)
-
-
-def by_host(nics: Sequence[NicLike]) -> dict[str, list[str]]:
-    """NIC names by host, in the bed's order."""
-    found: dict[str, list[str]] = {}
-    for nic in nics:
-        found.setdefault(nic.host, []).append(nic.name)
-    return found

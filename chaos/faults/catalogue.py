@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 from chaos.faults import registry
 from chaos.faults.example import example_of
@@ -17,13 +17,6 @@ from harness.schemas.form import form
 def example(kind: str, *, inside: bool = False, **more: Any) -> Fault:
     """The kind on h1's eth2 (or what it takes instead), for a second; `inside` its host, as on a cluster."""
     return example_of(registry.kinds()[kind], inside=inside, **more)
-
-
-def methods_of(kind: str) -> tuple[str | None, ...]:
-    """In how many ways it can be done inside a host; the first one if nothing is said. None alone: there is one."""
-    field = registry.kinds()[kind].Settings.model_fields.get("method")
-    ways = () if field is None else get_args(get_args(field.annotation)[0])
-    return ways or (None,)
 
 
 @dataclass(frozen=True)

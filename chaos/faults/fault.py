@@ -126,10 +126,15 @@ class Fault(ABC):
     @property
     def by_host(self) -> dict[str, list[str]]:
         """NIC names by host, in order."""
-        found: dict[str, list[str]] = {}
-        for nic in self.nics:
-            found.setdefault(nic.host, []).append(nic.name)
-        return found
+        return by_host(self.nics)
+
+
+def by_host(nics: Sequence[NicLike]) -> dict[str, list[str]]:
+    """NIC names by host, in their order."""
+    found: dict[str, list[str]] = {}
+    for nic in nics:
+        found.setdefault(nic.host, []).append(nic.name)
+    return found
 
 
 def agreed(answers: Sequence[bool]) -> bool | None:

@@ -12,7 +12,6 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, 
 
 from harness.workloads.kinds.workload import SIZE_IN_WORDS, sized
 
-Positive = Annotated[StrictInt, Field(gt=0)]
 Seconds = Annotated[float, Field(gt=0, le=3600, strict=True, allow_inf_nan=False)]
 Percent = Annotated[float, Field(gt=0, le=100, strict=True)]
 Milliseconds = Annotated[float, Field(gt=0, le=10_000, strict=True, allow_inf_nan=False)]

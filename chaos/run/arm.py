@@ -10,7 +10,7 @@ from typing import Any
 
 from chaos.deadman.safety import anything, too_much
 from chaos.deadman.switch import DeadMan
-from chaos.experiment.planned import by_host
+from chaos.faults.fault import by_host
 from chaos.record.journal import Journal, now_ns
 from chaos.record.live import Display
 from chaos.run.actors import Actors
@@ -100,13 +100,16 @@ class ArmRun:
 
     def _follow(self) -> None:
         """The event loop: lines, timers, and the watch over progress, until every rank has ended."""
+        looked_ns = 0
         while not all(running.eof for running in self._ranks.running):
             began_ns = now_ns()
             self._take(self._wait_s())
             self._stood_still(now_ns() - began_ns)
             for action in self._timers.due(now_ns()):
                 action()
-            self._look()
+            if now_ns() - looked_ns >= TICK_S * 1e9:
+                looked_ns = now_ns()
+                self._look()
         for running in self._ranks.running:
             running.finish()
         self._look()

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chaos.experiment.model import MODES, Experiment
-from chaos.experiment.planned import PlannedFault, by_host, planned_faults
+from chaos.experiment.planned import PlannedFault, planned_faults
+from chaos.faults.fault import by_host
 from chaos.faults.steps import Step, place_of
 from chaos.testbed import launch
 from chaos.testbed.launch import Benches, Launch

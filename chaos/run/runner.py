@@ -15,7 +15,8 @@ from chaos.analysis.model import Summary
 from chaos.analysis.summary import summarize
 from chaos.experiment.file import dump
 from chaos.experiment.model import MODES, Experiment
-from chaos.experiment.planned import by_host, planned_faults
+from chaos.experiment.planned import planned_faults
+from chaos.faults.fault import by_host
 from chaos.record.clocks import as_json, measure
 from chaos.record.journal import Journal, read
 from chaos.record.live import Display

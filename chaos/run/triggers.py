@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chaos.analysis.stats import median
-from chaos.experiment.model import FaultSpec
+from chaos.faults.spec import FaultSpec
 
 Action = Callable[[], None]
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.commands.options import changes_of, json_option, quiet_option, set_option
+from harness.commands.options import changes_of, json_option, out_option, quiet_option, set_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -63,12 +63,7 @@ def common(command: F) -> F:
 
 @sim.command(epilog=EPILOG)
 @common
-@click.option(
-    "--out",
-    type=click.Path(file_okay=False, path_type=Path),
-    default=Path("runs"),
-    help="Where the run directory is made.",
-)
+@out_option
 @click.option("--dry-run", is_flag=True, help="Say what would be simulated; simulate and write nothing.")
 def run(
     file: Path, seed: int | None, settings: tuple[str, ...], *, as_json: bool, quiet: bool, out: Path, dry_run: bool

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -40,7 +40,7 @@ class Params(dict[str, Param]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"no parameter {name!r}; {_near(name, self)}") from None
+            raise AttributeError(f"no parameter {name!r}; {near(name, self)}") from None
 
 
 def load(overrides: Mapping[str, Any] | None = None) -> Params:
@@ -73,7 +73,7 @@ def problems(overrides: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _problem(name: str, change: Any, known: Mapping[str, Param]) -> str:
     if name not in known:
-        return f"no such parameter; {_near(name, known)}"
+        return f"no such parameter; {near(name, known)}"
     value: Any = change.get("value") if isinstance(change, Mapping) else change
     if type(value) not in (int, float) or not math.isfinite(value) or value < 0:
         return f"a number from 0 on is needed, not {shown(value)}"
@@ -100,9 +100,10 @@ def _changed(param: Param, change: Any) -> Param:
     return replace(param, **{**told, "value": float(change["value"])})
 
 
-def _near(name: str, known: Mapping[str, Param]) -> str:
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"near it: {', '.join(near)}" if near else f"there are {', '.join(known)}"
+def near(name: str, known: Iterable[str]) -> str:
+    """What there is instead of a name that is not there."""
+    alike = difflib.get_close_matches(name, [*known], n=3, cutoff=0.5)
+    return f"near it: {', '.join(alike)}" if alike else f"there are {', '.join(known)}"
 
 
 @cache

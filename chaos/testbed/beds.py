@@ -15,8 +15,8 @@ import click
 
 from chaos.deadman.ways import check as refuse_unsafe
 from chaos.experiment.model import Experiment
-from chaos.experiment.planned import by_host, planned_faults
-from chaos.faults.fault import NicLike
+from chaos.experiment.planned import planned_faults
+from chaos.faults.fault import NicLike, by_host
 from chaos.testbed import launch
 from harness.config.documents import Document
 from harness.deploy.places import SAMPLER

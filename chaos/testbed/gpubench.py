@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chaos.experiment.model import Workload
 from chaos.faults.kinds.ranks import CLOCK_LIBRARY
 from chaos.testbed.hostbench import RANK, HostBench
 from chaos.testbed.launch import OneRank
@@ -24,7 +23,7 @@ from harness.repo import checkout
 from harness.sites.cluster import ClusterSite
 from harness.sites.surveyed import Surveyed
 from harness.workloads.bench import EVENT_FILE, bench_env, gpu_sampler_command, stray_settings
-from harness.workloads.kinds.workload import Place, Programs
+from harness.workloads.kinds.workload import Place, Programs, Workload
 
 GPU_SAMPLER = "gpu_sampler.py"
 ENVIRONMENT = {"NCCL_NVLS_ENABLE": "0"}

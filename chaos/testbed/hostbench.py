@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chaos.experiment.model import Workload
 from chaos.faults.kinds.ranks import CLOCK_LIBRARY
 from chaos.testbed.launch import OneRank
 from harness.launch import preload
 from harness.workloads.bench import PROGRESS, bench_env, sampler_command, stray_settings
-from harness.workloads.kinds.workload import Place, Programs
+from harness.workloads.kinds.workload import Place, Programs, Workload
 
 RANK = Path(__file__).parents[2] / "harness" / "workloads" / "rank.py"
 

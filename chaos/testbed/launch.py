@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from chaos.experiment.aliases import environment
-from chaos.experiment.model import MODES, RESTART, UPSTREAM, Experiment, GpuWorkload, Workload
+from chaos.experiment.model import MODES, RESTART, UPSTREAM, Experiment
 from harness.hosts.ssh.target import Target
 from harness.lab.remote import Inside
 from harness.launch.gather import gathered
@@ -18,7 +18,7 @@ from harness.launch.launchers.network import own_network
 from harness.launch.launchers.registry import launchers
 from harness.vmlab.rdma import failover_env, rdma_env
 from harness.workloads.bench import progress_env
-from harness.workloads.kinds.workload import Place
+from harness.workloads.kinds.workload import GpuWorkload, Place, Workload
 
 ROOT_PORT = 29500
 DIRECT = "direct"

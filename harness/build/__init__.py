@@ -4,4 +4,4 @@ from harness.build.nccl import NcclBuild, build_nccl
 from harness.build.nccl_tests import NcclTestsBuild, build_nccl_tests
 from harness.build.net import NetBuild, build_net, run_target
 
-__all__ = ["NcclBuild", "NetBuild", "NcclTestsBuild", "build_nccl", "build_nccl_tests", "build_net", "run_target"]
+__all__ = ["NcclBuild", "NcclTestsBuild", "NetBuild", "build_nccl", "build_nccl_tests", "build_net", "run_target"]

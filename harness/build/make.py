@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from harness.build.failed_tests import failed_tests
 from harness.errors import BuildError
 from harness.hosts import LocalHost
 from harness.hosts.commands import indent, last_lines
@@ -18,7 +18,6 @@ POLL_S = 0.1
 LIMIT_S = 1800.0
 ERROR_LINES = 25
 SHOWN_AFTER = 4
-FINDING = re.compile(r"FAIL |SUMMARY: |tests/\S+\.cc:\d+: ")  # tests/check.h and the sanitizers
 OWN_FLAGS = {"MAKEFLAGS": "", "MFLAGS": ""}  # `make -B test` is not meant for the make that we start
 
 
@@ -82,7 +81,7 @@ def follow(
     with progress(f"compiling {target}") as step, log.open("wb") as output:
         process = LocalHost().spawn(command, env=env, stdout=output, stderr=output)
         try:
-            code = _follow(process.poll, log, far, step, verbose, limit_s)
+            code = _follow(process.poll, log, far, step, verbose=verbose, limit_s=limit_s)
         finally:
             if process.poll() is None:
                 process.terminate()
@@ -96,7 +95,7 @@ def log_of(layout: Layout, target: str) -> Path:
 
 
 def _follow(
-    poll: Callable[[], int | None], log: Path, far: Callable[[str], str], step: Step, verbose: bool, limit_s: float
+    poll: Callable[[], int | None], log: Path, far: Callable[[str], str], step: Step, *, verbose: bool, limit_s: float
 ) -> int:
     """Wait for make and show how far it is, by its own echo of commands."""
     deadline = time.monotonic() + limit_s
@@ -126,13 +125,11 @@ def compilations(text: str) -> int:
 
 
 def errors_of(log: Path) -> str:
-    """The lines that say why: from the compiler's first error on; else what the tests and sanitizers found; else the
-    last ones."""
+    """The lines that say why: of tests what the failed ones said; from the compiler's first error on; else the last."""
     lines = [line[:400] for line in log.read_text(errors="replace").splitlines()]
+    if found := failed_tests(lines):
+        return "\n".join([*found, "...", *lines[-SHOWN_AFTER:]])
     first = next((number for number, line in enumerate(lines) if "error:" in line), None)
     if first is not None:
         return "\n".join(lines[first : first + ERROR_LINES])
-    found = [line for line in lines if FINDING.match(line)]
-    if found:
-        return "\n".join([*found[:ERROR_LINES], "...", *lines[-SHOWN_AFTER:]])
     return last_lines("\n".join(lines), ERROR_LINES)

@@ -200,4 +200,3 @@ def _remove_what_make_would_trust(folder: Path, inputs: NcclInputs) -> None:
 def _version(nvcc: Path) -> str:
     lines = LocalHost().run([str(nvcc), "--version"], timeout_s=30).stdout.splitlines()
     return lines[-1] if lines else str(nvcc)
-

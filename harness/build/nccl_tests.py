@@ -1,12 +1,11 @@
-"""`nccl-tests`: upstream's own, against the patched library. Its source is in no registry: git, a folder or an archive."""
+"""`nccl-tests`: upstream's own, against the patched library. Its source: git, a folder or an archive."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.build.cuda import cuda_include
 from harness.build.make import OWN_FLAGS, follow
@@ -47,8 +46,8 @@ def build_nccl_tests(
 ) -> NcclTestsBuild:
     """Fetch and compile as far as anything changed, for the architectures of the NCCL that was built.
 
-    `source`: a folder, a tar archive, a git repository or its URL; upstream's repository if None. `ref`: a branch or tag
-    of a repository. `mpi`: where MPI is installed; without it one process drives all ranks. Raises UsageError,
+    `source`: a folder, a tar archive, a git repository or its URL; upstream's repository if None. `ref`: a branch or
+    tag of a repository. `mpi`: where MPI is installed; without it one process drives all ranks. Raises UsageError,
     SourceError or BuildError.
     """
     layout = layout or checkout()

@@ -23,6 +23,7 @@ OUTPUTS = {
     "simulator": "libr2cc_sim.so",
     "progress": "libr2cc_progress.so",
 }
+SANITIZERS = ("asan", "tsan")
 STAMP = "obj/src/stamp/build_id.o"
 
 
@@ -79,11 +80,17 @@ def build_net(
 def run_target(target: str, progress: Progress = show, *, verbose: bool = False, layout: Layout | None = None) -> Path:
     """Run another target of our Makefile, such as its tests, on what build_net made ready. Returns its log.
 
-    Raises BuildError with the log's lines that say why.
+    What sanitizers see lies in a folder of its own, and so has a lock of its own. Tests run without a lock: they take
+    minutes. Raises BuildError with the log's lines that say why.
     """
     layout = layout or checkout()
-    with exclusive(layout.cache / "locks" / "build.lock", "building"):
-        arguments = make_arguments(layout, cuda_include(layout, progress))
+    arguments = make_arguments(layout, cuda_include(layout, progress))
+    is_test = target == "test" or target.startswith("test-")
+    name = target.rpartition("-")[2]
+    with exclusive(layout.cache / "locks" / (f"{name}.lock" if name in SANITIZERS else "build.lock"), "building"):
+        compiled = target.replace("test", "built", 1) if is_test else target
+        run_make(layout, compiled, arguments, progress=progress, verbose=verbose)
+    if is_test:
         run_make(layout, target, arguments, progress=progress, verbose=verbose)
     return log_of(layout, target)
 

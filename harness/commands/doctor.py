@@ -29,7 +29,8 @@ EXAMPLES = """\b
 Examples:
   r2cc doctor --inventory cluster.yaml
   r2cc doctor --inventory cluster.yaml --host node[01-16] --check clock,path-mtu
-  r2cc doctor --inventory local --pid 4711     which NCCL that process really uses
+  r2cc doctor --inventory local --check nccl-path    which NCCL and net plugin a job here would load
+  r2cc doctor --inventory local --pid 4711           which ones that process really uses
   r2cc doctor --backups                        NICs whose loss would stop a run"""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import click
@@ -31,6 +32,16 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # not generic in older v
             most = "" if self._most is None else f" and at most {self._most}"
             self.fail(f"{value} is out of range: at least {self._least}{most} bytes are needed", param, ctx)
         return found
+
+
+def out_option(command: F) -> F:
+    """`--out`, of commands that make a run."""
+    return click.option(
+        "--out",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=Path("runs"),
+        help="Where the run directory is made.",
+    )(command)
 
 
 def json_option(text: str = "Print the result as one JSON object.") -> Callable[[F], F]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from harness.facts import ethtool, ibv, iproute, kernel, nvidia, scripts, sysfs, ways
+from harness.facts import ethtool, ibv, iproute, kernel, loading, nvidia, scripts, sysfs, ways
 from harness.facts.base import Fact, parser, table
 from harness.facts.ways import Tried, Try
 
@@ -48,6 +49,7 @@ DAEMONS = Fact("time daemons", scripts.DAEMONS, kernel.daemons, "sh")
 TIMEDATE = Fact("timedatectl", ("timedatectl", "show"), kernel.synchronised, "timedatectl", "systemd")
 CHRONY = Fact("chrony", ("chronyc", "-n", "tracking"), kernel.follows, "chronyc", "chrony")
 SETTINGS = Fact("settings", scripts.SETTINGS, kernel.settings, "sh")
+LOADING = Fact("NCCL to be loaded", loading.LOADING, loading.loading, "sh", limit_s=20)
 PING = Fact("ping", ("true",), str.strip, "ping", "iputils-ping")
 WHOLE_PING = Fact("ping -M", scripts.FORBIDS, str.strip, "ping", "iputils-ping")
 LAST = Fact("counters after", ("ip", "-j", "-s", "link"), iproute.counters, "ip", IPROUTE)
@@ -56,10 +58,11 @@ LAST_RDMA = Fact("RDMA counters after", scripts.RDMA_COUNTERS, sysfs.rdma_counte
 EVERY: tuple[Fact[Any], ...] = (
     *(VERSIONS, FIRST, FIRST_RDMA, LINKS, ADDRESSES, ROUTES, ROUTES_IPV6, QDISCS, RDMA_LINKS, RDMA_DEVICES),
     *(RDMA_NETNS, CHAINS, NET, RDMA, PCI, ETHTOOL, IBV, GPUS, TOPOLOGY, MODULES, MODINFO, KERNEL, LIMITS, IDENTITY),
-    *(SYSCTL, DAEMONS, TIMEDATE, CHRONY, SETTINGS, PING, WHOLE_PING),
+    *(SYSCTL, DAEMONS, TIMEDATE, CHRONY, SETTINGS, LOADING, PING, WHOLE_PING),
 )
 STORAGE = Fact("storage", (), kernel.storage, "df", "coreutils")
 MAPPED = Fact("mapped libraries", (), kernel.mapped, "cat", "coreutils")
+LOADED = Fact("loaded NCCL", (), loading.loading, "sh")
 
 
 def paths(tries: Sequence[Try]) -> Fact[tuple[Tried, ...]]:
@@ -71,5 +74,11 @@ def paths(tries: Sequence[Try]) -> Fact[tuple[Tried, ...]]:
 def asked(prefix: str, pid: int | None = None) -> tuple[Fact[Any], ...]:
     """What one host is asked; `prefix` is where builds are deployed, `pid` a workload's process there."""
     storage = Fact("storage", scripts.script(scripts.STORAGE, prefix), kernel.storage, "df", "coreutils")
-    maps = [Fact("mapped libraries", ("cat", f"/proc/{pid}/maps"), kernel.mapped, "cat", "coreutils")] if pid else []
-    return (*EVERY, storage, *maps, LAST_RDMA, LAST)
+    return (*EVERY, storage, *(_of_process(pid) if pid else ()), LAST_RDMA, LAST)
+
+
+def _of_process(pid: int) -> tuple[Fact[Any], ...]:
+    return (
+        replace(MAPPED, argv=("cat", f"/proc/{pid}/maps")),
+        replace(LOADED, argv=scripts.script(loading.OF_PROCESS, str(pid))),
+    )

@@ -163,7 +163,7 @@ def _free(text: str) -> int | None:
 
 @parser("the environment")
 def settings(text: str) -> dict[str, str]:
-    """Variables NCCL_* and R2CC_* that every login there sets, then those of /etc/nccl.conf."""
+    """Variables NCCL_* and R2CC_* that every login there sets, then those of ~/.nccl.conf and /etc/nccl.conf."""
     return {name: value for name, value in named_lines(text.splitlines(), "=").items() if name}
 
 

@@ -143,7 +143,9 @@ printf '== shm\n'; [ -d /dev/shm ] && df -Pk /dev/shm
 """
 SETTINGS = script(r"""
 env | grep -E '^(NCCL|R2CC)_[A-Z0-9_]+=' | grep -Ev '^[A-Z0-9_]*(KEY|TOKEN|SECRET|PASSWORD)'
-[ -r /etc/nccl.conf ] && sed -n 's/^[[:space:]]*\(NCCL_[A-Z0-9_]*=\)/\1/p' /etc/nccl.conf
+for file in "${NCCL_CONF_FILE:-$HOME/.nccl.conf}" /etc/nccl.conf; do
+  [ -r "$file" ] && sed -n 's/^[[:space:]]*\(NCCL_[A-Z0-9_]*=\)/\1/p' "$file"
+done
 """)
 FORBIDS = script(r"""
 "$(where ping)" -h 2>&1 | grep -e -M || { echo "this ping cannot forbid fragments" >&2; exit 1; }

@@ -98,7 +98,10 @@ class Jobs {
     if (read(job.checks, &checks, sizeof(checks)) == sizeof(checks)) checks_ += checks;
     close(job.output), close(job.checks);
     if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return;
-    if (WIFSIGNALED(status)) std::fprintf(stderr, "FAIL %s (signal %d)\n", job.test->name, WTERMSIG(status));
+    // In any case by name: the body of a test may have passed, before a sanitizer ended the process.
+    const bool killed = WIFSIGNALED(status);
+    std::fprintf(stderr, "FAIL %s (%s %d)\n", job.test->name, killed ? "signal" : "exit code",
+                 killed ? WTERMSIG(status) : WEXITSTATUS(status));
     failed_.push_back(job.test->name);
   }
 

@@ -8,6 +8,7 @@ import re
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from reports.formats import view
 from reports.reading.rundir import RunDir
@@ -41,8 +42,14 @@ def page(template: str, *styles: str, **values: Any) -> str:
     """A page of `templates/` with its styles in it: those of all reports, and these files' besides."""
     from markupsafe import Markup
 
-    css = "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", *styles))
+    css = css_of(*styles)
     return _environment().get_template(template).render(css=Markup(css), policy=policy(css), **values)
+
+
+@cache
+def css_of(*styles: str) -> str:
+    """That of all reports, and of these files besides."""
+    return "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", *styles))
 
 
 def glue(text: str) -> str:
@@ -77,6 +84,7 @@ def _environment() -> Environment:
     )
     env.filters.update(
         glue=glue,
+        path=lambda word: quote(str(word), safe=""),
         ms=units.ms,
         size=units.size,
         gbit=units.gbit,

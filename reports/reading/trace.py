@@ -10,7 +10,6 @@ from reports.reading.gpus import GpuLoad
 
 Json = dict[str, Any]
 EVENT_KINDS = frozenset({"fault", "link", "nic", "path", "error", "log", "probe", "verdict", "run_start", "run_end"})
-CONTROLLER = "controller"
 LONGEST_GAP_US = 1e14
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, unquote
+from typing import Any
+from urllib.parse import unquote
 
 from harness.config import jsons
 from harness.config.files import Unreadable, bytes_of, is_there, tail_of
@@ -18,14 +17,13 @@ from reports.charts.trend import history, words
 from reports.compare import text
 from reports.compare.named import compared_in
 from reports.compare.text import shown_nics
-from reports.formats.html import TEMPLATES, policy
+from reports.formats import html
+from reports.formats.html import css_of, policy
 from reports.serve.shelf import Shelf, shelf
 from reports.store.entry import UNFINISHED, Entry
 from reports.store.store import Wanted
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
-
+STYLE = "serve/serve.css"
 MOST_SHOWN = 200
 MOST_COMPARED = 8
 MOST_DIGITS = 19
@@ -189,23 +187,9 @@ def _html(status: int, template: str, **values: Any) -> Page:
 
 
 def _page(status: int, content: bytes) -> Page:
-    return Page(status, content, policy=policy(_css()).replace("form-action 'none'", "form-action 'self'"))
+    allowed = policy(css_of(STYLE)).replace("form-action 'none'", "form-action 'self'")
+    return Page(status, content, policy=allowed)
 
 
 def _rendered(template: str, **values: Any) -> bytes:
-    whole: str = _environment().get_template(f"serve/{template}").render(css=_css(), **{"refresh": None, **values})
-    return whole.encode()
-
-
-@cache
-def _css() -> str:
-    return "".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("report.css", "serve/serve.css"))
-
-
-@cache
-def _environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    made = Environment(loader=FileSystemLoader(TEMPLATES), autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    made.filters["path"] = lambda word: quote(str(word), safe="")
-    return made
+    return html.page(f"serve/{template}", STYLE, **{"refresh": None, **values}).encode()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.config import jsons
 from harness.config.files import Missing, Unreadable, opened
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from chaos.analysis.model import Summary as Judged
     from reports.store.shapes import Arm, Metric, Repeat, Summary
 
-Json = dict[str, Any]
 OF_FAULTS = ("detect_ms", "stall_ms", "iteration_ms", "longest_ms", "degraded_ms", "after_ms", "return_ms")
 BOUNDS = {"iteration_ms": "iteration_bound_ms", "degraded_ms": "degraded_bound_ms"}
 FIRST_LINE = 1 << 16

@@ -41,11 +41,6 @@ def gbit(value: float | None) -> str:
     return NONE if value is None else f"{value:.2f} Gbit/s"
 
 
-def seconds(value: float) -> str:
-    """A moment on the page's time axis."""
-    return f"{value:.3f} s"
-
-
 def count(value: int | None, noun: str) -> str:
     """`1 iteration`, `40 iterations`."""
     return f"{NONE if value is None else value} {noun}{'' if value == 1 else 's'}"

@@ -12,13 +12,13 @@ from pathlib import Path
 from host_double import FakeHost
 
 from chaos.experiment.file import loads
-from chaos.experiment.model import Experiment, Workload
+from chaos.experiment.model import Experiment
 from chaos.testbed.beds import Bed
 from chaos.testbed.launch import OneRank
 from harness.errors import CommandError
 from harness.hosts import LocalHost, Result
 from harness.sites.site import PlannedNic
-from harness.workloads.kinds.workload import Place, Programs
+from harness.workloads.kinds.workload import Place, Programs, Workload
 
 SCRIPT = Path(__file__).parent.parent / "data" / "chaos" / "scripted_bench.py"
 

@@ -29,8 +29,15 @@ $(LIBRARIES): $(BUILD)/obj/net.o
 	g++ -shared -o $@ $<
 $(BUILD)/r2cc_%: $(BUILD)/obj/%.o
 	g++ -o $@ $<
+LOCKED = flock --nonblock "../.cache/locks/build.lock"
+built:
+	@! $(LOCKED) true
 test:
-	@echo all of 3 passed
+	@$(LOCKED) echo all of 3 passed
+built-tsan:
+	@$(LOCKED) echo compiled
+test-tsan:
+	@echo all of 2 passed
 bad-test:
 	@echo expected 1, got 2; exit 1
 """
@@ -150,6 +157,12 @@ def test_other_targets_run_and_their_failure_is_told(tiny_build: TinyFork) -> No
     assert "all of 3 passed" in log.read_text()
     with pytest.raises(BuildError, match="expected 1, got 2"):
         run_target("bad-test", silent, layout=tiny_build.layout)
+
+
+def test_neither_running_tests_nor_sanitizers_keep_others_from_building(tiny_build: TinyFork) -> None:
+    """The lock is held while `built` compiles, and free in `test`, `built-tsan` and `test-tsan`: MAKEFILE tries."""
+    assert "all of 3 passed" in run_target("test", silent, layout=tiny_build.layout).read_text()
+    assert "all of 2 passed" in run_target("test-tsan", silent, layout=tiny_build.layout).read_text()
 
 
 def test_flags_of_a_make_around_us_are_not_ours(tiny_build: TinyFork, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -119,9 +119,44 @@ def test_the_first_error_is_shown_not_the_last_lines(tmp_path: Path) -> None:
     assert errors_of(log).splitlines()[-1] == "line 99"
 
 
-def test_what_tests_and_sanitizers_found_is_shown_before_the_end(tmp_path: Path) -> None:
-    log = tmp_path / "log"
-    found = ["SUMMARY: ThreadSanitizer: data race a.cc:1", "tests/a_test.cc:3: a == b: 1 != 2", "FAIL a (3 ms)"]
-    log.write_text("\n".join(["ok   b (0 ms)", *found, *["ok   c (0 ms)"] * 50, "2 tests, 1 failures", "make: Error"]))
-    assert errors_of(log).splitlines()[:3] == found
-    assert errors_of(log).splitlines()[-1] == "make: Error"
+OTHERS = [f"ok   other_{number} (0 ms)" for number in range(50)]
+
+
+def shown(tmp_path: Path, *lines: str) -> list[str]:
+    (tmp_path / "log").write_text(
+        "\n".join([*OTHERS, *lines, *OTHERS, "failed: a", "102 tests, 1 failed", "make: Error"])
+    )
+    return errors_of(tmp_path / "log").splitlines()
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        ["R2CC_SOAK_SEED=1", "./tests/a_test.cc:3: a == b: 1 != 2", "FAIL a (3 ms)", "FAIL a (exit code 1)"],
+        ["WARNING: ThreadSanitizer: data race", "    #0 f a.h:1", "ok   a (3 ms)", "at exit", "FAIL a (exit code 66)"],
+        ["==7==ERROR: AddressSanitizer: heap-use-after-free", "error: said by the test", "FAIL a (signal 6)"],
+    ],
+)
+def test_all_that_a_failed_test_said_is_shown_and_nothing_of_the_others(tmp_path: Path, said: list[str]) -> None:
+    assert shown(tmp_path, *said) == [
+        *said,
+        "failed: a",
+        "...",
+        OTHERS[-1],
+        "failed: a",
+        "102 tests, 1 failed",
+        "make: Error",
+    ]
+
+
+def test_of_a_test_that_said_much_the_seed_and_the_failed_checks_are_shown(tmp_path: Path) -> None:
+    check = "tests/rig/play.h:3: a == b: 1 != 2"
+    lines = shown(tmp_path, "SEED=1", *["noise"] * 1000, check, *["noise"] * 1000, "FAIL a (3 ms)")
+    assert (lines[0], check in lines, "FAIL a (3 ms)" in lines, len(lines) < 40) == ("SEED=1", True, True, True)
+
+
+def test_of_many_tests_that_failed_some_are_shown_and_all_are_named(tmp_path: Path) -> None:
+    failed = [f"FAIL {name} (1 ms)" for name in "bcdefgh"]
+    lines = shown(tmp_path, *failed, *[f"failed: {name}" for name in "bcdefgh"])
+    assert lines[:4] == failed[:4]
+    assert lines[4:12] == [f"failed: {name}" for name in "abcdefgh"]

@@ -23,7 +23,8 @@ from chaos.commands.chaos import chaos
 from chaos.commands.soak import VM
 from chaos.experiment.file import load, loads
 from chaos.experiment.model import Experiment
-from chaos.experiment.planned import PlannedFault, by_host, planned_faults
+from chaos.experiment.planned import PlannedFault, planned_faults
+from chaos.faults.fault import by_host
 from chaos.faults.kinds.address import AddressRemoved
 from chaos.faults.registry import spec_of
 from chaos.faults.steps import Look

@@ -110,3 +110,7 @@ def test_a_policy_of_something_else_is_refused_before_anything_runs(tmp_path: Pa
     file.write_text(file.read_text().replace("nic_down", "flap"))
     with pytest.raises(UsageError, match="the policy judges nic_down/migrate, and not flap"):
         check(rules, file, None)
+    side = str(_stub(tmp_path, "a", "1"))
+    words = ["turns", str(file), "--before", side, "--after", side, "--policy", str(tmp_path / "ci.yaml")]
+    said = CliRunner().invoke(ci, [*words, "--store", str(tmp_path / "runs")], standalone_mode=False)
+    assert isinstance(said.exception, UsageError) and not (tmp_path / "runs").exists()

@@ -13,9 +13,9 @@ from chaos_double import Switch, experiment
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chaos.experiment.planned import PlannedFault, by_host
+from chaos.experiment.planned import PlannedFault
 from chaos.faults.catalogue import catalogue, example
-from chaos.faults.fault import Fault
+from chaos.faults.fault import Fault, by_host
 from chaos.faults.kinds.drops import BlackHole
 from chaos.faults.kinds.links import Flap, LinkDown
 from chaos.faults.kinds.load import HELPER

@@ -11,12 +11,11 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from chaos.faults import registry
-from chaos.faults.catalogue import methods_of
 from chaos.faults.example import ExampleNic
 from chaos.faults.kinds.load import HELPER
 from chaos.faults.parts.keep import shortened
@@ -35,6 +34,13 @@ def cases() -> Iterator[tuple[str, str | None]]:
     there = re.findall(r"^== (\w+)", (DATA / HOSTS[0] / "commands.txt").read_text(), re.MULTILINE)
     for kind in dict.fromkeys([*there, *kinds()]):
         yield from ((kind, method) for method in methods_of(kind))
+
+
+def methods_of(kind: str) -> tuple[str | None, ...]:
+    """In how many ways it can be done inside a host; the first one if nothing is said. None alone: there is one."""
+    field = kinds()[kind].Settings.model_fields.get("method")
+    ways = () if field is None else get_args(get_args(field.annotation)[0])
+    return ways or (None,)
 
 
 def spec_of(kind: str, method: str | None, nic: str) -> FaultSpec:

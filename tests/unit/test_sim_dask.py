@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from chaos.simulate.run.sweep import Sweep
 from harness.cli import run_cli
 from harness.errors import InfraError, UsageError
 
-pytest.importorskip("distributed", reason="needs r2cc[dask]")
+pytestmark = pytest.mark.skipif(find_spec("distributed") is None, reason="needs r2cc[dask]")
 LIMIT_S = 30
 DASK = (sys.executable, "-m", "dask")
 """Not the script beside it: pip writes none that works in every folder."""

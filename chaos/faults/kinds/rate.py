@@ -109,8 +109,7 @@ def _bucket(answers: Sequence[Answer], fault: Rate, end: End) -> Bucket:
     answer = answers[hosts.index(end[0])]
     for qdisc in json_list(answer.stdout) if answer.exit_code == 0 else []:
         if qdisc.get("dev") == end[1] and qdisc.get("root") and qdisc.get("kind") == "tbf":
-            options = qdisc["options"]
-            return Bucket(options["rate"], int(options["burst_raw"], 16), options["limit"])
+            return bucket_of(qdisc["options"])
     raise ValueError(f"{end[0]} {end[1]} has no token bucket to change: its topology gives no rate")
 
 

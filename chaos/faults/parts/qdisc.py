@@ -24,8 +24,6 @@ class Root:
 
     lines: tuple[str, ...]
     bucket: Bucket | None = None
-    kinds: tuple[tuple[str, str, str], ...] = ()
-    """(kind, handle, parent) of all that is there, for comparison."""
     inner: bool = False
     """The bucket has queues of its own below it: it can be changed, but not be replaced."""
 
@@ -36,20 +34,19 @@ def root_of(qdiscs: Sequence[Mapping[str, Any]], nic: str) -> Root:
     root = next((each for each in mine if each.get("root")), None)
     if root is None:
         raise ValueError(f"`tc qdisc` says nothing about {nic}")
-    kinds = tuple((str(each["kind"]), str(each["handle"]), str(each.get("parent", "root"))) for each in mine)
     below = [each for each in mine if each is not root and each["handle"] != DEFAULT]
     if root["handle"] == DEFAULT:
-        return Root((f"tc qdisc del dev {nic} root handle {OURS}",), kinds=kinds)
+        return Root((f"tc qdisc del dev {nic} root handle {OURS}",))
     place = f"tc qdisc replace dev {nic} root handle {root['handle']}"
     if root["kind"] == "mq":
         leaves = [f"tc qdisc replace dev {nic} parent {e['parent']} handle {e['handle']} {words(e)}" for e in below]
-        return Root((f"{place} mq", *leaves), kinds=kinds)
+        return Root((f"{place} mq", *leaves))
     if root["kind"] == "tbf":
         bucket = bucket_of(root["options"])
-        return Root((f"{place} {bucket.words()}",), bucket, kinds, bool(below))
+        return Root((f"{place} {bucket.words()}",), bucket, bool(below))
     if below:
         raise ValueError(f"{nic} has queues below its {root['kind']}, which could not be given back")
-    return Root((f"{place} {words(root)}",), kinds=kinds)
+    return Root((f"{place} {words(root)}",))
 
 
 def words(qdisc: Mapping[str, Any]) -> str:

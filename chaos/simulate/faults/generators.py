@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -31,13 +31,13 @@ def generate(
     """
     changed = with_rates(params, rates)
     seeds = streams(seed, index)
-    rows: list[tuple[float, Fault]] = []
-    for name, process in PROCESSES.items():
-        if changed[RATES[name]].value > 0:
+    faults: list[Fault] = []
+    for name, (process, rate) in PROCESSES.items():
+        if changed[rate].value > 0:
             draws = Draws(np.random.default_rng(seeds[name]), changed, days * DAY_S)
-            rows += _faults(process(draws, topology), name)
-    rows.sort(key=lambda row: row[0])
-    return Trace(seed, days, topology.name, tuple(fault for _, fault in rows), index, tuple(seeds.items()))
+            faults += _faults(process(draws, topology), name)
+    faults.sort(key=attrgetter("t_s"))
+    return Trace(seed, days, topology.name, tuple(faults), index, tuple(seeds.items()))
 
 
 def streams(seed: int, index: int = 0) -> dict[str, int]:
@@ -73,10 +73,7 @@ def rate_problems(rates: Rates) -> list[tuple[str, str]]:
         if name == ONLY:
             found += _only_problems(value)
         elif name not in known:
-            near = difflib.get_close_matches(str(name), known, n=3, cutoff=0.5)
-            found.append(
-                (str(name), f"no such rate; near it: {', '.join(near)}" if near else f"one of {', '.join(known)}")
-            )
+            found.append((str(name), f"no such rate; {parameters.near(str(name), known)}"))
         else:
             found += [(str(name), text) for _, text in parameters.problems({known[name]: value})]
     return found
@@ -89,10 +86,8 @@ def _only_problems(value: Any) -> list[tuple[str, str]]:
     return [(ONLY, f"no such process: {', '.join(wrong)}; there are {', '.join(PROCESSES)}")] if wrong else []
 
 
-def _faults(drawn: Drawn, process: str) -> list[tuple[float, Fault]]:
+def _faults(drawn: Drawn, process: str) -> Iterator[Fault]:
     factors = [0.0] * len(drawn.t_s) if drawn.factor is None else drawn.factor.tolist()
     columns = zip(drawn.t_s.tolist(), drawn.duration_s.tolist(), map(tuple, drawn.where.tolist()), factors, strict=True)
-    return [
-        (t_s, Fault(t_s, lasting, drawn.kind, drawn.what, where, factor, process, drawn.silent))
-        for t_s, lasting, where, factor in columns
-    ]
+    for t_s, lasting, where, factor in columns:
+        yield Fault(t_s, lasting, drawn.kind, drawn.what, where, factor, process, drawn.silent)

@@ -106,31 +106,18 @@ def host(draws: Draws, of: Topology) -> Drawn:
     )
 
 
-PROCESSES: dict[str, Process] = {
-    "nic_tor": nic_tor,
-    "tor": tor,
-    "card": card,
-    "flap": flap,
-    "slow": slow,
-    "below_rate": below_rate,
-    "lemon": lemon,
-    "black_hole": black_hole,
-    "spine": spine,
-    "uplink": uplink,
-    "host": host,
+PROCESSES: dict[str, tuple[Process, str]] = {
+    "nic_tor": (nic_tor, "nic_tor_per_month"),
+    "tor": (tor, "tor_per_month"),
+    "card": (card, "card_per_month"),
+    "flap": (flap, "flap_clusters_per_month"),
+    "slow": (slow, "slow_per_month"),
+    "below_rate": (below_rate, "below_rate_host_share"),
+    "lemon": (lemon, "lemon_host_share"),
+    "black_hole": (black_hole, "black_hole_per_month"),
+    "spine": (spine, "spine_per_month"),
+    "uplink": (uplink, "uplink_per_month"),
+    "host": (host, "host_per_month"),
 }
-
-RATES = {
-    "nic_tor": "nic_tor_per_month",
-    "tor": "tor_per_month",
-    "card": "card_per_month",
-    "flap": "flap_clusters_per_month",
-    "slow": "slow_per_month",
-    "below_rate": "below_rate_host_share",
-    "lemon": "lemon_host_share",
-    "black_hole": "black_hole_per_month",
-    "spine": "spine_per_month",
-    "uplink": "uplink_per_month",
-    "host": "host_per_month",
-}
-"""The parameter that is 0 where a process is off."""
+"""Each with the parameter that is 0 where it is off."""
+RATES = {name: rate for name, (_, rate) in PROCESSES.items()}

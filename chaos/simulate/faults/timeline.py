@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from chaos.simulate.cluster.topology import Capacities, Topology, at_tor, tor_of
-from chaos.simulate.faults.trace import DAY_S, Fault, Trace, What
+from chaos.simulate.faults.trace import DAY_S, PLACES, Fault, Trace, What
 from harness.errors import InputErrors
 
 State = tuple[tuple[int, Capacities], ...]
@@ -85,18 +85,7 @@ class _Board:
 
     def __init__(self, topology: Topology) -> None:
         self._topology = topology
-        self._nic: dict[Where, list[float]] = {}
-        self._port: dict[Where, list[float]] = {}
-        self._tor: dict[Where, list[float]] = {}
-        self._spine: dict[Where, list[float]] = {}
-        self._host: dict[Where, list[float]] = {}
-        self._by_what = {
-            "nic": self._nic,
-            "port": self._port,
-            "tor": self._tor,
-            "spine": self._spine,
-            "host": self._host,
-        }
+        self._broken: dict[str, dict[Where, list[float]]] = {what: {} for what in PLACES}
         self._hosts = list(topology.as_built)
         self._items = list(topology.as_built.items())
         self._state: State | None = None
@@ -108,7 +97,7 @@ class _Board:
         return self._state
 
     def change(self, fault: Fault, begins: bool) -> None:
-        limits, where = self._by_what[fault.what], fault.where
+        limits, where = self._broken[fault.what], fault.where
         if begins:
             limits.setdefault(where, []).append(fault.factor)
         else:
@@ -118,7 +107,7 @@ class _Board:
         if begins and (fault.what == "nic" or (fault.what == "port" and self._topology.ports == 1)):
             self._put(where[0], {where[1]: fault.factor})
         elif fault.what == "spine":
-            self.fabric = fabric_left(self._spine, self._topology.fabric.spines)
+            self.fabric = fabric_left(self._broken["spine"], self._topology.fabric.spines)
         else:
             self._touch(fault.what, where)
 
@@ -156,16 +145,16 @@ class _Board:
         topology = self._topology
         built = topology.as_built.get(host)
         limits: list[float] = [built[nic] if built else 1.0]
-        limits += self._host.get((host,), ())
-        limits += self._nic.get((host, nic), ())
-        if self._port or self._tor:
+        limits += self._broken["host"].get((host,), ())
+        limits += self._broken["nic"].get((host, nic), ())
+        if self._broken["port"] or self._broken["tor"]:
             limits.append(sum(self._through(host, nic, port) for port in range(topology.ports)) / topology.ports)
         return min(limits)
 
     def _through(self, host: int, nic: int, port: int) -> float:
-        limits: list[float] = [1.0, *self._port.get((host, nic, port), ())]
-        if self._tor:
-            limits += self._tor.get((tor_of(self._topology, host, nic, port),), ())
+        limits: list[float] = [1.0, *self._broken["port"].get((host, nic, port), ())]
+        if self._broken["tor"]:
+            limits += self._broken["tor"].get((tor_of(self._topology, host, nic, port),), ())
         return min(limits)
 
 

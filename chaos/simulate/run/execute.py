@@ -22,7 +22,6 @@ from harness.errors import InfraError, R2ccError, UsageError
 AHEAD = 2
 """Cells given out for each worker: one that it runs, and the next."""
 CONNECT_S = 15.0
-POLL_S = 1.0
 
 
 class Executor(Protocol):

@@ -15,19 +15,18 @@ from chaos.simulate.serving.service import Service, Slo
 
 Floats = npt.NDArray[np.float64]
 BLOCK = 20
-SKETCH = (0, 1, 5, 10, 25, 50, 75, 90, 95, 99, 99.9, 100)
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Of one kind of time over requests. `sketch`: at each of SKETCH's percentiles. inf where none is known."""
+    """Of one kind of time over requests. inf where none is known."""
 
     count: int
     mean: float
     p50: float
     p90: float
     p99: float
-    sketch: tuple[float, ...]
+    most: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,6 @@ class ServingResult:
     gap_ms: Spread
     latency_s: Spread
     tokens_per_s: float
-    requests_per_s: float
     slo: float
     outages_s: tuple[float, ...]
     restarts: int
@@ -63,10 +61,9 @@ class ServingResult:
 def spread(values: Floats) -> Spread:
     known = values[np.isfinite(values)]
     if not len(known):
-        return Spread(0, inf, inf, inf, inf, ())
+        return Spread(0, inf, inf, inf, inf, inf)
     p50, p90, p99 = np.percentile(known, [50, 90, 99]).tolist()
-    sketch = tuple(np.percentile(known, SKETCH).tolist())
-    return Spread(len(known), float(known.mean()), p50, p90, p99, sketch)
+    return Spread(len(known), float(known.mean()), p50, p90, p99, float(known.max()))
 
 
 def result(service: Service, name: str, book: Book, tally: Any, seeds: Mapping[str, int]) -> ServingResult:
@@ -90,7 +87,6 @@ def result(service: Service, name: str, book: Book, tally: Any, seeds: Mapping[s
         gap_ms=spread(gaps_s * 1e3),
         latency_s=spread(data["finish_s"] - data["arrival_s"]),
         tokens_per_s=float(output[done].sum()) / wall_s if wall_s else 0.0,
-        requests_per_s=float(done.sum()) / wall_s if wall_s else 0.0,
         slo=_slo(service.slo, ttft_s, tpot_s, done, output),
         outages_s=tuple(tally.outages_s),
         restarts=tally.restarts,

@@ -40,10 +40,6 @@ class Iteration:
     def exposed_comm_s(self) -> float:
         return self.tp_s + self.pp_s + self.exposed_dp_s
 
-    @property
-    def runs(self) -> bool:
-        return self.total_s < inf
-
 
 NOTHING = Iteration(inf, 0, 0, 0, 0, 0, 0, 0, alive=0)
 

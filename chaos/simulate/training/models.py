@@ -39,9 +39,9 @@ class Model:
         tokens = batch * self.sequence
         return tokens * (6 * self.parameters + 12 * self.layers * self.hidden * self.sequence)
 
-    def activation_bytes(self, micro_batch: int, element_bytes: int = 2) -> float:
-        """What goes from a layer to the next for one microbatch: b s h elements (SC'21, section 3.2)."""
-        return float(micro_batch * self.sequence * self.hidden * element_bytes)
+    def activation_bytes(self, micro_batch: int) -> float:
+        """What goes from a layer to the next for one microbatch: b s h elements of 16 bits (SC'21, section 3.2)."""
+        return float(micro_batch * self.sequence * self.hidden * 2)
 
 
 GPT3 = "Brown et al. 2020, table 2.1; vocabulary padded to 51,200 as in Narayanan et al., SC'21"

@@ -12,7 +12,6 @@ from chaos.simulate.serving import llms, load
 from chaos.simulate.training import models
 from harness.errors import UsageError
 
-SCHEMA = 1
 LEAST_BLOCK, MOST_CELLS = 10, 64
 
 

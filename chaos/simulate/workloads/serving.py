@@ -80,7 +80,7 @@ def run(work: Work, arm: str, scenario: Scenario, shared: Ready) -> Result:
         **{f"ttft_{at}_ms": getattr(found.ttft_ms, at) for at in ("p50", "p90", "p99")},
         **{f"tpot_{at}_ms": getattr(found.tpot_ms, at) for at in ("p50", "p90", "p99")},
         "gap_p99_ms": found.gap_ms.p99,
-        "gap_max_ms": max(found.gap_ms.sketch, default=math.inf),
+        "gap_max_ms": found.gap_ms.most,
         "completed": found.completed / found.arrived,
         "slo": found.slo,
         "overhead": overhead(found, shared.healthy),

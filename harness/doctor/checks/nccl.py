@@ -1,4 +1,4 @@
-"""Which NCCL a process has really mapped."""
+"""Which NCCL and which net plugin a job would load, and which of them a process has really mapped."""
 
 from __future__ import annotations
 
@@ -9,9 +9,45 @@ from harness.doctor.checks.mark import of_host
 from harness.doctor.model import ERROR, NOTE, WARNING, Patient, Seen
 from harness.facts import catalogue as facts
 from harness.facts.kernel import Mapped
+from harness.facts.loading import PLUGIN as PLUGIN_VARIABLE
+from harness.facts.loading import Loading
 
 NCCL = re.compile(r".*/libnccl\.so[.\d]*")
 PLUGIN = re.compile(r".*/(libnccl-net[^/]*|libr2cc_[^/]*)\.so[.\d]*")
+
+
+@of_host("nccl-path", facts.LOADING)
+def path(patient: Patient) -> Iterator[Seen]:
+    found = patient.known.get(facts.LOADING) or Loading()
+    wanted = found.wanted
+    if found.in_path:
+        yield Seen(NOTE, patient.name, "NCCL", f"R2CC is in the path: {_described(found)}")
+    elif wanted and found.nccl:
+        yield Seen(ERROR, patient.name, "NCCL", f"{_wanted(found)}, but it is not in the path: {_described(found)}")
+    elif wanted:
+        yield Seen(WARNING, patient.name, "NCCL", f"{_wanted(found)}, but this login finds no libnccl.so.2 to load")
+    elif found.net:
+        unasked = "" if found.setting(PLUGIN_VARIABLE) else "; nobody asked for it"
+        yield Seen(NOTE, patient.name, "NCCL", f"would load the net plugin {found.net}{unasked}")
+
+
+def _wanted(found: Loading) -> str:
+    """R2CC_MODE=balance (in /etc/nccl.conf) asks for R2CC."""
+    setting = found.wanted
+    assert setting is not None
+    return f"{setting.name}={setting.value} (in {setting.where}) asks for R2CC"
+
+
+def _described(found: Loading) -> str:
+    """Both libraries, and by what they are found."""
+    nccl = f"NCCL is {found.nccl}, by {found.where()}" if found.nccl else "NCCL is whatever the program brings"
+    chosen = found.setting(PLUGIN_VARIABLE)
+    by = (
+        f"{PLUGIN_VARIABLE}={chosen.value} (in {chosen.where})"
+        if chosen
+        else f"its default name ({PLUGIN_VARIABLE} is not set)"
+    )
+    return f"{nccl}; its net plugin is {found.net or 'none'}, by {by}"
 
 
 @of_host("nccl-mapped", facts.MAPPED, on_demand=True)
@@ -29,6 +65,10 @@ def mapped(patient: Patient) -> Iterator[Seen]:
     for each in found:
         if PLUGIN.fullmatch(each.path):
             yield Seen(NOTE, patient.name, process, f"with {each.path}")
+    loaded = patient.known.get(facts.LOADED) or Loading()
+    if copies and loaded.wanted and not loaded.in_path:
+        took = f"{loaded.net} took the net" if loaded.net else "neither NCCL nor a net plugin is R2CC's"
+        yield Seen(ERROR, patient.name, process, f"{_wanted(loaded)}, but it is not in the path: {took}")
 
 
 def _copy(patient: Patient, process: str, each: Mapped) -> Iterator[Seen]:

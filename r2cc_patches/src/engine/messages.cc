@@ -49,10 +49,12 @@ void Messages::onAcks(size_t nic, const NicAddress& from, const uint8_t* data, s
   takeAcks(*peer, *parsed);
 }
 
-/// After its twin that came by TCP: UDP passes. It says nothing else, as anybody may repeat it.
+/// After its twin that came by TCP, or far behind it: UDP passes. It says nothing else, as anybody may repeat it.
 void Messages::hearTwin(const Peer& peer, size_t nic, const NicAddress& from, const Header& header) {
-  if (!peer.streams || !peer.replays.knows(header.seq)) return;
-  if (Path* path = peer.find(nic, from)) path->askedNs = path->tcpAlone = 0;
+  Path* path = peer.streams ? peer.find(nic, from) : nullptr;
+  if (path == nullptr) return;
+  path->tcpProofs = 0;
+  if (peer.replays.knows(header.seq)) path->askedNs = 0;
 }
 
 /// The path it came over by UDP, null if that is none of ours.
@@ -61,7 +63,7 @@ Path* Messages::hear(Peer& peer, size_t nic, const NicAddress& from, const Heade
   hearOver(peer, nic, path, header);
   if (path == nullptr) return path;
   path->udpHeard = peer.lastHeard;
-  path->askedNs = path->tcpAlone = 0;
+  path->askedNs = path->tcpProofs = 0;
   return path;
 }
 
@@ -129,7 +131,6 @@ void Messages::onStreamDatagram(const SideStreamPtr& stream, const uint8_t* data
 void Messages::hearStream(SideStream& stream, Peer& peer, const Parsed& parsed) {
   Path* path = stream.path;
   stream.heardNs = runNs();
-  if (path != nullptr && path->askedNs != 0 && path->tcpAlone == 0) path->tcpAlone = stream.heardNs;
   hearOver(peer, stream.nic, path, parsed.header());
   if (stream.acks) return takeAcks(peer, parsed);
   parts_.judge.onRemoteLinks(peer, parsed.header());
@@ -273,6 +274,7 @@ void Messages::onHello(Peer& peer, const Hello& hello) {
 void Messages::onPing(const Arrival& arrival, const Ping& ping) {
   if (arrival.path == nullptr) return;
   Peer& peer = arrival.peer;
+  if (ping.round == kOneWayRound) arrival.path->heardProof(arrival.byUdp, runNs());
   Datagram d = peer.datagram();
   d.add(Pong{ping.round});
   auto next = peer.receivesById.lower_bound(peer.nextRepaired);
@@ -281,10 +283,12 @@ void Messages::onPing(const Arrival& arrival, const Ping& ping) {
     peer.nextRepaired = next->first;
     if (!d.add(Ack{next->first, next->second->delivered()})) break;
   }
-  if (ping.round != kUdpRound) {
+  if (ping.round != kOneWayRound) {
     peer.send(*arrival.path, d);
   } else if (arrival.byUdp) {
     peer.sendByUdp(*arrival.path, d);
+  } else {
+    peer.sendByTcp(*arrival.path, d);
   }
 }
 
@@ -295,9 +299,9 @@ void Messages::onPong(const Arrival& arrival, const Pong& pong) {
   const int64_t now = runNs();
   if (now - peer.lastPong > kSteadyNs) peer.answersSince = now;
   peer.lastPong = now;
-  if (pong.round == kUdpRound) {
-    if (arrival.byUdp) path.udpProofs++, path.udpMisses = 0, path.proofHeard = now;
-    return;
+  if (pong.round == kOneWayRound) {
+    if (arrival.byUdp) path.proofHeard = now;
+    return path.heardProof(arrival.byUdp, now);
   }
   if (pong.round == kDataRound && !arrival.byUdp) onDataProof(path);
   peer.answered(path, pong.round, now);

@@ -14,11 +14,12 @@ constexpr int64_t kConnectNs = msToNs(300);     // a stream that is not up by th
 constexpr int64_t kTcpSilenceNs = msToNs(40);   // no answer over a stream either
 constexpr int64_t kStillNs = msToNs(8);         // a lane whose kernel hears nothing, though something is on its way
 constexpr int64_t kProofEveryNs = msToNs(200);
-constexpr int kProofs = 10;  // then UDP passes again
+constexpr int kProofs = 10;       // then UDP passes again and the stream may end
+constexpr int kProofsToTell = 5;  // sooner, as the other end may be first to end it
 constexpr int64_t kProofWaitNs = msToNs(250);
 constexpr int64_t kFirstTryNs = msToNs(100), kMostTryNs = msToNs(8000), kMostTryIfNeededNs = msToNs(400);
 constexpr int kMostTries = 7;
-constexpr int kMissesToSay = 3, kMissesOneWay = 4;  // while TCP answers: then it is no late peer
+constexpr int kProofsToSay = 8;  // that came by TCP, and nothing by UDP, for 2 s: a late process hears TCP first
 constexpr int64_t kAskAgainNs = msToNs(20);
 constexpr size_t kFillers = 48, kFillerBytes = 1280;  // 60 KiB: what a kernel cuts into packets of full size
 constexpr int64_t kFirstSpareNs = msToNs(100), kNextSpareNs = msToNs(5000);
@@ -55,6 +56,8 @@ void SecondWay::tickPath(Peer& peer, Path& path, int64_t now) {
     return keepSpare(peer, path, now);
   }
   shared_.agenda.restUntil(now + kAskAgainNs);
+  if (path.tcpProofs >= kProofsToSay) reportUdp(peer, path, /*passes=*/false);
+  if (path.udpProofs >= kProofsToTell) reportUdp(peer, path, /*passes=*/true);
   if (!control->ours && proves && now >= path.nextStream) return open(peer, path, now);
   if (!control->ours) return;
   const bool deadUnnoticed = control->woken && control->heardNs == 0 && now - control->sinceNs > kConnectNs;
@@ -69,7 +72,7 @@ void SecondWay::tickPath(Peer& peer, Path& path, int64_t now) {
   }
   if (control->heardNs != 0) path.streamTries = 0;
   if (proves) return proveData(peer, path, *control, now);
-  proveUdp(peer, path, *control, now);
+  proveUdp(peer, path, now);
 }
 
 void SecondWay::hurry(Path& path) {
@@ -144,19 +147,15 @@ void SecondWay::proveData(Peer& peer, Path& path, SideStream& stream, int64_t no
   (void)send(peer, stream, d);
 }
 
-/// A question by UDP alone, again and again, while a stream does its work.
-void SecondWay::proveUdp(Peer& peer, Path& path, const SideStream& control, int64_t now) {
-  const bool deaf = path.udpHeard < path.lastProof;  // else it is heard, and does not hear us
-  const bool lost = deaf ? path.tcpAlone != 0 && path.udpMisses >= kMissesToSay : path.udpMisses >= kMissesOneWay;
-  if (lost) reportUdp(peer, path, /*passes=*/false);
+/// The same question by UDP alone and by the stream alone, again and again. Each end sees for itself what comes by
+/// which: where nothing does, the path is cut or the peer is late, and nobody blames UDP.
+void SecondWay::proveUdp(const Peer& peer, Path& path, int64_t now) {
   if (now - path.lastProof < kProofEveryNs) return;
   const bool answered = path.proofHeard >= path.lastProof;
   if (!answered && now - path.lastProof < kProofWaitNs) return;
   if (!answered) path.udpProofs = 0;
-  if (!answered && (deaf || control.heardNs >= path.lastProof)) path.udpMisses++;
-  if (path.udpProofs < kProofs) return peer.pingByUdp(path, now);
+  if (path.udpProofs < kProofs) return peer.pingEachWay(path, now);
   streams_.closeOf(path);
-  reportUdp(peer, path, /*passes=*/true);
 }
 
 bool SecondWay::silent(Peer& peer, Path& path, int64_t now) {

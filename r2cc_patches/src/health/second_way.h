@@ -35,7 +35,7 @@ class SecondWay {
   bool wakeSpare(Path& path, int64_t now);
   void introduce(const Peer& peer, SideStream& spare) const;
   void greet(Peer& peer, SideStream& stream) const;
-  void proveUdp(Peer& peer, Path& path, const SideStream& control, int64_t now);
+  void proveUdp(const Peer& peer, Path& path, int64_t now);
   void proveData(Peer& peer, Path& path, SideStream& stream, int64_t now) const;
   bool send(const Peer& peer, SideStream& stream, Datagram& datagram) const;
   void reportUdp(const Peer& peer, Path& path, bool passes);

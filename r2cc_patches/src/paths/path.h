@@ -28,6 +28,7 @@ constexpr int64_t kDeadPingNs = msToNs(20);    // between two probes of a dead p
 constexpr int kMaxDoublings = 6;               // of the probation time
 constexpr int64_t kForgiveNs = msToNs(60000);  // failures older than this no longer count
 constexpr int64_t kProbationSilenceNs = msToNs(80);
+constexpr int64_t kProofsApartNs = msToNs(100);  // what proves more comes in later turns of the engine
 constexpr int64_t kMovesNs = msToNs(8);          // after something got through, what stands still is not the path
 constexpr int64_t kAssociationNs = msToNs(150);  // how long a path is probed because its neighbour died
 
@@ -177,16 +178,24 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   int64_t wellNs = 0;  // since when the other end says that it is whole again, until that is believed
 
   // The two ways of the side channel (health/second_way.h).
-  bool pinned = false;       // what is sent over it leaves by its NIC, whatever the routing table says
-  bool within = false;       // the other end is this very host: no link matters
-  int64_t askedNs = 0;       // the first question by UDP since anything came by UDP; 0: none
-  int64_t tcpAlone = 0;      // since when TCP answers and UDP does not; 0: it does
-  int64_t udpHeard = 0;      // the last time something came by UDP
-  bool refused = false;      // its port was refused since anything was heard over it
-  int udpProofs = 0;         // questions in a row that were asked and answered by UDP alone
-  int udpMisses = 0;         // and such that were not answered
-  int64_t lastProof = 0;     // when the last of these was sent
-  int64_t proofHeard = 0;    // and when one was last answered
+  bool pinned = false;     // what is sent over it leaves by its NIC, whatever the routing table says
+  bool within = false;     // the other end is this very host: no link matters
+  int64_t askedNs = 0;     // the first question by UDP since anything came by UDP; 0: none
+  int64_t udpHeard = 0;    // the last time something came by UDP
+  bool refused = false;    // its port was refused since anything was heard over it
+  int udpProofs = 0;       // questions and answers in a row that came by UDP alone
+  int tcpProofs = 0;       // and by TCP alone since anything came by UDP
+  int64_t lastProof = 0;   // when such a question was last sent
+  int64_t proofHeard = 0;  // and when one was last answered by UDP
+  int64_t tcpProofNs = 0;  // when one was last counted: many may wait for a late process
+  void heardProof(bool byUdp, int64_t now) {
+    if (byUdp) {
+      udpProofs++;
+    } else if (now - tcpProofNs >= kProofsApartNs) {
+      tcpProofNs = now;
+      if (++tcpProofs > 1) udpProofs = 0;
+    }
+  }
   int64_t nextStream = 0;    // not before
   int streamTries = 0;       // without an answer
   bool saidUdpLost = false;  // and NCCL's log says so

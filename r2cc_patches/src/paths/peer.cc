@@ -180,6 +180,10 @@ bool Peer::sendByUdp(const Path& path, Datagram& datagram) const {
   return side_.send(path.local, remote_[path.remote], datagram.seal(key), path.pinned);
 }
 
+bool Peer::sendByTcp(const Path& path, Datagram& datagram) const {
+  return sendByStream(path, path.control, datagram.seal(key));
+}
+
 bool Peer::sendToAckPort(const Path& path, Datagram& datagram) const {
   NicAddress to = remote_[path.remote];
   if (to.ackPort != 0) to.port = to.ackPort;
@@ -194,11 +198,13 @@ void Peer::ping(Path& path, uint32_t round, int64_t now) const {
   sendOn(path, Ping{round});
 }
 
-void Peer::pingByUdp(Path& path, int64_t now) const {
+void Peer::pingEachWay(Path& path, int64_t now) const {
   path.lastProof = now;
-  Datagram d = datagram();
-  d.add(Ping{kUdpRound});
-  sendByUdp(path, d);
+  Datagram byUdp = datagram(), byTcp = datagram();  // one sent twice is heard once
+  byUdp.add(Ping{kOneWayRound});
+  byTcp.add(Ping{kOneWayRound});
+  sendByUdp(path, byUdp);
+  sendByTcp(path, byTcp);
 }
 
 void Peer::sendAll(const std::vector<const Path*>& paths, const std::vector<Encoded>& messages) const {

@@ -110,10 +110,11 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   /// Thread-safe: seals and sends, both ways where there are two.
   bool send(const Path& path, Datagram& datagram) const;
   bool sendByUdp(const Path& path, Datagram& datagram) const;
+  bool sendByTcp(const Path& path, Datagram& datagram) const;
   /// A question that is answered over the same path.
   void ping(Path& path, uint32_t round, int64_t now) const;
-  /// One that is asked and answered by UDP alone.
-  void pingByUdp(Path& path, int64_t now) const;
+  /// One that is asked and answered by UDP alone, and one by TCP alone.
+  void pingEachWay(Path& path, int64_t now) const;
   template <class M>
   bool sendOn(const Path& path, const M& message) const {
     Datagram d = datagram();

@@ -85,8 +85,8 @@ void Streams::closeOf(Path& path) {
   for (const SideStreamPtr& s : {path.control.get(), path.acks.get()}) {
     if (s != nullptr) close(s);
   }
-  path.askedNs = path.tcpAlone = 0;
-  path.udpProofs = path.udpMisses = 0;
+  path.askedNs = 0;
+  path.udpProofs = path.tcpProofs = 0;
 }
 
 void Streams::closeOf(const Peer& peer) {

@@ -15,7 +15,7 @@ inline ncclResult_t connectContext(void* ctx, int dev, void* handle, void** send
 }
 
 template <int Table, class Net>
-constexpr Net netOfContexts(decltype(Net::getProperties) getProperties) {
+constexpr Net netOfContexts(decltype(Net::getProperties) getProperties) noexcept {
   return {kPluginName,
           initContext<Table>,
           forward<&ncclNet_t::devices>,

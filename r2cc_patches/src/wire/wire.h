@@ -192,7 +192,7 @@ struct Probe {
 };
 using Ping = Probe<Type::Ping>;
 constexpr uint32_t kNoRound = 0;                 // of a probe that is no evidence for or against others
-constexpr uint32_t kUdpRound = UINT32_MAX;       // asked by UDP, to be answered by UDP alone
+constexpr uint32_t kOneWayRound = UINT32_MAX;    // asked by UDP alone or by TCP alone: answered by the same alone
 constexpr uint32_t kDataRound = UINT32_MAX - 1;  // asked behind as much as data would be, over a stream
 using Pong = Probe<Type::Pong>;
 

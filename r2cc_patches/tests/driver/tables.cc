@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 
 #include "bench/errors.h"
 #include "standalone/net_tables.h"
@@ -64,7 +65,7 @@ void takeFromV9(ncclNetProperties_v11_t& ours, const Properties& p) {
 
 template <class Net, class Properties>
 ncclResult_t propertiesFromV9(int dev, ncclNetProperties_v11_t* ours) {
-  Properties p;
+  Properties p{};
   const ncclResult_t result = theirs<Net>->getProperties(dev, &p);
   if (result == ncclSuccess) takeFromV9(*ours, p);
   return result;
@@ -106,7 +107,7 @@ ncclNet_v11_t asV11(const ncclNet_v8_t& net) {
     return initFirst<ncclNet_v8_t>([log] { return theirs<ncclNet_v8_t>->init(log); });
   };
   ours.getProperties = [](int dev, ncclNetProperties_v11_t* p) {
-    ncclNetProperties_v8_t old;
+    ncclNetProperties_v8_t old{};
     const ncclResult_t result = theirs<ncclNet_v8_t>->getProperties(dev, &old);
     if (result != ncclSuccess) return result;
     takeCommon(*p, old);
@@ -197,7 +198,7 @@ ncclNet_v11_t asV11(const NetV12& net) {
   };
   ours.devices = net.devices;
   ours.getProperties = [](int dev, ncclNetProperties_v11_t* p) {
-    plugin::PropertiesV12 newer;
+    plugin::PropertiesV12 newer{};
     const ncclResult_t result = theirs<NetV12>->getProperties(dev, &newer);
     if (result != ncclSuccess) return result;
     *p = {};
@@ -235,7 +236,7 @@ ncclNet_v11_t asV11(const NetV12& net) {
 }
 
 // The NCCL that is played, by table; the plugin asks for it.
-constexpr int kVersions[] = {22105, 22501, 22707, 22907, 23007};
+constexpr std::array<int, 5> kVersions{22105, 22501, 22707, 22907, 23007};
 int playedVersion = 0;
 
 template <class Net>
@@ -254,7 +255,7 @@ const ncclNet_v11_t& pluginTable(const std::string& library, int version) {
   const std::string name = "ncclNetPlugin_v" + std::to_string(version);
   const void* symbol = dlsym(handle, name.c_str());
   if (symbol == nullptr) throw bench::TransportError(library + " has no " + name);
-  playedVersion = kVersions[version - kOldestTable];
+  playedVersion = kVersions.at(static_cast<size_t>(version - kOldestTable));
   switch (version) {
     case 8:
       return through<ncclNet_v8_t>(symbol);

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <random>
 
+#include "budget.h"
 #include "check.h"
 #include "rig/door.h"
 #include "rig/hostile.h"
@@ -17,15 +18,10 @@ using namespace r2cc::fake;
 
 namespace {
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr int64_t kGrowthKb = 1 << 20;  // what was freed is kept for a while, to be watched
-constexpr int kSlowness = 4;            // a flood is for the speed that a user's engine has
-constexpr int kFlood = 20000;
-#else
-constexpr int64_t kGrowthKb = 1024;  // 12,500 datagrams of one host alone would be more
-constexpr int kSlowness = 1;
-constexpr int kFlood = 0;  // datagrams a second: as many as can be sent
-#endif
+using check::kSanitized, check::kSlowness;  // a flood is for the speed that a user's engine has
+// 12,500 datagrams of one host alone would be more. A sanitizer keeps what was freed for a while, to be watched.
+constexpr int64_t kGrowthKb = kSanitized ? 1 << 20 : 1024;
+constexpr int kFlood = kSanitized ? 20000 : 0;  // datagrams a second; 0: as many as can be sent
 constexpr int64_t kLimitNs = msToNs(20000) * kSlowness;
 
 void pauseMs(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }

@@ -33,6 +33,14 @@ SAME_PLACE(NetV10, ends.test, ncclNet_v10_t, test);
 SAME_PLACE(NetV11, finalize, ncclNet_v11_t, finalize);
 SAME_PLACE(NetV11, setNetAttr, ncclNet_v11_t, setNetAttr);
 
+#ifdef NCCL_NET_MAX_DEVS_PER_NIC_V12  // a pinned NCCL from 2.30 on
+static_assert(sizeof(PropertiesV12) == sizeof(ncclNetProperties_v12_t) && sizeof(NetV12) == sizeof(ncclNet_v12_t));
+SAME_PLACE(PropertiesV12, mostBytes, ncclNetProperties_v12_t, maxP2pBytes);
+SAME_PLACE(PropertiesV12, rail, ncclNetProperties_v12_t, railId);
+SAME_PLACE(PropertiesV12, plane, ncclNetProperties_v12_t, planeId);
+SAME_PLACE(NetV12, finalize, ncclNet_v12_t, finalize);
+#endif
+
 #undef SAME_PLACE
 
 }  // namespace

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import random
 import sys
-from functools import cache
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -322,9 +322,8 @@ def experiment(opts: Options) -> dict[str, Any]:
 
 def summary(lines: list[Line], opts: Options) -> dict[str, Any]:
     """The summary that chaos computes from these lines."""
-    from chaos.experiment.model import Experiment
     from chaos.analysis.summary import summarize
-
+    from chaos.experiment.model import Experiment
     from harness.facts.environment import Hardware
     from harness.schemas import plain
 
