@@ -44,7 +44,7 @@ Fd timerOf(int ms) {
 
 }  // namespace
 
-Bench::Bench(const Options& options, const ncclNet_v11_t& table, Bootstrap& bootstrap, const LineWriter& out,
+Bench::Bench(const Options& options, const ncclNet_t& table, Bootstrap& bootstrap, const LineWriter& out,
              Health health)
     : options_(options),
       bootstrap_(bootstrap),

@@ -36,7 +36,7 @@ Handle Connection::listen() {
 }
 
 bool Connection::connect(Handle& handle) {
-  ncclNetDeviceHandle_v11_t* noDevice = nullptr;
+  ncclNetDeviceHandle_t* noDevice = nullptr;
   const int device = net_.nics()[static_cast<size_t>(id_.nic)].device;
   if (!comm_.open() && sends_) {
     checkNet(net_.table().connect(net_.context(), device, handle.data(), comm_.slot(), &noDevice), "connect", id_.peer,
