@@ -44,8 +44,7 @@ Fd timerOf(int ms) {
 
 }  // namespace
 
-Bench::Bench(const Options& options, const ncclNet_t& table, Bootstrap& bootstrap, const LineWriter& out,
-             Health health)
+Bench::Bench(const Options& options, const ncclNet_t& table, Bootstrap& bootstrap, const LineWriter& out, Health health)
     : options_(options),
       bootstrap_(bootstrap),
       out_(out),

@@ -4,7 +4,7 @@
 
 #include "inner/inner_net.h"
 
-/// From this version on upstream can bring queue pairs back that its own failover has left (p2p_resiliency_recovery.cc).
+/// From this version on upstream can bring queue pairs back that its own failover has left (its port recovery).
 #define R2CC_IB_RECOVERS NCCL_VERSION(2, 30, 3)
 
 /// The fork's IB net as the resilient net uses it: `ncclNetIb` with connect, accept and test of ours.

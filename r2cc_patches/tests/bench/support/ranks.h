@@ -20,8 +20,7 @@ struct RankResult {
 bench::Options smallRun(bench::Op op);
 
 RankResult runRank(const bench::Options& options, const ncclNet_t& table, const bench::Health& health = {});
-std::vector<RankResult> runAll(const bench::Options& base, const ncclNet_t& table,
-                               const bench::Health& health = {});
+std::vector<RankResult> runAll(const bench::Options& base, const ncclNet_t& table, const bench::Health& health = {});
 
 size_t count(const std::string& text, const std::string& part);
 
