@@ -8,6 +8,7 @@
 #include "base/world_rank.h"
 #include "net/net_process.h"
 #include "standalone/nccl_version.h"
+#include "standalone/other_net.h"
 
 extern ncclNet_t ncclNetIb;
 extern ncclNet_t ncclNetSocket;
@@ -27,6 +28,7 @@ struct Given {
 struct State {
   std::mutex mutex;
   ncclNet_t* net = nullptr;
+  bool otherFailed = false;
   std::map<int, void*> contexts;  // by traffic class
   std::map<void*, Given> given;   // by what NCCL has for a communicator
   Log log = nullptr;              // of the last init, with the profiler
@@ -56,6 +58,11 @@ ncclResult_t tryNet(State& all, ncclNet_t* inner, void** ctx, uint64_t commId, n
 ncclResult_t init(State& all, void** ctx, uint64_t commId, int trafficClass, Log log, Prof profiler) {
   ncclNetCommConfig_t config{trafficClass};
   if (all.net != nullptr) return all.net->init(ctx, commId, &config, log, profiler);
+  if (ncclNet_t* other = otherNet(log); other != nullptr && !all.otherFailed) {
+    if (tryNet(all, other, ctx, commId, &config, log, profiler) == ncclSuccess) return ncclSuccess;
+    all.otherFailed = true;
+    refuseOtherNet(log, "it found no device, or its init failed (see above)");
+  }
   if (tryNet(all, &ncclNetIb, ctx, commId, &config, log, profiler) == ncclSuccess) return ncclSuccess;
   return tryNet(all, &ncclNetSocket, ctx, commId, &config, log, profiler);
 }

@@ -1,5 +1,5 @@
 // The net behind every table of the plugin. Like NCCL itself it is InfiniBand where there is some and sockets
-// elsewhere, wrapped as R2CC_MODE says.
+// elsewhere, wrapped as R2CC_MODE says; before them R2CC_INNER_PLUGIN's.
 #pragma once
 
 #include "net/in_path.h"
