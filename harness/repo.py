@@ -2,30 +2,38 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import tomllib
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.errors import UsageError
 
+DEFAULT_NCCL = "2.29.7"
+
 
 @dataclass(frozen=True)
 class Layout:
-    """The paths of one checkout; tests give it a root of their own."""
+    """The paths of one checkout, with one of the NCCLs that it can be built with; tests give it a root of their own."""
 
     root: Path
+    version: str = DEFAULT_NCCL
+
+    @property
+    def pins(self) -> Path:
+        return self.root / "nccl_fork" / "pins"
 
     @property
     def pin(self) -> Path:
-        return self.root / "nccl_fork" / "pin.toml"
+        return self.pins / f"{self.version}.toml"
 
     @property
     def tree(self) -> Path:
         """The fetched and patched NCCL."""
-        return self.root / "nccl_fork" / "tree"
+        return self.root / "nccl_fork" / self._named("tree")
 
     @property
     def patches(self) -> Path:
-        """One folder of patches per NCCL version."""
+        """Folders of patches; a pin names those that are its own."""
         return self.root / "r2cc_patches" / "patches"
 
     @property
@@ -40,22 +48,40 @@ class Layout:
     @property
     def net(self) -> Path:
         """What `r2cc build net` leaves."""
-        return self.root / "build" / "net"
+        return self.root / "build" / self._named("net")
 
     @property
     def nccl(self) -> Path:
         """What `r2cc build nccl` leaves."""
-        return self.root / "build" / "nccl"
+        return self.root / "build" / self._named("nccl")
 
     @property
     def cuda_lock(self) -> Path:
         return self.root / "requirements-cuda.lock"
 
+    def with_version(self, version: str) -> Layout:
+        """The same checkout with this version. UsageError says which are known, or why there is no source."""
+        known = sorted(pin.stem for pin in self.pins.glob("*.toml"))
+        if version in known:
+            return replace(self, version=version)
+        reasons: dict[str, str] = tomllib.loads((self.pins.parent / "no-source.toml").read_text())
+        if version in reasons:
+            raise UsageError(f"no source of NCCL {version}: {reasons[version]}", f"known: {', '.join(known)}")
+        hint = f"known: {', '.join(known)}; `r2cc fork port {version}` tries to make patches for another"
+        raise UsageError(f"no pin of NCCL {version} in {self.pins}", hint)
 
-def checkout() -> Layout:
-    """The checkout this package runs from. Raises UsageError if it was installed without one."""
+    def _named(self, name: str) -> str:
+        """Another version than the default has folders of its own, beside those that have always been there."""
+        return name if self.version == DEFAULT_NCCL else f"{name}-{self.version}"
+
+
+def checkout(version: str | None = None) -> Layout:
+    """The checkout this package runs from, with this version of NCCL (2.29.7); None for the default.
+
+    Raises UsageError if it was installed without one, or if no such version is known.
+    """
     layout = Layout(Path(__file__).resolve().parents[1])
     if not layout.pin.is_file():
         hint = "clone the repository and run `make setup` there"
         raise UsageError(f"this command works in a checkout of R2CC, and {layout.root} is none", hint=hint)
-    return layout
+    return layout if version is None else layout.with_version(version)

@@ -30,7 +30,7 @@ GIT_ENV = {
 
 PIN = """\
 version = "9.9.9-1"
-patches = "9.9.9"
+patches = ["9.9.9"]
 
 [upstream]
 repository = "{repository}"

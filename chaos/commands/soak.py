@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,6 @@ from harness.schemas import dumped
 if TYPE_CHECKING:
     from chaos.soak.judge import Report
 
-PLAIN_EVERY_S = 10.0
 VM = "vm:2x2"
 """What `--bed vm` opens: the shapes of chaos/soak/draw.py."""
 
@@ -82,14 +80,19 @@ def soak(
     from chaos.testbed.beds import KeptBed, open_bed
     from chaos.testbed.hostbench import built
     from harness.files import rundir
+    from harness.progress import show
     from harness.sites.inventory import parse
 
     seed = secrets.randbelow(2**31) if seed is None else seed
     rundir.check(out)
     bench, build = built(quiet=as_json or quiet)
     directory = rundir.create(out, "soak")
-    line = StatusLine(quiet=quiet)
-    line.say(f"soak: seed {seed}, arm {arm}, {minutes:g} min, in {directory.shown()}")
+
+    def say(text: str) -> None:
+        if not quiet:
+            click.echo(("\r\033[K" if sys.stderr.isatty() else "") + text, err=True)
+
+    say(f"soak: seed {seed}, arm {arm}, {minutes:g} min, in {directory.shown()}")
     request = Request(
         arm=arm,
         seed=seed,
@@ -103,11 +106,11 @@ def soak(
         corrupt_carrier=corrupt_carrier,
         max_faults=max_faults,
     )
-    with KeptBed(parse(VM)) as kept:
+    with show("soaking") as step, KeptBed(parse(VM)) as kept:
         request = replace(request, open_bed=kept.open) if bed == "vm" else request
-        report = Soak(request, directory, line.say, line.progress).run()
+        report = Soak(request, directory, say, step.update).run()
     if report.exit_code or not quiet:
-        line.end(_words(report))
+        click.echo(_words(report), err=True)
     if as_json:
         click.echo(dumped(replace(report, fates=None), 1))
     click.echo(directory.shown(), err=as_json)
@@ -131,29 +134,3 @@ def _words(report: Report) -> str:
         f"{text}\nround {failure.round}: {failure.why}\n{small}: {failure.replay_faults} of "
         f"{failure.faults} faults; replay with: r2cc chaos run {failure.replay}{where}"
     )
-
-
-class StatusLine:
-    """On a terminal a line that moves, elsewhere a line now and then; on stderr, so that stdout is for results."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self._live, self._quiet = sys.stderr.isatty(), quiet
-        self._last = 0.0
-
-    def say(self, text: str) -> None:
-        if not self._quiet:
-            click.echo(("\r\033[K" if self._live else "") + text, err=True)
-
-    def end(self, text: str) -> None:
-        """Also when quiet."""
-        self._quiet = False
-        self.say(text)
-
-    def progress(self, text: str) -> None:
-        if self._quiet:
-            return
-        if self._live:
-            click.echo(f"\r\033[K{text}", nl=False, err=True)
-        elif time.monotonic() - self._last >= PLAIN_EVERY_S:
-            self._last = time.monotonic()
-            click.echo(text, err=True)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from harness.commands.options import json_option, quiet_option
+from harness.commands.options import json_option, nccl_option, quiet_option
 from harness.schemas import dumped
 
 STOCK = "Fail unless the build exports the same symbols as this libnccl."
@@ -31,25 +31,31 @@ def build() -> None:
     multiple=True,
     help="Then make this, too: test, test-asan, test-tsan, ... May be repeated.",
 )
+@nccl_option()
 @json_option("Print the result as JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="Show make's output.")
 @quiet_option()
-def net(source: str | None, then: tuple[str, ...], as_json: bool, verbose: bool, quiet: bool) -> None:
+def net(
+    *, source: str | None, then: tuple[str, ...], version: str | None, as_json: bool, verbose: bool, quiet: bool
+) -> None:
     """Compile the resilient net as one library, with g++ and CUDA's headers only: no nvcc, no GPU.
 
-    Fetches and patches NCCL, and fetches CUDA's headers, when they are not there. The log is build/net/build.log.
+    Fetches and patches NCCL, and fetches CUDA's headers, when they are not there. Log: build/net/build.log.
 
     \b
     Examples:
       r2cc build net
       r2cc build net --then test --then test-asan
+      r2cc build net --nccl 2.30.7
     """
     from harness.build import build_net, run_target
     from harness.progress import show
+    from harness.repo import checkout
 
-    built = build_net(source, show, verbose=verbose and not as_json)
+    layout = checkout(version)
+    built = build_net(source, show, verbose=verbose and not as_json, layout=layout)
     for target in then:
-        log = run_target(target, show, verbose=verbose and not as_json)
+        log = run_target(target, show, verbose=verbose and not as_json, layout=layout)
         click.echo(f"{target}: passed, see {log}", err=True)
     if as_json:
         click.echo(dumped(built, 1))
@@ -66,6 +72,7 @@ def net(source: str | None, then: tuple[str, ...], as_json: bool, verbose: bool,
 )
 @click.option("--stock", metavar="FILE", type=click.Path(exists=True, dir_okay=False, path_type=Path), help=STOCK)
 @click.option("--source", metavar="PATH", help="NCCL's source, as for `r2cc fork fetch`.")
+@nccl_option()
 @json_option("Print the result as JSON.")
 @click.option("-v", "--verbose", is_flag=True, help="Show make's output.")
 @quiet_option()
@@ -75,6 +82,7 @@ def nccl(
     funcs: str | None,
     stock: Path | None,
     source: str | None,
+    version: str | None,
     as_json: bool,
     verbose: bool,
     quiet: bool,
@@ -85,16 +93,19 @@ def nccl(
 
     \b
     r2cc build nccl                                         # for the GPUs here, all kernels
+    r2cc build nccl --nccl 2.30.7                           # into build/nccl-2.30.7
     r2cc build nccl --arch sm_90 --funcs "AllReduce Sum f32|SendRecv"
                                                             # minutes instead of an hour
     LD_PRELOAD=$PWD/build/nccl/lib/libnccl.so.2 python3 train.py
     """
     from harness.build import build_nccl
     from harness.progress import show
+    from harness.repo import checkout
 
     if funcs is not None and not funcs.strip():
         raise click.BadParameter("is empty: leave it out for all kernels", param_hint="--funcs")
-    built = build_nccl(arch, funcs or "", source, show, stock=stock, verbose=verbose and not as_json)
+    shown = verbose and not as_json
+    built = build_nccl(arch, funcs or "", source, show, stock=stock, verbose=shown, layout=checkout(version))
     if as_json:
         click.echo(dumped(built, 1))
     elif not quiet:

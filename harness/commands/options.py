@@ -61,6 +61,12 @@ def _keep_quiet(context: click.Context, _param: click.Parameter, quiet: bool) ->
     return quiet
 
 
+def nccl_option() -> Callable[[F], F]:
+    """`--nccl VERSION`: which of the NCCLs in nccl_fork/pins. The command has it as `version`."""
+    text = "Another NCCL than 2.29.7: one of nccl_fork/pins. It has folders of its own (tree-2.30.7, build/net-2.30.7)."
+    return click.option("--nccl", "version", metavar="VERSION", help=text)
+
+
 def arms_option(text: str = "Run only these arms of the experiment.") -> Callable[[F], F]:
     """`--arms A,B`, also as `--arm A`."""
     return click.option("--arms", "--arm", "arms", metavar="A,B", help=text)

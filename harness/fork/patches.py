@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -24,16 +26,28 @@ class Patch:
     sha256: Annotated[str, Limits(pattern=r"^[0-9a-f]{64}$")]
 
 
-def list_patches(folder: Path) -> list[Patch]:
-    """The patches of one NCCL version, in the order they apply: by name."""
-    files = sorted(folder.glob("*.patch"))
-    return [Patch(file.name, hashlib.sha256(file.read_bytes()).hexdigest()) for file in files]
+def patch_files(root: Path, folders: Sequence[str]) -> dict[str, Path]:
+    """The patches of one NCCL version by name, in the order they apply: by name. The last folder that has one wins."""
+    found = {file.name: file for folder in folders for file in (root / folder).glob("*.patch")}
+    return dict(sorted(found.items()))
 
 
-def apply_patch(tree: Path, patch: Path) -> None:
+def list_patches(files: Mapping[str, Path]) -> list[Patch]:
+    """What `patch_files` found, each identified."""
+    return [Patch(name, hashlib.sha256(file.read_bytes()).hexdigest()) for name, file in files.items()]
+
+
+def without_places(text: str) -> str:
+    """A patch but for line numbers and git's hashes: alike for two versions that differ only elsewhere in the file."""
+    kept = re.sub(r"^(diff --git|index) .*\n", "", text, flags=re.MULTILINE)
+    return re.sub(r"^@@ -\S+ \+\S+ @@", "@@", kept, flags=re.MULTILINE)
+
+
+def apply_patch(tree: Path, patch: Path, *, shared: bool = False) -> None:
     """Apply one patch to the tree, all of it or none, without fuzz. Raises SourceError with git's own words.
 
-    The ceiling keeps git from taking the tree for a part of our own repository.
+    `shared`: it was written for another version, too, and lines may have moved. The ceiling keeps git from taking the
+    tree for a part of our own repository.
     """
     argv = ["git", "-C", str(tree), "apply", "-p1", "--whitespace=nowarn", "--verbose", str(patch)]
     env = {"GIT_CEILING_DIRECTORIES": str(tree.parent), "LC_ALL": "C.UTF-8"}
@@ -43,7 +57,7 @@ def apply_patch(tree: Path, patch: Path) -> None:
         hint = "mend the patch by hand, or apply the others, edit nccl_fork/tree and run `r2cc fork refresh`"
         raise SourceError(f"{patch.name} does not apply: {error.message}", hint) from error
     moved = [line for line in result.stderr.splitlines() if "offset" in line]
-    if moved:
+    if moved and not shared:
         print(f"warning: {patch.name} applied with an offset: {'; '.join(moved)}", file=sys.stderr)
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.errors import SourceError, UsageError
-from harness.fork.patches import apply_patch, header, list_patches, patched_files
+from harness.fork.patches import apply_patch, header, list_patches, patch_files, patched_files, without_places
 from harness.fork.pin import Pin, load_pin
 from harness.fork.sources import acquire, sources
 from harness.fork.state import IGNORED, TreeState, read_state
@@ -39,9 +39,12 @@ class Refreshed:
 
 @dataclass
 class Series:
-    """The patches under way: which files each owns, and the text each will have."""
+    """The patches under way: which files each owns, and the text each will have.
+
+    `folder` is the version's own; `where` says where each patch lies now, which may be another version's folder."""
 
     folder: Path
+    where: dict[str, Path]
     names: list[str]
     files: dict[str, list[str]]
     text: dict[str, str] = field(default_factory=dict)
@@ -61,7 +64,7 @@ def refresh(layout: Layout, *, into: str | None = None) -> list[str]:
     with locked(layout), staging(layout) as scratch:
         state = _state_to_refresh(layout, pin)
         pristine, _ = acquire(pin, sources(pin, cached_archive(layout, pin), None), scratch, silent)
-        series = _series(layout.patches / pin.patches)
+        series = _series(layout, pin)
         _assign_new_files(series, _differences(_replayed(series, pristine, scratch), layout.tree), into)
         _write_diffs(series, pristine, layout.tree, scratch)
         done = _checked_and_installed(series, pristine, layout.tree, scratch)
@@ -73,25 +76,27 @@ def _state_to_refresh(layout: Layout, pin: Pin) -> TreeState:
     state = read_state(layout.tree)
     if state is None or state.tree != pin.tree:
         raise UsageError("there is no tree of the pinned version to take patches from", "`r2cc fork fetch` and `patch`")
-    if state.patches != list_patches(layout.patches / pin.patches):
+    if state.patches != list_patches(patch_files(layout.patches, pin.patches)):
         raise UsageError(
-            "the patch files changed since they were applied to nccl_fork/tree, so edits cannot be told from them",
+            f"the patch files changed since they were applied to nccl_fork/{layout.tree.name}, so edits cannot be told "
+            "from them",
             "restore the patch files (git), refresh, and then merge",
         )
     return state
 
 
-def _series(folder: Path) -> Series:
-    names = [patch.name for patch in list_patches(folder)]
-    return Series(folder, names, {name: patched_files(folder / name) for name in names})
+def _series(layout: Layout, pin: Pin) -> Series:
+    where = patch_files(layout.patches, pin.patches)
+    folder = layout.patches / pin.patches[-1]
+    return Series(folder, where, list(where), {name: patched_files(file) for name, file in where.items()})
 
 
 def _replayed(series: Series, pristine: Path, scratch: Path) -> Path:
     """What the patches, as they are, make of the source."""
     tree = scratch / "replayed"
     shutil.copytree(pristine, tree, symlinks=True)
-    for name in series.names:
-        apply_patch(tree, series.folder / name)
+    for file in series.where.values():
+        apply_patch(tree, file, shared=file.parent != series.folder)
     return tree
 
 
@@ -137,18 +142,18 @@ def _write_diffs(series: Series, pristine: Path, edited: Path, scratch: Path) ->
     shutil.copytree(pristine, stage, symlinks=True)
     for name in series.names:
         before = scratch / "a"
-        _copy_files(stage, before, series.files[name])
-        if (series.folder / name).exists():
-            apply_patch(stage, series.folder / name)
-        _copy_files(edited, stage, [path for path in series.files[name] if series.owner(path) == name])
+        copy_files(stage, before, series.files[name])
+        if name in series.where:
+            apply_patch(stage, series.where[name], shared=True)  # said once already, if it was written for this version
+        copy_files(edited, stage, [path for path in series.files[name] if series.owner(path) == name])
         after = scratch / "b"
-        _copy_files(stage, after, series.files[name])
-        series.text[name] = _diff(scratch)
+        copy_files(stage, after, series.files[name])
+        series.text[name] = difference(scratch)
         shutil.rmtree(before)
         shutil.rmtree(after)
 
 
-def _copy_files(source: Path, target: Path, paths: list[str]) -> None:
+def copy_files(source: Path, target: Path, paths: list[str]) -> None:
     """Make the target's files what the source's are; absent there means absent here."""
     target.mkdir(exist_ok=True)
     for path in paths:
@@ -158,7 +163,7 @@ def _copy_files(source: Path, target: Path, paths: list[str]) -> None:
             shutil.copy2(source / path, target / path, follow_symlinks=False)
 
 
-def _diff(scratch: Path) -> str:
+def difference(scratch: Path) -> str:
     """git's own difference of the folders a/ and b/, so that it is what `git apply` reads best."""
     options = f"--no-index -U{CONTEXT_LINES} --no-color --no-ext-diff --no-renames --no-prefix --text".split()
     env = {"GIT_CEILING_DIRECTORIES": str(scratch), "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
@@ -187,22 +192,32 @@ def _checked_and_installed(series: Series, pristine: Path, edited: Path, scratch
             apply_patch(proof, aside / name)
     if tree_hash(proof, ignore=IGNORED) != tree_hash(edited, ignore=IGNORED):
         raise SourceError("the new patches do not make the edited tree; nothing was changed", "report this")
-    return [_install(series.folder, aside, name) for name in series.names]
+    for name in series.names:
+        if not (aside / name).exists() and series.where[name].parent != series.folder:
+            other = series.where[name].parent.name
+            raise UsageError(f"all that {name} did is taken back, but it is {other}'s, too", "keep one line of it")
+    return [_install(series, aside, name) for name in series.names]
 
 
 def _header(series: Series, name: str) -> str:
-    existing = series.folder / name
-    return header(existing) if existing.exists() else NEW_HEADER.format(name=name.removesuffix(".patch"))
+    existing = series.where.get(name)
+    return header(existing) if existing else NEW_HEADER.format(name=name.removesuffix(".patch"))
 
 
-def _install(folder: Path, aside: Path, name: str) -> str:
+def _install(series: Series, aside: Path, name: str) -> str:
+    """A patch that lies in another version's folder stays there alone while only line numbers differ."""
+    folder = series.folder
     new, old = aside / name, folder / name
+    shared = series.where.get(name)
     if not new.exists():
         old.unlink(missing_ok=True)
         return f"{name}: removed, its edits are gone from the tree"
     if old.exists() and old.read_bytes() == new.read_bytes():
         return f"{name}: unchanged"
-    verb = "updated" if old.exists() else "new; write its header"
+    if shared not in (None, old) and without_places(shared.read_text()) == without_places(new.read_text()):
+        return f"{name}: unchanged, shared with {shared.parent.name}"
+    verb = "updated" if shared else "new; write its header"
+    folder.mkdir(exist_ok=True)
     part = folder / f".{name}.part"
     shutil.copyfile(new, part)
     part.replace(old)
@@ -211,6 +226,6 @@ def _install(folder: Path, aside: Path, name: str) -> str:
 
 def _remember(layout: Layout, pin: Pin, state: TreeState) -> None:
     """The tree is now exactly what the patches make: not edited any more."""
-    patches = list_patches(layout.patches / pin.patches)
+    patches = list_patches(patch_files(layout.patches, pin.patches))
     found = tree_hash(layout.tree, ignore=IGNORED)
     TreeState(state.version, state.commit, state.tree, state.source, patches, found).write(layout.tree)

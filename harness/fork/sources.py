@@ -94,8 +94,9 @@ def sources(pin: Pin, cache: Path, chosen: str | None) -> dict[str, Unpack]:
     wrong."""
     tag = f"refs/tags/{pin.tag}"
     if chosen is None:
-        git, apt = partial(from_git, pin.repository, tag), partial(from_apt, pin.archive)
-        return {"cache": partial(from_cache, cache), "git": git, "apt": apt}
+        git = {"git": partial(from_git, pin.repository, tag)} if pin.tag else {}
+        apt = {"apt": partial(from_apt, pin.archive)} if pin.archive else {}
+        return {"cache": partial(from_cache, cache), **git, **apt}
     if "://" in chosen:
         return {chosen: partial(from_git, chosen, tag)}
     path = Path(chosen).expanduser().absolute()

@@ -1,4 +1,4 @@
-"""What is known about the tree in nccl_fork/tree: read from disk each time, never assumed."""
+"""What is known about a tree in nccl_fork: read from disk each time, never assumed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.fork.patches import Patch, list_patches
+from harness.fork.patches import Patch, list_patches, patch_files
 from harness.fork.pin import Pin
 from harness.fork.treehash import tree_hash
 from harness.repo import Layout
@@ -67,7 +67,7 @@ def fork_status(layout: Layout, pin: Pin) -> ForkStatus:
     state = read_state(layout.tree)
     exists = layout.tree.is_dir()
     found = tree_hash(layout.tree, ignore=IGNORED) if exists else None
-    patches = list_patches(layout.patches / pin.patches)
+    patches = list_patches(patch_files(layout.patches, pin.patches))
     fetched = state is not None and state.tree == pin.tree
     return ForkStatus(
         version=pin.version,

@@ -1,4 +1,4 @@
-"""Makes nccl_fork/tree: fetched, verified, patched. Always built aside and renamed, so it is whole or absent."""
+"""Makes a tree in nccl_fork: fetched, verified, patched. Always built aside and renamed, so it is whole or absent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.files.lock import exclusive
-from harness.fork.patches import apply_patch, list_patches
+from harness.fork.patches import apply_patch, list_patches, patch_files
 from harness.fork.pin import Pin, load_pin
 from harness.fork.sources import acquire, chosen_source, sources
 from harness.fork.state import IGNORED, ForkStatus, TreeState, fork_status
@@ -38,7 +38,7 @@ def fetch(layout: Layout, source: str | None = None, *, force: bool = False, pro
         with staging(layout) as scratch:
             tree, name = _pristine(layout, pin, chosen, scratch, progress)
             if force or not before.fetched:
-                _refuse_to_lose_edits(before, force)
+                _refuse_to_lose_edits(layout, before, force)
                 _install(layout, tree, TreeState(pin.version, pin.commit, pin.tree, name, [], pin.tree))
         return fork_status(layout, pin)
 
@@ -52,7 +52,7 @@ def patch(layout: Layout, *, force: bool = False, progress: Progress = show) -> 
             raise UsageError(f"there is no NCCL {pin.version} to patch in {layout.tree}", "`r2cc fork fetch` first")
         if before.patched and not force:
             return before
-        _refuse_to_lose_edits(before, force)
+        _refuse_to_lose_edits(layout, before, force)
         _patch(layout, pin, None, before.source, progress)
         return fork_status(layout, pin)
 
@@ -69,7 +69,7 @@ def ensure(layout: Layout, source: str | None = None, *, progress: Progress = sh
         before = fork_status(layout, pin)
         if before.fetched and before.patched:
             return before
-        _refuse_to_lose_edits(before, force=False)
+        _refuse_to_lose_edits(layout, before, force=False)
         _patch(layout, pin, None if before.fetched else chosen_source(source), before.source, progress)
         return fork_status(layout, pin)
 
@@ -77,10 +77,10 @@ def ensure(layout: Layout, source: str | None = None, *, progress: Progress = sh
 def _patch(layout: Layout, pin: Pin, chosen: str | None, known_source: str | None, progress: Progress) -> None:
     with staging(layout) as scratch:
         tree, name = _pristine(layout, pin, chosen, scratch, progress)
-        folder = layout.patches / pin.patches
-        patches = list_patches(folder)
-        for each in patches:
-            apply_patch(tree, folder / each.name)
+        files = patch_files(layout.patches, pin.patches)
+        patches = list_patches(files)
+        for file in files.values():
+            apply_patch(tree, file, shared=file.parent.name != pin.patches[-1])
         source = known_source or name
         _install(layout, tree, TreeState(pin.version, pin.commit, pin.tree, source, patches, tree_hash(tree)))
 
@@ -98,9 +98,9 @@ def cached_archive(layout: Layout, pin: Pin) -> Path:
     return layout.cache / "nccl" / f"nccl-{pin.version}-{pin.tree[:12]}.tar"
 
 
-def _refuse_to_lose_edits(before: ForkStatus, force: bool) -> None:
+def _refuse_to_lose_edits(layout: Layout, before: ForkStatus, force: bool) -> None:
     if before.edited and not force:
-        raise UsageError("nccl_fork/tree has been edited, and this would replace it", KEEP_EDITS)
+        raise UsageError(f"nccl_fork/{layout.tree.name} has been edited, and this would replace it", KEEP_EDITS)
 
 
 @contextmanager

@@ -21,6 +21,7 @@ KERNEL_OPTIONS = (
     "mitigations=off",
     "nokaslr",
     "tsc=reliable",
+    "clocksource=hpet",  # of the TSC Linux may read the rate wrong by three times where this machine is busy
     "no_timer_check",
     "cryptomgr.notests",
     "random.trust_cpu=on",

@@ -14,7 +14,7 @@
 #include "agree/net/transport.h"
 #include "agree/protocol/coordinator.h"
 #include "agree/protocol/member.h"
-#include "agree/worker.h"
+#include "base/worker.h"
 
 namespace r2cc::agree {
 

@@ -1,9 +1,9 @@
 #include "agree/terms.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <map>
 
+#include "base/json/text.h"
 #include "base/siphash.h"
 
 namespace r2cc::agree {
@@ -14,12 +14,6 @@ constexpr size_t kMostNamed = 4;  // terms, values of one, and ranks with one
 
 uint64_t hashOfText(const std::string& text) {
   return sipHash(Key{}, reinterpret_cast<const uint8_t*>(text.data()), text.size());
-}
-
-std::string hex(uint64_t hash) {
-  char text[24];
-  std::snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(hash));
-  return text;
 }
 
 /// Cut texts are equal only if the whole ones are.

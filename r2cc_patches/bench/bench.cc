@@ -44,8 +44,7 @@ Fd timerOf(int ms) {
 
 }  // namespace
 
-Bench::Bench(const Options& options, const ncclNet_v11_t& table, Bootstrap& bootstrap, const LineWriter& out,
-             Health health)
+Bench::Bench(const Options& options, const ncclNet_t& table, Bootstrap& bootstrap, const LineWriter& out, Health health)
     : options_(options),
       bootstrap_(bootstrap),
       out_(out),
@@ -217,7 +216,7 @@ void Bench::takeHandles(size_t firstFlow, const std::vector<std::string>& all) {
 
 size_t Bench::connections(size_t firstFlow) const {
   size_t sum = 0;
-  for (size_t i = firstFlow; i < flows_.size(); i++) sum += flows_[i].connections();
+  for (size_t i = firstFlow; i < flows_.size(); i++) sum += flows_[i].connections().size();
   return sum;
 }
 
@@ -296,8 +295,8 @@ bool Bench::timeIsUp(int64_t index) {
 void Bench::writeIteration(int64_t index, uint64_t startNs, uint64_t endNs, uint64_t wrong) const {
   out_.write(iterationLine(options_, index, startNs, endNs, wrong));
   for (const Flow& flow : flows_) {
-    for (const Receiver& receiver : flow.receivers()) {
-      for (std::string& line : deliveryLines(options_.rank, receiver.id().id, index, startNs, receiver.deliveredNs())) {
+    for (const Connection& each : flow.connections()) {  // a sending end has no deliveries
+      for (std::string& line : deliveryLines(options_.rank, each.id().id, index, startNs, each.deliveredNs())) {
         out_.write(std::move(line));
       }
     }

@@ -24,7 +24,7 @@ namespace r2cc::bench {
 class Bench {
  public:
   // `bootstrap` has met all ranks.
-  Bench(const Options& options, const ncclNet_v11_t& table, Bootstrap& bootstrap, const LineWriter& out,
+  Bench(const Options& options, const ncclNet_t& table, Bootstrap& bootstrap, const LineWriter& out,
         Health health = {});
 
   // The number of wrong elements over all measured iterations. Throws TransportError.

@@ -1,10 +1,13 @@
 #include "bench/options.h"
 
+#include <algorithm>
+#include <array>
 #include <charconv>
 #include <fstream>
 #include <functional>
 #include <iterator>
 #include <map>
+#include <sstream>
 #include <utility>
 
 #include "bench/data/pattern.h"
@@ -31,13 +34,28 @@ Int parseInt(const std::string& option, const std::string& text, Int low, Int hi
   return value;
 }
 
-template <typename Enum>
-Enum parseEnum(const std::string& option, const std::string& text, const std::map<std::string, Enum>& names) {
-  const auto found = names.find(text);
-  if (found != names.end()) return found->second;
+template <typename Enum, size_t Count>
+using Names = std::array<std::pair<const char*, Enum>, Count>;
+
+constexpr Names<Op, 3> kOps{{{"allreduce", Op::AllReduce}, {"alltoall", Op::AllToAll}, {"stream", Op::Stream}}};
+constexpr Names<NetKind, 2> kNets{{{"ib", NetKind::Ib}, {"socket", NetKind::Socket}}};
+constexpr Names<Connect, 2> kConnects{{{"ahead", Connect::Ahead}, {"switch", Connect::Switch}}};
+constexpr Names<planner::Schedule, 3> kSchedules{
+    {{"auto", planner::Schedule::Auto}, {"chain", planner::Schedule::Chain}, {"ring", planner::Schedule::Ring}}};
+
+template <typename Enum, size_t Count>
+Enum parseEnum(const std::string& option, const std::string& text, const Names<Enum, Count>& names) {
   std::string choices;
-  for (const auto& [name, value] : names) choices += (choices.empty() ? "" : ", ") + name;
+  for (const auto& [name, value] : names) {
+    if (text == name) return value;
+    choices += (choices.empty() ? "" : ", ") + std::string(name);
+  }
   throw UsageError(option + " takes one of " + choices + ", not '" + text + "'");
+}
+
+template <typename Enum, size_t Count>
+const char* nameIn(const Names<Enum, Count>& names, Enum wanted) {
+  return std::find_if(names.begin(), names.end(), [&](const auto& name) { return name.second == wanted; })->first;
 }
 
 // "ADDR:PORT" or "[V6]:PORT"; the address itself is checked when it is resolved.
@@ -51,110 +69,99 @@ void parseRoot(const std::string& text, Options& options) {
   options.rootPort = parseInt<uint16_t>("--root's port", text.substr(colon + 1), 1, UINT16_MAX);
 }
 
-Corruption parseCorruption(const std::string& text) {
-  const size_t colon = text.find(':');
-  if (colon == std::string::npos) throw UsageError("--corrupt takes RANK:ITERATION, not '" + text + "'");
-  return {parseInt<int>("--corrupt's rank", text.substr(0, colon), 0, kMaxRanks - 1),
-          parseInt<int64_t>("--corrupt's iteration", text.substr(colon + 1), 0, INT64_MAX)};
-}
-
-// "RANK:REST" split at the first colon.
-std::pair<int, std::string> parseRankPrefix(const std::string& option, const std::string& form,
-                                            const std::string& text) {
-  const size_t colon = text.find(':');
-  if (colon == std::string::npos) throw UsageError(option + " takes " + form + ", not '" + text + "'");
-  return {parseInt<int>(option + "'s rank", text.substr(0, colon), 0, kMaxRanks - 1), text.substr(colon + 1)};
-}
-
-CarrierCorruption parseCarrierCorruption(const std::string& text) {
-  const char* const form = "RANK:NIC:LOSSES";
-  const auto [rank, rest] = parseRankPrefix("--corrupt-carrier", form, text);
-  const size_t colon = rest.rfind(':');
-  if (colon == std::string::npos || colon == 0 || rest.find('/') != std::string::npos) {
-    throw UsageError(std::string("--corrupt-carrier takes ") + form + ", not '" + text + "'");
+// A value of several parts: "RANK:...", as `form` has it. The last part but one may hold colons itself (a NIC's name).
+class Parts {
+ public:
+  Parts(std::string option, const std::string& form, const std::string& text) : option_(std::move(option)) {
+    std::istringstream in(text);
+    for (std::string part; std::getline(in, part, ':');) parts_.push_back(part);
+    const auto wanted = static_cast<size_t>(std::count(form.begin(), form.end(), ':')) + 1;
+    for (; parts_.size() > wanted; parts_.erase(parts_.end() - 2)) {
+      parts_[parts_.size() - 3] += ":" + parts_[parts_.size() - 2];
+    }
+    const bool empty = std::any_of(parts_.begin(), parts_.end(), [](const std::string& part) { return part.empty(); });
+    if (parts_.size() != wanted || empty || text.find('/') != std::string::npos) {
+      throw UsageError(option_ + " takes " + form + ", not '" + text + "'");
+    }
   }
-  return {rank, rest.substr(0, colon),
-          parseInt<uint64_t>("--corrupt-carrier's losses", rest.substr(colon + 1), 1, UINT64_MAX)};
-}
-
-Lateness parseLateness(const std::string& text) {
-  const char* const form = "RANK:ITERATION:MS";
-  const auto [rank, rest] = parseRankPrefix("--late", form, text);
-  const size_t colon = rest.find(':');
-  if (colon == std::string::npos) throw UsageError(std::string("--late takes ") + form + ", not '" + text + "'");
-  return {rank, parseInt<int64_t>("--late's iteration", rest.substr(0, colon), 0, INT64_MAX),
-          parseInt<int>("--late's milliseconds", rest.substr(colon + 1), 0, 3'600'000)};
-}
-
-Pretence parsePretence(const std::string& text) {
-  const char* const form = "RANK:ITERATION:NIC:PERCENT";
-  const auto [rank, rest] = parseRankPrefix("--pretend", form, text);
-  const size_t first = rest.find(':'), last = rest.rfind(':');
-  if (first == std::string::npos || last <= first + 1) {
-    throw UsageError(std::string("--pretend takes ") + form + ", not '" + text + "'");
+  const std::string& text(size_t at) const { return parts_[at]; }
+  template <typename Int>
+  Int number(size_t at, const std::string& what, Int low, Int high) const {
+    return parseInt(option_ + "'s " + what, parts_[at], low, high);
   }
-  return {rank, parseInt<int64_t>("--pretend's iteration", rest.substr(0, first), 0, INT64_MAX),
-          rest.substr(first + 1, last - first - 1),
-          parseInt<int>("--pretend's percent", rest.substr(last + 1), 0, 100)};
-}
+  int rank() const { return number(0, "rank", 0, kMaxRanks - 1); }
+  int64_t iteration() const { return number<int64_t>(1, "iteration", 0, INT64_MAX); }
+  int ms(size_t at) const { return number(at, "milliseconds", 0, 3'600'000); }
 
-SlowToAgree parseSlowToAgree(const std::string& text) {
-  const auto [rank, rest] = parseRankPrefix("--slow-to-agree", "RANK:MS", text);
-  return {rank, parseInt<int>("--slow-to-agree's milliseconds", rest, 0, 3'600'000)};
-}
+ private:
+  const std::string option_;
+  std::vector<std::string> parts_;
+};
 
 using Setter = std::function<void(Options&, const std::string& option, const std::string& value)>;
 
 template <typename Int>
-Setter intSetter(Int Options::* field, Int low, Int high) {
+Setter integer(Int Options::* field, Int low, Int high) {
   return
       [=](Options& o, const std::string& option, const std::string& v) { o.*field = parseInt(option, v, low, high); };
 }
 
+template <typename Field, typename Enum, size_t Count>
+Setter oneOf(Field Options::* field, const Names<Enum, Count>& names) {
+  return [=](Options& o, const std::string& option, const std::string& v) { o.*field = parseEnum(option, v, names); };
+}
+
+Setter text(std::string Options::* field) {
+  return [=](Options& o, const std::string&, const std::string& v) { o.*field = v; };
+}
+
+template <typename Set>
+Setter parts(const char* form, Set set) {
+  return [=](Options& o, const std::string& option, const std::string& v) { set(o, Parts(option, form, v)); };
+}
+
 std::map<std::string, Setter> makeSetters() {
-  const std::map<std::string, Op> ops{{"allreduce", Op::AllReduce}, {"stream", Op::Stream}, {"alltoall", Op::AllToAll}};
-  const std::map<std::string, NetKind> nets{{"socket", NetKind::Socket}, {"ib", NetKind::Ib}};
-  const std::map<std::string, planner::Schedule> schedules{
-      {"auto", planner::Schedule::Auto}, {"ring", planner::Schedule::Ring}, {"chain", planner::Schedule::Chain}};
-  const std::map<std::string, Connect> connects{{"ahead", Connect::Ahead}, {"switch", Connect::Switch}};
   return {
-      {"--rank", intSetter(&Options::rank, 0, kMaxRanks - 1)},
-      {"--ranks", intSetter(&Options::ranks, 2, kMaxRanks)},
+      {"--rank", integer(&Options::rank, 0, kMaxRanks - 1)},
+      {"--ranks", integer(&Options::ranks, 2, kMaxRanks)},
       {"--root", [](Options& o, const std::string&, const std::string& v) { parseRoot(v, o); }},
-      {"--op", [ops](Options& o, const std::string& n, const std::string& v) { o.op = parseEnum(n, v, ops); }},
+      {"--op", oneOf(&Options::op, kOps)},
       {"--bytes",
        [](Options& o, const std::string& n, const std::string& v) {
          o.bytes = parseInt<uint64_t>(n, v, sizeof(float), uint64_t{1} << 36);
          o.bytesGiven = true;
        }},
-      {"--plan", [](Options& o, const std::string&, const std::string& v) { o.planFile = v; }},
-      {"--schedule", [schedules](Options& o, const std::string& n,
-                                 const std::string& v) { o.schedule = parseEnum(n, v, schedules); }},
-      {"--connect",
-       [connects](Options& o, const std::string& n, const std::string& v) { o.connect = parseEnum(n, v, connects); }},
-      {"--pretend",
-       [](Options& o, const std::string&, const std::string& v) { o.pretended.push_back(parsePretence(v)); }},
-      {"--slow-to-agree",
-       [](Options& o, const std::string&, const std::string& v) { o.slowToAgree = parseSlowToAgree(v); }},
-      {"--iterations", intSetter<int64_t>(&Options::iterations, 1, INT64_MAX / 2)},
-      {"--warmup", intSetter<int64_t>(&Options::warmup, 0, 1'000'000)},
-      {"--channels", intSetter(&Options::channels, 1, 64)},
-      {"--in-a-row", intSetter(&Options::inARow, 1, kMostInARow)},
-      {"--connections-per-peer", intSetter(&Options::connectionsPerPeer, 1, 64)},
-      {"--chunk-bytes", intSetter<uint32_t>(&Options::chunkBytes, sizeof(float), kMaxChunkBytes)},
-      {"--slots", intSetter(&Options::slots, 1, kMaxSlots)},
-      {"--seed", intSetter<uint64_t>(&Options::seed, 0, UINT64_MAX)},
-      {"--net", [nets](Options& o, const std::string& n, const std::string& v) { o.net = parseEnum(n, v, nets); }},
-      {"--merge-nics", intSetter(&Options::mergeNics, 1, kMaxMerged)},
-      {"--timeout-s", intSetter(&Options::timeoutS, 1, 86'400)},
-      {"--idle-us", intSetter(&Options::idleUs, 0, 100'000)},
-      {"--seconds", intSetter(&Options::seconds, 0, 86'400)},
-      {"--late", [](Options& o, const std::string&, const std::string& v) { o.late.push_back(parseLateness(v)); }},
-      {"--corrupt-carrier",
-       [](Options& o, const std::string&, const std::string& v) { o.corruptCarrier = parseCarrierCorruption(v); }},
-      {"--corrupt", [](Options& o, const std::string&, const std::string& v) { o.corrupt = parseCorruption(v); }},
-      {"--library", [](Options& o, const std::string&, const std::string& v) { o.library = v; }},
-      {"--nonce", [](Options& o, const std::string&, const std::string& v) { o.nonce = v; }},
+      {"--plan", text(&Options::planFile)},
+      {"--schedule", oneOf(&Options::schedule, kSchedules)},
+      {"--connect", oneOf(&Options::connect, kConnects)},
+      {"--pretend", parts("RANK:ITERATION:NIC:PERCENT",
+                          [](Options& o, const Parts& p) {
+                            o.pretended.push_back({p.rank(), p.iteration(), p.text(2), p.number(3, "percent", 0, 100)});
+                          })},
+      {"--slow-to-agree", parts("RANK:MS", [](Options& o, const Parts& p) { o.slowToAgree = {p.rank(), p.ms(1)}; })},
+      {"--iterations", integer<int64_t>(&Options::iterations, 1, INT64_MAX / 2)},
+      {"--warmup", integer<int64_t>(&Options::warmup, 0, 1'000'000)},
+      {"--channels", integer(&Options::channels, 1, 64)},
+      {"--in-a-row", integer(&Options::inARow, 1, kMostInARow)},
+      {"--connections-per-peer", integer(&Options::connectionsPerPeer, 1, 64)},
+      {"--chunk-bytes", integer<uint32_t>(&Options::chunkBytes, sizeof(float), kMaxChunkBytes)},
+      {"--slots", integer(&Options::slots, 1, kMaxSlots)},
+      {"--seed", integer<uint64_t>(&Options::seed, 0, UINT64_MAX)},
+      {"--net", oneOf(&Options::net, kNets)},
+      {"--merge-nics", integer(&Options::mergeNics, 1, kMaxMerged)},
+      {"--timeout-s", integer(&Options::timeoutS, 1, 86'400)},
+      {"--idle-us", integer(&Options::idleUs, 0, 100'000)},
+      {"--seconds", integer(&Options::seconds, 0, 86'400)},
+      {"--late", parts("RANK:ITERATION:MS",
+                       [](Options& o, const Parts& p) { o.late.push_back({p.rank(), p.iteration(), p.ms(2)}); })},
+      {"--corrupt-carrier", parts("RANK:NIC:LOSSES",
+                                  [](Options& o, const Parts& p) {
+                                    o.corruptCarrier = {p.rank(), p.text(1),
+                                                        p.number<uint64_t>(2, "losses", 1, UINT64_MAX)};
+                                  })},
+      {"--corrupt", parts("RANK:ITERATION", [](Options& o, const Parts& p) { o.corrupt = {p.rank(), p.iteration()}; })},
+      {"--library", text(&Options::library)},
+      {"--nonce", text(&Options::nonce)},
   };
 }
 
@@ -178,10 +185,19 @@ void checkSchedule(const Options& options) {
   if (options.connectionsPerPeer > 1 || options.mergeNics > 1) {
     throw UsageError("--schedule takes neither --connections-per-peer nor --merge-nics");
   }
-  for (const Pretence& pretence : options.pretended) {
-    if (pretence.rank >= options.ranks) throw UsageError("--pretend's rank must be below --ranks");
-  }
-  if (options.slowToAgree.rank >= options.ranks) throw UsageError("--slow-to-agree's rank must be below --ranks");
+}
+
+// Whom a self-test or a delay is meant for.
+void checkMeant(const Options& options) {
+  const auto check = [&](const std::string& option, int rank, int64_t iteration = 0) {
+    if (rank >= options.ranks) throw UsageError(option + "'s rank must be below --ranks");
+    if (iteration >= options.iterations) throw UsageError(option + "'s iteration must be below --iterations");
+  };
+  check("--corrupt", options.corrupt.rank, options.corrupt.iteration);
+  check("--corrupt-carrier", options.corruptCarrier.rank);
+  check("--slow-to-agree", options.slowToAgree.rank);
+  for (const Lateness& late : options.late) check("--late", late.rank, late.iteration);
+  for (const Pretence& pretence : options.pretended) check("--pretend", pretence.rank);
 }
 
 void checkTogether(const Options& options) {
@@ -196,66 +212,41 @@ void checkTogether(const Options& options) {
     throw UsageError("--in-a-row takes --op allreduce and 2, 4, 8, ... ranks: sums of sums stay exact there");
   }
   checkSchedule(options);
-  if (options.corrupt.rank >= options.ranks) throw UsageError("--corrupt's rank must be below --ranks");
-  if (options.corrupt.rank >= 0 && options.corrupt.iteration >= options.iterations) {
-    throw UsageError("--corrupt's iteration must be below --iterations");
-  }
-  if (options.corruptCarrier.rank >= options.ranks) {
-    throw UsageError("--corrupt-carrier's rank must be below --ranks");
-  }
-  for (const Lateness& late : options.late) {
-    if (late.rank >= options.ranks) throw UsageError("--late's rank must be below --ranks");
-    if (late.iteration >= options.iterations) throw UsageError("--late's iteration must be below --iterations");
-  }
+  checkMeant(options);
 }
 
 }  // namespace
 
-const char* nameOf(Op op) {
-  switch (op) {
-    case Op::AllReduce:
-      return "allreduce";
-    case Op::Stream:
-      return "stream";
-    case Op::AllToAll:
-      return "alltoall";
-  }
-  return "unknown";
-}
+const char* nameOf(Op op) { return nameIn(kOps, op); }
 
 std::string usageText() {
-  return "usage: r2cc_bench --rank R --ranks N --root ADDR:PORT [options]\n"
-         "  --op allreduce|stream|alltoall   what to run (allreduce)\n"
-         "  --bytes N                        float32 data of a rank (67108864)\n"
-         "  --iterations N  --warmup N       measured (40) and unmeasured (2) iterations\n"
-         "  --channels N                     rings; channel c uses NIC c modulo the number of NICs (4)\n"
-         "  --plan FILE                      an all-reduce by this plan (`r2cc plan --json`): every part has so many "
-         "channels\n"
-         "  --schedule auto|ring|chain       an all-reduce that is planned anew whenever NICs come or go (R2CC_MODE "
-         "3); "
-         "--channels\n"
-         "                                   are of the ring and of each cycle of hosts\n"
-         "  --connect ahead|switch           make the cycles' connections at the start (ahead), or when a plan needs "
-         "them\n"
-         "  --connections-per-peer N         connections that share one channel's data (1)\n"
-         "  --in-a-row N                     all-reduces of an iteration, one after the other (1)\n"
-         "  --chunk-bytes N  --slots N       message size (131072) and messages in flight per connection (8)\n"
-         "  --seed N                         changes every input value (1)\n"
-         "  --net socket|ib                  transport (socket)\n"
-         "  --merge-nics N                   join N NICs in a row into one virtual NIC, if the transport can (1: "
-         "none)\n"
-         "  --library PATH                   libr2cc_net.so, or any net plugin (default: beside this program)\n"
-         "  --timeout-s N                    give up after so long without any progress (120)\n"
-         "  --idle-us N                      sleep when nothing moved; 0 spins as NCCL does (200)\n"
-         "  --seconds N                      end after so many seconds, if --iterations are not done before (0: "
-         "never)\n"
-         "  --late RANK:ITERATION:MS         that rank enters that iteration late; may be given several times\n"
-         "  --corrupt-carrier RANK:NIC:N     self-test: flip one bit once that NIC has lost its carrier N times\n"
-         "  --pretend RANK:ITERATION:NIC:PERCENT  self-test: what that rank says of its NIC from that iteration on\n"
-         "  --slow-to-agree RANK:MS          self-test: that rank takes so long to be ready for another schedule\n"
-         "  --corrupt RANK:ITERATION         self-test: flip one bit of the result; must end with exit code 1\n"
-         "  --nonce TEXT                     ranks with another text are turned away\n"
-         "exit: 0 exact, 1 wrong elements, 2 usage, 3 transport error or a peer died\n";
+  return R"(usage: r2cc_bench --rank R --ranks N --root ADDR:PORT [options]
+  --op allreduce|stream|alltoall   what to run (allreduce)
+  --bytes N                        float32 data of a rank (67108864)
+  --iterations N  --warmup N       measured (40) and unmeasured (2) iterations
+  --channels N                     rings; channel c uses NIC c modulo the number of NICs (4)
+  --plan FILE                      an all-reduce by this plan (`r2cc plan --json`): every part has so many channels
+  --schedule auto|ring|chain       an all-reduce that is planned anew whenever NICs come or go (R2CC_MODE 3); --channels
+                                   are of the ring and of each cycle of hosts
+  --connect ahead|switch           make the cycles' connections at the start (ahead), or when a plan needs them
+  --connections-per-peer N         connections that share one channel's data (1)
+  --in-a-row N                     all-reduces of an iteration, one after the other (1)
+  --chunk-bytes N  --slots N       message size (131072) and messages in flight per connection (8)
+  --seed N                         changes every input value (1)
+  --net socket|ib                  transport (socket)
+  --merge-nics N                   join N NICs in a row into one virtual NIC, if the transport can (1: none)
+  --library PATH                   libr2cc_net.so, or any net plugin (default: beside this program)
+  --timeout-s N                    give up after so long without any progress (120)
+  --idle-us N                      sleep when nothing moved; 0 spins as NCCL does (200)
+  --seconds N                      end after so many seconds, if --iterations are not done before (0: never)
+  --late RANK:ITERATION:MS         that rank enters that iteration late; may be given several times
+  --corrupt-carrier RANK:NIC:N     self-test: flip one bit once that NIC has lost its carrier N times
+  --pretend RANK:ITERATION:NIC:PERCENT  self-test: what that rank says of its NIC from that iteration on
+  --slow-to-agree RANK:MS          self-test: that rank takes so long to be ready for another schedule
+  --corrupt RANK:ITERATION         self-test: flip one bit of the result; must end with exit code 1
+  --nonce TEXT                     ranks with another text are turned away
+exit: 0 exact, 1 wrong elements, 2 usage, 3 transport error or a peer died
+)";
 }
 
 Options parseOptions(const std::vector<std::string>& args) {
@@ -287,7 +278,7 @@ void usePlan(Options& options, const planner::Plan& plan) {
 }
 
 agree::Terms terms(const Options& o) {
-  agree::Terms terms{{"--op", nameOf(o.op)}, {"--net", o.net == NetKind::Ib ? "ib" : "socket"}};
+  agree::Terms terms{{"--op", nameOf(o.op)}, {"--net", nameIn(kNets, o.net)}};
   const auto add = [&terms](const char* name, auto value) { terms.push_back({name, std::to_string(value)}); };
   add("--ranks", o.ranks);
   add("--bytes", o.bytes);
@@ -302,7 +293,7 @@ agree::Terms terms(const Options& o) {
   add("--seconds", o.seconds);
   add("--merge-nics", o.mergeNics);
   terms.push_back({"--schedule", o.schedule ? planner::name(*o.schedule) : ""});
-  if (o.schedule) terms.push_back({"--connect", o.connect == Connect::Ahead ? "ahead" : "switch"});
+  if (o.schedule) terms.push_back({"--connect", nameIn(kConnects, o.connect)});
   terms.push_back({"--plan", o.plan ? planner::exactText(*o.plan) : ""});
   terms.push_back({"the net library", o.build});
   return terms;

@@ -19,11 +19,12 @@ JsonObject lineOf(const char* event, int rank, uint64_t tNs) {
   return line;
 }
 
-std::string connectionJson(const ConnectionId& id, const char* direction, const Net& net) {
+std::string connectionJson(const Connection& connection, const Net& net) {
+  const ConnectionId& id = connection.id();
   return JsonObject()
       .integer("id", id.id)
       .integer("peer", id.peer)
-      .text("direction", direction)
+      .text("direction", connection.sends() ? "send" : "recv")
       .integer("channel", id.channel)
       .text("nic", net.nics()[static_cast<size_t>(id.nic)].name)
       .str();
@@ -57,9 +58,7 @@ std::string startLine(const Options& options, const Net& net, const std::vector<
   for (const NicInfo& nic : net.nics()) appendItem(nics, jsonQuote(nic.name));
   std::string connections;
   for (const Flow& flow : flows) {
-    for (const Sender& sender : flow.senders()) appendItem(connections, connectionJson(sender.id(), "send", net));
-    for (const Receiver& receiver : flow.receivers())
-      appendItem(connections, connectionJson(receiver.id(), "recv", net));
+    for (const Connection& connection : flow.connections()) appendItem(connections, connectionJson(connection, net));
   }
   JsonObject line = lineOf("bench_start", options.rank, nowNs());
   line.text("op", nameOf(options.op))

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <optional>
-#include <utility>
 
 #include "bootstrap.h"
 #include "graph.h"
@@ -49,15 +47,15 @@ ncclResult_t Capacities::gather(ncclComm* comm, Capacities& out) {
         ncclTopoGetNetDev(comm, comm->rank, ring, which, -1, &id, &mine.homes[static_cast<size_t>(which)], &proxyRank));
   }
   NCCLCHECK(bootstrapAllGather(comm->bootstrap, all.data(), sizeof(Facts)));
-  out.homes_.assign(static_cast<size_t>(comm->nNodes), {});
-  out.nodes_.assign(static_cast<size_t>(comm->nNodes), {});
+  out.homes.assign(static_cast<size_t>(comm->nNodes), {});
+  out.nodes.assign(static_cast<size_t>(comm->nNodes), {});
   for (int rank = 0; rank < comm->nRanks; rank++) {
-    planner::Node& node = out.nodes_[static_cast<size_t>(comm->rankToNode[rank])];
+    planner::Node& node = out.nodes[static_cast<size_t>(comm->rankToNode[rank])];
     const Facts& facts = all[static_cast<size_t>(rank)];
     const bool first = node.ranks.empty();
     node.ranks.push_back(rank);
     if (first) {
-      std::vector<int>& homes = out.homes_[static_cast<size_t>(comm->rankToNode[rank])];
+      std::vector<int>& homes = out.homes[static_cast<size_t>(comm->rankToNode[rank])];
       homes.assign(facts.homes.begin(), facts.homes.begin() + ring->nChannels);
     }
     if (first) node.name = "node" + std::to_string(comm->rankToNode[rank]);
@@ -73,18 +71,6 @@ ncclResult_t Capacities::gather(ncclComm* comm, Capacities& out) {
     }
   }
   return ncclSuccess;
-}
-
-Capacities Capacities::with(const std::vector<std::string>& reports) const {
-  Capacities now = *this;
-  now.nodes_ = planner::withReports(nodes_, reports);
-  return now;
-}
-
-bool Capacities::apply(const std::string& text) {
-  std::optional<std::vector<planner::Node>> nodes = planner::atCapacities(nodes_, text);
-  if (nodes) nodes_ = std::move(*nodes);
-  return nodes.has_value();
 }
 
 }  // namespace r2cc::schedules

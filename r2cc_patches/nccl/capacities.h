@@ -10,25 +10,15 @@
 
 namespace r2cc::schedules {
 
-class Capacities {
- public:
+struct Capacities {
   /// What the net knows of this process's NICs. For Agreement::report.
   static std::string localReport();
   /// Collective: every node's NICs, from the view of its first rank, at what its ranks say is left of them.
   static ncclResult_t gather(ncclComm* comm, Capacities& out);
 
-  const std::vector<planner::Node>& nodes() const { return nodes_; }
+  std::vector<planner::Node> nodes;
   /// By node: NICs (places in its list) of the ring graph's channels.
-  const std::vector<std::vector<int>>& homes() const { return homes_; }
-  /// The same nodes with what the ranks say now; a rank that said nothing changes nothing.
-  Capacities with(const std::vector<std::string>& reports) const;
-  std::string text() const { return planner::capacitiesText(nodes_); }
-  /// The same nodes at what `text` says. False if it is no such text.
-  bool apply(const std::string& text);
-
- private:
-  std::vector<planner::Node> nodes_;
-  std::vector<std::vector<int>> homes_;
+  std::vector<std::vector<int>> homes;
 };
 
 }  // namespace r2cc::schedules

@@ -75,14 +75,14 @@ ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
   std::string reason;
   std::unique_ptr<Schedules> made(new Schedules(comm));
   NCCLCHECK(Capacities::gather(comm, made->initial_));
-  made->chains_ = ChainChannels::layOut(comm, made->initial_.homes(), reason);
+  made->chains_ = ChainChannels::layOut(comm, made->initial_.homes, reason);
   if (made->chains_.empty()) {
     INFO(NCCL_INIT, "R2CC: no schedules for this communicator: %s", reason.c_str());
     return ncclSuccess;
   }
   const int64_t began = r2cc::nowNs();
   NCCLCHECK(made->chains_.connect(comm));
-  made->chunkOfRate_ = chunkOf(made->initial_.nodes());
+  made->chunkOfRate_ = chunkOf(made->initial_.nodes);
   INFO(NCCL_INIT, "R2CC: %zu cycles of %d nodes on %d channels each from %d on, connected in %.1f ms",
        made->chains_.cycles().size(), comm->nNodes, made->chains_.perCycle(), made->chains_.channel(0, 0),
        static_cast<double>(r2cc::nowNs() - began) / 1e6);
@@ -121,15 +121,15 @@ Schedules::~Schedules() {
 void Schedules::report() { agreement_->report(Capacities::localReport()); }
 
 std::string Schedules::decide(const std::vector<std::string>& reports) {
-  const std::string wanted = initial_.with(reports).text();
-  changed_ |= wanted != initial_.text();
+  const std::string wanted = planner::capacitiesText(planner::withReports(initial_.nodes, reports));
+  changed_ |= wanted != planner::capacitiesText(initial_.nodes);
   return changed_ ? wanted : "";
 }
 
 agree::Prepared Schedules::prepare(const std::string& proposal) {
-  Capacities then = initial_;
-  if (!then.apply(proposal)) return false;
-  planner::Plan plan = planFor(then);
+  std::optional<std::vector<planner::Node>> then = planner::atCapacities(initial_.nodes, proposal);
+  if (!then) return false;
+  planner::Plan plan = planner::plan(requestFor(std::move(*then)));
   agree::Terms terms{{"the plan", planner::exactText(plan)}};
   const std::lock_guard<std::mutex> lock(preparedMutex_);
   prepared_ = std::move(plan);
@@ -149,25 +149,18 @@ agree::Terms Schedules::terms() const {
           {"channels", std::to_string(comm_->nChannels) + " and from " + std::to_string(chains_.channel(0, 0)) +
                            " on " + std::to_string(chains_.perCycle()) + " a cycle"},
           {"the largest chunk of a chain", std::to_string(chunkOfRate_)},
-          {"what NICs have left", initial_.text()},
-          {"the plan", planner::exactText(planOrRing(initial_))}};
+          {"what NICs have left", planner::capacitiesText(initial_.nodes)},
+          {"the plan", planner::exactText(planOrRing(initial_.nodes))}};
 }
 
 /// What cannot be planned with (a node without NICs of ours, or with none left) runs as NCCL chooses.
-planner::Plan Schedules::planOrRing(const Capacities& capacities) const {
-  try {
-    return planFor(capacities);
-  } catch (const planner::PlanError& error) {
-    planner::Plan ring;
-    ring.parts.emplace_back();
-    ring.why = error.what();
-    return ring;
-  }
+planner::Plan Schedules::planOrRing(std::vector<planner::Node> nodes) const {
+  return planner::planOrRing(requestFor(std::move(nodes)));
 }
 
-planner::Plan Schedules::planFor(const Capacities& capacities) const {
+planner::Request Schedules::requestFor(std::vector<planner::Node> nodes) const {
   planner::Request request;
-  request.nodes = capacities.nodes();
+  request.nodes = std::move(nodes);
   request.bytes = kPlanBytes;
   request.channels = static_cast<int>(chains_.cycles().size()) + 1;  // and NCCL's own rings
   request.cycles = chains_.cycles();
@@ -176,7 +169,7 @@ planner::Plan Schedules::planFor(const Capacities& capacities) const {
   request.cost.evenRails = request.homes.empty();  // else every channel takes what its home can carry
   request.cost.chunkBytes = Settings::get().leastChunkBytes;
   request.cost.hopUs = kHopUs;
-  return planner::plan(request);
+  return request;
 }
 
 ncclResult_t Schedules::take(const agree::Decision& decision) {
@@ -188,16 +181,17 @@ ncclResult_t Schedules::take(const agree::Decision& decision) {
     preparedText_.clear();
   }
   if (!plan) {  // a newer proposal took its place, and was withdrawn
-    Capacities then = initial_;
-    if (!then.apply(decision.text)) return ncclInternalError;
-    plan = planOrRing(then);
+    std::optional<std::vector<planner::Node>> then = planner::atCapacities(initial_.nodes, decision.text);
+    if (!then) return ncclInternalError;
+    plan = planOrRing(std::move(*then));
   }
   return adopt(*plan, decision.text.c_str());
 }
 
 ncclResult_t Schedules::enter() {
   if (comm_->planner.nTasksColl + comm_->planner.nTasksBcast == 0) return ncclSuccess;
-  if (active_.plan.parts.empty()) NCCLCHECK(adopt(planOrRing(initial_), initial_.text().c_str()));
+  if (active_.plan.parts.empty())
+    NCCLCHECK(adopt(planOrRing(initial_.nodes), planner::capacitiesText(initial_.nodes).c_str()));
   const agree::Decision& decision = agreement_->enter(history_ = hashOfGroup());
   if (decision.epoch != epoch_) NCCLCHECK(take(decision));
   if (!ncclCudaGraphValid(comm_->planner.capturingGraph)) return ncclSuccess;

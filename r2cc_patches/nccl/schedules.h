@@ -52,8 +52,8 @@ class Schedules {
   std::string decide(const std::vector<std::string>& reports);
   agree::Prepared prepare(const std::string& proposal);
   agree::Terms terms() const;
-  planner::Plan planFor(const Capacities& capacities) const;
-  planner::Plan planOrRing(const Capacities& capacities) const;
+  planner::Request requestFor(std::vector<planner::Node> nodes) const;
+  planner::Plan planOrRing(std::vector<planner::Node> nodes) const;
   ncclResult_t adopt(const planner::Plan& plan, const char* what);
   bool headIsSlower(const planner::Plan& plan, const planner::Part& part) const;
   /// Which of a cycle's channels the part lies on.

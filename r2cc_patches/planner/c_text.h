@@ -5,7 +5,7 @@
 #include <exception>
 #include <string>
 
-#include "base/json_text.h"
+#include "base/json/text.h"
 #include "planner/planner.h"
 
 namespace r2cc {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "planner/cost/model.h"
+#include "planner/problems.h"
 
 namespace r2cc::planner {
 namespace {
@@ -13,7 +14,6 @@ constexpr size_t kMostNodes = 16384;
 constexpr size_t kMostNics = 64;
 constexpr int kMostRanks = 1 << 20;
 constexpr int kMostChannels = 1024;
-constexpr size_t kMostProblems = 20;
 constexpr double kMostRateGbit = 1e6;
 constexpr double kLeastCapacity = 1e-6;  // less of a node than this is nothing that can be planned with
 constexpr double kMostHopUs = 1e9;
@@ -21,34 +21,6 @@ constexpr double kMostHopUs = 1e9;
 // No object that ends before main() does: background threads plan.
 constexpr const char* kDatatypes[] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
                                       "float16", "float32", "float64", "bfloat16", "float8e4m3", "float8e5m2"};
-
-class Problems {
- public:
-  void add(const std::string& problem) {
-    if (++count_ <= kMostProblems) text_ += (text_.empty() ? "" : "\n") + problem;
-  }
-  /// NaN is in no range.
-  void range(double value, double least, double most, const std::string& what) {
-    if (value >= least && value <= most) return;
-    add(what + " must be from " + shown(least) + " to " + shown(most) + ", not " + shown(value));
-  }
-  void raise() {
-    if (count_ == 0) return;
-    if (count_ > kMostProblems) text_ += "\n... and " + std::to_string(count_ - kMostProblems) + " more";
-    throw PlanError(text_, hint_);
-  }
-  void hint(std::string hint) { hint_ = std::move(hint); }
-
- private:
-  static std::string shown(double value) {
-    char text[32];
-    std::snprintf(text, sizeof(text), "%.12g", value);
-    return text;
-  }
-  std::string text_;
-  std::string hint_ = "see harness/schemas/plan_request.schema.json and docs/internals/schedules.md";
-  size_t count_ = 0;
-};
 
 void checkNics(const Node& node, bool alone, Problems& problems) {
   double left = 0;
@@ -150,7 +122,7 @@ void checkCost(const Cost& cost, Problems& problems) {
 }  // namespace
 
 void check(const Request& request) {
-  Problems problems;
+  Problems problems("see harness/schemas/plan_request.schema.json and docs/internals/schedules.md");
   checkNodes(request, problems);
   checkCost(request.cost, problems);
   if (ringFactor(request.op, 1) < 0) {

@@ -1,13 +1,12 @@
 // Requests and plans as JSON (harness/schemas/plan_request.schema.json and plan.schema.json).
+#include "planner/plan_text.h"
+
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <utility>
 
-#include "base/json_reader.h"
-#include "base/json_text.h"
-#include "planner/planner.h"
+#include "base/json/text.h"
 
 namespace r2cc::planner {
 namespace {
@@ -72,23 +71,6 @@ Node nodeFrom(const Json& json) {
   return node;
 }
 
-Cost costFrom(const Json& json) {
-  json.allow({"hop_us", "local_hop_us", "chunk_bytes", "ring_efficiency", "chain_efficiency", "staged_efficiency",
-              "margin", "even_rails"});
-  Cost cost;
-  take(json, "hop_us", cost.hopUs);
-  take(json, "local_hop_us", cost.localHopUs);
-  take(json, "ring_efficiency", cost.ringEfficiency);
-  take(json, "chain_efficiency", cost.chainEfficiency);
-  take(json, "staged_efficiency", cost.stagedEfficiency);
-  take(json, "margin", cost.margin);
-  if (const Json* even = json.find("even_rails")) cost.evenRails = even->integer("even_rails", 0, 1) == 1;
-  if (const Json* chunk = json.find("chunk_bytes")) {
-    cost.chunkBytes = static_cast<uint64_t>(chunk->integer("chunk_bytes", 1, int64_t{1} << 40));
-  }
-  return cost;
-}
-
 Request request(const Json& json) {
   json.allow(
       {"schema", "nodes", "op", "bytes", "datatype", "reduction", "channels", "cycles", "homes", "schedule", "cost"});
@@ -111,72 +93,24 @@ Request request(const Json& json) {
   return out;
 }
 
-/// Commas between members and items are its business.
-class Writer {
- public:
-  Writer& open(char bracket) { return out_ += bracket, first_ = true, *this; }
-  Writer& close(char bracket) { return out_ += bracket, first_ = false, *this; }
-  Writer& key(const char* key) {
-    item();
-    appendJson(out_, key);
-    out_ += ':';
-    return first_ = true, *this;
-  }
-  Writer& text(const std::string& value) { return item(), appendJson(out_, value), *this; }
-  Writer& word(const char* value) { return item(), out_ += value, *this; }
-  Writer& item() {
-    if (!first_) out_ += ',';
-    return first_ = false, *this;
-  }
-  /// The shortest text that reads back as the same number.
-  template <typename Number>
-  Writer& number(Number value) {
-    item();
-    std::array<char, 32> digits{};
-    const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
-    out_.append(digits.data(), end);
-    return *this;
-  }
-  const std::string& out() const { return out_; }
-
- private:
-  std::string out_;
-  bool first_ = true;
-};
-
-void write(Writer& to, const Part& part) {
-  to.item().open('{').key("kind").text(name(part.kind)).key("share").number(part.share);
-  to.key("order").open('[');
-  for (const int rank : part.order) to.number(rank);
-  to.close(']');
+void write(JsonWriter& to, const Part& part) {
+  to.open('{').key("kind").text(name(part.kind)).key("share").number(part.share).key("order").numbers(part.order);
   if (part.straggler >= 0) to.key("straggler").number(part.straggler);
   if (part.cycle >= 0) to.key("cycle").number(part.cycle);
-  if (!part.homes.empty()) {
-    to.key("homes").open('[');
-    for (const int home : part.homes) to.number(home);
-    to.close(']');
-  }
-  if (part.kind == Kind::OptCC) to.key("mirrored").word(part.mirrored ? "true" : "false");
-  if (!part.spared.empty()) {
-    to.key("spared").open('[');
-    for (const std::vector<int>& ranks : part.spared) {
-      to.item().open('[');
-      for (const int rank : ranks) to.number(rank);
-      to.close(']');
-    }
-    to.close(']');
-  }
+  if (!part.homes.empty()) to.key("homes").numbers(part.homes);
+  if (part.kind == Kind::OptCC) to.key("mirrored").boolean(part.mirrored);
+  if (!part.spared.empty()) to.key("spared").rows(part.spared);
   if (part.kind == Kind::Published) to.key("y").number(part.y).key("pieces").number(part.pieces);
   to.close('}');
 }
 
-void write(Writer& to, const NodePlan& node) {
-  to.item().open('{').key("name").text(node.name).key("rate_gbit").number(node.rateGbit);
+void write(JsonWriter& to, const NodePlan& node) {
+  to.open('{').key("name").text(node.name).key("rate_gbit").number(node.rateGbit);
   to.key("tx_bytes").number(std::round(node.txBytes)).key("rx_bytes").number(std::round(node.rxBytes)).close('}');
 }
 
-void write(Writer& to, const Candidate& candidate) {
-  to.item().open('{').key("schedule").text(name(candidate.schedule)).key("predicted_us");
+void write(JsonWriter& to, const Candidate& candidate) {
+  to.open('{').key("schedule").text(name(candidate.schedule)).key("predicted_us");
   candidate.predictedUs ? to.number(*candidate.predictedUs) : to.word("null");
   to.key("note").text(candidate.note).close('}');
 }
@@ -201,20 +135,7 @@ Part partFrom(const Json& json) {
   return part;
 }
 
-Candidate candidateFrom(const Json& json) {
-  json.allow({"schedule", "predicted_us", "note"});
-  Candidate out{valueOf(kSchedules, json.at("schedule"), "schedule"), std::nullopt, json.at("note").string("note")};
-  const Json& predicted = json.at("predicted_us");
-  if (predicted.type() != Json::Type::Null) out.predictedUs = predicted.number("predicted_us");
-  return out;
-}
-
-NodePlan nodePlanFrom(const Json& json) {
-  json.allow({"name", "rate_gbit", "tx_bytes", "rx_bytes"});
-  return {json.at("name").string("name"), json.at("rate_gbit").number("rate_gbit"),
-          json.at("tx_bytes").number("tx_bytes"), json.at("rx_bytes").number("rx_bytes")};
-}
-
+/// What a plan makes ranks do. What it predicts is for those who read it.
 Plan planFrom(const Json& json) {
   json.allow({"schema", "schedule", "op", "bytes", "parts", "predicted_us", "bound_us", "healthy_us", "threshold_bytes",
               "nodes", "candidates", "why"});
@@ -224,15 +145,9 @@ Plan planFrom(const Json& json) {
   out.op = json.at("op").string("op");
   out.bytes = static_cast<uint64_t>(json.at("bytes").integer("bytes", 0, kMostBytes));
   for (const Json& part : json.at("parts").array("parts")) out.parts.push_back(partFrom(part));
-  out.predictedUs = json.at("predicted_us").number("predicted_us");
-  out.boundUs = json.at("bound_us").number("bound_us");
-  out.healthyUs = json.at("healthy_us").number("healthy_us");
   if (const Json& from = json.at("threshold_bytes"); from.type() != Json::Type::Null) {
     out.thresholdBytes = static_cast<uint64_t>(from.integer("threshold_bytes", 0, kMostBytes));
   }
-  for (const Json& node : json.at("nodes").array("nodes")) out.nodes.push_back(nodePlanFrom(node));
-  for (const Json& each : json.at("candidates").array("candidates")) out.candidates.push_back(candidateFrom(each));
-  out.why = json.at("why").string("why");
   return out;
 }
 
@@ -248,6 +163,23 @@ auto reading(const char* what, std::string_view text, const Read& read) {
 
 }  // namespace
 
+Cost costFrom(const Json& json) {
+  json.allow({"hop_us", "local_hop_us", "chunk_bytes", "ring_efficiency", "chain_efficiency", "staged_efficiency",
+              "margin", "even_rails"});
+  Cost cost;
+  take(json, "hop_us", cost.hopUs);
+  take(json, "local_hop_us", cost.localHopUs);
+  take(json, "ring_efficiency", cost.ringEfficiency);
+  take(json, "chain_efficiency", cost.chainEfficiency);
+  take(json, "staged_efficiency", cost.stagedEfficiency);
+  take(json, "margin", cost.margin);
+  if (const Json* even = json.find("even_rails")) cost.evenRails = even->integer("even_rails", 0, 1) == 1;
+  if (const Json* chunk = json.find("chunk_bytes")) {
+    cost.chunkBytes = static_cast<uint64_t>(chunk->integer("chunk_bytes", 1, int64_t{1} << 40));
+  }
+  return cost;
+}
+
 const char* name(Schedule schedule) { return textOf(kSchedules, schedule); }
 const char* name(Kind kind) { return textOf(kKinds, kind); }
 
@@ -255,8 +187,8 @@ Request requestFromJson(std::string_view text) { return reading("plan_request", 
 Plan planFromJson(std::string_view text) { return reading("plan", text, planFrom); }
 
 std::string toJson(const Plan& plan) {
-  Writer to;
-  to.item().open('{').key("schema").number(kSchema).key("op").text(plan.op).key("bytes").number(plan.bytes);
+  JsonWriter to;
+  to.open('{').key("schema").number(kSchema).key("op").text(plan.op).key("bytes").number(plan.bytes);
   to.key("schedule").text(name(plan.schedule)).key("parts").open('[');
   for (const Part& part : plan.parts) write(to, part);
   to.close(']').key("predicted_us").number(plan.predictedUs).key("bound_us").number(plan.boundUs);

@@ -241,6 +241,17 @@ Plan plan(const Request& request) {
   return Planning(request).run();
 }
 
+Plan planOrRing(const Request& request) {
+  try {
+    return plan(request);
+  } catch (const PlanError& error) {
+    Plan ring;
+    ring.parts.emplace_back();
+    ring.why = error.what();
+    return ring;
+  }
+}
+
 std::vector<uint64_t> bounds(const Plan& plan, uint64_t count, uint64_t granule) {
   if (granule == 0) throw PlanError("a granule has one element at least");
   std::vector<uint64_t> out{0};

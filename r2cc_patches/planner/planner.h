@@ -123,6 +123,8 @@ struct Plan {
 
 /// Throws PlanError for bad input. What the special schedules cannot do is a ring, and `why` says so.
 Plan plan(const Request& request);
+/// The same; where nothing can be planned (a node without a NIC that works) one ring, and `why` says why.
+Plan planOrRing(const Request& request);
 
 /// Which elements of `count` are whose: part k has [bounds[k], bounds[k + 1]). Monotone, from 0 to count; the inner
 /// ones are multiples of `granule`.

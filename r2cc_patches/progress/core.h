@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "comms.h"
+#include "progress/counting/comms.h"
 #include "reporter.h"
 
 namespace r2cc::progress {

@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/clock.h"
+#include "base/json/text.h"
 #include "base/signals.h"
 
 namespace r2cc::progress {
@@ -17,12 +18,6 @@ namespace {
 constexpr int64_t kPendingNs = msToNs(500);  // how often what stands still is written again
 constexpr int64_t kPatienceNs = msToNs(100);
 constexpr size_t kMostName = 200;
-
-std::string hex(uint64_t value) {
-  char text[17];
-  snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(value));
-  return text;
-}
 
 }  // namespace
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <mutex>
 
-#include "comms.h"
+#include "progress/counting/comms.h"
 #include "record/events.h"
 #include "settings.h"
 

@@ -1,13 +1,13 @@
-// Questions and answers as JSON. A request has one `kind`: fluid, collective (many states of one question), hit or
-// program (the bench's, on one state).
-#include <array>
-#include <charconv>
+// Questions and answers as JSON. A request has one `kind`: collective (many states of one question), hit or program
+// (the bench's, on one state).
 #include <cmath>
 #include <map>
 #include <utility>
 
-#include "base/json_reader.h"
-#include "base/json_text.h"
+#include "base/json/reader.h"
+#include "base/json/text.h"
+#include "planner/plan_text.h"
+#include "planner/problems.h"
 #include "sim/hit.h"
 #include "sim/programs.h"
 #include "sim/sim.h"
@@ -16,29 +16,14 @@ namespace r2cc::sim {
 namespace {
 
 using planner::PlanError;
+using planner::Problems;
 
 constexpr int kSchema = 1;
 constexpr int kMostHosts = 16384;
 constexpr int kMostNics = 64;
 constexpr int64_t kMostBytes = int64_t{1} << 62;
 
-/// Every mistake, then all of them at once.
-class Problems {
- public:
-  void add(const std::string& what) { text_ += (text_.empty() ? "" : "\n") + what; }
-  void range(double value, double least, double most, const std::string& what) {
-    if (value >= least && value <= most) return;
-    std::array<char, 96> text{};
-    std::snprintf(text.data(), text.size(), " must be %g to %g, not %g", least, most, value);
-    add(what + text.data());
-  }
-  void raise() const {
-    if (!text_.empty()) throw PlanError(text_, "see docs/internals/simulation-model.md");
-  }
-
- private:
-  std::string text_;
-};
+constexpr const char* kHint = "see docs/internals/simulation-model.md";
 
 /// Of an object, what is there; each key by its name.
 class Reader {
@@ -92,30 +77,19 @@ Topology topologyFrom(const Json& json, Problems& problems) {
   return out;
 }
 
-planner::Cost costFrom(const Json& json, Problems& problems) {
-  json.allow({"hop_us", "local_hop_us", "chunk_bytes", "ring_efficiency", "chain_efficiency", "staged_efficiency",
-              "margin", "even_rails"});
-  planner::Cost out;
-  double chunk = static_cast<double>(out.chunkBytes);
-  int even = out.evenRails ? 1 : 0;
-  Reader(json, problems)
-      .number("hop_us", out.hopUs, 0, 1e9)
-      .number("local_hop_us", out.localHopUs, 0, 1e9)
-      .number("chunk_bytes", chunk, 1, 1e12)
-      .number("ring_efficiency", out.ringEfficiency, 0.01, 1)
-      .number("chain_efficiency", out.chainEfficiency, 0.01, 1)
-      .number("staged_efficiency", out.stagedEfficiency, 0.01, 1)
-      .number("margin", out.margin, 0, 1)
-      .integer("even_rails", even, 0, 1);
-  out.chunkBytes = static_cast<uint64_t>(std::max(1.0, chunk));
-  out.evenRails = even == 1;
-  return out;
+/// Of a question, `json` may have these as well.
+void allowBeside(const Json& json, std::vector<std::string_view> more) {
+  for (const char* key :
+       {"schema", "kind", "topology", "cost", "op", "bytes", "arm", "ranks_per_node", "groups", "channels", "pieces"}) {
+    more.emplace_back(key);
+  }
+  json.allow(more);
 }
 
 Question questionFrom(const Json& json, Problems& problems) {
   Question out;
   out.topology = topologyFrom(json.at("topology"), problems);
-  if (const Json* cost = json.find("cost")) out.cost = costFrom(*cost, problems);
+  if (const Json* cost = json.find("cost")) out.cost = planner::costFrom(*cost);
   if (const Json* op = json.find("op")) out.op = op->string("op");
   out.bytes = static_cast<uint64_t>(json.at("bytes").integer("bytes", 0, kMostBytes));
   out.arm = json.at("arm").string("arm");
@@ -162,32 +136,10 @@ State stateFrom(const Json& json, const Topology& topology, Problems& problems) 
   return out;
 }
 
-std::string numberText(double value) {
-  if (!std::isfinite(value)) return "null";
-  std::array<char, 32> digits{};
-  return {digits.data(), std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr};
-}
-
-void append(std::string& out, const std::vector<double>& values) {
-  out += '[';
-  for (size_t i = 0; i < values.size(); i++) out += (i > 0 ? "," : "") + numberText(values[i]);
-  out += ']';
-}
-
-void append(std::string& out, const std::vector<std::vector<double>>& rows) {
-  out += '[';
-  for (size_t i = 0; i < rows.size(); i++) {
-    if (i > 0) out += ',';
-    append(out, rows[i]);
-  }
-  out += ']';
-}
-
 /// null: it stands still.
 std::string collective(const Json& json) {
-  json.allow({"schema", "kind", "topology", "cost", "op", "bytes", "arm", "ranks_per_node", "groups", "channels",
-              "pieces", "states", "nic_bytes"});
-  Problems problems;
+  allowBeside(json, {"states", "nic_bytes"});
+  Problems problems(kHint);
   const Question question = questionFrom(json, problems);
   bool withBytes = false;
   Reader(json, problems).boolean("nic_bytes", withBytes);
@@ -197,24 +149,22 @@ std::string collective(const Json& json) {
   }
   problems.raise();
   std::map<int, double> healthy;
-  std::string out = "{\"schema\":1,\"results\":[";
-  for (size_t i = 0; i < states.size(); i++) {
-    const auto known = healthy.find(states[i].hosts);
-    const double whole = known != healthy.end() ? known->second : healthyUs(question, states[i].hosts);
-    healthy.emplace(states[i].hosts, whole);
-    const Answer answer = solve(question, states[i], withBytes);
-    out += std::string(i > 0 ? "," : "") + "{\"time_us\":" + numberText(answer.timeUs);
-    out += ",\"latency_us\":" + numberText(answer.latencyUs) + ",\"healthy_us\":" + numberText(whole);
-    out += ",\"bound_us\":" + numberText(answer.boundUs) + ",\"schedule\":";
-    appendJson(out, answer.schedule);
+  JsonWriter out;
+  out.open('{').key("schema").number(kSchema).key("results").open('[');
+  for (const State& state : states) {
+    const auto [whole, isNew] = healthy.try_emplace(state.hosts, 0);
+    if (isNew) whole->second = healthyUs(question, state.hosts);
+    const Answer answer = solve(question, state, withBytes);
+    out.open('{').key("time_us").number(answer.timeUs).key("latency_us").number(answer.latencyUs);
+    out.key("healthy_us").number(whole->second).key("bound_us").number(answer.boundUs);
+    out.key("schedule").text(answer.schedule);
     if (withBytes) {
-      append(out += ",\"tx_bytes\":", answer.bytes.out);
-      append(out += ",\"rx_bytes\":", answer.bytes.in);
-      append(out += ",\"ends_us\":", answer.endsUs);
+      out.key("tx_bytes").rows(answer.bytes.out).key("rx_bytes").rows(answer.bytes.in);
+      out.key("ends_us").numbers(answer.endsUs);
     }
-    out += '}';
+    out.close('}');
   }
-  return out + "]}";
+  return out.close(']').close('}').out();
 }
 
 Fault faultFrom(const Json& json, const Question& question, const State& state, Problems& problems) {
@@ -249,27 +199,24 @@ Recovery recoveryFrom(const Json& json, Problems& problems) {
 }
 
 std::string hitText(const Json& json) {
-  json.allow({"schema", "kind", "topology", "cost", "op", "bytes", "arm", "ranks_per_node", "groups", "channels",
-              "pieces", "state", "fault", "recovery"});
-  Problems problems;
+  allowBeside(json, {"state", "fault", "recovery"});
+  Problems problems(kHint);
   const Question question = questionFrom(json, problems);
   const State state = stateFrom(json.at("state"), question.topology, problems);
   const Fault fault = faultFrom(json.at("fault"), question, state, problems);
   const Recovery recovery = recoveryFrom(json.at("recovery"), problems);
   problems.raise();
   const HitAnswer found = hit(question, state, fault, recovery);
-  std::string out = "{\"schema\":1,\"time_us\":" + numberText(found.timeUs);
-  out += ",\"healthy_us\":" + numberText(found.healthyUs) + ",\"stall_us\":" + numberText(found.stallUs);
-  out += ",\"replay_bytes\":" + numberText(found.replayBytes);
-  out += std::string(",\"completed\":") + (found.completed ? "true" : "false") + ",\"schedule\":";
-  appendJson(out, found.schedule);
-  return out + "}";
+  JsonWriter out;
+  out.open('{').key("schema").number(kSchema).key("time_us").number(found.timeUs);
+  out.key("healthy_us").number(found.healthyUs).key("stall_us").number(found.stallUs);
+  out.key("replay_bytes").number(found.replayBytes).key("completed").boolean(found.completed);
+  return out.key("schedule").text(found.schedule).close('}').out();
 }
 
 std::string programText(const Json& json) {
-  json.allow({"schema", "kind", "topology", "cost", "op", "bytes", "arm", "ranks_per_node", "groups", "channels",
-              "pieces", "state", "flows", "slots"});
-  Problems problems;
+  allowBeside(json, {"state", "flows", "slots"});
+  Problems problems(kHint);
   const Question question = questionFrom(json, problems);
   const State state = stateFrom(json.at("state"), question.topology, problems);
   Bed bed;
@@ -277,92 +224,14 @@ std::string programText(const Json& json) {
   if (question.op != "allreduce") problems.add("programs are of an allreduce");
   if (question.ranksPerNode > 1 || question.groups > 1) problems.add("programs have one rank a host and one group");
   problems.raise();
-  return "{\"schema\":1,\"time_us\":" + numberText(programUs(question, state, bed)) + "}";
-}
-
-std::vector<Use> usesFrom(const Json& json, size_t links, Problems& problems) {
-  std::vector<Use> out;
-  for (const Json& each : json.array("uses")) {
-    const std::vector<Json>& pair = each.array("uses");
-    if (pair.size() != 2) throw JsonError(each.line(), "uses must have pairs of a link and bytes for each byte");
-    const auto link = pair[0].integer("link", 0, int64_t{1} << 30);
-    if (static_cast<size_t>(link) >= links) {
-      problems.add("there is no link " + std::to_string(link));
-      continue;
-    }
-    const double perByte = pair[1].number("per byte");
-    problems.range(perByte, 1e-12, 1e12, "what a byte puts on a link");
-    out.push_back({static_cast<int>(link), perByte});
-  }
-  return out;
-}
-
-Task taskFrom(const Json& json, size_t links, size_t before, Problems& problems) {
-  json.allow({"bytes", "weight", "overhead", "uses", "after", "delay_us"});
-  Task out;
-  Reader(json, problems)
-      .number("bytes", out.bytes, 0, 1e18)
-      .number("weight", out.weight, 1e-12, 1e12)
-      .number("overhead", out.overhead, 1, 1e6)
-      .number("delay_us", out.delayUs, 0, 1e15);
-  out.uses = usesFrom(json.at("uses"), links, problems);
-  if (out.uses.empty()) problems.add("a task needs a link");
-  if (const Json* after = json.find("after")) {
-    for (const Json& each : after->array("after")) {
-      const auto task = each.integer("after", 0, int64_t{1} << 30);
-      if (static_cast<size_t>(task) >= before) problems.add("a task can wait for those before it only");
-      out.after.push_back(static_cast<int>(task));
-    }
-  }
-  return out;
-}
-
-Change changeFrom(const Json& json, size_t links, Problems& problems) {
-  json.allow({"at_us", "link", "capacity"});
-  Change out;
-  Reader(json, problems)
-      .number("at_us", out.atUs, 0, 1e15)
-      .integer("link", out.link, 0, static_cast<int>(links) - 1)
-      .number("capacity", out.capacity, 0, 1e15);
-  return out;
-}
-
-Reroute rerouteFrom(const Json& json, const Fluid& fluid, Problems& problems) {
-  json.allow({"at_us", "task", "uses", "more_bytes"});
-  Reroute out;
-  Reader(json, problems)
-      .number("at_us", out.atUs, 0, 1e15)
-      .integer("task", out.task, 0, static_cast<int>(fluid.tasks.size()) - 1)
-      .number("more_bytes", out.moreBytes, 0, 1e18);
-  out.uses = usesFrom(json.at("uses"), fluid.capacities.size(), problems);
-  return out;
-}
-
-std::string fluidText(const Json& json) {
-  json.allow({"schema", "kind", "capacities", "tasks", "changes", "reroutes"});
-  Problems problems;
-  Fluid fluid;
-  for (const Json& each : json.at("capacities").array("capacities")) {
-    fluid.capacities.push_back(each.number("capacities"));
-    problems.range(fluid.capacities.back(), 0, 1e15, "a capacity");
-  }
-  const size_t links = fluid.capacities.size();
-  for (const Json& each : json.at("tasks").array("tasks")) {
-    fluid.tasks.push_back(taskFrom(each, links, fluid.tasks.size(), problems));
-  }
-  if (const Json* changes = json.find("changes")) {
-    for (const Json& each : changes->array("changes")) fluid.changes.push_back(changeFrom(each, links, problems));
-  }
-  if (const Json* reroutes = json.find("reroutes")) {
-    for (const Json& each : reroutes->array("reroutes")) fluid.reroutes.push_back(rerouteFrom(each, fluid, problems));
-  }
-  problems.raise();
-  const Flowed flowed = flow(fluid);
-  std::string out = "{\"schema\":1,\"end_us\":";
-  append(out, flowed.endUs);
-  append(out += ",\"still_us\":", flowed.stillUs);
-  append(out += ",\"link_bytes\":", flowed.linkBytes);
-  return out + ",\"whole_us\":" + numberText(flowed.wholeUs) + "}";
+  JsonWriter out;
+  return out.open('{')
+      .key("schema")
+      .number(kSchema)
+      .key("time_us")
+      .number(programUs(question, state, bed))
+      .close('}')
+      .out();
 }
 
 }  // namespace
@@ -374,12 +243,10 @@ std::string answer(std::string_view request) {
     const std::string& kind = json.at("kind").string("kind");
     if (kind == "collective") return collective(json);
     if (kind == "hit") return hitText(json);
-    if (kind == "fluid") return fluidText(json);
     if (kind == "program") return programText(json);
-    throw JsonError(json.at("kind").line(),
-                    "there is no kind " + kind + ": there are collective, hit, fluid and program");
+    throw JsonError(json.at("kind").line(), "there is no kind " + kind + ": there are collective, hit and program");
   } catch (const JsonError& error) {
-    throw PlanError(std::string("the request, line ") + error.what(), "see docs/internals/simulation-model.md");
+    throw PlanError(std::string("the request, line ") + error.what(), kHint);
   }
 }
 

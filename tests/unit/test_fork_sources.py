@@ -17,6 +17,7 @@ from harness.fork.pin import load_pin
 from harness.fork.sources import SOURCE_VARIABLE, acquire, chosen_source, from_git, sources, verify
 from harness.fork.treehash import tree_hash
 from harness.progress import silent
+from harness.repo import Layout
 from tests.conftest import TinyFork, git
 
 
@@ -165,7 +166,8 @@ def test_a_damaged_pin_is_named(tmp_path: Path, damage: str) -> None:
 
 @pytest.mark.network
 def test_the_distribution_still_has_the_pinned_archive(repository: Path, tmp_path: Path) -> None:
-    pin = load_pin(repository / "nccl_fork" / "pin.toml")
+    pin = load_pin(Layout(repository).pin)
+    assert pin.archive is not None
     if not shutil.which("apt-get") or not host_mirrors():
         pytest.skip("no apt mirror is configured here")
     (tmp_path / "tree").mkdir()
@@ -179,7 +181,7 @@ def test_the_distribution_still_has_the_pinned_archive(repository: Path, tmp_pat
 
 @pytest.mark.network
 def test_upstream_still_has_the_pinned_commit(repository: Path, tmp_path: Path) -> None:
-    pin = load_pin(repository / "nccl_fork" / "pin.toml")
+    pin = load_pin(Layout(repository).pin)
     (tmp_path / "tree").mkdir()
     try:
         from_git(pin.repository, f"refs/tags/{pin.tag}", tmp_path / "tree")

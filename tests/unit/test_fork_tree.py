@@ -40,7 +40,7 @@ def status(tiny: TinyFork) -> ForkStatus:
 
 
 def left_over(tiny: TinyFork) -> list[str]:
-    return sorted(path.name for path in tiny.tree.parent.iterdir() if path.name not in ("pin.toml", "tree"))
+    return sorted(path.name for path in tiny.tree.parent.iterdir() if path.name not in ("pins", "tree"))
 
 
 def test_fetch_then_patch_then_nothing_more_to_do(tiny_fork: TinyFork) -> None:
@@ -251,8 +251,7 @@ def test_our_patches_apply_to_the_pinned_nccl(
     if not caches:
         pytest.skip("NCCL was not fetched yet: `r2cc fork fetch`")
     layout = Layout(tmp_path / "check out")
-    (layout.root / "nccl_fork").mkdir(parents=True)
-    shutil.copy(repository / "nccl_fork" / "pin.toml", layout.pin)
+    shutil.copytree(repository / "nccl_fork" / "pins", layout.pins)
     shutil.copytree(repository / "r2cc_patches" / "patches", layout.patches)
     (layout.cache / "nccl").mkdir(parents=True)
     for cache in caches:

@@ -66,7 +66,7 @@ def test_build(printed: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_fork(printed: Printed, monkeypatch: pytest.MonkeyPatch, tiny_fork: Any) -> None:
-    monkeypatch.setattr("harness.repo.checkout", lambda: tiny_fork.layout)
+    monkeypatch.setattr("harness.repo.checkout", lambda _version=None: tiny_fork.layout)
     tiny_fork.layout.patches.joinpath("9.9.9").mkdir(parents=True)
     source = ("--source", str(tiny_fork.upstream))
     assert printed("fork status")["fetched"] is False

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from chaos.simulate.run import cell as run
 from chaos.simulate.run.cell import CellResult, Payload
 from chaos.simulate.workloads.cells import Cell
-from harness.errors import InfraError, R2ccError, UsageError
+from harness.errors import InfraError, UsageError
 
 AHEAD = 2
 """Cells given out for each worker: one that it runs, and the next."""
@@ -50,7 +50,7 @@ class Processes:
         workers = min(self.workers, len(cells))
         pool = ProcessPoolExecutor(workers, get_context("spawn"), initializer=_begin, initargs=(payload,))
         try:
-            yield from _bounded(pool, cells, workers * AHEAD)
+            yield from _bounded(lambda cell: pool.submit(_run, cell), cells, workers * AHEAD)
         except BrokenProcessPool as error:
             raise InfraError("a worker process ended (was it out of memory?)", "go on with --resume") from error
         finally:
@@ -62,14 +62,16 @@ class Processes:
                 process.join()
 
 
-def _bounded(pool: ProcessPoolExecutor, cells: Sequence[Cell], most: int) -> Iterator[tuple[Cell, CellResult]]:
+def _bounded(
+    submit: Callable[[Cell], Future[CellResult]], cells: Sequence[Cell], most: int
+) -> Iterator[tuple[Cell, CellResult]]:
     """No more than `most` given out at once: a result waits for nobody, and an interrupt loses little."""
     left = iter(cells)
     out: dict[Future[CellResult], Cell] = {}
     while True:
         with _interrupts_later():
             for cell in left:
-                out[pool.submit(_run, cell)] = cell
+                out[submit(cell)] = cell
                 if len(out) >= most:
                     break
         if not out:
@@ -129,37 +131,16 @@ class Dask:
             workers = sum(client.nthreads().values())
             if not workers:
                 raise InfraError(f"the scheduler {self.address} has no workers", f"dask worker {self.address}")
+            pool = client.get_executor(pure=False)
+            sent = client.scatter(payload, broadcast=True, hash=False)
             try:
-                yield from self._bounded(distributed, client, payload, cells, workers * AHEAD)
-            except (ModuleNotFoundError, AttributeError) as error:
-                raise InfraError(f"the workers cannot run cells: {error}", "install r2cc at every worker") from error
-
-    def _bounded(
-        self, distributed: Any, client: Any, payload: Payload, cells: Sequence[Cell], most: int
-    ) -> Iterator[tuple[Cell, CellResult]]:
-        left, of_key = iter(cells), {}
-        sent = client.scatter(payload, broadcast=True, hash=False)
-        done = distributed.as_completed()
-
-        def give(count: int) -> None:
-            for _ in range(count):
-                if (cell := next(left, None)) is not None:
-                    future = client.submit(run.run_cell, sent, cell, pure=False)
-                    of_key[future.key] = cell
-                    done.add(future)
-
-        give(most)
-        while of_key:
-            future = next(done)
-            try:
-                result = future.result()
-            except R2ccError:
-                raise
+                yield from _bounded(lambda cell: pool.submit(run.run_cell, sent, cell), cells, workers * AHEAD)
             except distributed.KilledWorker as error:
                 raise InfraError(f"workers ended while they ran a cell: {error}", "go on with --resume") from error
-            yield of_key.pop(future.key), result
-            future.release()
-            give(1)
+            except (ModuleNotFoundError, AttributeError) as error:
+                raise InfraError(f"the workers cannot run cells: {error}", "install r2cc at every worker") from error
+            finally:
+                pool.shutdown(wait=False)
 
 
 def _distributed() -> Any:

@@ -1,11 +1,11 @@
 #include "agree/protocol/coordinator.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <utility>
 
 #include "agree/agreement.h"
 #include "base/clock.h"
+#include "base/json/text.h"
 
 namespace r2cc::agree {
 namespace {
@@ -25,9 +25,7 @@ Message message(Type type, uint64_t round) {
 }
 
 std::string text(const Mark& mark) {
-  char hash[24];
-  std::snprintf(hash, sizeof(hash), "%016llx", static_cast<unsigned long long>(mark.hash));
-  return "history " + std::string(hash) + " and " + std::to_string(mark.captures) + " captured";
+  return "history " + hex(mark.hash) + " and " + std::to_string(mark.captures) + " captured";
 }
 
 }  // namespace

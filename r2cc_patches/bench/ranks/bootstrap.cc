@@ -17,6 +17,14 @@ constexpr size_t kMaxPending = 128;
 constexpr size_t kMaxStrangerPayload = 64;
 constexpr int kTickMs = 100;
 
+Address rootOf(const Options& options) {
+  try {
+    return agree::parseAddress(options.rootAddress, options.rootPort);
+  } catch (const std::invalid_argument& error) {
+    throw UsageError(std::string("--root: ") + error.what());
+  }
+}
+
 }  // namespace
 
 // A connection that has not said yet who it is.
@@ -25,8 +33,7 @@ struct Bootstrap::Pending {
   uint64_t deadlineNs;
 };
 
-Bootstrap::Bootstrap(const Options& options)
-    : options_(options), address_(resolveAddress(options.rootAddress, options.rootPort)) {
+Bootstrap::Bootstrap(const Options& options) : options_(options), address_(rootOf(options)) {
   if (options_.rank == 0) {
     meetAsRoot();
   } else {
@@ -43,7 +50,7 @@ std::string Bootstrap::missingRanks() const {
 }
 
 void Bootstrap::meetAsRoot() {
-  const Fd listener = listenOn(address_);
+  const Fd listener = listenAsRoot(address_);
   const uint64_t deadline = nowNs() + static_cast<uint64_t>(options_.timeoutS) * kSecondNs;
   std::vector<Pending> pending;
   while (static_cast<int>(links_.size()) < options_.ranks - 1) {

@@ -8,6 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "bench/errors.h"
 
@@ -27,21 +28,7 @@ void setBlocking(int fd, bool blocking) {
 
 }  // namespace
 
-Address resolveAddress(const std::string& host, uint16_t port) {
-  addrinfo hints{};
-  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  const int error = getaddrinfo(host.c_str(), std::to_string(port).c_str(), &hints, &found);
-  if (error != 0) throw UsageError("--root takes a numeric address, not '" + host + "': " + gai_strerror(error));
-  Address address;
-  std::memcpy(&address.storage, found->ai_addr, found->ai_addrlen);
-  address.length = found->ai_addrlen;
-  freeaddrinfo(found);
-  return address;
-}
-
-Fd listenOn(const Address& address) {
+Fd listenAsRoot(const Address& address) {
   Fd fd(socket(address.storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (fd.valid()) setInt(fd.get(), SOL_SOCKET, SO_REUSEADDR, 1);
   if (!fd.valid() || bind(fd.get(), generic(address), address.length) < 0 || listen(fd.get(), 128) < 0) {
@@ -56,10 +43,7 @@ Fd tryConnect(const Address& address, int timeoutMs) {
   if (connect(fd.get(), generic(address), address.length) < 0 && errno != EINPROGRESS) return Fd();
   pollfd waiting{fd.get(), POLLOUT, 0};
   if (poll(&waiting, 1, timeoutMs) <= 0) return Fd();
-  int error = 0;
-  socklen_t length = sizeof(error);
-  if (getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &length) < 0 || error != 0) return Fd();
-  return fd;
+  return agree::connectResult(fd) == 0 ? std::move(fd) : Fd();
 }
 
 std::string localHost(int fd) {

@@ -1,11 +1,10 @@
 // TCP plumbing of the bootstrap: addresses, listening, connecting, and one framed control connection.
 #pragma once
 
-#include <netinet/in.h>
-
 #include <deque>
 #include <string>
 
+#include "agree/net/socket.h"
 #include "base/fd.h"
 #include "bench/ranks/frame.h"
 
@@ -13,13 +12,9 @@ namespace r2cc::bench {
 
 constexpr size_t kMaxControlPayload = 64u << 20;
 
-struct Address {
-  sockaddr_storage storage{};
-  socklen_t length = 0;
-};
+using agree::Address;
 
-Address resolveAddress(const std::string& host, uint16_t port);  // numeric only; throws UsageError
-Fd listenOn(const Address& address);                             // throws TransportError
+Fd listenAsRoot(const Address& address);  // throws TransportError
 // An invalid Fd if nobody accepts within the time.
 Fd tryConnect(const Address& address, int timeoutMs);
 // Of a connected socket's own end, numeric.

@@ -89,7 +89,6 @@ agree::Prepared AutoSchedule::prepare(const std::string& proposal) {
   return {true, std::move(terms)};
 }
 
-// Where nothing can be planned (a host has no NIC left) everybody keeps the ring.
 planner::Plan AutoSchedule::planFor(std::vector<planner::Node> nodes) const {
   planner::Request request;
   request.nodes = std::move(nodes);
@@ -101,16 +100,10 @@ planner::Plan AutoSchedule::planFor(std::vector<planner::Node> nodes) const {
   if (request.cycles.empty()) request.schedule = planner::Schedule::Ring;
   request.cost.evenRails = false;  // every connection has a NIC of its own
   request.cost.chunkBytes = std::min<uint64_t>(kPlanChunkBytes, options_.chunkBytes);
-  try {
-    planner::Plan plan = planner::plan(request);
-    if (request.cycles.empty()) plan.why = "fewer than three hosts: nothing is faster than a ring on balanced paths";
-    return plan;
-  } catch (const planner::PlanError& error) {
-    planner::Plan ring;
-    ring.parts.emplace_back();
-    ring.why = error.what();
-    return ring;
-  }
+  planner::Plan plan = planner::planOrRing(request);
+  if (request.cycles.empty() && !plan.nodes.empty())
+    plan.why = "fewer than three hosts: nothing is faster than a ring on balanced paths";
+  return plan;
 }
 
 Choice AutoSchedule::choose(const std::string& capacities, uint64_t epoch) const {

@@ -44,23 +44,14 @@ Health loadHealth(const std::string& library) {
   return health;
 }
 
-HealthWatch::HealthWatch(std::function<void()> look) : look_(std::move(look)), thread_([this] { run(); }) {}
+HealthWatch::HealthWatch(std::function<void()> look)
+    : thread_([this, look = std::move(look)] {
+        for (; !end_; std::this_thread::sleep_for(kLookEvery)) look();
+      }) {}
 
 HealthWatch::~HealthWatch() {
-  {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    end_ = true;
-  }
-  ended_.notify_all();
+  end_ = true;
   thread_.join();
-}
-
-void HealthWatch::run() {
-  std::unique_lock<std::mutex> lock(mutex_);
-  while (!end_) {
-    look_();
-    ended_.wait_for(lock, kLookEvery);
-  }
 }
 
 }  // namespace r2cc::bench

@@ -2,9 +2,7 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <functional>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -36,13 +34,8 @@ class HealthWatch {
   HealthWatch& operator=(const HealthWatch&) = delete;
 
  private:
-  void run();
-
-  const std::function<void()> look_;
-  std::mutex mutex_;
-  std::condition_variable ended_;
-  bool end_ = false;  // under mutex_
-  std::thread thread_;
+  std::atomic<bool> end_{false};
+  std::thread thread_;  // last: it looks at end_
 };
 
 }  // namespace r2cc::bench

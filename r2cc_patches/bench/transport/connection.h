@@ -1,10 +1,11 @@
-// The two ends of a connection and their requests, driven as NCCL's proxy drives them (transport/net.cc).
+// One end of a connection and its requests, driven as NCCL's proxy drives them (transport/net.cc).
 //
 // Requests are posted in order and only the oldest is tested. A receive is posted for every free slot before its data
 // can come. The request pointer holds 1 before each call, so that a transport which forgets to write it is caught. A
 // null request means "not now": the same call is made again in a later pass.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -19,8 +20,9 @@ struct ConnectionId {
   int peer;
   int channel;
   int nic;
-  int part = 0;  // of the plan
 };
+
+using Handle = std::array<char, NCCL_NET_HANDLE_MAXSIZE>;
 
 // How far the ends of one flow are at this rank: what their messages wait for.
 struct FlowProgress {
@@ -28,84 +30,53 @@ struct FlowProgress {
   uint64_t turns = 0;          // that are over at all ends
 };
 
-// What both ends share: a window of at most `slots` requests over an ordered list of messages.
-class RequestWindow {
+// A window of at most --slots requests over an ordered list of messages. A receiving end adds or stores what arrives:
+// data to be stored is received in place, data to be added in a slot of its own.
+class Connection {
  public:
-  RequestWindow(const Net& net, const ConnectionId& id, int slots);
+  Connection(const Net& net, const ConnectionId& id, const Options& options, bool sends);
 
-  bool complete() const { return done_ == messages_->size(); }
-  uint64_t done() const { return done_; }
-
- protected:
-  void restart(const std::vector<Message>& messages);
-  bool mayPost(const FlowProgress& progress) const;
-  // True if the transport took the request.
-  bool accepted(ncclResult_t result, const char* call);
-  // True if the oldest request has completed; throws if its size is not the message's.
-  bool testOldest();
-
-  const Message& nextToPost() const { return (*messages_)[posted_]; }
-  const Message& oldest() const { return (*messages_)[done_]; }
-  size_t slotOf(uint64_t message) const { return message % requests_.size(); }
-  void** presetRequest();
-
-  const Net& net_;
-  ConnectionId id_;
-  const std::vector<Message>* messages_;
-  uint64_t posted_ = 0;
-  uint64_t done_ = 0;
-
- private:
-  std::vector<void*> requests_;
-};
-
-class Sender : public RequestWindow {
- public:
-  Sender(const Net& net, const ConnectionId& id, int slots, int rank);
-
-  Comm& comm() { return comm_; }
   const ConnectionId& id() const { return id_; }
-  void useBuffer(const FloatBuffer& data);
-  void begin(const std::vector<Message>& messages) { restart(messages); }
+  bool sends() const { return sends_; }
 
-  // Posts what it can, then tests the oldest request once. True if a message has completed.
-  bool advance(const FlowProgress& progress);
-
- private:
-  bool post(const FlowProgress& progress);
-
-  Comm comm_;
-  int rank_;
-  char* data_ = nullptr;
-  void* registration_ = nullptr;
-};
-
-// Adds or stores what arrives. Data to be stored is received in place, data to be added in a slot of its own.
-class Receiver : public RequestWindow {
- public:
-  Receiver(const Net& net, const ConnectionId& id, int slots, uint32_t chunkBytes);
-
-  Comm& comm() { return comm_; }
-  const ConnectionId& id() const { return id_; }
+  // Of a receiving end: starts listening; returns what the sending peer needs to connect.
+  Handle listen();
+  // One non-blocking attempt, of a sending end with its peer's handle, in which the transport keeps its state between
+  // calls. True once the connection stands.
+  bool connect(Handle& handle);
   void useBuffer(const FloatBuffer& data);
   void begin(const std::vector<Message>& messages);
-
+  // Posts what it can, then tests the oldest request once. True if a message has completed.
   bool advance(const FlowProgress& progress);
+  void close();
 
   // When each message of this iteration was delivered: when test() said that its receive is done.
   const std::vector<uint64_t>& deliveredNs() const { return deliveredNs_; }
 
  private:
   bool post(const FlowProgress& progress);
-  bool finishOldest();
+  ncclResult_t send(const Message& message, void** request);
+  ncclResult_t receive(const Message& message, void** request);
+  // True if the oldest request has completed; throws if its size is not the message's.
+  bool testOldest();
+  size_t slotOf(uint64_t message) const { return message % requests_.size(); }
   char* slotAddress(uint64_t message) const { return slotMemory_.bytes() + slotOf(message) * chunkBytes_; }
 
+  const Net& net_;
+  const ConnectionId id_;
+  const bool sends_;
+  const int rank_;
+  const uint32_t chunkBytes_;
+  Comm listener_;
   Comm comm_;
-  uint32_t chunkBytes_;
   FloatBuffer slotMemory_;
   char* data_ = nullptr;
-  void* slotRegistration_ = nullptr;
   void* dataRegistration_ = nullptr;
+  void* slotRegistration_ = nullptr;
+  const std::vector<Message>* messages_;
+  uint64_t posted_ = 0;
+  uint64_t done_ = 0;
+  std::vector<void*> requests_;
   std::vector<uint64_t> deliveredNs_;
 };
 

@@ -1,7 +1,6 @@
 // One rank's connections of one flow: they move one piece of the data, and their messages wait for each other.
 #pragma once
 
-#include <array>
 #include <deque>
 #include <string>
 #include <vector>
@@ -12,17 +11,14 @@
 
 namespace r2cc::bench {
 
-using Handle = std::array<char, NCCL_NET_HANDLE_MAXSIZE>;
-
 class Flow {
  public:
   // Its connections are numbered from `firstId`.
   Flow(const Net& net, const Options& options, const FlowPlan& plan, int firstId);
   Flow(Flow&&) = default;
 
-  size_t connections() const { return ends_.size(); }
-  const std::deque<Sender>& senders() const { return senders_; }
-  const std::deque<Receiver>& receivers() const { return receivers_; }
+  // In the order of the edges.
+  const std::deque<Connection>& connections() const { return connections_; }
 
   // Starts listening; returns what the sending peers need to connect, in the order of the edges.
   std::string listen();
@@ -44,17 +40,11 @@ class Flow {
   void close();
 
  private:
-  size_t indexOf(size_t end) const { return indices_[end]; }
-  bool advanceEnd(size_t end);
   void countTurns();
 
-  const Net& net_;
   std::vector<End> ends_;
-  std::vector<size_t> indices_;  // of each end, among the senders or among the receivers
-  std::deque<Sender> senders_;   // never move: the transport holds pointers into them
-  std::deque<Receiver> receivers_;
-  std::deque<Comm> listeners_;       // as the receivers
-  std::vector<Handle> peerHandles_;  // by edge; connect() keeps its state in there between calls
+  std::deque<Connection> connections_;  // by end; they never move: the transport holds pointers into them
+  std::vector<Handle> peerHandles_;     // by edge
   FlowProgress progress_;
   int turns_;
 };

@@ -34,11 +34,18 @@ void logToStderr(ncclDebugLogLevel level, unsigned long, const char* file, int l
   std::fprintf(stderr, "%s:%d %s\n", file, line, message);
 }
 
+// The table of the NCCL that this is compiled with.
+#ifdef NET_V12_H_
+constexpr const char* kPlugin = "ncclNetPlugin_v12";
+#else
+constexpr const char* kPlugin = "ncclNetPlugin_v11";
+#endif
+
 ncclResult_t noProfiler(void**, int, void*, int64_t, void*) { return ncclSuccess; }
 
 }  // namespace
 
-const ncclNet_v11_t& loadTable(const std::string& library, NetKind kind) {
+const ncclNet_t& loadTable(const std::string& library, NetKind kind) {
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* why = dlerror();
@@ -51,10 +58,10 @@ const ncclNet_v11_t& loadTable(const std::string& library, NetKind kind) {
     std::memcpy(&get, &symbol, sizeof(get));
     table = get(inner);
   } else {
-    table = dlsym(handle, "ncclNetPlugin_v11");
+    table = dlsym(handle, kPlugin);
   }
-  if (table == nullptr) throw TransportError(library + " offers no " + inner + " transport with the v11 net interface");
-  return *static_cast<const ncclNet_v11_t*>(table);
+  if (table == nullptr) throw TransportError(library + " offers no " + inner + " transport (" + kPlugin + ")");
+  return *static_cast<const ncclNet_t*>(table);
 }
 
 std::string buildOf(const std::string& library) {
@@ -72,7 +79,7 @@ void checkNet(ncclResult_t result, const char* call, int peer, int connection) {
   throw TransportError(std::string(call) + " failed with NCCL result " + std::to_string(result), peer, connection);
 }
 
-Net::Net(const ncclNet_v11_t& table, uint64_t commId, int merge) : table_(&table) {
+Net::Net(const ncclNet_t& table, uint64_t commId, int merge) : table_(&table) {
   checkNet(table_->init(&context_, commId, &config_, logToStderr, noProfiler), "init");
   readNics();
   if (merge > 1) mergeNics(merge);
@@ -92,7 +99,7 @@ void Net::readNics() {
 }
 
 NicInfo Net::nicOf(int device) const {
-  ncclNetProperties_v11_t properties{};
+  ncclNetProperties_t properties{};
   checkNet(table_->getProperties(device, &properties), "getProperties");
   if ((properties.ptrSupport & NCCL_PTR_HOST) == 0) throw TransportError("the transport cannot use host memory");
   return {properties.name != nullptr ? properties.name : std::to_string(device), properties.speed, device};
@@ -104,7 +111,7 @@ void Net::mergeNics(int merge) {
     throw TransportError("the transport cannot merge NICs (R2CC_MODE 1-3 never does)");
   std::vector<NicInfo> merged;
   for (size_t first = 0; first < nics_.size(); first += static_cast<size_t>(merge)) {
-    ncclNetVDeviceProps_v11_t parts{};
+    ncclNetVDeviceProps_t parts{};
     for (size_t i = first; i < nics_.size() && parts.ndevs < merge; i++) parts.devs[parts.ndevs++] = nics_[i].device;
     int device = 0;
     checkNet(table_->makeVDevice(&device, &parts), "makeVDevice");
@@ -115,7 +122,7 @@ void Net::mergeNics(int merge) {
 
 void Net::announce(Op op, int ranks, int flowsPerPeer) const {
   if (table_->setNetAttr == nullptr) return;
-  ncclNetAttr_v11_t attributes = NCCL_NET_ATTR_INIT;
+  ncclNetAttr_t attributes = NCCL_NET_ATTR_INIT;
   const bool ring = op == Op::AllReduce;
   attributes.sendCommAttr.minConcurrentPeers = attributes.recvCommAttr.minConcurrentPeers = 1;
   attributes.sendCommAttr.minFlowsPerPeer = attributes.recvCommAttr.minFlowsPerPeer = 1;

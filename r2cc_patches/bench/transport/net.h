@@ -1,4 +1,4 @@
-// The transport under test: an ncclNet_v11_t table from a shared library, initialised as NCCL does it.
+// The transport under test: an ncclNet_t table from a shared library, initialised as NCCL does it.
 #pragma once
 
 #include <string>
@@ -18,12 +18,12 @@ struct NicInfo {
 class Net {
  public:
   // Initialises the transport and reads its NICs; joins `merge` in a row into one each. Throws TransportError.
-  Net(const ncclNet_v11_t& table, uint64_t commId, int merge = 1);
+  Net(const ncclNet_t& table, uint64_t commId, int merge = 1);
   ~Net();
   Net(const Net&) = delete;
   Net& operator=(const Net&) = delete;
 
-  const ncclNet_v11_t& table() const { return *table_; }
+  const ncclNet_t& table() const { return *table_; }
   void* context() const { return context_; }
   const std::vector<NicInfo>& nics() const { return nics_; }
 
@@ -36,15 +36,15 @@ class Net {
   void mergeNics(int merge);
   NicInfo nicOf(int device) const;
 
-  const ncclNet_v11_t* table_;
+  const ncclNet_t* table_;
   void* context_ = nullptr;
-  ncclNetCommConfig_v11_t config_{NCCL_NET_TRAFFIC_CLASS_UNDEF};
+  ncclNetCommConfig_t config_{NCCL_NET_TRAFFIC_CLASS_UNDEF};
   std::vector<NicInfo> nics_;
 };
 
-// Loads `library` and asks r2ccNetGet() for the transport, or takes the plugin symbol ncclNetPlugin_v11. The library
+// Loads `library` and asks r2ccNetGet() for the transport, or takes the plugin symbol of our NCCL. The library
 // stays loaded for the life of the process: its own threads may outlive us. Throws TransportError.
-const ncclNet_v11_t& loadTable(const std::string& library, NetKind kind);
+const ncclNet_t& loadTable(const std::string& library, NetKind kind);
 
 // libr2cc_net.so in the directory of the running program.
 std::string defaultLibrary();

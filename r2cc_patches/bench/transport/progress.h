@@ -9,15 +9,14 @@
 
 #include <atomic>
 #include <cerrno>
-#include <condition_variable>
 #include <cstdint>
 #include <exception>
 #include <functional>
-#include <mutex>
 #include <system_error>
-#include <thread>
+#include <utility>
 
 #include "base/fd.h"
+#include "base/worker.h"
 
 namespace r2cc::bench {
 
@@ -28,16 +27,12 @@ class ProgressThread {
  public:
   explicit ProgressThread(int idleUs) : ended_(eventfd(0, EFD_CLOEXEC)), idleUs_(idleUs) {
     if (!ended_.valid()) throw std::system_error(errno, std::generic_category(), "eventfd");
-    thread_ = std::thread([this] { run(); });
+    worker_.post([] {
+      prctl(PR_SET_NAME, "r2cc_progress");
+      prctl(PR_SET_TIMERSLACK, 1UL);  // a sleep of 200 us otherwise lasts 250
+    });
   }
-  ~ProgressThread() {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      stop_.store(true);
-    }
-    wake_.notify_one();
-    thread_.join();
-  }
+  ~ProgressThread() { stop_ = true; }
   ProgressThread(const ProgressThread&) = delete;
   ProgressThread& operator=(const ProgressThread&) = delete;
 
@@ -48,11 +43,7 @@ class ProgressThread {
   // saturated nothing can be gained by looking again at once: we sleep. That costs no bandwidth while the sleep is
   // shorter than what the socket buffers hold; docs/internals/bench.md has the measurement.
   void start(std::function<Pass()> pass) {
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      task_ = std::move(pass);
-    }
-    wake_.notify_one();
+    worker_.post([this, pass = std::move(pass)] { run(pass); });
   }
   // Readable once the task has ended.
   int endedFd() const { return ended_.get(); }
@@ -62,41 +53,25 @@ class ProgressThread {
     while (read(ended_.get(), &ended, sizeof(ended)) < 0) {
       if (errno != EINTR) throw std::system_error(errno, std::generic_category(), "read of an eventfd");
     }
-    const std::lock_guard<std::mutex> lock(mutex_);
     if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
   }
   // Grows whenever something moved; for noticing that nothing does.
   uint64_t moves() const { return moves_.load(std::memory_order_relaxed); }
 
  private:
-  void run() {
-    prctl(PR_SET_NAME, "r2cc_progress");
-    prctl(PR_SET_TIMERSLACK, 1UL);  // a sleep of 200 us otherwise lasts 250
-    std::unique_lock<std::mutex> lock(mutex_);
-    while (true) {
-      wake_.wait(lock, [this] { return stop_.load() || task_ != nullptr; });
-      if (stop_.load()) return;
-      lock.unlock();
-      std::exception_ptr failure = runTask();
-      lock.lock();
-      task_ = nullptr;
-      failure_ = std::move(failure);
-      const uint64_t one = 1;
-      if (write(ended_.get(), &one, sizeof(one)) < 0) std::terminate();  // an eventfd of ours is always writable
-    }
-  }
-  std::exception_ptr runTask() {
+  void run(const std::function<Pass()>& pass) {
     try {
       while (!stop_.load(std::memory_order_relaxed)) {
-        const Pass pass = task_();
-        if (pass == Pass::Done) break;
-        if (pass != Pass::Idle) moves_.fetch_add(1, std::memory_order_relaxed);
-        if (pass != Pass::Saturated) pause();
+        const Pass did = pass();
+        if (did == Pass::Done) break;
+        if (did != Pass::Idle) moves_.fetch_add(1, std::memory_order_relaxed);
+        if (did != Pass::Saturated) pause();
       }
     } catch (...) {
-      return std::current_exception();
+      failure_ = std::current_exception();
     }
-    return nullptr;
+    const uint64_t one = 1;
+    if (write(ended_.get(), &one, sizeof(one)) < 0) std::terminate();  // an eventfd of ours is always writable
   }
   void pause() const {
     if (idleUs_ == 0) {
@@ -111,11 +86,8 @@ class ProgressThread {
   int idleUs_;
   std::atomic<uint64_t> moves_{0};
   std::atomic<bool> stop_{false};
-  std::mutex mutex_;
-  std::condition_variable wake_;
-  std::function<Pass()> task_;  // guarded by mutex_ while no task runs
-  std::exception_ptr failure_;  // guarded by mutex_
-  std::thread thread_;          // last: starts when everything else stands
+  std::exception_ptr failure_;  // the task's, until it has ended
+  Worker worker_;               // last: its thread ends before what it uses
 };
 
 }  // namespace r2cc::bench

@@ -74,7 +74,6 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
     return dev >= 0 && static_cast<size_t>(dev) < nics.size() && nics[static_cast<size_t>(dev)].address.family != 0;
   }
   /// Strangers who connected to a lane's listen.
-  uint64_t refusedConnects() const { return connector_->refused(); }
 
  private:
   friend struct EngineDoor;  // tests: a datagram straight into the engine

@@ -48,10 +48,10 @@ void Engine::watchEverything() {
   watch(wakeFd_.get(), kTagWake);
   watch(links_.fd(), kTagLinks);
   for (size_t nic = 0; nic < shared_.nics.size(); nic++) {
-    watch(side.fds()[nic], nic);
-    watch(side.listenFds()[nic], kTagListen + nic);
-    watch(side.ackListenFds()[nic], kTagAckListen + nic);
-    const int acks = side.ackFds()[nic];
+    watch(side.fds()[nic].get(), nic);
+    watch(side.listenFds()[nic].get(), kTagListen + nic);
+    watch(side.ackListenFds()[nic].get(), kTagAckListen + nic);
+    const int acks = side.ackFds()[nic].get();
     if (acks >= 0 && !ackEpoll_.add(acks, nic)) throw std::runtime_error("out of file descriptors");
     const LocalNic& local = shared_.nics[nic];
     if (local.inner.ops == nullptr) continue;

@@ -1,4 +1,4 @@
-// What R2CC needs of a transport beyond ncclNet_v11_t. Each fork's transport gets these from a thin patch.
+// What R2CC needs of a transport beyond ncclNet_t. Each fork's transport gets these from a thin patch.
 #pragma once
 
 #include <cstdint>

@@ -4,6 +4,9 @@
 
 #include "inner/inner_net.h"
 
+/// From this version on upstream can bring queue pairs back that its own failover has left (its port recovery).
+#define R2CC_IB_RECOVERS NCCL_VERSION(2, 30, 3)
+
 /// The fork's IB net as the resilient net uses it: `ncclNetIb` with connect, accept and test of ours.
 extern const ncclNet_t r2ccNetIb;
 extern const r2cc::InnerOps r2ccNetIbOps;
@@ -19,8 +22,8 @@ ncclResult_t r2ccIbTest(void* request, int* done, int* sizes);
 // net_ib_cancel.inc
 void r2ccIbCancelConnect(void* handle);
 void r2ccIbCancelListen(void* listenComm);
-ncclResult_t r2ccIbConnect(void* ctx, int dev, void* handle, void** sendComm, ncclNetDeviceHandle_v11_t** device);
-ncclResult_t r2ccIbAccept(void* listenComm, void** recvComm, ncclNetDeviceHandle_v11_t** device);
+ncclResult_t r2ccIbConnect(void* ctx, int dev, void* handle, void** sendComm, ncclNetDeviceHandle_t** device);
+ncclResult_t r2ccIbAccept(void* listenComm, void** recvComm, ncclNetDeviceHandle_t** device);
 void r2ccIbLock(void* listenComm, void* handle, uint64_t secret);
 bool r2ccIbUnlock(void* handle, uint64_t secret);
 /// Frees a comm in whatever stage of its making it is. Called by the fork, too, where its own connect or accept fails.

@@ -20,7 +20,7 @@ struct StagedTable {
     if (result == ncclSuccess) *listenComm = new Listener{context.net, inner};
     return result;
   }
-  static ncclResult_t connect(void* ctx, int dev, void* handle, void** out, ncclNetDeviceHandle_v11_t**) {
+  static ncclResult_t connect(void* ctx, int dev, void* handle, void** out, ncclNetDeviceHandle_t**) {
     const auto& context = *static_cast<StagedNet::Context*>(ctx);
     *out = nullptr;
     void* inner = nullptr;
@@ -28,7 +28,7 @@ struct StagedTable {
     if (inner != nullptr) *out = new StagedComm(*context.net, inner, /*sends=*/true);
     return result;
   }
-  static ncclResult_t accept(void* listenComm, void** out, ncclNetDeviceHandle_v11_t**) {
+  static ncclResult_t accept(void* listenComm, void** out, ncclNetDeviceHandle_t**) {
     const auto& listener = *static_cast<Listener*>(listenComm);
     *out = nullptr;
     void* inner = nullptr;

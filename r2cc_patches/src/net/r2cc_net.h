@@ -16,7 +16,7 @@ ncclNet_t* r2ccTakeOtherNet(const ncclNet_t& net, const r2cc::InnerOps& ops);
 bool r2ccWraps(const ncclNet_t* net);
 
 extern "C" {
-/// For programs that drive a net themselves (the host bench): an ncclNet_v11_t for "Socket" or "IB", wrapped as
+/// For programs that drive a net themselves (the host bench): an ncclNet_t for "Socket" or "IB", wrapped as
 /// R2CC_MODE says; null for another name.
 __attribute__((visibility("default"))) const void* r2ccNetGet(const char* inner);
 }

@@ -1,4 +1,4 @@
-// The resilient net as NCCL sees it: an ncclNet_v11_t around an inner one.
+// The resilient net as NCCL sees it: an ncclNet_t around an inner one.
 #include <cstring>
 #include <mutex>
 
@@ -68,7 +68,7 @@ ncclResult_t counted(ncclResult_t result, void** comm, bool ours) {
 }
 
 /// The listening end says what the connection is: it may be another host's NIC that cannot be protected.
-ncclResult_t netConnect(void* ctx, int dev, void* handle, void** sendComm, ncclNetDeviceHandle_v11_t** device) {
+ncclResult_t netConnect(void* ctx, int dev, void* handle, void** sendComm, ncclNetDeviceHandle_t** device) {
   if (isPlainHandle(handle)) {
     const ncclResult_t result = inner().connect(ctx, dev, handle, sendComm, device);
     return counted(result, sendComm, false);
@@ -84,7 +84,7 @@ ncclResult_t netConnect(void* ctx, int dev, void* handle, void** sendComm, ncclN
   return ncclSystemError;
 }
 
-ncclResult_t netAccept(void* listenComm, void** recvComm, ncclNetDeviceHandle_v11_t** device) {
+ncclResult_t netAccept(void* listenComm, void** recvComm, ncclNetDeviceHandle_t** device) {
   if (isPlain(listenComm)) {
     const ncclResult_t result = inner().accept(plain(listenComm), recvComm, device);
     return counted(result, recvComm, false);

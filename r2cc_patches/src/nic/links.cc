@@ -5,7 +5,6 @@
 #include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -29,28 +28,20 @@ void enlargeBuffer(int fd) {
 
 }  // namespace
 
-LinkWatch::LinkWatch() {
-  fd_ = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
-  if (fd_ < 0) return;
-  enlargeBuffer(fd_);
+LinkWatch::LinkWatch() : fd_(socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE)) {
+  if (!fd_.valid()) return;
+  enlargeBuffer(fd_.get());
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
   address.nl_groups = RTMGRP_LINK;
-  if (bind(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) {
-    close(fd_);
-    fd_ = -1;
-  }
-}
-
-LinkWatch::~LinkWatch() {
-  if (fd_ >= 0) close(fd_);
+  if (bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) fd_.reset();
 }
 
 // What is queued is older than what was lost: states are asked for only when the queue is empty.
 bool LinkWatch::read(const std::function<void(unsigned, bool)>& changed) {
   alignas(nlmsghdr) char buffer[16384];
   for (int reads = 0; reads < kMostReads; reads++) {
-    const ssize_t size = recv(fd_, buffer, sizeof(buffer), MSG_DONTWAIT);
+    const ssize_t size = recv(fd_.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
     if (size < 0 && errno == ENOBUFS) lost_ = true;
     if (size < 0 && (errno == ENOBUFS || errno == EINTR)) continue;
     if (size <= 0) return std::exchange(lost_, false);
@@ -66,12 +57,11 @@ bool LinkWatch::read(const std::function<void(unsigned, bool)>& changed) {
 }
 
 bool LinkWatch::isUp(const std::string& interface) {
-  const int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return true;
+  const Fd fd(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return true;
   ifreq request{};
   strncpy(request.ifr_name, interface.c_str(), IFNAMSIZ - 1);
-  const bool known = ioctl(fd, SIOCGIFFLAGS, &request) == 0;
-  close(fd);
+  const bool known = ioctl(fd.get(), SIOCGIFFLAGS, &request) == 0;
   return !known || ((request.ifr_flags & IFF_UP) != 0 && (request.ifr_flags & IFF_RUNNING) != 0);
 }
 

@@ -4,16 +4,15 @@
 #include <functional>
 #include <string>
 
+#include "base/fd.h"
+
 namespace r2cc {
 
 class LinkWatch {
  public:
   LinkWatch();
-  ~LinkWatch();
-  LinkWatch(const LinkWatch&) = delete;
-  LinkWatch& operator=(const LinkWatch&) = delete;
   /// For epoll; -1 when the kernel gives us no netlink socket (links are then judged by probes alone).
-  int fd() const { return fd_; }
+  int fd() const { return fd_.get(); }
   /// Reads what is pending: calls changed(ifindex, up) for each notification. True: the kernel had no room for some of
   /// them, and all that it had room for is read; every state is to be asked for again.
   bool read(const std::function<void(unsigned, bool)>& changed);
@@ -23,7 +22,7 @@ class LinkWatch {
   static bool isUp(unsigned ifindex);
 
  private:
-  int fd_ = -1;
+  Fd fd_;
   bool lost_ = false;  // notifications, since every state was last asked for
 };
 

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "base/json_reader.h"
+#include "base/json/reader.h"
 
 namespace r2cc {
 namespace {

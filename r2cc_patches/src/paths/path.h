@@ -165,9 +165,8 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   int64_t lastPing = 0, lastPong = 0;
   bool linked = true;     // both NICs have their link, as far as we know
   int64_t lastHeard = 0;  // anything genuine came over it
-  int64_t diedAt() const { return lastDeath_; }
-  int asks = 0;         // rounds of questions about where it died silently; 0: none is under way
-  int64_t askedAt = 0;  // when the last began
+  int asks = 0;           // rounds of questions about where it died silently; 0: none is under way
+  int64_t askedAt = 0;    // when the last began
   bool localWorks = false, remoteWorks = false;  // what that round found out so far
   int reports = 0;                               // how often the other end said which NICs it hears over
   Blame blame = Blame::Nobody;                   // of its last silent death

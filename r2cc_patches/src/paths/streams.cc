@@ -17,11 +17,11 @@ constexpr int kMostAtOnce = 16;  // accepted
 }  // namespace
 
 void Streams::accept(size_t nic, bool acks) {
-  const int door = acks ? shared_.side.ackListenFds()[nic] : shared_.side.listenFds()[nic];
+  const Fd& door = acks ? shared_.side.ackListenFds()[nic] : shared_.side.listenFds()[nic];
   for (int i = 0; i < kMostAtOnce; i++) {
     sockaddr_storage from{};
     socklen_t size = sizeof(from);
-    const int fd = accept4(door, reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    const int fd = accept4(door.get(), reinterpret_cast<sockaddr*>(&from), &size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) return;
     (void)keepOnNic(fd, shared_.nics[nic].name);
     (void)adopt(std::make_shared<SideStream>(fd, nic, NicAddress::from(from), acks));

@@ -11,7 +11,7 @@
 
 #include "base/clock.h"
 #include "base/fd.h"
-#include "base/json_text.h"
+#include "base/json/text.h"
 
 namespace r2cc {
 namespace {

@@ -7,9 +7,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <csignal>
 #include <utility>
 
+#include "base/signals.h"
 #include "record/flight_file.h"
 
 namespace r2cc {
@@ -40,11 +40,8 @@ Flight::Flight(FlightOptions options)
       requestSeen_(modified(request_)),
       wakeFd_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
   // The thread takes no signals: SIGXFSZ (a file-size limit) must be an error code here, and the rest are not ours.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_BLOCK, &all, &before);
+  const SignalsBlocked blocked;
   thread_ = std::thread([this] { loop(); });
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_setname_np(thread_.native_handle(), "r2cc-flight");
 }
 
@@ -52,12 +49,11 @@ Flight::~Flight() {
   stop_ = true;
   wake();
   thread_.join();
-  if (wakeFd_ >= 0) close(wakeFd_);
 }
 
 void Flight::wake() {
   const uint64_t one = 1;
-  (void)!write(wakeFd_, &one, sizeof(one));
+  (void)!write(wakeFd_.get(), &one, sizeof(one));
 }
 
 // ---- rings ------------------------------------------------------------------------------------------------------
@@ -162,11 +158,11 @@ void Flight::loop() {
       quietUntil = nowNs() + kSettleNs;
       continue;
     }
-    pollfd fd{wakeFd_, POLLIN, 0};
+    pollfd fd{wakeFd_.get(), POLLIN, 0};
     const int64_t wait = std::max<int64_t>(std::min(due, nextPoll) - now, 0);
     if (poll(&fd, 1, static_cast<int>(wait / 1000000) + 1) > 0) {
       uint64_t count = 0;
-      (void)!::read(wakeFd_, &count, sizeof(count));
+      (void)!::read(wakeFd_.get(), &count, sizeof(count));
     }
   }
   dump("finalize", file_);
@@ -201,18 +197,12 @@ std::vector<uint8_t> Flight::content(const std::string& reason) {
   for (RecordRing::Snapshot& ring : rings) {
     for (Record& record : ring.records) record.ticks = static_cast<uint64_t>(clock_.toNs(record.ticks));
   }
-  return encodeDump(header(reason, tracks, rings), rings);
-}
-
-std::string Flight::header(const std::string& reason, const std::vector<std::shared_ptr<Track>>& tracks,
-                           const std::vector<RecordRing::Snapshot>& rings) const {
-  HeaderWriter out(reason, options_.process, options_.mode);
-  const std::lock_guard<std::mutex> lock(mutex_);
-  out.list("nics", options_.nics);
-  out.list("texts", texts_);
-  out.ring("process_events", rings[0]);
-  for (size_t i = 0; i < tracks.size(); i++) out.track(*tracks[i], rings[2 * i + 1], rings[2 * i + 2]);
-  return out.finish();
+  std::string header;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    header = encodeHeader(reason, options_, texts_, tracks, rings);
+  }
+  return encodeDump(header, rings);
 }
 
 }  // namespace r2cc

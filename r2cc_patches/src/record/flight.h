@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/fd.h"
 #include "record/recorder.h"
 
 namespace r2cc {
@@ -62,8 +63,6 @@ class Flight {
   void wake();
   size_t share() const;
   void makeRoom();
-  std::string header(const std::string& reason, const std::vector<std::shared_ptr<Track>>& tracks,
-                     const std::vector<RecordRing::Snapshot>& rings) const;
 
   const FlightOptions options_;
   const std::string file_, request_;
@@ -78,7 +77,7 @@ class Flight {
   std::atomic<int> dumps_{0};
   int64_t requestSeen_ = 0;
   bool warned_ = false;
-  int wakeFd_ = -1;
+  const Fd wakeFd_;
   std::thread thread_;
 };
 

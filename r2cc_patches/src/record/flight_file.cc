@@ -1,8 +1,6 @@
 #include "record/flight_file.h"
 
-#include <elf.h>
 #include <fcntl.h>
-#include <link.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,17 +10,12 @@
 #include <fstream>
 
 #include "base/bytes.h"
-#include "base/json_text.h"
-#include "record/recorder.h"
+#include "base/json/text.h"
+
+extern const char r2ccBuildId[];  // src/stamp/build_id.cc
 
 namespace r2cc {
 namespace {
-
-std::string hex(uint64_t value) {
-  char text[17];
-  snprintf(text, sizeof(text), "%016llx", static_cast<unsigned long long>(value));
-  return text;
-}
 
 std::string hostOrUnknown() {
   char name[256] = "";
@@ -37,41 +30,6 @@ std::string bootId() {
   std::ifstream file("/proc/sys/kernel/random/boot_id");
   std::string id;
   std::getline(file, id);
-  return id;
-}
-
-/// The linker's note of the library that this code is part of.
-int findBuildId(dl_phdr_info* info, size_t /*size*/, void* found) {
-  const auto here = reinterpret_cast<uintptr_t>(&findBuildId);
-  bool ours = false;
-  for (int i = 0; i < info->dlpi_phnum; i++) {
-    const uintptr_t from = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
-    ours |= info->dlpi_phdr[i].p_type == PT_LOAD && here >= from && here - from < info->dlpi_phdr[i].p_memsz;
-  }
-  for (int i = 0; ours && i < info->dlpi_phnum; i++) {
-    if (info->dlpi_phdr[i].p_type != PT_NOTE) continue;
-    // NOLINTNEXTLINE(performance-no-int-to-ptr): the loader gives addresses as numbers
-    const auto* at = reinterpret_cast<const uint8_t*>(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
-    const uint8_t* const end = at + info->dlpi_phdr[i].p_memsz;
-    while (at + sizeof(ElfW(Nhdr)) <= end) {
-      ElfW(Nhdr) note;
-      memcpy(&note, at, sizeof(note));
-      const uint8_t* const data = at + sizeof(note) + ((note.n_namesz + 3) & ~3U);
-      if (note.n_type == NT_GNU_BUILD_ID) {
-        static constexpr char kDigits[] = "0123456789abcdef";
-        auto& out = *static_cast<std::string*>(found);
-        for (size_t n = 0; n < note.n_descsz; n++) out += {kDigits[data[n] >> 4], kDigits[data[n] & 15]};
-        return 1;
-      }
-      at = data + ((note.n_descsz + 3) & ~3U);
-    }
-  }
-  return 0;
-}
-
-std::string buildId() {
-  std::string id;
-  dl_iterate_phdr(findBuildId, &id);
   return id;
 }
 
@@ -119,73 +77,48 @@ std::string requestName(const std::string& pattern) {
 
 // ---- header -----------------------------------------------------------------------------------------------------
 
-HeaderWriter::HeaderWriter(const std::string& reason, uint64_t process, int mode) : text_("{\"schema\":1") {
-  const auto add = [this](const char* k, const std::string& value) {
-    key(k);
-    appendJson(text_, value);
-  };
-  add("reason", reason);
-  add("host", hostOrUnknown());
-  add("process", hex(process));
-  add("boot", bootId());
-  add("build_id", buildId());
+std::string encodeHeader(const std::string& reason, const FlightOptions& options, const std::vector<std::string>& texts,
+                         const std::vector<std::shared_ptr<Track>>& tracks,
+                         const std::vector<RecordRing::Snapshot>& rings) {
   // The two clocks at one moment.
   const int64_t before = nowNs(), wall = wallNs(), after = nowNs();
-  text_ += ",\"pid\":" + std::to_string(getpid()) + ",\"mode\":" + std::to_string(mode);
-  text_ += ",\"wall_ns\":" + std::to_string(wall) + ",\"t_ns\":" + std::to_string(before + (after - before) / 2);
-  text_ += ",\"record_bytes\":" + std::to_string(kRecordBytes);
-  key("kinds");
-  text_ += '{';
+  JsonWriter out;
+  out.open('{').key("schema").number(1).key("reason").text(reason).key("host").text(hostOrUnknown());
+  out.key("process").text(hex(options.process)).key("boot").text(bootId()).key("build_id").text(r2ccBuildId);
+  out.key("pid").number(getpid()).key("mode").number(options.mode).key("wall_ns").number(wall);
+  out.key("t_ns").number(before + (after - before) / 2).key("record_bytes").number(kRecordBytes);
+  out.key("kinds").open('{');
   for (int kind = 0; kind < 256; kind++) {
     const char* const known = name(static_cast<RecordKind>(kind));
-    if (*known == '?') continue;
-    if (text_.back() != '{') text_ += ',';
-    text_ += "\"" + std::to_string(kind) + "\":\"" + known + "\"";
+    if (*known != '?') out.key(std::to_string(kind)).text(known);
   }
-  text_ += '}';
-  std::vector<std::string> states;
+  out.close('}').key("states").open('[');
   for (uint8_t i = 0; *name(static_cast<ConnectionState>(i)) != '?'; i++) {
-    states.emplace_back(name(static_cast<ConnectionState>(i)));
+    out.text(name(static_cast<ConnectionState>(i)));
   }
-  list("states", states);
-  list("path_states", {"up", "suspect", "dead", "probation"});  // in PathState's order
-}
-
-void HeaderWriter::key(const char* key) { text_ += std::string(",\"") + key + "\":"; }
-
-void HeaderWriter::list(const char* name, const std::vector<std::string>& values) {
-  key(name);
-  text_ += '[';
-  for (const std::string& value : values) {
-    if (text_.back() != '[') text_ += ',';
-    appendJson(text_, value);
+  // In PathState's order.
+  out.close(']').key("path_states").texts({"up", "suspect", "dead", "probation"});
+  out.key("nics").texts(options.nics).key("texts").texts(texts);
+  size_t at = 0;  // records described so far
+  const auto ring = [&](const char* key, const RecordRing::Snapshot& snapshot) {
+    out.key(key).open('{').key("at").number(at).key("count").number(snapshot.records.size());
+    out.key("first").number(snapshot.first).close('}');
+    at += snapshot.records.size();
+  };
+  ring("process_events", rings[0]);
+  out.key("connections").open('[');
+  for (size_t i = 0; i < tracks.size(); i++) {
+    const Track& track = *tracks[i];
+    out.open('{').key("id").number(track.id).key("direction").text(track.sends ? "send" : "recv");
+    out.key("peer_process").text(hex(track.peerProcess)).key("peer").text(track.route.peer);
+    out.key("home_nic").text(track.route.homeNic);
+    if (track.route.peerHomeNic >= 0) out.key("peer_home_nic").number(track.route.peerHomeNic);
+    ring("messages", rings[2 * i + 1]);
+    ring("events", rings[2 * i + 2]);
+    out.close('}');
   }
-  text_ += ']';
+  return out.close(']').close('}').out();
 }
-
-void HeaderWriter::ring(const char* name, const RecordRing::Snapshot& snapshot) {
-  key(name);
-  text_ += "{\"at\":" + std::to_string(records_) + ",\"count\":" + std::to_string(snapshot.records.size()) +
-           ",\"first\":" + std::to_string(snapshot.first) + "}";
-  records_ += snapshot.records.size();
-}
-
-void HeaderWriter::track(const Track& track, const RecordRing::Snapshot& messages, const RecordRing::Snapshot& events) {
-  tracks_ += tracks_.empty() ? "{" : ",{";
-  tracks_ += "\"id\":" + std::to_string(track.id) + ",\"direction\":\"" + (track.sends ? "send" : "recv") + "\"";
-  tracks_ += ",\"peer_process\":\"" + hex(track.peerProcess) + "\",\"peer\":";
-  appendJson(tracks_, track.route.peer);
-  tracks_ += ",\"home_nic\":";
-  appendJson(tracks_, track.route.homeNic);
-  if (track.route.peerHomeNic >= 0) tracks_ += ",\"peer_home_nic\":" + std::to_string(track.route.peerHomeNic);
-  std::swap(text_, tracks_);
-  ring("messages", messages);
-  ring("events", events);
-  std::swap(text_, tracks_);
-  tracks_ += "}";
-}
-
-std::string HeaderWriter::finish() { return text_ + ",\"connections\":[" + tracks_ + "]}"; }
 
 std::vector<uint8_t> encodeDump(const std::string& header, const std::vector<RecordRing::Snapshot>& rings) {
   std::vector<uint8_t> out(kDumpMagic, kDumpMagic + 8);

@@ -3,10 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "record/recorder.h"
+#include "record/flight.h"
 
 namespace r2cc {
 
@@ -18,20 +19,10 @@ std::string dumpName(const std::string& pattern);
 /// Who touches this file gets a dump of every process that watches it.
 std::string requestName(const std::string& pattern);
 
-class HeaderWriter {
- public:
-  HeaderWriter(const std::string& reason, uint64_t process, int mode);
-  void list(const char* key, const std::vector<std::string>& values);
-  void ring(const char* key, const RecordRing::Snapshot& snapshot);
-  void track(const Track& track, const RecordRing::Snapshot& messages, const RecordRing::Snapshot& events);
-  std::string finish();
-
- private:
-  void key(const char* key);
-  std::string text_, tracks_;
-  uint64_t records_ = 0;  // described so far: a ring's `at`
-};
-
+/// Describes rings: the process's events first, then each track's messages and events. With Flight's mutex held.
+std::string encodeHeader(const std::string& reason, const FlightOptions& options, const std::vector<std::string>& texts,
+                         const std::vector<std::shared_ptr<Track>>& tracks,
+                         const std::vector<RecordRing::Snapshot>& rings);
 std::vector<uint8_t> encodeDump(const std::string& header, const std::vector<RecordRing::Snapshot>& rings);
 
 /// Writes the file beside its place and moves it there, so that a reader never sees half of one. Empty, or why not.

@@ -16,6 +16,11 @@ const char* cudaGetErrorString(cudaError_t) { return "no CUDA in the stand-alone
 cudaError_t cudaGetLastError() { return cudaSuccess; }
 cudaError_t cudaDeviceGetAttribute(int*, cudaDeviceAttr, int) { return cudaErrorNoDevice; }
 cudaError_t cudaDeviceGetPCIBusId(char*, int, int) { return cudaErrorNoDevice; }
+// NCCL 2.30 registers shared memory in a file that holds its sockets, too.
+cudaError_t cudaHostRegister(void*, size_t, unsigned) { return cudaErrorNoDevice; }
+cudaError_t cudaHostUnregister(void*) { return cudaErrorNoDevice; }
+cudaError_t cudaHostGetDevicePointer(void**, void*, unsigned) { return cudaErrorNoDevice; }
+cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode*) { return cudaErrorNoDevice; }
 }
 
 bool ncclEnvPluginInitialized() { return true; }

@@ -4,7 +4,6 @@
 #include <linux/errqueue.h>
 #include <net/if.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
@@ -24,56 +23,49 @@ socklen_t sizeOf(const sockaddr_storage& a) {
   return a.ss_family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
 }
 
-bool bindTo(int fd, const NicAddress& address) {
+bool bindTo(const Fd& fd, const NicAddress& address) {
   const sockaddr_storage to = address.sockaddr();
-  return bind(fd, reinterpret_cast<const sockaddr*>(&to), sizeOf(to)) == 0;
+  return bind(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeOf(to)) == 0;
 }
 
 /// A datagram socket on the NIC's address and a free port, which it fills in. It is not bound to the device: where NICs
 /// share a subnet what is sent to one may come in by another, and is heard all the same.
-int openSocket(const LocalNic& nic, uint16_t& port) {
-  const int fd = socket(nic.address.family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return -1;
+Fd openSocket(const LocalNic& nic, uint16_t& port) {
+  Fd fd(socket(nic.address.family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd.valid()) return fd;
   const int on = 1;
   const int urgent = 6;  // control traffic overtakes data where the queueing discipline has bands
-  (void)setsockopt(fd, SOL_SOCKET, SO_PRIORITY, &urgent, sizeof(urgent));
-  (void)setsockopt(fd, nic.address.family == AF_INET ? SOL_IP : SOL_IPV6,
+  (void)setsockopt(fd.get(), SOL_SOCKET, SO_PRIORITY, &urgent, sizeof(urgent));
+  (void)setsockopt(fd.get(), nic.address.family == AF_INET ? SOL_IP : SOL_IPV6,
                    nic.address.family == AF_INET ? IP_RECVERR : IPV6_RECVERR, &on, sizeof(on));
   NicAddress any = nic.address;
   any.port = 0;
   sockaddr_storage address{};
   socklen_t size = sizeof(address);
-  if (!bindTo(fd, any) || getsockname(fd, reinterpret_cast<sockaddr*>(&address), &size) != 0) {
-    close(fd);
-    return -1;
-  }
+  if (!bindTo(fd, any) || getsockname(fd.get(), reinterpret_cast<sockaddr*>(&address), &size) != 0) return Fd();
   port = NicAddress::from(address).port;
   return fd;
 }
 
-/// TCP on the same port; -1 when somebody else has that.
-int openListen(const LocalNic& nic, uint16_t port) {
-  const int fd = socket(nic.address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (fd < 0) return -1;
+/// TCP on the same port; invalid when somebody else has that.
+Fd openListen(const LocalNic& nic, uint16_t port) {
+  Fd fd(socket(nic.address.family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   NicAddress address = nic.address;
   address.port = port;
-  if (bindTo(fd, address) && listen(fd, kBacklog) == 0) return fd;
-  close(fd);
-  return -1;
+  return bindTo(fd, address) && listen(fd.get(), kBacklog) == 0 ? std::move(fd) : Fd();
 }
 
 /// Both on one port. Without the second the NIC still has the first.
-void openPair(const LocalNic& nic, uint16_t& port, std::vector<int>& udp, std::vector<int>& tcp) {
-  int datagrams = -1;
-  int streams = -1;
-  for (int i = 0; i < kPortTries && nic.address.family != 0 && streams < 0; i++) {
-    if (datagrams >= 0) close(datagrams);
+void openPair(const LocalNic& nic, uint16_t& port, std::vector<Fd>& udp, std::vector<Fd>& tcp) {
+  Fd datagrams;
+  Fd streams;
+  for (int i = 0; i < kPortTries && nic.address.family != 0 && !streams.valid(); i++) {
     datagrams = openSocket(nic, port);
-    if (datagrams < 0) break;
+    if (!datagrams.valid()) break;
     streams = openListen(nic, port);
   }
-  udp.push_back(datagrams);
-  tcp.push_back(streams);
+  udp.push_back(std::move(datagrams));
+  tcp.push_back(std::move(streams));
 }
 
 /// Out by this interface (IP_PKTINFO), which needs no privilege and leaves open where answers come in.
@@ -118,16 +110,8 @@ SideChannel::SideChannel(std::vector<LocalNic>& nics, Filter filter) : filter_(s
   }
 }
 
-SideChannel::~SideChannel() {
-  for (const auto& fds : {fds_, ackFds_, listenFds_, ackListenFds_}) {
-    for (const int fd : fds) {
-      if (fd >= 0) close(fd);
-    }
-  }
-}
-
 bool SideChannel::send(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, bool pinned) const {
-  if (nic >= fds_.size() || fds_[nic] < 0) return false;
+  if (nic >= fds_.size() || !fds_[nic].valid()) return false;
   if (!passes(nic, to, bytes, Way::Udp)) return true;
   sockaddr_storage address = to.sockaddr();
   iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
@@ -139,7 +123,8 @@ bool SideChannel::send(size_t nic, const NicAddress& to, const std::vector<uint8
   std::optional<Pin> pin;
   if (pinned) pin.emplace(message, to.family, ifindex_[nic]);
   for (int attempt = 0; attempt < 2; attempt++) {
-    if (sendmsg(fds_[nic], &message, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size())) return true;
+    if (sendmsg(fds_[nic].get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()))
+      return true;
     // A queued ICMP error of an earlier datagram is reported once, on a send that has nothing to do with it.
     if (errno != ECONNREFUSED) return false;
   }
@@ -147,7 +132,7 @@ bool SideChannel::send(size_t nic, const NicAddress& to, const std::vector<uint8
 }
 
 void SideChannel::announce(const LocalNic& nic, size_t index) const {
-  if (index < fds_.size()) announceAddress(fds_[index], nic.ifindex, nic.address.sockaddr(), nic.address.prefix);
+  if (index < fds_.size()) announceAddress(fds_[index].get(), nic.ifindex, nic.address.sockaddr(), nic.address.prefix);
 }
 
 void SideChannel::readErrors(size_t nic, const OnRefused& refused) const {
@@ -163,7 +148,7 @@ void SideChannel::readErrors(size_t nic, const OnRefused& refused) const {
     message.msg_iovlen = 1;
     message.msg_control = control;
     message.msg_controllen = sizeof(control);
-    const ssize_t got = recvmsg(fds_[nic], &message, MSG_ERRQUEUE | MSG_DONTWAIT);
+    const ssize_t got = recvmsg(fds_[nic].get(), &message, MSG_ERRQUEUE | MSG_DONTWAIT);
     if (got < 0) return;
     for (cmsghdr* c = CMSG_FIRSTHDR(&message); c != nullptr; c = CMSG_NXTHDR(&message, c)) {
       const bool ours = (c->cmsg_level == SOL_IP && c->cmsg_type == IP_RECVERR) ||
@@ -175,7 +160,7 @@ void SideChannel::readErrors(size_t nic, const OnRefused& refused) const {
   }
 }
 
-bool SideChannel::receive(int fd, const OnDatagram& datagram) {
+bool SideChannel::receive(const Fd& fd, const OnDatagram& datagram) {
   uint8_t buffers[kBurst][2048];
   sockaddr_storage from[kBurst];
   iovec parts[kBurst];
@@ -187,7 +172,7 @@ bool SideChannel::receive(int fd, const OnDatagram& datagram) {
     messages[i].msg_hdr.msg_iov = &parts[i];
     messages[i].msg_hdr.msg_iovlen = 1;
   }
-  const int got = recvmmsg(fd, messages, kBurst, MSG_DONTWAIT, nullptr);
+  const int got = recvmmsg(fd.get(), messages, kBurst, MSG_DONTWAIT, nullptr);
   if (got < 0) return errno == ECONNREFUSED;  // said once; the details are in the error queue
   for (int i = 0; i < got; i++) datagram(NicAddress::from(from[i]), buffers[i], messages[i].msg_len);
   return got == kBurst;

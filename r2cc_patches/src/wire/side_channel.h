@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/fd.h"
 #include "inner/inner_net.h"
 #include "wire/wire.h"
 
@@ -35,15 +36,12 @@ class SideChannel {
   using Filter = std::function<bool(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, Way way)>;
   /// Opens a socket on every NIC that has an address and fills in the port numbers.
   explicit SideChannel(std::vector<LocalNic>& nics, Filter filter = nullptr);
-  ~SideChannel();
-  SideChannel(const SideChannel&) = delete;
-  SideChannel& operator=(const SideChannel&) = delete;
 
-  /// By NIC; -1 where it has no socket.
-  const std::vector<int>& fds() const { return fds_; }
-  const std::vector<int>& ackFds() const { return ackFds_; }
-  const std::vector<int>& listenFds() const { return listenFds_; }
-  const std::vector<int>& ackListenFds() const { return ackListenFds_; }
+  /// By NIC; invalid where it has no socket.
+  const std::vector<Fd>& fds() const { return fds_; }
+  const std::vector<Fd>& ackFds() const { return ackFds_; }
+  const std::vector<Fd>& listenFds() const { return listenFds_; }
+  const std::vector<Fd>& ackListenFds() const { return ackListenFds_; }
   /// Thread-safe. False when the kernel refused (link down, no route): a hint, not a verdict. `pinned`: out by this NIC
   /// whatever the routing table says.
   bool send(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, bool pinned) const;
@@ -56,14 +54,14 @@ class SideChannel {
   using OnDatagram = std::function<void(const NicAddress& from, const uint8_t* data, size_t size)>;
   using OnRefused = std::function<void(const NicAddress& to, const uint8_t* quote, size_t size)>;
   /// Reads some of what is pending on one socket. True when there may be more.
-  static bool receive(int fd, const OnDatagram& datagram);
+  static bool receive(const Fd& fd, const OnDatagram& datagram);
   /// "No such port" answers, with as much of the datagram they answer as they quote. epoll says when there are any.
   void readErrors(size_t nic, const OnRefused& refused) const;
 
  private:
   const Filter filter_;
   std::vector<unsigned> ifindex_;
-  std::vector<int> fds_, ackFds_, listenFds_, ackListenFds_;
+  std::vector<Fd> fds_, ackFds_, listenFds_, ackListenFds_;
 };
 
 }  // namespace r2cc

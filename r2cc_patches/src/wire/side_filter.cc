@@ -41,7 +41,7 @@ sock_filter step(uint16_t code, uint32_t k, uint8_t otherwise = 0) { return {cod
 
 }  // namespace
 
-void keepOnlyFor(uint64_t process, const std::vector<int>& sockets) {
+void keepOnlyFor(uint64_t process, const std::vector<Fd>& sockets) {
   const Template t = templateFor(process);
   const uint16_t load4 = BPF_LD | BPF_W | BPF_ABS;
   const uint16_t load1 = BPF_LD | BPF_B | BPF_ABS;
@@ -60,17 +60,18 @@ void keepOnlyFor(uint64_t process, const std::vector<int>& sockets) {
       step(BPF_RET | BPF_K, 0),
   };
   const sock_fprog program{static_cast<unsigned short>(code.size()), code.data()};
-  for (const int fd : sockets) {
-    if (fd >= 0) (void)setsockopt(fd, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
+  for (const Fd& fd : sockets) {
+    if (fd.valid()) (void)setsockopt(fd.get(), SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program));
   }
 }
 
-uint64_t droppedByKernel(const std::vector<int>& sockets) {
+uint64_t droppedByKernel(const std::vector<Fd>& sockets) {
   uint64_t sum = 0;
-  for (const int fd : sockets) {
+  for (const Fd& fd : sockets) {
     std::array<uint32_t, SK_MEMINFO_VARS> info{};
     socklen_t size = sizeof(info);
-    if (fd >= 0 && getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info.data(), &size) == 0) sum += info[SK_MEMINFO_DROPS];
+    if (fd.valid() && getsockopt(fd.get(), SOL_SOCKET, SO_MEMINFO, info.data(), &size) == 0)
+      sum += info[SK_MEMINFO_DROPS];
   }
   return sum;
 }

@@ -5,13 +5,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "base/fd.h"
+
 namespace r2cc {
 
 /// From now on these UDP sockets keep only datagrams of our format that name `process` as their receiver. Sockets of a
 /// kernel without such filters keep everything, and the engine refuses what is not ours one by one.
-void keepOnlyFor(uint64_t process, const std::vector<int>& sockets);
+void keepOnlyFor(uint64_t process, const std::vector<Fd>& sockets);
 
 /// How many datagrams the kernel has dropped on these sockets so far: filtered, or the buffer was full.
-uint64_t droppedByKernel(const std::vector<int>& sockets);
+uint64_t droppedByKernel(const std::vector<Fd>& sockets);
 
 }  // namespace r2cc

@@ -2,7 +2,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/json_reader.h"
+#include "base/json/reader.h"
 #include "check.h"
 
 using namespace r2cc;

@@ -190,7 +190,7 @@ TEST(no_progress_ends_the_run_after_the_timeout) {
 }
 
 TEST(ranks_with_different_options_refuse_to_start) {
-  const ncclNet_v11_t& table = fakeNet({}, 2);
+  const ncclNet_t& table = fakeNet({}, 2);
   const uint16_t port = freePort();
   std::vector<std::future<RankResult>> ranks;
   for (int rank = 0; rank < 4; rank++) {
@@ -208,8 +208,8 @@ TEST(ranks_with_different_options_refuse_to_start) {
 
 // One after the other: the fake's devices are the process's, and virtual ones come behind those there are.
 TEST(nics_in_a_row_become_one_and_connections_use_its_device) {
-  ncclNet_v11_t table = fakeNet({}, 3);
-  table.makeVDevice = [](int* device, ncclNetVDeviceProps_v11_t* parts) {
+  ncclNet_t table = fakeNet({}, 3);
+  table.makeVDevice = [](int* device, ncclNetVDeviceProps_t* parts) {
     static int made = 0;
     const bool right = made == 0 ? parts->ndevs == 2 && parts->devs[0] == 0 && parts->devs[1] == 1
                                  : parts->ndevs == 1 && parts->devs[0] == 2;

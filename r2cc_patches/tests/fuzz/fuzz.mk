@@ -38,13 +38,13 @@ fuzz-seeds: $(BUILD)/fuzz_seeds
 	rm -rf tests/fuzz/corpus
 	"$(BUILD)/fuzz_seeds" tests/fuzz/corpus
 
-$(BUILD)/fuzz/fuzz_%: $(call fuzz_o,$(FUZZ_SRCS)) $(BUILD)/fuzz/obj/tests/fuzz/fuzz_%.o
+$(BUILD)/fuzz/fuzz_%: $(call fuzz_o,$(FUZZ_SRCS)) $(STAMP) $(BUILD)/fuzz/obj/tests/fuzz/fuzz_%.o
 	$(FUZZ_CXX) -fsanitize=fuzzer,address,undefined -o "$@" $^ -pthread -ldl
 $(BUILD)/fuzz/obj/%.o: %.cc $(GEN)/nccl.h
 	@mkdir -p "$(@D)"
 	$(FUZZ_CXX) $(FUZZ_FLAGS) -c -o "$@" $<
 
-FUZZ_PLAIN_O := $(call objects,CORE) $(call objects,FAKE)
+FUZZ_PLAIN_O := $(call objects,CORE) $(call objects,FAKE) $(STAMP)
 $(BUILD)/replay_%: $(FUZZ_PLAIN_O) $(OBJ)/tests/fuzz/fuzz_%.o $(OBJ)/tests/fuzz/replay_main.o
 	$(CXX) $(SANITIZE) -o "$@" $^ -pthread -ldl
 $(BUILD)/fuzz_seeds: $(FUZZ_PLAIN_O) $(OBJ)/tests/fuzz/seeds.o

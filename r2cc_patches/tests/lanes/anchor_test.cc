@@ -44,12 +44,12 @@ ncclNet_t plainNet() {
     *comm = handle;
     return ncclSuccess;
   };
-  net.connect = [](void*, int, void* handle, void**, ncclNetDeviceHandle_v11_t**) {
+  net.connect = [](void*, int, void* handle, void**, ncclNetDeviceHandle_t**) {
     const std::lock_guard<std::mutex> lock(seen().mutex);
     seen().connected.push_back(magicIn(handle));
     return ncclInternalError;  // that is all that is of interest here
   };
-  net.accept = [](void*, void**, ncclNetDeviceHandle_v11_t**) { return ncclInternalError; };
+  net.accept = [](void*, void**, ncclNetDeviceHandle_t**) { return ncclInternalError; };
   return net;
 }
 

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "check.h"
-#include "planner/cost/formulas.h"
+#include "formulas.h"
 #include "requests.h"
 
 using namespace r2cc::planner;

@@ -1,5 +1,8 @@
-// The fluid engine: rates, who waits for whom, links that change, streams that go another way.
+// The fluid engine: rates, who waits for whom, links that change, streams that go another way; and random cases beside
+// a second way to know the answer.
+#include <algorithm>
 #include <cmath>
+#include <random>
 
 #include "check.h"
 #include "sim/network/fluid.h"
@@ -15,6 +18,89 @@ Task task(double bytes, std::vector<Use> uses) {
   out.bytes = bytes;
   out.uses = std::move(uses);
   return out;
+}
+
+/// Where no link carries more than it can, and each task passes a full link on which nobody is at a higher level, rates
+/// are max-min fair: nobody can be given more without taking from who has no more (Bertsekas and Gallager 1992, 6.5.2).
+bool fair(const std::vector<double>& capacities, const std::vector<const Task*>& tasks,
+          const std::vector<double>& rates) {
+  std::vector<double> load(capacities.size()), most(capacities.size());
+  for (size_t i = 0; i < tasks.size(); i++) {
+    for (const Use& use : tasks[i]->uses) {
+      const auto link = static_cast<size_t>(use.link);
+      load[link] += rates[i] * tasks[i]->overhead * use.perByte;
+      most[link] = std::max(most[link], rates[i] / tasks[i]->weight);
+    }
+  }
+  bool all = true;
+  for (size_t link = 0; link < load.size(); link++) all &= load[link] <= capacities[link] * (1 + 1e-9);
+  for (size_t i = 0; i < tasks.size(); i++) {
+    all &= std::any_of(tasks[i]->uses.begin(), tasks[i]->uses.end(), [&](const Use& use) {
+      const auto link = static_cast<size_t>(use.link);
+      return near(load[link], capacities[link]) && rates[i] / tasks[i]->weight >= most[link] * (1 - 1e-9);
+    });
+  }
+  return all;
+}
+
+/// As slow and as plain as can be: all rates anew at every event. `fairAlways`: what fair() says of each.
+std::vector<double> endsOf(const Fluid& fluid, bool& fairAlways) {
+  std::vector<double> capacities = fluid.capacities, left, ends(fluid.tasks.size(), kNever);
+  for (const Task& task : fluid.tasks) left.push_back(task.bytes);
+  for (double now = 0; now < kNever;) {
+    double until = kNever;
+    for (const Change& change : fluid.changes) {
+      if (change.atUs <= now) capacities[static_cast<size_t>(change.link)] = change.capacity;
+      if (change.atUs > now) until = std::min(until, change.atUs);
+    }
+    std::vector<const Task*> tasks;
+    std::vector<size_t> which;
+    for (size_t i = 0; i < left.size(); i++) {
+      double begins = 0;
+      for (const int before : fluid.tasks[i].after) begins = std::max(begins, ends[static_cast<size_t>(before)]);
+      begins += fluid.tasks[i].delayUs;
+      if (begins > now) until = std::min(until, begins);
+      if (begins > now || left[i] <= 0) continue;
+      tasks.push_back(&fluid.tasks[i]);
+      which.push_back(i);
+    }
+    const std::vector<double> rates = fairRates(capacities, tasks);
+    fairAlways &= fair(capacities, tasks, rates);
+    for (size_t at = 0; at < which.size(); at++) {
+      if (rates[at] > 0) until = std::min(until, now + left[which[at]] / rates[at]);
+    }
+    for (size_t at = 0; at < which.size() && until < kNever; at++) {
+      double& mine = left[which[at]];
+      mine -= rates[at] * (until - now);
+      if (mine <= 1e-9 * tasks[at]->bytes) mine = 0, ends[which[at]] = until;
+    }
+    now = until;
+  }
+  return ends;
+}
+
+/// Up to five tasks on four links, some of which wait for others, and up to two changes.
+Fluid anyFluid(std::mt19937& random) {
+  const auto one = [&](std::vector<double> of) { return of[random() % of.size()]; };
+  Fluid fluid;
+  for (int link = 0; link < 4; link++) fluid.capacities.push_back(one({1, 2, 5, 7}));
+  const size_t count = 1 + random() % 5;
+  for (size_t i = 0; i < count; i++) {
+    Task made = task(10 * one({0.5, 1, 2, 3}), {});
+    made.weight = one({0.5, 1, 2, 3});
+    made.overhead = one({1, 1, 1.25});
+    for (int link = 0; link < 4; link++) {
+      if (random() % 2 == 0) made.uses.push_back({link, one({0.5, 1, 2, 3})});
+    }
+    if (made.uses.empty()) made.uses.push_back({0, 1});
+    if (i > 0 && random() % 2 == 0) made.after = {static_cast<int>(random() % i)};
+    made.delayUs = one({0, 0, 1.5});
+    fluid.tasks.push_back(made);
+  }
+  for (const double at : {2.0, 3.7}) {
+    if (random() % 2 == 0) fluid.changes.push_back({at, static_cast<int>(random() % 4), one({0, 1, 4})});
+  }
+  return fluid;
 }
 
 }  // namespace
@@ -77,4 +163,30 @@ TEST(sim_a_stream_that_has_ended_goes_nowhere) {
 TEST(sim_nothing_to_do_takes_no_time) {
   CHECK_EQ(flow({{10}, {task(0, {})}, {}, {}}).wholeUs, 0.0);
   CHECK_EQ(flow({{10}, {}, {}, {}}).wholeUs, 0.0);
+}
+
+TEST(sim_fairness_is_told_from_what_is_not) {
+  const Task slow = task(1, {{0, 1}, {1, 1}}), fast = task(1, {{0, 1}});
+  CHECK(fair({10, 2}, {&slow, &fast}, {2, 8}));
+  CHECK(!fair({10, 2}, {&slow, &fast}, {1, 9}));
+  CHECK(!fair({10, 2}, {&slow, &fast}, {2, 7}));
+  CHECK(!fair({10, 2}, {&slow, &fast}, {2, 9}));
+}
+
+TEST(sim_random_fluids_end_when_a_plain_reckoning_says) {
+  std::mt19937 random(7);
+  for (int i = 0; i < 500; i++) {
+    const Fluid fluid = anyFluid(random);
+    const Flowed found = flow(fluid);
+    bool fairAlways = true;
+    const std::vector<double> ends = endsOf(fluid, fairAlways);
+    CHECK(fairAlways);
+    std::vector<double> carried(4);
+    for (size_t task = 0; task < ends.size(); task++) {
+      CHECK(ends[task] == found.endUs[task] || std::abs(ends[task] - found.endUs[task]) <= 1e-6 * ends[task]);
+      for (const Use& use : fluid.tasks[task].uses)
+        carried[static_cast<size_t>(use.link)] += fluid.tasks[task].bytes * use.perByte;
+    }
+    for (size_t link = 0; link < 4 && found.wholeUs < kNever; link++) CHECK(near(found.linkBytes[link], carried[link]));
+  }
 }

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "check.h"
-#include "planner/cost/formulas.h"
+#include "planner/formulas.h"
 #include "sim/hit.h"
 #include "sim/solve.h"
 

@@ -37,7 +37,7 @@ TEST(sim_text_names_every_mistake) {
   text.replace(text.find("balance"), 7, "magic");
   text.replace(text.find("\"hosts\":4}"), 10, "\"hosts\":9}");
   const std::string refusal = refusalOf(text);
-  CHECK(says(refusal, "nics must be 1 to 64, not 0"));
+  CHECK(says(refusal, "nics must be from 1 to 64, not 0"));
   CHECK(says(refusal, "there is no arm magic: there are stock, upstream"));
   CHECK(says(refusal, "more hosts take part than the topology has"));
   CHECK(says(refusal, "has 2 NICs and not the topology's 0"));
@@ -48,7 +48,7 @@ TEST(sim_text_refuses_what_is_no_question) {
   CHECK(says(refusalOf(changed("collective", "oracle")), "there is no kind oracle"));
   CHECK(says(refusalOf(changed("\"bytes\"", "\"bites\"")), "unknown key \"bites\""));
   CHECK(says(refusalOf(changed("[1,[0,1]]", "[7,[0,1]]")), "there is no host 7"));
-  CHECK(says(refusalOf(changed("[1,[0,1]]", "[1,[0,2]]")), "what is left of a NIC must be 0 to 1, not 2"));
+  CHECK(says(refusalOf(changed("[1,[0,1]]", "[1,[0,2]]")), "what is left of a NIC must be from 0 to 1, not 2"));
   CHECK(says(refusalOf("{"), "the request, line 1"));
   CHECK(says(refusalOf(changed("\"bytes\":1000000", "\"bytes\":1000000,\"op\":\"gather\"")), "there is no op gather"));
 }

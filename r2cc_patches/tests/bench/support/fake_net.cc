@@ -76,7 +76,7 @@ FakeState& state() {
 
 using Lock = std::lock_guard<std::mutex>;
 
-ncclResult_t fakeInit(void** context, uint64_t, ncclNetCommConfig_v11_t*, ncclDebugLogger_t, ncclProfilerCallback_t) {
+ncclResult_t fakeInit(void** context, uint64_t, ncclNetCommConfig_t*, ncclDebugLogger_t, ncclProfilerCallback_t) {
   *context = &state();
   return ncclSuccess;
 }
@@ -86,7 +86,7 @@ ncclResult_t fakeDevices(int* count) {
   return ncclSuccess;
 }
 
-ncclResult_t fakeProperties(int device, ncclNetProperties_v11_t* properties) {
+ncclResult_t fakeProperties(int device, ncclNetProperties_t* properties) {
   static char names[][8] = {"fake0", "fake1", "fake2", "fake3", "fake4"};
   properties->name = names[device];
   properties->ptrSupport = NCCL_PTR_HOST;
@@ -105,7 +105,7 @@ ncclResult_t fakeListen(void*, int, void* handle, void** listenComm) {
   return ncclSuccess;
 }
 
-ncclResult_t fakeConnect(void*, int, void* handle, void** sendComm, ncclNetDeviceHandle_v11_t**) {
+ncclResult_t fakeConnect(void*, int, void* handle, void** sendComm, ncclNetDeviceHandle_t**) {
   const Lock lock(state().mutex);
   uint64_t id = 0;
   std::memcpy(&id, handle, sizeof(id));
@@ -124,7 +124,7 @@ ncclResult_t fakeConnect(void*, int, void* handle, void** sendComm, ncclNetDevic
   return ncclSuccess;
 }
 
-ncclResult_t fakeAccept(void* listenComm, void** recvComm, ncclNetDeviceHandle_v11_t**) {
+ncclResult_t fakeAccept(void* listenComm, void** recvComm, ncclNetDeviceHandle_t**) {
   const Lock lock(state().mutex);
   auto* listener = static_cast<Comm*>(listenComm);
   *recvComm = nullptr;
@@ -249,9 +249,9 @@ ncclResult_t fakeFinalize(void*) { return ncclSuccess; }
 
 }  // namespace
 
-const ncclNet_v11_t& fakeNet(const FakeFaults& faults, int nics) {
-  static const ncclNet_v11_t table = [] {
-    ncclNet_v11_t t{};
+const ncclNet_t& fakeNet(const FakeFaults& faults, int nics) {
+  static const ncclNet_t table = [] {
+    ncclNet_t t{};
     t.name = "Fake";
     t.init = fakeInit;
     t.devices = fakeDevices;

@@ -25,7 +25,7 @@ struct FakeFaults {
 };
 
 // Starts afresh: forgets all comms, sets the faults, and returns the table. One table at a time.
-const ncclNet_v11_t& fakeNet(const FakeFaults& faults, int nics);
+const ncclNet_t& fakeNet(const FakeFaults& faults, int nics);
 
 // What the caller did wrong so far, "" if nothing; and what is still open.
 std::string fakeComplaint();

@@ -40,7 +40,7 @@ Options smallRun(Op op) {
   return options;
 }
 
-RankResult runRank(const Options& options, const ncclNet_v11_t& table, const Health& health) {
+RankResult runRank(const Options& options, const ncclNet_t& table, const Health& health) {
   int ends[2];
   if (pipe(ends) != 0) return {0, "no pipe", ""};
   auto reader = std::async(std::launch::async, drain, ends[0]);
@@ -63,7 +63,7 @@ RankResult runRank(const Options& options, const ncclNet_v11_t& table, const Hea
   return result;
 }
 
-std::vector<RankResult> runAll(const Options& base, const ncclNet_v11_t& table, const Health& health) {
+std::vector<RankResult> runAll(const Options& base, const ncclNet_t& table, const Health& health) {
   const uint16_t port = freePort();
   std::vector<std::future<RankResult>> ranks;
   ranks.reserve(static_cast<size_t>(base.ranks));

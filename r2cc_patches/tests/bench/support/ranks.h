@@ -19,9 +19,8 @@ struct RankResult {
 // Four ranks, little data that divides by nothing.
 bench::Options smallRun(bench::Op op);
 
-RankResult runRank(const bench::Options& options, const ncclNet_v11_t& table, const bench::Health& health = {});
-std::vector<RankResult> runAll(const bench::Options& base, const ncclNet_v11_t& table,
-                               const bench::Health& health = {});
+RankResult runRank(const bench::Options& options, const ncclNet_t& table, const bench::Health& health = {});
+std::vector<RankResult> runAll(const bench::Options& base, const ncclNet_t& table, const bench::Health& health = {});
 
 size_t count(const std::string& text, const std::string& part);
 

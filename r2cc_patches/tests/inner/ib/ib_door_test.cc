@@ -46,6 +46,15 @@ std::vector<uint8_t> bytesOf(const T& value) {
   return {at, at + sizeof(value)};
 }
 
+/// What one end says first: its devices, and from 2.30 on a word about queues.
+std::vector<uint8_t> hello(const Devices& devices) {
+  std::vector<uint8_t> bytes = bytesOf(devices);
+#if NCCL_VERSION_CODE >= R2CC_IB_RECOVERS
+  bytes.push_back(0);
+#endif
+  return bytes;
+}
+
 /// What one end says of its queue pairs.
 ncclIbConnectionMetadata metadata(int devices, int device, size_t pair) {
   ncclIbConnectionMetadata meta;
@@ -108,7 +117,7 @@ TEST(net_ib_only_the_secret_opens_a_lane) {
   CHECK_EQ(told(door.handle), 0u);
   Devices props{};
   props.ndevs = 1;
-  const std::vector<uint8_t> devices = bytesOf(props);
+  const std::vector<uint8_t> devices = hello(props);
   const Caller silent(door.handle);
   CHECK(silent.connected);
   for (const uint64_t magic : {kPublicMagic, uint64_t{0}, kSecret ^ 1, kSecret ^ (uint64_t{1} << 63)}) {
@@ -141,7 +150,7 @@ TEST(net_ib_accept_believes_no_number_of_devices) {
     const Caller broken(door.handle);
     Devices props{};
     props.ndevs = devices;
-    broken.greet(kSecret, ncclSocketTypeNetIb, bytesOf(props));
+    broken.greet(kSecret, ncclSocketTypeNetIb, hello(props));
     broken.say(bytesOf(metadata(again, index, 0)));
     CHECK_EQ(endOf([&] { return door.accept(); }), ncclRemoteError);
     if (devices != 1) CHECK(broken.refused());  // else it was told ours first
@@ -170,7 +179,8 @@ TEST(net_ib_connect_believes_no_number_of_devices) {
                if (peer < 0) peer = accept4(listener, nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK);
                Devices props{};
                props.ndevs = devices;
-               if (peer >= 0) (void)send(peer, &props, sizeof(props), MSG_NOSIGNAL);
+               const std::vector<uint8_t> said = hello(props);
+               if (peer >= 0) (void)send(peer, said.data(), said.size(), MSG_NOSIGNAL);
                return ncclNetIb.connect(nullptr, 0, handle.data(), &comm, nullptr);
              }),
              ncclRemoteError);

@@ -47,11 +47,11 @@ struct Table {
     auto& host = *static_cast<Host*>(ctx);
     return host.fabric->listen(host, dev, handle, listenComm);
   }
-  static ncclResult_t connect(void* ctx, int dev, void* handle, void** comm, ncclNetDeviceHandle_v11_t**) {
+  static ncclResult_t connect(void* ctx, int dev, void* handle, void** comm, ncclNetDeviceHandle_t**) {
     auto& host = *static_cast<Host*>(ctx);
     return host.fabric->connect(host, dev, handle, comm);
   }
-  static ncclResult_t accept(void* listenComm, void** comm, ncclNetDeviceHandle_v11_t**) {
+  static ncclResult_t accept(void* listenComm, void** comm, ncclNetDeviceHandle_t**) {
     auto& listener = *static_cast<Listener*>(listenComm);
     return listener.host->fabric->accept(listener, comm);
   }

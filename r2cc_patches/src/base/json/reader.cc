@@ -1,4 +1,4 @@
-#include "base/json_reader.h"
+#include "base/json/reader.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -6,7 +6,6 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
-#include <initializer_list>
 #include <iterator>
 
 namespace r2cc {
@@ -214,7 +213,7 @@ const Json& Json::at(const std::string& key) const {
   return *found;
 }
 
-void Json::allow(std::initializer_list<std::string_view> keys) const {
+void Json::allow(const std::vector<std::string_view>& keys) const {
   for (const Member& member : object_) {
     if (std::find(keys.begin(), keys.end(), member.first) != keys.end()) continue;
     throw JsonError(member.second.line_, "unknown key \"" + member.first + "\"");

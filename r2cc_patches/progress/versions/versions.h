@@ -1,5 +1,5 @@
 // NCCL's profiler interface, in whatever version: which of its events we take, and what we make of them. A version's
-// own file (v1.cc to v6.cc) has its init() and its table.
+// own file (v1.cc to v6.cc) has its table.
 #pragma once
 
 #include <nccl.h>
@@ -9,9 +9,9 @@
 #include <cstring>
 #include <string>
 
-#include "core.h"
 #include "nccl_common.h"
 #include "nccl_profiler.h"
+#include "progress/core.h"
 
 namespace r2cc::progress {
 
@@ -104,9 +104,20 @@ struct Late {
   static void* startOther(void*, const Event&) { return nullptr; }
 };
 
+/// init() of versions 5 and later, in whose order the facts come.
+template <int watched = kWatched>
+ncclResult_t initLate(void** context, uint64_t hash, int* mask, const char* name, int nodes, int ranks, int rank,
+                      ncclDebugLogger_t) {
+  const Identity identity{hash, name == nullptr ? "" : name, rank, ranks, nodes};
+  return watch(context, mask, &identity, watched);
+}
+
+inline ncclResult_t initEarly(void** context, int* mask) { return watch(context, mask, nullptr); }
+
 /// What NCCL looks up by name.
-template <typename Table, typename Functions, typename Init>
+template <typename Table, typename Version, typename Init>
 constexpr Table table(Init init) noexcept {
+  using Functions = Profiler<Version>;
   return {"r2cc", init, Functions::startEvent, Functions::stopEvent, Functions::recordEventState, Functions::finalize};
 }
 

@@ -10,7 +10,7 @@
 
 #include "base/signals.h"
 
-namespace r2cc::agree {
+namespace r2cc {
 
 class Worker {
  public:
@@ -60,4 +60,4 @@ class Worker {
   std::thread thread_;
 };
 
-}  // namespace r2cc::agree
+}  // namespace r2cc

@@ -45,7 +45,7 @@ class Json {
   /// A member that must be there.
   const Json& at(const std::string& key) const;
   /// Throws when an object has a member of another name.
-  void allow(std::initializer_list<std::string_view> keys) const;
+  void allow(const std::vector<std::string_view>& keys) const;
 
  private:
   friend class JsonParser;

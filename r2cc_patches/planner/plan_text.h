@@ -1,0 +1,12 @@
+// Parts of requests as JSON.
+#pragma once
+
+#include "base/json/reader.h"
+#include "planner/planner.h"
+
+namespace r2cc::planner {
+
+/// What is not there keeps its default. Throws JsonError; whether values make sense is check()'s to say.
+Cost costFrom(const Json& json);
+
+}  // namespace r2cc::planner
