@@ -14,59 +14,111 @@ from harness.facts.scripts import script
 PLUGIN = "NCCL_NET_PLUGIN"
 ENVIRONMENT = "the environment"
 
-_OURS = r"""
-ours() { case $2 in /*) grep -qs r2ccBuildId "$2" && printf 'ours\t%s\n' "$2" ;; esac; }
+SET_IN_ENVIRONMENT = r"""
+  sed -n 's/^\(NCCL_NET_PLUGIN\|LD_PRELOAD\|LD_LIBRARY_PATH\|R2CC_[A-Z0-9_]*\)=/the environment\t\1\t/p'
 """
-"""Both our libraries export that name; no other library does."""
+OURS = r"""
+ours() { grep -qs r2ccBuildId "$1" && printf 'ours\t\t%s\n' "$2"; }
+"""
+"""Both our libraries export that name; no other library does. ($1 is read, $2 is what it is called.)"""
 
 LOADING = script(
-    _OURS
+    OURS
     + r"""
-env | sed -n 's/^\(NCCL_NET_PLUGIN\|LD_PRELOAD\|LD_LIBRARY_PATH\|R2CC_[A-Z0-9_]*\)=/the environment\t\1\t/p'
-conf=${NCCL_CONF_FILE:-$HOME/.nccl.conf}
-for file in "$conf" /etc/nccl.conf; do
-  [ -r "$file" ] && sed -n "s#^\(NCCL_NET_PLUGIN\|R2CC_[A-Z0-9_]*\)=#$file\t\1\t#p" "$file"
-done
-# LD_TRACE_LOADED_OBJECTS: the loader lists what it would load, and runs none of it.
-traced() { LD_TRACE_LOADED_OBJECTS=1 LD_PRELOAD=$1 "$(where env)" 2>/dev/null; }
-file_of() {
-  sed -n "s|^[[:space:]]*\($1[^[:space:]]* => \)\{0,1\}\(/[^[:space:]]*\) (0x.*|\2|p" | grep -- "/[^/]*$1" | head -n 1
-}
-torch=$(timeout 10 python3 -c 'import importlib.util as u
+python=$(timeout 10 python3 -c 'import importlib.util as u, sys
 found = u.find_spec("torch")
+print(sys.executable)
 print(found.submodule_search_locations[0] if found else "")' 2>/dev/null)
-nccl=
-for wants in "${torch:+$torch/lib/libtorch_cuda.so}" "${torch:+$torch/lib/libtorch.so}" libnccl.so.2; do
-  [ -n "$wants" ] || continue
-  nccl=$(traced "$LD_PRELOAD $wants" | file_of libnccl.so)
-  [ -n "$nccl" ] && { printf 'nccl\t%s\t%s\n' "$wants" "$nccl"; break; }
+torch=$(printf '%s\n' "$python" | sed -n 2p)/lib
+# LD_TRACE_LOADED_OBJECTS: glibc's loader lists what it would load, and runs none of it. Other loaders would run it, and
+# so does a program without a loader: the first that answers is asked. Python comes first, as its run path counts.
+lists=
+for program in "$(printf '%s\n' "$python" | sed -n 1p)" "$(where env)" "$(where sh)"; do
+  [ -f "$program" ] || continue
+  LD_TRACE_LOADED_OBJECTS=1 "$program" </dev/null 2>/dev/null | grep -q '^[[:space:]].*/.* (0x' && lists=yes && break
 done
-ours nccl "$nccl"
-plugin=$NCCL_NET_PLUGIN
-for file in "$conf" /etc/nccl.conf; do
-  [ -z "$plugin" ] && [ -r "$file" ] && plugin=$(sed -n 's/^NCCL_NET_PLUGIN=//p' "$file" | head -n 1)
+[ -n "$lists" ] || { echo "no loader of glibc here, which NCCL needs" >&2; exit 1; }
+{
+env |"""
+    + SET_IN_ENVIRONMENT
+    + r"""
+user_s=${NCCL_CONF_FILE:-$HOME/.nccl.conf}
+plugin=${NCCL_NET_PLUGIN-libnccl-net.so}; decided=${NCCL_NET_PLUGIN+yes}
+for file in "$user_s" /etc/nccl.conf; do
+  [ -r "$file" ] || continue
+  # As NCCL reads it: nothing is cut off, and the first that sets a variable counts.
+  while IFS= read -r line || [ -n "$line" ]; do
+    case $line in NCCL_NET_PLUGIN=*|R2CC_[A-Z0-9_]*=*) ;; *) continue ;; esac
+    printf '%s\t%s\t%s\n' "$file" "${line%%=*}" "${line#*=}"
+    case $decided$line in NCCL_NET_PLUGIN=*) plugin=${line#*=}; decided=yes ;; esac
+  done <"$file"
 done
-printf '%s' "${plugin:-libnccl-net.so}" | tr ',' '\n' | while IFS= read -r name || [ -n "$name" ]; do
-  case $name in [nN][oO][nN][eE]) continue ;; esac
+traced() { LD_TRACE_LOADED_OBJECTS=1 LD_PRELOAD=$1 "$program" </dev/null 2>/dev/null; }
+# The loader splits LD_PRELOAD at spaces and colons: folders are given by their open files, 3 and 4.
+file_of() {
+  sed -n "s|^[[:space:]]*\(.* => \)\{0,1\}\([^[:space:]].*\) (0x[0-9a-f]*)\$|\2|p" | grep -- "/$1[^/]*\$" | head -n 1 |
+    while IFS= read -r file; do
+      case $file in
+        /proc/self/fd/3/*) file=$torch/${file#/proc/self/fd/3/} ;;
+        /proc/self/fd/4/*) file=$folder/${file#/proc/self/fd/4/} ;;
+        /*) ;;
+        *) file=$PWD/$file ;;
+      esac
+      printf '%s' "$file"
+    done
+}
+missing() { sed -n 's/^[[:space:]]*\(.*\) => not found$/\1/p'; }
+nccl= asked=
+for wants in libtorch_cuda.so libtorch.so libnccl.so.2; do
+  by=$wants
+  [ "$wants" = libnccl.so.2 ] || { [ -f "$torch/$wants" ] && exec 3<"$torch" && by=/proc/self/fd/3/$wants; } || continue
+  listed=$(traced "$LD_PRELOAD $by")
+  nccl=$(printf '%s\n' "$listed" | file_of libnccl.so)
+  case $wants$listed in libtorch_cuda.so*libnccl*) ;; libtorch_cuda.so*) nccl=$torch/$wants ;; esac
+  [ "$by" = "$wants" ] || wants=$torch/$wants
+  [ -n "$nccl" ] && { asked=$by; printf 'nccl\t%s\t%s\n' "$wants" "$nccl"; ours "$nccl" "$nccl"; break; }
+done
+case $plugin in [nN][oO][nN][eE]) plugin= ;; esac
+printf '%s' "$plugin" | tr ',' '\n' | while IFS= read -r name || [ -n "$name" ]; do
+  [ -n "$name" ] || continue
+  found= lacks=
   for wants in "$name" "libnccl-net-$name.so"; do
-    found=$(traced "$wants" | file_of "${wants##*/}")
-    [ -n "$found" ] && { printf 'net\t%s\t%s\n' "$name" "$found"; ours net "$found"; break; }
+    by=$wants
+    case $wants in
+      */*)
+        folder=$(cd "${wants%/*}" 2>/dev/null && pwd) && exec 4<"$folder" || continue
+        by=/proc/self/fd/4/${wants##*/} ;;
+    esac
+    found=$(traced "$by" | file_of "${wants##*/}")
+    [ -n "$found" ] || continue
+    # What the program has loaded by then counts: torch's own libraries, those of LD_PRELOAD.
+    lacks=$(traced "$LD_PRELOAD $asked $by" | missing | grep -Fx -e "$(traced "$by" | missing)" | head -n 1)
+    break
   done
+  if [ -z "$found" ]; then printf 'lost\t%s\tis not found\n' "$name"
+  elif [ -n "$lacks" ]; then printf 'lost\t%s\tneeds %s, which the loader does not find\n' "$name" "$lacks"
+  else printf 'net\t%s\t%s\n' "$name" "$found"; ours "$found" "$found"
+  fi
 done
+} | sed "s/$(printf '\r')/\\\\r/g"
 """,
 )
 OF_PROCESS = (
-    _OURS
+    OURS
+    + r"""tr '\0' '\n' <"/proc/$1/environ" |"""
+    + SET_IN_ENVIRONMENT
     + r"""
-tr '\0' '\n' <"/proc/$1/environ" |
-  sed -n 's/^\(NCCL_NET_PLUGIN\|LD_PRELOAD\|LD_LIBRARY_PATH\|R2CC_[A-Z0-9_]*\)=/the environment\t\1\t/p'
-sed -n 's#.* \(/.*/lib\(nccl\|r2cc\)[^/]*\.so[.0-9]*\)$#\1#p' "/proc/$1/maps" | sort -u | while IFS= read -r file; do
+while read -r range _ _ _ _ path; do
+  file=${path% (deleted)}
   case ${file##*/} in
-    libnccl.so*) printf 'nccl\tmapped\t%s\n' "$file" ;;
-    libnccl-net*|libr2cc_net*) printf 'net\tmapped\t%s\n' "$file" ;;
+    libnccl.so*) kind=nccl ;;
+    libnccl-net*.so*|libr2cc_net.so*) kind=net ;;
+    *) continue ;;
   esac
-  ours file "$file"
-done
+  printf '%s\tmapped\t%s\n' "$kind" "$file"
+  # What it has mapped, though it be in another mount namespace, or replaced since.
+  ours "/proc/$1/map_files/$range" "$file" || { [ "$file" = "$path" ] && ours "/proc/$1/root$file" "$file"; }
+done <"/proc/$1/maps" | sort -u
 """
 )
 """The same of a process that runs: its word is what it has mapped."""
@@ -94,6 +146,8 @@ class Loading:
     """Net plugins that the loader finds, in NCCL's order: the name that is asked for, its path."""
     ours: frozenset[str] = frozenset()
     """Which of these paths are R2CC's."""
+    lost: tuple[tuple[str, str], ...] = ()
+    """Net plugins that cannot be loaded: the name that is asked for, and why."""
 
     def setting(self, name: str) -> Setting | None:
         """The one that counts: the environment comes first, then the user's file, then /etc/nccl.conf."""
@@ -116,11 +170,14 @@ class Loading:
     def where(self) -> str:
         """By what the loader comes to this NCCL."""
         preload = self.setting("LD_PRELOAD")
-        if preload and self.nccl in preload.value.replace(":", " ").split():
+        named = map(normpath, preload.value.replace(":", " ").split()) if preload else ()
+        if any(self.nccl == each or self.nccl.endswith(f"/{each}") for each in named):
             return "LD_PRELOAD"
         folders = self.setting("LD_LIBRARY_PATH")
         if folders and str(Path(self.nccl).parent) in map(normpath, folders.value.split(":")):
             return "LD_LIBRARY_PATH"
+        if self.nccl == normpath(self.asked_by):
+            return "its being linked into torch"
         if "torch" in self.asked_by:
             return "torch's run path" + (", a wheel" if "/nvidia/nccl/" in self.nccl else "")
         return "the loader's folders"
@@ -134,21 +191,21 @@ def _names_us(setting: Setting) -> bool:
 
 @parser("the dynamic loader")
 def loading(text: str) -> Loading:
-    """Lines of three words between tabs; two where a path is R2CC's."""
-    rows = [line.split("\t") for line in text.splitlines() if line.strip()]
-    kinds: dict[str, list[Sequence[str]]] = {"nccl": [], "net": [], "ours": []}
+    """Lines of three words between tabs; the last may hold tabs."""
+    kinds: dict[str, list[Sequence[str]]] = {"nccl": [], "net": [], "lost": [], "ours": []}
     settings = []
-    for row in rows:
-        if row[0] in kinds:
-            kinds[row[0]].append(row)
+    for line in filter(None, text.split("\n")):
+        where, name, value = line.split("\t", 2)
+        if where in kinds:
+            kinds[where].append((name, value))
         else:
-            where, name, value = row
             settings.append(Setting(name, value, where))
-    nccl = kinds["nccl"][0] if kinds["nccl"] else ("", "", "")
+    asked_by, nccl = kinds["nccl"][0] if kinds["nccl"] else ("", "")
     return Loading(
         tuple(settings),
-        normpath(nccl[2]) if nccl[2] else "",
-        nccl[1],
-        tuple((row[1], normpath(row[2])) for row in kinds["net"]),
-        frozenset(normpath(row[1]) for row in kinds["ours"]),
+        normpath(nccl) if nccl else "",
+        asked_by,
+        tuple((name, normpath(path)) for name, path in kinds["net"]),
+        frozenset(normpath(path) for _, path in kinds["ours"]),
+        tuple((name, why) for name, why in kinds["lost"]),
     )

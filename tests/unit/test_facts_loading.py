@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -34,6 +36,16 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _library(root / "hpcx/libnccl-net.so")
     _library(root / "ours/libr2cc_net.so", name="r2ccBuildId")
     _library(root / "ours/libnccl.so.2", "-Wl,-soname,libnccl.so.2", name="r2ccBuildId")
+    lacking = _library(root / "lacking/libmissing.so", "-Wl,-soname,libmissing.so")
+    _library(root / "lacking/libnccl-net-lacking.so", "-Wl,--no-as-needed", f"-L{lacking.parent}", "-lmissing")
+    lacking.unlink()
+    spaced = root / "with space # and & more"
+    _library(spaced / "torch/lib/libtorch_cuda.so", run_path, f"-L{wheel.parent}", "-l:libnccl.so.2")
+    _library(spaced / "nvidia/nccl/lib/libnccl.so.2", "-Wl,-soname,libnccl.so.2")
+    _library(spaced / "libr2cc_net.so", name="r2ccBuildId")
+    _library(root / "linked/torch/lib/libtorch_cuda.so")
+    for torch in (spaced / "torch", root / "linked/torch"):
+        (torch / "__init__.py").touch()
     (root / "home").mkdir()
     return root
 
@@ -49,6 +61,8 @@ HPCX = {"LD_LIBRARY_PATH": "~/hpcx"}
 PLUGIN = {"NCCL_NET_PLUGIN": "~/ours/libr2cc_net.so"}
 FORK = {"LD_PRELOAD": "~/ours/libnccl.so.2"}
 NONE = {"NCCL_NET_PLUGIN": "none"}
+SPACED = {"PYTHONPATH": "~/with space # and & more"}
+LINKED = {"PYTHONPATH": "~/linked"}
 WHEEL = ("site/nvidia/nccl/lib/libnccl.so.2", "torch's run path, a wheel")
 PRELOADED = ("ours/libnccl.so.2", "LD_PRELOAD")
 
@@ -65,6 +79,20 @@ PRELOADED = ("ours/libnccl.so.2", "LD_PRELOAD")
         (FORK | HPCX | NONE, PRELOADED, "", True),
         ({"LD_LIBRARY_PATH": "~/ours"}, ("ours/libnccl.so.2", "LD_LIBRARY_PATH"), "", True),
         ({"NCCL_NET_PLUGIN": "nowhere,~/hpcx/libnccl-net.so"}, WHEEL, "hpcx/libnccl-net.so", False),
+        ({"NCCL_NET_PLUGIN": "ours/libr2cc_net.so"}, WHEEL, "ours/libr2cc_net.so", True),
+        ({"LD_PRELOAD": "ours/libnccl.so.2"}, PRELOADED, "", True),
+        ({"LD_PRELOAD": "~/hpcx/libnccl-net.so:~/ours/libnccl.so.2"}, PRELOADED, "", True),
+        ({"LD_PRELOAD": "~/hpcx/libnccl-net.so ~/ours/libnccl.so.2"}, PRELOADED, "", True),
+        (HPCX | {"NCCL_NET_PLUGIN": ""}, WHEEL, "", False),
+        (PLUGIN | {"LD_LIBRARY_PATH": "~/with space # and & more"}, WHEEL, "ours/libr2cc_net.so", True),
+        (
+            SPACED | {"NCCL_NET_PLUGIN": "~/with space # and & more/libr2cc_net.so"},
+            ("with space # and & more/nvidia/nccl/lib/libnccl.so.2", "torch's run path, a wheel"),
+            "with space # and & more/libr2cc_net.so",
+            True,
+        ),
+        (LINKED, ("linked/torch/lib/libtorch_cuda.so", "its being linked into torch"), "", False),
+        (LINKED | FORK, PRELOADED, "", True),
     ],
 )
 def test_what_would_be_loaded(
@@ -86,6 +114,64 @@ def test_a_file_of_the_user_counts_before_the_machine_s(made: Path) -> None:
         assert not _asked(made, **NONE).in_path  # the environment counts first
     finally:
         conf.unlink()
+
+
+@pytest.mark.parametrize(
+    ("lines", "value", "in_path"),
+    [
+        ("# NCCL_NET_PLUGIN=none\nNCCL_NET_PLUGIN={0}", "{0}", True),
+        ("NCCL_NET_PLUGIN={0}\nNCCL_NET_PLUGIN=none\n", "{0}", True),
+        ("NCCL_NET_PLUGIN={0}\r\n", r"{0}\r", False),
+        ("NCCL_NET_PLUGIN={0} # ours\n", "{0} # ours", False),
+        ("  NCCL_NET_PLUGIN={0}\nexport NCCL_NET_PLUGIN={0}\nNCCL_NET_PLUGIN = {0}\n", None, False),
+    ],
+)
+def test_the_file_is_read_as_nccl_reads_it(made: Path, lines: str, value: str | None, in_path: bool) -> None:
+    """Nothing is cut off a line, and the first that sets a variable counts."""
+    ours = str(made / "ours/libr2cc_net.so")
+    conf = made / "a folder # of confs/nccl.conf"
+    conf.parent.mkdir(exist_ok=True)
+    conf.write_bytes(lines.format(ours).encode())
+    found = _asked(made, NCCL_CONF_FILE=str(conf))
+    chosen = found.setting("NCCL_NET_PLUGIN")
+    assert (chosen and chosen.value) == (value and value.format(ours))
+    assert found.in_path is in_path
+    assert bool(found.lost) is not in_path
+
+
+def test_a_plugin_that_cannot_be_loaded_is_named_with_the_reason(made: Path) -> None:
+    env = {"LD_LIBRARY_PATH": "~/lacking", "NCCL_NET_PLUGIN": "lacking,nowhere"}
+    found = _asked(made, **env)
+    assert found.lost == (
+        ("lacking", "needs libmissing.so, which the loader does not find"),
+        ("nowhere", "is not found"),
+    )
+    _library(made / "other/libmissing.so", "-Wl,-soname,libmissing.so")
+    assert _asked(made, **env | {"LD_PRELOAD": "~/other/libmissing.so"}).net.endswith("libnccl-net-lacking.so")
+    wanted = Setting("NCCL_NET_PLUGIN", "/o/libr2cc_net.so ", "/etc/nccl.conf")
+    lost = Loading((wanted,), "/opt/libnccl.so.2", "libnccl.so.2", lost=((wanted.value, "is not found"),))
+    ((_, _, _, says),) = seen("nccl-path", patient(facts={catalogue.LOADING: lost}))
+    assert says.endswith("; '/o/libr2cc_net.so ' is not found")
+    ((severity, _, _, says),) = seen("nccl-path", patient(facts={catalogue.LOADING: replace(lost, nccl="")}))
+    assert (severity, "NCCL is whatever the program brings" in says) == (ERROR, True)
+
+
+def test_no_program_is_run_with_a_plugin_where_the_loader_does_not_list(made: Path, tmp_path: Path) -> None:
+    """As musl's does not, nor a program without a loader."""
+    for name in ("sed", "grep", "head", "tr", "readlink"):
+        (tmp_path / name).symlink_to(next(p for d in os.environ["PATH"].split(":") if (p := Path(d) / name).exists()))
+    source = tmp_path / "static.c"
+    source.write_text(
+        "#include <stdio.h>\n#include <stdlib.h>\n"
+        f'int main() {{ if (getenv("LD_PRELOAD")) fopen("{tmp_path}/ran", "w"); }}\n'
+    )
+    for name in ("env", "sh", "python3"):
+        subprocess.run(["cc", "-static", "-o", tmp_path / name, source], check=True)
+    argv = ("/bin/sh", *LOADING[1:])
+    env = {"PATH": str(tmp_path), "HOME": str(made / "home"), "NCCL_NET_PLUGIN": str(made / "ours/libr2cc_net.so")}
+    run = subprocess.run(argv, env=env, text=True, capture_output=True, check=False)
+    assert not (tmp_path / "ran").exists()
+    assert (run.returncode, run.stderr) == (1, "no loader of glibc here, which NCCL needs\n")
 
 
 def test_a_login_without_python_or_nccl_is_asked_in_vain(made: Path) -> None:
@@ -112,6 +198,23 @@ def test_what_a_process_has_loaded(made: Path, plugin: bool) -> None:
         process.communicate("\n")
     assert found.wanted == Setting("R2CC_MODE", "balance", "the environment")
     assert found.in_path is plugin
+
+
+def test_a_library_that_was_replaced_is_known_by_what_is_mapped(made: Path, tmp_path: Path) -> None:
+    library = tmp_path / "with space/libnccl.so.2"
+    library.parent.mkdir()
+    shutil.copy(made / "ours/libnccl.so.2", library)
+    code = f"import ctypes\nctypes.CDLL({str(library)!r})\nprint('up', flush=True)\ninput()"
+    with subprocess.Popen(["python3", "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        library.unlink()
+        argv = scripts.script(OF_PROCESS, str(process.pid))
+        found = loading(subprocess.run(argv, text=True, capture_output=True, check=True).stdout)
+        process.communicate("\n")
+    assert found.nccl == str(library)
+    if os.geteuid() == 0:  # others may not open what another process has mapped
+        assert found.in_path
 
 
 THEIRS = Loading(nccl="/opt/libnccl.so.2", asked_by="libnccl.so.2")

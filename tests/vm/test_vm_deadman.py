@@ -53,7 +53,13 @@ def flock(lab: VmLab, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def controllers(lab: VmLab) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
+def before(lab: VmLab) -> dict[str, list[list[str]]]:
+    """Of each host, before anything strikes there."""
+    return {host: facts(lab, host) for host in ENDS}
+
+
+@pytest.fixture
+def controllers(lab: VmLab, before: dict[str, list[list[str]]]) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
     with ExitStack() as stack:
         made = {}
         for host in ENDS:
@@ -70,9 +76,8 @@ def controllers(lab: VmLab) -> Iterator[dict[str, subprocess.Popen[bytes]]]:
 
 
 def test_guests_heal_when_their_controller_is_killed_or_silent(
-    lab: VmLab, controllers: dict[str, subprocess.Popen[bytes]]
+    lab: VmLab, before: dict[str, list[list[str]]], controllers: dict[str, subprocess.Popen[bytes]]
 ) -> None:
-    before = {host: facts(lab, host) for host in ENDS}
     pids = {}
     for host, controller in controllers.items():
         assert controller.stdout is not None

@@ -22,7 +22,7 @@ def path(patient: Patient) -> Iterator[Seen]:
     wanted = found.wanted
     if found.in_path:
         yield Seen(NOTE, patient.name, "NCCL", f"R2CC is in the path: {_described(found)}")
-    elif wanted and found.nccl:
+    elif wanted and (found.nccl or any("r2cc" in name.lower() for name, _ in found.lost)):
         yield Seen(ERROR, patient.name, "NCCL", f"{_wanted(found)}, but it is not in the path: {_described(found)}")
     elif wanted:
         yield Seen(WARNING, patient.name, "NCCL", f"{_wanted(found)}, but this login finds no libnccl.so.2 to load")
@@ -47,7 +47,8 @@ def _described(found: Loading) -> str:
         if chosen
         else f"its default name ({PLUGIN_VARIABLE} is not set)"
     )
-    return f"{nccl}; its net plugin is {found.net or 'none'}, by {by}"
+    lost = "".join(f"; {name!r} {why}" for name, why in found.lost if chosen)
+    return f"{nccl}; its net plugin is {found.net or 'none'}, by {by}{lost}"
 
 
 @of_host("nccl-mapped", facts.MAPPED, on_demand=True)
