@@ -88,7 +88,7 @@ ncclResult_t initChosen(int table, void** ctx, uint64_t commId, const Config* co
   const ncclResult_t result = init(all, &inner, commId, trafficClassOf(config), log, profiler);
   if (result != ncclSuccess) return result;
   std::unique_ptr<ncclNetCommConfig_t> ours;
-  if (inner == nullptr) ours.reset(new ncclNetCommConfig_t{trafficClassOf(config)});
+  if (inner == nullptr) ours = std::make_unique<ncclNetCommConfig_t>(ncclNetCommConfig_t{trafficClassOf(config)});
   *ctx = inner == nullptr ? ours.get() : inner;
   Given& given = all.given[*ctx];
   given.inner = inner;

@@ -32,7 +32,7 @@ ncclResult_t accept(void* listenComm, void** comm, ncclNetDeviceHandle_v11_t** d
   return ncclNetSocket.accept(listenComm, comm, device);
 }
 
-ncclNet_v11_t table() {
+ncclNet_v11_t table() noexcept {
   ncclNet_v11_t to{};
   const ncclNet_t& from = ncclNetSocket;
   to.name = "Other", to.init = init, to.devices = from.devices, to.getProperties = properties;
