@@ -25,7 +25,7 @@ ALLOWED: dict[str, str] = {
     "health": "base nic record paths lanes data",
     "engine": "base wire record paths lanes data health",
     "net": "base nic inner wire memory engine",
-    "standalone": "base net",
+    "standalone": "base inner engine net",
     "stamp": "",
     # the parts beside src/
     "planner": "base",

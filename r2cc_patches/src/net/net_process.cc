@@ -8,16 +8,30 @@
 #include "base/world_rank.h"
 #include "inner/net_ib_ops.h"
 #include "net/assumed_down.h"
+#include "net/r2cc_net.h"
 
 extern const char r2ccBuildId[];  // stamp/build_id.cc
 extern ncclNet_t ncclNetIb;
 extern ncclNet_t ncclNetSocket;
 extern const r2cc::InnerOps r2ccNetSocketOps;
 
+// Of another plugin (r2ccTakeOtherNet).
+ncclNet_t r2ccOtherNet;
+namespace {
+r2cc::InnerOps otherOps;
+}
+
+ncclNet_t* r2ccTakeOtherNet(const ncclNet_t& net, const r2cc::InnerOps& ops) {
+  r2ccOtherNet = net;
+  otherOps = ops;
+  return &r2ccOtherNet;
+}
+
 namespace r2cc {
 
 const InnerOps* innerOps(const ncclNet_t* net) {
   if (net == &ncclNetIb) return &r2ccNetIbOps;
+  if (net == &r2ccOtherNet) return otherOps.fence == nullptr ? nullptr : &otherOps;
   return net == &ncclNetSocket ? &r2ccNetSocketOps : nullptr;
 }
 

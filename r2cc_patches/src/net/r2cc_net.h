@@ -1,11 +1,16 @@
 // The two doors into R2CC: the hook in NCCL's plugin/net.cc, and the stand-alone library.
 #pragma once
 
+#include "inner/inner_net.h"
 #include "nccl_net.h"
 
 /// Returns the resilient net around `inner`, or `inner` itself when R2CC_MODE is 0 or the net has no fence and cancel
 /// (device-offload nets, nets we have no operations for). Called once per inner net, before any communicator exists.
 ncclNet_t* r2ccWrapNet(ncclNet_t* inner);
+
+/// Makes a net of another plugin one that r2ccWrapNet wraps; without a fence in `ops` it is passed through. At most
+/// once in a process, before any init.
+ncclNet_t* r2ccTakeOtherNet(const ncclNet_t& net, const r2cc::InnerOps& ops);
 
 /// Whether a net is what r2ccWrapNet made.
 bool r2ccWraps(const ncclNet_t* net);

@@ -9,6 +9,7 @@
 
 extern ncclNet_t ncclNetIb;
 extern ncclNet_t ncclNetSocket;
+extern ncclNet_t r2ccOtherNet;    // net_process.cc
 extern const char r2ccBuildId[];  // stamp/build_id.cc
 
 namespace r2cc {
@@ -201,12 +202,14 @@ ncclNet_t* r2ccWrapNet(ncclNet_t* inner) {
   const int mode = Config::fromEnvironment().mode;
   introduce(mode);
   if (innerOps(inner) == nullptr || mode == 0) return inner;
+  if (inner == &r2ccOtherNet) return table<&r2ccOtherNet>();
   return inner == &ncclNetIb ? table<&ncclNetIb>() : table<&ncclNetSocket>();
 }
 
 bool r2ccWraps(const ncclNet_t* net) {
   using namespace r2cc;
-  return net->init == netInit<&ncclNetIb> || net->init == netInit<&ncclNetSocket>;
+  return net->init == netInit<&ncclNetIb> || net->init == netInit<&ncclNetSocket> ||
+         net->init == netInit<&r2ccOtherNet>;
 }
 
 extern "C" const void* r2ccNetGet(const char* inner) {

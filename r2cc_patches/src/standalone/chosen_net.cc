@@ -1,11 +1,14 @@
 #include "standalone/chosen_net.h"
 
 #include <map>
+#include <memory>
 #include <mutex>
+#include <utility>
 
 #include "base/world_rank.h"
 #include "net/net_process.h"
 #include "standalone/nccl_version.h"
+#include "standalone/other_net.h"
 
 extern ncclNet_t ncclNetIb;
 extern ncclNet_t ncclNetSocket;
@@ -13,11 +16,21 @@ extern ncclNet_t ncclNetSocket;
 namespace r2cc::plugin {
 namespace {
 
+/// A communicator's context. It is the inner net's own where there is one, as NCCL's RMA reads the traffic class in it;
+/// sockets have none, and would all look alike.
+struct Given {
+  void* inner = nullptr;
+  std::unique_ptr<ncclNetCommConfig_t> ours;  // in place of none
+  int users = 0;                              // an inner net may give one context several times
+};
+
 /// Never destroyed: NCCL's threads may outlive main.
 struct State {
   std::mutex mutex;
   ncclNet_t* net = nullptr;
+  bool otherFailed = false;
   std::map<int, void*> contexts;  // by traffic class
+  std::map<void*, Given> given;   // by what NCCL has for a communicator
   Log log = nullptr;              // of the last init, with the profiler
   Prof profiler = nullptr;
 };
@@ -29,6 +42,7 @@ State& state() {
 ncclResult_t tryNet(State& all, ncclNet_t* inner, void** ctx, uint64_t commId, ncclNetCommConfig_t* config, Log log,
                     Prof profiler) {
   ncclNet_t* net = r2ccWrapNet(inner);
+  *ctx = nullptr;  // sockets leave it as it is: not as a net that was tried before
   if (net->init(ctx, commId, config, log, profiler) != ncclSuccess) return ncclSystemError;
   int devices = 0;
   if (net->devices(&devices) == ncclSuccess && devices > 0) {
@@ -44,6 +58,11 @@ ncclResult_t tryNet(State& all, ncclNet_t* inner, void** ctx, uint64_t commId, n
 ncclResult_t init(State& all, void** ctx, uint64_t commId, int trafficClass, Log log, Prof profiler) {
   ncclNetCommConfig_t config{trafficClass};
   if (all.net != nullptr) return all.net->init(ctx, commId, &config, log, profiler);
+  if (ncclNet_t* other = otherNet(log); other != nullptr && !all.otherFailed) {
+    if (tryNet(all, other, ctx, commId, &config, log, profiler) == ncclSuccess) return ncclSuccess;
+    all.otherFailed = true;
+    refuseOtherNet(log, "it found no device, or its init failed (see above)");
+  }
   if (tryNet(all, &ncclNetIb, ctx, commId, &config, log, profiler) == ncclSuccess) return ncclSuccess;
   return tryNet(all, &ncclNetSocket, ctx, commId, &config, log, profiler);
 }
@@ -64,7 +83,38 @@ ncclResult_t initChosen(int table, void** ctx, uint64_t commId, const Config* co
   State& all = state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   describeNccl(table, log);
-  return init(all, ctx, commId, trafficClassOf(config), log, profiler);
+  *ctx = nullptr;
+  void* inner = nullptr;
+  const ncclResult_t result = init(all, &inner, commId, trafficClassOf(config), log, profiler);
+  if (result != ncclSuccess) return result;
+  std::unique_ptr<ncclNetCommConfig_t> ours;
+  if (inner == nullptr) ours = std::make_unique<ncclNetCommConfig_t>(ncclNetCommConfig_t{trafficClassOf(config)});
+  *ctx = inner == nullptr ? ours.get() : inner;
+  Given& given = all.given[*ctx];
+  given.inner = inner;
+  given.ours = std::move(ours);
+  given.users++;
+  return ncclSuccess;
+}
+
+bool innerContext(void* ctx, void** inner) {
+  State& all = state();
+  const std::lock_guard<std::mutex> lock(all.mutex);
+  const auto known = all.given.find(ctx);
+  if (known == all.given.end()) return false;
+  *inner = known->second.inner;
+  return true;
+}
+
+ncclResult_t finalizeChosen(void* ctx) {
+  State& all = state();
+  std::unique_lock<std::mutex> lock(all.mutex);
+  const auto known = all.given.find(ctx);
+  if (known == all.given.end()) return ncclSuccess;
+  void* inner = known->second.inner;
+  if (--known->second.users == 0) all.given.erase(known);
+  lock.unlock();  // the engine's end takes its time
+  return all.net->finalize(inner);
 }
 
 ncclResult_t initOnce(int table, Log log, Prof profiler) {

@@ -1,5 +1,5 @@
 // The net behind every table of the plugin. Like NCCL itself it is InfiniBand where there is some and sockets
-// elsewhere, wrapped as R2CC_MODE says.
+// elsewhere, wrapped as R2CC_MODE says; before them R2CC_INNER_PLUGIN's.
 #pragma once
 
 #include "net/in_path.h"
@@ -11,8 +11,13 @@ namespace r2cc::plugin {
 /// Null before the first init.
 ncclNet_t* chosenNet();
 
-/// The first call chooses. `table`: through which of ours NCCL came.
+/// The first call chooses. `table`: through which of ours NCCL came. `*ctx` is never null, but after a failure.
 ncclResult_t initChosen(int table, void** ctx, uint64_t commId, const Config* config, Log log, Prof profiler);
+/// The chosen net's context, which may be null, for one of initChosen(): false for any other, and for one that has
+/// ended.
+bool innerContext(void* ctx, void** inner);
+/// Does nothing for what initChosen() did not give: NCCL 2.28 to 2.29.3 calls finalize after a failed init, too.
+ncclResult_t finalizeChosen(void* ctx);
 
 /// Null says nothing.
 inline int trafficClassOf(const Config* config) {

@@ -10,8 +10,16 @@ ncclResult_t initContext(void** ctx, uint64_t commId, Config* config, Log log, P
   return initChosen(Table, ctx, commId, config, log, profiler);
 }
 
+inline ncclResult_t listenContext(void* ctx, int dev, void* handle, void** listenComm) {
+  void* inner = nullptr;
+  if (!innerContext(ctx, &inner)) return ncclInvalidUsage;
+  return forward<&ncclNet_t::listen>(inner, dev, handle, listenComm);
+}
+
 inline ncclResult_t connectContext(void* ctx, int dev, void* handle, void** sendComm, DeviceHandle**) {
-  return forward<&ncclNet_t::connect>(ctx, dev, handle, sendComm, nullptr);
+  void* inner = nullptr;
+  if (!innerContext(ctx, &inner)) return ncclInvalidUsage;
+  return forward<&ncclNet_t::connect>(inner, dev, handle, sendComm, nullptr);
 }
 
 template <int Table, class Net>
@@ -20,7 +28,7 @@ constexpr Net netOfContexts(decltype(Net::getProperties) getProperties) noexcept
           initContext<Table>,
           forward<&ncclNet_t::devices>,
           getProperties,
-          forward<&ncclNet_t::listen>,
+          listenContext,
           connectContext,
           accept,
           kMemory,
@@ -28,7 +36,7 @@ constexpr Net netOfContexts(decltype(Net::getProperties) getProperties) noexcept
           forward<&ncclNet_t::irecv>,
           kEnds,
           nullptr,  // makeVDevice: a device is one NIC, so that one can fail alone; NCCL then merges none
-          forward<&ncclNet_t::finalize>,
+          finalizeChosen,
           nullptr};  // setNetAttr: hints that neither transport takes
 }
 
