@@ -38,6 +38,7 @@ pip=(.venv/bin/python -m pip --disable-pip-version-check --no-input)
 # The lock names every package: without --no-deps, pip 23 goes after the newest of one that is asked for with an extra.
 run "${pip[@]}" install --quiet --require-hashes --no-deps --requirement "$lock"
 PYTHONWARNINGS=ignore run "${pip[@]}" install --quiet --no-deps --no-build-isolation --editable .
+rm -rf r2cc.egg-info # of some older build: Python would read its entry points first
 misfits=$(quick "${pip[@]}" check) || {
   echo "$misfits" >&2
   echo "the packages of .venv do not fit together: remove .venv and try again" >&2
