@@ -134,7 +134,7 @@ def test_it_tries_again_when_the_undo_fails(tmp_path: Path, apart: Path) -> None
     program(
         apart / "mend", f'[ -e "{tmp_path}/ready" ] || {{ : >"{tmp_path}/ready"; exit 1; }}; : >"{tmp_path}/mended"'
     )
-    armed([Command("n1", ("mend",))], 0.1)
+    armed([Command("n1", ("mend",))], 1.0)
     until((tmp_path / "mended").exists)
     assert (tmp_path / "ready").exists(), "the first try did not fail"
     until(lambda: records(LocalHost("n1"))[0].state == "undone")
@@ -144,7 +144,7 @@ def test_controller_and_timer_never_run_at_once(tmp_path: Path, apart: Path) -> 
     """Both append where they begin and end; neither may begin between."""
     log = tmp_path / "log"
     program(apart / "slow", f'echo "$1 begins" >>"{log}"; sleep 0.3; echo "$1 ends" >>"{log}"')
-    deadman, record = armed([Command("n1", ("slow", "timer"))], 0.2)
+    deadman, record = armed([Command("n1", ("slow", "timer"))], 1.0)
     step = deadman.locked(record, Command("n1", ("slow", "controller")), inject=False)
     time.sleep(0.1)
     LocalHost("n1").run(list(step.argv))
@@ -154,7 +154,7 @@ def test_controller_and_timer_never_run_at_once(tmp_path: Path, apart: Path) -> 
 
 
 def test_nothing_is_injected_once_the_time_to_live_is_over(tmp_path: Path) -> None:
-    deadman, record = armed(touch(tmp_path / "undone"), 0.1)
+    deadman, record = armed(touch(tmp_path / "undone"), 1.0)
     until(lambda: records(LocalHost("n1"))[0].state == "undone")
     step = deadman.locked(record, Command("n1", ("touch", str(tmp_path / "broken"))), inject=True)
     late = LocalHost("n1").run(list(step.argv), check=False)
@@ -175,7 +175,7 @@ def test_a_stopped_process_goes_on_and_another_one_with_its_number_is_left_alone
             until(lambda: stat.read_text().split()[2] == "T")
             LocalHost("n1").run(list(continue_step("n1", sleeper.pid, "1").argv))
             assert stat.read_text().split()[2] == "T", "not the one that was meant"
-            armed([continue_step("n1", sleeper.pid, began_at(stat.read_text()))], 0.1)
+            armed([continue_step("n1", sleeper.pid, began_at(stat.read_text()))], 1.0)
             until(lambda: stat.read_text().split()[2] == "S")
         finally:
             sleeper.kill()

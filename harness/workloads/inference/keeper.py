@@ -91,7 +91,7 @@ def _serve(given: argparse.Namespace, load: Load, server: Server, output: Output
 
     problem = ""
     try:
-        holder = Holder(given.root) if given.ranks > 1 else None
+        holder = Holder(given.root, given.ranks - 1) if given.ranks > 1 else None
         asyncio.run(Generator(load, output, lambda: server.code, given.ranks).run())
     except NotServed as error:
         problem, holder = str(error), None

@@ -13,13 +13,15 @@ PORT = 2000
 """Above the port where the ranks of the server meet."""
 DONE = b"done\n"
 RETRY_S = 0.2
+LATE_S = 10.0
 
 
 class Holder:
-    """Rank 0's end. Raises OSError where the port is taken."""
+    """Rank 0's end, for so many others. Raises OSError where the port is taken."""
 
-    def __init__(self, root: str) -> None:
+    def __init__(self, root: str, others: int) -> None:
         self._listener = socket.create_server(place(root), backlog=128)
+        self._others = others
         self._peers: list[socket.socket] = []
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -31,7 +33,10 @@ class Holder:
                 return
 
     def done(self) -> None:
-        """Says so to all that are there."""
+        """Says so to all, also to those that only begin; not to one that does not come at all."""
+        until_s = time.monotonic() + LATE_S
+        while len(self._peers) < self._others and time.monotonic() < until_s:
+            time.sleep(RETRY_S / 4)
         for peer in self._peers:
             with suppress(OSError):  # it has ended
                 peer.sendall(DONE)
