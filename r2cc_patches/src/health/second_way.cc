@@ -56,7 +56,10 @@ void SecondWay::tickPath(Peer& peer, Path& path, int64_t now) {
     return keepSpare(peer, path, now);
   }
   shared_.agenda.restUntil(now + kAskAgainNs);
-  if (path.tcpProofs >= kProofsToSay) reportUdp(peer, path, /*passes=*/false);
+  if (path.tcpProofs >= kProofsToSay) {
+    path.udpProofs = 0;
+    reportUdp(peer, path, /*passes=*/false);
+  }
   if (path.udpProofs >= kProofsToTell) reportUdp(peer, path, /*passes=*/true);
   if (!control->ours && proves && now >= path.nextStream) return open(peer, path, now);
   if (!control->ours) return;

@@ -183,7 +183,7 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   int64_t askedNs = 0;     // the first question by UDP since anything came by UDP; 0: none
   int64_t udpHeard = 0;    // the last time something came by UDP
   bool refused = false;    // its port was refused since anything was heard over it
-  int udpProofs = 0;       // questions and answers in a row that came by UDP alone
+  int udpProofs = 0;       // questions and answers that came by UDP alone since one was missing
   int tcpProofs = 0;       // and by TCP alone since anything came by UDP
   int64_t lastProof = 0;   // when such a question was last sent
   int64_t proofHeard = 0;  // and when one was last answered by UDP
@@ -193,7 +193,7 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
       udpProofs++;
     } else if (now - tcpProofNs >= kProofsApartNs) {
       tcpProofNs = now;
-      if (++tcpProofs > 1) udpProofs = 0;
+      tcpProofs++;
     }
   }
   int64_t nextStream = 0;    // not before
