@@ -19,7 +19,7 @@ constexpr int kProofsToTell = 5;  // sooner, as the other end may be first to en
 constexpr int64_t kProofWaitNs = msToNs(250);
 constexpr int64_t kFirstTryNs = msToNs(100), kMostTryNs = msToNs(8000), kMostTryIfNeededNs = msToNs(400);
 constexpr int kMostTries = 7;
-constexpr int kProofsToSay = 8;  // that came by TCP, and nothing by UDP, for 2 s: a late process hears TCP first
+constexpr int kProofsToSay = 3;  // that came by TCP, and nothing by UDP
 constexpr int64_t kAskAgainNs = msToNs(20);
 constexpr size_t kFillers = 48, kFillerBytes = 1280;  // 60 KiB: what a kernel cuts into packets of full size
 constexpr int64_t kFirstSpareNs = msToNs(100), kNextSpareNs = msToNs(5000);
