@@ -15,7 +15,7 @@ using namespace r2cc::fake;
 
 namespace {
 
-constexpr int64_t kLimitNs = msToNs(60000);  // generous: sanitizers on a busy machine
+constexpr int64_t kLimitNs = msToNs(20000);
 constexpr int64_t kStandNs = msToNs(1000);   // the most that data may stand still
 
 void pauseMs(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
