@@ -16,7 +16,7 @@ using namespace r2cc::fake;
 namespace {
 
 constexpr int64_t kLimitNs = msToNs(20000);
-constexpr int64_t kStandNs = msToNs(1000);   // the most that data may stand still
+constexpr int64_t kStandNs = msToNs(1000);  // the most that data may stand still
 
 void pauseMs(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
 

@@ -59,7 +59,7 @@ class Standin:
         row, smallest, largest = 0, size(self.asked["-b"]), size(self.asked["-e"])
         while smallest <= largest:
             if row == self.script.get("die_after"):
-                print(" .. node1 pid 4711: Test failure common.cu:1", file=sys.__stdout__, flush=True)  # every rank does
+                print(" .. node1 pid 4711: Test failure common.cu:1", file=sys.__stdout__, flush=True)  # on every rank
                 return 3
             if row == self.script.get("hang_after"):
                 time.sleep(60)
