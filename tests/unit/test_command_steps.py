@@ -9,7 +9,7 @@ import pytest
 from regex import Match
 
 from harness.errors import InfraError
-from harness.workloads.reading.patterns import MOST_S, Finder
+from harness.workloads.reading.patterns import MOST_S, Finder, fault_of
 from harness.workloads.reading.presets import PRESETS
 from harness.workloads.reading.steps import CommandLines, Wanted
 
@@ -209,6 +209,23 @@ def test_a_pattern_that_takes_for_ever_is_an_error_that_names_it(pattern: str, k
     assert time.process_time() - began_s < 3 * MOST_S
     assert pattern in error.value.message and "has 50001 bytes and begins with 'aaaa" in error.value.message
     assert len(error.value.message) < 400 and "a repeat within a repeat" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "fault"),
+    [
+        (r"step (?P<step>\d+)", ""),
+        (r"(?P<step>[0-9a-f]{8}-[0-9a-f]{4}) in [0-9]{1,6} s", ""),
+        (r"step (", "it is no regular expression: missing )"),
+        (r"\p{Foo}x", "it is no regular expression: unknown property"),
+        (r"x{1000000000}", "its repeats make 1e+09 copies"),
+        (r"((x{100}){100}){100}", "its repeats make 1e+06 copies"),
+        ("x{" + "9" * 5000 + "}", "its repeats make inf copies"),
+        (r"\d*", "it matches an empty line"),
+    ],
+)
+def test_a_pattern_of_no_use_is_refused_before_the_run(pattern: str, fault: str) -> None:
+    assert fault_of(pattern).startswith(fault) if fault else not fault_of(pattern)
 
 
 def test_a_pattern_means_what_it_means_to_python() -> None:

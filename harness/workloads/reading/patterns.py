@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -14,13 +15,21 @@ if TYPE_CHECKING:
 MOST_S = 1.0
 """CPU time for what is read at once, some 64 KiB: a good pattern takes milliseconds. No fault is reverted meanwhile."""
 SHOWN = 60
+MOST_COPIES = 100_000
+"""Of what a pattern repeats: a{1000} is kept as a thousand copies, and repeats within repeats multiply."""
+REPEATS = re.compile(r"(?<!\\)\{(\d+)")
 
 
 def fault_of(text: str) -> str:
-    """Why a pattern is of no use; empty: it is."""
+    """Why a pattern is of no use; empty: it is. Asked of the package that matches it, whose words differ from re's."""
+    import regex
+
+    copies = math.prod(max(1.0, float(number)) for number in REPEATS.findall(text))
+    if copies > MOST_COPIES:
+        return f"its repeats make {copies:g} copies, and {MOST_COPIES} are the most: use + or * in place of numbers"
     try:
-        found = re.compile(text.encode())
-    except re.error as error:
+        found = regex.compile(text.encode())
+    except regex.error as error:
         return f"it is no regular expression: {error}"
     return "it matches an empty line, so it says nothing about progress" if found.match(b"") else ""
 
