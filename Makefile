@@ -49,11 +49,7 @@ record: setup-dev ## One short run in the lab into STORE=dir (runs), and its his
 	@.venv/bin/r2cc chaos run experiments/ci/pull_request.yaml --arms migrate --out "$(STORE)" --void-ok --quiet
 	@.venv/bin/r2cc ci gate --policy ci/policies/lab.yaml --history --store "$(STORE)"
 
-# The C++ tests wait for most of their time: the Python tests run beside them.
-test: setup-dev ## Build, then the C++ tests, the Python tests and the tests in the lab
-	@.venv/bin/r2cc build net
-	@$(MAKE) --no-print-directory -j2 test-cpp test-unit
-	@$(MAKE) --no-print-directory test-lab
+test: test-cpp test-unit test-lab ## Build, then the C++ tests, the Python tests and the tests in the lab
 
 test-cpp: setup-dev ## The C++ tests
 	@.venv/bin/r2cc build net --then test

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -45,8 +46,9 @@ def _submit(browser: Chromium, script: str) -> None:
     """Runs a script that leaves the page, and waits for the next one."""
     browser.evaluate(f"window.old = true; {script}; true")
     for _ in range(200):
-        if browser.evaluate("!window.old && document.readyState === 'complete'"):
-            return
+        with suppress(RuntimeError):  # the old page has gone while it was asked
+            if browser.evaluate("!window.old && document.readyState === 'complete'"):
+                return
     raise AssertionError("the page stays")
 
 
