@@ -57,9 +57,7 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
   if (!owned) return ncclSuccess;
   // A send is done when its inner request is over (NCCL may then reuse the buffer) and the receiver has the message,
   // or will have it from our copy.
-  const auto complete = [&] {
-    return request.finished() && (request.surety != Surety::Receiver || request.number < acked());
-  };
+  const auto complete = [&] { return request.finished() && answeredFor(request); };
   if (!complete() && over()) return overNow();
   // Also for a large one that is acknowledged: those behind it would miss a turn.
   if (!over() && (!complete() || request.size >= kTurnBytes)) progress();
@@ -73,6 +71,14 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
   released_.store(request.number + 1, std::memory_order_release);
   outstanding_.fetch_sub(1, std::memory_order_relaxed);
   return ncclSuccess;
+}
+
+/// NCCL may be told. A transport's word is as good as its lane: what only a lane that is given up has answered for waits
+/// for the receiver's count, which may lack it (GPU memory that was never flushed).
+bool SendConnection::answeredFor(const Request& r) const {
+  if (r.number < acked()) return true;
+  if (r.surety == Surety::Lane) return state() == ConnectionState::Active || findLane(r.lane) != nullptr;
+  return r.surety != Surety::Receiver;
 }
 
 bool SendConnection::roomFor(size_t size) {
@@ -154,12 +160,11 @@ bool SendConnection::clocked(const Lane& lane) const { return services_.mode >= 
 
 /// NCCL was told that it is done, and neither the receiver nor we have it.
 bool SendConnection::lost(const Fenced& message) const {
-  for (uint64_t number = std::max(safeBelow(), message.delivered); number < released_; number++) {
-    const Request& r = requests_[number];
+  return std::any_of(requests_.begin(), requests_.end(), [&](const Request& r) {
+    const bool released = r.state >= RequestState::Released && r.number < released_;
     const bool onDead = r.lane == kNoLane || findLane(r.lane) == nullptr;
-    if (onDead && r.surety != Surety::Copy && !message.has(number)) return true;
-  }
-  return false;
+    return released && onDead && r.surety != Surety::Copy && r.number >= acked() && !message.has(r.number);
+  });
 }
 
 // Invariant 4: the receiver is the truth. Of what was on dead lanes, all it has is finished and all else goes out

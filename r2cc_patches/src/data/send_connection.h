@@ -95,6 +95,7 @@ class SendConnection final : public Connection {
   bool lost(const Fenced& message) const;
   bool roomFor(size_t size);
   void answerFor(Request& request);
+  bool answeredFor(const Request& request) const;
   /// Messages below this need not go out again. From here to what was released are copies, and what the receiver's
   /// kernel has.
   uint64_t safeBelow() const;

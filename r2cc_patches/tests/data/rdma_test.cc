@@ -118,6 +118,38 @@ TEST(net_rdma_gpu_memory_through_faults) {
   }
 }
 
+/// What a NIC took is over for the sender's, and lost where it was not flushed: NCCL asks for it between the sender's
+/// question and the receiver's count, and must not be told that it is done.
+TEST(net_rdma_nothing_is_done_by_the_word_of_a_lane_that_is_gone) {
+  constexpr uint64_t kHalf = 100;
+  RigOptions o = rdma(true);
+  o.mode = 1;
+  Rig rig(o);
+  halfWay(rig, 2 * kHalf);
+  End &sender = *rig.streams()[0].sender, &receiver = *rig.streams()[0].receiver;
+  const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  rig.fabric.takesAll();
+  sender.askBelow = receiver.askBelow = kHalf;
+  receiver.limit = UINT64_MAX;
+  pause();  // its buffers are ready
+  sender.limit = UINT64_MAX;
+  pause();  // the NICs are done with all that fits into NCCL's slots
+  receiver.askBelow = kHalf + 1;
+  CHECK(Rig::within(kLimitNs, [&] { return receiver.done() == kHalf + 1; }));
+  sender.askBelow = kHalf + 1;  // this one question shows it that its lane is done with all
+  CHECK(Rig::within(kLimitNs, [&] { return sender.done() == kHalf + 1; }));
+  rig.loseType(Type::Fenced, true);
+  const int before = rig.seen(Type::Fenced);
+  inject(rig, Fault::ErrorAtReceiver, 0, Cut::Lose);
+  receiver.askBelow = UINT64_MAX;
+  CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Fenced) > before; }));
+  sender.askBelow = UINT64_MAX;
+  pause();
+  CHECK(sender.done() <= receiver.done());
+  rig.loseType(Type::Fenced, false);
+  finish(rig);
+}
+
 TEST(net_rdma_good_completions_behind_a_bad_one_count) {
   for (uint64_t seed = 1; seed <= 8; seed++) {
     RigOptions o = rdma(false);

@@ -65,7 +65,7 @@ class Sender final : public End {
   }
 
   bool harvest() override {
-    if (done_ == posted_) return false;
+    if (done_ == posted_ || done_ >= askBelow) return false;
     auto& request = *static_cast<r2cc::Request*>(requests_[done_ % kSlots]);
     int done = 0;
     if (request.connection->test(request, &done, nullptr) != ncclSuccess) return fail(), false;
@@ -117,7 +117,7 @@ class Receiver final : public End {
   }
 
   bool harvest() override {
-    if (done_ == posted_) return false;
+    if (done_ == posted_ || done_ >= askBelow) return false;
     if (flush_ == nullptr) {
       auto& request = *static_cast<r2cc::Request*>(requests_[done_ % kSlots]);
       int done = 0;

@@ -49,6 +49,8 @@ class End {
 
   /// Messages from here on wait.
   std::atomic<uint64_t> limit{UINT64_MAX};
+  /// NCCL does not ask for messages from here on.
+  std::atomic<uint64_t> askBelow{UINT64_MAX};
 
  protected:
   virtual void connect() = 0;

@@ -144,7 +144,7 @@ ncclResult_t Fabric::post(Comm& comm, void* data, size_t size, int tag, Mr* mr, 
   if (comm.over() || comm.drained) note("a message posted to a dead " + comm.name());
   checkMemory(comm, data, size, mr);
   if (comm.error && (comm.sends || !play_.confirms)) return ncclRemoteError;
-  if (!mayPost(comm) || sometimes(12)) return ncclSuccess;
+  if (!mayPost(comm) || (!takesAll_ && sometimes(12))) return ncclSuccess;
   if (tag >= 0 && tag <= comm.highest) {
     note("message " + std::to_string(tag) + " after " + std::to_string(comm.highest) + " on " + comm.name());
   }

@@ -114,6 +114,8 @@ class Fabric {
   void heardAgo(int64_t ns) { quietNs_ = ns; }
   /// Every comm says that it is always busy, at this part of a NIC's rate; what it really carries has no part in it.
   void carries(Nic nic, double part);
+  /// No comm refuses a message for the moment any more, only what it has no room or no receive for.
+  void takesAll() { takesAll_ = true; }
   /// Sends end this much later than their message arrives (direct transports only).
   void endSendsLate(int64_t delayNs);
 
@@ -204,6 +206,7 @@ class Fabric {
   std::map<const void*, int> memoryHeld_;
   std::condition_variable released_;
   std::map<Nic, double> parts_;
+  std::atomic<bool> takesAll_{false};
   int64_t lateNs_ = 0;
   std::atomic<int64_t> quietNs_{0};
   std::vector<std::string> violations_;
