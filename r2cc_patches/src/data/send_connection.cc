@@ -73,8 +73,8 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
   return ncclSuccess;
 }
 
-/// NCCL may be told. A transport's word is as good as its lane: what only a lane that is given up has answered for waits
-/// for the receiver's count, which may lack it (GPU memory that was never flushed).
+/// NCCL may be told. A transport's word is as good as its lane: what only a lane that is given up has answered for
+/// waits for the receiver's count, which may lack it (GPU memory that was never flushed).
 bool SendConnection::answeredFor(const Request& r) const {
   if (r.number < acked()) return true;
   if (r.surety == Surety::Lane) return state() == ConnectionState::Active || findLane(r.lane) != nullptr;
