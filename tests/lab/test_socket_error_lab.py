@@ -92,9 +92,7 @@ class Talk:
 
     def _start(self, stack: ExitStack, host: str, role: str, env: dict[str, str]) -> Any:
         theirs, ours = os.pipe2(os.O_CLOEXEC)
-        process = self.lab.hosts[host].spawn(
-            [sys.executable, "-ISc", TALK, role, *TWO_NICS], env=env, stdin=theirs
-        )
+        process = self.lab.hosts[host].spawn([sys.executable, "-ISc", TALK, role, *TWO_NICS], env=env, stdin=theirs)
         os.close(theirs)
         stack.callback(process.close)
         stack.callback(os.close, ours)
