@@ -44,7 +44,7 @@ def port(
         copy_directory(found.tree, scratch / "pristine")
         pin = load_pin(layout.pin)
         base = _base(layout, pin, source, scratch, progress)
-        names = _names(layout, base, found.tree, scratch, progress)
+        names = [] if known else _names(layout, base, found.tree, scratch, progress)
         files = patch_files(layout.patches, pin.patches)
         with progress("placing hunks"):
             hunks, texts = carry_over(files, base, found.tree, scratch)

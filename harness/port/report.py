@@ -57,8 +57,8 @@ class Present:
 @dataclass(frozen=True)
 class Port:
     """`ok`: every hunk has its place, every name is there, and what was built and tested passed; or a complete version
-    was `present`, so that there was nothing to write. A type may be another: whether that matters the build and a
-    reader must say. `built` and `tested` are None where that was not tried."""
+    was `present`, so that there was nothing to write, and names were not asked for. A type may be another: whether that
+    matters the build and a reader must say. `built` and `tested` are None where that was not tried."""
 
     version: str
     base: str
