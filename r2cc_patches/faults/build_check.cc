@@ -41,7 +41,8 @@ std::string otherBuildHere() {
   for (const std::string& path : paths) {
     const std::string build = buildOf(path);
     if (build.empty() || build == kByHand || ownBuild() == kByHand || build == ownBuild()) continue;
-    return "libr2cc_faults.so is of build " + ownBuild() + ", " + path + " of build " + build;
+    std::string why = "libr2cc_faults.so is of build ";
+    return why.append(ownBuild()).append(", ").append(path).append(" of build ").append(build);
   }
   return "";
 }

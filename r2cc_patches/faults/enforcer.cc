@@ -59,8 +59,8 @@ void Enforcer::load(const std::string& name, const Stamp& stamp) {
     say(file.answers, "seen " + pid + " " + ownBuild() + "\n");
   } catch (const BadRules& error) {
     const std::string line = "r2cc faults: " + folder_.pathOf(name) + " is refused: " + error.what() + "\n";
-    say(file.answers, "refused " + pid + " " + error.what() + "\n");
     std::fputs(line.c_str(), stderr);
+    say(file.answers, "refused " + pid + " " + error.what() + "\n");
   }
 }
 

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>
@@ -26,7 +27,10 @@ std::atomic<bool> running{false};
 
 /// As it was when the first socket was made: programs may change their environment.
 const std::string& folder() {
-  static const std::string& found = *new std::string(std::getenv("R2CC_FAULTS") ? std::getenv("R2CC_FAULTS") : "");
+  static const std::string& found = *[] {
+    const char* const named = std::getenv("R2CC_FAULTS");
+    return new std::string(named == nullptr ? "" : named);
+  }();
   return found;
 }
 
@@ -42,8 +46,9 @@ void* run(void* /*unused*/) {
     const auto began = std::chrono::steady_clock::now();
     try {
       (void)enforcer.look();
-    } catch (const std::exception&) {
+    } catch (const std::exception& error) {
       // Out of memory: it is not this thread that the process should die of. The next look tries again.
+      std::fprintf(stderr, "r2cc faults: %s\n", error.what());
     }
     wait(std::max<std::chrono::nanoseconds>(kEvery, kShareOfTime * (std::chrono::steady_clock::now() - began)));
   }

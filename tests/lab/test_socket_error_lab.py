@@ -214,6 +214,28 @@ def test_only_connections_with_that_port_or_peer(talk: Talk, tmp_path: Path) -> 
         assert talk.ask("h1", "send", HOME, 100) == 7
 
 
+WAITING = """
+import os, socket, sys, time
+socket.socket()
+while not os.path.exists(sys.argv[1]) or not open(sys.argv[1]).read().endswith("\\n"): time.sleep(0.01)
+"""
+
+
+def test_a_library_of_another_build_is_refused_in_a_line(net: NetBuild, tmp_path: Path) -> None:
+    other, rules = tmp_path / "libr2cc_net_other.so", tmp_path / "rules"
+    source = 'extern __attribute__((visibility("default"))) const char r2ccBuildId[] = "b0";'
+    subprocess.run(["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", other], input=source, text=True, check=True)
+    rules.mkdir()
+    (rules / "f0").write_text("r2cc-faults 1\nsocket 10.2.0.2 reset\nend\n")
+    env = {"LD_PRELOAD": f"{net.faults}:{other}", ENVIRONMENT: str(rules)}
+    done = subprocess.run(
+        [sys.executable, "-ISc", WAITING, str(rules / "f0.hits")], env=env, capture_output=True, text=True, timeout=60
+    )
+    why = f"libr2cc_faults.so is of build {net.build_id}, {other} of build b0"
+    assert why in (rules / "f0.hits").read_text()
+    assert done.stderr == f"r2cc faults: {rules}/f0 is refused: {why}\n"
+
+
 def experiment(fault: dict[str, Any], arms: dict[str, str], **hypothesis: Any) -> dict[str, Any]:
     common = {"id": "f0", "kind": "socket_error", "host": "h1", "nic": "eth1", "duration_s": 1.0}
     return {

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <unistd.h>
 
 #include <optional>
 
@@ -32,13 +33,18 @@ std::optional<Stamp> stampOf(int folder, const std::string& name) {
 
 std::map<std::string, Stamp> RuleFolder::files() const {
   std::map<std::string, Stamp> found;
-  DIR* const folder = opendir(path_.c_str());
-  if (folder == nullptr) return found;
+  const int fd = open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0) return found;
+  DIR* const folder = fdopendir(fd);
+  if (folder == nullptr) {
+    close(fd);
+    return found;
+  }
   struct stat about{};
-  if (fstat(dirfd(folder), &about) == 0 && ours(about)) {
+  if (fstat(fd, &about) == 0 && ours(about)) {
     while (const dirent* entry = readdir(folder)) {
       if (!isRuleFile(entry->d_name) || found.size() == kMostFiles) continue;
-      if (const auto stamp = stampOf(dirfd(folder), entry->d_name)) found[entry->d_name] = *stamp;
+      if (const auto stamp = stampOf(fd, entry->d_name)) found[entry->d_name] = *stamp;
     }
   }
   closedir(folder);

@@ -29,18 +29,17 @@ struct Pair {
   Fd mine, theirs;
 
   Pair() {
-    const Fd door(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    const Fd door(must(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)));
     sockaddr_in there = addressOf(kOther, 0);
     socklen_t size = sizeof(there);
     must(bind(door.get(), generic(&there), size));
     must(listen(door.get(), 1));
     must(getsockname(door.get(), generic(&there), &size));
-    mine = Fd(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    mine = Fd(must(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)));
     sockaddr_in here = addressOf(kNic, 0);
     must(bind(mine.get(), generic(&here), sizeof(here)));
     must(connect(mine.get(), generic(&there), sizeof(there)));
-    theirs = Fd(accept4(door.get(), nullptr, nullptr, SOCK_CLOEXEC));
-    must(theirs.get());
+    theirs = Fd(must(accept4(door.get(), nullptr, nullptr, SOCK_CLOEXEC)));
   }
 
   static bool readable(int fd, int limitMs) {
@@ -50,8 +49,9 @@ struct Pair {
 
  private:
   static sockaddr* generic(sockaddr_in* address) { return reinterpret_cast<sockaddr*>(address); }
-  static void must(int result) {
+  static int must(int result) {
     if (result < 0) throw std::runtime_error("no connection on the loopback");
+    return result;
   }
 };
 
