@@ -6,7 +6,5 @@ from netcases import inner_plugin, management, network, process, tables
 from netcases.play import Case
 
 CASES: dict[str, Case] = {
-    case.name: case
-    for module in (process, network, management, tables, inner_plugin)
-    for case in module.CASES
+    case.name: case for module in (process, network, management, tables, inner_plugin) for case in module.CASES
 }
