@@ -105,6 +105,7 @@ void takeRates(std::vector<LocalNic>& nics, const Distances& distances) {
 /// A file of places says nothing of it: what it describes may hang on no bus.
 void takeDomains(std::vector<LocalNic>& nics, const std::vector<NicName>& devices) {
   std::vector<NicName> names;
+  names.reserve(nics.size());
   for (size_t i = 0; i < nics.size(); i++) names.push_back({nics[i].name, devices[i].pciPath});
   const std::vector<uint8_t> domains = failureDomains(names);
   for (size_t i = 0; i < nics.size(); i++) nics[i].address.domain = domains[i];

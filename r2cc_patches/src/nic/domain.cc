@@ -65,8 +65,11 @@ class Sysfs {
     const std::string path = physical.empty() ? realPath(device) : physical;
     if (path.empty()) return;
     out.insert("adapter " + adapterOf(path));
-    for (const std::string& name : entries(path + "/infiniband", "")) {
-      std::ifstream file(path + "/infiniband/" + name + "/sys_image_guid");
+    const std::string cards = path + "/infiniband/";
+    for (const std::string& name : entries(cards, "")) {
+      std::string guidOf = cards;
+      guidOf.append(name).append("/sys_image_guid");
+      std::ifstream file(guidOf);
       std::string guid;
       if (file >> guid && guid.find_first_not_of("0:") != std::string::npos) out.insert("card " + guid);
     }
