@@ -217,15 +217,15 @@ ncclResult_t Engine::tryConnect(void* ctx, int dev, void* handle, void** sendCom
     shared_.warn("R2CC: " + withoutR2cc(refusals_.here(), handle));
     return ncclInvalidUsage;
   }
-  const ncclResult_t fits = refusals_.check(to, version);
+  uint64_t id = 0;
+  auto* state = static_cast<uint8_t*>(handle) + kHandleStateAt;
+  memcpy(&id, state, sizeof(id));
+  const ncclResult_t fits = id != 0 ? ncclSuccess : refusals_.check(to, version);
   if (fits != ncclSuccess) return fits == ncclInProgress ? ncclSuccess : fits;
   Peer* known = shared_.peers.find(to.process, /*weConnect=*/true);
   Peer& peer = known != nullptr
                    ? *known
                    : shared_.peers.add(to.process, /*weConnect=*/true, pairKey(to.key, shared_.self.id, to.process));
-  uint64_t id = 0;
-  auto* state = static_cast<uint8_t*>(handle) + kHandleStateAt;
-  memcpy(&id, state, sizeof(id));
   if (id == 0) {
     id = beginConnect(peer, ctx, dev, to);
     memcpy(state, &id, sizeof(id));
