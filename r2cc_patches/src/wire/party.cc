@@ -95,7 +95,7 @@ std::string conflict(const Party& here, const Party& there) {
   const bool known = here.inner != Inner::Unknown && there.inner != Inner::Unknown;
   if (known && here.inner != there.inner) {
     return onBoth("the net", nameOf(here.inner), here, nameOf(there.inner), there) +
-           ". Set NCCL_NET alike on all ranks, or see why one has no InfiniBand";
+           ". Set NCCL_NET and R2CC_INNER_PLUGIN alike on all ranks, or see why one has no InfiniBand";
   }
   return "";
 }

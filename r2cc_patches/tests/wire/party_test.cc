@@ -57,7 +57,8 @@ TEST(net_party_says_what_does_not_fit_and_what_to_do) {
   CHECK(versions.size() <= Refusal::kMostText);
   other = party("10.0.0.2");
   other.inner = Inner::Ib;
-  CHECK(has(conflict(here, other), "net is Socket on h0") && has(conflict(here, other), "NCCL_NET alike"));
+  CHECK(has(conflict(here, other), "net is Socket on h0") &&
+        has(conflict(here, other), "NCCL_NET and R2CC_INNER_PLUGIN alike"));
   other.inner = Inner::Unknown;
   CHECK_EQ(conflict(here, other), "");
 }
