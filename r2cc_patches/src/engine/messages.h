@@ -47,6 +47,7 @@ class Messages {
     Peer& peer;
     Path* path;  // that it came over, or null
     bool byUdp;
+    uint32_t version;      // of what its sender says of its NICs
     bool answers = false;  // it answers a probe
   };
   void onStreamDatagram(const SideStreamPtr& stream, const uint8_t* data, size_t size);
@@ -58,8 +59,9 @@ class Messages {
   void dispatchAll(Arrival arrival, const Parsed& parsed);
   void dispatch(Arrival& arrival, Type type, Reader& reader);
   bool dispatchToSender(const Arrival& arrival, Type type, Reader& reader);
-  bool dispatchToReceiver(Peer& peer, Type type, Reader& reader);
-  void onHello(Peer& peer, const Hello& hello);
+  bool dispatchToReceiver(const Arrival& arrival, Type type, Reader& reader);
+  void onAddresses(const Arrival& arrival, const std::vector<NicAddress>& nics);
+  void onHello(const Arrival& arrival, const Hello& hello);
   /// What is no datagram of this version may be what is read in every version.
   void onRefusal(const uint8_t* data, size_t size);
   static void onPing(const Arrival& arrival, const Ping& ping);

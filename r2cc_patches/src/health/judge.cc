@@ -158,6 +158,13 @@ void Judge::onRemoteLinks(Peer& peer, const Header& header) {
   judgePaths(peer, runNs());
 }
 
+/// Also where the news of its being down was missed.
+void Judge::onMoved(Peer& peer, Path& path) {
+  if (path.use == PathUse::SideOnly) return;
+  path.nextStream = path.streamTries = 0;
+  if (path.linkLost(runNs())) pathDown(peer, path, "peer");
+}
+
 // ---- peers ------------------------------------------------------------------------------------------------------
 
 int64_t Judge::callNs() const { return std::min(kCallNs, shared_.holdNs / kCallsInHold); }

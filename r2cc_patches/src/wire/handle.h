@@ -2,6 +2,7 @@
 // it is, so that the two ends learn at once whether they fit.
 #pragma once
 
+#include <array>
 #include <cstring>
 #include <vector>
 
@@ -10,8 +11,8 @@
 
 namespace r2cc {
 
-/// The layout is the same from version 9 on, and what comes later comes behind: an end of another version must still be
-/// able to say why it does not connect (Refusal).
+/// The layout is the same from version 10 on, and what comes later comes behind: an end of another version must still
+/// be able to say why it does not connect (Refusal).
 struct ConnectHandle {
   static constexpr size_t kAddresses = 3;  // Welcome brings the rest
   uint64_t process = 0;
@@ -19,8 +20,8 @@ struct ConnectHandle {
   Key key{};
   uint8_t dev = 0;
   std::vector<NicAddress> nics;
-  uint64_t build = 0;        // R2CC's build id as a number; 0: not known
-  uint8_t modeAndInner = 0;  // the low two bits and the others; see Party
+  std::array<uint8_t, 5> build{};  // the begin of R2CC's build id: no more fits; all zero: not known
+  uint8_t modeAndInner = 0;        // the low two bits and the others; see Party
 
   auto fields() { return inOrder(process, listen, key, dev, atMost(kAddresses, nics), build, modeAndInner); }
 };

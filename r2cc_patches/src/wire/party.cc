@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint8_t kModeBits = 2;
 constexpr uint8_t kModeMask = (1 << kModeBits) - 1;
-constexpr size_t kBuildDigits = 16;
+constexpr size_t kBuildDigits = 16, kShownDigits = 10;
 
 std::string address(const NicAddress& nic) {
   std::array<char, INET6_ADDRSTRLEN> text{};
@@ -37,10 +37,10 @@ const char* nameOf(Inner inner) {
   return "unknown";
 }
 
-/// "h0 (build 0123456789abcdef, R2CC_MODE=1, net Socket)".
+/// "h0 (build 0123456789..., R2CC_MODE=1, net Socket)".
 std::string described(const Party& one) {
   std::string text = one.where.empty() ? "its peer" : one.where;
-  text += " (build " + (one.build == 0 ? "unknown" : hex(one.build));
+  text += " (build " + (one.build == 0 ? "unknown" : hex(one.build).substr(kBuildDigits - kShownDigits) + "...");
   if (one.mode > 0) text += ", R2CC_MODE=" + std::to_string(one.mode);
   return text + ", net " + nameOf(one.inner) + ")";
 }
@@ -63,7 +63,7 @@ Party ownParty(int mode, Inner inner) {
 
 uint64_t buildNumber(const std::string& id) {
   const bool digits = id.size() == kBuildDigits && id.find_first_not_of("0123456789abcdef") == std::string::npos;
-  return digits ? strtoull(id.c_str(), nullptr, 16) : 0;
+  return digits ? strtoull(id.substr(0, kShownDigits).c_str(), nullptr, 16) : 0;
 }
 
 Inner innerOf(const std::string& netName) {
@@ -74,7 +74,7 @@ Inner innerOf(const std::string& netName) {
 Party partyOf(const ConnectHandle& handle, uint8_t version) {
   Party out;
   if (!handle.nics.empty()) out.where = address(handle.nics.front());
-  out.build = handle.build;
+  for (const uint8_t byte : handle.build) out.build = out.build << 8 | byte;
   out.mode = handle.modeAndInner & kModeMask;
   out.wire = version;
   const int inner = handle.modeAndInner >> kModeBits;
@@ -83,7 +83,9 @@ Party partyOf(const ConnectHandle& handle, uint8_t version) {
 }
 
 void describeIn(ConnectHandle& handle, const Party& writer) {
-  handle.build = writer.build;
+  for (size_t i = 0; i < handle.build.size(); i++) {
+    handle.build[i] = static_cast<uint8_t>(writer.build >> (8 * (handle.build.size() - 1 - i)));
+  }
   handle.modeAndInner = static_cast<uint8_t>(static_cast<int>(writer.inner) << kModeBits | (writer.mode & kModeMask));
 }
 

@@ -13,7 +13,7 @@ enum class Inner : uint8_t { Unknown, Ib, Socket, Other };
 
 struct Party {
   std::string where;   // a host's name or address
-  uint64_t build = 0;  // 0: not known
+  uint64_t build = 0;  // the first ten digits of its id; 0: not known
   int mode = 0;        // R2CC_MODE; 0: not known
   uint8_t wire = kWireVersion;
   Inner inner = Inner::Unknown;
@@ -22,7 +22,7 @@ struct Party {
 /// This process.
 Party ownParty(int mode, Inner inner);
 
-/// A build id (16 hexadecimal digits) as a number; 0 for any other text.
+/// The first ten digits of a build id (16 hexadecimal digits); 0 for any other text.
 uint64_t buildNumber(const std::string& id);
 Inner innerOf(const std::string& netName);
 

@@ -2,7 +2,7 @@
 //
 //   magic, 0, from, to, listen, text | SipHash tag of 16 bytes over everything before it
 //
-// Every version from 9 on writes and reads just this. It begins as a Datagram does, so that one filter passes both.
+// Every version from 10 on writes and reads just this. It begins as a Datagram does, so that one filter passes both.
 #pragma once
 
 #include <optional>

@@ -12,7 +12,7 @@ from netcases.network import MOVED_MS
 from netcases.play import GIVE_UP_S, POLL_S, Both, Case, Outcome, Pair, Stage, made, outcome
 
 FAILED = 3
-VERSION_AT, BUILD_AT = 4, 111
+VERSION_AT, BUILD_AT = 4, 114
 """Where a handle has them, with its three addresses."""
 PLUGIN = ("--table", 11)
 FORK: tuple[object, ...] = ()
