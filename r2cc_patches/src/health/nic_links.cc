@@ -2,14 +2,16 @@
 
 #include <net/if.h>
 
+#include <algorithm>
 #include <utility>
 
 namespace r2cc {
 namespace {
 
-constexpr int64_t kLookAgainNs = msToNs(500);  // beside the kernel's news of addresses
-constexpr int64_t kLacksNs = msToNs(20);       // probes would find it silent no sooner
-constexpr int64_t kSayWhereNs = msToNs(200);
+constexpr int64_t kLookAgainNs = msToNs(500);                                // beside the kernel's news of addresses
+constexpr int64_t kLacksNs = msToNs(20);                                     // probes would find it silent no sooner
+constexpr int64_t kSayWhereNs = msToNs(20), kMostSayWhereNs = msToNs(5000);  // doubled each time: others must know soon
+constexpr int64_t kSideHeardNs = msToNs(200);
 
 }  // namespace
 
@@ -176,15 +178,16 @@ void NicLinks::lookAtAddress(size_t nic) {
 /// The subnet is another, and with it what lies in it; the sockets do not mind.
 void NicLinks::resize(size_t nic, uint8_t prefix) {
   if (std::exchange(shared_.nics[nic].address.prefix, prefix) == prefix) return;
-  shared_.self.nicsVersion++;  // the other ends go by the newest list
   move(nic);
 }
 
 void NicLinks::move(size_t nic) {
+  shared_.self.nicsVersion++;  // the other ends go by the newest list
   for (const auto& [key, peer] : shared_.peers) peer->moveLocal(nic);
   moved_ |= bit(nic);
   saysWhereLeft_ = kSays;
   nextSay_ = 0;
+  sayAfter_ = kSayWhereNs;
 }
 
 /// True: it has an address, and that is in use from now on. The other ends are told, as they cannot know.
@@ -207,14 +210,15 @@ bool NicLinks::renew(size_t nic) {
 
 /// Until every path over such a NIC is up: a path is only up where the other end knows the address that it answers to.
 void NicLinks::sayWhere(int64_t now) {
-  nextSay_ = now + kSayWhereNs;
+  nextSay_ = now + sayAfter_;
+  sayAfter_ = std::min(2 * sayAfter_, kMostSayWhereNs);
   const bool anyway = saysWhereLeft_ > 0;
   saysWhereLeft_ -= anyway ? 1 : 0;
   for (const auto& [key, peer] : shared_.peers) {
     bool all = !anyway;
     for (const auto& path : peer->paths()) {
       const bool over = (moved_ & bit(path->local)) != 0 && shared_.linkUp(path->local);
-      all &= !over || (path->use == PathUse::SideOnly ? now - path->lastHeard < kSayWhereNs : path->up());
+      all &= !over || (path->use == PathUse::SideOnly ? now - path->lastHeard < kSideHeardNs : path->up());
     }
     if (!all) peer->tellEverywhere(Addresses{shared_.addresses()});
   }
