@@ -94,7 +94,7 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   void startRecorder();
   void watchEverything();
   void watch(int fd, uint64_t tag);
-  void awaitLingering();
+  bool awaitLingering();
   void reportEnd(uint64_t strangers);
   void onLaneMade(const LanePtr& lane, bool ok);
   uint64_t beginConnect(Peer& peer, void* ctx, int dev, const ConnectHandle& to);

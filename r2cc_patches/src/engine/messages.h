@@ -47,6 +47,7 @@ class Messages {
     bool byUdp;
     bool answers = false;  // it answers a probe
   };
+  void onStreamRefused(const SideStreamPtr& stream);
   void onStreamDatagram(const SideStreamPtr& stream, const uint8_t* data, size_t size);
   void hearStream(SideStream& stream, Peer& peer, const Parsed& parsed);
   static void hearTwin(const Peer& peer, size_t nic, const NicAddress& from, const Header& header);

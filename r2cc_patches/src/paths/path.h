@@ -178,16 +178,17 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   int64_t wellNs = 0;  // since when the other end says that it is whole again, until that is believed
 
   // The two ways of the side channel (health/second_way.h).
-  bool pinned = false;     // what is sent over it leaves by its NIC, whatever the routing table says
-  bool within = false;     // the other end is this very host: no link matters
-  int64_t askedNs = 0;     // the first question by UDP since anything came by UDP; 0: none
-  int64_t udpHeard = 0;    // the last time something came by UDP
-  bool refused = false;    // its port was refused since anything was heard over it
-  int udpProofs = 0;       // questions and answers that came by UDP alone since one was missing
-  int tcpProofs = 0;       // and by TCP alone since anything came by UDP
-  int64_t lastProof = 0;   // when such a question was last sent
-  int64_t proofHeard = 0;  // and when one was last answered by UDP
-  int64_t tcpProofNs = 0;  // when one was last counted: many may wait for a late process
+  bool pinned = false;                   // what is sent over it leaves by its NIC, whatever the routing table says
+  bool within = false;                   // the other end is this very host: no link matters
+  int64_t askedNs = 0;                   // the first question by UDP since anything came by UDP; 0: none
+  int64_t udpHeard = 0;                  // the last time something came by UDP
+  bool refused = false;                  // its port was refused since anything was heard over it
+  int64_t tcpRefusedNs = INT64_MIN / 2;  // when its port last took no connection, though the host is there
+  int udpProofs = 0;                     // questions and answers that came by UDP alone since one was missing
+  int tcpProofs = 0;                     // and by TCP alone since anything came by UDP
+  int64_t lastProof = 0;                 // when such a question was last sent
+  int64_t proofHeard = 0;                // and when one was last answered by UDP
+  int64_t tcpProofNs = 0;                // when one was last counted: many may wait for a late process
   void heardProof(bool byUdp, int64_t now) {
     if (byUdp) {
       udpProofs++;

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from netcases import inner_plugin, network, process, tables
+from netcases import endings, inner_plugin, network, one_nic, process, tables
 from netcases.play import Case
 
 CASES: dict[str, Case] = {
-    case.name: case for case in [*process.CASES, *network.CASES, *tables.CASES, *inner_plugin.CASES]
+    case.name: case for module in (process, endings, network, one_nic, tables, inner_plugin) for case in module.CASES
 }
