@@ -96,6 +96,9 @@ nightly: export R2CC_TESTS := whole
 nightly: check ## Everything, with the long tests whole under sanitizers, too, 10 minutes of fuzzing, and what needs the network
 	@bash scripts/lint-cpp.sh all
 	@FUZZ_SECONDS=300 .venv/bin/r2cc build net --then fuzz-if-possible
+	@for version in $(filter-out 2.29.7,$(patsubst nccl_fork/pins/%.toml,%,$(wildcard nccl_fork/pins/*.toml))); do \
+	  .venv/bin/r2cc build net --nccl $$version --then test || exit 1; \
+	done
 	@.venv/bin/python -m pytest -m "slow or network or browser" $(PYTEST_ARGS)
 	@.venv/bin/r2cc chaos run experiments/false_positives --void-ok
 	@.venv/bin/r2cc chaos run experiments/false_positives/nightly --void-ok

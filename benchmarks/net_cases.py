@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "lab"))
 from netcases.all_cases import CASES
 from netcases.play import Case, Outcome, Shape, stage
 
+from harness.commands.options import nccl_option
 from harness.errors import R2ccError
 
 StockMs = dict[tuple[Shape, int], float]
@@ -97,12 +98,14 @@ def chosen(names: Sequence[str], long: bool) -> list[Case]:
     return [CASES[name] for name in names] or [case for case in CASES.values() if long or not case.long]
 
 
-def played(cases: Sequence[Case], library: Path | None, modes: Sequence[int]) -> list[Row]:
+def played(cases: Sequence[Case], library: Path | None, modes: Sequence[int], version: str | None) -> list[Row]:
     """Builds what is needed. Raises R2ccError when it cannot."""
     from harness.build import build_net, run_target
+    from harness.repo import checkout
 
-    built = build_net()
-    run_target("driver")
+    layout = checkout(version)
+    built = build_net(layout=layout)
+    run_target("driver", layout=layout)
     driver, stock_ms, rows = built.library.with_name("net_driver"), StockMs(), []
     for case in cases:
         for mode in [mode for mode in (0, *case.modes) if mode in modes]:
@@ -115,6 +118,7 @@ def played(cases: Sequence[Case], library: Path | None, modes: Sequence[int]) ->
 @click.command(help=__doc__)
 @click.argument("names", nargs=-1)
 @click.option("--library", type=FILE, help="Another than the checkout's build.")
+@nccl_option()
 @click.option("--long", is_flag=True, help="Those of over ten seconds, too.")
 @click.option("--no-stock", is_flag=True, help="Only R2CC's modes.")
 @click.option("--from", "recorded", type=FILE, help="Play nothing: rows that --save wrote.")
@@ -125,6 +129,7 @@ def main(
     *,
     names: tuple[str, ...],
     library: Path | None,
+    version: str | None,
     long: bool,
     no_stock: bool,
     recorded: Path | None,
@@ -133,7 +138,7 @@ def main(
     save: Path | None,
 ) -> None:
     try:
-        rows = load(recorded) or played(chosen(names, long), library, (1, 2) if no_stock else (0, 1, 2))
+        rows = load(recorded) or played(chosen(names, long), library, (1, 2) if no_stock else (0, 1, 2), version)
     except R2ccError as error:
         raise click.ClickException(str(error)) from error
     saved = json.dumps([asdict(row) for row in rows], indent=1)

@@ -125,7 +125,11 @@ def refresh(into: str | None, version: str | None, as_json: bool) -> None:
     "upstream's. A folder or an archive holds one version, and may be named in the tag's place.",
 )
 @click.option("--from", "base", metavar="VERSION", help="Whose patches to carry over. Default: 2.29.7's.")
-@click.option("--write", is_flag=True, help="Then build, run the C++ tests, and write pin and patches if all pass.")
+@click.option(
+    "--write",
+    is_flag=True,
+    help="Then build, run the C++ tests, and write pin and patches if all pass, and if none are there.",
+)
 @click.option(
     "--partial",
     is_flag=True,

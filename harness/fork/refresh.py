@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -196,7 +197,33 @@ def _checked_and_installed(series: Series, pristine: Path, edited: Path, scratch
         if not (aside / name).exists() and series.where[name].parent != series.folder:
             other = series.where[name].parent.name
             raise UsageError(f"all that {name} did is taken back, but it is {other}'s, too", "keep one line of it")
-    return [_install(series, aside, name) for name in series.names]
+    shared = {name for name in series.names if _could_share(series, aside, name)}
+    files = [series.where[name] if name in shared else aside / name for name in series.names if series.text[name]]
+    if shared and not makes(files, pristine, edited, scratch):
+        shared = set()
+    return [_install(series, aside, name, share=name in shared) for name in series.names]
+
+
+def makes(files: Sequence[Path], pristine: Path, tree: Path, scratch: Path) -> bool:
+    """Whether these patches, one after the other, make `tree` out of `pristine`. Another version's may not: git goes
+    by a line or two of context, and may find the same in another function."""
+    with tempfile.TemporaryDirectory(dir=scratch) as folder:
+        proof = Path(folder, "tree")
+        shutil.copytree(pristine, proof, symlinks=True)
+        try:
+            for file in files:
+                apply_patch(proof, file, shared=True)
+        except SourceError:
+            return False
+        return tree_hash(proof, ignore=IGNORED) == tree_hash(tree, ignore=IGNORED)
+
+
+def _could_share(series: Series, aside: Path, name: str) -> bool:
+    """A patch that lies in another version's folder stays there alone while only line numbers differ."""
+    file, new = series.where.get(name), aside / name
+    if file is None or file.parent == series.folder or not new.exists():
+        return False
+    return without_places(file.read_text()) == without_places(new.read_text())
 
 
 def _header(series: Series, name: str) -> str:
@@ -204,8 +231,7 @@ def _header(series: Series, name: str) -> str:
     return header(existing) if existing else NEW_HEADER.format(name=name.removesuffix(".patch"))
 
 
-def _install(series: Series, aside: Path, name: str) -> str:
-    """A patch that lies in another version's folder stays there alone while only line numbers differ."""
+def _install(series: Series, aside: Path, name: str, *, share: bool) -> str:
     folder = series.folder
     new, old = aside / name, folder / name
     shared = series.where.get(name)
@@ -214,7 +240,7 @@ def _install(series: Series, aside: Path, name: str) -> str:
         return f"{name}: removed, its edits are gone from the tree"
     if old.exists() and old.read_bytes() == new.read_bytes():
         return f"{name}: unchanged"
-    if shared not in (None, old) and without_places(shared.read_text()) == without_places(new.read_text()):
+    if shared and share:
         return f"{name}: unchanged, shared with {shared.parent.name}"
     verb = "updated" if shared else "new; write its header"
     folder.mkdir(exist_ok=True)

@@ -2,44 +2,25 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.build.cuda import cuda_include
-from harness.errors import UsageError
 from harness.fork.patches import patch_files
-from harness.fork.pin import load_pin
-from harness.fork.sources import acquire, sources
+from harness.fork.pin import Pin, load_pin
+from harness.fork.sources import acquire, chosen_source, sources
 from harness.fork.tree import cached_archive, locked, staging
-from harness.fork.treehash import tree_hash
-from harness.fork.unpack import pack_tar
-from harness.port.candidate import Candidate, candidate
+from harness.fork.unpack import copy_directory
+from harness.port.candidate import candidate
 from harness.port.names import LIST, compared, listed, types_of
+from harness.port.pinning import check_place, present, write_version
 from harness.port.placing import FAILED
 from harness.port.proof import Place, proven
 from harness.port.report import NameFound, Port
-from harness.port.series import carry_over, own_patches
+from harness.port.series import carry_over, patches_to_write
 from harness.progress import Progress, show
 from harness.repo import Layout
 
-PIN = """\
-# An NCCL that R2CC forks. Every source is verified against `tree` and `tree_sha256` before it is used.
-
-version = "{version}"
-patches = [{folders}] # folders under r2cc_patches/patches/; of patches of one name the last folder's is taken
-
-[upstream]
-repository = "{repository}"
-tag = "{tag}"
-commit = "{commit}"
-
-[content]
-# Git's own tree hash, so that it can be compared with upstream's commit by eye...
-tree = "{tree}"
-# ... and the same tree in git's SHA-256 object format, because SHA-1 no longer keeps a determined forger out.
-tree_sha256 = "{tree_sha256}"
-"""
+LACKING = {"missing", "unknown"}
 
 
 def port(
@@ -54,34 +35,32 @@ def port(
     """Carries the patches of the layout's version over to `what`: a tag, a version, a folder or an archive.
 
     `write`: then build and test it, and write pin and patches if all of that passes. `partial`: write them without a
-    proof and without the hunks that failed, to be mended. Raises SourceError, UsageError.
+    proof and without the hunks that failed, to be mended. Nothing is done where a pin of this tree is there already.
+    Raises SourceError, UsageError.
     """
     with locked(layout), staging(layout) as scratch:
         found = candidate(layout, what, source, scratch, progress)
-        pristine_sha256 = tree_hash(found.tree, "sha256")
-        if write or partial:
-            _refuse_to_replace(layout, found)
-            pack_tar(found.tree, scratch / "pristine.tar")
+        known = (write or partial) and check_place(layout, found)
+        copy_directory(found.tree, scratch / "pristine")
         pin = load_pin(layout.pin)
-        (scratch / "base").mkdir()
-        base, _ = acquire(pin, sources(pin, cached_archive(layout, pin), None), scratch / "base", progress)
-        names = _names(layout, base, found.tree, scratch, progress)
+        base = _base(layout, pin, source, scratch, progress)
+        names = [] if known else _names(layout, base, found.tree, scratch, progress)
         files = patch_files(layout.patches, pin.patches)
         with progress("placing hunks"):
             hunks, texts = carry_over(files, base, found.tree, scratch)
         fits = not any(hunk.outcome == FAILED for hunk in hunks)
-        there = not any(name.outcome in {"missing", "unknown"} for name in names)
-        built = tested = None
         log = layout.nccl.with_name("port") / f"{found.version}.log"
-        if write and fits:
+        built = tested = None
+        if write and fits and not known:
             place = Place(layout, found.tree, cuda_include(layout, progress), scratch / "build")
             built, tested = proven(place, log, progress)
         written: list[str] = []
-        if partial or (built and tested):
-            own = {name: text for name, text in texts.items() if text} if partial else own_patches(texts, files)
-            folders = [] if partial else pin.patches
-            written = _write(layout, found, pristine_sha256, own, folders=folders, scratch=scratch)
+        if not known and (partial or (built and tested)):
+            own = patches_to_write(texts, files, found.tree, scratch, share=not partial)
+            written = write_version(layout, found, own, folders=[] if partial else pin.patches, scratch=scratch)
         failed = built is False or tested is False
+        there = present(layout, found, hunks, scratch) if known else None
+        complete = there.complete if there else fits and not any(name.outcome in LACKING for name in names)
         return Port(
             version=found.revision,
             base=layout.version,
@@ -94,8 +73,18 @@ def port(
             tested=tested,
             log=str(log) if failed else None,
             written=written,
-            ok=fits and there and not failed,
+            ok=complete and not failed,
+            present=there,
         )
+
+
+def _base(layout: Layout, pin: Pin, source: str | None, scratch: Path, progress: Progress) -> Path:
+    """The tree that the patches are for. What holds the other one may hold this, too."""
+    folder = scratch / "base"
+    folder.mkdir()
+    usual = sources(pin, cached_archive(layout, pin), None)
+    given = sources(pin, cached_archive(layout, pin), chosen_source(source))
+    return acquire(pin, {"cache": usual["cache"], **given, **usual}, folder, progress)[0]
 
 
 def _names(layout: Layout, base: Path, tree: Path, scratch: Path, progress: Progress) -> list[NameFound]:
@@ -112,42 +101,3 @@ def _names(layout: Layout, base: Path, tree: Path, scratch: Path, progress: Prog
             before, now = (types_of(names, place.tree / path, place.flags(), scratch) for place in types)
         found += compared(path, names, before, now)
     return found
-
-
-def _refuse_to_replace(layout: Layout, found: Candidate) -> None:
-    pin = layout.pins / f"{found.version}.toml"
-    if pin.exists():
-        raise UsageError(
-            f"{pin} is there already", "without --write nothing is written; remove that pin to write it anew"
-        )
-
-
-def _write(
-    layout: Layout, found: Candidate, sha256: str, own: Mapping[str, str], *, folders: Sequence[str], scratch: Path
-) -> list[str]:
-    """The patches first, the pin last: without a pin nothing else counts. `folders`: whose patches hold beside them."""
-    folder, pin = layout.patches / found.version, layout.pins / f"{found.version}.toml"
-    aside = scratch / "patches"
-    aside.mkdir()
-    for name, text in own.items():
-        (aside / name).write_text(text)
-    names = [*folders, found.version]  # a folder of its own, for what is edited later
-    text = PIN.format(
-        version=found.revision,
-        folders=", ".join(f'"{name}"' for name in names),
-        repository=found.repository,
-        tag=found.tag,
-        commit=found.commit,
-        tree=found.content,
-        tree_sha256=sha256,
-    )
-    (scratch / "pin.toml").write_text(text)
-    known = load_pin(scratch / "pin.toml")
-    cache = cached_archive(layout, known)
-    cache.parent.mkdir(parents=True, exist_ok=True)
-    shutil.move(scratch / "pristine.tar", cache)
-    if own:
-        shutil.rmtree(folder, ignore_errors=True)
-        shutil.copytree(aside, folder)
-    (scratch / "pin.toml").rename(pin)
-    return [str(path.relative_to(layout.root)) for path in (*([folder] if own else []), pin)]

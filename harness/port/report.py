@@ -39,11 +39,26 @@ class NameFound:
     why: str | None = left_out()
 
 
+@dataclass(frozen=True)
+class Present:
+    """The pin of this very tree, which is there already and whose patches apply. They make the files of `by_hand`
+    otherwise than was found here; a hunk failed in those of `left`, and nobody has mended that."""
+
+    pin: str
+    by_hand: Sequence[str]
+    left: Sequence[str]
+
+    @property
+    def complete(self) -> bool:
+        return not self.left
+
+
 @form("fork_port", "r2cc fork port")
 @dataclass(frozen=True)
 class Port:
-    """`ok`: every hunk has its place, every name is there, and what was built and tested passed. A type may be another:
-    whether that matters the build and a reader must say. `built` and `tested` are None where that was not tried."""
+    """`ok`: every hunk has its place, every name is there, and what was built and tested passed; or a complete version
+    was `present`, so that there was nothing to write, and names were not asked for. A type may be another: whether that
+    matters the build and a reader must say. `built` and `tested` are None where that was not tried."""
 
     version: str
     base: str
@@ -57,6 +72,7 @@ class Port:
     log: str | None
     written: Sequence[str]
     ok: bool
+    present: Present | None = left_out()
 
 
 def describe(port: Port) -> Iterator[str]:
@@ -69,6 +85,17 @@ def describe(port: Port) -> Iterator[str]:
         if passed is not None:
             yield f"{what}: passed" if passed else f"{what}: failed, see {port.log}"
     yield from (f"wrote {path}" for path in port.written)
+    if port.present:
+        yield from _present(port.present)
+
+
+def _present(found: Present) -> Iterator[str]:
+    if found.complete:
+        yield f"nothing to do: {found.pin} is of this tree, and its patches apply"
+    else:
+        yield f"nothing written: {found.pin} is of this tree, but what failed is not mended in {', '.join(found.left)}"
+    if found.by_hand:
+        yield f"  made by hand there, otherwise than here: {', '.join(found.by_hand)}"
 
 
 def _patch(name: str, hunks: Sequence[HunkFound]) -> Iterator[str]:

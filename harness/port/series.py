@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.errors import SourceError
 from harness.fork.patches import apply_patch, header, without_places
-from harness.fork.refresh import copy_files, difference
+from harness.fork.refresh import copy_files, difference, makes
 from harness.port.alignment import aligned
 from harness.port.hunks import Hunk, read_hunks
 from harness.port.placing import FAILED, Placement, place
@@ -39,13 +39,28 @@ def carry_over(
     return found, texts
 
 
-def own_patches(texts: Mapping[str, str], files: Mapping[str, Path]) -> dict[str, str]:
-    """Those that need a text of their own: where only line numbers differ the older version's will do."""
-    return {
-        name: text
-        for name, text in texts.items()
-        if text and without_places(text) != without_places(files[name].read_text())
-    }
+def patches_to_write(
+    texts: Mapping[str, str], files: Mapping[str, Path], tree: Path, scratch: Path, *, share: bool
+) -> dict[str, str]:
+    """Those that need a text of their own; without `share` all of them. Where only line numbers differ the older
+    version's will do, if git puts its hunks where they belong here, too: it goes by a line or two of context.
+
+    Raises SourceError if they do not make `tree` out of scratch/pristine.
+    """
+    every = {name: text for name, text in texts.items() if text}
+    new = scratch / "new"
+    new.mkdir()
+    for name, text in every.items():
+        (new / name).write_text(text)
+    own = {name for name, text in every.items() if without_places(text) != without_places(files[name].read_text())}
+    pristine = scratch / "pristine"
+    if share and makes(
+        [(new if name in own else files[name].parent) / name for name in files], pristine, tree, scratch
+    ):
+        return {name: every[name] for name in sorted(own)}
+    if makes([new / name for name in every], pristine, tree, scratch):
+        return every
+    raise SourceError("the new patches do not make the tree they were taken from; nothing was written", "report this")
 
 
 def _renamed(path: str, tree: Path) -> str:

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 from harness.build import build_net, run_target
+from harness.errors import SourceError
 from harness.progress import silent
+from harness.repo import DEFAULT_NCCL, checkout
 
 sys.path.insert(0, str(Path(__file__).parent))
 from netcases.all_cases import CASES
@@ -26,6 +28,20 @@ pytestmark = [pytest.mark.timed, pytest.mark.lab, pytest.mark.build, pytest.mark
 AT_A_TIME = 3
 STOCK_MS: dict[tuple[Shape, int], float] = {}
 """Measured once for all cases that compare with stock."""
+OTHERS = sorted(pin.stem for pin in checkout().pins.glob("*.toml") if pin.stem != DEFAULT_NCCL)
+ON_OTHERS = (
+    "table-v12",
+    "table-v12-again",
+    "table-v12-plain",
+    "tcp-only",
+    "one-flow",
+    "subnet-cut-home1",
+    "header",
+    "fork-cut",
+    "self-ranks",
+    "stop-recv",
+)
+"""Of each kind one: what the transports of another NCCL could do otherwise."""
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +105,27 @@ def test_stock_is_not_saved(stock: Stage, name: str) -> None:
     """Else the fault would not be there, and the case could not fail."""
     seen = CASES[name].play(stock)
     assert any("silen" in problem for problem in seen.problems), told(seen)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("version", OTHERS)
+def test_the_transports_of_another_nccl_do_the_same(version: str) -> None:
+    layout = checkout(version)
+    try:
+        library = build_net(progress=silent, layout=layout).library
+    except SourceError as error:
+        pytest.skip(f"no source of NCCL {version}: {error.message.splitlines()[-1].strip()}")
+    run_target("driver", silent, layout=layout)
+    driver = library.with_name("net_driver")
+
+    def play(name: str) -> list[str]:
+        with stage(driver, library, 1, {}) as found:
+            return [f"{name}: {problem}" for problem in CASES[name].play(found).problems]
+
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        problems = [problem for found in pool.map(play, ON_OTHERS) for problem in found]
+    assert problems == []
 
 
 def test_a_wrong_bit_is_seen(stock: Stage) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tarfile
 import time
@@ -71,6 +72,52 @@ def test_another_content_names_both_hashes(tiny_fork: TinyFork, tmp_path: Path) 
         obtain(tiny_fork, str(folder), tmp_path / "scratch")
     assert tree_hash(folder) in caught.value.message
     assert load_pin(tiny_fork.layout.pin).tree in caught.value.message
+
+
+def test_a_source_that_is_something_else_says_what_it_is(tiny_fork: TinyFork, tmp_path: Path) -> None:
+    pin = load_pin(tiny_fork.layout.pin)
+    folder = as_folder(tiny_fork, tmp_path / "folder")
+
+    def said(source: Path, scratch: str) -> str:
+        with pytest.raises(SourceError) as caught:
+            obtain(tiny_fork, str(source), tmp_path / scratch)
+        return caught.value.message
+
+    assert "it holds no NCCL (no version in makefiles/version.mk)" in said(folder / "src", "1")
+    version(folder, patch=8)
+    assert "it is NCCL 9.9.8-1, not 9.9.9-1: its tree is" in said(folder, "2")
+    version(folder, patch=9)
+    assert "it is not as published: a file was changed, is missing, or was added" in said(folder, "3")
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "-m", "another history")
+    assert "it is not as published" in said(folder, "4")
+    version(folder, patch=8)
+    lacks = f"this git repository has no commit {pin.commit[:12]} (v9.9.9-1)"
+    assert f"{lacks}, and NCCL 9.9.8-1 is checked out" in said(folder, "5")
+    git(folder, "clone", "--quiet", "--bare", ".", str(tmp_path / "bare"))
+    assert said(tmp_path / "bare", "6").endswith(lacks)
+    (tmp_path / "text").write_text("no archive")
+    assert "is no readable tar archive" in said(tmp_path / "text", "7")
+
+
+def version(tree: Path, *, patch: int) -> None:
+    (tree / "makefiles").mkdir(exist_ok=True)
+    text = f"NCCL_MAJOR   := 9\nNCCL_MINOR   := 9\nNCCL_PATCH   := {patch}\nPKG_REVISION := 1\n"
+    (tree / "makefiles" / "version.mk").write_text(text)
+
+
+def test_a_repository_without_the_tag_says_so(tiny_fork: TinyFork, tmp_path: Path) -> None:
+    git(tiny_fork.upstream, "tag", "--delete", "v9.9.9-1")
+    with pytest.raises(SourceError, match=r"(?m)^  file:\S* has no v9\.9\.9-1$"):
+        obtain(tiny_fork, tiny_fork.upstream.as_uri(), tmp_path / "scratch")
+
+
+def test_a_folder_that_cannot_be_read_whole_is_named(tiny_fork: TinyFork, tmp_path: Path) -> None:
+    folder = as_folder(tiny_fork, tmp_path / "folder")
+    os.mkfifo(folder / "src" / "pipe")
+    with pytest.raises(SourceError, match=r"cannot copy all of .*folder, as .*src/pipe: .*named pipe"):
+        obtain(tiny_fork, str(folder), tmp_path / "scratch")
 
 
 def test_a_matching_sha1_alone_is_not_enough(tiny_fork: TinyFork) -> None:

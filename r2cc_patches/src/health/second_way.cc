@@ -56,7 +56,8 @@ void SecondWay::tickPath(Peer& peer, Path& path, int64_t now) {
     return keepSpare(peer, path, now);
   }
   shared_.agenda.restUntil(now + kAskAgainNs);
-  if (path.tcpProofs >= kProofsToSay) {
+  // What lies unread came by UDP: a late process reads its streams first, and then only for a while.
+  if (path.tcpProofs >= kProofsToSay && !shared_.side.unread(path.local)) {
     path.udpProofs = 0;
     reportUdp(peer, path, /*passes=*/false);
   }

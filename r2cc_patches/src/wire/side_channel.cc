@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <linux/errqueue.h>
 #include <net/if.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 #include <cerrno>
@@ -176,6 +177,11 @@ bool SideChannel::receive(const Fd& fd, const OnDatagram& datagram) {
   if (got < 0) return errno == ECONNREFUSED;  // said once; the details are in the error queue
   for (int i = 0; i < got; i++) datagram(NicAddress::from(from[i]), buffers[i], messages[i].msg_len);
   return got == kBurst;
+}
+
+bool SideChannel::unread(size_t nic) const {
+  pollfd waits[] = {{fds_[nic].get(), POLLIN, 0}, {ackFds_[nic].get(), POLLIN, 0}};
+  return poll(waits, 2, 0) > 0 && ((waits[0].revents | waits[1].revents) & POLLIN) != 0;
 }
 
 }  // namespace r2cc

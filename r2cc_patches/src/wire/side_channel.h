@@ -55,6 +55,8 @@ class SideChannel {
   using OnRefused = std::function<void(const NicAddress& to, const uint8_t* quote, size_t size)>;
   /// Reads some of what is pending on one socket. True when there may be more.
   static bool receive(const Fd& fd, const OnDatagram& datagram);
+  /// Something came to the NIC by UDP that nobody has read yet.
+  bool unread(size_t nic) const;
   /// "No such port" answers, with as much of the datagram they answer as they quote. epoll says when there are any.
   void readErrors(size_t nic, const OnRefused& refused) const;
 

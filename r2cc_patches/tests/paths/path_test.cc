@@ -233,3 +233,25 @@ TEST(net_path_probation_ends_in_silence) {
   CHECK(path.probationTick(t + kProbationSilenceNs + 1));
   CHECK(path.state() == PathState::Dead);
 }
+
+/// What a late process has not read came by UDP all the same: nobody says that UDP does not pass.
+TEST(net_side_channel_knows_what_it_has_not_read) {
+  std::vector<LocalNic> nics(1);
+  nics[0].name = "lo";
+  nics[0].address.family = AF_INET;
+  nics[0].address.ip = {127, 0, 0, 1};
+  const SideChannel side{nics};
+  const Fd* const sockets[] = {&side.fds()[0], &side.ackFds()[0]};
+  const uint16_t ports[] = {nics[0].address.port, nics[0].address.ackPort};
+  for (size_t i = 0; i < 2; i++) {
+    CHECK(!side.unread(0));
+    NicAddress to = nics[0].address;
+    to.port = ports[i];
+    CHECK(side.send(0, to, {1, 2, 3}, /*pinned=*/false));
+    CHECK(side.unread(0));
+    int read = 0;
+    (void)SideChannel::receive(*sockets[i], [&](const NicAddress&, const uint8_t*, size_t) { read++; });
+    CHECK_EQ(read, 1);
+  }
+  CHECK(!side.unread(0));
+}
