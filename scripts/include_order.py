@@ -34,6 +34,7 @@ ALLOWED: dict[str, str] = {
     "sim": "base planner bench",
     "nccl": "base record engine net planner agree",
     "progress": "base record",
+    "faults": "base",
 }
 """Which folders a folder may include, apart from itself."""
 

@@ -11,7 +11,7 @@ bin=../.venv/bin
 
 "$bin/python" ../scripts/include_order.py .
 
-mapfile -d '' -t all < <(find src agree bench nccl planner progress sim wire tests -name '*.cc' -print0 -o -name '*.h' -print0 | sort -z)
+mapfile -d '' -t all < <(find src agree bench faults nccl planner progress sim wire tests -name '*.cc' -print0 -o -name '*.h' -print0 | sort -z)
 echo "clang-format: ${#all[@]} files"
 "$bin/clang-format" --dry-run -Werror "${all[@]}"
 
@@ -26,7 +26,7 @@ flags=(-std=c++17 -DNCCL_OS_LINUX -pthread -Isrc -I. -isystem ../build/net/inclu
 # The tests take as long again as everything else: `lint-cpp.sh all` (nightly) looks at them too. The fuzzers are
 # compiled by clang alone, with its own flags and headers.
 # nccl sees NCCL's private headers: g++ alone reads it, with all warnings as errors.
-folders=(src agree bench planner progress sim wire)
+folders=(src agree bench faults planner progress sim wire)
 [ "${1:-}" = all ] && folders+=(tests)
 mapfile -d '' -t sources < <(find "${folders[@]}" -name '*.cc' -not -path 'tests/fuzz/*' -print0 | sort -z)
 if [ "${1:-}" = changed ]; then

@@ -118,6 +118,14 @@ class Fault(ABC):
         Raises ValueError when the probe proves nothing.
         """
 
+    def why_not(self, answers: Sequence[Answer]) -> str:
+        """What keeps it from taking effect, where the probe can say; for the error."""
+        return ""
+
+    def seen(self, answers: Sequence[Answer]) -> Mapping[str, Any]:
+        """What else the probe of an active fault found, for the journal."""
+        return {}
+
     @property
     def ports(self) -> list[str]:
         """The switch's; empty names where nobody lets us in."""

@@ -6,7 +6,7 @@ What a kind adds is in its class (chaos/faults/kinds), as `Settings`; registry.p
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Literal, Protocol, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictBool, StrictInt, StrictStr, model_validator
 
@@ -74,14 +74,6 @@ class At(Model):
         return self
 
 
-class Programs(Protocol):
-    """Of a rank's host: what a fault may need to be started with the rank."""
-
-    def clock_env(self, file: str) -> dict[str, str]:
-        """Variables that let the rank's wall clock jump by the seconds that `file` holds."""
-        ...
-
-
 class FaultSpec(Model):
     """One entry of the timeline. A kind's `Settings` add fields of their own, and say what differs from this."""
 
@@ -130,9 +122,13 @@ class FaultSpec(Model):
     def check(self) -> None:
         """What else its own kind asks for. ValueError, which says so."""
 
-    def rank_env(self, rank: int, programs: Programs) -> dict[str, str]:
+    def rank_env(self, rank: int) -> dict[str, str]:
         """What a rank must have in its environment from its start, so that this fault can strike later."""
         return {}
+
+    def libraries(self, rank: int) -> tuple[str, ...]:
+        """Which libraries must be preloaded into it from its start: names of files that lie beside the bench."""
+        return ()
 
     def journaled(self) -> dict[str, Any]:
         """What lines of the journal say of it besides its place."""

@@ -46,6 +46,8 @@ class State:
     """The cycle that it is armed for, since `armed_ns`."""
     armed_ns: int = 0
     registered: bool = False
+    answers: Sequence[Answer] = ()
+    """To the latest probe."""
 
 
 class Injector:
@@ -281,7 +283,8 @@ class Injector:
 
     def _probe(self, state: State) -> bool | None:
         try:
-            return state.fault.is_active(self._actors.take(state.fault.probe()))
+            state.answers = self._actors.take(state.fault.probe())
+            return state.fault.is_active(state.answers)
         except (CommandError, ValueError) as error:
             raise self._blind(state, error) from error
 
@@ -298,11 +301,15 @@ class Injector:
         deadline = time.monotonic() + within_s
         while self._probe(state) is not active:
             if time.monotonic() > deadline:
-                word = "active" if active else "gone"
-                raise FaultError(f"{state.planned.spec.id}: not {word} {within_s:g} s after the command", "run again")
+                raise self._unproved(state, "active" if active else "gone", within_s)
             time.sleep(RETRY_S)
-        where = state.planned.probed_on
-        self._journal.write("probe", host=where, id=state.planned.spec.id, holds=True, active=active)
+        where, seen = state.planned.probed_on, state.fault.seen(state.answers) if active else {}
+        self._journal.write("probe", host=where, id=state.planned.spec.id, holds=True, active=active, **seen)
+
+    def _unproved(self, state: State, word: str, within_s: float) -> FaultError:
+        why = state.fault.why_not(state.answers) if word == "active" else ""
+        message = f"{state.planned.spec.id}: not {word} {within_s:g} s after the command"
+        return FaultError(f"{message}: {why}" if why else message, "run again")
 
     def _rank_has_ended(self, state: State) -> bool:
         """A rank that has ended is not stopped any more, and cannot be asked."""

@@ -11,7 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from chaos.faults.kinds.ranks import CLOCK_LIBRARY
 from chaos.testbed.hostbench import RANK, HostBench
 from chaos.testbed.launch import OneRank
 from harness.deploy import places
@@ -66,10 +65,9 @@ class GpuBench:
         more = {**self.host.preloaded(self._libraries()), "R2CC_EVENT_FILE": EVENT_FILE, **self.more_env}
         return bench_env(mode, topology_file=places_file, extra=more)
 
-    def clock_env(self, file: str) -> dict[str, str]:
-        """One more library before the ranks' own."""
-        clock = self.host.bench.with_name(CLOCK_LIBRARY)
-        return {**self.host.clock_env(file), **self.host.preloaded([*self._libraries(), clock])}
+    def under(self, names: Sequence[str]) -> dict[str, str]:
+        """More libraries, with the ranks' own."""
+        return self.host.preloaded([*self._libraries(), *(self.host.bench.with_name(name) for name in names)])
 
     def _libraries(self) -> list[Path]:
         return [] if self.library is None else [self.library]

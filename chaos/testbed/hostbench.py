@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from chaos.faults.kinds.ranks import CLOCK_LIBRARY
 from chaos.testbed.launch import OneRank
 from harness.launch import preload
 from harness.workloads.bench import PROGRESS, bench_env, sampler_command, stray_settings
@@ -55,9 +54,9 @@ class HostBench:
         """What the net library reads; data goes over the lab's NICs only, never over `mgmt0`."""
         return bench_env(mode, topology_file=places_file)
 
-    def clock_env(self, file: str) -> dict[str, str]:
-        """The library that lets the wall clock jump lies beside the bench."""
-        return {**self.preloaded([self.bench.with_name(CLOCK_LIBRARY)]), "R2CC_TEST_CLOCK_FILE": file}
+    def under(self, names: Sequence[str]) -> dict[str, str]:
+        """Libraries of ours lie beside the bench."""
+        return self.preloaded([self.bench.with_name(name) for name in names])
 
     def preloaded(self, libraries: Sequence[Path]) -> dict[str, str]:
         """What puts libraries under a rank; of what it has, the folders of libraries are kept."""

@@ -54,8 +54,8 @@ class Bench(Protocol):
 
     def rank(self, workload: Workload, one: OneRank) -> list[str]: ...
     def place(self, one: OneRank) -> Place: ...
-    def clock_env(self, file: str) -> dict[str, str]:
-        """What a rank needs so that its wall clock jumps by the seconds that `file` holds."""
+    def under(self, names: Sequence[str]) -> dict[str, str]:
+        """What puts libraries of ours under a rank, by the names of their files."""
         ...
 
     def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]: ...
@@ -129,8 +129,7 @@ def ranks(
         programs = bench_on(bench, host)
         theirs = {"NCCL_HOSTID": host, **of_host[host]} if of_host else _apart(experiment, host)
         mine = {**programs.env(MODES[arm], places_file), **env, **theirs, **own}
-        for fault in experiment.faults:
-            mine |= fault.rank_env(rank, programs)
+        mine |= _for_faults(experiment, rank, programs)
         one = OneRank(rank, len(hosts) * each, where, experiment.seed, mine, late, merge, each)
         place = programs.place(one)
         if counted:
@@ -138,6 +137,15 @@ def ranks(
         argv = programs.rank(experiment.workload, one)
         launches.append(Launch(host, f"rank{rank}", argv, experiment.workload.rank_env(mine, place)))
     return launches
+
+
+def _for_faults(experiment: Experiment, rank: int, programs: Bench) -> dict[str, str]:
+    """What this rank needs from its start, so that the timeline's faults can strike it."""
+    libraries = dict.fromkeys(name for fault in experiment.faults for name in fault.libraries(rank))
+    found = programs.under([*libraries]) if libraries else {}
+    for fault in experiment.faults:
+        found |= fault.rank_env(rank)
+    return found
 
 
 def job(

@@ -22,6 +22,7 @@ OUTPUTS = {
     "planner": "libr2cc_plan.so",
     "simulator": "libr2cc_sim.so",
     "progress": "libr2cc_progress.so",
+    "faults": "libr2cc_faults.so",
 }
 SANITIZERS = ("asan", "tsan")
 STAMP = "obj/src/stamp/build_id.o"
@@ -38,6 +39,7 @@ class NetBuild:
     planner: Path
     simulator: Path
     progress: Path
+    faults: Path
     build_id: str
     rebuilt: bool
 

@@ -18,6 +18,7 @@ NET = {
     places.BENCH: "r2cc_bench",
     places.SAMPLER: "r2cc_sampler",
     "bin/libr2cc_clock.so": "libr2cc_clock.so",  # the bench's test library is looked for beside it
+    "bin/libr2cc_faults.so": "libr2cc_faults.so",  # and so is this one
     places.NET: "libr2cc_net.so",
     places.PROGRESS: "libr2cc_progress.so",
     "lib/libr2cc_plan.so": "libr2cc_plan.so",

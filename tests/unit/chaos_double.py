@@ -66,8 +66,8 @@ class ScriptedBench:
     def env(self, mode: int, places_file: Path | None = None) -> dict[str, str]:
         return {"R2CC_MODE": str(mode)} | ({} if places_file is None else {"R2CC_TOPO_FILE": str(places_file)})
 
-    def clock_env(self, file: str) -> dict[str, str]:
-        return {"R2CC_TEST_CLOCK_FILE": file}
+    def under(self, names: Sequence[str]) -> dict[str, str]:
+        return {"LD_PRELOAD": ":".join(names)}
 
     def sampler(self, nics: Sequence[str], *, cpu: bool, interval_ms: int = 10) -> list[str]:
         more = ["--cpu", str(self.cpu)] if cpu else []

@@ -23,7 +23,7 @@ from tests.conftest import TinyFork, cuda_toolkit
 
 OURS = """\
 NCCL_TREE ?= none
-LIBRARIES = $(addprefix $(BUILD)/libr2cc_,net.so plan.so sim.so progress.so)
+LIBRARIES = $(addprefix $(BUILD)/libr2cc_,net.so plan.so sim.so progress.so faults.so)
 net: $(LIBRARIES) $(BUILD)/r2cc_bench $(BUILD)/r2cc_sampler
 core: $(BUILD)/r2cc_core.o $(STAMP)
 $(BUILD)/%.o: src/%.cc

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.build
 MAKEFILE = """\
 NCCL_TREE ?= none
 BUILD ?= none
-LIBRARIES = $(addprefix $(BUILD)/libr2cc_,net.so plan.so sim.so progress.so)
+LIBRARIES = $(addprefix $(BUILD)/libr2cc_,net.so plan.so sim.so progress.so faults.so)
 net: $(LIBRARIES) $(BUILD)/r2cc_bench $(BUILD)/r2cc_sampler
 $(BUILD)/obj/%.o: src/%.cc $(NCCL_TREE)/src/other.cc $(CUDA_INC)/cuda_runtime.h
 	@mkdir -p "$(@D)"

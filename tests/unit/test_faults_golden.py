@@ -83,7 +83,9 @@ def answer(step: Step, folder: Path) -> Result:
 def shown(steps: Sequence[Step]) -> str:
     lines = []
     for step in steps:
-        text = re.sub(r"r2cc-(qp|clock)-\d+", r"r2cc-\1-PID", step.text()).replace(shlex.quote(str(HELPER)), "HELPER")
+        text = re.sub(r"r2cc-(qp|clock|faults)-\d+", r"r2cc-\1-PID", step.text()).replace(
+            shlex.quote(str(HELPER)), "HELPER"
+        )
         lines.append(f"{step.on if isinstance(step, Command) else '-'} $ {shortened(text)}")
     return "\n".join(lines) or "-"
 

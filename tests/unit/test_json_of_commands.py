@@ -55,7 +55,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 def test_build(printed: Printed, monkeypatch: pytest.MonkeyPatch) -> None:
     there = Path("/x")
     for name, found in {
-        "build_net": NetBuild(there, there, there, there, there, there, "b1", rebuilt=True),
+        "build_net": NetBuild(there, there, there, there, there, there, there, "b1", rebuilt=True),
         "build_nccl": NcclBuild(there, "b2", rebuilt=False),
         "build_nccl_tests": NcclTestsBuild(there, ["all_reduce_perf"], "git", "t1", rebuilt=False),
     }.items():

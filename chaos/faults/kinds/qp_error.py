@@ -12,7 +12,7 @@ from typing import Self
 
 from chaos.faults.fault import agreed
 from chaos.faults.parts.host_fault import HostFault
-from chaos.faults.spec import FaultSpec, Programs
+from chaos.faults.spec import FaultSpec
 from chaos.faults.steps import Answer, Command, Step
 
 ENVIRONMENT = "R2CC_TEST_QP_FILE"
@@ -38,7 +38,7 @@ class QpError(HostFault):
     """
 
     class Settings(FaultSpec):
-        def rank_env(self, rank: int, programs: Programs) -> dict[str, str]:
+        def rank_env(self, rank: int) -> dict[str, str]:
             """All ranks: each looks only at the devices that it uses."""
             return {ENVIRONMENT: qp_file()}
 

@@ -13,10 +13,11 @@ from typing import Annotated, Any
 from pydantic import Field, StrictInt
 
 from chaos.faults.fault import Fault
-from chaos.faults.spec import FaultSpec, Programs
+from chaos.faults.spec import FaultSpec
 from chaos.faults.steps import Answer, Command, Look, Signal, Step
 
 CLOCK_LIBRARY = "libr2cc_clock.so"
+CLOCK_FILE = "R2CC_TEST_CLOCK_FILE"
 STOPPED = ("T", "t")
 
 
@@ -123,8 +124,11 @@ class ClockJump(RankFault):
     class Settings(RankFault.Settings):
         jump_s: Annotated[StrictInt, Field(ge=-10_000_000, le=10_000_000)]
 
-        def rank_env(self, rank: int, programs: Programs) -> dict[str, str]:
-            return programs.clock_env(clock_file(rank)) if rank == self.rank else {}
+        def rank_env(self, rank: int) -> dict[str, str]:
+            return {CLOCK_FILE: clock_file(rank)} if rank == self.rank else {}
+
+        def libraries(self, rank: int) -> tuple[str, ...]:
+            return (CLOCK_LIBRARY,) if rank == self.rank else ()
 
     spec: Settings
     kind = "clock_jump"

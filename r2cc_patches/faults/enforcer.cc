@@ -1,0 +1,157 @@
+#include "faults/enforcer.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <ctime>
+
+#include "faults/build_check.h"
+#include "faults/sockets.h"
+
+namespace r2cc::faults {
+
+namespace {
+
+constexpr int64_t kAnswerEveryNs = 100'000'000;
+
+/// The run's clock.
+int64_t nowNs() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
+}
+
+/// One write: lines of several processes go to one file.
+void say(const Fd& to, const std::string& line) {
+  if (to.valid()) (void)!::write(to.get(), line.data(), line.size());
+}
+
+}  // namespace
+
+bool Enforcer::look() {
+  const std::map<std::string, Stamp> there = folder_.files();
+  for (auto it = files_.begin(); it != files_.end();) {
+    const auto found = there.find(it->first);
+    if (found != there.end() && found->second == it->second.stamp) {
+      ++it;
+      continue;
+    }
+    undo(it->second);
+    it = files_.erase(it);
+  }
+  for (const auto& [name, stamp] : there)
+    if (files_.count(name) == 0) load(name, stamp);
+  if (files_.empty()) return false;
+  strikeAll();
+  for (auto& [name, file] : files_) answer(file);
+  return true;
+}
+
+void Enforcer::load(const std::string& name, const Stamp& stamp) {
+  File& file = files_[name];
+  file.stamp = stamp;
+  file.answers = folder_.answers(name);
+  const std::string pid = std::to_string(getpid());
+  try {
+    std::vector<Rule> rules = parse(folder_.read(name));
+    if (const std::string why = otherBuildHere(); !why.empty()) throw BadRules(why);
+    for (Rule& rule : rules) file.rules.emplace_back().rule = std::move(rule);
+    say(file.answers, "seen " + pid + " " + ownBuild() + "\n");
+  } catch (const BadRules& error) {
+    const std::string line = "r2cc faults: " + folder_.pathOf(name) + " is refused: " + error.what() + "\n";
+    std::fputs(line.c_str(), stderr);
+    say(file.answers, "refused " + pid + " " + error.what() + "\n");
+  }
+}
+
+void Enforcer::undo(File& file) {
+  std::unordered_map<uint64_t, int> open;
+  for (const int fd : openDescriptors())
+    if (const uint64_t cookie = cookieOf(fd); cookie != 0) open[cookie] = fd;
+  for (InForce& one : file.rules) {
+    for (const auto& [cookie, pacing] : one.held) {
+      book_.remove(cookie);
+      const auto found = open.find(cookie);
+      const Fd socket = found == open.end() ? Fd() : heldOpen(found->second);
+      if (cookieOf(socket.get()) != cookie) continue;
+      if (one.rule.action == Action::Silent) hear(socket.get());
+      if (one.rule.action == Action::Slow) (void)pace(socket.get(), pacing);
+    }
+  }
+}
+
+void Enforcer::strikeAll() {
+  std::unordered_set<uint64_t> open;
+  for (const int fd : openDescriptors()) {
+    const uint64_t cookie = cookieOf(fd);
+    if (cookie == 0 || !open.insert(cookie).second || isHeld(cookie)) continue;
+    if (const std::optional<Ends> ends = endsOf(fd)) strike(fd, cookie, *ends);
+  }
+  forget(open);
+}
+
+void Enforcer::strike(int fd, uint64_t cookie, const Ends& ends) {
+  for (auto& [name, file] : files_) {
+    for (InForce& one : file.rules) {
+      const bool spent = one.rule.times != 0 && one.hits >= one.rule.times;
+      if (spent || !one.rule.matches(ends)) continue;
+      const Fd socket = heldOpen(fd);
+      if (cookieOf(socket.get()) != cookie || !apply(socket.get(), cookie, one)) return;
+      one.hits++;
+      one.hitNs = nowNs();
+      return;
+    }
+  }
+}
+
+bool Enforcer::apply(int fd, uint64_t cookie, InForce& one) {
+  std::optional<uint64_t> pacing = 0;
+  switch (one.rule.action) {
+    case Action::Reset:
+      return reset(fd);
+    case Action::Silent:
+      book_.set(cookie, {true, 0});
+      (void)deafen(fd);
+      break;
+    case Action::Slow:
+      pacing = pace(fd, one.rule.rateBytesPerS);
+      break;
+    case Action::ShortReads:
+      book_.set(cookie, {false, one.rule.mostBytes});
+      break;
+  }
+  if (pacing) one.held[cookie] = *pacing;
+  return pacing.has_value();
+}
+
+bool Enforcer::isHeld(uint64_t cookie) const {
+  for (const auto& [name, file] : files_)
+    for (const InForce& one : file.rules)
+      if (one.held.count(cookie) != 0) return true;
+  return false;
+}
+
+void Enforcer::forget(const std::unordered_set<uint64_t>& open) {
+  for (auto& [name, file] : files_) {
+    for (InForce& one : file.rules) {
+      for (auto it = one.held.begin(); it != one.held.end();) {
+        const bool closed = open.count(it->first) == 0;
+        if (closed) book_.remove(it->first);
+        it = closed ? one.held.erase(it) : std::next(it);
+      }
+    }
+  }
+}
+
+void Enforcer::answer(File& file) {
+  for (InForce& one : file.rules) {
+    const int64_t now = nowNs();
+    if (one.hits == one.answered || (one.answered != 0 && now - one.answeredNs < kAnswerEveryNs)) continue;
+    say(file.answers, "hit " + std::to_string(getpid()) + " " + one.rule.nic + " " + std::to_string(one.hits) + " " +
+                          std::to_string(one.hitNs) + "\n");
+    one.answered = one.hits;
+    one.answeredNs = now;
+  }
+}
+
+}  // namespace r2cc::faults

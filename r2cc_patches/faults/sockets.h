@@ -1,0 +1,35 @@
+// What can be done to a TCP connection from inside its process, without any privilege.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/fd.h"
+#include "faults/rules/rules.h"
+
+namespace r2cc::faults {
+
+/// The kernel's own number of a socket, which no other ever has; 0: no socket.
+uint64_t cookieOf(int fd);
+
+/// Nothing, where it is no TCP connection.
+std::optional<Ends> endsOf(int fd);
+
+/// Of this process, at the moment.
+std::vector<int> openDescriptors();
+
+/// A descriptor of ours for the same socket: what we do to it never hits another that got the number meanwhile.
+Fd heldOpen(int fd);
+
+/// Ends the connection as an RST does, on both sides. False: the kernel would not.
+bool reset(int fd);
+
+/// Nothing that comes is taken any more, acknowledgements included.
+bool deafen(int fd);
+void hear(int fd);
+
+/// At most so many bytes a second leave. The rate before; nothing, where the kernel would not.
+std::optional<uint64_t> pace(int fd, uint64_t bytesPerS);
+
+}  // namespace r2cc::faults

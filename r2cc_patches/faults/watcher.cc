@@ -1,0 +1,93 @@
+#include "faults/watcher.h"
+
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <time.h>
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <string>
+
+#include "faults/enforcer.h"
+
+namespace r2cc::faults {
+
+namespace {
+
+constexpr auto kEvery = std::chrono::milliseconds(2);
+constexpr int kShareOfTime = 10;  // many descriptors take long to look through: the thread takes a tenth of a core
+constexpr size_t kStackBytes = 256 << 10;
+
+std::atomic<Book*> current{nullptr};
+std::atomic<bool> running{false};
+
+/// As it was when the first socket was made: programs may change their environment.
+const std::string& folder() {
+  static const std::string& found = *[] {
+    const char* const named = std::getenv("R2CC_FAULTS");
+    return new std::string(named == nullptr ? "" : named);
+  }();
+  return found;
+}
+
+void wait(std::chrono::nanoseconds length) {
+  const timespec pause = {length.count() / 1'000'000'000, length.count() % 1'000'000'000};
+  (void)nanosleep(&pause, nullptr);
+}
+
+void* run(void* /*unused*/) {
+  (void)prctl(PR_SET_NAME, "r2cc_faults");
+  Enforcer enforcer(folder(), *book());
+  while (true) {
+    const auto began = std::chrono::steady_clock::now();
+    try {
+      (void)enforcer.look();
+    } catch (const std::exception& error) {
+      // Out of memory: it is not this thread that the process should die of. The next look tries again.
+      std::fprintf(stderr, "r2cc faults: %s\n", error.what());
+    }
+    wait(std::max<std::chrono::nanoseconds>(kEvery, kShareOfTime * (std::chrono::steady_clock::now() - began)));
+  }
+}
+
+/// The child has no such thread, and what that one held may be locked for ever.
+void inChild() {
+  current = new Book;
+  running = false;
+}
+
+bool begin() {
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, kStackBytes);
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's own threads
+  pthread_t thread{};
+  const bool made = pthread_create(&thread, &attributes, run, nullptr) == 0;
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  pthread_attr_destroy(&attributes);
+  return made;
+}
+
+/// Before any call: one may come from a handler of a signal, which must not allocate.
+__attribute__((constructor)) void prepare() {
+  current = new Book;
+  pthread_atfork(nullptr, nullptr, inChild);
+}
+
+}  // namespace
+
+Book* book() { return current; }
+
+void watch() {
+  if (book() == nullptr || folder().empty()) return;
+  if (!running.exchange(true) && !begin()) running = false;
+}
+
+}  // namespace r2cc::faults

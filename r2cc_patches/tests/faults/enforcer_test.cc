@@ -1,0 +1,178 @@
+// Rules in force, on real connections of this process.
+#include "faults/enforcer.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "check.h"
+#include "faults/sockets.h"
+#include "pair.h"
+#include "scratch.h"
+
+using namespace r2cc;
+using namespace r2cc::faults;
+
+namespace {
+
+constexpr int kLongMs = 10'000, kShortMs = 50;
+
+/// A folder as the toolkit fills it.
+struct Rig {
+  check::Scratch scratch;
+  Book book;
+  Enforcer enforcer{scratch.path(), book};
+
+  void rule(const std::string& words, const std::string& name = "f0") const {
+    text("r2cc-faults 1\nsocket " + words + "\nend\n", name);
+  }
+  void text(const std::string& all, const std::string& name = "f0") const {
+    std::ofstream(scratch / "new.") << all;
+    std::filesystem::rename(scratch / "new.", scratch / name);
+  }
+  void remove(const std::string& name = "f0") const { std::filesystem::remove(scratch / name); }
+  std::string answers(const std::string& name = "f0") const {
+    std::ostringstream found;
+    found << std::ifstream(scratch / (name + ".hits")).rdbuf();
+    return found.str();
+  }
+  std::string hit(uint64_t count) const {
+    return "hit " + std::to_string(getpid()) + " " + kNic + " " + std::to_string(count) + " ";
+  }
+};
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+int errorOf(int fd) {
+  char byte = 0;
+  return recv(fd, &byte, 1, MSG_DONTWAIT) < 0 ? errno : 0;
+}
+
+}  // namespace
+
+TEST(a_reset_is_seen_by_both_ends_and_by_no_other_connection) {
+  Rig rig;
+  const Pair pair;
+  Enforcer& enforcer = rig.enforcer;
+  CHECK(!enforcer.look());
+  rig.rule("127.0.0.2 reset");
+  CHECK(enforcer.look());
+  CHECK_EQ(errorOf(pair.mine.get()), ECONNRESET);
+  CHECK(Pair::readable(pair.theirs.get(), kLongMs));
+  CHECK_EQ(errorOf(pair.theirs.get()), ECONNRESET);
+  CHECK(has(rig.answers(), "seen " + std::to_string(getpid())));
+  CHECK(has(rig.answers(), rig.hit(1)));
+  const Pair next;
+  CHECK(enforcer.look());
+  CHECK_EQ(errorOf(next.mine.get()), ECONNRESET);
+  rig.remove();
+  CHECK(!enforcer.look());
+  const Pair after;
+  CHECK(!enforcer.look());
+  CHECK_EQ(errorOf(after.mine.get()), EAGAIN);
+}
+
+TEST(only_so_many_connections_are_reset) {
+  Rig rig;
+  const Pair one, two, three;
+  rig.rule("127.0.0.2 reset times=2");
+  for (int n = 0; n < 3; n++) CHECK(rig.enforcer.look());
+  int reset = 0;
+  for (const Pair* pair : {&one, &two, &three}) reset += errorOf(pair->mine.get()) == ECONNRESET ? 1 : 0;
+  CHECK_EQ(reset, 2);
+}
+
+TEST(a_silent_connection_takes_nothing_and_goes_on_when_it_is_over) {
+  Rig rig;
+  const Pair pair;
+  rig.rule("127.0.0.2 silent");
+  CHECK(rig.enforcer.look());
+  CHECK(rig.book.of(cookieOf(pair.mine.get())).silent);
+  CHECK(!rig.book.of(cookieOf(pair.theirs.get())).silent);
+  CHECK_EQ(send(pair.theirs.get(), "x", 1, 0), 1);
+  CHECK(!Pair::readable(pair.mine.get(), kShortMs));
+  rig.remove();
+  CHECK(!rig.enforcer.look());
+  CHECK(rig.book.empty());
+  CHECK(Pair::readable(pair.mine.get(), kLongMs));  // TCP sends it again
+}
+
+TEST(a_slow_connection_gets_its_old_pacing_back) {
+  Rig rig;
+  const Pair pair;
+  const auto pacing = [&pair] {
+    uint64_t rate = 0;
+    socklen_t size = sizeof(rate);
+    CHECK_EQ(getsockopt(pair.mine.get(), SOL_SOCKET, SO_MAX_PACING_RATE, &rate, &size), 0);
+    return rate;
+  };
+  const uint64_t before = pacing();
+  rig.rule("127.0.0.2 slow rate_Bps=125000");
+  CHECK(rig.enforcer.look());
+  CHECK_EQ(pacing(), uint64_t{125000});
+  rig.remove();
+  CHECK(!rig.enforcer.look());
+  CHECK_EQ(pacing(), before);
+}
+
+TEST(short_reads_stand_in_the_book_until_the_connection_is_closed) {
+  Rig rig;
+  rig.rule("127.0.0.2 short_reads bytes=7");
+  {
+    const Pair pair;
+    CHECK(rig.enforcer.look());
+    CHECK_EQ(rig.book.of(cookieOf(pair.mine.get())).mostBytes, uint64_t{7});
+  }
+  CHECK(rig.enforcer.look());
+  CHECK(rig.book.empty());
+}
+
+TEST(a_rule_that_matches_nothing_says_so) {
+  Rig rig;
+  const Pair pair;
+  rig.rule("127.0.0.3 reset");
+  CHECK(rig.enforcer.look());
+  CHECK(!has(rig.answers(), "hit"));
+  CHECK_EQ(errorOf(pair.mine.get()), EAGAIN);
+}
+
+TEST(a_changed_rule_takes_the_place_of_the_old_one) {
+  Rig rig;
+  const Pair pair;
+  rig.rule("127.0.0.2 silent");
+  CHECK(rig.enforcer.look());
+  rig.rule("127.0.0.2 short_reads bytes=7");
+  CHECK(rig.enforcer.look());
+  const Limit limit = rig.book.of(cookieOf(pair.mine.get()));
+  CHECK(!limit.silent);
+  CHECK_EQ(limit.mostBytes, uint64_t{7});
+}
+
+TEST(rubbish_is_refused_in_a_line_and_hurts_no_other_rule) {
+  Rig rig;
+  const Pair pair;
+  rig.text("rubbish\n", "bad");
+  rig.rule("127.0.0.2 reset", "good");
+  CHECK(rig.enforcer.look());
+  CHECK_EQ(rig.answers("bad"), "refused " + std::to_string(getpid()) + " it is no rule file\n");
+  CHECK_EQ(errorOf(pair.mine.get()), ECONNRESET);
+}
+
+TEST(what_others_could_have_written_is_refused) {
+  Rig rig;
+  const Pair pair;
+  rig.rule("127.0.0.2 reset", "open");
+  CHECK_EQ(chmod((rig.scratch / "open").c_str(), 0666), 0);
+  rig.rule("127.0.0.2 reset", "other.");
+  CHECK_EQ(symlink((rig.scratch / "other.").c_str(), (rig.scratch / "link").c_str()), 0);
+  CHECK_EQ(mkfifo((rig.scratch / "pipe").c_str(), 0600), 0);
+  CHECK(rig.enforcer.look());
+  CHECK(has(rig.answers("open"), "others can write it"));
+  CHECK(has(rig.answers("link"), "it cannot be read"));
+  CHECK(has(rig.answers("pipe"), "it is no plain file"));
+  CHECK_EQ(errorOf(pair.mine.get()), EAGAIN);
+}
