@@ -1,6 +1,7 @@
 // A file descriptor with one owner, and how to wait for many.
 #pragma once
 
+#include <fcntl.h>
 #include <sys/epoll.h>
 #include <unistd.h>
 
@@ -23,6 +24,15 @@ class Fd {
     return *this;
   }
   ~Fd() { reset(); }
+
+  /// Takes the other's place under its own number, which may be in use by other threads.
+  void become(Fd&& fresh) {
+    if (!valid()) {
+      *this = std::move(fresh);
+    } else if (dup3(fresh.fd_, fd_, O_CLOEXEC) == fd_) {
+      fresh.reset();
+    }
+  }
 
   int get() const { return fd_; }
   bool valid() const { return fd_ >= 0; }

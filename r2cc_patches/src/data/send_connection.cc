@@ -23,12 +23,11 @@ bool allPlain(const Services& services) {
 }  // namespace
 
 SendConnection::SendConnection(const Services& services, Peer& peer, uint64_t id, void* ctx, uint64_t listen,
-                               uint8_t homeDev, uint8_t remoteHomeDev, const std::vector<NicAddress>& ourNics)
+                               uint8_t homeDev, uint8_t remoteHomeDev)
     : Connection(services, peer, id, ctx, /*sends=*/true, allPlain(services) ? kMostCopies : NCCL_NET_MAX_REQUESTS),
       listen_(listen),
       homeDev_(homeDev),
       remoteHomeDev_(remoteHomeDev),
-      ourNics_(ourNics),
       kept_(requests_, allPlain(services)),
       lastMove_(runNs()) {}
 

@@ -21,7 +21,7 @@ class SendConnection final : public Connection {
  public:
   /// `home`: the devices NCCL chose. The path is known once the receiver has said which NICs it has.
   SendConnection(const Services& services, Peer& peer, uint64_t id, void* ctx, uint64_t listen, uint8_t homeDev,
-                 uint8_t remoteHomeDev, const std::vector<NicAddress>& ourNics);
+                 uint8_t remoteHomeDev);
   ~SendConnection() override;
 
   // NCCL's side
@@ -115,7 +115,9 @@ class SendConnection final : public Connection {
   void loseLane(const LanePtr& lane, const std::string& cause);
   /// It may replace any: up at both ends, nothing posted on it, its path up and not in doubt.
   bool spare(const LanePtr& lane) const;
-  LanePtr idleLane(const Path* avoid) const;
+  LanePtr idleLane() const;
+  /// It may stand by for one that is used: on another path, and on one that would not fail with it if there is any.
+  bool standsBy(const LanePtr& lane, const Lane& used) const;
   // what a lane's own data says of it (send_verdict.cc)
   LanePtr stuckLane(int64_t now);
   bool waitEnds(uint64_t acked, int64_t now);
@@ -175,7 +177,6 @@ class SendConnection final : public Connection {
 
   const uint64_t listen_;
   const uint8_t homeDev_, remoteHomeDev_;
-  const std::vector<NicAddress> ourNics_;
   bool welcomed_ = false;
   std::atomic<bool> everActive_{false};
   alignas(64) std::atomic<uint64_t> acked_{0};

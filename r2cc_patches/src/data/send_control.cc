@@ -24,6 +24,7 @@ void SendConnection::onWelcome(const Welcome& message) {
   if (message.known == 0) return fail("the peer knows nothing of it");
   welcomed_ = true;
   home_ = peer.route(homeDev_, remoteHomeDev_);
+  if (home_ == nullptr) home_ = peer.anyRoute(homeDev_);
   if (home_ == nullptr) return fail("no NICs of the two hosts share a network");
   recover("connect");
 }
@@ -57,10 +58,11 @@ void SendConnection::recover(const std::string& cause) {
   cause_ = cause;
   const bool lacks = plan_.empty() || plan_.broken() || (proposed_ && proposed_->broken());
   if (!lacks) return startExchange(nullptr);
-  if (const LanePtr lane = idleLane(nullptr)) return startExchange(lane);
+  if (const LanePtr lane = idleLane()) return startExchange(lane);
   if (opening(nullptr)) return;
   Path* path = bestPath(avoid_);
   if (path == nullptr) path = bestPath(nullptr);
+  if (path == nullptr) peer.addByRouter();
   if (path != nullptr) {
     if (state() == ConnectionState::Holding) setState(ConnectionState::Frozen, "a path returned");
     return requestLane(path);
@@ -259,7 +261,7 @@ void SendConnection::repeat(int64_t now) {
     if (peer.known) peer.ping(*path, kNoRound, now);
     if (path->askedNs == 0) path->askedNs = now;
   }
-  if (!welcomed_) return peer.tellEverywhere(Hello{id, listen_, homeDev_, ourNics_});
+  if (!welcomed_) return peer.tellEverywhere(Hello{id, listen_, homeDev_, addressesOf(*services_.local)});
   for (const LanePtr& lane : lanes_) {
     if (lane->remoteUp) continue;
     peer.tellEverywhere(OpenLane{id, lane->id, lane->path->local, peer.remote()[lane->path->remote].dev});

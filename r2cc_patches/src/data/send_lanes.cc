@@ -16,7 +16,8 @@ constexpr int64_t kPlaceAgainNs = msToNs(1500);  // neighbours believe an announ
 constexpr int kMostPlacings = 4;
 constexpr size_t kMostShares = 16;  // lanes are listed in one datagram
 // What speaks against a path, in lanes: each outweighs whatever there can be of the one before it.
-constexpr size_t kSameHome = size_t{1} << 12, kDoubt = size_t{1} << 28, kNoData = size_t{1} << 32;
+constexpr size_t kSameHome = size_t{1} << 12, kSameFate = size_t{1} << 28, kByRouter = size_t{1} << 29,
+                 kDoubt = size_t{1} << 30, kNoData = size_t{1} << 34;
 
 /// Connections of this peer that are at home on each local NIC and carry something; all of them if none does.
 const std::vector<double>& demandOfNics(Peer& peer, size_t nics, int64_t now) {
@@ -119,18 +120,21 @@ bool SendConnection::spare(const LanePtr& lane) const {
   return lane->usable() && !lane->error && !inUse(lane) && lane->path->up() && !lane->path->doubted();
 }
 
-LanePtr SendConnection::idleLane(const Path* avoid) const {
+LanePtr SendConnection::idleLane() const {
   LanePtr best;
+  const auto worth = [this](const LanePtr& lane) {
+    return lane->path == home_ ? 2 : peer.kin(*lane->path, *home_) ? 0 : 1;
+  };
   for (const LanePtr& lane : lanes_) {
-    if (!spare(lane) || lane->path == avoid || unproven(*lane->path)) continue;
-    if (best == nullptr || lane->path == home_) best = lane;
+    if (!spare(lane) || unproven(*lane->path)) continue;
+    if (best == nullptr || worth(lane) > worth(best)) best = lane;
   }
   return best;
 }
 
-/// The path to open a lane on: home if it is up; else the one with the fewest lanes of ours on it, first those of
-/// connections with the same home, which lose it together: the load of a failed NIC is spread over those that are left.
-/// A last resort when there is no other.
+/// The path to open a lane on: home if it is up; else one that does not fail with what it is for; of these the one with
+/// the fewest lanes of ours on it, first those of connections with the same home, which lose it together: the load of a
+/// failed NIC is spread over those that are left. A last resort when there is no other.
 Path* SendConnection::bestPath(const Path* avoid) const {
   Path* best = nullptr;
   size_t bestLoad = 0;
@@ -141,8 +145,12 @@ Path* SendConnection::bestPath(const Path* avoid) const {
     if (path->use == PathUse::LastResort && state() == ConnectionState::Active) continue;
     if (path->dataDoubted() && state() == ConnectionState::Active) continue;
     if (path.get() == home_ && !path->doubted()) return path.get();
-    const int against = (path->up() ? 0 : 1) + (path->doubted() || unproven(*path) ? 1 : 0);
-    size_t load = static_cast<size_t>(against) * kDoubt + (path->data ? 0 : kNoData);
+    const int against = (path->up() ? 0 : 1) + (path->doubted() || unproven(*path) || !path->heard() ? 1 : 0);
+    // A lane in reserve must outlive what it stands by for; one to go on with only shun what fails with home.
+    const bool reserve = state() == ConnectionState::Active && avoid != nullptr;
+    const bool sameFate = reserve ? !peer.apart(*path, *avoid) : peer.kin(*path, *home_);
+    size_t load = static_cast<size_t>(against) * kDoubt + (path->data ? 0 : kNoData) + (sameFate ? kSameFate : 0) +
+                  (path->byRouter ? kByRouter : 0);
     for (const auto& [other, connection] : peer.sends) {
       const size_t each = connection->home_ == home_ ? kSameHome : 1;
       for (const LanePtr& lane : connection->lanes_) load += lane->path == path.get() ? each : 0;
@@ -154,10 +162,15 @@ Path* SendConnection::bestPath(const Path* avoid) const {
 
 // ---- lanes in reserve -------------------------------------------------------------------------------------------
 
+bool SendConnection::standsBy(const LanePtr& lane, const Lane& used) const {
+  if (!spare(lane) || lane->path == used.path) return false;
+  return peer.apart(*lane->path, *used.path) || !peer.hasApart(*used.path);
+}
+
 bool SendConnection::covered(const Lane* without) const {
   for (const LanePtr& used : plan_.lanes()) {
     const bool spared = std::any_of(lanes_.begin(), lanes_.end(), [&](const LanePtr& lane) {
-      return lane.get() != without && spare(lane) && lane->path != used->path;
+      return lane.get() != without && standsBy(lane, *used);
     });
     if (!spared) return false;
   }
@@ -167,9 +180,14 @@ bool SendConnection::covered(const Lane* without) const {
 void SendConnection::keepStandby(int64_t now) {
   if (now < std::max(nextStandby_, nextTry_) || opening(nullptr)) return;
   for (const LanePtr& used : plan_.lanes()) {
-    if (idleLane(used->path) != nullptr) continue;
+    const bool covers = std::any_of(lanes_.begin(), lanes_.end(), [&](const LanePtr& lane) {
+      return standsBy(lane, *used) && !unproven(*lane->path);
+    });
+    if (covers) continue;
     nextStandby_ = now + kStandbyRetryNs;
-    if (Path* path = bestPath(used->path)) return requestLane(path);
+    Path* path = bestPath(used->path);
+    const auto idle = [&](const LanePtr& lane) { return lane->path == path && spare(lane); };
+    if (path != nullptr && std::none_of(lanes_.begin(), lanes_.end(), idle)) return requestLane(path);
   }
 }
 
@@ -201,6 +219,8 @@ void SendConnection::refreshWanted(int64_t now) {
   wantedVersion_ = peer.plansVersion;
   wantedSince_ = now;
   wanted_.clear();
+  // What NCCL chose may have joined since.
+  if (const Path* chosen = peer.route(homeDev_, remoteHomeDev_)) home_ = chosen;
   auto* home = const_cast<Path*>(home_);
   if (services_.mode >= 2) {
     wanted_ = balancedShares(peer, home, demandOfNics(peer, services_.local->size(), now), services_.distance);
@@ -209,7 +229,7 @@ void SendConnection::refreshWanted(int64_t now) {
   }
   if (home_->state() == PathState::Up && !home_->dataDoubted()) {
     wanted_ = {{home, 1}};
-  } else if (planPath()->use == PathUse::LastResort) {
+  } else if (planPath()->use == PathUse::LastResort || planPath()->byRouter) {
     if (Path* path = bestPath(nullptr)) wanted_ = {{path, 1}};
   }
 }

@@ -52,7 +52,10 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
       wakeFd_(openWake()),
       report_(shared_, health),
       rates_(shared_, report_, std::min(config.mode, kHighestMode) >= 2) {
-  for (const LocalNic& nic : shared_.nics) threadsAck_ &= nic.inner.ops == nullptr || nic.inner.ops->needsAck;
+  for (const LocalNic& nic : shared_.nics) {
+    threadsAck_ &= nic.inner.ops == nullptr || nic.inner.ops->needsAck;
+    addressed_.push_back(nic.address.family != 0 || nic.late);
+  }
   shared_.self.id = randomId();
   shared_.self.key = randomKey();
   keepOnlyFor(shared_.self.id, shared_.side.fds());
@@ -171,6 +174,11 @@ void Engine::reportLink(size_t nic, bool up) {
   links_.report(nic, up);
 }
 
+void Engine::reportAddress(size_t nic, const NicAddress& address) {
+  const std::lock_guard<std::mutex> lock(mutex_);
+  links_.reportAddress(nic, address);
+}
+
 // ---- NCCL's side ------------------------------------------------------------------------------------------------
 
 ncclResult_t Engine::listen(void* ctx, int dev, void* handle, void** listenComm) {
@@ -230,8 +238,8 @@ ncclResult_t Engine::connect(void* ctx, int dev, void* handle, void** sendComm) 
 
 uint64_t Engine::beginConnect(Peer& peer, void* ctx, int dev, const ConnectHandle& to) {
   peer.setRemote(to.nics);
-  const auto made = std::make_shared<SendConnection>(services_, peer, nextId_++, ctx, to.listen,
-                                                     static_cast<uint8_t>(dev), to.dev, shared_.addresses());
+  const auto made =
+      std::make_shared<SendConnection>(services_, peer, nextId_++, ctx, to.listen, static_cast<uint8_t>(dev), to.dev);
   connections_.add(made);
   made->tick(runNs());
   peer.flushOutbox();

@@ -65,13 +65,14 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
 
   /// What netlink would report, for NICs that do not exist: tests. Any thread.
   void reportLink(size_t nic, bool up);
+  /// The same for an address; family 0: it has none.
+  void reportAddress(size_t nic, const NicAddress& address);
   /// Datagrams not accepted so far: malformed, unauthenticated, replayed, for somebody else.
   uint64_t dropped() const { return admission_.dropped().sum() + admission_.unread(); }
   const Dropped& droppedByReason() const { return admission_.dropped(); }
-  /// Whether a device can be bound to and probed.
+  /// Whether a device could be bound to and probed when the engine began, or will be one day. Any thread.
   bool hasAddress(int dev) const {
-    const std::vector<LocalNic>& nics = shared_.nics;
-    return dev >= 0 && static_cast<size_t>(dev) < nics.size() && nics[static_cast<size_t>(dev)].address.family != 0;
+    return dev >= 0 && static_cast<size_t>(dev) < addressed_.size() && addressed_[static_cast<size_t>(dev)];
   }
   /// Strangers who connected to a lane's listen.
 
@@ -93,7 +94,9 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   void lend(Distance distance);
   void startRecorder();
   void watchEverything();
-  void watch(int fd, uint64_t tag);
+  bool watch(int fd, uint64_t tag) { return fd < 0 || epoll_.add(fd, tag); }
+  bool watchSockets(size_t nic);
+  bool rebind(size_t nic);
   bool awaitLingering();
   void reportEnd(uint64_t strangers);
   void onLaneMade(const LanePtr& lane, bool ok);
@@ -116,7 +119,7 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   Locator locator_{shared_, report_};
   SecondWay secondWay_{shared_, streams_, report_};
   Judge judge_{shared_, streams_, secondWay_, locator_, report_};
-  NicLinks links_{shared_, judge_, announcer_, report_};
+  NicLinks links_{shared_, judge_, announcer_, report_, [this](size_t nic) { return rebind(nic); }};
   Rates rates_;
   Admission admission_{shared_};
   Listeners listeners_;
@@ -124,6 +127,7 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   Messages messages_{
       shared_, services_, {admission_, streams_, connections_, listeners_, judge_, locator_, rates_, report_}};
 
+  std::vector<bool> addressed_;  // by NIC: it had an address at the start, or may get one
   uint64_t nextId_ = 1;
   bool threadsAck_ = true;                // every NIC's transport waits for acknowledgements, which NCCL's threads send
   size_t turn_ = 0;                       // which socket is read first

@@ -9,6 +9,7 @@
 
 #include "base/short_slices.h"
 #include "engine/engine.h"
+#include "wire/side_filter.h"
 
 namespace r2cc {
 namespace {
@@ -39,25 +40,40 @@ void drain(int fd) {
 
 }  // namespace
 
-void Engine::watch(int fd, uint64_t tag) {
-  if (fd >= 0 && !epoll_.add(fd, tag)) throw std::runtime_error("epoll_ctl failed");
+/// False: the kernel takes no more.
+bool Engine::watchSockets(size_t nic) {
+  const SideChannel& side = shared_.side;
+  const int acks = side.ackFds()[nic].get();
+  return watch(side.fds()[nic].get(), nic) && watch(side.listenFds()[nic].get(), kTagListen + nic) &&
+         watch(side.ackListenFds()[nic].get(), kTagAckListen + nic) && (acks < 0 || ackEpoll_.add(acks, nic));
 }
 
 void Engine::watchEverything() {
-  const SideChannel& side = shared_.side;
-  watch(wakeFd_.get(), kTagWake);
-  watch(links_.fd(), kTagLinks);
+  bool all = watch(wakeFd_.get(), kTagWake) && watch(links_.fd(), kTagLinks);
   for (size_t nic = 0; nic < shared_.nics.size(); nic++) {
-    watch(side.fds()[nic].get(), nic);
-    watch(side.listenFds()[nic].get(), kTagListen + nic);
-    watch(side.ackListenFds()[nic].get(), kTagAckListen + nic);
-    const int acks = side.ackFds()[nic].get();
-    if (acks >= 0 && !ackEpoll_.add(acks, nic)) throw std::runtime_error("out of file descriptors");
+    all = all && watchSockets(nic);
     const LocalNic& local = shared_.nics[nic];
     if (local.inner.ops == nullptr) continue;
     connector_->prepare(local.inner.net, local.dev);
-    if (local.inner.ops->openEvents != nullptr) watch(local.inner.ops->openEvents(local.dev), kTagDriver + nic);
+    if (local.inner.ops->openEvents == nullptr) continue;
+    all = all && watch(local.inner.ops->openEvents(local.dev), kTagDriver + nic);
   }
+  if (!all) throw std::runtime_error("out of file descriptors");
+}
+
+/// The NIC's sockets are opened anew. What is waited for goes by file, not by number: the old are taken out first.
+bool Engine::rebind(size_t nic) {
+  SideChannel& side = shared_.side;
+  for (const auto* fds : {&side.fds(), &side.listenFds(), &side.ackListenFds()}) {
+    if ((*fds)[nic].valid()) epoll_.remove((*fds)[nic].get());
+  }
+  if (side.ackFds()[nic].valid()) ackEpoll_.remove(side.ackFds()[nic].get());
+  const bool done = side.rebind(shared_.nics[nic], nic);
+  if (done) {
+    keepOnlyFor(shared_.self.id, side.fds());  // the others' keep what they have
+    keepOnlyFor(shared_.self.id, side.ackFds());
+  }
+  return watchSockets(nic) && done;
 }
 
 void Engine::loop() {

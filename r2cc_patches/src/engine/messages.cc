@@ -33,7 +33,7 @@ void Messages::onDatagram(size_t nic, const NicAddress& from, const uint8_t* dat
   if (!parts_.admission.fresh(*peer, *parsed)) return hearTwin(*peer, nic, from, parsed->header());
   Path* path = hear(*peer, nic, from, parsed->header());
   parts_.judge.onRemoteLinks(*peer, parsed->header());
-  dispatchAll({*peer, path, /*byUdp=*/true}, *parsed);
+  dispatchAll({*peer, path, /*byUdp=*/true, parsed->header().nicsVersion}, *parsed);
 }
 
 /// What else the header tells, links above all, the engine hears of by itself: here it might have to fence a connection
@@ -60,6 +60,7 @@ void Messages::hearTwin(const Peer& peer, size_t nic, const NicAddress& from, co
 /// The path it came over by UDP, null if that is none of ours.
 Path* Messages::hear(Peer& peer, size_t nic, const NicAddress& from, const Header& header) {
   Path* path = peer.find(nic, from);
+  if (path == nullptr && !peer.weConnect) path = peer.meet(nic, from);  // it is the sender who chooses
   hearOver(peer, nic, path, header);
   if (path == nullptr) return path;
   path->udpHeard = peer.lastHeard;
@@ -144,7 +145,7 @@ void Messages::hearStream(SideStream& stream, Peer& peer, const Parsed& parsed) 
   hearOver(peer, stream.nic, path, parsed.header());
   if (stream.acks) return takeAcks(peer, parsed);
   parts_.judge.onRemoteLinks(peer, parsed.header());
-  dispatchAll({peer, path, /*byUdp=*/false}, parsed);
+  dispatchAll({peer, path, /*byUdp=*/false, parsed.header().nicsVersion}, parsed);
 }
 
 // ---- whom it concerns -------------------------------------------------------------------------------------------
@@ -165,6 +166,9 @@ void Messages::dispatch(Arrival& arrival, Type type, Reader& reader) {
   }
   if (type == Type::Filler) return;
   if (type != Type::Ack) shared_.agenda.lookSoon();
+  if (type == Type::Addresses) {
+    return give(Addresses{}, [&](const Addresses& m) { onAddresses(arrival, m.nics); });
+  }
   if (type == Type::PathDead) return give(PathDead{}, [&](const PathDead& m) { parts_.locator.onPathDead(peer, m); });
   if (type == Type::Slow) return give(Slow{}, [&](const Slow& m) { parts_.rates.onSlow(peer, m); });
   if (type == Type::PathHealth && !peer.weConnect) {
@@ -173,7 +177,7 @@ void Messages::dispatch(Arrival& arrival, Type type, Reader& reader) {
   if (type == Type::LookAt && peer.weConnect) {
     return give(LookAt{}, [&](const LookAt& m) { Locator::onLookAt(peer, m); });
   }
-  if (!(peer.weConnect ? dispatchToSender(arrival, type, reader) : dispatchToReceiver(peer, type, reader))) {
+  if (!(peer.weConnect ? dispatchToSender(arrival, type, reader) : dispatchToReceiver(arrival, type, reader))) {
     dropped_.malformed++;
   }
 }
@@ -199,7 +203,7 @@ bool Messages::dispatchToSender(const Arrival& arrival, Type type, Reader& reade
   switch (type) {
     case Type::Welcome:
       return give(Welcome{}, [&](SendConnection& c, const Welcome& m) {
-        peer.setRemote(m.nics);
+        onAddresses(arrival, m.nics);
         c.onWelcome(m);
       });
     case Type::LaneHandle:
@@ -222,11 +226,12 @@ bool Messages::dispatchToSender(const Arrival& arrival, Type type, Reader& reade
 }
 
 /// Messages that a sender sends. One for a connection that was closed here is told how much it had.
-bool Messages::dispatchToReceiver(Peer& peer, Type type, Reader& reader) {
+bool Messages::dispatchToReceiver(const Arrival& arrival, Type type, Reader& reader) {
+  Peer& peer = arrival.peer;
   if (type == Type::Hello) {
     Hello hello;
     if (!read(reader, hello)) return false;
-    onHello(peer, hello);
+    onHello(arrival, hello);
     return true;
   }
   const auto give = [&](auto message, auto handler) {
@@ -260,8 +265,14 @@ bool Messages::dispatchToReceiver(Peer& peer, Type type, Reader& reader) {
   }
 }
 
-void Messages::onHello(Peer& peer, const Hello& hello) {
-  peer.setRemote(hello.nics);
+/// A NIC whose address is another has no lanes left; what is said to it goes to the new one.
+void Messages::onAddresses(const Arrival& arrival, const std::vector<NicAddress>& nics) {
+  for (Path* path : arrival.peer.setRemote(nics, arrival.version)) parts_.judge.onMoved(arrival.peer, *path);
+}
+
+void Messages::onHello(const Arrival& arrival, const Hello& hello) {
+  Peer& peer = arrival.peer;
+  onAddresses(arrival, hello.nics);
   Welcome answer;
   answer.connection = hello.connection;
   answer.nics = shared_.addresses();

@@ -45,6 +45,7 @@ class Messages {
     Peer& peer;
     Path* path;  // that it came over, or null
     bool byUdp;
+    uint32_t version;      // of what its sender says of its NICs
     bool answers = false;  // it answers a probe
   };
   void onStreamRefused(const SideStreamPtr& stream);
@@ -57,8 +58,9 @@ class Messages {
   void dispatchAll(Arrival arrival, const Parsed& parsed);
   void dispatch(Arrival& arrival, Type type, Reader& reader);
   bool dispatchToSender(const Arrival& arrival, Type type, Reader& reader);
-  bool dispatchToReceiver(Peer& peer, Type type, Reader& reader);
-  void onHello(Peer& peer, const Hello& hello);
+  bool dispatchToReceiver(const Arrival& arrival, Type type, Reader& reader);
+  void onAddresses(const Arrival& arrival, const std::vector<NicAddress>& nics);
+  void onHello(const Arrival& arrival, const Hello& hello);
   static void onPing(const Arrival& arrival, const Ping& ping);
   void onPong(const Arrival& arrival, const Pong& pong);
   Shared& shared_;

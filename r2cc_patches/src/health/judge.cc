@@ -22,6 +22,11 @@ constexpr int64_t kCallNs = msToNs(1000), kCallsInHold = 4;
 constexpr int kAlternates = 2;  // healthy paths probed beside a suspect one
 constexpr int64_t kProbationPingNs = msToNs(10);
 
+/// Whether a refusal is to be had there: a path over which nothing ever came may lead nowhere.
+bool couldTell(const Peer& peer, const Path& path) {
+  return path.linked && path.use != PathUse::SideOnly && (path.heard() || !peer.known);
+}
+
 /// Every path that could tell says that nobody listens there any more. A stream that is up says otherwise: a firewall
 /// answers for UDP alone, and the kernel would have ended the stream with its process.
 bool allRefuse(const Peer& peer) {
@@ -30,7 +35,7 @@ bool allRefuse(const Peer& peer) {
     if (!path->linked) continue;
     const SideStreamPtr stream = path->control.get();
     if (stream != nullptr && stream->up() && !stream->refused()) return false;
-    if (path->use == PathUse::SideOnly) continue;
+    if (!couldTell(peer, *path)) continue;
     if (!path->refused) return false;
     any = true;
   }
@@ -41,7 +46,7 @@ bool allRefuse(const Peer& peer) {
 bool allRefuseTcp(const Peer& peer, int64_t since) {
   bool any = false;
   for (const auto& path : peer.paths()) {
-    if (!path->linked || path->use == PathUse::SideOnly) continue;
+    if (!couldTell(peer, *path)) continue;
     const SideStreamPtr stream = path->control.get();
     if (path->tcpRefusedNs < since || (stream != nullptr && stream->up())) return false;
     any = true;
@@ -179,6 +184,13 @@ void Judge::onRemoteLinks(Peer& peer, const Header& header) {
   if (header.nicsUp == peer.remoteUp) return;
   peer.remoteUp = header.nicsUp;
   judgePaths(peer, runNs());
+}
+
+/// Also where the news of its being down was missed.
+void Judge::onMoved(Peer& peer, Path& path) {
+  if (path.use == PathUse::SideOnly) return;
+  path.nextStream = path.streamTries = 0;
+  if (path.linkLost(runNs())) pathDown(peer, path, "peer");
 }
 
 // ---- peers ------------------------------------------------------------------------------------------------------

@@ -21,6 +21,8 @@ class Judge {
   void watchSilence(Peer& peer, int64_t now);
   /// What a datagram says of the links at the other end.
   void onRemoteLinks(Peer& peer, const Header& header);
+  /// The NIC at the other end of a path has another address.
+  void onMoved(Peer& peer, Path& path);
   uint64_t probes() const { return probes_; }
 
  private:

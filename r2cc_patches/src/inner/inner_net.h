@@ -57,6 +57,13 @@ struct InnerOps {
   /// there is no such interface. Null: there are no others.
   int (*hiddenDevice)(const char* interface) = nullptr;
 
+  /// Before devices() is first asked: the interfaces that the user names and that were left out, as they have no link
+  /// or no address, become devices. A bit for each device that is such a one. Null: there are no others.
+  uint64_t (*addDown)() = nullptr;
+  /// The interface of a device may have another address than it had: what is made from now on uses it. -1: it has none,
+  /// 0: all is as it was, 1: it is another. Null: the transport looks for itself.
+  int (*readdress)(int dev) = nullptr;
+
   /// After listen(): only who knows `secret` gets in, and the handle does not tell it. Null: the transport's own way.
   void (*lockListen)(void* listenComm, void* handle, uint64_t secret) = nullptr;
   /// Before connect(): makes a handle that came from the network safe to follow, and adds the secret. False: no listen

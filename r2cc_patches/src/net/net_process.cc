@@ -9,6 +9,7 @@
 #include "inner/net_ib_ops.h"
 #include "net/assumed_down.h"
 #include "net/r2cc_net.h"
+#include "nic/domain.h"
 
 extern const char r2ccBuildId[];  // stamp/build_id.cc
 extern ncclNet_t ncclNetIb;
@@ -41,7 +42,8 @@ namespace {
 
 constexpr size_t kSpecialNics = 2;  // a last resort and a side-only interface
 
-std::vector<LocalNic> localNics(const InnerNet& inner) {
+/// `late`: a bit for each device that may get its address later.
+std::vector<LocalNic> localNics(const InnerNet& inner, uint64_t late) {
   std::vector<LocalNic> nics;
   int count = 0;
   if (inner.net->devices(&count) != ncclSuccess) return nics;
@@ -54,6 +56,7 @@ std::vector<LocalNic> localNics(const InnerNet& inner) {
     nics.back().inner = inner;
     nics.back().dev = dev;
     nics.back().rateGbit = props.speed / 1000.0;
+    nics.back().late = (late >> dev & 1) != 0 && nics.back().address.family == 0;
   }
   return nics;
 }
@@ -99,11 +102,30 @@ void takeRates(std::vector<LocalNic>& nics, const Distances& distances) {
   }
 }
 
+/// A file of places says nothing of it: what it describes may hang on no bus.
+void takeDomains(std::vector<LocalNic>& nics, const std::vector<NicName>& devices) {
+  std::vector<NicName> names;
+  names.reserve(nics.size());
+  for (size_t i = 0; i < nics.size(); i++) names.push_back({nics[i].name, devices[i].pciPath});
+  const std::vector<uint8_t> domains = failureDomains(names);
+  for (size_t i = 0; i < nics.size(); i++) nics[i].address.domain = domains[i];
+}
+
+/// The NICs that fail with another, for the log: "eth1 with eth0".
+std::string describeDomains(const std::vector<LocalNic>& nics) {
+  std::string out;
+  for (size_t i = 0; i < nics.size(); i++) {
+    const size_t domain = nics[i].address.domain;
+    if (domain != i) out += (out.empty() ? "" : ", ") + nics[i].name + " with " + nics[domain].name;
+  }
+  return out;
+}
+
 /// The devices that stay as they are in stock, by name: those without a global address, and those beyond kMaxNics.
 std::string unprotected(const std::vector<LocalNic>& nics, const std::vector<NicName>& devices) {
   std::string out;
   for (size_t i = 0; i < devices.size(); i++) {
-    if (i < nics.size() && nics[i].address.family != 0) continue;
+    if (i < nics.size() && (nics[i].address.family != 0 || nics[i].late)) continue;
     out += (out.empty() ? "" : ", ") + devices[i].name;
     if (i < nics.size() && nics[i].name != devices[i].name) out += " (" + nics[i].name + ")";
   }
@@ -177,12 +199,18 @@ ncclResult_t NetProcess::start(const LastResort::Init& init) {
 }
 
 void NetProcess::makeEngine(const Config& settings, const LastResort::Init& init) {
+  const bool down = settings.downInterfaces && inner_.ops->addDown != nullptr;
+  const uint64_t late = down ? inner_.ops->addDown() : 0;
   const std::vector<NicName> devices = nicNames(inner_);
   distances_ = Distances(devices, settings.topologyFile, hostName(), [this](const std::string& t) { warn(t); });
   info("R2CC: NIC distances from " + (distances_.fromFile() ? settings.topologyFile : "sysfs") + ": " +
        distances_.describe());
-  std::vector<LocalNic> nics = localNics(inner_);
+  std::vector<LocalNic> nics = localNics(inner_, late);
   takeRates(nics, distances_);
+  takeDomains(nics, devices);
+  const std::string joined = describeDomains(nics);
+  if (!joined.empty())
+    info("R2CC: NICs that fail together: " + joined + "; one is the other's backup only where there is no third");
   assumeDown(nics, devices, settings);
   const std::string plain = unprotected(nics, devices);
   if (!plain.empty()) {

@@ -33,12 +33,13 @@ LinkWatch::LinkWatch() : fd_(socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_
   enlargeBuffer(fd_.get());
   sockaddr_nl address{};
   address.nl_family = AF_NETLINK;
-  address.nl_groups = RTMGRP_LINK;
+  address.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR;
   if (bind(fd_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)) != 0) fd_.reset();
 }
 
 // What is queued is older than what was lost: states are asked for only when the queue is empty.
-bool LinkWatch::read(const std::function<void(unsigned, bool)>& changed) {
+bool LinkWatch::read(const std::function<void(unsigned, bool)>& changed,
+                     const std::function<void(unsigned)>& addressed) {
   alignas(nlmsghdr) char buffer[16384];
   for (int reads = 0; reads < kMostReads; reads++) {
     const ssize_t size = recv(fd_.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
@@ -47,6 +48,9 @@ bool LinkWatch::read(const std::function<void(unsigned, bool)>& changed) {
     if (size <= 0) return std::exchange(lost_, false);
     auto left = static_cast<unsigned>(size);
     for (auto* h = reinterpret_cast<nlmsghdr*>(buffer); NLMSG_OK(h, left); h = NLMSG_NEXT(h, left)) {
+      if (h->nlmsg_type == RTM_NEWADDR || h->nlmsg_type == RTM_DELADDR) {
+        addressed(static_cast<const ifaddrmsg*>(NLMSG_DATA(h))->ifa_index);
+      }
       if (h->nlmsg_type != RTM_NEWLINK && h->nlmsg_type != RTM_DELLINK) continue;
       const auto* link = static_cast<const ifinfomsg*>(NLMSG_DATA(h));
       constexpr unsigned kUp = IFF_UP | IFF_LOWER_UP;

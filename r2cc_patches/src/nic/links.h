@@ -1,4 +1,4 @@
-// Carrier of the host's interfaces, from the kernel's netlink notifications (3-4 ms after the loss).
+// Carrier and addresses of the host's interfaces, from the kernel's netlink notifications (3-4 ms after the loss).
 #pragma once
 
 #include <functional>
@@ -13,9 +13,12 @@ class LinkWatch {
   LinkWatch();
   /// For epoll; -1 when the kernel gives us no netlink socket (links are then judged by probes alone).
   int fd() const { return fd_.get(); }
-  /// Reads what is pending: calls changed(ifindex, up) for each notification. True: the kernel had no room for some of
-  /// them, and all that it had room for is read; every state is to be asked for again.
-  bool read(const std::function<void(unsigned, bool)>& changed);
+  /// Reads what is pending: calls changed(ifindex, up) for each notification of a link, and addressed(ifindex) for each
+  /// of an address that came or went. True: the kernel had no room for some of them, and all that it had room for is
+  /// read; every state is to be asked for again.
+  bool read(
+      const std::function<void(unsigned, bool)>& changed,
+      const std::function<void(unsigned)>& addressed = [](unsigned) {});
   /// The state right now; true when it cannot be read.
   static bool isUp(const std::string& interface);
   /// The same; false when there is no such interface any more.

@@ -78,14 +78,18 @@ bool NicAddress::sameSubnet(const NicAddress& other) const {
   return true;
 }
 
-NicAddress findAddress(const std::string& interface) {
+NicAddress findAddress(const std::string& interface) { return keepAddress(interface, {}); }
+
+NicAddress keepAddress(const std::string& interface, const NicAddress& had) {
   NicAddress found;
   ifaddrs* list = nullptr;
   if (getifaddrs(&list) != 0) return found;
   const std::unique_ptr<ifaddrs, void (*)(ifaddrs*)> guard(list, freeifaddrs);
-  for (const ifaddrs* entry = list; entry != nullptr && found.family != AF_INET; entry = entry->ifa_next) {
+  for (const ifaddrs* entry = list; entry != nullptr; entry = entry->ifa_next) {
     if (!usable(entry, interface)) continue;
-    if (found.family == 0 || entry->ifa_addr->sa_family == AF_INET) found = addressOf(entry);
+    const NicAddress address = addressOf(entry);
+    if (address.sameHost(had)) return address;
+    if (found.family == 0 || (found.family == AF_INET6 && address.family == AF_INET)) found = address;
   }
   return found;
 }

@@ -21,11 +21,12 @@ struct NicAddress {
   uint8_t flags = 0;
   uint8_t family = 0;  // AF_INET or AF_INET6
   uint8_t prefix = 0;  // bits
+  uint8_t domain = 0;  // of its owner's NICs those with the same number fail together (nic/domain.h)
   uint16_t port = 0;
   uint16_t ackPort = 0;  // for acknowledgements and nothing else
   std::array<uint8_t, 16> ip{};
 
-  auto fields() { return inOrder(dev, flags, family, prefix, port, ackPort, ip); }
+  auto fields() { return inOrder(dev, flags, family, prefix, domain, port, ackPort, ip); }
   sockaddr_storage sockaddr() const;
   static NicAddress from(const sockaddr_storage& address);
   bool sameSubnet(const NicAddress& other) const;
@@ -38,5 +39,7 @@ struct NicAddress {
 
 /// The interface's first usable address, IPv4 first; family 0 when it has none.
 NicAddress findAddress(const std::string& interface);
+/// The same, but `had` (with the subnet's size of today) as long as the interface still has it.
+NicAddress keepAddress(const std::string& interface, const NicAddress& had);
 
 }  // namespace r2cc

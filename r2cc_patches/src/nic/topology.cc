@@ -40,15 +40,6 @@ std::vector<std::string> busParts(const std::string& path) {
   return parts;
 }
 
-bool isPciAddress(const std::string& part) {
-  return part.size() >= 12 && part[4] == ':' && part[7] == ':' && part[10] == '.';
-}
-
-std::string realPath(const std::string& path) {
-  char resolved[PATH_MAX];
-  return realpath(path.c_str(), resolved) == nullptr ? "" : resolved;
-}
-
 /// Two NICs are under one switch when they share a bridge below the root complex. The bridge next to the root tells:
 /// bridges form a tree. A card with two ports shares it with itself.
 Place sysfsPlace(const NicName& nic, const std::string& root) {
@@ -68,6 +59,15 @@ Place sysfsPlace(const NicName& nic, const std::string& root) {
 }
 
 }  // namespace
+
+bool isPciAddress(const std::string& part) {
+  return part.size() >= 12 && part[4] == ':' && part[7] == ':' && part[10] == '.';
+}
+
+std::string realPath(const std::string& path) {
+  char resolved[PATH_MAX];
+  return realpath(path.c_str(), resolved) == nullptr ? "" : resolved;
+}
 
 Places readPlaces(const std::string& path) {
   const Json file = readJsonFile(path);

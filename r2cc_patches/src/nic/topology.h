@@ -35,6 +35,11 @@ struct NicName {
   std::string pciPath;
 };
 
+/// "0000:18:00.1", a part of a path in sysfs.
+bool isPciAddress(const std::string& part);
+/// Without links; empty where there is nothing.
+std::string realPath(const std::string& path);
+
 class Distances {
  public:
   using Warn = std::function<void(const std::string&)>;

@@ -161,6 +161,9 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
     return probation_.damping ? probation_.ns << std::min(std::max(failures_ - 1, 0), kMaxDoublings) : probation_.ns;
   }
 
+  /// Anything ever came over it: not every pair of NICs can talk, whatever their addresses say.
+  bool heard() const { return lastHeard != 0; }
+
   uint32_t pongRound = 0;  // the newest round answered
   int64_t lastPing = 0, lastPong = 0;
   bool linked = true;     // both NICs have their link, as far as we know
@@ -178,11 +181,12 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   int64_t wellNs = 0;  // since when the other end says that it is whole again, until that is believed
 
   // The two ways of the side channel (health/second_way.h).
-  bool pinned = false;                   // what is sent over it leaves by its NIC, whatever the routing table says
-  bool within = false;                   // the other end is this very host: no link matters
-  int64_t askedNs = 0;                   // the first question by UDP since anything came by UDP; 0: none
-  int64_t udpHeard = 0;                  // the last time something came by UDP
-  bool refused = false;                  // its port was refused since anything was heard over it
+  std::atomic<bool> pinned{false};  // what is sent over it leaves by its NIC, whatever the routing table says
+  bool byRouter = false;            // these NICs do not face each other: for the time in which none that do are left
+  bool within = false;              // the other end is this very host: no link matters
+  int64_t askedNs = 0;              // the first question by UDP since anything came by UDP; 0: none
+  int64_t udpHeard = 0;             // the last time something came by UDP
+  bool refused = false;             // its port was refused since anything was heard over it
   int64_t tcpRefusedNs = INT64_MIN / 2;  // when its port last took no connection, though the host is there
   int udpProofs = 0;                     // questions and answers that came by UDP alone since one was missing
   int tcpProofs = 0;                     // and by TCP alone since anything came by UDP

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "nic/bind_nic.h"
 
@@ -32,14 +33,51 @@ PathUse useOf(uint8_t flags, uint8_t remoteFlags) {
 }
 }  // namespace
 
-void Peer::setRemote(const std::vector<NicAddress>& nics) {
+std::vector<Path*> Peer::setRemote(const std::vector<NicAddress>& nics, uint32_t version) {
+  const bool newer = version != 0 && version >= addressesVersion_;
+  if (newer) addressesVersion_ = version;
+  std::vector<Path*> moved;
   for (const NicAddress& nic : nics) {
-    const auto known = [&](const NicAddress& old) { return old.sameSocket(nic); };
     // Bits are shifted by `dev` and arrays indexed by a path's ends: a broken peer cannot make either too large.
     const bool sane = (nic.family == AF_INET || nic.family == AF_INET6) && nic.dev < kMaxNics;
-    if (!sane || remote_.size() == kMaxNics || std::any_of(remote_.begin(), remote_.end(), known)) continue;
+    if (!sane || moveRemote(nic, newer, moved) || remote_.size() == kMaxNics) continue;
+    const std::lock_guard<std::mutex> lock(remoteMutex_);
     remote_.push_back(nic);
   }
+  addPaths();
+  return moved;
+}
+
+/// True: that NIC is known, and where it is now, as far as the list is newer.
+bool Peer::moveRemote(const NicAddress& nic, bool newer, std::vector<Path*>& moved) {
+  const auto known =
+      std::find_if(remote_.begin(), remote_.end(), [&](const NicAddress& old) { return old.dev == nic.dev; });
+  if (known == remote_.end()) return false;
+  if (!newer || (known->sameSocket(nic) && known->prefix == nic.prefix)) return true;
+  const bool elsewhere = !known->sameSocket(nic);
+  {
+    const std::lock_guard<std::mutex> lock(remoteMutex_);
+    *known = nic;
+  }
+  triedRouter_ = false;
+  const auto index = static_cast<size_t>(known - remote_.begin());
+  for (const auto& path : paths_) {
+    if (path->remote != index) continue;
+    place(*path);
+    if (elsewhere) moved.push_back(path.get());
+  }
+  return true;
+}
+
+void Peer::moveLocal(size_t nic) {
+  for (const auto& path : paths_) {
+    if (path->local == nic) place(*path);
+  }
+  triedRouter_ = false;
+  addPaths();
+}
+
+void Peer::addPaths() {
   const auto shared = [&](const NicAddress& nic) {
     return std::any_of(local_.begin(), local_.end(), [&](const LocalNic& l) { return l.address.sameSubnet(nic); });
   };
@@ -50,8 +88,7 @@ void Peer::setRemote(const std::vector<NicAddress>& nics) {
   for (size_t l = 0; l < local_.size(); l++) {
     if (local_[l].address.family == 0) continue;
     for (size_t r = 0; r < remote_.size(); r++) {
-      const auto same = [&](const auto& p) { return p->local == l && p->remote == r; };
-      if (std::any_of(paths_.begin(), paths_.end(), same)) continue;
+      if (has(l, r)) continue;
       const bool fits = here(remote_[r])     ? local_[l].address.sameHost(remote_[r])
                         : shared(remote_[r]) ? local_[l].address.sameSubnet(remote_[r])
                                              : local_[l].address.family == remote_[r].family;
@@ -60,14 +97,67 @@ void Peer::setRemote(const std::vector<NicAddress>& nics) {
   }
 }
 
-void Peer::addPath(size_t local, size_t remote) {
-  const LocalNic& nic = local_[local];
-  const PathUse use = useOf(nic.address.flags, remote_[remote].flags);
+/// Where data moves already, a path that joins has to show first that it works.
+Path& Peer::addPath(size_t local, size_t remote) {
+  const PathUse use = useOf(local_[local].address.flags, remote_[remote].flags);
   auto path = std::make_unique<Path>(static_cast<uint8_t>(local), static_cast<uint8_t>(remote), use, probation_);
-  path->within = nic.address.sameHost(remote_[remote]);
-  path->pinned = !path->within && leadsThere(nic.name, nic.address.sockaddr(), remote_[remote].sockaddr());
-  paths_.push_back(std::move(path));
+  place(*path);
+  if (connections > 0 && use != PathUse::SideOnly) (void)path->linkLost(runNs());
   plansVersion++;
+  const std::lock_guard<std::mutex> lock(remoteMutex_);
+  paths_.push_back(std::move(path));
+  return *paths_.back();
+}
+
+bool Peer::has(size_t local, size_t remote) const {
+  return std::any_of(paths_.begin(), paths_.end(),
+                     [&](const auto& path) { return path->local == local && path->remote == remote; });
+}
+
+/// Whether a router may join them.
+bool Peer::mayMeet(size_t local, size_t remote) const {
+  const NicAddress& nic = local_[local].address;
+  const NicAddress& other = remote_[remote];
+  return nic.family == other.family && useOf(nic.flags, other.flags) == PathUse::Data && !nic.sameHost(other) &&
+         !has(local, remote);
+}
+
+void Peer::addByRouter() {
+  if (std::exchange(triedRouter_, true)) return;
+  for (size_t l = 0; l < local_.size(); l++) {
+    for (size_t r = 0; r < remote_.size(); r++) {
+      if (!mayMeet(l, r)) continue;
+      const LocalNic& nic = local_[l];
+      if (!leadsThere(nic.name, nic.address.sockaddr(), remote_[r].sockaddr())) continue;
+      Path& path = addPath(l, r);
+      path.byRouter = true;
+    }
+  }
+}
+
+Path* Peer::meet(size_t localNic, const NicAddress& from) {
+  for (size_t r = 0; r < remote_.size(); r++) {
+    if (!remote_[r].sameSocket(from) || !mayMeet(localNic, r)) continue;
+    Path& path = addPath(localNic, r);
+    path.byRouter = true;
+    return &path;
+  }
+  return nullptr;
+}
+
+std::vector<const Path*> Peer::sideOnly() const {
+  std::vector<const Path*> out;
+  const std::lock_guard<std::mutex> lock(remoteMutex_);
+  for (const auto& path : paths_) {
+    if (!path->data) out.push_back(path.get());
+  }
+  return out;
+}
+
+void Peer::place(Path& path) const {
+  const LocalNic& nic = local_[path.local];
+  path.within = nic.address.sameHost(remote_[path.remote]);
+  path.pinned = !path.within && leadsThere(nic.name, nic.address.sockaddr(), remote_[path.remote].sockaddr());
 }
 
 void Peer::recount() {
@@ -93,7 +183,17 @@ Path* Peer::findByAddress(size_t localNic, const NicAddress& from) const {
 Path* Peer::route(uint8_t localDev, uint8_t remoteDev) const {
   Path* other = nullptr;
   for (const auto& path : paths_) {
-    if (!path->data || remote_[path->remote].dev != remoteDev) continue;
+    if (!path->data || path->byRouter || remote_[path->remote].dev != remoteDev) continue;
+    if (path->local == localDev) return path.get();
+    if (other == nullptr) other = path.get();
+  }
+  return other;
+}
+
+Path* Peer::anyRoute(uint8_t localDev) const {
+  Path* other = nullptr;
+  for (const auto& path : paths_) {
+    if (!path->data) continue;
     if (path->local == localDev) return path.get();
     if (other == nullptr) other = path.get();
   }
@@ -107,7 +207,25 @@ Path* Peer::pathOf(uint8_t local, uint8_t remoteDev) const {
   return route(local, remoteDev);
 }
 
+bool Peer::apart(const Path& a, const Path& b) const {
+  return local_[a.local].address.domain != local_[b.local].address.domain &&
+         remote_[a.remote].domain != remote_[b.remote].domain;
+}
+
+bool Peer::kin(const Path& a, const Path& b) const {
+  const bool here = a.local != b.local && local_[a.local].address.domain == local_[b.local].address.domain;
+  const bool there = a.remote != b.remote && remote_[a.remote].domain == remote_[b.remote].domain;
+  return here || there;
+}
+
+bool Peer::hasApart(const Path& from) const {
+  return std::any_of(paths_.begin(), paths_.end(), [&](const auto& path) {
+    return path->data && path->carriesData() && !path->doubted() && path->heard() && apart(*path, from);
+  });
+}
+
 std::string Peer::describe() const {
+  const std::lock_guard<std::mutex> lock(remoteMutex_);
   if (remote_.empty()) return "unknown";
   char text[INET6_ADDRSTRLEN] = "";
   inet_ntop(remote_[0].family, remote_[0].ip.data(), text, sizeof(text));
@@ -166,18 +284,18 @@ Datagram Peer::datagram() const {
 bool Peer::sendByStream(const Path& path, const StreamSlot& slot, const std::vector<uint8_t>& bytes) const {
   const SideStreamPtr stream = slot.get();
   if (stream == nullptr) return false;
-  if (!side_.passes(path.local, remote_[path.remote], bytes, SideChannel::Way::Tcp)) return true;
+  if (!side_.passes(path.local, whereIs(path), bytes, SideChannel::Way::Tcp)) return true;
   return stream->send(bytes);
 }
 
 bool Peer::send(const Path& path, Datagram& datagram) const {
   const std::vector<uint8_t>& bytes = datagram.seal(key);
-  const bool sent = side_.send(path.local, remote_[path.remote], bytes, path.pinned);
+  const bool sent = side_.send(path.local, whereIs(path), bytes, path.pinned);
   return sendByStream(path, path.control, bytes) || sent;
 }
 
 bool Peer::sendByUdp(const Path& path, Datagram& datagram) const {
-  return side_.send(path.local, remote_[path.remote], datagram.seal(key), path.pinned);
+  return side_.send(path.local, whereIs(path), datagram.seal(key), path.pinned);
 }
 
 bool Peer::sendByTcp(const Path& path, Datagram& datagram) const {
@@ -185,7 +303,7 @@ bool Peer::sendByTcp(const Path& path, Datagram& datagram) const {
 }
 
 bool Peer::sendToAckPort(const Path& path, Datagram& datagram) const {
-  NicAddress to = remote_[path.remote];
+  NicAddress to = whereIs(path);
   if (to.ackPort != 0) to.port = to.ackPort;
   const std::vector<uint8_t>& bytes = datagram.seal(key);
   const bool sent = side_.send(path.local, to, bytes, path.pinned);
@@ -279,9 +397,8 @@ void Peer::collectAcks(const Path& path, bool hurry) {
   if (acks.empty()) return;
   acksSent++;
   sendAcks(path, acks);
-  for (const auto& other : paths_) {
-    if (hurry && !other->data) sendAcks(*other, acks);
-  }
+  if (!hurry) return;
+  for (const Path* other : sideOnly()) sendAcks(*other, acks);
 }
 
 void Peer::sendAcks(const Path& path, const std::vector<Ack>& acks) const {

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -78,8 +79,16 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   bool linkUpHere(size_t nic) const { return (self_.nicsUp.load(std::memory_order_relaxed) >> nic & 1) != 0; }
 
   /// Makes the paths: NICs of one subnet face each other; a NIC that shares a subnet with none faces all.
-  /// Called again with a longer list (Welcome completes what the handle began); paths that exist stay.
-  void setRemote(const std::vector<NicAddress>& nics);
+  /// Called again with a longer list (Welcome completes what the handle began); paths that exist stay. `version`: of
+  /// the header that brought it; a newer list also says where known NICs are now. Returns the paths to such.
+  std::vector<Path*> setRemote(const std::vector<NicAddress>& nics, uint32_t version = 0);
+  /// No two NICs that face each other are left: pairs that a router may join are tried from now on.
+  void addByRouter();
+  /// The path over which a NIC of the other end reached one of ours, though they do not face each other. Null: it is no
+  /// such.
+  Path* meet(size_t localNic, const NicAddress& from);
+  /// A NIC of ours has another address: its paths lead elsewhere, and there may be more of them.
+  void moveLocal(size_t nic);
   const std::vector<NicAddress>& remote() const { return remote_; }
   /// Paths never move or die before the peer does.
   const std::vector<std::unique_ptr<Path>>& paths() const { return paths_; }
@@ -91,6 +100,14 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   Path* findByAddress(size_t localNic, const NicAddress& from) const;
   /// The path data takes from our device to its device: that pair, or where routing leads for it. Null: none.
   Path* route(uint8_t localDev, uint8_t remoteDev) const;
+  /// Where that device cannot be reached, now or ever: to any device, from this one if it can be. Null: none.
+  Path* anyRoute(uint8_t localDev) const;
+  /// Other NICs at both ends, of other failure domains: what takes one of them down leaves the other.
+  bool apart(const Path& a, const Path& b) const;
+  /// At an end another NIC of the same failure domain: two ports of one adapter, two VLANs of one link.
+  bool kin(const Path& a, const Path& b) const;
+  /// Whether some path that works is apart from this one.
+  bool hasApart(const Path& from) const;
   /// Between exactly these two NICs, whatever it is for; where routing leads when there is none. Null: none.
   Path* pathOf(uint8_t local, uint8_t remoteDev) const;
   std::string describe() const;
@@ -190,12 +207,28 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   void sendAcks(const Path& path, const std::vector<Ack>& acks) const;
   bool sendToAckPort(const Path& path, Datagram& datagram) const;
   bool sendByStream(const Path& path, const StreamSlot& slot, const std::vector<uint8_t>& bytes) const;
-  void addPath(size_t local, size_t remote);
+  Path& addPath(size_t local, size_t remote);
+  void addPaths();
+  bool has(size_t local, size_t remote) const;
+  bool mayMeet(size_t local, size_t remote) const;
+  std::vector<const Path*> sideOnly() const;
+  void place(Path& path) const;
+  /// Known NICs stand at their index for ever.
+  bool moveRemote(const NicAddress& nic, bool newer, std::vector<Path*>& moved);
+  /// Any thread.
+  NicAddress whereIs(const Path& path) const {
+    const std::lock_guard<std::mutex> lock(remoteMutex_);
+    return remote_[path.remote];
+  }
   std::atomic<int> acksAsked_{0};
   const Self& self_;
   const SideChannel& side_;
   const std::vector<LocalNic>& local_;
+  // Known NICs may move and paths may be added: the engine does so under the mutex, beside the threads that send.
   std::vector<NicAddress> remote_;
+  mutable std::mutex remoteMutex_;
+  uint32_t addressesVersion_ = 0;
+  bool triedRouter_ = false;
   const Probation probation_;
   std::vector<std::unique_ptr<Path>> paths_;
   std::vector<Encoded> outbox_, outboxEverywhere_;

@@ -40,13 +40,7 @@ struct Shared {
 
   bool linkUp(size_t nic) const { return (self.nicsUp >> nic & 1) != 0; }
   /// Where our NICs' side channels listen.
-  std::vector<NicAddress> addresses() const {
-    std::vector<NicAddress> out;
-    for (const LocalNic& nic : nics) {
-      if (nic.address.family != 0 && nic.address.port != 0) out.push_back(nic.address);
-    }
-    return out;
-  }
+  std::vector<NicAddress> addresses() const { return addressesOf(nics); }
 };
 
 }  // namespace r2cc

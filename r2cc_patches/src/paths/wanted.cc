@@ -1,6 +1,7 @@
 #include "paths/wanted.h"
 
 #include <algorithm>
+#include <climits>
 #include <cmath>
 #include <numeric>
 
@@ -15,16 +16,22 @@ int detour(const Path& path, const Path& home) {
   return static_cast<int>(path.local != home.local) + static_cast<int>(path.remote != home.remote);
 }
 
-/// Home first, then the paths with the smallest detour, one a local NIC.
+/// What speaks against a path: that its NICs do not face each other, that nobody knows whether they can talk, that it
+/// may fail with home, its detour.
+int against(const Peer& peer, const Path& path, const Path& home) {
+  return (path.byRouter ? 16 : 0) + (path.heard() ? 0 : 8) + (peer.kin(path, home) ? 4 : 0) + detour(path, home);
+}
+
+/// Home first, then those paths that the least speaks against.
 std::vector<Path*> candidates(const Peer& peer, Path* home) {
-  int least = 3;
+  int least = INT_MAX;
+  const auto usable = [&](const Path& path) { return path.data && path.carriesData() && &path != home; };
   for (const auto& path : peer.paths()) {
-    if (path->data && path->carriesData() && path.get() != home) least = std::min(least, detour(*path, *home));
+    if (usable(*path)) least = std::min(least, against(peer, *path, *home));
   }
   std::vector<Path*> out{home};
   for (const auto& path : peer.paths()) {
-    if (path->data && path->carriesData() && path.get() != home && detour(*path, *home) == least)
-      out.push_back(path.get());
+    if (usable(*path) && against(peer, *path, *home) == least) out.push_back(path.get());
   }
   return out;
 }

@@ -98,17 +98,34 @@ LocalNic findLocalNic(const std::string& name, uint8_t index, uint8_t flags) {
   nic.ifindex = if_nametoindex(name.c_str());
   nic.address = findAddress(name);
   nic.dev = index;
-  nic.address.dev = index;
+  nic.address.dev = nic.address.domain = index;
   nic.address.flags = flags;
   return nic;
 }
 
-SideChannel::SideChannel(std::vector<LocalNic>& nics, Filter filter) : filter_(std::move(filter)) {
-  for (LocalNic& nic : nics) {
-    ifindex_.push_back(nic.ifindex);
+SideChannel::SideChannel(std::vector<LocalNic>& nics, Filter filter)
+    : filter_(std::move(filter)), ifindex_(nics.size()) {
+  for (size_t i = 0; i < nics.size(); i++) {
+    LocalNic& nic = nics[i];
+    ifindex_[i] = nic.ifindex;
     openPair(nic, nic.address.port, fds_, listenFds_);
     openPair(nic, nic.address.ackPort, ackFds_, ackListenFds_);
   }
+}
+
+bool SideChannel::rebind(LocalNic& nic, size_t index) {
+  std::vector<Fd> datagrams, streams;
+  NicAddress fresh = nic.address;
+  openPair(nic, fresh.port, datagrams, streams);
+  openPair(nic, fresh.ackPort, datagrams, streams);
+  if (!datagrams[0].valid() || !datagrams[1].valid()) return false;
+  fds_[index].become(std::move(datagrams[0]));
+  ackFds_[index].become(std::move(datagrams[1]));
+  listenFds_[index] = std::move(streams[0]);
+  ackListenFds_[index] = std::move(streams[1]);
+  ifindex_[index] = nic.ifindex;
+  nic.address = fresh;
+  return true;
 }
 
 bool SideChannel::send(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, bool pinned) const {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <functional>
 #include <string>
 #include <vector>
@@ -23,11 +24,21 @@ struct LocalNic {
   int dev = 0;          // which device of that it is
   double rateGbit = 0;  // 0: unknown
   bool assumedDown = false;
+  bool late = false;    // it has no address yet, and may get one
   void* ctx = nullptr;  // to call it with; null: the communicator's own
 };
 
 /// Finds name's ifindex and first usable address (IPv4 first); family stays 0 when there is none.
 LocalNic findLocalNic(const std::string& name, uint8_t index, uint8_t flags);
+
+/// Of those that can be talked to.
+inline std::vector<NicAddress> addressesOf(const std::vector<LocalNic>& nics) {
+  std::vector<NicAddress> out;
+  for (const LocalNic& nic : nics) {
+    if (nic.address.family != 0 && nic.address.port != 0) out.push_back(nic.address);
+  }
+  return out;
+}
 
 class SideChannel {
  public:
@@ -36,6 +47,11 @@ class SideChannel {
   using Filter = std::function<bool(size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, Way way)>;
   /// Opens a socket on every NIC that has an address and fills in the port numbers.
   explicit SideChannel(std::vector<LocalNic>& nics, Filter filter = nullptr);
+
+  /// Opens the sockets of a NIC anew, as its address is another, and fills in the ports. False, and nothing changed,
+  /// when the kernel does not have that address yet. Descriptors of datagrams keep their numbers: other threads may be
+  /// sending.
+  bool rebind(LocalNic& nic, size_t index);
 
   /// By NIC; invalid where it has no socket.
   const std::vector<Fd>& fds() const { return fds_; }
@@ -62,7 +78,7 @@ class SideChannel {
 
  private:
   const Filter filter_;
-  std::vector<unsigned> ifindex_;
+  std::vector<std::atomic<unsigned>> ifindex_;
   std::vector<Fd> fds_, ackFds_, listenFds_, ackListenFds_;
 };
 

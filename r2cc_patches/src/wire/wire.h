@@ -18,7 +18,7 @@
 namespace r2cc {
 
 constexpr uint32_t kMagic = 0x43433252;  // "R2CC"
-constexpr uint8_t kWireVersion = 8;
+constexpr uint8_t kWireVersion = 9;
 constexpr size_t kMaxDatagram = 1400;  // fits the smallest MTU anyone runs
 constexpr size_t kMaxNics = 32;        // bits in Header::nicsUp
 constexpr size_t kMaxReason = 160;     // bytes of text in a Bye
@@ -59,6 +59,7 @@ enum class Type : uint8_t {
   Slow,
   PathHealth,
   Filler,  // means nothing: probes are as large as the data
+  Addresses,
 };
 
 /// sender -> receiver: a connection for the listen that `listen` names.
@@ -235,6 +236,13 @@ struct PathHealth {
   uint8_t localDev = 0, remoteDev = 0;  // as the sender of the message sees them
   uint8_t percent = 100;
   auto fields() { return inOrder(localDev, remoteDev, percent); }
+};
+
+/// Either way: where my NICs are now; said again while what it changes is not used. As new as the header's nicsVersion.
+struct Addresses {
+  static constexpr Type kType = Type::Addresses;
+  std::vector<NicAddress> nics;
+  auto fields() { return inOrder(atMost(kMaxNics, nics)); }
 };
 
 /// One message, encoded: what waits in an outbox.

@@ -13,6 +13,7 @@ void forEachMessage(F f) {
   f(LookAt{});
   f(Slow{});
   f(PathHealth{});
+  f(Addresses{});
 }
 
 }  // namespace r2cc::fuzz

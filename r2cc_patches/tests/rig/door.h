@@ -38,6 +38,10 @@ struct EngineDoor {
   }
   /// Nothing has made it look sooner.
   static bool rests(const Engine& engine, int64_t ns) { return engine.shared_.agenda.next() > runNs() + ns; }
+  static NicAddress address(Engine& engine, size_t nic) {
+    const std::lock_guard<std::mutex> lock(engine.mutex_);
+    return engine.shared_.nics[nic].address;
+  }
   static std::vector<NicAddress> addresses(const Engine& engine) { return engine.shared_.addresses(); }
   /// As if so long had passed since NCCL asked for anything.
   static void forget(Engine& engine, int64_t laterNs) {

@@ -56,6 +56,7 @@ std::vector<LocalNic> Rig::nics(int host) {
     nic.dev = rail;
     nic.assumedDown = host == 0 && rail == options_.assumedDown;
     nic.address.dev = static_cast<uint8_t>(rail);
+    nic.address.domain = options_.domains.empty() ? nic.address.dev : options_.domains.at(static_cast<size_t>(rail));
     nic.address.family = AF_INET;
     nic.address.prefix = 24;
     nic.address.ip = {127, 0, static_cast<uint8_t>(rail + 1), static_cast<uint8_t>(host + 1)};
@@ -67,7 +68,7 @@ std::vector<LocalNic> Rig::nics(int host) {
     nic.dev = 0;
     nic.inner = resort.inner();
     nic.ctx = resort.context(host);
-    nic.address.dev++;
+    nic.address.domain = ++nic.address.dev;
     nic.address.flags = kLastResort;
     nic.address.ip[2]++;
     out.push_back(nic);

@@ -42,6 +42,8 @@ struct RigOptions {
   std::string eventFile{};  // NOLINT(readability-redundant-member-init): named members may then be left out
   std::function<void(int host, const std::string&)> log{};  // NOLINT(readability-redundant-member-init): all of it
   int assumedDown = -1;                                     // the rail of host 0 that R2CC_ASSUME_DOWN names
+  // NOLINTNEXTLINE(readability-redundant-member-init): by rail, those that fail together; none: each its own
+  std::vector<uint8_t> domains{};
   bool lastResort = false;  // one more NIC behind the rails, over a fabric of its own that plays sockets
 };
 

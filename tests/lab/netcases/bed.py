@@ -80,6 +80,16 @@ class Bed:
         for name in HOSTS:
             self.cut(MANAGEMENT, name)
 
+    def ip(self, host: str, *lines: str) -> None:
+        """These lines of `ip`, in one go."""
+        _ip(self, host, lines)
+
+    def address(self, nic: str, host: str = "h0", family: str = "inet") -> tuple[str, int]:
+        """The NIC's first address of that family, and the bits of its subnet."""
+        said = json.loads(self.host(host).run(["ip", "-j", "addr", "show", "dev", nic]).stdout)
+        found = next(info for info in said[0]["addr_info"] if info["family"] == family and info["scope"] == "global")
+        return found["local"], found["prefixlen"]
+
     def answer_arp(self, by: Mapping[str, str]) -> None:
         """In one subnet any NIC answers for any address of its host, the last to answer wins: here NIC `by[nic]`."""
         told = {name: json.loads(self.host(name).run(["ip", "-j", "addr"]).stdout) for name in HOSTS}
