@@ -32,7 +32,7 @@ ALLOWED: dict[str, str] = {
     "agree": "base",
     "bench": "base record planner agree",
     "sim": "base planner bench",
-    "nccl": "base record engine net planner agree",
+    "nccl": "base wire record engine net planner agree",
     "progress": "base record",
     "faults": "base",
 }

@@ -21,9 +21,24 @@ OURS = r"""
 ours() { grep -qs r2ccBuildId "$1" && printf 'ours\t\t%s\n' "$2"; }
 """
 """Both our libraries export that name; no other library does. ($1 is read, $2 is what it is called.)"""
+SET_IN_FILE = r"""
+# As NCCL reads it: nothing is cut off, and the first that sets a variable counts. ($1 is read, $2 is its name.)
+set_in_file() {
+  [ -r "$1" ] || return
+  while IFS= read -r line || [ -n "$line" ]; do
+    case $line in NCCL_NET_PLUGIN=*|R2CC_[A-Z0-9_]*=*) ;; *) continue ;; esac
+    printf '%s\t%s\t%s\n' "$2" "${line%%=*}" "${line#*=}"
+    case $decided$line in NCCL_NET_PLUGIN=*) plugin=${line#*=}; decided=yes ;; esac
+  done <"$1"
+}
+"""
+SHOWN = r"""sed "s/$(printf '\r')/\\\\r/g"
+"""
+"""Carriage returns, which count, are shown."""
 
 LOADING = script(
     OURS
+    + SET_IN_FILE
     + r"""
 python=$(timeout 10 python3 -c 'import importlib.util as u, sys
 found = u.find_spec("torch")
@@ -44,15 +59,7 @@ env |"""
     + r"""
 user_s=${NCCL_CONF_FILE:-$HOME/.nccl.conf}
 plugin=${NCCL_NET_PLUGIN-libnccl-net.so}; decided=${NCCL_NET_PLUGIN+yes}
-for file in "$user_s" /etc/nccl.conf; do
-  [ -r "$file" ] || continue
-  # As NCCL reads it: nothing is cut off, and the first that sets a variable counts.
-  while IFS= read -r line || [ -n "$line" ]; do
-    case $line in NCCL_NET_PLUGIN=*|R2CC_[A-Z0-9_]*=*) ;; *) continue ;; esac
-    printf '%s\t%s\t%s\n' "$file" "${line%%=*}" "${line#*=}"
-    case $decided$line in NCCL_NET_PLUGIN=*) plugin=${line#*=}; decided=yes ;; esac
-  done <"$file"
-done
+for file in "$user_s" /etc/nccl.conf; do set_in_file "$file" "$file"; done
 traced() { LD_TRACE_LOADED_OBJECTS=1 LD_PRELOAD=$1 "$program" </dev/null 2>/dev/null; }
 # The loader splits LD_PRELOAD at spaces and colons: folders are given by their open files, 3 and 4.
 file_of() {
@@ -100,14 +107,41 @@ printf '%s' "$plugin" | tr ',' '\n' | while IFS= read -r name || [ -n "$name" ];
   else printf 'net\t%s\t%s\n' "$name" "$found"; ours "$found" "$found"
   fi
 done
-} | sed "s/$(printf '\r')/\\\\r/g"
-""",
+} | """
+    + SHOWN,
 )
 OF_PROCESS = (
     OURS
-    + r"""tr '\0' '\n' <"/proc/$1/environ" |"""
+    + SET_IN_FILE
+    + r"""
+root=/proc/$1/root
+environment() { tr '\0' '\n' <"/proc/$1/environ"; }
+set_in() { environment "$1" | sed -n "s/^$2=//p" | head -n 1; }
+# The user as the process sees itself: in a container it may be another than we see.
+user_of() {
+  sed -n 's/^Uid:[[:space:]]*\([0-9]*\).*/\1/p' "/proc/$1/status" | {
+    read -r seen
+    while read -r inside outside count; do
+      [ "$seen" -ge "$outside" ] && [ "$seen" -lt $((outside + count)) ] && echo $((inside + seen - outside)) && break
+    done <"/proc/$1/uid_map"
+  }
+}
+# Where NCCL looks: what the user's entry says, not $HOME.
+home_of() {
+  user=$(user_of "$1")
+  [ -r "$root/etc/passwd" ] && while IFS=: read -r _ _ uid _ _ home _; do
+    [ "$uid" = "$user" ] && printf '%s\n' "$home" && return
+  done <"$root/etc/passwd"
+  [ "$root/etc" -ef /etc ] && getent passwd "$user" 2>/dev/null | cut -d : -f 6 | grep . || set_in "$1" HOME
+}
+{
+environment "$1" |"""
     + SET_IN_ENVIRONMENT
     + r"""
+user_s=$(set_in "$1" NCCL_CONF_FILE)
+[ -n "$user_s" ] || user_s=$(home_of "$1")/.nccl.conf
+case $user_s in /*) set_in_file "$root$user_s" "$user_s" ;; *) set_in_file "/proc/$1/cwd/$user_s" "$user_s" ;; esac
+set_in_file "$root/etc/nccl.conf" /etc/nccl.conf
 while read -r range _ _ _ _ path; do
   file=${path% (deleted)}
   case ${file##*/} in
@@ -119,9 +153,10 @@ while read -r range _ _ _ _ path; do
   # What it has mapped, though it be in another mount namespace, or replaced since.
   ours "/proc/$1/map_files/$range" "$file" || { [ "$file" = "$path" ] && ours "/proc/$1/root$file" "$file"; }
 done <"/proc/$1/maps" | sort -u
-"""
+} | """
+    + SHOWN
 )
-"""The same of a process that runs: its word is what it has mapped."""
+"""The same of a process that runs: its word is what it has mapped. Its files are those of its own root."""
 
 
 @dataclass(frozen=True)
@@ -154,9 +189,14 @@ class Loading:
         return next((each for each in self.settings if each.name == name), None)
 
     @property
+    def counting(self) -> tuple[Setting, ...]:
+        """Of each variable the one that counts."""
+        return tuple({each.name: each for each in reversed(self.settings)}.values())[::-1]
+
+    @property
     def wanted(self) -> Setting | None:
         """What says that R2CC is meant to be in the path; None: nothing does."""
-        return next((each for each in self.settings if _names_us(each)), None)
+        return next((each for each in self.counting if _names_us(each)), None)
 
     @property
     def net(self) -> str:

@@ -30,17 +30,18 @@ void say(const Fd& to, const std::string& line) {
 
 bool Enforcer::look() {
   const std::map<std::string, Stamp> there = folder_.files();
+  std::vector<File> over;
   for (auto it = files_.begin(); it != files_.end();) {
     const auto found = there.find(it->first);
-    if (found != there.end() && found->second == it->second.stamp) {
-      ++it;
-      continue;
-    }
-    undo(it->second);
-    it = files_.erase(it);
+    const bool stays = found != there.end() && found->second == it->second.stamp;
+    if (!stays) over.push_back(std::move(it->second));
+    it = stays ? std::next(it) : files_.erase(it);
   }
+  const size_t stayed = files_.size();
   for (const auto& [name, stamp] : there)
     if (files_.count(name) == 0) load(name, stamp);
+  if (!over.empty() || files_.size() != stayed) silenceNew();
+  for (File& file : over) undo(file);
   if (files_.empty()) return false;
   strikeAll();
   for (auto& [name, file] : files_) answer(file);
@@ -68,6 +69,7 @@ void Enforcer::undo(File& file) {
   std::unordered_map<uint64_t, int> open;
   for (const int fd : openDescriptors())
     if (const uint64_t cookie = cookieOf(fd); cookie != 0) open[cookie] = fd;
+  hearEarly(open);
   for (InForce& one : file.rules) {
     for (const auto& [cookie, pacing] : one.held) {
       book_.remove(cookie);
@@ -80,12 +82,30 @@ void Enforcer::undo(File& file) {
   }
 }
 
+/// Where another rule still silences one, the next look sees to it.
+void Enforcer::hearEarly(const std::unordered_map<uint64_t, int>& open) {
+  for (const uint64_t cookie : book_.takeEarly()) {
+    const auto found = open.find(cookie);
+    const Fd socket = found == open.end() ? Fd() : heldOpen(found->second);
+    if (cookieOf(socket.get()) == cookie) hear(socket.get());
+  }
+}
+
+void Enforcer::silenceNew() {
+  std::vector<Rule> rules;
+  for (const auto& [name, file] : files_)
+    for (const InForce& one : file.rules)
+      if (one.rule.action == Action::Silent && one.rule.times == 0) rules.push_back(one.rule);
+  book_.setSilent(std::move(rules));
+}
+
 void Enforcer::strikeAll() {
   std::unordered_set<uint64_t> open;
   for (const int fd : openDescriptors()) {
     const uint64_t cookie = cookieOf(fd);
     if (cookie == 0 || !open.insert(cookie).second || isHeld(cookie)) continue;
     if (const std::optional<Ends> ends = endsOf(fd)) strike(fd, cookie, *ends);
+    if (const std::optional<Ends> door = doorOf(fd)) close(fd, cookie, *door);
   }
   forget(open);
 }
@@ -104,20 +124,32 @@ void Enforcer::strike(int fd, uint64_t cookie, const Ends& ends) {
   }
 }
 
+/// Nobody gets through a door that should be silent. That is no hit: perhaps nobody comes.
+void Enforcer::close(int fd, uint64_t cookie, const Ends& door) {
+  for (auto& [name, file] : files_) {
+    for (InForce& one : file.rules) {
+      const bool whole = one.rule.action == Action::Silent && !one.rule.peer && one.rule.times == 0;
+      if (!whole || !one.rule.matches(door)) continue;
+      const Fd socket = heldOpen(fd);
+      if (cookieOf(socket.get()) == cookie && deafen(socket.get())) one.held[cookie] = 0;
+      return;
+    }
+  }
+}
+
 bool Enforcer::apply(int fd, uint64_t cookie, InForce& one) {
   std::optional<uint64_t> pacing = 0;
   switch (one.rule.action) {
     case Action::Reset:
       return reset(fd);
     case Action::Silent:
-      book_.set(cookie, {true, 0});
-      (void)deafen(fd);
+      if (!deafen(fd)) return false;
       break;
     case Action::Slow:
       pacing = pace(fd, one.rule.rateBytesPerS);
       break;
     case Action::ShortReads:
-      book_.set(cookie, {false, one.rule.mostBytes});
+      book_.limit(cookie, one.rule.mostBytes);
       break;
   }
   if (pacing) one.held[cookie] = *pacing;

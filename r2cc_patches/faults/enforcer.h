@@ -42,8 +42,11 @@ class Enforcer {
 
   void load(const std::string& name, const Stamp& stamp);
   void undo(File& file);
+  void hearEarly(const std::unordered_map<uint64_t, int>& open);
+  void silenceNew();
   void strikeAll();
   void strike(int fd, uint64_t cookie, const Ends& ends);
+  void close(int fd, uint64_t cookie, const Ends& door);
   bool apply(int fd, uint64_t cookie, InForce& one);
   void forget(const std::unordered_set<uint64_t>& open);
   bool isHeld(uint64_t cookie) const;

@@ -44,6 +44,27 @@ std::optional<End> named(int fd, const Name& name) {
   return name(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 ? endOf(address) : std::nullopt;
 }
 
+bool isStream(int fd) {
+  int type = 0;
+  socklen_t size = sizeof(type);
+  return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
+bool isAny(const Ip& ip) {
+  const auto zero = [](uint8_t byte) { return byte == 0; };
+  return std::all_of(ip.begin() + 12, ip.end(), zero) &&
+         (std::all_of(ip.begin(), ip.begin() + 12, zero) || (ip[10] == 0xff && ip[11] == 0xff));
+}
+
+/// The address from which the kernel would send there. Nothing leaves for that.
+std::optional<End> routedTo(const sockaddr_storage& to, socklen_t size) {
+  const Fd asks(socket(to.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  if (!asks.valid() || connect(asks.get(), reinterpret_cast<const sockaddr*>(&to), size) != 0) return std::nullopt;
+  std::optional<End> found = named(asks.get(), getsockname);
+  if (found) found->port = 0;
+  return found;
+}
+
 }  // namespace
 
 uint64_t cookieOf(int fd) {
@@ -53,13 +74,30 @@ uint64_t cookieOf(int fd) {
 }
 
 std::optional<Ends> endsOf(int fd) {
-  int type = 0;
-  socklen_t size = sizeof(type);
-  if (getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) != 0 || type != SOCK_STREAM) return std::nullopt;
+  if (!isStream(fd)) return std::nullopt;
   const std::optional<End> peer = named(fd, getpeername);
   const std::optional<End> local = named(fd, getsockname);
   if (!peer || !local) return std::nullopt;
   return Ends{local->ip, peer->ip, local->port, peer->port};
+}
+
+std::optional<Ends> doorOf(int fd) {
+  int listens = 0;
+  socklen_t size = sizeof(listens);
+  if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) != 0 || listens == 0) return std::nullopt;
+  const std::optional<End> local = named(fd, getsockname);
+  return local ? std::optional<Ends>({local->ip, {}, local->port, 0}) : std::nullopt;
+}
+
+std::optional<Ends> endsTo(int fd, const sockaddr* to, socklen_t size) {
+  sockaddr_storage address{};
+  if (to == nullptr || size > sizeof(address) || !isStream(fd)) return std::nullopt;
+  std::memcpy(&address, to, size);
+  const std::optional<End> peer = endOf(address);
+  if (!peer) return std::nullopt;
+  std::optional<End> local = named(fd, getsockname);
+  if (!local || isAny(local->ip)) local = routedTo(address, size);
+  return local ? std::optional<Ends>({local->ip, peer->ip, local->port, peer->port}) : std::nullopt;
 }
 
 std::vector<int> openDescriptors() {

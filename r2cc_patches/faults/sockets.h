@@ -1,6 +1,8 @@
 // What can be done to a TCP connection from inside its process, without any privilege.
 #pragma once
 
+#include <sys/socket.h>
+
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -15,6 +17,12 @@ uint64_t cookieOf(int fd);
 
 /// Nothing, where it is no TCP connection.
 std::optional<Ends> endsOf(int fd);
+
+/// Where a TCP socket listens: the ends of it that a connection will have there, without a peer.
+std::optional<Ends> doorOf(int fd);
+
+/// The ends that this TCP socket will have when it is connected there. Nothing, where that is no TCP.
+std::optional<Ends> endsTo(int fd, const sockaddr* to, socklen_t size);
 
 /// Of this process, at the moment.
 std::vector<int> openDescriptors();

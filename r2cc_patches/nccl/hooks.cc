@@ -1,7 +1,7 @@
 #include "r2cc_nccl.h"
 
-#include <algorithm>
 #include <exception>
+#include <mutex>
 #include <string>
 
 #include "announce.h"
@@ -33,19 +33,28 @@ ncclResult_t guarded(const char* what, Call call) {
   }
 }
 
+/// Once a process: frameworks make dozens of communicators.
+void warnOfBuilds(const std::string& differ) {
+  static std::once_flag once;
+  std::call_once(once,
+                 [&differ] { WARN("R2CC: %s. All speak the same protocol, so the job goes on", differ.c_str()); });
+}
+
 }  // namespace
 
 void r2ccFillTerms(char* terms, size_t size) {
-  const std::string mine = r2cc::schedules::localTerms();
-  std::copy_n(mine.data(), std::min(mine.size(), size - 1), terms);
+  r2cc::agree::writePeerTerms(r2cc::schedules::localTerms(), terms, size);
 }
 
 ncclResult_t r2ccCompareTerms(const struct ncclComm* comm) {
   return guarded("ranks cannot be compared", [comm] {
-    const std::string different = r2cc::schedules::differenceOf(comm->peerInfo, comm->nRanks);
-    if (different.empty()) return ncclSuccess;
-    WARN("R2CC: the ranks do not agree: %s. Set it alike on all of them and start again", different.c_str());
-    return ncclInvalidUsage;
+    const r2cc::agree::Compared found = r2cc::schedules::compared(comm->peerInfo, comm->nRanks);
+    if (!found.error.empty()) {
+      WARN("R2CC: the ranks do not agree: %s. Set it alike on all of them and start again", found.error.c_str());
+      return ncclInvalidUsage;
+    }
+    if (comm->rank == 0 && !found.warning.empty()) warnOfBuilds(found.warning);
+    return ncclSuccess;
   });
 }
 

@@ -1,45 +1,48 @@
-// What a user sets of R2CC that must be alike on all ranks, and the build. It travels in what NCCL's ranks tell each
-// other first of all: a rank in another mode would take no part in a gathering of our own, and the others would wait
-// for it.
+// What a user sets of R2CC that must be alike on all ranks, R2CC's protocol, and the build. It travels in what NCCL's
+// ranks tell each other first of all: a rank in another mode would take no part in a gathering of our own, and the
+// others would wait for it.
 #pragma once
 
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "agree/terms.h"
+#include "agree/peer_terms.h"
 #include "settings.h"
 #include "transport.h"
+#include "wire/party.h"
 
 extern const char r2ccBuildId[];  // src/stamp/build_id.cc
 
 namespace r2cc::schedules {
 
-/// Empty with R2CC_MODE=0.
-inline std::string localTerms() {
+/// Builds may differ where they speak the same protocol, but not under schedules: every rank makes the plan itself.
+inline agree::PeerTerms localTerms() {
   const Settings& own = Settings::get();
-  if (own.mode == 0) return {};
-  agree::Terms terms{{"R2CC_MODE", std::to_string(own.mode)}, {"R2CC's build", r2ccBuildId}};
+  agree::PeerTerms out{{{"R2CC_MODE", std::to_string(own.mode)}, {"R2CC's protocol", std::to_string(kWireVersion)}},
+                       r2ccBuildId,
+                       ownParty(own.mode, Inner::Unknown).where};
   if (own.mode >= 3) {
-    terms.push_back({"R2CC_SCHEDULE", planner::name(own.schedule)});
-    terms.push_back({"R2CC_CHAIN_CHUNK_BYTES", std::to_string(own.leastChunkBytes)});
+    out.terms.push_back({"R2CC's build", r2ccBuildId});
+    out.terms.push_back({"R2CC_SCHEDULE", planner::name(own.schedule)});
+    out.terms.push_back({"R2CC_CHAIN_CHUNK_BYTES", std::to_string(own.leastChunkBytes)});
   }
-  return agree::textOf(terms);
+  return out;
 }
-/// Empty where all are alike, and where all ranks are on one host: nothing of ours is between them.
-inline std::string differenceOf(const ncclPeerInfo* peers, int ranks) {
+/// Empty where all ranks are on one host: nothing of ours is between them.
+inline agree::Compared compared(const ncclPeerInfo* peers, int ranks) {
   bool alike = true, oneHost = true;
   for (int rank = 1; rank < ranks; rank++) {
     alike &= memcmp(peers[rank].r2ccTerms, peers[0].r2ccTerms, sizeof(peers[0].r2ccTerms)) == 0;
     oneHost &= peers[rank].hostHash == peers[0].hostHash;
   }
   if (alike || oneHost) return {};
-  std::vector<agree::Stated> stated;
+  std::vector<std::string> written;
+  written.reserve(static_cast<size_t>(ranks));
   for (int rank = 0; rank < ranks; rank++) {
-    const char* terms = peers[rank].r2ccTerms;
-    stated.push_back({std::string(terms, strnlen(terms, sizeof(peers[rank].r2ccTerms))), "", 0});
+    written.emplace_back(peers[rank].r2ccTerms, sizeof(peers[rank].r2ccTerms));
   }
-  return agree::difference(stated);
+  return agree::comparePeerTerms(written);
 }
 
 }  // namespace r2cc::schedules

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from doctor_double import patient, seen
 
 from harness.doctor.model import ERROR, NOTE, WARNING, Severity
 from harness.facts import catalogue, scripts
+from harness.facts.kernel import Mapped
 from harness.facts.loading import LOADING, OF_PROCESS, Loading, Setting, loading
 
 
@@ -215,6 +217,77 @@ def test_a_library_that_was_replaced_is_known_by_what_is_mapped(made: Path, tmp_
     assert found.nccl == str(library)
     if os.geteuid() == 0:  # others may not open what another process has mapped
         assert found.in_path
+
+
+@contextmanager
+def _running(env: Mapping[str, str], *before: str, cwd: Path | None = None) -> Iterator[int]:
+    """A process that does nothing, started by `before`; its number."""
+    argv = [*before, "python3", "-c", "print('up', flush=True)\ninput()"]
+    env = {"PATH": os.environ["PATH"], **env}
+    with subprocess.Popen(argv, env=env, cwd=cwd, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        if process.stdout.readline() != "up\n":
+            pytest.skip(f"{before[0] if before else 'python3'} cannot start a process here")
+        try:
+            yield process.pid
+        finally:
+            process.communicate("\n")
+
+
+def _of(pid: int) -> Loading:
+    argv = scripts.script(OF_PROCESS, str(pid))
+    return loading(subprocess.run(argv, text=True, capture_output=True, check=True).stdout)
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_process_reads_the_file_that_its_environment_names(tmp_path: Path, relative: bool) -> None:
+    conf = tmp_path / "a file.conf"
+    conf.write_text("# R2CC_MODE=3\nNCCL_NET_PLUGIN=/opt/libr2cc_net.so\nR2CC_MODE=2\n R2CC_HOLD_MS=1\n")
+    name = conf.name if relative else str(conf)
+    with _running({"NCCL_CONF_FILE": name, "R2CC_MODE": "1"}, cwd=tmp_path) as pid:
+        found = _of(pid)
+    plugin = Setting("NCCL_NET_PLUGIN", "/opt/libr2cc_net.so", name)
+    assert found.setting("NCCL_NET_PLUGIN") == plugin
+    assert found.setting("R2CC_MODE") == Setting("R2CC_MODE", "1", "the environment")
+    assert found.setting("R2CC_HOLD_MS") is None
+    assert set(found.counting) == {plugin, Setting("R2CC_MODE", "1", "the environment")}
+
+
+def test_a_process_reads_the_files_of_its_own_root(tmp_path: Path) -> None:
+    """In a container: another /etc, and another home than $HOME says. NCCL asks the user's entry."""
+    home, etc = tmp_path / "home", tmp_path / "etc"
+    home.mkdir()
+    etc.mkdir()
+    (home / ".nccl.conf").write_text("R2CC_MODE=2\n")
+    (etc / "passwd").write_text(f"root:x:0:0:root:{home}:/bin/sh\n")
+    (etc / "nccl.conf").write_text("R2CC_MODE=3\nNCCL_NET_PLUGIN=/opt/libr2cc_net.so\r\n")
+    moved = f'mount --bind "{etc}" /etc && exec "$@"'
+    with _running({"HOME": "/nowhere"}, "unshare", "-rm", "sh", "-c", moved, "sh") as pid:
+        found = _of(pid)
+    assert found.setting("R2CC_MODE") == Setting("R2CC_MODE", "2", str(home / ".nccl.conf"))
+    assert found.setting("NCCL_NET_PLUGIN") == Setting("NCCL_NET_PLUGIN", "/opt/libr2cc_net.so\\r", "/etc/nccl.conf")
+
+
+def test_each_setting_of_a_process_is_shown_with_where_it_is_set() -> None:
+    settings = (
+        Setting("R2CC_MODE", "1", "the environment"),
+        Setting("NCCL_NET_PLUGIN", "none", "/root/.nccl.conf"),
+        Setting("NCCL_NET_PLUGIN", "/opt/libr2cc_net.so", "/etc/nccl.conf"),
+    )
+    copies = (Mapped("/opt/libnccl.so.2", False),)
+    known = {catalogue.MAPPED: copies, catalogue.LOADED: Loading(settings, "/opt/libnccl.so.2", "mapped")}
+    told = [each[3] for each in seen("nccl-mapped", patient(facts=known, pid=4711))]
+    assert "set when it started: R2CC_MODE=1 (in the environment), NCCL_NET_PLUGIN=none (in /root/.nccl.conf)" in told
+    assert any("R2CC_MODE=1 (in the environment) asks for R2CC, but it is not in the path" in text for text in told)
+
+
+def test_what_does_not_count_asks_for_nothing() -> None:
+    """The environment takes another plugin than the file."""
+    settings = (
+        Setting("NCCL_NET_PLUGIN", "none", "the environment"),
+        Setting("NCCL_NET_PLUGIN", "/opt/libr2cc_net.so", "/etc/nccl.conf"),
+    )
+    assert Loading(settings).wanted is None
 
 
 THEIRS = Loading(nccl="/opt/libnccl.so.2", asked_by="libnccl.so.2")

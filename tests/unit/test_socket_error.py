@@ -20,7 +20,7 @@ from chaos.run.actors import Actors
 from chaos.run.injector import Injector
 from chaos.testbed import launch
 from harness.errors import FaultError, UsageError
-from harness.hosts import Result
+from harness.hosts import LocalHost, Result
 from harness.sites.site import PlannedNic
 
 BED = [PlannedNic(f"h{h}", f"eth{n}", f"10.{n + 1}.0.{h + 1}", f"h{h}-eth{n}") for h in range(2) for n in range(2)]
@@ -165,5 +165,16 @@ def test_ranks_get_the_libraries_of_all_faults_once() -> None:
     assert set(env[1]) == {"LD_PRELOAD", "R2CC_FAULTS", "R2CC_TEST_CLOCK_FILE"}
 
 
-def test_it_needs_no_privilege() -> None:
+def test_it_needs_no_privilege_and_a_host_can_undo_it_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The commands that a dead-man switch would run, run here: any number of times, and nothing stays."""
+    monkeypatch.setattr("chaos.faults.parts.shim.folder", lambda: tmp_path / "rules")
+    made = fault()
     assert example("socket_error").privilege == "none"
+    undo = Actors(None, {}, pytest.fail).armable(made.revert())
+    assert [step.on for step in undo] == ["h1"]
+    for steps, there in ((made.inject(), ["f0-0"]), (undo, None), (undo, None)):
+        for step in steps:
+            assert isinstance(step, Command)
+            assert LocalHost().run(list(step.argv), input=step.input or None).exit_code == 0
+        found = sorted(path.name for path in (tmp_path / "rules").iterdir()) if (tmp_path / "rules").exists() else None
+        assert found == there

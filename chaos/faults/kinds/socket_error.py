@@ -22,9 +22,9 @@ class SocketError(ShimFault):
 
     class Settings(ShimSpec):
         action: Literal["reset", "silent", "slow", "short_reads"]
-        """`reset`: both ends get an RST, new connections, too. `silent`: nothing is sent, nothing that comes is taken;
-        it goes on afterwards. `slow`: each connection sends no more than `rate_mbit`. `short_reads`: a call moves no
-        more than `bytes`."""
+        """`reset`: both ends get an RST, new connections, too. `silent`: nothing that comes is taken, acknowledgements
+        included, so that sending stands still; it goes on afterwards. `slow`: each connection sends no more than
+        `rate_mbit`. `short_reads`: a call moves no more than `bytes`."""
         peer: StrictStr | None = None
         """Only connections with this address at the other end."""
         ports: tuple[Port, Port] | None = None

@@ -67,6 +67,9 @@ def mapped(patient: Patient) -> Iterator[Seen]:
         if PLUGIN.fullmatch(each.path):
             yield Seen(NOTE, patient.name, process, f"with {each.path}")
     loaded = patient.known.get(facts.LOADED) or Loading()
+    if loaded.counting:
+        settings = ", ".join(f"{each.name}={each.value} (in {each.where})" for each in loaded.counting)
+        yield Seen(NOTE, patient.name, process, f"set when it started: {settings}")
     if copies and loaded.wanted and not loaded.in_path:
         took = f"{loaded.net} took the net" if loaded.net else "neither NCCL nor a net plugin is R2CC's"
         yield Seen(ERROR, patient.name, process, f"{_wanted(loaded)}, but it is not in the path: {took}")

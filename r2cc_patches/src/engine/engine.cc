@@ -18,6 +18,7 @@ namespace r2cc {
 namespace {
 
 constexpr int64_t kLingerAtEndNs = msToNs(2000), kLingerIfAbortedNs = msToNs(150);
+constexpr int64_t kLastWordsNs = msToNs(200);
 
 std::string missingInLog(uint64_t lines) {
   return "R2CC: " + std::to_string(lines) + " lines are missing here: the reader of NCCL's log is too slow";
@@ -51,7 +52,8 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
           Probation{config.probationNs, config.damping}),
       wakeFd_(openWake()),
       report_(shared_, health),
-      rates_(shared_, report_, std::min(config.mode, kHighestMode) >= 2) {
+      rates_(shared_, report_, std::min(config.mode, kHighestMode) >= 2),
+      refusals_(shared_, std::min(config.mode, kHighestMode)) {
   for (const LocalNic& nic : shared_.nics) {
     threadsAck_ &= nic.inner.ops == nullptr || nic.inner.ops->needsAck;
     addressed_.push_back(nic.address.family != 0 || nic.late);
@@ -197,31 +199,45 @@ ncclResult_t Engine::listen(void* ctx, int dev, void* handle, void** listenComm)
   for (auto nic = all.rbegin(); nic != all.rend() && out.nics.size() < ConnectHandle::kAddresses; ++nic) {
     if (nic->dev != dev) out.nics.push_back(*nic);
   }
+  describeIn(out, refusals_.here());
   *listenComm = &listeners_.open(out.listen, out.dev, ctx);
   writeHandle(out, handle);
   return ncclSuccess;
 }
 
-/// NCCL calls again and again with the same handle, in whose last bytes we keep which connection it is: a number, as it
-/// may have been given up meanwhile.
 ncclResult_t Engine::connect(void* ctx, int dev, void* handle, void** sendComm) {
   *sendComm = nullptr;
+  return afterItsLine(tryConnect(ctx, dev, handle, sendComm));
+}
+
+/// A rank that does not fit is told in the log, which is written by another thread; NCCL's error may end the process
+/// before that. Without the mutex.
+ncclResult_t Engine::afterItsLine(ncclResult_t result) {
+  if (result == ncclInvalidUsage) (void)log_.flush(kLastWordsNs);
+  return result;
+}
+
+/// NCCL calls again and again with the same handle, in whose last bytes we keep which connection it is: a number, as it
+/// may have been given up meanwhile.
+ncclResult_t Engine::tryConnect(void* ctx, int dev, void* handle, void** sendComm) {
   const std::lock_guard<std::mutex> lock(mutex_);
   shared_.agenda.catchUp();
   anchors_.make(shared_.nics, ctx, *connector_);
   ConnectHandle to;
-  if (!readHandle(handle, to)) {
-    shared_.warn(
-        "R2CC: the peer's connect handle was not written by R2CC: all ranks need the same library and R2CC_MODE");
+  const uint8_t version = openHandle(handle, to);
+  if (version == 0) {
+    shared_.warn("R2CC: " + withoutR2cc(refusals_.here(), handle));
     return ncclInvalidUsage;
   }
+  uint64_t id = 0;
+  auto* state = static_cast<uint8_t*>(handle) + kHandleStateAt;
+  memcpy(&id, state, sizeof(id));
+  const ncclResult_t fits = id != 0 ? ncclSuccess : refusals_.check(to, version);
+  if (fits != ncclSuccess) return fits == ncclInProgress ? ncclSuccess : fits;
   Peer* known = shared_.peers.find(to.process, /*weConnect=*/true);
   Peer& peer = known != nullptr
                    ? *known
                    : shared_.peers.add(to.process, /*weConnect=*/true, pairKey(to.key, shared_.self.id, to.process));
-  uint64_t id = 0;
-  auto* state = static_cast<uint8_t*>(handle) + kHandleStateAt;
-  memcpy(&id, state, sizeof(id));
   if (id == 0) {
     id = beginConnect(peer, ctx, dev, to);
     memcpy(state, &id, sizeof(id));
@@ -248,9 +264,14 @@ uint64_t Engine::beginConnect(Peer& peer, void* ctx, int dev, const ConnectHandl
 
 ncclResult_t Engine::accept(void* listenComm, void** recvComm) {
   *recvComm = nullptr;
+  return afterItsLine(tryAccept(listenComm, recvComm));
+}
+
+ncclResult_t Engine::tryAccept(void* listenComm, void** recvComm) {
   const std::lock_guard<std::mutex> lock(mutex_);
-  auto& arrived = static_cast<Listen*>(listenComm)->arrived;
-  if (arrived.empty()) return ncclSuccess;
+  Listen& listen = *static_cast<Listen*>(listenComm);
+  auto& arrived = listen.arrived;
+  if (arrived.empty()) return listen.refused ? ncclInvalidUsage : ncclSuccess;
   const std::shared_ptr<RecvConnection> first = arrived.front();
   if (!first->over() && first->state() != ConnectionState::Active) return ncclSuccess;
   arrived.pop_front();

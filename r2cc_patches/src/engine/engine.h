@@ -20,6 +20,7 @@
 #include "engine/connections.h"
 #include "engine/listeners.h"
 #include "engine/messages.h"
+#include "engine/refusals.h"
 #include "health/announcer.h"
 #include "health/judge.h"
 #include "health/locator.h"
@@ -100,6 +101,9 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   bool awaitLingering();
   void reportEnd(uint64_t strangers);
   void onLaneMade(const LanePtr& lane, bool ok);
+  ncclResult_t tryConnect(void* ctx, int dev, void* handle, void** sendComm);
+  ncclResult_t tryAccept(void* listenComm, void** recvComm);
+  ncclResult_t afterItsLine(ncclResult_t result);
   uint64_t beginConnect(Peer& peer, void* ctx, int dev, const ConnectHandle& to);
 
   const Config config_;
@@ -123,9 +127,11 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   Rates rates_;
   Admission admission_{shared_};
   Listeners listeners_;
+  Refusals refusals_;
   Connections connections_{shared_, streams_};
-  Messages messages_{
-      shared_, services_, {admission_, streams_, connections_, listeners_, judge_, locator_, rates_, report_}};
+  Messages messages_{shared_,
+                     services_,
+                     {admission_, streams_, connections_, listeners_, refusals_, judge_, locator_, rates_, report_}};
 
   std::vector<bool> addressed_;  // by NIC: it had an address at the start, or may get one
   uint64_t nextId_ = 1;

@@ -15,7 +15,8 @@ struct Listen {
   uint64_t id;
   uint8_t dev;
   void* ctx;
-  Queue arrived;  // in the order of their Hello
+  Queue arrived;         // in the order of their Hello
+  bool refused = false;  // whoever was to connect cannot
 
   bool full() const { return arrived.size() >= kMostArrived; }
 
@@ -27,7 +28,7 @@ class Listeners {
  public:
   Listen& open(uint64_t id, uint8_t dev, void* ctx) {
     auto& entry = listens_[id];
-    entry = std::make_unique<Listen>(Listen{id, dev, ctx, {}});
+    entry = std::make_unique<Listen>(Listen{id, dev, ctx, {}, false});
     return *entry;
   }
   /// Null: it was closed.

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "wire/refusal.h"
+
 namespace r2cc {
 namespace {
 
@@ -27,7 +29,7 @@ void onDataProof(Path& path) {
 
 void Messages::onDatagram(size_t nic, const NicAddress& from, const uint8_t* data, size_t size) {
   const auto parsed = Parsed::open(data, size);
-  if (!parsed) return void(dropped_.malformed++);
+  if (!parsed) return onRefusal(data, size);
   Peer* peer = parts_.admission.genuine(*parsed);
   if (peer == nullptr) return;
   if (!parts_.admission.fresh(*peer, *parsed)) return hearTwin(*peer, nic, from, parsed->header());
@@ -288,6 +290,18 @@ void Messages::onHello(const Arrival& arrival, const Hello& hello) {
   }
   answer.known = exists || listen != nullptr ? 1 : 0;
   peer.tell(answer);
+}
+
+/// Repeated, it changes nothing: the listen stays refused until NCCL closes it.
+void Messages::onRefusal(const uint8_t* data, size_t size) {
+  const auto refusal = Refusal::open(data, size);
+  if (!refusal) return void(dropped_.malformed++);
+  if (refusal->to != shared_.self.id) return void(dropped_.stranger++);
+  if (!Refusal::genuine(data, size, *refusal, shared_.self.key)) return void(dropped_.forged++);
+  Listen* listen = parts_.listeners.find(refusal->listen);
+  if (listen == nullptr) return;
+  listen->refused = true;
+  parts_.refusals.heard(refusal->readable());
 }
 
 /// The answer goes back over the same path and brings acknowledgements along: a lost one costs a probe. Where there are

@@ -4,6 +4,7 @@
 #include "engine/admission.h"
 #include "engine/connections.h"
 #include "engine/listeners.h"
+#include "engine/refusals.h"
 #include "health/judge.h"
 #include "health/locator.h"
 #include "health/nic_report.h"
@@ -21,6 +22,7 @@ class Messages {
     Streams& streams;
     Connections& connections;
     Listeners& listeners;
+    Refusals& refusals;
     Judge& judge;
     Locator& locator;
     Rates& rates;
@@ -61,6 +63,8 @@ class Messages {
   bool dispatchToReceiver(const Arrival& arrival, Type type, Reader& reader);
   void onAddresses(const Arrival& arrival, const std::vector<NicAddress>& nics);
   void onHello(const Arrival& arrival, const Hello& hello);
+  /// What is no datagram of this version may be what is read in every version.
+  void onRefusal(const uint8_t* data, size_t size);
   static void onPing(const Arrival& arrival, const Ping& ping);
   void onPong(const Arrival& arrival, const Pong& pong);
   Shared& shared_;

@@ -211,7 +211,10 @@ bool Judge::stoppedOnly(const Peer& peer, int64_t now) const {
 /// Two witnesses: a lane or stream of it ended, as all do when a process does, and asked at once, all its ports refuse.
 /// A live process's ports take connections, and it answers by UDP or by TCP, whatever else is lost.
 bool Judge::ended(Peer& peer, int64_t now) {
-  const int64_t broke = peer.brokeNs.load(std::memory_order_relaxed);
+  // The first of this silence: lanes are found broken one by one, and what was refused meanwhile counts.
+  if (peer.lastHeard > peer.firstBrokeNs + kStragglersNs)
+    peer.firstBrokeNs = peer.brokeNs.load(std::memory_order_relaxed);
+  const int64_t broke = peer.firstBrokeNs;
   if (peer.lastHeard > broke + kStragglersNs) return false;
   if (peer.lastAsked < broke) askAll(peer, now);  // the second way asks by TCP, sooner where UDP is refused
   shared_.agenda.restUntil(now);

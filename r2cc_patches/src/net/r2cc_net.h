@@ -15,6 +15,10 @@ ncclNet_t* r2ccTakeOtherNet(const ncclNet_t& net, const r2cc::InnerOps& ops);
 /// Whether a net is what r2ccWrapNet made.
 bool r2ccWraps(const ncclNet_t* net);
 
+/// For a net that is not wrapped, before it connects: true where R2CC wrote the handle, which that net would take for
+/// an address. The end that listens is told that nothing will come.
+bool r2ccRefuse(const void* handle);
+
 extern "C" {
 /// For programs that drive a net themselves (the host bench): an ncclNet_t for "Socket" or "IB", wrapped as
 /// R2CC_MODE says; null for another name.

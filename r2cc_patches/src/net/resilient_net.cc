@@ -1,11 +1,15 @@
 // The resilient net as NCCL sees it: an ncclNet_t around an inner one.
+#include <unistd.h>
+
 #include <cstring>
 #include <mutex>
+#include <string>
 
 #include "debug.h"
 #include "inner/plain.h"
 #include "net/net_process.h"
 #include "net/r2cc_net.h"
+#include "wire/refusal.h"
 
 extern ncclNet_t ncclNetIb;
 extern ncclNet_t ncclNetSocket;
@@ -67,6 +71,26 @@ ncclResult_t counted(ncclResult_t result, void** comm, bool ours) {
   return result;
 }
 
+/// False where whoever listens has no R2CC.
+bool tellListener(const void* handle, const std::string& what) {
+  ConnectHandle to;
+  if (openHandle(handle, to) == 0) return false;
+  const std::string who = "process " + std::to_string(getpid()) + " on " + hostName();
+  refuseOnce(to, who + " " + what + ", or set R2CC_MODE=0 on all ranks");
+  return true;
+}
+
+/// This process runs without R2CC, and the listening end with it: it is told, as it would wait for us without end.
+void refuse(const void* handle) {
+  process().warn(inChild()
+                     ? "R2CC: this process was forked from one that uses the net, so it runs without R2CC, and the "
+                       "peer with it: start it by exec, or set R2CC_MODE=0 on all ranks"
+                     : "R2CC: the peer runs R2CC and this process could not start it (see above): set R2CC_MODE=0 "
+                       "on all ranks");
+  (void)tellListener(handle, inChild() ? "is a forked child, which runs without R2CC: start it by exec"
+                                       : "could not start R2CC: its log says why");
+}
+
 /// The listening end says what the connection is: it may be another host's NIC that cannot be protected.
 ncclResult_t netConnect(void* ctx, int dev, void* handle, void** sendComm, ncclNetDeviceHandle_t** device) {
   if (isPlainHandle(handle)) {
@@ -76,12 +100,7 @@ ncclResult_t netConnect(void* ctx, int dev, void* handle, void** sendComm, ncclN
   *sendComm = nullptr;
   if (process().engine() != nullptr && !inChild())
     return counted(engine().connect(ctx, dev, handle, sendComm), sendComm, true);
-  process().warn(inChild()
-                     ? "R2CC: this process was forked from one that uses the net, so it runs without R2CC, and the "
-                       "peer with it: start it by exec, or set R2CC_MODE=0 on all ranks"
-                     : "R2CC: the peer runs R2CC and this process could not start it (see above): set R2CC_MODE=0 "
-                       "on all ranks");
-  return ncclSystemError;
+  return refuse(handle), ncclSystemError;
 }
 
 ncclResult_t netAccept(void* listenComm, void** recvComm, ncclNetDeviceHandle_t** device) {
@@ -210,6 +229,10 @@ bool r2ccWraps(const ncclNet_t* net) {
   using namespace r2cc;
   return net->init == netInit<&ncclNetIb> || net->init == netInit<&ncclNetSocket> ||
          net->init == netInit<&r2ccOtherNet>;
+}
+
+bool r2ccRefuse(const void* handle) {
+  return r2cc::tellListener(handle, "runs without R2CC: use the same library and R2CC_MODE on all ranks");
 }
 
 extern "C" const void* r2ccNetGet(const char* inner) {

@@ -175,8 +175,9 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   uint32_t remoteUp = ~uint32_t{0}, remoteVersion = 0;
   int64_t lastHeard = 0;
   int64_t lastCalled = 0, lastAsked = 0;
-  int64_t owedSince = 0;  // it owes us something; 0: nothing
-  int64_t settledNs = 0;  // after a failover: no lanes are made before, but to recover
+  int64_t firstBrokeNs = INT64_MIN / 2;  // brokeNs, of the first that nothing was heard after
+  int64_t owedSince = 0;                 // it owes us something; 0: nothing
+  int64_t settledNs = 0;                 // after a failover: no lanes are made before, but to recover
   uint32_t round = 0;
   int64_t lastRound = 0;
   std::array<int64_t, 512> roundNs{};  // when the last rounds were sent

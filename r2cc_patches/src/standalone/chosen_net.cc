@@ -83,6 +83,7 @@ ncclResult_t initChosen(int table, void** ctx, uint64_t commId, const Config* co
   State& all = state();
   const std::lock_guard<std::mutex> lock(all.mutex);
   describeNccl(table, log);
+  all.log = log;
   *ctx = nullptr;
   void* inner = nullptr;
   const ncclResult_t result = init(all, &inner, commId, trafficClassOf(config), log, profiler);
@@ -142,7 +143,18 @@ ncclResult_t listenOnce(int dev, void* handle, void** listenComm) {
 ncclResult_t connectOnce(int trafficClass, int dev, void* handle, void** sendComm) {
   void* ctx = nullptr;
   const ncclResult_t result = contextOf(trafficClass, &ctx);
-  return result != ncclSuccess ? result : chosenNet()->connect(ctx, dev, handle, sendComm, nullptr);
+  return result != ncclSuccess ? result : connectChosen(ctx, dev, handle, sendComm);
+}
+
+ncclResult_t connectChosen(void* inner, int dev, void* handle, void** sendComm) {
+  const State& all = state();
+  if (r2ccWraps(all.net) || !r2ccRefuse(handle)) return all.net->connect(inner, dev, handle, sendComm, nullptr);
+  if (all.log != nullptr) {
+    all.log(NCCL_LOG_WARN, NCCL_NET, "r2cc", 0, "%s",
+            "R2CC: the peer runs R2CC, and this rank does not (R2CC_MODE=0, or its net is passed through): use the "
+            "same library and R2CC_MODE on all ranks");
+  }
+  return ncclInvalidUsage;
 }
 
 }  // namespace r2cc::plugin

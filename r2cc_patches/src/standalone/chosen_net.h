@@ -34,6 +34,9 @@ ncclResult_t contextOf(int trafficClass, void** ctx);
 /// listen of such a table: a traffic class is of those who connect.
 ncclResult_t listenOnce(int dev, void* handle, void** listenComm);
 ncclResult_t connectOnce(int trafficClass, int dev, void* handle, void** sendComm);
+/// connect of any table, with the chosen net's context. Where that net is not wrapped, and the peer's is, both ends
+/// fail.
+ncclResult_t connectChosen(void* inner, int dev, void* handle, void** sendComm);
 
 /// The same call on the chosen net, whatever its arguments.
 template <auto Member, class Type>

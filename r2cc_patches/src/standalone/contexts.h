@@ -19,7 +19,7 @@ inline ncclResult_t listenContext(void* ctx, int dev, void* handle, void** liste
 inline ncclResult_t connectContext(void* ctx, int dev, void* handle, void** sendComm, DeviceHandle**) {
   void* inner = nullptr;
   if (!innerContext(ctx, &inner)) return ncclInvalidUsage;
-  return forward<&ncclNet_t::connect>(inner, dev, handle, sendComm, nullptr);
+  return connectChosen(inner, dev, handle, sendComm);
 }
 
 template <int Table, class Net>

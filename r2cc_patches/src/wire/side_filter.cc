@@ -8,6 +8,7 @@
 #include <array>
 #include <cstddef>
 
+#include "wire/refusal.h"
 #include "wire/wire.h"
 
 namespace r2cc {
@@ -37,7 +38,9 @@ uint32_t word(const std::vector<uint8_t>& bytes, uint32_t at) {  // as the filte
   return uint32_t{bytes[at]} << 24 | uint32_t{bytes[at + 1]} << 16 | uint32_t{bytes[at + 2]} << 8 | bytes[at + 3];
 }
 
-sock_filter step(uint16_t code, uint32_t k, uint8_t otherwise = 0) { return {code, 0, otherwise, k}; }
+sock_filter step(uint16_t code, uint32_t k, uint8_t otherwise = 0, uint8_t then = 0) {
+  return {code, then, otherwise, k};
+}
 
 }  // namespace
 
@@ -47,11 +50,12 @@ void keepOnlyFor(uint64_t process, const std::vector<Fd>& sockets) {
   const uint16_t load1 = BPF_LD | BPF_B | BPF_ABS;
   const uint16_t equal = BPF_JMP | BPF_JEQ | BPF_K;
   // A load past the end drops the datagram, too.
-  std::array<sock_filter, 10> code = {
+  std::array<sock_filter, 11> code = {
       step(load4, kUdpHeader),
-      step(equal, word(t.bytes, 0), 7),  // magic
+      step(equal, word(t.bytes, 0), 8),  // magic
       step(load1, kUdpHeader + 4),
-      step(equal, t.bytes[4], 5),  // version
+      step(equal, t.bytes[4], 0, 1),  // version
+      step(equal, kAnyVersion, 5),    // or a refusal
       step(load4, kUdpHeader + t.idAt),
       step(equal, word(t.bytes, t.idAt), 3),  // receiver
       step(load4, kUdpHeader + t.idAt + 4),

@@ -18,11 +18,11 @@
 namespace r2cc {
 
 constexpr uint32_t kMagic = 0x43433252;  // "R2CC"
-constexpr uint8_t kWireVersion = 9;
-constexpr size_t kMaxDatagram = 1400;  // fits the smallest MTU anyone runs
-constexpr size_t kMaxNics = 32;        // bits in Header::nicsUp
-constexpr size_t kMaxReason = 160;     // bytes of text in a Bye
-constexpr size_t kMaxLanes = 32;       // in one message
+constexpr uint8_t kWireVersion = 10;     // never 0 (refusal.h)
+constexpr size_t kMaxDatagram = 1400;    // fits the smallest MTU anyone runs
+constexpr size_t kMaxNics = 32;          // bits in Header::nicsUp
+constexpr size_t kMaxReason = 160;       // bytes of text in a Bye
+constexpr size_t kMaxLanes = 32;         // in one message
 
 using InnerHandle = std::array<uint8_t, NCCL_NET_HANDLE_MAXSIZE>;
 

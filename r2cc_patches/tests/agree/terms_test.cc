@@ -1,6 +1,7 @@
 // Ranks that were started differently, or planned differently: one clear word on all of them, and nothing runs.
 #include <algorithm>
 
+#include "agree/peer_terms.h"
 #include "agree/world/puppet.h"
 #include "check.h"
 
@@ -167,4 +168,39 @@ TEST(agree_a_rank_that_says_nonsense_of_its_plan_switches_nobody) {
     for (int i = 0; i < 100; i++) stage[0].enter(1), stage[1].enter(1);
     CHECK_EQ(stage[0].stats().switches + stage[1].stats().switches, 0U);
   }
+}
+
+namespace {
+
+std::string written(const std::string& mode, const std::string& build, const std::string& host) {
+  std::string out(256, '\0');
+  writePeerTerms({{{"R2CC_MODE", mode}, {"R2CC's protocol", "9"}}, build, host}, out.data(), out.size());
+  return out;
+}
+
+}  // namespace
+
+/// What NCCL's ranks tell each other: hosts and builds may differ, what must be alike may not.
+TEST(agree_peer_terms_name_the_hosts) {
+  const std::string one = written("1", "aaaa", "h0");
+  Compared found = comparePeerTerms({one, written("1", "aaaa", "h1")});
+  CHECK_EQ(found.error, "");
+  CHECK_EQ(found.warning, "");
+  found = comparePeerTerms({one, written("1", "bbbb", "h1")});
+  CHECK_EQ(found.error, "");
+  CHECK_EQ(found.warning, "R2CC's build is aaaa on rank 0 (h0), bbbb on rank 1 (h1)");
+  found = comparePeerTerms({one, written("0", "bbbb", "h1")});
+  CHECK_EQ(found.error, "R2CC_MODE is 1 on rank 0 (h0), 0 on rank 1 (h1)");
+  CHECK_EQ(found.warning, "");
+}
+
+TEST(agree_peer_terms_may_hold_anything) {
+  const std::string one = written("1", "aaaa", "h0");
+  for (const std::string& text :
+       {std::string(), std::string(256, '\0'), std::string(256, 'x'), std::string("a\0b", 3)}) {
+    CHECK(!comparePeerTerms({one, text}).error.empty());
+  }
+  char few[8] = {};
+  writePeerTerms({{{"schedule", "ring"}}, "aaaa", "h0"}, few, sizeof(few));
+  CHECK_EQ(std::string(few), "schedul");
 }

@@ -1,6 +1,8 @@
 // Rules in force, on real connections of this process.
 #include "faults/enforcer.h"
 
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,6 +54,12 @@ int errorOf(int fd) {
   return recv(fd, &byte, 1, MSG_DONTWAIT) < 0 ? errno : 0;
 }
 
+int unacknowledged(int fd) {
+  int bytes = 0;
+  CHECK_EQ(ioctl(fd, SIOCOUTQ, &bytes), 0);
+  return bytes;
+}
+
 }  // namespace
 
 TEST(a_reset_is_seen_by_both_ends_and_by_no_other_connection) {
@@ -91,14 +99,60 @@ TEST(a_silent_connection_takes_nothing_and_goes_on_when_it_is_over) {
   const Pair pair;
   rig.rule("127.0.0.2 silent");
   CHECK(rig.enforcer.look());
-  CHECK(rig.book.of(cookieOf(pair.mine.get())).silent);
-  CHECK(!rig.book.of(cookieOf(pair.theirs.get())).silent);
+  CHECK_EQ(send(pair.mine.get(), "x", 1, 0), 1);
+  CHECK_EQ(unacknowledged(pair.mine.get()), 1);
   CHECK_EQ(send(pair.theirs.get(), "x", 1, 0), 1);
   CHECK(!Pair::readable(pair.mine.get(), kShortMs));
   rig.remove();
   CHECK(!rig.enforcer.look());
-  CHECK(rig.book.empty());
   CHECK(Pair::readable(pair.mine.get(), kLongMs));  // TCP sends it again
+}
+
+TEST(nobody_gets_through_a_silent_door_until_it_is_over) {
+  Rig rig;
+  const Fd door = doorOn(kNic);
+  rig.rule("127.0.0.2 silent");
+  CHECK(rig.enforcer.look());
+  const Fd comes(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const sockaddr_in there = named(door.get());
+  CHECK(connect(comes.get(), generic(&there), sizeof(there)) < 0 && errno == EINPROGRESS);
+  CHECK(!Pair::readable(door.get(), kShortMs));
+  CHECK(!has(rig.answers(), "hit"));
+  rig.remove();
+  CHECK(!rig.enforcer.look());
+  CHECK(Pair::readable(door.get(), kLongMs));
+}
+
+TEST(a_new_connection_from_a_silent_nic_is_not_made_until_it_is_over) {
+  Rig rig;
+  const Fd door = doorOn(kOther);
+  const sockaddr_in there = named(door.get());
+  rig.rule("127.0.0.2 silent");
+  CHECK(rig.enforcer.look());
+  CHECK(rig.book.silences());
+  const Fd goes(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  const sockaddr_in here = addressOf(kNic, 0);
+  CHECK_EQ(bind(goes.get(), generic(&here), sizeof(here)), 0);
+  const Ends ends = endsTo(goes.get(), generic(&there), sizeof(there)).value_or(Ends{});
+  CHECK(ends.local == ipOf(kNic) && ends.peer == ipOf(kOther) && ends.peerPort == ntohs(there.sin_port));
+  rig.book.silenceNew(cookieOf(goes.get()), ends, [&goes] { return deafen(goes.get()); });
+  CHECK(connect(goes.get(), generic(&there), sizeof(there)) < 0 && errno == EINPROGRESS);
+  pollfd made = {goes.get(), POLLOUT, 0};
+  CHECK_EQ(poll(&made, 1, kShortMs), 0);
+  rig.remove();
+  CHECK(!rig.enforcer.look());
+  CHECK(!rig.book.silences());
+  CHECK_EQ(poll(&made, 1, kLongMs), 1);
+}
+
+TEST(the_ends_of_a_connection_are_known_before_it_is_made) {
+  const Fd goes(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  const sockaddr_in there = addressOf("127.0.0.9", 4000);
+  const Ends ends = endsTo(goes.get(), generic(&there), sizeof(there)).value_or(Ends{});
+  CHECK(ends.local == ipOf("127.0.0.1") && ends.peer == ipOf("127.0.0.9") && ends.peerPort == 4000);
+  const Fd datagrams(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  CHECK(!endsTo(datagrams.get(), generic(&there), sizeof(there)));
+  CHECK(!endsTo(goes.get(), nullptr, 0));
 }
 
 TEST(a_slow_connection_gets_its_old_pacing_back) {
@@ -125,7 +179,7 @@ TEST(short_reads_stand_in_the_book_until_the_connection_is_closed) {
   {
     const Pair pair;
     CHECK(rig.enforcer.look());
-    CHECK_EQ(rig.book.of(cookieOf(pair.mine.get())).mostBytes, uint64_t{7});
+    CHECK_EQ(rig.book.mostBytes(cookieOf(pair.mine.get())), uint64_t{7});
   }
   CHECK(rig.enforcer.look());
   CHECK(rig.book.empty());
@@ -147,9 +201,9 @@ TEST(a_changed_rule_takes_the_place_of_the_old_one) {
   CHECK(rig.enforcer.look());
   rig.rule("127.0.0.2 short_reads bytes=7");
   CHECK(rig.enforcer.look());
-  const Limit limit = rig.book.of(cookieOf(pair.mine.get()));
-  CHECK(!limit.silent);
-  CHECK_EQ(limit.mostBytes, uint64_t{7});
+  CHECK_EQ(rig.book.mostBytes(cookieOf(pair.mine.get())), uint64_t{7});
+  CHECK_EQ(send(pair.theirs.get(), "x", 1, 0), 1);
+  CHECK(Pair::readable(pair.mine.get(), kLongMs));
 }
 
 TEST(rubbish_is_refused_in_a_line_and_hurts_no_other_rule) {

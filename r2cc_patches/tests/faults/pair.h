@@ -24,19 +24,39 @@ inline sockaddr_in addressOf(const char* ip, uint16_t port) {
   return address;
 }
 
+inline sockaddr* generic(sockaddr_in* address) { return reinterpret_cast<sockaddr*>(address); }
+inline const sockaddr* generic(const sockaddr_in* address) { return reinterpret_cast<const sockaddr*>(address); }
+
+inline int must(int result) {
+  if (result < 0) throw std::runtime_error("no connection on the loopback");
+  return result;
+}
+
+/// Where a socket of ours is.
+inline sockaddr_in named(int fd) {
+  sockaddr_in found{};
+  socklen_t size = sizeof(found);
+  must(getsockname(fd, generic(&found), &size));
+  return found;
+}
+
+/// A socket that listens there.
+inline Fd doorOn(const char* ip) {
+  Fd door(must(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)));
+  const sockaddr_in there = addressOf(ip, 0);
+  must(bind(door.get(), generic(&there), sizeof(there)));
+  must(listen(door.get(), 1));
+  return door;
+}
+
 /// `mine` is on kNic, `theirs` on kOther.
 struct Pair {
   Fd mine, theirs;
 
   Pair() {
-    const Fd door(must(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)));
-    sockaddr_in there = addressOf(kOther, 0);
-    socklen_t size = sizeof(there);
-    must(bind(door.get(), generic(&there), size));
-    must(listen(door.get(), 1));
-    must(getsockname(door.get(), generic(&there), &size));
+    const Fd door = doorOn(kOther);
     mine = Fd(must(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)));
-    sockaddr_in here = addressOf(kNic, 0);
+    const sockaddr_in here = addressOf(kNic, 0), there = named(door.get());
     must(bind(mine.get(), generic(&here), sizeof(here)));
     must(connect(mine.get(), generic(&there), sizeof(there)));
     theirs = Fd(must(accept4(door.get(), nullptr, nullptr, SOCK_CLOEXEC)));
@@ -45,13 +65,6 @@ struct Pair {
   static bool readable(int fd, int limitMs) {
     pollfd asked = {fd, POLLIN, 0};
     return poll(&asked, 1, limitMs) == 1;
-  }
-
- private:
-  static sockaddr* generic(sockaddr_in* address) { return reinterpret_cast<sockaddr*>(address); }
-  static int must(int result) {
-    if (result < 0) throw std::runtime_error("no connection on the loopback");
-    return result;
   }
 };
 

@@ -7,6 +7,8 @@
 #include "messages.h"
 #include "wire/handle.h"
 #include "wire/keys.h"
+#include "wire/party.h"
+#include "wire/refusal.h"
 
 using namespace r2cc;
 using namespace r2cc::fuzz;
@@ -44,6 +46,12 @@ void readMessage(Type type, const Reader& reader) {
 
 void readDatagram(const std::vector<uint8_t>& bytes) {
   const auto parsed = Parsed::open(bytes.data(), bytes.size());
+  const auto refusal = Refusal::open(bytes.data(), bytes.size());
+  require(!parsed || !refusal);
+  if (refusal) {
+    (void)refusal->readable();
+    (void)Refusal::genuine(bytes.data(), bytes.size(), *refusal, kKey);
+  }
   if (!parsed) return;
   (void)parsed->verify(kKey);
   (void)parsed->forEach([](Type type, Reader& reader) { readMessage(type, reader); });
@@ -82,6 +90,8 @@ void handle(Input& in) {
   writeHandle(out, again.data());
   ConnectHandle copy;
   require(readHandle(again.data(), copy) && copy.key == out.key && copy.process == out.process);
+  const Party here = partyOf(out, kWireVersion), there = partyOf(out, static_cast<uint8_t>(kWireVersion + 1));
+  require(conflict(here, here).empty() && !conflict(here, there).empty());
 }
 
 /// Two messages as our own code builds them, filled from the input.

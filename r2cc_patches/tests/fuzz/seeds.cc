@@ -9,6 +9,7 @@
 #include "input.h"
 #include "messages.h"
 #include "wire/handle.h"
+#include "wire/refusal.h"
 
 using namespace r2cc;
 using namespace r2cc::fuzz;
@@ -72,6 +73,9 @@ void writeWire(const std::filesystem::path& folder) {
   writeHandle(handle, bytes.data());
   bytes.insert(bytes.begin(), 2);  // mode: a handle
   write(folder / "handle", bytes);
+  bytes = Refusal::sealed(handle, 1, "two builds");
+  bytes.insert(bytes.begin(), 0);
+  write(folder / "refusal", bytes);
   write(folder / "sealed", {1, 7, 7, 7, 7, 7, 7, 7, 0, 9, 1, 2, 3, 4, 5, 6, 7, 8});
   write(folder / "built", {3, 1, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 9, 1, 2, 3});
 }

@@ -2,12 +2,26 @@
 #include <string>
 
 #include "check.h"
+#include "net/r2cc_net.h"
 #include "standalone/nccl_version.h"
 #include "standalone/net_tables.h"
+
+extern "C" {
+extern const r2cc::plugin::NetV8 ncclNetPlugin_v8;
+extern const r2cc::plugin::NetV9 ncclNetPlugin_v9;
+extern const r2cc::plugin::NetV10 ncclNetPlugin_v10;
+extern const r2cc::plugin::NetV11 ncclNetPlugin_v11;
+extern const r2cc::plugin::NetV12 ncclNetPlugin_v12;
+}
 
 namespace {
 
 using namespace r2cc::plugin;
+
+template <class Net>
+bool drivenByHost(const Net& net) {
+  return net.ends.getDeviceMr == nullptr && net.ends.irecvConsumed == nullptr;
+}
 
 #define SAME_PLACE(ours, field, theirs, name) static_assert(offsetof(ours, field) == offsetof(theirs, name))
 
@@ -50,4 +64,16 @@ TEST(tables_a_line_says_which_nccl_took_which) {
   CHECK(describe(22809, 11).find("ties GIN to its own IB net") != std::string::npos);
   CHECK(describe(0, 8) == "R2CC: net table v8 of an NCCL that does not say its version");
   CHECK(describe(24000, 12).find("R2CC: NCCL 2.40.0 uses net table v12; R2CC knows NCCL up to ") == 0);
+}
+
+/// docs/reference/coverage.md: merged NICs and device offload are off, so that NCCL does not ask for them.
+TEST(tables_have_no_merged_nics_and_no_device_offload) {
+  CHECK(drivenByHost(ncclNetPlugin_v8) && drivenByHost(ncclNetPlugin_v9) && drivenByHost(ncclNetPlugin_v10));
+  CHECK(drivenByHost(ncclNetPlugin_v11) && drivenByHost(ncclNetPlugin_v12));
+  CHECK(ncclNetPlugin_v9.makeVDevice == nullptr && ncclNetPlugin_v10.makeVDevice == nullptr);
+  CHECK(ncclNetPlugin_v11.makeVDevice == nullptr && ncclNetPlugin_v12.makeVDevice == nullptr);
+  for (const char* inner : {"Socket", "IB"}) {
+    const auto* fork = static_cast<const ncclNet_t*>(r2ccNetGet(inner));
+    CHECK(fork->makeVDevice == nullptr && fork->getDeviceMr == nullptr && fork->irecvConsumed == nullptr);
+  }
 }

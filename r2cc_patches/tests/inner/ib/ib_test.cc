@@ -57,6 +57,7 @@ TEST(net_ib_drain_takes_what_comes_last) {
   CHECK_EQ(fate(requests[1]), 'd');
   CHECK_EQ(fate(requests[0]), 'd');
   CHECK(v.irecv(64) == nullptr);  // nothing is posted any more
+  CHECK(v.moves == (std::vector<ibv_qp_state>{IBV_QPS_ERR, IBV_QPS_RESET}));
 }
 
 TEST(net_ib_drain_is_bounded) {

@@ -2,13 +2,21 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <utility>
+
+#include "ibvsymbols.h"
+
+extern ncclIbvSymbols ibvSymbols;  // of the fork's ibvwrap.cc
 
 namespace r2cc::fake {
 namespace {
 constexpr uint32_t kQpNum = 17;
-}
+}  // namespace
 
-Verbs::Verbs() {  // NOLINT(cppcoreguidelines-pro-type-member-init): the fork's own structures
+// Of verbs only this one is called through the library, where that is there and a test before has loaded it.
+Verbs::Verbs()
+    : loaded_(std::exchange(ibvSymbols.ibv_internal_modify_qp,
+                            modifyQp)) {  // NOLINT(cppcoreguidelines-pro-type-member-init): the fork's own structures
   context_.device = &device_;
   context_.ops.poll_cq = pollCq;
   context_.ops.post_send = postSend;
@@ -33,6 +41,8 @@ Verbs::Verbs() {  // NOLINT(cppcoreguidelines-pro-type-member-init): the fork's 
   comm_->devs[0].base.cq = &cq_;
   comm_->devs[0].base.pd = &pd_;
 }
+
+Verbs::~Verbs() { ibvSymbols.ibv_internal_modify_qp = loaded_; }
 
 void* Verbs::irecv(size_t size) {
   void* data = buffer_;
@@ -66,6 +76,8 @@ int Verbs::pollCq(ibv_cq* cq, int count, ibv_wc* out) {
   for (; n < count && !v.queue_.empty(); n++, v.queue_.pop_front()) out[n] = v.queue_.front();
   return n;
 }
+
+int Verbs::modifyQp(ibv_qp* qp, ibv_qp_attr* attr, int) { return of(qp).moves.push_back(attr->qp_state), 0; }
 
 int Verbs::postRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr**) { return of(qp).receives_.push_back(wr->wr_id), 0; }
 

@@ -14,6 +14,7 @@ namespace r2cc::fake {
 class Verbs {
  public:
   Verbs();
+  ~Verbs();
   Verbs(const Verbs&) = delete;
   Verbs& operator=(const Verbs&) = delete;
 
@@ -28,12 +29,15 @@ class Verbs {
   bool flushes = true;
   /// What arrives at the very moment at which the queue pair is stopped: told before the flushed work.
   std::vector<ibv_wc> late;
+  /// What the queue pair was moved to.
+  std::vector<ibv_qp_state> moves;
   ncclIbRecvComm* comm() { return comm_.get(); }
 
  private:
   static Verbs& of(ibv_qp* qp) { return *static_cast<Verbs*>(qp->qp_context); }
   static int pollCq(ibv_cq* cq, int count, ibv_wc* out);
   static int postSend(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
+  static int modifyQp(ibv_qp* qp, ibv_qp_attr* attr, int mask);
   static int postRecv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
   ibv_wc completion(uint64_t wrId, ibv_wc_status status) const;
   bool stopped() const { return comm_->base.ready == 0; }
@@ -42,6 +46,7 @@ class Verbs {
     void operator()(void* memory) const { free(memory); }
   };
 
+  int (*const loaded_)(ibv_qp*, ibv_qp_attr*, int);  // the library's, or null
   // NOLINTBEGIN(bugprone-invalid-enum-default-initialization): the library's structures, all zero as it makes them
   ibv_device device_{};
   ibv_context context_{};
