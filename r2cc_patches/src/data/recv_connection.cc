@@ -46,8 +46,9 @@ ncclResult_t RecvConnection::test(Request& request, int* done, int* size) {
   *done = 0;
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
+  // A sender that closed left the lanes that a flush is on.
+  if (request.isFlush && state() != ConnectionState::Failed) return testFlush(request, done);
   if (!request.finished() && over()) return overNow();
-  if (request.isFlush) return testFlush(request, done);
   if (!over() && (!request.finished() || request.size >= kTurnBytes)) progress();
   if (!request.finished()) return ackIfDue(), ncclSuccess;
   *done = 1;

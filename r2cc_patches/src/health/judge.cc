@@ -195,6 +195,7 @@ void Judge::onMoved(Peer& peer, Path& path) {
   if (path.use == PathUse::SideOnly) return;
   path.nextStream = path.streamTries = 0;
   path.refused = false;  // by the old address
+  path.tcpRefusedNs = INT64_MIN / 2;
   if (path.linkLost(runNs())) pathDown(peer, path, "peer");
 }
 

@@ -126,6 +126,27 @@ TEST(net_word_of_a_sender_that_closes_before_the_flush) {
   }
 }
 
+/// The same when NCCL's own flush, the first of the connection, is under way.
+TEST(net_word_of_a_sender_that_closes_during_the_flush) {
+  Rig rig(rdma(true, 1));
+  rig.fabric.endFlushesLate(msToNs(20));
+  const Stream& s = rig.stream(0, 1, 0, 1);
+  s.receiver->askBelow = 0;
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() == 1; }));
+  s.receiver->askBelow = 1;
+  CHECK(Rig::within(kLimitNs, [&] { return rig.fabric.flushes({1, 0}) == 1; }));
+  rig.stop();
+  s.sender->close();
+  pauseMs(150);
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return s.receiver->state() != End::State::Running; }));
+  rig.stop();
+  CHECK(s.receiver->state() == End::State::Done);
+  CHECK_EQ(s.receiver->wrong(), "");
+  CHECK_EQ(rig.warnings().size(), 0u);
+}
+
 /// All that is to be sent lies in the sender's kernel when the connection is reset: no call of NCCL's would ever find
 /// it out, where copies are kept or not, and whether there is another NIC or none.
 TEST(net_word_of_a_kernel_whose_connection_is_reset) {
