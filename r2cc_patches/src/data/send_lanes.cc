@@ -138,6 +138,7 @@ LanePtr SendConnection::idleLane() const {
 Path* SendConnection::bestPath(const Path* avoid) const {
   Path* best = nullptr;
   size_t bestLoad = 0;
+  const int64_t now = runNs();
   for (const auto& path : peer.paths()) {
     if (path->use == PathUse::SideOnly || path.get() == avoid) continue;
     const bool last = state() != ConnectionState::Active && path->state() == PathState::Probation;
@@ -145,7 +146,7 @@ Path* SendConnection::bestPath(const Path* avoid) const {
     if (path->use == PathUse::LastResort && state() == ConnectionState::Active) continue;
     if (path->dataDoubted() && state() == ConnectionState::Active) continue;
     if (path.get() == home_ && !path->doubted()) return path.get();
-    const int against = (path->up() ? 0 : 1) + (path->doubted() || unproven(*path) || !path->heard() ? 1 : 0);
+    const int against = (path->up() ? 0 : 1) + (path->doubted() || unproven(*path) || path->mute(now) ? 1 : 0);
     // A lane in reserve must outlive what it stands by for; one to go on with only shun what fails with home.
     const bool reserve = state() == ConnectionState::Active && avoid != nullptr;
     const bool sameFate = reserve ? !peer.apart(*path, *avoid) : peer.kin(*path, *home_);
