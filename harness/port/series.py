@@ -15,6 +15,8 @@ from harness.port.placing import FAILED, Placement, place
 from harness.port.report import HunkFound
 
 SOURCES = ("*.cc", "*.h")
+ALIKE = 0.5
+"""How much of a file must be in another for that to be the same one, of 1."""
 
 
 def carry_over(
@@ -26,7 +28,7 @@ def carry_over(
     texts: dict[str, str] = {}
     for name, file in files.items():
         hunks = read_hunks(file.read_text(), name)
-        now = {path: _renamed(path, tree) for path in dict.fromkeys(hunk.path for hunk in hunks)}
+        now = {path: _renamed(path, base, tree) for path in dict.fromkeys(hunk.path for hunk in hunks)}
         copy_files(tree, scratch / "a", list(now.values()))
         for path, there in now.items():
             found += _file(name, there, [hunk for hunk in hunks if hunk.path == path], base, tree)
@@ -63,12 +65,17 @@ def patches_to_write(
     raise SourceError("the new patches do not make the tree they were taken from; nothing was written", "report this")
 
 
-def _renamed(path: str, tree: Path) -> str:
-    """Where the file is now: in another folder, if it is the only one of its name; else where it was."""
+def _renamed(path: str, base: Path, tree: Path) -> str:
+    """Where the file is now: in another folder, if it is the only one of its name and most of it is as it was; else
+    where it was. NCCL has several files of the same name that have nothing else in common."""
     if (tree / path).is_file():
         return path
     found = list((tree / "src").rglob(Path(path).name))
-    return str(found[0].relative_to(tree)) if len(found) == 1 else path
+    if len(found) != 1:
+        return path
+    where = aligned(_lines(base / path), _lines(found[0]))
+    alike = sum(line is not None for line in where) >= ALIKE * len(where)
+    return str(found[0].relative_to(tree)) if alike else path
 
 
 def _file(patch: str, path: str, hunks: list[Hunk], base: Path, tree: Path) -> list[HunkFound]:

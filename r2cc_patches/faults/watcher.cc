@@ -18,7 +18,8 @@ namespace r2cc::faults {
 
 namespace {
 
-constexpr auto kEvery = std::chrono::milliseconds(2);
+constexpr auto kEvery = std::chrono::milliseconds(5);
+constexpr auto kEveryInForce = std::chrono::milliseconds(2);  // new connections are found by looking
 constexpr int kShareOfTime = 10;  // many descriptors take long to look through: the thread takes a tenth of a core
 constexpr size_t kStackBytes = 256 << 10;
 
@@ -44,13 +45,15 @@ void* run(void* /*unused*/) {
   Enforcer enforcer(folder(), *book());
   while (true) {
     const auto began = std::chrono::steady_clock::now();
+    bool inForce = false;
     try {
-      (void)enforcer.look();
+      inForce = enforcer.look();
     } catch (const std::exception& error) {
       // Out of memory: it is not this thread that the process should die of. The next look tries again.
       std::fprintf(stderr, "r2cc faults: %s\n", error.what());
     }
-    wait(std::max<std::chrono::nanoseconds>(kEvery, kShareOfTime * (std::chrono::steady_clock::now() - began)));
+    const std::chrono::nanoseconds least = inForce ? kEveryInForce : kEvery;
+    wait(std::max<std::chrono::nanoseconds>(least, kShareOfTime * (std::chrono::steady_clock::now() - began)));
   }
 }
 

@@ -299,6 +299,9 @@ def test_a_file_that_moved_away_is_looked_for(next_one: TinyFork, tmp_path: Path
     found = port(next_one.layout, str(folder), progress=silent)
     assert (found.hunks[0].outcome, found.hunks[0].file, found.hunks[0].there) == ("moved", "src/net/net.cc", 7)
     assert "  src/net.cc #1, line 4: moved, now src/net/net.cc:7" in list(describe(found))
+    (folder / "src" / "net" / "net.cc").write_text("another\n" * 20 + "line 4\nline 5\nline 6\n")
+    found = port(next_one.layout, str(folder), progress=silent)  # of the same name, and nothing else
+    assert (found.hunks[0].outcome, found.hunks[0].file, found.hunks[0].there) == ("failed", "src/net/net.cc", 22)
 
 
 def test_folders_and_archives_are_candidates_too(next_one: TinyFork, tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ void SendConnection::repeat(int64_t now) {
   nextRepeat_ = now + repeatAfter_;
   const bool asks = !welcomed_ || opening(nullptr) || proposed_ || state() == ConnectionState::Exchanging;
   for (const auto& path : peer.paths()) {
-    if (!asks || !path->linked || now - path->lastPing < kRoundNs) continue;
+    if (!asks || !path->linked || !peer.counts(*path) || now - path->lastPing < kRoundNs) continue;
     if (peer.known) peer.ping(*path, kNoRound, now);
     if (path->askedNs == 0) path->askedNs = now;
   }

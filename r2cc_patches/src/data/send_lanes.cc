@@ -145,11 +145,11 @@ Path* SendConnection::bestPath(const Path* avoid) const {
     if (!path->up() && !last) continue;
     if (path->use == PathUse::LastResort && state() == ConnectionState::Active) continue;
     if (path->dataDoubted() && state() == ConnectionState::Active) continue;
-    if (path.get() == home_ && !path->doubted()) return path.get();
-    const int against = (path->up() ? 0 : 1) + (path->doubted() || unproven(*path) || path->mute(now) ? 1 : 0);
     // A lane in reserve must outlive what it stands by for; one to go on with only shun what fails with home.
     const bool reserve = state() == ConnectionState::Active && avoid != nullptr;
     const bool sameFate = reserve ? !peer.apart(*path, *avoid) : peer.kin(*path, *home_);
+    if (path.get() == home_ && !path->doubted() && !(reserve && sameFate)) return path.get();
+    const int against = (path->up() ? 0 : 1) + (path->doubted() || unproven(*path) || path->mute(now) ? 1 : 0);
     size_t load = static_cast<size_t>(against) * kDoubt + (path->data ? 0 : kNoData) + (sameFate ? kSameFate : 0) +
                   (path->byRouter ? kByRouter : 0);
     for (const auto& [other, connection] : peer.sends) {

@@ -193,7 +193,7 @@ int64_t Engine::restsUntil(const Peer& peer, int64_t now) const {
   const bool acks = peer.acksDue.load(std::memory_order_relaxed) > 0;
   int64_t until = acks ? now + peer.acksSinceNs + ackBackstopNs() - nowNs() : INT64_MAX;
   bool calm = true;
-  for (const auto& path : peer.paths()) calm &= path->state() == PathState::Up;
+  for (const auto& path : peer.paths()) calm &= path->state() == PathState::Up || !peer.counts(*path);
   if (!calm) until = now;
   for (const auto& [id, connection] : peer.sends) until = std::min(until, connection->restsUntil(now));
   return until;

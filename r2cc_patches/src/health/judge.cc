@@ -22,8 +22,9 @@ constexpr int64_t kProbationPingNs = msToNs(10);
 /// answers for UDP alone, and the kernel would have ended the stream with its process.
 bool allRefuse(const Peer& peer) {
   bool any = false;
+  const bool knows = std::any_of(peer.paths().begin(), peer.paths().end(), [](const auto& p) { return p->heard(); });
   for (const auto& path : peer.paths()) {
-    if (!path->linked) continue;
+    if (!path->linked || (knows && !path->heard())) continue;
     const SideStreamPtr stream = path->control.get();
     if (stream != nullptr && stream->up() && !stream->refused()) return false;
     if (path->use == PathUse::SideOnly) continue;
@@ -96,6 +97,7 @@ bool Judge::suspects(Peer& peer, int64_t now) const {
 
 /// By the newest round of probes that was answered anywhere, however long the peer took for it.
 void Judge::judgeProbed(Peer& peer, int64_t now) {
+  std::vector<Path*> silent;  // all of them first: what is lost may make paths of its own
   for (const auto& path : peer.paths()) {
     uint32_t answeredElsewhere = 0;
     for (const auto& other : peer.paths()) {
@@ -104,7 +106,9 @@ void Judge::judgeProbed(Peer& peer, int64_t now) {
     if (path->state() != PathState::Suspect) continue;
     // Asked for before it is needed: the second way takes a while to be made.
     const bool certain = !path->missed() || secondWay_.silent(peer, *path, now);
-    if (!path->round(answeredElsewhere, peer.answerNs(now), now, certain)) continue;
+    if (path->round(answeredElsewhere, peer.answerNs(now), now, certain)) silent.push_back(path.get());
+  }
+  for (Path* path : silent) {
     pathDown(peer, *path, "probe");
     locator_.onSilentDeath(peer, *path, now);
   }
@@ -130,7 +134,7 @@ void Judge::probeRound(Peer& peer, int64_t now) {
 
 /// A dead path is asked now and then, and so is one in doubt; one that was dead is watched before it is trusted.
 void Judge::probeUnused(Peer& peer, Path& path, int64_t now) {
-  if (path.up() && !path.doubted()) return;
+  if ((path.up() && !path.doubted()) || !peer.counts(path)) return;
   const int64_t every = path.state() == PathState::Probation ? kProbationPingNs : kDeadPingNs;
   if (now - path.lastPing >= every) {
     probes_++;
@@ -162,6 +166,7 @@ void Judge::onRemoteLinks(Peer& peer, const Header& header) {
 void Judge::onMoved(Peer& peer, Path& path) {
   if (path.use == PathUse::SideOnly) return;
   path.nextStream = path.streamTries = 0;
+  path.refused = false;  // by the old address
   if (path.linkLost(runNs())) pathDown(peer, path, "peer");
 }
 

@@ -46,6 +46,7 @@ void SecondWay::tickPath(Peer& peer, Path& path, int64_t now) {
     report_.path(peer, path, "up", "data");
   }
   const SideStreamPtr control = path.control.get();
+  if (control == nullptr && !peer.counts(path)) return;
   const bool proves = path.provesData(now);
   // Before data needs it: whether anything passes here.
   const bool unknown = path.udpHeard == 0 && path.askedNs == 0 && peer.known && path.use != PathUse::SideOnly;

@@ -163,8 +163,10 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
     return probation_.damping ? probation_.ns << std::min(std::max(failures_ - 1, 0), kMaxDoublings) : probation_.ns;
   }
 
+  /// Anything ever came over it.
+  bool heard() const { return lastHeard != 0; }
   /// It was asked, and nothing ever came over it: not every pair of NICs can talk, whatever their addresses say.
-  bool mute(int64_t now) const { return lastHeard == 0 && askedNs != 0 && now - askedNs >= kMuteNs; }
+  bool mute(int64_t now) const { return !heard() && askedNs != 0 && now - askedNs >= kMuteNs; }
 
   uint32_t pongRound = 0;  // the newest round answered
   int64_t lastPing = 0, lastPong = 0;

@@ -225,6 +225,12 @@ bool Peer::hasApart(const Path& from) const {
   });
 }
 
+bool Peer::counts(const Path& path) const {
+  if (!path.byRouter || path.heard()) return true;
+  return std::none_of(paths_.begin(), paths_.end(),
+                      [](const auto& other) { return other->data && !other->byRouter && other->up(); });
+}
+
 std::string Peer::describe() const {
   const std::lock_guard<std::mutex> lock(remoteMutex_);
   if (remote_.empty()) return "unknown";
@@ -346,7 +352,7 @@ void Peer::flushOutbox() {
   std::vector<const Path*> linked;
   // Not where a link is down: the kernel would ask for the neighbour in vain, and a second later only once more.
   for (const auto& path : paths_) {
-    if (path->linked) linked.push_back(path.get());
+    if (path->linked && counts(*path)) linked.push_back(path.get());
   }
   sendAll(linked, outboxEverywhere_);
   outboxEverywhere_.clear();

@@ -110,6 +110,8 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   bool hasApart(const Path& from) const;
   /// Between exactly these two NICs, whatever it is for; where routing leads when there is none. Null: none.
   Path* pathOf(uint8_t local, uint8_t remoteDev) const;
+  /// Not one by a router that never answered, where another of NICs that face each other is up: nobody asks for it.
+  bool counts(const Path& path) const;
   std::string describe() const;
   /// Another round of probes begins.
   void beginRound(int64_t now);

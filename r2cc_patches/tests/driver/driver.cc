@@ -31,7 +31,7 @@ Driver::Driver(Options options, const bench::LineWriter& out) : options_(std::mo
 bool Driver::run() {
   startNs_ = nowNs();
   const std::string library = options_.library.empty() ? bench::defaultLibrary() : options_.library;
-  const ncclNet_v11_t& table =
+  const ncclNet_t& table =
       options_.table == 0 ? bench::loadTable(library, bench::NetKind::Socket) : pluginTable(library, options_.table);
   for (int i = 0; i < options_.contexts; i++) {
     nets_.push_back(std::make_unique<bench::Net>(table, kCommId + static_cast<uint64_t>(i)));
@@ -45,9 +45,9 @@ bool Driver::run() {
   return std::all_of(flows_.begin(), flows_.end(), [](const auto& flow) { return flow->progress().bad == 0; });
 }
 
-void Driver::describeDevices(const ncclNet_v11_t& table) const {
+void Driver::describeDevices(const ncclNet_t& table) const {
   for (const bench::NicInfo& nic : nets_.front()->nics()) {
-    ncclNetProperties_v11_t p{};
+    ncclNetProperties_t p{};
     bench::checkNet(table.getProperties(nic.device, &p), "getProperties");
     JsonObject line;
     line.text("event", "device").text("name", p.name).integer("max_recvs", p.maxRecvs);

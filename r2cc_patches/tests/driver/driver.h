@@ -24,7 +24,7 @@ class Driver {
   [[noreturn]] void testForEver();
 
  private:
-  void describeDevices(const ncclNet_v11_t& table) const;
+  void describeDevices(const ncclNet_t& table) const;
   void tryGroup() const;
   void connect();
   void addFlows(Made made);

@@ -27,13 +27,13 @@ void checkTime(uint64_t deadlineNs, const std::string& what) {
 }
 
 bool tryConnect(const bench::Net& net, int device, Handle& handle, Comm& comm) {
-  ncclNetDeviceHandle_v11_t* deviceHandle = nullptr;
+  ncclNetDeviceHandle_t* deviceHandle = nullptr;
   checkNet(net.table().connect(net.context(), device, handle.data(), comm.slot(), &deviceHandle), "connect");
   return comm.open();
 }
 
 bool tryAccept(const bench::Net& net, Listener& listener, Comm& comm) {
-  ncclNetDeviceHandle_v11_t* deviceHandle = nullptr;
+  ncclNetDeviceHandle_t* deviceHandle = nullptr;
   checkNet(net.table().accept(listener.comm.get(), comm.slot(), &deviceHandle), "accept");
   if (comm.open()) listener.comm.close();  // as NCCL does it
   return comm.open();

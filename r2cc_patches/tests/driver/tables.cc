@@ -22,7 +22,7 @@ int users = 0;
 
 // What NCCL takes of a table as it is.
 template <class Net>
-void takeCommon(ncclNet_v11_t& ours, const Net& net) {
+void takeCommon(ncclNet_t& ours, const Net& net) {
   ours.name = net.name;
   ours.devices = net.devices;
   ours.accept = net.accept;
@@ -37,7 +37,7 @@ void takeCommon(ncclNet_v11_t& ours, const Net& net) {
 }
 
 template <class Properties>
-void takeCommon(ncclNetProperties_v11_t& ours, const Properties& p) {
+void takeCommon(ncclNetProperties_t& ours, const Properties& p) {
   ours = {};
   ours.name = p.name;
   ours.pciPath = p.pciPath;
@@ -54,7 +54,7 @@ void takeCommon(ncclNetProperties_v11_t& ours, const Properties& p) {
 }
 
 template <class Properties>
-void takeFromV9(ncclNetProperties_v11_t& ours, const Properties& p) {
+void takeFromV9(ncclNetProperties_t& ours, const Properties& p) {
   takeCommon(ours, p);
   ours.forceFlush = p.forceFlush;
   ours.vProps.ndevs = p.vProps.ndevs;
@@ -64,7 +64,7 @@ void takeFromV9(ncclNetProperties_v11_t& ours, const Properties& p) {
 }
 
 template <class Net, class Properties>
-ncclResult_t propertiesFromV9(int dev, ncclNetProperties_v11_t* ours) {
+ncclResult_t propertiesFromV9(int dev, ncclNetProperties_t* ours) {
   Properties p{};
   const ncclResult_t result = theirs<Net>->getProperties(dev, &p);
   if (result == ncclSuccess) takeFromV9(*ours, p);
@@ -91,8 +91,8 @@ ncclResult_t finalizeNothing(void*) {
 }
 
 template <class Net>
-ncclNet_v11_t withoutContext(const Net& net) {
-  ncclNet_v11_t ours{};
+ncclNet_t withoutContext(const Net& net) {
+  ncclNet_t ours{};
   takeCommon(ours, net);
   ours.listen = listenWithoutContext<Net>;
   ours.finalize = finalizeNothing<Net>;
@@ -101,12 +101,12 @@ ncclNet_v11_t withoutContext(const Net& net) {
 
 // ---- v8 ---------------------------------------------------------------------------------------------------------
 
-ncclNet_v11_t asV11(const ncclNet_v8_t& net) {
-  ncclNet_v11_t ours = withoutContext(net);
-  ours.init = [](void**, uint64_t, ncclNetCommConfig_v11_t*, ncclDebugLogger_t log, ncclProfilerCallback_t) {
+ncclNet_t asOurs(const ncclNet_v8_t& net) {
+  ncclNet_t ours = withoutContext(net);
+  ours.init = [](void**, uint64_t, ncclNetCommConfig_t*, ncclDebugLogger_t log, ncclProfilerCallback_t) {
     return initFirst<ncclNet_v8_t>([log] { return theirs<ncclNet_v8_t>->init(log); });
   };
-  ours.getProperties = [](int dev, ncclNetProperties_v11_t* p) {
+  ours.getProperties = [](int dev, ncclNetProperties_t* p) {
     ncclNetProperties_v8_t old{};
     const ncclResult_t result = theirs<ncclNet_v8_t>->getProperties(dev, &old);
     if (result != ncclSuccess) return result;
@@ -115,7 +115,7 @@ ncclNet_v11_t asV11(const ncclNet_v8_t& net) {
     p->maxP2pBytes = MAX_NET_SIZE;
     return result;
   };
-  ours.connect = [](void*, int dev, void* handle, void** comm, ncclNetDeviceHandle_v11_t** device) {
+  ours.connect = [](void*, int dev, void* handle, void** comm, ncclNetDeviceHandle_t** device) {
     return theirs<ncclNet_v8_t>->connect(dev, handle, comm, device);
   };
   ours.isend = [](void* comm, void* data, size_t size, int tag, void* mr, void*, void** request) {
@@ -136,13 +136,13 @@ void hint(void** request) {
   *request = reinterpret_cast<void*>(NCCL_NET_OPTIONAL_RECV_COMPLETION);  // NOLINT(performance-no-int-to-ptr)
 }
 
-ncclNet_v11_t asV11(const ncclNet_v9_t& net) {
-  ncclNet_v11_t ours = withoutContext(net);
-  ours.init = [](void**, uint64_t, ncclNetCommConfig_v11_t*, ncclDebugLogger_t log, ncclProfilerCallback_t) {
+ncclNet_t asOurs(const ncclNet_v9_t& net) {
+  ncclNet_t ours = withoutContext(net);
+  ours.init = [](void**, uint64_t, ncclNetCommConfig_t*, ncclDebugLogger_t log, ncclProfilerCallback_t) {
     return initFirst<ncclNet_v9_t>([log] { return theirs<ncclNet_v9_t>->init(log); });
   };
   ours.getProperties = propertiesFromV9<ncclNet_v9_t, ncclNetProperties_v9_t>;
-  ours.connect = [](void*, int dev, void* handle, void** comm, ncclNetDeviceHandle_v11_t** device) {
+  ours.connect = [](void*, int dev, void* handle, void** comm, ncclNetDeviceHandle_t** device) {
     return theirs<ncclNet_v9_t>->connect(dev, handle, comm, device);
   };
   ours.isend = [](void* comm, void* data, size_t size, int tag, void* mr, void*, void** request) {
@@ -160,15 +160,15 @@ ncclNet_v11_t asV11(const ncclNet_v9_t& net) {
 // A communicator's config, which comes with each connect; NCCL's own trials have none.
 ncclNetCommConfig_v10_t* configOf(void* ctx) { return static_cast<ncclNetCommConfig_v10_t*>(ctx); }
 
-ncclNet_v11_t asV11(const ncclNet_v10_t& net) {
-  ncclNet_v11_t ours = withoutContext(net);
-  ours.init = [](void** ctx, uint64_t commId, ncclNetCommConfig_v11_t*, ncclDebugLogger_t log,
+ncclNet_t asOurs(const ncclNet_v10_t& net) {
+  ncclNet_t ours = withoutContext(net);
+  ours.init = [](void** ctx, uint64_t commId, ncclNetCommConfig_t*, ncclDebugLogger_t log,
                  ncclProfilerCallback_t profiler) {
     *ctx = commId % 2 == 0 ? nullptr : new ncclNetCommConfig_v10_t{static_cast<int>(commId % 128)};
     return initFirst<ncclNet_v10_t>([=] { return theirs<ncclNet_v10_t>->init(log, profiler); });
   };
   ours.getProperties = propertiesFromV9<ncclNet_v10_t, ncclNetProperties_v10_t>;
-  ours.connect = [](void* ctx, int dev, void* handle, void** comm, ncclNetDeviceHandle_v11_t** device) {
+  ours.connect = [](void* ctx, int dev, void* handle, void** comm, ncclNetDeviceHandle_t** device) {
     return theirs<ncclNet_v10_t>->connect(dev, configOf(ctx), handle, comm, device);
   };
   ours.isend = net.isend;
@@ -186,18 +186,46 @@ ncclNet_v11_t asV11(const ncclNet_v10_t& net) {
 
 // ---- v11 and v12 ------------------------------------------------------------------------------------------------
 
-ncclNet_v11_t asV11(const ncclNet_v11_t& net) { return net; }
+// Hints are laid out alike in both.
+ncclResult_t setAttributes(void* ctx, ncclNetAttr_t* attributes) {
+  return theirs<ncclNet_v11_t>->setNetAttr(ctx, reinterpret_cast<ncclNetAttr_v11_t*>(attributes));
+}
 
-ncclNet_v11_t asV11(const NetV12& net) {
-  ncclNet_v11_t ours{};
+ncclNet_t asOurs(const ncclNet_v11_t& net) {
+  ncclNet_t ours{};
+  takeCommon(ours, net);
+  ours.init = [](void** ctx, uint64_t commId, ncclNetCommConfig_t* config, ncclDebugLogger_t log,
+                 ncclProfilerCallback_t profiler) {
+    ncclNetCommConfig_v11_t own{config->trafficClass};
+    return theirs<ncclNet_v11_t>->init(ctx, commId, &own, log, profiler);
+  };
+  ours.getProperties = [](int dev, ncclNetProperties_t* p) {
+    ncclNetProperties_v11_t theirOwn{};
+    const ncclResult_t result = theirs<ncclNet_v11_t>->getProperties(dev, &theirOwn);
+    if (result != ncclSuccess) return result;
+    takeFromV9(*p, theirOwn);
+    p->maxMultiRequestSize = theirOwn.maxMultiRequestSize;
+    return result;
+  };
+  ours.listen = net.listen;
+  ours.connect = net.connect;
+  ours.isend = net.isend;
+  ours.irecv = net.irecv;
+  ours.finalize = net.finalize;
+  if (net.setNetAttr != nullptr) ours.setNetAttr = setAttributes;
+  return ours;
+}
+
+ncclNet_t asOurs(const NetV12& net) {
+  ncclNet_t ours{};
   ours.name = net.name;
-  ours.init = [](void** ctx, uint64_t commId, ncclNetCommConfig_v11_t* config, ncclDebugLogger_t log,
+  ours.init = [](void** ctx, uint64_t commId, ncclNetCommConfig_t* config, ncclDebugLogger_t log,
                  ncclProfilerCallback_t profiler) {
     plugin::Config own{config->trafficClass};
     return theirs<NetV12>->init(ctx, commId, &own, log, profiler);
   };
   ours.devices = net.devices;
-  ours.getProperties = [](int dev, ncclNetProperties_v11_t* p) {
+  ours.getProperties = [](int dev, ncclNetProperties_t* p) {
     plugin::PropertiesV12 newer{};
     const ncclResult_t result = theirs<NetV12>->getProperties(dev, &newer);
     if (result != ncclSuccess) return result;
@@ -215,10 +243,10 @@ ncclNet_v11_t asV11(const NetV12& net) {
     return newer.rail == -1 && newer.plane == -1 ? ncclSuccess : ncclInternalError;
   };
   ours.listen = net.listen;
-  ours.connect = [](void* ctx, int dev, void* handle, void** comm, ncclNetDeviceHandle_v11_t**) {
+  ours.connect = [](void* ctx, int dev, void* handle, void** comm, ncclNetDeviceHandle_t**) {
     return theirs<NetV12>->connect(ctx, dev, handle, comm, nullptr);
   };
-  ours.accept = [](void* listener, void** comm, ncclNetDeviceHandle_v11_t**) {
+  ours.accept = [](void* listener, void** comm, ncclNetDeviceHandle_t**) {
     return theirs<NetV12>->accept(listener, comm, nullptr);
   };
   ours.regMr = net.memory.regMr;
@@ -240,16 +268,16 @@ constexpr std::array<int, 5> kVersions{22105, 22501, 22707, 22907, 23007};
 int playedVersion = 0;
 
 template <class Net>
-const ncclNet_v11_t& through(const void* symbol) {
-  static ncclNet_v11_t ours;
+const ncclNet_t& through(const void* symbol) {
+  static ncclNet_t ours;
   theirs<Net> = static_cast<const Net*>(symbol);
-  ours = asV11(*theirs<Net>);
+  ours = asOurs(*theirs<Net>);
   return ours;
 }
 
 }  // namespace
 
-const ncclNet_v11_t& pluginTable(const std::string& library, int version) {
+const ncclNet_t& pluginTable(const std::string& library, int version) {
   void* handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);  // as NCCL does
   if (handle == nullptr) throw bench::TransportError("cannot load " + library);
   const std::string name = "ncclNetPlugin_v" + std::to_string(version);

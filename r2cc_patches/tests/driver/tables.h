@@ -10,7 +10,8 @@ namespace r2cc::driver {
 
 constexpr int kOldestTable = 8, kNewestTable = 12;
 
-// The plugin's table of that version, behind the calls of v11. Throws bench::TransportError when it has none.
-const ncclNet_v11_t& pluginTable(const std::string& library, int version);
+// The plugin's table of that version, behind the calls of our NCCL's own. Throws bench::TransportError when it has
+// none.
+const ncclNet_t& pluginTable(const std::string& library, int version);
 
 }  // namespace r2cc::driver
