@@ -218,6 +218,11 @@ def test_a_patch_that_git_would_put_elsewhere_is_written_anew(next_one: TinyFork
     there = next_one.layout.with_version("9.9.12")
     ensure(there, progress=silent)
     assert (there.tree / "src" / "net.cc").read_text() == other + text.replace("free", "drop")
+    (next_one.layout.patches / "9.9.12" / "0001-five.patch").unlink()  # and so it is when the tree is mended by hand
+    ensure(there, progress=silent)
+    assert (there.tree / "src" / "net.cc").read_text() == other.replace("free", "drop") + text
+    (there.tree / "src" / "net.cc").write_text(other + text.replace("free", "drop"))
+    assert refresh(there)[0] == "0001-five.patch: updated"
 
 
 def test_what_a_killed_port_left_is_replaced(next_one: TinyFork) -> None:

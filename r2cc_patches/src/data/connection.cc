@@ -115,6 +115,7 @@ void Connection::addLane(const LanePtr& lane) {
 void Connection::laneError(Lane& lane) {
   lane.error = true;
   attention_ = true;
+  peer.brokeNs.store(runNs(), std::memory_order_relaxed);
   services_.wake();
 }
 

@@ -133,6 +133,11 @@ class Connection : public std::enable_shared_from_this<Connection> {
     const uint64_t mark = through();
     return std::exchange(mark_, mark) != mark;
   }
+  /// Closed now, it ends in the middle: NCCL aborts.
+  bool breaksOff() const {
+    return state() == ConnectionState::Failed || outstanding_.load(std::memory_order_relaxed) > 0 ||
+           wantsRoom_.load(std::memory_order_relaxed);
+  }
   /// NCCL waits for a message here, or the peer owes us an acknowledgement that a copy is kept for.
   virtual bool hasOutstanding() const { return outstanding_.load(std::memory_order_relaxed) > 0; }
 
@@ -188,6 +193,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   uint32_t epoch_ = 0;
   const Path* home_ = nullptr;
   std::atomic<int> outstanding_{0};
+  std::atomic<bool> wantsRoom_{false};  // NCCL's newest message found none: it comes again
   Recorder recorder_;
 
  private:

@@ -251,8 +251,13 @@ void RecvConnection::onBye(const Bye& message) {
   farewell_ = message;
   {
     const Owned owned(owner_, Owned::Wait::Yes);
-    // What came before the farewell counts.
+    // What came before the farewell counts. Where that is all, lanes stay: NCCL may want GPU memory flushed on them.
     for (const LanePtr& lane : plan_.lanes()) {
+      while (progressLane(*lane)) {
+      }
+    }
+    const bool waits = hasOutstanding();
+    for (const LanePtr& lane : waits ? plan_.lanes() : std::vector<LanePtr>{}) {
       const bool apart = lane->state == LaneState::Up && lane->inner.ops->fenceMayWait;
       apart ? drainApart(lane) : drainLane(*lane);
     }

@@ -8,6 +8,7 @@
 namespace r2cc {
 namespace {
 constexpr int64_t kFlushLimitNs = msToNs(2);
+constexpr int64_t kLastFlushNs = msToNs(100);  // of a lane that is well: its sender closed
 constexpr auto kFlushPoll = std::chrono::microseconds(20);
 }  // namespace
 
@@ -34,7 +35,7 @@ bool RecvConnection::flushSome(Lane& lane) {
 
 void RecvConnection::drainApart(const LanePtr& lane) {
   retire(lane);
-  flushThenDrain(lane, nowNs() + kFlushLimitNs);
+  flushThenDrain(lane, nowNs() + (farewell_ && lane->path->up() ? kLastFlushNs : kFlushLimitNs));
 }
 
 /// The connection may be gone before the lane is; the lane is fenced all the same. Owner held.
@@ -93,7 +94,7 @@ RecvConnection::Outcome RecvConnection::flush(Lane& lane, Request& r) {
 ncclResult_t RecvConnection::iflush(int n, void** data, int* sizes, void** mrs, void** request) {
   *request = nullptr;
   const Owned owned(owner_, Owned::Wait::Yes);
-  if (over()) return ncclRemoteError;
+  if (state() == ConnectionState::Failed) return ncclRemoteError;  // closed by the sender, it has all it ever will
   if (n != 1) return ncclInvalidUsage;
   flushes_ = true;
   for (uint64_t back = 1; back <= std::min<uint64_t>(posted_, NCCL_NET_MAX_REQUESTS); back++) {

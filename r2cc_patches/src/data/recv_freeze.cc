@@ -89,6 +89,7 @@ void RecvConnection::answerFreeze() {
   {
     const Owned owned(owner_, Owned::Wait::Yes);
     const bool first = plan_.empty();
+    plan_.trim(delivered());  // what was drained may have ended a step that the sender no longer has
     attention_ = std::any_of(lanes_.begin(), lanes_.end(), [](const LanePtr& l) { return l->error.load(); });
     const LanePtr lane = usableLane(message.lane);
     const bool usable = lane != nullptr || (message.lane == kNoLane && !plan_.broken() && !first);

@@ -5,7 +5,8 @@
 
 namespace r2cc {
 namespace {
-constexpr int64_t kLookNs = msToNs(2);  // without an acknowledgement: then the lane is asked
+constexpr int64_t kLookNs = msToNs(2);     // without an acknowledgement: then the lane is asked
+constexpr int64_t kEndLookNs = msToNs(1);  // the same by a thread of NCCL that waits for one
 // Without an acknowledgement: then the receiver is asked for it, where nobody probes the path.
 constexpr int64_t kAskNs = msToNs(40), kMostAskNs = msToNs(1000);
 // A lane that takes longer to make may be on a black hole. When a job starts, thousands may be made at once.
@@ -39,11 +40,13 @@ ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, v
   if (!owned) return ncclSuccess;
   const bool copied = kept_.wants(size, inHostMemory(mr));
   if (kept_.possible() && !roomFor(copied ? size : 0)) {
+    wantsRoom_.store(true, std::memory_order_relaxed);
     services_.fetchAcks();                               // for the next call
     if (state() == ConnectionState::Active) progress();  // NCCL may have nothing to test
     return ncclSuccess;
   }
   Request* claimed = claim(data, size, tag, mr, profiler);
+  if (claimed != nullptr) wantsRoom_.store(false, std::memory_order_relaxed);
   if (claimed != nullptr && copied) kept_.keep(*claimed);
   *request = claimed;
   pump(holdFrom_);
@@ -84,8 +87,18 @@ bool SendConnection::roomFor(size_t size) {
   return kept_.roomFor(size, posted_, acked(), copyBudget(peer.connections));
 }
 
+/// What our kernel has is lost with a connection that is reset, and it says so only to who sends or asks.
+void SendConnection::lookForEnd(Lane& lane) {
+  const auto ended = lane.inner.ops->ended;
+  if (ended != nullptr && lane.state == LaneState::Up && !lane.error && ended(lane.comm)) laneError(lane);
+}
+
 /// Its lane is done with it, and the receiver has not said that it is there: whether NCCL need not wait for that.
 void SendConnection::answerFor(Request& r) {
+  if (const int64_t now = nowNs(); now - lookedForEnd_ >= kEndLookNs) {
+    lookedForEnd_ = now;
+    if (const LanePtr lane = findLane(r.lane)) lookForEnd(*lane);
+  }
   const size_t budget = copyBudget(peer.connections);
   if (r.number == released_ && kept_.confirmed(r, lanes_, acked())) {
     r.surety = Surety::Kernel;
@@ -210,10 +223,11 @@ const Path* SendConnection::stalledLane(int64_t now) const {
 
 /// When the lane of the oldest message last heard from the other end, where its transport can tell: a large message
 /// takes its time.
-int64_t SendConnection::laneMoved(uint64_t acked, int64_t now) const {
-  const Lane* lane = plan_.laneFor(acked);
+int64_t SendConnection::laneMoved(uint64_t acked, int64_t now) {
+  Lane* lane = plan_.laneFor(acked);
   LaneSample sample;
   if (lane == nullptr || lane->state != LaneState::Up || lane->error) return 0;
+  lookForEnd(*lane);
   if (lane->inner.ops->sample == nullptr || !lane->inner.ops->sample(lane->comm, &sample)) return 0;
   return now - sample.quietNs;
 }

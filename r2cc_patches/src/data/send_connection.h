@@ -95,6 +95,8 @@ class SendConnection final : public Connection {
   bool lost(const Fenced& message) const;
   bool roomFor(size_t size);
   void answerFor(Request& request);
+  /// Asks the transport whether the lane has ended, where nothing else would show it.
+  void lookForEnd(Lane& lane);
   bool answeredFor(const Request& request) const;
   /// Messages below this need not go out again. From here to what was released are copies, and what the receiver's
   /// kernel has.
@@ -137,7 +139,7 @@ class SendConnection final : public Connection {
   Path* bestPath(const Path* avoid) const;
   bool opening(const Path* path) const;
   const Path* stalledLane(int64_t now) const;
-  int64_t laneMoved(uint64_t acked, int64_t now) const;
+  int64_t laneMoved(uint64_t acked, int64_t now);
   /// When it last moved, or another connection on the path of its oldest message.
   int64_t movesAt() const;
   /// Something of it got through at `then`: message `number`, or a part of it.
@@ -205,8 +207,9 @@ class SendConnection final : public Connection {
   int64_t holdingSince_ = 0;
   static constexpr int64_t kStallNs = msToNs(8), kIdleNs = msToNs(10);
   uint64_t seenAcked_ = 0;
-  int64_t ackedAt_ = 0;   // when acked_ last grew
-  int64_t lastLook_ = 0;  // at the lane itself
+  int64_t ackedAt_ = 0;       // when acked_ last grew
+  int64_t lastLook_ = 0;      // at the lane itself
+  int64_t lookedForEnd_ = 0;  // NCCL's thread's
   int64_t nextAsk_ = 0;
   bool asked_ = false;  // and not yet answered
   int64_t lastMove_ = 0;

@@ -141,10 +141,15 @@ const char* SendConnection::resume(const Fenced& message) {
 }
 
 void SendConnection::onSuspect(const Suspect& message) {
+  if (message.lane == kNoLane) return;
+  constexpr const char* kCause = "the receiver reports a transport error";
   const LanePtr lane = findLane(message.lane);  // a lane's number is never used again
-  if (lane == nullptr) return;
-  lane->path->doubt(runNs());
-  loseLane(lane, "the receiver reports a transport error");
+  const bool left = lane == nullptr || !inUse(lane);
+  if (lane != nullptr) lane->path->doubt(runNs());
+  if (lane != nullptr) loseLane(lane, kCause);
+  // Our plan has left it, the receiver's has not: there it ends by a count alone, which also shows what of it is lost
+  // that NCCL was told is done. Repeated until then, so that one that came before the last count says nothing.
+  if (left && message.epoch == epoch_ && state() == ConnectionState::Active) failover({}, kCause);
 }
 
 void SendConnection::onPathDown(const Path* path, const std::string& cause) {

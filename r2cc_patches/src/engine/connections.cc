@@ -33,6 +33,7 @@ void Connections::onAnchor(const LanePtr& lane) const {
 
 void Connections::close(SendConnection& connection) {
   Peer& peer = connection.peer;
+  if (connection.breaksOff()) brokenOffNs_ = runNs();
   connection.linger(runNs() + shared_.holdNs);
   endLingering(peer, runNs());  // the connection may not be there any more
   peer.flushOutbox();
@@ -69,6 +70,7 @@ void Connections::close(RecvConnection& connection) {
   Peer& peer = connection.peer;
   const uint64_t id = connection.id;
   const uint64_t delivered = connection.delivered();
+  if (connection.breaksOff()) brokenOffNs_ = runNs();
   peer.tell(connection.bye());
   peer.flushOutbox();
   connection.shutdown();

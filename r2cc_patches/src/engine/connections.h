@@ -29,6 +29,8 @@ class Connections {
   /// Ends the closed ones whose copies the peer has, or will not have any more.
   void endLingering(Peer& peer, int64_t now);
   bool anyLingers() const;
+  /// NCCL gave up messages of a connection just now: it aborts, and its user waits for that.
+  bool aborts(int64_t now) const { return now - brokenOffNs_ < kAbortNs; }
   /// Connects that NCCL no longer asks for, and processes that nothing connects us with any more.
   void tick(int64_t now);
   void endAbandoned(int64_t now);
@@ -45,7 +47,9 @@ class Connections {
   Shared& shared_;
   Streams& streams_;
   std::unordered_map<const Connection*, std::shared_ptr<Connection>> all_;
+  static constexpr int64_t kAbortNs = msToNs(1000);
   int64_t nextLook_ = 0;
+  int64_t brokenOffNs_ = INT64_MIN / 2;  // when a connection was last closed in the middle
   Totals ended_;
 };
 

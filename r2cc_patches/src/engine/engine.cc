@@ -17,7 +17,7 @@
 namespace r2cc {
 namespace {
 
-constexpr int64_t kLingerAtEndNs = msToNs(2000);
+constexpr int64_t kLingerAtEndNs = msToNs(2000), kLingerIfAbortedNs = msToNs(150);
 constexpr int64_t kLastWordsNs = msToNs(200);
 
 std::string missingInLog(uint64_t lines) {
@@ -73,7 +73,8 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
 }
 
 Engine::~Engine() {
-  awaitLingering();
+  const bool aborts = awaitLingering();
+  if (aborts) connector_->hurry();
   stop_ = true;
   services_.wake();
   thread_.join();
@@ -146,14 +147,17 @@ void Engine::lend(Distance distance) {
 }
 
 /// What was sent and not acknowledged when the last communicator ends: milliseconds, unless a fault is being dealt
-/// with.
-void Engine::awaitLingering() {
-  const auto lingers = [this] {
+/// with. True: it ends by an abort, which waits for little.
+bool Engine::awaitLingering() {
+  const auto ask = [this](const auto& what) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    return connections_.anyLingers();
+    return what(connections_);
   };
-  const int64_t end = nowNs() + kLingerAtEndNs;
-  while (lingers() && nowNs() < end) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  const bool aborts = ask([](const Connections& all) { return all.aborts(runNs()); });
+  const int64_t end = nowNs() + (aborts ? kLingerIfAbortedNs : kLingerAtEndNs);
+  while (ask([](const Connections& all) { return all.anyLingers(); }) && nowNs() < end)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return aborts;
 }
 
 void Engine::onLaneMade(const LanePtr& lane, bool ok) {

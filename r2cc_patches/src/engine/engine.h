@@ -98,7 +98,7 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   bool watch(int fd, uint64_t tag) { return fd < 0 || epoll_.add(fd, tag); }
   bool watchSockets(size_t nic);
   bool rebind(size_t nic);
-  void awaitLingering();
+  bool awaitLingering();
   void reportEnd(uint64_t strangers);
   void onLaneMade(const LanePtr& lane, bool ok);
   ncclResult_t tryConnect(void* ctx, int dev, void* handle, void** sendComm);

@@ -106,13 +106,23 @@ void Messages::readStream(int fd) {
   const SideStreamPtr stream = parts_.streams.find(fd);
   if (stream == nullptr) return;
   if (stream->ours && !stream->up()) {
-    if (stream->refused() && stream->path != nullptr) stream->path->refused = true;
+    if (stream->refused()) onStreamRefused(stream);
     return;
   }
   const bool goesOn = stream->read([&](const uint8_t* data, size_t size) { onStreamDatagram(stream, data, size); });
   if (goesOn) return;
+  if (stream->peer != nullptr) stream->peer->brokeNs = runNs();
   // One that rests for hours may be ended by whatever lies between.
   if (stream->refused() && stream->path != nullptr && !stream->rests) stream->path->refused = true;
+  parts_.streams.close(stream);
+}
+
+/// Closed at once: a descriptor in error wakes the engine again and again.
+void Messages::onStreamRefused(const SideStreamPtr& stream) {
+  if (stream->path != nullptr) {
+    stream->path->refused = true;
+    stream->path->tcpRefusedNs = runNs();
+  }
   parts_.streams.close(stream);
 }
 

@@ -50,6 +50,7 @@ class Messages {
     uint32_t version;      // of what its sender says of its NICs
     bool answers = false;  // it answers a probe
   };
+  void onStreamRefused(const SideStreamPtr& stream);
   void onStreamDatagram(const SideStreamPtr& stream, const uint8_t* data, size_t size);
   void hearStream(SideStream& stream, Peer& peer, const Parsed& parsed);
   static void hearTwin(const Peer& peer, size_t nic, const NicAddress& from, const Header& header);

@@ -12,11 +12,20 @@ namespace {
 
 // A live host says "no such port" on every path, and nothing else is heard for so long. One path says little: a
 // firewall answers so, and where NICs share a subnet it may be the wrong NIC that was asked.
-constexpr int64_t kRefusalSilenceNs = msToNs(1000);
+constexpr int64_t kRefusalSilenceNs = msToNs(800);
+// The same after a lane or a stream of it ended: then every path has refused a connection since.
+constexpr int64_t kDeathNs = msToNs(10);
+constexpr int64_t kStragglersNs = msToNs(5);  // what was on its way when it ended
 // A silent peer that owes us something is asked whether it lives; several times before it is given up.
+constexpr int64_t kSilentAskNs = msToNs(500), kSilentAgainNs = msToNs(250);
 constexpr int64_t kCallNs = msToNs(1000), kCallsInHold = 4;
 constexpr int kAlternates = 2;  // healthy paths probed beside a suspect one
 constexpr int64_t kProbationPingNs = msToNs(10);
+
+/// Whether a refusal is to be had there: a path over which nothing ever came may lead nowhere.
+bool couldTell(const Peer& peer, const Path& path) {
+  return path.linked && path.use != PathUse::SideOnly && (path.heard() || !peer.known);
+}
 
 /// Every path that could tell says that nobody listens there any more. A stream that is up says otherwise: a firewall
 /// answers for UDP alone, and the kernel would have ended the stream with its process.
@@ -27,11 +36,30 @@ bool allRefuse(const Peer& peer) {
     if (!path->linked || (knows && !path->heard())) continue;
     const SideStreamPtr stream = path->control.get();
     if (stream != nullptr && stream->up() && !stream->refused()) return false;
-    if (path->use == PathUse::SideOnly) continue;
+    if (!couldTell(peer, *path)) continue;
     if (!path->refused) return false;
     any = true;
   }
   return any;
+}
+
+/// Since `since` each path that could tell was asked for a connection, and refused it.
+bool allRefuseTcp(const Peer& peer, int64_t since) {
+  bool any = false;
+  for (const auto& path : peer.paths()) {
+    if (!couldTell(peer, *path)) continue;
+    const SideStreamPtr stream = path->control.get();
+    if (path->tcpRefusedNs < since || (stream != nullptr && stream->up())) return false;
+    any = true;
+  }
+  return any;
+}
+
+void askAll(Peer& peer, int64_t now) {
+  peer.lastAsked = now;
+  for (const auto& path : peer.paths()) {
+    if (path->linked) peer.ping(*path, kNoRound, now);
+  }
 }
 
 /// A connection that has waited since the last call without a message getting through.
@@ -185,28 +213,42 @@ bool Judge::stoppedOnly(const Peer& peer, int64_t now) const {
   });
 }
 
+/// Two witnesses: a lane or stream of it ended, as all do when a process does, and asked at once, all its ports refuse.
+/// A live process's ports take connections, and it answers by UDP or by TCP, whatever else is lost.
+bool Judge::ended(Peer& peer, int64_t now) {
+  // The first of this silence: lanes are found broken one by one, and what was refused meanwhile counts.
+  if (peer.lastHeard > peer.firstBrokeNs + kStragglersNs)
+    peer.firstBrokeNs = peer.brokeNs.load(std::memory_order_relaxed);
+  const int64_t broke = peer.firstBrokeNs;
+  if (peer.lastHeard > broke + kStragglersNs) return false;
+  if (peer.lastAsked < broke) askAll(peer, now);  // the second way asks by TCP, sooner where UDP is refused
+  shared_.agenda.restUntil(now);
+  return now - std::max(broke, peer.lastHeard) >= kDeathNs && allRefuseTcp(peer, broke);
+}
+
 void Judge::watchSilence(Peer& peer, int64_t now) {
   const int64_t callNs = this->callNs();
   if (!owesUs(peer)) {
     peer.lastHeard = std::max(peer.lastHeard, now - callNs);
+    peer.owedSince = 0;
     return;
   }
+  if (peer.owedSince == 0) peer.owedSince = now;
   const int64_t silent = now - peer.lastHeard;
-  if (silent > kRefusalSilenceNs && allRefuse(peer)) {
-    return failAll(peer, "the process of peer " + peer.describe() + " is gone (its host refuses its ports)");
+  const int64_t waited = now - std::max(peer.lastHeard, peer.owedSince);
+  const bool broke = ended(peer, now);
+  if (broke || (waited > kRefusalSilenceNs && allRefuse(peer))) {
+    return failAll(peer, "the process of peer " + peer.describe() + " is gone (" +
+                             (broke ? "its lanes broke, and " : "") + "its host refuses its ports)");
   }
+  if (waited > kSilentAskNs && now - peer.lastAsked >= kSilentAgainNs) askAll(peer, now);
   if (silent > shared_.holdNs && !stoppedOnly(peer, now)) {
     return failAll(peer, "peer " + peer.describe() + " is silent on every path for " +
                              std::to_string(shared_.holdNs / 1000000) + " ms (R2CC_HOLD_MS)");
   }
   if (now - peer.lastCalled < callNs) return;
   peer.lastCalled = now;
-  if (silent >= callNs) {
-    for (const auto& path : peer.paths()) {
-      if (path->linked) peer.ping(*path, kNoRound, now);
-    }
-    return;
-  }
+  if (silent >= callNs) return askAll(peer, now);
   // The process answers, but its end of a connection may be closed and the word of it lost.
   for (const auto& [id, c] : peer.sends) askIfStuck(*c);
   for (const auto& [id, c] : peer.receivesById) askIfStuck(*c);

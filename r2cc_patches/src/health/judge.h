@@ -34,6 +34,7 @@ class Judge {
   void pathDown(Peer& peer, Path& path, const std::string& cause);
   int64_t callNs() const;
   bool stoppedOnly(const Peer& peer, int64_t now) const;
+  bool ended(Peer& peer, int64_t now);
   Shared& shared_;
   Streams& streams_;
   SecondWay& secondWay_;

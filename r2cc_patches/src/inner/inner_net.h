@@ -85,6 +85,9 @@ struct InnerOps {
   /// ours left out. What it has confirmed reaches a process that goes on reading there, even after a reset. -1: cannot
   /// tell, which both ends of a comm say or neither. Null: never can.
   int64_t (*unconfirmed)(void* comm) = nullptr;
+  /// True when the other end's kernel, or something on the way, has ended the comm: where all that is sent lies in our
+  /// kernel, no call says so. Any thread, beside whoever uses the comm. Null: test() and isend() say it in time.
+  bool (*ended)(void* comm) = nullptr;
 
   /// True when drain() and fence() may take more than some microseconds: they are then called on a thread of their own,
   /// beside those of other comms. Not for a transport with `unconfirmed`: what its sockets hold is rescued at once.

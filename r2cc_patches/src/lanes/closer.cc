@@ -11,7 +11,7 @@
 
 namespace r2cc {
 namespace {
-constexpr auto kPatience = std::chrono::seconds(2);
+constexpr auto kPatience = std::chrono::milliseconds(2000), kLittle = std::chrono::milliseconds(150);
 // Nothing waits for a lane to be freed, and when many are lost at once their connections need the CPU to go on.
 constexpr auto kLater = std::chrono::milliseconds(100);
 constexpr auto kInUse = std::chrono::milliseconds(1);
@@ -38,7 +38,7 @@ Closer::~Closer() {
   std::unique_lock<std::mutex> lock(state_->mutex);
   state_->stop = true;
   state_->changed.notify_all();
-  const bool done = state_->changed.wait_for(lock, kPatience, [this] { return state_->done; });
+  const bool done = state_->changed.wait_for(lock, hurries_ ? kLittle : kPatience, [this] { return state_->done; });
   state_->abandoned = !done;
   lock.unlock();
   if (done) {

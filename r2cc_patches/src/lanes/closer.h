@@ -20,6 +20,8 @@ class Closer {
   /// Nobody else may use the lane's comms any more, but for calls that Lane::users counts. In whatever stage the lane
   /// is, all of it is freed.
   void close(LanePtr lane);
+  /// The end waits for little.
+  void hurry() { hurries_ = true; }
 
  private:
   struct State;
@@ -27,6 +29,7 @@ class Closer {
   static void dispose(Lane& lane);
 
   const std::shared_ptr<State> state_;  // shared with the thread, which may outlive us
+  bool hurries_ = false;
   std::thread thread_;
 };
 

@@ -31,6 +31,8 @@ class Connector {
   void make(LanePtr lane);
   /// Frees a lane in any state. The caller has fenced it, or never used it.
   void close(LanePtr lane);
+  /// Its end waits for little: NCCL aborts.
+  void hurry() { closer_.hurry(); }
   /// Strangers who connected to a lane's listen.
   uint64_t refused() const { return refused_; }
 

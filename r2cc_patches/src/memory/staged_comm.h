@@ -52,6 +52,7 @@ class StagedComm {
   ncclResult_t close();
   void tune() { net_.inner_.ops->tune(comm_); }
   bool sample(LaneSample* out) const { return net_.inner_.ops->sample(comm_, out); }
+  bool ended() const { return net_.inner_.ops->ended(comm_); }
 
  private:
   struct OnComm {

@@ -92,6 +92,7 @@ struct StagedTable {
   static void drain(void* c) { comm(c)->drain(); }
   static void tune(void* c) { comm(c)->tune(); }
   static bool sample(void* c, LaneSample* out) { return comm(c)->sample(out); }
+  static bool ended(void* c) { return comm(c)->ended(); }
 
   static ncclNet_t net(const ncclNet_t& inner) {
     ncclNet_t t = inner;
@@ -109,6 +110,7 @@ struct StagedTable {
     o.fenceMayWait = true;    // for copies
     o.unconfirmed = nullptr;  // it takes the inner comm, and what is rescued there would go around the copies
     if (inner.sample != nullptr) o.sample = sample;
+    if (inner.ended != nullptr) o.ended = ended;
     if (inner.tune != nullptr) o.tune = tune;
     if (inner.lockListen != nullptr) o.lockListen = lockListen;
     if (inner.accept != nullptr) o.accept = guardedAccept;

@@ -191,11 +191,12 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   int64_t askedNs = 0;              // the first question by UDP since anything came by UDP; 0: none
   int64_t udpHeard = 0;             // the last time something came by UDP
   bool refused = false;             // its port was refused since anything was heard over it
-  int udpProofs = 0;                // questions and answers that came by UDP alone since one was missing
-  int tcpProofs = 0;                // and by TCP alone since anything came by UDP
-  int64_t lastProof = 0;            // when such a question was last sent
-  int64_t proofHeard = 0;           // and when one was last answered by UDP
-  int64_t tcpProofNs = 0;           // when one was last counted: many may wait for a late process
+  int64_t tcpRefusedNs = INT64_MIN / 2;  // when its port last took no connection, though the host is there
+  int udpProofs = 0;                     // questions and answers that came by UDP alone since one was missing
+  int tcpProofs = 0;                     // and by TCP alone since anything came by UDP
+  int64_t lastProof = 0;                 // when such a question was last sent
+  int64_t proofHeard = 0;                // and when one was last answered by UDP
+  int64_t tcpProofNs = 0;                // when one was last counted: many may wait for a late process
   void heardProof(bool byUdp, int64_t now) {
     if (byUdp) {
       udpProofs++;

@@ -156,6 +156,8 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   std::vector<const Path*> best(size_t count) const;
 
   std::atomic<size_t> connections{0};  // that messages may pass on
+  /// When a lane or stream to it last broke, as all do when its process ends.
+  std::atomic<int64_t> brokeNs{INT64_MIN / 2};
 
   // Acknowledgements of what this peer sends us. Counted by the threads that receive, sent by whoever comes first.
   std::atomic<int> acksDue{0};
@@ -174,8 +176,10 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   ReplayWindow replays;
   uint32_t remoteUp = ~uint32_t{0}, remoteVersion = 0;
   int64_t lastHeard = 0;
-  int64_t lastCalled = 0;
-  int64_t settledNs = 0;  // after a failover: no lanes are made before, but to recover
+  int64_t lastCalled = 0, lastAsked = 0;
+  int64_t firstBrokeNs = INT64_MIN / 2;  // brokeNs, of the first that nothing was heard after
+  int64_t owedSince = 0;                 // it owes us something; 0: nothing
+  int64_t settledNs = 0;                 // after a failover: no lanes are made before, but to recover
   uint32_t round = 0;
   int64_t lastRound = 0;
   std::array<int64_t, 512> roundNs{};  // when the last rounds were sent

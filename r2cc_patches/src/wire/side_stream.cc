@@ -53,7 +53,10 @@ SideStreamPtr SideStream::connect(const LocalNic& nic, const NicAddress& to, boo
   const bool bound =
       freely ? bind(fd, reinterpret_cast<const sockaddr*>(&from), size) == 0 : bindToNic(fd, nic.name, from, address);
   if (!bound) return nullptr;
-  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), size) != 0 && errno != EINPROGRESS) return nullptr;
+  if (::connect(fd, reinterpret_cast<const sockaddr*>(&address), size) != 0 && errno != EINPROGRESS) {
+    if (errno != ECONNREFUSED) return nullptr;
+    stream->refused_ = true;  // at once, as on one's own host: told as any other refusal is, by its descriptor
+  }
   return stream;
 }
 

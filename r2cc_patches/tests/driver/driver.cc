@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <exception>
 #include <string>
 #include <utility>
 
@@ -40,7 +41,12 @@ bool Driver::run() {
   describeDevices(table);
   if (options_.role != Role::Init) connect();
   if (options_.group) tryGroup();
-  if (!flows_.empty()) move();
+  try {
+    if (!flows_.empty()) move();
+  } catch (const std::exception&) {
+    report("end", nowNs());  // what it was told is done by then was looked at like any other
+    throw;
+  }
   report("end", nowNs());
   return std::all_of(flows_.begin(), flows_.end(), [](const auto& flow) { return flow->progress().bad == 0; });
 }

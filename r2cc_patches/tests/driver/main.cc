@@ -8,6 +8,7 @@
 #include <string>
 #include <thread>
 
+#include "bench/clock.h"
 #include "bench/errors.h"
 #include "driver.h"
 
@@ -19,10 +20,17 @@ using r2cc::bench::LineWriter;
 
 constexpr int kWrong = 1, kUsage = 2, kFailed = 3, kSilent = 4;
 
+// When, as the library's own lines say it: whoever did something to the process knows how long after.
+JsonObject line(const char* event) {
+  JsonObject out;
+  out.text("event", event).unsignedInteger("t_ns", r2cc::bench::nowNs());
+  return out;
+}
+
 // Ends at once: what the library does at the end of a process that failed is not what is looked at.
 [[noreturn]] void fail(const LineWriter& out, const char* event, const std::string& why, int code) {
   std::fprintf(stderr, "net_driver: %s\n", why.c_str());
-  out.write(JsonObject().text("event", event).text("why", why).str());
+  out.write(line(event).text("why", why).str());
   _exit(code);
 }
 
@@ -54,7 +62,11 @@ int play(const Options& options, const LineWriter& out) {
     auto* const driver = new Driver(options, out);
     const bool exact = driver->run();
     if (options.testThread) std::thread([driver] { driver->testForEver(); }).detach();
-    if (options.close && !options.testThread) driver->close();
+    if (options.close && !options.testThread) {
+      const uint64_t start = r2cc::bench::nowNs();
+      driver->close();
+      out.write(line("closed").real("ms", static_cast<double>(r2cc::bench::nowNs() - start) / 1e6).str());
+    }
     return leave(options.leave, exact ? options.exitCode : kWrong);
   } catch (const Silence& silence) {
     fail(out, "silence", silence.what(), kSilent);

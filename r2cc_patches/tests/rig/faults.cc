@@ -86,13 +86,14 @@ int rails(Count count) {
   return count == Count::One ? 1 : count == Count::Two ? 2 : count == Count::AllButOne ? kRails - 1 : kRails;
 }
 
-uint64_t addStreams(Rig& rig, Traffic traffic, When when) {
+uint64_t addStreams(Rig& rig, const Case& c) {
+  const Traffic traffic = c.traffic;
   const int streams = traffic == Traffic::One ? 1 : traffic == Traffic::Sixteen ? 16 : 8;
   // A second fault needs traffic that is still running when the first is dealt with; it is let go in two parts.
-  const uint64_t each = (streams == 1 ? uint64_t{200} : uint64_t{40}) * (when == When::DuringFailback ? 2 : 1);
+  const uint64_t each = (streams == 1 ? uint64_t{200} : uint64_t{40}) * (c.when == When::DuringFailback ? 2 : 1);
   for (int i = 0; i < streams; i++) {
     const bool back = traffic == Traffic::BothWays && i % 2 == 1;
-    rig.stream(back ? 1 : 0, back ? 0 : 1, traffic == Traffic::Sixteen ? i % 2 : kHome, each);
+    rig.stream(back ? 1 : 0, back ? 0 : 1, traffic == Traffic::Sixteen && !c.onlyNic ? i % 2 : kHome, each);
   }
   return each;
 }
@@ -126,22 +127,28 @@ std::string duringFailback(Rig& rig, const Case& c, uint64_t each) {
   return "";
 }
 
-std::string duringFailover(Rig& rig, const Case& c, uint64_t each) {
-  rig.start();
-  if (!reached(rig, each * rig.streams().size() / 3)) return "did not start; ";
-  const int before = rig.seen(Type::Freeze);
-  inject(rig, Fault::LinkAtSender, kHome, c.cut);
-  if (!Rig::within(kLimitNs, [&] { return rig.seen(Type::Freeze) > before; })) return "no failover; ";
-  inject(rig, c.fault, kHome + 1, c.cut);
-  return "";
-}
-
 /// As many NICs as the case says, at the same time; all of them only for a while.
 void injectAll(Rig& rig, const Case& c) {
   for (int rail = 0; rail < rails(c.count); rail++) inject(rig, c.fault, kHome + rail, c.cut);
-  if (c.count != Count::All) return;
+  if (c.count != Count::All && !c.onlyNic) return;
   pauseMs(30);
   for (int rail = 0; rail < rails(c.count); rail++) revert(rig, c.fault, kHome + rail);
+}
+
+std::string duringFailover(Rig& rig, const Case& c, uint64_t each) {
+  limit(rig, each / 2);
+  rig.start();
+  if (!reached(rig, each * rig.streams().size() / 3)) return "did not start; ";
+  const int before = rig.seen(Type::Freeze);
+  inject(rig, c.onlyNic ? Fault::ErrorAtSender : Fault::LinkAtSender, kHome, c.cut);
+  limit(rig, UINT64_MAX);
+  if (!Rig::within(kLimitNs, [&] { return rig.seen(Type::Freeze) > before; })) return "no failover; ";
+  if (c.onlyNic) {
+    injectAll(rig, c);
+  } else {
+    inject(rig, c.fault, kHome + 1, c.cut);
+  }
+  return "";
 }
 
 /// The home NIC is lost, its messages spread, and another of the NICs that carry them fails: before the receiver has
@@ -201,12 +208,13 @@ std::string Case::name() const {
           : needsAck ? ", buffered"
                      : ", direct") +
          (cut == Cut::Hold ? ", bytes held" : ", bytes lost") + ", seed " + std::to_string(seed) + ", mode " +
-         std::to_string(mode) + ", " + fake::name(count);
+         std::to_string(mode) + ", " + (onlyNic ? "the only NIC" : fake::name(count));
 }
 
 bool Case::makesSense() const {
   const bool needsBalance = when == When::DuringBalance || when == When::Balanced;
   const bool several = when == When::DuringFailover || when == When::DuringFailback || needsBalance;
+  if (onlyNic && (count != Count::One || needsBalance || when == When::DuringFailback)) return false;
   return (mode >= 2 || !needsBalance) && (count == Count::One || !several);
 }
 
@@ -236,8 +244,9 @@ std::string runCase(const Case& c) {
   options.seed = c.seed;
   options.mode = c.mode;
   if (c.count != Count::One || c.mode > 1) options.rails = kRails;
+  if (c.onlyNic) options.rails = 1;
   Rig rig(options);
-  const uint64_t each = addStreams(rig, c.traffic, c.when);
+  const uint64_t each = addStreams(rig, c);
   std::string out = play(rig, c, each);
   if (!rig.allDone(kLimitNs)) out += "not finished in time; ";
   rig.stop();

@@ -233,6 +233,11 @@ int64_t Fabric::unconfirmed(Comm& comm) {
   return comm.wire->missing();
 }
 
+bool Fabric::ended(const Comm& comm) const {
+  const Lock lock(mutex_);
+  return comm.error;
+}
+
 LaneSample Fabric::sample(Comm& comm) {
   constexpr double kBytesPerNs = 0.125;
   const Lock lock(mutex_);

@@ -98,7 +98,7 @@ ncclResult_t Fabric::flush(Comm& comm, int n, void** data, int* sizes, void** mr
   for (int i = 0; i < n; i++) checkMemory(comm, data[i], static_cast<size_t>(sizes[i]), static_cast<Mr*>(mrs[i]));
   if (comm.error) return ncclRemoteError;
   Request& r = requests_.emplace_back(Request{&comm, nullptr, 0, 0, nullptr, true, comm.stored});
-  r.completeAt = nowNs() + someDelay(200000);
+  r.completeAt = nowNs() + flushLateNs_ + someDelay(200000);
   comm.flushes++;
   *request = &r;
   return ncclSuccess;

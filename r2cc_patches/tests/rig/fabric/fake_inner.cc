@@ -129,6 +129,17 @@ void Fabric::breakComms(Nic nic) {
   if (!any) armed_.insert(nic);
 }
 
+void Fabric::resetSends(Nic nic) {
+  const Lock lock(mutex_);
+  for (const auto& wire : wires_) {
+    if (wire->sender->over() || wire->sender->nic() != nic) continue;
+    wire->sender->error = true;
+    const auto goes = [](const Frame& frame) { return !frame.arrived; };
+    wire->unconfirmed = wire->missing();
+    wire->frames.erase(std::remove_if(wire->frames.begin(), wire->frames.end(), goes), wire->frames.end());
+  }
+}
+
 void Fabric::refuse(Nic nic, bool on) {
   const Lock lock(mutex_);
   on ? (void)refused_.insert(nic) : (void)refused_.erase(nic);

@@ -95,6 +95,9 @@ class Fabric {
   void healAll();
   /// Every comm this host has on the NIC fails at its next use, or else the first one it makes there.
   void breakComms(Nic nic);
+  /// What this host's sends on the NIC have on the way is lost, and only its own kernel knows, who says so to whoever
+  /// sends or asks (InnerOps::ended): a reset that the other end never saw.
+  void resetSends(Nic nic);
   /// Data to and from this NIC stands still, datagrams pass; the comms' kernels send it again and again.
   void stand(Nic nic, bool on);
   bool standsAt(Nic nic) const;
@@ -118,6 +121,8 @@ class Fabric {
   void takesAll() { takesAll_ = true; }
   /// Sends end this much later than their message arrives (direct transports only).
   void endSendsLate(int64_t delayNs);
+  /// Flushes take this much longer.
+  void endFlushesLate(int64_t delayNs) { flushLateNs_ = delayNs; }
 
   bool carries(Nic from, Nic to) const;
   Counts counts() const;
@@ -177,6 +182,7 @@ class Fabric {
   void dropUnread(Wire& wire);
   LaneSample sample(Comm& comm);
   int64_t unconfirmed(Comm& comm);
+  bool ended(const Comm& comm) const;
   Comm& newComm(Host& host, int dev, bool sends, const std::shared_ptr<Wire>& wire);
   int64_t someDelay(int64_t mostNs);
   bool sometimes(unsigned oneIn);
@@ -207,6 +213,7 @@ class Fabric {
   std::condition_variable released_;
   std::map<Nic, double> parts_;
   std::atomic<bool> takesAll_{false};
+  std::atomic<int64_t> flushLateNs_{0};
   int64_t lateNs_ = 0;
   std::atomic<int64_t> quietNs_{0};
   std::vector<std::string> violations_;

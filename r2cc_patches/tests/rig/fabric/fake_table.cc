@@ -112,6 +112,7 @@ struct Table {
     const Use use(fabric(c), comm(c), "unconfirmed");
     return fabric(c).unconfirmed(comm(c));
   }
+  static bool ended(void* c) { return fabric(c).ended(comm(c)); }
   static void drain(void* c) {
     const Use use(fabric(c), comm(c), "drain");
     fabric(c).drain(comm(c));
@@ -151,6 +152,7 @@ struct Table {
     if (play.drains) o.drain = drain;
     if (play.samples) o.sample = sample;
     if (play.confirms) o.unconfirmed = unconfirmed;
+    if (play.needsAck) o.ended = ended;
     return o;
   }
 };

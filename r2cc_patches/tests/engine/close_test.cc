@@ -1,0 +1,186 @@
+// NCCL aborts: it takes its memory back and closes, whatever a connection is doing, and its user waits for that. And
+// peers that are gone, or only seem to be.
+#include <chrono>
+
+#include "budget.h"
+#include "check.h"
+#include "rig/faults.h"
+
+using namespace r2cc;
+using namespace r2cc::fake;
+
+namespace {
+
+constexpr int64_t kLimitNs = msToNs(15000);
+// 500 is the promise. Who waited for copies or for a transport's close would need 2000.
+constexpr int64_t kAbortNs = msToNs(1200) * check::kSlowness;
+constexpr uint64_t kMany = 100000000;
+
+void pauseMs(int ms) { std::this_thread::sleep_for(std::chrono::milliseconds(ms)); }
+
+enum class Kind { Buffered, Kept, Direct };
+constexpr Kind kKinds[] = {Kind::Buffered, Kind::Kept, Kind::Direct};
+
+RigOptions options(Kind kind, int rails) {
+  RigOptions o;
+  o.rails = rails;
+  o.needsAck = kind != Kind::Direct;
+  o.plain = kind == Kind::Kept;
+  o.anyOrder = o.drains = kind == Kind::Direct;
+  return o;
+}
+
+/// Brings a rig whose messages flow into some state that lasts.
+using Enter = void (*)(Rig&);
+
+void hold(Rig& rig) {
+  for (int rail = 0; rail < 2; rail++) inject(rig, Fault::LinkAtBoth, rail, Cut::Hold);
+  pauseMs(50);
+}
+
+void freezeForGood(Rig& rig) {
+  rig.loseType(Type::OpenLane, true);
+  for (int rail = 0; rail < 2; rail++) inject(rig, Fault::ErrorAtSender, rail, Cut::Lose);
+  pauseMs(50);
+}
+
+void exchange(Rig& rig) {
+  const int before = rig.seen(Type::Fenced);
+  rig.loseType(Type::Fenced, true);
+  inject(rig, Fault::ErrorAtSender, 0, Cut::Lose);
+  CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Fenced) > before; }));
+}
+
+void switchPlans(Rig& rig) {
+  rig.loseType(Type::Switched, true);
+  inject(rig, Fault::LinkAtBoth, 0, Cut::Hold);
+  pauseMs(20);
+  const int before = rig.seen(Type::Switched);
+  revert(rig, Fault::LinkAtBoth, 0);
+  CHECK(Rig::within(kLimitNs, [&] { return rig.seen(Type::Switched) > before; }));
+}
+
+/// The receiver asks for nothing more, so that the sender has more to send than it may.
+void fill(Rig& rig) {
+  rig.streams()[0].receiver->askBelow = 0;
+  pauseMs(30);
+}
+
+/// Everything is closed as NCCL does it, and the last communicator with it, at each end; the longer of the two, in ns.
+int64_t abortNs(Rig& rig) {
+  rig.stop();
+  int64_t longest = 0;
+  for (const int host : {0, 1}) {
+    const int64_t start = nowNs();
+    for (const Stream& s : rig.streams()) (host == s.from ? s.sender : s.receiver)->close();
+    rig.endEngine(host);
+    longest = std::max(longest, nowNs() - start);
+  }
+  return longest;
+}
+
+void abortsAtOnce(Enter enter) {
+  for (const Kind kind : kKinds) {
+    Rig rig(options(kind, 2));
+    rig.stream(0, 1, 0, kMany);
+    rig.start();
+    CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > 100; }));
+    enter(rig);
+    fill(rig);
+    CHECK(abortNs(rig) < kAbortNs);
+    CHECK(rig.fabric.counts().clean());
+    for (const std::string& v : rig.fabric.violations()) CHECK_EQ(v, "");
+  }
+}
+
+}  // namespace
+
+TEST(net_abort_while_active) {
+  abortsAtOnce([](Rig&) {});
+}
+TEST(net_abort_while_holding) { abortsAtOnce(hold); }
+TEST(net_abort_while_frozen) { abortsAtOnce(freezeForGood); }
+TEST(net_abort_while_exchanging) { abortsAtOnce(exchange); }
+TEST(net_abort_while_switching) { abortsAtOnce(switchPlans); }
+
+TEST(net_abort_while_connecting) {
+  for (const Type lost : {Type::Welcome, Type::LaneHandle, Type::LaneUp, Type::Fenced}) {
+    for (const Kind kind : kKinds) {
+      Rig rig(options(kind, 1));
+      rig.loseType(lost, true);
+      rig.stream(0, 1, 0, kMany);
+      rig.start();
+      pauseMs(50);
+      CHECK_EQ(rig.delivered(), 0u);
+      CHECK(abortNs(rig) < kAbortNs);
+      CHECK(rig.fabric.counts().clean());
+    }
+  }
+}
+
+/// Its lanes break, and its ports take nothing any more: that is told by these two, not by the time it is silent.
+TEST(net_a_process_that_ends_is_told_by_its_lanes_and_ports) {
+  for (const int rails : {1, 3}) {
+    for (const int host : {0, 1}) {
+      for (const bool udp : {true, false}) {
+        Rig rig(options(Kind::Kept, rails));
+        rig.stream(0, 1, 0, kMany);
+        rig.start();
+        CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > 100; }));
+        const Stream& s = rig.streams()[0];
+        rig.stop();
+        rig.loseUdp = !udp;
+        rig.endEngine(host);
+        End& left = *(host == 0 ? s.receiver : s.sender);
+        const auto fails = [&] { return left.step(), left.state() == End::State::Failed; };
+        CHECK(Rig::within(kLimitNs, fails));
+        const auto said = rig.warnings();
+        CHECK(said.size() == 1 && said[0].find("its lanes broke, and its host refuses") != std::string::npos);
+        CHECK_EQ(s.receiver->wrong(), "");
+      }
+    }
+  }
+}
+
+/// Every lane of it breaks again and again, UDP is lost as well, and it lives.
+TEST(net_broken_lanes_alone_are_no_death) {
+  for (const bool udp : {true, false}) {
+    Rig rig(options(Kind::Kept, 2));
+    rig.stream(0, 1, 0, kMany);
+    rig.start();
+    CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > 100; }));
+    rig.loseUdp = !udp;
+    for (int n = 0; n < check::much(20, 5); n++) {
+      for (int rail = 0; rail < 2; rail++)
+        inject(rig, n % 2 == 0 ? Fault::ErrorAtSender : Fault::ErrorAtReceiver, rail, Cut::Lose);
+      const uint64_t before = rig.delivered();
+      CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > before + 50; }));
+    }
+    rig.stop();
+    CHECK_EQ(rig.streams()[0].receiver->wrong(), "");
+    for (const std::string& v : rig.fabric.violations()) CHECK_EQ(v, "");
+  }
+}
+
+/// A host of one NIC: nothing is lost in so many errors of its lane, and each time there is a fresh one.
+TEST(net_five_hundred_errors_of_the_only_nic) {
+  for (const Kind kind : kKinds) {
+    Rig rig(options(kind, 1));
+    rig.stream(0, 1, 0, kMany);
+    rig.start();
+    CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > 100; }));
+    int failed = 0;
+    for (int n = 0; n < check::much(500, 50); n++) {
+      const int made = rig.fabric.counts().made;
+      rig.fabric.breakComms({n % 2, 0});
+      const uint64_t before = rig.delivered();
+      const auto goesOn = [&] { return rig.fabric.counts().made > made && rig.delivered() > before; };
+      failed += Rig::within(kLimitNs, goesOn) ? 0 : 1;
+    }
+    CHECK_EQ(failed, 0);
+    rig.stop();
+    CHECK_EQ(rig.streams()[0].receiver->wrong(), "");
+    CHECK_EQ(rig.warnings().size(), 0u);
+    for (const std::string& v : rig.fabric.violations()) CHECK_EQ(v, "");
+  }
+}

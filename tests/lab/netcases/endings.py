@@ -1,0 +1,94 @@
+"""Cases of ends: a process that is killed, and a job that aborts whatever its connections are doing."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+from netcases.bed import DATA, HOSTS, MANAGEMENT
+from netcases.play import Both, Case, Ended, Outcome, Stage, made, outcome
+
+NET_FAILED = 3
+"""The driver's code when the net returned an error."""
+TOLD_MS = 2500
+"""On any machine: 50 is the aim where an end is heard, 1000 where only silence tells (`told_ms` is the record). By
+which of the two is what `net_a_process_that_ends_is_told_by_its_lanes_and_ports` sees."""
+ABORT_MS = 1500
+"""500 is the aim (`closed_ms` is the record); 2000 is what is waited for where nothing says that it is an abort."""
+ALL = (*DATA, MANAGEMENT)
+
+
+def killed(stage: Stage, *, who: str, match: str = "", one_nic: bool = False) -> Outcome:
+    """SIGKILL of one end, while what matches is lost; when, and of what, the other one is told."""
+    env = {"NCCL_SOCKET_IFNAME": "eth0"} if one_nic else {}
+    with made() as bed:
+        pair = stage.pair(bed, "--seconds", 20, env=env, give_up_s=8)
+        victim, left = (pair.sender, pair.receiver) if who == "sender" else (pair.receiver, pair.sender)
+        if pair.connected() and match:
+            pair.at(0.5, lambda: bed.lose(match, ALL))
+        pair.at(0.6, lambda: None)
+        struck = time.monotonic_ns()
+        victim.process.kill()
+        end = left.end(15)
+        victim.end(10)
+    told = [(line["t_ns"] - struck) / 1e6 for line in end.of("error")]
+    problems = [] if end.exit_code == NET_FAILED and told else [f"{end.seen()}, not an error of the net"]
+    problems += [f"{end.last['bad']} wrong"] if end.last["bad"] else []
+    problems += [f"told after {ms:.0f} ms, not {TOLD_MS}" for ms in told if ms > TOLD_MS]
+    seen = f"told after {told[0]:.0f} ms" if told else end.seen()
+    return Outcome(seen, problems, {"told_ms": [round(ms, 1) for ms in told], "messages": end.last["done"]})
+
+
+def aborted(stage: Stage, *, cut: tuple[str, ...] = (), matches: tuple[str, ...] = ()) -> Outcome:
+    """Both ends close everything in the middle, shortly after NICs were cut and what matches was lost."""
+    with made() as bed:
+        pair = stage.pair(bed, "--seconds", 20, "--leave-at", 900)
+        if pair.connected():
+            pair.at(0.5, lambda: None)
+            for match in matches:
+                bed.lose(match, ALL)
+            for nic in cut:
+                bed.cut(nic)
+        both = pair.end()
+    return outcome(both, _aborts(both), closed_ms=[_closed_ms(end) for end in both.ends])
+
+
+def _closed_ms(end: Ended) -> float:
+    return round(max((float(line["ms"]) for line in end.of("closed")), default=-1.0), 1)
+
+
+def _aborts(both: Both) -> list[str]:
+    """What is wrong with how both closed."""
+    found = []
+    for name, end in zip(HOSTS, both.ends, strict=True):
+        found += [f"{name}: {end.seen()}"] if end.exit_code not in (0, NET_FAILED) else []
+        found += [f"{name}: {end.last['bad']} wrong"] if end.last["bad"] else []
+        if end.exit_code == 0 and not 0 <= _closed_ms(end) <= ABORT_MS:
+            found.append(f"{name} took {_closed_ms(end):.0f} ms to close")
+    return found
+
+
+_TOLD = "the other end is told within 50 ms"
+_SOON = "all is closed within 500 ms"
+UDP, NEW, ENDS = "meta l4proto udp", "tcp flags & (syn | ack) == syn", "tcp flags & (fin | rst) != 0"
+
+CASES = [
+    Case("killed-recv", "the receiver is killed", _TOLD, partial(killed, who="receiver"), (1, 2)),
+    Case("killed-send", "the sender is killed", _TOLD, partial(killed, who="sender"), (1, 2)),
+    Case("killed-one-nic", "the receiver is killed, one NIC", _TOLD, partial(killed, who="receiver", one_nic=True)),
+    Case("killed-udp", "the receiver is killed, UDP is lost", _TOLD, partial(killed, who="receiver", match=UDP)),
+    Case(
+        "killed-silent",
+        "the sender is killed, and no end of a TCP connection is heard",
+        "the other end is told within a second",
+        partial(killed, who="sender", match=ENDS),
+    ),
+    Case("abort-active", "both ends close in the middle", _SOON, aborted),
+    Case("abort-holding", "the same 0.4 s after both NICs were cut", _SOON, partial(aborted, cut=DATA)),
+    Case(
+        "abort-frozen",
+        "the same after NIC 0 was cut and UDP and new connections are lost",
+        _SOON,
+        partial(aborted, cut=("eth0",), matches=(UDP, NEW)),
+    ),
+]
