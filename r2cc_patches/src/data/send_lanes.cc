@@ -138,6 +138,7 @@ LanePtr SendConnection::idleLane() const {
 Path* SendConnection::bestPath(const Path* avoid) const {
   Path* best = nullptr;
   size_t bestLoad = 0;
+  const int64_t now = runNs();
   for (const auto& path : peer.paths()) {
     if (path->use == PathUse::SideOnly || path.get() == avoid) continue;
     const bool last = state() != ConnectionState::Active && path->state() == PathState::Probation;
@@ -148,7 +149,7 @@ Path* SendConnection::bestPath(const Path* avoid) const {
     const bool reserve = state() == ConnectionState::Active && avoid != nullptr;
     const bool sameFate = reserve ? !peer.apart(*path, *avoid) : peer.kin(*path, *home_);
     if (path.get() == home_ && !path->doubted() && !(reserve && sameFate)) return path.get();
-    const int against = (path->up() ? 0 : 1) + (path->doubted() || unproven(*path) || !path->heard() ? 1 : 0);
+    const int against = (path->up() ? 0 : 1) + (path->doubted() || unproven(*path) || path->mute(now) ? 1 : 0);
     size_t load = static_cast<size_t>(against) * kDoubt + (path->data ? 0 : kNoData) + (sameFate ? kSameFate : 0) +
                   (path->byRouter ? kByRouter : 0);
     for (const auto& [other, connection] : peer.sends) {

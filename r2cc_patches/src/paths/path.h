@@ -32,6 +32,8 @@ constexpr int64_t kProofsApartNs = msToNs(100);  // what proves more comes in la
 constexpr int64_t kMovesNs = msToNs(8);          // after something got through, what stands still is not the path
 constexpr int64_t kAssociationNs = msToNs(150);  // how long a path is probed because its neighbour died
 
+constexpr int64_t kMuteNs = msToNs(50);  // without the first answer
+
 constexpr int64_t kProofNs = msToNs(500);  // how long a proof that data passes is one
 
 /// Where a silent death was located.
@@ -161,8 +163,10 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
     return probation_.damping ? probation_.ns << std::min(std::max(failures_ - 1, 0), kMaxDoublings) : probation_.ns;
   }
 
-  /// Anything ever came over it: not every pair of NICs can talk, whatever their addresses say.
+  /// Anything ever came over it.
   bool heard() const { return lastHeard != 0; }
+  /// It was asked, and nothing ever came over it: not every pair of NICs can talk, whatever their addresses say.
+  bool mute(int64_t now) const { return !heard() && askedNs != 0 && now - askedNs >= kMuteNs; }
 
   uint32_t pongRound = 0;  // the newest round answered
   int64_t lastPing = 0, lastPong = 0;

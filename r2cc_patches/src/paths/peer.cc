@@ -219,8 +219,9 @@ bool Peer::kin(const Path& a, const Path& b) const {
 }
 
 bool Peer::hasApart(const Path& from) const {
+  const int64_t now = runNs();
   return std::any_of(paths_.begin(), paths_.end(), [&](const auto& path) {
-    return path->data && path->carriesData() && !path->doubted() && path->heard() && apart(*path, from);
+    return path->data && path->carriesData() && !path->doubted() && !path->mute(now) && apart(*path, from);
   });
 }
 

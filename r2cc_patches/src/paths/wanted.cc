@@ -19,7 +19,7 @@ int detour(const Path& path, const Path& home) {
 /// What speaks against a path: that its NICs do not face each other, that nobody knows whether they can talk, that it
 /// may fail with home, its detour.
 int against(const Peer& peer, const Path& path, const Path& home) {
-  return (path.byRouter ? 16 : 0) + (path.heard() ? 0 : 8) + (peer.kin(path, home) ? 4 : 0) + detour(path, home);
+  return (path.byRouter ? 16 : 0) + (path.mute(runNs()) ? 8 : 0) + (peer.kin(path, home) ? 4 : 0) + detour(path, home);
 }
 
 /// Home first, then those paths that the least speaks against.

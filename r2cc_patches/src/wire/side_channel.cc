@@ -26,7 +26,7 @@ socklen_t sizeOf(const sockaddr_storage& a) {
 
 bool bindTo(const Fd& fd, const NicAddress& address) {
   const sockaddr_storage to = address.sockaddr();
-  return bind(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeOf(to)) == 0;
+  return fd.valid() && bind(fd.get(), reinterpret_cast<const sockaddr*>(&to), sizeOf(to)) == 0;
 }
 
 /// A datagram socket on the NIC's address and a free port, which it fills in. It is not bound to the device: where NICs
