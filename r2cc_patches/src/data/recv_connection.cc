@@ -285,6 +285,13 @@ void RecvConnection::mentionIdle(int64_t now) {
   }
 }
 
+bool RecvConnection::lanesEnded() {
+  const Owned owned(owner_, Owned::Wait::Yes);
+  const std::vector<LanePtr> lanes = plan_.lanes();
+  return std::all_of(lanes.begin(), lanes.end(),
+                     [](const LanePtr& lane) { return lane->error || lane->state != LaneState::Up; });
+}
+
 void RecvConnection::tick(int64_t now) {
   failIfFenceHangs(now);
   if (over()) return uncount();

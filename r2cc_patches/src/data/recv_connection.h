@@ -31,6 +31,8 @@ class RecvConnection final : public Connection {
   void onSwitch(const Switch& message);
   void onBye(const Bye& message);
   void tick(int64_t now);
+  /// Nothing more will come over any lane of the plan: what a process sent before its end may still be on its way.
+  bool lanesEnded();
   void ask() override { peer.tellEverywhere(Suspect{id, epoch_, kNoLane}); }
 
   /// Messages below this are complete. Any thread.

@@ -215,7 +215,8 @@ bool Judge::stoppedOnly(const Peer& peer, int64_t now) const {
 }
 
 /// Two witnesses: a lane or stream of it ended, as all do when a process does, and asked at once, all its ports refuse.
-/// A live process's ports take connections, and it answers by UDP or by TCP, whatever else is lost.
+/// A live process's ports take connections, and it answers by UDP or by TCP, whatever else is lost. What one that ended
+/// well sent before is waited for.
 bool Judge::ended(Peer& peer, int64_t now) {
   // The first of this silence: lanes are found broken one by one, and what was refused meanwhile counts.
   if (peer.lastHeard > peer.firstBrokeNs + kStragglersNs)
@@ -224,7 +225,10 @@ bool Judge::ended(Peer& peer, int64_t now) {
   if (peer.lastHeard > broke + kStragglersNs) return false;
   if (peer.lastAsked < broke) askAll(peer, now);  // the second way asks by TCP, sooner where UDP is refused
   shared_.agenda.restUntil(now);
-  return now - std::max(broke, peer.lastHeard) >= kDeathNs && allRefuseTcp(peer, broke);
+  if (now - std::max(broke, peer.lastHeard) < kDeathNs || !allRefuseTcp(peer, broke)) return false;
+  return std::all_of(peer.receivesById.begin(), peer.receivesById.end(), [](const auto& c) {
+    return c.second->over() || !c.second->hasOutstanding() || c.second->lanesEnded();
+  });
 }
 
 void Judge::watchSilence(Peer& peer, int64_t now) {
