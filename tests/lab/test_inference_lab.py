@@ -39,8 +39,9 @@ STOPPED = "{id: stopped, kind: stop, rank: 1, at: {iteration: 10}, duration_s: 0
 def run(
     folder: Path, arms: str, trouble: str = "", fault: str = HOLE
 ) -> tuple[subprocess.CompletedProcess[str], dict[str, Any]]:
-    file = folder / "standin.yaml"
-    file.write_text(EXPERIMENT.format(python=sys.executable, standin=STANDIN, trouble=trouble, arms=arms, fault=fault))
+    file, own = folder / "standin.yaml", own_standin(folder)
+    own.symlink_to(STANDIN)
+    file.write_text(EXPERIMENT.format(python=sys.executable, standin=own, trouble=trouble, arms=arms, fault=fault))
     program = [sys.executable, "-c", "from harness.cli import main; main()"]
     words = ["chaos", "run", str(file), "--out", str(folder / "runs"), "--void-ok", "--json"]
     ran = subprocess.run([*program, *words], capture_output=True, text=True, timeout=150)
@@ -48,12 +49,17 @@ def run(
     return ran, {"summary": json.loads((found / "summary.json").read_text()), "folder": found}
 
 
-def left_over() -> list[str]:
-    """Processes of the stand-in that still run."""
+def own_standin(folder: Path) -> Path:
+    """A name that no test beside this one has in its processes."""
+    return folder / "standin.py"
+
+
+def left_over(folder: Path) -> list[str]:
+    """Processes of this test's stand-in that still run."""
     found = []
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if str(STANDIN).encode() in (process / "cmdline").read_bytes():
+            if str(own_standin(folder)).encode() in (process / "cmdline").read_bytes():
                 found.append(process.name)
         except OSError:  # it has ended meanwhile
             continue
@@ -79,7 +85,7 @@ def test_tokens_wait_while_the_network_swallows_them_and_no_request_fails(tmp_pa
     assert began[10] <= struck < began[10] + 500_000_000, "a request's number says when"
     page = (made["folder"] / "report.html").read_text()
     assert "Time to first token" in page
-    assert not left_over()
+    assert not left_over(tmp_path)
 
 
 def test_a_fault_on_a_rank_strikes_the_server_itself(tmp_path: Path) -> None:
@@ -103,4 +109,4 @@ def test_a_server_that_does_not_serve_is_one_error_and_leaves_nothing(tmp_path: 
     ran, made = run(tmp_path, "{stock: {expect: any}}", trouble)
     assert ran.returncode == 3, ran.stderr
     assert why in " ".join(made["summary"]["reasons"])
-    assert not left_over()
+    assert not left_over(tmp_path)

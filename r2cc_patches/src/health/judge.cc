@@ -226,6 +226,7 @@ bool Judge::ended(Peer& peer, int64_t now) {
   if (peer.lastAsked < broke) askAll(peer, now);  // the second way asks by TCP, sooner where UDP is refused
   shared_.agenda.restUntil(now);
   if (now - std::max(broke, peer.lastHeard) < kDeathNs || !allRefuseTcp(peer, broke)) return false;
+  if (!peer.streamed) return false;  // a firewall may refuse all TCP to us but the lanes
   return std::all_of(peer.receivesById.begin(), peer.receivesById.end(), [](const auto& c) {
     return c.second->over() || !c.second->hasOutstanding() || c.second->lanesEnded();
   });

@@ -75,6 +75,7 @@ void SecondWay::tickPath(Peer& peer, Path& path, int64_t now) {
   for (const SideStreamPtr& s : {control, path.acks.get()}) {
     if (s != nullptr && s->ours && !s->greeted && s->up()) greet(peer, *s);
   }
+  peer.streamed = true;
   if (control->heardNs != 0) path.streamTries = 0;
   if (proves) return proveData(peer, path, *control, now);
   proveUdp(peer, path, now);
@@ -186,6 +187,7 @@ void SecondWay::keepSpare(Peer& peer, Path& path, int64_t now) {
   if (const SideStreamPtr spare = path.spare) {
     const bool late = !spare->up() && now - spare->sinceNs > kSpareUpNs;
     if (!path.up() || late) return streams_.close(spare);
+    peer.streamed |= spare->up();
     if (!spare->greeted && spare->up()) introduce(peer, *spare);
     return;
   }

@@ -187,6 +187,7 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   int64_t openSince = 0;               // when the one after it was sent
   int64_t slowestNs = 0, slowestAt = 0;
   bool known = false;                    // it was heard: it knows us, too
+  bool streamed = false;                 // a stream was up: TCP passes, and a refusal is the host's own
   bool streams = false;                  // some path has a second way: what comes twice is no replay
   int64_t lastPong = INT64_MIN / 2;      // an answer to a question, over whatever path
   int64_t answersSince = INT64_MIN / 2;  // and it answers steadily since then

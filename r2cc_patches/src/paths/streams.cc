@@ -62,6 +62,7 @@ bool Streams::claim(const SideStreamPtr& stream, Peer& peer, bool rests) {
   if (first) stream->path = peer.findByAddress(stream->nic, stream->from);
   if (stream->path == nullptr) return false;
   stream->peer = &peer;
+  peer.streamed = true;
   stream->rests = first && rests;
   if (stream->rests) return true;
   peer.streams = true;
