@@ -253,7 +253,8 @@ def test_a_library_of_another_build_is_refused_in_a_line(net: NetBuild, tmp_path
 
 
 def experiment(fault: dict[str, Any], arms: dict[str, str], **hypothesis: Any) -> dict[str, Any]:
-    common = {"id": "f0", "kind": "socket_error", "host": "h1", "nic": "eth1", "duration_s": 1.0}
+    name = f"f{os.getpid()}"  # what is left is looked for by it, on a machine where others have rules of their own
+    common = {"id": name, "kind": "socket_error", "host": "h1", "nic": "eth1", "duration_s": 1.0}
     return {
         "name": "small",
         "topology": {"hosts": 2, "nics": 2, "rate_gbit": 0.2},

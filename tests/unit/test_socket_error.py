@@ -1,7 +1,9 @@
-"""`socket_error`: what it writes, what proves it, what is refused. Nothing runs here."""
+"""`socket_error`: what it writes, what proves it, what is refused. No rank runs here."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -12,7 +14,7 @@ from host_double import FakeHost
 
 from chaos.experiment.planned import planned_faults
 from chaos.faults.catalogue import example
-from chaos.faults.parts.shim import HEAD, LIBRARY, folder
+from chaos.faults.parts.shim import HEAD, LIBRARY, PUT, folder
 from chaos.faults.registry import fault_of, spec_of
 from chaos.faults.steps import Command
 from chaos.record.journal import Journal, read
@@ -178,3 +180,31 @@ def test_it_needs_no_privilege_and_a_host_can_undo_it_alone(tmp_path: Path, monk
             assert LocalHost().run(list(step.argv), input=step.input or None).exit_code == 0
         found = sorted(path.name for path in (tmp_path / "rules").iterdir()) if (tmp_path / "rules").exists() else None
         assert found == there
+
+
+def put(file: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(["sh", "-c", PUT, "r2cc", file], input=RULES, capture_output=True, text=True, check=False)
+
+
+def test_rules_are_put_into_a_folder_of_our_own(tmp_path: Path) -> None:
+    file = tmp_path / "rules" / "f0-0"
+    for _ in range(2):
+        assert put(file).returncode == 0
+        assert file.read_text() == RULES
+    assert [*file.parent.iterdir()] == [file]
+
+
+def test_a_folder_that_somebody_else_may_have_made_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "rules").symlink_to("theirs")
+    done = put(tmp_path / "rules" / "f0-0")
+    assert (done.returncode, [*(tmp_path / "theirs").iterdir()]) == (1, [])
+    assert done.stderr == f"{tmp_path}/rules cannot be made, or somebody else made it: remove it\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives a folder away")
+def test_a_folder_of_somebody_else_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "rules").mkdir()
+    os.chown(tmp_path / "rules", 12345, 12345)
+    assert put(tmp_path / "rules" / "f0-0").returncode == 1
+    assert not [*(tmp_path / "rules").iterdir()]

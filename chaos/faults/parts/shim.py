@@ -24,7 +24,10 @@ HEAD, END = "r2cc-faults 1", "end"
 PUT = r"""
 umask 022
 folder=${1%/*}
-mkdir -m 1777 -- "$folder" 2>/dev/null || [ -d "$folder" ] || exit
+if ! mkdir -m 1777 -- "$folder" 2>/dev/null && ! { [ -d "$folder" ] && [ ! -L "$folder" ] && [ -O "$folder" ]; }; then
+  echo "$folder cannot be made, or somebody else made it: remove it" >&2
+  exit 1
+fi
 cat >"$1.new$$" && mv -f -- "$1.new$$" "$1"
 """
 """Takes the file, and its text from stdin. The library never sees half of it."""

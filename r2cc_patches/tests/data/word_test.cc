@@ -71,6 +71,22 @@ void takeAndReturn(Rig& rig, const Stream& s) {
   pauseMs(50);
 }
 
+/// NCCL at the receiver looks only later.
+void closeSender(Rig& rig, const Stream& s) {
+  rig.stop();
+  s.sender->close();
+  pauseMs(150);
+}
+
+void receiverEndsWell(Rig& rig, const Stream& s) {
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return s.receiver->state() != End::State::Running; }));
+  rig.stop();
+  CHECK(s.receiver->state() == End::State::Done);
+  CHECK_EQ(s.receiver->wrong(), "");
+  CHECK_EQ(rig.warnings().size(), 0u);
+}
+
 }  // namespace
 
 /// Messages on a lane that the sender has left by a switch, and the receiver has not: when it breaks there, somebody
@@ -113,16 +129,9 @@ TEST(net_word_of_a_sender_that_closes_before_the_flush) {
     const Stream& s = halfWay(rig, kTaken);
     rig.fabric.endFlushesLate(msToNs(20));
     takeUnasked(s);
-    rig.stop();
-    s.sender->close();
-    pauseMs(150);
+    closeSender(rig, s);
     lift(s);
-    rig.start();
-    CHECK(Rig::within(kLimitNs, [&] { return s.receiver->state() != End::State::Running; }));
-    rig.stop();
-    CHECK(s.receiver->state() == End::State::Done);
-    CHECK_EQ(s.receiver->wrong(), "");
-    CHECK_EQ(rig.warnings().size(), 0u);
+    receiverEndsWell(rig, s);
   }
 }
 
@@ -136,15 +145,8 @@ TEST(net_word_of_a_sender_that_closes_during_the_flush) {
   CHECK(Rig::within(kLimitNs, [&] { return s.sender->done() == 1; }));
   s.receiver->askBelow = 1;
   CHECK(Rig::within(kLimitNs, [&] { return rig.fabric.flushes({1, 0}) == 1; }));
-  rig.stop();
-  s.sender->close();
-  pauseMs(150);
-  rig.start();
-  CHECK(Rig::within(kLimitNs, [&] { return s.receiver->state() != End::State::Running; }));
-  rig.stop();
-  CHECK(s.receiver->state() == End::State::Done);
-  CHECK_EQ(s.receiver->wrong(), "");
-  CHECK_EQ(rig.warnings().size(), 0u);
+  closeSender(rig, s);
+  receiverEndsWell(rig, s);
 }
 
 /// All that is to be sent lies in the sender's kernel when the connection is reset: no call of NCCL's would ever find
