@@ -156,6 +156,7 @@ Cost ncclCost(const NcclMachine& machine) {
 std::vector<Rival> rivalsOf(const NcclMachine& machine, const Cluster& cluster) {
   const Table table{machine, cluster.nodes(), cluster.ranks(), cluster.healthySlowest() / kBytesPerUsOfGBps};
   std::vector<Rival> out;
+  out.reserve(2 * kProtocols + 1);
   for (int protocol = 0; protocol < kProtocols; protocol++) out.push_back(table.ring(protocol));
   for (int protocol = 0; protocol < kProtocols; protocol++) out.push_back(table.tree(protocol));
   const bool nvls = machine.nvls && most(machine.gpu).nvlsTree > 0 && machine.channels > 1 && machine.localGBps > 0;
