@@ -137,9 +137,10 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   Listeners listeners_;
   Refusals refusals_;
   Connections connections_{shared_, streams_};
-  Messages messages_{shared_,
-                     services_,
-                     {admission_, streams_, connections_, listeners_, refusals_, judge_, locator_, rates_, report_, drains_}};
+  Messages messages_{
+      shared_,
+      services_,
+      {admission_, streams_, connections_, listeners_, refusals_, judge_, locator_, rates_, report_, drains_}};
   std::unique_ptr<Status> status_;
 
   std::vector<bool> addressed_;  // by NIC: it had an address at the start, or may get one

@@ -86,8 +86,8 @@ struct alignas(64) Lane {
   std::atomic<uint64_t> bytes{0};
   std::atomic<int64_t> busyNs{0};
   std::atomic<uint64_t> moved{0};  // bytes of messages that are over with the transport; the owner alone writes it
-  int64_t busySince = 0;  // the owner's: when the oldest message under way could begin
-  LaneSample sampled{};   // the engine's: what was seen at its last look
+  int64_t busySince = 0;           // the owner's: when the oldest message under way could begin
+  LaneSample sampled{};            // the engine's: what was seen at its last look
 
   /// The oldest message under way is over. By the owner, who alone writes these.
   void carried(size_t size, int64_t now) {

@@ -2,10 +2,13 @@
 #include <unistd.h>
 
 #include <array>
+#include <cmath>
 #include <utility>
 
 #include "base/json/text.h"
 #include "base/world_rank.h"
+#include "data/recv_connection.h"
+#include "data/send_connection.h"
 #include "status/status.h"
 
 namespace r2cc {
@@ -51,7 +54,7 @@ void Status::addNics(JsonWriter& out) const {
     if (!nic.data) continue;
     out.open('{').key("name").text(nic.names.front()).key("device").text(nic.names.back());
     out.key("state").text(name(nic.state)).key("since_unix_s").number(static_cast<double>(nic.sinceMs) / 1000);
-    out.key("capacity_percent").number(static_cast<int>(nic.capacity * 100 + 0.5));
+    out.key("capacity_percent").number(std::lround(nic.capacity * 100));
     out.key("tx_bytes").number(sent[i]).key("rx_bytes").number(received[i]);
     out.key("connections_home").number(home[i]).key("connections_carried").number(away[i]);
     out.key("connections_here").number(here[i]).close('}');
