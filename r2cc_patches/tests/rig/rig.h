@@ -31,7 +31,8 @@ struct RigOptions {
   int hosts = 2;
   int rails = 3;
   bool needsAck = true;
-  bool anyOrder = false, drains = false, gpu = false, plain = false, samples = false;  // see Play
+  bool anyOrder = false, drains = false, gpu = false, plain = false, samples = false,
+       devices = false;  // see Play
   bool confirms = true;                                                                // where it is plain
   int64_t holdNs = msToNs(20000);
   uint64_t seed = 1;
