@@ -124,9 +124,12 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   Locator locator_{shared_, report_};
   SecondWay secondWay_{shared_, streams_, report_};
   Judge judge_{shared_, streams_, secondWay_, locator_, report_};
-  NicLinks links_{
-      shared_, judge_, announcer_, report_, [this](size_t nic) { return rebind(nic); },
-      [this](size_t nic) { reopen(nic); }};
+  NicLinks links_{shared_,
+                  judge_,
+                  announcer_,
+                  report_,
+                  [this](size_t nic) { return rebind(nic); },
+                  [this](size_t nic) { reopen(nic); }};
   Rates rates_;
   Admission admission_{shared_};
   Listeners listeners_;

@@ -16,8 +16,7 @@ constexpr int64_t kReopenNs = msToNs(500);  // a reset of a device takes seconds
 
 }  // namespace
 
-NicLinks::NicLinks(Shared& shared, Judge& judge, Announcer& announcer, NicReport& report, Rebind rebind,
-                   Reopen reopen)
+NicLinks::NicLinks(Shared& shared, Judge& judge, Announcer& announcer, NicReport& report, Rebind rebind, Reopen reopen)
     : shared_(shared),
       judge_(judge),
       announcer_(announcer),
