@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph.h"
+#include "graph/topo.h"
 #include "net/net_process.h"
 #include "net/r2cc_net.h"
 #include "planner/cost/nccl_table.h"
