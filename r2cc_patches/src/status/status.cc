@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "base/json/text.h"
+#include "base/world_rank.h"
 #include "nic/topology.h"
 #include "status/control_folder.h"
 #include "status/status_file.h"
@@ -49,7 +50,8 @@ Status::Status(StatusOptions options, Shared& shared, const Tally& tally, NicRep
       drains_(drains),
       dropped_(dropped),
       host_(hostName()),
-      startedMs_(wallMs()) {
+      startedMs_(wallMs()),
+      rank_(worldRank()) {
   std::vector<std::vector<std::string>> names;
   for (const LocalNic& local : shared_.nics) {
     Nic nic;

@@ -80,6 +80,7 @@ class Status {
   const Dropped& dropped_;
   const std::string host_;
   const int64_t startedMs_;
+  const int rank_;  // read once: the program may change its environment while another thread reads it
   std::vector<Nic> nics_;
   std::map<RemoteNic, bool> remoteDown_;  // other hosts' NICs that were ever found down
   uint64_t nicFailures_ = 0;

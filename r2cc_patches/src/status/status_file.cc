@@ -29,9 +29,13 @@ void StatusFile::write(const std::string& text) {
 
 /// A folder like /tmp is everybody's: a link that lies there already is not followed.
 bool StatusFile::tryWrite(const std::string& text) const {
-  (void)mkdir(folder_.c_str(), kFolderMode);
-  (void)unlink(aside_.c_str());
-  const Fd file(open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode));
+  const auto create = [this] {
+    return open(aside_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, kFileMode);
+  };
+  int fd = create();
+  if (fd < 0 && errno == ENOENT && mkdir(folder_.c_str(), kFolderMode) == 0) fd = create();
+  if (fd < 0 && errno == EEXIST && unlink(aside_.c_str()) == 0) fd = create();
+  const Fd file(fd);
   if (!file.valid()) return false;
   const ssize_t written = ::write(file.get(), text.data(), text.size());
   if (written == static_cast<ssize_t>(text.size()) && rename(aside_.c_str(), path_.c_str()) == 0) return true;

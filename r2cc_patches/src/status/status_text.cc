@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/json/text.h"
-#include "base/world_rank.h"
 #include "data/recv_connection.h"
 #include "data/send_connection.h"
 #include "status/status.h"
@@ -16,7 +15,7 @@ namespace r2cc {
 std::string Status::text(bool ended) const {
   JsonWriter out;
   out.open('{').key("schema").number(1).key("build").text(options_.build).key("job").text(options_.job);
-  out.key("host").text(host_).key("rank").number(worldRank()).key("pid").number(getpid());
+  out.key("host").text(host_).key("rank").number(rank_).key("pid").number(getpid());
   out.key("started_unix_s").number(static_cast<double>(startedMs_) / 1000);
   out.key("updated_unix_s").number(static_cast<double>(wallMs()) / 1000);
   out.key("ended").boolean(ended).key("mode").number(options_.mode).key("net").text(options_.net);
