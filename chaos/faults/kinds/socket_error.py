@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
+from random import Random
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StrictInt, StrictStr
@@ -14,6 +15,15 @@ from chaos.faults.parts.shim import LIBRARY, ShimFault, ShimSpec
 
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
 OWN_SETTING = {"slow": "rate_mbit", "short_reads": "bytes"}
+DRAWN: tuple[Mapping[str, Any], ...] = (
+    {"action": "reset"},
+    {"action": "reset", "times": 1},
+    {"action": "silent"},
+    {"action": "silent", "times": 1},
+    *({"action": "slow", "rate_mbit": rate} for rate in (100.0, 10.0, 1.0)),
+    *({"action": "short_reads", "bytes": count} for count in (10_000, 1000, 100)),
+)
+"""What the soak draws from: of a NIC all connections, or one of each rank."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,12 @@ class SocketError(ShimFault):
     peer_sees = "reset: connections reset; silent, slow: silence or a low rate, while UDP passes; RDMA: nothing at all"
     example: ClassVar[Mapping[str, Any]] = {"action": "reset"}
     kernel_path_only = True
+    drawn = 6
+    drawn_over_rdma = 0
+
+    @classmethod
+    def draw(cls, rng: Random) -> dict[str, Any]:
+        return super().draw(rng) | rng.choice(DRAWN)
 
     def rule(self, nic: NicLike) -> str:
         spec = self.spec
