@@ -33,7 +33,9 @@ def pages() -> Mapping[Path, str]:
 def with_tables(path: Path, tables: str) -> str:
     """A page that is written by hand but for its tables."""
     return re.sub(
-        rf"(?s)({TABLES[0]}\n).*?({TABLES[1]})", lambda part: f"{part[1]}\n{tables}\n{part[2]}", path.read_text()
+        rf"(?s)({re.escape(TABLES[0])}\n).*?({re.escape(TABLES[1])})",
+        lambda part: f"{part[1]}\n{tables}\n{part[2]}",
+        path.read_text(),
     )
 
 
