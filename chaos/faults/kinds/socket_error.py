@@ -5,12 +5,8 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-<<<<<<< HEAD
 from random import Random
-from typing import Annotated, Any, ClassVar, Literal
-=======
 from typing import Annotated, Any, ClassVar, Literal, Self
->>>>>>> main
 
 from pydantic import Field, StrictInt, StrictStr
 
@@ -74,7 +70,7 @@ class SocketError(ShimFault):
 
     @classmethod
     def draw(cls, rng: Random) -> dict[str, Any]:
-        return super().draw(rng) | rng.choice(DRAWN)
+        return {**super().draw(rng), **rng.choice(DRAWN)}
 
     def knowing(self, answers: Sequence[Answer]) -> Self:
         for nic in self.nics:

@@ -88,12 +88,9 @@ class ShimFault(Fault, ABC):
             said = Said.by(answer)
             if said.refused:
                 raise ValueError(f"{host}: a rank refuses the rules: {said.refused}")
-<<<<<<< HEAD
             obeyed = self.spec.may_miss and said.seen
-            found += [said.there and (obeyed or nic.address in said.hits) for nic in self.nics if nic.host == host]
-=======
-            found += [said.there and self.known_as(nic) in said.hits for nic in self.nics if nic.host == host]
->>>>>>> main
+            mine = [nic for nic in self.nics if nic.host == host]
+            found += [said.there and (obeyed or self.known_as(nic) in said.hits) for nic in mine]
             if said.there and not all(found):
                 return None
         return agreed(found)

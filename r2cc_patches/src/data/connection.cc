@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "nic/topology.h"
 #include "record/flight.h"
 
 namespace r2cc {
@@ -131,7 +130,7 @@ void Connection::laneError(Lane& lane) {
 void Connection::fail(const std::string& why, const std::vector<uint8_t>& heard) {
   if (over()) return;
   const Owned owned(owner_, Owned::Wait::Yes);
-  const std::string host = hostName(), nic = home_ == nullptr ? "" : " over " + nicName(home_);
+  const std::string &host = services_.host, nic = home_ == nullptr ? "" : " over " + nicName(home_);
   const std::string cause = why + peer.lostLinks();
   const std::string text = "connection" + nic + " of " + host + " to peer " + peer.describe() + " failed: " + cause;
   // Also when nothing was sent yet: a connect that never returns is as bad.

@@ -50,6 +50,7 @@ struct Services {
   std::function<void(const Lane&, bool forGood)> misplaced;  // a lane is not on its NIC
   std::function<void(const std::string&)> warn;              // NCCL's log, level WARN
   std::function<void(const std::string&)> info;              // the same, level INFO
+  std::string host;                                          // this host's name
   std::function<void()> said;           // waits until those lines are written, for a short time at most
   std::string* firstFailure = nullptr;  // of all connections of the process, with the engine's mutex; empty: none
 };

@@ -134,7 +134,7 @@ void Engine::lend(Distance distance) {
   };
   services_.fetchAcks = [this] { fetchAcks(); };
   services_.warn = shared_.warn, services_.info = shared_.info;
-  services_.firstFailure = &firstFailure_;
+  services_.host = refusals_.here().where, services_.firstFailure = &firstFailure_;
   services_.said = [this] {
     if (!logHangs_ && !log_.flush(kLastWordsNs)) logHangs_ = true;
   };
