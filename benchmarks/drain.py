@@ -35,6 +35,7 @@ STEPS = {80: "drain", 180: "pull", 240: "plug", 300: "undrain"}
 """By iteration. A drain is heard of within a second, and an iteration takes over 20 ms."""
 BUSY = 0.85
 LEFT_S = 20.0
+PULLED = ("netlink", "peer")
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Drained:
     late: dict[int, float]
     """by iteration: milliseconds more than its neighbours"""
     moved: int
-    """connections that froze"""
+    """connections that the pulled cable froze"""
     wrong_elements: int
     busy: float
 
@@ -74,7 +75,7 @@ def run_drain(lab: Lab, net: NetBuild, mode: int, *, steps: Mapping[int, str], s
         (rank, line["connection"])
         for rank, each in enumerate(lines)
         for line in each
-        if line["event"] == "path" and line["state"] == "frozen" and line["direction"] == "send"
+        if line["event"] == "path" and line["state"] == "frozen" and line["cause"] in PULLED
     }
     arm = "drained" if "drain" in steps.values() else "pulled"
     return Drained(arm, mode, late(times), len(froze), wrong(lines), cpu.busy([*spans.values()]))

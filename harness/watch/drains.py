@@ -121,14 +121,17 @@ def left_on(status: Path, place: Place) -> tuple[int, int]:
 
 
 def wait_until_left(status: Path, place: Place, limit_s: float, sleep: Callable[[float], None] = time.sleep) -> int:
-    """The connections that are still there when the time is up, or 0 at once when there are none."""
+    """The connections that are still there when the time is up, or 0 once two looks in a row find none: one alone may
+    miss a file that is renamed just then."""
     end = time.monotonic() + limit_s
+    seen = 0
     while True:
         processes = len(_of_host(status, place))
         noted, left = left_on(status, place)
-        if processes == noted and left == 0:
+        seen = seen + 1 if processes == noted and left == 0 else 0
+        if seen == 2:
             return 0
-        if time.monotonic() >= end:
+        if time.monotonic() >= end and not seen:
             return max(left, processes - noted)
         sleep(POLL_S)
 
