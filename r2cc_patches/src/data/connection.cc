@@ -5,6 +5,14 @@
 #include "record/flight.h"
 
 namespace r2cc {
+namespace {
+
+/// As much as a Bye carries.
+std::vector<uint8_t> bytesOf(const std::string& text) {
+  return {text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(text.size(), kMaxReason))};
+}
+
+}  // namespace
 
 Connection::Connection(const Services& services, Peer& peer, uint64_t id, void* ctx, bool sends, size_t ring)
     : requests_(this, ring), id(id), peer(peer), services_(services), ctx_(ctx), sends_(sends) {
@@ -119,19 +127,29 @@ void Connection::laneError(Lane& lane) {
   services_.wake();
 }
 
-void Connection::fail(const std::string& why) {
+void Connection::fail(const std::string& why, const std::vector<uint8_t>& heard) {
   if (over()) return;
   const Owned owned(owner_, Owned::Wait::Yes);
-  const std::string nic = home_ == nullptr ? "" : " over " + nicName(home_);
-  const bool ours = home_ != nullptr && !peer.linkUpHere(home_->local);
-  const std::string here = ours ? "; here its own link is down (netlink, or the NIC's driver)" : "";
-  const std::string text = "connection" + nic + " to peer " + peer.describe() + " failed: " + why + here;
+  const std::string &host = services_.host, nic = home_ == nullptr ? "" : " over " + nicName(home_);
+  const std::string cause = why + peer.lostLinks();
+  const std::string text = "connection" + nic + " of " + host + " to peer " + peer.describe() + " failed: " + cause;
   // Also when nothing was sent yet: a connect that never returns is as bad.
   if (hasOutstanding() || state() == ConnectionState::Connecting) services_.warn("R2CC: " + text);
-  reason_.assign(why.begin(), why.begin() + static_cast<std::ptrdiff_t>(std::min(why.size(), kMaxReason)));
+  reason_ = heard.empty() ? bytesOf(host + ": " + cause) : heard;
+  if (services_.firstFailure->empty()) services_.firstFailure->assign(reason_.begin(), reason_.end());
   setState(ConnectionState::Failed, why);
   dropAll();
   peer.tell(bye());  // the other end must not wait for one that has given up
+}
+
+/// One that is closed although messages are missing says why its process gave up another.
+Bye Connection::bye() const {
+  const bool own = !reason_.empty() || services_.firstFailure->empty();
+  return {id, static_cast<uint8_t>(sends_), sends_ ? 0 : through(), own ? reason_ : bytesOf(*services_.firstFailure)};
+}
+
+void Connection::failAsPeer(const std::vector<uint8_t>& reason, const char* otherwise) {
+  fail(reason.empty() ? otherwise : "the peer says: " + readable(reason), reason);
 }
 
 std::string Connection::readable(const std::vector<uint8_t>& reason) {
@@ -213,8 +231,11 @@ void Connection::failIfFenceHangs(int64_t now) {
 }
 
 /// An error frees NCCL's buffers: not while a lane may still write to them, unless it hangs.
+/// The line that says why is out before: NCCL's last error is that line (ncclGetLastError).
 ncclResult_t Connection::overNow() const {
-  return fencing() && runNs() - fencingSince_ < kFenceLimitNs ? ncclSuccess : ncclRemoteError;
+  if (fencing() && runNs() - fencingSince_ < kFenceLimitNs) return ncclSuccess;
+  if (state() == ConnectionState::Failed) services_.said();
+  return ncclRemoteError;
 }
 
 }  // namespace r2cc

@@ -50,6 +50,9 @@ struct Services {
   std::function<void(const Lane&, bool forGood)> misplaced;  // a lane is not on its NIC
   std::function<void(const std::string&)> warn;              // NCCL's log, level WARN
   std::function<void(const std::string&)> info;              // the same, level INFO
+  std::string host;                                          // this host's name
+  std::function<void()> said;           // waits until those lines are written, for a short time at most
+  std::string* firstFailure = nullptr;  // of all connections of the process, with the engine's mutex; empty: none
 };
 
 /// A lane's turn in a call ends with the message that makes it so much, as stock's does with each: what the others have
@@ -106,6 +109,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ncclResult_t regMr(EngineLock& engine, void* data, size_t size, int type, uint64_t offset, int fd, void** handle);
   /// Registers what there is on an anchor that came up after it. An anchor only saves time.
   void onAnchor(const LanePtr& anchor) { prepare(anchor); }
+  /// It is closed next.
+  void leave(const LanePtr& anchor);
   /// Never waits for the peer, but for our own lanes that may still touch the memory. Requests still using it fail the
   /// connection first.
   ncclResult_t deregMr(EngineLock& engine, void* handle);
@@ -120,12 +125,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const Path* planPath() const { return plan_.empty() ? nullptr : plan_.newest().lanes()[0].lane->path; }
   /// The transport reported an error on some lane: the engine is to look at it.
   bool attention() const { return attention_.load(std::memory_order_relaxed); }
-  /// Ends the connection for good; `why` names host, NIC and cause.
-  void fail(const std::string& why);
+  /// Ends the connection for good, with a line that names host, NIC and `why`. `heard`: the peer's words, in its own.
+  void fail(const std::string& why, const std::vector<uint8_t>& heard = {});
   /// Fences everything and gives the lanes to the connector. After this the object may die.
   void shutdown();
   /// What the peer is told when this end is closed or given up, and whenever it asks afterwards.
-  Bye bye() const { return {id, static_cast<uint8_t>(sends_), sends_ ? 0 : through(), reason_}; }
+  Bye bye() const;
   /// NCCL waits here and nothing comes: is the other end still there? Answered with Bye when it is not.
   virtual void ask() = 0;
   /// False when not a single message got through since the last call.
@@ -179,6 +184,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string nicName(const Path* path) const;
   /// What a peer says of its end, fit for a log.
   static std::string readable(const std::vector<uint8_t>& reason);
+  /// The peer's end is over, and messages are missing: by its own reason, or by that of another connection of it.
+  void failAsPeer(const std::vector<uint8_t>& reason, const char* otherwise);
   /// The NICs of the newest step with their weights: "eth0:25,eth2:6".
   std::string planShares() const;
   const InnerNet& innerOf(const Path* path) const { return (*services_.local)[path->local].inner; }

@@ -271,8 +271,7 @@ void RecvConnection::end(const Bye& message) {
     const Owned owned(owner_, Owned::Wait::Yes);
     if (!hasOutstanding()) return setState(ConnectionState::Closed, "by the sender");
   }
-  fail(message.reason.empty() ? "the peer closed it while messages were expected"
-                              : "the peer says: " + readable(message.reason));
+  failAsPeer(message.reason, "the peer closed it while messages were expected");
 }
 
 /// A CloseLane may have been lost: an idle lane is mentioned now and then, and closed when the sender does not know it.
@@ -296,7 +295,9 @@ void RecvConnection::tick(int64_t now) {
   failIfFenceHangs(now);
   if (over()) return uncount();
   mentionIdle(now);
-  if (attention() && now - lastSuspect_ >= kSuspectRepeatNs) {
+  // Not between a Freeze and our answer: the plan still names what the sender has left, under an epoch in which that
+  // would be news. A copy of it that comes behind the answer would begin it all again.
+  if (attention() && !freeze_ && now - lastSuspect_ >= kSuspectRepeatNs) {
     lastSuspect_ = now;
     const Owned owned(owner_, Owned::Wait::Yes);
     for (const LanePtr& lane : plan_.lanes()) {

@@ -336,8 +336,7 @@ void SendConnection::onBye(const Bye& message) {
     }
   }
   if (!missing) return;
-  fail(message.reason.empty() ? "the peer closed it before it had everything"
-                              : "the peer says: " + readable(message.reason));
+  failAsPeer(message.reason, "the peer closed it before it had everything");
 }
 
 }  // namespace r2cc

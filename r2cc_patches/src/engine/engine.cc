@@ -134,6 +134,10 @@ void Engine::lend(Distance distance) {
   };
   services_.fetchAcks = [this] { fetchAcks(); };
   services_.warn = shared_.warn, services_.info = shared_.info;
+  services_.host = refusals_.here().where, services_.firstFailure = &firstFailure_;
+  services_.said = [this] {
+    if (!logHangs_ && !log_.flush(kLastWordsNs)) logHangs_ = true;
+  };
   services_.settled = &settled_;
   services_.apart = [this](Helpers::Work slow, Helpers::Work then) {
     helpers_.run(std::move(slow), [this, then = std::move(then)] {
