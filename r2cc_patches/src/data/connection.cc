@@ -27,6 +27,7 @@ void Connection::setState(ConnectionState next, const std::string& cause, int64_
   state_.store(next, std::memory_order_release);
   peer.exchanging += (next == ConnectionState::Exchanging ? 1 : 0) - (previous == ConnectionState::Exchanging ? 1 : 0);
   if (next == ConnectionState::Active || next >= ConnectionState::Closed) count(next == ConnectionState::Active);
+  if (services_.tally != nullptr) tally(previous, next, cause);
   recorder_.state(static_cast<uint8_t>(next), epoch_, cause,
                   {peer.describe(), nicName(home_), home_ == nullptr ? -1 : int{peer.remote()[home_->remote].dev}});
   auto line = services_.events->line("path");
@@ -46,6 +47,35 @@ void Connection::count(bool in) {
   } else {
     peer.connections--;
   }
+}
+
+/// The sending end alone: two ends would count everything twice. Lost is what a hold ended, whose text names its
+/// setting, at both ends: a job that is ended, or a process that died, is not the network's doing.
+void Connection::tally(ConnectionState previous, ConnectionState next, const std::string& cause) {
+  const int64_t now = runNs();
+  if (next == ConnectionState::Failed && cause.find("R2CC_HOLD_MS") != std::string::npos) services_.tally->lost();
+  if (!sends_) return;
+  const bool holds = next == ConnectionState::Holding, held = previous == ConnectionState::Holding;
+  if (holds != held) services_.tally->holds(now, holds);
+  const bool stops = previous == ConnectionState::Active && next < ConnectionState::Closed && next != previous;
+  const bool ends = next == ConnectionState::Active || next >= ConnectionState::Closed;
+  if (stops && stoppedNs_ == 0 && hasOutstanding()) services_.tally->stops(stoppedNs_ = now);
+  if (ends && stoppedNs_ != 0) services_.tally->goesOn(now, now - std::exchange(stoppedNs_, 0));
+}
+
+const Connection::Seat& Connection::seat() {
+  const Owned owned(owner_, Owned::Wait::No);
+  if (!owned || plan_.empty()) return seat_;
+  seat_ = {home_, 0, false};
+  for (const PlanStep& step : plan_.steps()) {
+    for (const PlanLane& l : step.lanes()) seat_.nics |= uint32_t{1} << l.lane->path->local;
+  }
+  for (const PlanLane& l : plan_.newest().lanes()) seat_.away |= l.lane->path != home_;
+  return seat_;
+}
+
+void Connection::addBytes(std::array<uint64_t, Tally::kNics>& byNic) const {
+  for (const LanePtr& lane : lanes_) byNic[lane->path->local] += lane->moved.load(std::memory_order_relaxed);
 }
 
 std::string Connection::nicName(const Path* path) const {
@@ -182,6 +212,10 @@ constexpr int64_t kFenceLimitNs = msToNs(10000);  // what needs longer than this
 /// connector's thread.
 void Connection::retire(const LanePtr& lane) {
   recorder_.laneDown(lane->id, lane->error ? "transport error" : !lane->path->up() ? "path down" : "given up");
+  if (services_.tally != nullptr) {
+    Tally::NicBytes& bytes = services_.tally->closed[lane->path->local];
+    (sends_ ? bytes.sent : bytes.received) += lane->moved.load(std::memory_order_relaxed);
+  }
   lanes_.erase(std::remove(lanes_.begin(), lanes_.end(), lane), lanes_.end());
   if (lane->state == LaneState::Up && lane->inner.ops->fenceMayWait) {
     lane->state = LaneState::Closed;

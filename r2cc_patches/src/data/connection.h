@@ -9,6 +9,7 @@
 // in connection_memory.cc, fences in connection.cc.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -30,6 +31,7 @@
 #include "paths/wanted.h"
 #include "record/events.h"
 #include "record/recorder.h"
+#include "record/tally.h"
 
 namespace r2cc {
 
@@ -39,6 +41,7 @@ struct Services {
   Connector* connector = nullptr;
   EventLog* events = nullptr;
   Flight* flight = nullptr;  // null: nothing is recorded
+  Tally* tally = nullptr;
   const std::vector<LocalNic>* local = nullptr;
   const Anchors* anchors = nullptr;
   int64_t holdNs = 0;
@@ -143,6 +146,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
     return state() == ConnectionState::Failed || outstanding_.load(std::memory_order_relaxed) > 0 ||
            wantsRoom_.load(std::memory_order_relaxed);
   }
+  /// Where it is, for the status file: as of now, or of the last time that its owner was free.
+  struct Seat {
+    const Path* home = nullptr;
+    uint32_t nics = 0;  // local NICs that its messages may use, a bit each
+    bool away = false;  // some new message goes elsewhere than over home
+  };
+  const Seat& seat();
+  /// Adds what its lanes carried to the bytes of their NICs.
+  void addBytes(std::array<uint64_t, Tally::kNics>& byNic) const;
   /// NCCL waits for a message here, or the peer owes us an acknowledgement that a copy is kept for.
   virtual bool hasOutstanding() const { return outstanding_.load(std::memory_order_relaxed) > 0; }
 
@@ -219,6 +231,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   static void giveBack(const Services& services, const std::weak_ptr<Connection>& whose, const LanePtr& lane,
                        const std::vector<void*>& handles, bool close);
   void count(bool in);
+  void tally(ConnectionState previous, ConnectionState next, const std::string& cause);
+  Seat seat_;
+  int64_t stoppedNs_ = 0;  // since then it carries nothing; 0: it does
   std::atomic<int> fencing_{0};
   int releasing_ = 0;  // lanes whose memory handles are on their way back, those that are fenced included
   std::atomic<int64_t> fencingSince_{0};

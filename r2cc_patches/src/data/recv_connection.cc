@@ -86,6 +86,7 @@ bool RecvConnection::progressLane(Lane& lane) {
     if (outcome != Outcome::Complete) return moved;
     lane.posted.pop();
     bytes += r.size;
+    (void)lane.count(r.size);
     finished(r);
     moved = true;
   }

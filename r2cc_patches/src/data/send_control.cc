@@ -49,6 +49,7 @@ void SendConnection::failover(const std::vector<LanePtr>& lanes, const std::stri
     setState(ConnectionState::Frozen, cause);
   }
   if (counted) failovers++;
+  if (counted && services_.tally != nullptr) services_.tally->failover(cause);
   if (hasOutstanding()) peer.settledNs = runNs() + kDataFirstNs;
   recover(cause);
 }
@@ -214,7 +215,9 @@ bool SendConnection::settleSwitch(uint64_t boundary) {
     peer.onLastResort &= proposed_->lanes()[0].lane->path->use == PathUse::LastResort;
     another = !sameShares(current(), sharesOf(*proposed_));
     plan_.add(PlanStep(boundary, proposed_->lanes()));
-    failbacks += another && atHome() ? 1 : 0;
+    const bool returns = another && atHome();
+    failbacks += returns ? 1 : 0;
+    if (returns && services_.tally != nullptr) services_.tally->failback();
   }
   proposed_.reset();
   holdFrom_ = UINT64_MAX;

@@ -179,6 +179,7 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   std::map<uint64_t, uint64_t> closedAt;  // receive connections closed here: how much they had
   ReplayWindow replays;
   uint32_t remoteUp = ~uint32_t{0}, remoteVersion = 0;
+  uint32_t remoteLeaving = 0, leavingVersion = 0;  // its NICs that are to go away
   int64_t lastHeard = 0;
   int64_t lastCalled = 0, lastAsked = 0;
   int64_t firstBrokeNs = INT64_MIN / 2;  // brokeNs, of the first that nothing was heard after
