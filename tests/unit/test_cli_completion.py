@@ -23,6 +23,7 @@ SILENT = {
     "ci report": "a document in the format that is asked for",
     "completion": "a script for a shell",
     "lab exec": "what the program itself prints",
+    "plugin-path": "a path",
     "run deepspeed": "what the program itself prints",
     "run vllm bench": "what the program itself prints",
     "run vllm serve": "what the program itself prints",
