@@ -10,6 +10,7 @@
 #include "planner/cost/cluster.h"
 #include "planner/cost/model.h"
 #include "planner/shapes/order.h"
+#include "planner/shapes/pool.h"
 #include "planner/shapes/schedules.h"
 
 namespace r2cc::planner {
@@ -238,7 +239,9 @@ class Planning {
 
 Plan plan(const Request& request) {
   check(request);
-  return Planning(request).run();
+  if (!sharesNics(request)) return Planning(request).run();
+  const Request part = pooled(request);
+  return Planning(part).run();
 }
 
 Plan planOrRing(const Request& request) {

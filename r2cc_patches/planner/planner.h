@@ -87,7 +87,9 @@ struct Request {
   /// Orders of all ranks, nodes whole. Where there are any, only what they are connected for comes into question: a
   /// ring, and at most one chain a cycle, which is the cycle cut between two nodes.
   std::vector<std::vector<int>> cycles;
-  std::vector<int> homes;  // of the channels that a chain can lie on: places in the nodes' lists of NICs
+  /// Of the channels that a chain can lie on: places in the nodes' lists of NICs. Where they leave NICs out, those are
+  /// taken to serve requests like this one at the same time: it has its part of what all NICs of a node have left.
+  std::vector<int> homes;
   Schedule schedule = Schedule::Auto;
   Cost cost;
 };

@@ -22,6 +22,11 @@ class Rails {
   Loads none() const { return Loads(2 * nodes_.size() * count_, 0); }
   /// Adds what `load` from a to b makes of NICs, for a channel at home on this rail.
   void add(Loads& loads, size_t home, int a, int b, double load) const {
+    if (whole(a, home) && whole(b, home)) {  // nearly all: no need to look further
+      loads[static_cast<size_t>(a) * count_ + home] += load / rate(a, home);
+      loads[(nodes_.size() + static_cast<size_t>(b)) * count_ + home] += load / rate(b, home);
+      return;
+    }
     std::vector<double> over = spread(home, a, b);
     if (std::all_of(over.begin(), over.end(), [](double part) { return part == 0; })) {
       over.assign(count_, 1);  // there is no such rail, and whatever way there is is not to be counted on
@@ -47,6 +52,10 @@ class Rails {
   double built(int node, size_t rail) const {
     const Nic* found = nic(node, rail);
     return found == nullptr ? 0 : found->rateGbit * kBytesPerUs;
+  }
+  bool whole(int node, size_t rail) const {
+    const Nic* found = nic(node, rail);
+    return found != nullptr && found->rateGbit > 0 && found->capacity == 1;
   }
   /// Which part of a channel's messages from a to b goes over each rail; none where they have no rail in common.
   std::vector<double> spread(size_t home, int a, int b) const {

@@ -29,28 +29,33 @@ std::vector<int> drawn(int nodes, uint64_t& state) {
   return order;
 }
 
-/// How often nodes are neighbours.
+/// How often nodes are neighbours. By node and not by pair: cycles are few, nodes may be thousands.
 class Neighbours {
  public:
-  explicit Neighbours(size_t nodes) : nodes_(nodes), times_(nodes * nodes, 0) {}
+  explicit Neighbours(size_t nodes) : higher_(nodes) {}
 
   /// Of the cycle's pairs, all times that they have met. Less is better.
   int met(const std::vector<int>& cycle) const {
     int times = 0;
-    for (size_t i = 0; i < cycle.size(); i++) times += times_[at(cycle, i)];
+    for (size_t i = 0; i < cycle.size(); i++) {
+      const auto [low, high] = pair(cycle, i);
+      const std::vector<int>& others = higher_[static_cast<size_t>(low)];
+      times += static_cast<int>(std::count(others.begin(), others.end(), high));
+    }
     return times;
   }
   void add(const std::vector<int>& cycle) {
-    for (size_t i = 0; i < cycle.size(); i++) times_[at(cycle, i)]++;
+    for (size_t i = 0; i < cycle.size(); i++) {
+      const auto [low, high] = pair(cycle, i);
+      higher_[static_cast<size_t>(low)].push_back(high);
+    }
   }
 
  private:
-  size_t at(const std::vector<int>& cycle, size_t i) const {
-    const auto a = static_cast<size_t>(cycle[i]), b = static_cast<size_t>(cycle[(i + 1) % cycle.size()]);
-    return std::min(a, b) * nodes_ + std::max(a, b);
+  static std::pair<int, int> pair(const std::vector<int>& cycle, size_t i) {
+    return std::minmax({cycle[i], cycle[(i + 1) % cycle.size()]});
   }
-  size_t nodes_;
-  std::vector<int> times_;
+  std::vector<std::vector<int>> higher_;  // by node: its neighbours of a higher number, each as often as they have met
 };
 
 struct Search {

@@ -34,42 +34,68 @@ class Placer {
  public:
   Placer(const std::vector<Node>& nodes, const std::vector<std::vector<int>>& cycles, const std::vector<int>& homes,
          const Cuts& cuts, const std::vector<int>& ring, double ringLoad)
-      : cycles_(cycles), homes_(homes), rails_(nodes), rings_(rails_.none()), share_(1 - cuts.ringShare) {
+      : cycles_(cycles), homes_(homes), cuts_(cuts), rails_(nodes), rings_(rails_.none()), share_(1 - cuts.ringShare) {
     for (const int home : homes) {
       const double load = cuts.ringShare * ringLoad / static_cast<double>(homes.size());
       for (size_t i = 0; i < ring.size() && load > 0; i++) {
         rails_.add(rings_, static_cast<size_t>(home), ring[i], ring[(i + 1) % ring.size()], load);
       }
     }
-    for (const std::vector<int>& cycle : cycles) {
-      for (const int home : homes) loads_.push_back(cutsOf(cycle, static_cast<size_t>(home)));
-    }
-    begin_ = choiceOf(std::vector<int>(loads_.size(), Cutting::kUnused));
-    for (const Cut& cut : cuts.cuts) {
-      for (size_t which = 0; which < homes.size(); which++) {
-        set(begin_, cut.cycle * homes.size() + which, static_cast<int>(cut.head));
-      }
-    }
   }
 
-  Placing result(bool search) {
-    Cutting best = begin_;
-    if (search) better(best);
+  /// Every cut on all homes.
+  Placing asGiven() const {
+    Cutting choice{std::vector<int>(cycles_.size() * homes_.size(), Cutting::kUnused), rails_.none(), 0};
+    for (const Cut& cut : cuts_.cuts) {
+      for (size_t which = 0; which < homes_.size(); which++) {
+        choice.heads[cut.cycle * homes_.size() + which] = static_cast<int>(cut.head);
+        choice.used++;
+        addCut(choice.sum, cycles_[cut.cycle], static_cast<size_t>(homes_[which]), cut.head);
+      }
+    }
+    return placingOf(choice);
+  }
+
+  Placing searched() {
+    for (const std::vector<int>& cycle : cycles_) {
+      for (const int home : homes_) loads_.push_back(cutsOf(cycle, static_cast<size_t>(home)));
+    }
+    Cutting best = choiceOf(std::vector<int>(loads_.size(), Cutting::kUnused));
+    for (const Cut& cut : cuts_.cuts) {
+      for (size_t which = 0; which < homes_.size(); which++) {
+        set(best, cut.cycle * homes_.size() + which, static_cast<int>(cut.head));
+      }
+    }
+    better(best);
     uint64_t state = 1;
-    for (int start = 0; search && start < kStarts; start++) {
+    for (int start = 0; start < kStarts; start++) {
       Cutting other = drawn(state);
       better(other);
       if (worth(other) < worth(best)) best = std::move(other);
     }
+    return placingOf(best);
+  }
+
+ private:
+  Placing placingOf(const Cutting& choice) const {
     Placing out;
-    out.usPerByte = worth(best).most;
-    for (size_t i = 0; i < best.heads.size(); i++) {
-      if (best.heads[i] != Cutting::kUnused) add(out, i, static_cast<size_t>(best.heads[i]));
+    out.usPerByte = worth(choice).most;
+    for (size_t i = 0; i < choice.heads.size(); i++) {
+      if (choice.heads[i] != Cutting::kUnused) add(out, i, static_cast<size_t>(choice.heads[i]));
     }
     return out;
   }
 
- private:
+  /// What a chain along all of the cycle but the edge that ends at `head` makes of NICs.
+  void addCut(Rails::Loads& sum, const std::vector<int>& cycle, size_t home, size_t head) const {
+    for (size_t i = 0; i < cycle.size(); i++) {
+      if (i == head) continue;
+      const int a = cycle[(i + cycle.size() - 1) % cycle.size()], b = cycle[i];
+      rails_.add(sum, home, a, b, 1);
+      rails_.add(sum, home, b, a, 1);
+    }
+  }
+
   /// A channel's loads by where it is cut.
   std::vector<Rails::Loads> cutsOf(const std::vector<int>& cycle, size_t home) const {
     std::vector<Rails::Loads> edges(cycle.size(), rails_.none());
@@ -175,18 +201,19 @@ class Placer {
 
   const std::vector<std::vector<int>>& cycles_;
   const std::vector<int>& homes_;
+  const Cuts& cuts_;
   const Rails rails_;
   Rails::Loads rings_;
   const double share_;                            // of the message: the chains'
-  std::vector<std::vector<Rails::Loads>> loads_;  // by channel and head
-  Cutting begin_;
+  std::vector<std::vector<Rails::Loads>> loads_;  // by channel and head; only where they are searched
 };
 
 }  // namespace
 
 Placing placed(const std::vector<Node>& nodes, const std::vector<std::vector<int>>& cycles,
                const std::vector<int>& homes, const Cuts& cuts, const std::vector<int>& ring, double ringLoad) {
-  return Placer(nodes, cycles, homes, cuts, ring, ringLoad).result(nodes.size() <= kMostPlaced);
+  Placer placer(nodes, cycles, homes, cuts, ring, ringLoad);
+  return nodes.size() <= kMostPlaced ? placer.searched() : placer.asGiven();
 }
 
 }  // namespace r2cc::planner

@@ -1,0 +1,80 @@
+// Requests as NCCL makes them: cycles of channels with homes, of few NICs of a node or of thousands of nodes.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmath>
+
+#include "check.h"
+#include "planner/shapes/cycles.h"
+#include "planner/shapes/placing.h"
+#include "requests.h"
+
+using namespace r2cc::planner;
+using r2cc::check::planNode;
+
+namespace {
+
+Request asNcclAsks(int nodes, int ranksEach, int nics, int count, std::vector<int> homes) {
+  Request request;
+  for (int i = 0; i < nodes; i++) request.nodes.push_back(planNode(i, ranksEach, nics, 1));
+  for (const std::vector<int>& order : cycles(nodes, count)) {
+    std::vector<int> ranks;
+    for (const int node : order) {
+      for (int rank = 0; rank < ranksEach; rank++) ranks.push_back(node * ranksEach + rank);
+    }
+    request.cycles.push_back(ranks);
+  }
+  request.homes = std::move(homes);
+  request.bytes = uint64_t{16} << 30;
+  request.channels = count + 1;
+  request.cost.evenRails = false;
+  return request;
+}
+
+/// The most memory that a process takes which makes this plan, in MiB; -1: it failed.
+long mibToPlan(const Request& request) {
+  const pid_t child = fork();
+  if (child == 0) _exit(plan(request).parts.empty() ? 1 : 0);
+  int status = 0;
+  rusage used{};
+  if (child < 0 || wait4(child, &status, 0, &used) != child || status != 0) return -1;
+  return used.ru_maxrss / 1024;
+}
+
+}  // namespace
+
+TEST(plan_of_one_rank_a_node_at_home_on_one_nic_of_eight_pays) {
+  // TP 8 x DP 16: eight communicators like this one share a node's NICs, whichever of them is lost.
+  for (const int lost : {0, 5}) {
+    Request request = asNcclAsks(16, 1, 8, 15, {0});
+    request.nodes[3].nics[static_cast<size_t>(lost)].capacity = 0;
+    request.cost.ringEfficiency = request.cost.chainEfficiency = 1;
+    const Plan found = plan(request);
+    CHECK(found.schedule == Schedule::Chain);
+    CHECK(found.predictedUs <= found.healthyUs * 1.04);
+    CHECK(found.candidates.front().predictedUs.value_or(0) >= found.healthyUs * 1.14);
+    CHECK(std::abs(found.nodes[0].rateGbit - 1) < 1e-9);  // its part of eight NICs
+  }
+}
+
+TEST(plan_counts_ring_and_chains_on_the_same_nics) {
+  // With a home on each NIC nothing is pooled: the plan is as for a node that has no more.
+  Request all = asNcclAsks(4, 1, 2, 3, {0, 1});
+  all.nodes[1].nics[0].capacity = 0;
+  CHECK(plan(all).schedule == Schedule::Chain);
+  CHECK(std::abs(plan(all).nodes[0].rateGbit - 2) < 1e-9);
+  Request one = asNcclAsks(4, 1, 2, 3, {1});
+  one.nodes[1].nics[0].capacity = 0;
+  CHECK(std::abs(plan(one).predictedUs / plan(all).predictedUs - 2) < 0.02);  // half of the NICs, twice the time
+}
+
+TEST(plan_of_two_thousand_nodes_needs_little_memory) {
+  Request request = asNcclAsks(2048, 8, 8, 3, {0, 1, 2, 3, 4, 5, 6, 7});
+  for (size_t i = 0; i < 50; i++) request.nodes[i * 37].nics[i % 8].capacity = 0;
+  const long mib = mibToPlan(request);
+  CHECK(mib >= 0);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+  CHECK(mib < 100);
+#endif
+}
