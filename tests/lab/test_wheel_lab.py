@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import sysconfig
@@ -12,32 +11,24 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from wheel_parts import PACKAGES, PATH, ROOT, job_with, release, run
 
-from harness.build import build_net, run_target
-from harness.progress import silent
-
-ROOT = Path(__file__).parents[2]
 MOST_BYTES = 3 << 20
 Command = Callable[..., subprocess.CompletedProcess[str]]
 
 pytestmark = [pytest.mark.lab, pytest.mark.build]
 
 
-def run(*command: str | Path, cwd: Path, code: int = 0) -> subprocess.CompletedProcess[str]:
-    """Nothing of the caller's environment says where a checkout is, and PATH has no compiler of the caller's."""
-    env = {name: os.environ[name] for name in ("HOME", "TMPDIR", "LANG") if name in os.environ}
-    env["PATH"] = "/usr/sbin:/usr/bin:/sbin:/bin"
-    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, errors="replace", timeout=110)
-    assert done.returncode == code, done.stdout + done.stderr
-    return done
-
-
 @pytest.fixture(scope="module")
 def wheel() -> Path:
     """Built of what is here, as `make wheel` does."""
-    build_net(progress=silent)
-    run_target("release", silent)
-    return Path(run(sys.executable, ROOT / "scripts/packages/wheel.py", cwd=ROOT).stdout.strip())
+    release()
+    return Path(run(sys.executable, PACKAGES / "wheel.py", cwd=ROOT).stdout.strip())
+
+
+def installed(wheel: Path, python: Path, *words: str) -> None:
+    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-index", "--no-deps"]
+    run(*pip, *words, wheel, cwd=python.parent)
 
 
 @pytest.fixture(scope="module")
@@ -46,8 +37,7 @@ def python(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel") / "venv"
     venv.create(folder)
     python = folder / "bin" / "python"
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-index", "--no-deps"]
-    run(*pip, wheel, cwd=folder)
+    installed(wheel, python)
     [packages] = folder.glob("lib/python*/site-packages")
     (packages / "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
     return python
@@ -85,6 +75,22 @@ def test_commands_work_without_a_checkout(r2cc: Command, python: Path, tmp_path:
     assert "works in a checkout" in refused and "Traceback" not in refused
 
 
+def test_an_install_leaves_a_running_job_alone(r2cc: Command, wheel: Path, python: Path) -> None:
+    with job_with(Path(r2cc("plugin-path").stdout.strip())):
+        installed(wheel, python, "--force-reinstall")
+
+
+def test_deploy_takes_what_is_in_the_wheel(python: Path, tmp_path: Path) -> None:
+    code = (
+        "from harness.deploy import build; from harness.repo import programs; "
+        "made = build.net(programs()); print(*{file.local for file in made.files}, sep='\\n')"
+    )
+    files = [Path(line) for line in run(python, "-P", "-c", code, cwd=tmp_path).stdout.splitlines()]
+    ours = [file for file in files if file.is_relative_to(python.parents[1])]
+    assert {"libr2cc_net.so", "r2cc_bench", "build.json", "rank.py"} <= {file.name for file in ours}
+    assert {file.name for file in files} - {file.name for file in ours} <= {"pynvml.py"}
+
+
 def test_a_fault_is_carried_by_what_is_in_the_wheel(r2cc: Command, python: Path, tmp_path: Path) -> None:
     done = r2cc(
         *("chaos", "run", "experiments/ci/pull_request.yaml", "--arms", "migrate"),
@@ -109,6 +115,6 @@ def test_the_demo_in_an_environment_made_by_pip_alone(wheel: Path, tmp_path: Pat
     assert "No broken requirements" in run(python, "-m", "pip", "check", cwd=tmp_path).stdout
     done = subprocess.run(
         [python.with_name("r2cc"), "chaos", "run", "experiments/nic_down.yaml", "--arms", "stock,migrate", "--void-ok"],
-        cwd=tmp_path, env={"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}, capture_output=True, text=True, timeout=400,
+        cwd=tmp_path, env={"PATH": PATH}, capture_output=True, text=True, timeout=400,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
