@@ -32,9 +32,13 @@ def pages() -> Mapping[Path, str]:
 
 def with_tables(path: Path, tables: str) -> str:
     """A page that is written by hand but for its tables."""
-    return re.sub(
-        rf"(?s)({TABLES[0]}\n).*?({TABLES[1]})", lambda part: f"{part[1]}\n{tables}\n{part[2]}", path.read_text()
+    begin, end = map(re.escape, TABLES)
+    text, found = re.subn(
+        rf"(?s)({begin}\n).*?({end})", lambda part: f"{part[1]}\n{tables}\n{part[2]}", path.read_text()
     )
+    if not found:
+        raise ValueError(f"{path} has no place for its tables: {' ... '.join(TABLES)}")
+    return text
 
 
 def commands_page() -> str:

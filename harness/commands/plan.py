@@ -18,12 +18,16 @@ if TYPE_CHECKING:
 
 SCHEDULES = ("auto", "ring", "balance", "published", "chain", "chain_fixed", "optcc")
 OPS = ("allreduce", "allgather", "reducescatter", "broadcast", "reduce", "sendrecv", "alltoall")
+GPUS = ("volta", "ampere", "hopper", "blackwell")
+FEWEST_CHANNELS = 2
+"""Of NCCL, where nodes have fewer NICs."""
 EXAMPLES = """\b
 Examples:
   r2cc plan --nodes 4 --nics 2 --down h1:eth0
   r2cc plan --nodes 8 --nics 4 --gpus 8 --rate 400 --down h2:eth3,h5:eth0=0.5 --bytes 256M
   r2cc plan --inventory lab:topology.yaml --bytes 1GiB --channels 4 --schedule optcc
   r2cc plan --nodes 4 --nics 2 --down h1:eth0 --cost hop_us=8 --json
+  r2cc plan --nodes 16 --nics 8 --gpus 8 --rate 400 --down h2:eth3 --bytes 1GiB --nccl hopper
 
 \b
 Exit codes: 0 planned, 2 a request that cannot be planned.
@@ -63,10 +67,16 @@ Exit codes: 0 planned, 2 a request that cannot be planned.
 @click.option(
     "--cost", "cost", metavar="NAME=VALUE,...", multiple=True, help="Set parameters of the model, for example hop_us=8."
 )
+@click.option(
+    "--nccl",
+    "gpu",
+    type=click.Choice(GPUS),
+    help="Compare with what NCCL's table of costs chooses on these GPUs, and take its costs; three nodes and more.",
+)
 @json_option("Print the plan (harness/schemas/plan.schema.json).")
 def plan(
     *, site: Site | None, nodes: int | None, nics: int | None, rate_gbit: float | None, gpus: int | None,
-    down: tuple[str, ...], size: int, cost: tuple[str, ...], as_json: bool, **given: Any,
+    down: tuple[str, ...], size: int, cost: tuple[str, ...], gpu: Any, as_json: bool, **given: Any,
 ) -> int:  # fmt: skip
     """Say which schedule a collective would take when some nodes have lost bandwidth.
 
@@ -81,7 +91,8 @@ def plan(
     if nodes is not None and site is not None:
         raise UsageError("--nodes and --inventory exclude each other", "give one of them")
     known = _alike(nodes, nics or 1, rate_gbit or 1.0, gpus or 1) if nodes is not None else _of(site)
-    request = planner.Request(tuple(_without(known, _pairs(down))), size, cost=_costs(cost), **given)
+    nccl = planner.NcclMachine(gpu, channels=max(FEWEST_CHANNELS, *(len(node.nics) for node in known))) if gpu else None
+    request = planner.Request(tuple(_without(known, _pairs(down))), size, cost=_costs(cost), nccl=nccl, **given)
     made = planner.plan_json(text_of(whole(request)))
     if as_json:
         click.echo(dumped_as("plan", json.loads(made)))

@@ -10,6 +10,8 @@ from harness.units import show_bytes
 MOST_ROWS = 16
 MOST_NAMES = 10
 BYTES_PER_US_OF_GBIT = 125.0
+SHORT_US = 1000.0
+"""Times below are in microseconds."""
 
 
 def render(plan: Plan, names: Mapping[int, str]) -> Iterator[str]:
@@ -42,6 +44,9 @@ def _candidates(plan: Plan) -> Iterator[Sequence[str]]:
             continue
         ratios = (_times(one.predicted_us, plan.healthy_us), _times(one.predicted_us, plan.bound_us))
         yield name, _us(one.predicted_us), *ratios, one.note
+    for each in plan.baselines or ():
+        ratios = (_times(each.balanced_us, plan.healthy_us), _times(each.balanced_us, plan.bound_us))
+        yield each.name, _us(each.balanced_us), *ratios, f"NCCL's, on balanced paths; healthy {_us(each.healthy_us)}"
 
 
 def _parts(plan: Plan, names: Mapping[int, str]) -> Iterator[Sequence[str]]:
@@ -87,6 +92,8 @@ def _nodes(plan: Plan) -> Iterator[Sequence[str]]:
 
 
 def _us(value: float) -> str:
+    if value < SHORT_US:
+        return f"{value:.1f} us"
     return f"{value / 1000:.2f} ms"
 
 

@@ -59,9 +59,25 @@ class Cost(TypedDict, total=False):
     staged_efficiency: Ratio
     margin: Share
     even_rails: Literal[0, 1]
+    base_us: Microseconds
+    most_chunk_bytes: Annotated[int, Limits(minimum=0, maximum=1099511627776)]
+    channel_GBps: Annotated[float, Limits(minimum=0, maximum=1000000)]
+    local_GBps: Annotated[float, Limits(minimum=0, maximum=1000000)]
 
 
 COSTS = tuple(Cost.__annotations__)
+Gpu = Literal["volta", "ampere", "hopper", "blackwell"]
+
+
+@dataclass(frozen=True)
+class NcclMachine:
+    """What NCCL runs on, for its table of costs. `local_GBps`: between the GPUs of a node, of all channels."""
+
+    gpu: Gpu = "hopper"
+    nvlink: Literal[0, 1] = 1
+    nvls: Literal[0, 1] = 1
+    channels: Annotated[int, Limits(minimum=1, maximum=64)] = 8
+    local_GBps: Annotated[float, Limits(minimum=0, maximum=1000000)] = 360.0
 
 
 @form("plan_request", "What the planner is asked", read=True)
@@ -83,6 +99,9 @@ class Request:
     """orders of all ranks, nodes whole: chains are cuts of them"""
     homes: Sequence[Count] | None = left_out()
     """of the channels that a chain can lie on: places in the nodes' lists of NICs"""
+    nccl: NcclMachine | None = left_out()
+    """what runs otherwise is what NCCL's table of costs has as the fastest here, and costs are NCCL's; of three nodes
+    and more"""
 
 
 @dataclass(frozen=True)
@@ -120,6 +139,18 @@ class Candidate:
     note: str
 
 
+@dataclass(frozen=True)
+class Baseline:
+    """A way in which NCCL could run it, with every NIC whole and on balanced paths.
+
+    `beaten_from_bytes`: from this size up the special schedule is faster; None: at no size."""
+
+    name: str
+    healthy_us: Amount
+    balanced_us: Amount
+    beaten_from_bytes: Count | None
+
+
 @form("plan", "The planner's answer", read=True)
 @dataclass(frozen=True)
 class Plan:
@@ -136,6 +167,8 @@ class Plan:
     nodes: tuple[NodePlan, ...]
     candidates: tuple[Candidate, ...]
     why: Annotated[str, Limits(minLength=1)]
+    baselines: Some[Baseline] | None = left_out()
+    """of a request with `nccl`"""
 
     @staticmethod
     def of(text: str) -> Plan:

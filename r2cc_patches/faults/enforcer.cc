@@ -3,9 +3,9 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <ctime>
 
 #include "faults/build_check.h"
+#include "faults/monotonic.h"
 #include "faults/sockets.h"
 
 namespace r2cc::faults {
@@ -13,13 +13,6 @@ namespace r2cc::faults {
 namespace {
 
 constexpr int64_t kAnswerEveryNs = 100'000'000;
-
-/// The run's clock.
-int64_t nowNs() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * int64_t{1'000'000'000} + now.tv_nsec;
-}
 
 /// One write: lines of several processes go to one file.
 void say(const Fd& to, const std::string& line) {
@@ -40,12 +33,34 @@ bool Enforcer::look() {
   const size_t stayed = files_.size();
   for (const auto& [name, stamp] : there)
     if (files_.count(name) == 0) load(name, stamp);
-  if (!over.empty() || files_.size() != stayed) silenceNew();
+  if (!over.empty() || files_.size() != stayed) {
+    silenceNew();
+    passOnVerbs();
+  }
   for (File& file : over) undo(file);
   if (files_.empty()) return false;
   strikeAll();
   for (auto& [name, file] : files_) answer(file);
   return true;
+}
+
+void Enforcer::checkDevices(const std::vector<VerbsRule>& rules) const {
+  if (rules.empty()) return;
+  const std::set<std::string> there = devices_.names();
+  for (const VerbsRule& rule : rules) {
+    if (there.count(rule.device) != 0) continue;
+    std::string all;
+    for (const std::string& name : there) all += (all.empty() ? "" : ", ") + name;
+    throw BadRules("there is no RDMA device " + rule.device + " here; there " +
+                   (all.empty() ? "is none" : "are " + all));
+  }
+}
+
+void Enforcer::passOnVerbs() {
+  ActiveRules rules;
+  for (const auto& [name, file] : files_)
+    for (const VerbsInForce& one : file.verbs) rules.push_back(one.active);
+  devices_.setRules(rules);
 }
 
 void Enforcer::load(const std::string& name, const Stamp& stamp) {
@@ -54,9 +69,11 @@ void Enforcer::load(const std::string& name, const Stamp& stamp) {
   file.answers = folder_.answers(name);
   const std::string pid = std::to_string(getpid());
   try {
-    std::vector<Rule> rules = parse(folder_.read(name));
+    Rules rules = parse(folder_.read(name));
+    checkDevices(rules.verbs);
     if (const std::string why = otherBuildHere(); !why.empty()) throw BadRules(why);
-    for (Rule& rule : rules) file.rules.emplace_back().rule = std::move(rule);
+    for (Rule& rule : rules.sockets) file.rules.emplace_back().rule = std::move(rule);
+    for (VerbsRule& rule : rules.verbs) file.verbs.push_back({std::make_shared<ActiveRule>(std::move(rule)), {}});
     say(file.answers, "seen " + pid + " " + ownBuild() + "\n");
   } catch (const BadRules& error) {
     const std::string line = "r2cc faults: " + folder_.pathOf(name) + " is refused: " + error.what() + "\n";
@@ -118,7 +135,7 @@ void Enforcer::strike(int fd, uint64_t cookie, const Ends& ends) {
       const Fd socket = heldOpen(fd);
       if (cookieOf(socket.get()) != cookie || !apply(socket.get(), cookie, one)) return;
       one.hits++;
-      one.hitNs = nowNs();
+      one.hitNs = monotonicNs();
       return;
     }
   }
@@ -176,14 +193,19 @@ void Enforcer::forget(const std::unordered_set<uint64_t>& open) {
 }
 
 void Enforcer::answer(File& file) {
-  for (InForce& one : file.rules) {
-    const int64_t now = nowNs();
-    if (one.hits == one.answered || (one.answered != 0 && now - one.answeredNs < kAnswerEveryNs)) continue;
-    say(file.answers, "hit " + std::to_string(getpid()) + " " + one.rule.nic + " " + std::to_string(one.hits) + " " +
-                          std::to_string(one.hitNs) + "\n");
-    one.answered = one.hits;
-    one.answeredNs = now;
+  for (InForce& one : file.rules) answer(file.answers, one.rule.nic, one.hits, one.hitNs, one.answered);
+  for (VerbsInForce& one : file.verbs) {
+    const ActiveRule& active = *one.active;
+    answer(file.answers, active.rule.device, active.hits, active.hitNs, one.answered);
   }
+}
+
+void Enforcer::answer(const Fd& to, const std::string& nic, uint64_t hits, int64_t hitNs, Answered& answered) {
+  const int64_t now = monotonicNs();
+  if (hits == answered.hits || (answered.hits != 0 && now - answered.atNs < kAnswerEveryNs)) return;
+  say(to,
+      "hit " + std::to_string(getpid()) + " " + nic + " " + std::to_string(hits) + " " + std::to_string(hitNs) + "\n");
+  answered = {hits, now};
 }
 
 }  // namespace r2cc::faults

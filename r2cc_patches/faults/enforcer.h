@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -13,12 +14,14 @@
 #include "faults/book.h"
 #include "faults/rules/rule_folder.h"
 #include "faults/rules/rules.h"
+#include "faults/verbs/devices.h"
 
 namespace r2cc::faults {
 
 class Enforcer {
  public:
-  Enforcer(std::string folder, Book& book) : folder_(std::move(folder)), book_(book) {}
+  Enforcer(std::string folder, Book& book, Devices& devices)
+      : folder_(std::move(folder)), book_(book), devices_(devices) {}
   /// What is broken stays so: a process that ends needs no undoing.
   ~Enforcer() = default;
   Enforcer(const Enforcer&) = delete;
@@ -28,22 +31,34 @@ class Enforcer {
   bool look();
 
  private:
+  struct Answered {
+    uint64_t hits = 0;
+    int64_t atNs = 0;
+  };
   struct InForce {
     Rule rule;
-    uint64_t hits = 0, answered = 0;
-    int64_t hitNs = 0, answeredNs = 0;
+    uint64_t hits = 0;
+    int64_t hitNs = 0;
+    Answered answered;
     std::unordered_map<uint64_t, uint64_t> held;  // cookies of broken connections, and their pacing before
+  };
+  struct VerbsInForce {
+    std::shared_ptr<ActiveRule> active;
+    Answered answered;
   };
   struct File {
     Stamp stamp;
     std::vector<InForce> rules;
+    std::vector<VerbsInForce> verbs;
     Fd answers;
   };
 
+  void checkDevices(const std::vector<VerbsRule>& rules) const;
   void load(const std::string& name, const Stamp& stamp);
   void undo(File& file);
   void hearEarly(const std::unordered_map<uint64_t, int>& open);
   void silenceNew();
+  void passOnVerbs();
   void strikeAll();
   void strike(int fd, uint64_t cookie, const Ends& ends);
   void close(int fd, uint64_t cookie, const Ends& door);
@@ -51,9 +66,11 @@ class Enforcer {
   void forget(const std::unordered_set<uint64_t>& open);
   bool isHeld(uint64_t cookie) const;
   void answer(File& file);
+  static void answer(const Fd& to, const std::string& nic, uint64_t hits, int64_t hitNs, Answered& answered);
 
   RuleFolder folder_;
   Book& book_;
+  Devices& devices_;
   std::map<std::string, File> files_;
 };
 

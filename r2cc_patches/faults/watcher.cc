@@ -6,13 +6,13 @@
 
 #include <algorithm>
 #include <chrono>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <string>
 
 #include "faults/enforcer.h"
+#include "faults/quiet_signals.h"
 
 namespace r2cc::faults {
 
@@ -40,11 +40,18 @@ void wait(std::chrono::nanoseconds length) {
   (void)nanosleep(&pause, nullptr);
 }
 
+/// By this thread. On a busy machine a look takes long, and costs no more.
+std::chrono::nanoseconds computed() {
+  timespec now{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return std::chrono::seconds(now.tv_sec) + std::chrono::nanoseconds(now.tv_nsec);
+}
+
 void* run(void* /*unused*/) {
   (void)prctl(PR_SET_NAME, "r2cc_faults");
-  Enforcer enforcer(folder(), *book());
+  Enforcer enforcer(folder(), *book(), devices());
   while (true) {
-    const auto began = std::chrono::steady_clock::now();
+    const std::chrono::nanoseconds began = computed();
     bool inForce = false;
     try {
       inForce = enforcer.look();
@@ -53,13 +60,14 @@ void* run(void* /*unused*/) {
       std::fprintf(stderr, "r2cc faults: %s\n", error.what());
     }
     const std::chrono::nanoseconds least = inForce ? kEveryInForce : kEvery;
-    wait(std::max<std::chrono::nanoseconds>(least, kShareOfTime * (std::chrono::steady_clock::now() - began)));
+    wait(std::max<std::chrono::nanoseconds>(least, kShareOfTime * (computed() - began)));
   }
 }
 
 /// The child has no such thread, and what that one held may be locked for ever.
 void inChild() {
   current = new Book;
+  devices().inChild();
   running = false;
 }
 
@@ -68,12 +76,9 @@ bool begin() {
   pthread_attr_init(&attributes);
   pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
   pthread_attr_setstacksize(&attributes, kStackBytes);
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for the program's own threads
   pthread_t thread{};
+  const QuietSignals quiet;
   const bool made = pthread_create(&thread, &attributes, run, nullptr) == 0;
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
   pthread_attr_destroy(&attributes);
   return made;
 }
@@ -81,6 +86,7 @@ bool begin() {
 /// Before any call: one may come from a handler of a signal, which must not allocate.
 __attribute__((constructor)) void prepare() {
   current = new Book;
+  (void)devices();
   pthread_atfork(nullptr, nullptr, inChild);
 }
 
@@ -88,8 +94,15 @@ __attribute__((constructor)) void prepare() {
 
 Book* book() { return current; }
 
+Devices& devices() {
+  static Devices& all = *new Devices;
+  return all;
+}
+
+bool wanted() { return !folder().empty(); }
+
 void watch() {
-  if (book() == nullptr || folder().empty()) return;
+  if (book() == nullptr || !wanted()) return;
   if (!running.exchange(true) && !begin()) running = false;
 }
 

@@ -6,6 +6,7 @@
 
 #include "base/process_life.h"
 #include "bootstrap.h"
+#include "costs.h"
 #include "engine/config.h"
 #include "health_watch.h"
 #include "planner/exact.h"
@@ -15,7 +16,7 @@
 namespace r2cc::schedules {
 namespace {
 
-constexpr double kHopUs = 20, kChunkUs = 25, kBytesPerUsOfGbit = 125;
+constexpr double kChunkUs = 25, kBytesPerUsOfGbit = 125;
 constexpr uint64_t kPlanBytes = 256 << 20;  // shares are those of large messages; the threshold says what is large
 
 uint64_t mixed(uint64_t hash, uint64_t value) {
@@ -83,6 +84,10 @@ ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
   const int64_t began = r2cc::nowNs();
   NCCLCHECK(made->chains_.connect(comm));
   made->chunkOfRate_ = chunkOf(made->initial_.nodes);
+  const int least = Settings::get().leastChunkBytes;
+  const int slot = comm->buffSizes[NCCL_PROTO_SIMPLE] / NCCL_STEPS;
+  made->cost_ = costOf(comm, least, std::min(slot, std::max(least, made->chunkOfRate_)));
+  made->rivals_ = rivalsOf(comm);
   INFO(NCCL_INIT, "R2CC: %zu cycles of %d nodes on %d channels each from %d on, connected in %.1f ms",
        made->chains_.cycles().size(), comm->nNodes, made->chains_.perCycle(), made->chains_.channel(0, 0),
        static_cast<double>(r2cc::nowNs() - began) / 1e6);
@@ -166,9 +171,9 @@ planner::Request Schedules::requestFor(std::vector<planner::Node> nodes) const {
   request.cycles = chains_.cycles();
   request.homes = homesIn(request.nodes, chains_.homes());
   request.schedule = Settings::get().schedule;
+  request.cost = cost_;
   request.cost.evenRails = request.homes.empty();  // else every channel takes what its home can carry
-  request.cost.chunkBytes = Settings::get().leastChunkBytes;
-  request.cost.hopUs = kHopUs;
+  request.rivals = rivals_;
   return request;
 }
 
@@ -229,6 +234,20 @@ bool Schedules::headIsSlower(const planner::Plan& plan, const planner::Part& par
   return left(part.order.front()) < left(part.order.back());
 }
 
+Schedules::Thresholds Schedules::thresholdsOf(const planner::Plan& plan) {
+  Thresholds out;
+  for (auto& protocols : out) protocols.fill(UINT64_MAX);
+  for (const planner::Baseline& each : plan.baselines) {
+    for (int algorithm = 0; algorithm < NCCL_NUM_ALGORITHMS; algorithm++) {
+      for (int protocol = 0; protocol < NCCL_NUM_PROTOCOLS; protocol++) {
+        if (!each.beatenFrom || nameOf(algorithm, protocol) != each.name) continue;
+        out[static_cast<size_t>(algorithm)][static_cast<size_t>(protocol)] = *each.beatenFrom;
+      }
+    }
+  }
+  return out;
+}
+
 ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
   Active next;
   next.plan = plan;
@@ -253,6 +272,7 @@ ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
   const bool taken = chains && cuts && plan.thresholdBytes.has_value();
   if (taken) {
     next.fromBytes = *plan.thresholdBytes;
+    next.beats = thresholdsOf(plan);
     NCCLCHECK(chains_.upload(comm_));
   } else {
     next.pieces.clear();

@@ -3,6 +3,7 @@
 // speeds up are taken apart into its parts. docs/internals/schedules.md
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -42,8 +43,11 @@ class Schedules {
     bool ring = false;
     double share = 0;
   };
+  /// In bytes, by the algorithm and protocol that NCCL chose.
+  using Thresholds = std::array<std::array<uint64_t, NCCL_NUM_PROTOCOLS>, NCCL_NUM_ALGORITHMS>;
   struct Active {
-    uint64_t fromBytes = UINT64_MAX;  // messages from here on are taken apart
+    uint64_t fromBytes = UINT64_MAX;  // of what NCCL's table chooses; for NCCL's log
+    Thresholds beats{};               // messages from here on are taken apart
     std::vector<Piece> pieces;
     planner::Plan plan;
   };
@@ -55,6 +59,7 @@ class Schedules {
   planner::Request requestFor(std::vector<planner::Node> nodes) const;
   planner::Plan planOrRing(std::vector<planner::Node> nodes) const;
   ncclResult_t adopt(const planner::Plan& plan, const char* what);
+  static Thresholds thresholdsOf(const planner::Plan& plan);
   bool headIsSlower(const planner::Plan& plan, const planner::Part& part) const;
   /// Which of a cycle's channels the part lies on.
   std::vector<int> homesOf(const planner::Part& part) const;
@@ -67,6 +72,8 @@ class Schedules {
   Capacities initial_;
   Active active_;
   int chunkOfRate_ = 0;  // what a NIC carries in kChunkUs
+  planner::Cost cost_;
+  std::vector<planner::Rival> rivals_;
   uint64_t epoch_ = 0;
   uint64_t history_ = 0;
   bool uneven_ = false;  // the net was told that NICs are loaded unevenly

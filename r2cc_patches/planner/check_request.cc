@@ -17,6 +17,7 @@ constexpr int kMostChannels = 1024;
 constexpr double kMostRateGbit = 1e6;
 constexpr double kLeastCapacity = 1e-6;  // less of a node than this is nothing that can be planned with
 constexpr double kMostHopUs = 1e9;
+constexpr double kMostGBps = 1e6;
 
 // No object that ends before main() does: background threads plan.
 constexpr const char* kDatatypes[] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
@@ -117,6 +118,9 @@ void checkCost(const Cost& cost, Problems& problems) {
   problems.range(cost.chainEfficiency, 0.01, 1, "cost.chain_efficiency");
   problems.range(cost.stagedEfficiency, 0.01, 1, "cost.staged_efficiency");
   problems.range(cost.margin, 0, 1, "cost.margin");
+  problems.range(cost.baseUs, 0, kMostHopUs, "cost.base_us");
+  problems.range(cost.channelGBps, 0, kMostGBps, "cost.channel_GBps");
+  problems.range(cost.localGBps, 0, kMostGBps, "cost.local_GBps");
 }
 
 }  // namespace
@@ -134,6 +138,7 @@ void check(const Request& request) {
   }
   checkCycles(request, problems);
   checkHomes(request, problems);
+  if (request.nccl) problems.range(request.nccl->localGBps, 0, kMostGBps, "nccl.local_GBps");
   problems.range(request.channels, 0, kMostChannels, "channels");
   problems.range(static_cast<double>(request.bytes), 0, 1LL << 62, "bytes");
   problems.raise();

@@ -34,6 +34,9 @@ std::string textOf(const Part& part) {
 std::string exactText(const Plan& plan) {
   std::string text = name(plan.schedule);
   if (plan.thresholdBytes) text += " from " + std::to_string(*plan.thresholdBytes) + " bytes";
+  for (const Baseline& each : plan.baselines) {
+    if (each.beatenFrom) text += ", before " + each.name + " from " + std::to_string(*each.beatenFrom);
+  }
   for (const Part& part : plan.parts) text += ", " + textOf(part);
   return text;
 }

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/json/text.h"
+#include "planner/cost/nccl_table.h"
 
 namespace r2cc::planner {
 namespace {
@@ -21,6 +22,9 @@ constexpr std::array<std::pair<Schedule, const char*>, 7> kSchedules{{{Schedule:
                                                                       {Schedule::Chain, "chain"},
                                                                       {Schedule::ChainFixed, "chain_fixed"},
                                                                       {Schedule::OptCC, "optcc"}}};
+constexpr std::array<std::pair<Gpu, const char*>, 4> kGpus{
+    {{Gpu::Volta, "volta"}, {Gpu::Ampere, "ampere"}, {Gpu::Hopper, "hopper"}, {Gpu::Blackwell, "blackwell"}}};
+constexpr int64_t kMostNcclChannels = 64;
 constexpr std::array<std::pair<Kind, const char*>, 4> kKinds{
     {{Kind::Ring, "ring"}, {Kind::Chain, "chain"}, {Kind::OptCC, "optcc"}, {Kind::Published, "published"}}};
 
@@ -71,9 +75,21 @@ Node nodeFrom(const Json& json) {
   return node;
 }
 
+NcclMachine machineFrom(const Json& json) {
+  json.allow({"gpu", "nvlink", "nvls", "channels", "local_GBps"});
+  NcclMachine machine;
+  if (const Json* gpu = json.find("gpu")) machine.gpu = valueOf(kGpus, *gpu, "gpu");
+  if (const Json* nvlink = json.find("nvlink")) machine.nvlink = nvlink->integer("nvlink", 0, 1) == 1;
+  if (const Json* nvls = json.find("nvls")) machine.nvls = nvls->integer("nvls", 0, 1) == 1;
+  if (const Json* found = json.find("channels"))
+    machine.channels = static_cast<int>(found->integer("channels", 1, kMostNcclChannels));
+  take(json, "local_GBps", machine.localGBps);
+  return machine;
+}
+
 Request request(const Json& json) {
-  json.allow(
-      {"schema", "nodes", "op", "bytes", "datatype", "reduction", "channels", "cycles", "homes", "schedule", "cost"});
+  json.allow({"schema", "nodes", "op", "bytes", "datatype", "reduction", "channels", "cycles", "homes", "schedule",
+              "nccl", "cost"});
   checkSchema(json);
   Request out;
   for (const Json& node : json.at("nodes").array("nodes")) out.nodes.push_back(nodeFrom(node));
@@ -89,7 +105,12 @@ Request request(const Json& json) {
   }
   if (const Json* homes = json.find("homes")) out.homes = ranksFrom(*homes, "homes");
   if (const Json* schedule = json.find("schedule")) out.schedule = valueOf(kSchedules, *schedule, "schedule");
-  if (const Json* cost = json.find("cost")) out.cost = costFrom(*cost);
+  if (const Json* nccl = json.find("nccl")) out.nccl = machineFrom(*nccl);
+  if (out.nccl) {
+    out.cost = ncclCost(*out.nccl);
+    if (out.homes.empty()) out.cost.channelGBps *= out.nccl->channels;  // a chain lies on all of them
+  }
+  if (const Json* cost = json.find("cost")) out.cost = costFrom(*cost, out.cost);
   return out;
 }
 
@@ -138,7 +159,7 @@ Part partFrom(const Json& json) {
 /// What a plan makes ranks do. What it predicts is for those who read it.
 Plan planFrom(const Json& json) {
   json.allow({"schema", "schedule", "op", "bytes", "parts", "predicted_us", "bound_us", "healthy_us", "threshold_bytes",
-              "nodes", "candidates", "why"});
+              "nodes", "candidates", "baselines", "why"});
   checkSchema(json);
   Plan out;
   out.schedule = valueOf(kSchedules, json.at("schedule"), "schedule");
@@ -163,10 +184,9 @@ auto reading(const char* what, std::string_view text, const Read& read) {
 
 }  // namespace
 
-Cost costFrom(const Json& json) {
+Cost costFrom(const Json& json, Cost cost) {
   json.allow({"hop_us", "local_hop_us", "chunk_bytes", "ring_efficiency", "chain_efficiency", "staged_efficiency",
-              "margin", "even_rails"});
-  Cost cost;
+              "margin", "even_rails", "base_us", "most_chunk_bytes", "channel_GBps", "local_GBps"});
   take(json, "hop_us", cost.hopUs);
   take(json, "local_hop_us", cost.localHopUs);
   take(json, "ring_efficiency", cost.ringEfficiency);
@@ -176,6 +196,12 @@ Cost costFrom(const Json& json) {
   if (const Json* even = json.find("even_rails")) cost.evenRails = even->integer("even_rails", 0, 1) == 1;
   if (const Json* chunk = json.find("chunk_bytes")) {
     cost.chunkBytes = static_cast<uint64_t>(chunk->integer("chunk_bytes", 1, int64_t{1} << 40));
+  }
+  take(json, "base_us", cost.baseUs);
+  take(json, "channel_GBps", cost.channelGBps);
+  take(json, "local_GBps", cost.localGBps);
+  if (const Json* chunk = json.find("most_chunk_bytes")) {
+    cost.mostChunkBytes = static_cast<uint64_t>(chunk->integer("most_chunk_bytes", 0, int64_t{1} << 40));
   }
   return cost;
 }
@@ -198,7 +224,18 @@ std::string toJson(const Plan& plan) {
   for (const NodePlan& node : plan.nodes) write(to, node);
   to.close(']').key("candidates").open('[');
   for (const Candidate& candidate : plan.candidates) write(to, candidate);
-  return to.close(']').key("why").text(plan.why).close('}').out();
+  to.close(']');
+  if (!plan.baselines.empty()) {
+    to.key("baselines").open('[');
+    for (const Baseline& each : plan.baselines) {
+      to.open('{').key("name").text(each.name).key("healthy_us").number(each.healthyUs);
+      to.key("balanced_us").number(each.balancedUs).key("beaten_from_bytes");
+      each.beatenFrom ? to.number(*each.beatenFrom) : to.word("null");
+      to.close('}');
+    }
+    to.close(']');
+  }
+  return to.key("why").text(plan.why).close('}').out();
 }
 
 }  // namespace r2cc::planner

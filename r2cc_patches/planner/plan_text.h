@@ -7,6 +7,6 @@
 namespace r2cc::planner {
 
 /// What is not there keeps its default. Throws JsonError; whether values make sense is check()'s to say.
-Cost costFrom(const Json& json);
+Cost costFrom(const Json& json, Cost cost = {});
 
 }  // namespace r2cc::planner

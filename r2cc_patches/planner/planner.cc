@@ -9,6 +9,7 @@
 #include "planner/check_request.h"
 #include "planner/cost/cluster.h"
 #include "planner/cost/model.h"
+#include "planner/cost/nccl_table.h"
 #include "planner/shapes/order.h"
 #include "planner/shapes/pool.h"
 #include "planner/shapes/schedules.h"
@@ -16,8 +17,8 @@
 namespace r2cc::planner {
 namespace {
 
-constexpr int kMostParts = 1024;   // where the request sets no limit
-constexpr int kLargestPower = 46;  // thresholds are looked for up to 64 TiB
+constexpr int kFewestForRivals = 3;
+constexpr int kMostParts = 1024;  // where the request sets no limit
 
 struct Choice {
   Proposal proposal;
@@ -46,7 +47,8 @@ class Planning {
         factor_(ringFactor(request.op, cluster_.ranks())),
         parts_(request.channels > 0 ? request.channels : kMostParts),
         bytes_(static_cast<double>(request.bytes)),
-        ring_(ringOrder(cluster_)) {}
+        ring_(ringOrder(cluster_)),
+        rivals_(rivalsFor(request, cluster_), cluster_) {}
 
   Plan run() {
     add(proposeRing(ring_));
@@ -62,6 +64,11 @@ class Planning {
   }
 
  private:
+  static std::vector<Rival> rivalsFor(const Request& request, const Cluster& cluster) {
+    if (request.op != "allreduce" || cluster.nodes() < kFewestForRivals) return {};
+    return request.nccl ? rivalsOf(*request.nccl, cluster) : request.rivals;
+  }
+
   bool automatic() const { return request_.schedule == Schedule::Auto; }
   bool forcedRing() const { return request_.schedule == Schedule::Ring || request_.schedule == Schedule::Balance; }
 
@@ -123,10 +130,13 @@ class Planning {
     return best;
   }
 
+  /// What would run without a special schedule.
+  double ordinaryUs(double bytes) const { return rivals_.count() > 0 ? rivals_.chosenUs(bytes) : us(0, bytes); }
   double us(size_t i, double bytes) const { return choices_[i].estimate.predictedUs(bytes); }
-  bool pays(double bytes) const {
+  bool pays(double bytes) const { return beats(bytes, ordinaryUs(bytes)); }
+  bool beats(double bytes, double ordinary) const {
     const size_t best = fastest(bytes);
-    return best > 0 && us(best, bytes) < us(0, bytes) * (1 - request_.cost.margin);
+    return best > 0 && us(best, bytes) < ordinary * (1 - request_.cost.margin);
   }
 
   size_t choose() const {
@@ -135,13 +145,28 @@ class Planning {
   }
 
   std::optional<uint64_t> threshold() const {
+    return lowest([&](double bytes) { return pays(bytes); });
+  }
+
+  /// The smallest power of two from which on it holds for all of them.
+  template <typename Holds>
+  static std::optional<uint64_t> lowest(const Holds& holds) {
     std::optional<uint64_t> from;
     for (int power = kLargestPower; power >= 0; power--) {
       const uint64_t bytes = uint64_t{1} << power;
-      if (!pays(static_cast<double>(bytes))) break;
+      if (!holds(static_cast<double>(bytes))) break;
       from = bytes;
     }
     return from;
+  }
+
+  std::vector<Baseline> baselines() const {
+    std::vector<Baseline> out;
+    for (size_t i = 0; i < rivals_.count(); i++) {
+      out.push_back(rivals_.baseline(i, bytes_));
+      out.back().beatenFrom = lowest([&](double bytes) { return beats(bytes, rivals_.balancedUs(i, bytes)); });
+    }
+    return out;
   }
 
   Plan planOf(const Choice& choice) const {
@@ -160,6 +185,7 @@ class Planning {
       const double rateGbit = cluster_.bandwidth(node) / 125;
       out.nodes.push_back({request_.nodes[static_cast<size_t>(node)].name, rateGbit, load, load});
     }
+    out.baselines = baselines();
     for (const Choice& each : choices_) {
       Candidate candidate{each.proposal.schedule, std::nullopt, each.proposal.note};
       if (each.runs()) candidate.predictedUs = each.estimate.predictedUs(bytes_);
@@ -202,12 +228,17 @@ class Planning {
              "), so a ring on balanced paths";
     }
     if (out.schedule == Schedule::Ring) {
-      return situation + ": a ring on balanced paths, as nothing else is faster by more than " +
+      return situation + ": " + ordinary(out) + " on balanced paths, as nothing else is faster by more than " +
              percent(request_.cost.margin) + " at this size";
     }
     const std::string chosen = automatic() ? "" : " was asked for and";
     return situation + ": " + name(out.schedule) + chosen + " takes " + times(out.predictedUs / out.healthyUs) +
-           " the healthy ring's time, a ring on balanced paths " + times(us(0, bytes_) / out.healthyUs);
+           " the healthy ring's time, " + ordinary(out) + " on balanced paths " +
+           times(ordinaryUs(bytes_) / out.healthyUs);
+  }
+
+  std::string ordinary(const Plan& plan) const {
+    return plan.baselines.empty() ? "a ring" : "NCCL's " + plan.baselines[rivals_.chosen(bytes_)].name;
   }
 
   std::string noteOf(Schedule schedule) const {
@@ -232,6 +263,7 @@ class Planning {
   const int parts_;
   const double bytes_;
   const std::vector<int> ring_;
+  const Rivals rivals_;
   std::vector<Choice> choices_;  // the ring first
 };
 

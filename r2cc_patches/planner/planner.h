@@ -75,6 +75,42 @@ struct Cost {
   double chainEfficiency = 0.984;
   double stagedEfficiency = 0.982;  // of OptCC and the published schedule
   double margin = 0.02;             // a special schedule is taken only if it is faster by more than this share
+  // Of chains alone: what NCCL's kernels add.
+  double baseUs = 0;            // once a collective
+  uint64_t mostChunkBytes = 0;  // chunks grow to this, as long as a part has 32 for each hop; 0: they are chunkBytes
+  double channelGBps = 0;       // of the message, through one channel (one block of threads); 0: any number
+  double localGBps = 0;         // from one rank of a node to the next, all channels; 0: any number
+};
+
+constexpr int kLargestPower = 46;  // sizes are looked at up to 64 TiB
+
+/// How bytes flow in one of NCCL's algorithms: round the ring, along its double tree, or each node's once out and in.
+enum class Flow : uint8_t { Ring, Tree, Direct };
+
+/// One way in which NCCL could run the request on balanced paths.
+struct Rival {
+  std::string name;  // algorithm/protocol
+  Flow flow = Flow::Ring;
+  double wire = 1;         // bytes that are sent for each of the message's
+  double latencyUs = 0;    // whatever the size
+  std::vector<double> us;  // on whole NICs, at 2^0, 2^1, ... bytes; none: not known, bandwidth alone counts
+};
+
+/// The same as it turns out: on whole NICs, and on those that are left.
+struct Baseline {
+  std::string name;
+  double healthyUs = 0, balancedUs = 0;
+  std::optional<uint64_t> beatenFrom;  // bytes from which on the special schedule is faster by the margin
+};
+
+/// What NCCL runs on, for its table of costs (cost/nccl_table.h).
+enum class Gpu : uint8_t { Volta, Ampere, Hopper, Blackwell };
+struct NcclMachine {
+  Gpu gpu = Gpu::Hopper;
+  bool nvlink = true;  // between the GPUs of a node; false: PCI
+  bool nvls = true;    // NVLink SHARP: NVLSTree comes into question
+  int channels = 8;
+  double localGBps = 360;  // inside a node, of all channels
 };
 
 struct Request {
@@ -92,6 +128,10 @@ struct Request {
   std::vector<int> homes;
   Schedule schedule = Schedule::Auto;
   Cost cost;
+  /// What NCCL could run instead. It takes what its table has as the fastest on whole NICs; a special schedule must be
+  /// faster than that by the margin. None: a ring is all that there is. Of an AllReduce of three nodes and more.
+  std::vector<Rival> rivals;
+  std::optional<NcclMachine> nccl;  // rivals as this machine's table has them
 };
 
 struct NodePlan {
@@ -120,6 +160,7 @@ struct Plan {
   std::optional<uint64_t> thresholdBytes;  // from this size up the special schedule pays; none: at no size
   std::vector<NodePlan> nodes;
   std::vector<Candidate> candidates;
+  std::vector<Baseline> baselines;  // of the request's rivals
   std::string why;
 };
 

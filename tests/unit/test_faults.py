@@ -162,7 +162,7 @@ def on_ports(kind: str, *nics: str) -> Any:
 def test_every_kind_has_golden_commands() -> None:
     """The others act inside hosts on every bed: tests/unit/test_faults_golden.py."""
     inside = {"delay", "corrupt", "nic_gone", "qp_error", "side_channel_lost", "side_channel_late", "controller_lost"}
-    inside |= {"socket_error"}
+    inside |= {"socket_error", "verbs_error", "lost_completion", "slow_qp", "async_event"}
     assert set(GOLDEN) | inside == set(kinds())
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -11,22 +10,13 @@ from pathlib import Path
 from typing import Self
 
 from chaos.faults.fault import agreed
+from chaos.faults.parts import rdma
 from chaos.faults.parts.host_fault import HostFault
 from chaos.faults.spec import FaultSpec
 from chaos.faults.steps import Answer, Command, Step
 
 ENVIRONMENT = "R2CC_TEST_QP_FILE"
 """Ranks of an experiment with this fault have it: the file that names devices, and FILE.done with what was moved."""
-DEVICE = re.compile(r"[A-Za-z0-9_-]{1,63}")
-DEVICES = r"""
-for nic; do
-  name=$(ls "/sys/class/net/$nic/device/infiniband" 2>/dev/null | sed '/^smi[0-9]*$/d' | head -n 1)
-  for parent in /sys/class/infiniband/*/parent; do
-    [ "$(cat "$parent" 2>/dev/null)" != "$nic" ] || { name=${parent%/parent}; name=${name##*/}; }
-  done
-  printf '%s\n' "${name:-none}"
-done
-"""
 
 
 @dataclass(frozen=True)
@@ -58,16 +48,10 @@ class QpError(HostFault):
         return qp_file()
 
     def facts(self) -> list[Step]:
-        return [Command(host, ("sh", "-c", DEVICES, "r2cc", *names)) for host, names in self.by_host.items()]
+        return rdma.questions(self.by_host)
 
     def knowing(self, answers: Sequence[Answer]) -> Self:
-        found = []
-        for (host, names), answer in zip(self.by_host.items(), answers, strict=True):
-            devices = tuple(answer.stdout.split())
-            if len(devices) != len(names) or "none" in devices or not all(map(DEVICE.fullmatch, devices)):
-                raise ValueError(f"{host}: not all of {', '.join(names)} have an RDMA device")
-            found.append((host, devices))
-        return replace(self, devices=tuple(found))
+        return replace(self, devices=tuple(rdma.devices(self.by_host, answers).items()))
 
     def inject(self) -> list[Step]:
         known = dict(self.devices)

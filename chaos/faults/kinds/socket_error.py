@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StrictInt, StrictStr
 
 from chaos.faults.fault import NicLike
-from chaos.faults.parts.shim import LIBRARY, ShimFault, ShimSpec
+from chaos.faults.parts.shim import LIBRARY, ShimFault, ShimSpec, line
+from chaos.faults.steps import Answer
 
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
 OWN_SETTING = {"slow": "rate_mbit", "short_reads": "bytes"}
@@ -55,6 +56,15 @@ class SocketError(ShimFault):
     example: ClassVar[Mapping[str, Any]] = {"action": "reset"}
     kernel_path_only = True
 
+    def knowing(self, answers: Sequence[Answer]) -> Self:
+        for nic in self.nics:
+            if not nic.address:
+                raise ValueError(f"{nic.host} {nic.name} has no address, by which its connections are known")
+        return self
+
+    def known_as(self, nic: NicLike) -> str:
+        return nic.address
+
     def rule(self, nic: NicLike) -> str:
         spec = self.spec
         settings = {
@@ -64,5 +74,4 @@ class SocketError(ShimFault):
             "rate_Bps": None if spec.rate_mbit is None else round(spec.rate_mbit * 1e6 / 8),
             "bytes": spec.bytes,
         }
-        words = [f"{name}={value}" for name, value in settings.items() if value is not None]
-        return " ".join(["socket", nic.address, spec.action, *words])
+        return line("socket", self.known_as(nic), spec.action, settings)

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from chaos.faults.fault import Fault, NicLike, agreed, by_host
 from chaos.faults.spec import FaultSpec
@@ -55,16 +55,16 @@ class ShimFault(Fault, ABC):
     requires = ("sh", "rm", "cat")
     privilege = "none"
     confirm_s: ClassVar[float] = 5.0
+    victim: ClassVar[str] = "TCP connection"
+    """What a rule hits, as the error says that none was."""
 
     @abstractmethod
     def rule(self, nic: NicLike) -> str:
         """A line of the file."""
 
-    def knowing(self, answers: Sequence[Answer]) -> Self:
-        for nic in self.nics:
-            if not nic.address:
-                raise ValueError(f"{nic.host} {nic.name} has no address, by which its connections are known")
-        return self
+    @abstractmethod
+    def known_as(self, nic: NicLike) -> str:
+        """The NIC's name in rules and answers."""
 
     def inject(self) -> list[Step]:
         return [
@@ -85,7 +85,7 @@ class ShimFault(Fault, ABC):
             said = Said.by(answer)
             if said.refused:
                 raise ValueError(f"{host}: a rank refuses the rules: {said.refused}")
-            found += [said.there and nic.address in said.hits for nic in self.nics if nic.host == host]
+            found += [said.there and self.known_as(nic) in said.hits for nic in self.nics if nic.host == host]
             if said.there and not all(found):
                 return None
         return agreed(found)
@@ -94,8 +94,8 @@ class ShimFault(Fault, ABC):
         every = {host: Said.by(answer) for host, answer in zip(self._hosts, answers, strict=True)}
         if blind := [host for host, said in every.items() if not said.seen]:
             return f"no rank with {LIBRARY} saw the rules on {', '.join(blind)}"
-        missed = [f"{nic.host} {nic.name}" for nic in self.nics if nic.address not in every[nic.host].hits]
-        return f"no TCP connection of {', '.join(missed)} matched" if missed else ""
+        missed = [f"{nic.host} {nic.name}" for nic in self.nics if self.known_as(nic) not in every[nic.host].hits]
+        return f"no {self.victim} of {', '.join(missed)} matched" if missed else ""
 
     def seen(self, answers: Sequence[Answer]) -> Mapping[str, Any]:
         """How many were hit, and when the first was (CLOCK_MONOTONIC of its host, as all times of a run)."""
@@ -145,6 +145,13 @@ class Said:
         refused = next((" ".join(words[2:]) for words in lines if words[:1] == ["refused"]), "")
         there = HEAD.split() in lines
         return cls(there, any(words[:1] == ["seen"] for words in lines), refused, hits)
+
+
+def line(kind: str, target: str, action: str, settings: Mapping[str, object]) -> str:
+    """A rule; settings that are None are left out."""
+    return " ".join(
+        [kind, target, action, *(f"{name}={value}" for name, value in settings.items() if value is not None)]
+    )
 
 
 def folder() -> Path:

@@ -1,8 +1,5 @@
 #include "faults/rules/rules.h"
 
-#include <arpa/inet.h>
-
-#include <algorithm>
 #include <cstring>
 #include <sstream>
 
@@ -12,14 +9,6 @@ namespace {
 
 constexpr char kHead[] = "r2cc-faults 1";
 constexpr char kEnd[] = "end";
-constexpr uint64_t kMostOf = 1'000'000'000'000;
-
-uint64_t numberOf(const std::string& text, uint64_t least, uint64_t most, const std::string& what) {
-  const bool digits = !text.empty() && text.size() <= 13 && text.find_first_not_of("0123456789") == std::string::npos;
-  const uint64_t value = digits ? std::stoull(text) : 0;
-  if (!digits || value < least || value > most) throw BadRules(what + " is no number from " + std::to_string(least));
-  return value;
-}
 
 Action actionOf(const std::string& word) {
   if (word == "reset") return Action::Reset;
@@ -37,9 +26,7 @@ void readPorts(const std::string& text, Rule& rule) {
 }
 
 void readSetting(const std::string& word, Rule& rule) {
-  const size_t equals = word.find('=');
-  const std::string name = word.substr(0, equals);
-  const std::string value = equals == std::string::npos ? "" : word.substr(equals + 1);
+  const auto [name, value] = settingOf(word);
   if (name == "peer") {
     rule.peer = ipOf(value);
   } else if (name == "ports") {
@@ -55,11 +42,9 @@ void readSetting(const std::string& word, Rule& rule) {
   }
 }
 
-Rule ruleOf(const std::string& line) {
-  std::istringstream words(line);
-  std::string kind, nic, action, setting;
-  words >> kind >> nic >> action;
-  if (kind != "socket") throw BadRules("a rule begins with `socket`");
+Rule socketRuleOf(std::istream& words) {
+  std::string nic, action, setting;
+  words >> nic >> action;
   Rule rule;
   rule.nic = nic;
   rule.local = ipOf(nic);
@@ -68,6 +53,19 @@ Rule ruleOf(const std::string& line) {
   if (rule.action == Action::Slow && rule.rateBytesPerS == 0) throw BadRules("slow needs rate_Bps");
   if (rule.action == Action::ShortReads && rule.mostBytes == 0) throw BadRules("short_reads needs bytes");
   return rule;
+}
+
+void readRule(const std::string& line, Rules& rules) {
+  std::istringstream words(line);
+  std::string kind;
+  words >> kind;
+  if (kind == "socket") {
+    rules.sockets.push_back(socketRuleOf(words));
+  } else if (kind == "verbs") {
+    rules.verbs.push_back(verbsRuleOf(words));
+  } else {
+    throw BadRules("a rule begins with `socket` or `verbs`");
+  }
 }
 
 std::vector<std::string> linesOf(const std::string& text) {
@@ -87,17 +85,7 @@ bool Rule::matches(const Ends& ends) const {
   return within(ends.localPort) || within(ends.peerPort);
 }
 
-Ip ipOf(const std::string& text) {
-  Ip ip{};
-  if (inet_pton(AF_INET6, text.c_str(), ip.data()) == 1) return ip;
-  in_addr four{};
-  if (inet_pton(AF_INET, text.c_str(), &four) != 1) throw BadRules("no address");
-  ip[10] = ip[11] = 0xff;
-  std::memcpy(ip.data() + 12, &four, sizeof(four));
-  return ip;
-}
-
-std::vector<Rule> parse(const std::string& text) {
+Rules parse(const std::string& text) {
   const std::vector<std::string> lines = linesOf(text);
   if (lines.empty() || lines.front().compare(0, std::strlen("r2cc-faults "), "r2cc-faults ") != 0)
     throw BadRules("it is no rule file");
@@ -105,10 +93,10 @@ std::vector<Rule> parse(const std::string& text) {
   if (lines.back() != kEnd) throw BadRules("it is cut short");
   if (lines.size() < 3) throw BadRules("it has no rule");
   if (lines.size() - 2 > kMostRules) throw BadRules("it has too many rules");
-  std::vector<Rule> rules;
+  Rules rules;
   for (size_t n = 1; n + 1 < lines.size(); n++) {
     try {
-      rules.push_back(ruleOf(lines[n]));
+      readRule(lines[n], rules);
     } catch (const BadRules& error) {
       throw BadRules("line " + std::to_string(n + 1) + ": " + error.what());
     }

@@ -1,17 +1,16 @@
-// What a rule file says: which TCP connections of this process are broken, and how (docs/internals/fault-shim.md).
+// What a rule file says: which TCP connections and RDMA queue pairs of this process are broken, and how
+// (docs/internals/fault-shim.md).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
-namespace r2cc::faults {
+#include "faults/rules/verbs_rule.h"
+#include "faults/rules/words.h"
 
-/// An address of either family; of IPv4 as IPv6 writes it.
-using Ip = std::array<uint8_t, 16>;
+namespace r2cc::faults {
 
 /// Both ends of a TCP connection, as its own process sees it.
 struct Ends {
@@ -34,19 +33,15 @@ struct Rule {
   bool matches(const Ends& ends) const;
 };
 
-/// A file that is not one of ours: `what` says which line, and why.
-class BadRules : public std::runtime_error {
- public:
-  using std::runtime_error::runtime_error;
+struct Rules {
+  std::vector<Rule> sockets;
+  std::vector<VerbsRule> verbs;
 };
 
 constexpr size_t kMostRules = 64;
 constexpr size_t kMostFileBytes = 16384;
 
 /// All rules of a file or none. Throws BadRules.
-std::vector<Rule> parse(const std::string& text);
-
-/// Throws BadRules for what is no address.
-Ip ipOf(const std::string& text);
+Rules parse(const std::string& text);
 
 }  // namespace r2cc::faults

@@ -7,6 +7,8 @@
 
 namespace r2cc::planner {
 
+constexpr double kBytesPerUsOfGBps = 1000;
+
 /// What every node of a ring over n ranks sends and receives.
 inline double ringLoad(int n) { return 2.0 * (n - 1) / n; }
 

@@ -26,6 +26,9 @@ Estimate::Estimate(const Cluster& cluster, const Cost& cost, std::vector<Draft> 
     if (draft.kind == Kind::OptCC) addOptcc(draft);
     if (draft.kind == Kind::Published) addPublished(draft);
   }
+  if (cost.localGBps > 0 && cluster.ranks() > cluster.nodes()) {
+    atLeast(2 * chained_ / (cost.localGBps * kBytesPerUsOfGBps));  // up and down between any two ranks of a node
+  }
   for (const double busy : busy_) usPerByte_ = std::max(usPerByte_, busy);
   for (const double busy : afterwards_) afterUsPerByte_ = std::max(afterUsPerByte_, busy);
   for (const auto& [ends, busy] : narrow_) usPerByte_ = std::max(usPerByte_, busy);
@@ -95,8 +98,12 @@ void Estimate::addChain(const Draft& draft) {
   }
   const int hops = 2 * static_cast<int>(last);
   const int local = 2 * (cluster_.ranks() - cluster_.nodes());
-  latencyUs_ = std::max(latencyUs_, hops * cost_.hopUs + local * cost_.localHopUs);
+  latencyUs_ = std::max(latencyUs_, cost_.baseUs + hops * cost_.hopUs + local * cost_.localHopUs);
   const size_t channels = std::max<size_t>(1, draft.homes.size());
+  chained_ += draft.share;
+  if (cost_.channelGBps > 0) {
+    atLeast(draft.share / static_cast<double>(channels) / (cost_.channelGBps * kBytesPerUsOfGBps));
+  }
   for (size_t i = 0; i < channels; i++) pipelines_.push_back({hops, draft.share / static_cast<double>(channels)});
 }
 
@@ -151,10 +158,17 @@ int Estimate::pieces(double bytes) const {
 double Estimate::fillUs(double bytes) const {
   double sum = 0;
   for (const Pipeline& pipeline : pipelines_) {
-    const double chunk = std::min(static_cast<double>(cost_.chunkBytes), pipeline.share * bytes);
+    const double chunk = std::min(chunkOf(pipeline, bytes), pipeline.share * bytes);
     sum += (pipeline.hops - 1) * chunk * usPerByte_ / pipeline.share;
   }
   return pipelines_.empty() ? 0 : sum / static_cast<double>(pipelines_.size());
+}
+
+double Estimate::chunkOf(const Pipeline& pipeline, double bytes) const {
+  const auto least = static_cast<double>(cost_.chunkBytes);
+  if (cost_.mostChunkBytes <= cost_.chunkBytes) return least;
+  return std::clamp(pipeline.share * bytes / (pipeline.hops * static_cast<double>(kChunksPerHop)), least,
+                    static_cast<double>(cost_.mostChunkBytes));
 }
 
 double Estimate::predictedUs(double bytes) const {

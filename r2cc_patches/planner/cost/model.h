@@ -24,6 +24,8 @@ struct Draft {
   std::vector<int> spared = {};  // NOLINT(readability-redundant-member-init): of a published part: the straggler first
 };
 
+constexpr size_t kChunksPerHop = 32;  // a chain's fill is then one part in so many of its time
+
 /// Drafts and their cost, as a function of the message's size.
 class Estimate {
  public:
@@ -50,6 +52,7 @@ class Estimate {
     double share = 0;  // of the message, through each of its connections
   };
   double fillUs(double bytes) const;
+  double chunkOf(const Pipeline& pipeline, double bytes) const;
   void ring(const std::vector<int>& order, double load, double efficiency);
   void addRing(const Draft& draft, double factor);
   void addChain(const Draft& draft);
@@ -76,6 +79,7 @@ class Estimate {
   std::unordered_map<int, Tilt> tilts_;
   double latencyUs_ = 0;  // of the slowest part
   std::vector<Pipeline> pipelines_;
+  double chained_ = 0;  // the chains' share
   double usPerByte_ = 0;
   double afterUsPerByte_ = 0;
 };

@@ -7,11 +7,13 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
 
 #include "check.h"
+#include "driver_double.h"
 #include "faults/sockets.h"
 #include "pair.h"
 #include "scratch.h"
@@ -27,7 +29,8 @@ constexpr int kLongMs = 10'000, kShortMs = 50;
 struct Rig {
   check::Scratch scratch;
   Book book;
-  Enforcer enforcer{scratch.path(), book};
+  Devices devices;
+  Enforcer enforcer{scratch.path(), book, devices};
 
   void rule(const std::string& words, const std::string& name = "f0") const {
     text("r2cc-faults 1\nsocket " + words + "\nend\n", name);
@@ -229,4 +232,34 @@ TEST(what_others_could_have_written_is_refused) {
   CHECK(has(rig.answers("link"), "it cannot be read"));
   CHECK(has(rig.answers("pipe"), "it is no plain file"));
   CHECK_EQ(errorOf(pair.mine.get()), EAGAIN);
+}
+
+TEST(a_rule_for_a_device_that_is_not_there_is_refused_in_a_line) {
+  Rig rig;
+  rig.text("r2cc-faults 1\nverbs no_such0 lost\nend\n");
+  CHECK(rig.enforcer.look());
+  CHECK(has(rig.answers(), "refused " + std::to_string(getpid()) + " there is no RDMA device no_such0 here; there "));
+}
+
+TEST(a_verbs_rule_is_in_force_until_its_file_is_removed) {
+  Rig rig;
+  DriverDouble driver;
+  ibv_device about{};
+  std::strcpy(about.name, "rxe1");
+  driver.context.device = &about;
+  driver.context.async_fd = -1;
+  driver.context.ops.poll_cq = DriverDouble::pollCq;
+  rig.devices.open(&driver.context, {}, DriverDouble::modifyQp);
+  Device* const device = rig.devices.of(&driver.context);
+  CHECK(device != nullptr && driver.context.ops.poll_cq == nullptr);
+  rig.text("r2cc-faults 1\nverbs rxe1 fail call=reg_mr errno=12\nend\n");
+  CHECK(rig.enforcer.look());
+  CHECK_EQ(device->errorOf(VerbsCall::RegMr, nullptr), ENOMEM);
+  CHECK(rig.enforcer.look());
+  CHECK(has(rig.answers(), "hit " + std::to_string(getpid()) + " rxe1 1 "));
+  rig.remove();
+  CHECK(!rig.enforcer.look());
+  CHECK(!device->active());
+  rig.devices.close(&driver.context);
+  CHECK(rig.devices.of(&driver.context) == nullptr && driver.context.ops.poll_cq == DriverDouble::pollCq);
 }

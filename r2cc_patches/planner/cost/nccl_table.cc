@@ -1,0 +1,216 @@
+#include "planner/cost/nccl_table.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "planner/cost/formulas.h"
+
+namespace r2cc::planner {
+namespace {
+
+constexpr int kProtocols = 3;  // LL, LL128, Simple
+constexpr int kLL = 0, kLL128 = 1, kSimple = 2;
+using Three = std::array<double, kProtocols>;
+
+constexpr std::array<const char*, kProtocols> kNames{"ll", "ll128", "simple"};
+constexpr Three kWire{2, 128.0 / 120, 1};  // flags beside the data
+constexpr Three kTreeBase{6.8, 14, 8.4}, kRingBase{6.6, 14, 8.4};
+constexpr Three kTreeNvlink{0.6, 1.25, 4}, kTreePci{1, 1.9, 4}, kTreeNet{5, 8.5, 14};
+constexpr Three kRingNvlink{0.6, 1.9, 3.4}, kRingPci{1, 2.5, 5.7}, kRingNet{2.7, 4, 14};
+constexpr double kNvlsLocal = 25, kNvlsTreeNet = 20.9;
+constexpr double kOverheadUs = 1, kSimpleOverheads = 3;
+constexpr double kLLMostGBps = 20.4;
+constexpr double kPlateau = 1.4, kPlateauBytes = 64;
+
+struct PerChannel {
+  double ringLL128, treeLL128, tree, nvlsTree, nvlsShare;
+};
+constexpr PerChannel kVolta{20, 20, 10, 0, 0}, kAmpere{20, 20, 17.8, 0, 0}, kHopper{36.7, 29, 36, 45.5, 0.85},
+    kBlackwell{40, 20, 24, 80, 0.74};
+
+const PerChannel& most(Gpu gpu) {
+  if (gpu == Gpu::Volta) return kVolta;
+  if (gpu == Gpu::Ampere) return kAmpere;
+  return gpu == Gpu::Hopper ? kHopper : kBlackwell;
+}
+
+/// What trees reach of their bandwidth at 2^6, 2^7, ... bytes.
+constexpr size_t kFirstPower = 6, kCorrected = 23;
+constexpr std::array<std::array<double, kCorrected>, kProtocols> kTreeReaches{{
+    {1, 1, 1, 1, .9, .8, .7, .7, .7, .7, .6, .5, .4, .4, .5, .6, .7, .8, .9, 1, 1, 1, 1},
+    {1, 1, 1, 1, 1, .9, .8, .8, .8, .7, .6, .6, .6, .6, .6, .6, .8, .9, .9, .9, .9, 1, 1},
+    {.9, .9, .9, .9, .9, .9, .9, .8, .7, .6, .6, .5, .5, .5, .5, .6, .7, .8, .7, .7, .8, .9, .9},
+}};
+
+double reached(int protocol, size_t power) {
+  if (power < kFirstPower || power >= kFirstPower + kCorrected) return 1;
+  return kTreeReaches[static_cast<size_t>(protocol)][power - kFirstPower];
+}
+
+int floorLog2(int value) {
+  int log = 0;
+  while (value > 1) value /= 2, log++;
+  return log;
+}
+
+/// One machine's table. Bandwidths are NCCL's: of the bus, in GB/s, of all channels.
+struct Table {
+  const NcclMachine& machine;
+  int nodes, ranks;
+  double busGBps;
+
+  double channels() const { return machine.channels; }
+  double perNode() const { return static_cast<double>(ranks) / nodes; }
+
+  template <typename AtPower>
+  static Rival rival(const std::string& name, Flow flow, double wire, double latencyUs, AtPower us) {
+    Rival out{name, flow, wire, latencyUs, {}};
+    for (size_t power = 0; power <= kLargestPower; power++) out.us.push_back(us(power));
+    return out;
+  }
+
+  Rival ring(int protocol) const {
+    const auto p = static_cast<size_t>(protocol);
+    double bus = busGBps;
+    if (protocol == kLL) bus = std::min(kLLMostGBps, bus / 2);
+    if (protocol == kLL128) bus = std::min(bus * 0.92, channels() * most(machine.gpu).ringLL128);
+    const double local = std::max((machine.nvlink ? kRingNvlink : kRingPci)[p],
+                                  kOverheadUs * (protocol == kSimple ? kSimpleOverheads : 1));
+    const int steps = 2 * (ranks - 1), between = 2 * (nodes - 1);
+    const double net = (ranks == nodes ? kTreeNet : kRingNet)[p];
+    const double latency = kRingBase[p] + (steps - between) * local + between * net;
+    const double bytesPerUs = bus * ranks / steps * kBytesPerUsOfGBps;
+    return rival(std::string("ring/") + kNames[p], Flow::Ring, kWire[p], latency, [&](size_t power) {
+      const double bytes = std::ldexp(1.0, static_cast<int>(power));
+      const bool plateau = protocol == kSimple && std::floor(bytes / (channels() * ranks)) >= kPlateauBytes;
+      return latency * (plateau ? kPlateau : 1) + bytes / bytesPerUs;
+    });
+  }
+
+  Rival tree(int protocol) const {
+    const auto p = static_cast<size_t>(protocol);
+    double bus = std::min(busGBps * 0.92, channels() * most(machine.gpu).tree);
+    if (protocol == kLL) bus = std::min(bus / 3.8, kLLMostGBps);
+    if (protocol == kLL128) bus = std::min(bus * 120 / 128, channels() * most(machine.gpu).treeLL128);
+    const double local = (machine.nvlink ? kTreeNvlink : kTreePci)[p];
+    const double latency = kTreeBase[p] + 2 * ((std::floor(perNode()) - 1) * local + floorLog2(nodes) * kTreeNet[p]);
+    return rival(std::string("tree/") + kNames[p], Flow::Tree, kWire[p], latency, [&](size_t power) {
+      const double bytesPerUs = bus / 2 * kBytesPerUsOfGBps * reached(protocol, power);
+      return latency + std::ldexp(1.0, static_cast<int>(power)) / bytesPerUs;
+    });
+  }
+
+  Rival nvlsTree() const {
+    const PerChannel& limit = most(machine.gpu);
+    const double local = machine.localGBps / channels() * limit.nvlsShare * (channels() - 1) / channels() * 2;
+    const double bus = channels() * std::min({local, busGBps / channels(), limit.nvlsTree});
+    const double latency = kNvlsLocal + 2 * floorLog2(nodes) * kNvlsTreeNet;
+    const double bytesPerUs = bus * ranks / (2.0 * (ranks - 1)) * kBytesPerUsOfGBps;
+    return rival("nvlstree/simple", Flow::Tree, 1, latency,
+                 [&](size_t power) { return latency + std::ldexp(1.0, static_cast<int>(power)) / bytesPerUs; });
+  }
+};
+
+/// The binary tree in which a number's parent is the number without its lowest bit, or with the next higher bit set.
+int parentIn(int nodes, int node) {
+  if (node == 0) return -1;
+  const int bit = node & -node;
+  const int up = (node ^ bit) | (bit << 1);
+  return up >= nodes ? node ^ bit : up;
+}
+
+std::vector<double> loadsOf(const Rival& rival, const Cluster& cluster) {
+  const auto nodes = static_cast<size_t>(cluster.nodes());
+  if (rival.flow == Flow::Tree) return treeLoads(cluster.nodes());
+  return std::vector<double>(nodes, rival.flow == Flow::Ring ? ringLoad(cluster.ranks()) : 1);
+}
+
+}  // namespace
+
+std::vector<double> treeLoads(int nodes) {
+  std::vector<double> loads(static_cast<size_t>(nodes), 0);
+  const auto add = [&](int node) { loads[static_cast<size_t>(node)] += 0.5; };
+  for (int node = 1; node < nodes; node++) {
+    const int parent = parentIn(nodes, node);
+    add(node), add(parent);
+    // The second tree is the first mirrored, or shifted by one where there is an odd number of nodes.
+    const auto other = [&](int place) { return nodes % 2 == 0 ? nodes - 1 - place : (place + 1) % nodes; };
+    add(other(node)), add(other(parent));
+  }
+  return loads;
+}
+
+double treeChannelGBps(Gpu gpu) { return most(gpu).tree / 2; }
+
+Cost ncclCost(const NcclMachine& machine) {
+  Cost cost;
+  cost.baseUs = kTreeBase[kSimple];
+  cost.hopUs = kTreeNet[kSimple];
+  cost.localHopUs = (machine.nvlink ? kTreeNvlink : kTreePci)[kSimple];
+  cost.channelGBps = treeChannelGBps(machine.gpu);
+  cost.localGBps = machine.localGBps;
+  return cost;
+}
+
+std::vector<Rival> rivalsOf(const NcclMachine& machine, const Cluster& cluster) {
+  const Table table{machine, cluster.nodes(), cluster.ranks(), cluster.healthySlowest() / kBytesPerUsOfGBps};
+  std::vector<Rival> out;
+  out.reserve(2 * kProtocols + 1);
+  for (int protocol = 0; protocol < kProtocols; protocol++) out.push_back(table.ring(protocol));
+  for (int protocol = 0; protocol < kProtocols; protocol++) out.push_back(table.tree(protocol));
+  const bool nvls = machine.nvls && most(machine.gpu).nvlsTree > 0 && machine.channels > 1 && machine.localGBps > 0;
+  if (nvls && cluster.ranks() > cluster.nodes()) out.push_back(table.nvlsTree());
+  return out;
+}
+
+Rivals::Rivals(const std::vector<Rival>& rivals, const Cluster& cluster) {
+  for (const Rival& rival : rivals) {
+    Known known{rival};
+    const std::vector<double> loads = loadsOf(rival, cluster);
+    for (int node = 0; node < cluster.nodes(); node++) {
+      const double load = loads[static_cast<size_t>(node)] * rival.wire;
+      known.usPerByte = std::max(known.usPerByte, load / cluster.bandwidth(node));
+      known.wholeUsPerByte = std::max(known.wholeUsPerByte, load / cluster.healthySlowest());
+    }
+    rivals_.push_back(std::move(known));
+  }
+}
+
+/// Between two powers of two along a straight line.
+double Rivals::tableUs(const Rival& rival, double bytes) {
+  if (rival.us.empty()) return 0;
+  const int power = std::clamp(std::ilogb(std::max(bytes, 1.0)), 0, static_cast<int>(rival.us.size()) - 1);
+  const auto low = static_cast<size_t>(power);
+  if (low + 1 == rival.us.size()) return rival.us[low];
+  const double from = std::ldexp(1.0, power);
+  return rival.us[low] + (rival.us[low + 1] - rival.us[low]) * (std::max(bytes, 1.0) - from) / from;
+}
+
+/// The fastest on whole NICs, which is all that NCCL's table knows of. Where it is not known: the fastest as it turns
+/// out.
+size_t Rivals::chosen(double bytes) const {
+  size_t best = 0;
+  const auto worth = [&](size_t which) {
+    return rivals_[which].rival.us.empty() ? balancedUs(which, bytes) : tableUs(rivals_[which].rival, bytes);
+  };
+  for (size_t i = 1; i < rivals_.size(); i++) {
+    if (worth(i) < worth(best)) best = i;
+  }
+  return best;
+}
+
+double Rivals::chosenUs(double bytes) const { return balancedUs(chosen(bytes), bytes); }
+
+double Rivals::balancedUs(size_t which, double bytes) const {
+  const Known& known = rivals_[which];
+  return std::max(tableUs(known.rival, bytes), known.rival.latencyUs + known.usPerByte * bytes);
+}
+
+Baseline Rivals::baseline(size_t which, double bytes) const {
+  const Known& known = rivals_[which];
+  const double whole = known.rival.latencyUs + known.wholeUsPerByte * bytes;
+  return {known.rival.name, std::max(tableUs(known.rival, bytes), whole), balancedUs(which, bytes), std::nullopt};
+}
+
+}  // namespace r2cc::planner

@@ -1,0 +1,46 @@
+// What NCCL would run an AllReduce as, and how long its own table of costs says that this takes: the constants of
+// tuning.cc (2.29.7, 2.30.7; of two values the faster), for three nodes and more. Inside NCCL its own table is asked
+// instead (nccl/ncclCosts). On balanced paths a way of running takes no less than its busiest node.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "planner/cost/cluster.h"
+
+namespace r2cc::planner {
+
+/// The ways that NCCL's table knows for this machine.
+std::vector<Rival> rivalsOf(const NcclMachine& machine, const Cluster& cluster);
+
+/// What NCCL's tree kernel costs a chain, by the same table.
+Cost ncclCost(const NcclMachine& machine);
+/// The most that one channel of a tree carries of messages, in GB/s.
+double treeChannelGBps(Gpu gpu);
+
+/// What each node of NCCL's double tree sends over its NICs, in messages; it receives as much.
+std::vector<double> treeLoads(int nodes);
+
+/// What NCCL would run, and how long that takes while nodes have what they have left.
+class Rivals {
+ public:
+  Rivals(const std::vector<Rival>& rivals, const Cluster& cluster);
+  size_t count() const { return rivals_.size(); }
+  /// Of what NCCL chooses at this size.
+  double chosenUs(double bytes) const;
+  double balancedUs(size_t which, double bytes) const;
+  /// Without `beatenFrom`.
+  Baseline baseline(size_t which, double bytes) const;
+  size_t chosen(double bytes) const;
+
+ private:
+  struct Known {
+    Rival rival;
+    double usPerByte = 0, wholeUsPerByte = 0;  // of the busiest node
+  };
+  static double tableUs(const Rival& rival, double bytes);
+  std::vector<Known> rivals_;
+};
+
+}  // namespace r2cc::planner

@@ -1,0 +1,247 @@
+"""Never slower than what NCCL would run: the planner as NCCL asks it, against NCCL's constants, written down again."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.build import build_net
+from harness.progress import silent
+from harness.schedules import planner
+from harness.schedules.planner import NcclMachine, Nic, Node, Plan, Request
+
+pytestmark = [pytest.mark.build, pytest.mark.timeout(400)]
+SIZES = (*(1 << power for power in range(3, 33)), 3 << 20, 3 << 28)
+NO_SLOWER = 1.02
+MOST_CHANNELS, CHUNK, MOST_CHUNK = 24, 32 << 10, 512 << 10
+PROTOCOLS = ("ll", "ll128", "simple")
+BASE = {"ring": (6.6, 14, 8.4), "tree": (6.8, 14, 8.4)}
+NET = {"ring": (2.7, 4.0, 14), "tree": (5.0, 8.5, 14)}
+LOCAL = {"ring": (0.6, 1.9, 3.4), "tree": (0.6, 1.25, 4.0)}
+HOPPER_CHANNEL_GBPS = {"tree": 36.0, "tree_ll128": 29.0, "ring_ll128": 36.7, "nvls": 45.5}
+TREE_REACHES = {
+    "ll": "1 1 1 1 .9 .8 .7 .7 .7 .7 .6 .5 .4 .4 .5 .6 .7 .8 .9 1 1 1 1",
+    "ll128": "1 1 1 1 1 .9 .8 .8 .8 .7 .6 .6 .6 .6 .6 .6 .8 .9 .9 .9 .9 1 1",
+    "simple": ".9 .9 .9 .9 .9 .9 .9 .8 .7 .6 .6 .5 .5 .5 .5 .6 .7 .8 .7 .7 .8 .9 .9",
+}
+WIRE = {"ll": 2.0, "ll128": 128 / 120, "simple": 1.0}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _library() -> Iterator[None]:
+    build_net(progress=silent)
+    yield
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Hopper with NVLink, a NIC on every rail; `lost`: node and rail."""
+
+    nodes: int
+    gpus: int
+    nics: int
+    rate_gbit: float
+    nvls: bool
+    lost: frozenset[tuple[int, int]]
+
+    @property
+    def ranks(self) -> int:
+        return self.nodes * self.gpus
+
+    @property
+    def nic_bytes_per_us(self) -> float:
+        return self.rate_gbit * 125
+
+    @property
+    def channels(self) -> int:
+        return max(2, self.nics)
+
+    def left(self, node: int) -> int:
+        return self.nics - sum(where == node for where, _ in self.lost)
+
+    def request(self) -> Request:
+        """As r2cc_patches/nccl/schedules.cc asks."""
+        draw, count = Random(7), max(1, min(MOST_CHANNELS // self.nics, self.nodes - 1))
+        ranks = [tuple(range(node * self.gpus, (node + 1) * self.gpus)) for node in range(self.nodes)]
+        cycles = tuple(tuple(rank for node in draw.sample(ranks, self.nodes) for rank in node) for _ in range(count))
+
+        def nics(node: int) -> tuple[Nic, ...]:
+            return tuple(
+                Nic(str(rail), self.rate_gbit, 0.0 if (node, rail) in self.lost else 1.0) for rail in range(self.nics)
+            )
+
+        return Request(
+            tuple(Node(f"h{node}", ranks[node], nics(node)) for node in range(self.nodes)),
+            256 << 20,
+            channels=count + 1,
+            cycles=cycles,
+            homes=tuple(range(self.nics)),
+            nccl=NcclMachine("hopper", nvls=1 if self.nvls else 0, channels=self.channels),
+            cost={"even_rails": 0, "chunk_bytes": CHUNK, "most_chunk_bytes": MOST_CHUNK},
+        )
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> Cluster:
+    nodes, nics = draw(st.sampled_from([4, 5, 8, 16, 31, 64])), draw(st.sampled_from([1, 2, 4, 8]))
+    lost: frozenset[tuple[int, int]] = frozenset()
+    if nics > 1:
+        pairs = st.tuples(st.integers(0, nodes - 1), st.integers(0, nics - 2))
+        lost = draw(st.frozensets(pairs, min_size=1, max_size=3))
+    rate = draw(st.sampled_from([2.0, 25.0, 100.0, 400.0]))
+    return Cluster(nodes, draw(st.sampled_from([1, 2, 8])), nics, rate, draw(st.booleans()), lost)
+
+
+def ways(cluster: Cluster, size: int) -> Iterator[tuple[str, float, float, float]]:
+    """Of each algorithm and protocol: name, us on whole NICs by NCCL's table, us of latency, us a byte of the busiest
+    node on what it has left."""
+    n, p, bus = cluster.ranks, cluster.nodes, cluster.nics * cluster.rate_gbit / 8
+    most, channels = HOPPER_CHANNEL_GBPS, cluster.channels
+    for index, protocol in enumerate(PROTOCOLS):
+        gbps = {"ll": min(20.4, bus / 2), "ll128": min(0.92 * bus, channels * most["ring_ll128"]), "simple": bus}[
+            protocol
+        ]
+        local = max(LOCAL["ring"][index], 3.0 if protocol == "simple" else 1.0)
+        net = NET["tree" if cluster.gpus == 1 else "ring"][index]
+        latency = BASE["ring"][index] + (2 * (n - 1) - 2 * (p - 1)) * local + 2 * (p - 1) * net
+        plateau = 1.4 if protocol == "simple" and size // (channels * n) >= 64 else 1.0
+        yield (f"ring/{protocol}", latency * plateau + size / (gbps * n / (2 * (n - 1)) * 1000), latency,
+               WIRE[protocol] * busiest(cluster, [2 * (n - 1) / n] * p))  # fmt: skip
+        gbps = min(0.92 * bus, channels * most["tree"])
+        if protocol != "simple":
+            gbps = min(gbps / 3.8, 20.4) if protocol == "ll" else min(gbps * 120 / 128, channels * most["tree_ll128"])
+        factors, step = TREE_REACHES[protocol].split(), int(math.log2(size)) - 6
+        gbps *= float(factors[step]) if 0 <= step < len(factors) else 1.0
+        latency = BASE["tree"][index] + 2 * (
+            (cluster.gpus - 1) * LOCAL["tree"][index] + int(math.log2(p)) * NET["tree"][index]
+        )
+        yield (
+            f"tree/{protocol}",
+            latency + size / (gbps / 2 * 1000),
+            latency,
+            WIRE[protocol] * busiest(cluster, tree(p)),
+        )
+    if cluster.nvls and cluster.gpus > 1:
+        inside = 360 / channels * 0.85 * (channels - 1) / channels * 2
+        gbps = channels * min(inside, bus / channels, most["nvls"]) * n / (2 * (n - 1))
+        latency = 25 + 2 * int(math.log2(p)) * 20.9
+        yield "nvlstree/simple", latency + size / (gbps * 1000), latency, busiest(cluster, tree(p))
+
+
+def tree(nodes: int) -> list[float]:
+    """NCCL's double tree by its children (the planner goes by parents): messages that each node sends, half in each."""
+    loads = [0.0] * nodes
+    edges = [(0, 1 << (nodes - 1).bit_length() - 1)]
+    for node in range(1, nodes):
+        step = (node & -node) // 2
+        edges += [(node, node - step)] if step else []
+        while step and node + step >= nodes:
+            step //= 2
+        edges += [(node, node + step)] if step else []
+    for parent, child in edges:
+        for node in (parent, child):
+            loads[node] += 0.5
+            loads[nodes - 1 - node if nodes % 2 == 0 else (node + 1) % nodes] += 0.5
+    return loads
+
+
+def busiest(cluster: Cluster, loads: list[float]) -> float:
+    """us a byte."""
+    return max(load / (cluster.left(node) * cluster.nic_bytes_per_us) for node, load in enumerate(loads))
+
+
+def balance(cluster: Cluster, size: int) -> tuple[str, float]:
+    """What NCCL chooses, and the least that it can take on balanced paths."""
+    name, us, latency, us_per_byte = min(ways(cluster, size), key=lambda way: way[1])
+    return name, max(us, latency + us_per_byte * size)
+
+
+def ours(cluster: Cluster, plan: Plan, size: int) -> float:
+    """Chains beside a ring: hops, filling, and the busiest NIC, block of threads or link inside a node."""
+    busy: dict[tuple[str, int, int], float] = defaultdict(float)
+
+    def send(a: int, b: int, home: int, load: float) -> None:
+        both = [rail for rail in range(cluster.nics) if not {(a, rail), (b, rail)} & cluster.lost]
+        for rail in [home] if home in both else both:
+            busy["out", a, rail] += load / len([home] if home in both else both)
+            busy["in", b, rail] += load / len([home] if home in both else both)
+
+    n, p = cluster.ranks, cluster.nodes
+    latency, fills, chained = 0.0, [], 0.0
+    hops, local = 2 * (p - 1), 2 * (n - p)
+    for part in plan.parts:
+        order = list(dict.fromkeys(rank // cluster.gpus for rank in part.order))
+        homes = part.homes or tuple(range(cluster.nics))
+        each = part.share / len(homes)
+        for home in homes:
+            if part.kind == "ring":
+                for a, b in zip(order, [*order[1:], order[0]], strict=True):
+                    send(a, b, home, each * 2 * (n - 1) / n)
+                latency = max(latency, 2 * (n - 1) / n * (p * 14 + (n - p) * 4))
+                continue
+            for a, b in pairwise(order):
+                send(a, b, home, each)
+                send(b, a, home, each)
+            chained += each
+            fills.append(each)
+            latency = max(latency, 8.4 + hops * 14 + local * 4)
+    us_per_byte = max(busy.values()) / cluster.nic_bytes_per_us
+    us_per_byte = max(us_per_byte, *(each / 18e3 for each in fills))
+    if cluster.gpus > 1:
+        us_per_byte = max(us_per_byte, 2 * chained / 360e3)
+    chunks = [min(max(CHUNK, min(MOST_CHUNK, each * size / hops / 32)), each * size) for each in fills]
+    fill = sum((hops - 1) * chunk * us_per_byte / each for chunk, each in zip(chunks, fills, strict=True)) / len(fills)
+    return latency + us_per_byte * size + fill
+
+
+@given(cluster=clusters())
+@settings(max_examples=60, deadline=None)
+def test_a_schedule_never_runs_where_nccl_on_balanced_paths_is_faster(cluster: Cluster) -> None:
+    plan = planner.plan(cluster.request())
+    assert plan.baselines is not None
+    beaten = {each.name: each.beaten_from_bytes for each in plan.baselines}
+    if all(part.kind == "ring" for part in plan.parts):
+        return
+    for size in SIZES:
+        name, us = balance(cluster, size)
+        least = beaten[name]
+        if least is not None and size >= least:
+            assert ours(cluster, plan, size) <= NO_SLOWER * us, (name, size)
+
+
+@pytest.mark.parametrize("nodes", [3, 4, 7, 16, 33, 100])
+def test_two_slots_of_the_double_tree_are_light_or_one(nodes: int) -> None:
+    loads = tree(nodes)
+    assert sum(loads) == 2 * (nodes - 1) and max(loads) <= 2.0
+    assert [node for node, load in enumerate(loads) if load == 1.0] == ([0, nodes - 1] if nodes % 2 == 0 else [1])
+
+
+def test_known_cases() -> None:
+    four = Cluster(4, 8, 8, 400.0, nvls=True, lost=frozenset({(1, 0)}))
+    assert {name: round(latency, 1) for name, _, latency, _ in ways(four, 64)}["tree/ll"] == 35.2
+    for size in (64, 16 << 10, 1 << 20):
+        plan = planner.plan(replace(four.request(), bytes=size))
+        assert plan.schedule == "ring" and "NCCL's" in plan.why
+    tiny = planner.plan(replace(four.request(), bytes=64))
+    found = {each.name: each for each in tiny.baselines or ()}
+    assert found["tree/ll"].healthy_us == pytest.approx(35.2, abs=0.1)
+    assert {part.kind for part in tiny.parts} == {"ring"}
+    many = Cluster(16, 8, 8, 400.0, nvls=True, lost=frozenset({(1, 0)}))
+    plan = planner.plan(replace(many.request(), bytes=64 << 20))
+    assert {each.name: round(each.healthy_us) for each in plan.baselines or ()}["nvlstree/simple"] == 558
+    assert plan.schedule == "ring"
+
+
+def test_slow_nics_take_chains() -> None:
+    lab = Cluster(4, 1, 2, 2.0, nvls=False, lost=frozenset({(0, 0)}))
+    plan = planner.plan(replace(lab.request(), bytes=64 << 20))
+    assert plan.schedule == "chain" and plan.threshold_bytes is not None and plan.threshold_bytes <= 4 << 20
+    assert balance(lab, 64 << 20)[0].startswith("ring")
