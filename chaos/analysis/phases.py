@@ -46,28 +46,33 @@ def healthy_ms(data: RunData) -> list[float]:
 def hit_index(data: RunData, fault: FaultTimes) -> int | None:
     """The measured iteration in flight when the fault took effect; None: the fault missed.
 
-    Ranks do not end together: of two iterations in flight, the one that more ranks were in, or else the later.
+    It took effect between the issue of its command and the command's return, over SSH some 10 ms later: where no rank
+    was in an iteration at the first, the one in flight at the second was hit.
     """
-    onset_ns = fault.onset_ns
-    if onset_ns is None:
+    if fault.onset_ns is None:
         return None
+    index = _in_flight(data, fault.onset_ns)
+    if index is None:
+        index = _sent_during(data, fault)
+    return index if index is not None or fault.struck_ns is None else _in_flight(data, fault.struck_ns)
+
+
+def _in_flight(data: RunData, at_ns: int) -> int | None:
+    """Ranks do not end together: of two iterations in flight, the one that more ranks were in, or else the later."""
     inside = {
-        index: sum(span.start_ns <= onset_ns <= span.end_ns for span in spans.values())
+        index: sum(span.start_ns <= at_ns <= span.end_ns for span in spans.values())
         for index, spans in data.iterations.items()
     }
     index = max(inside, key=lambda index: (inside[index], index), default=None)
-    if index is not None and inside[index] > 0:
-        return index
-    unfinished = _unfinished(data, onset_ns)
-    return _sent_during(data, fault) if unfinished is None else unfinished
+    return index if index is not None and inside[index] > 0 else _unfinished(data, at_ns)
 
 
-def _unfinished(data: RunData, onset_ns: int) -> int | None:
-    """An iteration that started before the onset and that no rank finished, because the run ended in it."""
+def _unfinished(data: RunData, at_ns: int) -> int | None:
+    """An iteration that started before then and that no rank finished, because the run ended in it."""
     started = [
         line
         for line in data.by_event.get("progress", [])
-        if line["index"] >= 0 and line["start_ns"] <= onset_ns and line["index"] not in data.iterations
+        if line["index"] >= 0 and line["start_ns"] <= at_ns and line["index"] not in data.iterations
     ]
     return max((line["index"] for line in started), default=None)
 

@@ -9,7 +9,7 @@ from os.path import normpath
 from pathlib import Path
 
 from harness.facts.base import parser
-from harness.facts.scripts import script
+from harness.facts.scripts import USERS_FILE, script
 
 PLUGIN = "NCCL_NET_PLUGIN"
 ENVIRONMENT = "the environment"
@@ -39,6 +39,7 @@ SHOWN = r"""sed "s/$(printf '\r')/\\\\r/g"
 LOADING = script(
     OURS
     + SET_IN_FILE
+    + USERS_FILE
     + r"""
 python=$(timeout 10 python3 -c 'import importlib.util as u, sys
 found = u.find_spec("torch")
@@ -57,7 +58,7 @@ done
 env |"""
     + SET_IN_ENVIRONMENT
     + r"""
-user_s=${NCCL_CONF_FILE:-$HOME/.nccl.conf}
+user_s=$(users_file)
 plugin=${NCCL_NET_PLUGIN-libnccl-net.so}; decided=${NCCL_NET_PLUGIN+yes}
 for file in "$user_s" /etc/nccl.conf; do set_in_file "$file" "$file"; done
 traced() { LD_TRACE_LOADED_OBJECTS=1 LD_PRELOAD=$1 "$program" </dev/null 2>/dev/null; }

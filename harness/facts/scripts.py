@@ -141,12 +141,23 @@ printf '== prefix\n%s\n== existing\n%s\n== writable\n' "$prefix" "$there"
 printf '== disk\n'; df -Pk -- "$there"
 printf '== shm\n'; [ -d /dev/shm ] && df -Pk /dev/shm
 """
-SETTINGS = script(r"""
-env | grep -E '^(NCCL|R2CC)_[A-Z0-9_]+=' | grep -Ev '^[A-Z0-9_]*(KEY|TOKEN|SECRET|PASSWORD)'
-for file in "${NCCL_CONF_FILE:-$HOME/.nccl.conf}" /etc/nccl.conf; do
-  [ -r "$file" ] && sed -n 's/^[[:space:]]*\(NCCL_[A-Z0-9_]*=\)/\1/p' "$file"
-done
-""")
+USERS_FILE = r"""
+# The user's file that NCCL reads in a program of this login: where the user's entry has its home, not where $HOME says.
+users_file() {
+  [ -z "$NCCL_CONF_FILE" ] || { printf '%s' "$NCCL_CONF_FILE"; return; }
+  user=$(id -ru)
+  home_of_entry="s|^[^:]*:[^:]*:$user:[^:]*:[^:]*:\([^:]*\):.*|\1/.nccl.conf|p"
+  { getent passwd "$user" 2>/dev/null || sed -n p /etc/passwd; } | sed -n "$home_of_entry" | head -n 1
+}
+"""
+SETTINGS = script(
+    USERS_FILE
+    + r"""
+chosen='^(NCCL|R2CC)_[A-Z0-9_]+='
+{ env | grep -E "$chosen"; grep -hsE "$chosen" "$(users_file)" /etc/nccl.conf; } |
+  grep -Ev '^[A-Z0-9_]*(KEY|TOKEN|SECRET|PASSWORD)'
+"""
+)
 FORBIDS = script(r"""
 "$(where ping)" -h 2>&1 | grep -e -M || { echo "this ping cannot forbid fragments" >&2; exit 1; }
 """)

@@ -104,7 +104,7 @@ def way_to(folder: Path, name: str) -> str:
 HOLE: dict[str, Any] = {"id": "hole", "kind": "black_hole", "host": "h1", "nic": "eth1", "duration_s": 1.0}
 HOLE |= {"at": {"iteration": 6, "fraction": 0.5}}
 HALT: dict[str, Any] = {"id": "halt", "kind": "stop", "rank": 0, "duration_s": 0.5}
-HALT |= {"at": {"after": "hole", "event": "reverted", "ms": 300}}
+HALT |= {"at": {"after": "hole", "event": "reverted", "ms": 300}, "may_miss": True}
 EXPERIMENT: dict[str, Any] = {
     "name": "in_an_allocation",
     "topology": {"hosts": 2, "nics": 2},

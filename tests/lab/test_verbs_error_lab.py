@@ -5,7 +5,9 @@ Over soft-RoCE, with NCCL's own transport: tests/vm/test_vm_verbs.py.
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +23,13 @@ ROOT = Path(__file__).resolve().parents[2]
 STANDIN = ROOT / "r2cc_patches/tests/faults/standin"
 GXX = ["g++", "-std=c++17", "-w", "-isystem", str(ROOT / "nccl_fork/tree/src/include")]
 LIMIT_S = 30.0
+WAYS = {"linked": [], "versioned": ["-DLOADED=1"], "plain": ["-DLOADED=2"]}
+BEHIND = """
+#include <dlfcn.h>
+#include <sys/types.h>
+extern "C" pid_t getppid() { return reinterpret_cast<pid_t (*)()>(dlsym(RTLD_NEXT, "getppid"))(); }
+extern "C" pid_t getpgrp() { return reinterpret_cast<pid_t (*)()>(dlsym(RTLD_NEXT, "getpgrp"))() + 1; }
+"""
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +39,7 @@ def net() -> NetBuild:
 
 @pytest.fixture(scope="module")
 def built(net: NetBuild, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stand-in, and the program in both ways of finding it."""
+    """The stand-in, and the program in each way of finding it."""
     folder = tmp_path_factory.mktemp("standin")
     library = folder / "libibverbs.so.1"
     subprocess.run(
@@ -39,8 +48,8 @@ def built(net: NetBuild, tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=True,
     )  # fmt: skip
     program = STANDIN / "program.cc"
-    subprocess.run([*GXX, "-DLOADED", "-o", folder / "loaded", program, "-ldl"], check=True)
-    subprocess.run([*GXX, "-o", folder / "linked", program, library], check=True)
+    for name, more in WAYS.items():
+        subprocess.run([*GXX, *more, "-o", folder / name, program, library if name == "linked" else "-ldl"], check=True)
     return folder
 
 
@@ -93,7 +102,7 @@ class Program:
         return said
 
 
-@pytest.fixture(params=["loaded", "linked"])
+@pytest.fixture(params=WAYS)
 def program(request: pytest.FixtureRequest, net: NetBuild, built: Path, tmp_path: Path) -> Iterator[Program]:
     made = Program(net, built, request.param, tmp_path / "rules")
     try:
@@ -149,3 +158,13 @@ def test_a_device_that_is_not_there_is_refused_in_a_line(program: Program) -> No
     assert said.startswith(f"refused {program.process.pid} there is no RDMA device mlx5_7 here; there are ")
     assert "fake0" in said
     assert program.ask("write") == "polled 1:0"
+
+
+def test_whoever_asks_for_the_next_function_gets_the_one_behind_itself(net: NetBuild, tmp_path: Path) -> None:
+    """A library that is preloaded behind ours: what it looks up must not be itself."""
+    behind = tmp_path / "behind.so"
+    subprocess.run(["g++", "-shared", "-fPIC", "-x", "c++", "-", "-o", behind], input=BEHIND, text=True, check=True)
+    env = {"LD_PRELOAD": f"{net.faults}:{behind}", "R2CC_FAULTS": str(tmp_path)}
+    ask = [sys.executable, "-ISc", "import os; print(os.getppid(), os.getpgrp())"]
+    done = subprocess.run(ask, env=env, capture_output=True, text=True, timeout=LIMIT_S, check=True)
+    assert done.stdout.split() == [str(os.getpid()), str(os.getpgrp() + 1)]

@@ -116,14 +116,28 @@ def test_void_ok_forgives_no_wrong_result_and_no_incomplete_run() -> None:
     assert (whole["exit_code"], outcomes(whole, "migrate")["completes"]) == (1, "deviated")
 
 
-def test_a_fault_that_missed_is_a_failure_of_the_experiment() -> None:
+def struck_between(begin_ms: float, end_ms: float) -> dict[str, Any]:
+    """The summary, had the command been issued and returned then."""
     lines = literal.journal()
     for line in lines:
-        if line["event"] == "fault" and line.get("before_ns") and line["phase"] == "injected":
-            line["before_ns"] = literal.ns(980)
-    whole = summary(lines)
+        if line["event"] == "fault" and line["phase"] == "injected":
+            line |= {"before_ns": literal.ns(begin_ms), "after_ns": literal.ns(end_ms)}
+    return summary(lines)
+
+
+def test_a_fault_that_missed_is_a_failure_of_the_experiment() -> None:
+    whole = struck_between(978, 980)
     assert (whole["verdict"], whole["exit_code"]) == ("failed", 3)
     assert any("cable missed" in reason for reason in whole["reasons"])
+
+
+def test_a_command_that_returned_in_the_next_iteration_hit_it() -> None:
+    """Over SSH a fault takes so long that its command may be issued between two iterations."""
+    whole = struck_between(980, 1005)
+    assert not any("missed" in reason for reason in whole["reasons"])
+    for name in ("stock", "migrate"):
+        (fault,) = arm(whole, name)["runs"][0]["faults"]
+        assert (fault["hit"], fault["at_iteration"]) == (True, 0)
 
 
 def test_a_run_without_an_end_is_a_failure() -> None:

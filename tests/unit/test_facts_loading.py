@@ -15,7 +15,7 @@ from doctor_double import patient, seen
 
 from harness.doctor.model import ERROR, NOTE, WARNING, Severity
 from harness.facts import catalogue, scripts
-from harness.facts.kernel import Mapped
+from harness.facts.kernel import Mapped, settings
 from harness.facts.loading import LOADING, OF_PROCESS, Loading, Setting, loading
 
 
@@ -49,12 +49,20 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for torch in (spaced / "torch", root / "linked/torch"):
         (torch / "__init__.py").touch()
     (root / "home").mkdir()
+    (root / "bin").mkdir()
+    entry = f'[ "$*" = "passwd {os.getuid()}" ] && echo "me:x:{os.getuid()}:7:I, myself:{root}/home:/bin/sh"'
+    (root / "bin/getent").write_text(f"#!/bin/sh\n{entry}\n")
+    (root / "bin/getent").chmod(0o755)
     return root
 
 
+def _login(root: Path) -> dict[str, str]:
+    """Its home is where the user's entry says; $HOME is elsewhere."""
+    return {"PATH": f"{root}/bin:{os.environ['PATH']}", "HOME": "/nowhere", "PYTHONPATH": str(root / "site")}
+
+
 def _asked(root: Path, **more: str) -> Loading:
-    env = {"PATH": os.environ["PATH"], "HOME": str(root / "home"), "PYTHONPATH": str(root / "site")}
-    env |= {name: value.replace("~", str(root)) for name, value in more.items()}
+    env = _login(root) | {name: value.replace("~", str(root)) for name, value in more.items()}
     return loading(subprocess.run(LOADING, env=env, cwd=root, text=True, capture_output=True, check=True).stdout)
 
 
@@ -114,8 +122,22 @@ def test_a_file_of_the_user_counts_before_the_machine_s(made: Path) -> None:
         assert found.in_path
         assert found.setting("NCCL_NET_PLUGIN") == Setting("NCCL_NET_PLUGIN", f"{made}/ours/libr2cc_net.so", str(conf))
         assert not _asked(made, **NONE).in_path  # the environment counts first
+        assert not _asked(made, HOME="~/home", NCCL_CONF_FILE="/nowhere").in_path
     finally:
         conf.unlink()
+
+
+def test_the_settings_of_a_login_are_those_that_count(made: Path) -> None:
+    conf = made / "home/.nccl.conf"
+    conf.write_text("R2CC_MODE=2\nNCCL_DEBUG=INFO\n NCCL_ALGO=Ring\n#NCCL_PROTO=LL\nNCCL_API_KEY=x")
+    env = _login(made) | {"NCCL_DEBUG": "WARN", "R2CC_TOKEN": "x"}
+    try:
+        said = subprocess.run(scripts.SETTINGS, env=env, text=True, capture_output=True, check=True).stdout
+    finally:
+        conf.unlink()
+    found = settings(said)
+    assert (found["NCCL_DEBUG"], found["R2CC_MODE"]) == ("WARN", "2")
+    assert not {"NCCL_ALGO", "#NCCL_PROTO", "NCCL_API_KEY", "R2CC_TOKEN"} & found.keys()
 
 
 @pytest.mark.parametrize(
@@ -179,7 +201,8 @@ def test_no_program_is_run_with_a_plugin_where_the_loader_does_not_list(made: Pa
 def test_a_login_without_python_or_nccl_is_asked_in_vain(made: Path) -> None:
     tools = made / "tools"
     tools.mkdir()
-    for name in ("sh", "env", "sed", "grep", "head", "tr", "readlink"):
+    (tools / "getent").symlink_to(made / "bin/getent")
+    for name in ("sh", "env", "id", "sed", "grep", "head", "tr", "readlink"):
         (tools / name).symlink_to(next(p for d in os.environ["PATH"].split(":") if (p := Path(d) / name).exists()))
     found = _asked(made, PATH=str(tools))
     assert (found.net, found.asked_by in ("", "libnccl.so.2")) == ("", True)

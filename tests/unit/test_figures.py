@@ -212,7 +212,7 @@ def test_a_fault_between_iterations_did_not_hit() -> None:
     lines = literal.lines("migrate")
     for line in lines:
         if line["event"] == "fault" and line["phase"] == "injected":
-            line["before_ns"] = literal.ns(950)
+            line |= {"before_ns": literal.ns(950), "after_ns": literal.ns(952)}
     (found,) = asdict(run_figures(read_run(lines), 1, iterations=10))["faults"]
     assert (found["hit"], found["at_iteration"], found["stall_ms"]) == (False, None, None)
 

@@ -15,6 +15,7 @@
 
 #include "faults/verbs/kernel_calls.h"
 #include "faults/verbs/library.h"
+#include "faults/verbs/loader.h"
 #include "faults/watcher.h"
 
 #define R2CC_CALL extern "C" __attribute__((visibility("default")))
@@ -140,7 +141,14 @@ void* oursFor(const char* name) {
   return found == all.end() ? nullptr : found->second;
 }
 
-using LookUp = void*(void*, const char*, const char*);
+using LookUp = void*(void*, const char*) noexcept;
+using LookUpVersion = void*(void*, const char*, const char*) noexcept;
+
+/// Whether this look-up is in a library: all others find ours by themselves.
+void* oursIn(void* handle, const char* name) {
+  void* const ours = handle == RTLD_DEFAULT || handle == RTLD_NEXT ? nullptr : oursFor(name);
+  return ours != nullptr && r2cc::faults::wanted() ? ours : nullptr;
+}
 
 }  // namespace
 
@@ -162,11 +170,19 @@ R2CC_CALL int ioctl(int fd, unsigned long request, ...) noexcept {
   return result;
 }
 
-/// Ends in a jump to libc's, not in a call of it: RTLD_NEXT asks who called.
+// Both end in a jump to libc's, not in a call of it: RTLD_NEXT asks who called.
+
+R2CC_CALL void* dlsym(void* handle, const char* name) noexcept {
+  static const auto real = reinterpret_cast<LookUp*>(r2cc::faults::loadersOwn("dlsym"));
+  void* const ours = oursIn(handle, name);
+  if (ours == nullptr || real(handle, name) == nullptr) return real(handle, name);
+  r2cc::faults::setVerbsLibrary(handle);
+  return ours;
+}
+
 R2CC_CALL void* dlvsym(void* handle, const char* name, const char* version) noexcept {
-  static const auto real = reinterpret_cast<LookUp*>(dlsym(RTLD_NEXT, "dlvsym"));
-  const bool library = handle != RTLD_DEFAULT && handle != RTLD_NEXT;
-  void* const ours = library && r2cc::faults::wanted() ? oursFor(name) : nullptr;
+  static const auto real = reinterpret_cast<LookUpVersion*>(r2cc::faults::loadersOwn("dlvsym"));
+  void* const ours = oursIn(handle, name);
   if (ours == nullptr || real(handle, name, version) == nullptr) return real(handle, name, version);
   r2cc::faults::setVerbsLibrary(handle);
   return ours;

@@ -138,7 +138,7 @@ void Device::breakDown(ibv_wc& completion, int status, QueuePair& qp) {
     qp.sendBroken = true;
     fail(completion, status);
   }
-  ibv_qp_attr attr{};
+  ibv_qp_attr attr{};  // NOLINT(bugprone-invalid-enum-default-initialization): the mask says what counts
   attr.qp_state = IBV_QPS_ERR;
   (void)driver_.modifyQp(qp.handle, &attr, IBV_QP_STATE);
 }

@@ -4,6 +4,8 @@
 
 #include <atomic>
 
+#include "faults/verbs/loader.h"
+
 namespace r2cc::faults {
 
 namespace {
@@ -18,8 +20,9 @@ void setVerbsLibrary(void* handle) { library = handle; }
 
 void* realVerbs(const char* name) {
   if (library == nullptr) library = dlopen(kLibrary, RTLD_NOLOAD | RTLD_LAZY);
+  static const auto look = reinterpret_cast<void* (*)(void*, const char*)>(loadersOwn("dlsym"));  // not ours
   void* const handle = library;
-  return handle == nullptr ? nullptr : dlsym(handle, name);
+  return handle == nullptr ? nullptr : look(handle, name);
 }
 
 }  // namespace r2cc::faults

@@ -106,6 +106,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   ncclResult_t regMr(EngineLock& engine, void* data, size_t size, int type, uint64_t offset, int fd, void** handle);
   /// Registers what there is on an anchor that came up after it. An anchor only saves time.
   void onAnchor(const LanePtr& anchor) { prepare(anchor); }
+  /// It is closed next.
+  void leave(const LanePtr& anchor);
   /// Never waits for the peer, but for our own lanes that may still touch the memory. Requests still using it fail the
   /// connection first.
   ncclResult_t deregMr(EngineLock& engine, void* handle);

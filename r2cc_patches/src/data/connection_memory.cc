@@ -213,6 +213,17 @@ std::vector<void*> Connection::takeHandles(const Lane& lane) {
   return out;
 }
 
+void Connection::leave(const LanePtr& anchor) {
+  std::vector<void*> handles;
+  {
+    const Owned owned(owner_, Owned::Wait::Yes);
+    handles = takeHandles(*anchor);
+  }
+  if (handles.empty()) return;
+  releasing_++;
+  giveBack(services_, weak_from_this(), anchor, handles, /*close=*/false);
+}
+
 /// What NCCL forgot is still on the anchors. Owner held.
 void Connection::forgetMemory() {
   for (const MrPtr& mr : mrs_) {

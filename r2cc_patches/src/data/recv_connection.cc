@@ -296,7 +296,9 @@ void RecvConnection::tick(int64_t now) {
   failIfFenceHangs(now);
   if (over()) return uncount();
   mentionIdle(now);
-  if (attention() && now - lastSuspect_ >= kSuspectRepeatNs) {
+  // Not between a Freeze and our answer: the plan still names what the sender has left, under an epoch in which that
+  // would be news. A copy of it that comes behind the answer would begin it all again.
+  if (attention() && !freeze_ && now - lastSuspect_ >= kSuspectRepeatNs) {
     lastSuspect_ = now;
     const Owned owned(owner_, Owned::Wait::Yes);
     for (const LanePtr& lane : plan_.lanes()) {

@@ -31,6 +31,10 @@ void Connections::onAnchor(const LanePtr& lane) const {
   for (const auto& [raw, connection] : all_) connection->onAnchor(lane);
 }
 
+void Connections::leave(const LanePtr& anchor) const {
+  for (const auto& [raw, connection] : all_) connection->leave(anchor);
+}
+
 void Connections::close(SendConnection& connection) {
   Peer& peer = connection.peer;
   if (connection.breaksOff()) brokenOffNs_ = runNs();

@@ -22,6 +22,8 @@ class Connections {
   size_t size() const { return all_.size(); }
   /// An anchor can be used: what is registered is registered there, too.
   void onAnchor(const LanePtr& lane) const;
+  /// An anchor is closed: what is registered on it is taken back first.
+  void leave(const LanePtr& anchor) const;
   /// NCCL closed it. It lives on until the peer has what we kept copies of.
   void close(SendConnection& connection);
   /// Nobody will ask for it any more; its sender hears how much there was.

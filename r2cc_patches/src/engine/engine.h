@@ -98,6 +98,7 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   bool watch(int fd, uint64_t tag) { return fd < 0 || epoll_.add(fd, tag); }
   bool watchSockets(size_t nic);
   bool rebind(size_t nic);
+  void reopen(size_t nic);
   bool awaitLingering();
   void reportEnd(uint64_t strangers);
   void onLaneMade(const LanePtr& lane, bool ok);
@@ -123,7 +124,12 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   Locator locator_{shared_, report_};
   SecondWay secondWay_{shared_, streams_, report_};
   Judge judge_{shared_, streams_, secondWay_, locator_, report_};
-  NicLinks links_{shared_, judge_, announcer_, report_, [this](size_t nic) { return rebind(nic); }};
+  NicLinks links_{shared_,
+                  judge_,
+                  announcer_,
+                  report_,
+                  [this](size_t nic) { return rebind(nic); },
+                  [this](size_t nic) { reopen(nic); }};
   Rates rates_;
   Admission admission_{shared_};
   Listeners listeners_;

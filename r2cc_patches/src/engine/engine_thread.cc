@@ -76,6 +76,28 @@ bool Engine::rebind(size_t nic) {
   return watchSockets(nic) && done;
 }
 
+/// A NIC's device was lost. What was made on it is closed by those who use it, but for the anchors.
+void Engine::reopen(size_t nic) {
+  struct Found {
+    bool done = false;
+    NicEvent event;
+    int events = -1;
+  };
+  const auto found = std::make_shared<Found>();
+  const auto slow = [found, ops = shared_.nics[nic].inner.ops, dev = shared_.nics[nic].dev] {
+    found->done = ops->reopen(dev, &found->event);
+    if (found->done) found->events = ops->openEvents(dev);
+  };
+  services_.apart(slow, [this, nic, found] {
+    if (found->done) {
+      shared_.info("R2CC: the device of " + shared_.nics[nic].name + " was lost, and is opened anew");
+      anchors_.renew(shared_.nics[nic].dev, *connector_, [this](const LanePtr& lane) { connections_.leave(lane); });
+      (void)watch(found->events, kTagDriver + nic);  // else its end is seen by its lanes alone
+    }
+    links_.reopened(nic, found->done, found->event);
+  });
+}
+
 void Engine::loop() {
   askForShortSlices();
   epoll_event events[16];

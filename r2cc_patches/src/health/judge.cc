@@ -95,7 +95,7 @@ void Judge::judgePaths(Peer& peer, int64_t now) {
   for (const auto& path : peer.paths()) {
     if (path->use == PathUse::SideOnly) continue;
     if (lostLink(peer, *path)) {
-      if (path->linkLost(now)) lost.push_back(path.get());
+      if (path->linkLost(now, !shared_.linkUp(path->local))) lost.push_back(path.get());
     } else {
       if (!std::exchange(path->linked, true)) path->nextStream = path->streamTries = 0;
       probeUnused(peer, *path, now);
@@ -169,6 +169,7 @@ void Judge::probeUnused(Peer& peer, Path& path, int64_t now) {
     peer.ping(path, kNoRound, now);
   }
   if (!path.probationTick(now)) return;
+  if (path.up()) path.blame = Blame::Nobody;
   peer.plansVersion++;
   report_.path(peer, path, path.up() ? "up" : "down", "probation");
 }
@@ -196,7 +197,7 @@ void Judge::onMoved(Peer& peer, Path& path) {
   path.nextStream = path.streamTries = 0;
   path.refused = false;  // by the old address
   path.tcpRefusedNs = INT64_MIN / 2;
-  if (path.linkLost(runNs())) pathDown(peer, path, "peer");
+  if (path.linkLost(runNs(), false)) pathDown(peer, path, "peer");
 }
 
 // ---- peers ------------------------------------------------------------------------------------------------------

@@ -12,11 +12,17 @@ constexpr int64_t kLookAgainNs = msToNs(500);                                // 
 constexpr int64_t kLacksNs = msToNs(20);                                     // probes would find it silent no sooner
 constexpr int64_t kSayWhereNs = msToNs(20), kMostSayWhereNs = msToNs(5000);  // doubled each time: others must know soon
 constexpr int64_t kSideHeardNs = msToNs(200);
+constexpr int64_t kReopenNs = msToNs(500);  // a reset of a device takes seconds
 
 }  // namespace
 
-NicLinks::NicLinks(Shared& shared, Judge& judge, Announcer& announcer, NicReport& report, Rebind rebind)
-    : shared_(shared), judge_(judge), announcer_(announcer), report_(report), rebind_(std::move(rebind)) {
+NicLinks::NicLinks(Shared& shared, Judge& judge, Announcer& announcer, NicReport& report, Rebind rebind, Reopen reopen)
+    : shared_(shared),
+      judge_(judge),
+      announcer_(announcer),
+      report_(report),
+      rebind_(std::move(rebind)),
+      reopen_(std::move(reopen)) {
   uint32_t up = 0;
   for (size_t i = 0; i < shared_.nics.size(); i++) {
     downFor_.push_back(LinkWatch::isUp(shared_.nics[i].name) ? 0 : kNoCarrier);
@@ -50,9 +56,32 @@ void NicLinks::readDriver(size_t nic) {
   const LocalNic& local = shared_.nics[nic];
   NicEvent event;
   while (local.inner.ops->readEvent(local.dev, &event)) {
-    // A lost device must be opened again before it is of use, and the fork opens its devices once.
     onNews(nic, event.fatal ? kDeviceLost : kPortError, event.up, event.cause);
+    if (!event.fatal || local.inner.ops->reopen == nullptr) continue;
+    if ((lost_ & bit(nic)) == 0) nextReopen_ = runNs() + kReopenNs;
+    lost_ |= bit(nic);
   }
+}
+
+void NicLinks::reopened(size_t nic, bool done, const NicEvent& event) {
+  reopening_ &= ~bit(nic);
+  if (!done) return;
+  lost_ &= ~bit(nic);
+  onNews(nic, kPortError, event.up, event.cause);
+  onNews(nic, kDeviceLost, true, event.cause);
+}
+
+void NicLinks::reopenLost(int64_t now) {
+  if (lost_ == 0) return;
+  if (now >= nextReopen_) {
+    nextReopen_ = now + kReopenNs;
+    for (size_t n = 0; n < shared_.nics.size(); n++) {
+      if ((lost_ & ~reopening_ & bit(n)) == 0) continue;
+      reopening_ |= bit(n);
+      reopen_(n);
+    }
+  }
+  shared_.agenda.restUntil(nextReopen_);
 }
 
 void NicLinks::tick(int64_t now) {
@@ -67,6 +96,7 @@ void NicLinks::tick(int64_t now) {
     shared_.agenda.restUntil(since + kLacksNs);
     lookAtAddress(nic);
   }
+  reopenLost(now);
   if (moved_ != 0 && now >= nextSay_) sayWhere(now);
   if (saysLeft_ == 0) return;
   saysLeft_--;

@@ -53,6 +53,11 @@ struct InnerOps {
   int (*openEvents)(int dev) = nullptr;
   /// Takes one event; false when there is none left. Never blocks.
   bool (*readEvent)(int dev, NicEvent* out) = nullptr;
+  /// After an event said that the device is lost: opens it anew for what is made from now on; what was made before is
+  /// as lost as it was, and is closed as ever. True: it is back, `out` says whether it is up, and openEvents() gives
+  /// another descriptor. False: not yet. It may take long, and is called beside anything else. Null: it never comes
+  /// back.
+  bool (*reopen)(int dev, NicEvent* out) = nullptr;
   /// A device of this transport on an interface that devices() does not show, for listen() and connect() alone; -1 when
   /// there is no such interface. Null: there are no others.
   int (*hiddenDevice)(const char* interface) = nullptr;

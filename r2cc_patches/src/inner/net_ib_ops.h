@@ -32,6 +32,8 @@ void r2ccIbDropHalfMade(ncclIbNetCommBase* base);
 // net_ib_ops.inc
 /// Reads again what the fork reads when it starts: LID, MTU and the length of the GID table may change under way.
 void r2ccIbRefreshPort(ncclIbDev* dev);
+/// A lane could not be made on it: what is known of its addresses may be out of date.
+void r2ccIbDoubtPort(int dev);
 /// Whether this thread makes a lane: the fork's modify_qp then does not try 34 times, for minutes, to find a neighbour
 /// that does not answer. There are other paths.
 bool r2ccIbImpatient();

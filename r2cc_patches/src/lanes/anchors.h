@@ -5,7 +5,9 @@
 // Only for transports whose registrations cost something: RDMA.
 #pragma once
 
+#include <algorithm>
 #include <memory>
+#include <set>
 #include <vector>
 
 #include "base/siphash.h"
@@ -17,12 +19,10 @@ namespace r2cc {
 
 class Anchors {
  public:
-  /// Begins to make them, once; later calls do nothing. `ctx` is a communicator's.
+  /// Begins to make those that are not there, each once. `ctx` is a communicator's.
   void make(const std::vector<LocalNic>& nics, void* ctx, Connector& connector) {
-    if (began_) return;
-    began_ = true;
     for (const LocalNic& nic : nics) {
-      if (nic.inner.net == nullptr || nic.inner.ops->needsAck) continue;
+      if (nic.inner.net == nullptr || nic.inner.ops->needsAck || !began_.insert(nic.dev).second) continue;
       void* own = nic.ctx != nullptr ? nic.ctx : ctx;
       const auto receives = std::make_shared<Lane>(nullptr, 1, /*sends=*/false, nullptr, nic.dev, nic.inner, own);
       if (nic.inner.net->listen(own, nic.dev, receives->handle.data(), &receives->listenComm) != ncclSuccess) continue;
@@ -51,6 +51,20 @@ class Anchors {
   }
   /// Those that are ready. Under the engine's mutex.
   const std::vector<LanePtr>& ready() const { return ready_; }
+  /// The device was lost, and is another from now on: its anchors are closed, and made anew with the next
+  /// communicator. `leave(lane)` takes all that is registered off each first.
+  template <class Leave>
+  void renew(int dev, Connector& connector, const Leave& leave) {
+    const auto lost = [&](const LanePtr& lane) { return lane->dev == dev && lane->inner.ops->reopen != nullptr; };
+    ready_.erase(std::remove_if(ready_.begin(), ready_.end(), lost), ready_.end());
+    const auto kept = std::stable_partition(all_.begin(), all_.end(), [&](const LanePtr& l) { return !lost(l); });
+    for (auto lane = kept; lane != all_.end(); ++lane) {
+      leave(*lane);
+      connector.close(*lane);
+    }
+    all_.erase(kept, all_.end());
+    began_.erase(dev);
+  }
   /// Nothing is registered on them any more.
   void close(Connector& connector) {
     for (const LanePtr& lane : all_) connector.close(lane);
@@ -59,7 +73,7 @@ class Anchors {
   }
 
  private:
-  bool began_ = false;
+  std::set<int> began_;  // by device
   std::vector<LanePtr> all_, ready_;
 };
 

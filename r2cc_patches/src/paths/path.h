@@ -67,9 +67,11 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   /// Every transition is one of these; each returns true when the state changed.
   /// Said on every tick while a link is down. The first probe then waits a little after the link is back: the switch
   /// may not forward yet, and the kernel repeats a lost ARP request only after a second.
-  bool linkLost(int64_t now) {
+  /// `ours`: it is our NIC's. Else nothing speaks against our NIC, until the path is up again.
+  bool linkLost(int64_t now, bool ours) {
     lastPing = now;
     linked = false;
+    if (!ours && blame == Blame::Nobody) blame = Blame::Remote;
     return die(now);
   }
   bool stalled(bool standsStill, int64_t now) {
@@ -176,7 +178,7 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   int64_t askedAt = 0;    // when the last began
   bool localWorks = false, remoteWorks = false;  // what that round found out so far
   int reports = 0;                               // how often the other end said which NICs it hears over
-  Blame blame = Blame::Nobody;                   // of its last silent death
+  Blame blame = Blame::Nobody;                   // of its last death, until it is up again
   uint8_t saidPercent = 100;                     // what was last said of it to the other end
   uint8_t saysLeft = 0;                          // and how often that is still to be said
   // What it can carry beside a healthy one; see capacity.h. Of a path that a peer sends over: what that peer says.

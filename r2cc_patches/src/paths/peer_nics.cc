@@ -84,7 +84,7 @@ Path& Peer::addPath(size_t local, size_t remote) {
   const PathUse use = useOf(local_[local].address.flags, remote_[remote].flags);
   auto path = std::make_unique<Path>(static_cast<uint8_t>(local), static_cast<uint8_t>(remote), use, probation_);
   place(*path);
-  if (connections > 0 && use != PathUse::SideOnly) (void)path->linkLost(runNs());
+  if (connections > 0 && use != PathUse::SideOnly) (void)path->linkLost(runNs(), false);
   plansVersion++;
   const std::lock_guard<std::mutex> lock(remoteMutex_);
   paths_.push_back(std::move(path));

@@ -164,6 +164,23 @@ TEST(net_rdma_good_completions_behind_a_bad_one_count) {
   }
 }
 
+/// A drain takes its time. Meanwhile the receiver has nothing to say of the lane that the sender has given up.
+TEST(net_rdma_a_lane_that_is_being_drained_is_not_reported_again) {
+  RigOptions o = rdma(false);
+  o.rails = 1;
+  Rig rig(o);
+  halfWay(rig, 200);
+  rig.fabric.hold({1, 0}, Fabric::Call::Drain, true);
+  inject(rig, Fault::ErrorAtReceiver, 0, Cut::Lose);
+  lift(rig);
+  CHECK(Rig::within(kLimitNs, [&] { return rig.fabric.held({1, 0}, Fabric::Call::Drain) == 1; }));
+  const int said = rig.seen(Type::Suspect);
+  std::this_thread::sleep_for(std::chrono::milliseconds(60));
+  CHECK_EQ(rig.seen(Type::Suspect), said);
+  rig.fabric.hold({1, 0}, Fabric::Call::Drain, false);
+  finish(rig);
+}
+
 TEST(net_last_resort_when_all_nics_are_gone) {
   for (int mode = 1; mode <= 2; mode++) {
     RigOptions o = rdma(false);

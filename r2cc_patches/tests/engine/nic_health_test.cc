@@ -68,6 +68,65 @@ TEST(net_health_follows_the_link_and_comes_back_after_probation) {
   finish(rig);
 }
 
+namespace {
+
+bool says(const std::string& file, const std::string& words) {
+  std::ifstream in(file);
+  return std::string(std::istreambuf_iterator<char>(in), {}).find(words) != std::string::npos;
+}
+
+/// A link of host 1 goes and comes back. All the while nothing may be said against the NICs of host 0, and host 1's NIC
+/// is to be whole again in the end.
+void linkOfOneGoesAndHost0IsWell(Rig& rig, int rail) {
+  const Shown well(3, 1.0);
+  const auto until = [&](const Shown& wanted) {
+    return Rig::within(kLimitNs, [&] {
+      CHECK(healthOf(rig, 0) == well);
+      return healthOf(rig, 1) == wanted;
+    });
+  };
+  Shown lost = well;
+  lost[static_cast<size_t>(rail)] = 0;
+  rig.fabric.cut({1, rail}, Cut::Hold);
+  rig.link(1, rail, false);
+  CHECK(until(lost));
+  rig.fabric.heal({1, rail});
+  rig.link(1, rail, true);
+  CHECK(until(well));
+  for (int i = 0; i < 100; i++) {  // its paths are watched before they are up
+    CHECK(healthOf(rig, 0) == well);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+}
+
+}  // namespace
+
+TEST(net_health_of_a_link_that_returns_is_no_loss_at_the_only_other_host) {
+  RigOptions o;
+  o.hosts = 2;
+  Rig rig(o);
+  for (int rail = 0; rail < 3; rail++) rig.stream(0, 1, rail, UINT64_MAX / 2), rig.stream(1, 0, rail, UINT64_MAX / 2);
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() >= 200; }));
+  linkOfOneGoesAndHost0IsWell(rig, 2);
+  finish(rig);
+}
+
+TEST(net_health_forgets_where_a_silence_was_once_the_path_is_up_again) {
+  const check::Scratch scratch;
+  RigOptions o = three();
+  o.eventFile = scratch / "events";
+  Rig rig(o);
+  ring(rig, 3);
+  rig.fabric.cut({0, 1}, Cut::Hold);
+  CHECK(shows(rig, 0, {1, 0, 1}));
+  CHECK(Rig::within(kLimitNs, [&] { return says(o.eventFile, "local_nic"); }));
+  rig.fabric.heal({0, 1});
+  for (int host = 0; host < 3; host++) CHECK(shows(rig, host, {1, 1, 1}));
+  linkOfOneGoesAndHost0IsWell(rig, 1);  // of the same rail, later
+  finish(rig);
+}
+
 TEST(net_health_of_a_black_hole_is_that_of_the_nic_it_is_at) {
   Rig rig(three());
   ring(rig, 3);

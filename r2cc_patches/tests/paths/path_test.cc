@@ -8,7 +8,7 @@ using namespace r2cc;
 namespace {
 
 /// A path that was killed at `now`.
-void kill(Path& path, int64_t now) { CHECK(path.linkLost(now)); }
+void kill(Path& path, int64_t now) { CHECK(path.linkLost(now, true)); }
 
 /// Brings a dead path back with steady answers; how long that took.
 int64_t revive(Path& path, int64_t now) {
@@ -67,11 +67,11 @@ TEST(net_path_transitions) {
   for (int i = 1; i < kMissesToDie; i++) CHECK(!silentRound(path, t));
   CHECK(silentRound(path, t));
   CHECK(path.state() == PathState::Dead && !path.up());
-  CHECK(!path.linkLost(t) && !path.stalled(true, 0) && !path.stalled(false, 0) && !silentRound(path, t));
+  CHECK(!path.linkLost(t, true) && !path.stalled(true, 0) && !path.stalled(false, 0) && !silentRound(path, t));
   CHECK(!path.probationTick(t + kFirst));
   CHECK(path.pong(t));
   CHECK(path.state() == PathState::Probation && !path.up());
-  CHECK(path.linkLost(t));
+  CHECK(path.linkLost(t, true));
   CHECK(path.state() == PathState::Dead);
 }
 

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "check.h"
+#include "planner/exact.h"
 #include "planner/shapes/cycles.h"
 #include "planner/shapes/placing.h"
 #include "requests.h"
@@ -77,4 +78,29 @@ TEST(plan_of_two_thousand_nodes_needs_little_memory) {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
   CHECK(mib < 100);
 #endif
+}
+
+TEST(plan_says_exactly_from_which_size_it_beats_each_way_of_nccl) {
+  // What ranks compare before they switch: the same parts, but another table on one of them. All would take the ring.
+  Request request = asNcclAsks(4, 1, 2, 3, {0, 1});
+  request.nodes[1].nics[0].capacity = 0;
+  const std::vector<double> fast(kLargestPower + 1, 1), slow(kLargestPower + 1, 2);
+  request.rivals = {{"ring/simple", Flow::Ring, 1, 100, fast}, {"tree/ll", Flow::Tree, 2, 20, slow}};
+  const Plan one = plan(request);
+  request.rivals[1].wire = 0.5;
+  const Plan other = plan(request);
+  CHECK_EQ(one.parts.size(), other.parts.size());
+  CHECK(one.baselines[1].beatenFrom.has_value() && !other.baselines[1].beatenFrom.has_value());
+  CHECK(exactText(one) != exactText(other));
+  CHECK(r2cc::check::says(exactText(one), "before tree/ll from "));
+}
+
+TEST(plan_takes_what_nccl_would_where_that_is_faster) {
+  Request request = asNcclAsks(4, 1, 2, 3, {0, 1});
+  request.nodes[1].nics[0].capacity = 0;
+  CHECK(plan(request).schedule == Schedule::Chain);
+  request.rivals = {{"tree/simple", Flow::Direct, 1, 1, {}}};  // each node's bytes once: nothing is faster
+  const Plan found = plan(request);
+  CHECK(found.schedule == Schedule::Ring && !found.thresholdBytes);
+  CHECK(r2cc::check::says(found.why, "NCCL's tree/simple on balanced paths"));
 }

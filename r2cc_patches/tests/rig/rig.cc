@@ -15,7 +15,7 @@ constexpr int kSoonIdle = 30;  // rounds: after about a millisecond
 Rig::Rig(const RigOptions& options)
     : fabric(options.hosts,
              Play{options.needsAck, options.anyOrder, options.drains, options.gpu, options.plain,
-                  options.plain && options.confirms, options.samples},
+                  options.plain && options.confirms, options.devices, options.samples},
              options.seed),
       resort(options.hosts, Play{true, false, false, false, false}, options.seed + 1),
       options_(options) {
@@ -53,7 +53,7 @@ std::vector<LocalNic> Rig::nics(int host) {
     LocalNic nic;
     nic.name = "lo";
     nic.ifindex = 1000000U + static_cast<unsigned>(rail);  // no such interface: netlink says nothing about it
-    nic.dev = rail;
+    nic.dev = options_.devices ? host * kDevicesOfHost + rail : rail;
     nic.assumedDown = host == 0 && rail == options_.assumedDown;
     nic.address.dev = static_cast<uint8_t>(rail);
     nic.address.domain = options_.domains.empty() ? nic.address.dev : options_.domains.at(static_cast<size_t>(rail));

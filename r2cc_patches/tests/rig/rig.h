@@ -31,8 +31,9 @@ struct RigOptions {
   int hosts = 2;
   int rails = 3;
   bool needsAck = true;
-  bool anyOrder = false, drains = false, gpu = false, plain = false, samples = false;  // see Play
-  bool confirms = true;                                                                // where it is plain
+  bool anyOrder = false, drains = false, gpu = false, plain = false, samples = false,
+       devices = false;  // see Play
+  bool confirms = true;  // where it is plain
   int64_t holdNs = msToNs(20000);
   uint64_t seed = 1;
   size_t bytes = 0;  // of every message; 0: mixed

@@ -9,7 +9,7 @@ namespace r2cc::fake {
 
 ncclResult_t Fabric::listen(Host& host, int dev, void* handle, void** listenComm) {
   const Lock lock(mutex_);
-  if (refused_.count({host.index, dev}) != 0) return ncclSystemError;
+  if (refuses({host.index, dev})) return ncclSystemError;
   Listener& listener = listeners_.emplace_back(Listener{&host, dev, {}});
   const Handle h{kHandleMagic, &listener, nullptr};
   memcpy(handle, &h, sizeof(h));
@@ -39,7 +39,7 @@ ncclResult_t Fabric::connect(Host& host, int dev, void* handle, void** out) {
     note("connect with a handle that listen did not write");
     return ncclInvalidUsage;
   }
-  if (refused_.count({host.index, dev}) != 0) return ncclSystemError;
+  if (refuses({host.index, dev})) return ncclSystemError;
   if (h.half == nullptr) {
     h.half = &halves_.emplace_back(Half{this, &host, dev, h.listener, nowNs() + someDelay(300000)});
     memcpy(handle, &h, sizeof(h));
@@ -68,7 +68,7 @@ ncclResult_t Fabric::accept(Listener& listener, void** out) {
   const Lock lock(mutex_);
   *out = nullptr;
   if (!listener.open) note("accept on a closed listen comm");
-  if (refused_.count({listener.host->index, listener.dev}) != 0) return ncclSystemError;
+  if (refuses({listener.host->index, listener.dev})) return ncclSystemError;
   if (listener.pending.empty() || frozen_.count(listener.host->index) != 0) return ncclSuccess;
   *out = listener.pending.front();
   listener.pending.pop_front();
@@ -99,7 +99,7 @@ ncclResult_t Fabric::regMr(Comm& comm, void* data, size_t size, int type, void**
   passMemory(lock, data);
   // A lane may be given up meanwhile, which the transport bears.
   if (ops_.memoryMayWait ? comm.closed : comm.over()) note("regMr on a dead " + comm.name());
-  if (type != NCCL_PTR_HOST && !play_.gpu) return ncclInternalError;
+  if ((type != NCCL_PTR_HOST && !play_.gpu) || lostDevice(comm.nic())) return ncclInternalError;
   *handle = &mrs_.emplace_back(Mr{&comm, static_cast<const uint8_t*>(data), size, type});
   comm.mrs++;
   counts_.mrs++;

@@ -23,6 +23,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fd.h"
 #include "inner/inner_net.h"
 #include "wire/wire.h"
 
@@ -51,6 +52,9 @@ enum class Cut {
   Lose,  // bytes in flight are gone, and both ends see an error once it heals
 };
 
+/// The device of a host's rail, where hosts are told apart by it.
+constexpr int kDevicesOfHost = 32;
+
 /// Which kind of transport it is.
 struct Play {
   bool needsAck = true;   // as a socket: a send is over when the kernel has it; else when the receiver has it
@@ -59,6 +63,7 @@ struct Play {
   bool gpu = false;       // takes GPU memory, by address and by DMA-BUF, and wants it flushed
   bool plain = false;     // sends any host memory, registered or not
   bool confirms = false;  // says what the other end's kernel has, which a process there can still read whatever happens
+  bool devices = false;   // its devices can be lost, and opened anew; one such fabric at a time
   bool samples = false;   // says when the other end was last heard and what it carried: Fabric::heardAgo, carries
 };
 
@@ -101,6 +106,12 @@ class Fabric {
   /// Data to and from this NIC stands still, datagrams pass; the comms' kernels send it again and again.
   void stand(Nic nic, bool on);
   bool standsAt(Nic nic) const;
+  /// The NIC's driver says that its device is lost: all that is there is dead, and nothing can be made on it.
+  void loseDevice(Nic nic);
+  /// From now on it can be opened anew.
+  void returnDevice(Nic nic);
+  /// How often it was.
+  int reopened(Nic nic) const;
   /// connect() and listen() on this NIC fail at once, as long as it is set.
   void refuse(Nic nic, bool on);
   /// Registrations of this memory do not return as long as it is set.
@@ -162,10 +173,23 @@ class Fabric {
   void cancelConnect(Half& half);
   void cancelListen(Listener& listener);
 
+  struct Device {
+    bool lost = false, there = true;
+    bool said = false;  // an event waits
+    int reopened = 0;
+    Fd events;
+    void say();
+  };
+  int openEvents(Nic nic);
+  bool readEvent(Nic nic, NicEvent* out);
+  bool reopen(Nic nic, NicEvent* out);
+  bool lostDevice(Nic nic) const;
+
   void run();
   void pass(Lock& lock, const Comm& comm, Call call);
   void passMemory(Lock& lock, const void* data);
   void note(const std::string& what);
+  bool refuses(Nic nic) const { return refused_.count(nic) != 0 || lostDevice(nic); }
   bool mayPost(const Comm& comm) const;
   void checkMemory(const Comm& comm, const void* data, size_t size, const Mr* mr);
   bool open(const Wire& wire) const;
@@ -203,6 +227,8 @@ class Fabric {
   std::deque<Listener> listeners_;
   std::deque<Half> halves_;
   std::vector<std::shared_ptr<Wire>> wires_;
+  static std::atomic<Fabric*> playing_;  // whose devices are asked for: InnerOps say no more than a number
+  std::map<Nic, Device> devices_;
   std::set<Nic> cut_, armed_, refused_, standing_;
   std::set<std::pair<Nic, Nic>> oneWay_;
   std::set<int> frozen_;

@@ -45,11 +45,11 @@ struct Table {
 
   static ncclResult_t listen(void* ctx, int dev, void* handle, void** listenComm) {
     auto& host = *static_cast<Host*>(ctx);
-    return host.fabric->listen(host, dev, handle, listenComm);
+    return host.fabric->listen(host, dev % kDevicesOfHost, handle, listenComm);
   }
   static ncclResult_t connect(void* ctx, int dev, void* handle, void** comm, ncclNetDeviceHandle_t**) {
     auto& host = *static_cast<Host*>(ctx);
-    return host.fabric->connect(host, dev, handle, comm);
+    return host.fabric->connect(host, dev % kDevicesOfHost, handle, comm);
   }
   static ncclResult_t accept(void* listenComm, void** comm, ncclNetDeviceHandle_t**) {
     auto& listener = *static_cast<Listener*>(listenComm);
@@ -130,6 +130,11 @@ struct Table {
     listener.host->fabric->cancelListen(listener);
   }
 
+  static Nic nicOf(int dev) { return {dev / kDevicesOfHost, dev % kDevicesOfHost}; }
+  static int openEvents(int dev) { return Fabric::playing_.load()->openEvents(nicOf(dev)); }
+  static bool readEvent(int dev, NicEvent* out) { return Fabric::playing_.load()->readEvent(nicOf(dev), out); }
+  static bool reopen(int dev, NicEvent* out) { return Fabric::playing_.load()->reopen(nicOf(dev), out); }
+
   static ncclNet_t net(const Play& play) {
     ncclNet_t t{};
     t.name = "Fake";
@@ -153,6 +158,7 @@ struct Table {
     if (play.samples) o.sample = sample;
     if (play.confirms) o.unconfirmed = unconfirmed;
     if (play.needsAck) o.ended = ended;
+    if (play.devices) o.openEvents = openEvents, o.readEvent = readEvent, o.reopen = reopen;
     return o;
   }
 };
@@ -160,6 +166,7 @@ struct Table {
 Fabric::Fabric(int hosts, const Play& play, uint64_t seed)
     : play_(play), net_(Table::net(play)), ops_(Table::ops(play)), random_(seed) {
   for (int i = 0; i < hosts; i++) hosts_.push_back({this, i});
+  if (play.devices) playing_ = this;
   thread_ = std::thread([this] { run(); });
 }
 
