@@ -23,7 +23,6 @@ SILENT = {
     "ci report": "a document in the format that is asked for",
     "completion": "a script for a shell",
     "lab exec": "what the program itself prints",
-    "metrics": "lines for Prometheus",
     "plugin-path": "a path",
     "run deepspeed": "what the program itself prints",
     "run vllm bench": "what the program itself prints",

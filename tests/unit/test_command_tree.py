@@ -64,8 +64,8 @@ def test_commands_have_examples(name: str) -> None:
 
 QUICK = {
     "chaos faults", "chaos validate", "ci report", "completion", "drain", "env", "fork refresh", "fork status",
-    "health", "hosts list", "lab down", "lab exec", "lab status", "metrics", "panic", "plan", "plugin-path", "run deepspeed",
-    "run vllm bench", "run vllm serve", "undrain",
+    "health", "hosts list", "lab down", "lab exec", "lab status", "metrics", "panic", "plan", "plugin-path",
+    "run deepspeed", "run vllm bench", "run vllm serve", "undrain",
 }  # fmt: skip
 """Commands without progress of their own. `harness.progress.show` fails a test in which one of them shows some."""
 NO_RESULT = {
