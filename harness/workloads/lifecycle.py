@@ -253,7 +253,7 @@ def shrink(w: Workload) -> int:
         xs = w.mine(parent)
         if broken:
             w.reduce(parent, xs[0])
-        child = parent.shrink(last, SHRINK_ABORT if broken else SHRINK_DEFAULT)
+        child = parent.shrink((last,), SHRINK_ABORT if broken else SHRINK_DEFAULT)
         w.arrive("shrunk")
         wrong += w.checked(child)
         child.destroy()

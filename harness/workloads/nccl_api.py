@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import time
+from collections.abc import Sequence
 from ctypes import byref, c_char, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from typing import Any
 
@@ -16,7 +17,7 @@ POLL_S = 0.001
 NAMES = (
     "ncclGetVersion", "ncclGetErrorString", "ncclGetUniqueId", "ncclCommInitRankConfig", "ncclCommSplit",
     "ncclCommShrink", "ncclCommFinalize", "ncclCommDestroy", "ncclCommAbort", "ncclCommGetAsyncError",
-    "ncclGroupStart", "ncclGroupEnd", "ncclAllReduce", "ncclSend", "ncclRecv",
+    "ncclGroupStart", "ncclGroupEnd", "ncclAllReduce", "ncclSend", "ncclRecv", "ncclGetLastError",
 )  # fmt: skip
 
 
@@ -68,7 +69,7 @@ class Nccl:
     def __init__(self, path: str | None = None, limit_s: float = 30.0) -> None:
         self._lib = _library(path)
         self._limit_s = limit_s
-        self._lib.ncclGetErrorString.restype = c_char_p
+        self._lib.ncclGetErrorString.restype = self._lib.ncclGetLastError.restype = c_char_p
         number = c_int()
         self._call("ncclGetVersion", byref(number))
         self.version = number.value
@@ -105,6 +106,10 @@ class Nccl:
         self._call(name, byref(comm.handle), c_int(ranks), wanted, c_int(rank), byref(how), comm=comm)
         return comm
 
+    def last_error(self) -> str:
+        """NCCL's last warning in this process; empty: none."""
+        return bytes(self._lib.ncclGetLastError(None) or b"").decode(errors="replace")
+
     def group(self, *, start: bool) -> None:
         self._call("ncclGroupStart" if start else "ncclGroupEnd")
 
@@ -136,11 +141,12 @@ class Comm:
         self._call("ncclCommSplit", self.handle, c_int(color), c_int(key), byref(child.handle), None)
         return child
 
-    def shrink(self, without: int, flags: int) -> Comm:
-        """All but the rank `without`, which must be the last, and must not call this."""
-        child = Comm(self._nccl, self.rank, self.ranks - 1)
-        gone = (c_int * 1)(without)
-        words = (gone, c_int(1), byref(child.handle), None, c_int(flags))
+    def shrink(self, without: Sequence[int], flags: int) -> Comm:
+        """All but the ranks `without`, which must not call this; the others keep their order."""
+        below = sum(each < self.rank for each in without)
+        child = Comm(self._nccl, self.rank - below, self.ranks - len(without))
+        left_out = (c_int * len(without))(*without)
+        words = (left_out, c_int(len(without)), byref(child.handle), None, c_int(flags))
         self._call("ncclCommShrink", self.handle, *words)
         return child
 

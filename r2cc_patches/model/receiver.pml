@@ -18,6 +18,26 @@ inline receive(n) {
   rBelow = MAX(rBelow, n + 1)
 }
 
+#ifdef FLUSH
+#define FLUSHES(l) !HAS(receiverErr, l)
+#define CHECK_FENCED(l) skip /* the sender looks at the count */
+/* lostCompleted: both ends fail, as in failIfLost. */
+#define CHECK_COMPLETED \
+  if \
+  :: ((BIT(RELEASED) - 1) & ~rDone) -> \
+    printf("  R  what the sender's user was told is done is missing\n"); \
+    assert(((BIT(RELEASED) - 1) & ~rDone & ~sTold) == 0); \
+    rState = Failed; sState = Failed; plan[S].steps = 0; plan[R].steps = 0 \
+  :: else \
+  fi
+#define GIVEN_UP (rState == Failed)
+#else
+#define FLUSHES(l) true
+#define CHECK_FENCED(l) assert((lane[l].landed & sFinished) == 0) /* invariant 3: what the sender completed was counted */
+#define CHECK_COMPLETED assert(((BIT(RELEASED) - 1) & ~rDone) == 0)
+#define GIVEN_UP false
+#endif
+
 /* finished */
 inline poll(l) {
   printf("  R  polls lane %d: %x\n", l, lane[l].landed);
@@ -44,7 +64,7 @@ inline progressAll(only) {
   do
   :: i <= made ->
     if
-    :: HAS(only, i) && !HAS(rGone, i) -> poll(i)
+    :: HAS(only, i) && !HAS(rGone, i) && FLUSHES(i) -> poll(i)
     :: else
     fi;
     i++
@@ -55,7 +75,7 @@ inline progressAll(only) {
 /* dropLane: after this nothing lands any more. */
 inline fence(l) {
   printf("  R  fences lane %d\n", l);
-  assert((lane[l].landed & sFinished) == 0); /* invariant 3: what the sender completed was counted */
+  CHECK_FENCED(l);
   rPosted = rPosted & ~(lane[l].recvs | lane[l].landed)
 #ifndef M_NO_FENCE
   ;
@@ -79,7 +99,7 @@ inline drain(e) {
 #else
   progressAll(255);
 #endif
-  assert(((BIT(RELEASED) - 1) & ~rDone) == 0); /* Freeze::completed: what the sender's user was told */
+  CHECK_COMPLETED; /* Freeze::completed: what the sender's user was told */
 #ifdef TWO_STEPS
   freezing = e
 #endif
@@ -100,8 +120,15 @@ inline fenceDead(lost) {
 
 #define COUNTED (BIT(DELIVERED + MASK_WIDTH) - 1)
 
-/* onFreeze, second half: fence, count, replace, answer. Only after the fence are buffers posted again. */
 inline freeze(e, ok) {
+  if
+  :: GIVEN_UP -> skip
+  :: else -> answerFreeze(e, ok)
+  fi
+}
+
+/* onFreeze, second half: fence, count, replace, answer. Only after the fence are buffers posted again. */
+inline answerFreeze(e, ok) {
 #ifdef M_COUNT_BEFORE_FENCE
   ANSWER(e).count = rDone;
   progressAll(request[e].dead);
@@ -169,7 +196,7 @@ inline onSwitch(e) {
 #else
 #define NEWER(e) (e > rEpoch)
 #endif
-#define FREEZE(e) (!freezing && NEWER(e) && HAS(requestOut, e) && !request[e].isSwitch)
+#define FREEZE(e) (!freezing && !GIVEN_UP && NEWER(e) && HAS(requestOut, e) && !request[e].isSwitch)
 #ifdef M_SWITCH_ANY_EPOCH
 #define SWITCH(e) (!freezing && e != rEpoch && HAS(requestOut, e) && request[e].isSwitch && rState == Active)
 #else
@@ -178,9 +205,14 @@ inline onSwitch(e) {
 
 #define EACH_MESSAGE_R(n) \
   :: d_step { !freezing && CAN_RECEIVE(n) -> receive(n) }
+#ifdef FLUSH /* also of a lane that the sender has left: what landed there counts, or is told to be missing */
+#define SAID 0
+#else
+#define SAID sGone
+#endif
 #define EACH_LANE_R(x) \
-  :: d_step { !freezing && !HAS(rGone, x) && lane[x].landed -> poll(x) } \
-  :: d_step { HAS(receiverErr, x) && IN_PLAN(R, x) && !HAS(rGone | suspectOut | sGone, x) && !over -> \
+  :: d_step { !freezing && !HAS(rGone, x) && lane[x].landed && FLUSHES(x) -> poll(x) } \
+  :: d_step { HAS(receiverErr, x) && IN_PLAN(R, x) && !HAS(rGone | suspectOut | SAID, x) && !over -> \
     printf("  R  Suspect(lane %d)\n", x); suspectOut = suspectOut | BIT(x) }
 #define LOST(l) (!USABLE(l) || HAS(cut, l)) /* it may have noticed */
 #ifdef TWO_STEPS

@@ -26,6 +26,9 @@ inline send(n) {
   assert(n >= lane[l].sNext); /* invariant 2 */
   lane[l].sNext = n + 1;
   sPosted = sPosted | BIT(n);
+#ifdef FLUSH
+  sLane[n] = l;
+#endif
   sBelow = MAX(sBelow, n + 1);
   if
   :: DEAD(l) || HAS(rGone, l) -> skip /* into the void */
@@ -42,11 +45,35 @@ inline send(n) {
    HAS(rDone | lane[LANE_FOR(S, n)].landed, n))
 #endif
 
+#ifdef FLUSH
+/* answeredFor: the word of a lane that is given up is not enough, the receiver's count may lack the message. */
+#ifdef M_WORD_OF_A_LOST_LANE
+#define ANSWERED(n) true
+#else
+#define ANSWERED(n) (sState == Active || !HAS(sGone, sLane[n]))
+#endif
+#define FINISH_S(n) \
+  :: d_step { CAN_FINISH(n) && !HAS(sSure, n) -> printf("S  message %d is sent, says its lane\n", n); \
+    sSure = sSure | BIT(n) } \
+  :: d_step { HAS(sSure, n) && n == RELEASED && ANSWERED(n) -> \
+    if \
+    :: !HAS(sGone, sLane[n]) -> sTold = sTold | BIT(n) \
+    :: else \
+    fi; \
+    finish(n) }
+#else
+#define FINISH_S(n) :: d_step { CAN_FINISH(n) -> finish(n) }
+#endif
+
 /* Only what the receiver has may be called done. */
 inline finish(n) {
   printf("S  message %d is with the receiver\n", n);
   sFinished = sFinished | BIT(n);
   sPosted = sPosted & ~BIT(n)
+#ifdef FLUSH
+  ;
+  sSure = sSure & ~BIT(n)
+#endif
 }
 
 /* dropLane: fences. What is on the wire may still land. */
@@ -56,8 +83,14 @@ inline dropAtSender(l) {
   forgetFaults(l)
 }
 
+#ifdef M_LEFT_LANE_UNHEARD
+#define HEARD_OF_LEFT false
+#else
+#define HEARD_OF_LEFT true
+#endif
+
 /* loseLane and failover: both ends of every detection (own, Suspect) come here, so double starts merge. */
-inline loseLane(l) {
+inline loseLane(l, heard) {
   printf("S  lane %d is lost\n", l);
   if
   :: IN_PLAN(S, l) || PENDING(l) || target == l ->
@@ -71,14 +104,22 @@ inline loseLane(l) {
     :: else -> target = 0
     fi;
     if
-    :: sState != Holding -> sState = Frozen
+    :: sState != Holding && sState != Failed -> sState = Frozen
     :: else
     fi
 #ifdef M_SWITCH_FORGOTTEN
     ;
     pendingEpoch = 0; pendingA = 0; pendingB = 0; pendingFrom = 0
 #endif
+#ifdef FLUSH
+  :: else -> /* Idle. But the receiver's plan may not have left it: there it ends by a count, and goes on with nothing. */
+    if
+    :: heard && sState == Active && HEARD_OF_LEFT -> sDead = sDead | BIT(l); sState = Frozen
+    :: else
+    fi
+#else
   :: else /* idle: nobody is concerned */
+#endif
   fi;
   dropAtSender(l)
 }
@@ -138,10 +179,46 @@ inline findLane(out) {
   fi
 }
 
+/* Whether a lane of the plan, or of the switch asked for, has to be replaced. */
+#ifdef FLUSH
+#define LACKS(l) (HAS(sGone, l) && (IN_PLAN(S, l) || PENDING(l)))
+inline recover() {
+  k = 1;
+  do
+  :: k <= made && !LACKS(k) -> k++
+  :: else -> break
+  od;
+  if
+  :: k > made && plan[S].steps > 0 -> k = 0
+  :: else -> findLane(k)
+  fi;
+  startExchange(k)
+}
+#else
 inline recover() {
   findLane(k);
   startExchange(k)
 }
+#endif
+
+#ifdef FLUSH
+/* What the user was told is done is missing: both ends fail, and nothing wrong is handed out. That is right only where
+ * nobody could know better when telling. */
+inline failIfLost(have) {
+  k = 0;
+  do
+  :: k < N ->
+    if
+    :: HAS(sFinished, k) && !HAS(have, k) && HAS(sGone, sLane[k]) ->
+      assert(HAS(sTold, k));
+      sState = Failed
+    :: else
+    fi;
+    k++
+  :: else -> break
+  od
+}
+#endif
 
 /* applyFenced and resume */
 inline resume(have) {
@@ -157,6 +234,9 @@ inline resume(have) {
   :: else
   fi;
   forgetPending();
+#ifdef FLUSH
+  failIfLost(have);
+#endif
   k = plan[S].from[0]; /* below it all is over */
   do
   :: k < N && plan[S].steps > 0 ->
@@ -171,7 +251,11 @@ inline resume(have) {
     :: HAS(sDead, LANE_FOR(S, k)) && HAS(sPosted, k) && !HAS(have, k) -> skip
 #endif
     :: HAS(sDead, LANE_FOR(S, k)) && !HAS(have, k) ->
+#ifdef FLUSH
+      sSure = sSure & ~BIT(k);
+#else
       assert(!HAS(sFinished, k)); /* invariant 3 */
+#endif
       sPosted = sPosted & ~BIT(k)
 #endif
     fi;
@@ -185,7 +269,14 @@ inline resume(have) {
   fi;
   sDead = 0;
   target = 0;
+#ifdef FLUSH
+  if
+  :: sState == Failed -> plan[S].steps = 0 /* nothing is sent any more */
+  :: else -> sState = Active
+  fi
+#else
   sState = Active
+#endif
 }
 
 inline forgetPending() {
@@ -248,13 +339,24 @@ inline onSwitched(e) {
 
 #define EACH_MESSAGE_S(n) \
   :: d_step { CAN_SEND(n) -> send(n) } \
-  :: d_step { CAN_FINISH(n) -> finish(n) }
+  FINISH_S(n)
+#if defined(FLUSH) && !defined(M_LEFT_LANE_UNHEARD)
+#define HEEDS(x) (!HAS(sGone, x) || sState == Active)
+#else
+#define HEEDS(x) !HAS(sGone, x)
+#endif
 #define EACH_LANE_S(x) \
-  :: d_step { HAS(cut, x) && !HAS(sGone, x) -> loseLane(x) } /* onPathDown, a transport error */ \
-  :: d_step { HAS(suspectOut, x) && !HAS(sGone, x) -> loseLane(x); suspectOut = suspectOut & ~BIT(x) } /* onSuspect */ \
-  :: d_step { alarms && x <= made && !HAS(sGone, x) && !DEAD(x) && !over -> alarms--; loseLane(x) } /* a wrong verdict */
+  :: d_step { HAS(cut, x) && !HAS(sGone, x) -> loseLane(x, false) } /* onPathDown, a transport error */ \
+  :: d_step { HAS(suspectOut, x) && HEEDS(x) -> loseLane(x, true); suspectOut = suspectOut & ~BIT(x) } /* onSuspect */ \
+  :: d_step { alarms && x <= made && !HAS(sGone, x) && !DEAD(x) && !over -> alarms--; loseLane(x, false) } /* a wrong verdict */
 #define EACH_EPOCH_S(e) \
   :: d_step { FENCED(e) -> onFenced(e) }
+
+#ifdef M_SAME_NIC_BARRED /* a lane broke there: with one NIC there is no other */
+#define MAY_RECOVER (sDead == 0)
+#else
+#define MAY_RECOVER true
+#endif
 
 active proctype Sender() {
 #ifndef CONNECT
@@ -299,7 +401,7 @@ active proctype Sender() {
 #if EPOCHS > 6
   EACH_EPOCH_S(7)
 #endif
-  :: d_step { (sState == Frozen || sState == Connecting) && !over -> recover() }
+  :: d_step { (sState == Frozen || sState == Connecting) && !over && MAY_RECOVER -> recover() }
   :: d_step { sState == Frozen && outages -> outages--; sState = Holding }
   :: d_step { sState == Holding -> sState = Frozen } /* a path returned */
   :: d_step { CAN_SWITCH(AHEAD) && !over -> startSwitch(1, AHEAD) }
@@ -314,6 +416,9 @@ active proctype Sender() {
 #ifndef M_REQUEST_NOT_REPEATED
   :: d_step { (sState == Exchanging || SWITCHING) && !HAS(requestOut, sEpoch) ->
     requestOut = requestOut | BIT(sEpoch) } /* repeat */
+#endif
+#ifdef FLUSH
+  :: d_step { sState == Failed -> printf("S  what its user was told is done is missing\n"); over = true } -> break
 #endif
   :: d_step { QUIET && !over ->
     assert(sEpoch == rEpoch && plan[S].from[0] == plan[R].from[0]);

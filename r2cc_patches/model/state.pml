@@ -33,6 +33,9 @@
 #ifndef LOSSES
 #define LOSSES 0 /* datagrams that are lost, when somebody waits for them */
 #endif
+#ifndef RESETS
+#define RESETS 0 /* times that all lanes break at once, as a host's do whose only NIC is reset, and is well */
+#endif
 #ifndef OUTAGES
 #define OUTAGES 0 /* times without any path: Holding */
 #endif
@@ -104,6 +107,11 @@ byte sPosted;  /* messages that are on a lane of the plan */
 byte sFinished; /* messages the receiver is known to have; their prefix was reported done to the user */
 byte sBelow;   /* no message from here on was ever on a lane (postedBelow_) */
 byte sDead;    /* Freeze::dead of the next or present exchange */
+#ifdef FLUSH /* GPU memory: what landed counts once it was flushed by the NIC that wrote it, and is lost with that NIC */
+byte sSure;    /* a lane's transport says they are there (Surety::Lane); the user may be told while that lane is up */
+byte sTold;    /* the user was told by such a word while the lane was up */
+byte sLane[N]; /* where it was last posted (Request::lane) */
+#endif
 byte target;   /* target_ */
 byte pendingEpoch, pendingA, pendingB, pendingFrom; /* the switch asked for and not agreed; holdFrom_ */
 #define HOLD_FROM (pendingEpoch -> pendingFrom : N)
@@ -143,7 +151,7 @@ Answer answer[1];
 byte answerOut; /* epochs whose Fenced or Switched is under way */
 byte suspectOut; /* lanes whose Suspect is under way */
 
-byte cuts = CUTS, errors = ERRORS, alarms = ALARMS, switches = SWITCHES, outages = OUTAGES, losses = LOSSES;
+byte cuts = CUTS, errors = ERRORS, alarms = ALARMS, switches = SWITCHES, outages = OUTAGES, losses = LOSSES, resets = RESETS;
 bool over; /* all is delivered and quiet: nothing happens any more */
 
 hidden byte i, j, l, k;

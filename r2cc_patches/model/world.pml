@@ -28,6 +28,22 @@ inline land(l) {
   :: d_step { cuts && CAN_DIE(x) -> cuts--; printf("    W  lane %d is cut\n", x); cut = cut | BIT(x); lane[x].wire = 0 } \
   :: d_step { errors && CAN_DIE(x) -> errors--; printf("    W  lane %d fails at the receiver's end\n", x); receiverErr = receiverErr | BIT(x); lane[x].wire = 0 }
 
+inline resetAll() {
+  resets--;
+  printf("    W  all lanes are reset\n");
+  i = 1;
+  do
+  :: i <= made ->
+    if
+    :: CAN_DIE(i) -> cut = cut | BIT(i); lane[i].wire = 0
+    :: else
+    fi;
+    i++
+  :: else -> break
+  od;
+  i = 0
+}
+
 active proctype World() {
 end:
   do
@@ -42,6 +58,7 @@ end:
 #if LANES > 6
   EACH_LANE_W(7)
 #endif
+  :: d_step { resets && made && !over -> resetAll() }
   :: d_step { losses && WAITING && HAS(requestOut, sEpoch) -> losses--; requestOut = requestOut & ~BIT(sEpoch) }
   :: d_step { losses && WAITING && HAS(answerOut, sEpoch) -> losses--; answerOut = answerOut & ~BIT(sEpoch) }
   od

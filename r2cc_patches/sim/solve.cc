@@ -4,16 +4,20 @@
 #include <array>
 #include <cstddef>
 #include <string>
+#include <string_view>
 
 #include "planner/cost/cluster.h"
 #include "planner/cost/model.h"
+#include "planner/cost/nccl_table.h"
 
 namespace r2cc::sim {
 namespace {
 
 using planner::Schedule;
 
-constexpr std::array<Arm, 12> kArms{{{"stock", Schedule::Ring, Way::Home, Manner::Waits},
+constexpr const char* kNccl = "nccl";
+constexpr int kFewestHosts = 3;  // NCCL's table here is that of three and more
+constexpr std::array<Arm, 13> kArms{{{"stock", Schedule::Ring, Way::Home, Manner::Waits},
                                      {"upstream", Schedule::Ring, Way::Home, Manner::FailsOver},
                                      {"kv_replication", Schedule::Ring, Way::Home, Manner::Waits},
                                      {"migrate", Schedule::Ring, Way::Backup, Manner::Migrates},
@@ -24,7 +28,8 @@ constexpr std::array<Arm, 12> kArms{{{"stock", Schedule::Ring, Way::Home, Manner
                                      {"published", Schedule::Published, Way::Balanced, Manner::Migrates},
                                      {"chain", Schedule::Chain, Way::Balanced, Manner::Migrates},
                                      {"chain_fixed", Schedule::ChainFixed, Way::Balanced, Manner::Migrates},
-                                     {"ring", Schedule::Ring, Way::Balanced, Manner::Migrates}}};
+                                     {"ring", Schedule::Ring, Way::Balanced, Manner::Migrates},
+                                     {kNccl, Schedule::Ring, Way::Balanced, Manner::Migrates}}};
 constexpr double kLeastLeft = 1e-6;  // of a host's NICs: less is nothing, as for the planner
 
 Hosts hostsOf(const Topology& topology, const State& state) {
@@ -129,6 +134,26 @@ Running::Running(const Question& question, const State& state)
   if (question.pieces > 0) cutInto(question.pieces);
   const double factor = planner::ringFactor(question.op, state.hosts * question.ranksPerNode);
   streams_ = streamsOf(plan_, question.cost, question.ranksPerNode, factor);
+  name_ = planner::name(plan_.schedule);
+  if (std::string_view(arm_.name) == kNccl && question.op == "allreduce" && hosts_.count() >= kFewestHosts)
+    takeWhatNcclTakes();
+}
+
+/// On GPUs of the Hopper kind: the fastest of ring, tree and NVLSTree by NCCL's table, which knows of no lost NICs.
+void Running::takeWhatNcclTakes() {
+  const planner::Request left = request(false);
+  const planner::Cluster cluster(left);
+  planner::NcclMachine machine;
+  machine.channels = std::max(2, question_.topology.nics);
+  machine.localGBps = question_.topology.nvlinkGBps;
+  const planner::Rivals rivals(planner::rivalsOf(machine, cluster), cluster);
+  const auto bytes = static_cast<double>(question_.bytes);
+  const planner::Rival& chosen = rivals.rival(rivals.chosen(bytes));
+  name_ = chosen.name;
+  leastUs_ = planner::Rivals::tableUs(chosen, bytes);
+  plan_.latencyUs = chosen.latencyUs;
+  if (chosen.flow == planner::Flow::Tree) streams_ = treeStreams(hosts_.count(), question_.cost);
+  for (Stream& stream : streams_) stream.overhead *= chosen.wire;
 }
 
 /// The published schedule's last phase, which is a hop longer for each piece more.
@@ -171,12 +196,12 @@ Answer solved(const Question& question, const State& state, bool withBytes) {
   out.timeUs = kNever;
   out.boundUs = running.possible() ? running.boundUs() : kNever;
   if (!running.possible()) return out;
-  out.schedule = planner::name(running.plan().schedule);
+  out.schedule = running.name();
   Collective collective(question, state, running);
   if (!collective.wire()) return out;
   const Flowed flowed = collective.flow();
   out.latencyUs = running.plan().latencyUs;
-  out.timeUs = flowed.wholeUs + out.latencyUs;
+  out.timeUs = std::max(flowed.wholeUs + out.latencyUs, running.leastUs());
   if (!withBytes) return out;
   out.bytes = collective.byNic(flowed);
   out.endsUs = flowed.endUs;

@@ -65,6 +65,10 @@ class Running {
   /// False: a host has nothing left, or the plan cannot be made.
   bool possible() const { return possible_; }
   const planner::Plan& plan() const { return plan_; }
+  /// What it is called: the plan's schedule, or NCCL's algorithm and protocol.
+  const std::string& name() const { return name_; }
+  /// It takes so long at least: NCCL's own table; 0 for all else.
+  double leastUs() const { return leastUs_; }
   const std::vector<Stream>& streams() const { return streams_; }
   const Hosts& hosts() const { return hosts_; }
   const Arm& arm() const { return arm_; }
@@ -72,6 +76,7 @@ class Running {
 
  private:
   planner::Request request(bool whole) const;
+  void takeWhatNcclTakes();
   void cutInto(int pieces);
 
   const Question& question_;
@@ -80,6 +85,8 @@ class Running {
   bool possible_ = true;
   planner::Plan plan_;
   std::vector<Stream> streams_;
+  std::string name_;
+  double leastUs_ = 0;
   double boundUs_ = 0;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "planner/cost/formulas.h"
+#include "planner/cost/nccl_table.h"
 
 namespace r2cc::sim {
 namespace {
@@ -135,6 +136,21 @@ std::vector<Stream> streamsOf(const planner::Plan& plan, const planner::Cost& co
   Streaming streaming(cost, ranksPerNode, factor);
   for (const Part& part : plan.parts) streaming.add(part);
   return streaming.take();
+}
+
+std::vector<Stream> treeStreams(int hosts, const planner::Cost& cost) {
+  std::vector<Stream> out(2);
+  for (Stream& stream : out) {
+    stream.share = 0.5;
+    stream.overhead = 1 / cost.chainEfficiency;
+  }
+  size_t which = 0;
+  for (const auto& [parent, child] : planner::treeEdges(hosts)) {  // of both trees by turns
+    out[which].edges.push_back({parent, child, 1});
+    out[which].edges.push_back({child, parent, 1});
+    which = 1 - which;
+  }
+  return out;
 }
 
 }  // namespace r2cc::sim

@@ -27,4 +27,7 @@ struct Stream {
 /// relative to an AllReduce's.
 std::vector<Stream> streamsOf(const planner::Plan& plan, const planner::Cost& cost, int ranksPerNode, double factor);
 
+/// NCCL's double tree between hosts: half of the message up and down in each tree.
+std::vector<Stream> treeStreams(int hosts, const planner::Cost& cost);
+
 }  // namespace r2cc::sim

@@ -23,6 +23,7 @@ SILENT = {
     "ci report": "a document in the format that is asked for",
     "completion": "a script for a shell",
     "lab exec": "what the program itself prints",
+    "metrics": "in the form that Prometheus reads",
     "run deepspeed": "what the program itself prints",
     "run vllm bench": "what the program itself prints",
     "run vllm serve": "what the program itself prints",

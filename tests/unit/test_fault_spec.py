@@ -136,5 +136,5 @@ def test_the_suites_are_complete() -> None:
         "all_for_good", "rail_down", "second_during_failover", "second_during_failback", "both_ends", "half_rate",
         "loss_1pct", "udp_lost_everywhere", "udp_lost_data_nics", "udp_lost_before_start", "one_subnet", "tcp_lost",
         "big_packets_lost", "big_packets_lost_from_start", "one_subnet_cut_first", "one_subnet_cut_second",
-        "quarter_rate", "quarter_rate_few_chunks",
+        "quarter_rate", "quarter_rate_few_chunks", "incast",
     }  # fmt: skip

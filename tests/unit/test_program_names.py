@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 REPO = Path(__file__).resolve().parents[2]
-FOLDERS = ("experiments/jobs/programs", "harness/workloads", "harness/workloads/inference")
+FOLDERS = ("experiments/jobs/programs", "experiments/jobs/recovery", "harness/workloads", "harness/workloads/inference")
 """Where programs are started by their path. `rank.py` and `keeper.py` take the folder out of the search first."""
 PATH_REPLACED = "sys.path[0] ="
 

@@ -51,6 +51,8 @@ def test_all_kinds_extents_and_times_are_drawn() -> None:
     faults = [f for n in range(60) for f in draw.round_of(1, n, arm="migrate", seconds=40).faults]
     assert {fault.kind for fault in faults} == draw.weights(rdma=False).keys()
     assert {len(fault.nics) for fault in faults} >= {0, 1, 2, 3, 4}
+    actions = {getattr(fault, "action", None) for fault in faults}
+    assert actions == {None, "reset", "silent", "slow", "short_reads"}
     assert any(fault.at.launch_s is not None for fault in faults)
     assert len(faults) > 60 * 30, "thousands must fit into an hour"
 
@@ -59,10 +61,10 @@ def test_how_often_a_kind_is_drawn() -> None:
     usual = {
         "link_down": 6, "black_hole": 5, "one_way": 3, "loss": 2, "rate": 3, "flap": 2, "rail_down": 1,
         "queue_full": 1, "stop": 2, "side_flood": 1, "busy_cores": 1, "clock_jump": 1,
-        "tcp_lost": 2, "udp_lost": 2, "big_packets_lost": 2,
+        "tcp_lost": 2, "udp_lost": 2, "big_packets_lost": 2, "socket_error": 6,
     }  # fmt: skip
     assert draw.weights(rdma=False) == usual
-    del usual["rate"]
+    del usual["rate"], usual["socket_error"]
     assert draw.weights(rdma=True) == usual | {"address_removed": 4}
 
 

@@ -112,6 +112,12 @@ def test_proof(text: str, active: bool | None, why: str) -> None:
     assert made.why_not(said(text)) == why
 
 
+def test_where_it_may_miss_rules_that_a_rank_saw_are_enough() -> None:
+    """A soak strikes NICs whose connections have all moved away."""
+    made = fault(may_miss=True)
+    assert [made.is_active(said(text)) for text in ("", RULES, RULES + SEEN, SEEN)] == [False, None, True, False]
+
+
 def test_one_nic_of_two_is_neither_active_nor_gone() -> None:
     made = fault(nics=["h1:eth0", "h1:eth1"])
     assert made.is_active(said(f"{RULES}{SEEN}hit 7 10.2.0.2 1 55\n")) is None

@@ -197,6 +197,7 @@ using R = ncclResult_t; using C = ncclComm_t; using V = void; using S = cudaStre
 #define IS(name, ...) static_assert(std::is_same<decltype(&name), __VA_ARGS__>::value, #name)
 IS(ncclGetVersion, R (*)(int*));
 IS(ncclGetErrorString, const char* (*)(R));
+IS(ncclGetLastError, const char* (*)(C));
 IS(ncclGetUniqueId, R (*)(ncclUniqueId*));
 IS(ncclCommInitRankConfig, R (*)(C*, int, ncclUniqueId, int, ncclConfig_t*));
 IS(ncclCommSplit, R (*)(C, int, int, C*, ncclConfig_t*));

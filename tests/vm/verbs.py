@@ -60,15 +60,24 @@ def ready_to_send(qp, theirs):
 
 
 def async_events(context):
-    """Names of what the device has told so far; its file is found by kind, the library does not give it."""
+    """Names of what the device has told so far; its file is found by kind, the library does not give it.
+
+    Under libr2cc_faults.so that is a socket."""
     names = {value: name for name, value in vars(e).items() if name.startswith("IBV_EVENT_")}
-    fds = [int(path.name) for path in pathlib.Path("/proc/self/fd").iterdir() if "infinibandevent" in link_of(path)]
+    all_fds = [(int(path.name), link_of(path)) for path in pathlib.Path("/proc/self/fd").iterdir()]
+    fds = [fd for fd, link in all_fds if link.startswith("socket:") and type_of(fd) == socket.SOCK_SEQPACKET]
+    fds = fds or [fd for fd, link in all_fds if "infinibandevent" in link]
     found = []
     while select.select(fds, [], [], 0)[0]:
         event = context.get_async_event()
         found.append(names[event.event_type])
         event.ack()
     return found
+
+
+def type_of(fd):
+    with socket.socket(fileno=os.dup(fd)) as known:
+        return known.type
 
 
 def link_of(path):

@@ -75,18 +75,28 @@ class BusyCores(HelperFault):
 
 @dataclass(frozen=True)
 class QueueFull(HelperFault):
-    """Other traffic fills the NIC's queue: what is small and urgent waits behind it, or is dropped."""
+    """Other traffic fills the NIC's queue: what is small and urgent waits behind it, or is dropped.
 
+    All of it goes to one neighbour, the subnet's first address. So several hosts with a `rate_mbit` each meet at that
+    host's port of the switch: incast.
+    """
+
+    class Settings(FaultSpec):
+        rate_mbit: Annotated[float, Field(gt=0, le=2000, strict=True, allow_inf_nan=False)] | None = None
+        """Of each NIC; more than it carries where nothing is said."""
+
+    spec: Settings
     kind = "queue_full"
     noun = "full queue"
-    does = "sends datagrams to nobody out of the NIC, more than it carries (bounded)"
+    does = "sends datagrams to a neighbour that drops them, more than the NIC carries (bounded), or rate_mbit"
     peer_sees = "late and lost probes, a lower rate"
     requires = ("python3",)
     drawn = 1
     drawn_s = BUSY_S
 
     def arguments(self) -> list[tuple[str, tuple[str, ...]]]:
-        return [(nic.host, ("fill", "--from", nic.address)) for nic in self.nics]
+        rate = () if self.spec.rate_mbit is None else ("--rate-mbit", f"{self.spec.rate_mbit:g}")
+        return [(nic.host, ("fill", "--from", nic.address, *rate)) for nic in self.nics]
 
 
 @dataclass(frozen=True)

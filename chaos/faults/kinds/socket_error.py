@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StrictInt, StrictStr
@@ -15,6 +16,15 @@ from chaos.faults.steps import Answer
 
 Port = Annotated[StrictInt, Field(ge=1, le=65535)]
 OWN_SETTING = {"slow": "rate_mbit", "short_reads": "bytes"}
+DRAWN: tuple[Mapping[str, Any], ...] = (
+    {"action": "reset"},
+    {"action": "reset", "times": 1},
+    {"action": "silent"},
+    {"action": "silent", "times": 1},
+    *({"action": "slow", "rate_mbit": rate} for rate in (100.0, 10.0, 1.0)),
+    *({"action": "short_reads", "bytes": count} for count in (10_000, 1000, 100)),
+)
+"""What the soak draws from: of a NIC all connections, or one of each rank."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +65,12 @@ class SocketError(ShimFault):
     peer_sees = "reset: connections reset; silent, slow: silence or a low rate, while UDP passes; RDMA: nothing at all"
     example: ClassVar[Mapping[str, Any]] = {"action": "reset"}
     kernel_path_only = True
+    drawn = 6
+    drawn_over_rdma = 0
+
+    @classmethod
+    def draw(cls, rng: Random) -> dict[str, Any]:
+        return {**super().draw(rng), **rng.choice(DRAWN)}
 
     def knowing(self, answers: Sequence[Answer]) -> Self:
         for nic in self.nics:

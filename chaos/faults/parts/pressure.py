@@ -1,6 +1,6 @@
 """Puts a host under pressure for a bounded time: busy cores, a full NIC queue, full socket queues.
 
-    pressure.py burn|flood|fill [--from ADDRESS] --seconds S
+    pressure.py burn|flood|fill [--from ADDRESS] [--rate-mbit RATE] --seconds S
 
 Started by faults (chaos/faults/kinds/load.py) on the host itself, with nothing but the standard library.
 """
@@ -18,6 +18,7 @@ DISCARD_PORT = 9
 FILL_BYTES = 8000
 FILL_BATCH, FILL_PAUSE_S = 8, 0.0002
 """At most 2.5 Gbit/s are offered: what a NIC of the lab cannot carry its queue drops."""
+MOST_MBIT = FILL_BYTES * 8 * FILL_BATCH / FILL_PAUSE_S / 1e6
 FLOOD_BATCH, FLOOD_PAUSE_S = 512, 0.025
 """A socket's default receive queue holds fewer than 300 small datagrams: each batch fills one to the brim."""
 MAX_SECONDS = 3700.0
@@ -30,8 +31,8 @@ def burn(until: float) -> None:
             pass
 
 
-def fill(address: str, until: float) -> None:
-    """Datagrams from the NIC's address to a neighbour's discard port, more than the NIC carries."""
+def fill(address: str, rate_mbit: float, until: float) -> None:
+    """Datagrams from the NIC's address to a neighbour's discard port, so much that the NIC may not carry it."""
     network, _, own = address.rpartition(".")
     neighbour = f"{network}.{2 if own == '1' else 1}"
     sockets = []
@@ -42,10 +43,13 @@ def fill(address: str, until: float) -> None:
         made.setblocking(False)
         sockets.append(made)
     data = bytes(FILL_BYTES)
+    pause_s = FILL_BYTES * 8 * FILL_BATCH / (rate_mbit * 1e6)
+    turn = time.monotonic()
     while time.monotonic() < until:
         for n in range(FILL_BATCH):
             _send(sockets[n % len(sockets)], data, (neighbour, DISCARD_PORT))
-        time.sleep(FILL_PAUSE_S)
+        turn = max(turn + pause_s, time.monotonic() - pause_s)
+        time.sleep(max(turn - time.monotonic(), FILL_PAUSE_S))
 
 
 def flood(until: float) -> None:
@@ -85,13 +89,14 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("what", choices=["burn", "fill", "flood"])
     parser.add_argument("--from", dest="address", default="")
+    parser.add_argument("--rate-mbit", type=float, default=MOST_MBIT)
     parser.add_argument("--seconds", type=float, required=True)
     args = parser.parse_args()
     until = time.monotonic() + min(args.seconds, MAX_SECONDS)
     if args.what == "burn":
         burn(until)
     elif args.what == "fill":
-        fill(args.address, until)
+        fill(args.address, args.rate_mbit, until)
     else:
         flood(until)
 

@@ -79,13 +79,18 @@ class ShimFault(Fault, ABC):
         return [Command(host, ("cat", "--", file, f"{file}.hits")) for host, file, _ in self._files()]
 
     def is_active(self, answers: Sequence[Answer]) -> bool | None:
-        """When a rule of each NIC has hit something. ValueError for rules that a rank refuses."""
+        """When a rule of each NIC has hit something; where it may miss, when a rank has seen the rules.
+
+        ValueError for rules that a rank refuses.
+        """
         found = []
         for host, answer in zip(self._hosts, answers, strict=True):
             said = Said.by(answer)
             if said.refused:
                 raise ValueError(f"{host}: a rank refuses the rules: {said.refused}")
-            found += [said.there and self.known_as(nic) in said.hits for nic in self.nics if nic.host == host]
+            obeyed = self.spec.may_miss and said.seen
+            mine = [nic for nic in self.nics if nic.host == host]
+            found += [said.there and (obeyed or self.known_as(nic) in said.hits) for nic in mine]
             if said.there and not all(found):
                 return None
         return agreed(found)

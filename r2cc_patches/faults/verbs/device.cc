@@ -207,6 +207,9 @@ void Device::drop(uint32_t qp) {
 
 void Device::refresh() { active_ = !rules_.empty() || !held_.empty() || broken_ != 0; }
 
-void Device::inChild() { new (&mutex_) std::mutex; }
+void Device::inChild() {
+  new (&mutex_) std::mutex;
+  events_.inChild();
+}
 
 }  // namespace r2cc::faults

@@ -22,6 +22,11 @@ class EventPipe {
   /// Before the program's descriptor is closed, which stays the caller's.
   void close();
 
+  /// In a child of fork there is no such thread: what it did stands still.
+  void inChild() {
+    if (thread_.joinable()) thread_.detach();
+  }
+
   /// An event as the kernel would write it. False: nobody reads here.
   bool say(int event, uint8_t port) const;
 

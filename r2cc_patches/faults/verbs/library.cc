@@ -14,12 +14,19 @@ constexpr char kLibrary[] = "libibverbs.so.1";
 
 std::atomic<void*> library{nullptr};
 
+/// Of our own, so that the program may close its own.
+void* opened() { return dlopen(kLibrary, RTLD_NOLOAD | RTLD_LAZY); }
+
 }  // namespace
 
-void setVerbsLibrary(void* handle) { library = handle; }
+void setVerbsLibrary(void* handle) {
+  if (library != nullptr) return;
+  void* const ours = opened();
+  library = ours != nullptr ? ours : handle;
+}
 
 void* realVerbs(const char* name) {
-  if (library == nullptr) library = dlopen(kLibrary, RTLD_NOLOAD | RTLD_LAZY);
+  if (library == nullptr) library = opened();
   static const auto look = reinterpret_cast<void* (*)(void*, const char*)>(loadersOwn("dlsym"));  // not ours
   void* const handle = library;
   return handle == nullptr ? nullptr : look(handle, name);

@@ -6,7 +6,7 @@ namespace r2cc::faults {
 /// The library's own function; null: no libibverbs is loaded, or one that is too old to have it.
 void* realVerbs(const char* name);
 
-/// A program looks `name` up in this library, which has it: the same library is asked from now on.
+/// A program has found libibverbs' functions by this handle: the same library is asked from now on.
 void setVerbsLibrary(void* handle);
 
 /// The type is that of the function which takes its place.

@@ -128,15 +128,23 @@ std::vector<double> loadsOf(const Rival& rival, const Cluster& cluster) {
 
 }  // namespace
 
-std::vector<double> treeLoads(int nodes) {
-  std::vector<double> loads(static_cast<size_t>(nodes), 0);
-  const auto add = [&](int node) { loads[static_cast<size_t>(node)] += 0.5; };
+std::vector<std::pair<int, int>> treeEdges(int nodes) {
+  std::vector<std::pair<int, int>> edges;
   for (int node = 1; node < nodes; node++) {
     const int parent = parentIn(nodes, node);
-    add(node), add(parent);
     // The second tree is the first mirrored, or shifted by one where there is an odd number of nodes.
     const auto other = [&](int place) { return nodes % 2 == 0 ? nodes - 1 - place : (place + 1) % nodes; };
-    add(other(node)), add(other(parent));
+    edges.emplace_back(parent, node);
+    edges.emplace_back(other(parent), other(node));
+  }
+  return edges;
+}
+
+std::vector<double> treeLoads(int nodes) {
+  std::vector<double> loads(static_cast<size_t>(nodes), 0);
+  for (const auto& [parent, child] : treeEdges(nodes)) {
+    loads[static_cast<size_t>(parent)] += 0.5;
+    loads[static_cast<size_t>(child)] += 0.5;
   }
   return loads;
 }

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "planner/cost/cluster.h"
@@ -19,6 +20,8 @@ Cost ncclCost(const NcclMachine& machine);
 /// The most that one channel of a tree carries of messages, in GB/s.
 double treeChannelGBps(Gpu gpu);
 
+/// From parent to child in NCCL's double tree, in each of whose trees half of a message goes up and down again.
+std::vector<std::pair<int, int>> treeEdges(int nodes);
 /// What each node of NCCL's double tree sends over its NICs, in messages; it receives as much.
 std::vector<double> treeLoads(int nodes);
 
@@ -33,13 +36,14 @@ class Rivals {
   /// Without `beatenFrom`.
   Baseline baseline(size_t which, double bytes) const;
   size_t chosen(double bytes) const;
+  const Rival& rival(size_t which) const { return rivals_[which].rival; }
+  static double tableUs(const Rival& rival, double bytes);
 
  private:
   struct Known {
     Rival rival;
     double usPerByte = 0, wholeUsPerByte = 0;  // of the busiest node
   };
-  static double tableUs(const Rival& rival, double bytes);
   std::vector<Known> rivals_;
 };
 

@@ -5,6 +5,14 @@
 #include "record/flight.h"
 
 namespace r2cc {
+namespace {
+
+/// As much as a Bye carries.
+std::vector<uint8_t> bytesOf(const std::string& text) {
+  return {text.begin(), text.begin() + static_cast<std::ptrdiff_t>(std::min(text.size(), kMaxReason))};
+}
+
+}  // namespace
 
 Connection::Connection(const Services& services, Peer& peer, uint64_t id, void* ctx, bool sends, size_t ring)
     : requests_(this, ring), id(id), peer(peer), services_(services), ctx_(ctx), sends_(sends) {
@@ -19,6 +27,7 @@ void Connection::setState(ConnectionState next, const std::string& cause, int64_
   state_.store(next, std::memory_order_release);
   peer.exchanging += (next == ConnectionState::Exchanging ? 1 : 0) - (previous == ConnectionState::Exchanging ? 1 : 0);
   if (next == ConnectionState::Active || next >= ConnectionState::Closed) count(next == ConnectionState::Active);
+  if (services_.tally != nullptr) tally(previous, next, cause);
   recorder_.state(static_cast<uint8_t>(next), epoch_, cause,
                   {peer.describe(), nicName(home_), home_ == nullptr ? -1 : int{peer.remote()[home_->remote].dev}});
   auto line = services_.events->line("path");
@@ -38,6 +47,35 @@ void Connection::count(bool in) {
   } else {
     peer.connections--;
   }
+}
+
+/// The sending end alone: two ends would count everything twice. Lost is what a hold ended, whose text names its
+/// setting, at both ends: a job that is ended, or a process that died, is not the network's doing.
+void Connection::tally(ConnectionState previous, ConnectionState next, const std::string& cause) {
+  const int64_t now = runNs();
+  if (next == ConnectionState::Failed && cause.find("R2CC_HOLD_MS") != std::string::npos) services_.tally->lost();
+  if (!sends_) return;
+  const bool holds = next == ConnectionState::Holding, held = previous == ConnectionState::Holding;
+  if (holds != held) services_.tally->holds(now, holds);
+  const bool stops = previous == ConnectionState::Active && next < ConnectionState::Closed && next != previous;
+  const bool ends = next == ConnectionState::Active || next >= ConnectionState::Closed;
+  if (stops && stoppedNs_ == 0 && hasOutstanding()) services_.tally->stops(stoppedNs_ = now);
+  if (ends && stoppedNs_ != 0) services_.tally->goesOn(now, now - std::exchange(stoppedNs_, 0));
+}
+
+const Connection::Seat& Connection::seat() {
+  const Owned owned(owner_, Owned::Wait::No);
+  if (!owned || plan_.empty()) return seat_;
+  seat_ = {home_, 0, false};
+  for (const PlanStep& step : plan_.steps()) {
+    for (const PlanLane& l : step.lanes()) seat_.nics |= uint32_t{1} << l.lane->path->local;
+  }
+  for (const PlanLane& l : plan_.newest().lanes()) seat_.away |= l.lane->path != home_;
+  return seat_;
+}
+
+void Connection::addBytes(std::array<uint64_t, Tally::kNics>& byNic) const {
+  for (const LanePtr& lane : lanes_) byNic[lane->path->local] += lane->moved.load(std::memory_order_relaxed);
 }
 
 std::string Connection::nicName(const Path* path) const {
@@ -119,19 +157,29 @@ void Connection::laneError(Lane& lane) {
   services_.wake();
 }
 
-void Connection::fail(const std::string& why) {
+void Connection::fail(const std::string& why, const std::vector<uint8_t>& heard) {
   if (over()) return;
   const Owned owned(owner_, Owned::Wait::Yes);
-  const std::string nic = home_ == nullptr ? "" : " over " + nicName(home_);
-  const bool ours = home_ != nullptr && !peer.linkUpHere(home_->local);
-  const std::string here = ours ? "; here its own link is down (netlink, or the NIC's driver)" : "";
-  const std::string text = "connection" + nic + " to peer " + peer.describe() + " failed: " + why + here;
+  const std::string &host = services_.host, nic = home_ == nullptr ? "" : " over " + nicName(home_);
+  const std::string cause = why + peer.lostLinks();
+  const std::string text = "connection" + nic + " of " + host + " to peer " + peer.describe() + " failed: " + cause;
   // Also when nothing was sent yet: a connect that never returns is as bad.
   if (hasOutstanding() || state() == ConnectionState::Connecting) services_.warn("R2CC: " + text);
-  reason_.assign(why.begin(), why.begin() + static_cast<std::ptrdiff_t>(std::min(why.size(), kMaxReason)));
+  reason_ = heard.empty() ? bytesOf(host + ": " + cause) : heard;
+  if (services_.firstFailure->empty()) services_.firstFailure->assign(reason_.begin(), reason_.end());
   setState(ConnectionState::Failed, why);
   dropAll();
   peer.tell(bye());  // the other end must not wait for one that has given up
+}
+
+/// One that is closed although messages are missing says why its process gave up another.
+Bye Connection::bye() const {
+  const bool own = !reason_.empty() || services_.firstFailure->empty();
+  return {id, static_cast<uint8_t>(sends_), sends_ ? 0 : through(), own ? reason_ : bytesOf(*services_.firstFailure)};
+}
+
+void Connection::failAsPeer(const std::vector<uint8_t>& reason, const char* otherwise) {
+  fail(reason.empty() ? otherwise : "the peer says: " + readable(reason), reason);
 }
 
 std::string Connection::readable(const std::vector<uint8_t>& reason) {
@@ -164,6 +212,10 @@ constexpr int64_t kFenceLimitNs = msToNs(10000);  // what needs longer than this
 /// connector's thread.
 void Connection::retire(const LanePtr& lane) {
   recorder_.laneDown(lane->id, lane->error ? "transport error" : !lane->path->up() ? "path down" : "given up");
+  if (services_.tally != nullptr) {
+    Tally::NicBytes& bytes = services_.tally->closed[lane->path->local];
+    (sends_ ? bytes.sent : bytes.received) += lane->moved.load(std::memory_order_relaxed);
+  }
   lanes_.erase(std::remove(lanes_.begin(), lanes_.end(), lane), lanes_.end());
   if (lane->state == LaneState::Up && lane->inner.ops->fenceMayWait) {
     lane->state = LaneState::Closed;
@@ -213,8 +265,11 @@ void Connection::failIfFenceHangs(int64_t now) {
 }
 
 /// An error frees NCCL's buffers: not while a lane may still write to them, unless it hangs.
+/// The line that says why is out before: NCCL's last error is that line (ncclGetLastError).
 ncclResult_t Connection::overNow() const {
-  return fencing() && runNs() - fencingSince_ < kFenceLimitNs ? ncclSuccess : ncclRemoteError;
+  if (fencing() && runNs() - fencingSince_ < kFenceLimitNs) return ncclSuccess;
+  if (state() == ConnectionState::Failed) services_.said();
+  return ncclRemoteError;
 }
 
 }  // namespace r2cc

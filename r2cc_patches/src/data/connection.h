@@ -9,6 +9,7 @@
 // in connection_memory.cc, fences in connection.cc.
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <condition_variable>
 #include <functional>
@@ -30,6 +31,7 @@
 #include "paths/wanted.h"
 #include "record/events.h"
 #include "record/recorder.h"
+#include "record/tally.h"
 
 namespace r2cc {
 
@@ -39,6 +41,7 @@ struct Services {
   Connector* connector = nullptr;
   EventLog* events = nullptr;
   Flight* flight = nullptr;  // null: nothing is recorded
+  Tally* tally = nullptr;
   const std::vector<LocalNic>* local = nullptr;
   const Anchors* anchors = nullptr;
   int64_t holdNs = 0;
@@ -50,6 +53,9 @@ struct Services {
   std::function<void(const Lane&, bool forGood)> misplaced;  // a lane is not on its NIC
   std::function<void(const std::string&)> warn;              // NCCL's log, level WARN
   std::function<void(const std::string&)> info;              // the same, level INFO
+  std::string host;                                          // this host's name
+  std::function<void()> said;           // waits until those lines are written, for a short time at most
+  std::string* firstFailure = nullptr;  // of all connections of the process, with the engine's mutex; empty: none
 };
 
 /// A lane's turn in a call ends with the message that makes it so much, as stock's does with each: what the others have
@@ -122,12 +128,12 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const Path* planPath() const { return plan_.empty() ? nullptr : plan_.newest().lanes()[0].lane->path; }
   /// The transport reported an error on some lane: the engine is to look at it.
   bool attention() const { return attention_.load(std::memory_order_relaxed); }
-  /// Ends the connection for good; `why` names host, NIC and cause.
-  void fail(const std::string& why);
+  /// Ends the connection for good, with a line that names host, NIC and `why`. `heard`: the peer's words, in its own.
+  void fail(const std::string& why, const std::vector<uint8_t>& heard = {});
   /// Fences everything and gives the lanes to the connector. After this the object may die.
   void shutdown();
   /// What the peer is told when this end is closed or given up, and whenever it asks afterwards.
-  Bye bye() const { return {id, static_cast<uint8_t>(sends_), sends_ ? 0 : through(), reason_}; }
+  Bye bye() const;
   /// NCCL waits here and nothing comes: is the other end still there? Answered with Bye when it is not.
   virtual void ask() = 0;
   /// False when not a single message got through since the last call.
@@ -140,6 +146,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
     return state() == ConnectionState::Failed || outstanding_.load(std::memory_order_relaxed) > 0 ||
            wantsRoom_.load(std::memory_order_relaxed);
   }
+  /// Where it is, for the status file: as of now, or of the last time that its owner was free.
+  struct Seat {
+    const Path* home = nullptr;
+    uint32_t nics = 0;  // local NICs that its messages may use, a bit each
+    bool away = false;  // some new message goes elsewhere than over home
+  };
+  const Seat& seat();
+  /// Adds what its lanes carried to the bytes of their NICs.
+  void addBytes(std::array<uint64_t, Tally::kNics>& byNic) const;
   /// NCCL waits for a message here, or the peer owes us an acknowledgement that a copy is kept for.
   virtual bool hasOutstanding() const { return outstanding_.load(std::memory_order_relaxed) > 0; }
 
@@ -181,6 +196,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::string nicName(const Path* path) const;
   /// What a peer says of its end, fit for a log.
   static std::string readable(const std::vector<uint8_t>& reason);
+  /// The peer's end is over, and messages are missing: by its own reason, or by that of another connection of it.
+  void failAsPeer(const std::vector<uint8_t>& reason, const char* otherwise);
   /// The NICs of the newest step with their weights: "eth0:25,eth2:6".
   std::string planShares() const;
   const InnerNet& innerOf(const Path* path) const { return (*services_.local)[path->local].inner; }
@@ -214,6 +231,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   static void giveBack(const Services& services, const std::weak_ptr<Connection>& whose, const LanePtr& lane,
                        const std::vector<void*>& handles, bool close);
   void count(bool in);
+  void tally(ConnectionState previous, ConnectionState next, const std::string& cause);
+  Seat seat_;
+  int64_t stoppedNs_ = 0;  // since then it carries nothing; 0: it does
   std::atomic<int> fencing_{0};
   int releasing_ = 0;  // lanes whose memory handles are on their way back, those that are fenced included
   std::atomic<int64_t> fencingSince_{0};

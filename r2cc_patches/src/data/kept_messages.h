@@ -58,7 +58,7 @@ class KeptMessages {
     const auto lane = std::find_if(lanes.begin(), lanes.end(), of);
     if (lane == lanes.end() || !(*lane)->tells || (*lane)->error) return false;
     const int64_t bytes = (*lane)->inner.ops->unconfirmed((*lane)->comm);
-    return bytes >= 0 && static_cast<uint64_t>(bytes) <= (*lane)->sent - r.mark;
+    return bytes >= 0 && static_cast<uint64_t>(bytes) <= (*lane)->moved.load(std::memory_order_relaxed) - r.mark;
   }
   /// The receiver has seen a message of this size.
   void acknowledged(size_t size) { largest_ = std::max(largest_, size); }

@@ -86,6 +86,7 @@ bool RecvConnection::progressLane(Lane& lane) {
     if (outcome != Outcome::Complete) return moved;
     lane.posted.pop();
     bytes += r.size;
+    (void)lane.count(r.size);
     finished(r);
     moved = true;
   }
@@ -271,8 +272,7 @@ void RecvConnection::end(const Bye& message) {
     const Owned owned(owner_, Owned::Wait::Yes);
     if (!hasOutstanding()) return setState(ConnectionState::Closed, "by the sender");
   }
-  fail(message.reason.empty() ? "the peer closed it while messages were expected"
-                              : "the peer says: " + readable(message.reason));
+  failAsPeer(message.reason, "the peer closed it while messages were expected");
 }
 
 /// A CloseLane may have been lost: an idle lane is mentioned now and then, and closed when the sender does not know it.

@@ -159,8 +159,7 @@ bool SendConnection::progressLane(Lane& lane) {
     moved = true;
     r.inner = nullptr;
     r.on(RequestEvent::Finish);
-    lane.sent += r.size;
-    r.mark = lane.sent;
+    r.mark = lane.count(r.size);
     if (clocked(lane)) lane.carried(r.size, nowNs());
   }
   return moved;

@@ -49,6 +49,7 @@ void SendConnection::failover(const std::vector<LanePtr>& lanes, const std::stri
     setState(ConnectionState::Frozen, cause);
   }
   if (counted) failovers++;
+  if (counted && services_.tally != nullptr) services_.tally->failover(cause);
   if (hasOutstanding()) peer.settledNs = runNs() + kDataFirstNs;
   recover(cause);
 }
@@ -214,7 +215,9 @@ bool SendConnection::settleSwitch(uint64_t boundary) {
     peer.onLastResort &= proposed_->lanes()[0].lane->path->use == PathUse::LastResort;
     another = !sameShares(current(), sharesOf(*proposed_));
     plan_.add(PlanStep(boundary, proposed_->lanes()));
-    failbacks += another && atHome() ? 1 : 0;
+    const bool returns = another && atHome();
+    failbacks += returns ? 1 : 0;
+    if (returns && services_.tally != nullptr) services_.tally->failback();
   }
   proposed_.reset();
   holdFrom_ = UINT64_MAX;
@@ -336,8 +339,7 @@ void SendConnection::onBye(const Bye& message) {
     }
   }
   if (!missing) return;
-  fail(message.reason.empty() ? "the peer closed it before it had everything"
-                              : "the peer says: " + readable(message.reason));
+  failAsPeer(message.reason, "the peer closed it before it had everything");
 }
 
 }  // namespace r2cc

@@ -123,6 +123,7 @@ bool SendConnection::spare(const LanePtr& lane) const {
 LanePtr SendConnection::idleLane() const {
   LanePtr best;
   const auto worth = [this](const LanePtr& lane) {
+    if (lane->path->leaving) return -1;
     return lane->path == home_ ? 2 : peer.kin(*lane->path, *home_) ? 0 : 1;
   };
   for (const LanePtr& lane : lanes_) {
@@ -144,12 +145,13 @@ Path* SendConnection::bestPath(const Path* avoid) const {
     const bool last = state() != ConnectionState::Active && path->state() == PathState::Probation;
     if (!path->up() && !last) continue;
     if (path->use == PathUse::LastResort && state() == ConnectionState::Active) continue;
-    if (path->dataDoubted() && state() == ConnectionState::Active) continue;
+    if ((path->dataDoubted() || path->leaving) && state() == ConnectionState::Active) continue;
     // A lane in reserve must outlive what it stands by for; one to go on with only shun what fails with home.
     const bool reserve = state() == ConnectionState::Active && avoid != nullptr;
     const bool sameFate = reserve ? !peer.apart(*path, *avoid) : peer.kin(*path, *home_);
-    if (path.get() == home_ && !path->doubted() && !(reserve && sameFate)) return path.get();
-    const int against = (path->up() ? 0 : 1) + (path->doubted() || unproven(*path) || path->mute(now) ? 1 : 0);
+    if (path.get() == home_ && !path->doubted() && !path->leaving && !(reserve && sameFate)) return path.get();
+    const bool doubtful = path->doubted() || path->leaving || unproven(*path) || path->mute(now);
+    const int against = (path->up() ? 0 : 1) + (doubtful ? 1 : 0);
     size_t load = static_cast<size_t>(against) * kDoubt + (path->data ? 0 : kNoData) + (sameFate ? kSameFate : 0) +
                   (path->byRouter ? kByRouter : 0);
     for (const auto& [other, connection] : peer.sends) {
@@ -228,9 +230,9 @@ void SendConnection::refreshWanted(int64_t now) {
     if (wanted_.size() > kMostShares) wanted_.resize(kMostShares);
     return;
   }
-  if (home_->state() == PathState::Up && !home_->dataDoubted()) {
+  if (home_->state() == PathState::Up && !home_->dataDoubted() && !home_->leaving) {
     wanted_ = {{home, 1}};
-  } else if (planPath()->use == PathUse::LastResort || planPath()->byRouter) {
+  } else if (planPath()->use == PathUse::LastResort || planPath()->byRouter || planPath()->leaving) {
     if (Path* path = bestPath(nullptr)) wanted_ = {{path, 1}};
   }
 }

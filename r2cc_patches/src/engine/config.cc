@@ -36,6 +36,11 @@ Config Config::fromEnvironment() {
   c.assumeDown = text("R2CC_ASSUME_DOWN");
   c.downInterfaces = number("R2CC_SOCKET_DOWN_IFS", 0) == 1;
   c.hostId = text("NCCL_HOSTID");
+  c.statusDir = text("R2CC_STATUS_DIR");
+  c.controlDir = text("R2CC_CONTROL_DIR");
+  c.job = text("R2CC_JOB");
+  if (c.job.empty()) c.job = text("SLURM_JOB_ID");
+  c.quiet = number("R2CC_QUIET", 0) == 1;
   return c;
 }
 

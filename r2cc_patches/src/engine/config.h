@@ -26,6 +26,11 @@ struct Config {
   std::string assumeDown;       // R2CC_ASSUME_DOWN: NICs that count as failed from the start; see assumed_down.h
   bool downInterfaces = false;  // R2CC_SOCKET_DOWN_IFS: interfaces without link or address at the start are NICs, too
   std::string hostId;           // NCCL_HOSTID: what NCCL calls this host, where it is set
+  std::string statusDir;        // R2CC_STATUS_DIR: a file in it says how this process is
+  std::string controlDir;       // R2CC_CONTROL_DIR: files in it say which NICs are to go away
+  std::string job;              // R2CC_JOB, else SLURM_JOB_ID: what the job is called in the status file
+  bool quiet = false;           // R2CC_QUIET: no line on stderr at the end
+  std::string build;            // of this library; not the environment's
   static Config fromEnvironment();
 };
 

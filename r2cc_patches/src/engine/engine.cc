@@ -64,6 +64,9 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
   keepOnlyFor(shared_.self.id, shared_.side.ackFds());
   connector_ = std::make_unique<Connector>([this](const LanePtr& lane, bool ok) { onLaneMade(lane, ok); });
   report_.open();
+  status_ = std::make_unique<Status>(
+      StatusOptions{config.statusDir, config.controlDir, config.build, config.job, inner.net->name, config.mode},
+      shared_, tally_, report_, drains_, admission_.dropped());
   startRecorder();
   lend(std::move(distance));
   watchEverything();
@@ -82,6 +85,7 @@ Engine::~Engine() {
   report_.close();
   {
     const std::lock_guard<std::mutex> lock(mutex_);
+    status_->close();
     connections_.shutdown();
   }
   helpers_.end();
@@ -115,6 +119,16 @@ void Engine::flushAtExit() {
   (void)shared_.events.flushAll(std::max<int64_t>(end - nowNs(), 0));
 }
 
+std::string Engine::endLine() {
+  const int64_t end = nowNs() + kLastWordsNs;
+  std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
+  while (!lock && nowNs() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    (void)lock.try_lock();
+  }
+  return lock ? status_->endLine() : "";
+}
+
 void Engine::startRecorder() {
   if (config_.traceFile.empty()) return;
   FlightOptions options{config_.traceFile, config_.traceBytes, shared_.self.id, config_.mode, {}, shared_.warn};
@@ -126,6 +140,7 @@ void Engine::startRecorder() {
 void Engine::lend(Distance distance) {
   services_.mode = std::min(config_.mode, kHighestMode);
   services_.connector = connector_.get(), services_.events = &shared_.events, services_.flight = shared_.flight.get();
+  services_.tally = &tally_;
   services_.local = &shared_.nics, services_.anchors = &anchors_, services_.distance = std::move(distance);
   services_.holdNs = config_.holdNs;
   services_.wake = [fd = wakeFd_.get()] {
@@ -134,6 +149,10 @@ void Engine::lend(Distance distance) {
   };
   services_.fetchAcks = [this] { fetchAcks(); };
   services_.warn = shared_.warn, services_.info = shared_.info;
+  services_.host = refusals_.here().where, services_.firstFailure = &firstFailure_;
+  services_.said = [this] {
+    if (!logHangs_ && !log_.flush(kLastWordsNs)) logHangs_ = true;
+  };
   services_.settled = &settled_;
   services_.apart = [this](Helpers::Work slow, Helpers::Work then) {
     helpers_.run(std::move(slow), [this, then = std::move(then)] {

@@ -33,6 +33,9 @@
 #include "paths/shared.h"
 #include "paths/streams.h"
 #include "record/scribe.h"
+#include "record/tally.h"
+#include "status/drains.h"
+#include "status/status.h"
 #include "wire/handle.h"
 
 namespace r2cc {
@@ -63,6 +66,9 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   const Warn& warner() const { return shared_.warn; }
   /// Log and events so far, when the process ends without the engine being closed. At most a second.
   void flushAtExit();
+
+  /// What happened since it began, in one line; empty: nothing did, or it cannot be asked now.
+  std::string endLine();
 
   /// What netlink would report, for NICs that do not exist: tests. Any thread.
   void reportLink(size_t nic, bool up);
@@ -111,7 +117,10 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   Scribe log_;
   Shared shared_;
   Anchors anchors_;
-  Services services_;  // for the connections
+  Tally tally_;
+  Services services_;         // for the connections
+  std::string firstFailure_;  // of a connection, in words
+  std::atomic<bool> logHangs_{false};
   std::mutex mutex_;
   std::condition_variable settled_;  // a slow call of a connection's is over
   Epoll epoll_;
@@ -120,6 +129,7 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
 
   Streams streams_{shared_, epoll_, ackEpoll_};
   NicReport report_;
+  Drains drains_{shared_, report_};
   Announcer announcer_{shared_};
   Locator locator_{shared_, report_};
   SecondWay secondWay_{shared_, streams_, report_};
@@ -135,9 +145,11 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   Listeners listeners_;
   Refusals refusals_;
   Connections connections_{shared_, streams_};
-  Messages messages_{shared_,
-                     services_,
-                     {admission_, streams_, connections_, listeners_, refusals_, judge_, locator_, rates_, report_}};
+  Messages messages_{
+      shared_,
+      services_,
+      {admission_, streams_, connections_, listeners_, refusals_, judge_, locator_, rates_, report_, drains_}};
+  std::unique_ptr<Status> status_;
 
   std::vector<bool> addressed_;  // by NIC: it had an address at the start, or may get one
   uint64_t nextId_ = 1;

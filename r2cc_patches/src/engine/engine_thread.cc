@@ -191,6 +191,7 @@ void Engine::tick(int64_t now) {
   }
   streams_.endStrangers(now);
   connections_.tick(now);
+  status_->tick(now);
   shared_.agenda.end(now);
 }
 

@@ -176,6 +176,9 @@ void Messages::dispatch(Arrival& arrival, Type type, Reader& reader) {
   if (type == Type::PathHealth && !peer.weConnect) {
     return give(PathHealth{}, [&](const PathHealth& m) { parts_.report.onPathHealth(peer, m); });
   }
+  if (type == Type::Leaving && peer.weConnect) {
+    return give(Leaving{}, [&](const Leaving& m) { parts_.drains.onLeaving(peer, m); });
+  }
   if (type == Type::LookAt && peer.weConnect) {
     return give(LookAt{}, [&](const LookAt& m) { Locator::onLookAt(peer, m); });
   }

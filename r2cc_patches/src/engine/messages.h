@@ -11,6 +11,7 @@
 #include "health/rates.h"
 #include "paths/shared.h"
 #include "paths/streams.h"
+#include "status/drains.h"
 
 namespace r2cc {
 
@@ -27,6 +28,7 @@ class Messages {
     Locator& locator;
     Rates& rates;
     NicReport& report;
+    Drains& drains;
   };
   Messages(Shared& shared, const Services& services, const Parts& parts)
       : shared_(shared), services_(services), parts_(parts), dropped_(parts.admission.dropped()) {}

@@ -250,7 +250,9 @@ void Judge::watchSilence(Peer& peer, int64_t now) {
   }
   if (waited > kSilentAskNs && now - peer.lastAsked >= kSilentAgainNs) askAll(peer, now);
   if (silent > shared_.holdNs && !stoppedOnly(peer, now)) {
-    return failAll(peer, "peer " + peer.describe() + " is silent on every path for " +
+    const std::string nics = peer.linkedNics();
+    return failAll(peer, "peer " + peer.describe() + " is silent on every path" +
+                             (nics.empty() ? "" : " (" + nics + ")") + " for " +
                              std::to_string(shared_.holdNs / 1000000) + " ms (R2CC_HOLD_MS)");
   }
   if (now - peer.lastCalled < callNs) return;

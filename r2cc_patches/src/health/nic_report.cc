@@ -74,7 +74,7 @@ void NicReport::close() {
 }
 
 void NicReport::path(const Peer& peer, const Path& path, const char* state, const std::string& cause) {
-  changed_ = true;
+  changed();
   // The sending end judges; two ends would say everything twice.
   if (!peer.weConnect || path.use == PathUse::SideOnly) return;
   if (shared_.flight != nullptr) {
@@ -151,6 +151,9 @@ void NicReport::tick(int64_t now) {
     capacities.push_back(shared_.linkUp(i) ? inAll(i, nics[i].capacity(), now) : 0);
   }
   if (board_ != nullptr) board_->set(capacities);
+  if (capacities == capacities_) return;
+  capacities_ = std::move(capacities);
+  version_++;
 }
 
 }  // namespace r2cc

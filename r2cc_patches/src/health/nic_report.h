@@ -20,7 +20,14 @@ class NicReport {
   void open();
   void close();
   /// Something happened that may be a NIC's.
-  void changed() { changed_ = true; }
+  void changed() {
+    changed_ = true;
+    version_++;
+  }
+  /// Ascends with whatever may be a NIC's.
+  uint64_t version() const { return version_; }
+  /// What each NIC can carry, 0 to 1, as of the last tick.
+  const std::vector<double>& capacities() const { return capacities_; }
   /// A path's new state, for the journal and the flight recorder.
   void path(const Peer& peer, const Path& path, const char* state, const std::string& cause);
   /// The other end says what a path to one of our NICs carries.
@@ -38,6 +45,8 @@ class NicReport {
   HealthBoard* const board_;
   NicTraffic traffic_;
   bool changed_ = false;
+  uint64_t version_ = 0;
+  std::vector<double> capacities_;
   int64_t lookedNs_ = 0;
 };
 

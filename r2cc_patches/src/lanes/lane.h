@@ -85,15 +85,21 @@ struct alignas(64) Lane {
   // What it has carried, by the sender's own clock; the engine reads them.
   std::atomic<uint64_t> bytes{0};
   std::atomic<int64_t> busyNs{0};
-  uint64_t sent = 0;      // the owner's: bytes of messages that are over with the transport
-  int64_t busySince = 0;  // the owner's: when the oldest message under way could begin
-  LaneSample sampled{};   // the engine's: what was seen at its last look
+  std::atomic<uint64_t> moved{0};  // bytes of messages that are over with the transport; the owner alone writes it
+  int64_t busySince = 0;           // the owner's: when the oldest message under way could begin
+  LaneSample sampled{};            // the engine's: what was seen at its last look
 
   /// The oldest message under way is over. By the owner, who alone writes these.
   void carried(size_t size, int64_t now) {
     busyNs.store(busyNs.load(std::memory_order_relaxed) + now - busySince, std::memory_order_relaxed);
     bytes.store(bytes.load(std::memory_order_relaxed) + size, std::memory_order_relaxed);
     busySince = now;
+  }
+  /// A message is over with the transport; returns all bytes so far. By the owner.
+  uint64_t count(size_t size) {
+    const uint64_t now = moved.load(std::memory_order_relaxed) + size;
+    moved.store(now, std::memory_order_relaxed);
+    return now;
   }
   bool usable() const { return state == LaneState::Up && (remoteUp || !sends); }
 };

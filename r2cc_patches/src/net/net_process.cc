@@ -1,6 +1,7 @@
 #include "net/net_process.h"
 
 #include <net/if.h>
+#include <unistd.h>
 
 #include <stdexcept>
 #include <utility>
@@ -8,6 +9,7 @@
 #include "base/world_rank.h"
 #include "inner/net_ib_ops.h"
 #include "net/assumed_down.h"
+#include "net/nccl_profiler.h"
 #include "net/r2cc_net.h"
 #include "nic/domain.h"
 
@@ -156,16 +158,17 @@ ncclResult_t NetProcess::initInChild(ncclNet_t* net, const LastResort::Init& ini
 
 ncclResult_t NetProcess::init(ncclNet_t* net, void** ctx, uint64_t commId, ncclNetCommConfig_t* config,
                               ncclDebugLogger_t log, ncclProfilerCallback_t profiler) {
-  const LastResort::Init given{commId, config, log, profiler};
-  if (inChild()) return initInChild(net, given, ctx);
+  if (inChild()) return initInChild(net, {commId, config, log, profiler}, ctx);
   const std::lock_guard<std::mutex> lock(mutex_);
   log_ = log;
+  NcclProfiler::use(profiler);
+  const LastResort::Init given{commId, config, log, NcclProfiler::call};
   if (users_ == 0) inner_ = innerNet(net);
   if (inner_.ops != innerOps(net)) {
     warn(std::string("R2CC: this process already uses the net ") + inner_.net->name + ", so not " + net->name);
     return ncclSystemError;
   }
-  const ncclResult_t result = inner_.net->init(ctx, commId, config, log, profiler);
+  const ncclResult_t result = inner_.net->init(ctx, commId, config, log, NcclProfiler::call);
   if (result != ncclSuccess) return result;
   if (users_ == 0 && start(given) != ncclSuccess) {
     (void)inner_.net->finalize(*ctx);
@@ -180,7 +183,9 @@ ncclResult_t NetProcess::init(ncclNet_t* net, void** ctx, uint64_t commId, ncclN
 ncclResult_t NetProcess::start(const LastResort::Init& init) {
   int devices = 0;  // of IB on a host of sockets: NCCL takes the next net
   if (inner_.net->devices(&devices) == ncclSuccess && devices == 0) return ncclSuccess;
-  const Config settings = Config::fromEnvironment();
+  Config settings = Config::fromEnvironment();
+  settings.build = r2ccBuildId;
+  quiet_ = settings.quiet;
   try {
     makeEngine(settings, init);
   } catch (const std::invalid_argument& problem) {
@@ -251,16 +256,29 @@ ncclResult_t NetProcess::finalize(void* ctx) {
   const std::lock_guard<std::mutex> lock(mutex_);
   if (users_ > 0 && --users_ == 0) {
     if (engine_ != nullptr && worldRank() <= 0) sayInPathLocked();
+    if (engine_ != nullptr) sayEnd();
     engine_.reset();
     lastResort_.reset();
   }
   return inner_.net->finalize(ctx);
 }
 
+/// On stderr, for those who set nothing: by rank 0 alone. Where no launcher says which that is, in NCCL's log.
+void NetProcess::sayEnd() {
+  const int rank = worldRank();
+  if (quiet_ || rank > 0) return;
+  const std::string line = engine_->endLine();
+  if (line.empty()) return;
+  if (rank < 0) return info(line);
+  (void)!write(STDERR_FILENO, (line + "\n").data(), line.size() + 1);
+}
+
 /// The process ends with communicators open: what was said until now is written, and nothing else is done.
 void NetProcess::atEnd() {
   const std::unique_lock<std::mutex> lock(mutex_, std::try_to_lock);
-  if (lock && engine_ != nullptr) engine_->flushAtExit();
+  if (!lock || engine_ == nullptr) return;
+  sayEnd();
+  engine_->flushAtExit();
 }
 
 void NetProcess::expectGpuMemory(int type, size_t size) {

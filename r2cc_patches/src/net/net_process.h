@@ -47,6 +47,7 @@ class NetProcess {
   ncclResult_t initInChild(ncclNet_t* net, const LastResort::Init& init, void** ctx);
   ncclResult_t start(const LastResort::Init& init);
   void sayInPathLocked();
+  void sayEnd();
   void describe(int mode, const std::vector<NicName>& devices);
   void makeEngine(const Config& settings, const LastResort::Init& init);
 
@@ -58,6 +59,7 @@ class NetProcess {
   InPath path_;                     // but for its connections
   std::atomic<uint64_t> protectedConnections_{0};
   std::atomic<uint64_t> plainConnections_{0};
+  bool quiet_ = false;
   int users_ = 0;
   int usersInChild_ = 0;
   ncclDebugLogger_t log_ = nullptr;

@@ -71,6 +71,7 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   bool linkLost(int64_t now, bool ours) {
     lastPing = now;
     linked = false;
+    diedByLink_ = true;
     if (!ours && blame == Blame::Nobody) blame = Blame::Remote;
     return die(now);
   }
@@ -122,7 +123,7 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   }
   /// As much as data would be got through in the last half second.
   bool provenLately(int64_t now) const { return now - provenNs_ < kProofNs; }
-  bool carriesData() const { return up() && !dataDoubt_; }
+  bool carriesData() const { return up() && !dataDoubt_ && !leaving; }
   /// True when the doubt ends now.
   bool trustData(int64_t now) {
     if (!dataDoubt_ || !dataProven_ || now - dataDoubtedAt_ < probation_.ns << (dataFailures_ - 1)) return false;
@@ -159,11 +160,16 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   bool probationTick(int64_t now) {
     if (state() != PathState::Probation) return false;
     if (now - lastPong > kProbationSilenceNs) return set(PathState::Dead);
-    return now - probationSince_ >= probationNs() && set(PathState::Up);
+    if (now - probationSince_ < probationNs()) return false;
+    diedByLink_ = false;
+    return set(PathState::Up);
   }
   int64_t probationNs() const {
     return probation_.damping ? probation_.ns << std::min(std::max(failures_ - 1, 0), kMaxDoublings) : probation_.ns;
   }
+
+  /// Of one that is not up: a NIC of it lost its link, so that silence says nothing.
+  bool diedByLink() const { return diedByLink_; }
 
   /// Anything ever came over it.
   bool heard() const { return lastHeard != 0; }
@@ -172,6 +178,7 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
 
   uint32_t pongRound = 0;  // the newest round answered
   int64_t lastPing = 0, lastPong = 0;
+  bool leaving = false;   // a NIC of it is to go away (status/drains.h): nothing new is put on it
   bool linked = true;     // both NICs have their link, as far as we know
   int64_t lastHeard = 0;  // anything genuine came over it
   int asks = 0;           // rounds of questions about where it died silently; 0: none is under way
@@ -230,6 +237,7 @@ class Path {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   std::atomic<PathState> state_{PathState::Up};
   int64_t suspectUntil_ = 0;
   bool standsStill_ = false;
+  bool diedByLink_ = false;
   int64_t doubtedAt_ = INT64_MIN / 2;
   int misses_ = 0;
   uint32_t pingRound_ = 0, pingedSince_ = 1;  // asked in every round from the second to the first

@@ -53,6 +53,25 @@ std::string Peer::describe() const {
   return text;
 }
 
+std::array<std::string, 3> Peer::nicsTowards() const {
+  std::array<std::string, 3> lists;
+  for (size_t nic = 0; nic < local_.size(); nic++) {
+    const auto leads = [&](const auto& path) { return path->local == nic && path->data && !path->within; };
+    const auto path = std::find_if(paths_.begin(), paths_.end(), leads);
+    if (path == paths_.end()) continue;
+    const bool there = (remoteUp >> remote_[(*path)->remote].dev & 1) != 0;
+    std::string& list = lists[!linkUpHere(nic) ? 0 : !there ? 1 : 2];
+    list += (list.empty() ? "" : ", ") + local_[nic].name;
+  }
+  return lists;
+}
+
+std::string Peer::lostLinks() const {
+  const auto lists = nicsTowards();
+  return (lists[0].empty() ? "" : "; no link here: " + lists[0] + " (netlink, or the NIC's driver)") +
+         (lists[1].empty() ? "" : "; no link there: " + lists[1]);
+}
+
 void Peer::beginRound(int64_t now) {
   // The first of a series, or the first that nobody has answered yet.
   if (answeredRound == round || now - sentAt(round) > kSeriesNs) openSince = now;

@@ -113,6 +113,10 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   /// Not one by a router that never answered, where another of NICs that face each other is up: nobody asks for it.
   bool counts(const Path& path) const;
   std::string describe() const;
+  /// For a log, our NICs towards it: "; no link here: eth0; no link there: eth1, eth2", empty where all have theirs.
+  std::string lostLinks() const;
+  /// The others: "eth3".
+  std::string linkedNics() const { return nicsTowards()[2]; }
   /// Another round of probes begins.
   void beginRound(int64_t now);
   /// A probe of this round was answered.
@@ -175,6 +179,7 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   std::map<uint64_t, uint64_t> closedAt;  // receive connections closed here: how much they had
   ReplayWindow replays;
   uint32_t remoteUp = ~uint32_t{0}, remoteVersion = 0;
+  uint32_t remoteLeaving = 0, leavingVersion = 0;  // its NICs that are to go away
   int64_t lastHeard = 0;
   int64_t lastCalled = 0, lastAsked = 0;
   int64_t firstBrokeNs = INT64_MIN / 2;  // brokeNs, of the first that nothing was heard after
@@ -211,6 +216,8 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   void sendAcks(const Path& path, const std::vector<Ack>& acks) const;
   bool sendToAckPort(const Path& path, Datagram& datagram) const;
   bool sendByStream(const Path& path, const StreamSlot& slot, const std::vector<uint8_t>& bytes) const;
+  /// Names of NICs by what their paths lack: the link here, that of the peer's, none.
+  std::array<std::string, 3> nicsTowards() const;
   Path& addPath(size_t local, size_t remote);
   void addPaths();
   bool has(size_t local, size_t remote) const;

@@ -60,6 +60,7 @@ enum class Type : uint8_t {
   PathHealth,
   Filler,  // means nothing: probes are as large as the data
   Addresses,
+  Leaving,
 };
 
 /// sender -> receiver: a connection for the listen that `listen` names.
@@ -243,6 +244,14 @@ struct Addresses {
   static constexpr Type kType = Type::Addresses;
   std::vector<NicAddress> nics;
   auto fields() { return inOrder(atMost(kMaxNics, nics)); }
+};
+
+/// receiver -> sender: which NICs of mine are to go away, a bit each: what uses them moves elsewhere. As new as
+/// `version`; repeated while there are any. A build that does not know it leaves its connections where they are.
+struct Leaving {
+  static constexpr Type kType = Type::Leaving;
+  uint32_t nics = 0, version = 0;
+  auto fields() { return inOrder(nics, version); }
 };
 
 /// One message, encoded: what waits in an outbox.

@@ -4,6 +4,7 @@
 
 #include "budget.h"
 #include "check.h"
+#include "nic/topology.h"
 #include "rig/door.h"
 #include "rig/faults.h"
 
@@ -29,6 +30,12 @@ RigOptions options(Kind kind, int rails) {
   o.plain = kind == Kind::Kept;
   o.anyOrder = o.drains = kind == Kind::Direct;
   return o;
+}
+
+std::string lines(const std::vector<std::string>& all) {
+  std::string out;
+  for (const std::string& line : all) out += line + "\n";
+  return out;
 }
 
 /// Brings a rig whose messages flow into some state that lasts.
@@ -187,4 +194,48 @@ TEST(net_five_hundred_errors_of_the_only_nic) {
     CHECK_EQ(rig.warnings().size(), 0u);
     for (const std::string& v : rig.fabric.violations()) CHECK_EQ(v, "");
   }
+}
+
+/// A host has no path left. Where its peers gave up, they say why to those that never talked to it; then the others go
+/// on over connections of their own, as after ncclCommShrink.
+TEST(net_going_on_without_the_lost_host) {
+  RigOptions o = options(Kind::Kept, 2);
+  o.hosts = 3;
+  o.holdNs = msToNs(300);
+  Rig rig(o);
+  rig.stream(0, 1, 0, kMany), rig.stream(1, 2, 0, kMany);
+  const Stream &lost = rig.streams()[0], &other = rig.streams()[1];
+  other.sender->limit = 200;  // the ring stands still behind it
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return lost.receiver->done() > 100 && other.receiver->done() == 200; }));
+  for (int rail = 0; rail < 2; rail++) rig.fabric.cut({0, rail}, Cut::Hold), rig.link(0, rail, false);
+  CHECK(Rig::within(kLimitNs, [&] {
+    return lost.sender->state() == End::State::Failed && lost.receiver->state() == End::State::Failed;
+  }));
+  CHECK(other.receiver->state() == End::State::Running);
+  rig.stop();
+  const int64_t start = nowNs();
+  lost.receiver->close(), other.sender->close();
+  CHECK(nowNs() - start < kAbortNs);
+  CHECK(Rig::within(kLimitNs, [&] { return other.receiver->step(), other.receiver->state() == End::State::Failed; }));
+  other.receiver->close(), lost.sender->close();
+  const std::string said = lines(rig.warnings()), host = hostName();
+  for (const std::string& wanted :
+       {" of " + host + " to peer 127.0.1.2 failed: ", std::string(" for 300 ms (R2CC_HOLD_MS)"),
+        std::string("; no link here: lo, lo (netlink"),
+        " of " + host + " to peer 127.0.1.1 failed: peer 127.0.1.1 is silent on every path (",
+        " of " + host + " to peer 127.0.1.2 failed: the peer says: " + host +
+            ": peer 127.0.1.1 is silent on every path ("})
+    CHECK_EQ(said.find(wanted) == std::string::npos ? wanted + " is not in " + said : "", "");
+  CHECK_EQ(lost.receiver->wrong() + other.receiver->wrong(), "");
+  rig.streams().clear();
+  rig.stream(1, 2, 0, 300), rig.stream(2, 1, 1, 300);
+  rig.start();
+  CHECK(rig.allDone(kLimitNs));
+  rig.stop();
+  for (const Stream& s : rig.streams()) {
+    CHECK(s.sender->state() == End::State::Done && s.receiver->state() == End::State::Done);
+    CHECK_EQ(s.receiver->wrong(), "");
+  }
+  CHECK_EQ(lines(rig.fabric.violations()), "");
 }

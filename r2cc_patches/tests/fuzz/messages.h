@@ -14,6 +14,7 @@ void forEachMessage(F f) {
   f(Slow{});
   f(PathHealth{});
   f(Addresses{});
+  f(Leaving{});
 }
 
 }  // namespace r2cc::fuzz

@@ -26,6 +26,8 @@ Rig::Rig(const RigOptions& options)
   config.damping = options.damping;
   config.eventFile = options.eventFile;
   for (int host = 0; host < options.hosts; host++) {
+    const std::string desk = options.desk + "/h" + std::to_string(host);
+    if (!options.desk.empty()) config.statusDir = desk + "/status", config.controlDir = desk + "/control";
     const auto info = [this, host](const std::string& text) { options_.log(host, text); };
     const auto warn = [this, host](const std::string& text) {
       if (options_.log) options_.log(host, text);
@@ -51,7 +53,7 @@ std::vector<LocalNic> Rig::nics(int host) {
   std::vector<LocalNic> out;
   for (int rail = 0; rail < options_.rails; rail++) {
     LocalNic nic;
-    nic.name = "lo";
+    nic.name = options_.desk.empty() ? "lo" : "rail" + std::to_string(rail);
     nic.ifindex = 1000000U + static_cast<unsigned>(rail);  // no such interface: netlink says nothing about it
     nic.dev = options_.devices ? host * kDevicesOfHost + rail : rail;
     nic.assumedDown = host == 0 && rail == options_.assumedDown;

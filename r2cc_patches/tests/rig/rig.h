@@ -45,6 +45,9 @@ struct RigOptions {
   int assumedDown = -1;                                     // the rail of host 0 that R2CC_ASSUME_DOWN names
   // NOLINTNEXTLINE(readability-redundant-member-init): by rail, those that fail together; none: each its own
   std::vector<uint8_t> domains{};
+  /// A folder with one for each host: its status file in h0/status, what it is asked in h0/control. NICs are then
+  /// called rail0, rail1. NOLINTNEXTLINE(readability-redundant-member-init)
+  std::string desk{};
   bool lastResort = false;  // one more NIC behind the rails, over a fabric of its own that plays sockets
 };
 

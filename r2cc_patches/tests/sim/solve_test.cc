@@ -53,6 +53,32 @@ TEST(sim_arms_meet_their_formulas) {
   }
 }
 
+TEST(sim_takes_what_nccl_takes_by_its_own_table) {
+  // 256 hosts of 8 GPUs, 64 MiB: NCCL's own model has 184 GB/s of the bus; a flat ring's hops alone would leave a
+  // tenth.
+  Question question = asked("nccl", 8);
+  question.topology.hosts = 256;
+  question.topology.rateGbit = 400;
+  question.topology.nvlinkGBps = 450;
+  question.ranksPerNode = 8;
+  question.bytes = 64 << 20;
+  const Answer whole = solve(question, {256, {}, 1}, false);
+  const double bus = 2 * 2047.0 / 2048 * static_cast<double>(question.bytes) / whole.timeUs / 1000;
+  CHECK_EQ(whole.schedule, std::string("nvlstree/simple"));
+  CHECK(almost(bus, 184, 0.01));
+  // A node that lost a NIC sends two messages over seven, but for the first and the last, which send one.
+  question.bytes = uint64_t{8} << 30;
+  const auto with = [&](int host) {
+    return solve(question, {256, {{host, {0, 1, 1, 1, 1, 1, 1, 1}}}, 1}, false).timeUs;
+  };
+  const double healthy = solve(question, {256, {}, 1}, false).timeUs;
+  CHECK(with(0) <= healthy * 1.001 && with(255) <= healthy * 1.001);
+  CHECK(with(100) > healthy * 1.03);
+  // What is no AllReduce is a ring.
+  question.op = "allgather";
+  CHECK_EQ(solve(question, {256, {}, 1}, false).schedule, std::string("ring"));
+}
+
 TEST(sim_optcc_is_not_filled_for_longer_than_a_ring_takes) {
   for (const int p : {8, 256}) {
     Question question = asked("optcc", 2);

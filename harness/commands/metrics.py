@@ -1,0 +1,91 @@
+"""`r2cc metrics`: status files for Prometheus."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from harness.commands.watched import folder_of, status_option
+from harness.errors import UsageError
+
+EXAMPLES = """\b
+Examples:
+  r2cc metrics --status /run/r2cc                          one look, printed
+  r2cc metrics --status /run/r2cc --listen 9401            served at http://HOST:9401/metrics
+  r2cc metrics --status /run/r2cc --textfile /var/lib/node_exporter/r2cc.prom
+  r2cc metrics --rules > /etc/prometheus/rules/r2cc.yaml   alert rules
+  r2cc metrics --dashboard > r2cc.json                     a dashboard for Grafana
+
+\b
+Exit codes: 0 done, 2 bad usage, or the port is in use.
+"""
+
+
+@click.command(epilog=EXAMPLES)
+@status_option
+@click.option("--host", metavar="NAME", help="Only processes of this host, where several write into one folder.")
+@click.option("--listen", type=click.IntRange(1, 65535), metavar="PORT", help="Serve them until Ctrl-C.")
+@click.option("--address", default="0.0.0.0", show_default=True, help="With --listen: on this address of the host.")
+@click.option(
+    "--textfile", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
+    help="Write them there, whole, every 10 s, until Ctrl-C.",
+)  # fmt: skip
+@click.option("--once", is_flag=True, help="With --textfile: once.")
+@click.option("--rules", is_flag=True, help="Print the alert rules, and nothing else.")
+@click.option("--dashboard", is_flag=True, help="Print the dashboard, and nothing else.")
+def metrics(
+    *, status: Path | None, host: str | None, listen: int | None, address: str, textfile: Path | None, once: bool,
+    rules: bool, dashboard: bool,
+) -> int:  # fmt: skip
+    """Give Prometheus what the R2CC processes of a host say of themselves (R2CC_STATUS_DIR)."""
+    if rules or dashboard:
+        click.echo(_shipped("alerts.yaml" if rules else "dashboard.json"), nl=False)
+        return 0
+    if listen and textfile:
+        raise UsageError("--listen and --textfile are two ways for the same", "start it twice to have both")
+    folder = folder_of(status)
+    if listen:
+        return _serve(folder, host, address, listen)
+    if textfile:
+        return _write(folder, host, textfile, once=once)
+    from harness.watch.metrics import text_of
+
+    click.echo(text_of(folder, host), nl=False)
+    return 0
+
+
+def _shipped(name: str) -> str:
+    from importlib import resources
+
+    return resources.files("harness.watch").joinpath("rules", name).read_text(encoding="utf-8")
+
+
+def _serve(folder: Path, host: str | None, address: str, port: int) -> int:
+    import time
+
+    from prometheus_client import start_http_server
+
+    from harness.watch.metrics import registry_of
+
+    try:
+        start_http_server(port, address, registry_of(folder, host))
+    except OSError as error:
+        hint = "is another `r2cc metrics` running here? --listen takes another port"
+        raise UsageError(f"port {port} of {address} cannot be had: {error.strerror or error}", hint) from error
+    click.echo(f"http://{address}:{port}/metrics", err=True)
+    while True:
+        time.sleep(3600)
+
+
+def _write(folder: Path, host: str | None, path: Path, *, once: bool) -> int:
+    import time
+
+    from harness.files.writing import write_whole
+    from harness.watch.metrics import text_of
+
+    while True:
+        write_whole(path, text_of(folder, host)).chmod(0o644)
+        if once:
+            return 0
+        time.sleep(10)
