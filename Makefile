@@ -2,7 +2,7 @@
 # Only relative paths are used, so the checkout may lie in a folder with a space in its name.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev docs schemas demo false-positives many-faults soak record test test-cpp test-unit test-lab fuzz test-python model sanitize lint lint-python lint-cpp check nightly clean
+.PHONY: help setup setup-dev docs schemas demo false-positives many-faults soak record wheel packages test test-cpp test-unit test-lab fuzz test-python model sanitize lint lint-python lint-cpp check nightly clean
 
 DEMO_ARMS ?= stock,migrate
 STORE ?= runs
@@ -64,6 +64,13 @@ test-lab: setup-dev ## The tests in the lab and on emulated machines
 	@.venv/bin/python -m pytest -n 4 --dist loadfile tests/lab -m "not alone and not timed and $(USUAL)" $(PYTEST_ARGS) $(NONE_IS_FINE)
 	@.venv/bin/python -m pytest -n 2 --dist loadfile tests/lab -m "timed and $(USUAL)" $(PYTEST_ARGS) $(NONE_IS_FINE)
 	@.venv/bin/python -m pytest tests/lab tests/vm -m "(alone or vm) and $(USUAL)" $(PYTEST_ARGS) $(NONE_IS_FINE)
+
+wheel: setup-dev ## Build the wheel into dist/: command line, libraries, experiments
+	@.venv/bin/r2cc build net --quiet --then release
+	@.venv/bin/python scripts/packages/wheel.py
+
+packages: wheel ## The wheel, and .deb, .rpm (where rpmbuild is) and symbols of the net plugin, into dist/
+	@bash scripts/packages/system.sh
 
 fuzz: setup-dev ## Fuzz the wire formats and a live engine: `make fuzz SECONDS=60` a target (needs clang)
 	@FUZZ_SECONDS=$(or $(SECONDS),60) .venv/bin/r2cc build net --then fuzz

@@ -28,6 +28,7 @@ OUTPUT_CUT_OFF_EXIT_CODE = 141
 SECTIONS = {
     "Build": ("fork", "build", "deploy"),
     "Hosts": ("lab", "hosts", "inventory", "doctor"),
+    "Jobs": ("env", "plugin-path"),
     "Experiments": ("chaos", "sim", "run", "panic"),
     "Results": ("report", "trace", "plan", "compare", "runs"),
 }
@@ -125,12 +126,22 @@ def unavailable_command(entry: EntryPoint, cause: Exception) -> click.Command:
     )
 
 
+def _show_version(context: click.Context, _param: click.Parameter, asked: bool) -> None:
+    if asked and not context.resilient_parsing:
+        from harness import versions
+
+        click.echo(versions.text())
+        context.exit()
+
+
 @click.group(
     cls=EntryPointGroup,
     epilog=EPILOG,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100, "show_default": True},
 )
-@click.version_option(package_name="r2cc", prog_name="r2cc")
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show versions and exit."
+)
 def cli() -> None:
     """Keep NCCL's collectives running through NIC and link failures, and prove it with experiments.
 

@@ -1,4 +1,4 @@
-"""Where things lie in the checkout (docs/reference/contracts.md, "Layout on disk")."""
+"""Where things lie: in the checkout (docs/reference/contracts.md, "Layout on disk"), or in what pip installed."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 from harness.errors import UsageError
 
 DEFAULT_NCCL = "2.29.7"
+PACKAGE = Path(__file__).resolve().parents[1] / "r2cc"
+"""The package that the wheel puts our programs and experiments into."""
+EXPERIMENTS = "experiments"
 
 
 @dataclass(frozen=True)
@@ -75,13 +78,44 @@ class Layout:
         return name if self.version == DEFAULT_NCCL else f"{name}-{self.version}"
 
 
+@dataclass(frozen=True)
+class Installed(Layout):
+    """The same for r2cc without a checkout: what was built came with it."""
+
+    @property
+    def net(self) -> Path:
+        return PACKAGE / "native"
+
+    @property
+    def nccl(self) -> Path:
+        """Where there never is one: the wheel has no libnccl."""
+        return PACKAGE / "nccl"
+
+
 def checkout(version: str | None = None) -> Layout:
     """The checkout this package runs from, with this version of NCCL (2.29.7); None for the default.
 
     Raises UsageError if it was installed without one, or if no such version is known.
     """
-    layout = Layout(Path(__file__).resolve().parents[1])
+    layout = Layout(PACKAGE.parent)
     if not layout.pin.is_file():
         hint = "clone the repository and run `make setup` there"
         raise UsageError(f"this command works in a checkout of R2CC, and {layout.root} is none", hint=hint)
     return layout if version is None else layout.with_version(version)
+
+
+def programs() -> Layout:
+    """Where our libraries and programs lie, built or not: in the checkout, or where pip put them.
+
+    Raises UsageError where there is neither.
+    """
+    installed = Installed(PACKAGE.parent)
+    return installed if (installed.net / "build.json").is_file() else checkout()
+
+
+def shipped(path: Path) -> Path:
+    """`experiments/...` of the wheel where the caller's folder has none; any other path as it is."""
+    if path.is_absolute() or path.parts[:1] != (EXPERIMENTS,) or path.exists():
+        return path
+    ours = PACKAGE / path
+    return ours if ours.exists() else path

@@ -75,9 +75,10 @@ def run(
 
 def _experiment(given: Source, changes: Mapping[str, Any]) -> Experiment:
     from chaos.experiment import file
+    from harness.repo import shipped
 
     if isinstance(given, Mapping):
         return file.of_value(given, changes)
     if isinstance(given, str) and "\n" in given:
         return file.loads(given, Path("<experiment>"), changes)
-    return file.load(Path(given), changes)
+    return file.load(shipped(Path(given)), changes)

@@ -10,7 +10,7 @@ from chaos.commands.campaign import campaign
 from chaos.commands.faults import faults
 from chaos.commands.run import run
 from chaos.commands.soak import soak
-from harness.commands.options import json_option
+from harness.commands.options import ExperimentPath, json_option
 from harness.commands.values import yaml_with
 from harness.schemas import dumped
 
@@ -34,9 +34,7 @@ chaos.add_command(faults)
 
 
 @chaos.command()
-@click.argument(
-    "files", nargs=-1, required=True, type=click.Path(path_type=Path), shell_complete=yaml_with(b"workload")
-)
+@click.argument("files", nargs=-1, required=True, type=ExperimentPath(), shell_complete=yaml_with(b"workload"))
 @json_option("Print what each file holds, or its errors, as JSON.")
 def validate(files: tuple[Path, ...], as_json: bool) -> int:
     """Check experiment FILES; every error of every file is listed, with its line. A folder means every file in it.

@@ -9,7 +9,15 @@ import click
 
 from chaos.commands.one_run import last_words, run_one
 from harness.commands.launcher_option import LauncherType
-from harness.commands.options import arms_option, changes_of, json_option, out_option, quiet_option, set_option
+from harness.commands.options import (
+    ExperimentPath,
+    arms_option,
+    changes_of,
+    json_option,
+    out_option,
+    quiet_option,
+    set_option,
+)
 from harness.commands.site_option import site_option
 from harness.commands.values import yaml_with
 from harness.schemas import dumped
@@ -37,7 +45,7 @@ interrupted and rolled back. 3 means that the infrastructure failed, the fault m
 
 
 @click.command(epilog=EXAMPLES)
-@click.argument("file", type=click.Path(path_type=Path), shell_complete=yaml_with(b"workload"))
+@click.argument("file", type=ExperimentPath(), shell_complete=yaml_with(b"workload"))
 @site_option(
     default="lab",
     metavar="lab|lab:FILE|vm:2x2|FILE",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from harness.commands.options import changes_of, json_option, out_option, quiet_option, set_option
+from harness.commands.options import ExperimentPath, changes_of, json_option, out_option, quiet_option, set_option
 from harness.schemas import dumped
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def sim() -> None:
 def common(command: F) -> F:
     """What every command takes that reads a simulation's file."""
     options = [
-        click.argument("file", type=click.Path(path_type=Path)),
+        click.argument("file", type=ExperimentPath()),
         click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="The seed, instead of the file's."),
         set_option(),
         json_option("Print the result alone on stdout, as JSON."),

@@ -18,7 +18,7 @@ from harness.errors import InfraError, UsageError
 from harness.facts import local_gpus as gpu
 from harness.hosts import Host
 from harness.hosts.parallel import all_of
-from harness.repo import checkout
+from harness.repo import programs
 from harness.sites.cluster import ClusterSite
 from harness.sites.surveyed import Surveyed
 from harness.workloads.bench import EVENT_FILE, bench_env, gpu_sampler_command, stray_settings
@@ -102,7 +102,7 @@ def on_gpus(
 
 def built_library() -> tuple[Path, dict[str, Any]]:
     """The patched libnccl.so.2 and its build.json. Raises UsageError when it was not built."""
-    folder = checkout().nccl
+    folder = programs().nccl
     library = folder / "lib" / "libnccl.so.2"
     try:
         return library, json.loads((folder / "build.json").read_text(encoding="utf-8"))
@@ -114,7 +114,7 @@ def built_library() -> tuple[Path, dict[str, Any]]:
 
 def planned(host: HostBench, hosts: int, per_host: int, python: str, *, nccl: bool = True) -> GpuBench:
     """The same without looking at anything, for `--dry-run`."""
-    library = checkout().nccl / "lib" / "libnccl.so.2" if nccl else None
+    library = programs().nccl / "lib" / "libnccl.so.2" if nccl else None
     return GpuBench(host, python, library, hosts * per_host, ENVIRONMENT)
 
 

@@ -84,7 +84,7 @@ def built(*, quiet: bool) -> tuple[HostBench, dict[str, Any]]:
 
 def unbuilt() -> HostBench:
     """The same without building anything, for `--dry-run`: where the programs will be."""
-    from harness.repo import checkout
+    from harness.repo import programs
 
-    folder = checkout().net
+    folder = programs().net
     return HostBench(folder / "r2cc_bench", folder / "r2cc_sampler", folder / "libr2cc_net.so")

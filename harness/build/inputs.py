@@ -38,7 +38,7 @@ class Inputs:
 
 def source_hashes(native: Path) -> dict[str, str]:
     """Our C++ and its Makefiles, by folder; patches are in the tree's hash already, tests are not in the result."""
-    parts = ("src", "bench", "planner", "sim", "agree", "nccl", "progress", "faults")
+    parts = ("src", "bench", "planner", "sim", "agree", "nccl", "progress", "faults", "release")
     folders = {name: tree_hash(native / name, "sha256") for name in parts if (native / name).is_dir()}
     makefile = hashlib.sha256((native / "Makefile").read_bytes()).hexdigest()
     return {**folders, "Makefile": makefile}

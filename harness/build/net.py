@@ -8,11 +8,11 @@ from pathlib import Path
 from harness.build.cuda import cuda_include
 from harness.build.inputs import Inputs, compiler_version, cuda_version, flags_from_environment, source_hashes
 from harness.build.make import log_of, make_arguments, run_make
-from harness.build.record import Record, forget, hashes, is_current, unfinished
+from harness.build.record import Record, forget, hashes, is_current, known, unfinished
 from harness.files.lock import exclusive
 from harness.fork.tree import ensure
 from harness.progress import Progress, show
-from harness.repo import Layout, checkout
+from harness.repo import Installed, Layout, checkout, programs
 from harness.schemas.form import form
 
 OUTPUTS = {
@@ -51,8 +51,13 @@ def build_net(
     verbose: bool = False,
     layout: Layout | None = None,
 ) -> NetBuild:
-    """Fetch, patch and compile as far as anything changed. Raises SourceError, BuildError or UsageError."""
-    layout = layout or checkout()
+    """Fetch, patch and compile as far as anything changed; what pip installed is taken as it is.
+
+    Raises SourceError, BuildError or UsageError.
+    """
+    layout = layout or programs()
+    if isinstance(layout, Installed):
+        return _result(layout.net, str(known(layout.net)["build_id"]), rebuilt=False)
     with exclusive(layout.cache / "locks" / "build.lock", "building"):
         status = ensure(layout, source, progress=progress)
         cuda = cuda_include(layout, progress)

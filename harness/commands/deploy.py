@@ -79,11 +79,11 @@ def deploy(
 
 def _build(what: str) -> Build:
     from harness.deploy import build
-    from harness.repo import checkout
+    from harness.repo import programs
 
     if what not in ("auto", "net", "nccl"):
         return build.folder(Path(what))
-    layout = checkout()
+    layout = programs()
     if what == "auto":
         what = "nccl" if (layout.nccl / "lib" / "libnccl.so.2").is_file() else "net"
     return build.nccl(layout) if what == "nccl" else build.net(layout)

@@ -34,6 +34,18 @@ class Size(click.ParamType):  # type: ignore[type-arg]  # not generic in older v
         return found
 
 
+class ExperimentPath(click.Path):
+    """A file or folder; `experiments/...` is found in the wheel, too (harness.repo.shipped)."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        from harness.repo import shipped
+
+        return shipped(Path(str(super().convert(value, param, ctx))))
+
+
 def out_option(command: F) -> F:
     """`--out`, of commands that make a run."""
     return click.option(

@@ -236,17 +236,17 @@ def _start(launch: Any, *, dry_run: bool) -> int:
 
 
 def _built_tests() -> Path:
-    from harness.repo import checkout
+    from harness.repo import programs
 
-    return checkout().nccl.with_name("nccl-tests") / "bin"
+    return programs().nccl.with_name("nccl-tests") / "bin"
 
 
 def _library(named: Path | None, mode: int) -> Path | None:
     """The patched NCCL; None for mode 0 where none was built: stock can be what the program finds."""
     from harness.errors import UsageError
-    from harness.repo import checkout
+    from harness.repo import programs
 
-    library = named or checkout().nccl / "lib" / "libnccl.so.2"
+    library = named or programs().nccl / "lib" / "libnccl.so.2"
     if library.is_file():
         return library
     if mode == 0:

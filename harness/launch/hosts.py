@@ -137,10 +137,10 @@ def _environment(told: Surveyed) -> dict[str, dict[str, str]]:
 
 
 def _here() -> Programs:
-    """What lies in the checkout, whether or not it was built."""
-    from harness.repo import checkout
+    """What lies here, whether or not it was built."""
+    from harness.repo import programs
 
-    at = checkout()
+    at = programs()
     rank = Path(__file__).parents[1] / "workloads" / "rank.py"
     nccl = at.nccl / "lib" / "libnccl.so.2"
     return Programs(at.net / "r2cc_bench", at.net / "libr2cc_net.so", nccl, rank, progress=at.net / bench.PROGRESS)

@@ -34,10 +34,10 @@ def ask(function: str, request: str, library: Path, who: str) -> str:
 
 
 def built(name: str) -> Path:
-    """Where `r2cc build net` leaves a library."""
-    from harness.repo import checkout
+    """Where `r2cc build net` or the wheel leaves a library."""
+    from harness.repo import programs
 
-    return checkout().net / name
+    return programs().net / name
 
 
 @cache

@@ -59,12 +59,16 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     deploy(folder / "home" / ".r2cc" / "current")
     addresses = {name: ssh_lab.address_of(name) for name in (*NODES, FRONT)}
     nodes = "\n".join(f"NodeName={name} NodeAddr={addresses[name]} CPUs=4 State=UNKNOWN" for name in NODES)
-    munged = slurm_lab.configured(folder, FRONT, addresses[FRONT], 6817, nodes)
+    own = f"TmpFS={folder}/tmp"  # PMIx makes the same folder there on each node
+    munged = slurm_lab.configured(folder, FRONT, addresses[FRONT], 6817, f"{nodes}\n{own}")
     (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # lab hosts have none, and nothing here uses any
     with Lab.up(Topology.load("hosts: 3\nnics: 2\n")) as lab, ExitStack() as running:
         for name in NODES:
             lab.hosts[name].run(["mount", "--make-rprivate", "/"])
             lab.hosts[name].run(["mount", "--bind", str(folder / "home"), "/root"])
+            for each in (folder / "tmp", folder / f"tmp.{name}"):
+                each.mkdir(exist_ok=True)
+            lab.hosts[name].run(["mount", "--bind", str(folder / f"tmp.{name}"), str(folder / "tmp")])
         running.enter_context(ssh_lab.served(lab, folder, NODES))
         (folder / "home" / ".ssh").mkdir(mode=0o700)
         (folder / "home" / ".ssh" / "config").write_text("".join(way_to(folder, name) for name in NODES))
@@ -167,6 +171,41 @@ def test_a_server_of_inference(cluster: Cluster) -> None:
     figures = {metric["name"]: metric["value"] for metric in run["metrics"]}
     assert (run["completed"], run["iterations"], figures["failed_requests"]) == (True, 20, 0)
     assert figures["longest_silence"] > 400
+
+
+RING = REPO / "tests" / "data" / "nccl_tests" / "ring.py"
+PLACE = """#!/bin/sh
+export OMPI_COMM_WORLD_RANK="$PMIX_RANK" OMPI_COMM_WORLD_SIZE="$SLURM_NTASKS" OMPI_COMM_WORLD_LOCAL_SIZE=1
+exec /usr/bin/python3 "$0.py" "$@"
+"""
+
+
+def test_nccl_tests_whose_ranks_pmix_places(cluster: Cluster) -> None:
+    """A stand-in prints and moves what a program of nccl-tests does. What it knows of its rank comes from PMIx."""
+    loaded = cluster.run("salloc", "-Q", "-N1", "srun", "--mpi=pmix", "true")
+    if "Invalid MPI type" in loaded.stderr:
+        pytest.skip("Slurm cannot load PMIx (apt-get install --no-install-recommends libpmix-dev)")
+    program = cluster.folder / "nccl-tests" / "alltoallv_perf"
+    program.parent.mkdir()
+    program.write_text(PLACE)
+    program.with_name("alltoallv_perf.py").symlink_to(RING)
+    program.chmod(0o755)
+    workload = {"kind": "nccl_tests", "op": "alltoallv", "bytes": "256K", "iterations": 10, "cycles": 12}
+    workload |= {"gpus_per_rank": 0, "preload": "none"}
+    hole = HOLE | {"nic": "eth0", "at": {"iteration": 65, "fraction": 0.5}}
+    experiment = cluster.folder / "nccl_tests.yaml"
+    experiment.write_text(json.dumps({**EXPERIMENT, "workload": workload, "faults": [hole]}))
+    cluster.env["R2CC_NCCL_TESTS"] = str(program.parent)
+    try:
+        words = ["chaos", "run", str(experiment), "--launcher", "srun", "--void-ok", "--json"]
+        done = cluster.allocated(*words, "--out", str(cluster.folder / "nccl_tests"))
+    finally:
+        del cluster.env["R2CC_NCCL_TESTS"]
+    assert done.exit_code == 0, done.stdout + done.stderr
+    (run,) = json.loads(done.stdout)["arms"][0]["runs"]
+    assert (run["completed"], run["iterations"], run["wrong_elements"]) == (True, 240, 0)
+    (fault,) = run["faults"]
+    assert fault["longest_ms"] > 500
 
 
 def test_a_node_without_a_nic_for_data_is_named(cluster: Cluster) -> None:

@@ -24,6 +24,7 @@ SILENT = {
     "completion": "a script for a shell",
     "lab exec": "what the program itself prints",
     "metrics": "in the form that Prometheus reads",
+    "plugin-path": "a path",
     "run deepspeed": "what the program itself prints",
     "run vllm bench": "what the program itself prints",
     "run vllm serve": "what the program itself prints",

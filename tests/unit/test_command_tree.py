@@ -63,13 +63,16 @@ def test_commands_have_examples(name: str) -> None:
 
 
 QUICK = {
-    "chaos faults", "chaos validate", "ci report", "completion", "drain", "fork refresh", "fork status", "health",
-    "hosts list", "lab down", "lab exec", "lab status", "metrics", "panic", "plan", "run deepspeed", "run vllm bench",
-    "run vllm serve", "undrain",
+    "chaos faults", "chaos validate", "ci report", "completion", "drain", "env", "fork refresh", "fork status",
+    "health", "hosts list", "lab down", "lab exec", "lab status", "metrics", "panic", "plan", "plugin-path",
+    "run deepspeed", "run vllm bench", "run vllm serve", "undrain",
 }  # fmt: skip
 """Commands without progress of their own. `harness.progress.show` fails a test in which one of them shows some."""
-NO_RESULT = {"ci report", "completion", "lab exec", "metrics", "run deepspeed", "run vllm bench", "run vllm serve"}
-"""What they print is a document, or another program's."""
+NO_RESULT = {
+    "ci report", "completion", "lab exec", "metrics", "plugin-path", "run deepspeed",
+    "run vllm bench", "run vllm serve",
+}  # fmt: skip
+"""What they print is a document, a path, or another program's."""
 LEAVES = {name for name, command in ALL.items() if not isinstance(command, click.Group)}
 
 

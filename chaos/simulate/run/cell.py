@@ -94,13 +94,13 @@ def code_files() -> dict[str, Path]:
 @cache
 def code_id() -> str:
     """Names what computes: the files of `code_files`, and the two libraries as they were built."""
-    from harness.repo import checkout
+    from harness.repo import programs
 
     found = hashlib.sha256()
     for name, path in sorted(code_files().items()):
         found.update(name.encode() + b"\0" + path.read_bytes())
     for name in LIBRARIES:
-        library = checkout().net / name
+        library = programs().net / name
         found.update(library.read_bytes() if library.is_file() else b"none")
     return found.hexdigest()[:16]
 

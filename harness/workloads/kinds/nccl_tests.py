@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, StrictBool, StrictInt, StrictStr
 
-from harness.repo import checkout
+from harness.repo import programs
 from harness.workloads.kinds.program import Program
 from harness.workloads.kinds.workload import MIB, Bytes, Count, Place
 from harness.workloads.nccltests.spec import OPS, Spec, one_of_many
@@ -102,4 +102,4 @@ class NcclTests(Program):
 
 def folder(given: str | None) -> Path:
     """Where the user's programs lie."""
-    return Path(given or os.environ.get(FOLDER) or checkout().nccl.with_name("nccl-tests") / "bin")
+    return Path(given or os.environ.get(FOLDER) or programs().nccl.with_name("nccl-tests") / "bin")

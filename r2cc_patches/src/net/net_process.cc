@@ -9,6 +9,7 @@
 #include "base/world_rank.h"
 #include "inner/net_ib_ops.h"
 #include "net/assumed_down.h"
+#include "net/nccl_profiler.h"
 #include "net/r2cc_net.h"
 #include "nic/domain.h"
 
@@ -157,16 +158,17 @@ ncclResult_t NetProcess::initInChild(ncclNet_t* net, const LastResort::Init& ini
 
 ncclResult_t NetProcess::init(ncclNet_t* net, void** ctx, uint64_t commId, ncclNetCommConfig_t* config,
                               ncclDebugLogger_t log, ncclProfilerCallback_t profiler) {
-  const LastResort::Init given{commId, config, log, profiler};
-  if (inChild()) return initInChild(net, given, ctx);
+  if (inChild()) return initInChild(net, {commId, config, log, profiler}, ctx);
   const std::lock_guard<std::mutex> lock(mutex_);
   log_ = log;
+  NcclProfiler::use(profiler);
+  const LastResort::Init given{commId, config, log, NcclProfiler::call};
   if (users_ == 0) inner_ = innerNet(net);
   if (inner_.ops != innerOps(net)) {
     warn(std::string("R2CC: this process already uses the net ") + inner_.net->name + ", so not " + net->name);
     return ncclSystemError;
   }
-  const ncclResult_t result = inner_.net->init(ctx, commId, config, log, profiler);
+  const ncclResult_t result = inner_.net->init(ctx, commId, config, log, NcclProfiler::call);
   if (result != ncclSuccess) return result;
   if (users_ == 0 && start(given) != ncclSuccess) {
     (void)inner_.net->finalize(*ctx);

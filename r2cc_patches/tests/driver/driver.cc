@@ -150,12 +150,13 @@ void Driver::checkSilence(uint64_t now) const {
 }
 
 void Driver::report(const char* event, uint64_t now) {
-  uint64_t done = 0, bad = 0, bytes = 0, gap = 0, silent = 0;
+  uint64_t done = 0, bad = 0, bytes = 0, gap = 0, silent = 0, profiled = 0;
   for (const auto& flow : flows_) {
     const Progress& p = flow->progress();
     done += p.done;
     bad += p.bad;
     bytes += p.bytes;
+    profiled += flow->events();
     const uint64_t open = flow->over() ? 0 : flow->silentNs(now);
     silent = std::max(silent, open);
     gap = std::max({gap, p.longestGapNs, p.done == 0 ? 0 : open});
@@ -164,6 +165,7 @@ void Driver::report(const char* event, uint64_t now) {
   JsonObject line;
   line.text("event", event).real("t_ms", ms(now - startNs_)).unsignedInteger("done", done).unsignedInteger("bad", bad);
   line.unsignedInteger("bytes", bytes).real("longest_gap_ms", ms(gap)).real("silent_ms", ms(silent));
+  line.unsignedInteger("profiled", profiled);
   out_.write(line.str());
 }
 

@@ -112,8 +112,7 @@ bool Sender::mayPost() {
 ncclResult_t Sender::post(void** request) {
   fill(slot(posted_), words_, posted_, end_);
   if (posted_ == corrupt_) slot(posted_)[words_ / 2] ^= 1;
-  void* profiler = nullptr;
-  return net_.table().isend(comm_.get(), slot(posted_), bytesOf(posted_), kTag, registration_, &profiler, request);
+  return net_.table().isend(comm_.get(), slot(posted_), bytesOf(posted_), kTag, registration_, &events_, request);
 }
 
 void Sender::finish(int size) {
@@ -125,8 +124,7 @@ int Receiver::tryGroup() {
   size_t sizes[] = {words_ * 8, words_ * 8};
   int tags[] = {kTag, kTag + 1};
   void* registrations[] = {registration_, registration_};
-  void* profiler = nullptr;
-  void* profilers[] = {&profiler, &profiler};
+  void* profilers[] = {&events_, &events_};
   void* request = nullptr;
   return net_.table().irecv(comm_.get(), 2, data, sizes, tags, registrations, profilers, &request);
 }
@@ -135,8 +133,7 @@ ncclResult_t Receiver::post(void** request) {
   void* data = slot(posted_);
   size_t size = words_ * 8;
   int tag = kTag;
-  void* profiler = nullptr;
-  void* profilers = &profiler;
+  void* profilers = &events_;
   return net_.table().irecv(comm_.get(), 1, &data, &size, &tag, &registration_, &profilers, request);
 }
 

@@ -7,6 +7,7 @@
 
 #include "bench/transport/comm.h"
 #include "driver_options.h"
+#include "tables.h"
 
 namespace r2cc::driver {
 
@@ -31,6 +32,7 @@ class Flow {
   // Posts what may be posted and tests the oldest; false when nothing moved. Throws bench::TransportError.
   bool advance();
   bool over() const { return end_ != 0 && progress_.done == end_; }
+  uint64_t events() const { return events_; }
   const Progress& progress() const { return progress_; }
   // Silence so far: since the last message, or since the flow began.
   uint64_t silentNs(uint64_t now) const { return now - (progress_.lastNs == 0 ? startNs_ : progress_.lastNs); }
@@ -47,6 +49,7 @@ class Flow {
   size_t bytesOf(uint64_t message) const;
   uint64_t* slot(uint64_t message) { return memory_.data() + message % requests_.size() * words_; }
 
+  Events events_{0};
   const bench::Net& net_;
   bench::Comm comm_;
   const size_t words_;

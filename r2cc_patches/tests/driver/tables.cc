@@ -13,6 +13,14 @@ namespace {
 
 using plugin::NetV12;
 
+// NCCL's own reads the handle unasked, too.
+ncclResult_t countEvent(void** event, int type, void* handle, int64_t, void*) {
+  if (type != ncclProfilerNetEventStart) return *event == nullptr ? ncclInternalError : ncclSuccess;
+  ++*static_cast<Events*>(handle);
+  *event = handle;
+  return ncclSuccess;
+}
+
 // The table under test; NCCL has one of each version, too.
 template <class Net>
 const Net* theirs = nullptr;
@@ -162,10 +170,9 @@ ncclNetCommConfig_v10_t* configOf(void* ctx) { return static_cast<ncclNetCommCon
 
 ncclNet_t asOurs(const ncclNet_v10_t& net) {
   ncclNet_t ours = withoutContext(net);
-  ours.init = [](void** ctx, uint64_t commId, ncclNetCommConfig_t*, ncclDebugLogger_t log,
-                 ncclProfilerCallback_t profiler) {
+  ours.init = [](void** ctx, uint64_t commId, ncclNetCommConfig_t*, ncclDebugLogger_t log, ncclProfilerCallback_t) {
     *ctx = commId % 2 == 0 ? nullptr : new ncclNetCommConfig_v10_t{static_cast<int>(commId % 128)};
-    return initFirst<ncclNet_v10_t>([=] { return theirs<ncclNet_v10_t>->init(log, profiler); });
+    return initFirst<ncclNet_v10_t>([log] { return theirs<ncclNet_v10_t>->init(log, countEvent); });
   };
   ours.getProperties = propertiesFromV9<ncclNet_v10_t, ncclNetProperties_v10_t>;
   ours.connect = [](void* ctx, int dev, void* handle, void** comm, ncclNetDeviceHandle_t** device) {
@@ -195,9 +202,9 @@ ncclNet_t asOurs(const ncclNet_v11_t& net) {
   ncclNet_t ours{};
   takeCommon(ours, net);
   ours.init = [](void** ctx, uint64_t commId, ncclNetCommConfig_t* config, ncclDebugLogger_t log,
-                 ncclProfilerCallback_t profiler) {
+                 ncclProfilerCallback_t) {
     ncclNetCommConfig_v11_t own{config->trafficClass};
-    return theirs<ncclNet_v11_t>->init(ctx, commId, &own, log, profiler);
+    return theirs<ncclNet_v11_t>->init(ctx, commId, &own, log, countEvent);
   };
   ours.getProperties = [](int dev, ncclNetProperties_t* p) {
     ncclNetProperties_v11_t theirOwn{};
@@ -220,9 +227,9 @@ ncclNet_t asOurs(const NetV12& net) {
   ncclNet_t ours{};
   ours.name = net.name;
   ours.init = [](void** ctx, uint64_t commId, ncclNetCommConfig_t* config, ncclDebugLogger_t log,
-                 ncclProfilerCallback_t profiler) {
+                 ncclProfilerCallback_t) {
     plugin::Config own{config->trafficClass};
-    return theirs<NetV12>->init(ctx, commId, &own, log, profiler);
+    return theirs<NetV12>->init(ctx, commId, &own, log, countEvent);
   };
   ours.devices = net.devices;
   ours.getProperties = [](int dev, ncclNetProperties_t* p) {

@@ -2,11 +2,15 @@
 // pinned one has them, so that the plugin's are compared with them wherever a call goes through.
 #pragma once
 
+#include <atomic>
 #include <string>
 
 #include "nccl_net.h"
 
 namespace r2cc::driver {
+
+// What the net told NCCL's profiler of a connection's messages: their handle, from table 10 on.
+using Events = std::atomic<uint64_t>;
 
 constexpr int kOldestTable = 8, kNewestTable = 12;
 

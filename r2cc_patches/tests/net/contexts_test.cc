@@ -2,6 +2,7 @@
 #include <cstdlib>
 
 #include "check.h"
+#include "net/nccl_profiler.h"
 #include "net/net_process.h"
 #include "standalone/net_tables.h"
 
@@ -46,4 +47,26 @@ TEST(contexts_that_init_did_not_give_are_not_counted_down) {
   CHECK_EQ(ncclNetPlugin_v11.ends.closeListen(listener), ncclSuccess);
   CHECK_EQ(ncclNetPlugin_v11.finalize(second), ncclSuccess);
   CHECK(!engineRuns());
+}
+
+TEST(contexts_nccls_profiler_is_called_for_its_own_messages_alone) {
+  static int calls;
+  calls = 0;
+  NcclProfiler::use([](void** event, int type, void* handle, int64_t, void*) {
+    calls++;
+    if (type == ncclProfilerNetEventStart) *event = static_cast<int*>(handle) + 1;  // as NCCL, unasked
+    return ncclSuccess;
+  });
+  int own[2] = {};
+  void* event = own;  // of an earlier request
+  CHECK_EQ(NcclProfiler::call(&event, ncclProfilerNetEventStart, nullptr, 0, nullptr), ncclSuccess);
+  CHECK(event == nullptr);
+  CHECK_EQ(NcclProfiler::call(&event, ncclProfilerNetEventStop, nullptr, 0, nullptr), ncclSuccess);
+  CHECK_EQ(calls, 0);
+  CHECK_EQ(NcclProfiler::call(&event, ncclProfilerNetEventStart, own, 0, nullptr), ncclSuccess);
+  CHECK(event == &own[1]);
+  CHECK_EQ(NcclProfiler::call(&event, ncclProfilerNetEventStop, nullptr, 0, nullptr), ncclSuccess);
+  CHECK_EQ(calls, 2);
+  NcclProfiler::use(nullptr);
+  CHECK_EQ(NcclProfiler::call(&event, ncclProfilerNetEventStart, own, 0, nullptr), ncclSuccess);
 }

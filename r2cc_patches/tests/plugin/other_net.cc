@@ -16,9 +16,28 @@ ncclResult_t properties(int dev, ncclNetProperties_v11_t* to) {
   return result;
 }
 
+ncclProfilerCallback_t ncclsProfiler = nullptr;
+
+// As NCCL's own nets do when they are built with profiling: an event for each message, whatever its handle is.
+ncclResult_t profiled(ncclResult_t result, void* handle, void* const* request) {
+  void* event = nullptr;
+  if (result != ncclSuccess || *request == nullptr) return result;
+  const ncclResult_t started = ncclsProfiler(&event, ncclProfilerNetEventStart, handle, 0, nullptr);
+  return started != ncclSuccess ? started : ncclsProfiler(&event, ncclProfilerNetEventStop, nullptr, 0, nullptr);
+}
+ncclResult_t isend(void* comm, void* data, size_t size, int tag, void* mr, void* profiler, void** request) {
+  return profiled(ncclNetSocket.isend(comm, data, size, tag, mr, profiler, request), profiler, request);
+}
+ncclResult_t irecv(void* comm, int n, void** data, size_t* sizes, int* tags, void** mrs, void** profilers,
+                   void** request) {
+  const ncclResult_t result = ncclNetSocket.irecv(comm, n, data, sizes, tags, mrs, profilers, request);
+  return profiled(result, profilers[0], request);
+}
+
 ncclResult_t init(void** ctx, uint64_t commId, ncclNetCommConfig_v11_t* config, ncclDebugLogger_t log,
                   ncclProfilerCallback_t profiler) {
   ncclNetCommConfig_t own{config->trafficClass};
+  ncclsProfiler = profiler;
   return ncclNetSocket.init(ctx, commId, &own, log, profiler);
 }
 
@@ -38,7 +57,7 @@ ncclNet_v11_t table() noexcept {
   to.name = "Other", to.init = init, to.devices = from.devices, to.getProperties = properties;
   to.listen = from.listen, to.connect = connect, to.accept = accept;
   to.regMr = from.regMr, to.regMrDmaBuf = from.regMrDmaBuf, to.deregMr = from.deregMr;
-  to.isend = from.isend, to.irecv = from.irecv, to.iflush = from.iflush, to.test = from.test;
+  to.isend = isend, to.irecv = irecv, to.iflush = from.iflush, to.test = from.test;
   to.closeSend = from.closeSend, to.closeRecv = from.closeRecv, to.closeListen = from.closeListen;
   to.finalize = from.finalize;
   return to;

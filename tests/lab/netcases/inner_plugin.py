@@ -35,6 +35,9 @@ def fenced(stage: Stage) -> Outcome:
     problems = both.within(MOVED_MS)
     if stage.ours and ", net Other, NICs eth0, eth1 (all protected)" not in both.sender.log:
         problems.append("no line says that net Other is wrapped")
+    for last in (end.of("end")[-1] for end in both.ends if stage.ours and end.of("end")):
+        if last["profiled"] < last["done"]:
+            problems.append(f"NCCL's profiler saw {last['profiled']} of {last['done']} messages")
     return outcome(both, problems)
 
 
