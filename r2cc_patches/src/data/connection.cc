@@ -193,6 +193,8 @@ void Connection::shutdown() {
   dropAll();
   if (state() == ConnectionState::Exchanging) peer.exchanging--;
   count(false);
+  // What is closed while it stands still stands still no longer.
+  if (services_.tally != nullptr && state() < ConnectionState::Closed) tally(state(), ConnectionState::Closed, "");
   shut_ = true;
   forgetMemory();
 }

@@ -67,7 +67,8 @@ ncclResult_t Connection::regMr(EngineLock& engine, void* data, size_t size, int 
   mr->known = true;
   const std::vector<LanePtr> anchors = services_.anchors->ready();
   for (const LanePtr& anchor : anchors) {
-    if (mr->on(*anchor) == nullptr) (void)registerOn(engine, mr, anchor);
+    // Each of them takes a while, in which the device of another may be lost and its anchor closed.
+    if (anchor->state == LaneState::Up && mr->on(*anchor) == nullptr) (void)registerOn(engine, mr, anchor);
   }
   *handle = mr.get();
   return ncclSuccess;

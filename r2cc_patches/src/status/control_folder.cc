@@ -53,25 +53,46 @@ ControlFolder::ControlFolder(std::string folder, std::vector<std::string> hosts,
                              std::vector<std::vector<std::string>> nics, Say warn)
     : folder_(std::move(folder)), hosts_(std::move(hosts)), nics_(std::move(nics)), warn_(std::move(warn)) {}
 
-uint32_t ControlFolder::read() {
+uint32_t ControlFolder::read() { return last_ = readAll().value_or(last_); }
+
+/// None: nobody knows now.
+std::optional<uint32_t> ControlFolder::readAll() {
   const std::unique_ptr<DIR, int (*)(DIR*)> folder(opendir(folder_.c_str()), closedir);
   if (folder == nullptr) {
-    if (errno != ENOENT) say("", strerror(errno));
-    return 0;
+    if (errno == ENOENT) return 0;
+    return say("", strerror(errno)), std::nullopt;
   }
+  if (!ours(dirfd(folder.get()))) return 0;
   uint32_t nics = 0;
   size_t files = 0;
-  while (const dirent* entry = readdir(folder.get())) {
+  while (true) {
+    errno = 0;
+    const dirent* entry = readdir(folder.get());
+    if (entry == nullptr && errno == 0) return nics;
+    if (entry == nullptr) return say("", strerror(errno)), std::nullopt;
     if (!isDrain(entry->d_name)) continue;
     if (++files > kMostDrains) return say("", "over 256 files named drain-*.json; the others are not read"), nics;
-    nics |= readFile(dirfd(folder.get()), entry->d_name);
+    const std::optional<uint32_t> asked = readFile(dirfd(folder.get()), entry->d_name);
+    if (!asked) return std::nullopt;
+    nics |= *asked;
   }
-  return nics;
 }
 
-uint32_t ControlFolder::readFile(int folder, const std::string& name) {
+/// Else anybody could take away what root has written.
+bool ControlFolder::ours(int folder) {
+  struct stat kind{};
+  if (fstat(folder, &kind) != 0) return say("", strerror(errno)), false;
+  const bool open = (kind.st_mode & (S_IWGRP | S_IWOTH)) != 0 && (kind.st_mode & S_ISVTX) == 0;
+  if (open || (kind.st_uid != geteuid() && kind.st_uid != 0))
+    return say("", open ? "others may remove its files: chmod +t" : "it is another user's"), false;
+  return true;
+}
+
+std::optional<uint32_t> ControlFolder::readFile(int folder, const std::string& name) {
   const Fd file(openat(folder, name.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!file.valid() && errno == ENOENT) return 0;  // removed just now
+  const bool notForUs = errno == EACCES || errno == ELOOP || errno == ENXIO;
+  if (!file.valid() && !notForUs) return say(name, strerror(errno)), std::nullopt;
   try {
     if (!file.valid()) throw std::runtime_error(strerror(errno));
     return asksFor(readOwn(file.get()));

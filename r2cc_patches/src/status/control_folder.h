@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -18,11 +19,14 @@ class ControlFolder {
   /// be used, and for the folder.
   ControlFolder(std::string folder, std::vector<std::string> hosts, std::vector<std::vector<std::string>> nics,
                 Say warn);
-  /// A bit for each NIC. A folder that is not there asks for nothing.
+  /// A bit for each NIC. A folder that is not there asks for nothing. One that cannot be read now asks for what it
+  /// asked for before: NICs must not be used again just because a disk does not answer.
   uint32_t read();
 
  private:
-  uint32_t readFile(int folder, const std::string& name);
+  std::optional<uint32_t> readAll();
+  std::optional<uint32_t> readFile(int folder, const std::string& name);
+  bool ours(int folder);
   uint32_t asksFor(const std::string& text) const;
   void say(const std::string& file, const std::string& what);
   const std::string folder_;
@@ -30,6 +34,7 @@ class ControlFolder {
   const std::vector<std::vector<std::string>> nics_;
   const Say warn_;
   std::set<std::string> said_;
+  uint32_t last_ = 0;
 };
 
 }  // namespace r2cc

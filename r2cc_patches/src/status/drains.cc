@@ -5,7 +5,9 @@
 namespace r2cc {
 namespace {
 constexpr int64_t kLeavingAgainNs = msToNs(250);
-constexpr int kTimesNone = 8;  // how often it is said that they stay after all: datagrams get lost
+constexpr int64_t kStayAgainNs = msToNs(1000);
+constexpr int kTimesEverywhere = 8;  // after a change: datagrams get lost
+constexpr size_t kTurns = 4;         // then so many ticks until all have been told again: there may be thousands
 }  // namespace
 
 void Drains::want(uint32_t nics, int64_t now) {
@@ -13,7 +15,7 @@ void Drains::want(uint32_t nics, int64_t now) {
   if (changed == 0) return;
   nics_ = nics;
   version_++;
-  saysLeft_ = kTimesNone;
+  saysLeft_ = kTimesEverywhere;
   next_ = now + kLeavingAgainNs;
   for (size_t nic = 0; nic < shared_.nics.size(); nic++) {
     if ((changed >> nic & 1) == 0) continue;
@@ -28,10 +30,20 @@ void Drains::want(uint32_t nics, int64_t now) {
   say();
 }
 
-/// To those who send to us: it is for them to move. What we send is ours to move.
-void Drains::say() const {
+/// To those who send to us: it is for them to move. What we send is ours to move. Some hear it late, or join: it is
+/// said for as long as we run, also that a NIC stays.
+void Drains::say() {
+  const bool everywhere = saysLeft_ > 0;
+  if (everywhere) saysLeft_--;
+  turn_ = (turn_ + 1) % kTurns;
+  size_t index = 0;
   for (const auto& [key, peer] : shared_.peers) {
-    if (!peer->weConnect) peer->tellEverywhere(Leaving{nics_, version_});
+    if (peer->weConnect) continue;
+    if (everywhere) {
+      peer->tellEverywhere(Leaving{nics_, version_});
+    } else if (index++ % kTurns == turn_) {
+      peer->tell(Leaving{nics_, version_});
+    }
   }
   shared_.peers.flushOutboxes();
 }
@@ -53,12 +65,10 @@ void Drains::mark(Peer& peer) const {
 }
 
 void Drains::tick(int64_t now) {
-  if ((nics_ == 0 && saysLeft_ == 0 && !theirs_) || now < next_) return;
-  next_ = now + kLeavingAgainNs;
+  if ((version_ == 0 && !theirs_) || now < next_) return;
+  next_ = now + (nics_ != 0 || saysLeft_ > 0 || theirs_ ? kLeavingAgainNs : kStayAgainNs);
   for (const auto& [key, peer] : shared_.peers) mark(*peer);
-  if (nics_ == 0 && saysLeft_ == 0) return;
-  saysLeft_ -= nics_ == 0 ? 1 : 0;
-  say();
+  if (version_ > 0) say();
 }
 
 }  // namespace r2cc

@@ -19,13 +19,14 @@ class Drains {
   void tick(int64_t now);
 
  private:
-  void say() const;
+  void say();
   void mark(Peer& peer) const;
   Shared& shared_;
   NicReport& report_;
   uint32_t nics_ = 0, version_ = 0;
   bool theirs_ = false;  // some peer has such NICs
-  int saysLeft_ = 0;     // that there are none any more
+  int saysLeft_ = 0;     // times everywhere
+  size_t turn_ = 0;
   int64_t next_ = 0;
 };
 

@@ -127,6 +127,34 @@ TEST(control_folder_says_once_what_is_wrong_with_a_file) {
   CHECK(c.said.size() <= 16);
 }
 
+TEST(control_folder_in_which_others_may_remove_files_asks_for_nothing) {
+  Control c;
+  put(c.scratch / "drain-a.json", drain("h1", "eth0"));
+  CHECK_EQ(c.folder.read(), 1U);
+  CHECK_EQ(chmod(c.scratch.path().c_str(), 0777), 0);
+  CHECK_EQ(c.folder.read(), 0U);
+  CHECK_EQ(c.said.size(), 1U);
+  CHECK(c.said[0].find("others may remove its files") != std::string::npos);
+  CHECK_EQ(chmod(c.scratch.path().c_str(), 01777), 0);  // as /run/r2cc is: each removes but their own
+  CHECK_EQ(c.folder.read(), 1U);
+}
+
+TEST(control_folder_that_cannot_be_read_now_asks_for_what_it_asked_for) {
+  const Scratch scratch;
+  const std::string path = scratch / "control";
+  Said said;
+  ControlFolder folder(path, {"h1"}, {{"eth0"}}, [&](const std::string& text) { said.push_back(text); });
+  fs::create_directory(path);
+  put(path + "/drain-a.json", drain("h1", "eth0"));
+  CHECK_EQ(folder.read(), 1U);
+  fs::rename(path, path + ".away");
+  put(path, "no folder");
+  CHECK_EQ(folder.read(), 1U);
+  CHECK_EQ(said.size(), 1U);
+  fs::remove(path);
+  CHECK_EQ(folder.read(), 0U);
+}
+
 TEST(control_folder_that_is_missing_asks_for_nothing) {
   Said said;
   ControlFolder folder("/nonexistent/r2cc", {"h1"}, {{"eth0"}}, [&](const std::string& text) { said.push_back(text); });
