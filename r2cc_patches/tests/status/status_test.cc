@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <fstream>
 #include <optional>
-#include <thread>
 
 #include "base/json/reader.h"
 #include "check.h"
@@ -173,25 +172,6 @@ TEST(status_counts_connections_that_hold) {
 
 TEST(drain_moves_connections_without_a_freeze_and_back_in_migrate) { leavesAndComesBack(1); }
 TEST(drain_moves_connections_without_a_freeze_and_back_in_balance) { leavesAndComesBack(2); }
-
-TEST(drain_that_is_over_is_said_until_it_is_heard) {
-  const Scratch scratch;
-  Rig rig(watched(scratch));
-  connectAll(rig);
-  drain(scratch, 1, 2);
-  const auto here = [](int64_t many) {
-    return [many](const Json& s) { return countOf(nicOf(s, 2), "connections_here") == many; };
-  };
-  CHECK(shows(scratch, 0, here(0)));
-  rig.loseType(Type::Leaving, true);
-  undrain(scratch, 1);
-  CHECK(shows(scratch, 1, [](const Json& s) { return stateOf(s, 2) == "up"; }));
-  std::this_thread::sleep_for(std::chrono::milliseconds(2500));  // it was said everywhere, again and again
-  CHECK(shows(scratch, 0, here(0)));
-  rig.loseType(Type::Leaving, false);
-  CHECK(shows(scratch, 0, here(2)));
-  finish(rig);
-}
 
 TEST(drain_of_the_last_nic_leaves_connections_where_they_are) {
   const Scratch scratch;
