@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -127,6 +128,11 @@ std::string Engine::endLine() {
     (void)lock.try_lock();
   }
   return lock ? status_->endLine() : "";
+}
+
+void Engine::sayOnStderr(const std::string& line) {
+  log_.through([](const std::string& said) { (void)!write(STDERR_FILENO, said.data(), said.size()); })(line + "\n");
+  (void)log_.flush(kLastWordsNs);
 }
 
 void Engine::startRecorder() {

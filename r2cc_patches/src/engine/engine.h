@@ -69,6 +69,8 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
 
   /// What happened since it began, in one line; empty: nothing did, or it cannot be asked now.
   std::string endLine();
+  /// By the thread that writes the log, which no signal reaches: whoever read stderr may be gone, or not read.
+  void sayOnStderr(const std::string& line);
 
   /// What netlink would report, for NICs that do not exist: tests. Any thread.
   void reportLink(size_t nic, bool up);

@@ -1,7 +1,6 @@
 #include "net/net_process.h"
 
 #include <net/if.h>
-#include <unistd.h>
 
 #include <stdexcept>
 #include <utility>
@@ -12,7 +11,6 @@
 #include "net/nccl_profiler.h"
 #include "net/r2cc_net.h"
 #include "nic/domain.h"
-#include "record/scribe.h"
 
 extern const char r2ccBuildId[];  // stamp/build_id.cc
 extern ncclNet_t ncclNetIb;
@@ -43,7 +41,6 @@ InnerNet innerNet(const ncclNet_t* net) { return {net == &ncclNetIb ? &r2ccNetIb
 
 namespace {
 
-constexpr int64_t kLastLineNs = msToNs(200);
 constexpr size_t kSpecialNics = 2;  // a last resort and a side-only interface
 
 /// `late`: a bit for each device that may get its address later.
@@ -272,10 +269,7 @@ void NetProcess::sayEnd() {
   const std::string line = engine_->endLine();
   if (line.empty()) return;
   if (rank < 0) return info(line);
-  // A thread of its own, which no signal reaches: whoever read stderr may be gone, or not read.
-  Scribe scribe("R2CC end", [](uint64_t) { return std::string(); });
-  scribe.through([](const std::string& said) { (void)!write(STDERR_FILENO, said.data(), said.size()); })(line + "\n");
-  (void)scribe.flush(kLastLineNs);
+  engine_->sayOnStderr(line);
 }
 
 /// The process ends with communicators open: what was said until now is written, and nothing else is done.
