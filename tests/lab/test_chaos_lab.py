@@ -134,8 +134,8 @@ def queues(lab: Lab) -> list[str]:
 
 def test_every_kind_that_acts_on_hosts_is_tried_here() -> None:
     inside = {"delay", "corrupt", "nic_gone", "qp_error", "side_channel_lost", "side_channel_late", "controller_lost"}
-    inside |= {"socket_error"}
-    """tests/lab/test_faults_lab.py, tests/lab/test_socket_error_lab.py, tests/vm/test_vm_faults.py."""
+    inside |= {"socket_error", "verbs_error", "lost_completion", "slow_qp", "async_event"}
+    """tests/lab/test_faults_lab.py, test_socket_error_lab.py, test_verbs_error_lab.py, tests/vm/test_vm_faults.py."""
     some = {"tcp_lost", "udp_lost", "big_packets_lost"}
     """tests/lab/test_faults_some_lab.py."""
     assert set(CUTS) | {"side_flood", "stop", "kill", "late", "clock_jump"} | inside | some == set(kinds())
