@@ -173,12 +173,6 @@ def test_golden_commands(kind: str) -> None:
     assert entry.requires or kind in ("stop", "kill", "late")
 
 
-def test_other_traffic_may_have_a_rate() -> None:
-    spec = example("queue_full").spec.model_copy(update={"rate_mbit": 50.0})  # type: ignore[attr-defined]
-    (step,) = fault_of(spec, [PlannedNic("h1", "eth2", "10.3.0.2", "h1-eth2")], "h1").inject()
-    assert step.text().startswith(f"{PYTHON} fill --from 10.3.0.2 --rate-mbit 50 ")
-
-
 def test_several_nics_go_in_one_command() -> None:
     """One after the other they would not be gone at once: the first would be missed before the last is cut."""
     down, hole, slow = (on_ports(kind, "h0:*", "h1:eth3") for kind in ("link_down", "black_hole", "rate"))

@@ -217,3 +217,8 @@ def test_a_method_belongs_to_its_kinds(method: str) -> None:
 
 def test_golden_folders_hold_what_hosts_said() -> None:
     assert {path.name for path in Path(DATA).iterdir()} == {"mlx5", "ethernet", "infiniband", "vf", "virtio"}
+
+
+def test_other_traffic_may_have_a_rate() -> None:
+    (step,) = example("queue_full", rate_mbit=50.0).inject()
+    assert " fill --from 10.3.0.2 --rate-mbit 50 " in step.text()

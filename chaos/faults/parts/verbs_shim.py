@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal, Self
@@ -65,6 +66,6 @@ class VerbsFault(ShimFault):
     def rule_action(self) -> str:
         return self.action
 
+    @abstractmethod
     def rule_settings(self) -> Mapping[str, object]:
         """What stands behind the action."""
-        raise NotImplementedError

@@ -51,7 +51,7 @@ class Gpu:
         self._call("cuDeviceGet", byref(device), 0)
         self._call("cuDevicePrimaryCtxRetain", byref(context), device)
         self._call("cuCtxSetCurrent", context)
-        self._call("cuStreamCreate", byref(self.stream), 1)
+        self._call("cuStreamCreate", byref(self.stream), 0)  # ordered with copies, which use the default stream
         self._call("cuMemAlloc_v2", byref(self.data), c_size_t(size))
 
     def _call(self, name: str, *words: Any) -> None:

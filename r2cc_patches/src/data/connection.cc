@@ -166,7 +166,8 @@ void Connection::fail(const std::string& why, const std::vector<uint8_t>& heard)
   // Also when nothing was sent yet: a connect that never returns is as bad.
   if (hasOutstanding() || state() == ConnectionState::Connecting) services_.warn("R2CC: " + text);
   reason_ = heard.empty() ? bytesOf(host + ": " + cause) : heard;
-  if (services_.firstFailure->empty()) services_.firstFailure->assign(reason_.begin(), reason_.end());
+  if (!services_.firstFailure->stands(runNs()))
+    *services_.firstFailure = {std::string(reason_.begin(), reason_.end()), runNs()};
   setState(ConnectionState::Failed, why);
   dropAll();
   peer.tell(bye());  // the other end must not wait for one that has given up
@@ -174,8 +175,9 @@ void Connection::fail(const std::string& why, const std::vector<uint8_t>& heard)
 
 /// One that is closed although messages are missing says why its process gave up another.
 Bye Connection::bye() const {
-  const bool own = !reason_.empty() || services_.firstFailure->empty();
-  return {id, static_cast<uint8_t>(sends_), sends_ ? 0 : through(), own ? reason_ : bytesOf(*services_.firstFailure)};
+  const bool own = !reason_.empty() || !services_.firstFailure->stands(runNs());
+  const uint64_t count = sends_ ? 0 : through();
+  return {id, static_cast<uint8_t>(sends_), count, own ? reason_ : bytesOf(services_.firstFailure->why)};
 }
 
 void Connection::failAsPeer(const std::vector<uint8_t>& reason, const char* otherwise) {

@@ -35,6 +35,14 @@
 
 namespace r2cc {
 
+/// Why a connection failed, in words; empty: none did. Others that end soon after it end for the same reason.
+struct FirstFailure {
+  std::string why{};  // NOLINT(readability-redundant-member-init)
+  int64_t at = 0;
+  bool stands(int64_t now) const { return !why.empty() && now - at < kStandsNs; }
+  static constexpr int64_t kStandsNs = msToNs(60000);
+};
+
 /// What the engine lends to its connections.
 struct Services {
   int mode = 1;
@@ -54,8 +62,8 @@ struct Services {
   std::function<void(const std::string&)> warn;              // NCCL's log, level WARN
   std::function<void(const std::string&)> info;              // the same, level INFO
   std::string host;                                          // this host's name
-  std::function<void()> said;           // waits until those lines are written, for a short time at most
-  std::string* firstFailure = nullptr;  // of all connections of the process, with the engine's mutex; empty: none
+  std::function<void()> said;            // waits until those lines are written, for a short time at most
+  FirstFailure* firstFailure = nullptr;  // of all connections of the process, with the engine's mutex
 };
 
 /// A lane's turn in a call ends with the message that makes it so much, as stock's does with each: what the others have

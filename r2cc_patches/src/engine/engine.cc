@@ -132,7 +132,7 @@ std::string Engine::endLine() {
 
 void Engine::sayOnStderr(const std::string& line) {
   log_.through([](const std::string& said) { (void)!write(STDERR_FILENO, said.data(), said.size()); })(line + "\n");
-  (void)log_.flush(kLastWordsNs);
+  services_.said();
 }
 
 void Engine::startRecorder() {

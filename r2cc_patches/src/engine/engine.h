@@ -120,8 +120,8 @@ class Engine {  // NOLINT(clang-analyzer-optin.performance.Padding): members sta
   Shared shared_;
   Anchors anchors_;
   Tally tally_;
-  Services services_;         // for the connections
-  std::string firstFailure_;  // of a connection, in words
+  Services services_;  // for the connections
+  FirstFailure firstFailure_;
   std::atomic<bool> logHangs_{false};
   std::mutex mutex_;
   std::condition_variable settled_;  // a slow call of a connection's is over

@@ -12,7 +12,7 @@ constexpr int64_t kLookAgainNs = msToNs(500);                                // 
 constexpr int64_t kLacksNs = msToNs(20);                                     // probes would find it silent no sooner
 constexpr int64_t kSayWhereNs = msToNs(20), kMostSayWhereNs = msToNs(5000);  // doubled each time: others must know soon
 constexpr int64_t kSideHeardNs = msToNs(200);
-constexpr int64_t kReopenNs = msToNs(500);  // a reset of a device takes seconds
+constexpr int64_t kReopenNs = msToNs(500), kMostReopenNs = msToNs(8000);  // a reset of a device takes seconds
 
 }  // namespace
 
@@ -58,7 +58,7 @@ void NicLinks::readDriver(size_t nic) {
   while (local.inner.ops->readEvent(local.dev, &event)) {
     onNews(nic, event.fatal ? kDeviceLost : kPortError, event.up, event.cause);
     if (!event.fatal || local.inner.ops->reopen == nullptr) continue;
-    if ((lost_ & bit(nic)) == 0) nextReopen_ = runNs() + kReopenNs;
+    if ((lost_ & bit(nic)) == 0) nextReopen_ = runNs() + (reopenEvery_ = kReopenNs);
     lost_ |= bit(nic);
   }
 }
@@ -74,7 +74,7 @@ void NicLinks::reopened(size_t nic, bool done, const NicEvent& event) {
 void NicLinks::reopenLost(int64_t now) {
   if (lost_ == 0) return;
   if (now >= nextReopen_) {
-    nextReopen_ = now + kReopenNs;
+    nextReopen_ = now + (reopenEvery_ = std::min(2 * reopenEvery_, kMostReopenNs));
     for (size_t n = 0; n < shared_.nics.size(); n++) {
       if ((lost_ & ~reopening_ & bit(n)) == 0) continue;
       reopening_ |= bit(n);

@@ -71,7 +71,7 @@ class NicLinks {
   // start.
   uint32_t addressed_ = 0, removed_ = 0, stale_ = 0, waits_ = 0, moved_ = 0;
   uint32_t lost_ = 0, reopening_ = 0;  // its device is; somebody is opening it just now
-  int64_t nextReopen_ = 0;
+  int64_t nextReopen_ = 0, reopenEvery_ = 0;
   std::map<size_t, int64_t> lacksSince_;  // NICs without any address, which may be about to get the same again
   int64_t nextLook_ = 0, nextSay_ = 0, sayAfter_ = 0;
   int saysWhereLeft_ = 0;

@@ -4,6 +4,7 @@
 
 #include "check.h"
 #include "rig/faults.h"
+#include "rig/finish.h"
 
 using namespace r2cc;
 using namespace r2cc::fake;
@@ -31,14 +32,8 @@ void halfWay(Rig& rig, uint64_t messages) {
 void lift(Rig& rig) { rig.streams()[0].sender->limit = rig.streams()[0].receiver->limit = UINT64_MAX; }
 
 void finish(Rig& rig) {
-  CHECK(rig.allDone(kLimitNs));
-  rig.stop();
-  CHECK_EQ(rig.problems(), "");
-  rig.fabric.healAll();
-  rig.closeStreams();
-  rig.endEngine(0), rig.endEngine(1);
-  CHECK(rig.fabric.counts().clean() && rig.resort.counts().clean());
-  CHECK(rig.fabric.violations().empty());
+  finishClean(rig, kLimitNs);
+  CHECK(rig.resort.counts().clean());
 }
 
 void allLinks(Rig& rig, bool up) {

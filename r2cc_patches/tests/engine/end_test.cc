@@ -4,6 +4,7 @@
 #include "check.h"
 #include "net/r2cc_net.h"
 #include "rig/faults.h"
+#include "rig/finish.h"
 
 using namespace r2cc;
 using namespace r2cc::fake;
@@ -40,15 +41,8 @@ void lift(Rig& rig) {
 
 /// Everything is through, nothing was done wrong, and nothing is left.
 void finish(Rig& rig) {
-  CHECK(rig.allDone(kLimitNs));
-  rig.stop();
-  CHECK_EQ(rig.problems(), "");
-  rig.fabric.healAll();
-  rig.closeStreams();
-  rig.endEngine(0), rig.endEngine(1);
-  CHECK(rig.fabric.counts().clean());
+  finishClean(rig, kLimitNs);
   CHECK_EQ(rig.fabric.counts().tuned, rig.fabric.counts().made);
-  CHECK(rig.fabric.violations().empty());
 }
 
 std::string joined(const std::vector<std::string>& lines) {

@@ -1,10 +1,11 @@
 // A device that its driver gave up, and that is opened anew under a running job: what was made on it is dead for good,
 // and only what is made afterwards is of use.
 #include <filesystem>
+#include <thread>
 
 #include "check.h"
 #include "rig/door.h"
-#include "rig/rig.h"
+#include "rig/finish.h"
 
 using namespace r2cc;
 using namespace r2cc::fake;
@@ -44,17 +45,6 @@ void giveBack(Rig& rig, int host, int times = 1) {
   CHECK_EQ(rig.fabric.reopened({host, 0}), times);
 }
 
-void end(Rig& rig) {
-  CHECK(rig.allDone(kLimitNs));
-  rig.stop();
-  CHECK_EQ(rig.problems(), "");
-  rig.fabric.healAll();
-  rig.closeStreams();
-  rig.endEngine(0), rig.endEngine(1);
-  CHECK(rig.fabric.counts().clean());
-  CHECK(rig.fabric.violations().empty());
-}
-
 /// Rail 1 is cut in the end: only what is back can carry the rest.
 void endOnRail0(Rig& rig, Stream& s) {
   for (const int host : {0, 1}) {
@@ -62,7 +52,7 @@ void endOnRail0(Rig& rig, Stream& s) {
     rig.link(host, 1, false);
   }
   letGo(s, UINT64_MAX);
-  end(rig);
+  finishClean(rig, kLimitNs);
 }
 
 void lostAndBack(int host) {
@@ -92,7 +82,18 @@ TEST(net_device_that_is_the_only_one_is_waited_for) {
   lose(rig, 0);
   letGo(s, UINT64_MAX);
   giveBack(rig, 0);
-  end(rig);
+  finishClean(rig, kLimitNs);
+}
+
+TEST(net_device_that_stays_lost_is_tried_less_and_less_often) {
+  Rig rig(verbs(2));
+  Stream& s = rig.stream(0, 1, 0, 900);
+  rig.start();
+  lose(rig, 0);
+  std::this_thread::sleep_for(std::chrono::seconds(3));
+  CHECK(rig.fabric.triedToReopen({0, 0}) <= 3);  // by half seconds they would be six
+  giveBack(rig, 0);
+  endOnRail0(rig, s);
 }
 
 TEST(net_device_that_returns_after_a_day) {

@@ -29,6 +29,12 @@ int Fabric::reopened(Nic nic) const {
   return found == devices_.end() ? 0 : found->second.reopened;
 }
 
+int Fabric::triedToReopen(Nic nic) const {
+  const Lock lock(mutex_);
+  const auto found = devices_.find(nic);
+  return found == devices_.end() ? 0 : found->second.tried;
+}
+
 bool Fabric::lostDevice(Nic nic) const {
   const auto found = devices_.find(nic);
   return found != devices_.end() && found->second.lost;
@@ -61,6 +67,7 @@ bool Fabric::reopen(Nic nic, NicEvent* out) {
   const Lock lock(mutex_);
   Device& device = devices_[nic];
   if (!device.lost) note("a device is opened anew that was not lost");
+  device.tried++;
   if (!device.there) return false;
   device.lost = false;
   device.events.reset();  // closing takes it out of every epoll set

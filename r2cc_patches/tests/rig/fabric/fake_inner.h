@@ -110,8 +110,9 @@ class Fabric {
   void loseDevice(Nic nic);
   /// From now on it can be opened anew.
   void returnDevice(Nic nic);
-  /// How often it was.
+  /// How often it was, and how often that was tried.
   int reopened(Nic nic) const;
+  int triedToReopen(Nic nic) const;
   /// connect() and listen() on this NIC fail at once, as long as it is set.
   void refuse(Nic nic, bool on);
   /// Registrations of this memory do not return as long as it is set.
@@ -176,7 +177,7 @@ class Fabric {
   struct Device {
     bool lost = false, there = true;
     bool said = false;  // an event waits
-    int reopened = 0;
+    int reopened = 0, tried = 0;
     Fd events;
     void say();
   };
