@@ -60,6 +60,12 @@ def enough(found: Gpus, ranks: int, *, share: bool) -> int:
     return min(cards, ranks)
 
 
+def names(cards: Sequence[int]) -> str:
+    """CUDA_VISIBLE_DEVICES for some of the GPUs that this process may use, which its own CUDA_VISIBLE_DEVICES may name."""
+    mine = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip()]
+    return ",".join(mine[card] if card < len(mine) else str(card) for card in cards)
+
+
 @contextmanager
 def shared(*, enabled: bool) -> Iterator[dict[str, str]]:
     """While it lasts, kernels of several processes run side by side on one GPU (CUDA's MPS); what they must be told.

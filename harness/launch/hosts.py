@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from harness.deploy.places import BENCH, NCCL, NET, PROGRESS, RANK
 from harness.errors import UsageError
+from harness.facts.local_gpus import names
 from harness.hosts import Host
 from harness.launch.launchers.registry import launchers
 from harness.sites.site import LAB_ROOT, Site
@@ -154,7 +155,7 @@ def _lab_env(names: Sequence[str], gpus: int, places: Path | None) -> dict[str, 
             "NCCL_SOCKET_IFNAME": "eth",
             "R2CC_SIDE_IFNAME": bench.SIDE_INTERFACE,
             "GLOO_SOCKET_IFNAME": bench.SIDE_INTERFACE,
-            "CUDA_VISIBLE_DEVICES": ",".join(str(index * gpus + card) for card in range(gpus)),
+            "CUDA_VISIBLE_DEVICES": names(range(index * gpus, (index + 1) * gpus)),
             **({"R2CC_TOPO_FILE": str(places)} if places else {}),
         }
         for index, name in enumerate(names)

@@ -193,3 +193,18 @@ def test_a_machine_without_gpus_says_so_before_anything_is_started(
     assert isinstance(result.exception, InfraError)
     assert "2 GPUs are needed, and torch sees 0 here" in str(result.exception)
     assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("mine", "cards", "named"),
+    [(None, [0, 1], "0,1"), ("", [1], "1"), ("2,3", [0, 1], "2,3"), (" GPU-b, GPU-a", [1], "GPU-a")],
+)
+def test_ranks_use_only_the_gpus_that_were_given_to_us(
+    monkeypatch: pytest.MonkeyPatch, mine: str | None, cards: list[int], named: str
+) -> None:
+    """A scheduler gives a job some of a machine's GPUs by CUDA_VISIBLE_DEVICES."""
+    if mine is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mine)
+    assert gpu.names(cards) == named

@@ -7,6 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StrictInt, StrictStr
 
+from harness.facts.local_gpus import names
 from harness.workloads.bench import without
 from harness.workloads.kinds.workload import Place, Seconds, Small, Workload
 
@@ -87,8 +88,8 @@ class Program(Workload):
         if self.gpus_per_rank and place.cards:
             own = per_host * self.gpus_per_rank
             first = rank // per_host * own
-            visible = dict.fromkeys((first + index) % place.cards for index in range(own))
-            found["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, visible))
+            mine = dict.fromkeys((first + index) % place.cards for index in range(own))
+            found["CUDA_VISIBLE_DEVICES"] = names(list(mine))
         return {**found, **self.env}
 
     def problems(self, hosts: int) -> Iterator[tuple[str, str]]:
