@@ -60,8 +60,8 @@ def enough(found: Gpus, ranks: int, *, share: bool) -> int:
     return min(cards, ranks)
 
 
-def names(cards: Sequence[int]) -> str:
-    """CUDA_VISIBLE_DEVICES for some of the GPUs that this process may use, which its own CUDA_VISIBLE_DEVICES may name."""
+def visible(cards: Sequence[int]) -> str:
+    """CUDA_VISIBLE_DEVICES for some of the GPUs that this process may use; its own may name them."""
     mine = [word.strip() for word in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if word.strip()]
     return ",".join(mine[card] if card < len(mine) else str(card) for card in cards)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from harness.deploy.places import BENCH, NCCL, NET, PROGRESS, RANK
 from harness.errors import UsageError
-from harness.facts.local_gpus import names
+from harness.facts.local_gpus import visible
 from harness.hosts import Host
 from harness.launch.launchers.registry import launchers
 from harness.sites.site import LAB_ROOT, Site
@@ -155,7 +155,7 @@ def _lab_env(names: Sequence[str], gpus: int, places: Path | None) -> dict[str, 
             "NCCL_SOCKET_IFNAME": "eth",
             "R2CC_SIDE_IFNAME": bench.SIDE_INTERFACE,
             "GLOO_SOCKET_IFNAME": bench.SIDE_INTERFACE,
-            "CUDA_VISIBLE_DEVICES": names(range(index * gpus, (index + 1) * gpus)),
+            "CUDA_VISIBLE_DEVICES": visible(range(index * gpus, (index + 1) * gpus)),
             **({"R2CC_TOPO_FILE": str(places)} if places else {}),
         }
         for index, name in enumerate(names)

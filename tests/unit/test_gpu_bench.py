@@ -207,4 +207,4 @@ def test_ranks_use_only_the_gpus_that_were_given_to_us(
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", mine)
-    assert gpu.names(cards) == named
+    assert gpu.visible(cards) == named

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, StrictInt, StrictStr
 
-from harness.facts.local_gpus import names
+from harness.facts.local_gpus import visible
 from harness.workloads.bench import without
 from harness.workloads.kinds.workload import Place, Seconds, Small, Workload
 
@@ -89,7 +89,7 @@ class Program(Workload):
             own = per_host * self.gpus_per_rank
             first = rank // per_host * own
             mine = dict.fromkeys((first + index) % place.cards for index in range(own))
-            found["CUDA_VISIBLE_DEVICES"] = names(list(mine))
+            found["CUDA_VISIBLE_DEVICES"] = visible(list(mine))
         return {**found, **self.env}
 
     def problems(self, hosts: int) -> Iterator[tuple[str, str]]:
