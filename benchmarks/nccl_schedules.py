@@ -169,7 +169,7 @@ def main(
     entries: list[Json] = []
     row: list[float] = []
     rx: dict[str, float] = {}
-    with gpu.shared(enabled=True) as more_env:  # several jobs on each GPU
+    with gpu.shared(enabled=share_gpus) as more_env:
         try:
             with jobs(topology, gpus, replace(place, env=more_env), envs) as (lab, arms):
                 try:
