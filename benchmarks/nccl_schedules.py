@@ -188,7 +188,8 @@ def main(
             failed = error.exit_code if isinstance(error, InfraError) else 3
         except KeyboardInterrupt:
             failed = 130
-    more = {"nics": nics, "gpus": gpus, "rate_gbit": rate_gbit, "entries": entries, "cut_ms": row, "received_by_h0": rx}
+    more = {"nics": nics, "ranks_per_host": gpus, "rate_gbit": rate_gbit, "entries": entries}
+    more.update(cut_ms=row, received_by_h0=rx)
     judged = figures(nics, gpus, entries)
     end("schedules under NCCL", judged, as_json=as_json, out=out, failed=failed, **about, **more)
 

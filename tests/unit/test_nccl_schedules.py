@@ -1,0 +1,52 @@
+"""benchmarks/nccl_schedules.py without GPUs: what it measured is written and judged, whatever it is asked for."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import nccl_schedules
+from nccl_cost import Place
+
+from harness.facts.local_gpus import Gpus
+
+MS = 1e3
+
+
+@contextmanager
+def no_jobs(*_: Any) -> Iterator[tuple[None, dict[str, Any]]]:
+    yield None, {}
+
+
+def measured(_arms: Any, wanted: Any, _tell: str, found: list[Any]) -> None:
+    us = {"healthy": [100 * MS] * 6, "chosen": [199 * MS] * 6, "ours": [134 * MS] * 6}
+    found.extend({"op": wanted.op, "bytes": size, "ops": 1, "us": us} for size in wanted.sizes)
+
+
+def test_what_was_measured_is_written_beside_what_the_machine_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    about = {"build_id": "0123", **asdict(Gpus("2.11", "13.0", "2.28.9", ["H100"] * 4)), "cpus": 64}
+    monkeypatch.setattr(nccl_schedules, "on_gpus", lambda *_, **__: (Place("python3", 4, Path("/none")), about))
+    monkeypatch.setattr(nccl_schedules, "jobs", no_jobs)
+    monkeypatch.setattr(nccl_schedules, "measure", measured)
+    monkeypatch.setattr(nccl_schedules, "received", lambda *_: {"ours": 1.0})
+    out = tmp_path / "found.json"
+    words = ["--jobs", "healthy,chosen,ours", "--sizes", "67108864", "--out", str(out)]
+    result = CliRunner().invoke(nccl_schedules.main, words)
+    assert result.exit_code == 0, result.output
+    report = json.loads(out.read_text())
+    assert report["gpus"] == ["H100"] * 4
+    assert (report["nics"], report["ranks_per_host"]) == (2, 1)
+    assert [entry["bytes"] for entry in report["entries"]] == [67108864]
+    assert [figure["measured"] for figure in report["figures"]] == pytest.approx([1.99, 1.34, 134 / 199])
