@@ -34,7 +34,6 @@ Config Config::fromEnvironment() {
   c.traceBytes = static_cast<size_t>(std::clamp<int64_t>(number("R2CC_TRACE_MB", 4), 1, 1024)) << 20;
   c.topologyFile = text("R2CC_TOPO_FILE");
   c.assumeDown = text("R2CC_ASSUME_DOWN");
-  c.downInterfaces = number("R2CC_SOCKET_DOWN_IFS", 0) == 1;
   c.hostId = text("NCCL_HOSTID");
   c.statusDir = text("R2CC_STATUS_DIR");
   c.controlDir = text("R2CC_CONTROL_DIR");

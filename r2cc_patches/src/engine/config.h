@@ -24,7 +24,6 @@ struct Config {
   size_t traceBytes = 4 << 20;  // R2CC_TRACE_MB: memory of its rings, all connections together
   std::string topologyFile;     // R2CC_TOPO_FILE: places of NICs, where sysfs cannot show them
   std::string assumeDown;       // R2CC_ASSUME_DOWN: NICs that count as failed from the start; see assumed_down.h
-  bool downInterfaces = false;  // R2CC_SOCKET_DOWN_IFS: interfaces without link or address at the start are NICs, too
   std::string hostId;           // NCCL_HOSTID: what NCCL calls this host, where it is set
   std::string statusDir;        // R2CC_STATUS_DIR: a file in it says how this process is
   std::string controlDir;       // R2CC_CONTROL_DIR: files in it say which NICs are to go away

@@ -57,6 +57,7 @@ void Engine::watchEverything() {
     connector_->prepare(local.inner.net, local.dev);
     if (local.inner.ops->openEvents == nullptr) continue;
     all = all && watch(local.inner.ops->openEvents(local.dev), kTagDriver + nic);
+    links_.readDriver(nic);  // an engine before us may have left the device lost
   }
   if (!all) throw std::runtime_error("out of file descriptors");
 }

@@ -49,7 +49,8 @@ struct InnerOps {
   /// The network interface behind a device, into name[size]; false when there is none. Null: the device's name is it.
   bool (*interfaceOf)(int dev, char* name, size_t size) = nullptr;
   /// A descriptor that becomes readable when the device's driver has something to say, or -1; the caller never closes
-  /// it. Null: netlink alone tells.
+  /// it. An event that says that the device is lost is told again after this, as long as it is: who asked before may be
+  /// gone. Null: netlink alone tells.
   int (*openEvents)(int dev) = nullptr;
   /// Takes one event; false when there is none left. Never blocks.
   bool (*readEvent)(int dev, NicEvent* out) = nullptr;
@@ -62,8 +63,8 @@ struct InnerOps {
   /// there is no such interface. Null: there are no others.
   int (*hiddenDevice)(const char* interface) = nullptr;
 
-  /// Before devices() is first asked: the interfaces that the user names and that were left out, as they have no link
-  /// or no address, become devices. A bit for each device that is such a one. Null: there are no others.
+  /// Before devices() is first asked: where the user wants it, what has no link or no address becomes a device, too. A
+  /// bit for each device that is such a one. Null: there are no others.
   uint64_t (*addDown)() = nullptr;
   /// The interface of a device may have another address than it had: what is made from now on uses it. -1: it has none,
   /// 0: all is as it was, 1: it is another. Null: the transport looks for itself.

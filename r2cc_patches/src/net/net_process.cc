@@ -57,7 +57,8 @@ std::vector<LocalNic> localNics(const InnerNet& inner, uint64_t late) {
     nics.back().inner = inner;
     nics.back().dev = dev;
     nics.back().rateGbit = props.speed / 1000.0;
-    nics.back().late = (late >> dev & 1) != 0 && nics.back().address.family == 0;
+    const bool none = nics.back().address.family == 0 && nics.back().ifindex != 0;
+    nics.back().late = none && (late >> dev & 1) != 0;
   }
   return nics;
 }
@@ -203,8 +204,7 @@ ncclResult_t NetProcess::start(const LastResort::Init& init) {
 }
 
 void NetProcess::makeEngine(const Config& settings, const LastResort::Init& init) {
-  const bool down = settings.downInterfaces && inner_.ops->addDown != nullptr;
-  const uint64_t late = down ? inner_.ops->addDown() : 0;
+  const uint64_t late = inner_.ops->addDown == nullptr ? 0 : inner_.ops->addDown();
   const std::vector<NicName> devices = nicNames(inner_);
   distances_ = Distances(devices, settings.topologyFile, hostName(), [this](const std::string& t) { warn(t); });
   info("R2CC: NIC distances from " + (distances_.fromFile() ? settings.topologyFile : "sysfs") + ": " +

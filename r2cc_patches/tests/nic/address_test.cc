@@ -163,3 +163,21 @@ TEST(net_address_that_is_another_again_and_again_leaves_nothing_behind) {
   CHECK(Rig::within(kLimitNs, [&] { return descriptors() <= first + 4; }));
   endOnRail0(rig, 1000, s);
 }
+
+// A port that was down at the start has no address yet: a device all the same, and used once it has one.
+TEST(net_address_that_an_rdma_port_gets_after_the_start) {
+  RigOptions options = two();
+  options.needsAck = false;
+  options.anyOrder = options.drains = true;
+  options.late = 0;
+  Rig rig(options);
+  for (const int host : {0, 1}) {
+    rig.fabric.cut({host, 0}, Cut::Hold);
+    CHECK(!EngineDoor::linkUp(rig.engine(host), 0));
+  }
+  Stream& s = half(rig, 1000);
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() >= 500; }));
+  for (const int host : {0, 1}) giveAddress(rig, host, 0);
+  for (const int host : {0, 1}) CHECK(shows(rig, host, 1));
+  endOnRail0(rig, 1000, s);
+}

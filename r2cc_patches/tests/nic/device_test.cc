@@ -85,6 +85,25 @@ TEST(net_device_that_is_the_only_one_is_waited_for) {
   finishClean(rig, kLimitNs);
 }
 
+TEST(net_device_that_one_communicator_left_lost_is_opened_anew_by_the_next) {
+  Rig rig(verbs(2));
+  rig.stream(0, 1, 0, 300);
+  rig.start();
+  CHECK(reached(rig, 100));
+  lose(rig, 0);
+  CHECK(rig.allDone(kLimitNs));
+  rig.stop();
+  rig.closeStreams();
+  for (const int host : {0, 1}) rig.renewEngine(host);
+  CHECK(!EngineDoor::linkUp(rig.engine(0), 0));  // known before anything is made on it
+  Stream& s = rig.stream(0, 1, 0, 900);
+  letGo(s, 300);
+  rig.start();
+  CHECK(reached(rig, 300));
+  giveBack(rig, 0);
+  endOnRail0(rig, s);
+}
+
 TEST(net_device_that_stays_lost_is_tried_less_and_less_often) {
   Rig rig(verbs(2));
   Stream& s = rig.stream(0, 1, 0, 900);

@@ -19,28 +19,35 @@ Rig::Rig(const RigOptions& options)
              options.seed),
       resort(options.hosts, Play{true, false, false, false, false}, options.seed + 1),
       options_(options) {
+  for (int host = 0; host < options.hosts; host++) engines_.push_back(makeEngine(host));
+}
+
+std::unique_ptr<Engine> Rig::makeEngine(int host) {
   Config config;
-  config.holdNs = options.holdNs;
-  config.mode = options.mode;
-  config.probationNs = options.probationNs;
-  config.damping = options.damping;
-  config.eventFile = options.eventFile;
-  for (int host = 0; host < options.hosts; host++) {
-    const std::string desk = options.desk + "/h" + std::to_string(host);
-    if (!options.desk.empty()) config.statusDir = desk + "/status", config.controlDir = desk + "/control";
-    const auto info = [this, host](const std::string& text) { options_.log(host, text); };
-    const auto warn = [this, host](const std::string& text) {
-      if (options_.log) options_.log(host, text);
-      const std::lock_guard<std::mutex> lock(mutex_);
-      warnings_.push_back(text);
-    };
-    engines_.push_back(std::make_unique<Engine>(
-        config, fabric.inner(), nics(host), warn,
-        [this, host](size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, SideChannel::Way way) {
-          return passes(host, nic, to, bytes, way);
-        },
-        options_.log ? Engine::Warn(info) : nullptr, nullptr, &boards_[static_cast<size_t>(host)]));
-  }
+  config.holdNs = options_.holdNs;
+  config.mode = options_.mode;
+  config.probationNs = options_.probationNs;
+  config.damping = options_.damping;
+  config.eventFile = options_.eventFile;
+  const std::string desk = options_.desk + "/h" + std::to_string(host);
+  if (!options_.desk.empty()) config.statusDir = desk + "/status", config.controlDir = desk + "/control";
+  const auto info = [this, host](const std::string& text) { options_.log(host, text); };
+  const auto warn = [this, host](const std::string& text) {
+    if (options_.log) options_.log(host, text);
+    const std::lock_guard<std::mutex> lock(mutex_);
+    warnings_.push_back(text);
+  };
+  return std::make_unique<Engine>(
+      config, fabric.inner(), nics(host), warn,
+      [this, host](size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, SideChannel::Way way) {
+        return passes(host, nic, to, bytes, way);
+      },
+      options_.log ? Engine::Warn(info) : nullptr, nullptr, &boards_[static_cast<size_t>(host)]);
+}
+
+void Rig::renewEngine(int host) {
+  endEngine(host);
+  engines_[static_cast<size_t>(host)] = makeEngine(host);
 }
 
 Rig::~Rig() {
@@ -59,9 +66,10 @@ std::vector<LocalNic> Rig::nics(int host) {
     nic.assumedDown = host == 0 && rail == options_.assumedDown;
     nic.address.dev = static_cast<uint8_t>(rail);
     nic.address.domain = options_.domains.empty() ? nic.address.dev : options_.domains.at(static_cast<size_t>(rail));
-    nic.address.family = AF_INET;
-    nic.address.prefix = 24;
-    nic.address.ip = {127, 0, static_cast<uint8_t>(rail + 1), static_cast<uint8_t>(host + 1)};
+    nic.late = rail == options_.late;
+    if (nic.late) nic.name = "late";  // no such interface, either: it gets an address from tests alone
+    if (!nic.late) nic.address.family = AF_INET, nic.address.prefix = 24;
+    if (!nic.late) nic.address.ip = {127, 0, static_cast<uint8_t>(rail + 1), static_cast<uint8_t>(host + 1)};
     out.push_back(nic);
   }
   if (options_.lastResort) {

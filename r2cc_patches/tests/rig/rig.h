@@ -43,6 +43,7 @@ struct RigOptions {
   std::string eventFile{};  // NOLINT(readability-redundant-member-init): named members may then be left out
   std::function<void(int host, const std::string&)> log{};  // NOLINT(readability-redundant-member-init): all of it
   int assumedDown = -1;                                     // the rail of host 0 that R2CC_ASSUME_DOWN names
+  int late = -1;                                            // the rail that has no address yet, at every host
   // NOLINTNEXTLINE(readability-redundant-member-init): by rail, those that fail together; none: each its own
   std::vector<uint8_t> domains{};
   /// A folder with one for each host: its status file in h0/status, what it is asked in h0/control. NICs are then
@@ -73,6 +74,8 @@ class Rig {
   void pause(int host, bool on);
   void closeStreams();
   void endEngine(int host) { engines_[static_cast<size_t>(host)].reset(); }
+  /// As when the last communicator ended and another begins. No streams are left.
+  void renewEngine(int host);
 
   void link(int host, int rail, bool up) { engine(host).reportLink(static_cast<size_t>(rail), up); }
   /// Waits until `what` holds; false when it did not within the time.
@@ -99,6 +102,7 @@ class Rig {
   std::string problems() const;
 
  private:
+  std::unique_ptr<Engine> makeEngine(int host);
   std::vector<LocalNic> nics(int host);
   bool passes(int host, size_t nic, const NicAddress& to, const std::vector<uint8_t>& bytes, SideChannel::Way way);
   void progress(int host);

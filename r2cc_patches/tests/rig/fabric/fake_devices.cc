@@ -50,6 +50,7 @@ int Fabric::openEvents(Nic nic) {
   const Lock lock(mutex_);
   Device& device = devices_[nic];
   if (!device.events.valid()) device.events = Fd(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  device.said = device.lost;
   return device.events.get();
 }
 
