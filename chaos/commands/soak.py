@@ -21,6 +21,12 @@ VM = "vm:2x2"
 
 
 @click.command()
+@click.option(
+    "--resume",
+    type=click.Path(path_type=Path, file_okay=False),
+    metavar="DIR",
+    help="Go on with the soak in this folder: its seed, arm, bed and round length, from its next round on.",
+)
 @click.option("--minutes", type=click.FloatRange(0.05, 10_000), default=10.0, help="How many minutes to go on.")
 @click.option("--faults", "max_faults", type=click.IntRange(1), help="Stop after this many faults, if that is earlier.")
 @click.option(
@@ -54,6 +60,7 @@ VM = "vm:2x2"
 @quiet_option("No progress; on stderr only what was found, if that is a failure.")
 def soak(
     *,
+    resume: Path | None,
     minutes: float,
     max_faults: int | None,
     seed: int | None,
@@ -73,9 +80,11 @@ def soak(
       r2cc chaos soak --minutes 60
       r2cc chaos soak --minutes 60 --seed 7 --arm balance
       r2cc chaos soak --minutes 10 --bed vm
+      r2cc chaos soak --resume runs/<time>-soak --minutes 10
       r2cc chaos run runs/<time>-soak/replay.yaml
     """
     from chaos.soak.draw import SHAPES, VM_SHAPES
+    from chaos.soak.resume import BEDS, earlier, same_build
     from chaos.soak.run import Request, Soak
     from chaos.testbed.beds import KeptBed, open_bed
     from chaos.testbed.hostbench import built
@@ -83,10 +92,16 @@ def soak(
     from harness.progress import show
     from harness.sites.inventory import parse
 
-    seed = secrets.randbelow(2**31) if seed is None else seed
-    rundir.check(out)
+    before = None if resume is None else earlier(resume, given())
+    if before is None:
+        seed = secrets.randbelow(2**31) if seed is None else seed
+        rundir.check(out)
+    else:
+        seed, arm, round_s, bed = before.seed, before.arm, before.round_s, BEDS[before.net]
     bench, build = built(quiet=as_json or quiet)
-    directory = rundir.create(out, "soak")
+    if before is not None:
+        same_build(before, build)
+    directory = rundir.create(out, "soak") if resume is None else rundir.RunDir(resume)
 
     def say(text: str) -> None:
         if not quiet:
@@ -105,6 +120,7 @@ def soak(
         shapes=VM_SHAPES if bed == "vm" else SHAPES,
         corrupt_carrier=corrupt_carrier,
         max_faults=max_faults,
+        before=before,
     )
     with show("soaking") as step, KeptBed(parse(VM)) as kept:
         request = replace(request, open_bed=kept.open) if bed == "vm" else request
@@ -115,6 +131,13 @@ def soak(
         click.echo(dumped(replace(report, fates=None), 1))
     click.echo(directory.shown(), err=as_json)
     return report.exit_code
+
+
+def given() -> list[str]:
+    """The options on this command line that a soak which goes on has already."""
+    context, typed = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
+    kept = ("seed", "arm", "bed", "round_s", "out")
+    return [f"--{name.replace('_', '-')}" for name in kept if context.get_parameter_source(name) is typed]
 
 
 def _words(report: Report) -> str:

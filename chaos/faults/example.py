@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +27,16 @@ class ExampleNic:
     switch_port: str
 
 
-def example_of(kind: type[Fault], *, inside: bool = False, **more: Any) -> Fault:
-    """The kind on h1's eth2 (or what it takes instead), for a second; `inside` its host, as on a cluster."""
+def example_of(
+    kind: type[Fault], *, inside: bool = False, instead: Mapping[str, Any] | None = None, **more: Any
+) -> Fault:
+    """The kind on h1's eth2 (or what it takes instead), for a second; `inside` its host, as on a cluster.
+
+    `instead` stands in place of the kind's own example.
+    """
     lasts = {"duration_s": 1.0} if kind.Settings.timed else {}
     words = {"id": "f", "kind": kind.kind, **PLACES[kind.Settings.where], "at": {"iteration": 3}, **lasts}
-    spec = kind.Settings.model_validate({**words, **kind.example, **more})
+    spec = kind.Settings.model_validate({**words, **(kind.example if instead is None else instead), **more})
     hosts = {f"h{n}": [f"eth{m}" for m in range(4)] for n in range(2)}
     nics = [_nic(*target, inside=inside) for target in spec.targets(hosts)]
     return made(kind, spec, nics, "h1").as_example()

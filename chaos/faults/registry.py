@@ -116,14 +116,14 @@ def checked(name: str, found: object) -> type[Fault]:
         steps = [*fault.facts(), *fault.inject(), *fault.revert(), *fault.probe()]
         if not all(isinstance(step, Step) for step in steps):
             raise TypeError("facts, inject, revert and probe are lists of chaos.faults.steps.Step")
-    _tried(found, "what it draws for the soak", **found.draw(Random(0)))
+    _tried(found, "what it draws for the soak", instead=found.draw(Random(0)))
     return found
 
 
-def _tried(kind: type[Fault], what: str, *, inside: bool = False, **more: Any) -> Fault:
-    """Its example, with more settings. ValueError, in one line, where that is no valid entry of a timeline."""
+def _tried(kind: type[Fault], what: str, *, inside: bool = False, instead: Mapping[str, Any] | None = None) -> Fault:
+    """Its example, or what stands instead. ValueError, in one line, where that is no valid entry of a timeline."""
     try:
-        return example_of(kind, inside=inside, **more)
+        return example_of(kind, inside=inside, instead=instead)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(map(str, first["loc"]))

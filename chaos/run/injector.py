@@ -19,6 +19,8 @@ from chaos.run.actors import Actors
 from harness.errors import CommandError, FaultError, R2ccError, SshError
 
 CONFIRM_S = 1.0
+PROBES = 4
+"""At least, however long each takes: on a slow host one that was asked in time may be answered too late."""
 RETRY_S = 0.005
 REACH_S, AGAIN_S = 30.0, 0.2
 STALE_NS = 5_000_000_000
@@ -294,21 +296,23 @@ class Injector:
         return FaultError(f"{state.planned.spec.id}: cannot be probed: {what}", f"needed there: {needed}")
 
     def _confirm(self, state: State, *, active: bool) -> None:
-        """Probes until the fault is as it should be. FaultError after a second, or its own time."""
+        """Probes until the fault is as it should be. FaultError after a second, its own time, or some slow probes."""
         if not active and self._rank_has_ended(state):
             return
         within_s = max(CONFIRM_S, state.fault.confirm_s)
-        deadline = time.monotonic() + within_s
+        began, probes = time.monotonic(), 1
         while self._probe(state) is not active:
-            if time.monotonic() > deadline:
-                raise self._unproved(state, "active" if active else "gone", within_s)
+            took_s = time.monotonic() - began
+            if took_s > within_s and probes >= PROBES:
+                raise self._unproved(state, "active" if active else "gone", took_s)
             time.sleep(RETRY_S)
+            probes += 1
         where, seen = state.planned.probed_on, state.fault.seen(state.answers) if active else {}
         self._journal.write("probe", host=where, id=state.planned.spec.id, holds=True, active=active, **seen)
 
-    def _unproved(self, state: State, word: str, within_s: float) -> FaultError:
+    def _unproved(self, state: State, word: str, took_s: float) -> FaultError:
         why = state.fault.why_not(state.answers) if word == "active" else ""
-        message = f"{state.planned.spec.id}: not {word} {within_s:g} s after the command"
+        message = f"{state.planned.spec.id}: not {word} {took_s:.2g} s after the command"
         return FaultError(f"{message}: {why}" if why else message, "run again")
 
     def _rank_has_ended(self, state: State) -> bool:

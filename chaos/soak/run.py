@@ -49,6 +49,8 @@ class Request:
     shapes: Sequence[draw.Shape] = draw.SHAPES
     corrupt_carrier: str | None = None
     max_faults: int | None = None
+    before: judge.Report | None = None
+    """What the soak in this folder came to so far: it goes on with the next round."""
 
 
 @dataclass
@@ -64,6 +66,27 @@ class Tally:
     failovers: int = 0
     failbacks: int = 0
     began: float = field(default_factory=time.monotonic)
+    minutes_before: float = 0.0
+
+    @classmethod
+    def after(cls, before: judge.Report | None) -> Tally:
+        """That of a soak which goes on."""
+        if before is None:
+            return cls()
+        return cls(
+            rounds=before.rounds,
+            excused=before.excused_rounds,
+            iterations=before.iterations,
+            bytes=before.bytes_checked,
+            fates=list(before.fates or ()),
+            failovers=before.connections_failed_over,
+            failbacks=before.connections_failed_back,
+            minutes_before=before.minutes,
+        )
+
+    @property
+    def minutes(self) -> float:
+        return self.minutes_before + (time.monotonic() - self.began) / 60
 
     def add(self, lines: Sequence[Line], experiment: Experiment) -> None:
         self.rounds += 1
@@ -85,7 +108,8 @@ class Soak:
         self._out = out
         self._say = say
         self._progress = progress
-        self.tally = Tally()
+        self.tally = Tally.after(request.before)
+        self._most_excused = self.tally.excused + EXCUSED_MAX
         self._failed: judge.Failure | None = None
 
     def run(self) -> judge.Report:
@@ -94,7 +118,7 @@ class Soak:
         reason: str | None = None
         try:
             with interrupts.terminable():
-                number = 0
+                number = self.tally.rounds + self.tally.excused
                 while not self._done() and self._failed is None:
                     self._round_or_excuse(number)
                     number += 1
@@ -114,7 +138,7 @@ class Soak:
             self.tally.excused += 1
             self._say(f"round {number} does not count: {error.message}")
             (self._out.path / f"round-{number:04}.jsonl").unlink(missing_ok=True)
-            if self.tally.excused > EXCUSED_MAX:
+            if self.tally.excused > self._most_excused:
                 raise
 
     def _done(self) -> bool:
@@ -243,7 +267,7 @@ class Soak:
             bytes_checked=tally.bytes,
             connections_failed_over=tally.failovers,
             connections_failed_back=tally.failbacks,
-            minutes=round((time.monotonic() - tally.began) / 60, 2),
+            minutes=round(tally.minutes, 2),
             by_kind=judge.totals(tally.fates),
             failure=self._failed,
             fates=tally.fates,

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 from harness.errors import CommandError, LabError
 from harness.hosts.base import STDERR_LINES_QUOTED, Argv, Env, Limit, Process, Redirect, Result
@@ -91,6 +91,9 @@ class AgentProcess(Process):
 class AgentHost(ABC):
     """One host of a lab. What a command is given, and how it is held, differs by the kind of lab."""
 
+    patience: ClassVar[float] = 1.0
+    """How many times longer than elsewhere a command of `run` may take."""
+
     name: str
     folder: Path
     _processes: weakref.WeakSet[AgentProcess] = field(default_factory=weakref.WeakSet, repr=False, compare=False)
@@ -100,6 +103,7 @@ class AgentHost(ABC):
     ) -> Result:
         """Runs a command to its end. CommandError if it cannot start, times out or (with `check`) exits non-zero."""
         started = time.monotonic()
+        timeout_s = None if timeout_s is None else timeout_s * self.patience
         fds = [_memory("stdin", input or ""), _memory("stdout"), _memory("stderr")]
         try:
             process = self._start(argv, env, fds)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gzip
 import io
 import json
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +20,18 @@ from chaos.experiment.file import dump, load, loads
 from chaos.experiment.model import Experiment
 from chaos.experiment.overlaps import overlapping
 from chaos.experiment.timeline import places_of
-from chaos.faults.registry import spec_of
+from chaos.faults.registry import kinds, spec_of
 from chaos.soak import draw, judge
+from chaos.soak.resume import earlier, same_build
 from chaos.soak.run import Request, Soak, reduced
 from chaos.soak.shrink import OutOfTime, shrink
 from chaos.testbed.beds import Bed
+from harness.errors import UsageError
 from harness.files import rundir
 from harness.schemas import plain
+
+VERBS = ("verbs_error", "lost_completion", "slow_qp", "async_event")
+OWN = {"status", "call", "errno", "opcode", "times", "skip", "action", "delay_ms", "per_s", "event"}
 
 
 def test_a_seed_gives_the_same_round_whatever_came_before() -> None:
@@ -57,6 +64,22 @@ def test_all_kinds_extents_and_times_are_drawn() -> None:
     assert len(faults) > 60 * 30, "thousands must fit into an hour"
 
 
+def test_what_is_drawn_over_rdma() -> None:
+    faults = [
+        fault
+        for n in range(60)
+        for fault in draw.round_of(1, n, arm="migrate", seconds=40, shapes=draw.VM_SHAPES).faults
+    ]
+    assert {fault.kind for fault in faults} == draw.weights(rdma=True).keys()
+    verbs = [fault.model_dump(exclude_none=True) for fault in faults if fault.kind in VERBS]
+    seen = [{key: words[key] for key in words if key in OWN} for words in verbs]
+    drawn = [choice for kind in VERBS for choice in kinds()[kind].draws]
+    missing = [choice for choice in drawn if not any(choice.items() <= words.items() for words in seen)]
+    assert missing == []
+    lost = [words for words in verbs if words["kind"] == "lost_completion" and words["action"] == "lost"]
+    assert {words["opcode"] for words in lost} == {"rdma_write"}, "what was received cannot be saved"
+
+
 def test_how_often_a_kind_is_drawn() -> None:
     usual = {
         "link_down": 6, "black_hole": 5, "one_way": 3, "loss": 2, "rate": 3, "flap": 2, "rail_down": 1,
@@ -65,7 +88,8 @@ def test_how_often_a_kind_is_drawn() -> None:
     }  # fmt: skip
     assert draw.weights(rdma=False) == usual
     del usual["rate"], usual["socket_error"]
-    assert draw.weights(rdma=True) == usual | {"address_removed": 4}
+    verbs = {"verbs_error": 4, "lost_completion": 2, "slow_qp": 2, "async_event": 3}
+    assert draw.weights(rdma=True) == usual | {"address_removed": 4} | verbs
 
 
 @pytest.mark.parametrize("guilty", [{13}, {3, 90}, {0, 41, 42}, set(range(0, 100, 20))])
@@ -181,6 +205,41 @@ def test_a_soak_that_passes_counts_and_keeps_little(tmp_path: Path) -> None:
     assert (report.outcome, report.exit_code, report.faults, report.rounds) == ("passed", 0, 2, 1)
     assert report.by_kind["link_down"].faults == 2
     assert sorted(path.name for path in folder.iterdir()) == ["raw", "soak.json", "trimmed.jsonl.gz"]
+
+
+@pytest.mark.usefixtures("small_rounds")
+def test_a_soak_goes_on_where_it_ended(tmp_path: Path) -> None:
+    first, folder, _ = soak(tmp_path, ScriptedBench())
+    before = earlier(folder, [])
+    assert before == first
+    out = rundir.RunDir(folder)
+    request = Request("migrate", 1, 1.0, 5.0, 5.0, ScriptedBench(), {"build_id": "b"}, opened, max_faults=4)
+    report = Soak(replace(request, before=before), out, print, lambda text: None).run()
+    assert (report.rounds, report.faults, report.by_kind["link_down"].faults) == (2, 4, 4)
+    assert report.iterations == 2 * first.iterations
+    assert report.minutes >= first.minutes
+    with gzip.open(folder / "trimmed.jsonl.gz", "rt") as file:
+        assert {json.loads(line)["run"] for line in file} == {0, 1}, "round 0 is not run again"
+
+
+def test_what_cannot_go_on_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="has its own"):
+        earlier(tmp_path, ["--seed"])
+    with pytest.raises(UsageError, match="cannot go on"):
+        earlier(tmp_path, [])
+    (tmp_path / "soak.json").write_text("{}")
+    with pytest.raises(UsageError, match="none of this version"):
+        earlier(tmp_path, [])
+
+
+@pytest.mark.usefixtures("small_rounds")
+def test_a_soak_that_failed_or_ran_another_build_does_not_go_on(tmp_path: Path) -> None:
+    report, folder, _ = soak(tmp_path, ScriptedBench())
+    with pytest.raises(UsageError, match="ran build b, and this is c"):
+        same_build(earlier(folder, []), {"build_id": "c"})
+    rundir.RunDir(folder).write_json("soak.json", replace(report, outcome="failed", exit_code=1))
+    with pytest.raises(UsageError, match="does not go on"):
+        earlier(folder, [])
 
 
 @pytest.mark.usefixtures("small_rounds")

@@ -14,7 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.build import build_net
 from harness.errors import LabError
+from harness.progress import silent
 from harness.vmlab.image import build as image
 from harness.vmlab.lab import VmLab
 from harness.vmlab.shape import Shape
@@ -288,6 +290,28 @@ def test_interfaces_and_events(lab: VmLab, ends: tuple[End, End]) -> None:
     assert "gid_change:down" in heard(lab, sender, lambda: lab.set_address(nic, False))
     assert "gid_change:up" in heard(lab, sender, lambda: lab.set_address(nic, True))
     assert sender.ask("events", 1, 0) == "", "another NIC's events"
+
+
+def test_a_lost_device_is_told_of_to_each_who_asks_until_it_is_opened_anew(lab: VmLab) -> None:
+    """As by the engine of the next communicator. The device is well: libr2cc_faults.so sends the event."""
+    host, folder = lab.hosts["h0"], "/tmp/r2cc-lost"
+    library = build_net(progress=silent).faults
+    host.run(["mkdir", "-m", "755", "-p", folder])
+    with End(host, str(PROGRAM), env={"LD_PRELOAD": str(library), "R2CC_FAULTS": folder}) as end:
+        assert end.ask("events", 0, 0) == ""
+        host.run(["tee", f"{folder}/lost"], input="r2cc-faults 1\nverbs rxe0 event name=device_fatal\nend\n")
+        try:
+            lost = ""
+            deadline = time.monotonic() + CONNECT_MS / 1000
+            while lost == "" and time.monotonic() < deadline:
+                lost = end.ask("events", 0, 200)
+            assert lost == "device_fatal:down:fatal"
+            assert end.ask("events", 0, 0) == "device_fatal:down:fatal", "another asks"
+            assert end.ask("events", 1, 0) == "", "another device"
+            assert end.ask("reopen", 0) == "reopened:up"
+            assert end.ask("events", 0, 0) == ""
+        finally:
+            host.run(["rm", "-r", folder])
 
 
 def heard(lab: VmLab, end: End, change: object) -> set[str]:

@@ -24,6 +24,34 @@ Event = Literal[
     "client_reregister",
 ]  # fmt: skip
 
+DRAWN_ERRORS: tuple[Mapping[str, Any], ...] = (
+    *({"status": status} for status in ("retry_exceeded", "remote_access", "flushed")),
+    *({"status": status, "times": 1} for status in ("retry_exceeded", "response_timeout", "general")),
+    {"status": "retry_exceeded", "opcode": "rdma_write", "times": 1},
+    {"status": "local_protection", "opcode": "recv_rdma_with_imm", "times": 1},
+    {"call": "post_send", "errno": "ENOMEM", "times": 1},
+    {"call": "post_recv", "errno": "ENOMEM", "times": 1},
+    {"call": "create_qp", "errno": "ENOMEM"},
+    {"call": "modify_qp", "errno": "ETIMEDOUT"},
+    {"call": "reg_mr", "errno": "ENOMEM"},
+)
+DRAWN_COMPLETIONS: tuple[Mapping[str, Any], ...] = (
+    {"opcode": "rdma_write", "times": 1},
+    {"opcode": "rdma_write", "times": 4, "skip": 8},
+    *({"action": "late", "delay_ms": delay, "times": 4} for delay in (5.0, 50.0)),
+)
+"""Of what was received no completion is lost: its sender has been told that it came. None comes twice: no adapter
+does that."""
+DRAWN_SLOW: tuple[Mapping[str, Any], ...] = (
+    *({"delay_ms": delay} for delay in (2.0, 10.0, 50.0)),
+    {"per_s": 1000},
+)
+DRAWN_EVENTS: tuple[Mapping[str, Any], ...] = (
+    *({"event": "port_err"},) * 2,
+    *({"event": "device_fatal"},) * 2,
+    *({"event": event} for event in ("gid_change", "lid_change", "client_reregister")),
+)
+
 
 def positive_ms(value: float | None) -> int | None:
     """Whole milliseconds, one at least."""
@@ -61,6 +89,8 @@ class VerbsError(VerbsFault):
     peer_sees = "retries that run out, on a device that is well, once the queue pair is in the error state"
     victim = "completion or call"
     example: ClassVar[Mapping[str, Any]] = {"status": "retry_exceeded"}
+    drawn_over_rdma = 4
+    draws = DRAWN_ERRORS
 
     def rule_action(self) -> str:
         return "error" if self.spec.call is None else "fail"
@@ -96,6 +126,8 @@ class LostCompletion(VerbsFault):
     peer_sees = "nothing, but that the host is late"
     victim = "completion"
     example: ClassVar[Mapping[str, Any]] = {"times": 1}
+    drawn_over_rdma = 2
+    draws = DRAWN_COMPLETIONS
 
     def rule_action(self) -> str:
         return self.spec.action
@@ -127,6 +159,8 @@ class SlowQp(VerbsFault):
     action = "slow"
     victim = "completion"
     example: ClassVar[Mapping[str, Any]] = {"delay_ms": 2.0}
+    drawn_over_rdma = 2
+    draws = DRAWN_SLOW
 
     def rule_settings(self) -> Mapping[str, object]:
         return {"ms": positive_ms(self.spec.delay_ms), "per_s": self.spec.per_s, **self.spec.choice()}
@@ -155,6 +189,8 @@ class AsyncEvent(VerbsFault):
     action = "event"
     victim = "open device"
     example: ClassVar[Mapping[str, Any]] = {"event": "port_err"}
+    drawn_over_rdma = 3
+    draws = DRAWN_EVENTS
 
     def rule_settings(self) -> Mapping[str, object]:
         spec = self.spec

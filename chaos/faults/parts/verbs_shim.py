@@ -6,6 +6,7 @@ import ipaddress
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from random import Random
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, StrictInt, StrictStr
@@ -49,6 +50,12 @@ class VerbsFault(ShimFault):
     devices: tuple[tuple[str, tuple[str, ...]], ...] = ()
     features = ("rdma",)
     action: ClassVar[str] = ""
+    draws: ClassVar[tuple[Mapping[str, Any], ...]] = ()
+    """What the soak draws from, over RDMA alone."""
+
+    @classmethod
+    def draw(cls, rng: Random) -> dict[str, Any]:
+        return {"duration_s": rng.choice(cls.drawn_s), **rng.choice(cls.draws)}
 
     def facts(self) -> list[Step]:
         return rdma.questions(self.by_host)

@@ -37,20 +37,25 @@ size_t descriptors() {
   return count;
 }
 
+std::string word(const NicEvent& event) {
+  return std::string(event.cause) + (event.up ? ":up" : ":down") + (event.fatal ? ":fatal" : "");
+}
+
 /// The events of a device that come within `ms`, one word each: cause, up or down, fatal.
 std::string events(const InnerNet& net, int dev, int ms) {
   const int fd = net.ops->openEvents(dev);
   if (fd < 0) return "none";
   pollfd ready = {fd, POLLIN, 0};
+  (void)poll(&ready, 1, ms);
   std::string out;
-  if (poll(&ready, 1, ms) > 0) {
-    NicEvent event;
-    while (net.ops->readEvent(dev, &event)) {
-      out += std::string(out.empty() ? "" : " ") + event.cause + (event.up ? ":up" : ":down");
-      if (event.fatal) out += ":fatal";
-    }
-  }
+  NicEvent event;
+  while (net.ops->readEvent(dev, &event)) out += (out.empty() ? "" : " ") + word(event);
   return out;
+}
+
+std::string reopen(const InnerNet& net, int dev) {
+  NicEvent event;
+  return net.ops->reopen(dev, &event) ? word(event) : "-";
 }
 
 /// Makes one virtual device of two, as NCCL does of a NIC's ports; its index.
@@ -113,6 +118,7 @@ std::map<std::string, Command> commands(End& end, const InnerNet& net) {
     const int dev = next<int>(w);
     return events(net, dev, next<int>(w));
   };
+  all["reopen"] = [&, number](In w) { return reopen(net, number(w)); };
   return all;
 }
 

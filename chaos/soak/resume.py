@@ -1,0 +1,49 @@
+"""A soak in slices: what one came to so far, so that it goes on where it ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any, Literal
+
+from chaos.soak.judge import Fate, OfKind, Report
+from harness.errors import UsageError
+from harness.schemas import problems
+
+BEDS: Mapping[str, Literal["lab", "vm"]] = {"socket": "lab", "ib": "vm"}
+
+
+def earlier(folder: Path, given: Sequence[str]) -> Report:
+    """What soak.json in `folder` says. UsageError when that cannot go on, or `given` options would change it."""
+    if given:
+        raise UsageError(f"{', '.join(given)}: the soak in {folder} has its own", "leave it out beside --resume")
+    file = folder / "soak.json"
+    try:
+        words = json.loads(file.read_text())
+    except (OSError, ValueError) as error:
+        raise UsageError(f"cannot go on with the soak in {folder}: {error}", "name the folder of a soak") from error
+    if broken := problems("soak", words):
+        raise UsageError(f"{file} is none of this version: {broken[0]}", "begin a new soak")
+    if words["outcome"] == "failed":
+        raise UsageError(f"the soak in {folder} failed: it does not go on", f"r2cc chaos run {folder}/replay.yaml")
+    return _report(words)
+
+
+def same_build(before: Report, build: Mapping[str, Any]) -> None:
+    """One soak says something of one library. UsageError when it is another."""
+    if before.build_id != build.get("build_id"):
+        raise UsageError(
+            f"the soak ran build {before.build_id}, and this is {build.get('build_id')}", "begin a new soak"
+        )
+
+
+def _report(words: Mapping[str, Any]) -> Report:
+    known = {field.name for field in fields(Report)}
+    parts = {
+        **{name: value for name, value in words.items() if name in known},
+        "by_kind": {kind: OfKind(**found) for kind, found in words["by_kind"].items()},
+        "fates": [Fate(**fate) for fate in words.get("fates", ())],
+    }
+    return Report(**parts)
