@@ -4,6 +4,7 @@
 
 #include <cstdio>
 
+#include "faults/answers.h"
 #include "faults/build_check.h"
 #include "faults/monotonic.h"
 #include "faults/sockets.h"
@@ -13,11 +14,6 @@ namespace r2cc::faults {
 namespace {
 
 constexpr int64_t kAnswerEveryNs = 100'000'000;
-
-/// One write: lines of several processes go to one file.
-void say(const Fd& to, const std::string& line) {
-  if (to.valid()) (void)!::write(to.get(), line.data(), line.size());
-}
 
 }  // namespace
 
@@ -66,19 +62,20 @@ void Enforcer::passOnVerbs() {
 void Enforcer::load(const std::string& name, const Stamp& stamp) {
   File& file = files_[name];
   file.stamp = stamp;
-  file.answers = folder_.answers(name);
+  file.answers = std::make_shared<const Answers>(folder_.answers(name));
   const std::string pid = std::to_string(getpid());
   try {
     Rules rules = parse(folder_.read(name));
     checkDevices(rules.verbs);
     if (const std::string why = otherBuildHere(); !why.empty()) throw BadRules(why);
     for (Rule& rule : rules.sockets) file.rules.emplace_back().rule = std::move(rule);
-    for (VerbsRule& rule : rules.verbs) file.verbs.push_back({std::make_shared<ActiveRule>(std::move(rule)), {}});
-    say(file.answers, "seen " + pid + " " + ownBuild() + "\n");
+    for (VerbsRule& rule : rules.verbs)
+      file.verbs.push_back({std::make_shared<ActiveRule>(std::move(rule), file.answers), {}});
+    file.answers->say("seen " + pid + " " + ownBuild() + "\n");
   } catch (const BadRules& error) {
     const std::string line = "r2cc faults: " + folder_.pathOf(name) + " is refused: " + error.what() + "\n";
     std::fputs(line.c_str(), stderr);
-    say(file.answers, "refused " + pid + " " + error.what() + "\n");
+    file.answers->say("refused " + pid + " " + error.what() + "\n");
   }
 }
 
@@ -193,18 +190,18 @@ void Enforcer::forget(const std::unordered_set<uint64_t>& open) {
 }
 
 void Enforcer::answer(File& file) {
-  for (InForce& one : file.rules) answer(file.answers, one.rule.nic, one.hits, one.hitNs, one.answered);
+  for (InForce& one : file.rules) answer(*file.answers, one.rule.nic, one.hits, one.hitNs, one.answered);
   for (VerbsInForce& one : file.verbs) {
     const ActiveRule& active = *one.active;
-    answer(file.answers, active.rule.device, active.hits, active.hitNs, one.answered);
+    if (active.hits != 0 && one.answered.hits == 0) one.answered = {1, active.hitNs};  // by who hit
+    answer(*file.answers, active.rule.device, active.hits, active.hitNs, one.answered);
   }
 }
 
-void Enforcer::answer(const Fd& to, const std::string& nic, uint64_t hits, int64_t hitNs, Answered& answered) {
+void Enforcer::answer(const Answers& to, const std::string& nic, uint64_t hits, int64_t hitNs, Answered& answered) {
   const int64_t now = monotonicNs();
   if (hits == answered.hits || (answered.hits != 0 && now - answered.atNs < kAnswerEveryNs)) return;
-  say(to,
-      "hit " + std::to_string(getpid()) + " " + nic + " " + std::to_string(hits) + " " + std::to_string(hitNs) + "\n");
+  to.hit(nic, hits, hitNs);
   answered = {hits, now};
 }
 

@@ -50,7 +50,7 @@ class Enforcer {
     Stamp stamp;
     std::vector<InForce> rules;
     std::vector<VerbsInForce> verbs;
-    Fd answers;
+    std::shared_ptr<const Answers> answers;
   };
 
   void checkDevices(const std::vector<VerbsRule>& rules) const;
@@ -66,7 +66,7 @@ class Enforcer {
   void forget(const std::unordered_set<uint64_t>& open);
   bool isHeld(uint64_t cookie) const;
   void answer(File& file);
-  static void answer(const Fd& to, const std::string& nic, uint64_t hits, int64_t hitNs, Answered& answered);
+  static void answer(const Answers& to, const std::string& nic, uint64_t hits, int64_t hitNs, Answered& answered);
 
   RuleFolder folder_;
   Book& book_;

@@ -44,7 +44,7 @@ void Device::setRules(const ActiveRules& rules) {
     if (one->rule.after && !contains(ours, one)) (void)events_.say(*one->rule.after, one->rule.port);
   for (const auto& one : ours) {
     if (one->rule.action != VerbsAction::Event || contains(rules_, one)) continue;
-    if (events_.say(one->rule.event, one->rule.port)) (void)one->strikes(monotonicNs());
+    if (events_.isOpen() && one->strikes(monotonicNs())) (void)events_.say(one->rule.event, one->rule.port);
   }
   rules_ = std::move(ours);
   refresh();

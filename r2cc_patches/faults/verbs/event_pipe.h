@@ -27,6 +27,8 @@ class EventPipe {
     if (thread_.joinable()) thread_.detach();
   }
 
+  /// Somebody reads here.
+  bool isOpen() const { return ours_.valid(); }
   /// An event as the kernel would write it. False: nobody reads here.
   bool say(int event, uint8_t port) const;
 

@@ -1,14 +1,19 @@
 // What is done to an RDMA device's completions, calls and events, on a driver that does what the test says.
 #include "faults/verbs/device.h"
 
+#include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "check.h"
 #include "driver_double.h"
+#include "scratch.h"
 
 using namespace r2cc;
 using namespace r2cc::faults;
@@ -217,6 +222,35 @@ TEST(events_of_the_kernel_and_ours_come_by_the_same_descriptor) {
   CHECK_EQ(eventOn(program.get(), kLongMs), "end");
   driver.device.closeEvents();
   CHECK(!driver.rule("event name=device_fatal")->hits);
+}
+
+TEST(the_first_hit_is_answered_before_the_program_knows_of_it) {
+  const check::Scratch scratch;
+  const std::string file = scratch / "f0.hits";
+  const auto answers = std::make_shared<const Answers>(Fd(open(file.c_str(), O_WRONLY | O_CREAT | O_APPEND, 0644)));
+  const auto said = [&file] {
+    std::ostringstream found;
+    found << std::ifstream(file).rdbuf();
+    return found.str().substr(0, found.str().rfind(' '));
+  };
+  const std::string hit = "hit " + std::to_string(getpid()) + " rxe1 1";
+  DriverDouble driver;
+  std::istringstream error("rxe1 error status=fatal"), lost("rxe1 event name=device_fatal");
+  driver.device.setRules({std::make_shared<ActiveRule>(verbsRuleOf(error), answers)});
+  driver.completes(1);
+  driver.completes(2);
+  CHECK_EQ(driver.polled(), "1:" + std::to_string(IBV_WC_FATAL_ERR) + " 2:5");
+  CHECK_EQ(said(), hit);  // nobody looks at it here
+
+  std::filesystem::resize_file(file, 0);
+  int ends[2];
+  CHECK_EQ(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends), 0);
+  const Fd kernel(ends[0]), program(ends[1]);
+  driver.device.openEvents(program.get());
+  driver.device.setRules({std::make_shared<ActiveRule>(verbsRuleOf(lost), answers)});
+  CHECK_EQ(said(), hit);
+  CHECK_EQ(eventOn(program.get(), kLongMs), std::to_string(IBV_EVENT_DEVICE_FATAL) + "/1");
+  driver.device.closeEvents();
 }
 
 TEST(a_device_that_is_opened_later_is_not_told_what_was) {
