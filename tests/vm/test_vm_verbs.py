@@ -32,7 +32,10 @@ from harness.vmlab.rdma import device_of
 pytestmark = [pytest.mark.vm, pytest.mark.build, pytest.mark.slow, pytest.mark.timeout(900)]
 
 VERBS = (Path(__file__).parent / "verbs.py").read_text()
-SHIPPED = Path(__file__).resolve().parents[2] / "experiments" / "without_root" / "verbs_error.yaml"
+SHIPPED = Path(__file__).resolve().parents[2] / "experiments" / "without_root"
+ARMS = {"verbs_error": ["stock", "migrate"]}
+MOVES = {"verbs_error": True, "lost_completion": True, "slow_qp": False, "async_event": True, "device_fatal": True}
+"""Whether connections must leave the NIC. One that is slow may keep them."""
 LIMIT_S = 120.0
 TIMELINE = """
 name: one
@@ -86,15 +89,16 @@ def test_events_and_an_error_completion_of_a_foreign_program(lab: VmLab) -> None
     assert not [line for line in lab.hosts["h0"].run(["ls", "/tmp"]).stdout.split() if line == folder().name]
 
 
-def test_nccls_transport_survives_error_completions_with_r2cc_and_not_alone(lab: VmLab, tmp_path: Path) -> None:
-    shipped = load(SHIPPED)
+@pytest.mark.parametrize("name", MOVES)
+def test_nccls_transport_survives_with_r2cc_what_it_does_not_alone(lab: VmLab, tmp_path: Path, name: str) -> None:
+    shipped = load(SHIPPED / f"{name}.yaml")
     experiment = shipped.model_copy(update={"workload": shipped.workload.model_copy(update={"iterations": 24})})
     devices = {(nic.host, nic.name): device_of(nic.name) for nic in lab.nics}
     bed = Bed("vm", lab.hosts, lab.switch, list(lab.nics), LAB_ROOT, devices=devices, machines=True)
     hold_rates(bed.switch, bed.nics, topology_of(experiment))
     bench, build = built(quiet=True)
-    out = rundir.create(tmp_path, "verbs_error")
-    request = runner.Request(["stock", "migrate"], bench, build, lambda: nullcontext(bed))
+    out = rundir.create(tmp_path, name)
+    request = runner.Request(ARMS.get(name, ["migrate"]), bench, build, lambda: nullcontext(bed))
     summary = plain(runner.run(experiment, request, out, Display()))
     assert summary["verdict"] == "holds", summary["reasons"]
     assert {run["wrong_elements"] for arm in summary["arms"] for run in arm["runs"]} == {0}
@@ -103,4 +107,4 @@ def test_nccls_transport_survives_error_completions_with_r2cc_and_not_alone(lab:
         "armed", "injected", "active", "reverted", "verified",
     ]  # fmt: skip
     frozen = {(line["host"], line["nic"]) for line in lines if line["event"] == "path" and line["state"] == "frozen"}
-    assert ("h0", "eth1") in frozen
+    assert not MOVES[name] or ("h0", "eth1") in frozen
