@@ -6,7 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from chaos.analysis.model import Run
 
-WHOLE = ("end", "digest")
+DIGEST = "digest"
+WHOLE = ("end", DIGEST)
 """Results of a whole run; all others are of an iteration."""
 ABSENT = "nothing"
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 from chaos.analysis.bounds import BALANCE, MIGRATE
 from chaos.analysis.figures import metric
-from chaos.analysis.identical import identical, why
+from chaos.analysis.identical import DIGEST, identical, why
 from chaos.analysis.model import DEVIATED, FAILED, HOLDS, VOID, Arm, Check, FaultFigures, Metric, Outcome, Run, Verdict
 from chaos.analysis.moves import unmentioned
 from chaos.analysis.stats import median
@@ -41,6 +41,10 @@ def run_checks(run: Run, hypothesis: Hypothesis, mode: int) -> list[Check]:
     if hypothesis.completes:
         checks.append(check("completes", run.completed, True, "bool"))
     checks += _on_moves(run, hypothesis)
+    if hypothesis.results_from is not None:
+        left = [result for key, result in run.results.items() if key.endswith(f"/{DIGEST}")]
+        alike = len(left) >= hypothesis.results_from and len(set(left)) == 1
+        checks.append(check(f"results_from({hypothesis.results_from})", alike, True, "bool"))
     void = bool(run.void)
     if hypothesis.failed_requests_max is not None:
         failed = run.metric("failed_requests")

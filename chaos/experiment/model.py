@@ -46,6 +46,8 @@ class Hypothesis(Model):
     healthy_ratio_max: Number | None = None
     identical: StrictBool | None = None
     """Every iteration's `result` is bit by bit that of the stock arm, fault or not."""
+    results_from: Annotated[StrictInt, Field(ge=1)] | None = None
+    """So many ranks at least leave a result (`workload.result.digest`), and all of them the same: those that go on."""
     memory_over_stock_bytes_max: Annotated[StrictInt, Field(ge=0)] | None = None
     failed_requests_max: Annotated[StrictInt, Field(ge=0)] | None = None
     """Of `kind: inference`: requests that got no whole answer. With more than 0, say `completes: false`, too."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from test_gpu_figures import run
 
 from chaos.analysis.identical import identical, why
 from chaos.analysis.model import Run
+from chaos.analysis.verdict import run_checks
+from chaos.experiment.model import MODES, Hypothesis
 
 
 def made(completed: bool = True, **results: str) -> Run:
@@ -49,3 +52,18 @@ def test_nothing_to_compare_with_is_said() -> None:
     nothing = [made(completed=False)]
     assert identical(STOCK, nothing) is None
     assert why(STOCK, nothing) == "no result of stock, run 0"
+
+
+@pytest.mark.parametrize(
+    ("results", "outcome"),
+    [
+        ({"0/digest": "a", "1/digest": "a"}, "holds"),
+        ({"0/digest": "a", "1/digest": "b"}, "deviated"),
+        ({"0/digest": "a", "2/7": "a"}, "deviated"),
+        ({}, "deviated"),
+    ],
+)
+def test_those_that_go_on_leave_results_that_are_alike(results: dict[str, str], outcome: str) -> None:
+    asked = Hypothesis(exact=False, completes=False, results_from=2)
+    (found,) = run_checks(replace(run(0), results=results), asked, MODES["balance"])
+    assert found.outcome == outcome

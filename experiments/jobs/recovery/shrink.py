@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+import socket
 import sys
 import time
 from abc import ABC, abstractmethod
@@ -22,8 +23,8 @@ import torch.distributed as dist
 sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from harness.workloads.nccl_api import SHRINK_ABORT, Comm, Nccl, NcclError
 
-LOST = "no link here"
-"""What R2CC's error says at the end whose host has lost its links."""
+LOST = f"no link at {socket.gethostname()}: "
+"""What R2CC's error says where this host has lost its links, also when a peer has said so first."""
 POLL_S = 0.001
 LEAVES, STEP_0 = 1, 2
 """What a rank answers: that it leaves, or this more than its step. 0: nothing yet."""

@@ -161,7 +161,7 @@ void Connection::fail(const std::string& why, const std::vector<uint8_t>& heard)
   if (over()) return;
   const Owned owned(owner_, Owned::Wait::Yes);
   const std::string &host = services_.host, nic = home_ == nullptr ? "" : " over " + nicName(home_);
-  const std::string cause = why + peer.lostLinks();
+  const std::string cause = why + peer.lostLinks(host);
   const std::string text = "connection" + nic + " of " + host + " to peer " + peer.describe() + " failed: " + cause;
   // Also when nothing was sent yet: a connect that never returns is as bad.
   if (hasOutstanding() || state() == ConnectionState::Connecting) services_.warn("R2CC: " + text);

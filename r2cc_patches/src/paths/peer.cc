@@ -66,10 +66,10 @@ std::array<std::string, 3> Peer::nicsTowards() const {
   return lists;
 }
 
-std::string Peer::lostLinks() const {
+std::string Peer::lostLinks(const std::string& host) const {
   const auto lists = nicsTowards();
-  return (lists[0].empty() ? "" : "; no link here: " + lists[0] + " (netlink, or the NIC's driver)") +
-         (lists[1].empty() ? "" : "; no link there: " + lists[1]);
+  return (lists[0].empty() ? "" : "; no link at " + host + ": " + lists[0] + " (netlink, or the NIC's driver)") +
+         (lists[1].empty() ? "" : "; no link at peer " + describe() + ": " + lists[1]);
 }
 
 void Peer::beginRound(int64_t now) {

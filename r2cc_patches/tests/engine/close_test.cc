@@ -222,7 +222,7 @@ TEST(net_going_on_without_the_lost_host) {
   const std::string said = lines(rig.warnings()), host = hostName();
   for (const std::string& wanted :
        {" of " + host + " to peer 127.0.1.2 failed: ", std::string(" for 300 ms (R2CC_HOLD_MS)"),
-        std::string("; no link here: lo, lo (netlink"),
+        "; no link at " + host + ": lo, lo (netlink",
         " of " + host + " to peer 127.0.1.1 failed: peer 127.0.1.1 is silent on every path (",
         " of " + host + " to peer 127.0.1.2 failed: the peer says: " + host +
             ": peer 127.0.1.1 is silent on every path ("})

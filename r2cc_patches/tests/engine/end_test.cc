@@ -77,7 +77,7 @@ TEST(net_all_paths_down_for_good) {
   rig.stop();
   CHECK(joined(rig.warnings()).find("127.0.") != std::string::npos);
   CHECK(joined(rig.warnings()).find("R2CC_HOLD_MS") != std::string::npos);
-  CHECK(joined(rig.warnings()).find("no link here: ") != std::string::npos);
+  CHECK(joined(rig.warnings()).find("no link at " + hostName() + ": ") != std::string::npos);
   CHECK(rig.fabric.violations().empty());
 }
 
