@@ -113,8 +113,8 @@ class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand
   /// Not one by a router that never answered, where another of NICs that face each other is up: nobody asks for it.
   bool counts(const Path& path) const;
   std::string describe() const;
-  /// For a log, our NICs towards it: "; no link at h1: eth0; no link at peer 10.1.0.3: eth1, eth2", empty where all have
-  /// theirs. By names: the peer passes it on. `host`: ours.
+  /// For a log, our NICs towards it: "; no link at h1: eth0; no link at peer 10.1.0.3: eth1", empty where all have
+  /// theirs. By names, since the peer passes it on. `host`: ours.
   std::string lostLinks(const std::string& host) const;
   /// The others: "eth3".
   std::string linkedNics() const { return nicsTowards()[2]; }
