@@ -13,28 +13,31 @@ from harness.errors import UsageError
 from harness.schemas import dumped_as, text_of, whole
 
 if TYPE_CHECKING:
+    from harness.schedules.costs.model import Costs
     from harness.schedules.planner import Node
     from harness.sites.site import Site
 
 SCHEDULES = ("auto", "ring", "balance", "published", "chain", "chain_fixed", "optcc")
 OPS = ("allreduce", "allgather", "reducescatter", "broadcast", "reduce", "sendrecv", "alltoall")
 GPUS = ("volta", "ampere", "hopper", "blackwell")
-FEWEST_CHANNELS = 2
-"""Of NCCL, where nodes have fewer NICs."""
 EXAMPLES = """\b
 Examples:
   r2cc plan --nodes 4 --nics 2 --down h1:eth0
   r2cc plan --nodes 8 --nics 4 --gpus 8 --rate 400 --down h2:eth3,h5:eth0=0.5 --bytes 256M
   r2cc plan --inventory lab:topology.yaml --bytes 1GiB --channels 4 --schedule optcc
   r2cc plan --nodes 4 --nics 2 --down h1:eth0 --cost hop_us=8 --json
-  r2cc plan --nodes 16 --nics 8 --gpus 8 --rate 400 --down h2:eth3 --bytes 1GiB --nccl hopper
+  r2cc plan --nodes 16 --nics 8 --gpus 8 --rate 400 --down h2:eth3 --bytes 1GiB --costs nvlink
+  r2cc plan calibrate rows-4.txt rows-16.txt --nics 8 --rate 400 --out ours.json
+  r2cc plan --nodes 32 --nics 8 --gpus 8 --rate 400 --costs ours.json
 
 \b
 Exit codes: 0 planned, 2 a request that cannot be planned.
 """
 
 
-@click.command(epilog=EXAMPLES, short_help="Print which schedule an AllReduce would take, and why.")
+@click.group(
+    invoke_without_command=True, epilog=EXAMPLES, short_help="Print which schedule an AllReduce would take, and why."
+)
 @site_option(metavar="lab|lab:FILE", text="Nodes, NICs and rates of a topology (default: lab).")
 @click.option("--nodes", type=click.IntRange(1, 16384), help="Plan for so many nodes h0, h1, ... that are all alike.")
 @click.option("--nics", type=click.IntRange(1, 64), help="With --nodes: how many NICs each has (1).")
@@ -68,15 +71,24 @@ Exit codes: 0 planned, 2 a request that cannot be planned.
     "--cost", "cost", metavar="NAME=VALUE,...", multiple=True, help="Set parameters of the model, for example hop_us=8."
 )
 @click.option(
+    "--costs",
+    "costs_name",
+    metavar="FILE|PROFILE",
+    help="What hops and bytes cost there: lab, roce-100g, ib-400g, nvlink, or a file that `r2cc plan calibrate` wrote."
+    " Left out, it goes by the rate and the GPUs, and the answer says which.",
+)
+@click.option(
     "--nccl",
     "gpu",
     type=click.Choice(GPUS),
     help="Compare with what NCCL's table of costs chooses on these GPUs, and take its costs; three nodes and more.",
 )
 @json_option("Print the plan (harness/schemas/plan.schema.json).")
+@click.pass_context
 def plan(
-    *, site: Site | None, nodes: int | None, nics: int | None, rate_gbit: float | None, gpus: int | None,
-    down: tuple[str, ...], size: int, cost: tuple[str, ...], gpu: Any, as_json: bool, **given: Any,
+    context: click.Context, *, site: Site | None, nodes: int | None, nics: int | None, rate_gbit: float | None,
+    gpus: int | None, down: tuple[str, ...], size: int, cost: tuple[str, ...], costs_name: str | None, gpu: Any,
+    as_json: bool, **given: Any,
 ) -> int:  # fmt: skip
     """Say which schedule a collective would take when some nodes have lost bandwidth.
 
@@ -86,20 +98,38 @@ def plan(
     from harness.schedules import planner
     from harness.schedules.plan_text import render
 
+    if context.invoked_subcommand is not None:
+        return 0
     if nodes is None and (nics or rate_gbit or gpus):
         raise UsageError("--nics, --rate and --gpus describe the nodes of --nodes", "give --nodes as well")
     if nodes is not None and site is not None:
         raise UsageError("--nodes and --inventory exclude each other", "give one of them")
     known = _alike(nodes, nics or 1, rate_gbit or 1.0, gpus or 1) if nodes is not None else _of(site)
-    nccl = planner.NcclMachine(gpu, channels=max(FEWEST_CHANNELS, *(len(node.nics) for node in known))) if gpu else None
-    request = planner.Request(tuple(_without(known, _pairs(down))), size, cost=_costs(cost), nccl=nccl, **given)
+    costs = _costs_of(costs_name, gpu, known).with_costs(_costs(cost))
+    request = planner.Request(tuple(_without(known, _pairs(down))), size, **costs.values, **given)
     made = planner.plan_json(text_of(whole(request)))
     if as_json:
         click.echo(dumped_as("plan", json.loads(made)))
         return 0
-    for line in render(planner.Plan.of(made), {rank: node.name for node in known for rank in node.ranks}):
+    said = f"Costs: {costs.name} ({costs.title})" + ("" if costs_name or gpu else "; --costs takes others")
+    for line in render(planner.Plan.of(made), {rank: node.name for node in known for rank in node.ranks}, said):
         click.echo(line)
     return 0
+
+
+def _costs_of(name: str | None, gpu: Any, nodes: list[Node]) -> Costs:
+    """What was asked for, or what is usual for such NICs and hosts."""
+    from harness.schedules.costs import model
+    from harness.schedules.planner import NcclMachine
+
+    if name and gpu:
+        raise UsageError("--costs and --nccl exclude each other", "a file of costs says what NCCL runs on")
+    if gpu:
+        return model.Costs(f"NCCL's own for {gpu}", "the constants of its table", nccl=NcclMachine(gpu))
+    if name:
+        return model.load(name)
+    rate_gbit = max((nic.rate_gbit for node in nodes for nic in node.nics), default=0.0)
+    return model.usual(rate_gbit, max(len(node.ranks) for node in nodes))
 
 
 def _alike(nodes: int, nics: int, rate_gbit: float, gpus: int) -> list[Node]:

@@ -14,13 +14,15 @@ SHORT_US = 1000.0
 """Times below are in microseconds."""
 
 
-def render(plan: Plan, names: Mapping[int, str]) -> Iterator[str]:
-    """Lines. `names` has the node of every rank."""
+def render(plan: Plan, names: Mapping[int, str], costs: str = "") -> Iterator[str]:
+    """Lines. `names` has the node of every rank; `costs` says which they are."""
     yield f"{plan.op} of {show_bytes(plan.bytes)}: {plan.schedule}"
     yield f"  {plan.why}."
     yield _threshold(plan)
+    if costs:
+        yield f"  {costs}."
     yield ""
-    yield from _table(("schedule", "predicted", "x healthy ring", "x bound", ""), _candidates(plan))
+    yield from _table(("schedule", "predicted", "x healthy", "x bound", ""), _candidates(plan))
     yield ""
     yield from _table(("part", "share", "order"), _parts(plan, names))
     yield ""
@@ -35,9 +37,12 @@ def _threshold(plan: Plan) -> str:
 
 def _candidates(plan: Plan) -> Iterator[Sequence[str]]:
     yield "lower bound", _us(plan.bound_us), _times(plan.bound_us, plan.healthy_us), "", "by bandwidth alone"
-    yield "healthy ring", _us(plan.healthy_us), "1.000", _times(plan.healthy_us, plan.bound_us), "with every NIC whole"
+    runs = "what NCCL would choose" if plan.baselines else "a ring"
+    yield "healthy", _us(plan.healthy_us), "1.000", _times(plan.healthy_us, plan.bound_us), f"{runs}, every NIC whole"
+    runs_as_nccl = plan.nccl_runs is not None and plan.schedule == "ring"
     for one in plan.candidates:
         chosen = one.schedule == plan.schedule or (one.schedule, plan.schedule) == ("ring", "balance")
+        chosen = chosen and not (runs_as_nccl and one.schedule == "ring")
         name = f"{one.schedule} <" if chosen else one.schedule
         if one.predicted_us is None:
             yield name, "-", "", "", one.note
@@ -46,7 +51,8 @@ def _candidates(plan: Plan) -> Iterator[Sequence[str]]:
         yield name, _us(one.predicted_us), *ratios, one.note
     for each in plan.baselines or ():
         ratios = (_times(each.balanced_us, plan.healthy_us), _times(each.balanced_us, plan.bound_us))
-        yield each.name, _us(each.balanced_us), *ratios, f"NCCL's, on balanced paths; healthy {_us(each.healthy_us)}"
+        name = f"{each.name} <" if runs_as_nccl and each.name == plan.nccl_runs else each.name
+        yield name, _us(each.balanced_us), *ratios, f"NCCL's, on balanced paths; healthy {_us(each.healthy_us)}"
 
 
 def _parts(plan: Plan, names: Mapping[int, str]) -> Iterator[Sequence[str]]:

@@ -70,14 +70,35 @@ Gpu = Literal["volta", "ampere", "hopper", "blackwell"]
 
 
 @dataclass(frozen=True)
+class AlgorithmCost:
+    """What one of NCCL's algorithms was measured to take, of protocol Simple; what is left out is as NCCL's table has
+    it. Hops of the other protocols are longer or shorter in the same proportion."""
+
+    base_us: Microseconds | None = left_out()
+    """once a collective"""
+    hop_us: Microseconds | None = left_out()
+    """between nodes"""
+    local_hop_us: Microseconds | None = left_out()
+    """inside a node"""
+    efficiency: Annotated[float, Limits(minimum=0.01, maximum=2)] | None = left_out()
+    """share of the bandwidth that the table has"""
+
+
+@dataclass(frozen=True)
 class NcclMachine:
-    """What NCCL runs on, for its table of costs. `local_GBps`: between the GPUs of a node, of all channels."""
+    """What NCCL runs on, for its table of costs. `local_GBps`: between the GPUs of a node, of all channels.
+
+    NCCL chooses by its table, whatever `ring`, `tree` and `nvls_tree` say of the time that this takes."""
 
     gpu: Gpu = "hopper"
     nvlink: Literal[0, 1] = 1
     nvls: Literal[0, 1] = 1
-    channels: Annotated[int, Limits(minimum=1, maximum=64)] = 8
+    channels: Annotated[int, Limits(minimum=0, maximum=64)] = 0
+    """0: as many as a node has NICs, two at least"""
     local_GBps: Annotated[float, Limits(minimum=0, maximum=1000000)] = 360.0
+    ring: AlgorithmCost | None = left_out()
+    tree: AlgorithmCost | None = left_out()
+    nvls_tree: AlgorithmCost | None = left_out()
 
 
 @form("plan_request", "What the planner is asked", read=True)
@@ -169,6 +190,8 @@ class Plan:
     why: Annotated[str, Limits(minLength=1)]
     baselines: Some[Baseline] | None = left_out()
     """of a request with `nccl`"""
+    nccl_runs: str | None = left_out()
+    """which of them NCCL would choose at this size: `predicted_us` is its time where no other schedule pays"""
 
     @staticmethod
     def of(text: str) -> Plan:

@@ -43,7 +43,7 @@ def schema_of(name: str, title: str, models: Sequence[Any], *, read: bool = Fals
         if "properties" in each:
             each.setdefault("additionalProperties", False)
             optional = [key for key, value in each["properties"].items() if value.pop(OPTIONAL, False)]
-            if optional:
+            if optional and "required" in each:
                 each["required"] = [key for key in each["required"] if key not in optional]
     return {"$schema": DIALECT, "$id": f"r2cc:{name}:1", **made, "title": title}
 

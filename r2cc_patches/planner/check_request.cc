@@ -18,6 +18,7 @@ constexpr double kMostRateGbit = 1e6;
 constexpr double kLeastCapacity = 1e-6;  // less of a node than this is nothing that can be planned with
 constexpr double kMostHopUs = 1e9;
 constexpr double kMostGBps = 1e6;
+constexpr double kMostEfficiency = 2;  // of what NCCL's table has, which is less than the NICs'
 
 // No object that ends before main() does: background threads plan.
 constexpr const char* kDatatypes[] = {"int8",    "uint8",   "int32",   "uint32",   "int64",      "uint64",
@@ -123,7 +124,32 @@ void checkCost(const Cost& cost, Problems& problems) {
   problems.range(cost.localGBps, 0, kMostGBps, "cost.local_GBps");
 }
 
+void checkAlgorithm(const AlgorithmCost& cost, const std::string& what, Problems& problems) {
+  const auto known = [&](double us, const char* name) {
+    if (us != AlgorithmCost{}.hopUs) problems.range(us, 0, kMostHopUs, what + name);
+  };
+  known(cost.baseUs, ".base_us");
+  known(cost.hopUs, ".hop_us");
+  known(cost.localHopUs, ".local_hop_us");
+  problems.range(cost.efficiency, 0.01, kMostEfficiency, what + ".efficiency");
+}
+
+void checkMachine(const std::optional<NcclMachine>& machine, Problems& problems) {
+  if (!machine) return;
+  problems.range(machine->localGBps, 0, kMostGBps, "nccl.local_GBps");
+  checkAlgorithm(machine->ring, "nccl.ring", problems);
+  checkAlgorithm(machine->tree, "nccl.tree", problems);
+  checkAlgorithm(machine->nvlsTree, "nccl.nvls_tree", problems);
+}
+
 }  // namespace
+
+void check(const Costs& costs) {
+  Problems problems("see harness/schemas/costs.schema.json and docs/internals/schedules.md");
+  checkCost(costs.cost, problems);
+  checkMachine(costs.nccl, problems);
+  problems.raise();
+}
 
 void check(const Request& request) {
   Problems problems("see harness/schemas/plan_request.schema.json and docs/internals/schedules.md");
@@ -138,7 +164,7 @@ void check(const Request& request) {
   }
   checkCycles(request, problems);
   checkHomes(request, problems);
-  if (request.nccl) problems.range(request.nccl->localGBps, 0, kMostGBps, "nccl.local_GBps");
+  checkMachine(request.nccl, problems);
   problems.range(request.channels, 0, kMostChannels, "channels");
   problems.range(static_cast<double>(request.bytes), 0, 1LL << 62, "bytes");
   problems.raise();

@@ -7,5 +7,6 @@ namespace r2cc::planner {
 
 /// Throws PlanError with every problem found.
 void check(const Request& request);
+void check(const Costs& costs);
 
 }  // namespace r2cc::planner

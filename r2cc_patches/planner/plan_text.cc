@@ -1,12 +1,14 @@
 // Requests and plans as JSON (harness/schemas/plan_request.schema.json and plan.schema.json).
 #include "planner/plan_text.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
 #include <utility>
 
 #include "base/json/text.h"
+#include "planner/check_request.h"
 #include "planner/cost/nccl_table.h"
 
 namespace r2cc::planner {
@@ -25,6 +27,7 @@ constexpr std::array<std::pair<Schedule, const char*>, 7> kSchedules{{{Schedule:
 constexpr std::array<std::pair<Gpu, const char*>, 4> kGpus{
     {{Gpu::Volta, "volta"}, {Gpu::Ampere, "ampere"}, {Gpu::Hopper, "hopper"}, {Gpu::Blackwell, "blackwell"}}};
 constexpr int64_t kMostNcclChannels = 64;
+constexpr size_t kFewestNcclChannels = 2;  // where nodes have fewer NICs
 constexpr std::array<std::pair<Kind, const char*>, 4> kKinds{
     {{Kind::Ring, "ring"}, {Kind::Chain, "chain"}, {Kind::OptCC, "optcc"}, {Kind::Published, "published"}}};
 
@@ -75,16 +78,43 @@ Node nodeFrom(const Json& json) {
   return node;
 }
 
+void take(const Json& json, const char* key, AlgorithmCost& cost) {
+  const Json* found = json.find(key);
+  if (found == nullptr) return;
+  found->allow({"base_us", "hop_us", "local_hop_us", "efficiency"});
+  take(*found, "base_us", cost.baseUs);
+  take(*found, "hop_us", cost.hopUs);
+  take(*found, "local_hop_us", cost.localHopUs);
+  take(*found, "efficiency", cost.efficiency);
+}
+
 NcclMachine machineFrom(const Json& json) {
-  json.allow({"gpu", "nvlink", "nvls", "channels", "local_GBps"});
+  json.allow({"gpu", "nvlink", "nvls", "channels", "local_GBps", "ring", "tree", "nvls_tree"});
   NcclMachine machine;
+  machine.channels = 0;
   if (const Json* gpu = json.find("gpu")) machine.gpu = valueOf(kGpus, *gpu, "gpu");
   if (const Json* nvlink = json.find("nvlink")) machine.nvlink = nvlink->integer("nvlink", 0, 1) == 1;
   if (const Json* nvls = json.find("nvls")) machine.nvls = nvls->integer("nvls", 0, 1) == 1;
   if (const Json* found = json.find("channels"))
-    machine.channels = static_cast<int>(found->integer("channels", 1, kMostNcclChannels));
+    machine.channels = static_cast<int>(found->integer("channels", 0, kMostNcclChannels));
   take(json, "local_GBps", machine.localGBps);
+  take(json, "ring", machine.ring);
+  take(json, "tree", machine.tree);
+  take(json, "nvls_tree", machine.nvlsTree);
   return machine;
+}
+
+/// Who has the rest of a file of costs: title, rows that it was fitted to, where values are from. It is for people.
+Costs costs(const Json& json) {
+  json.allow({"schema", "name", "title", "cost", "nccl", "sources", "fitted"});
+  checkSchema(json);
+  Costs out;
+  out.name = json.at("name").string("name");
+  if (const Json* nccl = json.find("nccl")) out.nccl = machineFrom(*nccl);
+  if (out.nccl) out.cost = ncclCost(*out.nccl);
+  if (const Json* cost = json.find("cost")) out.cost = costFrom(*cost, out.cost);
+  check(out);
+  return out;
 }
 
 Request request(const Json& json) {
@@ -107,6 +137,9 @@ Request request(const Json& json) {
   if (const Json* schedule = json.find("schedule")) out.schedule = valueOf(kSchedules, *schedule, "schedule");
   if (const Json* nccl = json.find("nccl")) out.nccl = machineFrom(*nccl);
   if (out.nccl) {
+    size_t nics = kFewestNcclChannels;
+    for (const Node& node : out.nodes) nics = std::max(nics, node.nics.size());
+    if (out.nccl->channels == 0) out.nccl->channels = static_cast<int>(nics);
     out.cost = ncclCost(*out.nccl);
     if (out.homes.empty()) out.cost.channelGBps *= out.nccl->channels;  // a chain lies on all of them
   }
@@ -159,7 +192,7 @@ Part partFrom(const Json& json) {
 /// What a plan makes ranks do. What it predicts is for those who read it.
 Plan planFrom(const Json& json) {
   json.allow({"schema", "schedule", "op", "bytes", "parts", "predicted_us", "bound_us", "healthy_us", "threshold_bytes",
-              "nodes", "candidates", "baselines", "why"});
+              "nodes", "candidates", "baselines", "nccl_runs", "why"});
   checkSchema(json);
   Plan out;
   out.schedule = valueOf(kSchedules, json.at("schedule"), "schedule");
@@ -211,6 +244,7 @@ const char* name(Kind kind) { return textOf(kKinds, kind); }
 
 Request requestFromJson(std::string_view text) { return reading("plan_request", text, request); }
 Plan planFromJson(std::string_view text) { return reading("plan", text, planFrom); }
+Costs costsFromJson(std::string_view text) { return reading("costs", text, costs); }
 
 std::string toJson(const Plan& plan) {
   JsonWriter to;
@@ -235,6 +269,7 @@ std::string toJson(const Plan& plan) {
     }
     to.close(']');
   }
+  if (!plan.ncclRuns.empty()) to.key("nccl_runs").text(plan.ncclRuns);
   return to.key("why").text(plan.why).close('}').out();
 }
 

@@ -130,6 +130,11 @@ class Planning {
     return best;
   }
 
+  /// What runs while every NIC is whole.
+  double wholeUs() const {
+    if (rivals_.count() > 0) return rivals_.baseline(rivals_.chosen(bytes_), bytes_).healthyUs;
+    return healthyUs(cluster_, request_.cost, bytes_, factor_);
+  }
   /// What would run without a special schedule.
   double ordinaryUs(double bytes) const { return rivals_.count() > 0 ? rivals_.chosenUs(bytes) : us(0, bytes); }
   double us(size_t i, double bytes) const { return choices_[i].estimate.predictedUs(bytes); }
@@ -174,10 +179,11 @@ class Planning {
     out.schedule = request_.schedule == Schedule::Balance ? Schedule::Balance : choice.proposal.schedule;
     out.op = request_.op;
     out.bytes = request_.bytes;
-    out.predictedUs = choice.estimate.predictedUs(bytes_);
+    const bool asNccl = rivals_.count() > 0 && automatic() && out.schedule == Schedule::Ring;
+    out.predictedUs = asNccl ? ordinaryUs(bytes_) : choice.estimate.predictedUs(bytes_);
     out.latencyUs = choice.estimate.latencyUs(bytes_);
     out.boundUs = boundUs(cluster_, request_.op, bytes_);
-    out.healthyUs = healthyUs(cluster_, request_.cost, bytes_, factor_);
+    out.healthyUs = wholeUs();
     if (choices_.size() > 1) out.thresholdBytes = threshold();
     for (const Draft& draft : choice.estimate.drafts()) out.parts.push_back(partOf(draft, choice.estimate));
     for (int node = 0; node < cluster_.nodes(); node++) {
@@ -186,6 +192,7 @@ class Planning {
       out.nodes.push_back({request_.nodes[static_cast<size_t>(node)].name, rateGbit, load, load});
     }
     out.baselines = baselines();
+    if (rivals_.count() > 0) out.ncclRuns = rivals_.rival(rivals_.chosen(bytes_)).name;
     for (const Choice& each : choices_) {
       Candidate candidate{each.proposal.schedule, std::nullopt, each.proposal.note};
       if (each.runs()) candidate.predictedUs = each.estimate.predictedUs(bytes_);
@@ -233,12 +240,12 @@ class Planning {
     }
     const std::string chosen = automatic() ? "" : " was asked for and";
     return situation + ": " + name(out.schedule) + chosen + " takes " + times(out.predictedUs / out.healthyUs) +
-           " the healthy ring's time, " + ordinary(out) + " on balanced paths " +
+           " what it takes with every NIC whole, " + ordinary(out) + " on balanced paths " +
            times(ordinaryUs(bytes_) / out.healthyUs);
   }
 
-  std::string ordinary(const Plan& plan) const {
-    return plan.baselines.empty() ? "a ring" : "NCCL's " + plan.baselines[rivals_.chosen(bytes_)].name;
+  static std::string ordinary(const Plan& plan) {
+    return plan.ncclRuns.empty() ? "a ring" : "NCCL's " + plan.ncclRuns;
   }
 
   std::string noteOf(Schedule schedule) const {

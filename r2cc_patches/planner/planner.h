@@ -94,6 +94,9 @@ struct Rival {
   double wire = 1;         // bytes that are sent for each of the message's
   double latencyUs = 0;    // whatever the size
   std::vector<double> us;  // on whole NICs, at 2^0, 2^1, ... bytes; none: not known, bandwidth alone counts
+  /// The same as it was measured (AlgorithmCost): `us` is then only what NCCL chooses by. None: `us`.
+  std::vector<double> takes = {};  // NOLINT(readability-redundant-member-init): rivals are made without them
+  double efficiency = 1;  // of what bandwidth allows
 };
 
 /// The same as it turns out: on whole NICs, and on those that are left.
@@ -101,6 +104,15 @@ struct Baseline {
   std::string name;
   double healthyUs = 0, balancedUs = 0;
   std::optional<uint64_t> beatenFrom;  // bytes from which on the special schedule is faster by the margin
+};
+
+/// What one of NCCL's algorithms was measured to take: NCCL chooses by its own table, whatever this says. Of protocol
+/// Simple; hops of the others are longer or shorter in the same proportion. Below 0: as NCCL's table has it.
+struct AlgorithmCost {
+  double baseUs = -1;      // once a collective
+  double hopUs = -1;       // between nodes
+  double localHopUs = -1;  // inside a node
+  double efficiency = 1;   // share of the bandwidth that the table has, (0, 2]
 };
 
 /// What NCCL runs on, for its table of costs (cost/nccl_table.h).
@@ -111,6 +123,7 @@ struct NcclMachine {
   bool nvls = true;    // NVLink SHARP: NVLSTree comes into question
   int channels = 8;
   double localGBps = 360;  // inside a node, of all channels
+  AlgorithmCost ring, tree, nvlsTree;
 };
 
 struct Request {
@@ -156,11 +169,12 @@ struct Plan {
   double predictedUs = 0;
   double latencyUs = 0;                    // of which hops, and pipelines that fill; not part of the text
   double boundUs = 0;                      // no schedule is faster; bandwidth alone
-  double healthyUs = 0;                    // a ring with every NIC whole
+  double healthyUs = 0;                    // with every NIC whole: what NCCL chooses; without rivals a ring
   std::optional<uint64_t> thresholdBytes;  // from this size up the special schedule pays; none: at no size
   std::vector<NodePlan> nodes;
   std::vector<Candidate> candidates;
   std::vector<Baseline> baselines;  // of the request's rivals
+  std::string ncclRuns;             // which of them NCCL would choose at this size; empty without any
   std::string why;
 };
 
@@ -173,9 +187,17 @@ Plan planOrRing(const Request& request);
 /// ones are multiples of `granule`.
 std::vector<uint64_t> bounds(const Plan& plan, uint64_t count, uint64_t granule = 1);
 
-/// Throw PlanError, which names the line, for text that is not a request or a plan (schema 1).
+/// What a file of costs has (harness/schemas/costs.schema.json): the same for planner, NCCL and simulator.
+struct Costs {
+  std::string name;
+  std::optional<NcclMachine> nccl;
+  Cost cost;  // NCCL's of this machine, or the lab's, with what the file says otherwise
+};
+
+/// Throw PlanError, which names the line, for text that is not a request, a plan or costs (schema 1).
 Request requestFromJson(std::string_view text);
 Plan planFromJson(std::string_view text);
+Costs costsFromJson(std::string_view text);
 std::string toJson(const Plan& plan);
 
 /// The words of requests and plans.

@@ -150,7 +150,7 @@ void Running::takeWhatNcclTakes() {
   const auto bytes = static_cast<double>(question_.bytes);
   const planner::Rival& chosen = rivals.rival(rivals.chosen(bytes));
   name_ = chosen.name;
-  leastUs_ = planner::Rivals::tableUs(chosen, bytes);
+  leastUs_ = planner::Rivals::takesUs(chosen, bytes);
   plan_.latencyUs = chosen.latencyUs;
   if (chosen.flow == planner::Flow::Tree) streams_ = treeStreams(hosts_.count(), question_.cost);
   for (Stream& stream : streams_) stream.overhead *= chosen.wire;

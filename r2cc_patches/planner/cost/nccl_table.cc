@@ -54,6 +54,23 @@ int floorLog2(int value) {
   return log;
 }
 
+/// What does not depend on the size: as NCCL's table has it, and as it was measured.
+struct Latency {
+  double table = 0, measured = 0;
+};
+
+/// `base`, `net`, `local`: the table's of a protocol; `simple`: of protocol Simple, which is what is measured.
+struct Hops {
+  double between = 0, inside = 0;
+  Latency latency(const AlgorithmCost& cost, const Three& base, const Three& net, const Three& local, size_t p) const {
+    const auto scaled = [p](double measured, const Three& table) {
+      return measured < 0 ? table[p] : table[p] * measured / table[kSimple];
+    };
+    return {base[p] + between * net[p] + inside * local[p],
+            scaled(cost.baseUs, base) + between * scaled(cost.hopUs, net) + inside * scaled(cost.localHopUs, local)};
+  }
+};
+
 /// One machine's table. Bandwidths are NCCL's: of the bus, in GB/s, of all channels.
 struct Table {
   const NcclMachine& machine;
@@ -63,29 +80,38 @@ struct Table {
   double channels() const { return machine.channels; }
   double perNode() const { return static_cast<double>(ranks) / nodes; }
 
-  template <typename AtPower>
-  static Rival rival(const std::string& name, Flow flow, double wire, double latencyUs, AtPower us) {
-    Rival out{name, flow, wire, latencyUs, {}};
-    for (size_t power = 0; power <= kLargestPower; power++) out.us.push_back(us(power));
+  /// `latencies` is the table's share of `latency.table` at 2^power bytes, `band` what bytes take there.
+  template <typename Latencies, typename Band>
+  static Rival rival(const std::string& name, Flow flow, double wire, const Latency& latency, double efficiency,
+                     Latencies latencies, Band band) {
+    Rival out{name, flow, wire, latency.measured, {}, {}, efficiency};
+    const bool measured = latency.measured != latency.table || efficiency != 1;
+    for (size_t power = 0; power <= kLargestPower; power++) {
+      out.us.push_back(latency.table * latencies(power) + band(power));
+      if (measured) out.takes.push_back(latency.measured * latencies(power) + band(power) / efficiency);
+    }
     return out;
   }
+  static double once(size_t /*power*/) { return 1; }
 
   Rival ring(int protocol) const {
     const auto p = static_cast<size_t>(protocol);
     double bus = busGBps;
     if (protocol == kLL) bus = std::min(kLLMostGBps, bus / 2);
     if (protocol == kLL128) bus = std::min(bus * 0.92, channels() * most(machine.gpu).ringLL128);
-    const double local = std::max((machine.nvlink ? kRingNvlink : kRingPci)[p],
-                                  kOverheadUs * (protocol == kSimple ? kSimpleOverheads : 1));
+    Three local = machine.nvlink ? kRingNvlink : kRingPci;
+    local[p] = std::max(local[p], kOverheadUs * (protocol == kSimple ? kSimpleOverheads : 1));
     const int steps = 2 * (ranks - 1), between = 2 * (nodes - 1);
-    const double net = (ranks == nodes ? kTreeNet : kRingNet)[p];
-    const double latency = kRingBase[p] + (steps - between) * local + between * net;
+    const Hops hops{static_cast<double>(between), static_cast<double>(steps - between)};
+    const Latency latency = hops.latency(machine.ring, kRingBase, ranks == nodes ? kTreeNet : kRingNet, local, p);
     const double bytesPerUs = bus * ranks / steps * kBytesPerUsOfGBps;
-    return rival(std::string("ring/") + kNames[p], Flow::Ring, kWire[p], latency, [&](size_t power) {
+    const auto latencies = [&](size_t power) {
       const double bytes = std::ldexp(1.0, static_cast<int>(power));
       const bool plateau = protocol == kSimple && std::floor(bytes / (channels() * ranks)) >= kPlateauBytes;
-      return latency * (plateau ? kPlateau : 1) + bytes / bytesPerUs;
-    });
+      return plateau ? kPlateau : 1.0;
+    };
+    return rival(std::string("ring/") + kNames[p], Flow::Ring, kWire[p], latency, machine.ring.efficiency, latencies,
+                 [&](size_t power) { return std::ldexp(1.0, static_cast<int>(power)) / bytesPerUs; });
   }
 
   Rival tree(int protocol) const {
@@ -93,22 +119,26 @@ struct Table {
     double bus = std::min(busGBps * 0.92, channels() * most(machine.gpu).tree);
     if (protocol == kLL) bus = std::min(bus / 3.8, kLLMostGBps);
     if (protocol == kLL128) bus = std::min(bus * 120 / 128, channels() * most(machine.gpu).treeLL128);
-    const double local = (machine.nvlink ? kTreeNvlink : kTreePci)[p];
-    const double latency = kTreeBase[p] + 2 * ((std::floor(perNode()) - 1) * local + floorLog2(nodes) * kTreeNet[p]);
-    return rival(std::string("tree/") + kNames[p], Flow::Tree, kWire[p], latency, [&](size_t power) {
-      const double bytesPerUs = bus / 2 * kBytesPerUsOfGBps * reached(protocol, power);
-      return latency + std::ldexp(1.0, static_cast<int>(power)) / bytesPerUs;
-    });
+    const Hops hops{2.0 * floorLog2(nodes), 2 * (std::floor(perNode()) - 1)};
+    const Latency latency =
+        hops.latency(machine.tree, kTreeBase, kTreeNet, machine.nvlink ? kTreeNvlink : kTreePci, p);
+    return rival(std::string("tree/") + kNames[p], Flow::Tree, kWire[p], latency, machine.tree.efficiency, once,
+                 [&](size_t power) {
+                   const double bytesPerUs = bus / 2 * kBytesPerUsOfGBps * reached(protocol, power);
+                   return std::ldexp(1.0, static_cast<int>(power)) / bytesPerUs;
+                 });
   }
 
   Rival nvlsTree() const {
     const PerChannel& limit = most(machine.gpu);
     const double local = machine.localGBps / channels() * limit.nvlsShare * (channels() - 1) / channels() * 2;
     const double bus = channels() * std::min({local, busGBps / channels(), limit.nvlsTree});
-    const double latency = kNvlsLocal + 2 * floorLog2(nodes) * kNvlsTreeNet;
+    constexpr Three kBase{0, 0, kNvlsLocal}, kNet{0, 0, kNvlsTreeNet};
+    const Latency latency =
+        Hops{2.0 * floorLog2(nodes), 0}.latency(machine.nvlsTree, kBase, kNet, kTreeNvlink, kSimple);
     const double bytesPerUs = bus * ranks / (2.0 * (ranks - 1)) * kBytesPerUsOfGBps;
-    return rival("nvlstree/simple", Flow::Tree, 1, latency,
-                 [&](size_t power) { return latency + std::ldexp(1.0, static_cast<int>(power)) / bytesPerUs; });
+    return rival("nvlstree/simple", Flow::Tree, 1, latency, machine.nvlsTree.efficiency, once,
+                 [&](size_t power) { return std::ldexp(1.0, static_cast<int>(power)) / bytesPerUs; });
   }
 };
 
@@ -152,10 +182,11 @@ std::vector<double> treeLoads(int nodes) {
 double treeChannelGBps(Gpu gpu) { return most(gpu).tree / 2; }
 
 Cost ncclCost(const NcclMachine& machine) {
+  const auto known = [](double measured, double table) { return measured < 0 ? table : measured; };
   Cost cost;
-  cost.baseUs = kTreeBase[kSimple];
-  cost.hopUs = kTreeNet[kSimple];
-  cost.localHopUs = (machine.nvlink ? kTreeNvlink : kTreePci)[kSimple];
+  cost.baseUs = known(machine.tree.baseUs, kTreeBase[kSimple]);
+  cost.hopUs = known(machine.tree.hopUs, kTreeNet[kSimple]);
+  cost.localHopUs = known(machine.tree.localHopUs, (machine.nvlink ? kTreeNvlink : kTreePci)[kSimple]);
   cost.channelGBps = treeChannelGBps(machine.gpu);
   cost.localGBps = machine.localGBps;
   return cost;
@@ -177,7 +208,7 @@ Rivals::Rivals(const std::vector<Rival>& rivals, const Cluster& cluster) {
     Known known{rival};
     const std::vector<double> loads = loadsOf(rival, cluster);
     for (int node = 0; node < cluster.nodes(); node++) {
-      const double load = loads[static_cast<size_t>(node)] * rival.wire;
+      const double load = loads[static_cast<size_t>(node)] * rival.wire / rival.efficiency;
       known.usPerByte = std::max(known.usPerByte, load / cluster.bandwidth(node));
       known.wholeUsPerByte = std::max(known.wholeUsPerByte, load / cluster.healthySlowest());
     }
@@ -186,13 +217,18 @@ Rivals::Rivals(const std::vector<Rival>& rivals, const Cluster& cluster) {
 }
 
 /// Between two powers of two along a straight line.
-double Rivals::tableUs(const Rival& rival, double bytes) {
-  if (rival.us.empty()) return 0;
-  const int power = std::clamp(std::ilogb(std::max(bytes, 1.0)), 0, static_cast<int>(rival.us.size()) - 1);
+static double at(const std::vector<double>& us, double bytes) {
+  if (us.empty()) return 0;
+  const int power = std::clamp(std::ilogb(std::max(bytes, 1.0)), 0, static_cast<int>(us.size()) - 1);
   const auto low = static_cast<size_t>(power);
-  if (low + 1 == rival.us.size()) return rival.us[low];
+  if (low + 1 == us.size()) return us[low];
   const double from = std::ldexp(1.0, power);
-  return rival.us[low] + (rival.us[low + 1] - rival.us[low]) * (std::max(bytes, 1.0) - from) / from;
+  return us[low] + (us[low + 1] - us[low]) * (std::max(bytes, 1.0) - from) / from;
+}
+
+double Rivals::tableUs(const Rival& rival, double bytes) { return at(rival.us, bytes); }
+double Rivals::takesUs(const Rival& rival, double bytes) {
+  return at(rival.takes.empty() ? rival.us : rival.takes, bytes);
 }
 
 /// The fastest on whole NICs, which is all that NCCL's table knows of. Where it is not known: the fastest as it turns
@@ -212,13 +248,13 @@ double Rivals::chosenUs(double bytes) const { return balancedUs(chosen(bytes), b
 
 double Rivals::balancedUs(size_t which, double bytes) const {
   const Known& known = rivals_[which];
-  return std::max(tableUs(known.rival, bytes), known.rival.latencyUs + known.usPerByte * bytes);
+  return std::max(takesUs(known.rival, bytes), known.rival.latencyUs + known.usPerByte * bytes);
 }
 
 Baseline Rivals::baseline(size_t which, double bytes) const {
   const Known& known = rivals_[which];
   const double whole = known.rival.latencyUs + known.wholeUsPerByte * bytes;
-  return {known.rival.name, std::max(tableUs(known.rival, bytes), whole), balancedUs(which, bytes), std::nullopt};
+  return {known.rival.name, std::max(takesUs(known.rival, bytes), whole), balancedUs(which, bytes), std::nullopt};
 }
 
 }  // namespace r2cc::planner

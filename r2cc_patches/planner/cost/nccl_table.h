@@ -37,7 +37,9 @@ class Rivals {
   Baseline baseline(size_t which, double bytes) const;
   size_t chosen(double bytes) const;
   const Rival& rival(size_t which) const { return rivals_[which].rival; }
+  /// On whole NICs: what NCCL chooses by, and what was measured, where it was.
   static double tableUs(const Rival& rival, double bytes);
+  static double takesUs(const Rival& rival, double bytes);
 
  private:
   struct Known {
