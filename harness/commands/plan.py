@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from harness.commands.calibrate import calibrate
 from harness.commands.options import Size, json_option
 from harness.commands.site_option import site_option
 from harness.errors import UsageError
@@ -115,6 +116,9 @@ def plan(
     for line in render(planner.Plan.of(made), {rank: node.name for node in known for rank in node.ranks}, said):
         click.echo(line)
     return 0
+
+
+plan.add_command(calibrate)
 
 
 def _costs_of(name: str | None, gpu: Any, nodes: list[Node]) -> Costs:

@@ -1,12 +1,15 @@
 #include "costs.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "graph.h"
 #include "graph/topo.h"
 #include "net/net_process.h"
 #include "net/r2cc_net.h"
 #include "planner/cost/nccl_table.h"
+#include "settings.h"
 #include "wire/party.h"
 
 namespace r2cc::schedules {
@@ -29,6 +32,13 @@ Flow flowOf(int algorithm) {
   if (algorithm == NCCL_ALGO_RING) return Flow::Ring;
   // What switches compute leaves each node once, and comes back once.
   return algorithm == NCCL_ALGO_TREE || algorithm == NCCL_ALGO_NVLS_TREE ? Flow::Tree : Flow::Direct;
+}
+
+std::optional<planner::Algorithm> algorithmOf(int algorithm) {
+  if (algorithm == NCCL_ALGO_RING) return planner::Algorithm::Ring;
+  if (algorithm == NCCL_ALGO_TREE) return planner::Algorithm::Tree;
+  if (algorithm == NCCL_ALGO_NVLS_TREE) return planner::Algorithm::NvlsTree;
+  return std::nullopt;
 }
 
 bool overSockets(const ncclComm* comm) {
@@ -63,6 +73,10 @@ std::vector<planner::Rival> rivalsOf(ncclComm* comm) {
           rival.us.push_back(std::max(0.0F, us));
         }
       }
+      const std::optional<planner::Algorithm> known = algorithmOf(algorithm);
+      const std::optional<planner::Costs>& costs = Settings::get().costs;
+      if (known && costs && costs->nccl && !rival.us.empty())
+        planner::asMeasured(rival, *known, protocol, *costs->nccl, comm->nNodes, comm->nRanks);
       out.push_back(std::move(rival));
     }
   }
@@ -76,7 +90,13 @@ planner::Cost costOf(const ncclComm* comm, int leastChunkBytes, int mostChunkByt
   machine.nvlink = ring.typeIntra <= LINK_NVL;
   machine.localGBps = comm->nRanks > comm->nNodes ? static_cast<double>(ring.bwIntra) * ring.nChannels : 0;
   planner::Cost cost = planner::ncclCost(machine);
-  if (overSockets(comm)) cost.hopUs = std::max(cost.hopUs, kSocketHopUs);
+  if (const std::optional<planner::Costs>& costs = Settings::get().costs) {  // but for what this communicator knows
+    const planner::Cost table = std::exchange(cost, costs->cost);
+    cost.channelGBps = table.channelGBps;
+    cost.localGBps = table.localGBps;
+  } else if (overSockets(comm)) {
+    cost.hopUs = std::max(cost.hopUs, kSocketHopUs);
+  }
   cost.chunkBytes = static_cast<uint64_t>(leastChunkBytes);
   cost.mostChunkBytes = static_cast<uint64_t>(mostChunkBytes);
   return cost;

@@ -26,6 +26,7 @@ inline agree::PeerTerms localTerms() {
     out.terms.push_back({"R2CC's build", r2ccBuildId});
     out.terms.push_back({"R2CC_SCHEDULE", planner::name(own.schedule)});
     out.terms.push_back({"R2CC_CHAIN_CHUNK_BYTES", std::to_string(own.leastChunkBytes)});
+    out.terms.push_back({"R2CC_COSTS", own.costsMark});
   }
   return out;
 }

@@ -4,10 +4,15 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 
+#include <cinttypes>
+#include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <memory>
+#include <sstream>
 #include <stdexcept>
 
+#include "base/siphash.h"
 #include "debug.h"
 #include "engine/config.h"
 #include "socket.h"
@@ -15,6 +20,7 @@
 namespace r2cc::schedules {
 namespace {
 
+constexpr size_t kMostOfName = 16;
 constexpr long kFewestBytes = 4 << 10, kMostBytes = 4 << 20;
 
 planner::Schedule scheduleOf(const char* text) {
@@ -27,6 +33,25 @@ planner::Schedule scheduleOf(const char* text) {
   return Schedule::Auto;
 }
 
+/// Costs that cannot be read are none, and marked so: with those of ranks that can, they make no communicator.
+void readCosts(const char* path, Settings& s) {
+  if (path == nullptr || *path == '\0') return;
+  std::ifstream file(path);
+  std::ostringstream text;
+  text << file.rdbuf();
+  try {
+    if (!file) throw planner::PlanError("it cannot be read");
+    s.costs = planner::costsFromJson(text.str());
+    const std::string bytes = text.str();
+    char mark[24];
+    std::snprintf(mark, sizeof(mark), " %016" PRIx64,
+                  sipHash(Key{}, reinterpret_cast<const uint8_t*>(bytes.data()), bytes.size()));
+    s.costsMark = s.costs->name.substr(0, kMostOfName) + mark;
+  } catch (const planner::PlanError& error) {
+    WARN("R2CC: R2CC_COSTS=%s: %s; running with NCCL's own costs", path, error.what());
+  }
+}
+
 Settings read() {
   const Config config = Config::fromEnvironment();
   Settings s;
@@ -34,6 +59,7 @@ Settings read() {
   s.holdMs = config.holdNs / 1'000'000;
   s.sideInterface = config.sideInterface;
   s.schedule = scheduleOf(std::getenv("R2CC_SCHEDULE"));
+  readCosts(std::getenv("R2CC_COSTS"), s);
   const char* chunk = std::getenv("R2CC_CHAIN_CHUNK_BYTES");
   if (chunk == nullptr) return s;
   const long bytes = std::strtol(chunk, nullptr, 10);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "planner/planner.h"
@@ -14,6 +15,8 @@ struct Settings {
   int64_t holdMs = 60000;                                // R2CC_HOLD_MS
   std::string sideInterface;                             // R2CC_SIDE_IFNAME
   int leastChunkBytes = 32 << 10;  // R2CC_CHAIN_CHUNK_BYTES: chains hand on at least this, messages allowing
+  std::optional<planner::Costs> costs;  // R2CC_COSTS: a file of costs that were measured here
+  std::string costsMark = "none";       // of that file, to compare it between ranks
   static const Settings& get();
   /// The address on which this rank's agreement listens and from which it calls: R2CC_SIDE_IFNAME's where that is set,
   /// else the one that NCCL's bootstrap uses. Throws std::runtime_error.

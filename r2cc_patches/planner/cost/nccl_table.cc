@@ -71,6 +71,29 @@ struct Hops {
   }
 };
 
+const AlgorithmCost& costOf(const NcclMachine& machine, Algorithm algorithm) {
+  if (algorithm == Algorithm::Ring) return machine.ring;
+  return algorithm == Algorithm::Tree ? machine.tree : machine.nvlsTree;
+}
+
+Latency latencyOf(const NcclMachine& machine, Algorithm algorithm, size_t p, int nodes, int ranks) {
+  const AlgorithmCost& cost = costOf(machine, algorithm);
+  if (algorithm == Algorithm::NvlsTree) {
+    constexpr Three kBase{0, 0, kNvlsLocal}, kNet{0, 0, kNvlsTreeNet};
+    return Hops{2.0 * floorLog2(nodes), 0}.latency(cost, kBase, kNet, kTreeNvlink, kSimple);
+  }
+  if (algorithm == Algorithm::Tree) {
+    const double perNode = std::floor(static_cast<double>(ranks) / nodes);
+    const Hops hops{2.0 * floorLog2(nodes), 2 * (perNode - 1)};
+    return hops.latency(cost, kTreeBase, kTreeNet, machine.nvlink ? kTreeNvlink : kTreePci, p);
+  }
+  Three local = machine.nvlink ? kRingNvlink : kRingPci;
+  local[p] = std::max(local[p], kOverheadUs * (p == kSimple ? kSimpleOverheads : 1));
+  const int steps = 2 * (ranks - 1), between = 2 * (nodes - 1);
+  const Hops hops{static_cast<double>(between), static_cast<double>(steps - between)};
+  return hops.latency(cost, kRingBase, ranks == nodes ? kTreeNet : kRingNet, local, p);
+}
+
 /// One machine's table. Bandwidths are NCCL's: of the bus, in GB/s, of all channels.
 struct Table {
   const NcclMachine& machine;
@@ -78,7 +101,6 @@ struct Table {
   double busGBps;
 
   double channels() const { return machine.channels; }
-  double perNode() const { return static_cast<double>(ranks) / nodes; }
 
   /// `latencies` is the table's share of `latency.table` at 2^power bytes, `band` what bytes take there.
   template <typename Latencies, typename Band>
@@ -99,11 +121,8 @@ struct Table {
     double bus = busGBps;
     if (protocol == kLL) bus = std::min(kLLMostGBps, bus / 2);
     if (protocol == kLL128) bus = std::min(bus * 0.92, channels() * most(machine.gpu).ringLL128);
-    Three local = machine.nvlink ? kRingNvlink : kRingPci;
-    local[p] = std::max(local[p], kOverheadUs * (protocol == kSimple ? kSimpleOverheads : 1));
-    const int steps = 2 * (ranks - 1), between = 2 * (nodes - 1);
-    const Hops hops{static_cast<double>(between), static_cast<double>(steps - between)};
-    const Latency latency = hops.latency(machine.ring, kRingBase, ranks == nodes ? kTreeNet : kRingNet, local, p);
+    const int steps = 2 * (ranks - 1);
+    const Latency latency = latencyOf(machine, Algorithm::Ring, p, nodes, ranks);
     const double bytesPerUs = bus * ranks / steps * kBytesPerUsOfGBps;
     const auto latencies = [&](size_t power) {
       const double bytes = std::ldexp(1.0, static_cast<int>(power));
@@ -119,9 +138,7 @@ struct Table {
     double bus = std::min(busGBps * 0.92, channels() * most(machine.gpu).tree);
     if (protocol == kLL) bus = std::min(bus / 3.8, kLLMostGBps);
     if (protocol == kLL128) bus = std::min(bus * 120 / 128, channels() * most(machine.gpu).treeLL128);
-    const Hops hops{2.0 * floorLog2(nodes), 2 * (std::floor(perNode()) - 1)};
-    const Latency latency =
-        hops.latency(machine.tree, kTreeBase, kTreeNet, machine.nvlink ? kTreeNvlink : kTreePci, p);
+    const Latency latency = latencyOf(machine, Algorithm::Tree, p, nodes, ranks);
     return rival(std::string("tree/") + kNames[p], Flow::Tree, kWire[p], latency, machine.tree.efficiency, once,
                  [&](size_t power) {
                    const double bytesPerUs = bus / 2 * kBytesPerUsOfGBps * reached(protocol, power);
@@ -133,9 +150,7 @@ struct Table {
     const PerChannel& limit = most(machine.gpu);
     const double local = machine.localGBps / channels() * limit.nvlsShare * (channels() - 1) / channels() * 2;
     const double bus = channels() * std::min({local, busGBps / channels(), limit.nvlsTree});
-    constexpr Three kBase{0, 0, kNvlsLocal}, kNet{0, 0, kNvlsTreeNet};
-    const Latency latency =
-        Hops{2.0 * floorLog2(nodes), 0}.latency(machine.nvlsTree, kBase, kNet, kTreeNvlink, kSimple);
+    const Latency latency = latencyOf(machine, Algorithm::NvlsTree, kSimple, nodes, ranks);
     const double bytesPerUs = bus * ranks / (2.0 * (ranks - 1)) * kBytesPerUsOfGBps;
     return rival("nvlstree/simple", Flow::Tree, 1, latency, machine.nvlsTree.efficiency, once,
                  [&](size_t power) { return std::ldexp(1.0, static_cast<int>(power)) / bytesPerUs; });
@@ -190,6 +205,18 @@ Cost ncclCost(const NcclMachine& machine) {
   cost.channelGBps = treeChannelGBps(machine.gpu);
   cost.localGBps = machine.localGBps;
   return cost;
+}
+
+void asMeasured(Rival& rival, Algorithm algorithm, int protocol, const NcclMachine& machine, int nodes, int ranks) {
+  const Latency latency = latencyOf(machine, algorithm, static_cast<size_t>(protocol), nodes, ranks);
+  const double longer = latency.table > 0 ? latency.measured / latency.table : 1;
+  rival.efficiency = costOf(machine, algorithm).efficiency;
+  rival.takes.clear();
+  for (const double us : rival.us) {
+    const double hops = std::min(us, rival.latencyUs);
+    rival.takes.push_back(hops * longer + (us - hops) / rival.efficiency);
+  }
+  rival.latencyUs *= longer;
 }
 
 std::vector<Rival> rivalsOf(const NcclMachine& machine, const Cluster& cluster) {

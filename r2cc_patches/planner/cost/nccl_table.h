@@ -15,6 +15,10 @@ namespace r2cc::planner {
 /// The ways that NCCL's table knows for this machine.
 std::vector<Rival> rivalsOf(const NcclMachine& machine, const Cluster& cluster);
 
+enum class Algorithm : uint8_t { Ring, Tree, NvlsTree };
+/// A rival of NCCL's own table, with the hops and the bandwidth that were measured. `protocol`: LL, LL128, Simple.
+void asMeasured(Rival& rival, Algorithm algorithm, int protocol, const NcclMachine& machine, int nodes, int ranks);
+
 /// What NCCL's tree kernel costs a chain, by the same table.
 Cost ncclCost(const NcclMachine& machine);
 /// The most that one channel of a tree carries of messages, in GB/s.
