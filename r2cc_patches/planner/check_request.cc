@@ -165,6 +165,7 @@ void check(const Request& request) {
   checkCycles(request, problems);
   checkHomes(request, problems);
   checkMachine(request.nccl, problems);
+  problems.range(request.planes, 0, static_cast<double>(kMostNics), "planes");
   problems.range(request.channels, 0, kMostChannels, "channels");
   problems.range(static_cast<double>(request.bytes), 0, 1LL << 62, "bytes");
   problems.raise();

@@ -26,7 +26,7 @@ constexpr std::array<std::pair<Schedule, const char*>, 7> kSchedules{{{Schedule:
                                                                       {Schedule::OptCC, "optcc"}}};
 constexpr std::array<std::pair<Gpu, const char*>, 4> kGpus{
     {{Gpu::Volta, "volta"}, {Gpu::Ampere, "ampere"}, {Gpu::Hopper, "hopper"}, {Gpu::Blackwell, "blackwell"}}};
-constexpr int64_t kMostNcclChannels = 64;
+constexpr int64_t kMostNcclChannels = 64, kMostPlanes = 64;
 constexpr size_t kFewestNcclChannels = 2;  // where nodes have fewer NICs
 constexpr std::array<std::pair<Kind, const char*>, 4> kKinds{
     {{Kind::Ring, "ring"}, {Kind::Chain, "chain"}, {Kind::OptCC, "optcc"}, {Kind::Published, "published"}}};
@@ -88,6 +88,8 @@ void take(const Json& json, const char* key, AlgorithmCost& cost) {
   take(*found, "efficiency", cost.efficiency);
 }
 
+}  // namespace
+
 NcclMachine machineFrom(const Json& json) {
   json.allow({"gpu", "nvlink", "nvls", "channels", "local_GBps", "ring", "tree", "nvls_tree"});
   NcclMachine machine;
@@ -104,6 +106,8 @@ NcclMachine machineFrom(const Json& json) {
   return machine;
 }
 
+namespace {
+
 /// Who has the rest of a file of costs: title, rows that it was fitted to, where values are from. It is for people.
 Costs costs(const Json& json) {
   json.allow({"schema", "name", "title", "cost", "nccl", "sources", "fitted"});
@@ -118,8 +122,8 @@ Costs costs(const Json& json) {
 }
 
 Request request(const Json& json) {
-  json.allow({"schema", "nodes", "op", "bytes", "datatype", "reduction", "channels", "cycles", "homes", "schedule",
-              "nccl", "cost"});
+  json.allow({"schema", "nodes", "op", "bytes", "datatype", "reduction", "channels", "cycles", "homes", "planes",
+              "schedule", "nccl", "cost"});
   checkSchema(json);
   Request out;
   for (const Json& node : json.at("nodes").array("nodes")) out.nodes.push_back(nodeFrom(node));
@@ -134,6 +138,7 @@ Request request(const Json& json) {
     for (const Json& cycle : cycles->array("cycles")) out.cycles.push_back(ranksFrom(cycle, "cycles"));
   }
   if (const Json* homes = json.find("homes")) out.homes = ranksFrom(*homes, "homes");
+  if (const Json* planes = json.find("planes")) out.planes = static_cast<int>(planes->integer("planes", 0, kMostPlanes));
   if (const Json* schedule = json.find("schedule")) out.schedule = valueOf(kSchedules, *schedule, "schedule");
   if (const Json* nccl = json.find("nccl")) out.nccl = machineFrom(*nccl);
   if (out.nccl) {

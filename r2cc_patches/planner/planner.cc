@@ -132,7 +132,7 @@ class Planning {
 
   /// What runs while every NIC is whole.
   double wholeUs() const {
-    if (rivals_.count() > 0) return rivals_.baseline(rivals_.chosen(bytes_), bytes_).healthyUs;
+    if (rivals_.count() > 0) return rivals_.healthyUs(rivals_.chosen(bytes_), bytes_);
     return healthyUs(cluster_, request_.cost, bytes_, factor_);
   }
   /// What would run without a special schedule.

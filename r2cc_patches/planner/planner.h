@@ -22,7 +22,7 @@ struct PlanError : std::runtime_error {
   std::string hint_;
 };
 
-/// NICs with the same place in their nodes' lists form a rail.
+/// NICs with the same place in their nodes' lists form a rail (but see Request::planes).
 struct Nic {
   std::string name;
   double rateGbit = 0;  // one way, as built
@@ -136,6 +136,9 @@ struct Request {
   /// Orders of all ranks, nodes whole. Where there are any, only what they are connected for comes into question: a
   /// ring, and at most one chain a cycle, which is the cycle cut between two nodes.
   std::vector<std::vector<int>> cycles;
+  /// NIC i of a node is in plane i modulo this; NICs of one plane reach each other, and no others. 1: a fabric with a
+  /// spine. 0: every place in the lists of NICs is a rail by itself.
+  int planes = 0;
   /// Of the channels that a chain can lie on: places in the nodes' lists of NICs. Where they leave NICs out, those are
   /// taken to serve requests like this one at the same time: it has its part of what all NICs of a node have left.
   std::vector<int> homes;

@@ -6,6 +6,7 @@
 
 #include "base/json/reader.h"
 #include "base/json/text.h"
+#include "planner/cost/nccl_table.h"
 #include "planner/plan_text.h"
 #include "planner/problems.h"
 #include "sim/hit.h"
@@ -80,7 +81,7 @@ Topology topologyFrom(const Json& json, Problems& problems) {
 /// Of a question, `json` may have these as well.
 void allowBeside(const Json& json, std::vector<std::string_view> more) {
   for (const char* key :
-       {"schema", "kind", "topology", "cost", "op", "bytes", "arm", "ranks_per_node", "groups", "channels", "pieces"}) {
+       {"schema", "kind", "topology", "cost", "nccl", "op", "bytes", "arm", "ranks_per_node", "groups", "channels", "pieces"}) {
     more.emplace_back(key);
   }
   json.allow(more);
@@ -89,7 +90,9 @@ void allowBeside(const Json& json, std::vector<std::string_view> more) {
 Question questionFrom(const Json& json, Problems& problems) {
   Question out;
   out.topology = topologyFrom(json.at("topology"), problems);
-  if (const Json* cost = json.find("cost")) out.cost = planner::costFrom(*cost);
+  if (const Json* nccl = json.find("nccl")) out.nccl = planner::machineFrom(*nccl);
+  if (out.nccl) out.cost = planner::ncclCost(*out.nccl);
+  if (const Json* cost = json.find("cost")) out.cost = planner::costFrom(*cost, out.cost);
   if (const Json* op = json.find("op")) out.op = op->string("op");
   out.bytes = static_cast<uint64_t>(json.at("bytes").integer("bytes", 0, kMostBytes));
   out.arm = json.at("arm").string("arm");

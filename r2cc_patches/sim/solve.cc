@@ -15,9 +15,9 @@ namespace {
 
 using planner::Schedule;
 
-constexpr const char* kNccl = "nccl";
+constexpr const char* kRing = "ring";  // one, whatever NCCL would choose
 constexpr int kFewestHosts = 3;  // NCCL's table here is that of three and more
-constexpr std::array<Arm, 13> kArms{{{"stock", Schedule::Ring, Way::Home, Manner::Waits},
+constexpr std::array<Arm, 12> kArms{{{"stock", Schedule::Ring, Way::Home, Manner::Waits},
                                      {"upstream", Schedule::Ring, Way::Home, Manner::FailsOver},
                                      {"kv_replication", Schedule::Ring, Way::Home, Manner::Waits},
                                      {"migrate", Schedule::Ring, Way::Backup, Manner::Migrates},
@@ -28,8 +28,7 @@ constexpr std::array<Arm, 13> kArms{{{"stock", Schedule::Ring, Way::Home, Manner
                                      {"published", Schedule::Published, Way::Balanced, Manner::Migrates},
                                      {"chain", Schedule::Chain, Way::Balanced, Manner::Migrates},
                                      {"chain_fixed", Schedule::ChainFixed, Way::Balanced, Manner::Migrates},
-                                     {"ring", Schedule::Ring, Way::Balanced, Manner::Migrates},
-                                     {kNccl, Schedule::Ring, Way::Balanced, Manner::Migrates}}};
+                                     {kRing, Schedule::Ring, Way::Balanced, Manner::Migrates}}};
 constexpr double kLeastLeft = 1e-6;  // of a host's NICs: less is nothing, as for the planner
 
 Hosts hostsOf(const Topology& topology, const State& state) {
@@ -135,25 +134,49 @@ Running::Running(const Question& question, const State& state)
   const double factor = planner::ringFactor(question.op, state.hosts * question.ranksPerNode);
   streams_ = streamsOf(plan_, question.cost, question.ranksPerNode, factor);
   name_ = planner::name(plan_.schedule);
-  if (std::string_view(arm_.name) == kNccl && question.op == "allreduce" && hosts_.count() >= kFewestHosts)
-    takeWhatNcclTakes();
+  if (asNccl()) takeWhatNcclTakes();
 }
 
-/// On GPUs of the Hopper kind: the fastest of ring, tree and NVLSTree by NCCL's table, which knows of no lost NICs.
+/// No schedule of ours runs, so an all-reduce runs as NCCL chooses.
+bool Running::asNccl() const {
+  return question_.nccl && question_.op == "allreduce" && hosts_.count() >= kFewestHosts &&
+         std::string_view(arm_.name) != kRing && plan_.parts.size() == 1 &&
+         plan_.parts.front().kind == planner::Kind::Ring;
+}
+
+/// NCCL builds its trees whatever is broken, and nearly every place in them has two messages to carry. So a host that
+/// lost something is taken to stand where that costs most.
+int Running::rotation(const std::vector<double>& loads) const {
+  constexpr int kMostTried = 64;
+  const int count = hosts_.count();
+  int best = 0;
+  double most = -1;
+  for (int by = 0; by < std::min(count, kMostTried); by++) {
+    double slowest = 0;
+    for (int host = 0; host < count; host++) {
+      const double left = hosts_.sum(host);
+      if (left < question_.topology.nics)
+        slowest = std::max(slowest, loads[static_cast<size_t>((host + by) % count)] / left);
+    }
+    if (slowest > most * (1 + 1e-9)) most = slowest, best = by;
+  }
+  return best;
+}
+
+/// The fastest of ring, tree and NVLSTree by NCCL's table, which knows of no lost NICs.
 void Running::takeWhatNcclTakes() {
   const planner::Request left = request(false);
   const planner::Cluster cluster(left);
-  planner::NcclMachine machine;
-  machine.channels = std::max(2, question_.topology.nics);
-  machine.localGBps = question_.topology.nvlinkGBps;
-  const planner::Rivals rivals(planner::rivalsOf(machine, cluster), cluster);
+  const planner::Rivals rivals(planner::rivalsOf(*left.nccl, cluster), cluster);
   const auto bytes = static_cast<double>(question_.bytes);
   const planner::Rival& chosen = rivals.rival(rivals.chosen(bytes));
   name_ = chosen.name;
-  leastUs_ = planner::Rivals::takesUs(chosen, bytes);
+  leastUs_ = rivals.healthyUs(rivals.chosen(bytes), bytes);
   plan_.latencyUs = chosen.latencyUs;
-  if (chosen.flow == planner::Flow::Tree) streams_ = treeStreams(hosts_.count(), question_.cost);
-  for (Stream& stream : streams_) stream.overhead *= chosen.wire;
+  if (chosen.flow == planner::Flow::Tree) {
+    streams_ = treeStreams(hosts_.count(), question_.cost, rotation(planner::treeLoads(hosts_.count())));
+  }
+  for (Stream& stream : streams_) stream.overhead *= chosen.wire / std::min(1.0, chosen.efficiency);
 }
 
 /// The published schedule's last phase, which is a hop longer for each piece more.
@@ -174,6 +197,10 @@ planner::Request Running::request(bool whole) const {
   out.schedule = arm_.schedule;
   out.channels = question_.channels;
   out.cost = question_.cost;
+  out.nccl = question_.nccl;
+  out.planes = question_.topology.spine || !question_.topology.rail ? 1 : 0;
+  if (out.nccl && out.nccl->channels == 0) out.nccl->channels = std::max(2, question_.topology.nics);
+  if (out.nccl) out.nccl->localGBps = std::min(out.nccl->localGBps, question_.topology.nvlinkGBps);
   out.nodes.resize(static_cast<size_t>(hosts_.count()));
   for (int host = 0; host < hosts_.count(); host++) {
     planner::Node& node = out.nodes[static_cast<size_t>(host)];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,6 +34,7 @@ std::string armNames();
 struct Question {
   Topology topology;
   planner::Cost cost;
+  std::optional<planner::NcclMachine> nccl;  // all-reduces run as NCCL's table chooses; without it they are rings
   std::string op = "allreduce";
   uint64_t bytes = 0;
   std::string arm = "balance";
@@ -76,7 +78,9 @@ class Running {
 
  private:
   planner::Request request(bool whole) const;
+  bool asNccl() const;
   void takeWhatNcclTakes();
+  int rotation(const std::vector<double>& loads) const;
   void cutInto(int pieces);
 
   const Question& question_;

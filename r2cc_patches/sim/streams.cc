@@ -138,16 +138,18 @@ std::vector<Stream> streamsOf(const planner::Plan& plan, const planner::Cost& co
   return streaming.take();
 }
 
-std::vector<Stream> treeStreams(int hosts, const planner::Cost& cost) {
+std::vector<Stream> treeStreams(int hosts, const planner::Cost& cost, int rotation) {
   std::vector<Stream> out(2);
   for (Stream& stream : out) {
     stream.share = 0.5;
     stream.overhead = 1 / cost.chainEfficiency;
+    stream.ring = true;
   }
   size_t which = 0;
+  const auto at = [&](int place) { return (place + hosts - rotation) % hosts; };
   for (const auto& [parent, child] : planner::treeEdges(hosts)) {  // of both trees by turns
-    out[which].edges.push_back({parent, child, 1});
-    out[which].edges.push_back({child, parent, 1});
+    out[which].edges.push_back({at(parent), at(child), 1});
+    out[which].edges.push_back({at(child), at(parent), 1});
     which = 1 - which;
   }
   return out;

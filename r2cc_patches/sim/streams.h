@@ -18,7 +18,7 @@ struct Edge {
 struct Stream {
   double share = 0;  // of the message
   double overhead = 1;
-  bool ring = false;  // a plain one: what can be split over the NICs that it is at home on
+  bool ring = false;  // NCCL's, a plain ring or tree: what can be split over the NICs that it is at home on
   std::vector<Edge> edges;
   std::vector<int> after;
 };
@@ -27,7 +27,8 @@ struct Stream {
 /// relative to an AllReduce's.
 std::vector<Stream> streamsOf(const planner::Plan& plan, const planner::Cost& cost, int ranksPerNode, double factor);
 
-/// NCCL's double tree between hosts: half of the message up and down in each tree.
-std::vector<Stream> treeStreams(int hosts, const planner::Cost& cost);
+/// NCCL's double tree between hosts: half of the message up and down in each tree. Host h has place h + `rotation` in
+/// it, modulo their number.
+std::vector<Stream> treeStreams(int hosts, const planner::Cost& cost, int rotation);
 
 }  // namespace r2cc::sim

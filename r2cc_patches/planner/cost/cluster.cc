@@ -13,10 +13,11 @@ constexpr size_t kMostCached = 1024;  // classes
 
 double leftOf(const Nic& nic) { return nic.rateGbit * nic.capacity * kBytesPerUsOfGbit; }
 
-std::vector<double> lanesOf(const Node& node) {
-  std::vector<double> out;
-  out.reserve(node.nics.size());
-  for (const Nic& nic : node.nics) out.push_back(leftOf(nic));
+/// By plane, where the request has planes; else by rail.
+std::vector<double> lanesOf(const Node& node, int planes) {
+  const size_t count = planes > 0 ? std::min(static_cast<size_t>(planes), node.nics.size()) : node.nics.size();
+  std::vector<double> out(count, 0);
+  for (size_t nic = 0; nic < node.nics.size(); nic++) out[nic % count] += leftOf(node.nics[nic]);
   return out;
 }
 
@@ -25,7 +26,7 @@ std::vector<double> lanesOf(const Node& node) {
 Cluster::Cluster(const Request& request) : request_(request) {
   std::map<std::vector<double>, size_t> classes;
   for (const Node& node : request.nodes) {
-    const std::vector<double> each = lanesOf(node);
+    const std::vector<double> each = lanesOf(node, request.planes);
     double sum = 0;
     double whole = 0;
     for (const double lane : each) sum += lane;
@@ -77,6 +78,7 @@ bool Cluster::uneven(int a, int b) const {
 
 bool Cluster::picky(int node) const {
   const std::vector<Nic>& nics = request_.nodes[static_cast<size_t>(node)].nics;
+  if (request_.planes == 1) return false;
   return std::any_of(nics.begin(), nics.end(), [&](const Nic& nic) { return nic.capacity != nics.front().capacity; });
 }
 

@@ -28,7 +28,7 @@ class Cluster {
   const std::vector<int>& degraded() const { return degraded_; }
   bool oneRankEach() const { return ranks_ == nodes(); }
 
-  /// What is left of a node's NICs, by rail.
+  /// What is left of a node's NICs, by rail or plane.
   const std::vector<double>& lanes(int node) const { return lanes_[class_[static_cast<size_t>(node)]]; }
   /// Of what a sends to b, each rail's share is what both have left of it. False where that is just how all of a's and
   /// all of b's NICs are used anyway: then the rails need no look.

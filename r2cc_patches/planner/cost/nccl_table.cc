@@ -278,10 +278,13 @@ double Rivals::balancedUs(size_t which, double bytes) const {
   return std::max(takesUs(known.rival, bytes), known.rival.latencyUs + known.usPerByte * bytes);
 }
 
-Baseline Rivals::baseline(size_t which, double bytes) const {
+double Rivals::healthyUs(size_t which, double bytes) const {
   const Known& known = rivals_[which];
-  const double whole = known.rival.latencyUs + known.wholeUsPerByte * bytes;
-  return {known.rival.name, std::max(takesUs(known.rival, bytes), whole), balancedUs(which, bytes), std::nullopt};
+  return std::max(takesUs(known.rival, bytes), known.rival.latencyUs + known.wholeUsPerByte * bytes);
+}
+
+Baseline Rivals::baseline(size_t which, double bytes) const {
+  return {rivals_[which].rival.name, healthyUs(which, bytes), balancedUs(which, bytes), std::nullopt};
 }
 
 }  // namespace r2cc::planner

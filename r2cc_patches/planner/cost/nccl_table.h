@@ -37,6 +37,8 @@ class Rivals {
   /// Of what NCCL chooses at this size.
   double chosenUs(double bytes) const;
   double balancedUs(size_t which, double bytes) const;
+  /// With every NIC whole.
+  double healthyUs(size_t which, double bytes) const;
   /// Without `beatenFrom`.
   Baseline baseline(size_t which, double bytes) const;
   size_t chosen(double bytes) const;
