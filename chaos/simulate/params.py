@@ -11,13 +11,29 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from harness.config import documents
 from harness.config.words import shown
 from harness.errors import InputErrors
 
+if TYPE_CHECKING:
+    from harness.schedules.costs.model import Costs
+    from harness.schedules.planner import NcclMachine
+
 Basis = Literal["measured", "published", "assumed"]
+CORE = "core.yaml"
+UNITS = {
+    "hop_us": "us",
+    "local_hop_us": "us",
+    "chunk_bytes": "bytes",
+    "ring_efficiency": "share",
+    "chain_efficiency": "share",
+    "staged_efficiency": "share",
+    "even_rails": "yes or no",
+    "margin": "share",
+}
+"""Of the costs' parameters (harness/schedules/costs), those that a simulation has."""
 KEYS = ("value", "unit", "basis", "source")
 SHIPPED = Path(__file__).parent / "parameters"
 CHANGED = "set by the user; shipped: {value:g} ({basis}, {source})"
@@ -34,7 +50,10 @@ class Param:
 
 
 class Params(dict[str, Param]):
-    """By name, also as attributes: `params.detect_ms.value`."""
+    """By name, also as attributes: `params.detect_ms.value`. `nccl`: what NCCL runs on; None: nothing is known
+    of it, and all-reduces are rings."""
+
+    nccl: NcclMachine | None = None
 
     def __getattr__(self, name: str) -> Param:
         try:
@@ -43,30 +62,52 @@ class Params(dict[str, Param]):
             raise AttributeError(f"no parameter {name!r}; {near(name, self)}") from None
 
 
-def load(overrides: Mapping[str, Any] | None = None) -> Params:
-    """The shipped parameters with some changed: a number, or {value, basis, source}.
+def load(overrides: Mapping[str, Any] | None = None, costs: Costs | None = None) -> Params:
+    """The shipped parameters with some changed: a number, or {value, basis, source}. `costs`: what hops and bytes cost
+    (harness/schedules/costs); without them hosts with NVLink and 400 Gbit/s.
 
     Raises InputErrors naming every unknown name (with those like it) and every value that is no number.
     """
     overrides = overrides or {}
     if errors := [f"params: {name}: {problem}" for name, problem in problems(overrides)]:
         raise InputErrors(errors)
-    return changed(Params(_shipped()), overrides)
+    return changed(_with_costs(costs), overrides)
 
 
 def changed(params: Params, overrides: Mapping[str, Any]) -> Params:
     """Parameters with some of them changed; `overrides` are without problems."""
-    return Params({**params, **{name: _changed(params[name], change) for name, change in overrides.items()}})
+    made = Params({**params, **{name: _changed(params[name], change) for name, change in overrides.items()}})
+    made.nccl = params.nccl
+    return made
 
 
 def names(file: str) -> list[str]:
-    """The parameters that one shipped file holds."""
-    return list(documents.mapping_of(SHIPPED / file))
+    """The parameters that one shipped file holds; core.yaml has those of costs with it."""
+    more = list(UNITS) if file == CORE else []
+    return [*more, *documents.mapping_of(SHIPPED / file)]
+
+
+def _with_costs(costs: Costs | None) -> Params:
+    """What is shipped, and the costs: one source for planner, NCCL and simulator."""
+    from harness.schedules.costs import model
+
+    costs = costs or model.load(model.NVLINK)
+    values = costs.complete
+    found = {name: Param(values[name], unit, *_source(costs, f"cost.{name}")) for name, unit in UNITS.items()}
+    made = Params({**_shipped(), **found})
+    made.nccl = costs.nccl
+    return made
+
+
+def _source(costs: Costs, name: str) -> tuple[Basis, str]:
+    told = costs.sources.get(name)
+    profile = f"costs {costs.name} ({costs.title})"
+    return (told.basis, f"{profile}: {told.source}") if told else ("assumed", profile)
 
 
 def problems(overrides: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(name, what is wrong with it), for files that hold overrides."""
-    params = _shipped()
+    params = _with_costs(None)
     found = [(str(name), _problem(str(name), change, params)) for name, change in overrides.items()]
     return [(name, problem) for name, problem in found if problem]
 

@@ -47,7 +47,7 @@ Exit codes: 0 fitted, 2 rows that determine nothing, 3 the measurement in the la
 @click.option("--out", type=click.Path(dir_okay=False, path_type=Path), help="Where the file of costs is written.")
 @json_option("Print the file of costs (harness/schemas/costs.schema.json).")
 def calibrate(
-    files: tuple[Path, ...], in_lab: bool, nics: int, rate_gbit: float, gpus: int | None, algorithm: str | None,
+    *, files: tuple[Path, ...], in_lab: bool, nics: int, rate_gbit: float, gpus: int | None, algorithm: str | None,
     base: str | None, name: str, out: Path | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Fit what hops and bytes cost to all-reduces that were timed, on two numbers of nodes or more.

@@ -71,6 +71,9 @@ Exit codes: 0 planned, 2 a request that cannot be planned.
 @click.option(
     "--cost", "cost", metavar="NAME=VALUE,...", multiple=True, help="Set parameters of the model, for example hop_us=8."
 )
+@click.option("--planes", type=click.IntRange(0, 64), default=0,
+              help="NIC i is in plane i modulo this and reaches that plane alone: 1 for a fabric with a spine."
+              " 0: NICs with one place in their nodes reach each other, and no others.")  # fmt: skip
 @click.option(
     "--costs",
     "costs_name",
@@ -87,13 +90,13 @@ Exit codes: 0 planned, 2 a request that cannot be planned.
 @json_option("Print the plan (harness/schemas/plan.schema.json).")
 @click.pass_context
 def plan(
-    context: click.Context, *, site: Site | None, nodes: int | None, nics: int | None, rate_gbit: float | None,
+    context: click.Context, /, *, site: Site | None, nodes: int | None, nics: int | None, rate_gbit: float | None,
     gpus: int | None, down: tuple[str, ...], size: int, cost: tuple[str, ...], costs_name: str | None, gpu: Any,
     as_json: bool, **given: Any,
 ) -> int:  # fmt: skip
     """Say which schedule a collective would take when some nodes have lost bandwidth.
 
-    It shows how long it would take, beside the lower bound and the healthy ring, and what every node would send.
+    It shows how long it would take, beside the lower bound and the healthy time, and what every node would send.
     Nothing is started. See docs/internals/schedules.md.
     """
     from harness.schedules import planner

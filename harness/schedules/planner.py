@@ -120,6 +120,8 @@ class Request:
     """orders of all ranks, nodes whole: chains are cuts of them"""
     homes: Sequence[Count] | None = left_out()
     """of the channels that a chain can lie on: places in the nodes' lists of NICs"""
+    planes: Annotated[int, Limits(minimum=0, maximum=64)] = 0
+    """NIC i is in plane i modulo this, and reaches that plane alone: 1 with a spine; 0: every rail by itself"""
     nccl: NcclMachine | None = left_out()
     """what runs otherwise is what NCCL's table of costs has as the fastest here, and costs are NCCL's; of three nodes
     and more"""

@@ -130,11 +130,14 @@ class Planning {
     return best;
   }
 
-  /// What runs while every NIC is whole.
-  double wholeUs() const {
-    if (rivals_.count() > 0) return rivals_.healthyUs(rivals_.chosen(bytes_), bytes_);
-    return healthyUs(cluster_, request_.cost, bytes_, factor_);
+  /// What runs while every NIC is whole; `slower`: while all nodes are by so much slower.
+  double wholeUs(double slower = 1) const {
+    if (rivals_.count() > 0) return rivals_.healthyUs(rivals_.chosen(bytes_), bytes_, slower);
+    return healthyUs(cluster_, request_.cost, bytes_, factor_, slower);
   }
+  /// With several ranks a node chains can be faster than what runs where no node is slower than the fastest. That some
+  /// are is no gain.
+  double evenUs() const { return wholeUs(std::max(1.0, cluster_.healthySlowest() / cluster_.fastest())); }
   /// What would run without a special schedule.
   double ordinaryUs(double bytes) const { return rivals_.count() > 0 ? rivals_.chosenUs(bytes) : us(0, bytes); }
   double us(size_t i, double bytes) const { return choices_[i].estimate.predictedUs(bytes); }
@@ -184,6 +187,7 @@ class Planning {
     out.latencyUs = choice.estimate.latencyUs(bytes_);
     out.boundUs = boundUs(cluster_, request_.op, bytes_);
     out.healthyUs = wholeUs();
+    if (automatic() && out.schedule != Schedule::Ring) out.predictedUs = std::max(out.predictedUs, evenUs());
     if (choices_.size() > 1) out.thresholdBytes = threshold();
     for (const Draft& draft : choice.estimate.drafts()) out.parts.push_back(partOf(draft, choice.estimate));
     for (int node = 0; node < cluster_.nodes(); node++) {
@@ -240,7 +244,7 @@ class Planning {
     }
     const std::string chosen = automatic() ? "" : " was asked for and";
     return situation + ": " + name(out.schedule) + chosen + " takes " + times(out.predictedUs / out.healthyUs) +
-           " what it takes with every NIC whole, " + ordinary(out) + " on balanced paths " +
+           " the healthy time, " + ordinary(out) + " on balanced paths " +
            times(ordinaryUs(bytes_) / out.healthyUs);
   }
 

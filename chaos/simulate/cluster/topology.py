@@ -7,11 +7,14 @@ one ToR, two with two ports. Without a spine nothing joins the ToRs: rails are i
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt
 
 from harness.schemas.form import form
+
+if TYPE_CHECKING:
+    from harness.schedules.costs.model import Costs
 
 Capacities = tuple[float, ...]
 """What is left of each NIC of one host, 0..1 of `rate_gbit`."""
@@ -58,6 +61,15 @@ class Topology(_Model):
     nvlink_GBps: Positive = 450.0
     fabric: Fabric = Fabric()
     overrides: list[Override] = []
+    costs: str | None = None
+    """What hops and bytes cost: a profile of `r2cc plan --costs`, or a file. Left out, it goes by rate and GPUs."""
+
+    @cached_property
+    def costs_found(self) -> Costs:
+        """Raises UsageError where there are none of that name."""
+        from harness.schedules.costs import model
+
+        return model.usual(self.rate_gbit, self.gpus) if self.costs is None else model.load(self.costs)
 
     @cached_property
     def pod(self) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from harness.errors import UsageError
+
 if TYPE_CHECKING:
     from chaos.simulate.cluster.topology import Place, Topology
 
@@ -57,6 +59,10 @@ def _overrides(value: Mapping[str, Any]) -> list[tuple[Place, str]]:
 
 def impossible(topology: Topology) -> list[tuple[Place, str]]:
     """Hosts with no path to the others, as built. What faults cut off is a state, not an error."""
+    try:
+        topology.costs_found  # noqa: B018 - whether there are any
+    except UsageError as error:
+        return [(("costs",), f"{error.message}; {error.hint}")]
     gone = [host for host, left in topology.as_built.items() if max(left) == 0]
     if gone:
         return [(("overrides",), f"{_names(gone)} no path to the others: all {topology.nics} NICs have capacity 0")]

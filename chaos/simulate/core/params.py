@@ -51,13 +51,19 @@ def cost(params: Any) -> dict[str, float]:
     return {**{name: value(params, name) for name in COST}, "even_rails": int(value(params, "even_rails"))}
 
 
+def nccl(params: Any) -> dict[str, Any]:
+    """What NCCL runs on, as a question's key; nothing where that is not known: numbers by name say nothing of it."""
+    machine = getattr(params, "nccl", None)
+    return {} if machine is None else {"nccl": machine}
+
+
 def recovery(params: Any) -> dict[str, float]:
     """As r2cc_patches/sim/hit.h has it."""
     return {name: value(params, source) * factor for name, (source, factor) in RECOVERY.items()}
 
 
 @cache
-def _shipped() -> Mapping[str, Any]:
+def _shipped() -> Mapping[str, Any]:  # the costs of hosts with NVLink with them
     from chaos.simulate.params import load
 
     return load()

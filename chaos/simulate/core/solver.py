@@ -15,6 +15,7 @@ from chaos.simulate.core import params as core_params
 from chaos.simulate.core.order import Capacities, Rows, canonical, places, rails_alike
 from harness.errors import UsageError
 from harness.schedules import text_library
+from harness.schemas import text_of
 
 __all__ = ["ARMS", "Capacities", "Case", "Collective", "Hit", "Shape", "Solver"]
 ARMS = ("stock", "upstream", "exclusion", "kv_replication", "migrate", "balance", "allreduce", "optcc", "published")
@@ -92,6 +93,7 @@ class Solver:
             "schema": SCHEMA,
             "topology": {**_topology(topology), "backups": int(core_params.value(params, "migrate_backups"))},
             "cost": core_params.cost(params),
+            **core_params.nccl(params),
             "channels": int(core_params.value(params, "channels")),
             "pieces": int(core_params.value(params, "published_chunks")),
         }
@@ -243,7 +245,7 @@ class Solver:
 
 def ask(request: Mapping[str, Any], library: Path | None = None) -> dict[str, Any]:
     """Forms: docs/internals/simulation-model.md. Raises UsageError with all that is wrong; InfraError; BuildError."""
-    text = json.dumps(request, allow_nan=False)
+    text = text_of(request)
     library = library or text_library.built(LIBRARY)
     answer: dict[str, Any] = json.loads(text_library.ask("r2cc_sim", text, library, "simulator"))
     return answer

@@ -24,6 +24,8 @@ COMPUTES = (
 )  # fmt: skip
 """Folders and files of this package that a cell's figures come from. What prints, keeps, imports or checks them is no
 part: a new option must not make finished cells worthless. A test follows the imports."""
+COSTS = ("text_library.py", "planner.py", "costs/model.py", "costs/profiles")
+"""The same of what asks the planner, and of what hops and bytes cost."""
 LIBRARIES = ("libr2cc_sim.so", "libr2cc_plan.so")
 
 
@@ -86,9 +88,9 @@ def _blocks(point: Point) -> tuple[int, int]:
 def code_files() -> dict[str, Path]:
     """What computes a cell's figures, by path from the folder that the packages lie in."""
     root = Path(__file__).parents[3]
-    parts = [*(f"chaos/simulate/{part}" for part in COMPUTES), "harness/schedules/text_library.py"]
+    parts = [*(f"chaos/simulate/{part}" for part in COMPUTES), *(f"harness/schedules/{part}" for part in COSTS)]
     found = [path for part in parts for path in (root / part, *(root / part).rglob("*"))]
-    return {path.relative_to(root).as_posix(): path for path in found if path.suffix in (".py", ".yaml")}
+    return {path.relative_to(root).as_posix(): path for path in found if path.suffix in (".py", ".yaml", ".json")}
 
 
 @cache

@@ -43,13 +43,14 @@ class Coverage:
     arms: Mapping[str, Covered]
 
 
-def params(overrides: Mapping[str, Any]) -> list[Param]:
+def params(overrides: Mapping[str, Any], topology: Mapping[str, Any]) -> list[Param]:
     """Every parameter with its basis and its source."""
     from chaos.simulate import params as parameters
+    from chaos.simulate.cluster import topology_files as topologies
 
     return [
         Param(name, param.value, param.unit, param.basis, param.source)
-        for name, param in parameters.load(overrides).items()
+        for name, param in parameters.load(overrides, topologies.load(topology).costs_found).items()
     ]
 
 

@@ -197,7 +197,7 @@ def build(experiment: Experiment, results: Iterable[tuple[Cell, CellResult]], co
         arms=experiment.arms,
         axes={name: list(dict.fromkeys(point.at[name] for point in experiment.points)) for name in first.at},
         draw=list(experiment.draw or kinds.kind(str(first.workload["kind"])).DRAWN),
-        params=coverage.params(first.params),
+        params=coverage.params(first.params, first.topology),
         points=points,
         distributions=[each for point in experiment.points for each in _shapes(point, gathered[point.index])],
         references=references,

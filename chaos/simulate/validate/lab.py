@@ -1,7 +1,8 @@
 """The simulator beside the lab's own all-reduces, 4, 5 and 8 hosts: all rows of the schedules' benchmark but void ones.
 
 A ring is spread by the net and computed as a fluid. Other schedules run as the bench's programs, on the NICs where it
-places them: message by message. Nothing here is fitted: `hop_us`, MTU and slots are the bench's and the lab's."""
+places them: message by message. Nothing here is fitted to
+these rows: costs are the lab's profile, MTU and slots the bench's and the lab's."""
 
 from __future__ import annotations
 
@@ -14,6 +15,7 @@ from typing import Any, NamedTuple
 
 from chaos.simulate.core.solver import Capacities, Shape, Solver
 from chaos.simulate.validate.checks import Check, near
+from harness.schedules.costs import model
 
 WITHIN = 0.05
 MIB = 1 << 20
@@ -21,8 +23,6 @@ LAB = ("lab-0.2gbit.json", "lab-0.1gbit-two-cores.json", "lab-0.1gbit-two-cores-
 """The last two were measured after the programs had been made, the last one on an otherwise idle machine."""
 SLOTS = 3
 """Chunks in flight a connection, of runs that do not say."""
-HOP_US = 200.0
-"""Of the lab's sockets: the planner's default, measured (docs/internals/schedules.md, Costs)."""
 STEMS = dict(zip(LAB, ("", "", "afterwards, ", "afterwards, quiet, "), strict=True))
 WORKERS = 2
 RING = "ring"
@@ -61,7 +61,8 @@ def lab_solver(
     """Rails are bridges of their own. `even_rails` 0: the bench places a plan's connections so that they make room."""
     shape = Shape(hosts, nics=nics, rate_gbit=rate_gbit, spine=False)
     chunk = max(8192, 2556 * (hosts - 1))  # the bench's (benchmarks/schedules.py)
-    params = {"hop_us": HOP_US, "chunk_bytes": chunk, "channels": 0, "even_rails": even_rails}
+    costs = model.load(model.LAB).complete
+    params = {**costs, "chunk_bytes": chunk, "channels": 0, "even_rails": even_rails}
     return Solver(shape, {**params, **(more or {})})
 
 

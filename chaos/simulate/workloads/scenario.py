@@ -64,7 +64,7 @@ def _solver(topology: str, params: str) -> tuple[Solver, Topology, Params]:
     from chaos.simulate.core.solver import Solver
 
     loaded = topologies.load(json.loads(topology))
-    values = parameters.load(json.loads(params))
+    values = parameters.load(json.loads(params), loaded.costs_found)
     return Solver(loaded, values), loaded, values
 
 

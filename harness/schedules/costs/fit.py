@@ -112,7 +112,7 @@ class _Model:
     def values(self, costs: Costs) -> Values:
         """Those that have to do with the rows, as `costs` has them."""
         if costs.nccl is None:
-            found = {f"cost.{key}": float(costs.cost.get(key, 0)) for key in ("hop_us", "ring_efficiency")}
+            found = {f"cost.{key}": costs.complete[key] for key in ("hop_us", "ring_efficiency")}
             return {key: value for key, value in found.items() if value > 0}
         out: Values = {}
         for way, key in ALGORITHMS.items():

@@ -56,7 +56,9 @@ def _median_us(lab: Lab, net: NetBuild, size: int) -> float:
         codes = [rank.wait(END_S) for rank in ranks]
         if any(codes):
             tails = "; ".join(filter(None, (rank.stderr_tail(3) for rank in ranks)))
-            raise InfraError(f"all-reduces in the lab ended with {codes}: {tails}", "r2cc doctor says what the lab lacks")
+            raise InfraError(
+                f"all-reduces in the lab ended with {codes}: {tails}", "r2cc doctor says what the lab lacks"
+            )
     finally:
         for rank in ranks:
             rank.close()

@@ -62,6 +62,8 @@ def _of_json(text: str, path: Path, gpus: int | None, way: str) -> Iterator[Meas
     devices = [each for each in (whole.get("config") or {}).get("devices") or () if isinstance(each, dict)]
     hosts = [str(each.get("hostname")) for each in devices]
     ways = {each.get("size"): _chosen(each.get("tuning")) for each in whole.get("results") or ()}
+    if not report.rows:
+        return
     nodes, each_gpus = _shape(len(hosts) or report.ranks, hosts, gpus, path)
     for row in _one_each(report.rows):
         yield Measured(nodes, each_gpus, row.size_bytes, row.time_us or 0.0, way or ways.get(row.size_bytes) or "")
@@ -108,16 +110,19 @@ def _check_program(program: str, path: Path) -> None:
 
 def _ranks_of(rows: list[Row]) -> int:
     """From the factor 2(n-1)/n between both bandwidths, of rows without a list of devices."""
-    factors = [row.busbw_GBps / row.algbw_GBps for row in rows if row.busbw_GBps and (row.algbw_GBps or 0) > 1]
+    exact = [row for row in rows if (row.algbw_GBps or 0) > 1]
+    factors = [(row.busbw_GBps or 0) / (row.algbw_GBps or 1) for row in exact]
     factor = max(factors, default=0.0)
-    return round(2 / (2 - factor)) if 1 < factor < 2 else 0  # noqa: PLR2004 - the formula's
+    return round(2 / (2 - factor)) if 1 < factor < 2 else 0
 
 
 def _shape(ranks: int, hosts: list[str], gpus: int | None, path: Path) -> tuple[int, int]:
     """(nodes, ranks a node)."""
     nodes = len(set(hosts)) if hosts else ranks // gpus if gpus else 0
     if nodes < 1 or ranks < 1:
-        raise UsageError(f"{path.name} does not say how many nodes there were", "say with --gpus how many ranks each had")
+        raise UsageError(
+            f"{path.name} does not say how many nodes there were", "say with --gpus how many ranks each had"
+        )
     if ranks % nodes:
         raise UsageError(f"{path.name} has {ranks} ranks on {nodes} nodes", "nodes must have equally many ranks")
     return nodes, ranks // nodes

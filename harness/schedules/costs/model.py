@@ -62,6 +62,12 @@ class Costs:
         return replace(self, cost={**self.cost, **changed})  # type: ignore[typeddict-item]
 
     @property
+    def complete(self) -> dict[str, float]:
+        """All parameters of the lab's, with those of this machine instead: what a profile leaves out is no other's."""
+        lab = _read(SHIPPED / f"{LAB}.json")
+        return {name: float(value) for name, value in {**lab.cost, **self.cost}.items()}  # type: ignore[arg-type]
+
+    @property
     def values(self) -> dict[str, Any]:
         """As a request of the planner or the simulator takes them: its keys `cost` and `nccl`."""
         found: dict[str, Any] = {"cost": self.cost}

@@ -201,11 +201,11 @@ double boundUs(const Cluster& cluster, const std::string& op, double bytes) {
   return slowest;
 }
 
-double healthyUs(const Cluster& cluster, const Cost& cost, double bytes, double factor) {
+double healthyUs(const Cluster& cluster, const Cost& cost, double bytes, double factor, double slower) {
   const int n = cluster.ranks();
   const int remote = cluster.nodes() > 1 ? cluster.nodes() : 0;
   const double hopsUs = ringLoad(n) * (remote * cost.hopUs + (n - remote) * cost.localHopUs);
-  const double band = remote > 0 ? bytes / (cluster.healthySlowest() * cost.ringEfficiency) : 0;
+  const double band = remote > 0 ? bytes * slower / (cluster.healthySlowest() * cost.ringEfficiency) : 0;
   return factor * (ringLoad(n) * band + hopsUs);
 }
 

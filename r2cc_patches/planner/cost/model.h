@@ -88,7 +88,7 @@ class Estimate {
 double ringFactor(const std::string& op, int ranks);
 /// No schedule is faster, by bandwidth alone; see docs/internals/schedules.md.
 double boundUs(const Cluster& cluster, const std::string& op, double bytes);
-/// One ring over all ranks, with every NIC whole.
-double healthyUs(const Cluster& cluster, const Cost& cost, double bytes, double factor);
+/// One ring over all ranks, with every NIC whole; or with all nodes by so much slower.
+double healthyUs(const Cluster& cluster, const Cost& cost, double bytes, double factor, double slower = 1);
 
 }  // namespace r2cc::planner

@@ -278,9 +278,9 @@ double Rivals::balancedUs(size_t which, double bytes) const {
   return std::max(takesUs(known.rival, bytes), known.rival.latencyUs + known.usPerByte * bytes);
 }
 
-double Rivals::healthyUs(size_t which, double bytes) const {
+double Rivals::healthyUs(size_t which, double bytes, double slower) const {
   const Known& known = rivals_[which];
-  return std::max(takesUs(known.rival, bytes), known.rival.latencyUs + known.wholeUsPerByte * bytes);
+  return std::max(takesUs(known.rival, bytes), known.rival.latencyUs + known.wholeUsPerByte * slower * bytes);
 }
 
 Baseline Rivals::baseline(size_t which, double bytes) const {

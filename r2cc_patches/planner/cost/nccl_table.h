@@ -37,8 +37,8 @@ class Rivals {
   /// Of what NCCL chooses at this size.
   double chosenUs(double bytes) const;
   double balancedUs(size_t which, double bytes) const;
-  /// With every NIC whole.
-  double healthyUs(size_t which, double bytes) const;
+  /// With every NIC whole; or with all nodes by so much slower.
+  double healthyUs(size_t which, double bytes, double slower = 1) const;
   /// Without `beatenFrom`.
   Baseline baseline(size_t which, double bytes) const;
   size_t chosen(double bytes) const;
