@@ -16,6 +16,9 @@ def headline(sim: Simulation) -> str:
     """What the simulation says, of our first arm beside the first that is not ours."""
     ours, base = sim.ours(), sim.baseline()
     told = {"job": _job, "serving": _serving}.get(sim.kind, _worst)(sim, ours or sim.arms[0], base)
+    missed = sum(row.get("outcome") == "missed" for row in sim.value["references"])
+    if missed:
+        told += f" {missed} of {len(sim.value['references'])} published figures are missed."
     wrong = sum(check["outcome"] != "holds" for check in sim.value["checks"])
     if wrong:
         told += f" {wrong} of {len(sim.value['checks'])} checks do not hold."

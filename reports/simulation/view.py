@@ -15,6 +15,10 @@ FOLDED = 12
 """Tables that have more rows are folded."""
 ROWS = 400
 """Of the table of all figures; figures.csv has all."""
+NOT_MODELLED = (
+    "Queues, losses and flows that meet on one path are not modelled: on Ethernet (RoCE), collisions of ECMP, pauses of "
+    "PFC and incast come on top."
+)
 PASSING = ("flap", "slow")
 """Kinds that outnumber all others, and mostly pass by themselves."""
 OUTCOMES = {"survived": "survived", "degraded": "survived, slower", "restart": "restart"}
@@ -59,6 +63,7 @@ def build(sim: Simulation) -> View:
 
 def _remarks(sim: Simulation) -> Iterator[str]:
     yield "Every figure here is modelled, unless it says measured or published. What went into it is in the last table."
+    yield NOT_MODELLED
     faults = sim.value["faults"]
     if faults.get("rates") is not None:
         traces = f"{faults['traces']:,} traces of {faults['days']:g} days"
@@ -73,7 +78,7 @@ def papers(sim: Simulation) -> Table:
             Cell(words.at(row["at"])),
             Cell(_relation(row), "published"),
             Cell(words.value(row["ours"], row["unit"]), "modelled"),
-            Cell(_difference(row)),
+            _difference(row),
             Cell(row["source"], row["note"]),
         ]
         for row in sim.value["references"]
@@ -87,14 +92,18 @@ def _relation(row: Mapping[str, Any]) -> str:
     return f"{sign}{words.value(row['value'], row['unit'])}"
 
 
-def _difference(row: Mapping[str, Any]) -> str:
+def _difference(row: Mapping[str, Any]) -> Cell:
+    """Runs of older versions do not say whether a figure was met."""
     ours, difference = row["ours"], row["difference"]
+    missed = row.get("outcome") == "missed"
+    state = "bad" if missed else ""
     if ours is None:
-        return NONE
+        return Cell("missed" if missed else NONE, state=state)
     inside = {"at_most": ours <= row["value"], "at_least": ours >= row["value"]}.get(row["relation"])
     if inside:
-        return "within"
-    return NONE if difference is None else f"{difference * 100:+.1f} %"
+        return Cell("within")
+    told = NONE if difference is None else f"{difference * 100:+.1f} %"
+    return Cell(f"missed, {told}" if missed else told, state=state)
 
 
 def ratios(sim: Simulation) -> Table:

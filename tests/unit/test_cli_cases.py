@@ -105,8 +105,8 @@ def test_quiet_is_what_deviates() -> None:
         Check("lab c", 1.0, 1.0, 0.1, "x", "s", "deviated"),
     ]
     assert checking.text(made[:2], quiet=True) == ""
-    assert checking.text(made, quiet=True).splitlines() == ["deviated lab c: 1 (x)"]
-    assert "1 miss for a known reason" in checking.text(made, quiet=False)
+    assert checking.text(made, quiet=True).splitlines() == ["deviated    lab c: 1 (x)"]
+    assert "1 miss and why is known" in checking.text(made, quiet=False)
 
 
 def test_published_figures_are_of_the_file_as_it_is(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from chaos.simulate.workloads import kinds
 from chaos.simulate.workloads.cells import Cell
 from chaos.simulate.workloads.figures import about
 from chaos.simulate.workloads.sections import Expect, Faults, Reference
-from harness.schemas.form import Count, Limits, Share, Some, form, growing
+from harness.schemas.form import Count, Limits, Share, Some, form, growing, newer
 
 Json = dict[str, Any]
 Values = list[float | None]
@@ -29,6 +29,8 @@ Verdict = Literal["holds", "deviated"]
 HOLDS: Final = "holds"
 DEVIATED: Final = "deviated"
 STREAMS_TOLD = 64
+MET = 0.05
+"""How near a published value is met."""
 NOUGHT = 1e-6
 """Nothing is a multiple of what is smaller: it is what rounding leaves."""
 LOW, HIGH = 5, 95
@@ -94,6 +96,8 @@ class Compared:
     """ours / value - 1"""
     source: str
     note: str
+    outcome: Literal["met", "missed"] | None = newer()
+    """met: on the right side of a limit, or as near to a value as MET; whatever the file allows"""
 
 
 @dataclass(frozen=True)
@@ -304,7 +308,12 @@ def _reference(reference: Reference, points: Sequence[PointFigures]) -> Compared
         difference=difference,
         source=reference.source,
         note=reference.note,
+        outcome="met" if ours is not None and _met(reference, ours) else "missed",
     )
+
+
+def _met(reference: Reference, ours: float) -> bool:
+    return _away(reference, ours) <= (MET if reference.relation == "equals" else 0) + 1e-12
 
 
 def _away(reference: Reference, ours: float) -> float:

@@ -6,12 +6,17 @@ workers). Misses that are known have their reason beside them and count as misse
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 from chaos.simulate.validate import formulas, lab, measured, promises
-from chaos.simulate.validate.checks import Check
+from chaos.simulate.validate.checks import Check, Outcome
 
 MEASURED = (("lab ", "all-reduces of the lab"), ("GPUs, ", "all-reduces of NCCL on GPUs"), ("hit, ", "pulled cables"))
 """What we measured ourselves, by how its checks' names begin."""
+
+MOST_UNEXPLAINED = 9
+"""Misses of a kind that is written down, whose reason nobody knows: as many as there are, and no more."""
+OUTCOMES = get_args(Outcome)
 
 
 def run_checks() -> list[Check]:
@@ -20,8 +25,9 @@ def run_checks() -> list[Check]:
 
 
 def good(found: Sequence[Check]) -> bool:
-    """Whether nothing deviates; misses whose reason is known are told, but are none of today's."""
-    return all(check.outcome != "deviated" for check in found)
+    """Whether nothing deviates, and no more misses than MOST_UNEXPLAINED are without a reason."""
+    unexplained = sum(check.outcome == "unexplained" for check in found)
+    return unexplained <= MOST_UNEXPLAINED and all(check.outcome != "deviated" for check in found)
 
 
 def text(found: Sequence[Check], *, quiet: bool) -> str:
@@ -30,9 +36,10 @@ def text(found: Sequence[Check], *, quiet: bool) -> str:
         return "\n".join(_line(check) for check in found if check.outcome == "deviated")
     lines = [_line(check) for check in found]
     lines += [_counted([check for check in found if check.name.startswith(begin)], what) for begin, what in MEASURED]
-    counts = {outcome: sum(check.outcome == outcome for check in found) for outcome in ("holds", "known", "deviated")}
+    counts = {outcome: sum(check.outcome == outcome for check in found) for outcome in OUTCOMES}
     told = f"{counts['holds']} of {len(found)} checks hold"
-    told += f", {counts['known']} miss for a known reason" if counts["known"] else ""
+    told += f", {counts['known']} miss and why is known" if counts["known"] else ""
+    told += f", {counts['unexplained']} miss and why is not known" if counts["unexplained"] else ""
     return "\n".join([*lines, f"{told}, {counts['deviated']} deviate"])
 
 
@@ -45,4 +52,4 @@ def _counted(found: Sequence[Check], what: str) -> str:
 
 def _line(check: Check) -> str:
     note = f": {check.note}" if check.outcome != "holds" and check.note else ""
-    return f"{check.outcome:<8} {check.name}: {check.value:.4g} ({check.bound}){note}"
+    return f"{check.outcome:<11} {check.name}: {check.value:.4g} ({check.bound}){note}"

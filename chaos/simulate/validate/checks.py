@@ -1,4 +1,5 @@
-"""What a check of the simulator is. `known`: a miss that is written down with its reason, shown with all others."""
+"""What a check of the simulator is. `known` and `unexplained`: a miss of a kind that is written down, shown with all
+others, with its reason or without one."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ from typing import Literal
 
 from harness.schemas.form import form
 
-Outcome = Literal["holds", "deviated", "known"]
+Outcome = Literal["holds", "known", "unexplained", "deviated"]
+NOT_EXPLAINED = "not explained"
+"""How such a note ends."""
 MOST_KNOWN = 0.2
 """A reason excuses no more than this: what misses by more has another one."""
 
@@ -26,7 +29,8 @@ class Check:
     source: str
     """where the expected value comes from"""
     outcome: Outcome
-    """known: it misses, and why is in the note"""
+    """known: it misses, and why is in the note; unexplained: it is of a kind that is known to miss, and nobody knows
+    why"""
     note: str = ""
     value: float = field(init=False, default=0.0)
     """what is held against the bound"""
@@ -49,8 +53,9 @@ def near(name: str, ours: float, expected: float, tolerance: float, source: str,
     off = abs(ours / expected - 1)
     good = off <= tolerance
     known = known if off <= MOST_KNOWN else ""
+    outcome: Outcome = "unexplained" if not good and known.endswith(NOT_EXPLAINED) else _outcome(good, known)
     bound = f"{expected:.6g} within {tolerance:.3g}"
-    return Check(name, ours, expected, tolerance, bound, source, _outcome(good, known), "" if good else known)
+    return Check(name, ours, expected, tolerance, bound, source, outcome, "" if good else known)
 
 
 def nearest(name: str, pairs: Sequence[tuple[str, float, float]], tolerance: float, source: str) -> Check:
