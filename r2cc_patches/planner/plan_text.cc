@@ -138,7 +138,8 @@ Request request(const Json& json) {
     for (const Json& cycle : cycles->array("cycles")) out.cycles.push_back(ranksFrom(cycle, "cycles"));
   }
   if (const Json* homes = json.find("homes")) out.homes = ranksFrom(*homes, "homes");
-  if (const Json* planes = json.find("planes")) out.planes = static_cast<int>(planes->integer("planes", 0, kMostPlanes));
+  if (const Json* planes = json.find("planes"))
+    out.planes = static_cast<int>(planes->integer("planes", 0, kMostPlanes));
   if (const Json* schedule = json.find("schedule")) out.schedule = valueOf(kSchedules, *schedule, "schedule");
   if (const Json* nccl = json.find("nccl")) out.nccl = machineFrom(*nccl);
   if (out.nccl) {

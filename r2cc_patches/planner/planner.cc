@@ -244,13 +244,10 @@ class Planning {
     }
     const std::string chosen = automatic() ? "" : " was asked for and";
     return situation + ": " + name(out.schedule) + chosen + " takes " + times(out.predictedUs / out.healthyUs) +
-           " the healthy time, " + ordinary(out) + " on balanced paths " +
-           times(ordinaryUs(bytes_) / out.healthyUs);
+           " the healthy time, " + ordinary(out) + " on balanced paths " + times(ordinaryUs(bytes_) / out.healthyUs);
   }
 
-  static std::string ordinary(const Plan& plan) {
-    return plan.ncclRuns.empty() ? "a ring" : "NCCL's " + plan.ncclRuns;
-  }
+  static std::string ordinary(const Plan& plan) { return plan.ncclRuns.empty() ? "a ring" : "NCCL's " + plan.ncclRuns; }
 
   std::string noteOf(Schedule schedule) const {
     for (const Choice& choice : choices_) {

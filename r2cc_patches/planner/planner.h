@@ -96,7 +96,7 @@ struct Rival {
   std::vector<double> us;  // on whole NICs, at 2^0, 2^1, ... bytes; none: not known, bandwidth alone counts
   /// The same as it was measured (AlgorithmCost): `us` is then only what NCCL chooses by. None: `us`.
   std::vector<double> takes = {};  // NOLINT(readability-redundant-member-init): rivals are made without them
-  double efficiency = 1;  // of what bandwidth allows
+  double efficiency = 1;           // of what bandwidth allows
 };
 
 /// The same as it turns out: on whole NICs, and on those that are left.

@@ -80,8 +80,8 @@ Topology topologyFrom(const Json& json, Problems& problems) {
 
 /// Of a question, `json` may have these as well.
 void allowBeside(const Json& json, std::vector<std::string_view> more) {
-  for (const char* key :
-       {"schema", "kind", "topology", "cost", "nccl", "op", "bytes", "arm", "ranks_per_node", "groups", "channels", "pieces"}) {
+  for (const char* key : {"schema", "kind", "topology", "cost", "nccl", "op", "bytes", "arm", "ranks_per_node",
+                          "groups", "channels", "pieces"}) {
     more.emplace_back(key);
   }
   json.allow(more);

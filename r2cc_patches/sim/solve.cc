@@ -16,7 +16,7 @@ namespace {
 using planner::Schedule;
 
 constexpr const char* kRing = "ring";  // one, whatever NCCL would choose
-constexpr int kFewestHosts = 3;  // NCCL's table here is that of three and more
+constexpr int kFewestHosts = 3;        // NCCL's table here is that of three and more
 constexpr std::array<Arm, 12> kArms{{{"stock", Schedule::Ring, Way::Home, Manner::Waits},
                                      {"upstream", Schedule::Ring, Way::Home, Manner::FailsOver},
                                      {"kv_replication", Schedule::Ring, Way::Home, Manner::Waits},
