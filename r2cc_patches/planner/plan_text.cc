@@ -15,13 +15,14 @@ namespace {
 constexpr int kSchema = 1;
 constexpr int64_t kMostBytes = int64_t{1} << 62;
 constexpr int64_t kMostRank = 1 << 20;
-constexpr std::array<std::pair<Schedule, const char*>, 7> kSchedules{{{Schedule::Auto, "auto"},
+constexpr std::array<std::pair<Schedule, const char*>, 8> kSchedules{{{Schedule::Auto, "auto"},
                                                                       {Schedule::Ring, "ring"},
                                                                       {Schedule::Balance, "balance"},
                                                                       {Schedule::Published, "published"},
                                                                       {Schedule::Chain, "chain"},
                                                                       {Schedule::ChainFixed, "chain_fixed"},
-                                                                      {Schedule::OptCC, "optcc"}}};
+                                                                      {Schedule::OptCC, "optcc"},
+                                                                      {Schedule::Reranked, "reranked"}}};
 constexpr std::array<std::pair<Gpu, const char*>, 4> kGpus{
     {{Gpu::Volta, "volta"}, {Gpu::Ampere, "ampere"}, {Gpu::Hopper, "hopper"}, {Gpu::Blackwell, "blackwell"}}};
 constexpr int64_t kMostNcclChannels = 64;

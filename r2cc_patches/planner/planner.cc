@@ -47,8 +47,8 @@ class Planning {
         factor_(ringFactor(request.op, cluster_.ranks())),
         parts_(request.channels > 0 ? request.channels : kMostParts),
         bytes_(static_cast<double>(request.bytes)),
-        ring_(ringOrder(cluster_)),
-        rivals_(rivalsFor(request, cluster_), cluster_) {}
+        ring_(request.cycles.empty() ? ringOrder(cluster_) : requestOrder(cluster_)),
+        rivals_(rivalsFor(request, cluster_), cluster_, request.op) {}
 
   Plan run() {
     add(proposeRing(ring_));
@@ -65,18 +65,24 @@ class Planning {
 
  private:
   static std::vector<Rival> rivalsFor(const Request& request, const Cluster& cluster) {
-    if (request.op != "allreduce" || cluster.nodes() < kFewestForRivals) return {};
-    return request.nccl ? rivalsOf(*request.nccl, cluster) : request.rivals;
+    if (!(request.op == "allreduce" || gathers(request)) || cluster.nodes() < kFewestForRivals) return {};
+    return request.nccl && !gathers(request) ? rivalsOf(*request.nccl, cluster) : request.rivals;
   }
 
   bool automatic() const { return request_.schedule == Schedule::Auto; }
   bool forcedRing() const { return request_.schedule == Schedule::Ring || request_.schedule == Schedule::Balance; }
 
-  /// Why nothing but a ring comes into question; empty: something does.
+  /// Nothing but a ring, in whatever order, comes into question.
+  static bool gathers(const Request& request) { return request.op == "allgather" || request.op == "reducescatter"; }
+
+  /// Why nothing but a plain ring comes into question; empty: something does.
   std::string whyPlain() const {
     static constexpr std::array<std::string_view, 5> kReductions{"sum", "prod", "min", "max", "avg"};
-    if (request_.op != "allreduce") return request_.op + " has no special schedule: it runs on balanced paths";
-    if (std::find(kReductions.begin(), kReductions.end(), request_.reduction) == kReductions.end()) {
+    const bool ringsAlone = gathers(request_);
+    if (request_.op != "allreduce" && !(ringsAlone && !request_.cycles.empty())) {
+      return request_.op + " has no special schedule: it runs on balanced paths";
+    }
+    if (!ringsAlone && std::find(kReductions.begin(), kReductions.end(), request_.reduction) == kReductions.end()) {
       return "reduction " + request_.reduction + " has no special schedule: a ring on balanced paths";
     }
     if (cluster_.nodes() < 2) return "one node: nothing goes through a NIC";
@@ -99,14 +105,17 @@ class Planning {
     for (Proposal& proposal : proposals) {
       tried.push_back(choiceOf(std::move(proposal)));
       const Choice& last = tried.back();
-      const bool faster = last.estimate.predictedUs(bytes_) < tried[best].estimate.predictedUs(bytes_) * (1 - 1e-9);
+      const bool faster = usOf(last, bytes_) < usOf(tried[best], bytes_) * (1 - 1e-9);
       if (last.runs() && (!tried[best].runs() || faster)) best = tried.size() - 1;
     }
     choices_.push_back(std::move(tried[best]));
   }
 
   void addSpecial() {
-    if (!request_.cycles.empty()) return add(proposeCuts(request_, cluster_, ring_));
+    if (!request_.cycles.empty()) {
+      if (!gathers(request_)) add(proposeCuts(request_, cluster_, ring_));
+      return addBest(proposeReranked(request_, cluster_));
+    }
     // In the order of preference: chains run on kernels that NCCL has, and allotted ends make the loads more even.
     addBest(proposeChains(cluster_, ring_, parts_));
     addBest(proposeFixedChain(cluster_, ring_, parts_));
@@ -132,7 +141,12 @@ class Planning {
 
   /// What would run without a special schedule.
   double ordinaryUs(double bytes) const { return rivals_.count() > 0 ? rivals_.chosenUs(bytes) : us(0, bytes); }
-  double us(size_t i, double bytes) const { return choices_[i].estimate.predictedUs(bytes); }
+  double us(size_t i, double bytes) const { return usOf(choices_[i], bytes); }
+  /// A ring in another order is NCCL's ring/Simple: no faster than NCCL's table has that on whole NICs.
+  double usOf(const Choice& choice, double bytes) const {
+    const double table = choice.proposal.schedule == Schedule::Reranked ? rivals_.ringUs(bytes) : 0;
+    return std::max(choice.estimate.predictedUs(bytes), table);
+  }
   bool pays(double bytes) const { return beats(bytes, ordinaryUs(bytes)); }
   bool beats(double bytes, double ordinary) const {
     const size_t best = fastest(bytes);
@@ -174,7 +188,7 @@ class Planning {
     out.schedule = request_.schedule == Schedule::Balance ? Schedule::Balance : choice.proposal.schedule;
     out.op = request_.op;
     out.bytes = request_.bytes;
-    out.predictedUs = choice.estimate.predictedUs(bytes_);
+    out.predictedUs = usOf(choice, bytes_);
     out.latencyUs = choice.estimate.latencyUs(bytes_);
     out.boundUs = boundUs(cluster_, request_.op, bytes_);
     out.healthyUs = healthyUs(cluster_, request_.cost, bytes_, factor_);
@@ -188,7 +202,7 @@ class Planning {
     out.baselines = baselines();
     for (const Choice& each : choices_) {
       Candidate candidate{each.proposal.schedule, std::nullopt, each.proposal.note};
-      if (each.runs()) candidate.predictedUs = each.estimate.predictedUs(bytes_);
+      if (each.runs()) candidate.predictedUs = usOf(each, bytes_);
       out.candidates.push_back(std::move(candidate));
     }
     return out;

@@ -37,16 +37,17 @@ struct Node {
 
 /// What a part does with its share of the message. Orders are lists of ranks.
 enum class Kind : uint8_t {
-  Ring,       // order: the ring
+  Ring,       // order: the ring; cycle: it goes along that one; none: as the executor's own ring does
   Chain,      // order: head (root) first, tail last; reduce flows tail to head, the result head to tail, in chunks
   OptCC,      // order: the ring of the healthy ranks; straggler: the rank beside it; mirrored: stages 3 1 4 2
   Published,  // order: the ring of all ranks; straggler or spared; y: share moved to the partial ring; pieces: K
 };
 
 /// `Ring` and `Balance` are one ring on balanced paths. `ChainFixed`: one chain with fixed ends, beside a ring.
-enum class Schedule : uint8_t { Auto, Ring, Balance, Published, Chain, ChainFixed, OptCC };
+/// `Reranked`: rings in other orders than the executor's own.
+enum class Schedule : uint8_t { Auto, Ring, Balance, Published, Chain, ChainFixed, OptCC, Reranked };
 
-/// A whole AllReduce of a share of the message, on connections of its own, at the same time as the other parts.
+/// The whole operation on a share of the message, on connections of its own, at the same time as the other parts.
 struct Part {
   Kind kind = Kind::Ring;
   double share = 1;
@@ -55,10 +56,10 @@ struct Part {
   bool mirrored = false;
   double y = 0;
   int pieces = 0;
-  int cycle = -1;  // of a chain that is a cut of one of the request's cycles: which
+  int cycle = -1;  // of a chain or ring along one of the request's cycles: which
   /// Of a published part that spares more than the straggler: each spared node's ranks, the straggler's first.
   std::vector<std::vector<int>> spared = {};  // NOLINT(readability-redundant-member-init): parts are made without them
-  /// Of a chain, where the request has homes: those (by place) that it lies on, with the same on each.
+  /// Along a cycle, where the request has homes: those (by place) that it lies on, with the same on each.
   std::vector<int> homes = {};  // NOLINT(readability-redundant-member-init): parts are made without them
 };
 
@@ -121,7 +122,7 @@ struct Request {
   uint64_t bytes = 0;
   int channels = 0;  // parts at most; 0: 1024
   /// Orders of all ranks, nodes whole. Where there are any, only what they are connected for comes into question: a
-  /// ring, and at most one chain a cycle, which is the cycle cut between two nodes.
+  /// ring in the order of `nodes`, rings along cycles, and chains, which are cycles cut between two nodes.
   std::vector<std::vector<int>> cycles;
   /// Of the channels that a chain can lie on: places in the nodes' lists of NICs. Where they leave NICs out, those are
   /// taken to serve requests like this one at the same time: it has its part of what all NICs of a node have left.
@@ -129,7 +130,8 @@ struct Request {
   Schedule schedule = Schedule::Auto;
   Cost cost;
   /// What NCCL could run instead. It takes what its table has as the fastest on whole NICs; a special schedule must be
-  /// faster than that by the margin. None: a ring is all that there is. Of an AllReduce of three nodes and more.
+  /// faster than that by the margin. None: a ring is all that there is. Of three nodes and more, and of an operation
+  /// that has special schedules.
   std::vector<Rival> rivals;
   std::optional<NcclMachine> nccl;  // rivals as this machine's table has them
 };

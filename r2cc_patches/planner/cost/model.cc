@@ -84,8 +84,10 @@ double Estimate::ringHopsUs(double factor) const {
 }
 
 void Estimate::addRing(const Draft& draft, double factor) {
-  ring(draft.order, draft.share * factor * ringLoad(cluster_.ranks()), cost_.ringEfficiency);
+  const double load = draft.share * factor * ringLoad(cluster_.ranks());
+  ring(draft.order, load, cost_.ringEfficiency);
   latencyUs_ = std::max(latencyUs_, ringHopsUs(factor));
+  if (draft.cycle >= 0) onChannels(draft, load / 2);
 }
 
 void Estimate::addChain(const Draft& draft) {
@@ -100,11 +102,16 @@ void Estimate::addChain(const Draft& draft) {
   const int local = 2 * (cluster_.ranks() - cluster_.nodes());
   latencyUs_ = std::max(latencyUs_, cost_.baseUs + hops * cost_.hopUs + local * cost_.localHopUs);
   const size_t channels = std::max<size_t>(1, draft.homes.size());
-  chained_ += draft.share;
-  if (cost_.channelGBps > 0) {
-    atLeast(draft.share / static_cast<double>(channels) / (cost_.channelGBps * kBytesPerUsOfGBps));
-  }
+  onChannels(draft, draft.share);
   for (size_t i = 0; i < channels; i++) pipelines_.push_back({hops, draft.share / static_cast<double>(channels)});
+}
+
+/// `load`: of the message, once through each rank and back, which is what a channel of a chain is known to carry.
+void Estimate::onChannels(const Draft& draft, double load) {
+  chained_ += load;
+  if (cost_.channelGBps <= 0) return;
+  const auto channels = static_cast<double>(std::max<size_t>(1, draft.homes.size()));
+  atLeast(load / channels / (cost_.channelGBps * kBytesPerUsOfGBps));
 }
 
 void Estimate::addOptcc(const Draft& draft) {
