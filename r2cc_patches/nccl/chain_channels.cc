@@ -62,6 +62,19 @@ ncclTopoGraph reordered(const ncclTopoGraph& graph, const std::vector<int>& chan
   return other;
 }
 
+/// The ring along `order`, as the rank at `place` has it. NCCL counts places from the rank itself, and from rank 0.
+void setRing(ncclRing& ring, const std::vector<int>& order, size_t place) {
+  const size_t size = order.size();
+  const auto zero = static_cast<size_t>(std::find(order.begin(), order.end(), 0) - order.begin());
+  ring.index = static_cast<int>((place + size - zero) % size);
+  for (size_t i = 0; i < size; i++) {
+    ring.userRanks[i] = order[(place + i) % size];
+    ring.rankToIndex[ring.userRanks[i]] = static_cast<int>(i);
+  }
+  ring.next = ring.userRanks[1];
+  ring.prev = ring.userRanks[size - 1];
+}
+
 /// What this thread does meanwhile is no part of a capture, whatever mode that has.
 class MayCapture {
  public:
@@ -125,6 +138,7 @@ ncclResult_t ChainChannels::connect(ncclComm* comm) {
       int neighbours[2] = {order[(place + 1) % order.size()], order[(place + order.size() - 1) % order.size()]};
       const int id = channel(cycle, which);
       NCCLCHECK(initChannel(comm, id));
+      setRing(comm->channels[id].ring, order, place);
       comm->channels[id].tree = {comm->nNodes, -1, {-1, -1, -1}};
       NCCLCHECK(ncclTransportP2pConnect(comm, id, 2, neighbours, 2, neighbours, 0));
     }

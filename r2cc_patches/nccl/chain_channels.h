@@ -1,8 +1,8 @@
-// Channels on which a chain can be run, beside NCCL's own. Each lies along a cycle of the nodes with connections in
-// both directions, made ahead: any cut of the cycle is a chain, so that a new plan only writes up and down pointers of
-// trees. A cycle has one channel for each of the ring graph's, so that every NIC carries each cycle.
-// NCCL may give a channel another rail on every other node; here the same place among a cycle's channels is the same
-// rail everywhere.
+// Channels on which a chain, or a ring in another order, can be run, beside NCCL's own. Each lies along a cycle of the
+// nodes with connections in both directions, made ahead: the cycle is a ring, and any cut of it is a chain, so that a
+// new plan only writes up and down pointers of trees. A cycle has one channel for each of the ring graph's, so that
+// every NIC carries each cycle. NCCL may give a channel another rail on every other node; here the same place among a
+// cycle's channels is the same rail everywhere.
 #pragma once
 
 #include <map>
@@ -30,7 +30,7 @@ class ChainChannels {
   const std::vector<int>& homes() const { return homes_; }
   int nodes() const { return static_cast<int>(nodeOrders_.empty() ? 0 : nodeOrders_.front().size()); }
 
-  /// Makes the channels and connects both directions. Collective.
+  /// Makes the channels with their rings, and connects both directions. Collective.
   ncclResult_t connect(ncclComm* comm);
   /// The chain from `order`'s first rank (head) to its last, or `backwards`, on these of the cycle's channels; in the
   /// host's structures. False if `order` is no cut of that cycle, or a held channel is cut elsewhere.

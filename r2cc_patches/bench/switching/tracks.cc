@@ -102,13 +102,13 @@ std::vector<size_t> Tracks::tracksOf(const planner::Part& part) const {
     throw std::logic_error("a plan's part is neither a ring nor the cut of a cycle");
   }
   std::vector<int> channels = part.homes;
-  if (ring || channels.empty()) {
+  if (channels.empty()) {
     channels.resize(homes_.size());
     std::iota(channels.begin(), channels.end(), 0);
   }
   std::vector<size_t> tracks;
   tracks.reserve(channels.size());
-  for (const int channel : channels) tracks.push_back(track(ring ? -1 : part.cycle, channel));
+  for (const int channel : channels) tracks.push_back(track(part.cycle, channel));
   return tracks;
 }
 
@@ -120,7 +120,7 @@ std::vector<Sequence> Tracks::programs(const planner::Plan& plan, uint64_t eleme
   for (size_t i = 0; i < plan.parts.size(); i++) {
     planner::Part part = plan.parts[i];
     const std::vector<size_t> tracks = tracksOf(part);
-    if (part.kind == planner::Kind::Ring) {  // one is connected, whatever the order
+    if (part.kind == planner::Kind::Ring && part.cycle < 0) {  // one is connected, whatever the order
       part.order.clear();
       for (const Edge& edge : plans_.front().sequence.edges) part.order.push_back(edge.from);
     }

@@ -226,7 +226,10 @@ void SendConnection::refreshWanted(int64_t now) {
   if (const Path* chosen = peer.route(homeDev_, remoteHomeDev_)) home_ = chosen;
   auto* home = const_cast<Path*>(home_);
   if (services_.mode >= 2) {
-    wanted_ = balancedShares(peer, home, demandOfNics(peer, services_.local->size(), now), services_.distance);
+    const size_t nics = services_.local->size();
+    const bool evenly = services_.planned && services_.planned();
+    const std::vector<double>& demand = evenly ? std::vector<double>(nics, 1.0) : demandOfNics(peer, nics, now);
+    wanted_ = balancedShares(peer, home, demand, services_.distance);
     if (wanted_.size() > kMostShares) wanted_.resize(kMostShares);
     return;
   }

@@ -169,6 +169,7 @@ void Engine::lend(Distance distance) {
     });
   };
   services_.misplaced = [this](const Lane& lane, bool forGood) { announcer_.onMisplaced(lane, forGood); };
+  services_.planned = [this] { return !report_.comparable(); };
 }
 
 /// What was sent and not acknowledged when the last communicator ends: milliseconds, unless a fault is being dealt
