@@ -17,7 +17,7 @@ from harness.schemas.form import Amount, Count, Limits, Share, Some, form, left_
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-Schedule = Literal["auto", "ring", "balance", "published", "chain", "chain_fixed", "optcc"]
+Schedule = Literal["auto", "ring", "balance", "published", "chain", "chain_fixed", "optcc", "reranked"]
 Kind = Literal["ring", "chain", "optcc", "published"]
 LIBRARY = "libr2cc_plan.so"
 DataType = Literal[

@@ -121,6 +121,8 @@ class Planning {
     addBest(proposeFixedChain(cluster_, ring_, parts_));
     add(proposeOptcc(cluster_, ring_, parts_));
     add(proposePublished(cluster_, ring_, parts_));
+    if (request_.schedule == Schedule::Reranked)
+      add({Schedule::Reranked, {}, "a ring stands in its best order anyway"});
   }
 
   bool special(size_t i) const {
@@ -259,7 +261,7 @@ class Planning {
     for (const Choice& choice : choices_) {
       if (choice.proposal.schedule == schedule) return choice.proposal.note;
     }
-    return "";
+    return std::string(request_.op) + " has none";
   }
 
   std::string whoIsSlow() const {

@@ -117,6 +117,11 @@ std::vector<Sequence> Tracks::programs(const planner::Plan& plan, uint64_t eleme
   programs.reserve(plans_.size());
   for (const FlowPlan& flow : plans_) programs.push_back(flow.sequence);
   const std::vector<uint64_t> bounds = planner::bounds(plan, elements);
+  uint32_t ofRings = chunkBytes;  // as small as the chunks of the chains beside them: see layout.cc
+  for (size_t i = 0; i < plan.parts.size(); i++) {
+    const Region first = partOf({bounds[i], bounds[i + 1]}, tracksOf(plan.parts[i]).size(), 0);
+    ofRings = std::min(ofRings, chunkOf(plan.parts[i], first, chunkBytes));
+  }
   for (size_t i = 0; i < plan.parts.size(); i++) {
     planner::Part part = plan.parts[i];
     const std::vector<size_t> tracks = tracksOf(part);
@@ -128,7 +133,8 @@ std::vector<Sequence> Tracks::programs(const planner::Plan& plan, uint64_t eleme
       Sequence& program = programs[tracks[at]];
       if (!program.transfers.empty()) throw std::logic_error("two parts of a plan on one connection");
       const Region region = partOf({bounds[i], bounds[i + 1]}, tracks.size(), at);
-      program = over(plans_[tracks[at]].sequence.edges, partSequence(part, region, chunkBytes));
+      const uint32_t chunk = part.kind == planner::Kind::Ring ? ofRings : chunkBytes;
+      program = over(plans_[tracks[at]].sequence.edges, partSequence(part, region, chunk));
     }
   }
   return programs;
