@@ -13,7 +13,7 @@ constexpr size_t kMostPlaced = 32;     // nodes; one of more carries so little o
 constexpr int kStarts = 12;            // drawn choices that are made better, beside the given one
 constexpr size_t kMostWork = 2 << 20;  // sums of one NIC's time, for each start
 constexpr double kLess = 1 - 1e-9;
-constexpr double kLeastUsed = 1e-6;    // less is what sums leave of nothing
+constexpr double kLeastUsed = 1e-6;  // less is what sums leave of nothing
 
 struct Cutting {
   static constexpr int kUnused = -1;
@@ -230,8 +230,8 @@ class Placer {
   const Cuts& cuts_;
   const Rails rails_;
   Rails::Loads rings_;
-  const double share_;                            // of the message: what lies on cycles
-  const double ofRing_;                           // of the message, on a ring whose connections carry as much as it has
+  const double share_;   // of the message: what lies on cycles
+  const double ofRing_;  // of the message, on a ring whose connections carry as much as it has
   const bool withRings_;
   std::vector<std::vector<Rails::Loads>> loads_;  // by channel and head; only where they are searched
 };
