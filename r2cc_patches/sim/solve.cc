@@ -146,7 +146,7 @@ void Running::takeWhatNcclTakes() {
   planner::NcclMachine machine;
   machine.channels = std::max(2, question_.topology.nics);
   machine.localGBps = question_.topology.nvlinkGBps;
-  const planner::Rivals rivals(planner::rivalsOf(machine, cluster), cluster);
+  const planner::Rivals rivals(planner::rivalsOf(machine, cluster), cluster, "allreduce");
   const auto bytes = static_cast<double>(question_.bytes);
   const planner::Rival& chosen = rivals.rival(rivals.chosen(bytes));
   name_ = chosen.name;
