@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "planner/cost/formulas.h"
+#include "planner/shapes/tree.h"
 
 namespace r2cc::planner {
 namespace {
@@ -112,14 +113,6 @@ struct Table {
   }
 };
 
-/// The binary tree in which a number's parent is the number without its lowest bit, or with the next higher bit set.
-int parentIn(int nodes, int node) {
-  if (node == 0) return -1;
-  const int bit = node & -node;
-  const int up = (node ^ bit) | (bit << 1);
-  return up >= nodes ? node ^ bit : up;
-}
-
 std::vector<double> loadsOf(const Rival& rival, const Cluster& cluster) {
   const auto nodes = static_cast<size_t>(cluster.nodes());
   if (rival.flow == Flow::Tree) return treeLoads(cluster.nodes());
@@ -131,7 +124,7 @@ std::vector<double> loadsOf(const Rival& rival, const Cluster& cluster) {
 std::vector<std::pair<int, int>> treeEdges(int nodes) {
   std::vector<std::pair<int, int>> edges;
   for (int node = 1; node < nodes; node++) {
-    const int parent = parentIn(nodes, node);
+    const int parent = treeParent(nodes, node);
     // The second tree is the first mirrored, or shifted by one where there is an odd number of nodes.
     const auto other = [&](int place) { return nodes % 2 == 0 ? nodes - 1 - place : (place + 1) % nodes; };
     edges.emplace_back(parent, node);

@@ -25,6 +25,8 @@ std::vector<Proposal> proposeChains(const Cluster& cluster, const std::vector<in
 std::vector<Proposal> proposeFixedChain(const Cluster& cluster, const std::vector<int>& ring, int parts);
 /// Chains as cuts of the request's cycles, beside a ring.
 Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::vector<int>& ring);
+/// Double trees beside a ring; of several the number of trees differs.
+std::vector<Proposal> proposeTrees(const Cluster& cluster, const std::vector<int>& ring, int parts);
 Proposal proposeOptcc(const Cluster& cluster, const std::vector<int>& ring, int parts);
 
 }  // namespace r2cc::planner
