@@ -143,8 +143,7 @@ void write(JsonWriter& to, const Candidate& candidate) {
 }
 
 Part partFrom(const Json& json) {
-  json.allow({"kind", "share", "order", "straggler", "mirrored", "y", "pieces", "cycle", "homes", "parents",
-              "spared"});
+  json.allow({"kind", "share", "order", "straggler", "mirrored", "y", "pieces", "cycle", "homes", "parents", "spared"});
   Part part;
   part.kind = valueOf(kKinds, json.at("kind"), "kind");
   part.share = json.at("share").number("share");

@@ -41,7 +41,7 @@ enum class Kind : uint8_t {
   Chain,      // order: head (root) first, tail last; reduce flows tail to head, the result head to tail, in chunks
   OptCC,      // order: the ring of the healthy ranks; straggler: the rank beside it; mirrored: stages 3 1 4 2
   Published,  // order: the ring of all ranks; straggler or spared; y: share moved to the partial ring; pieces: K
-  Tree,       // order: the root first, parents before their children; parents; reduce flows up, the result down, in chunks
+  Tree,  // order: the root first, parents before their children; parents; reduce flows up, the result down, in chunks
 };
 
 /// `Ring` and `Balance` are one ring on balanced paths. `ChainFixed`: one chain with fixed ends, beside a ring. `Tree`:

@@ -115,7 +115,7 @@ Sequence treeSequence(const planner::Part& part, const Region& region, uint32_t 
     up.push_back(builder.edge(part.order[i], parent));
     down.push_back(builder.edge(parent, part.order[i]));
   }
-  for (const Region& chunk : chunksOf(region, pipelineChunk(region, depthOf(part), chunkBytes))) {
+  for (const Region& chunk : chunksOf(region, pipelineChunk(region, 2 * depthOf(part), chunkBytes))) {
     for (size_t i = up.size(); i-- > 0;) builder.move(up[i], chunk, Action::Reduce);
     for (const uint32_t edge : down) builder.move(edge, chunk, Action::Store);
   }
@@ -137,7 +137,7 @@ Sequence optccSequence(const planner::Part& part, const Region& region, uint32_t
 uint32_t chunkOf(const planner::Part& part, const Region& region, uint32_t chunkBytes) {
   const size_t ranks = part.order.size();
   if (part.kind == planner::Kind::Chain) return pipelineChunk(region, ranks - 1, chunkBytes);
-  if (part.kind == planner::Kind::Tree) return pipelineChunk(region, depthOf(part), chunkBytes);
+  if (part.kind == planner::Kind::Tree) return pipelineChunk(region, 2 * depthOf(part), chunkBytes);
   if (part.kind == planner::Kind::OptCC) return pipelineChunk(partOf(region, ranks, 0), ranks, chunkBytes);
   return chunkBytes;
 }

@@ -16,7 +16,8 @@ int levelOf(int nodes, int slot) {
 
 }  // namespace
 
-/// The number without its lowest bit and with the next higher one; where there is no such slot, just without its lowest.
+/// The number without its lowest bit and with the next higher one; where there is no such slot, just without its
+/// lowest.
 int treeParent(int nodes, int slot) {
   if (slot == 0) return -1;
   const int bit = slot & -slot;
@@ -55,8 +56,8 @@ LightSlots lightSlots(int nodes) {
 }
 
 /// An inside slot has three neighbours, an outside one one. So each of the inside changes places with one of the
-/// outside, and all have four of both trees. Left out are the two light ones and, of an odd number, the last slot, which
-/// has two.
+/// outside, and all have four of both trees. Left out are the two light ones and, of an odd number, the last slot,
+/// which has two.
 std::vector<int> twinOf(std::vector<int> slots) {
   if (slots.size() <= 3) return slots;  // a line, whose middle has two
   std::swap(slots[0], slots[2]);

@@ -1,6 +1,6 @@
 // NCCL's binary tree (ncclGetBtree) over slots 0 .. nodes-1: slot 0 is the root, odd slots are leaves, all others have
-// two children, one of them perhaps one. A second tree, in which who was inside is outside, makes it a double tree; half
-// of a message goes up and down each. Two nodes are outside in both: they carry half of what the others do.
+// two children, one of them perhaps one. A second tree, in which who was inside is outside, makes it a double tree;
+// half of a message goes up and down each. Two nodes are outside in both: they carry half of what the others do.
 #pragma once
 
 #include <vector>

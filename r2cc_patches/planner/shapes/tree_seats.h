@@ -16,11 +16,14 @@ class TreeSeats {
   std::vector<int> seated(int first, int second, double share);
 
  private:
+  bool picky(int node) const { return picky_[static_cast<size_t>(node)]; }
+  double cost(int node) const;
   int taken(std::vector<int>& pool, bool picked) const;
-  std::vector<int> neighboursOf(int slot) const;
+  void seat(std::vector<int>& slots, int slot) const;
   void count(const std::vector<int>& slots, double share);
-  const Cluster& cluster_;
+
   const std::vector<int>& ring_;
+  std::vector<std::vector<int>> neighbours_;  // of each slot, in both trees
   std::vector<bool> picky_;
   std::vector<double> used_;  // by node: what it has exchanged with picky neighbours so far
 };

@@ -13,7 +13,7 @@ namespace r2cc::planner {
 namespace {
 
 constexpr int kFewestNodes = 3;
-constexpr int kMostDouble = 32;         // double trees: more are hardly more even, and take long to be filled
+constexpr int kMostDouble = 32;       // double trees: more are hardly more even, and take long to be filled
 constexpr double kWorthATree = 1e-6;  // as chains'
 
 Draft treeDraft(std::vector<int> slots, double share) {

@@ -116,8 +116,9 @@ TEST(plan_tree_costs_nothing_more_up_to_a_half) {
 
 TEST(plan_trees_take_turns_where_several_nodes_lost_one_between_them) {
   for (const int nodes : {4, 5, 8, 9, 16, 33}) {
-    for (const std::vector<double>& lost : std::vector<std::vector<double>>{
-             {0.5, 0.5}, {0.25, 0.25, 0.5}, {0.25, 0.25, 0.25, 0.25}, {0.125, 0.5, 0.3}}) {
+    const std::vector<std::vector<double>> cases{
+        {0.5, 0.5}, {0.25, 0.25, 0.5}, {0.25, 0.25, 0.25, 0.25}, {0.125, 0.5, 0.3}};
+    for (const std::vector<double>& lost : cases) {
       Request request = degraded(nodes, 1, 0, Schedule::Tree);
       for (size_t i = 0; i < lost.size(); i++) request.nodes[nodes / lost.size() * i].nics[0].capacity = 1 - lost[i];
       const Plan found = plan(request);
