@@ -107,7 +107,11 @@ class Planning {
   }
 
   void addSpecial() {
-    if (!request_.cycles.empty()) return add(proposeCuts(request_, cluster_, ring_));
+    if (!request_.cycles.empty()) {
+      add(proposeCuts(request_, cluster_, ring_));
+      if (request_.rewired) addBest(proposeTreesOnChannels(request_, cluster_, ring_));
+      return;
+    }
     // In the order of preference: chains run on kernels that NCCL has, and allotted ends make the loads more even.
     addBest(proposeChains(cluster_, ring_, parts_));
     addBest(proposeFixedChain(cluster_, ring_, parts_));

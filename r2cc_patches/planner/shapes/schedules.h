@@ -27,6 +27,9 @@ std::vector<Proposal> proposeFixedChain(const Cluster& cluster, const std::vecto
 Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::vector<int>& ring);
 /// Double trees beside a ring; of several the number of trees differs.
 std::vector<Proposal> proposeTrees(const Cluster& cluster, const std::vector<int>& ring, int parts);
+/// Trees on the channels of the request's cycles, one on each.
+std::vector<Proposal> proposeTreesOnChannels(const Request& request, const Cluster& cluster,
+                                             const std::vector<int>& ring);
 Proposal proposeOptcc(const Cluster& cluster, const std::vector<int>& ring, int parts);
 
 }  // namespace r2cc::planner

@@ -164,3 +164,70 @@ TEST(plan_tree_needs_three_nodes_and_two_parts) {
   request.channels = 1;
   CHECK(r2cc::check::says(plan(request).why, "needs two parts"));
 }
+
+namespace {
+
+/// The busiest NIC's time over the healthy ring's, counted edge by edge; homes are NICs of their own number.
+double busiestOfTrees(const Request& request, const Plan& plan) {
+  const size_t nics = request.homes.size(), nodes = request.nodes.size();
+  std::vector<double> out(nodes * nics, 0);
+  const auto left = [&](size_t node, size_t rail) { return request.nodes[node].nics[rail].capacity; };
+  for (const Part& part : plan.parts) {
+    for (size_t i = 1; i < part.order.size(); i++) {
+      const auto a = static_cast<size_t>(part.order[i]);
+      const auto b = static_cast<size_t>(part.order[static_cast<size_t>(part.parents[i])]);
+      const auto home = static_cast<size_t>(part.homes.front());
+      std::vector<size_t> rails;
+      const bool both = left(a, home) > 0 && left(b, home) > 0;
+      for (size_t rail = 0; rail < nics; rail++) {
+        if (both ? rail == home : left(a, rail) > 0 && left(b, rail) > 0) rails.push_back(rail);
+      }
+      for (const size_t rail : rails) {  // as much the other way
+        out[a * nics + rail] += part.share / static_cast<double>(rails.size());
+        out[b * nics + rail] += part.share / static_cast<double>(rails.size());
+      }
+    }
+  }
+  return *std::max_element(out.begin(), out.end()) * static_cast<double>(nics) / ringLoad(static_cast<int>(nodes));
+}
+
+Request onChannels(int nodes, int nics, size_t lines) {
+  Request request;
+  for (int i = 0; i < nodes; i++) request.nodes.push_back(r2cc::check::planNode(i, 1, nics, 1));
+  request.bytes = uint64_t{64} << 30;
+  request.schedule = Schedule::Tree;
+  for (size_t i = 0; i < lines; i++) request.cycles.push_back(counted(nodes));
+  for (int nic = 0; nic < nics; nic++) request.homes.push_back(nic);
+  request.rewired = true;
+  request.cost.evenRails = false;
+  request.cost.ringEfficiency = request.cost.chainEfficiency = 1;
+  return request;
+}
+
+}  // namespace
+
+TEST(plan_trees_on_channels_are_placed_so_that_rails_are_even) {
+  // By the lower bound 4 x 2 takes 1.333, 8 x 2 1.143, 8 x 4 1.032 of the healthy ring; a double tree on whole
+  // nodes 1.143 at 8, and one pair of neighbours for all channels 1.43.
+  const struct {
+    int nodes, nics;
+    size_t lines;
+    double most;
+  } cases[] = {{4, 2, 3, 4.0 / 3}, {4, 4, 3, 1.3},  {8, 2, 7, 8.0 / 7},
+               {8, 4, 6, 8.0 / 7}, {5, 2, 4, 1.26}, {16, 8, 3, 1.08}};
+  for (const auto& [nodes, nics, lines, most] : cases) {
+    Request request = onChannels(nodes, nics, lines);
+    request.nodes[1].nics[0].capacity = 0;
+    const Plan found = plan(request);
+    CHECK(found.schedule == Schedule::Tree);
+    CHECK(found.parts.size() <= lines * static_cast<size_t>(nics));
+    std::set<std::pair<int, int>> used;
+    for (const Part& part : found.parts) CHECK(used.emplace(part.cycle, part.homes.at(0)).second);
+    const double busiest = busiestOfTrees(request, found);
+    CHECK(busiest <= most * (1 + 1e-6));
+    CHECK(std::abs(found.predictedUs / found.healthyUs - busiest) < 0.01);
+    CHECK(planFromJson(toJson(found)).parts.back().homes == found.parts.back().homes);
+    request.rewired = false;
+    CHECK(plan(request).schedule == Schedule::Ring);
+  }
+}
