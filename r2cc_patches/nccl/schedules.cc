@@ -10,6 +10,7 @@
 #include "engine/config.h"
 #include "health_watch.h"
 #include "planner/exact.h"
+#include "planner/shapes/tree.h"
 #include "record/r2cc_health.h"
 #include "settings.h"
 
@@ -169,6 +170,7 @@ planner::Request Schedules::requestFor(std::vector<planner::Node> nodes) const {
   request.bytes = kPlanBytes;
   request.channels = static_cast<int>(chains_.cycles().size()) + 1;  // and NCCL's own rings
   request.cycles = chains_.cycles();
+  request.rewired = comm_->runtimeConn;
   request.homes = homesIn(request.nodes, chains_.homes());
   request.schedule = Settings::get().schedule;
   request.cost = cost_;
@@ -193,12 +195,23 @@ ncclResult_t Schedules::take(const agree::Decision& decision) {
   return adopt(*plan, decision.text.c_str());
 }
 
-ncclResult_t Schedules::enter() {
+/// NCCL itself connects an algorithm's channels here when it runs first: all ranks come by, each communicator's on a
+/// thread of its own. Ranks that prepare in the background would meet what their programs do over the same bootstrap.
+ncclResult_t Schedules::connect() {
+  if (!chains_.unconnected()) return ncclSuccess;
+  const int64_t began = r2cc::nowNs();
+  NCCLCHECK(chains_.connectHung(comm_));
+  INFO(NCCL_INIT | NCCL_COLL, "R2CC: trees connected in %.1f ms", static_cast<double>(r2cc::nowNs() - began) / 1e6);
+  return ncclSuccess;
+}
+
+ncclResult_t Schedules::enter(bool& mustConnect) {
   if (comm_->planner.nTasksColl + comm_->planner.nTasksBcast == 0) return ncclSuccess;
   if (active_.plan.parts.empty())
     NCCLCHECK(adopt(planOrRing(initial_.nodes), planner::capacitiesText(initial_.nodes).c_str()));
   const agree::Decision& decision = agreement_->enter(history_ = hashOfGroup());
   if (decision.epoch != epoch_) NCCLCHECK(take(decision));
+  mustConnect |= chains_.unconnected();
   if (!ncclCudaGraphValid(comm_->planner.capturingGraph)) return ncclSuccess;
   agreement_->captured();
   for (const Piece& piece : active_.pieces) {
@@ -263,8 +276,11 @@ ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
     chains = true;
     const auto cycle = static_cast<size_t>(part.cycle);
     const std::vector<int> homes = homesOf(part);
-    cuts &= part.kind == planner::Kind::Chain && part.cycle >= 0 &&
-            chains_.cut(comm_, cycle, homes, part.order, headIsSlower(plan, part));
+    if (part.kind == planner::Kind::Tree)
+      cuts &= part.cycle >= 0 && chains_.hang(comm_, cycle, homes, part);
+    else
+      cuts &= part.kind == planner::Kind::Chain && part.cycle >= 0 &&
+              chains_.cut(comm_, cycle, homes, part.order, headIsSlower(plan, part));
     for (const int which : homes) {
       next.pieces.push_back({chains_.channel(cycle, which), false, part.share / static_cast<double>(homes.size())});
     }
@@ -273,6 +289,8 @@ ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
   if (taken) {
     next.fromBytes = *plan.thresholdBytes;
     next.beats = thresholdsOf(plan);
+    const int nodes = chains_.nodes();
+    next.hops = 2 * (plan.schedule == planner::Schedule::Tree ? planner::treeDepth(nodes) : nodes - 1);
     NCCLCHECK(chains_.upload(comm_));
   } else {
     next.pieces.clear();

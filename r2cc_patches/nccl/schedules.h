@@ -29,7 +29,10 @@ class Schedules {
   Schedules(const Schedules&) = delete;
   Schedules& operator=(const Schedules&) = delete;
 
-  ncclResult_t enter();
+  /// `mustConnect`: set where connect() is to be called before anything of the group is launched.
+  ncclResult_t enter(bool& mustConnect);
+  /// Collective, beside other communicators'.
+  ncclResult_t connect();
   bool split(ncclTaskColl* task, TaskQueue* queue);
   int chunkSize(const ncclTaskColl* task, size_t bytes, int chunkSize) const;
   /// Any thread: NICs of this host may have changed.
@@ -50,6 +53,7 @@ class Schedules {
     Thresholds beats{};               // messages from here on are taken apart
     std::vector<Piece> pieces;
     planner::Plan plan;
+    int hops = 0;  // of its chains or trees, there and back
   };
 
   ncclResult_t startAgreement();

@@ -67,7 +67,7 @@ bool Schedules::split(ncclTaskColl* task, TaskQueue* queue) {
 /// behind them; so a chunk takes a NIC some microseconds, and a chain is filled in a small part of its time.
 int Schedules::chunkSize(const ncclTaskColl* task, size_t bytes, int chunkSize) const {
   if (task->r2ccChannel == 0 || task->algorithm != NCCL_ALGO_TREE) return chunkSize;
-  const auto hops = static_cast<size_t>(2 * (chains_.nodes() - 1));
+  const auto hops = static_cast<size_t>(active_.hops);
   const int most = std::max(Settings::get().leastChunkBytes, chunkOfRate_);
   while (chunkSize > Settings::get().leastChunkBytes) {
     if (chunkSize <= most && bytes / static_cast<size_t>(chunkSize) >= hops * planner::kChunksPerHop) break;
