@@ -19,6 +19,7 @@ from harness.hosts import Process
 from harness.lab.lab import Nic
 from harness.lab.state import living
 from harness.vmlab.lab import VmLab
+from tests.vm.slowness import slowness
 
 pytestmark = [pytest.mark.vm, pytest.mark.slow]
 
@@ -28,6 +29,7 @@ RUN = (
 VERBS = (Path(__file__).parent / "verbs.py").read_text()
 STEP_S = 60.0
 WITHIN_S = 10.0
+LOOKS = 5
 PORTS = itertools.count(20000)
 
 
@@ -36,10 +38,12 @@ def nic_of(lab: VmLab, host: str, name: str) -> Nic:
 
 
 def eventually(check: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
-    deadline = time.monotonic() + within_s
+    """Several looks at least, however long each takes."""
+    deadline, looks = time.monotonic() + within_s, 1
     while not check():
-        assert time.monotonic() < deadline, what
+        assert time.monotonic() < deadline or looks < LOOKS, what
         time.sleep(0.1)
+        looks += 1
 
 
 def carrier(lab: VmLab, host: str, name: str) -> str:
@@ -172,9 +176,10 @@ def test_the_sender_s_own_cable_is_told_at_once_and_ends_in_retries_exceeded(lab
 
 
 def test_the_sender_s_own_address_gone_flushes_its_work_at_once(lab: VmLab) -> None:
+    slow = slowness(lab)
     _receiver, sender = exchange(lab, STEP_S, lambda: lab.set_address(nic_of(lab, "h0", "eth0"), False))
     assert sender["status"] == "IBV_WC_WR_FLUSH_ERR"
-    assert sender["took_s"] < 0.4
+    assert sender["took_s"] < 0.4 * slow
 
 
 @pytest.mark.parametrize("fault", ["receiver's cable", "black hole"])

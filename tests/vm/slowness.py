@@ -1,0 +1,23 @@
+"""How slow guests are just now: bounds of time in these tests are those of a quiet machine, times this."""
+
+from __future__ import annotations
+
+import time
+from statistics import median
+
+from harness.vmlab.lab import VmLab
+
+QUIET_S = 0.1
+"""What a command in a guest takes on a machine of two cores with nothing else to do."""
+TRIES = 3
+
+
+def slowness(lab: VmLab) -> float:
+    """1 or more: how many times longer than on a quiet machine a command takes."""
+    took_s = []
+    for host in lab.hosts.values():
+        for _ in range(TRIES):
+            began = time.monotonic()
+            host.run(["true"])
+            took_s.append(time.monotonic() - began)
+    return max(1.0, median(took_s) / QUIET_S)
