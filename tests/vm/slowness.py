@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from statistics import median
 
 from harness.vmlab.lab import VmLab
@@ -10,6 +11,8 @@ from harness.vmlab.lab import VmLab
 QUIET_S = 0.1
 """What a command in a guest takes on a machine of two cores with nothing else to do."""
 TRIES = 3
+WITHIN_S = 10.0
+LOOKS = 5
 
 
 def slowness(lab: VmLab) -> float:
@@ -21,3 +24,12 @@ def slowness(lab: VmLab) -> float:
             host.run(["true"])
             took_s.append(time.monotonic() - began)
     return max(1.0, median(took_s) / QUIET_S)
+
+
+def eventually(check: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
+    """Several looks at least, however long each takes."""
+    deadline, looks = time.monotonic() + within_s, 1
+    while not check():
+        assert time.monotonic() < deadline or looks < LOOKS, what
+        time.sleep(0.1)
+        looks += 1

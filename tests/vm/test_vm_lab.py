@@ -19,7 +19,7 @@ from harness.hosts import Process
 from harness.lab.lab import Nic
 from harness.lab.state import living
 from harness.vmlab.lab import VmLab
-from tests.vm.slowness import slowness
+from tests.vm.slowness import eventually, slowness
 
 pytestmark = [pytest.mark.vm, pytest.mark.slow]
 
@@ -28,22 +28,11 @@ RUN = (
 )
 VERBS = (Path(__file__).parent / "verbs.py").read_text()
 STEP_S = 60.0
-WITHIN_S = 10.0
-LOOKS = 5
 PORTS = itertools.count(20000)
 
 
 def nic_of(lab: VmLab, host: str, name: str) -> Nic:
     return next(nic for nic in lab.nics if (nic.host, nic.name) == (host, name))
-
-
-def eventually(check: Callable[[], bool], what: str, within_s: float = WITHIN_S) -> None:
-    """Several looks at least, however long each takes."""
-    deadline, looks = time.monotonic() + within_s, 1
-    while not check():
-        assert time.monotonic() < deadline or looks < LOOKS, what
-        time.sleep(0.1)
-        looks += 1
 
 
 def carrier(lab: VmLab, host: str, name: str) -> str:
