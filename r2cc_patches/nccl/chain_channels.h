@@ -6,11 +6,13 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "comm.h"
+#include "planner/planner.h"
 
 namespace r2cc::schedules {
 
@@ -35,6 +37,12 @@ class ChainChannels {
   /// The chain from `order`'s first rank (head) to its last, or `backwards`, on these of the cycle's channels; in the
   /// host's structures. False if `order` is no cut of that cycle, or a held channel is cut elsewhere.
   bool cut(ncclComm* comm, size_t cycle, const std::vector<int>& homes, const std::vector<int>& order, bool backwards);
+  /// A tree on these of the line's channels; in the host's structures. False if a held channel has another, or a chain.
+  bool hang(ncclComm* comm, size_t line, const std::vector<int>& homes, const planner::Part& tree);
+  /// Connections of trees that hang() laid are still to be made. The same on all ranks.
+  bool unconnected() const { return !hung_.empty(); }
+  /// Makes them. Collective.
+  ncclResult_t connectHung(ncclComm* comm);
   /// A CUDA graph has that channel as it is cut now: it stays so until release().
   void hold(int channel);
   void release() { held_.clear(); }
@@ -50,9 +58,12 @@ class ChainChannels {
   std::vector<std::vector<int>> nodeOrders_;                // by cycle
   std::vector<std::vector<std::vector<int>>> insideNodes_;  // [channel of a cycle][node]: its ranks in order
   std::vector<int> homes_;
-  using Cut = std::pair<int, bool>;  // the chain's first node, and whether it is the tail
-  std::map<int, Cut> cuts_;          // by channel
-  std::map<int, Cut> held_;
+  /// Of a chain the nodes from its head on; of a tree each node's parent.
+  using Shape = std::pair<planner::Kind, std::vector<int>>;
+  std::map<int, Shape> shapes_;  // by channel
+  std::map<int, Shape> held_;
+  bool lay(int channel, Shape shape);
+  std::set<int> hung_;     // channels
   ncclTopoGraph graph_{};  // the ring graph with its channels in the order of their NICs
 };
 

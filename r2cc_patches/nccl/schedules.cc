@@ -10,6 +10,7 @@
 #include "engine/config.h"
 #include "health_watch.h"
 #include "planner/exact.h"
+#include "planner/shapes/tree.h"
 #include "record/r2cc_health.h"
 #include "settings.h"
 
@@ -183,6 +184,7 @@ planner::Request Schedules::requestFor(std::vector<planner::Node> nodes, size_t 
   request.bytes = kPlanBytes;
   request.channels = static_cast<int>(chains_.cycles().size()) + 1;  // and NCCL's own rings
   request.cycles = chains_.cycles();
+  request.rewired = comm_->runtimeConn;
   request.homes = homesIn(request.nodes, chains_.homes());
   request.schedule = Settings::get().schedule;
   request.cost = cost_;
@@ -207,11 +209,22 @@ ncclResult_t Schedules::take(const agree::Decision& decision) {
   return adopt(*plans, decision.text.c_str());
 }
 
-ncclResult_t Schedules::enter() {
+/// NCCL itself connects an algorithm's channels here when it runs first: all ranks come by, each communicator's on a
+/// thread of its own. Ranks that prepare in the background would meet what their programs do over the same bootstrap.
+ncclResult_t Schedules::connect() {
+  if (!chains_.unconnected()) return ncclSuccess;
+  const int64_t began = r2cc::nowNs();
+  NCCLCHECK(chains_.connectHung(comm_));
+  INFO(NCCL_INIT | NCCL_COLL, "R2CC: trees connected in %.1f ms", static_cast<double>(r2cc::nowNs() - began) / 1e6);
+  return ncclSuccess;
+}
+
+ncclResult_t Schedules::enter(bool& mustConnect) {
   if (comm_->planner.nTasksColl + comm_->planner.nTasksBcast == 0) return ncclSuccess;
   if (ways_.empty()) NCCLCHECK(adopt(plansOrRings(initial_.nodes), planner::capacitiesText(initial_.nodes).c_str()));
   const agree::Decision& decision = agreement_->enter(history_ = hashOfGroup());
   if (decision.epoch != epoch_) NCCLCHECK(take(decision));
+  mustConnect |= chains_.unconnected();
   if (!ncclCudaGraphValid(comm_->planner.capturingGraph)) return ncclSuccess;
   agreement_->captured();
   for (const Way& way : ways_) {
@@ -275,8 +288,11 @@ std::vector<Schedules::Piece> Schedules::chained(const planner::Plan& plan, bool
     }
     const auto cycle = static_cast<size_t>(part.cycle);
     const std::vector<int> homes = homesOf(part);
-    cuts &= ring || (part.kind == planner::Kind::Chain &&
-                     chains_.cut(comm_, cycle, homes, part.order, headIsSlower(plan, part)));
+    if (part.kind == planner::Kind::Tree)
+      cuts &= chains_.hang(comm_, cycle, homes, part);
+    else
+      cuts &= ring || (part.kind == planner::Kind::Chain &&
+                       chains_.cut(comm_, cycle, homes, part.order, headIsSlower(plan, part)));
     for (const int which : homes) {
       pieces.push_back({chains_.channel(cycle, which), 1, ring, part.share / static_cast<double>(homes.size())});
     }
@@ -294,7 +310,9 @@ bool Schedules::wayOf(const planner::Plan& plan, Way& way) {
     way.pieces.push_back({first, static_cast<int>(plan.parts.size()) * chains_.perCycle(), true, 1});
   } else {
     way.pieces = chained(plan, cuts);
-    way.chains = true;
+    way.chains = cuts;
+    const int nodes = chains_.nodes();
+    way.hops = 2 * (plan.schedule == planner::Schedule::Tree ? planner::treeDepth(nodes) : nodes - 1);
   }
   if (!cuts) way.pieces.clear();
   if (!way.pieces.empty()) way.beats = thresholdsOf(plan);

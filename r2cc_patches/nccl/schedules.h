@@ -37,7 +37,10 @@ class Schedules {
   Schedules(const Schedules&) = delete;
   Schedules& operator=(const Schedules&) = delete;
 
-  ncclResult_t enter();
+  /// `mustConnect`: set where connect() is to be called before anything of the group is launched.
+  ncclResult_t enter(bool& mustConnect);
+  /// Collective, beside other communicators'.
+  ncclResult_t connect();
   bool split(ncclTaskColl* task, TaskQueue* queue);
   int chunkSize(const ncclTaskColl* task, size_t bytes, int chunkSize) const;
   /// Any thread: NICs of this host may have changed.
@@ -58,7 +61,8 @@ class Schedules {
   struct Way {
     Thresholds beats{};         // messages from here on are taken apart
     std::vector<Piece> pieces;  // none: as NCCL chooses
-    bool chains = false;        // some of them
+    bool chains = false;        // or trees: some of them
+    int hops = 0;               // of these, there and back
   };
   /// Of each operation in kOperations.
   using Plans = std::vector<planner::Plan>;

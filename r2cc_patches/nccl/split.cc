@@ -82,7 +82,7 @@ bool Schedules::split(ncclTaskColl* task, TaskQueue* queue) {
 int Schedules::chunkSize(const ncclTaskColl* task, size_t bytes, int chunkSize) const {
   const Way* way = wayOf(task);
   if (task->r2ccChannel == 0 || way == nullptr || !way->chains) return chunkSize;
-  const auto hops = static_cast<size_t>(2 * (chains_.nodes() - 1));
+  const auto hops = static_cast<size_t>(way->hops);
   const int most = std::max(Settings::get().leastChunkBytes, chunkOfRate_);
   if (task->algorithm == NCCL_ALGO_RING) {  // beside chains, in slices as large as their chunks
     constexpr int kSlices = ALLREDUCE_CHUNKSTEPS / ALLREDUCE_SLICESTEPS;

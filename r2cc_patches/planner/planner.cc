@@ -13,6 +13,7 @@
 #include "planner/shapes/order.h"
 #include "planner/shapes/pool.h"
 #include "planner/shapes/schedules.h"
+#include "planner/shapes/tree.h"
 
 namespace r2cc::planner {
 namespace {
@@ -114,11 +115,13 @@ class Planning {
   void addSpecial() {
     if (!request_.cycles.empty()) {
       if (!gathers(request_)) add(proposeCuts(request_, cluster_, ring_));
+      if (!gathers(request_) && request_.rewired) addBest(proposeTreesOnChannels(request_, cluster_, ring_));
       return addBest(proposeReranked(request_, cluster_));
     }
     // In the order of preference: chains run on kernels that NCCL has, and allotted ends make the loads more even.
     addBest(proposeChains(cluster_, ring_, parts_));
     addBest(proposeFixedChain(cluster_, ring_, parts_));
+    addBest(proposeTrees(cluster_, ring_, parts_));
     add(proposeOptcc(cluster_, ring_, parts_));
     add(proposePublished(cluster_, ring_, parts_));
     if (request_.schedule == Schedule::Reranked)
@@ -214,7 +217,10 @@ class Planning {
     Part part;
     part.kind = draft.kind;
     part.share = draft.share;
-    part.order = draft.cycle < 0 ? cluster_.ranksOf(draft.order) : cutOf(draft);
+    if (draft.kind == Kind::Tree)
+      hang(part, draft.order);
+    else
+      part.order = draft.cycle < 0 ? cluster_.ranksOf(draft.order) : cutOf(draft);
     if (draft.straggler >= 0) part.straggler = cluster_.ranksOf(draft.straggler).front();
     part.mirrored = draft.mirrored;
     part.y = draft.y;
@@ -225,6 +231,18 @@ class Planning {
     part.homes = draft.homes;
     if (draft.kind == Kind::Published) part.pieces = estimate.pieces(bytes_);
     return part;
+  }
+
+  /// A node's first rank below its parent node's, its others in a line below it.
+  void hang(Part& part, const std::vector<int>& slots) const {
+    std::vector<int> heads(slots.size());  // by slot: the first rank's place
+    for (const int slot : treeDownwards(cluster_.nodes())) {
+      heads[static_cast<size_t>(slot)] = static_cast<int>(part.order.size());
+      const int parent = treeParent(cluster_.nodes(), slot);
+      part.parents.push_back(parent < 0 ? -1 : heads[static_cast<size_t>(parent)]);
+      for (const int rank : cluster_.ranksOf(slots[static_cast<size_t>(slot)])) part.order.push_back(rank);
+      while (part.parents.size() < part.order.size()) part.parents.push_back(static_cast<int>(part.parents.size()) - 1);
+    }
   }
 
   /// The cycle's own order of ranks, from the chain's first node on.

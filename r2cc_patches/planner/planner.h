@@ -41,11 +41,12 @@ enum class Kind : uint8_t {
   Chain,      // order: head (root) first, tail last; reduce flows tail to head, the result head to tail, in chunks
   OptCC,      // order: the ring of the healthy ranks; straggler: the rank beside it; mirrored: stages 3 1 4 2
   Published,  // order: the ring of all ranks; straggler or spared; y: share moved to the partial ring; pieces: K
+  Tree,  // order: the root first, parents before their children; parents; reduce flows up, the result down, in chunks
 };
 
-/// `Ring` and `Balance` are one ring on balanced paths. `ChainFixed`: one chain with fixed ends, beside a ring.
-/// `Reranked`: rings in other orders than the executor's own.
-enum class Schedule : uint8_t { Auto, Ring, Balance, Published, Chain, ChainFixed, OptCC, Reranked };
+/// `Ring` and `Balance` are one ring on balanced paths. `ChainFixed`: one chain with fixed ends, beside a ring. `Tree`:
+/// double trees, each as two parts. `Reranked`: rings in other orders than the executor's own.
+enum class Schedule : uint8_t { Auto, Ring, Balance, Published, Chain, ChainFixed, OptCC, Tree, Reranked };
 
 /// The whole operation on a share of the message, on connections of its own, at the same time as the other parts.
 struct Part {
@@ -56,11 +57,13 @@ struct Part {
   bool mirrored = false;
   double y = 0;
   int pieces = 0;
-  int cycle = -1;  // of a chain or ring along one of the request's cycles: which
+  int cycle = -1;  // of a chain or ring along one of the request's cycles: which; of a tree: whose channels
   /// Of a published part that spares more than the straggler: each spared node's ranks, the straggler's first.
   std::vector<std::vector<int>> spared = {};  // NOLINT(readability-redundant-member-init): parts are made without them
-  /// Along a cycle, where the request has homes: those (by place) that it lies on, with the same on each.
+  /// On a cycle's channels, where the request has homes: those (by place) that it lies on, with the same on each.
   std::vector<int> homes = {};  // NOLINT(readability-redundant-member-init): parts are made without them
+  /// Of a tree: the place of each rank's parent in `order`; of the root -1.
+  std::vector<int> parents = {};  // NOLINT(readability-redundant-member-init): parts are made without them
 };
 
 /// The alpha-beta model's parameters. Defaults are what the lab measured (docs/internals/schedules.md); those of
@@ -124,6 +127,7 @@ struct Request {
   /// Orders of all ranks, nodes whole. Where there are any, only what they are connected for comes into question: a
   /// ring in the order of `nodes`, rings along cycles, and chains, which are cycles cut between two nodes.
   std::vector<std::vector<int>> cycles;
+  bool rewired = false;  // the channels of cycles can be connected otherwise, too: trees can lie on them
   /// Of the channels that a chain can lie on: places in the nodes' lists of NICs. Where they leave NICs out, those are
   /// taken to serve requests like this one at the same time: it has its part of what all NICs of a node have left.
   std::vector<int> homes;

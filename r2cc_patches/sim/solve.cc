@@ -17,7 +17,7 @@ using planner::Schedule;
 
 constexpr const char* kNccl = "nccl";
 constexpr int kFewestHosts = 3;  // NCCL's table here is that of three and more
-constexpr std::array<Arm, 13> kArms{{{"stock", Schedule::Ring, Way::Home, Manner::Waits},
+constexpr std::array<Arm, 14> kArms{{{"stock", Schedule::Ring, Way::Home, Manner::Waits},
                                      {"upstream", Schedule::Ring, Way::Home, Manner::FailsOver},
                                      {"kv_replication", Schedule::Ring, Way::Home, Manner::Waits},
                                      {"migrate", Schedule::Ring, Way::Backup, Manner::Migrates},
@@ -28,6 +28,7 @@ constexpr std::array<Arm, 13> kArms{{{"stock", Schedule::Ring, Way::Home, Manner
                                      {"published", Schedule::Published, Way::Balanced, Manner::Migrates},
                                      {"chain", Schedule::Chain, Way::Balanced, Manner::Migrates},
                                      {"chain_fixed", Schedule::ChainFixed, Way::Balanced, Manner::Migrates},
+                                     {"tree", Schedule::Tree, Way::Balanced, Manner::Migrates},
                                      {"ring", Schedule::Ring, Way::Balanced, Manner::Migrates},
                                      {kNccl, Schedule::Ring, Way::Balanced, Manner::Migrates}}};
 constexpr double kLeastLeft = 1e-6;  // of a host's NICs: less is nothing, as for the planner

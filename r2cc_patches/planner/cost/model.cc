@@ -5,6 +5,7 @@
 
 #include "planner/cost/formulas.h"
 #include "planner/shapes/order.h"
+#include "planner/shapes/tree.h"
 
 namespace r2cc::planner {
 namespace {
@@ -23,6 +24,7 @@ Estimate::Estimate(const Cluster& cluster, const Cost& cost, std::vector<Draft> 
   for (const Draft& draft : drafts_) {
     if (draft.kind == Kind::Ring) addRing(draft, ringFactor);
     if (draft.kind == Kind::Chain) addChain(draft);
+    if (draft.kind == Kind::Tree) addTree(draft);
     if (draft.kind == Kind::OptCC) addOptcc(draft);
     if (draft.kind == Kind::Published) addPublished(draft);
   }
@@ -98,7 +100,26 @@ void Estimate::addChain(const Draft& draft) {
     edge(draft.order[i], draft.order[i + 1], draft.share, cost_.chainEfficiency);
     edge(draft.order[i + 1], draft.order[i], draft.share, cost_.chainEfficiency);
   }
-  const int hops = 2 * static_cast<int>(last);
+  addPipelines(draft, 2 * static_cast<int>(last));
+}
+
+/// `order` has the nodes by slot.
+void Estimate::addTree(const Draft& draft) {
+  const int nodes = static_cast<int>(draft.order.size());
+  const std::vector<int> degrees = treeDegrees(nodes);
+  for (int slot = 0; slot < nodes; slot++) {
+    const int node = draft.order[static_cast<size_t>(slot)];
+    carry(node, draft.share * degrees[static_cast<size_t>(slot)], cost_.chainEfficiency);
+    if (slot == 0) continue;
+    const int parent = draft.order[static_cast<size_t>(treeParent(nodes, slot))];
+    edge(node, parent, draft.share, cost_.chainEfficiency);
+    edge(parent, node, draft.share, cost_.chainEfficiency);
+  }
+  addPipelines(draft, 2 * treeDepth(nodes));
+}
+
+/// In each node through all of its ranks, and back.
+void Estimate::addPipelines(const Draft& draft, int hops) {
   const int local = 2 * (cluster_.ranks() - cluster_.nodes());
   latencyUs_ = std::max(latencyUs_, cost_.baseUs + hops * cost_.hopUs + local * cost_.localHopUs);
   const size_t channels = std::max<size_t>(1, draft.homes.size());

@@ -7,6 +7,7 @@
 
 #include "planner/cost/formulas.h"
 #include "planner/cost/model.h"
+#include "planner/shapes/tree.h"
 
 namespace r2cc::planner {
 namespace {
@@ -114,14 +115,6 @@ struct Table {
   }
 };
 
-/// The binary tree in which a number's parent is the number without its lowest bit, or with the next higher bit set.
-int parentIn(int nodes, int node) {
-  if (node == 0) return -1;
-  const int bit = node & -node;
-  const int up = (node ^ bit) | (bit << 1);
-  return up >= nodes ? node ^ bit : up;
-}
-
 struct Flowing {
   std::vector<double> loads;                    // of each node, out and as much in
   std::map<std::pair<int, int>, double> edges;  // what one node sends another
@@ -155,7 +148,7 @@ Flowing flowing(Flow flow, const Cluster& cluster, const std::string& op) {
 std::vector<std::pair<int, int>> treeEdges(int nodes) {
   std::vector<std::pair<int, int>> edges;
   for (int node = 1; node < nodes; node++) {
-    const int parent = parentIn(nodes, node);
+    const int parent = treeParent(nodes, node);
     // The second tree is the first mirrored, or shifted by one where there is an odd number of nodes.
     const auto other = [&](int place) { return nodes % 2 == 0 ? nodes - 1 - place : (place + 1) % nodes; };
     edges.emplace_back(parent, node);

@@ -28,6 +28,11 @@ Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::
 /// Rings along the request's cycles: one proposal for each number of these. They are cycles that stand next to each
 /// other, on all of their channels: NCCL can lay an AllGather on such channels as it does on its own.
 std::vector<Proposal> proposeReranked(const Request& request, const Cluster& cluster);
+/// Double trees beside a ring; of several the number of trees differs.
+std::vector<Proposal> proposeTrees(const Cluster& cluster, const std::vector<int>& ring, int parts);
+/// Trees on the channels of the request's cycles, one on each.
+std::vector<Proposal> proposeTreesOnChannels(const Request& request, const Cluster& cluster,
+                                             const std::vector<int>& ring);
 Proposal proposeOptcc(const Cluster& cluster, const std::vector<int>& ring, int parts);
 
 }  // namespace r2cc::planner
