@@ -59,9 +59,11 @@ void SendConnection::onLaneHandle(const LaneHandle& message) {
   if (message.failed != 0) return loseLane(lane, "the receiver could not listen");
   const InnerOps& ops = *lane->inner.ops;
   InnerHandle handle = message.handle;  // the lane's own is followed when it is closed: never one that was refused
-  if (ops.unlockHandle != nullptr && !ops.unlockHandle(handle.data(), laneSecret(peer.key, id, lane->id))) {
+  if (ops.unlockHandle != nullptr && !ops.unlockHandle(handle.data(), laneSecret(peer.key.key(), id, lane->id))) {
     return loseLane(lane, "the receiver's handle makes no sense");
   }
+  if (peer.key.encrypts() && ops.encryptConnect != nullptr)
+    ops.encryptConnect(handle.data(), peer.key.lane(id, lane->id));
   lane->handle = handle;
   services_.connector->make(lane);
 }
