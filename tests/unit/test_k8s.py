@@ -185,11 +185,6 @@ def test_the_agent_is_privileged_and_sees_its_node() -> None:
     assert agent["spec"]["selector"]["matchLabels"].items() <= labels.items()
 
 
-def test_json_is_the_same() -> None:
-    said = json.loads(run("trainjob", *JOB, "--json", *RUN).stdout)
-    assert said["items"] == rendered("trainjob", *JOB, *RUN)
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [
