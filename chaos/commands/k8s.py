@@ -50,13 +50,7 @@ def _job(kind: str, text: str) -> None:
     @click.option("--plugin-image", required=True, help="With the net plugin: scripts/packages/Containerfile.")
     @click.option("--nodes", type=click.IntRange(1, 100_000), required=True, help="How many pods with GPUs.")
     @click.option("--gpus", type=click.IntRange(0, 64), default=8, show_default=True, help="How many each pod has.")
-    @click.option(
-        "--mode",
-        type=click.Choice(["0", "1", "2", "3"]),
-        default="2",
-        show_default=True,
-        help="R2CC_MODE of the ranks.",
-    )
+    @click.option("--mode", type=click.IntRange(0, 3), default=2, show_default=True, help="R2CC_MODE of the ranks.")
     @click.option("--user", type=click.IntRange(0), default=1000, show_default=True, help="Who the containers run as.")
     @click.option("--env", multiple=True, metavar="NAME=VALUE", help="One more variable; may be repeated.")
     @click.option("--resource", multiple=True, metavar="NAME=AMOUNT", help="One more limit, as rdma/hca=8.")
@@ -65,12 +59,12 @@ def _job(kind: str, text: str) -> None:
     @click.option("--status", default="", metavar="DIR", help="The node's folder for status files (r2cc metrics).")
     @click.option("--control", default="", metavar="DIR", help="The node's folder that drains are asked in.")
     @click.argument("command", nargs=-1)
-    def one(*, mode: str, env: Sequence[str], resource: Sequence[str], command: Sequence[str], **asked: Any) -> None:
+    def one(*, env: Sequence[str], resource: Sequence[str], command: Sequence[str], **asked: Any) -> None:
         from harness.kubernetes.jobs import JOBS
         from harness.kubernetes.pod import Asked
 
         added, limits = _pairs("--env", env), _pairs("--resource", resource)
-        _show(JOBS[kind](Asked(command=command, mode=int(mode), env=added, resources=limits, **asked)))
+        _show(JOBS[kind](Asked(command=command, env=added, resources=limits, **asked)))
 
     one.help = f"Print {text[0].lower()}{text[1:]}"
 

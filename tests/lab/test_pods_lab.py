@@ -85,9 +85,10 @@ class Site:
 
     def start_agent(self, index: int) -> None:
         words = ["unshare", "--mount", "sh", "-c", AGENT, "agent", shell_text("agent.sh")]
-        process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"r2cc agent: ready\n"
+        log = self.folder / f"agent{index}.log"
+        with log.open("wb") as file:
+            process = subprocess.Popen(words, stdout=file, stderr=file)
+        assert within(lambda: "r2cc agent: ready" in log.read_text()), log.read_text()
         self.agents[f"agent-{index}"] = process
         labels = "app.kubernetes.io/name=r2cc-agent"
         self.pods[f"r2cc/agent-{index}"] = where(index) | {"pid": process.pid, "enter": ["--mount"], "labels": labels}

@@ -64,7 +64,8 @@ def test_commands_have_examples(name: str) -> None:
 
 QUICK = {
     "chaos faults", "chaos validate", "ci report", "completion", "drain", "env", "fork refresh", "fork status",
-    "health", "hosts list", "k8s render agent", "k8s render jobset", "k8s render mpijob", "k8s render trainjob", "lab down", "lab exec", "lab status", "metrics", "panic", "plan", "plugin-path",
+    "health", "hosts list", "job-report", "k8s render agent", "k8s render jobset", "k8s render mpijob",
+    "k8s render trainjob", "lab down", "lab exec", "lab status", "metrics", "panic", "plan", "plugin-path",
     "run deepspeed", "run vllm bench", "run vllm serve", "undrain",
 }  # fmt: skip
 """Commands without progress of their own. `harness.progress.show` fails a test in which one of them shows some."""
