@@ -46,7 +46,7 @@ PODS = ("h0", "h1")
 EXPERIMENT: dict[str, Any] = {
     "name": "in_pods",
     "topology": {"hosts": 2, "nics": 2},
-    "workload": {"bytes": 2 * 2**20, "iterations": 150, "channels": 2, "warmup": 1, "timeout_s": 60},
+    "workload": {"bytes": 2 * 2**20, "iterations": 100000, "seconds": 20, "channels": 2, "warmup": 1, "timeout_s": 60},
     "faults": [
         {"id": "halt", "kind": "stop", "rank": 1, "at": {"iteration": 3}, "duration_s": 0.5},
         {"id": "cut", "kind": "link_down", "host": "h1", "nic": "eth1", "duration_s": 2.0,
@@ -161,7 +161,7 @@ def test_deploy_and_run(site: Site) -> None:
     ran = site.r2cc("chaos", "run", str(experiment), *site.inventory, "--out", str(out), "--void-ok", "--json")
     assert ran.returncode == 0, ran.stdout + ran.stderr
     (run,) = json.loads(ran.stdout)["arms"][0]["runs"]
-    assert (run["completed"], run["iterations"], run["wrong_elements"]) == (True, 150, 0)
+    assert (run["completed"], run["wrong_elements"]) == (True, 0)
     (folder,) = out.iterdir()
     lines = list(read(folder / "journal.jsonl"))
     assert not [problem for line in lines for problem in problems("journal", line)]
@@ -215,7 +215,7 @@ def break_and_leave(site: Site) -> None:
     """A controller that is killed while h1's eth1 is down for a minute."""
     experiment = site.folder / "long.yaml"
     cut = {**EXPERIMENT["faults"][1], "at": {"iteration": 3}, "duration_s": 60.0}
-    workload = {**EXPERIMENT["workload"], "iterations": 4000}
+    workload = {**EXPERIMENT["workload"], "seconds": 200}
     experiment.write_text(yaml.safe_dump({**EXPERIMENT, "faults": [cut], "workload": workload}))
     words = [*CLI, "chaos", "run", str(experiment), *site.inventory, "--out", str(site.folder / "long"), "--void-ok"]
     said = site.folder / "said"
