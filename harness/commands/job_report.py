@@ -70,10 +70,11 @@ def job_report(
         found = of_job(place, name)
         return judged(name, [*found.live, *found.ended], restart_minutes, known, found.problems)
 
-    if into is None:
+    if into is not None:
+        kept(folder, name, into / name)
+    if into is None or not (into / name).is_dir():
         report = made(folder)
     else:
-        kept(folder, name, into / name)
         with exclusive(into / name / ".lock", "reporting"):  # the last of all hosts writes what all of them kept
             report = made(into / name)
             write_whole(into / name / "report.md", as_markdown(report) + "\n")

@@ -30,7 +30,8 @@ class Pusher:
                 f"OTLP needs packages that are not installed: {error}", "pip install 'r2cc[otel]'"
             ) from error
         self._url, self._folder, self._host = url, folder, host
-        self._exporter = OTLPMetricExporter(endpoint=url if urlsplit(url).path.strip("/") else f"{url}/v1/metrics")
+        named = bool(urlsplit(url).path.strip("/"))
+        self._exporter = OTLPMetricExporter(endpoint=url if named else f"{url.rstrip('/')}/v1/metrics")
 
     def push(self) -> int:
         """How many data points went. InfraError when the collector does not take them."""

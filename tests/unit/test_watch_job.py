@@ -122,6 +122,12 @@ def test_the_epilogs_of_two_hosts_make_one_report(tmp_path: Path) -> None:
     assert {path.suffix for path in (shared / "42").iterdir() if path.name[0] != "."} == {".json", ".md"}
 
 
+def test_a_quiet_job_leaves_nothing(tmp_path: Path) -> None:
+    write(tmp_path, status(job="43"))
+    done = run("--status", str(tmp_path), "--into", str(tmp_path / "shared"), env={"SLURM_JOB_ID": "42"})
+    assert (done.exit_code, (tmp_path / "shared").exists()) == (0, False), done.output
+
+
 def test_bad_usage(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for words, says in (
