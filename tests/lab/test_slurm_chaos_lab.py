@@ -51,7 +51,7 @@ class Cluster:
             "PATH": SBIN,
         }
 
-    def run(self, *argv: str, limit_s: float = 30.0) -> Result:
+    def run(self, *argv: str, limit_s: float = LONG_S) -> Result:
         return self.front.run(argv, env=self.env, timeout_s=limit_s, check=False)
 
     def allocated(self, *words: str) -> Result:
