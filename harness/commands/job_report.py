@@ -42,7 +42,7 @@ JOB = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
     help="What one restart of such a job costs here, from the failure until it computes again.",
 )  # fmt: skip
 @click.option("--gpus", type=click.IntRange(1), help="How many the job has; Slurm's variables say it where they can.")
-@click.option("--markdown", is_flag=True, help="Print Markdown.")
+@click.option("--markdown", is_flag=True, help="Print the report as Markdown.")
 @json_option("Print JSON (harness/schemas/job_report.schema.json).")
 def job_report(
     *, status: Path | None, job: str | None, into: Path | None, restart_minutes: float, gpus: int | None,

@@ -1,7 +1,7 @@
 """node-problem-detector's custom plugin, as docs/howto/watch.md configures it: a stand-in of its contract runs it.
 
-What it does with a plugin: starts `path args` within `timeout`, takes the first `max_output_length` characters of stdout,
-which are 80, as the message. Exit code 0 is no problem, 1 a problem, anything else unknown, which changes no condition.
+What it does with a plugin: starts `path args` within `timeout`, takes the first `max_output_length` characters (80) of
+stdout as the message. Exit code 0 is no problem, 1 a problem, anything else unknown, which changes no condition.
 """
 
 from __future__ import annotations
