@@ -38,8 +38,8 @@ SLOTS = 3
 SMALLER, TINY_BYTES = 4, 4096
 """Of a fit: how many times smaller the smaller size is, and a size whose bytes take no time."""
 HEALTHY = "healthy"
-OURS = ("auto", "chain", "chain_fixed")
-SCHEDULES: tuple[Schedule, ...] = ("auto", "balance", "published", "chain_fixed", "chain", "optcc")
+OURS = ("auto", "chain", "chain_fixed", "tree")
+SCHEDULES: tuple[Schedule, ...] = ("auto", "balance", "published", "chain_fixed", "chain", "optcc", "tree")
 
 
 @dataclass(frozen=True)

@@ -49,12 +49,20 @@ class CommandError(InfraError):
     """A command on a host failed: names host, argv, exit code and the last lines of stderr."""
 
 
-class SshError(InfraError):
-    """A host could not be reached over SSH, or was lost. `kind` is a word for programs (docs/howto/cluster.md)."""
+class ReachError(InfraError):
+    """A host could not be reached, or was lost. `kind` is a word for programs (docs/howto/cluster.md)."""
 
     def __init__(self, kind: str, message: str, hint: str | None = None) -> None:
         super().__init__(message, hint)
         self.kind = kind
+
+
+class SshError(ReachError):
+    """Over SSH."""
+
+
+class PodError(ReachError):
+    """By `kubectl exec`."""
 
 
 class SourceError(InfraError):

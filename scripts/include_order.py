@@ -14,9 +14,10 @@ CODE = (".cc", ".h", ".inc")
 ALLOWED: dict[str, str] = {
     # folders of src/, each of which may include only what stands above it
     "base": "",
+    "tls": "base",
     "nic": "base",
-    "inner": "base nic",
-    "wire": "base nic inner",
+    "inner": "base tls nic",
+    "wire": "base tls nic inner",
     "record": "base",
     "memory": "base inner",
     "paths": "base nic wire record",

@@ -87,7 +87,7 @@ def _asked(site: Site | None, only: str | None) -> tuple[dict[str, Able], dict[s
         if only is not None:
             raise UsageError("--host says which host of an inventory", "give --inventory, too")
         return *_answers({"localhost": LocalHost()}), True
-    with site.connected() as hosts:
+    with site.connected(to_break=True) as hosts:
         return *_answers(_chosen(hosts, only, site)), not site.has_switch
 
 

@@ -68,18 +68,17 @@ def panic(*, site: Site, host: str | None, dry_run: bool, break_lease: bool, as_
 def _open(site: Site, host: str | None) -> Iterator[Mapping[str, Host]]:
     """All that are wanted, also those of which the inventory says something wrong."""
     from harness.hosts import LocalHost
-    from harness.hosts.ssh.hosts import ssh_hosts
     from harness.hosts.unusable import UnusableHost
-    from harness.sites.cluster import over_ssh
+    from harness.sites.cluster import of_a_file, reached
     from harness.sites.local import LocalSite
 
     if isinstance(site, LocalSite):
         yield {"local": LocalHost("local")}
         return
     hint = "name the hosts' file, or `local` for this machine"
-    found, wrong = over_ssh(site, "a lab's faults end with the lab", hint).usable()
+    found, wrong = of_a_file(site, "a lab's faults end with the lab", hint).usable()
     wanted = _wanted(site, host, {*wrong, *(each.name for each in found)})
-    with ssh_hosts(each.target for each in found if each.name in wanted) as hosts:
+    with reached([each for each in found if each.name in wanted], to_break=True) as hosts:
         yield {**hosts, **{name: UnusableHost(name, error) for name, error in wrong.items() if name in wanted}}
 
 

@@ -13,6 +13,11 @@ net self || die "cannot read /proc/self/ns/net"
 state=/run/r2cc/$net
 [ "$(id -u)" = 0 ] || state=$HOME/.r2cc/run/$(cat /proc/sys/kernel/random/boot_id)/$net
 armed=$state/armed
+# Root runs what lies there: nobody else may have put it there.
+if [ "$(id -u)" = 0 ] && [ -e /run/r2cc ]; then
+  case $(ls -ld /run/r2cc) in d????-??-*) [ -O /run/r2cc ] ;; *) false ;; esac ||
+    die "others may write to /run/r2cc: make it root's (chown root /run/r2cc; chmod 755 /run/r2cc)"
+fi
 
 clock() { IFS=' ' read -r now _ </proc/uptime; now=${now%.*}${now#*.}; now=${now#0}; now=${now#0}; now=${now:-0}; }
 

@@ -12,7 +12,7 @@ from chaos.deadman.about import rebuilt, whoami
 from chaos.deadman.record import Found
 from chaos.deadman.switch import disarm_one, records, undo_one, what_of
 from chaos.faults.steps import Command
-from harness.errors import CommandError, FaultError, R2ccError, SshError, UsageError
+from harness.errors import CommandError, FaultError, R2ccError, ReachError, UsageError
 from harness.hosts import Host, Result
 from harness.hosts.lease import Holder, holder_of, take_away
 from harness.hosts.parallel import Outcome, on_all
@@ -44,7 +44,7 @@ class Report:
     @property
     def reached(self) -> bool:
         """Not where the network, or what the inventory says of it, keeps us away."""
-        return not isinstance(self.error, SshError | UsageError)
+        return not isinstance(self.error, ReachError | UsageError)
 
     @property
     def clean(self) -> bool:
@@ -74,7 +74,7 @@ def exit_code(reports: list[Report], *, dry_run: bool = False) -> int:
     there = dry_run and any(report.records or report.removed for report in reports)
     if there or any(not report.clean and report.reached for report in reports):
         return 1
-    return 0 if all(report.reached for report in reports) else SshError.exit_code
+    return 0 if all(report.reached for report in reports) else ReachError.exit_code
 
 
 def _on_all(hosts: Mapping[str, Host], reports: Mapping[str, Report], work: Callable[[Host, Report], Any]) -> None:

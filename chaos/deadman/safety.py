@@ -105,7 +105,7 @@ def protected(ways: Mapping[str, Ways], management: Mapping[str, Sequence[str]])
             found.setdefault((host, name), why)
 
     for host, told in ways.items():
-        protect(host, [*told.holding(told.server), *told.routes], "carries the controller's SSH connection")
+        protect(host, [*told.holding(told.server), *told.routes], "carries the controller's connection")
         for other, theirs in ways.items():
             if other != host:
                 protect(host, told.holding(theirs.client), f"carries the controller's way to {other}")

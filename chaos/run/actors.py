@@ -37,7 +37,7 @@ class PidOn:
     pid: int
 
     def send_signal(self, signum: int) -> None:
-        """CommandError when there is no such process, SshError when its host is lost."""
+        """CommandError when there is no such process, ReachError when its host is lost."""
         self._kill(signal.Signals(signum).name.removeprefix("SIG"))
 
     def poll(self) -> int | None:

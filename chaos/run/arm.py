@@ -61,8 +61,9 @@ class ArmRun:
         stack.enter_context(ranks.samplers)
         stack.callback(self._drain)
         stack.callback(ranks.stop)
-        actors = Actors(self._bed.switch, self._bed.hosts, ranks.process, ranks.machine)
-        deadman = DeadMan(self._bed.hosts, leases=self._bed.leases) if self._bed.switch is None else None
+        breakers = self._bed.breakers or self._bed.hosts
+        actors = Actors(self._bed.switch, breakers, ranks.process, ranks.machine)
+        deadman = DeadMan(breakers, leases=self._bed.leases) if self._bed.switch is None else None
         limits = partial(too_much, nics=by_host(self._bed.nics), limits=self._plan.limits) if deadman else anything
         self._injector = Injector(actors, self._journal, stack, self._display.note, deadman, too_much=limits)
         self._schedule = Schedule(self._plan, ranks, self._injector, self._timers, self._forgive)

@@ -16,7 +16,7 @@ from chaos.faults.fault import Fault
 from chaos.faults.steps import Answer, Command, Step, place_of
 from chaos.record.journal import Journal, now_ns
 from chaos.run.actors import Actors
-from harness.errors import CommandError, FaultError, R2ccError, SshError
+from harness.errors import CommandError, FaultError, R2ccError, ReachError
 
 CONFIRM_S = 1.0
 PROBES = 4
@@ -151,7 +151,7 @@ class Injector:
         while True:
             try:
                 return self._take(state, state.fault.revert())
-            except (SshError, FaultError):
+            except (ReachError, FaultError):
                 if time.monotonic() > deadline:
                     raise
                 time.sleep(AGAIN_S)

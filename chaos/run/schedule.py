@@ -14,6 +14,9 @@ from chaos.run.plan import Plan
 from chaos.run.ranks import Ranks
 from chaos.run.triggers import Counts, Pace, Timers, foreseen, strike_ns
 
+LATE_NS = 2_000_000_000
+"""One that may miss is left out if it is so late, as the commands of those before it took long: else a slow bed breaks
+more and more at once."""
 READY_NS = 500_000_000
 """So long before a fault strikes, its hosts are armed."""
 
@@ -75,12 +78,13 @@ class Schedule:
 
     def _strike_at(self, t_ns: int, planned: PlannedFault, cycle: int) -> None:
         self._timers.at(t_ns - READY_NS, partial(self._injector.ready, planned.spec.id, cycle))
-        self._timers.at(t_ns, partial(self._strike, planned, cycle))
+        self._timers.at(t_ns, partial(self._strike, planned, cycle, t_ns))
 
-    def _strike(self, planned: PlannedFault, cycle: int) -> None:
+    def _strike(self, planned: PlannedFault, cycle: int, due_ns: int) -> None:
         """Injects; this outage's end and the next one's beginning are measured from when the command was issued."""
         spec = planned.spec
-        if self._ended(spec) or (spec.may_miss and self._injector.clash_of(planned)):
+        late = now_ns() - due_ns > LATE_NS
+        if self._ended(spec) or (spec.may_miss and (late or self._injector.clash_of(planned))):
             return
         if spec.forever and spec.rank is not None:
             for each in self._ranks.of(spec.rank):

@@ -14,8 +14,9 @@ from harness.schemas.form import Count, ExitCode, form, growing, left_out
 
 NOTICE_NS = 500_000_000
 """How long after its onset a fault may still be the reason that a connection moves."""
-STALLED_S = 15.0
-"""No fault of a soak lasts for more than a few seconds; a healthy iteration takes a tenth of one."""
+STALLED_S, COMMANDS = 15.0, 10
+"""No fault of a soak lasts for more than a few seconds; a healthy iteration takes a tenth of one. Where a machine is
+so busy that a fault's command takes seconds, an iteration may take as long as ten of the slowest."""
 BLAME_NS = 3_000_000_000
 """Faults that strike later than this into an iteration that stands still are not why it does."""
 KEPT = {"run_start", "run_end", "fault", "path", "nic", "net_end", "bench_end", "error", "log"}
@@ -104,7 +105,10 @@ def _slow(lines: Sequence[Line]) -> str | None:
 
 
 def _stalled(lines: Sequence[Line]) -> list[Line]:
-    return [line for line in lines if line["event"] == "iteration" and _seconds(line) > STALLED_S]
+    commands = [line for line in lines if line["event"] == "command" and "started_ns" in line]
+    slowest_s = max((float(line["t_ns"] - line["started_ns"]) / 1e9 for line in commands), default=0.0)
+    most_s = max(STALLED_S, COMMANDS * slowest_s)
+    return [line for line in lines if line["event"] == "iteration" and _seconds(line) > most_s]
 
 
 def _unfinished(lines: Sequence[Line], ranks: int) -> str | None:

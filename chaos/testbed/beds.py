@@ -28,6 +28,7 @@ from harness.hosts.lease import Leases, hold
 from harness.hosts.ssh.target import Target
 from harness.lab.remote import Inside
 from harness.lab.topology import Topology, checked
+from harness.launch.hosts import refuse_pods
 from harness.launch.launchers.registry import launchers
 from harness.launch.workloads import check as startable
 from harness.sites.cluster import ClusterSite
@@ -69,6 +70,9 @@ class Bed:
     """For a launcher that runs on one of the hosts, where those are a lab's."""
     topology: Topology | None = None
     """What a lab was made as, its rates as they are now; None where hosts are what they are."""
+
+    breakers: Mapping[str, Host] = field(default_factory=dict)
+    """Who breaks the NICs of each host: itself, or its node's agent where hosts are pods."""
 
     def rates_gbit(self) -> dict[tuple[str, str], float]:
         """The rate of each (host, NIC), in Gbit/s, as far as it is known."""
@@ -126,7 +130,8 @@ def check(site: Site, experiment: Experiment) -> None:
     nics = planned_bed(site, experiment).nics
     faults = planned_faults(experiment, nics, launch.per_host(experiment, gpus_of(site, experiment)))
     if isinstance(site, ClusterSite):
-        refuse_unsafe(site.hosts(), site.members, faults, by_host(nics), experiment.limits)
+        addresses = {name: place.node_address for name, place in site.places.items()}
+        refuse_unsafe(site.breakers(), site.members, faults, by_host(nics), experiment.limits, addresses=addresses)
 
 
 def launcher_of(experiment: Experiment, launcher: str) -> str:
@@ -149,6 +154,8 @@ def check_launcher(site: Site, experiment: Experiment, launcher: str) -> None:
             f"--launcher {launcher} is for hosts over SSH: ranks on '{site}' are started directly",
             "--launcher direct, or an inventory file (docs/howto/cluster.md)",
         )
+    if by.daemons:
+        refuse_pods(site, launcher)
     startable(experiment.workload.kind, launcher)
     if by.allocated:
         given = [*allocation(os.environ).hosts]
@@ -165,7 +172,8 @@ def open_bed(site: Site, experiment: Experiment) -> Iterator[Bed]:
     site, net = site.shaped(topology_of(experiment)), experiment.workload.net
     with ExitStack() as stack:
         opened = stack.enter_context(site.open())
-        leases = None if site.has_switch else stack.enter_context(hold(opened.hosts))
+        breakers = opened.breakers or opened.hosts
+        leases = None if site.has_switch else stack.enter_context(hold(breakers))
         for warning in [*opened.warnings, *_without_backup(site)]:
             click.echo(f"r2cc: warning: {warning}", err=True)
         yield Bed(
@@ -184,12 +192,13 @@ def open_bed(site: Site, experiment: Experiment) -> Iterator[Bed]:
             targets=targets_of(site),
             inside=None if opened.places_file is None else site.inside(opened.places_file.parent),
             topology=site.topology,
+            breakers=breakers,
         )
 
 
 def targets_of(site: Site) -> list[Target]:
     """How hosts are reached over SSH, where they are."""
-    return [host.target for host in site.members] if isinstance(site, ClusterSite) else []
+    return site.targets if isinstance(site, ClusterSite) else []
 
 
 def _without_backup(site: Site) -> list[str]:

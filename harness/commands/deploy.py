@@ -63,11 +63,11 @@ def deploy(
     \b
     Exit codes: 0 done on all hosts, 2 the build cannot run on one of them (nothing was copied), 3 a host failed.
     """
-    from harness.sites.cluster import over_ssh
+    from harness.sites.cluster import of_a_file
 
     if rollback + list_ + dry_run > 1:
         raise UsageError("give only one of --rollback, --list and --dry-run", "r2cc deploy --help")
-    cluster = over_ssh(site, "a lab has all that is built here", "name one with --inventory (docs/howto/cluster.md)")
+    cluster = of_a_file(site, "a lab has all that is built here", "name one with --inventory (docs/howto/cluster.md)")
     prefixes = {host.name: prefix or host.prefix for host in cluster.members}
     reached = cluster.hosts()
     if list_:

@@ -12,7 +12,7 @@ from harness.schemas import dumped
 
 EXAMPLES = """\b
 Examples:
-  r2cc drain h1:eth2 --control /run/r2cc-control --status /run/r2cc
+  r2cc drain h1:eth2 --control /run/r2cc-control --status /run/r2cc-status
   r2cc drain h1:eth2 --for 7200
 
 \b

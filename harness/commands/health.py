@@ -14,10 +14,10 @@ from harness.schemas import dumped
 
 EXAMPLES = """\b
 Examples:
-  r2cc health --status /run/r2cc
-  r2cc health --status /run/r2cc --json
-  r2cc health --status /run/r2cc --for slurm        for a HealthCheckProgram
-  r2cc health --status /run/r2cc --for condition    a patch of a Kubernetes node
+  r2cc health --status /run/r2cc-status
+  r2cc health --status /run/r2cc-status --json
+  r2cc health --status /run/r2cc-status --for slurm        for a HealthCheckProgram
+  r2cc health --status /run/r2cc-status --for condition    a patch of a Kubernetes node
 
 \b
 Exit codes: 0 healthy, 1 a NIC failed and R2CC carries its work, 2 bad usage, 4 connections have no path and are held,

@@ -104,11 +104,11 @@ def _tell_left_out(nodes: Sequence[Node]) -> None:
 def _names(nodes: Sequence[Node], access: Access, shown: str, *, must: bool) -> Mapping[str, Names] | None:
     """NICs' names of all nodes, or None, and why on stderr."""
     from harness.cloudlab.inventory import checked, resolve, text
-    from harness.hosts.ssh.hosts import ssh_hosts
     from harness.progress import show
+    from harness.sites.cluster import reached
 
-    targets = [host.target for host in checked(text(nodes, access), shown)]
-    with show(f"asking {len(nodes)} hosts for their NICs"), ssh_hosts(targets) as hosts:
+    members = checked(text(nodes, access), shown)
+    with show(f"asking {len(nodes)} hosts for their NICs"), reached(members) as hosts:
         outcomes = resolve(nodes, hosts)
     failed = [outcome for outcome in outcomes.values() if outcome.error is not None]
     for outcome in failed:

@@ -11,14 +11,15 @@ from harness.errors import UsageError
 
 EXAMPLES = """\b
 Examples:
-  r2cc metrics --status /run/r2cc                          one look, printed
-  r2cc metrics --status /run/r2cc --listen 9401            served at http://HOST:9401/metrics
-  r2cc metrics --status /run/r2cc --textfile /var/lib/node_exporter/r2cc.prom
+  r2cc metrics --status /run/r2cc-status                          one look, printed
+  r2cc metrics --status /run/r2cc-status --listen 9401            served at http://HOST:9401/metrics
+  r2cc metrics --status /run/r2cc-status --textfile /var/lib/node_exporter/r2cc.prom
+  r2cc metrics --status /run/r2cc-status --otlp http://collector:4318      pushed (pip install 'r2cc[otel]')
   r2cc metrics --rules > /etc/prometheus/rules/r2cc.yaml   alert rules
   r2cc metrics --dashboard > r2cc.json                     a dashboard for Grafana
 
 \b
-Exit codes: 0 done, 2 bad usage, or the port is in use.
+Exit codes: 0 done, 2 bad usage, or the port is in use; 3 with --otlp --once: the collector does not take them.
 """
 
 
@@ -31,24 +32,27 @@ Exit codes: 0 done, 2 bad usage, or the port is in use.
     "--textfile", type=click.Path(dir_okay=False, path_type=Path), metavar="FILE",
     help="Write them there, whole, every 10 s, until Ctrl-C.",
 )  # fmt: skip
-@click.option("--once", is_flag=True, help="With --textfile: once.")
+@click.option("--otlp", metavar="URL", help="Push them there by OTLP over HTTP, every 10 s, until Ctrl-C.")
+@click.option("--once", is_flag=True, help="With --textfile and --otlp: once.")
 @click.option("--rules", is_flag=True, help="Print the alert rules, and nothing else.")
 @click.option("--dashboard", is_flag=True, help="Print the dashboard, and nothing else.")
 def metrics(
-    *, status: Path | None, host: str | None, listen: int | None, address: str, textfile: Path | None, once: bool,
-    rules: bool, dashboard: bool,
+    *, status: Path | None, host: str | None, listen: int | None, address: str, textfile: Path | None, otlp: str | None,
+    once: bool, rules: bool, dashboard: bool,
 ) -> int:  # fmt: skip
     """Give Prometheus what the R2CC processes of a host say of themselves (R2CC_STATUS_DIR)."""
     if rules or dashboard:
         click.echo(_shipped("alerts.yaml" if rules else "dashboard.json"), nl=False)
         return 0
-    if listen and textfile:
-        raise UsageError("--listen and --textfile are two ways for the same", "start it twice to have both")
+    if sum(map(bool, (listen, textfile, otlp))) > 1:
+        raise UsageError("--listen, --textfile and --otlp are ways for the same", "start it once for each")
     folder = folder_of(status)
     if listen:
         return _serve(folder, host, address, listen)
     if textfile:
         return _write(folder, host, textfile, once=once)
+    if otlp:
+        return _push(folder, host, otlp, once=once)
     from harness.watch.metrics import text_of
 
     click.echo(text_of(folder, host), nl=False)
@@ -87,5 +91,31 @@ def _write(folder: Path, host: str | None, path: Path, *, once: bool) -> int:
     while True:
         write_whole(path, text_of(folder, host)).chmod(0o644)
         if once:
+            return 0
+        time.sleep(10)
+
+
+def _push(folder: Path, host: str | None, url: str, *, once: bool) -> int:
+    """A collector that is away for a while gets the next ones: they are all since each process began."""
+    import logging
+    import time
+
+    from harness.errors import InfraError
+    from harness.watch.otlp import Pusher
+
+    logging.getLogger("opentelemetry").setLevel(logging.CRITICAL)  # what fails is said here, in one line
+    pusher, failed = Pusher(url, folder, host), False
+    while True:
+        try:
+            pusher.push()
+            failed = False
+        except InfraError as error:
+            if once:
+                raise
+            if not failed:
+                click.echo(f"r2cc: {error.message}; trying on", err=True)
+            failed = True
+        if once:
+            pusher.close()
             return 0
         time.sleep(10)

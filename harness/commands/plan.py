@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from harness.schedules.planner import Node
     from harness.sites.site import Site
 
-SCHEDULES = ("auto", "ring", "balance", "published", "chain", "chain_fixed", "optcc")
+SCHEDULES = ("auto", "ring", "balance", "published", "chain", "chain_fixed", "optcc", "tree", "reranked")
 OPS = ("allreduce", "allgather", "reducescatter", "broadcast", "reduce", "sendrecv", "alltoall")
 GPUS = ("volta", "ampere", "hopper", "blackwell")
 EXAMPLES = """\b

@@ -38,6 +38,9 @@ SIMULATED_NETWORK = Kind(
     "name it in a simulation, as topology: {file}",
 )
 INVENTORY = Kind("inventory", "give the path of a YAML file; docs/howto/cluster.md shows one", "--inventory {file}")
+SCOREBOARD = Kind(
+    "scoreboard", "give the path of a YAML file; docs/results/scoreboard.yaml is ours", "r2cc results run {file}"
+)
 POLICY = Kind("policy", "see docs/howto/ci.md for one", "r2cc ci gate --policy {file}")
 
 
@@ -47,6 +50,9 @@ def kind_of(value: Any) -> Kind | None:
         return None
     if "workload" in value:
         return _kind_of_run(value)
+    cells = value.get("cells")
+    if isinstance(cells, list) and any(isinstance(cell, dict) and "run" in cell for cell in cells):
+        return SCOREBOARD
     for key, kind in (("cells", CAMPAIGN), ("series", POLICY), ("hosts", INVENTORY)):
         if isinstance(value.get(key), list):
             return kind

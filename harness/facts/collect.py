@@ -85,7 +85,7 @@ def arguments(facts: Sequence[Fact[Any]], mark: str) -> list[str]:
 
 
 def collect(host: Host, facts: Sequence[Fact[Any]]) -> Collected:
-    """Runs all commands on the host. InfraError (CommandError, SshError) when the host cannot be asked."""
+    """Runs all commands on the host. InfraError (CommandError, ReachError) when the host cannot be asked."""
     mark = f"=={secrets.token_hex(12)}"
     if isinstance(host, SshHost):
         host.link.open()  # connecting is not to count for the clock

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
-from harness.errors import R2ccError, SshError
+from harness.errors import R2ccError, ReachError
 from harness.hosts.base import Host
 from harness.hosts.parallel import Outcome, on_all
 from harness.hosts.ssh.hosts import SshHost
@@ -138,7 +138,7 @@ def _rounded(value: float | None) -> float | None:
 
 
 def kind_of(error: R2ccError) -> str:
-    return error.kind if isinstance(error, SshError) else "command"
+    return error.kind if isinstance(error, ReachError) else "command"
 
 
 def address_of(host: Host) -> str | None:

@@ -13,6 +13,7 @@ from harness.deploy.places import BENCH, NCCL, NET, PROGRESS, RANK
 from harness.errors import UsageError
 from harness.facts.local_gpus import visible
 from harness.hosts import Host
+from harness.hosts.ssh.target import Target
 from harness.launch.launchers.registry import launchers
 from harness.sites.site import LAB_ROOT, Site
 from harness.sites.surveyed import DATA, Surveyed
@@ -20,7 +21,6 @@ from harness.workloads import bench
 from harness.workloads.kinds.workload import Programs
 
 if TYPE_CHECKING:
-    from harness.hosts.ssh.target import Target
     from harness.hosts.survey import Survey
     from harness.sites.cluster import ClusterSite
     from harness.sites.slurm import Allocation
@@ -65,6 +65,8 @@ def opened(site: Site, *, launcher: str, dry_run: bool, prefix: str | None = Non
     if found is not None and isinstance(meant(site, launcher), SlurmSite):
         yield _of_slurm(found, prefix or DEFAULT_PREFIX)
     elif isinstance(site, ClusterSite):
+        if by.daemons:
+            refuse_pods(site, launcher)
         yield _of_cluster(site.surveyed(), site, found)
     elif found is not None:
         raise UsageError(f"{launcher} starts nothing on '{site}', only in its allocation", "leave --inventory out")
@@ -83,6 +85,15 @@ def opened(site: Site, *, launcher: str, dry_run: bool, prefix: str | None = Non
         build_net(progress=show)
         with site.open() as bed:
             yield _of_bed([*bed.hosts], gpus, bed.hosts, bed.places_file)
+
+
+def refuse_pods(site: ClusterSite, launcher: str) -> None:
+    """UsageError for a launcher that starts its daemons by ssh, where hosts are pods."""
+    if len(site.targets) < len(site.members):
+        raise UsageError(
+            f"{launcher} starts its daemons by ssh, and the hosts of '{site}' are pods, which have no sshd",
+            "--launcher ssh, which starts ranks by kubectl exec; or an MPIJob, which starts mpirun itself",
+        )
 
 
 def _of_slurm(found: Allocation, prefix: str) -> JobHosts:
@@ -109,7 +120,7 @@ def _of_cluster(told: Surveyed, site: ClusterSite, found: Allocation | None) -> 
         told.root(),
         _deployed(_one_prefix(told.surveys)),
         site.hosts(),
-        [host.target for host in told.hosts],
+        [host.target for host in told.hosts if isinstance(host.target, Target)],
         _environment(told),
         tuple(sorted({name for each in told.surveys.values() for name in each.settings})),
         site.gpus(),

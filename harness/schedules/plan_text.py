@@ -9,6 +9,7 @@ from harness.units import show_bytes
 
 MOST_ROWS = 16
 MOST_NAMES = 10
+ORDERS = {"chain": "  (head first, tail last)", "tree": "  (root first, level by level)"}
 BYTES_PER_US_OF_GBIT = 125.0
 SHORT_US = 1000.0
 """Times below are in microseconds."""
@@ -80,7 +81,7 @@ def _order(part: Part, names: Mapping[int, str]) -> str:
     nodes = list(dict.fromkeys(names[rank] for rank in part.order))
     if len(nodes) > MOST_NAMES:
         nodes = [*nodes[: MOST_NAMES - 2], "...", nodes[-1]]
-    return " ".join(nodes) + ("  (head first, tail last)" if part.kind == "chain" else "")
+    return " ".join(nodes) + ORDERS.get(part.kind, "")
 
 
 def _nodes(plan: Plan) -> Iterator[Sequence[str]]:

@@ -17,8 +17,8 @@ from harness.schemas.form import Amount, Count, Limits, Share, Some, form, left_
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
-Schedule = Literal["auto", "ring", "balance", "published", "chain", "chain_fixed", "optcc"]
-Kind = Literal["ring", "chain", "optcc", "published"]
+Schedule = Literal["auto", "ring", "balance", "published", "chain", "chain_fixed", "optcc", "tree", "reranked"]
+Kind = Literal["ring", "chain", "optcc", "published", "tree"]
 LIBRARY = "libr2cc_plan.so"
 DataType = Literal[
     "int8", "uint8", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16", "float8e4m3",
@@ -118,6 +118,8 @@ class Request:
     cost: Cost = field(default_factory=Cost)
     cycles: Sequence[Annotated[tuple[Count, ...], Limits(uniqueItems=True)]] | None = left_out()
     """orders of all ranks, nodes whole: chains are cuts of them"""
+    rewired: bool | None = left_out()
+    """the channels of cycles can be connected otherwise, too: trees can lie on them"""
     homes: Sequence[Count] | None = left_out()
     """of the channels that a chain can lie on: places in the nodes' lists of NICs"""
     planes: Annotated[int, Limits(minimum=0, maximum=64)] = 0
@@ -129,7 +131,9 @@ class Request:
 
 @dataclass(frozen=True)
 class Part:
-    """A whole AllReduce of `share` of the message. `order` is of ranks; of a chain the head first.
+    """A whole AllReduce of `share` of the message. `order` is of ranks; of a chain the head first, of a tree the root.
+
+    `parents`: of a tree, the place of each rank's parent in `order`, which is before its own; of the root -1.
 
     `spared`: the ranks of each node that a published part's partial ring does without, if more than the straggler."""
 
@@ -142,6 +146,7 @@ class Part:
     pieces: Count = 0
     cycle: Count | None = left_out()
     homes: Ranks | None = left_out()
+    parents: tuple[Annotated[int, Limits(minimum=-1)], ...] | None = left_out()
     spared: tuple[Ranks, ...] = ()
 
 

@@ -1,15 +1,18 @@
-"""Hosts over SSH, as an inventory file names them."""
+"""Hosts over SSH, or pods, as an inventory file names them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
 from harness.config.words import listed
 from harness.errors import InputErrors, UsageError
 from harness.hosts.base import Host
+from harness.hosts.pods.target import Placed, PodTarget, placed
+from harness.hosts.ssh.target import Target
 from harness.sites.inventory_file import ClusterHost, load, load_usable
 from harness.sites.listing import ListedHost, of_member
 from harness.sites.site import Opened, Planned, Site
@@ -28,6 +31,7 @@ class ClusterSite(Site):
         self._file, self._words = file, words
         self._connections = ExitStack()
         self._hosts: Mapping[str, Host] | None = None
+        self._breakers: Mapping[str, Host] | None = None
         self._surveyed: Surveyed | None = None
 
     @cached_property
@@ -58,11 +62,28 @@ class ClusterSite(Site):
 
     def hosts(self) -> Mapping[str, Host]:
         """They connect when they are first used, and stay connected until the site is closed."""
-        from harness.hosts.ssh.hosts import ssh_hosts
-
         if self._hosts is None:
-            self._hosts = self._connections.enter_context(ssh_hosts(host.target for host in self.members))
+            self._hosts = self._connections.enter_context(reached(self.members))
         return self._hosts
+
+    @cached_property
+    def places(self) -> Mapping[str, Placed]:
+        """Of hosts that are pods. PodError naming those that do not run."""
+        return placed(host.target for host in self.members if isinstance(host.target, PodTarget))
+
+    @property
+    def targets(self) -> list[Target]:
+        """How hosts are reached over SSH; empty where they are pods."""
+        return [host.target for host in self.members if isinstance(host.target, Target)]
+
+    def breakers(self) -> Mapping[str, Host]:
+        """Who breaks the NICs of each host: of pods, the agents of their nodes."""
+        from harness.hosts.pods.hosts import PodHost, breakers
+
+        if self._breakers is None:
+            pods = {name: host for name, host in self.hosts().items() if isinstance(host, PodHost)}
+            self._breakers = breakers(pods, self.places) if pods else self.hosts()
+        return self._breakers
 
     def surveyed(self) -> Surveyed:
         """What the hosts say of themselves. InfraError naming every host that cannot be reached."""
@@ -70,6 +91,7 @@ class ClusterSite(Site):
 
         if self._surveyed is None:
             found = survey(self.hosts(), {host.name: host.prefix for host in self.members})
+            found |= {name: replace(found[name], address=place.address) for name, place in self.places.items()}
             self._surveyed = Surveyed(self.text, tuple(self.members), found)
         return self._surveyed
 
@@ -82,11 +104,11 @@ class ClusterSite(Site):
         """UsageError, besides, when nothing is deployed there, or not the same everywhere."""
         found = self.surveyed()
         found.build()
-        yield Opened(self.hosts(), None, found.nics())
+        yield Opened(self.hosts(), None, found.nics(), breakers=self.breakers())
 
     @contextmanager
-    def connected(self) -> Iterator[Mapping[str, Host]]:
-        yield self.hosts()
+    def connected(self, *, to_break: bool = False) -> Iterator[Mapping[str, Host]]:
+        yield self.breakers() if to_break else self.hosts()
 
     def gpus(self) -> int | None:
         counts = {host.gpus for host in self.members}
@@ -111,11 +133,23 @@ class ClusterSite(Site):
 
     def close(self) -> None:
         self._connections.close()
-        self._hosts = self._surveyed = None
+        self._hosts = self._breakers = self._surveyed = None
 
 
-def over_ssh(site: Site, why: str, hint: str) -> ClusterSite:
-    """The site, if its hosts are reached over SSH; else UsageError, with `why` that is needed."""
+@contextmanager
+def reached(members: Sequence[ClusterHost], *, to_break: bool = False) -> Iterator[Mapping[str, Host]]:
+    """Hosts by name, or who breaks their NICs; they connect when they are first used."""
+    from harness.hosts.pods.hosts import breakers, pod_hosts
+    from harness.hosts.ssh.hosts import ssh_hosts
+
+    pods = pod_hosts(host.target for host in members if isinstance(host.target, PodTarget))
+    with ssh_hosts(host.target for host in members if isinstance(host.target, Target)) as hosts:
+        broken = breakers(pods, placed(pod.target for pod in pods.values())) if to_break else pods
+        yield {**hosts, **broken}
+
+
+def of_a_file(site: Site, why: str, hint: str) -> ClusterSite:
+    """The site, if an inventory file has its hosts; else UsageError, with `why` that is needed."""
     if not isinstance(site, ClusterSite):
         raise UsageError(f"'{site}' is no inventory file: {why}", hint)
     return site

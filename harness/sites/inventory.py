@@ -17,7 +17,7 @@ from harness.sites.vm import VmSite
 SUPPORTED = (
     "supported: lab (the default), lab:FILE with a topology file or the name of a shipped topology, "
     "vm or vm:2x4 for emulated machines with soft-RoCE (hosts x NICs), "
-    "FILE or FILE:node[1-4] with hosts over SSH (docs/howto/cluster.md), slurm for those of our allocation"
+    "FILE or FILE:node[1-4] with hosts over SSH or pods (docs/howto/cluster.md), slurm for those of our allocation"
 )
 VM = re.compile(r"vm(?::(?P<hosts>[1-8])x(?P<nics>[1-8]))?")
 

@@ -17,6 +17,7 @@ from harness.config.fitting import fitted
 from harness.config.kinds import INVENTORY
 from harness.config.words import in_order
 from harness.errors import InputErrors, UsageError
+from harness.hosts.pods.target import PodTarget
 from harness.hosts.ssh.options import Config, SshConfigError, users_config
 from harness.hosts.ssh.target import Asked, Target, expanded, is_hop, resolve_all
 from harness.schemas.form import form
@@ -27,6 +28,7 @@ ADDRESS = re.compile(r"[A-Za-z0-9:][A-Za-z0-9._:%-]{0,252}")
 PREFIX = re.compile(r"~?(/[^/\x00-\x1f]+)+/?")
 DEFAULT_PREFIX = "~/.r2cc"
 """Where a host keeps what is deployed to it (docs/howto/deploy.md). `~` is the home there."""
+OF_SSH = ("user", "port", "key", "jump", "known_hosts")
 MOST_HOSTS = 16_384
 TOO_MANY = f"there are more than {MOST_HOSTS} hosts, which is the most"
 Location = tuple[str | int, ...]
@@ -86,12 +88,25 @@ class Entry(Reached):
     address: Annotated[StrictStr, _names(ADDRESS)] | None = None
 
 
+class Pods(_Model):
+    """Where the pods are that an inventory's hosts are: `address`, or else `name`, is the name of a pod."""
+
+    namespace: Word = "default"
+    container: Word | None = None
+    context: Word | None = None
+    """Of the kubeconfig."""
+    agents: Word | None = None
+    """The namespace of the agents that break NICs (`r2cc k8s render agent`)."""
+
+
 @form("inventory", "An inventory file")
 class Cluster(_Model):
     """An inventory file. What `defaults` says holds for every host that does not say it itself."""
 
     schema_: Annotated[Literal[1], Field(alias="schema")] = 1
     name: Annotated[StrictStr, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")] = "cluster"
+    pods: Pods | None = None
+    """Hosts are pods, reached by `kubectl exec`; without it they are reached over SSH."""
     defaults: Reached = Reached()
     hosts: Annotated[list[Entry], Field(min_length=1)]
 
@@ -112,7 +127,7 @@ class InventoryMade(_Model):
 class ClusterHost:
     """One host of an inventory."""
 
-    target: Target
+    target: Target | PodTarget
     nics: Mapping[str, tuple[str, ...]]
     gpus: int | None
     labels: Mapping[str, str]
@@ -189,7 +204,9 @@ def _read(document: Document, options_of: Callable[[], Config], home: Path) -> l
     if not document.unreadable:
         cluster = fitted(Cluster, document.value, lambda place, text: errors.append(document.said(place, text)))
     hosts: list[ClusterHost] = []
-    if cluster is not None and not errors:
+    if cluster is not None and cluster.pods is not None and not errors:
+        hosts = [host(target) for entry in cluster.hosts for host, target in _pods(cluster, cluster.pods, entry)]
+    elif cluster is not None and not errors:
         each = [(index, *pair) for index, entry in enumerate(cluster.hosts) for pair in _asked(cluster, entry)]
         targets = resolve_all([asked for *_, asked in each], options_of())
         for (index, host, _), target in zip(each, targets, strict=True):
@@ -204,7 +221,7 @@ def _read(document: Document, options_of: Callable[[], Config], home: Path) -> l
     return hosts
 
 
-def _asked(cluster: Cluster, entry: Entry) -> Iterator[tuple[Callable[[Target], ClusterHost], Asked]]:
+def _asked(cluster: Cluster, entry: Entry) -> Iterator[tuple[Callable[[Target | PodTarget], ClusterHost], Asked]]:
     """What is said of each host of an entry, and what makes one of it when its target is known."""
     said = {key: value for key, value in entry.model_dump().items() if value is not None}
     every = {**{key: value for key, value in cluster.defaults.model_dump().items() if value is not None}, **said}
@@ -215,9 +232,15 @@ def _asked(cluster: Cluster, entry: Entry) -> Iterator[tuple[Callable[[Target], 
         "labels": {**cluster.defaults.labels, **entry.labels},
         "prefix": every.get("prefix", DEFAULT_PREFIX),
     }
-    ways = {key: every.get(key) for key in ("user", "port", "key", "jump", "known_hosts")}
+    ways = {key: every.get(key) for key in OF_SSH}
     for name, address in zip(names, expand(entry.address) if entry.address else names, strict=True):
         yield partial(ClusterHost, **about), Asked(name, address, **ways)
+
+
+def _pods(cluster: Cluster, pods: Pods, entry: Entry) -> Iterator[tuple[Callable[[PodTarget], ClusterHost], PodTarget]]:
+    for host, asked in _asked(cluster, entry):
+        where = (pods.namespace, pods.container or "", pods.context or "", pods.agents or "")
+        yield host, PodTarget(asked.name, asked.address or asked.name, *where)
 
 
 def _cross_errors(value: object, home: Path) -> Iterator[tuple[Location, str]]:
@@ -241,6 +264,9 @@ def _cross_errors(value: object, home: Path) -> Iterator[tuple[Location, str]]:
             return
         if names and addresses and len(addresses) != len(names):
             yield (*place, "address"), f"'{entry['address']}' means {len(addresses)} addresses for {len(names)} hosts"
+        for word in OF_SSH if value.get("pods") is not None else ():
+            if entry.get(word) is not None:
+                yield (*place, word), f"'{word}' is for SSH, and the hosts of this file are pods"
         key = entry.get("key")
         if isinstance(key, str) and key and not expanded(key, home).is_file():
             yield (*place, "key"), f"there is no key {key}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.hosts.pods.target import PodTarget
 from harness.hosts.ssh.target import Target
 from harness.schemas.form import form
 from harness.sites.inventory_file import ClusterHost
@@ -35,8 +36,10 @@ class Listing:
 
 
 def of_member(host: ClusterHost) -> ListedHost:
-    """Of a host over SSH."""
+    """Of a host of an inventory file."""
     target = host.target
+    if isinstance(target, PodTarget):
+        return ListedHost(host.name, target.shown, None, None, [], None, host.nics, host.gpus, host.labels)
     return ListedHost(
         name=host.name,
         address=target.address,

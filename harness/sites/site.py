@@ -63,6 +63,8 @@ class Opened:
     places_file: Path | None = None
     """For R2CC_TOPO_FILE, where the machines themselves cannot show how near their NICs are to each other."""
     warnings: Sequence[str] = ()
+    breakers: Mapping[str, Host] | None = None
+    """Who breaks the NICs of each host, where that is not the host itself."""
 
 
 class Site(ABC):
@@ -104,8 +106,8 @@ class Site(ABC):
         """One entry a host, as in hosts.schema.json. Nothing is started and nobody is asked."""
 
     @contextmanager
-    def connected(self) -> Iterator[Mapping[str, Host]]:
-        """The hosts by name, for commands that need no NICs. Raises as `open`."""
+    def connected(self, *, to_break: bool = False) -> Iterator[Mapping[str, Host]]:
+        """The hosts by name, for commands that need no NICs; or who breaks their NICs. Raises as `open`."""
         with self.open() as opened:
             yield opened.hosts
 

@@ -137,9 +137,11 @@ class Folder:
     """of the last ten minutes"""
     problems: list[str] = field(default_factory=list)
     """a line each, for stderr"""
+    files: dict[Path, Status] = field(default_factory=dict)
+    """where each of them lies"""
 
 
-def read_folder(path: Path, host: str | None = None, now: float | None = None) -> Folder:
+def read_folder(path: Path, host: str | None = None, now: float | None = None, *, whatever_age: bool = False) -> Folder:
     """Never raises for what lies there: a line in `problems` says what could not be read. `host`: of it alone."""
     found = Folder(path)
     now = time.time() if now is None else now
@@ -156,7 +158,7 @@ def read_folder(path: Path, host: str | None = None, now: float | None = None) -
     for file in files:
         try:
             age = now - file.stat().st_mtime
-            if age > OLD_S:
+            if age > OLD_S and not whatever_age:
                 old += 1
                 continue
             status = read(file)
@@ -166,6 +168,7 @@ def read_folder(path: Path, host: str | None = None, now: float | None = None) -
             unreadable.append(f"{file.name}: {_why(error)}")
             continue
         if host is None or status.host == host or status.host.split(".")[0] == host:
+            found.files[file] = status
             (found.ended if age > STALE_S or status.ended else found.live).append(status)
     if unreadable:
         more = f", and {len(unreadable) - 1} more" if len(unreadable) > 1 else ""

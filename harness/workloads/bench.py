@@ -11,7 +11,7 @@ from harness.errors import UsageError
 
 Op = Literal["allreduce", "stream", "alltoall"]
 Net = Literal["socket", "ib"]
-Schedule = Literal["auto", "ring", "chain"]
+Schedule = Literal["auto", "ring", "reranked", "chain"]
 Connect = Literal["ahead", "switch"]
 
 EVENT_FILE = "/proc/self/fd/1"

@@ -40,8 +40,10 @@ using Names = std::array<std::pair<const char*, Enum>, Count>;
 constexpr Names<Op, 3> kOps{{{"allreduce", Op::AllReduce}, {"alltoall", Op::AllToAll}, {"stream", Op::Stream}}};
 constexpr Names<NetKind, 2> kNets{{{"ib", NetKind::Ib}, {"socket", NetKind::Socket}}};
 constexpr Names<Connect, 2> kConnects{{{"ahead", Connect::Ahead}, {"switch", Connect::Switch}}};
-constexpr Names<planner::Schedule, 3> kSchedules{
-    {{"auto", planner::Schedule::Auto}, {"chain", planner::Schedule::Chain}, {"ring", planner::Schedule::Ring}}};
+constexpr Names<planner::Schedule, 4> kSchedules{{{"auto", planner::Schedule::Auto},
+                                                  {"chain", planner::Schedule::Chain},
+                                                  {"reranked", planner::Schedule::Reranked},
+                                                  {"ring", planner::Schedule::Ring}}};
 
 template <typename Enum, size_t Count>
 Enum parseEnum(const std::string& option, const std::string& text, const Names<Enum, Count>& names) {
@@ -226,7 +228,7 @@ std::string usageText() {
   --iterations N  --warmup N       measured (40) and unmeasured (2) iterations
   --channels N                     rings; channel c uses NIC c modulo the number of NICs (4)
   --plan FILE                      an all-reduce by this plan (`r2cc plan --json`): every part has so many channels
-  --schedule auto|ring|chain       an all-reduce that is planned anew whenever NICs come or go (R2CC_MODE 3); --channels
+  --schedule auto|ring|reranked|chain  an all-reduce that is planned anew whenever NICs come or go (R2CC_MODE 3); --channels
                                    are of the ring and of each cycle of hosts
   --connect ahead|switch           make the cycles' connections at the start (ahead), or when a plan needs them
   --connections-per-peer N         connections that share one channel's data (1)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "channel.h"
 #include "graph.h"
@@ -60,6 +61,19 @@ ncclTopoGraph reordered(const ncclTopoGraph& graph, const std::vector<int>& chan
     std::copy_n(graph.inter + 2 * from, 2, other.inter + 2 * to);
   }
   return other;
+}
+
+/// The ring along `order`, as the rank at `place` has it. NCCL counts places from the rank itself, and from rank 0.
+void setRing(ncclRing& ring, const std::vector<int>& order, size_t place) {
+  const size_t size = order.size();
+  const auto zero = static_cast<size_t>(std::find(order.begin(), order.end(), 0) - order.begin());
+  ring.index = static_cast<int>((place + size - zero) % size);
+  for (size_t i = 0; i < size; i++) {
+    ring.userRanks[i] = order[(place + i) % size];
+    ring.rankToIndex[ring.userRanks[i]] = static_cast<int>(i);
+  }
+  ring.next = ring.userRanks[1];
+  ring.prev = ring.userRanks[size - 1];
 }
 
 /// What this thread does meanwhile is no part of a capture, whatever mode that has.
@@ -125,6 +139,7 @@ ncclResult_t ChainChannels::connect(ncclComm* comm) {
       int neighbours[2] = {order[(place + 1) % order.size()], order[(place + order.size() - 1) % order.size()]};
       const int id = channel(cycle, which);
       NCCLCHECK(initChannel(comm, id));
+      setRing(comm->channels[id].ring, order, place);
       comm->channels[id].tree = {comm->nNodes, -1, {-1, -1, -1}};
       NCCLCHECK(ncclTransportP2pConnect(comm, id, 2, neighbours, 2, neighbours, 0));
     }
@@ -141,21 +156,73 @@ bool ChainChannels::cut(ncclComm* comm, size_t cycle, const std::vector<int>& ho
   if (joined(nodes, insideNodes_[0]) != order) return false;
   for (const int which : homes) {
     const int id = channel(cycle, which);
-    const auto held = held_.find(id);
-    const Cut cut{nodes.front(), backwards};
-    if (held != held_.end() && held->second != cut) return false;
+    std::vector<int> fromHead = nodes;
+    if (backwards) std::reverse(fromHead.begin(), fromHead.end());
+    if (!lay(id, {planner::Kind::Chain, std::move(fromHead)})) return false;
     const std::vector<int> chain = joined(nodes, insideNodes_[static_cast<size_t>(which)]);
     const size_t place = static_cast<size_t>(std::find(chain.begin(), chain.end(), rank_) - chain.begin());
     ncclTree& tree = comm->channels[id].tree;
     tree.up = place == 0 ? -1 : chain[place - 1];
     tree.down[0] = place + 1 == chain.size() ? -1 : chain[place + 1];
     if (backwards) std::swap(tree.up, tree.down[0]);
-    cuts_[id] = cut;
+    tree.down[1] = tree.down[2] = -1;
   }
   return true;
 }
 
-void ChainChannels::hold(int channel) { held_[channel] = cuts_.at(channel); }
+/// A node's first rank has up to two nodes below it and, of several ranks, the next one, which has the next one.
+bool ChainChannels::hang(ncclComm* comm, size_t line, const std::vector<int>& homes, const planner::Part& tree) {
+  if (line >= cycles_.size()) return false;
+  std::vector<int> parents(nodeOrders_[line].size(), -1);
+  const auto nodeAt = [&](int place) { return comm->rankToNode[tree.order[static_cast<size_t>(place)]]; };
+  for (int place = 1; place < static_cast<int>(tree.order.size()); place++) {
+    const int above = nodeAt(tree.parents[static_cast<size_t>(place)]);
+    if (above != nodeAt(place)) parents[static_cast<size_t>(nodeAt(place))] = above;
+  }
+  for (const int which : homes) {
+    const int id = channel(line, which);
+    if (!lay(id, {planner::Kind::Tree, parents})) return false;
+    const std::vector<std::vector<int>>& inside = insideNodes_[static_cast<size_t>(which)];
+    const auto head = [&](int node) { return node < 0 ? -1 : inside[static_cast<size_t>(node)].front(); };
+    const std::vector<int>& mine = inside[static_cast<size_t>(comm->node)];
+    const auto place = static_cast<size_t>(std::find(mine.begin(), mine.end(), rank_) - mine.begin());
+    std::vector<int> below;
+    for (int node = 0; place == 0 && node < comm->nNodes; node++) {
+      if (parents[static_cast<size_t>(node)] == comm->node) below.push_back(head(node));
+    }
+    if (place + 1 < mine.size()) below.push_back(mine[place + 1]);
+    if (below.size() > NCCL_MAX_TREE_ARITY) return false;
+    below.resize(NCCL_MAX_TREE_ARITY, -1);
+    ncclTree& own = comm->channels[id].tree;
+    own.up = place > 0 ? mine[place - 1] : head(parents[static_cast<size_t>(comm->node)]);
+    std::copy(below.begin(), below.end(), own.down);
+    hung_.insert(id);
+  }
+  return true;
+}
+
+ncclResult_t ChainChannels::connectHung(ncclComm* comm) {
+  const MayCapture mayCapture;
+  for (const int id : hung_) {
+    ncclTree& tree = comm->channels[id].tree;
+    int peers[NCCL_MAX_TREE_ARITY + 1] = {tree.up, tree.down[0], tree.down[1], tree.down[2]};
+    constexpr int kPeers = NCCL_MAX_TREE_ARITY + 1;  // -1, and who is connected already, are passed over
+    NCCLCHECK(ncclTransportP2pConnect(comm, id, kPeers, peers, kPeers, peers, 0));
+  }
+  NCCLCHECK(ncclTransportP2pSetup(comm, &graph_, 0));
+  hung_.clear();
+  return ncclSuccess;
+}
+
+/// False: a CUDA graph needs that channel as it is.
+bool ChainChannels::lay(int channel, Shape shape) {
+  const auto held = held_.find(channel);
+  if (held != held_.end() && held->second != shape) return false;
+  shapes_[channel] = std::move(shape);
+  return true;
+}
+
+void ChainChannels::hold(int channel) { held_[channel] = shapes_.at(channel); }
 
 ncclResult_t ChainChannels::upload(ncclComm* comm) const {
   const MayCapture mayCapture;

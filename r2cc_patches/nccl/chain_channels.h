@@ -1,16 +1,18 @@
-// Channels on which a chain can be run, beside NCCL's own. Each lies along a cycle of the nodes with connections in
-// both directions, made ahead: any cut of the cycle is a chain, so that a new plan only writes up and down pointers of
-// trees. A cycle has one channel for each of the ring graph's, so that every NIC carries each cycle.
-// NCCL may give a channel another rail on every other node; here the same place among a cycle's channels is the same
-// rail everywhere.
+// Channels on which a chain, or a ring in another order, can be run, beside NCCL's own. Each lies along a cycle of the
+// nodes with connections in both directions, made ahead: the cycle is a ring, and any cut of it is a chain, so that a
+// new plan only writes up and down pointers of trees. A cycle has one channel for each of the ring graph's, so that
+// every NIC carries each cycle. NCCL may give a channel another rail on every other node; here the same place among a
+// cycle's channels is the same rail everywhere.
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "comm.h"
+#include "planner/planner.h"
 
 namespace r2cc::schedules {
 
@@ -30,11 +32,17 @@ class ChainChannels {
   const std::vector<int>& homes() const { return homes_; }
   int nodes() const { return static_cast<int>(nodeOrders_.empty() ? 0 : nodeOrders_.front().size()); }
 
-  /// Makes the channels and connects both directions. Collective.
+  /// Makes the channels with their rings, and connects both directions. Collective.
   ncclResult_t connect(ncclComm* comm);
   /// The chain from `order`'s first rank (head) to its last, or `backwards`, on these of the cycle's channels; in the
   /// host's structures. False if `order` is no cut of that cycle, or a held channel is cut elsewhere.
   bool cut(ncclComm* comm, size_t cycle, const std::vector<int>& homes, const std::vector<int>& order, bool backwards);
+  /// A tree on these of the line's channels; in the host's structures. False if a held channel has another, or a chain.
+  bool hang(ncclComm* comm, size_t line, const std::vector<int>& homes, const planner::Part& tree);
+  /// Connections of trees that hang() laid are still to be made. The same on all ranks.
+  bool unconnected() const { return !hung_.empty(); }
+  /// Makes them. Collective.
+  ncclResult_t connectHung(ncclComm* comm);
   /// A CUDA graph has that channel as it is cut now: it stays so until release().
   void hold(int channel);
   void release() { held_.clear(); }
@@ -50,9 +58,12 @@ class ChainChannels {
   std::vector<std::vector<int>> nodeOrders_;                // by cycle
   std::vector<std::vector<std::vector<int>>> insideNodes_;  // [channel of a cycle][node]: its ranks in order
   std::vector<int> homes_;
-  using Cut = std::pair<int, bool>;  // the chain's first node, and whether it is the tail
-  std::map<int, Cut> cuts_;          // by channel
-  std::map<int, Cut> held_;
+  /// Of a chain the nodes from its head on; of a tree each node's parent.
+  using Shape = std::pair<planner::Kind, std::vector<int>>;
+  std::map<int, Shape> shapes_;  // by channel
+  std::map<int, Shape> held_;
+  bool lay(int channel, Shape shape);
+  std::set<int> hung_;     // channels
   ncclTopoGraph graph_{};  // the ring graph with its channels in the order of their NICs
 };
 

@@ -51,12 +51,12 @@ std::string nameOf(int algorithm, int protocol) {
   return std::string(ncclAlgoToString(algorithm)) + "/" + ncclProtoToString(protocol);
 }
 
-std::vector<planner::Rival> rivalsOf(ncclComm* comm) {
+std::vector<planner::Rival> rivalsOf(ncclComm* comm, ncclFunc_t func) {
   constexpr int kOneTask = 1;
   std::vector<planner::Rival> out;
   for (int algorithm = 0; algorithm < NCCL_NUM_ALGORITHMS; algorithm++) {
     for (int protocol = 0; protocol < NCCL_NUM_PROTOCOLS; protocol++) {
-      if (comm->bandwidths[ncclFuncAllReduce][algorithm][protocol] <= 0) continue;
+      if (comm->bandwidths[func][algorithm][protocol] <= 0) continue;
       const bool nvls = algorithm == NCCL_ALGO_NVLS || algorithm == NCCL_ALGO_NVLS_TREE;
       if (nvls && comm->nvlsSupport == 0) continue;
       planner::Rival rival;
@@ -64,11 +64,10 @@ std::vector<planner::Rival> rivalsOf(ncclComm* comm) {
       rival.flow = flowOf(algorithm);
       rival.wire = kWire[protocol];
       if (comm->tuner == nullptr) {
-        rival.latencyUs = comm->latencies[ncclFuncAllReduce][algorithm][protocol];
+        rival.latencyUs = comm->latencies[func][algorithm][protocol];
         for (int power = 0; power <= planner::kLargestPower; power++) {
           float us = 0;
-          if (ncclTopoGetAlgoTime(comm, ncclFuncAllReduce, algorithm, protocol, size_t{1} << power, kOneTask, &us) !=
-              ncclSuccess)
+          if (ncclTopoGetAlgoTime(comm, func, algorithm, protocol, size_t{1} << power, kOneTask, &us) != ncclSuccess)
             us = 0;
           rival.us.push_back(std::max(0.0F, us));
         }

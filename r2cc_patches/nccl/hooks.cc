@@ -74,13 +74,18 @@ void r2ccCommFree(struct ncclComm* comm) {
   comm->r2cc = nullptr;
 }
 
-ncclResult_t r2ccGroupEnter(struct ncclComm* comm) {
+ncclResult_t r2ccGroupEnter(struct ncclComm* comm, bool* needConnect) {
   if (comm->r2cc == nullptr) return ncclSuccess;
   if (r2cc::inChild()) {
     WARN("R2CC: a forked child cannot use its parent's communicator");
     return ncclSystemError;
   }
-  return guarded("a schedule cannot be taken", [comm] { return of(comm)->enter(); });
+  return guarded("a schedule cannot be taken", [comm, needConnect] { return of(comm)->enter(*needConnect); });
+}
+
+ncclResult_t r2ccPreconnect(struct ncclComm* comm) {
+  if (comm->r2cc == nullptr) return ncclSuccess;
+  return guarded("a schedule cannot be connected", [comm] { return of(comm)->connect(); });
 }
 
 bool r2ccSplit(struct ncclComm* comm, struct ncclTaskColl* task,

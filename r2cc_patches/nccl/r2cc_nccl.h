@@ -14,8 +14,10 @@ ncclResult_t r2ccCompareTerms(const struct ncclComm* comm);
 ncclResult_t r2ccCommInit(struct ncclComm* comm);
 /// commFree, before the bootstrap closes.
 void r2ccCommFree(struct ncclComm* comm);
-/// ncclPrepareTasks, first: takes the decision that holds for this group.
-ncclResult_t r2ccGroupEnter(struct ncclComm* comm);
+/// ncclPrepareTasks, first: takes the decision that holds for this group. Sets `needConnect` where that needs it.
+ncclResult_t r2ccGroupEnter(struct ncclComm* comm, bool* needConnect);
+/// ncclCollPreconnect, first: where that is called because of `needConnect`, the connections that a schedule lacks.
+ncclResult_t r2ccPreconnect(struct ncclComm* comm);
 /// ncclPrepareTasks, where a task has got its algorithm: true if the task was taken apart into `queue`.
 bool r2ccSplit(struct ncclComm* comm, struct ncclTaskColl* task,
                ncclIntruQueue<ncclTaskColl, &ncclTaskColl::next>* queue);

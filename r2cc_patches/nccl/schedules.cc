@@ -10,6 +10,7 @@
 #include "engine/config.h"
 #include "health_watch.h"
 #include "planner/exact.h"
+#include "planner/shapes/tree.h"
 #include "record/r2cc_health.h"
 #include "settings.h"
 
@@ -87,7 +88,7 @@ ncclResult_t Schedules::make(ncclComm* comm, std::unique_ptr<Schedules>& out) {
   const int least = Settings::get().leastChunkBytes;
   const int slot = comm->buffSizes[NCCL_PROTO_SIMPLE] / NCCL_STEPS;
   made->cost_ = costOf(comm, least, std::min(slot, std::max(least, made->chunkOfRate_)));
-  made->rivals_ = rivalsOf(comm);
+  for (const Operation& operation : kOperations) made->rivals_.push_back(rivalsOf(comm, operation.func));
   INFO(NCCL_INIT, "R2CC: %zu cycles of %d nodes on %d channels each from %d on, connected in %.1f ms",
        made->chains_.cycles().size(), comm->nNodes, made->chains_.perCycle(), made->chains_.channel(0, 0),
        static_cast<double>(r2cc::nowNs() - began) / 1e6);
@@ -134,10 +135,10 @@ std::string Schedules::decide(const std::vector<std::string>& reports) {
 agree::Prepared Schedules::prepare(const std::string& proposal) {
   std::optional<std::vector<planner::Node>> then = planner::atCapacities(initial_.nodes, proposal);
   if (!then) return false;
-  planner::Plan plan = planner::plan(requestFor(std::move(*then)));
-  agree::Terms terms{{"the plan", planner::exactText(plan)}};
+  Plans plans = plansFor(*then, planner::plan);
+  agree::Terms terms{{"the plan", exactText(plans)}};
   const std::lock_guard<std::mutex> lock(preparedMutex_);
-  prepared_ = std::move(plan);
+  prepared_ = std::move(plans);
   preparedText_ = proposal;
   return {true, std::move(terms)};
 }
@@ -155,54 +156,81 @@ agree::Terms Schedules::terms() const {
                            " on " + std::to_string(chains_.perCycle()) + " a cycle"},
           {"the largest chunk of a chain", std::to_string(chunkOfRate_)},
           {"what NICs have left", planner::capacitiesText(initial_.nodes)},
-          {"the plan", planner::exactText(planOrRing(initial_.nodes))}};
+          {"the plan", exactText(plansOrRings(initial_.nodes))}};
+}
+
+template <typename PlanOf>
+Schedules::Plans Schedules::plansFor(const std::vector<planner::Node>& nodes, PlanOf planOf) const {
+  Plans plans;
+  for (size_t i = 0; i < kOperations.size(); i++) plans.push_back(planOf(requestFor(nodes, i)));
+  return plans;
 }
 
 /// What cannot be planned with (a node without NICs of ours, or with none left) runs as NCCL chooses.
-planner::Plan Schedules::planOrRing(std::vector<planner::Node> nodes) const {
-  return planner::planOrRing(requestFor(std::move(nodes)));
+Schedules::Plans Schedules::plansOrRings(const std::vector<planner::Node>& nodes) const {
+  return plansFor(nodes, planner::planOrRing);
 }
 
-planner::Request Schedules::requestFor(std::vector<planner::Node> nodes) const {
+std::string Schedules::exactText(const Plans& plans) {
+  std::string text;
+  for (const planner::Plan& plan : plans) text += plan.op + ": " + planner::exactText(plan) + "; ";
+  return text;
+}
+
+planner::Request Schedules::requestFor(std::vector<planner::Node> nodes, size_t operation) const {
   planner::Request request;
   request.nodes = std::move(nodes);
+  request.op = kOperations[operation].name;
   request.bytes = kPlanBytes;
   request.channels = static_cast<int>(chains_.cycles().size()) + 1;  // and NCCL's own rings
   request.cycles = chains_.cycles();
+  request.rewired = comm_->runtimeConn;
   request.homes = homesIn(request.nodes, chains_.homes());
   request.schedule = Settings::get().schedule;
   request.cost = cost_;
   request.cost.evenRails = request.homes.empty();  // else every channel takes what its home can carry
-  request.rivals = rivals_;
+  request.rivals = rivals_[operation];
   return request;
 }
 
 ncclResult_t Schedules::take(const agree::Decision& decision) {
   epoch_ = decision.epoch;
-  std::optional<planner::Plan> plan;
+  std::optional<Plans> plans;
   {
     const std::lock_guard<std::mutex> lock(preparedMutex_);
-    if (preparedText_ == decision.text) plan = std::move(prepared_);
+    if (preparedText_ == decision.text) plans = std::move(prepared_);
     preparedText_.clear();
   }
-  if (!plan) {  // a newer proposal took its place, and was withdrawn
+  if (!plans) {  // a newer proposal took its place, and was withdrawn
     std::optional<std::vector<planner::Node>> then = planner::atCapacities(initial_.nodes, decision.text);
     if (!then) return ncclInternalError;
-    plan = planOrRing(std::move(*then));
+    plans = plansOrRings(*then);
   }
-  return adopt(*plan, decision.text.c_str());
+  return adopt(*plans, decision.text.c_str());
 }
 
-ncclResult_t Schedules::enter() {
+/// NCCL itself connects an algorithm's channels here when it runs first: all ranks come by, each communicator's on a
+/// thread of its own. Ranks that prepare in the background would meet what their programs do over the same bootstrap.
+ncclResult_t Schedules::connect() {
+  if (!chains_.unconnected()) return ncclSuccess;
+  const int64_t began = r2cc::nowNs();
+  NCCLCHECK(chains_.connectHung(comm_));
+  INFO(NCCL_INIT | NCCL_COLL, "R2CC: trees connected in %.1f ms", static_cast<double>(r2cc::nowNs() - began) / 1e6);
+  return ncclSuccess;
+}
+
+ncclResult_t Schedules::enter(bool& mustConnect) {
   if (comm_->planner.nTasksColl + comm_->planner.nTasksBcast == 0) return ncclSuccess;
-  if (active_.plan.parts.empty())
-    NCCLCHECK(adopt(planOrRing(initial_.nodes), planner::capacitiesText(initial_.nodes).c_str()));
+  if (ways_.empty()) NCCLCHECK(adopt(plansOrRings(initial_.nodes), planner::capacitiesText(initial_.nodes).c_str()));
   const agree::Decision& decision = agreement_->enter(history_ = hashOfGroup());
   if (decision.epoch != epoch_) NCCLCHECK(take(decision));
+  mustConnect |= chains_.unconnected();
   if (!ncclCudaGraphValid(comm_->planner.capturingGraph)) return ncclSuccess;
   agreement_->captured();
-  for (const Piece& piece : active_.pieces) {
-    if (!piece.ring) chains_.hold(piece.channel);
+  for (const Way& way : ways_) {
+    for (const Piece& piece : way.pieces) {
+      if (!piece.ring) chains_.hold(piece.channel);
+    }
   }
   return ncclSuccess;
 }
@@ -248,41 +276,68 @@ Schedules::Thresholds Schedules::thresholdsOf(const planner::Plan& plan) {
   return out;
 }
 
-ncclResult_t Schedules::adopt(const planner::Plan& plan, const char* what) {
-  Active next;
-  next.plan = plan;
-  bool cuts = true, chains = false;
-  if (comm_->localPersistentRefs == 0) chains_.release();
+/// Parts on channels that each is cut for by itself, and a ring on NCCL's own. `cuts`: all could be cut.
+std::vector<Schedules::Piece> Schedules::chained(const planner::Plan& plan, bool& cuts) {
+  std::vector<Piece> pieces;
   for (const planner::Part& part : plan.parts) {
-    if (part.kind == planner::Kind::Ring) {
-      for (int c = 0; c < comm_->nChannels; c++) {
-        next.pieces.push_back({c, true, part.share / comm_->nChannels});
-      }
+    const bool ring = part.kind == planner::Kind::Ring;
+    if (part.cycle < 0) {
+      cuts &= ring;
+      for (int c = 0; c < comm_->nChannels; c++) pieces.push_back({c, 1, true, part.share / comm_->nChannels});
       continue;
     }
-    chains = true;
     const auto cycle = static_cast<size_t>(part.cycle);
     const std::vector<int> homes = homesOf(part);
-    cuts &= part.kind == planner::Kind::Chain && part.cycle >= 0 &&
-            chains_.cut(comm_, cycle, homes, part.order, headIsSlower(plan, part));
+    if (part.kind == planner::Kind::Tree)
+      cuts &= chains_.hang(comm_, cycle, homes, part);
+    else
+      cuts &= ring || (part.kind == planner::Kind::Chain &&
+                       chains_.cut(comm_, cycle, homes, part.order, headIsSlower(plan, part)));
     for (const int which : homes) {
-      next.pieces.push_back({chains_.channel(cycle, which), false, part.share / static_cast<double>(homes.size())});
+      pieces.push_back({chains_.channel(cycle, which), 1, ring, part.share / static_cast<double>(homes.size())});
     }
   }
-  const bool taken = chains && cuts && plan.thresholdBytes.has_value();
-  if (taken) {
-    next.fromBytes = *plan.thresholdBytes;
-    next.beats = thresholdsOf(plan);
-    NCCLCHECK(chains_.upload(comm_));
+  return pieces;
+}
+
+/// False: captured CUDA graphs hold channels that it needs cut elsewhere.
+bool Schedules::wayOf(const planner::Plan& plan, Way& way) {
+  way = {};
+  if (!plan.thresholdBytes || plan.schedule == planner::Schedule::Ring) return true;
+  bool cuts = true;
+  if (plan.schedule == planner::Schedule::Reranked) {  // cycles next to each other, whole and alike
+    const int first = chains_.channel(static_cast<size_t>(plan.parts.front().cycle), 0);
+    way.pieces.push_back({first, static_cast<int>(plan.parts.size()) * chains_.perCycle(), true, 1});
   } else {
-    next.pieces.clear();
+    way.pieces = chained(plan, cuts);
+    way.chains = cuts;
+    const int nodes = chains_.nodes();
+    way.hops = 2 * (plan.schedule == planner::Schedule::Tree ? planner::treeDepth(nodes) : nodes - 1);
   }
-  if (chains && !cuts) WARN("R2CC: AllReduce keeps its ring: captured CUDA graphs hold the chain channels");
-  active_ = std::move(next);
-  loadUnevenly(taken);
-  INFO(NCCL_COLL, "R2CC: epoch %lu, %s: AllReduce from %lu bytes on is %s. %s", static_cast<unsigned long>(epoch_),
-       what, static_cast<unsigned long>(active_.fromBytes), taken ? planner::name(plan.schedule) : "as NCCL chooses",
-       plan.why.c_str());
+  if (!cuts) way.pieces.clear();
+  if (!way.pieces.empty()) way.beats = thresholdsOf(plan);
+  return cuts;
+}
+
+ncclResult_t Schedules::adopt(const Plans& plans, const char* what) {
+  if (comm_->localPersistentRefs == 0) chains_.release();
+  std::vector<Way> next(plans.size());
+  bool chains = false, any = false;
+  for (size_t i = 0; i < plans.size(); i++) {
+    const bool cuts = wayOf(plans[i], next[i]);
+    if (!cuts) WARN("R2CC: %s runs as NCCL chooses: captured CUDA graphs hold the chain channels", kOperations[i].name);
+    chains |= next[i].chains;
+    any |= !next[i].pieces.empty();
+  }
+  if (chains) NCCLCHECK(chains_.upload(comm_));
+  ways_ = std::move(next);
+  loadUnevenly(any);
+  for (size_t i = 0; i < plans.size(); i++) {
+    const bool taken = !ways_[i].pieces.empty();
+    INFO(NCCL_COLL, "R2CC: epoch %lu, %s: %s from %lu bytes on is %s. %s", static_cast<unsigned long>(epoch_), what,
+         kOperations[i].name, static_cast<unsigned long>(taken ? *plans[i].thresholdBytes : UINT64_MAX),
+         taken ? planner::name(plans[i].schedule) : "as NCCL chooses", plans[i].why.c_str());
+  }
   return ncclSuccess;
 }
 

@@ -1,6 +1,7 @@
-// One per communicator under R2CC_MODE=3: what its AllReduces do while a node is degraded. The agreement says from
-// which group on which capacities hold; the planner makes a plan of them, the same on every rank; tasks that the plan
-// speeds up are taken apart into its parts. docs/internals/schedules.md
+// One per communicator under R2CC_MODE=3: what its AllReduces, AllGathers and ReduceScatters do while a node is
+// degraded. The agreement says from which group on which capacities hold; the planner makes a plan for each operation
+// of them, the same on every rank; tasks that a plan speeds up are taken apart into its parts.
+// docs/internals/schedules.md
 #pragma once
 
 #include <array>
@@ -21,6 +22,13 @@ namespace r2cc::schedules {
 
 using TaskQueue = ncclIntruQueue<ncclTaskColl, &ncclTaskColl::next>;
 
+struct Operation {
+  ncclFunc_t func;
+  const char* name;  // the planner's
+};
+constexpr std::array<Operation, 3> kOperations{
+    {{ncclFuncAllReduce, "allreduce"}, {ncclFuncAllGather, "allgather"}, {ncclFuncReduceScatter, "reducescatter"}}};
+
 class Schedules {
  public:
   /// Collective. Null where R2CC_MODE or the communicator's shape leaves nothing to gain; NCCL's log says why.
@@ -29,7 +37,10 @@ class Schedules {
   Schedules(const Schedules&) = delete;
   Schedules& operator=(const Schedules&) = delete;
 
-  ncclResult_t enter();
+  /// `mustConnect`: set where connect() is to be called before anything of the group is launched.
+  ncclResult_t enter(bool& mustConnect);
+  /// Collective, beside other communicators'.
+  ncclResult_t connect();
   bool split(ncclTaskColl* task, TaskQueue* queue);
   int chunkSize(const ncclTaskColl* task, size_t bytes, int chunkSize) const;
   /// Any thread: NICs of this host may have changed.
@@ -37,28 +48,38 @@ class Schedules {
 
  private:
   explicit Schedules(ncclComm* comm) : comm_(comm) {}
-  /// What a plan means for a task.
+  /// What a plan means for a task: a share of it on one channel, or on that one and the next ones alike.
   struct Piece {
     int channel = 0;
+    int channels = 1;
     bool ring = false;
     double share = 0;
   };
   /// In bytes, by the algorithm and protocol that NCCL chose.
   using Thresholds = std::array<std::array<uint64_t, NCCL_NUM_PROTOCOLS>, NCCL_NUM_ALGORITHMS>;
-  struct Active {
-    uint64_t fromBytes = UINT64_MAX;  // of what NCCL's table chooses; for NCCL's log
-    Thresholds beats{};               // messages from here on are taken apart
-    std::vector<Piece> pieces;
-    planner::Plan plan;
+  /// What an operation runs as.
+  struct Way {
+    Thresholds beats{};         // messages from here on are taken apart
+    std::vector<Piece> pieces;  // none: as NCCL chooses
+    bool chains = false;        // or trees: some of them
+    int hops = 0;               // of these, there and back
   };
+  /// Of each operation in kOperations.
+  using Plans = std::vector<planner::Plan>;
 
   ncclResult_t startAgreement();
   std::string decide(const std::vector<std::string>& reports);
   agree::Prepared prepare(const std::string& proposal);
   agree::Terms terms() const;
-  planner::Request requestFor(std::vector<planner::Node> nodes) const;
-  planner::Plan planOrRing(std::vector<planner::Node> nodes) const;
-  ncclResult_t adopt(const planner::Plan& plan, const char* what);
+  planner::Request requestFor(std::vector<planner::Node> nodes, size_t operation) const;
+  template <typename PlanOf>
+  Plans plansFor(const std::vector<planner::Node>& nodes, PlanOf planOf) const;
+  Plans plansOrRings(const std::vector<planner::Node>& nodes) const;
+  static std::string exactText(const Plans& plans);
+  ncclResult_t adopt(const Plans& plans, const char* what);
+  bool wayOf(const planner::Plan& plan, Way& way);
+  std::vector<Piece> chained(const planner::Plan& plan, bool& cuts);
+  const Way* wayOf(const ncclTaskColl* task) const;
   static Thresholds thresholdsOf(const planner::Plan& plan);
   bool headIsSlower(const planner::Plan& plan, const planner::Part& part) const;
   /// Which of a cycle's channels the part lies on.
@@ -70,17 +91,17 @@ class Schedules {
   ncclComm* const comm_;
   ChainChannels chains_;
   Capacities initial_;
-  Active active_;
-  int chunkOfRate_ = 0;  // what a NIC carries in kChunkUs
+  std::vector<Way> ways_;  // of each operation; none: nothing was adopted yet
+  int chunkOfRate_ = 0;    // what a NIC carries in kChunkUs
   planner::Cost cost_;
-  std::vector<planner::Rival> rivals_;
+  std::vector<std::vector<planner::Rival>> rivals_;  // of each operation
   uint64_t epoch_ = 0;
   uint64_t history_ = 0;
   bool uneven_ = false;  // the net was told that NICs are loaded unevenly
   std::mutex preparedMutex_;
-  std::string preparedText_;               // under preparedMutex_
-  std::optional<planner::Plan> prepared_;  // under preparedMutex_
-  bool changed_ = false;                   // decide() proposed something once; rank 0's background thread only
+  std::string preparedText_;       // under preparedMutex_
+  std::optional<Plans> prepared_;  // under preparedMutex_
+  bool changed_ = false;           // decide() proposed something once; rank 0's background thread only
   std::unique_ptr<agree::Agreement> agreement_;
 };
 

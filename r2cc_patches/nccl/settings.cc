@@ -26,10 +26,10 @@ constexpr long kFewestBytes = 4 << 10, kMostBytes = 4 << 20;
 planner::Schedule scheduleOf(const char* text) {
   using planner::Schedule;
   if (text == nullptr || *text == '\0') return Schedule::Auto;
-  for (const Schedule known : {Schedule::Auto, Schedule::Ring, Schedule::Chain}) {
+  for (const Schedule known : {Schedule::Auto, Schedule::Ring, Schedule::Reranked, Schedule::Chain, Schedule::Tree}) {
     if (std::string(text) == planner::name(known)) return known;
   }
-  WARN("R2CC: R2CC_SCHEDULE=%s is not one of auto, ring, chain; running auto", text);
+  WARN("R2CC: R2CC_SCHEDULE=%s is not one of auto, ring, reranked, chain, tree; running auto", text);
   return Schedule::Auto;
 }
 

@@ -1,8 +1,11 @@
-// Takes an AllReduce apart into one task a channel: chain channels and, for the ring's share, NCCL's own.
+// Takes an AllReduce apart into one task a channel: those along cycles and, for a ring's share, NCCL's own. What runs
+// as rings on channels next to each other alone stays one task on all of them, as a rank's blocks lie whole in an
+// AllGather.
 #include <algorithm>
 #include <cmath>
 
 #include "collectives.h"
+#include "enqueue.h"
 #include "planner/cost/model.h"
 #include "schedules.h"
 #include "settings.h"
@@ -10,33 +13,43 @@
 namespace r2cc::schedules {
 namespace {
 
-constexpr size_t kAlign = 512;  // bytes: what a piece begins at, so that vectors stay whole
+constexpr size_t kAlign = 512;             // bytes: what a piece begins at, so that vectors stay whole
+constexpr size_t kFewestOfChannel = 1024;  // elements; enqueue.cc gives channels multiples of half of it
 /// NCCL's trees share their latency among the tasks of a group, chains do not: they must gain that much by bandwidth.
 constexpr uint64_t kTimesInGroups = 4;
 
-bool fits(const ncclComm* comm, const ncclTaskColl* task) {
-  // NCCL_ALGO and NCCL_PROTO are respected: what they exclude has no bandwidth in NCCL's own table.
-  return task->func == ncclFuncAllReduce && comm->bandwidths[task->func][NCCL_ALGO_TREE][NCCL_PROTO_SIMPLE] > 0;
+/// NCCL_ALGO and NCCL_PROTO are respected: what they exclude has no bandwidth in NCCL's own table.
+bool allowed(const ncclComm* comm, const ncclTaskColl* task, bool chains) {
+  return comm->bandwidths[task->func][chains ? NCCL_ALGO_TREE : NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] > 0;
 }
 
 int ringWarps(const ncclComm* comm) { return comm->maxThreads[NCCL_ALGO_RING][NCCL_PROTO_SIMPLE] / WARP_SIZE + 1; }
 
 }  // namespace
 
+const Schedules::Way* Schedules::wayOf(const ncclTaskColl* task) const {
+  for (size_t i = 0; i < ways_.size(); i++) {
+    if (kOperations[i].func == task->func) return ways_[i].pieces.empty() ? nullptr : &ways_[i];
+  }
+  return nullptr;
+}
+
 bool Schedules::split(ncclTaskColl* task, TaskQueue* queue) {
   const size_t size = ncclTypeSize(task->datatype);
-  if (active_.pieces.empty() || !fits(comm_, task)) return false;
-  const uint64_t from = active_.beats[static_cast<size_t>(task->algorithm)][static_cast<size_t>(task->protocol)];
-  if (from == UINT64_MAX || task->count * size / (comm_->planner.nTasksColl > 1 ? kTimesInGroups : 1) < from)
-    return false;
+  const Way* way = wayOf(task);
+  if (way == nullptr || !allowed(comm_, task, way->chains)) return false;
+  const uint64_t from = way->beats[static_cast<size_t>(task->algorithm)][static_cast<size_t>(task->protocol)];
+  const size_t bytes = ncclFuncMaxSendRecvCount(task->func, comm_->nRanks, task->count) * size;
+  if (from == UINT64_MAX || bytes / (comm_->planner.nTasksColl > 1 ? kTimesInGroups : 1) < from) return false;
+  if (task->count < kFewestOfChannel * static_cast<size_t>(way->pieces.front().channels)) return false;
   const size_t grain = kAlign / size;
   const ncclTaskColl whole = *task;
   double share = 0;
   size_t begin = 0;
-  for (size_t i = 0; i < active_.pieces.size() && begin < whole.count; i++) {
-    const Piece& piece = active_.pieces[i];
+  for (size_t i = 0; i < way->pieces.size() && begin < whole.count; i++) {
+    const Piece& piece = way->pieces[i];
     share += piece.share;
-    const bool last = i + 1 == active_.pieces.size();
+    const bool last = i + 1 == way->pieces.size();
     const auto until = static_cast<size_t>(std::llround(share * static_cast<double>(whole.count)) / grain * grain);
     const size_t to = last ? whole.count : std::min(whole.count, until);
     if (to <= begin) continue;
@@ -57,6 +70,7 @@ bool Schedules::split(ncclTaskColl* task, TaskQueue* queue) {
     part->isCollnet = part->isNvls = 0;
     part->devFuncId = ncclDevFuncId(part->func, part->opDev.op, part->datatype, part->algorithm, part->protocol);
     part->r2ccChannel = piece.channel + 1;
+    part->r2ccChannels = piece.channels;
     ncclIntruQueueEnqueue(queue, part);
     begin = to;
   }
@@ -66,9 +80,15 @@ bool Schedules::split(ncclTaskColl* task, TaskQueue* queue) {
 /// A connection has at most NCCL_STEPS chunks under way. With large ones, what others wait for stands in a long queue
 /// behind them; so a chunk takes a NIC some microseconds, and a chain is filled in a small part of its time.
 int Schedules::chunkSize(const ncclTaskColl* task, size_t bytes, int chunkSize) const {
-  if (task->r2ccChannel == 0 || task->algorithm != NCCL_ALGO_TREE) return chunkSize;
-  const auto hops = static_cast<size_t>(2 * (chains_.nodes() - 1));
+  const Way* way = wayOf(task);
+  if (task->r2ccChannel == 0 || way == nullptr || !way->chains) return chunkSize;
+  const auto hops = static_cast<size_t>(way->hops);
   const int most = std::max(Settings::get().leastChunkBytes, chunkOfRate_);
+  if (task->algorithm == NCCL_ALGO_RING) {  // beside chains, in slices as large as their chunks
+    constexpr int kSlices = ALLREDUCE_CHUNKSTEPS / ALLREDUCE_SLICESTEPS;
+    while (chunkSize > most * kSlices) chunkSize /= 2;
+    return chunkSize;
+  }
   while (chunkSize > Settings::get().leastChunkBytes) {
     if (chunkSize <= most && bytes / static_cast<size_t>(chunkSize) >= hops * planner::kChunksPerHop) break;
     chunkSize /= 2;

@@ -26,6 +26,7 @@ std::string textOf(const Part& part) {
   if (part.pieces != 0) text += " y " + exact(part.y) + " in " + std::to_string(part.pieces);
   for (const std::vector<int>& ranks : part.spared) text += " spares " + joined(ranks);
   if (!part.order.empty()) text += " along " + joined(part.order);
+  if (!part.parents.empty()) text += " below " + joined(part.parents);
   return text;
 }
 

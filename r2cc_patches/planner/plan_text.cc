@@ -17,19 +17,24 @@ namespace {
 constexpr int kSchema = 1;
 constexpr int64_t kMostBytes = int64_t{1} << 62;
 constexpr int64_t kMostRank = 1 << 20;
-constexpr std::array<std::pair<Schedule, const char*>, 7> kSchedules{{{Schedule::Auto, "auto"},
+constexpr std::array<std::pair<Schedule, const char*>, 9> kSchedules{{{Schedule::Auto, "auto"},
                                                                       {Schedule::Ring, "ring"},
                                                                       {Schedule::Balance, "balance"},
                                                                       {Schedule::Published, "published"},
                                                                       {Schedule::Chain, "chain"},
                                                                       {Schedule::ChainFixed, "chain_fixed"},
-                                                                      {Schedule::OptCC, "optcc"}}};
+                                                                      {Schedule::OptCC, "optcc"},
+                                                                      {Schedule::Tree, "tree"},
+                                                                      {Schedule::Reranked, "reranked"}}};
 constexpr std::array<std::pair<Gpu, const char*>, 4> kGpus{
     {{Gpu::Volta, "volta"}, {Gpu::Ampere, "ampere"}, {Gpu::Hopper, "hopper"}, {Gpu::Blackwell, "blackwell"}}};
 constexpr int64_t kMostNcclChannels = 64, kMostPlanes = 64;
 constexpr size_t kFewestNcclChannels = 2;  // where nodes have fewer NICs
-constexpr std::array<std::pair<Kind, const char*>, 4> kKinds{
-    {{Kind::Ring, "ring"}, {Kind::Chain, "chain"}, {Kind::OptCC, "optcc"}, {Kind::Published, "published"}}};
+constexpr std::array<std::pair<Kind, const char*>, 5> kKinds{{{Kind::Ring, "ring"},
+                                                              {Kind::Chain, "chain"},
+                                                              {Kind::OptCC, "optcc"},
+                                                              {Kind::Published, "published"},
+                                                              {Kind::Tree, "tree"}}};
 
 template <typename Table>
 auto valueOf(const Table& table, const Json& json, const std::string& what) {
@@ -122,8 +127,8 @@ Costs costs(const Json& json) {
 }
 
 Request request(const Json& json) {
-  json.allow({"schema", "nodes", "op", "bytes", "datatype", "reduction", "channels", "cycles", "homes", "planes",
-              "schedule", "nccl", "cost"});
+  json.allow({"schema", "nodes", "op", "bytes", "datatype", "reduction", "channels", "cycles", "rewired", "homes",
+              "planes", "schedule", "nccl", "cost"});
   checkSchema(json);
   Request out;
   for (const Json& node : json.at("nodes").array("nodes")) out.nodes.push_back(nodeFrom(node));
@@ -137,6 +142,7 @@ Request request(const Json& json) {
   if (const Json* cycles = json.find("cycles")) {
     for (const Json& cycle : cycles->array("cycles")) out.cycles.push_back(ranksFrom(cycle, "cycles"));
   }
+  if (const Json* rewired = json.find("rewired")) out.rewired = rewired->boolean("rewired");
   if (const Json* homes = json.find("homes")) out.homes = ranksFrom(*homes, "homes");
   if (const Json* planes = json.find("planes"))
     out.planes = static_cast<int>(planes->integer("planes", 0, kMostPlanes));
@@ -158,6 +164,7 @@ void write(JsonWriter& to, const Part& part) {
   if (part.straggler >= 0) to.key("straggler").number(part.straggler);
   if (part.cycle >= 0) to.key("cycle").number(part.cycle);
   if (!part.homes.empty()) to.key("homes").numbers(part.homes);
+  if (!part.parents.empty()) to.key("parents").numbers(part.parents);
   if (part.kind == Kind::OptCC) to.key("mirrored").boolean(part.mirrored);
   if (!part.spared.empty()) to.key("spared").rows(part.spared);
   if (part.kind == Kind::Published) to.key("y").number(part.y).key("pieces").number(part.pieces);
@@ -176,7 +183,7 @@ void write(JsonWriter& to, const Candidate& candidate) {
 }
 
 Part partFrom(const Json& json) {
-  json.allow({"kind", "share", "order", "straggler", "mirrored", "y", "pieces", "cycle", "homes", "spared"});
+  json.allow({"kind", "share", "order", "straggler", "mirrored", "y", "pieces", "cycle", "homes", "parents", "spared"});
   Part part;
   part.kind = valueOf(kKinds, json.at("kind"), "kind");
   part.share = json.at("share").number("share");
@@ -187,6 +194,10 @@ Part partFrom(const Json& json) {
   }
   if (const Json* found = json.find("cycle")) part.cycle = static_cast<int>(found->integer("cycle", -1, 1 << 20));
   if (const Json* found = json.find("homes")) part.homes = ranksFrom(*found, "homes");
+  if (const Json* found = json.find("parents")) {
+    for (const Json& place : found->array("parents"))
+      part.parents.push_back(static_cast<int>(place.integer("parents", -1, kMostRank)));
+  }
   if (const Json* found = json.find("spared")) {
     for (const Json& ranks : found->array("spared")) part.spared.push_back(ranksFrom(ranks, "spared"));
   }

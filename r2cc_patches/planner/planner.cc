@@ -13,6 +13,7 @@
 #include "planner/shapes/order.h"
 #include "planner/shapes/pool.h"
 #include "planner/shapes/schedules.h"
+#include "planner/shapes/tree.h"
 
 namespace r2cc::planner {
 namespace {
@@ -47,8 +48,8 @@ class Planning {
         factor_(ringFactor(request.op, cluster_.ranks())),
         parts_(request.channels > 0 ? request.channels : kMostParts),
         bytes_(static_cast<double>(request.bytes)),
-        ring_(ringOrder(cluster_)),
-        rivals_(rivalsFor(request, cluster_), cluster_) {}
+        ring_(request.cycles.empty() ? ringOrder(cluster_) : requestOrder(cluster_)),
+        rivals_(rivalsFor(request, cluster_), cluster_, request.op) {}
 
   Plan run() {
     add(proposeRing(ring_));
@@ -65,18 +66,24 @@ class Planning {
 
  private:
   static std::vector<Rival> rivalsFor(const Request& request, const Cluster& cluster) {
-    if (request.op != "allreduce" || cluster.nodes() < kFewestForRivals) return {};
-    return request.nccl ? rivalsOf(*request.nccl, cluster) : request.rivals;
+    if (!(request.op == "allreduce" || gathers(request)) || cluster.nodes() < kFewestForRivals) return {};
+    return request.nccl && !gathers(request) ? rivalsOf(*request.nccl, cluster) : request.rivals;
   }
 
   bool automatic() const { return request_.schedule == Schedule::Auto; }
   bool forcedRing() const { return request_.schedule == Schedule::Ring || request_.schedule == Schedule::Balance; }
 
-  /// Why nothing but a ring comes into question; empty: something does.
+  /// Nothing but a ring, in whatever order, comes into question.
+  static bool gathers(const Request& request) { return request.op == "allgather" || request.op == "reducescatter"; }
+
+  /// Why nothing but a plain ring comes into question; empty: something does.
   std::string whyPlain() const {
     static constexpr std::array<std::string_view, 5> kReductions{"sum", "prod", "min", "max", "avg"};
-    if (request_.op != "allreduce") return request_.op + " has no special schedule: it runs on balanced paths";
-    if (std::find(kReductions.begin(), kReductions.end(), request_.reduction) == kReductions.end()) {
+    const bool ringsAlone = gathers(request_);
+    if (request_.op != "allreduce" && !(ringsAlone && !request_.cycles.empty())) {
+      return request_.op + " has no special schedule: it runs on balanced paths";
+    }
+    if (!ringsAlone && std::find(kReductions.begin(), kReductions.end(), request_.reduction) == kReductions.end()) {
       return "reduction " + request_.reduction + " has no special schedule: a ring on balanced paths";
     }
     if (cluster_.nodes() < 2) return "one node: nothing goes through a NIC";
@@ -99,19 +106,26 @@ class Planning {
     for (Proposal& proposal : proposals) {
       tried.push_back(choiceOf(std::move(proposal)));
       const Choice& last = tried.back();
-      const bool faster = last.estimate.predictedUs(bytes_) < tried[best].estimate.predictedUs(bytes_) * (1 - 1e-9);
+      const bool faster = usOf(last, bytes_) < usOf(tried[best], bytes_) * (1 - 1e-9);
       if (last.runs() && (!tried[best].runs() || faster)) best = tried.size() - 1;
     }
     choices_.push_back(std::move(tried[best]));
   }
 
   void addSpecial() {
-    if (!request_.cycles.empty()) return add(proposeCuts(request_, cluster_, ring_));
+    if (!request_.cycles.empty()) {
+      if (!gathers(request_)) add(proposeCuts(request_, cluster_, ring_));
+      if (!gathers(request_) && request_.rewired) addBest(proposeTreesOnChannels(request_, cluster_, ring_));
+      return addBest(proposeReranked(request_, cluster_));
+    }
     // In the order of preference: chains run on kernels that NCCL has, and allotted ends make the loads more even.
     addBest(proposeChains(cluster_, ring_, parts_));
     addBest(proposeFixedChain(cluster_, ring_, parts_));
+    addBest(proposeTrees(cluster_, ring_, parts_));
     add(proposeOptcc(cluster_, ring_, parts_));
     add(proposePublished(cluster_, ring_, parts_));
+    if (request_.schedule == Schedule::Reranked)
+      add({Schedule::Reranked, {}, "a ring stands in its best order anyway"});
   }
 
   bool special(size_t i) const {
@@ -140,7 +154,12 @@ class Planning {
   double evenUs() const { return wholeUs(std::max(1.0, cluster_.healthySlowest() / cluster_.fastest())); }
   /// What would run without a special schedule.
   double ordinaryUs(double bytes) const { return rivals_.count() > 0 ? rivals_.chosenUs(bytes) : us(0, bytes); }
-  double us(size_t i, double bytes) const { return choices_[i].estimate.predictedUs(bytes); }
+  double us(size_t i, double bytes) const { return usOf(choices_[i], bytes); }
+  /// A ring in another order is NCCL's ring/Simple: no faster than NCCL's table has that on whole NICs.
+  double usOf(const Choice& choice, double bytes) const {
+    const double table = choice.proposal.schedule == Schedule::Reranked ? rivals_.ringUs(bytes) : 0;
+    return std::max(choice.estimate.predictedUs(bytes), table);
+  }
   bool pays(double bytes) const { return beats(bytes, ordinaryUs(bytes)); }
   bool beats(double bytes, double ordinary) const {
     const size_t best = fastest(bytes);
@@ -183,7 +202,7 @@ class Planning {
     out.op = request_.op;
     out.bytes = request_.bytes;
     const bool asNccl = rivals_.count() > 0 && automatic() && out.schedule == Schedule::Ring;
-    out.predictedUs = asNccl ? ordinaryUs(bytes_) : choice.estimate.predictedUs(bytes_);
+    out.predictedUs = asNccl ? ordinaryUs(bytes_) : usOf(choice, bytes_);
     out.latencyUs = choice.estimate.latencyUs(bytes_);
     out.boundUs = boundUs(cluster_, request_.op, bytes_);
     out.healthyUs = wholeUs();
@@ -199,7 +218,7 @@ class Planning {
     if (rivals_.count() > 0) out.ncclRuns = rivals_.rival(rivals_.chosen(bytes_)).name;
     for (const Choice& each : choices_) {
       Candidate candidate{each.proposal.schedule, std::nullopt, each.proposal.note};
-      if (each.runs()) candidate.predictedUs = each.estimate.predictedUs(bytes_);
+      if (each.runs()) candidate.predictedUs = usOf(each, bytes_);
       out.candidates.push_back(std::move(candidate));
     }
     return out;
@@ -209,7 +228,10 @@ class Planning {
     Part part;
     part.kind = draft.kind;
     part.share = draft.share;
-    part.order = draft.cycle < 0 ? cluster_.ranksOf(draft.order) : cutOf(draft);
+    if (draft.kind == Kind::Tree)
+      hang(part, draft.order);
+    else
+      part.order = draft.cycle < 0 ? cluster_.ranksOf(draft.order) : cutOf(draft);
     if (draft.straggler >= 0) part.straggler = cluster_.ranksOf(draft.straggler).front();
     part.mirrored = draft.mirrored;
     part.y = draft.y;
@@ -220,6 +242,18 @@ class Planning {
     part.homes = draft.homes;
     if (draft.kind == Kind::Published) part.pieces = estimate.pieces(bytes_);
     return part;
+  }
+
+  /// A node's first rank below its parent node's, its others in a line below it.
+  void hang(Part& part, const std::vector<int>& slots) const {
+    std::vector<int> heads(slots.size());  // by slot: the first rank's place
+    for (const int slot : treeDownwards(cluster_.nodes())) {
+      heads[static_cast<size_t>(slot)] = static_cast<int>(part.order.size());
+      const int parent = treeParent(cluster_.nodes(), slot);
+      part.parents.push_back(parent < 0 ? -1 : heads[static_cast<size_t>(parent)]);
+      for (const int rank : cluster_.ranksOf(slots[static_cast<size_t>(slot)])) part.order.push_back(rank);
+      while (part.parents.size() < part.order.size()) part.parents.push_back(static_cast<int>(part.parents.size()) - 1);
+    }
   }
 
   /// The cycle's own order of ranks, from the chain's first node on.
@@ -253,7 +287,7 @@ class Planning {
     for (const Choice& choice : choices_) {
       if (choice.proposal.schedule == schedule) return choice.proposal.note;
     }
-    return "";
+    return std::string(request_.op) + " has none";
   }
 
   std::string whoIsSlow() const {

@@ -37,16 +37,18 @@ struct Node {
 
 /// What a part does with its share of the message. Orders are lists of ranks.
 enum class Kind : uint8_t {
-  Ring,       // order: the ring
+  Ring,       // order: the ring; cycle: it goes along that one; none: as the executor's own ring does
   Chain,      // order: head (root) first, tail last; reduce flows tail to head, the result head to tail, in chunks
   OptCC,      // order: the ring of the healthy ranks; straggler: the rank beside it; mirrored: stages 3 1 4 2
   Published,  // order: the ring of all ranks; straggler or spared; y: share moved to the partial ring; pieces: K
+  Tree,  // order: the root first, parents before their children; parents; reduce flows up, the result down, in chunks
 };
 
-/// `Ring` and `Balance` are one ring on balanced paths. `ChainFixed`: one chain with fixed ends, beside a ring.
-enum class Schedule : uint8_t { Auto, Ring, Balance, Published, Chain, ChainFixed, OptCC };
+/// `Ring` and `Balance` are one ring on balanced paths. `ChainFixed`: one chain with fixed ends, beside a ring. `Tree`:
+/// double trees, each as two parts. `Reranked`: rings in other orders than the executor's own.
+enum class Schedule : uint8_t { Auto, Ring, Balance, Published, Chain, ChainFixed, OptCC, Tree, Reranked };
 
-/// A whole AllReduce of a share of the message, on connections of its own, at the same time as the other parts.
+/// The whole operation on a share of the message, on connections of its own, at the same time as the other parts.
 struct Part {
   Kind kind = Kind::Ring;
   double share = 1;
@@ -55,11 +57,13 @@ struct Part {
   bool mirrored = false;
   double y = 0;
   int pieces = 0;
-  int cycle = -1;  // of a chain that is a cut of one of the request's cycles: which
+  int cycle = -1;  // of a chain or ring along one of the request's cycles: which; of a tree: whose channels
   /// Of a published part that spares more than the straggler: each spared node's ranks, the straggler's first.
   std::vector<std::vector<int>> spared = {};  // NOLINT(readability-redundant-member-init): parts are made without them
-  /// Of a chain, where the request has homes: those (by place) that it lies on, with the same on each.
+  /// On a cycle's channels, where the request has homes: those (by place) that it lies on, with the same on each.
   std::vector<int> homes = {};  // NOLINT(readability-redundant-member-init): parts are made without them
+  /// Of a tree: the place of each rank's parent in `order`; of the root -1.
+  std::vector<int> parents = {};  // NOLINT(readability-redundant-member-init): parts are made without them
 };
 
 /// The alpha-beta model's parameters. Defaults are what the lab measured (docs/internals/schedules.md); those of
@@ -134,8 +138,9 @@ struct Request {
   uint64_t bytes = 0;
   int channels = 0;  // parts at most; 0: 1024
   /// Orders of all ranks, nodes whole. Where there are any, only what they are connected for comes into question: a
-  /// ring, and at most one chain a cycle, which is the cycle cut between two nodes.
+  /// ring in the order of `nodes`, rings along cycles, and chains, which are cycles cut between two nodes.
   std::vector<std::vector<int>> cycles;
+  bool rewired = false;  // the channels of cycles can be connected otherwise, too: trees can lie on them
   /// NIC i of a node is in plane i modulo this; NICs of one plane reach each other, and no others. 1: a fabric with a
   /// spine. 0: every place in the lists of NICs is a rail by itself.
   int planes = 0;
@@ -145,7 +150,8 @@ struct Request {
   Schedule schedule = Schedule::Auto;
   Cost cost;
   /// What NCCL could run instead. It takes what its table has as the fastest on whole NICs; a special schedule must be
-  /// faster than that by the margin. None: a ring is all that there is. Of an AllReduce of three nodes and more.
+  /// faster than that by the margin. None: a ring is all that there is. Of three nodes and more, and of an operation
+  /// that has special schedules.
   std::vector<Rival> rivals;
   std::optional<NcclMachine> nccl;  // rivals as this machine's table has them
 };

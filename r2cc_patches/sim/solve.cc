@@ -17,7 +17,7 @@ using planner::Schedule;
 
 constexpr const char* kRing = "ring";  // one, whatever NCCL would choose
 constexpr int kFewestHosts = 3;        // NCCL's table here is that of three and more
-constexpr std::array<Arm, 12> kArms{{{"stock", Schedule::Ring, Way::Home, Manner::Waits},
+constexpr std::array<Arm, 13> kArms{{{"stock", Schedule::Ring, Way::Home, Manner::Waits},
                                      {"upstream", Schedule::Ring, Way::Home, Manner::FailsOver},
                                      {"kv_replication", Schedule::Ring, Way::Home, Manner::Waits},
                                      {"migrate", Schedule::Ring, Way::Backup, Manner::Migrates},
@@ -28,6 +28,7 @@ constexpr std::array<Arm, 12> kArms{{{"stock", Schedule::Ring, Way::Home, Manner
                                      {"published", Schedule::Published, Way::Balanced, Manner::Migrates},
                                      {"chain", Schedule::Chain, Way::Balanced, Manner::Migrates},
                                      {"chain_fixed", Schedule::ChainFixed, Way::Balanced, Manner::Migrates},
+                                     {"tree", Schedule::Tree, Way::Balanced, Manner::Migrates},
                                      {kRing, Schedule::Ring, Way::Balanced, Manner::Migrates}}};
 constexpr double kLeastLeft = 1e-6;  // of a host's NICs: less is nothing, as for the planner
 
@@ -167,7 +168,7 @@ int Running::rotation(const std::vector<double>& loads) const {
 void Running::takeWhatNcclTakes() {
   const planner::Request left = request(false);
   const planner::Cluster cluster(left);
-  const planner::Rivals rivals(planner::rivalsOf(*left.nccl, cluster), cluster);
+  const planner::Rivals rivals(planner::rivalsOf(*left.nccl, cluster), cluster, "allreduce");
   const auto bytes = static_cast<double>(question_.bytes);
   const planner::Rival& chosen = rivals.rival(rivals.chosen(bytes));
   name_ = chosen.name;

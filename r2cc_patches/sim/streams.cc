@@ -22,6 +22,7 @@ class Streaming {
   void add(const Part& part) {
     if (part.kind == Kind::Ring) addRing(part);
     if (part.kind == Kind::Chain) addChain(part);
+    if (part.kind == Kind::Tree) addTree(part);
     if (part.kind == Kind::OptCC) addOptcc(part);
     if (part.kind == Kind::Published) addPublished(part);
   }
@@ -72,6 +73,18 @@ class Streaming {
     for (size_t i = 0; i + 1 < hosts.size(); i++) {
       out.edges.push_back({hosts[i], hosts[i + 1], 1});
       out.edges.push_back({hosts[i + 1], hosts[i], 1});
+    }
+    streams_.push_back(std::move(out));
+  }
+
+  void addTree(const Part& part) {
+    Stream out = streamOf(part.share, cost_.chainEfficiency);
+    for (size_t i = 1; i < part.order.size(); i++) {
+      const int host = part.order[i] / ranksPerNode_;
+      const int above = part.order[static_cast<size_t>(part.parents[i])] / ranksPerNode_;
+      if (host == above) continue;
+      out.edges.push_back({host, above, 1});
+      out.edges.push_back({above, host, 1});
     }
     streams_.push_back(std::move(out));
   }

@@ -67,7 +67,7 @@ def main(inventory: str, host: str, ttl: str, faults: str) -> None:
         Journal(file) as journal,
         ExitStack() as stack,
     ):
-        rank = hosts[host].spawn(["sleep", "30"]) if "stop" in faults else None
+        rank = hosts[host].spawn(["sleep", "300"]) if "stop" in faults else None
         actors = Actors(None, hosts, lambda _: rank, lambda _: hosts[host])  # type: ignore[arg-type,return-value]
         deadman = DeadMan(hosts, margin_s=float(ttl) - 0.5)
         injector = Injector(actors, journal, stack, lambda line: None, deadman)

@@ -65,8 +65,8 @@ def node(folder: Path, name: str) -> list[str]:
     return ["slurmd", "-D", "-N", name, "-f", f"{folder}/slurm.conf"]
 
 
-def await_true(holds: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + LIMIT_S
+def await_true(holds: Callable[[], bool], what: str, limit_s: float = LIMIT_S) -> None:
+    deadline = time.monotonic() + limit_s
     while not holds():
         assert time.monotonic() < deadline, f"{what} does not come up"
         time.sleep(0.05)

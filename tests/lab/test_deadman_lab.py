@@ -228,5 +228,5 @@ def test_an_experiment_that_would_cut_the_controller_off_is_refused(site: Site) 
     wrong.write_text(json.dumps(inventory))
     code, out = site.r2cc("h4", "chaos", "run", str(experiment), "--inventory", str(wrong), "--out", "/nonexistent")
     assert code == 2, out
-    assert "fault f0: h1 mgmt0 carries the controller's SSH connection" in out
+    assert "fault f0: h1 mgmt0 carries the controller's connection" in out
     assert "fault f1: 3 of 3 hosts at once are more than 2 (say limits: {hosts: 3})" in out

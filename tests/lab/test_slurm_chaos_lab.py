@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import sys
 from collections.abc import Iterator
@@ -25,12 +26,16 @@ from harness.lab.topology import Topology
 from harness.progress import silent
 from harness.schemas import problems
 
-pytestmark = [*ssh_lab.NEEDS, *slurm_lab.NEEDS, pytest.mark.timeout(180)]
+pytestmark = [*ssh_lab.NEEDS, *slurm_lab.NEEDS, pytest.mark.timeout(600)]
 REPO = Path(__file__).parents[2]
 NODES = ("h0", "h1")
 FRONT = "h2"
 """From where the allocation is used."""
 CLI = [sys.executable, "-c", "from harness.cli import main; main()"]
+
+
+LONG_S = 240.0
+"""A busy machine's Python starts late, and is started often here."""
 
 
 class Cluster:
@@ -46,11 +51,11 @@ class Cluster:
             "PATH": SBIN,
         }
 
-    def run(self, *argv: str, limit_s: float = 30.0) -> Result:
+    def run(self, *argv: str, limit_s: float = LONG_S) -> Result:
         return self.front.run(argv, env=self.env, timeout_s=limit_s, check=False)
 
     def allocated(self, *words: str) -> Result:
-        return self.run("salloc", "-Q", "-N2", "--ntasks-per-node=1", *CLI, *words, limit_s=120.0)
+        return self.run("salloc", "-Q", "-N2", "--ntasks-per-node=1", *CLI, *words, limit_s=LONG_S)
 
 
 @pytest.fixture(scope="module")
@@ -59,12 +64,17 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     deploy(folder / "home" / ".r2cc" / "current")
     addresses = {name: ssh_lab.address_of(name) for name in (*NODES, FRONT)}
     nodes = "\n".join(f"NodeName={name} NodeAddr={addresses[name]} CPUs=4 State=UNKNOWN" for name in NODES)
-    own = f"TmpFS={folder}/tmp"  # PMIx makes the same folder there on each node
+    own = f"TmpFS={folder}/tmp\n"  # PMIx makes the same folder there on each node
+    script(folder, "r2cc", R2CC)
+    own += f"Epilog={script(folder, 'epilog', EPILOG)}\n"
+    own += f"HealthCheckProgram={script(folder, 'health', HEALTH)}\nHealthCheckInterval=1\n"
     munged = slurm_lab.configured(folder, FRONT, addresses[FRONT], 6817, f"{nodes}\n{own}")
     (folder / "cgroup.conf").write_text("CgroupPlugin=cgroup/v1\n")  # lab hosts have none, and nothing here uses any
     with Lab.up(Topology.load("hosts: 3\nnics: 2\n")) as lab, ExitStack() as running:
         for name in NODES:
             lab.hosts[name].run(["mount", "--make-rprivate", "/"])
+            (folder / "python").mkdir(exist_ok=True)
+            lab.hosts[name].run(["mount", "--bind", sys.base_prefix, str(folder / "python")])
             lab.hosts[name].run(["mount", "--bind", str(folder / "home"), "/root"])
             for each in (folder / "tmp", folder / f"tmp.{name}"):
                 each.mkdir(exist_ok=True)
@@ -84,6 +94,34 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
             await_true((folder / "munge.sock").exists, "munged")
         await_true(lambda: made.run("sinfo", "-h", "-o", "%D %T").stdout == "2 idle\n", "sinfo")
         yield made
+
+
+EPILOG = """#!/bin/sh
+# SLURM_JOB_ID says which job.
+{r2cc} job-report --status {folder}/status --into {folder}/reports --gpus 16 \\
+  >>{folder}/epilog.log 2>&1 || true
+"""
+HEALTH = """#!/bin/sh
+# Of a status folder of one node alone, as each node has its own.
+export PATH="$PATH:/usr/bin" SLURM_CONF={folder}/slurm.conf
+said=$({r2cc} health --status {folder}/node --host "$(hostname)" --for slurm) ||
+  scontrol update nodename="$(hostname)" state=drain reason="$said"
+"""
+
+
+R2CC = """#!/bin/sh
+# As on a machine of its own: this one's Python lies in a home that nodes have not.
+export PYTHONHOME={folder}/python PYTHONPATH={packages}
+exec {folder}/python/bin/python3 -c 'from harness.cli import main; main()' "$@"
+"""
+
+
+def script(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    packages = os.pathsep.join([str(REPO), *(each for each in sys.path if each.endswith("site-packages"))])
+    path.write_text(text.format(r2cc=f"{folder}/r2cc", folder=folder, packages=packages))
+    path.chmod(0o755)
+    return path
 
 
 def deploy(current: Path) -> None:
@@ -206,6 +244,60 @@ def test_nccl_tests_whose_ranks_pmix_places(cluster: Cluster) -> None:
     assert (run["completed"], run["iterations"], run["wrong_elements"]) == (True, 240, 0)
     (fault,) = run["faults"]
     assert fault["longest_ms"] > 500
+
+
+def test_the_epilog_reports_of_a_job_that_met_a_fault(cluster: Cluster) -> None:
+    """Each node's epilog brings what its processes left; the last one has it all."""
+    status = cluster.folder / "status"
+    status.mkdir(exist_ok=True)
+    cut = {"id": "cut", "kind": "link_down", "host": "h1", "nic": "eth1", "duration_s": 1.0}
+    cut |= {"at": {"iteration": 6, "fraction": 0.5}}
+    arms = {"balance": {"expect": "any", "env": {"R2CC_STATUS_DIR": str(status)}}}
+    experiment = cluster.folder / "reported.yaml"
+    experiment.write_text(json.dumps({**EXPERIMENT, "faults": [cut], "arms": arms}))
+    words = ["chaos", "run", str(experiment), "--launcher", "srun", "--void-ok", "--out", str(cluster.folder / "rep")]
+    done = cluster.allocated(*words)
+    assert done.exit_code == 0, done.stdout + done.stderr
+    (folder,) = within(lambda: [*(cluster.folder / "reports").glob("*")])
+    assert folder.name.isdigit()
+    await_true(lambda: not [*status.glob("*.json")], "the end of the epilogs", LONG_S)
+    await_true((folder / "report.md").is_file, "the report", LONG_S)
+    said = cluster.run(*CLI, "job-report", "--status", str(folder), "--job", folder.name, "--json", "--gpus", "16")
+    report = json.loads(said.stdout)
+    assert (report["verdict"], report["failures"], report["restarts_avoided"]) == ("carried", 1, 1), said.stdout
+    assert (report["nics"][0]["host"], report["nics"][0]["nic"]) == ("h1", "eth1")
+    assert report["gpu_hours_saved"] == pytest.approx(16 * 20 / 60, abs=0.02)
+    assert "1 NIC failure carried" in (folder / "report.md").read_text()
+
+
+def test_slurm_drains_a_node_that_lost_and_none_that_is_carried(cluster: Cluster) -> None:
+    """Its own HealthCheckProgram, which asks `r2cc health`: slurmd starts it every second."""
+    sys.path.insert(0, str(REPO / "tests" / "unit"))
+    from watch_files import nic, status, write
+
+    node = cluster.folder / "node"
+    node.mkdir(exist_ok=True)
+
+    def state(name: str) -> str:
+        return cluster.run("sinfo", "-h", "-n", name, "-o", "%T %E").stdout.strip()
+
+    def carried() -> bool:
+        write(node, status(nic("eth0", "down"), nic("eth1"), host="h0"), name="h0-7-0")
+        write(node, status(connections={"held": 2}, host="h1"), name="h1-7-0")
+        return "drain" in state("h1")
+
+    await_true(carried, "the drain of h1", LONG_S)
+    assert "drain" not in state("h0")
+    assert "R2CC held: 2 connections" in state("h1")
+    for file in node.glob("*.json"):
+        file.unlink()
+    cluster.run("scontrol", "update", "nodename=h1", "state=resume")
+    await_true(lambda: state("h1").startswith("idle"), "the end of the drain")
+
+
+def within(what: Any) -> Any:
+    await_true(lambda: bool(what()), "it", LONG_S)
+    return what()
 
 
 def test_a_node_without_a_nic_for_data_is_named(cluster: Cluster) -> None:

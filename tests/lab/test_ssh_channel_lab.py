@@ -14,7 +14,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import sshd
 
 from harness.hosts.ssh import transport as ssh_transport
-from harness.hosts.ssh.command import Running
+from harness.hosts.ssh.command import Channelled
 from harness.hosts.ssh.hosts import SshHost, ssh_hosts
 
 pytestmark = pytest.mark.skipif(sshd.SSHD is None, reason="no sshd (apt-get install openssh-server)")
@@ -29,7 +29,7 @@ def host(tmp_path: Path) -> Iterator[SshHost]:
 
 
 def test_the_hosts_close_waits_for_what_is_being_sent(host: SshHost) -> None:
-    running = Running(host.link, ["sh", "-c", "read line"], None)
+    running = Channelled(host.link, ["sh", "-c", "read line"], None)
     (transport,) = host.link._transports
     with ssh_transport._guard(running.channel):  # as a thread that sends
         running.channel.sendall(b"go\n")

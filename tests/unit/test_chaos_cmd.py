@@ -256,7 +256,7 @@ def test_quiet_says_why_it_was_not_as_expected(scripted: list[Any], tmp_path: Pa
 
 
 @pytest.mark.parametrize("more", [[], ["--dry-run"]])
-def test_a_launcher_needs_hosts_over_ssh(scripted: list[Any], more: list[str]) -> None:
+def test_a_launcher_needs_hosts_of_a_file(scripted: list[Any], more: list[str]) -> None:
     result = call("run", "e.yaml", "--launcher", "torchrun", *more)
     assert isinstance(result.exception, UsageError), result
     assert str(result.exception).startswith(

@@ -124,10 +124,10 @@ def test_published_figures_are_of_the_file_as_it_is(tmp_path: Path) -> None:
 
 
 def test_a_missing_inventory_is_a_usage_error_of_every_reader() -> None:
-    from harness.sites.cluster import over_ssh
+    from harness.sites.cluster import of_a_file
     from harness.sites.inventory import parse
 
     with pytest.raises(UsageError, match="'vm' is no inventory file: why"):
-        over_ssh(parse("vm"), "why", "hint")
+        of_a_file(parse("vm"), "why", "hint")
     with pytest.raises(UsageError, match=r"no inventory 'x\.yml:n1': there is no such file"):
         parse("x.yml:n1")

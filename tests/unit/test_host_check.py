@@ -17,7 +17,8 @@ from paramiko.hostkeys import HostKeyEntry
 from harness.errors import CommandError, SshError, UsageError
 from harness.hosts.check import answers, check
 from harness.hosts.parallel import on_all
-from harness.hosts.ssh.command import preamble, remote_line
+from harness.hosts.remote import preamble
+from harness.hosts.ssh.command import remote_line
 from harness.hosts.ssh.keys import known_hosts
 from harness.hosts.ssh.target import Target
 from harness.schemas import dumped
@@ -64,7 +65,7 @@ def test_the_environment_is_sent_as_data(env: dict[str, str], ok: bool) -> None:
     if ok:
         assert preamble("h", env) == f"A={env['A']}\n\n".encode()
         return
-    with pytest.raises(UsageError, match="cannot be set over SSH"):
+    with pytest.raises(UsageError, match="cannot be set there"):
         preamble("h", env)
 
 

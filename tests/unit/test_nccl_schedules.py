@@ -33,6 +33,29 @@ def measured(_arms: Any, wanted: Any, _tell: str, found: list[Any]) -> None:
     found.extend({"op": wanted.op, "bytes": size, "ops": 1, "us": us} for size in wanted.sizes)
 
 
+@pytest.mark.parametrize(
+    ("op", "nics", "down", "expected"),
+    [
+        ("all_reduce", 2, "h0:eth0", (4 / 3, 2)),
+        ("all_reduce", 4, "h1:eth0,h2:eth3", (8 / 7, 2)),
+        ("all_gather", 4, "h1:eth0,h2:eth3", (4 / 3, 2)),
+        ("reduce_scatter", 4, "h1:eth0,h3:eth3", (4 / 3, 4 / 3)),
+    ],
+)
+def test_bounds_of_degraded_hosts(op: str, nics: int, down: str, expected: tuple[float, float]) -> None:
+    found = nccl_schedules.bounds(nics, 1, op, nccl_schedules.lost_of(down, nics))
+    assert found == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    "words", [["--down", "h4:eth0"], ["--down", "h0:eth0,h0:eth1"], ["--op", "all_gather", "--cut"]]
+)
+def test_what_cannot_be_measured_is_refused_before_anything_starts(words: list[str]) -> None:
+    result = CliRunner().invoke(nccl_schedules.main, words)
+    assert result.exit_code == 2
+    assert "--down" in result.output or "--cut" in result.output
+
+
 def test_what_was_measured_is_written_beside_what_the_machine_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -74,7 +74,7 @@ def test_takes_nodes_and_rates_from_a_topology() -> None:
 @pytest.mark.build
 @pytest.mark.usefixtures("library")
 def test_costs_and_sizes_reach_the_planner() -> None:
-    words = ("--nodes", "4", "--nics", "2", "--down", "h1:eth0", "--json")
+    words = ("--nodes", "4", "--nics", "2", "--down", "h1:eth0", "--schedule", "chain", "--json")
     quick = json.loads(call(*words, "--bytes", "1KiB", "--cost", "hop_us=1,local_hop_us=0,chunk_bytes=1024").stdout)
     slow = json.loads(call(*words, "--bytes", "1KiB", "--cost", "hop_us=100000,chunk_bytes=1024").stdout)
     assert quick["bytes"] == 1024 and quick["predicted_us"] * 100 < slow["predicted_us"]

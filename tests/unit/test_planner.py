@@ -27,7 +27,7 @@ from harness.schemas import plain, problems, validate
 
 pytestmark = [pytest.mark.build, pytest.mark.timeout(400)]
 EXAMPLES = Path(__file__).resolve().parents[2] / "docs" / "examples"
-SPECIAL: tuple[Schedule, ...] = ("auto", "published", "chain", "chain_fixed", "optcc")
+SPECIAL: tuple[Schedule, ...] = ("auto", "published", "chain", "chain_fixed", "optcc", "tree")
 BYTES_PER_US_OF_GBIT = 125.0
 
 
@@ -96,6 +96,11 @@ def crossings(part: Part, home: dict[int, str]) -> Iterator[tuple[str, str, floa
         for a, b in pairwise(names):
             yield a, b, part.share
             yield b, a, part.share
+    elif part.kind == "tree":
+        assert part.parents is not None
+        for name, place in zip(names[1:], part.parents[1:], strict=True):
+            yield name, names[place], part.share
+            yield names[place], name, part.share
     elif part.kind == "optcc":
         assert part.straggler is not None
         yield from ((a, b, part.share * ring_load(len(names))) for a, b in around(names))

@@ -32,8 +32,8 @@ def names(told: Ways) -> set[str]:
 def test_the_interface_of_the_ssh_connection_and_that_of_its_answers_are_protected() -> None:
     told = ways(link("lo", "127.0.0.1"), link("eth0", SERVER), link("eth1", "10.0.0.1"), link("eth2"), routes=["eth2"])
     assert protected({"h1": told}, {}) == {
-        ("h1", "eth0"): "carries the controller's SSH connection",
-        ("h1", "eth2"): "carries the controller's SSH connection",
+        ("h1", "eth0"): "carries the controller's connection",
+        ("h1", "eth2"): "carries the controller's connection",
     }
 
 
@@ -68,13 +68,13 @@ def test_a_jump_host_keeps_the_way_to_those_behind_it() -> None:
     behind = ways(link("eth5", "10.9.0.2"), client="10.9.0.1", server="10.9.0.2")
     found = protected({"jump": jump, "node": behind}, {})
     assert found["jump", "eth1"] == "carries the controller's way to node"
-    assert found["node", "eth5"] == "carries the controller's SSH connection"
+    assert found["node", "eth5"] == "carries the controller's connection"
 
 
 def test_default_route_and_management_role_are_protected_but_nothing_else() -> None:
     told = Ways(CLIENT, SERVER, [link("eth0", SERVER), link("eth7"), link("eth1")], [], ["eth7"])
     assert protected({"h1": told}, {"h1": ["mgmt0"], "h2": ["mgmt1"]}) == {
-        ("h1", "eth0"): "carries the controller's SSH connection",
+        ("h1", "eth0"): "carries the controller's connection",
         ("h1", "eth7"): "has the default route",
         ("h1", "mgmt0"): "is for management, says the inventory",
         ("h2", "mgmt1"): "is for management, says the inventory",

@@ -155,6 +155,15 @@ def test_failures_have_a_reason(made: list[dict[str, Any]], words: str) -> None:
     assert words in str(judge.failure(made, 2))
 
 
+def test_an_iteration_may_take_long_where_commands_do() -> None:
+    slow = {**at(30000, "h0", "iteration", rank=0, index=9, start_ns=10**9, end_ns=30 * 10**9), "run": 0}
+    slow |= {"bytes": 1, "wrong_elements": 0}
+    said = {"argv": ["true"], "exit_code": 0, "stderr": ""}
+    command = {**at(5000, "h0", "command", started_ns=at(1000, "h0", "log")["t_ns"], **said), "run": 0}
+    assert "took 29 s" in str(judge.failure([*journal(), slow], 2))
+    assert judge.failure([*journal(), command, slow], 2) is None
+
+
 def test_only_faults_before_the_failure_are_to_blame() -> None:
     wrong = {**at(1400, "h0", "iteration", rank=0, index=3, start_ns=1, end_ns=2, bytes=1, wrong_elements=1), "run": 0}
     assert judge.injected_before(journal(), judge.failed_at_ns(journal())) == {"cable"}

@@ -111,7 +111,7 @@ def test_a_guest_that_is_cut_off_goes_on_and_is_reached_again(lab: VmLab, hosts:
         process.close()
 
 
-def test_verbs_over_ssh_see_the_soft_roce_device(hosts: dict[str, SshHost]) -> None:
+def test_verbs_of_a_file_see_the_soft_roce_device(hosts: dict[str, SshHost]) -> None:
     facts = json.loads(hosts["h0"].run(["python3", "-c", FACTS, "rxe1"], timeout_s=60).stdout)
     assert ip_address(facts["gids"]["1"]) == ip_address("::ffff:10.2.0.1")
     assert facts["port_state"] == "PORT_ACTIVE"
@@ -142,7 +142,7 @@ def ran(inventory: str, folder: Path, net: str, fault: dict[str, Any]) -> dict[s
     name = f"{net}_{fault['kind']}"
     experiment, out = folder / f"{name}.yaml", folder / f"runs-{name}"
     document = {
-        "name": f"over_ssh_{name}",
+        "name": f"of_a_file_{name}",
         "topology": {"hosts": 2, "nics": 2},
         "workload": {**WORKLOAD, "net": net, "bytes": BYTES[net]},
         "faults": [fault],

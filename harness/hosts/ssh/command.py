@@ -2,33 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import select
 import shlex
-import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from harness.errors import CommandError, InfraError, UsageError
+from harness.errors import CommandError, InfraError
 from harness.hosts.commands import start_error
+from harness.hosts.remote import CHUNK, MOST_NOISE, PID_LINE, START, Sink, preamble
 from harness.hosts.ssh.link import Link, lost
 
-Sink = Callable[[bytes], None]
-
-START = (
-    'while IFS= read -r _r2cc && [ -n "$_r2cc" ]; do export "$_r2cc"; done; '
-    'PATH="$PATH:/usr/sbin:/sbin"; export PATH; '
-    'if command -v "$1" >/dev/null 2>&1; then echo; echo "r2cc-pid $$"; exec "$@"; fi; '
-    'echo; echo "r2cc-pid none"; exit 127'
-)
-"""A fixed script. The environment is read from its input, so that no other user of the host sees it in `ps`; what is to
-run are its arguments. It says its number before it becomes the command; what a `.bashrc` prints comes before that."""
-
-PID_LINE = re.compile(rb"(?:^|\n)r2cc-pid (\d+|none)\n")
-MOST_NOISE = 65536
-CHUNK = 65536
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 POLL_S = 0.05
 
 
@@ -37,15 +21,7 @@ def remote_line(argv: Sequence[str]) -> str:
     return "exec " + shlex.join(["sh", "-c", START, "r2cc", *argv])
 
 
-def preamble(host: str, env: Mapping[str, str] | None) -> bytes:
-    """The environment as lines, and an empty one. UsageError for what cannot be said so."""
-    for name, value in (env or {}).items():
-        if not NAME.fullmatch(name) or "\n" in value or "\0" in value:
-            raise UsageError(f"{host}: {name!r} cannot be set over SSH", "names are [A-Za-z_0-9]; values are one line")
-    return "".join(f"{name}={value}\n" for name, value in (env or {}).items()).encode() + b"\n"
-
-
-class Running:
+class Channelled:
     """A started command's channel: `pid` on the host, and what came of its output so far."""
 
     def __init__(self, link: Link, argv: Sequence[str], env: Mapping[str, str] | None) -> None:
@@ -96,13 +72,6 @@ class Running:
         said = received.decode(errors="replace").strip().splitlines()[-3:]
         message = f"{target.name}: {target.shown} runs no commands: {' / '.join(said) or 'it said nothing'}"
         return CommandError(message, f"ssh -p {target.port} {target.address} true")
-
-    def feed(self, data: bytes) -> None:
-        """Writes to its stdin, in a thread of its own if that may have to wait; then closes it."""
-        if len(data) <= CHUNK:
-            self.write([data])
-        else:
-            threading.Thread(target=self.write, args=([data],), name="stdin", daemon=True).start()
 
     def write(self, chunks: Iterable[bytes]) -> None:
         """To its stdin, then the end of file. That it reads no more, or has ended, is told by its exit code."""

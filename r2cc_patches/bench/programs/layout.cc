@@ -25,7 +25,7 @@ planner::Plan plainRing(int ranks) {
 // What a part's busiest connections carry of the message.
 double edgeLoad(const planner::Part& part) {
   const auto n = static_cast<double>(part.order.size());
-  if (part.kind == planner::Kind::Chain) return part.share;
+  if (part.kind == planner::Kind::Chain || part.kind == planner::Kind::Tree) return part.share;
   if (part.kind == planner::Kind::OptCC) return part.share / n;
   return part.share * std::max(2 * (n - 1) / n, 1.0);
 }

@@ -38,6 +38,22 @@ bool isPermutation(std::vector<int> order, int straggler, int ranks) {
   return static_cast<int>(order.size()) == ranks;
 }
 
+/// Hops from the root to the farthest leaf.
+size_t depthOf(const planner::Part& part) {
+  std::vector<size_t> levels(1, 0);
+  for (size_t i = 1; i < part.parents.size(); i++) levels.push_back(levels[static_cast<size_t>(part.parents[i])] + 1);
+  return *std::max_element(levels.begin(), levels.end());
+}
+
+/// Parents before their children.
+bool isTree(const std::vector<int>& parents, size_t ranks) {
+  if (parents.size() != ranks || parents.front() != -1) return false;
+  for (size_t i = 1; i < parents.size(); i++) {
+    if (parents[i] < 0 || parents[i] >= static_cast<int>(i)) return false;
+  }
+  return true;
+}
+
 std::string sparedProblem(const planner::Part& part, int ranks) {
   std::vector<int> all;
   bool whole = part.spared.empty() || part.kind == planner::Kind::Published;
@@ -55,6 +71,9 @@ std::string problemOf(const planner::Part& part, int ranks) {
   const bool aside = part.kind == planner::Kind::OptCC;
   if (!isPermutation(part.order, aside ? part.straggler : -1, ranks)) {
     return "its order is not made of the ranks 0 to " + std::to_string(ranks - 1);
+  }
+  if (part.kind == planner::Kind::Tree && !isTree(part.parents, part.order.size())) {
+    return "its parents are no tree: of the first rank -1, of each other one the place of one before it";
   }
   const bool special = aside || part.kind == planner::Kind::Published;
   if (special && (part.straggler < 0 || part.straggler >= ranks)) return "it has no straggler";
@@ -88,6 +107,21 @@ Sequence chainSequence(const std::vector<int>& order, const Region& region, uint
   return builder.take();
 }
 
+Sequence treeSequence(const planner::Part& part, const Region& region, uint32_t chunkBytes) {
+  SequenceBuilder builder;
+  std::vector<uint32_t> up, down;  // of place i + 1
+  for (size_t i = 1; i < part.order.size(); i++) {
+    const int parent = part.order[static_cast<size_t>(part.parents[i])];
+    up.push_back(builder.edge(part.order[i], parent));
+    down.push_back(builder.edge(parent, part.order[i]));
+  }
+  for (const Region& chunk : chunksOf(region, pipelineChunk(region, 2 * depthOf(part), chunkBytes))) {
+    for (size_t i = up.size(); i-- > 0;) builder.move(up[i], chunk, Action::Reduce);
+    for (const uint32_t edge : down) builder.move(edge, chunk, Action::Store);
+  }
+  return builder.take();
+}
+
 Sequence optccSequence(const planner::Part& part, const Region& region, uint32_t chunkBytes) {
   SequenceBuilder builder;
   const size_t owners = part.order.size();
@@ -103,6 +137,7 @@ Sequence optccSequence(const planner::Part& part, const Region& region, uint32_t
 uint32_t chunkOf(const planner::Part& part, const Region& region, uint32_t chunkBytes) {
   const size_t ranks = part.order.size();
   if (part.kind == planner::Kind::Chain) return pipelineChunk(region, ranks - 1, chunkBytes);
+  if (part.kind == planner::Kind::Tree) return pipelineChunk(region, 2 * depthOf(part), chunkBytes);
   if (part.kind == planner::Kind::OptCC) return pipelineChunk(partOf(region, ranks, 0), ranks, chunkBytes);
   return chunkBytes;
 }
@@ -113,6 +148,8 @@ Sequence partSequence(const planner::Part& part, const Region& region, uint32_t 
       return ringSequence(part.order, region, chunkBytes);
     case planner::Kind::Chain:
       return chainSequence(part.order, region, chunkBytes);
+    case planner::Kind::Tree:
+      return treeSequence(part, region, chunkBytes);
     case planner::Kind::OptCC:
       return optccSequence(part, region, chunkBytes);
     case planner::Kind::Published:

@@ -10,6 +10,7 @@ namespace r2cc::bench {
 // for much of its time.
 Sequence partSequence(const planner::Part& part, const Region& region, uint32_t chunkBytes);
 
+Sequence treeSequence(const planner::Part& part, const Region& region, uint32_t chunkBytes);
 Sequence chainSequence(const std::vector<int>& order, const Region& region, uint32_t chunkBytes);
 Sequence optccSequence(const planner::Part& part, const Region& region, uint32_t chunkBytes);
 Sequence publishedSequence(const planner::Part& part, const Region& region, uint32_t chunkBytes);

@@ -102,13 +102,13 @@ std::vector<size_t> Tracks::tracksOf(const planner::Part& part) const {
     throw std::logic_error("a plan's part is neither a ring nor the cut of a cycle");
   }
   std::vector<int> channels = part.homes;
-  if (ring || channels.empty()) {
+  if (channels.empty()) {
     channels.resize(homes_.size());
     std::iota(channels.begin(), channels.end(), 0);
   }
   std::vector<size_t> tracks;
   tracks.reserve(channels.size());
-  for (const int channel : channels) tracks.push_back(track(ring ? -1 : part.cycle, channel));
+  for (const int channel : channels) tracks.push_back(track(part.cycle, channel));
   return tracks;
 }
 
@@ -117,10 +117,15 @@ std::vector<Sequence> Tracks::programs(const planner::Plan& plan, uint64_t eleme
   programs.reserve(plans_.size());
   for (const FlowPlan& flow : plans_) programs.push_back(flow.sequence);
   const std::vector<uint64_t> bounds = planner::bounds(plan, elements);
+  uint32_t ofRings = chunkBytes;  // as small as the chunks of the chains beside them: see layout.cc
+  for (size_t i = 0; i < plan.parts.size(); i++) {
+    const Region first = partOf({bounds[i], bounds[i + 1]}, tracksOf(plan.parts[i]).size(), 0);
+    ofRings = std::min(ofRings, chunkOf(plan.parts[i], first, chunkBytes));
+  }
   for (size_t i = 0; i < plan.parts.size(); i++) {
     planner::Part part = plan.parts[i];
     const std::vector<size_t> tracks = tracksOf(part);
-    if (part.kind == planner::Kind::Ring) {  // one is connected, whatever the order
+    if (part.kind == planner::Kind::Ring && part.cycle < 0) {  // one is connected, whatever the order
       part.order.clear();
       for (const Edge& edge : plans_.front().sequence.edges) part.order.push_back(edge.from);
     }
@@ -128,7 +133,8 @@ std::vector<Sequence> Tracks::programs(const planner::Plan& plan, uint64_t eleme
       Sequence& program = programs[tracks[at]];
       if (!program.transfers.empty()) throw std::logic_error("two parts of a plan on one connection");
       const Region region = partOf({bounds[i], bounds[i + 1]}, tracks.size(), at);
-      program = over(plans_[tracks[at]].sequence.edges, partSequence(part, region, chunkBytes));
+      const uint32_t chunk = part.kind == planner::Kind::Ring ? ofRings : chunkBytes;
+      program = over(plans_[tracks[at]].sequence.edges, partSequence(part, region, chunk));
     }
   }
   return programs;

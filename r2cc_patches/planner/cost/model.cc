@@ -5,6 +5,7 @@
 
 #include "planner/cost/formulas.h"
 #include "planner/shapes/order.h"
+#include "planner/shapes/tree.h"
 
 namespace r2cc::planner {
 namespace {
@@ -23,6 +24,7 @@ Estimate::Estimate(const Cluster& cluster, const Cost& cost, std::vector<Draft> 
   for (const Draft& draft : drafts_) {
     if (draft.kind == Kind::Ring) addRing(draft, ringFactor);
     if (draft.kind == Kind::Chain) addChain(draft);
+    if (draft.kind == Kind::Tree) addTree(draft);
     if (draft.kind == Kind::OptCC) addOptcc(draft);
     if (draft.kind == Kind::Published) addPublished(draft);
   }
@@ -84,8 +86,10 @@ double Estimate::ringHopsUs(double factor) const {
 }
 
 void Estimate::addRing(const Draft& draft, double factor) {
-  ring(draft.order, draft.share * factor * ringLoad(cluster_.ranks()), cost_.ringEfficiency);
+  const double load = draft.share * factor * ringLoad(cluster_.ranks());
+  ring(draft.order, load, cost_.ringEfficiency);
   latencyUs_ = std::max(latencyUs_, ringHopsUs(factor));
+  if (draft.cycle >= 0) onChannels(draft, load / 2);
 }
 
 void Estimate::addChain(const Draft& draft) {
@@ -96,15 +100,39 @@ void Estimate::addChain(const Draft& draft) {
     edge(draft.order[i], draft.order[i + 1], draft.share, cost_.chainEfficiency);
     edge(draft.order[i + 1], draft.order[i], draft.share, cost_.chainEfficiency);
   }
-  const int hops = 2 * static_cast<int>(last);
+  addPipelines(draft, 2 * static_cast<int>(last));
+}
+
+/// `order` has the nodes by slot.
+void Estimate::addTree(const Draft& draft) {
+  const int nodes = static_cast<int>(draft.order.size());
+  const std::vector<int> degrees = treeDegrees(nodes);
+  for (int slot = 0; slot < nodes; slot++) {
+    const int node = draft.order[static_cast<size_t>(slot)];
+    carry(node, draft.share * degrees[static_cast<size_t>(slot)], cost_.chainEfficiency);
+    if (slot == 0) continue;
+    const int parent = draft.order[static_cast<size_t>(treeParent(nodes, slot))];
+    edge(node, parent, draft.share, cost_.chainEfficiency);
+    edge(parent, node, draft.share, cost_.chainEfficiency);
+  }
+  addPipelines(draft, 2 * treeDepth(nodes));
+}
+
+/// In each node through all of its ranks, and back.
+void Estimate::addPipelines(const Draft& draft, int hops) {
   const int local = 2 * (cluster_.ranks() - cluster_.nodes());
   latencyUs_ = std::max(latencyUs_, cost_.baseUs + hops * cost_.hopUs + local * cost_.localHopUs);
   const size_t channels = std::max<size_t>(1, draft.homes.size());
-  chained_ += draft.share;
-  if (cost_.channelGBps > 0) {
-    atLeast(draft.share / static_cast<double>(channels) / (cost_.channelGBps * kBytesPerUsOfGBps));
-  }
+  onChannels(draft, draft.share);
   for (size_t i = 0; i < channels; i++) pipelines_.push_back({hops, draft.share / static_cast<double>(channels)});
+}
+
+/// `load`: of the message, once through each rank and back, which is what a channel of a chain is known to carry.
+void Estimate::onChannels(const Draft& draft, double load) {
+  chained_ += load;
+  if (cost_.channelGBps <= 0) return;
+  const auto channels = static_cast<double>(std::max<size_t>(1, draft.homes.size()));
+  atLeast(load / channels / (cost_.channelGBps * kBytesPerUsOfGBps));
 }
 
 void Estimate::addOptcc(const Draft& draft) {

@@ -56,6 +56,9 @@ class Estimate {
   void ring(const std::vector<int>& order, double load, double efficiency);
   void addRing(const Draft& draft, double factor);
   void addChain(const Draft& draft);
+  void onChannels(const Draft& draft, double load);
+  void addTree(const Draft& draft);
+  void addPipelines(const Draft& draft, int hops);
   void addOptcc(const Draft& draft);
   void addPublished(const Draft& draft);
   void carry(int node, double load, double efficiency);
@@ -79,7 +82,7 @@ class Estimate {
   std::unordered_map<int, Tilt> tilts_;
   double latencyUs_ = 0;  // of the slowest part
   std::vector<Pipeline> pipelines_;
-  double chained_ = 0;  // the chains' share
+  double chained_ = 0;  // what goes along cycles, chains and trees
   double usPerByte_ = 0;
   double afterUsPerByte_ = 0;
 };

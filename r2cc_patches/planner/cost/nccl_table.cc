@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <map>
 
 #include "planner/cost/formulas.h"
+#include "planner/cost/model.h"
+#include "planner/shapes/tree.h"
 
 namespace r2cc::planner {
 namespace {
@@ -157,18 +160,32 @@ struct Table {
   }
 };
 
-/// The binary tree in which a number's parent is the number without its lowest bit, or with the next higher bit set.
-int parentIn(int nodes, int node) {
-  if (node == 0) return -1;
-  const int bit = node & -node;
-  const int up = (node ^ bit) | (bit << 1);
-  return up >= nodes ? node ^ bit : up;
-}
+struct Flowing {
+  std::vector<double> loads;                    // of each node, out and as much in
+  std::map<std::pair<int, int>, double> edges;  // what one node sends another
+};
 
-std::vector<double> loadsOf(const Rival& rival, const Cluster& cluster) {
-  const auto nodes = static_cast<size_t>(cluster.nodes());
-  if (rival.flow == Flow::Tree) return treeLoads(cluster.nodes());
-  return std::vector<double>(nodes, rival.flow == Flow::Ring ? ringLoad(cluster.ranks()) : 1);
+/// In messages; of an AllGather what a rank ends with, of a ReduceScatter what it begins with.
+Flowing flowing(Flow flow, const Cluster& cluster, const std::string& op) {
+  const int nodes = cluster.nodes();
+  Flowing out{std::vector<double>(static_cast<size_t>(nodes), 0), {}};
+  if (flow == Flow::Tree) {
+    out.loads = treeLoads(nodes);
+    for (const auto& [parent, child] : treeEdges(nodes)) {
+      out.edges[{parent, child}] += 0.5;
+      out.edges[{child, parent}] += 0.5;
+    }
+  } else if (flow == Flow::Ring) {
+    const double load = ringLoad(cluster.ranks()) * ringFactor(op, cluster.ranks());
+    std::fill(out.loads.begin(), out.loads.end(), load);
+    for (int node = 0; node < nodes; node++) out.edges[{node, (node + 1) % nodes}] = load;
+  } else {
+    for (int node = 0; node < nodes; node++) {
+      const double own = static_cast<double>(cluster.ranksOf(node).size()) / cluster.ranks();
+      out.loads[static_cast<size_t>(node)] = op == "allreduce" ? 1 : 1 - own;
+    }
+  }
+  return out;
 }
 
 }  // namespace
@@ -176,7 +193,7 @@ std::vector<double> loadsOf(const Rival& rival, const Cluster& cluster) {
 std::vector<std::pair<int, int>> treeEdges(int nodes) {
   std::vector<std::pair<int, int>> edges;
   for (int node = 1; node < nodes; node++) {
-    const int parent = parentIn(nodes, node);
+    const int parent = treeParent(nodes, node);
     // The second tree is the first mirrored, or shifted by one where there is an odd number of nodes.
     const auto other = [&](int place) { return nodes % 2 == 0 ? nodes - 1 - place : (place + 1) % nodes; };
     edges.emplace_back(parent, node);
@@ -230,12 +247,16 @@ std::vector<Rival> rivalsOf(const NcclMachine& machine, const Cluster& cluster) 
   return out;
 }
 
-Rivals::Rivals(const std::vector<Rival>& rivals, const Cluster& cluster) {
+Rivals::Rivals(const std::vector<Rival>& rivals, const Cluster& cluster, const std::string& op) {
   for (const Rival& rival : rivals) {
     Known known{rival};
-    const std::vector<double> loads = loadsOf(rival, cluster);
+    const Flowing flow = flowing(rival.flow, cluster, op);
+    for (const auto& [ends, load] : flow.edges) {
+      const double both = cluster.between(ends.first, ends.second);
+      if (both > 0) known.usPerByte = std::max(known.usPerByte, load * rival.wire / rival.efficiency / both);
+    }
     for (int node = 0; node < cluster.nodes(); node++) {
-      const double load = loads[static_cast<size_t>(node)] * rival.wire / rival.efficiency;
+      const double load = flow.loads[static_cast<size_t>(node)] * rival.wire / rival.efficiency;
       known.usPerByte = std::max(known.usPerByte, load / cluster.bandwidth(node));
       known.wholeUsPerByte = std::max(known.wholeUsPerByte, load / cluster.healthySlowest());
     }
@@ -269,6 +290,14 @@ size_t Rivals::chosen(double bytes) const {
     if (worth(i) < worth(best)) best = i;
   }
   return best;
+}
+
+double Rivals::ringUs(double bytes) const {
+  double most = 0;
+  for (const Known& known : rivals_) {
+    if (known.rival.flow == Flow::Ring && known.rival.wire == 1) most = std::max(most, tableUs(known.rival, bytes));
+  }
+  return most;
 }
 
 double Rivals::chosenUs(double bytes) const { return balancedUs(chosen(bytes), bytes); }

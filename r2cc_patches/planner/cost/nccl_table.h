@@ -32,7 +32,7 @@ std::vector<double> treeLoads(int nodes);
 /// What NCCL would run, and how long that takes while nodes have what they have left.
 class Rivals {
  public:
-  Rivals(const std::vector<Rival>& rivals, const Cluster& cluster);
+  Rivals(const std::vector<Rival>& rivals, const Cluster& cluster, const std::string& op);
   size_t count() const { return rivals_.size(); }
   /// Of what NCCL chooses at this size.
   double chosenUs(double bytes) const;
@@ -42,6 +42,8 @@ class Rivals {
   /// Without `beatenFrom`.
   Baseline baseline(size_t which, double bytes) const;
   size_t chosen(double bytes) const;
+  /// Of its ring with protocol Simple, on whole NICs; 0: not known.
+  double ringUs(double bytes) const;
   const Rival& rival(size_t which) const { return rivals_[which].rival; }
   /// On whole NICs: what NCCL chooses by, and what was measured, where it was.
   static double tableUs(const Rival& rival, double bytes);
@@ -50,7 +52,7 @@ class Rivals {
  private:
   struct Known {
     Rival rival;
-    double usPerByte = 0, wholeUsPerByte = 0;  // of the busiest node
+    double usPerByte = 0, wholeUsPerByte = 0;  // of the busiest node, or of what two neighbours can exchange
   };
   std::vector<Known> rivals_;
 };

@@ -1,15 +1,19 @@
 #include <algorithm>
 #include <cstdio>
-#include <map>
+#include <limits>
+#include <numeric>
 #include <utility>
 
 #include "planner/cost/formulas.h"
+#include "planner/cost/model.h"
 #include "planner/shapes/cycles.h"
 #include "planner/shapes/placing.h"
 #include "planner/shapes/schedules.h"
 
 namespace r2cc::planner {
 namespace {
+
+constexpr double kFaster = 1 - 1e-9;
 
 /// The nodes in the order in which a cycle of ranks passes them.
 std::vector<int> nodesOf(const std::vector<int>& cycle, const std::vector<int>& nodeOfRank) {
@@ -32,51 +36,96 @@ std::vector<std::vector<int>> nodeCycles(const Request& request, const Cluster& 
   return out;
 }
 
+/// Along all of a cycle: a ring, or a chain from `head` on.
+Draft draftOf(Kind kind, const std::vector<std::vector<int>>& cycles, size_t cycle, size_t head, double share) {
+  Draft draft;
+  draft.kind = kind;
+  draft.share = share;
+  draft.order = cycles[cycle];
+  std::rotate(draft.order.begin(), draft.order.begin() + static_cast<std::ptrdiff_t>(head), draft.order.end());
+  draft.cycle = static_cast<int>(cycle);
+  return draft;
+}
+
+Placing placedCuts(const Request& request, const Cluster& cluster, const std::vector<std::vector<int>>& cycles,
+                   const std::vector<int>& ring, Cuts& cuts) {
+  const double load = ringLoad(cluster.ranks());
+  const auto place = [&](const Cuts& given, Lines lines) {
+    return placed(request.nodes, cycles, request.homes, given, ring, load, lines);
+  };
+  Placing best = place(cuts, Lines::Cuts);
+  const Cuts chains = cutCycles(cycles, cluster.bandwidths());
+  const Placing alone = place(chains, Lines::Cuts);
+  if (cuts.ringShare > 0 && alone.usPerByte <= best.usPerByte * kWorthARing) cuts = chains, best = alone;
+  // Rings in other orders spread loads where ends of chains are too few.
+  Placing mixed = place(chains, Lines::CutsAndRings);
+  if (mixed.usPerByte * kWorthARing <= best.usPerByte) cuts = chains, best = std::move(mixed);
+  return best;
+}
+
 }  // namespace
 
 Proposal proposeCuts(const Request& request, const Cluster& cluster, const std::vector<int>& ring) {
   const std::vector<std::vector<int>> cycles = nodeCycles(request, cluster);
-  const double load = ringLoad(cluster.ranks());
-  Cuts found = cutCycles(cycles, cluster.bandwidths(), load);
-  Placing placing;
-  if (!request.homes.empty()) {
-    placing = placed(request.nodes, cycles, request.homes, found, ring, load);
-    const Cuts chains = cutCycles(cycles, cluster.bandwidths());
-    const Placing alone = placed(request.nodes, cycles, request.homes, chains, ring, load);
-    if (found.ringShare > 0 && alone.usPerByte <= placing.usPerByte * kWorthARing) found = chains, placing = alone;
-  }
+  Cuts found = cutCycles(cycles, cluster.bandwidths(), ringLoad(cluster.ranks()));
   Proposal out{Schedule::Chain, {}, ""};
+  double rings = 0;
+  if (request.homes.empty()) {
+    for (const Cut& cut : found.cuts) {
+      out.drafts.push_back(draftOf(Kind::Chain, cycles, cut.cycle, cut.head, cut.share));
+    }
+  } else {
+    const Placing placing = placedCuts(request, cluster, cycles, ring, found);
+    for (const PlacedLine& line : placing.lines) {
+      const Kind kind = line.whole ? Kind::Ring : Kind::Chain;
+      out.drafts.push_back(draftOf(kind, cycles, line.cycle, line.head, line.share));
+      out.drafts.back().homes = line.homes;
+      rings += line.whole ? line.share : 0;
+    }
+    out.railsUsPerByte = placing.usPerByte / request.cost.chainEfficiency;
+  }
   if (found.ringShare > 0) {
     Draft draft;
     draft.share = found.ringShare;
     draft.order = ring;
-    out.drafts.push_back(std::move(draft));
-  }
-  const auto add = [&](size_t cycle, size_t head, double share) {
-    Draft draft;
-    draft.kind = Kind::Chain;
-    draft.share = share;
-    draft.order = cycles[cycle];
-    std::rotate(draft.order.begin(), draft.order.begin() + static_cast<std::ptrdiff_t>(head), draft.order.end());
-    draft.cycle = static_cast<int>(cycle);
-    out.drafts.push_back(std::move(draft));
-  };
-  if (request.homes.empty()) {
-    for (const Cut& cut : found.cuts) add(cut.cycle, cut.head, cut.share);
-  } else {
-    size_t used = 0;
-    for (const PlacedCut& cut : placing.cuts) used += cut.homes.size();
-    for (const PlacedCut& cut : placing.cuts) {
-      const double part = static_cast<double>(cut.homes.size()) / static_cast<double>(used);
-      add(cut.cycle, cut.head, (1 - found.ringShare) * part);
-      out.drafts.back().homes = cut.homes;
-    }
-    out.railsUsPerByte = placing.usPerByte / request.cost.chainEfficiency;
+    out.drafts.insert(out.drafts.begin(), std::move(draft));
   }
   char note[96];
-  std::snprintf(note, sizeof(note), "%zu cuts of %zu cycles, %.3g of the message on a ring", out.drafts.size(),
-                cycles.size(), found.ringShare);
+  std::snprintf(note, sizeof(note), "%zu lines along %zu cycles, %.3g of the message on rings", out.drafts.size(),
+                cycles.size(), found.ringShare + rings);
   out.note = note;
+  return out;
+}
+
+std::vector<Proposal> proposeReranked(const Request& request, const Cluster& cluster) {
+  const std::vector<std::vector<int>> cycles = nodeCycles(request, cluster);
+  const double load = ringLoad(cluster.ranks()) * ringFactor(request.op, cluster.ranks());
+  std::vector<Proposal> out;
+  const auto add = [&](size_t first, size_t count) {
+    Proposal proposal{Schedule::Reranked, {}, ""};
+    for (size_t i = first; i < first + count; i++) {
+      proposal.drafts.push_back(draftOf(Kind::Ring, cycles, i, 0, 1 / static_cast<double>(count)));
+      std::vector<int>& homes = proposal.drafts.back().homes;
+      homes.resize(request.homes.size());
+      std::iota(homes.begin(), homes.end(), 0);
+    }
+    proposal.note = count == 1 ? "a ring in another order" : std::to_string(count) + " rings in other orders";
+    out.push_back(std::move(proposal));
+  };
+  if (request.homes.empty()) {
+    for (size_t i = 0; i < cycles.size(); i++) add(i, 1);
+    return out;
+  }
+  for (size_t count = 1; count <= cycles.size(); count++) {
+    size_t best = 0;
+    double least = std::numeric_limits<double>::infinity();
+    for (size_t first = 0; first + count <= cycles.size(); first++) {
+      const double time = ringsUsPerByte(request.nodes, cycles, first, count, request.homes, load);
+      if (time < least * kFaster) least = time, best = first;
+    }
+    add(best, count);
+    out.back().railsUsPerByte = least / request.cost.ringEfficiency;
+  }
   return out;
 }
 

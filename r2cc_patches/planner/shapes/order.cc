@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <numeric>
 
 namespace r2cc::planner {
 namespace {
@@ -77,9 +78,14 @@ class Mending {
 
 }  // namespace
 
-std::vector<int> ringOrder(const Cluster& cluster) {
+std::vector<int> requestOrder(const Cluster& cluster) {
   std::vector<int> order(static_cast<size_t>(cluster.nodes()));
-  for (size_t i = 0; i < order.size(); i++) order[i] = static_cast<int>(i);
+  std::iota(order.begin(), order.end(), 0);
+  return order;
+}
+
+std::vector<int> ringOrder(const Cluster& cluster) {
+  std::vector<int> order = requestOrder(cluster);
   if (order.size() > 3) Mending(cluster, order, true).run();
   return order;
 }

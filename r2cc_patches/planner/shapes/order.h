@@ -7,6 +7,7 @@
 
 namespace r2cc::planner {
 
+std::vector<int> requestOrder(const Cluster& cluster);
 /// The request's order, in which nodes that do not get along have others (bridges) moved between them.
 std::vector<int> ringOrder(const Cluster& cluster);
 /// Orders of chains, one after the other. Most neighbours are the ring's; but what goes to a node that lost some of its

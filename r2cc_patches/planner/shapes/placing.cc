@@ -13,12 +13,13 @@ constexpr size_t kMostPlaced = 32;     // nodes; one of more carries so little o
 constexpr int kStarts = 12;            // drawn choices that are made better, beside the given one
 constexpr size_t kMostWork = 2 << 20;  // sums of one NIC's time, for each start
 constexpr double kLess = 1 - 1e-9;
+constexpr double kLeastUsed = 1e-6;  // less is what sums leave of nothing
 
 struct Cutting {
   static constexpr int kUnused = -1;
-  std::vector<int> heads;  // by channel
-  Rails::Loads sum;        // of the channels, each as if it carried all
-  int used = 0;
+  std::vector<int> heads;  // by channel: where it is cut; as many as there are nodes: it is a ring
+  Rails::Loads sum;        // of the channels, each connection as if it carried all
+  double used = 0;         // of the message, if each connection carried all
 };
 
 /// How good a choice is: the busiest NIC's time, and of equals the one with fewer NICs that are about as busy.
@@ -33,13 +34,22 @@ struct Worth {
 class Placer {
  public:
   Placer(const std::vector<Node>& nodes, const std::vector<std::vector<int>>& cycles, const std::vector<int>& homes,
-         const Cuts& cuts, const std::vector<int>& ring, double ringLoad)
-      : cycles_(cycles), homes_(homes), cuts_(cuts), rails_(nodes), rings_(rails_.none()), share_(1 - cuts.ringShare) {
-    for (const int home : homes) {
-      const double load = cuts.ringShare * ringLoad / static_cast<double>(homes.size());
-      for (size_t i = 0; i < ring.size() && load > 0; i++) {
-        rails_.add(rings_, static_cast<size_t>(home), ring[i], ring[(i + 1) % ring.size()], load);
-      }
+         const Cuts& cuts, const std::vector<int>& ring, double ringLoad, Lines lines)
+      : cycles_(cycles),
+        homes_(homes),
+        cuts_(cuts),
+        rails_(nodes),
+        rings_(rails_.none()),
+        share_(1 - cuts.ringShare),
+        ofRing_(1 / ringLoad),
+        withRings_(lines == Lines::CutsAndRings) {
+    const double load = cuts.ringShare * ringLoad / static_cast<double>(homes.size());
+    for (const int home : homes) addRing(rails_, rings_, ring, static_cast<size_t>(home), load);
+  }
+
+  static void addRing(const Rails& rails, Rails::Loads& sum, const std::vector<int>& ring, size_t home, double load) {
+    for (size_t i = 0; i < ring.size() && load > 0; i++) {
+      rails.add(sum, home, ring[i], ring[(i + 1) % ring.size()], load);
     }
   }
 
@@ -80,11 +90,20 @@ class Placer {
   Placing placingOf(const Cutting& choice) const {
     Placing out;
     out.usPerByte = worth(choice).most;
+    double used = 0;  // without what was lost in sums and differences
     for (size_t i = 0; i < choice.heads.size(); i++) {
-      if (choice.heads[i] != Cutting::kUnused) add(out, i, static_cast<size_t>(choice.heads[i]));
+      if (choice.heads[i] != Cutting::kUnused) used += weight(i, choice.heads[i]);
+    }
+    for (size_t i = 0; i < choice.heads.size(); i++) {
+      if (choice.heads[i] != Cutting::kUnused) add(out, i, choice.heads[i], share_ / used);
     }
     return out;
   }
+
+  bool isRing(size_t channel, int head) const {
+    return static_cast<size_t>(head) == cycles_[channel / homes_.size()].size();
+  }
+  double weight(size_t channel, int head) const { return isRing(channel, head) ? ofRing_ : 1; }
 
   /// What a chain along all of the cycle but the edge that ends at `head` makes of NICs.
   void addCut(Rails::Loads& sum, const std::vector<int>& cycle, size_t home, size_t head) const {
@@ -96,7 +115,7 @@ class Placer {
     }
   }
 
-  /// A channel's loads by where it is cut.
+  /// A channel's loads by where it is cut; of the ring last.
   std::vector<Rails::Loads> cutsOf(const std::vector<int>& cycle, size_t home) const {
     std::vector<Rails::Loads> edges(cycle.size(), rails_.none());
     Rails::Loads all = rails_.none();
@@ -108,6 +127,10 @@ class Placer {
     }
     for (Rails::Loads& edge : edges) {
       for (size_t row = 0; row < all.size(); row++) edge[row] = all[row] - edge[row];
+    }
+    if (withRings_) {
+      edges.push_back(rails_.none());
+      addRing(rails_, edges.back(), cycle, home, 1);
     }
     return edges;
   }
@@ -131,7 +154,7 @@ class Placer {
     int& now = choice.heads[channel];
     for (const auto& [which, sign] : {std::pair(now, -1.0), std::pair(head, 1.0)}) {
       if (which == Cutting::kUnused) continue;
-      choice.used += sign > 0 ? 1 : -1;
+      choice.used += sign * weight(channel, which);
       const Rails::Loads& loads = loads_[channel][static_cast<size_t>(which)];
       for (size_t row = 0; row < loads.size(); row++) choice.sum[row] += sign * loads[row];
     }
@@ -139,7 +162,7 @@ class Placer {
   }
 
   Worth worth(const Cutting& choice) const {
-    if (choice.used == 0) return {};
+    if (choice.used < kLeastUsed) return {};
     Worth out{0, 0};
     const double each = share_ / choice.used;
     for (size_t row = 0; row < rings_.size(); row++) {
@@ -191,12 +214,15 @@ class Placer {
     return false;
   }
 
-  void add(Placing& out, size_t channel, size_t head) const {
+  void add(Placing& out, size_t channel, int head, double share) const {
     const size_t cycle = channel / homes_.size();
-    const auto same = [&](const PlacedCut& cut) { return cut.cycle == cycle && cut.head == head; };
-    auto found = std::find_if(out.cuts.begin(), out.cuts.end(), same);
-    if (found == out.cuts.end()) found = out.cuts.insert(found, {cycle, head, {}});
+    const bool whole = isRing(channel, head);
+    const size_t at = whole ? 0 : static_cast<size_t>(head);
+    const auto same = [&](const PlacedLine& l) { return l.cycle == cycle && l.head == at && l.whole == whole; };
+    auto found = std::find_if(out.lines.begin(), out.lines.end(), same);
+    if (found == out.lines.end()) found = out.lines.insert(found, {cycle, at, whole, {}, 0});
     found->homes.push_back(static_cast<int>(channel % homes_.size()));
+    found->share += share * weight(channel, head);
   }
 
   const std::vector<std::vector<int>>& cycles_;
@@ -204,16 +230,30 @@ class Placer {
   const Cuts& cuts_;
   const Rails rails_;
   Rails::Loads rings_;
-  const double share_;                            // of the message: the chains'
+  const double share_;   // of the message: what lies on cycles
+  const double ofRing_;  // of the message, on a ring whose connections carry as much as it has
+  const bool withRings_;
   std::vector<std::vector<Rails::Loads>> loads_;  // by channel and head; only where they are searched
 };
 
 }  // namespace
 
 Placing placed(const std::vector<Node>& nodes, const std::vector<std::vector<int>>& cycles,
-               const std::vector<int>& homes, const Cuts& cuts, const std::vector<int>& ring, double ringLoad) {
-  Placer placer(nodes, cycles, homes, cuts, ring, ringLoad);
+               const std::vector<int>& homes, const Cuts& cuts, const std::vector<int>& ring, double ringLoad,
+               Lines lines) {
+  Placer placer(nodes, cycles, homes, cuts, ring, ringLoad, lines);
   return nodes.size() <= kMostPlaced ? placer.searched() : placer.asGiven();
+}
+
+double ringsUsPerByte(const std::vector<Node>& nodes, const std::vector<std::vector<int>>& cycles, size_t first,
+                      size_t count, const std::vector<int>& homes, double ringLoad) {
+  const Rails rails(nodes);
+  Rails::Loads sum = rails.none();
+  const double each = ringLoad / static_cast<double>(count * homes.size());
+  for (size_t i = first; i < first + count; i++) {
+    for (const int home : homes) Placer::addRing(rails, sum, cycles[i], static_cast<size_t>(home), each);
+  }
+  return *std::max_element(sum.begin(), sum.end());
 }
 
 }  // namespace r2cc::planner

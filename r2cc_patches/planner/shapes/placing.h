@@ -1,9 +1,10 @@
-// Every cycle can lie on several channels, each with a home NIC and a cut of its own, or unused. On all homes alike,
-// whole nodes would carry more on the rails that a degraded node still has than on the one it lost (rails.h). Which
-// channels are used, and where each is cut, evens that out. What is used carries the same: connections that meet on a
-// NIC get the same rate, and one with more would be left over at the end.
+// Every cycle can lie on several channels, each with a home NIC of its own: cut somewhere, a chain; whole, a ring in
+// that order; or unused. On all homes alike, whole nodes would carry more on the rails that a degraded node still has
+// than on the one it lost (rails.h). Which channels are used, and as what, evens that out. Their connections carry the
+// same each: those that meet on a NIC get the same rate, and one with more would be left over at the end.
 #pragma once
 
+#include <cstdint>
 #include <vector>
 
 #include "planner/planner.h"
@@ -11,19 +12,29 @@
 
 namespace r2cc::planner {
 
-struct PlacedCut {
+struct PlacedLine {
   size_t cycle = 0;
   size_t head = 0;         // as Cut's
-  std::vector<int> homes;  // places in `homes`; none twice among all cuts of a cycle
+  bool whole = false;      // a ring; `head` is 0
+  std::vector<int> homes;  // places in `homes`; none twice among all lines of a cycle
+  double share = 0;        // of the message
 };
 
 struct Placing {
-  std::vector<PlacedCut> cuts;  // each carries homes.size() of the chains' share over that of all cuts
-  double usPerByte = 0;         // of the busiest NIC
+  std::vector<PlacedLine> lines;
+  double usPerByte = 0;  // of the busiest NIC
 };
 
-/// Begins with `cuts` on all homes and makes that better. `ringLoad` as cutCycles', of a ring along `ring`.
+/// Cuts alone, or some cycles whole beside them.
+enum class Lines : uint8_t { Cuts, CutsAndRings };
+
+/// Begins with `cuts` on all homes and makes that better. `ringLoad` as cutCycles', of a ring along `ring` or a cycle.
 Placing placed(const std::vector<Node>& nodes, const std::vector<std::vector<int>>& cycles,
-               const std::vector<int>& homes, const Cuts& cuts, const std::vector<int>& ring, double ringLoad);
+               const std::vector<int>& homes, const Cuts& cuts, const std::vector<int>& ring, double ringLoad,
+               Lines lines);
+
+/// The busiest NIC's time, in us a byte, where these cycles, `count` of them from `first` on, are rings on all homes.
+double ringsUsPerByte(const std::vector<Node>& nodes, const std::vector<std::vector<int>>& cycles, size_t first,
+                      size_t count, const std::vector<int>& homes, double ringLoad);
 
 }  // namespace r2cc::planner

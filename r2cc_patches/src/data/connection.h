@@ -59,11 +59,13 @@ struct Services {
   std::function<void()> wake;                                         // thread-safe: makes the engine look at once
   std::function<void()> fetchAcks;                           // by a thread that waits for some: those that have come
   std::function<void(const Lane&, bool forGood)> misplaced;  // a lane is not on its NIC
-  std::function<void(const std::string&)> warn;              // NCCL's log, level WARN
-  std::function<void(const std::string&)> info;              // the same, level INFO
-  std::string host;                                          // this host's name
-  std::function<void()> said;            // waits until those lines are written, for a short time at most
-  FirstFailure* firstFailure = nullptr;  // of all connections of the process, with the engine's mutex
+  std::function<bool()>
+      planned;  // a schedule loads NICs unevenly on purpose, and counts on lost ones being spread evenly
+  std::function<void(const std::string&)> warn;  // NCCL's log, level WARN
+  std::function<void(const std::string&)> info;  // the same, level INFO
+  std::string host;                              // this host's name
+  std::function<void()> said;                    // waits until those lines are written, for a short time at most
+  FirstFailure* firstFailure = nullptr;          // of all connections of the process, with the engine's mutex
 };
 
 /// A lane's turn in a call ends with the message that makes it so much, as stock's does with each: what the others have

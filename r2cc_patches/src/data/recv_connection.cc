@@ -191,7 +191,9 @@ LanePtr RecvConnection::listenOn(Path& path, uint32_t laneId) {
   if (lane->inner.net->listen(lane->ctx, dev, lane->handle.data(), &lane->listenComm) != ncclSuccess) return nullptr;
   const InnerOps& ops = *lane->inner.ops;
   if (ops.lockListen != nullptr)
-    ops.lockListen(lane->listenComm, lane->handle.data(), laneSecret(peer.key, id, laneId));
+    ops.lockListen(lane->listenComm, lane->handle.data(), laneSecret(peer.key.key(), id, laneId));
+  if (peer.key.encrypts() && ops.encryptListen != nullptr)
+    ops.encryptListen(lane->listenComm, peer.key.lane(id, laneId));
   addLane(lane);
   services_.connector->make(lane);
   return lane;

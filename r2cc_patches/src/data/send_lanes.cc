@@ -59,9 +59,11 @@ void SendConnection::onLaneHandle(const LaneHandle& message) {
   if (message.failed != 0) return loseLane(lane, "the receiver could not listen");
   const InnerOps& ops = *lane->inner.ops;
   InnerHandle handle = message.handle;  // the lane's own is followed when it is closed: never one that was refused
-  if (ops.unlockHandle != nullptr && !ops.unlockHandle(handle.data(), laneSecret(peer.key, id, lane->id))) {
+  if (ops.unlockHandle != nullptr && !ops.unlockHandle(handle.data(), laneSecret(peer.key.key(), id, lane->id))) {
     return loseLane(lane, "the receiver's handle makes no sense");
   }
+  if (peer.key.encrypts() && ops.encryptConnect != nullptr)
+    ops.encryptConnect(handle.data(), peer.key.lane(id, lane->id));
   lane->handle = handle;
   services_.connector->make(lane);
 }
@@ -226,7 +228,10 @@ void SendConnection::refreshWanted(int64_t now) {
   if (const Path* chosen = peer.route(homeDev_, remoteHomeDev_)) home_ = chosen;
   auto* home = const_cast<Path*>(home_);
   if (services_.mode >= 2) {
-    wanted_ = balancedShares(peer, home, demandOfNics(peer, services_.local->size(), now), services_.distance);
+    const size_t nics = services_.local->size();
+    const bool evenly = services_.planned && services_.planned();
+    const std::vector<double>& demand = evenly ? std::vector<double>(nics, 1.0) : demandOfNics(peer, nics, now);
+    wanted_ = balancedShares(peer, home, demand, services_.distance);
     if (wanted_.size() > kMostShares) wanted_.resize(kMostShares);
     return;
   }

@@ -1,6 +1,5 @@
 #include "engine/admission.h"
 
-#include "wire/keys.h"
 #include "wire/side_filter.h"
 
 namespace r2cc {
@@ -16,15 +15,15 @@ bool asksToConnect(const Parsed& parsed) {
 
 }  // namespace
 
-Peer* Admission::genuine(const Parsed& parsed) {
+Peer* Admission::genuine(Parsed& parsed) {
   const Header& header = parsed.header();
   const Self& self = shared_.self;
   if (header.to != self.id) return dropped_.stranger++, nullptr;
   const bool weConnect = header.keyOfSender != 0;
   Peer* peer = shared_.peers.find(header.from, weConnect);
   if (peer == nullptr && weConnect) return dropped_.stranger++, nullptr;  // we never connected to it
-  const Key key = peer != nullptr ? peer->key : pairKey(self.key, header.from, self.id);
-  if (!parsed.verify(key)) return dropped_.forged++, nullptr;
+  const PairKey key = peer != nullptr ? peer->key : PairKey::of(self.key, header.from, self.id, self.encryption.get());
+  if (!parsed.admit(key)) return dropped_.forged++, nullptr;
   if (peer == nullptr && (!asksToConnect(parsed) || shared_.peers.size() >= kMaxPeers)) {
     return dropped_.stranger++, nullptr;
   }
@@ -40,18 +39,18 @@ bool Admission::fresh(Peer& peer, const Parsed& parsed) {
   return true;
 }
 
-Peer* Admission::admit(const Parsed& parsed) {
+Peer* Admission::admit(Parsed& parsed) {
   Peer* peer = genuine(parsed);
   return peer != nullptr && fresh(*peer, parsed) ? peer : nullptr;
 }
 
 Path* Admission::refused(size_t nic, const NicAddress& to, const uint8_t* quote, size_t size) {
-  const auto parsed = Parsed::open(quote, size);
+  auto parsed = Parsed::open(quote, size);
   Peer* peer = nullptr;
   if (parsed && parsed->header().from == shared_.self.id) {
     peer = shared_.peers.find(parsed->header().to, /*weConnect=*/parsed->header().keyOfSender == 0);
   }
-  if (peer == nullptr || !parsed->verify(peer->key)) return dropped_.refusals++, nullptr;
+  if (peer == nullptr || !parsed->admit(peer->key)) return dropped_.refusals++, nullptr;
   return parsed->header().seq > peer->heardAtSeq ? peer->find(nic, to) : nullptr;
 }
 

@@ -34,6 +34,8 @@ Config Config::fromEnvironment() {
   c.traceBytes = static_cast<size_t>(std::clamp<int64_t>(number("R2CC_TRACE_MB", 4), 1, 1024)) << 20;
   c.topologyFile = text("R2CC_TOPO_FILE");
   c.assumeDown = text("R2CC_ASSUME_DOWN");
+  c.tls = text("R2CC_TLS");
+  c.tlsSecretFile = text("R2CC_TLS_SECRET_FILE");
   c.hostId = text("NCCL_HOSTID");
   c.statusDir = text("R2CC_STATUS_DIR");
   c.controlDir = text("R2CC_CONTROL_DIR");

@@ -24,12 +24,16 @@ struct Config {
   size_t traceBytes = 4 << 20;  // R2CC_TRACE_MB: memory of its rings, all connections together
   std::string topologyFile;     // R2CC_TOPO_FILE: places of NICs, where sysfs cannot show them
   std::string assumeDown;       // R2CC_ASSUME_DOWN: NICs that count as failed from the start; see assumed_down.h
+  std::string tls;              // R2CC_TLS: "1": what R2CC sends is encrypted; "0" and "": it is not
+  std::string tlsSecretFile;    // R2CC_TLS_SECRET_FILE: what only this job's hosts know
   std::string hostId;           // NCCL_HOSTID: what NCCL calls this host, where it is set
   std::string statusDir;        // R2CC_STATUS_DIR: a file in it says how this process is
   std::string controlDir;       // R2CC_CONTROL_DIR: files in it say which NICs are to go away
   std::string job;              // R2CC_JOB, else SLURM_JOB_ID: what the job is called in the status file
   bool quiet = false;           // R2CC_QUIET: no line on stderr at the end
   std::string build;            // of this library; not the environment's
+  /// Whether nothing may go unencrypted that can be encrypted; also where R2CC_TLS makes no sense.
+  bool mayNotBePlain() const { return !tls.empty() && tls != "0"; }
   static Config fromEnvironment();
 };
 

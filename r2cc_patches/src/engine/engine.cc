@@ -12,7 +12,6 @@
 #include <utility>
 
 #include "base/process_life.h"
-#include "wire/keys.h"
 #include "wire/side_filter.h"
 
 namespace r2cc {
@@ -50,7 +49,7 @@ Engine::Engine(const Config& config, const InnerNet& inner, std::vector<LocalNic
       shared_(
           withInner(std::move(nics), inner), std::move(filter), config.eventFile, log_.through(std::move(warn)),
           info ? log_.through(std::move(info)) : [](const std::string&) {}, config.holdNs,
-          Probation{config.probationNs, config.damping}),
+          Probation{config.probationNs, config.damping}, encryptionOf(config.tls, config.tlsSecretFile)),
       wakeFd_(openWake()),
       report_(shared_, health),
       rates_(shared_, report_, std::min(config.mode, kHighestMode) >= 2),
@@ -169,6 +168,7 @@ void Engine::lend(Distance distance) {
     });
   };
   services_.misplaced = [this](const Lane& lane, bool forGood) { announcer_.onMisplaced(lane, forGood); };
+  services_.planned = [this] { return !report_.comparable(); };
 }
 
 /// What was sent and not acknowledged when the last communicator ends: milliseconds, unless a fault is being dealt
@@ -262,7 +262,8 @@ ncclResult_t Engine::tryConnect(void* ctx, int dev, void* handle, void** sendCom
   Peer* known = shared_.peers.find(to.process, /*weConnect=*/true);
   Peer& peer = known != nullptr
                    ? *known
-                   : shared_.peers.add(to.process, /*weConnect=*/true, pairKey(to.key, shared_.self.id, to.process));
+                   : shared_.peers.add(to.process, /*weConnect=*/true,
+                                       PairKey::of(to.key, shared_.self.id, to.process, shared_.self.encryption.get()));
   if (id == 0) {
     id = beginConnect(peer, ctx, dev, to);
     memcpy(state, &id, sizeof(id));

@@ -28,7 +28,7 @@ void onDataProof(Path& path) {
 // ---- by UDP -----------------------------------------------------------------------------------------------------
 
 void Messages::onDatagram(size_t nic, const NicAddress& from, const uint8_t* data, size_t size) {
-  const auto parsed = Parsed::open(data, size);
+  auto parsed = Parsed::open(data, size);
   if (!parsed) return onRefusal(data, size);
   Peer* peer = parts_.admission.genuine(*parsed);
   if (peer == nullptr) return;
@@ -41,7 +41,7 @@ void Messages::onDatagram(size_t nic, const NicAddress& from, const uint8_t* dat
 /// What else the header tells, links above all, the engine hears of by itself: here it might have to fence a connection
 /// that this thread holds.
 void Messages::onAcks(size_t nic, const NicAddress& from, const uint8_t* data, size_t size) {
-  const auto parsed = Parsed::open(data, size);
+  auto parsed = Parsed::open(data, size);
   if (!parsed) return void(dropped_.malformed++);
   if (parsed->header().keyOfSender == 0) return void(dropped_.stranger++);  // it does not receive from us
   Peer* peer = parts_.admission.genuine(*parsed);
@@ -127,7 +127,7 @@ void Messages::onStreamRefused(const SideStreamPtr& stream) {
 }
 
 void Messages::onStreamDatagram(const SideStreamPtr& stream, const uint8_t* data, size_t size) {
-  const auto parsed = Parsed::open(data, size);
+  auto parsed = Parsed::open(data, size);
   if (!parsed) return void(dropped_.malformed++);
   if (stream->acks && stream->peer != nullptr && parsed->header().keyOfSender == 0) return;
   Peer* peer = parts_.admission.admit(*parsed);

@@ -18,7 +18,8 @@ Inner innerOfAll(const Shared& shared) {
 
 }  // namespace
 
-Refusals::Refusals(Shared& shared, int mode) : shared_(shared), here_(ownParty(mode, innerOfAll(shared))) {}
+Refusals::Refusals(Shared& shared, int mode)
+    : shared_(shared), here_(ownParty(mode, innerOfAll(shared), shared.self.encryption.get())) {}
 
 ncclResult_t Refusals::check(const ConnectHandle& to, uint8_t version) {
   const Party there = partyOf(to, version);

@@ -45,6 +45,7 @@ class NicReport {
   HealthBoard* const board_;
   NicTraffic traffic_;
   bool changed_ = false;
+  bool compared_ = true;  // comparable(), at the last tick
   uint64_t version_ = 0;
   std::vector<double> capacities_;
   int64_t lookedNs_ = 0;

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "nccl_net.h"
+#include "tls/tls_key.h"
 
 namespace r2cc {
 
@@ -75,6 +76,11 @@ struct InnerOps {
   /// Before connect(): makes a handle that came from the network safe to follow, and adds the secret. False: no listen
   /// of this transport wrote it. Null: the handle is taken as it is.
   bool (*unlockHandle)(void* handle, uint64_t secret) = nullptr;
+  /// After lockListen(): what comes in is encrypted with this key. Null, as encryptConnect() is: this transport cannot,
+  /// and nothing is encrypted that goes over it.
+  void (*encryptListen)(void* listenComm, const TlsKey& key) = nullptr;
+  /// The same after unlockHandle().
+  void (*encryptConnect)(void* handle, const TlsKey& key) = nullptr;
   /// As the net's accept(), but strangers can neither hold it up nor become the comm; `*refused` counts them. Null: the
   /// net's own.
   ncclResult_t (*accept)(void* listenComm, void** comm, uint64_t* refused) = nullptr;

@@ -48,6 +48,10 @@ struct StagedTable {
     const auto& listener = *static_cast<Listener*>(listenComm);
     listener.net->inner_.ops->lockListen(listener.inner, handle, secret);
   }
+  static void encryptListen(void* listenComm, const TlsKey& key) {
+    const auto& listener = *static_cast<Listener*>(listenComm);
+    listener.net->inner_.ops->encryptListen(listener.inner, key);
+  }
   static ncclResult_t closeListen(void* listenComm) {
     const std::unique_ptr<Listener> listener(static_cast<Listener*>(listenComm));
     return listener == nullptr ? ncclSuccess : listener->net->inner_.net->closeListen(listener->inner);
@@ -104,7 +108,8 @@ struct StagedTable {
     return t;
   }
   static InnerOps ops(const InnerOps& inner) {
-    InnerOps o = inner;  // cancelConnect and unlockHandle work on the handle, which is the inner net's as it is
+    InnerOps o =
+        inner;  // cancelConnect, unlockHandle and encryptConnect work on the handle, which is the inner net's as it is
     o.fence = fence, o.cancelListen = cancelListen, o.drain = drain;
     o.testsInAnyOrder = true;
     o.fenceMayWait = true;    // for copies
@@ -113,6 +118,7 @@ struct StagedTable {
     if (inner.ended != nullptr) o.ended = ended;
     if (inner.tune != nullptr) o.tune = tune;
     if (inner.lockListen != nullptr) o.lockListen = lockListen;
+    if (inner.encryptListen != nullptr) o.encryptListen = encryptListen;
     if (inner.accept != nullptr) o.accept = guardedAccept;
     return o;
   }

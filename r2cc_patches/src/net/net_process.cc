@@ -186,14 +186,19 @@ ncclResult_t NetProcess::start(const LastResort::Init& init) {
   Config settings = Config::fromEnvironment();
   settings.build = r2ccBuildId;
   quiet_ = settings.quiet;
+  encrypts_ = settings.mayNotBePlain();
   try {
     makeEngine(settings, init);
   } catch (const std::invalid_argument& problem) {
-    return warn("R2CC: " + std::string(problem.what())), ncclInvalidUsage;
+    warn("R2CC: " + std::string(problem.what()));
+    if (!encrypts_) return ncclInvalidUsage;
+    bar();
   } catch (const std::exception& problem) {
     engine_.reset();
     lastResort_.reset();
-    warn(std::string("R2CC: cannot start: ") + problem.what() + ". This process is passed through unwrapped, as stock");
+    warn(std::string("R2CC: cannot start: ") + problem.what() +
+         (encrypts_ ? "" : ". This process is passed through unwrapped, as stock"));
+    if (encrypts_) bar();
   }
   if (settings.mode > kHighestMode) {
     warn("R2CC: R2CC_MODE=" + std::to_string(settings.mode) + " is not in this version; running mode " +
@@ -201,6 +206,35 @@ ncclResult_t NetProcess::start(const LastResort::Init& init) {
   }
   describe(settings.mode, nicNames(inner_));
   return ncclSuccess;
+}
+
+/// An init that fails would have NCCL take another net, which encrypts nothing. So it works, and nothing is connected.
+void NetProcess::bar() {
+  barred_ = true;
+  warn("R2CC: R2CC_TLS is set and nothing can be encrypted (see above), so nothing is connected");
+}
+
+bool NetProcess::refusesPlain(int dev) {
+  if (!encrypts_ || barred_) return barred_;
+  if (inner_.net != &ncclNetSocket) return false;
+  ncclNetProperties_t props{};
+  const bool named = inner_.net->getProperties(dev, &props) == ncclSuccess;
+  warn("R2CC: R2CC_TLS=1, and " + std::string(named ? props.name : "a NIC") +
+       " would go unencrypted, so it is not connected: " +
+       (inChild() ? "this is a forked child, which runs without R2CC. Start it by exec"
+                  : "it has no usable IP address (IPv6 link-local does not count). NCCL_SOCKET_IFNAME leaves it out"));
+  return true;
+}
+
+/// Once, for those who read what is covered.
+void NetProcess::sayEncryption(const Config& settings) const {
+  if (!settings.mayNotBePlain()) return;
+  const bool sockets = inner_.net == &ncclNetSocket;
+  std::string line = "R2CC: R2CC_TLS=1: encrypted are ";
+  line += sockets ? "data and the side channel" : "the side channel and a last resort's sockets";
+  line += settings.tlsSecretFile.empty() ? ", by the key that NCCL's bootstrap carries" : ", by R2CC_TLS_SECRET_FILE";
+  if (!sockets) line += std::string("; data over ") + inner_.net->name + " is not: R2CC cannot encrypt it";
+  info(line);
 }
 
 void NetProcess::makeEngine(const Config& settings, const LastResort::Init& init) {
@@ -229,6 +263,7 @@ void NetProcess::makeEngine(const Config& settings, const LastResort::Init& init
       settings, inner_, std::move(nics), [this](const std::string& t) { warn(t); }, nullptr,
       [this](const std::string& t) { info(t); }, distance, &healthBoard());
   if (lastResort_ != nullptr) lastResort_->warnThrough(engine_->warner());
+  sayEncryption(settings);
 }
 
 void NetProcess::describe(int mode, const std::vector<NicName>& devices) {

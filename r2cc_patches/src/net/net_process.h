@@ -31,6 +31,8 @@ class NetProcess {
   Engine* engine() const { return engine_.get(); }
   /// Whether a device is one of the engine's: it has an address, to bind to and to probe. Others are passed through.
   bool protects(int dev) const { return engine_ != nullptr && !inChild() && engine_->hasAddress(dev); }
+  /// Whether nothing may be connected that is passed through, as it would go unencrypted (R2CC_TLS); says so.
+  bool refusesPlain(int dev);
   /// A comm was made, by us or by the inner net alone.
   void countConnection(bool ours) { (ours ? protectedConnections_ : plainConnections_)++; }
   /// Says which net is in use, or was last, and how many connections it has.
@@ -46,6 +48,8 @@ class NetProcess {
   void atEnd();
   ncclResult_t initInChild(ncclNet_t* net, const LastResort::Init& init, void** ctx);
   ncclResult_t start(const LastResort::Init& init);
+  void bar();
+  void sayEncryption(const Config& settings) const;
   void sayInPathLocked();
   void sayEnd();
   void describe(int mode, const std::vector<NicName>& devices);
@@ -60,6 +64,8 @@ class NetProcess {
   std::atomic<uint64_t> protectedConnections_{0};
   std::atomic<uint64_t> plainConnections_{0};
   bool quiet_ = false;
+  bool encrypts_ = false;  // R2CC_TLS
+  bool barred_ = false;    // and cannot
   int users_ = 0;
   int usersInChild_ = 0;
   ncclDebugLogger_t log_ = nullptr;

@@ -29,6 +29,10 @@ void introduce(int mode) {
   std::call_once(done, [mode] {
     ncclDebugLog(NCCL_LOG_INFO, NCCL_INIT, "r2cc", 0, "R2CC: build %s, R2CC_MODE=%d%s", r2ccBuildId, mode,
                  mode == 0 ? ": NCCL's own nets" : "");
+    if (mode == 0 && Config::fromEnvironment().mayNotBePlain()) {
+      ncclDebugLog(NCCL_LOG_WARN, NCCL_INIT, "r2cc", 0,
+                   "R2CC: R2CC_TLS does nothing with R2CC_MODE=0: data is not encrypted");
+    }
   });
 }
 
@@ -60,6 +64,7 @@ ncclResult_t plainListen(void* ctx, int dev, void* handle, void** listenComm) {
 }
 
 ncclResult_t netListen(void* ctx, int dev, void* handle, void** listenComm) {
+  if (!process().protects(dev) && process().refusesPlain(dev)) return ncclInvalidUsage;
   if (!process().protects(dev)) return plainListen(ctx, dev, handle, listenComm);
   return engine().listen(ctx, dev, handle, listenComm);
 }
@@ -94,6 +99,7 @@ void refuse(const void* handle) {
 /// The listening end says what the connection is: it may be another host's NIC that cannot be protected.
 ncclResult_t netConnect(void* ctx, int dev, void* handle, void** sendComm, ncclNetDeviceHandle_t** device) {
   if (isPlainHandle(handle)) {
+    if (process().refusesPlain(dev)) return ncclInvalidUsage;
     const ncclResult_t result = inner().connect(ctx, dev, handle, sendComm, device);
     return counted(result, sendComm, false);
   }

@@ -6,11 +6,11 @@
 
 namespace r2cc {
 
-Peer::Peer(uint64_t id, bool weConnect, const Key& key, const Self& self, const SideChannel& side,
+Peer::Peer(uint64_t id, bool weConnect, PairKey key, const Self& self, const SideChannel& side,
            const std::vector<LocalNic>& local, const Probation& probation)
     : id(id),
       weConnect(weConnect),
-      key(key),
+      key(std::move(key)),
       lastHeard(runNs()),
       self_(self),
       side_(side),

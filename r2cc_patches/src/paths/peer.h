@@ -36,6 +36,7 @@ struct Delivered {
 struct Self {
   uint64_t id = 0;
   Key key{};
+  std::shared_ptr<const Encryption> encryption;  // null: nothing is encrypted. Set once, before anybody sends
   std::atomic<uint32_t> nicsUp{0};
   std::atomic<uint32_t> nicsVersion{1};
   std::atomic<uint32_t> nicsHeard{0};
@@ -69,12 +70,12 @@ class ReplayWindow {
 class Peer {  // NOLINT(clang-analyzer-optin.performance.Padding): members stand by what they are for
  public:
   /// `weConnect`: our connections to it, sealed with its key; else its connections to us, sealed with ours.
-  Peer(uint64_t id, bool weConnect, const Key& key, const Self& self, const SideChannel& side,
+  Peer(uint64_t id, bool weConnect, PairKey key, const Self& self, const SideChannel& side,
        const std::vector<LocalNic>& local, const Probation& probation);
 
   const uint64_t id;
   const bool weConnect;
-  const Key key;
+  const PairKey key;
   /// Whether a NIC of ours has its link.
   bool linkUpHere(size_t nic) const { return (self_.nicsUp.load(std::memory_order_relaxed) >> nic & 1) != 0; }
 

@@ -24,10 +24,10 @@ class Peers {
     return it == all_.end() ? nullptr : it->second.get();
   }
   /// One that find() does not know.
-  Peer& add(uint64_t process, bool weConnect, const Key& key) {
+  Peer& add(uint64_t process, bool weConnect, PairKey key) {
     newestNs_ = runNs();
     return *(all_[{process, weConnect}] =
-                 std::make_unique<Peer>(process, weConnect, key, self_, side_, nics_, probation_));
+                 std::make_unique<Peer>(process, weConnect, std::move(key), self_, side_, nics_, probation_));
   }
   Map::const_iterator erase(Map::const_iterator it) { return all_.erase(it); }
   Map::const_iterator begin() const { return all_.begin(); }

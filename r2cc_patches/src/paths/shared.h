@@ -19,14 +19,16 @@ namespace r2cc {
 struct Shared {
   using Say = std::function<void(const std::string&)>;
   Shared(std::vector<LocalNic> nics, SideChannel::Filter filter, const std::string& eventFile, Say warn, Say info,
-         int64_t holdNs, const Probation& probation)
+         int64_t holdNs, const Probation& probation, std::shared_ptr<const Encryption> encryption = nullptr)
       : nics(std::move(nics)),
         side(this->nics, std::move(filter)),
         holdNs(holdNs),
         warn(std::move(warn)),
         info(std::move(info)),
         events(eventFile),
-        peers(self, side, this->nics, probation) {}
+        peers(self, side, this->nics, probation) {
+    self.encryption = std::move(encryption);
+  }
 
   std::vector<LocalNic> nics;
   SideChannel side;

@@ -16,12 +16,12 @@ namespace r2cc {
 struct ConnectHandle {
   static constexpr size_t kAddresses = 3;  // Welcome brings the rest
   uint64_t process = 0;
-  uint64_t listen = 0;
+  uint64_t listen = 0;  // any number that names it; with R2CC_TLS the upper half says which secret it was made under
   Key key{};
   uint8_t dev = 0;
   std::vector<NicAddress> nics;
   std::array<uint8_t, 5> build{};  // the begin of R2CC's build id: no more fits; all zero: not known
-  uint8_t modeAndInner = 0;        // the low two bits and the others; see Party
+  uint8_t modeAndInner = 0;        // two bits each, then one for R2CC_TLS; see Party
 
   auto fields() { return inOrder(process, listen, key, dev, atMost(kAddresses, nics), build, modeAndInner); }
 };

@@ -15,6 +15,8 @@ namespace {
 
 constexpr uint8_t kModeBits = 2;
 constexpr uint8_t kModeMask = (1 << kModeBits) - 1;
+constexpr uint8_t kTlsBit = 1 << 4;
+constexpr int kSecretShift = 32;
 constexpr size_t kBuildDigits = 16, kShownDigits = 10;
 
 std::string address(const NicAddress& nic) {
@@ -52,12 +54,14 @@ std::string onBoth(const std::string& what, const std::string& mine, const Party
 
 }  // namespace
 
-Party ownParty(int mode, Inner inner) {
+Party ownParty(int mode, Inner inner, const Encryption* encryption) {
   Party out;
   out.where = hostName();
   out.build = buildNumber(r2ccBuildId);
   out.mode = mode;
   out.inner = inner;
+  out.tls = encryption != nullptr;
+  out.secret = encryption != nullptr ? encryption->check : 0;
   return out;
 }
 
@@ -77,7 +81,9 @@ Party partyOf(const ConnectHandle& handle, uint8_t version) {
   for (const uint8_t byte : handle.build) out.build = out.build << 8 | byte;
   out.mode = handle.modeAndInner & kModeMask;
   out.wire = version;
-  const int inner = handle.modeAndInner >> kModeBits;
+  out.tls = (handle.modeAndInner & kTlsBit) != 0;
+  out.secret = out.tls ? static_cast<uint32_t>(handle.listen >> kSecretShift) : 0;
+  const int inner = (handle.modeAndInner & ~kTlsBit) >> kModeBits;
   if (inner <= static_cast<int>(Inner::Other)) out.inner = static_cast<Inner>(inner);
   return out;
 }
@@ -86,7 +92,10 @@ void describeIn(ConnectHandle& handle, const Party& writer) {
   for (size_t i = 0; i < handle.build.size(); i++) {
     handle.build[i] = static_cast<uint8_t>(writer.build >> (8 * (handle.build.size() - 1 - i)));
   }
-  handle.modeAndInner = static_cast<uint8_t>(static_cast<int>(writer.inner) << kModeBits | (writer.mode & kModeMask));
+  const int tls = writer.tls ? kTlsBit : 0;
+  handle.modeAndInner =
+      static_cast<uint8_t>(tls | static_cast<int>(writer.inner) << kModeBits | (writer.mode & kModeMask));
+  if (writer.tls) handle.listen = (handle.listen & UINT32_MAX) | uint64_t{writer.secret} << kSecretShift;
 }
 
 std::string conflict(const Party& here, const Party& there) {
@@ -98,6 +107,15 @@ std::string conflict(const Party& here, const Party& there) {
   if (known && here.inner != there.inner) {
     return onBoth("the net", nameOf(here.inner), here, nameOf(there.inner), there) +
            ". Set NCCL_NET and R2CC_INNER_PLUGIN alike on all ranks, or see why one has no InfiniBand";
+  }
+  if (here.tls != there.tls) {
+    return onBoth("R2CC_TLS", here.tls ? "1" : "0", here, there.tls ? "1" : "0", there) + ". Set it alike on all ranks";
+  }
+  if (here.secret != there.secret) {
+    const auto has = [](const Party& one) { return one.secret == 0 ? "not set" : "set"; };
+    const std::string same = here.secret == 0 || there.secret == 0 ? "" : ", to files that differ";
+    return onBoth("R2CC_TLS_SECRET_FILE", has(here), here, has(there) + same, there) +
+           ". Give all ranks a copy of one file";
   }
   return "";
 }

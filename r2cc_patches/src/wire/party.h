@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "wire/encryption.h"
 #include "wire/handle.h"
 
 namespace r2cc {
@@ -17,10 +18,12 @@ struct Party {
   int mode = 0;        // R2CC_MODE; 0: not known
   uint8_t wire = kWireVersion;
   Inner inner = Inner::Unknown;
+  bool tls = false;     // R2CC_TLS
+  uint32_t secret = 0;  // Encryption::check
 };
 
 /// This process.
-Party ownParty(int mode, Inner inner);
+Party ownParty(int mode, Inner inner, const Encryption* encryption = nullptr);
 
 /// The first ten digits of a build id (16 hexadecimal digits); 0 for any other text.
 uint64_t buildNumber(const std::string& id);

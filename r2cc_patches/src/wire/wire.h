@@ -2,6 +2,8 @@
 //
 //   header | (type u8, length u16, body) ... | SipHash tag of 16 bytes over everything before it
 //
+// With R2CC_TLS=1 all behind the header is encrypted, and the tag is AES-GCM's: as long, and over the same.
+//
 // Every message is idempotent: requests are repeated until answered, answers may be repeated at any time.
 #pragma once
 
@@ -14,6 +16,7 @@
 #include "base/siphash.h"
 #include "nccl_net.h"
 #include "nic/nic_address.h"
+#include "wire/encryption.h"
 
 namespace r2cc {
 
@@ -280,12 +283,15 @@ class Datagram {
   bool add(const Encoded& message) { return addRaw(message.type, message.body); }
   bool empty() const { return messages_ == 0; }
   /// Appends the checksum; the datagram is then ready to send.
-  const std::vector<uint8_t>& seal(const Key& key);
+  const std::vector<uint8_t>& seal(const PairKey& key);
 
  private:
   bool addRaw(Type type, const std::vector<uint8_t>& body);
   std::vector<uint8_t> bytes_;
   size_t messages_ = 0;
+  uint64_t number_;
+  bool fromListener_;
+  size_t headerBytes_;
 };
 
 /// A received datagram. Its bytes must outlive it.
@@ -295,10 +301,12 @@ class Parsed {
   static std::optional<Parsed> open(const uint8_t* data, size_t size);
   const Header& header() const { return header_; }
   bool verify(const Key& key) const;
+  /// The same; what is encrypted can be read from then on.
+  bool admit(const PairKey& key);
   /// Calls visitor(type, reader) for each message. False when the framing is broken.
   template <class F>
   bool forEach(F visitor) const {
-    Reader r(body_, bodySize_);
+    Reader r(plain_.empty() ? body_ : plain_.data(), bodySize_);
     while (r.left() > 0) {
       Type type = Type::None;
       uint16_t length = 0;
@@ -315,6 +323,7 @@ class Parsed {
   size_t size_ = 0;
   const uint8_t* body_ = nullptr;
   size_t bodySize_ = 0;
+  std::vector<uint8_t> plain_;  // the body, where it was encrypted
   Header header_;
 };
 

@@ -2,6 +2,7 @@
 // rank as the model says.
 #include "bench/programs/schedule.h"
 
+#include <algorithm>
 #include <map>
 #include <numeric>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "bench/programs/plan_schedule.h"
 #include "bench/support/play.h"
 #include "check.h"
+#include "planner/shapes/tree.h"
 
 using namespace r2cc::bench;
 using namespace r2cc::planner;
@@ -23,10 +25,24 @@ std::vector<int> ranksFrom(int first, int count) {
   return order;
 }
 
+// NCCL's binary tree over ranks, one a node; or `fan`, in which the root has all the others.
+Part treePart(int ranks, bool fan) {
+  Part part{Kind::Tree, 1, {}};
+  std::map<int, int> places;
+  for (const int slot : treeDownwards(ranks)) {
+    const int parent = treeParent(ranks, slot);
+    part.parents.push_back(parent < 0 || fan ? std::min(parent, 0) : places[parent]);
+    places[slot] = static_cast<int>(part.order.size());
+    part.order.push_back(slot);
+  }
+  return part;
+}
+
 // The straggler, where there is one, is rank 0.
 std::vector<Part> everyKind(int ranks) {
   std::vector<Part> parts{{Kind::Ring, 1, ranksFrom(0, ranks)}, {Kind::Chain, 1, ranksFrom(0, ranks)}};
   for (const bool mirrored : {false, true}) parts.push_back({Kind::OptCC, 1, ranksFrom(1, ranks - 1), 0, mirrored});
+  for (const bool fan : {false, true}) parts.push_back(treePart(ranks, fan));
   if (ranks < 3) return parts;
   for (const int pieces : {1, 4, 100}) {
     parts.push_back({Kind::Published, 1, ranksFrom(0, ranks), 0, false, 0.5, pieces});
@@ -114,6 +130,12 @@ TEST(every_rank_carries_what_the_model_says) {
       CHECK(near(chain[static_cast<size_t>(rank)].sent, wanted, 0));
       CHECK(near(chain[static_cast<size_t>(rank)].received, wanted, 0));
     }
+    const std::vector<Load> tree = loads(treeSequence(treePart(p, false), {0, elements}, 1024), p);
+    for (int slot = 0; slot < p; slot++) {
+      const double wanted = treeDegrees(p)[static_cast<size_t>(slot)] * d;
+      CHECK(near(tree[static_cast<size_t>(slot)].sent, wanted, 0));
+      CHECK(near(tree[static_cast<size_t>(slot)].received, wanted, 0));
+    }
     for (const bool mirrored : {false, true}) {
       const std::vector<Load> optcc =
           loads(optccSequence({Kind::OptCC, 1, ranksFrom(1, p - 1), 0, mirrored}, {0, elements}, 1024), p);
@@ -195,6 +217,13 @@ TEST(a_plan_that_these_ranks_cannot_run_is_refused) {
   };
   CHECK_EQ(problem({Kind::Ring, 1, {3, 1, 2, 0}}), std::string());
   CHECK_EQ(problem({Kind::OptCC, 1, {3, 1, 2}, 0}), std::string());
+  CHECK_EQ(problem(treePart(4, false)), std::string());
+  for (const std::vector<int>& parents :
+       std::vector<std::vector<int>>{{}, {0, 0, 0, 0}, {-1, 0, 0}, {-1, -1, 0, 0}, {-1, 0, 2, 0}, {-1, 2, 0, 0}}) {
+    Part bad = treePart(4, false);
+    bad.parents = parents;
+    CHECK(!problem(bad).empty());
+  }
   for (const Part& bad :
        {Part{Kind::Ring, 1, {0, 1, 2}}, Part{Kind::Ring, 1, {0, 1, 2, 2}}, Part{Kind::Chain, 1, {1, 2, 3, 4}},
         Part{Kind::OptCC, 1, {0, 1, 2, 3}, 0}, Part{Kind::OptCC, 1, {0, 1, 2, 3}},

@@ -1,9 +1,13 @@
 // Ranks that do not fit: both ends fail, each with one clear line; ranks that differ without harm work, and say so
 // once.
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <fstream>
 
 #include "check.h"
 #include "rig/rig.h"
+#include "scratch.h"
 #include "wire/party.h"
 #include "wire/refusal.h"
 
@@ -127,4 +131,31 @@ TEST(net_mixed_a_stranger_cannot_refuse) {
   refuseOnce(known, "nonsense");
   CHECK(Rig::within(kLimitNs, [&] { return mixed.rig.engine(1).droppedByReason().forged > forged; }));
   CHECK_EQ(mixed.accept(), ncclSuccess);
+}
+
+TEST(net_mixed_encryption_on_one_end_is_an_error_at_both) {
+  for (const bool sender : {true, false}) {
+    RigOptions options;
+    options.tls = sender ? std::vector<std::string>{"1", ""} : std::vector<std::string>{"0", "1"};
+    Mixed mixed(options);
+    CHECK(mixed.bothFail());
+    CHECK(mixed.says(sender ? "R2CC_TLS is 1 on " : "R2CC_TLS is 0 on ", 2));
+    CHECK(mixed.says("Set it alike on all ranks", 2));
+  }
+}
+
+TEST(net_mixed_secrets_are_an_error_at_both_ends) {
+  const check::Scratch folder;
+  std::vector<std::string> files;
+  for (const char* text : {"0", "1"}) {
+    files.push_back(folder / text);
+    std::ofstream(files.back()) << std::string(64, *text);
+    CHECK_EQ(chmod(files.back().c_str(), 0600), 0);
+  }
+  RigOptions options;
+  options.tls = {"1", "1"};
+  options.secretFiles = files;
+  Mixed mixed(options);
+  CHECK(mixed.bothFail());
+  CHECK(mixed.says("to files that differ", 2));
 }

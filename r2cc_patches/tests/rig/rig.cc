@@ -31,6 +31,9 @@ std::unique_ptr<Engine> Rig::makeEngine(int host) {
   config.eventFile = options_.eventFile;
   const std::string desk = options_.desk + "/h" + std::to_string(host);
   if (!options_.desk.empty()) config.statusDir = desk + "/status", config.controlDir = desk + "/control";
+  const auto at = static_cast<size_t>(host);
+  config.tls = options_.tls.empty() ? "" : options_.tls.at(at);
+  config.tlsSecretFile = options_.secretFiles.empty() ? "" : options_.secretFiles.at(at);
   const auto info = [this, host](const std::string& text) { options_.log(host, text); };
   const auto warn = [this, host](const std::string& text) {
     if (options_.log) options_.log(host, text);

@@ -49,6 +49,10 @@ struct RigOptions {
   /// A folder with one for each host: its status file in h0/status, what it is asked in h0/control. NICs are then
   /// called rail0, rail1. NOLINTNEXTLINE(readability-redundant-member-init)
   std::string desk{};
+  // NOLINTNEXTLINE(readability-redundant-member-init): R2CC_TLS of each host; none: not set
+  std::vector<std::string> tls{};
+  // NOLINTNEXTLINE(readability-redundant-member-init): R2CC_TLS_SECRET_FILE of each host; none: not set
+  std::vector<std::string> secretFiles{};
   bool lastResort = false;  // one more NIC behind the rails, over a fabric of its own that plays sockets
 };
 

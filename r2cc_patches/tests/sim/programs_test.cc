@@ -45,6 +45,7 @@ TEST(sim_programs_take_what_bandwidth_takes_where_nothing_waits) {
   const double bytesPerUs = 2 * 25, bytes = 1.5 * (32u << 20);
   CHECK(within(programUs(ring, {4, {}, 1}, {2, 3}) * bytesPerUs / bytes, 1, 1.02));
   CHECK(within(ratio("chain", 4, 2, {1}, 2), 1.3, 1.36));  // the bound is 1.333
+  CHECK(within(ratio("tree", 8, 2, {1}, 2), 1.14, 1.17));  // the bound is 1.143
 }
 
 TEST(sim_programs_wait_where_messages_wait_for_each_other) {

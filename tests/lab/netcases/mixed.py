@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -30,15 +30,19 @@ def start(
     modes: tuple[int, int] | None = None,
     doors: tuple[Words, Words] = (PLUGIN, PLUGIN),
     change: Change | None = None,
+    envs: tuple[Mapping[str, str], Mapping[str, str]] | None = None,
 ) -> Pair:
-    """A sender and a receiver of these modes; `change` is done to the handle on its way."""
+    """A sender and a receiver of these modes and settings; `change` is done to the handle on its way."""
     written, read = stage.handle(), stage.handle()
     send_env, recv_env = ({"R2CC_MODE": str(mode)} for mode in modes or (stage.mode, stage.mode))
+    send_more, recv_more = envs or ({}, {})
     both = ("--seconds", 2, "--vary", "--give-up-s", GIVE_UP_S, "--connect-s", GIVE_UP_S + 2)
-    receiver = stage.start(bed, "h1", ["--role", "recv", *both, *doors[1], "--handle", written], recv_env)
+    receiver = stage.start(
+        bed, "h1", ["--role", "recv", *both, *doors[1], "--handle", written], {**recv_env, **recv_more}
+    )
     handed_on(written, read, change)
     return Pair(
-        stage.start(bed, "h0", ["--role", "send", *both, *doors[0], "--handle", read], send_env),
+        stage.start(bed, "h0", ["--role", "send", *both, *doors[0], "--handle", read], {**send_env, **send_more}),
         receiver,
     )
 

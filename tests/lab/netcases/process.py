@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Mapping
 from functools import partial
 
 from netcases.bed import FIRST
@@ -39,12 +40,17 @@ def exit_connected(stage: Stage, *, closes: bool) -> Outcome:
     return Outcome(" and ".join(f"code {end.exit_code}" for end in both.ends), problems)
 
 
-def exit_middle(stage: Stage, *, who: str) -> Outcome:
+def exit_middle(stage: Stage, *, who: str, env: Mapping[str, str] | None = None) -> Outcome:
     """One end leaves while messages move, with a thread that tests; what becomes of the other is not looked at."""
     leaves = ("--no-close", "--test-thread", "--leave-at", 300, "--exit-code", CODE)
     with made() as bed:
         pair = stage.pair(
-            bed, "--seconds", 4, send=leaves if who == "sender" else (), recv=leaves if who == "receiver" else ()
+            bed,
+            "--seconds",
+            4,
+            send=leaves if who == "sender" else (),
+            recv=leaves if who == "receiver" else (),
+            env=env,
         )
         pair.connected()
         leaver, other = (pair.sender, pair.receiver) if who == "sender" else (pair.receiver, pair.sender)

@@ -1,0 +1,121 @@
+"""From takes to what stands on the page: values, their middle and interval, and whether the aim is held. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from chaos.analysis.stats import median, median_interval, percentile
+from reports.scoreboard.board import Board, Cell, Wanted
+from reports.scoreboard.takes import Shelf, Take
+
+Verdict = Literal["held", "missed", "void", "shown", "not measured"]
+FEWEST_FOR_INTERVAL, FEWEST_FOR_P99 = 6, 20
+"""Below these an interval would be the extremes, and a p99 the largest value."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A figure of one report."""
+
+    name: str
+    value: float | None
+    bound: float | None
+    unit: str
+    at_least: bool = False
+    void: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A figure over all takes of the newest code."""
+
+    cell: Cell
+    wanted: Wanted
+    takes: Sequence[Take]
+    values: Sequence[float]
+    """Of takes that are not void, else of all."""
+    unit: str
+    aim: float | None
+    at_least: bool
+    verdict: Verdict
+
+    @property
+    def middle(self) -> float | None:
+        return median(self.values)
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        return median_interval(self.values) if len(self.values) >= FEWEST_FOR_INTERVAL else None
+
+    @property
+    def p99(self) -> float | None:
+        return percentile(self.values, 99) if len(self.values) >= FEWEST_FOR_P99 else None
+
+
+def rows(board: Board, shelf: Shelf) -> list[Row]:
+    """One for each figure of each cell, in the file's order."""
+    found = []
+    for cell in board.cells:
+        takes = newest(shelf.takes(cell.name))
+        found += [row(cell, wanted, takes) for wanted in cell.figures]
+    return found
+
+
+def newest(takes: Sequence[Take]) -> list[Take]:
+    """Those of the code of the last one."""
+    last = max(takes, key=lambda take: take.at, default=None)
+    return [take for take in takes if last is not None and take.code == last.code]
+
+
+def row(cell: Cell, wanted: Wanted, takes: Sequence[Take]) -> Row:
+    each = [found for take in takes for found in of(take.report) if re.search(wanted.of, found.name)]
+    known = [found for found in each if found.value is not None]
+    valid = [found for found in known if not found.void]
+    values = [float(found.value) for found in valid or known if found.value is not None]
+    last = each[-1] if each else None
+    aim = wanted.aim if wanted.aim is not None else last.bound if last else None
+    at_least = wanted.at_least if wanted.at_least is not None else bool(last and last.at_least)
+    verdict = _verdict(
+        median(values), aim, at_least=at_least, void=2 * sum(found.void for found in each) > len(each), there=bool(each)
+    )
+    return Row(cell, wanted, takes, values, last.unit if last else "", aim, at_least, verdict)
+
+
+def _verdict(middle: float | None, aim: float | None, *, at_least: bool, void: bool, there: bool) -> Verdict:
+    """A figure that could not be measured misses its aim: it must not pass for want of a number."""
+    if not there:
+        return "not measured"
+    if void:
+        return "void"
+    if aim is None:
+        return "shown"
+    if middle is None:
+        return "missed"
+    return "held" if (middle >= aim if at_least else middle <= aim) else "missed"
+
+
+def of(report: Mapping[str, Any]) -> Iterator[Found]:
+    """A benchmark's figures, or the checks and metrics of an experiment's summary, as `ARM: NAME`."""
+    for each in report.get("figures", ()):
+        least, void = each.get("at_least", False), each.get("void", False)
+        yield Found(each["name"], each["measured"], each["bound"], each["unit"], least, void)
+    for arm in report.get("arms", ()):
+        for run in arm["runs"]:
+            void = bool(run["void"])
+            for each in run["checks"]:
+                yield Found(f"{arm['name']}: {each['name']}", _number(each["value"]), _number(each["bound"]),
+                            each["unit"], isinstance(each["bound"], bool), each["outcome"] == "void")  # fmt: skip
+            for fault in run["faults"]:
+                for key in ("stall_ms", "longest_ms", "degraded_ms", "return_ms", "beyond_ms"):
+                    yield Found(f"{arm['name']}: fault {fault['id']} {key}", fault[key], None, "ms", False, void)
+            for each in run["metrics"]:
+                yield Found(
+                    f"{arm['name']}: metric {each['name']}", each["value"], each["bound"], each["unit"], False, void
+                )
+
+
+def _number(value: Any) -> float | None:
+    return None if value is None else float(value)
