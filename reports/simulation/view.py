@@ -16,8 +16,8 @@ FOLDED = 12
 ROWS = 400
 """Of the table of all figures; figures.csv has all."""
 NOT_MODELLED = (
-    "Queues, losses and flows that meet on one path are not modelled: on Ethernet (RoCE), collisions of ECMP, pauses of "
-    "PFC and incast come on top."
+    "Queues, losses and flows that meet on one path are not modelled: on Ethernet (RoCE), collisions of ECMP, pauses "
+    "of PFC and incast come on top."
 )
 PASSING = ("flap", "slow")
 """Kinds that outnumber all others, and mostly pass by themselves."""
