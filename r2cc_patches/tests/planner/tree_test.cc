@@ -232,6 +232,15 @@ TEST(plan_trees_on_channels_are_placed_so_that_rails_are_even) {
   }
 }
 
+TEST(plan_knows_which_slots_nccl_s_own_trees_gave) {
+  Request request = onChannels(8, 2, 2);
+  request.nodes[3].nics[0].capacity = 0;
+  request.rivals = {{"tree/simple", Flow::Tree, 1, 100, {}, {}}};
+  const double inOrder = plan(request).baselines[0].balancedUs;
+  request.rivals[0].slots = ncclSlots({1, 1, 1, 0.5, 1, 1, 1, 1});
+  CHECK(std::abs(plan(request).baselines[0].balancedUs / inOrder - 0.5) < 1e-3);  // 1 of it, not 2, over half of the NICs
+}
+
 TEST(plan_slots_of_nccl_for_nodes_that_lost_nics) {
   CHECK(ncclSlots({1, 1, 1, 1}).empty() && ncclSlots({0.5, 0.5, 0.5}).empty());
   for (int nodes = 3; nodes <= 300; nodes++) {
