@@ -238,7 +238,8 @@ TEST(plan_knows_which_slots_nccl_s_own_trees_gave) {
   request.rivals = {{"tree/simple", Flow::Tree, 1, 100, {}, {}}};
   const double inOrder = plan(request).baselines[0].balancedUs;
   request.rivals[0].slots = ncclSlots({1, 1, 1, 0.5, 1, 1, 1, 1});
-  CHECK(std::abs(plan(request).baselines[0].balancedUs / inOrder - 0.5) < 1e-3);  // 1 of it, not 2, over half of the NICs
+  CHECK(std::abs(plan(request).baselines[0].balancedUs / inOrder - 0.5) <
+        1e-3);  // 1 of it, not 2, over half of the NICs
 }
 
 TEST(plan_slots_of_nccl_for_nodes_that_lost_nics) {
