@@ -98,6 +98,8 @@ struct Rival {
   double wire = 1;         // bytes that are sent for each of the message's
   double latencyUs = 0;    // whatever the size
   std::vector<double> us;  // on whole NICs, at 2^0, 2^1, ... bytes; none: not known, bandwidth alone counts
+  std::vector<int> slots =
+      {};  // of trees: nodes by slot; none: in their order  NOLINT(readability-redundant-member-init)
 };
 
 /// The same as it turns out: on whole NICs, and on those that are left.
