@@ -13,6 +13,7 @@ balance    the same with the NICs of --down taken for failed (R2CC_ASSUME_DOWN),
 chosen     the same as balance, but with what NCCL chooses itself: ours may take at most 1.02 of it, at every size
 ours       R2CC_MODE=3, the same NICs taken for failed: what the planner chooses
 reranked   the same, rings in another order alone (R2CC_SCHEDULE=reranked)
+tree       the same, double trees alone (R2CC_SCHEDULE=tree)
 ours@BYTES the same with another least chunk (R2CC_CHAIN_CHUNK_BYTES)
 idle       R2CC_MODE=3, nothing broken: what the schedules cost while they are not needed
 published  the same NICs taken for failed; the published schedule, out of torch's collectives (published.py)
@@ -48,7 +49,7 @@ HOSTS = 4
 OPS = {"published": "published"}
 PIECES = 16
 """Of published.py, which needs torch."""
-JOBS = ("healthy", "balance", "chosen", "ours", "idle", "reranked", "published")
+JOBS = ("healthy", "balance", "chosen", "ours", "idle", "reranked", "tree", "published")
 DEFAULT = ("healthy", "balance", "chosen", "ours", "idle")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
 ONE, APART = "h0:eth0", "h1:eth0,h2:eth3"
@@ -91,7 +92,7 @@ def environment(job: str, nics: int, lost_nics: str = ONE) -> tuple[int, dict[st
     known: dict[str, tuple[int, dict[str, str]]] = {
         "healthy": (2, ring), "balance": (2, {**ring, **down}),
         "chosen": (2, down), "ours": (3, down), "idle": (3, {}),
-        "reranked": (3, {**down, "R2CC_SCHEDULE": "reranked"}),
+        "reranked": (3, {**down, "R2CC_SCHEDULE": "reranked"}), "tree": (3, {**down, "R2CC_SCHEDULE": "tree"}),
         "published": (2, {**ring, **down, "R2CC_BENCH_Y": str(1 / nics)}),
     }  # fmt: skip
     name, _, chunk = job.partition("@")
@@ -159,7 +160,7 @@ def figures(nics: int, gpus: int, op: str, lost_nics: str, entries: Sequence[Jso
     """Each job over the healthy ring, with its bound; ours also over balance."""
     least, balance = bounds(nics, gpus, op, lost_of(lost_nics, nics))
     aims = {"ours": least, "balance": balance, "chosen": balance, "idle": 1.0, "published": published(nics)}
-    aims["reranked"] = least
+    aims["reranked"] = aims["tree"] = least
     one = gpus == 1 and lost_nics == ONE and op == "all_reduce"
     found = []
     for entry in entries:
