@@ -43,6 +43,7 @@ std::vector<int> treeDegrees(int nodes) {
 
 std::vector<int> treeDownwards(int nodes) {
   std::vector<std::pair<int, int>> levels;
+  levels.reserve(static_cast<size_t>(nodes));
   for (int slot = 0; slot < nodes; slot++) levels.emplace_back(levelOf(nodes, slot), slot);
   std::sort(levels.begin(), levels.end());
   std::vector<int> slots;
