@@ -278,7 +278,7 @@ TEST(net_tls_without_openssl_says_what_to_do) {
 }
 
 TEST(net_tls_short_texts_are_sealed_and_hidden) {
-  const Sealer sealer(kKey), other(kOther);
+  const Sealer sealer(Sealer::Key{1, 2, 3}), other(Sealer::Key{1, 2, 4});
   const std::vector<uint8_t> text = numbered(100);
   std::vector<uint8_t> sealed = text, plain;
   sealer.seal(7, 20, sealed);
