@@ -134,6 +134,7 @@ class Impostor {
     made = system(make.c_str()) == 0 && take(context, certificate.c_str(), kPem) == 1 &&  // NOLINT(cert-env33-c)
            takeKey(context, key.c_str(), kPem) == 1;
     ssl_ = o.SSL_new(context);
+    find<void(SslContext*)>("SSL_CTX_free")(context);  // the other holds it
     find<int(Ssl*, int)>("SSL_set_fd")(ssl_, fd);
     o.SSL_set_accept_state(ssl_);
   }
