@@ -30,7 +30,7 @@ ARMS: Mapping[str, Mapping[str, str]] = {
     "off, 2 threads": {"NCCL_SOCKET_NTHREADS": "2", "NCCL_NSOCKS_PERTHREAD": "1"},
     "on, 2 threads": {"R2CC_TLS": "1", "NCCL_SOCKET_NTHREADS": "2", "NCCL_NSOCKS_PERTHREAD": "1"},
 }
-RATE_GBIT = 40.0
+RATE_GBIT = 32.0
 
 
 def run(stage: Stage, size: int, seconds: int, env: Mapping[str, str]) -> tuple[float, int]:

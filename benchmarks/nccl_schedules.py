@@ -13,6 +13,9 @@ balance    the same with the NICs of --down taken for failed (R2CC_ASSUME_DOWN),
 chosen     the same as balance, but with what NCCL chooses itself: ours may take at most 1.02 of it, at every size
 ours       R2CC_MODE=3, the same NICs taken for failed: what the planner chooses
 reranked   the same, rings in another order alone (R2CC_SCHEDULE=reranked)
+tree       the same, double trees alone (R2CC_SCHEDULE=tree)
+own_tree   NCCL's own double tree (NCCL_ALGO=Tree, R2CC_MODE=2), on balanced paths
+light_slots  the same under R2CC_MODE=3 without a schedule: hosts that lost NICs have its light slots
 ours@BYTES the same with another least chunk (R2CC_CHAIN_CHUNK_BYTES)
 idle       R2CC_MODE=3, nothing broken: what the schedules cost while they are not needed
 published  the same NICs taken for failed; the published schedule, out of torch's collectives (published.py)
@@ -48,7 +51,7 @@ HOSTS = 4
 OPS = {"published": "published"}
 PIECES = 16
 """Of published.py, which needs torch."""
-JOBS = ("healthy", "balance", "chosen", "ours", "idle", "reranked", "published")
+JOBS = ("healthy", "balance", "chosen", "ours", "idle", "reranked", "tree", "own_tree", "light_slots", "published")
 DEFAULT = ("healthy", "balance", "chosen", "ours", "idle")
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter")
 ONE, APART = "h0:eth0", "h1:eth0,h2:eth3"
@@ -87,11 +90,13 @@ def lost_of(text: str, nics: int) -> Lost:
 def environment(job: str, nics: int, lost_nics: str = ONE) -> tuple[int, dict[str, str]]:
     """R2CC_MODE and what else sets the job apart."""
     down = {"R2CC_ASSUME_DOWN": lost_nics}
-    ring = {"NCCL_ALGO": "Ring"}
+    ring, tree = {"NCCL_ALGO": "Ring"}, {"NCCL_ALGO": "Tree"}
     known: dict[str, tuple[int, dict[str, str]]] = {
         "healthy": (2, ring), "balance": (2, {**ring, **down}),
         "chosen": (2, down), "ours": (3, down), "idle": (3, {}),
         "reranked": (3, {**down, "R2CC_SCHEDULE": "reranked"}),
+        "tree": (3, {**down, "R2CC_SCHEDULE": "tree"}),
+        "own_tree": (2, {**tree, **down}), "light_slots": (3, {**tree, **down, "R2CC_SCHEDULE": "ring"}),
         "published": (2, {**ring, **down, "R2CC_BENCH_Y": str(1 / nics)}),
     }  # fmt: skip
     name, _, chunk = job.partition("@")
@@ -159,7 +164,9 @@ def figures(nics: int, gpus: int, op: str, lost_nics: str, entries: Sequence[Jso
     """Each job over the healthy ring, with its bound; ours also over balance."""
     least, balance = bounds(nics, gpus, op, lost_of(lost_nics, nics))
     aims = {"ours": least, "balance": balance, "chosen": balance, "idle": 1.0, "published": published(nics)}
-    aims["reranked"] = least
+    aims["reranked"] = aims["tree"] = least
+    ring = 2 * (HOSTS * gpus - 1) / (HOSTS * gpus)  # what the healthy ring carries; a double tree 2, in a light slot 1
+    aims |= {"own_tree": 2 * balance / ring, "light_slots": max(balance, 2) / ring}
     one = gpus == 1 and lost_nics == ONE and op == "all_reduce"
     found = []
     for entry in entries:

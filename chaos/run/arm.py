@@ -46,7 +46,7 @@ class ArmRun:
         self._ranks = Ranks(plan, bed, journal, raw)
         self._lines = Lines(plan, journal, self._ranks.began)
         self._timers, self._pace = Timers(), Pace(len(plan.ranks))
-        self._starting_s = plan.foreign.start_s if plan.foreign else PATIENCE_S
+        self._starting_s = plan.foreign.start_s if plan.foreign else PATIENCE_S * bed.patience
         self._watch = Watch(now_s(), self._starting_s, PATIENCE_S)
         self._speaking: set[int] = set()
         self._first_dead: Started | None = None

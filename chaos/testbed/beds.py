@@ -74,6 +74,11 @@ class Bed:
     breakers: Mapping[str, Host] = field(default_factory=dict)
     """Who breaks the NICs of each host: itself, or its node's agent where hosts are pods."""
 
+    @property
+    def patience(self) -> float:
+        """How many times longer than elsewhere things may take: the hosts may be emulated."""
+        return max((getattr(host, "patience", 1.0) for host in self.hosts.values()), default=1.0)
+
     def rates_gbit(self) -> dict[tuple[str, str], float]:
         """The rate of each (host, NIC), in Gbit/s, as far as it is known."""
         if self.topology is None:

@@ -20,7 +20,8 @@ namespace {
 
 constexpr auto kEvery = std::chrono::milliseconds(5);
 constexpr auto kEveryInForce = std::chrono::milliseconds(2);  // new connections are found by looking
-constexpr int kShareOfTime = 10;  // many descriptors take long to look through: the thread takes a tenth of a core
+// Many descriptors take long to look through: the thread takes a tenth of a core, else a fiftieth.
+constexpr int kShareInForce = 10, kShare = 50;
 constexpr size_t kStackBytes = 256 << 10;
 
 std::atomic<Book*> current{nullptr};
@@ -60,7 +61,7 @@ void* run(void* /*unused*/) {
       std::fprintf(stderr, "r2cc faults: %s\n", error.what());
     }
     const std::chrono::nanoseconds least = inForce ? kEveryInForce : kEvery;
-    wait(std::max<std::chrono::nanoseconds>(least, kShareOfTime * (computed() - began)));
+    wait(std::max<std::chrono::nanoseconds>(least, (inForce ? kShareInForce : kShare) * (computed() - began)));
   }
 }
 

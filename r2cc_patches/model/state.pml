@@ -105,7 +105,7 @@ mtype sState = Connecting;
 byte sEpoch;
 byte sPosted;  /* messages that are on a lane of the plan */
 byte sFinished; /* messages the receiver is known to have; their prefix was reported done to the user */
-byte sBelow;   /* no message from here on was ever on a lane (postedBelow_) */
+byte sBelow;   /* no message from here on was ever on a lane */
 byte sDead;    /* Freeze::dead of the next or present exchange */
 #ifdef FLUSH /* GPU memory: what landed counts once it was flushed by the NIC that wrote it, and is lost with that NIC */
 byte sSure;    /* a lane's transport says they are there (Surety::Lane); the user may be told while that lane is up */
@@ -122,7 +122,7 @@ mtype rState = Connecting;
 byte rEpoch;
 byte rPosted; /* messages whose receive is on a lane */
 byte rDone;   /* messages that are complete */
-byte rBelow;  /* postedBelow_ */
+byte rBelow;  /* the same; the code takes posted_, which is never less */
 byte freezing; /* the epoch of the Freeze in work: drained, not yet fenced */
 byte switchedEpoch, switchedFrom; /* lastSwitched_ */
 

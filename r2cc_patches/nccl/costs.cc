@@ -10,6 +10,7 @@
 #include "net/r2cc_net.h"
 #include "planner/cost/nccl_table.h"
 #include "settings.h"
+#include "tree_slots.h"
 #include "wire/party.h"
 
 namespace r2cc::schedules {
@@ -62,6 +63,7 @@ std::vector<planner::Rival> rivalsOf(ncclComm* comm, ncclFunc_t func) {
       planner::Rival rival;
       rival.name = nameOf(algorithm, protocol);
       rival.flow = flowOf(algorithm);
+      if (rival.flow == Flow::Tree) rival.slots = treeSlots(comm);
       rival.wire = kWire[protocol];
       if (comm->tuner == nullptr) {
         rival.latencyUs = comm->latencies[func][algorithm][protocol];

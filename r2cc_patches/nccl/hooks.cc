@@ -43,7 +43,10 @@ void warnOfBuilds(const std::string& differ) {
 }  // namespace
 
 void r2ccFillTerms(char* terms, size_t size) {
-  r2cc::agree::writePeerTerms(r2cc::schedules::localTerms(), terms, size);
+  using r2cc::schedules::kTermsBytes;
+  r2cc::agree::writePeerTerms(r2cc::schedules::localTerms(), terms, kTermsBytes);
+  const float left = r2cc::schedules::leftNow();
+  memcpy(terms + kTermsBytes, &left, std::min(sizeof(left), size - kTermsBytes));
 }
 
 ncclResult_t r2ccCompareTerms(const struct ncclComm* comm) {

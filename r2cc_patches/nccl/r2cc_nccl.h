@@ -9,6 +9,9 @@
 void r2ccFillTerms(char* terms, size_t size);
 /// initTransportsRank, once all have told: an error, the same on every rank, where they differ.
 ncclResult_t r2ccCompareTerms(const struct ncclComm* comm);
+/// connect.cc, instead of ncclGetDtree: nodes that lost NICs have its light slots.
+ncclResult_t r2ccGetDtree(const struct ncclComm* comm, int nodes, int node, int* up0, int* down00, int* down01,
+                          int* which0, int* up1, int* down10, int* down11, int* which1);
 /// initTransportsRank, before channels are copied to the device: chain channels are connected, ranks learn of each
 /// other's NICs; rank 0 says whether R2CC is in the path. Collective over the communicator.
 ncclResult_t r2ccCommInit(struct ncclComm* comm);

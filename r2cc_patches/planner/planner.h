@@ -101,6 +101,8 @@ struct Rival {
   /// The same as it was measured (AlgorithmCost): `us` is then only what NCCL chooses by. None: `us`.
   std::vector<double> takes = {};  // NOLINT(readability-redundant-member-init): rivals are made without them
   double efficiency = 1;           // of what bandwidth allows
+  std::vector<int> slots =
+      {};  // of trees: nodes by slot; none: in their order  NOLINT(readability-redundant-member-init)
 };
 
 /// The same as it turns out: on whole NICs, and on those that are left.

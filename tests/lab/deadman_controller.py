@@ -29,7 +29,8 @@ from harness.hosts.lease import hold
 from harness.sites.inventory import parse
 from harness.vmlab.lab import VmLab
 
-SILENCE_S = 1.5
+SILENCE_S, OF_TTL = 1.5, 0.2
+"""Emulated machines are slow: the time to live says how slow."""
 
 
 def fault_of(what: str, host: str, nic: ExampleNic) -> tuple[FaultSpec, Fault, tuple[tuple[str, str], ...]]:
@@ -63,7 +64,7 @@ def main(inventory: str, host: str, ttl: str, faults: str) -> None:
     file = Path("/dev/null") if is_vm(inventory) else Path(inventory).parent / f"journal-{host}-{os.getpid()}.jsonl"
     with (
         opened(inventory, host) as hosts,
-        hold(hosts, silence_s=SILENCE_S),
+        hold(hosts, silence_s=max(SILENCE_S, OF_TTL * float(ttl)) if is_vm(inventory) else SILENCE_S),
         Journal(file) as journal,
         ExitStack() as stack,
     ):

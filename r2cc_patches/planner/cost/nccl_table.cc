@@ -166,16 +166,20 @@ struct Flowing {
 };
 
 /// In messages; of an AllGather what a rank ends with, of a ReduceScatter what it begins with.
-Flowing flowing(Flow flow, const Cluster& cluster, const std::string& op) {
+Flowing flowing(const Rival& rival, const Cluster& cluster, const std::string& op) {
   const int nodes = cluster.nodes();
   Flowing out{std::vector<double>(static_cast<size_t>(nodes), 0), {}};
-  if (flow == Flow::Tree) {
-    out.loads = treeLoads(nodes);
-    for (const auto& [parent, child] : treeEdges(nodes)) {
-      out.edges[{parent, child}] += 0.5;
-      out.edges[{child, parent}] += 0.5;
+  if (rival.flow == Flow::Tree) {
+    const std::vector<double> loads = treeLoads(nodes);
+    const auto at = [&](int slot) { return rival.slots.empty() ? slot : rival.slots[static_cast<size_t>(slot)]; };
+    for (int slot = 0; slot < nodes; slot++) {
+      out.loads[static_cast<size_t>(at(slot))] = loads[static_cast<size_t>(slot)];
     }
-  } else if (flow == Flow::Ring) {
+    for (const auto& [parent, child] : treeEdges(nodes)) {
+      out.edges[{at(parent), at(child)}] += 0.5;
+      out.edges[{at(child), at(parent)}] += 0.5;
+    }
+  } else if (rival.flow == Flow::Ring) {
     const double load = ringLoad(cluster.ranks()) * ringFactor(op, cluster.ranks());
     std::fill(out.loads.begin(), out.loads.end(), load);
     for (int node = 0; node < nodes; node++) out.edges[{node, (node + 1) % nodes}] = load;
@@ -250,7 +254,7 @@ std::vector<Rival> rivalsOf(const NcclMachine& machine, const Cluster& cluster) 
 Rivals::Rivals(const std::vector<Rival>& rivals, const Cluster& cluster, const std::string& op) {
   for (const Rival& rival : rivals) {
     Known known{rival};
-    const Flowing flow = flowing(rival.flow, cluster, op);
+    const Flowing flow = flowing(rival, cluster, op);
     for (const auto& [ends, load] : flow.edges) {
       const double both = cluster.between(ends.first, ends.second);
       if (both > 0) known.usPerByte = std::max(known.usPerByte, load * rival.wire / rival.efficiency / both);

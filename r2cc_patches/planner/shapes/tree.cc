@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <numeric>
 #include <utility>
 
 namespace r2cc::planner {
@@ -42,6 +43,7 @@ std::vector<int> treeDegrees(int nodes) {
 
 std::vector<int> treeDownwards(int nodes) {
   std::vector<std::pair<int, int>> levels;
+  levels.reserve(static_cast<size_t>(nodes));
   for (int slot = 0; slot < nodes; slot++) levels.emplace_back(levelOf(nodes, slot), slot);
   std::sort(levels.begin(), levels.end());
   std::vector<int> slots;
@@ -64,6 +66,25 @@ std::vector<int> twinOf(std::vector<int> slots) {
   const size_t end = slots.size() - (slots.size() % 2 == 0 ? 1 : 2);
   for (size_t slot = 3; slot + 1 < end; slot += 2) std::swap(slots[slot], slots[slot + 1]);
   return slots;
+}
+
+std::vector<int> ncclSlots(const std::vector<double>& left) {
+  const double whole = *std::max_element(left.begin(), left.end());
+  std::vector<int> slots(left.size());
+  std::iota(slots.begin(), slots.end(), 0);
+  std::vector<int> slow = slots;
+  std::stable_sort(slow.begin(), slow.end(),
+                   [&](int a, int b) { return left[static_cast<size_t>(a)] < left[static_cast<size_t>(b)]; });
+  std::vector<size_t> light{0, left.size() - 1};
+  if (left.size() % 2 == 1) light = {1};
+  bool moved = false;
+  for (size_t i = 0; i < light.size() && i < slow.size(); i++) {
+    if (left[static_cast<size_t>(slow[i])] >= whole) break;
+    std::iter_swap(slots.begin() + static_cast<std::ptrdiff_t>(light[i]),
+                   std::find(slots.begin(), slots.end(), slow[i]));
+    moved = true;
+  }
+  return moved ? slots : std::vector<int>();
 }
 
 }  // namespace r2cc::planner

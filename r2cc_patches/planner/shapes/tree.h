@@ -25,4 +25,9 @@ LightSlots lightSlots(int nodes);
 /// Who has which slot of the second tree, if these have those of the first.
 std::vector<int> twinOf(std::vector<int> slots);
 
+/// Nodes by slot of NCCL's own double tree, whose second tree is the first mirrored, or shifted by one where their
+/// number is odd: then slot 1 alone is light, else the first and the last. `left`: of each node's bandwidth. Those with
+/// the least left change places with who has a light slot. Empty: all stay.
+std::vector<int> ncclSlots(const std::vector<double>& left);
+
 }  // namespace r2cc::planner

@@ -85,8 +85,8 @@ class TreePlacer {
 
   int busiest() const {
     const auto row = std::max_element(sum_.begin(), sum_.end()) - sum_.begin();
-    const auto rails = static_cast<std::ptrdiff_t>(sum_.size()) / (2 * nodes_);
-    return static_cast<int>(row / rails % nodes_);
+    const std::ptrdiff_t nodes = nodes_, rails = static_cast<std::ptrdiff_t>(sum_.size()) / (2 * nodes);
+    return static_cast<int>(row / rails % nodes);
   }
 
   static void exchange(std::vector<int>& slots, int a, int b) {

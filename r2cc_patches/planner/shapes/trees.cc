@@ -63,6 +63,7 @@ namespace {
 std::vector<std::pair<int, int>> lightOnes(const Cluster& cluster, size_t pairs) {
   const double time = 2 * (cluster.nodes() - 1) / cluster.total();
   std::vector<std::pair<double, int>> wanted;  // what a node must be spared, in messages; the node
+  wanted.reserve(static_cast<size_t>(cluster.nodes()));
   for (int node = 0; node < cluster.nodes(); node++) wanted.emplace_back(2 - time * cluster.bandwidth(node), node);
   std::vector<std::pair<int, int>> out;
   while (out.size() < pairs) {

@@ -1,7 +1,9 @@
 #include "base/siphash.h"
 
+#include <endian.h>
 #include <sys/random.h>
 
+#include <cstring>
 #include <stdexcept>
 
 namespace r2cc {
@@ -9,8 +11,8 @@ namespace {
 
 uint64_t load64(const uint8_t* p) {
   uint64_t v = 0;
-  for (int i = 7; i >= 0; i--) v = (v << 8) | p[i];
-  return v;
+  memcpy(&v, p, sizeof(v));
+  return le64toh(v);
 }
 
 uint64_t rotl(uint64_t x, int b) { return (x << b) | (x >> (64 - b)); }
@@ -51,7 +53,8 @@ uint64_t finish(State& s) {
 }
 
 void store64(uint8_t* p, uint64_t v) {
-  for (int i = 0; i < 8; i++) p[i] = static_cast<uint8_t>(v >> (8 * i));
+  const uint64_t bytes = htole64(v);
+  memcpy(p, &bytes, sizeof(bytes));
 }
 
 }  // namespace

@@ -96,15 +96,25 @@ void* Connection::contextOf(const Path* path) const {
 }
 
 Request* Connection::claim(void* data, size_t size, int tag, void* mr, void* profiler) {
-  Request& r = requests_[posted_];
-  if (r.held() || outstanding_.load(std::memory_order_relaxed) >= NCCL_NET_MAX_REQUESTS) return nullptr;
-  r.number = posted_++;
-  r.data = data, r.size = size, r.tag = tag, r.mr = mr, r.profiler = profiler;
-  r.inner = r.flush = nullptr, r.lane = kNoLane;
-  r.surety = Surety::Receiver;
-  r.on(RequestEvent::Give);
-  outstanding_.fetch_add(1, std::memory_order_relaxed);
-  return &r;
+  const Slicing cut = plan_.cutAt(posted_);
+  if (outstanding_.load(std::memory_order_relaxed) + cut.parts > NCCL_NET_MAX_REQUESTS) return nullptr;
+  for (int part = 0; part < cut.parts; part++) {
+    if (requests_[posted_ + static_cast<uint64_t>(part)].held()) return nullptr;
+  }
+  Request& head = requests_[posted_];
+  for (int part = 0; part < cut.parts; part++) {
+    const Piece piece = pieceOf(cut, size, part);
+    Request& r = requests_[posted_];
+    r.number = posted_++;
+    r.data = data == nullptr ? nullptr : static_cast<uint8_t*>(data) + piece.offset, r.size = piece.size;
+    r.tag = tag, r.mr = mr, r.profiler = profiler;
+    r.inner = r.flush = nullptr, r.lane = kNoLane;
+    r.surety = Surety::Receiver;
+    r.parts = part == 0 ? cut.parts : 0;
+    r.on(RequestEvent::Give);
+  }
+  outstanding_.fetch_add(cut.parts, std::memory_order_relaxed);
+  return &head;
 }
 
 void Connection::pump(uint64_t end) {
@@ -136,7 +146,6 @@ bool Connection::post(Request& r, Lane& lane) {
   if (!lane.posted.push(r.number)) return laneError(lane), false;
   recorder_.post(r.number, r.size, lane.id);
   r.postedOn(lane);
-  postedBelow_ = std::max(postedBelow_, r.number + 1);
   return true;
 }
 

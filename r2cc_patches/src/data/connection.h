@@ -171,7 +171,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
  protected:
   /// The one place that changes state_; writes the `path` event.
   void setState(ConnectionState next, const std::string& cause, int64_t replayed = -1);
-  /// The next message's request; null while NCCL holds NCCL_NET_MAX_REQUESTS of them.
+  /// The request of NCCL's next message, all its parts claimed; null while there would be more than
+  /// NCCL_NET_MAX_REQUESTS of them.
   Request* claim(void* data, size_t size, int tag, void* mr, void* profiler);
   /// Posts what NCCL has given us below `end` to the plan's lanes, each in ascending order: a lane that takes nothing
   /// now blocks only what comes after on itself. Owner held.
@@ -218,7 +219,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const bool sends_;
   std::vector<LanePtr> lanes_;
   std::vector<MrPtr> mrs_;
-  uint64_t postedBelow_ = 0;  // none from it on was ever on a lane
   uint32_t epoch_ = 0;
   const Path* home_ = nullptr;
   std::atomic<int> outstanding_{0};

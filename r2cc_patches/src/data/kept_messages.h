@@ -28,8 +28,9 @@ class KeptMessages {
     // forgotten.
     return roomFor(r.size + budget / 2, posted, acked, budget) && r.number >= first_;
   }
-  /// Forgets the copies that are no longer needed. False: those that are leave no room for one of this size. `posted`
-  /// messages were given to us, those below `acked` are with the receiver; all copies take `budget` bytes at most.
+  /// Forgets the copies that are no longer needed. False: those that are leave no room for one more of this size.
+  /// `posted` messages were given to us, that one too; those below `acked` are with the receiver; all copies take
+  /// `budget` bytes at most.
   bool roomFor(size_t size, uint64_t posted, uint64_t acked, size_t budget) {
     for (; first_ < std::min(acked, posted); first_++) {
       const Request& r = requests_[first_];

@@ -36,8 +36,10 @@ ncclResult_t RecvConnection::irecv(void* data, size_t size, int tag, void* mr, v
   if (!owned) return ncclSuccess;
   Request* claimed = claim(data, size, tag, mr, profiler);
   *request = claimed;
-  if (claimed != nullptr) peer.receiving.fetch_add(1, std::memory_order_relaxed);
-  if (claimed != nullptr && !rescued_.empty() && !takeRescued(*claimed)) return ncclInvalidUsage;
+  if (claimed != nullptr) peer.receiving.fetch_add(claimed->parts, std::memory_order_relaxed);
+  for (int part = 0; claimed != nullptr && !rescued_.empty() && part < claimed->parts; part++) {
+    if (!takeRescued(requests_.part(*claimed, part))) return ncclInvalidUsage;
+  }
   pump(UINT64_MAX);
   return ncclSuccess;
 }
@@ -48,14 +50,26 @@ ncclResult_t RecvConnection::test(Request& request, int* done, int* size) {
   if (!owned) return ncclSuccess;
   // A sender that closed left the lanes that a flush is on.
   if (request.isFlush && state() != ConnectionState::Failed) return testFlush(request, done);
-  if (!request.finished() && over()) return overNow();
-  if (!over() && (!request.finished() || request.size >= kTurnBytes)) progress();
-  if (!request.finished()) return ackIfDue(), ncclSuccess;
+  bool here = complete(request);
+  if (!here && over()) return overNow();
+  if (!over() && (!here || request.cut() || request.size >= kTurnBytes)) {
+    progress();
+    here = here || complete(request);
+  }
+  if (!here) return ackIfDue(), ncclSuccess;
   *done = 1;
-  if (size != nullptr) *size = static_cast<int>(request.size);
-  request.on(RequestEvent::Release);
+  if (size != nullptr) *size = static_cast<int>(requests_.bytes(request));
+  for (int part = 0; part < request.parts; part++) requests_.part(request, part).on(RequestEvent::Release);
   if (!ackRule_.laterWillDo(delivered(), delivered_.acked.load(std::memory_order_relaxed))) ackIfDue();
   return ncclSuccess;
+}
+
+/// All parts of NCCL's message.
+bool RecvConnection::complete(const Request& head) const {
+  for (int part = 0; part < head.parts; part++) {
+    if (!requests_.part(head, part).finished()) return false;
+  }
+  return true;
 }
 
 ncclResult_t RecvConnection::give(Lane& lane, Request& r) {
@@ -233,6 +247,7 @@ void RecvConnection::onCloseLane(const CloseLane& message) {
 void RecvConnection::onSwitch(const Switch& message) {
   if (message.epoch == epoch_ && lastSwitched_.epoch == epoch_) return peer.tell(lastSwitched_);
   if (message.epoch <= epoch_ || state() != ConnectionState::Active || message.lanes.empty()) return;
+  if (message.parts == 0 || message.parts > kMostParts) return;
   const Owned owned(owner_, Owned::Wait::Yes);
   std::vector<PlanLane> lanes;
   for (const WeightedLane& l : message.lanes) {
@@ -241,10 +256,11 @@ void RecvConnection::onSwitch(const Switch& message) {
     lanes.push_back({lane, l.weight});
   }
   epoch_ = message.epoch;
-  lastSwitched_ = Switched{id, epoch_, std::max(message.boundary, postedBelow_)};
+  // What NCCL has asked for is cut as it was when it did.
+  lastSwitched_ = Switched{id, epoch_, std::max(message.boundary, posted_)};
   recorder_.proposeSwitch(epoch_, message.lanes[0].lane, message.boundary);
   recorder_.switched(epoch_, lastSwitched_.boundary);
-  plan_.add(PlanStep(lastSwitched_.boundary, std::move(lanes)));
+  plan_.add(PlanStep(lastSwitched_.boundary, std::move(lanes), {message.parts, message.unit}));
   plan_.trim(delivered());  // an idle one would test nothing, and so never do it
   setState(ConnectionState::Active, "switch");
   peer.tell(lastSwitched_);

@@ -44,6 +44,7 @@ class RecvConnection final : public Connection {
   uint64_t through() const override { return delivered(); }
   ncclResult_t give(Lane& lane, Request& request) override;
   void progress();
+  bool complete(const Request& head) const;
   /// Takes what is complete; true when anything was.
   bool progressLane(Lane& lane);
   /// Takes all that will ever come over a lane that is given up (invariant 3: drain, then fence, then count).

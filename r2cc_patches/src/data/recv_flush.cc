@@ -69,7 +69,8 @@ std::vector<void*> RecvConnection::drained(Lane& lane) {
 
 bool RecvConnection::needsFlush(const Request& r) const {
   const auto* mr = static_cast<const Mr*>(r.mr);
-  return flushes_ && mr != nullptr && mr->type == NCCL_PTR_CUDA && r.size > 0;
+  // NCCL asks for one flush a message, and its parts were written by several NICs: they never wait to be asked.
+  return (flushes_ || r.cut()) && mr != nullptr && mr->type == NCCL_PTR_CUDA && r.size > 0;
 }
 
 /// On the lane that wrote, before the message counts: were that NIC to die in between, the sender would send again.
@@ -99,7 +100,7 @@ ncclResult_t RecvConnection::iflush(int n, void** data, int* sizes, void** mrs, 
   flushes_ = true;
   for (uint64_t back = 1; back <= std::min<uint64_t>(posted_, NCCL_NET_MAX_REQUESTS); back++) {
     const Request& wrote = requests_[posted_ - back];
-    if (wrote.data != data[0] || !wrote.finished()) continue;
+    if (wrote.parts == 0 || wrote.data != data[0] || !wrote.finished()) continue;
     if (wrote.surety == Surety::Flush) return ncclSuccess;
     const LanePtr lane = findLane(wrote.lane);
     const auto free =

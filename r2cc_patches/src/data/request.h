@@ -62,6 +62,7 @@ struct alignas(64) Request {
   uint32_t lane = kNoLane;  // the lane it was posted on
   RequestState state = RequestState::Free;
   Surety surety = Surety::Receiver;
+  uint8_t parts = 1;     // of NCCL's message, which is tested by the first; 0: it is another of them
   bool isFlush = false;  // for good: NCCL's own flush, `flush` is all there is to it
   void* data = nullptr;
   size_t size = 0;
@@ -75,6 +76,8 @@ struct alignas(64) Request {
   /// NCCL holds it.
   bool held() const { return state > RequestState::Free && state < RequestState::Released; }
   bool finished() const { return state == RequestState::Finished || state == RequestState::Released; }
+  /// It is a part of a message.
+  bool cut() const { return parts != 1; }
   bool waits() const { return state == RequestState::Waiting || state == RequestState::Resending; }
   /// A copy, or the kernel's word, is as good on whatever lane.
   void postedOn(const Lane& by) {
@@ -99,6 +102,17 @@ class Requests {
   }
   Request& operator[](uint64_t number) { return all_[number & (all_.size() - 1)]; }
   const Request& operator[](uint64_t number) const { return all_[number & (all_.size() - 1)]; }
+  /// Of a message of NCCL's, by its first.
+  Request& part(const Request& head, int index) { return (*this)[head.number + static_cast<uint64_t>(index)]; }
+  const Request& part(const Request& head, int index) const {
+    return (*this)[head.number + static_cast<uint64_t>(index)];
+  }
+  /// Of all its parts.
+  size_t bytes(const Request& head) const {
+    size_t sum = 0;
+    for (int index = 0; index < head.parts; index++) sum += part(head, index).size;
+    return sum;
+  }
   auto begin() { return all_.begin(); }
   auto end() { return all_.end(); }
   auto begin() const { return all_.begin(); }

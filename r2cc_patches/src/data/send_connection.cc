@@ -38,16 +38,22 @@ ncclResult_t SendConnection::isend(void* data, size_t size, int tag, void* mr, v
   if (over()) return overNow();
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
-  const bool copied = kept_.wants(size, inHostMemory(mr));
-  if (kept_.possible() && !roomFor(copied ? size : 0)) {
+  const bool host = inHostMemory(mr);
+  if (cutUnsettled() || (kept_.possible() && !roomFor(plan_.cutAt(posted_), size, host))) {
     wantsRoom_.store(true, std::memory_order_relaxed);
     services_.fetchAcks();                               // for the next call
     if (state() == ConnectionState::Active) progress();  // NCCL may have nothing to test
     return ncclSuccess;
   }
   Request* claimed = claim(data, size, tag, mr, profiler);
-  if (claimed != nullptr) wantsRoom_.store(false, std::memory_order_relaxed);
-  if (claimed != nullptr && copied) kept_.keep(*claimed);
+  if (claimed != nullptr) {
+    wantsRoom_.store(false, std::memory_order_relaxed);
+    for (int part = 0; part < claimed->parts; part++) {
+      Request& r = requests_.part(*claimed, part);
+      if (kept_.wants(r.size, host)) kept_.keep(r);
+    }
+    load_.given(size);
+  }
   *request = claimed;
   pump(holdFrom_);
   return ncclSuccess;
@@ -57,22 +63,51 @@ ncclResult_t SendConnection::test(Request& request, int* done, int* size) {
   *done = 0;
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
-  // A send is done when its inner request is over (NCCL may then reuse the buffer) and the receiver has the message,
+  // A send is done when its inner requests are over (NCCL may then reuse the buffer) and the receiver has the message,
   // or will have it from our copy.
-  const auto complete = [&] { return request.finished() && answeredFor(request); };
-  if (!complete() && over()) return overNow();
+  bool over_ = complete(request);
+  if (!over_ && over()) return overNow();
   // Also for a large one that is acknowledged: those behind it would miss a turn.
-  if (!over() && (!complete() || request.size >= kTurnBytes)) progress();
-  if (request.finished() && !complete()) answerFor(request);
-  if (!complete()) return ncclSuccess;
-  if (request.number < acked()) kept_.acknowledged(request.size);
+  if (!over() && (!over_ || request.cut() || request.size >= kTurnBytes)) progress();
+  if (!over_) {
+    answerForParts(request);
+    over_ = complete(request);
+  }
+  if (!over_) return ncclSuccess;
   *done = 1;
-  recorder_.released(request.number, request.size);
-  if (size != nullptr) *size = static_cast<int>(request.size);
-  request.on(RequestEvent::Release);
-  released_.store(request.number + 1, std::memory_order_release);
-  outstanding_.fetch_sub(1, std::memory_order_relaxed);
+  if (size != nullptr) *size = static_cast<int>(requests_.bytes(request));
+  release(request);
   return ncclSuccess;
+}
+
+bool SendConnection::complete(const Request& head) const {
+  for (int part = 0; part < head.parts; part++) {
+    const Request& r = requests_.part(head, part);
+    if (!r.finished() || !answeredFor(r)) return false;
+  }
+  return true;
+}
+
+void SendConnection::answerForParts(Request& head) {
+  for (int part = 0; part < head.parts; part++) {
+    Request& r = requests_.part(head, part);
+    if (!r.finished()) return;
+    if (answeredFor(r)) continue;
+    answerFor(r, head.number == released_);
+    if (!answeredFor(r)) return;
+  }
+}
+
+void SendConnection::release(Request& head) {
+  for (int part = 0; part < head.parts; part++) {
+    Request& r = requests_.part(head, part);
+    if (r.number < acked()) kept_.acknowledged(r.size);
+    recorder_.released(r.number, r.size);
+    r.on(RequestEvent::Release);
+  }
+  load_.over();
+  released_.store(head.number + head.parts, std::memory_order_release);
+  outstanding_.fetch_sub(head.parts, std::memory_order_relaxed);
 }
 
 /// NCCL may be told. A transport's word is as good as its lane: what only a lane that is given up has answered for
@@ -83,8 +118,13 @@ bool SendConnection::answeredFor(const Request& r) const {
   return r.surety != Surety::Receiver;
 }
 
-bool SendConnection::roomFor(size_t size) {
-  return kept_.roomFor(size, posted_, acked(), copyBudget(peer.connections));
+bool SendConnection::roomFor(const Slicing& cut, size_t size, bool host) {
+  size_t copies = 0;
+  for (int part = 0; part < cut.parts; part++) {
+    const size_t bytes = pieceOf(cut, size, part).size;
+    copies += kept_.wants(bytes, host) ? bytes : 0;
+  }
+  return kept_.roomFor(copies, posted_ + cut.parts - 1, acked(), copyBudget(peer.connections));
 }
 
 /// What our kernel has is lost with a connection that is reset, and it says so only to who sends or asks.
@@ -94,13 +134,14 @@ void SendConnection::lookForEnd(Lane& lane) {
 }
 
 /// Its lane is done with it, and the receiver has not said that it is there: whether NCCL need not wait for that.
-void SendConnection::answerFor(Request& r) {
+/// `oldest`: somebody answers for all before it.
+void SendConnection::answerFor(Request& r, bool oldest) {
   if (const int64_t now = nowNs(); now - lookedForEnd_ >= kEndLookNs) {
     lookedForEnd_ = now;
     if (const LanePtr lane = findLane(r.lane)) lookForEnd(*lane);
   }
   const size_t budget = copyBudget(peer.connections);
-  if (r.number == released_ && kept_.confirmed(r, lanes_, acked())) {
+  if (oldest && kept_.confirmed(r, lanes_, acked())) {
     r.surety = Surety::Kernel;
   } else if (kept_.wantsLate(r, inHostMemory(r.mr), posted_, acked(), budget)) {
     kept_.keep(r);

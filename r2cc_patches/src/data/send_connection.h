@@ -12,6 +12,7 @@
 #include "data/ack_rule.h"
 #include "data/connection.h"
 #include "data/kept_messages.h"
+#include "data/load.h"
 #include "paths/capacity.h"
 #include "paths/wanted.h"
 
@@ -93,8 +94,16 @@ class SendConnection final : public Connection {
   // data path (owner held)
   uint64_t acked() const { return acked_.load(std::memory_order_acquire); }
   bool lost(const Fenced& message) const;
-  bool roomFor(size_t size);
-  void answerFor(Request& request);
+  /// Whether its parts may be claimed now: copies of some of them are kept.
+  bool roomFor(const Slicing& cut, size_t size, bool host);
+  /// All parts of NCCL's message are over with their lanes, and NCCL need not wait for the receiver's word.
+  bool complete(const Request& head) const;
+  /// The same for what is lacking: asks who can tell.
+  void answerForParts(Request& head);
+  void release(Request& head);
+  /// A switch under way, after which messages are cut in another way: those from its boundary on are not claimed.
+  bool cutUnsettled() const { return proposed_ && posted_ >= holdFrom_ && (plan_.cuts() || proposed_->cut.parts > 1); }
+  void answerFor(Request& request, bool oldest);
   /// Asks the transport whether the lane has ended, where nothing else would show it.
   void lookForEnd(Lane& lane);
   bool answeredFor(const Request& request) const;
@@ -156,6 +165,8 @@ class SendConnection final : public Connection {
   bool idle(int64_t now) const { return !hasOutstanding() && !carriedSince(now - kIdleNs) && ackedAt_ < now - kIdleNs; }
   LanePtr laneOn(const Path* path) const;
   bool placeLanes(int64_t now);
+  /// How messages would best be cut over so many lanes, by what NCCL gives us.
+  Slicing wantedCut(size_t lanes, int64_t now);
   /// Opens what the wanted plan lacks, and starts a switch once all is there. False: nothing is left to do.
   bool approachWanted(int64_t now);
 
@@ -166,7 +177,7 @@ class SendConnection final : public Connection {
   const char* resume(const Fenced& message);
   bool settleSwitch(uint64_t boundary);
   uint64_t ahead() const;
-  void startSwitch(std::vector<PlanLane> lanes);
+  void startSwitch(std::vector<PlanLane> lanes, const Slicing& cut);
   void failover(const std::vector<LanePtr>& lanes, const std::string& cause);
   /// The plan may come to need it, or the receiver's already does.
   bool inUse(const LanePtr& lane) const;
@@ -183,6 +194,7 @@ class SendConnection final : public Connection {
   std::atomic<uint64_t> released_{0};  // messages below this were reported done to NCCL; the engine only looks
   uint64_t holdFrom_ = UINT64_MAX;     // during a switch: messages from here wait for the answer
   KeptMessages kept_;
+  Load load_;            // what NCCL gives us
   bool drives_ = false;  // copies go out again that NCCL no longer asks for: the engine does
   int64_t lingerUntil_ = 0;
   uint32_t lanesMade_ = 0;
@@ -201,6 +213,7 @@ class SendConnection final : public Connection {
   int64_t nextTry_ = 0;        // of any lane that nothing waits for, after one was lost
   std::vector<Share> wanted_;  // by the version of the peer's plans it was made for
   uint32_t wantedVersion_ = 0;
+  int64_t nextCut_ = 0;  // not before is a plan changed for the cut alone
   int64_t wantedSince_ = 0;
   void noteCarried(int64_t at);
   int64_t lastCarried_ = 0;

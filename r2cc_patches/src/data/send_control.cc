@@ -173,22 +173,24 @@ void SendConnection::onPathDown(const Path* path, const std::string& cause) {
 Switch SendConnection::proposal() const {
   Switch out{id, proposedEpoch_, holdFrom_, {}};
   if (!proposed_) return out;
+  out.parts = proposed_->cut.parts, out.unit = proposed_->cut.unit;
   for (const PlanLane& l : proposed_->lanes()) out.lanes.push_back({l.lane->id, l.weight});
   return out;
 }
 
-/// By the message before.
+/// By the message before; at least all parts of one.
 uint64_t SendConnection::ahead() const {
-  const size_t size = posted_ == 0 ? 0 : requests_[posted_ - 1].size;
-  return std::clamp<uint64_t>(kSwitchAheadBytes / std::max<size_t>(size, 1), 1, kSwitchAhead);
+  const Slicing& cut = plan_.newest().cut;
+  const size_t size = posted_ == 0 ? 0 : std::max<size_t>(requests_[posted_ - 1].size, cut.unit);
+  return std::clamp<uint64_t>(kSwitchAheadBytes / std::max<size_t>(size, 1), cut.parts, kSwitchAhead);
 }
 
-void SendConnection::startSwitch(std::vector<PlanLane> lanes) {
+void SendConnection::startSwitch(std::vector<PlanLane> lanes, const Slicing& cut) {
   const Owned owned(owner_, Owned::Wait::Yes);
   switchSince_ = runNs();
   proposedEpoch_ = ++epoch_;
   holdFrom_ = posted_ + (idle(switchSince_) ? 0 : ahead());
-  proposed_.emplace(holdFrom_, std::move(lanes));
+  proposed_.emplace(holdFrom_, std::move(lanes), cut);
   nextRepeat_ = runNs() + kFirstRepeatNs;
   repeatAfter_ = kFirstRepeatNs;
   recorder_.proposeSwitch(epoch_, proposed_->lanes()[0].lane->id, holdFrom_);
@@ -214,7 +216,7 @@ bool SendConnection::settleSwitch(uint64_t boundary) {
   if (boundary != UINT64_MAX && proposed_) {
     peer.onLastResort &= proposed_->lanes()[0].lane->path->use == PathUse::LastResort;
     another = !sameShares(current(), sharesOf(*proposed_));
-    plan_.add(PlanStep(boundary, proposed_->lanes()));
+    plan_.add(PlanStep(boundary, proposed_->lanes(), proposed_->cut));
     const bool returns = another && atHome();
     failbacks += returns ? 1 : 0;
     if (returns && services_.tally != nullptr) services_.tally->failback();
@@ -317,7 +319,7 @@ void SendConnection::maintain(int64_t now) {
     // Nothing will move it past its old steps, whose lanes cannot stand by for as long: the newest begins right here.
     if (now >= nextSwitch_ && posted >= leaveFrom_) {
       leaveFrom_ = posted + 1;
-      return startSwitch(plan_.newest().lanes());
+      return startSwitch(plan_.newest().lanes(), plan_.newest().cut);
     }
   }
   keepStandby(now);

@@ -12,6 +12,7 @@ constexpr int64_t kLostRetryNs = msToNs(10);     // after one that had been made
 constexpr int64_t kWantedWaitNs = msToNs(1000);  // then the plan is made of the lanes that came up
 constexpr int64_t kCarriesNs = msToNs(2000);     // a connection idle for longer is no demand
 constexpr size_t kMostSteps = 3;
+constexpr int64_t kCutAgainNs = msToNs(500);
 constexpr int64_t kPlaceAgainNs = msToNs(1500);  // neighbours believe an announcement after a second
 constexpr int kMostPlacings = 4;
 constexpr size_t kMostShares = 16;  // lanes are listed in one datagram
@@ -276,8 +277,14 @@ bool SendConnection::placeLanes(int64_t now) {
       requestLane(used.lane->path);
     }
   }
-  if (better) startSwitch(std::move(lanes));
+  if (better) startSwitch(std::move(lanes), plan_.newest().cut);
   return better;
+}
+
+Slicing SendConnection::wantedCut(size_t lanes, int64_t now) {
+  if (lanes < 2) return {};
+  const Load::Most most = load_.lately(now);
+  return most.inFlight == 0 ? plan_.newest().cut : slicingFor(lanes, most.inFlight, most.bytes);
 }
 
 bool SendConnection::approachWanted(int64_t now) {
@@ -285,7 +292,10 @@ bool SendConnection::approachWanted(int64_t now) {
   if (proposed_ || (plan_.size() > kMostSteps && !idle(now))) return true;
   refreshWanted(now);
   if (now < nextSwitch_ || wanted_.empty()) return false;
-  if (sameShares(wanted_, current())) return placeLanes(now);
+  const auto keeps = [&](size_t count) {
+    return now < nextCut_ || stillDoes(plan_.newest().cut, wantedCut(count, now));
+  };
+  if (sameShares(wanted_, current()) && keeps(wanted_.size())) return placeLanes(now);
   std::vector<PlanLane> lanes;
   std::vector<Share> there;
   bool missing = false;
@@ -300,8 +310,10 @@ bool SendConnection::approachWanted(int64_t now) {
     if (!share.path->doubted() && !opening(share.path) && now >= nextTry_) requestLane(share.path);
   }
   if (missing && now - wantedSince_ < kWantedWaitNs) return true;
-  if (there.empty() || sameShares(there, current())) return missing;
-  startSwitch(std::move(lanes));
+  if (there.empty() || (sameShares(there, current()) && keeps(there.size()))) return missing;
+  const Slicing cut = wantedCut(there.size(), now);
+  nextCut_ = now + kCutAgainNs;
+  startSwitch(std::move(lanes), cut);
   return true;
 }
 

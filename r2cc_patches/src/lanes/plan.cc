@@ -18,8 +18,8 @@ bool over(const Lane& lane) { return lane.posted.empty() || lane.state == LaneSt
 
 }  // namespace
 
-PlanStep::PlanStep(uint64_t from, std::vector<PlanLane> lanes)
-    : from(from), lanes_(std::move(lanes)), order_(orderOf(lanes_)) {}
+PlanStep::PlanStep(uint64_t from, std::vector<PlanLane> lanes, const Slicing& cut)
+    : from(from), cut(cut), lanes_(std::move(lanes)), order_(orderOf(lanes_)) {}
 
 bool PlanStep::has(const Lane* lane) const {
   return std::any_of(lanes_.begin(), lanes_.end(), [&](const PlanLane& l) { return l.lane.get() == lane; });
@@ -38,6 +38,7 @@ bool PlanStep::broken() const {
 
 void Plan::changed() {
   only_ = steps_.size() == 1 && steps_[0].lanes().size() == 1 ? steps_[0].lanes()[0].lane.get() : nullptr;
+  cuts_ = std::any_of(steps_.begin(), steps_.end(), [](const PlanStep& step) { return step.cut.parts > 1; });
 }
 
 void Plan::add(PlanStep step) {
@@ -51,11 +52,16 @@ void Plan::clear() {
   changed();
 }
 
-Lane* Plan::laneFor(uint64_t number) const {
+const PlanStep* Plan::stepAt(uint64_t number) const {
   for (auto step = steps_.rbegin(); step != steps_.rend(); ++step) {
-    if (step->from <= number) return step->laneFor(number).get();
+    if (step->from <= number) return &*step;
   }
   return nullptr;
+}
+
+Lane* Plan::laneFor(uint64_t number) const {
+  const PlanStep* step = stepAt(number);
+  return step == nullptr ? nullptr : step->laneFor(number).get();
 }
 
 bool Plan::has(const Lane* lane) const {

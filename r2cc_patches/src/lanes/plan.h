@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "lanes/lane.h"
+#include "lanes/slicing.h"
 
 namespace r2cc {
 
@@ -16,8 +17,9 @@ struct PlanLane {
 
 class PlanStep {
  public:
-  PlanStep(uint64_t from, std::vector<PlanLane> lanes);
+  PlanStep(uint64_t from, std::vector<PlanLane> lanes, const Slicing& cut = {});
   uint64_t from;  // first message of this step
+  Slicing cut;    // of NCCL's messages that begin in it
   const std::vector<PlanLane>& lanes() const { return lanes_; }
   const LanePtr& laneFor(uint64_t number) const { return lanes_[order_[(number - from) % order_.size()]].lane; }
   bool has(const Lane* lane) const;
@@ -42,6 +44,13 @@ class Plan {
   /// Steps that would only begin after it are gone: no message was ever theirs.
   void add(PlanStep step);
   void clear();
+  /// Of a message of NCCL's whose first part has this number.
+  Slicing cutAt(uint64_t number) const {
+    const PlanStep* step = cuts_ ? stepAt(number) : nullptr;
+    return step == nullptr ? Slicing{} : step->cut;
+  }
+  /// Some step cuts messages.
+  bool cuts() const { return cuts_; }
   /// Null when there is no plan yet.
   Lane* laneFor(uint64_t number) const;
   bool has(const Lane* lane) const;
@@ -58,7 +67,9 @@ class Plan {
  private:
   void dropOver(uint64_t through);
   void changed();
+  const PlanStep* stepAt(uint64_t number) const;
   Lane* only_ = nullptr;
+  bool cuts_ = false;
   std::vector<PlanStep> steps_;
 };
 

@@ -238,7 +238,8 @@ void NetProcess::sayEncryption(const Config& settings) const {
 }
 
 void NetProcess::makeEngine(const Config& settings, const LastResort::Init& init) {
-  const uint64_t late = inner_.ops->addDown == nullptr ? 0 : inner_.ops->addDown();
+  const bool adds = inner_.ops != nullptr && inner_.ops->addDown != nullptr;
+  const uint64_t late = adds ? inner_.ops->addDown() : 0;
   const std::vector<NicName> devices = nicNames(inner_);
   distances_ = Distances(devices, settings.topologyFile, hostName(), [this](const std::string& t) { warn(t); });
   info("R2CC: NIC distances from " + (distances_.fromFile() ? settings.topologyFile : "sysfs") + ": " +

@@ -21,7 +21,7 @@ class ThreadCipher {
   ThreadCipher(const ThreadCipher&) = delete;
   ThreadCipher& operator=(const ThreadCipher&) = delete;
 
-  bool begin(const TlsKey& key, uint64_t number, bool encrypts) {
+  bool begin(const Sealer::Key& key, uint64_t number, bool encrypts) {
     std::array<uint8_t, kNonceBytes> nonce{};
     memcpy(nonce.data(), &number, sizeof(number));
     const OpenSsl& o = OpenSsl::get();

@@ -19,8 +19,8 @@ TlsKey derivedKey(const TlsKey& key, const char* word, const std::vector<uint8_t
 class Sealer {
  public:
   static constexpr size_t kTagBytes = 16;
-  /// The first 16 bytes of it are the cipher's.
-  explicit Sealer(const TlsKey& key) : key_(key) {}
+  using Key = std::array<uint8_t, 16>;
+  explicit Sealer(const Key& key) : key_(key) {}
   /// Encrypts all behind the first `clear` bytes, and appends a tag over everything.
   void seal(uint64_t number, size_t clear, std::vector<uint8_t>& bytes) const;
   /// What lies between the clear bytes and the tag, into `plain`; false, and nothing to be read in it, where it is not
@@ -28,7 +28,7 @@ class Sealer {
   bool open(uint64_t number, size_t clear, const uint8_t* data, size_t size, std::vector<uint8_t>& plain) const;
 
  private:
-  TlsKey key_;
+  Key key_;
 };
 
 }  // namespace r2cc

@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -42,6 +43,13 @@ std::vector<uint8_t> secretIn(const std::string& file) {
   return bytes;
 }
 
+/// A key of HMAC-SHA256 is as long as two of the cipher's.
+Sealer::Key half(const TlsKey& key, size_t which) {
+  Sealer::Key out{};
+  std::copy_n(key.begin() + which * out.size(), out.size(), out.begin());
+  return out;
+}
+
 std::vector<uint8_t> numbers(uint64_t a, uint64_t b) {
   std::vector<uint8_t> out;
   Writer w(out);
@@ -75,23 +83,23 @@ std::shared_ptr<const Encryption> encryptionOf(const std::string& wanted, const 
   return out;
 }
 
-PairKey::Encrypted::Encrypted(const TlsKey& root)
-    : root(root),
-      fromConnector(derivedKey(root, "r2cc datagrams from the connector", {})),
-      fromListener(derivedKey(root, "r2cc datagrams from the listener", {})) {}
+PairKey::Encrypted::Encrypted(const TlsKey& datagrams, const TlsKey& secret, std::vector<uint8_t> pair)
+    : fromConnector(half(datagrams, 0)), fromListener(half(datagrams, 1)), secret(secret), pair(std::move(pair)) {}
 
 PairKey PairKey::of(const Key& listener, uint64_t connector, uint64_t listenerId, const Encryption* with) {
   PairKey out(pairKey(listener, connector, listenerId));
   if (with == nullptr) return out;
-  std::vector<uint8_t> text(listener.begin(), listener.end());
+  std::vector<uint8_t> pair(listener.begin(), listener.end());
   const std::vector<uint8_t> ids = numbers(connector, listenerId);
-  text.insert(text.end(), ids.begin(), ids.end());
-  out.encrypted_ = std::make_shared<Encrypted>(derivedKey(with->secret, "r2cc pair", text));
+  pair.insert(pair.end(), ids.begin(), ids.end());
+  const TlsKey datagrams = derivedKey(with->secret, "r2cc datagrams", pair);
+  out.encrypted_ = std::make_shared<Encrypted>(datagrams, with->secret, std::move(pair));
   return out;
 }
 
 TlsKey PairKey::lane(uint64_t connection, uint32_t lane) const {
-  return derivedKey(encrypted_->root, "r2cc lane", numbers(connection, lane));
+  const TlsKey lanes = derivedKey(encrypted_->secret, "r2cc lanes", encrypted_->pair);
+  return derivedKey(lanes, "r2cc lane", numbers(connection, lane));
 }
 
 }  // namespace r2cc

@@ -40,10 +40,12 @@ class PairKey {
   TlsKey lane(uint64_t connection, uint32_t lane) const;
 
  private:
+  /// Made of one HMAC: a datagram of somebody unknown costs no more before it is found genuine or not.
   struct Encrypted {
-    explicit Encrypted(const TlsKey& root);
-    TlsKey root;
+    Encrypted(const TlsKey& datagrams, const TlsKey& secret, std::vector<uint8_t> pair);
     Sealer fromConnector, fromListener;
+    TlsKey secret;
+    std::vector<uint8_t> pair;  // which one it is
   };
   Key key_{};
   std::shared_ptr<const Encrypted> encrypted_;

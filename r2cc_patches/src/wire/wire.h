@@ -21,7 +21,7 @@
 namespace r2cc {
 
 constexpr uint32_t kMagic = 0x43433252;  // "R2CC"
-constexpr uint8_t kWireVersion = 10;     // never 0 (refusal.h)
+constexpr uint8_t kWireVersion = 11;     // never 0 (refusal.h)
 constexpr size_t kMaxDatagram = 1400;    // fits the smallest MTU anyone runs
 constexpr size_t kMaxNics = 32;          // bits in Header::nicsUp
 constexpr size_t kMaxReason = 160;       // bytes of text in a Bye
@@ -163,14 +163,17 @@ struct WeightedLane {
   auto fields() { return inOrder(lane, weight); }
 };
 
-/// sender -> receiver: from `boundary` on use these lanes; the answer may raise the boundary.
+/// sender -> receiver: from `boundary` on use these lanes, and cut messages like this; the answer may raise the
+/// boundary.
 struct Switch {
   static constexpr Type kType = Type::Switch;
   uint64_t connection = 0;
   uint32_t epoch = 0;
   uint64_t boundary = 0;
   std::vector<WeightedLane> lanes;
-  auto fields() { return inOrder(connection, epoch, boundary, atMost(kMaxLanes, lanes)); }
+  uint8_t parts = 1;  // lanes/slicing.h
+  uint32_t unit = 0;
+  auto fields() { return inOrder(connection, epoch, boundary, atMost(kMaxLanes, lanes), parts, unit); }
 };
 
 struct Switched {

@@ -86,6 +86,7 @@ TEST(net_soak_random_cases) {
     c.mode = 1 + static_cast<int>(random() % 2);
     c.count = random() % 3 == 0 ? any(random, kCounts) : Count::One;
     c.onlyNic = random() % 6 == 0;
+    c.few = random() % 3 == 0;
     if (!c.makesSense()) continue;
     const std::string problem = runCase(c);
     CHECK_EQ(problem.empty() ? "" : c.name() + ": " + problem, "");
@@ -103,6 +104,7 @@ TEST(net_soak_overlapping_faults) {
   RigOptions options;
   options.mode = 1 + static_cast<int>(seed % 2);
   options.rails = 4;
+  if (seed % 3 != 0) options.slots = 2, options.bytes = seed % 3 == 1 ? kSlotBytes : 0;
   Rig rig(options);
   constexpr uint64_t kMany = 100000000;
   for (int i = 0; i < 4; i++) rig.stream(i % 2, 1 - i % 2, i % 3, kMany);

@@ -231,3 +231,33 @@ TEST(plan_trees_on_channels_are_placed_so_that_rails_are_even) {
     CHECK(plan(request).schedule == Schedule::Ring);
   }
 }
+
+TEST(plan_knows_which_slots_nccl_s_own_trees_gave) {
+  Request request = onChannels(8, 2, 2);
+  request.nodes[3].nics[0].capacity = 0;
+  request.rivals = {{"tree/simple", Flow::Tree, 1, 100, {}, {}}};
+  const double inOrder = plan(request).baselines[0].balancedUs;
+  request.rivals[0].slots = ncclSlots({1, 1, 1, 0.5, 1, 1, 1, 1});
+  CHECK(std::abs(plan(request).baselines[0].balancedUs / inOrder - 0.5) <
+        1e-3);  // 1 of it, not 2, over half of the NICs
+}
+
+TEST(plan_slots_of_nccl_for_nodes_that_lost_nics) {
+  CHECK(ncclSlots({1, 1, 1, 1}).empty() && ncclSlots({0.5, 0.5, 0.5}).empty());
+  for (int nodes = 3; nodes <= 300; nodes++) {
+    const std::vector<double> loads = treeLoads(nodes);
+    for (const std::vector<double>& lost : std::vector<std::vector<double>>{{0.5}, {0.5, 0.25}}) {
+      if (nodes % 2 == 1 && lost.size() > 1) continue;  // one light slot
+      std::vector<double> left(static_cast<size_t>(nodes), 1);
+      for (size_t i = 0; i < lost.size(); i++) left[left.size() / 2 + i] = 1 - lost[i];
+      std::vector<int> slots = ncclSlots(left);
+      double busiest = 0;
+      for (size_t slot = 0; slot < slots.size(); slot++) {
+        busiest = std::max(busiest, loads[slot] / left[static_cast<size_t>(slots[slot])]);
+      }
+      CHECK_EQ(busiest, 2.0);  // as on whole nodes
+      std::sort(slots.begin(), slots.end());
+      CHECK(slots == counted(nodes));
+    }
+  }
+}

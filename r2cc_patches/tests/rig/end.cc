@@ -51,7 +51,7 @@ class Sender final : public End {
   SendConnection& connection() { return *static_cast<SendConnection*>(static_cast<Connection*>(comm_)); }
 
   bool post() override {
-    if (posted_ == messages_ || posted_ >= limit || posted_ - done_ == kSlots) return false;
+    if (posted_ == messages_ || posted_ >= limit || posted_ - done_ == slots_) return false;
     const std::vector<uint8_t> bytes = payload(seed_, posted_);
     if (!bytes.empty()) memcpy(slot(posted_), bytes.data(), bytes.size());
     void* request = reinterpret_cast<void*>(1);  // NCCL presets it
@@ -104,7 +104,7 @@ class Receiver final : public End {
   }
 
   bool post() override {
-    if (posted_ == messages_ || posted_ >= limit || posted_ - done_ == kSlots) return false;
+    if (posted_ == messages_ || posted_ >= limit || posted_ - done_ == slots_) return false;
     if (!allAre(slot(posted_), kGuardBytes, kPoison)) wrong("late write before message " + std::to_string(posted_));
     void* request = reinterpret_cast<void*>(1);
     if (connection().irecv(slot(posted_), kSlotBytes, static_cast<int>(posted_), mr_, nullptr, &request) !=
@@ -174,7 +174,8 @@ class Receiver final : public End {
 
 // ---- End --------------------------------------------------------------------------------------------------------
 
-End::End(const EndOf& of) : engine_(of.engine), ctx_(of.ctx), dev_(of.dev), seed_(of.seed), messages_(of.messages) {}
+End::End(const EndOf& of)
+    : engine_(of.engine), ctx_(of.ctx), dev_(of.dev), seed_(of.seed), messages_(of.messages), slots_(of.slots) {}
 
 void End::begin() {
   buffers_.resize(kSlots * kSlotBytes);

@@ -22,6 +22,7 @@ struct EndOf {
   void* ctx;
   int dev;
   uint64_t seed, messages;
+  uint64_t slots = kSlots;  // that are used
 };
 
 /// One end of a stream, driven by its host's progress thread as NCCL drives a comm.
@@ -66,7 +67,7 @@ class End {
   Engine& engine_;
   void* const ctx_;
   const int dev_;
-  const uint64_t seed_, messages_;
+  const uint64_t seed_, messages_, slots_;
   void* comm_ = nullptr;
   void* mr_ = nullptr;
   int memory_ = NCCL_PTR_HOST;

@@ -208,7 +208,8 @@ std::string Case::name() const {
           : needsAck ? ", buffered"
                      : ", direct") +
          (cut == Cut::Hold ? ", bytes held" : ", bytes lost") + ", seed " + std::to_string(seed) + ", mode " +
-         std::to_string(mode) + ", " + (onlyNic ? "the only NIC" : fake::name(count));
+         std::to_string(mode) + ", " + (onlyNic ? "the only NIC" : fake::name(count)) +
+         (few ? ", few large messages" : "");
 }
 
 bool Case::makesSense() const {
@@ -243,6 +244,7 @@ std::string runCase(const Case& c) {
   options.plain = c.plain;
   options.seed = c.seed;
   options.mode = c.mode;
+  if (c.few) options.slots = 2, options.bytes = c.seed % 2 == 0 ? kSlotBytes : 0;
   if (c.count != Count::One || c.mode > 1) options.rails = kRails;
   if (c.onlyNic) options.rails = 1;
   Rig rig(options);

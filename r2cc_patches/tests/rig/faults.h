@@ -52,6 +52,7 @@ struct Case {
   uint64_t seed = 1;
   int mode = 1;
   Count count = Count::One;
+  bool few = false;      // large messages, two at a time: they are cut once they are spread
   bool onlyNic = false;  // no other way: what is no error of a lane ends after a while
   std::string name() const;
   /// Modes below 2 have no balance to break, a host of one NIC none to go to.

@@ -15,7 +15,7 @@ constexpr int kSoonIdle = 30;  // rounds: after about a millisecond
 Rig::Rig(const RigOptions& options)
     : fabric(options.hosts,
              Play{options.needsAck, options.anyOrder, options.drains, options.gpu, options.plain,
-                  options.plain && options.confirms, options.devices, options.samples},
+                  options.plain && options.confirms, options.devices, options.samples, options.slots < kSlots},
              options.seed),
       resort(options.hosts, Play{true, false, false, false, false}, options.seed + 1),
       options_(options) {
@@ -124,8 +124,9 @@ Stream& Rig::stream(int from, int to, int rail, uint64_t messages) {
   const uint64_t seed = number | uint64_t{options_.bytes} << kSizeAt;
   InnerHandle handle{};
   Stream s{nullptr, nullptr, from, to};
-  s.receiver = makeReceiver({engine(to), context(to), rail, seed, messages}, handle, options_.gpu ? &fabric : nullptr);
-  s.sender = makeSender({engine(from), context(from), rail, seed, messages}, handle);
+  const EndOf receiver{engine(to), context(to), rail, seed, messages, options_.slots};
+  s.receiver = makeReceiver(receiver, handle, options_.gpu ? &fabric : nullptr);
+  s.sender = makeSender({engine(from), context(from), rail, seed, messages, options_.slots}, handle);
   streams_.push_back(std::move(s));
   return streams_.back();
 }

@@ -120,7 +120,7 @@ TEST(net_wire_round_trips) {
   roundTrip(Suspect{1, 2, 3});
   roundTrip(Freeze{1, 2, 3, UINT64_MAX, 7, {1, UINT32_MAX}});
   roundTrip(Fenced{1, 2, 1, 4, UINT32_MAX, 5, UINT64_MAX});
-  roundTrip(Switch{1, 2, 3, {{4, 5}, {6, 7}}});
+  roundTrip(Switch{1, 2, 3, {{4, 5}, {6, 7}}, 8, 9});
   roundTrip(Switched{1, 2, 3});
   roundTrip(Ack{1, 2});
   roundTrip(Ping{1});

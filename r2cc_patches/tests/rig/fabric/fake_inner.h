@@ -65,6 +65,7 @@ struct Play {
   bool confirms = false;  // says what the other end's kernel has, which a process there can still read whatever happens
   bool devices = false;   // its devices can be lost, and opened anew; one such fabric at a time
   bool samples = false;   // says when the other end was last heard and what it carried: Fabric::heardAgo, carries
+  bool parts = false;     // messages may be cut: all parts of one have its tag
 };
 
 /// A DMA-BUF registration: the file behind the descriptor at that time.
