@@ -22,6 +22,7 @@ constexpr auto kEvery = std::chrono::milliseconds(5);
 constexpr auto kEveryInForce = std::chrono::milliseconds(2);  // new connections are found by looking
 // Many descriptors take long to look through: the thread takes a tenth of a core, else a fiftieth.
 constexpr int kShareInForce = 10, kShare = 50;
+constexpr std::chrono::nanoseconds kMostRest = std::chrono::milliseconds(250);  // who writes rules waits for an answer
 constexpr size_t kStackBytes = 256 << 10;
 
 std::atomic<Book*> current{nullptr};
@@ -61,7 +62,8 @@ void* run(void* /*unused*/) {
       std::fprintf(stderr, "r2cc faults: %s\n", error.what());
     }
     const std::chrono::nanoseconds least = inForce ? kEveryInForce : kEvery;
-    wait(std::max<std::chrono::nanoseconds>(least, (inForce ? kShareInForce : kShare) * (computed() - began)));
+    const std::chrono::nanoseconds rest = (inForce ? kShareInForce : kShare) * (computed() - began);
+    wait(std::clamp(rest, least, kMostRest));
   }
 }
 

@@ -19,7 +19,13 @@ BOARD = "docs/results/scoreboard.yaml"
 
 @click.group("results")
 def results() -> None:
-    """Measure what R2CC does, and render it as one page (docs/results/scoreboard.md)."""
+    """Measure what R2CC does, and render it as one page (docs/results/scoreboard.md).
+
+    \b
+    Examples:
+      r2cc results run --minutes 30
+      r2cc results render
+    """
 
 
 def _board_argument(command: click.decorators.FC) -> click.decorators.FC:
@@ -39,7 +45,7 @@ def _opened(path: Path | None) -> tuple[Board, Path, Shelf]:
 
 @results.command("run")
 @_board_argument
-@click.option("--cells", metavar="A,B", help="Only these.")
+@click.option("--cells", metavar="A,B", help="Only these cells.")
 @click.option(
     "--minutes",
     type=click.FloatRange(min=0, min_open=True),

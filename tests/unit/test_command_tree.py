@@ -66,12 +66,12 @@ QUICK = {
     "chaos faults", "chaos validate", "ci report", "completion", "drain", "env", "fork refresh", "fork status",
     "health", "hosts list", "job-report", "k8s render agent", "k8s render jobset", "k8s render mpijob",
     "k8s render trainjob", "lab down", "lab exec", "lab status", "metrics", "panic", "plan", "plugin-path",
-    "run deepspeed", "run vllm bench", "run vllm serve", "undrain",
+    "results render", "run deepspeed", "run vllm bench", "run vllm serve", "undrain",
 }  # fmt: skip
 """Commands without progress of their own. `harness.progress.show` fails a test in which one of them shows some."""
 NO_RESULT = {
     "ci report", "completion", "k8s render agent", "k8s render jobset", "k8s render mpijob", "k8s render trainjob",
-    "lab exec", "metrics", "plugin-path", "run deepspeed",
+    "lab exec", "metrics", "plugin-path", "results render", "run deepspeed",
     "run vllm bench", "run vllm serve",
 }  # fmt: skip
 """What they print is a document, a path, or another program's."""
