@@ -167,6 +167,7 @@ int Running::rotation(const std::vector<double>& loads) const {
 /// The fastest of ring, tree and NVLSTree by NCCL's table, which knows of no lost NICs.
 void Running::takeWhatNcclTakes() {
   const planner::Request left = request(false);
+  if (!left.nccl) return;
   const planner::Cluster cluster(left);
   const planner::Rivals rivals(planner::rivalsOf(*left.nccl, cluster), cluster, "allreduce");
   const auto bytes = static_cast<double>(question_.bytes);

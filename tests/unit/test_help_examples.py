@@ -44,6 +44,8 @@ def parsed(words: list[str]) -> None:
         if not isinstance(command, click.Group):
             return
         words = [*context._protected_args, *context.args]
+        if not words and command.invoke_without_command:
+            return
         found = command.get_command(context, words[0])
         assert found is not None, words
         command = found
