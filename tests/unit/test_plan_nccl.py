@@ -113,8 +113,13 @@ def ways(cluster: Cluster, size: int) -> Iterator[tuple[str, float, float, float
         net = NET["tree" if cluster.gpus == 1 else "ring"][index]
         latency = BASE["ring"][index] + (2 * (n - 1) - 2 * (p - 1)) * local + 2 * (p - 1) * net
         plateau = 1.4 if protocol == "simple" and size // (channels * n) >= 64 else 1.0
-        yield (f"ring/{protocol}", latency * plateau + size / (gbps * n / (2 * (n - 1)) * 1000), latency,
-               WIRE[protocol] * busiest(cluster, [2 * (n - 1) / n] * p))  # fmt: skip
+        load = 2 * (n - 1) / n
+        yield (
+            f"ring/{protocol}",
+            latency * plateau + size / (gbps * n / (2 * (n - 1)) * 1000),
+            latency,
+            WIRE[protocol] * max(busiest(cluster, [load] * p), between(cluster, ring(p, load))),
+        )
         gbps = min(0.92 * bus, channels * most["tree"])
         if protocol != "simple":
             gbps = min(gbps / 3.8, 20.4) if protocol == "ll" else min(gbps * 120 / 128, channels * most["tree_ll128"])
@@ -127,18 +132,31 @@ def ways(cluster: Cluster, size: int) -> Iterator[tuple[str, float, float, float
             f"tree/{protocol}",
             latency + size / (gbps / 2 * 1000),
             latency,
-            WIRE[protocol] * busiest(cluster, tree(p)),
+            WIRE[protocol] * max(busiest(cluster, tree(p)), between(cluster, edges_of(p))),
         )
     if cluster.nvls and cluster.gpus > 1:
         inside = 360 / channels * 0.85 * (channels - 1) / channels * 2
         gbps = channels * min(inside, bus / channels, most["nvls"]) * n / (2 * (n - 1))
         latency = 25 + 2 * int(math.log2(p)) * 20.9
-        yield "nvlstree/simple", latency + size / (gbps * 1000), latency, busiest(cluster, tree(p))
+        yield (
+            "nvlstree/simple",
+            latency + size / (gbps * 1000),
+            latency,
+            max(busiest(cluster, tree(p)), between(cluster, edges_of(p))),
+        )
 
 
 def tree(nodes: int) -> list[float]:
     """NCCL's double tree by its children (the planner goes by parents): messages that each node sends, half in each."""
     loads = [0.0] * nodes
+    for (a, _), load in edges_of(nodes).items():
+        loads[a] += load
+    return loads
+
+
+def edges_of(nodes: int) -> dict[tuple[int, int], float]:
+    """The same from node to node."""
+    found: dict[tuple[int, int], float] = defaultdict(float)
     edges = [(0, 1 << (nodes - 1).bit_length() - 1)]
     for node in range(1, nodes):
         step = (node & -node) // 2
@@ -146,11 +164,22 @@ def tree(nodes: int) -> list[float]:
         while step and node + step >= nodes:
             step //= 2
         edges += [(node, node + step)] if step else []
+    other = [nodes - 1 - node if nodes % 2 == 0 else (node + 1) % nodes for node in range(nodes)]
     for parent, child in edges:
-        for node in (parent, child):
-            loads[node] += 0.5
-            loads[nodes - 1 - node if nodes % 2 == 0 else (node + 1) % nodes] += 0.5
-    return loads
+        for a, b in ((parent, child), (child, parent)):
+            found[a, b] += 0.5
+            found[other[a], other[b]] += 0.5
+    return found
+
+
+def ring(nodes: int, load: float) -> dict[tuple[int, int], float]:
+    return {(node, (node + 1) % nodes): load for node in range(nodes)}
+
+
+def between(cluster: Cluster, edges: dict[tuple[int, int], float]) -> float:
+    """us a byte of the slowest two neighbours, on the rails that both have left."""
+    rails = {(a, b): sum(not {(a, rail), (b, rail)} & cluster.lost for rail in range(cluster.nics)) for a, b in edges}
+    return max(load / (rails[ends] * cluster.nic_bytes_per_us) for ends, load in edges.items() if rails[ends])
 
 
 def busiest(cluster: Cluster, loads: list[float]) -> float:
