@@ -29,7 +29,10 @@ def _with_json(command: click.Command, path: tuple[str, ...] = ()) -> set[str]:
     if isinstance(command, click.Group):
         context = click.Context(command)
         children = {name: command.get_command(context, name) for name in command.list_commands(context)}
-        return {word for name, child in children.items() if child for word in _with_json(child, (*path, name))}
+        found = {word for name, child in children.items() if child for word in _with_json(child, (*path, name))}
+        if not command.invoke_without_command:
+            return found
+        return found | _with_json(click.Command(command.name, params=command.params), path)
     return {" ".join(path)} if any("--json" in each.opts for each in command.params) else set()
 
 
