@@ -59,7 +59,7 @@ void Connection::tally(ConnectionState previous, ConnectionState next, const std
   if (holds != held) services_.tally->holds(now, holds);
   const bool stops = previous == ConnectionState::Active && next < ConnectionState::Closed && next != previous;
   const bool ends = next == ConnectionState::Active || next >= ConnectionState::Closed;
-  if (stops && stoppedNs_ == 0 && hasOutstanding()) services_.tally->stops(stoppedNs_ = now);
+  if (stops && stoppedNs_ == 0 && isOwed()) services_.tally->stops(stoppedNs_ = now);
   if (ends && stoppedNs_ != 0) services_.tally->goesOn(now, now - std::exchange(stoppedNs_, 0));
 }
 
@@ -173,7 +173,7 @@ void Connection::fail(const std::string& why, const std::vector<uint8_t>& heard)
   const std::string cause = why + peer.lostLinks(host);
   const std::string text = "connection" + nic + " of " + host + " to peer " + peer.describe() + " failed: " + cause;
   // Also when nothing was sent yet: a connect that never returns is as bad.
-  if (hasOutstanding() || state() == ConnectionState::Connecting) services_.warn("R2CC: " + text);
+  if (isOwed() || state() == ConnectionState::Connecting) services_.warn("R2CC: " + text);
   reason_ = heard.empty() ? bytesOf(host + ": " + cause) : heard;
   if (!services_.firstFailure->stands(runNs()))
     *services_.firstFailure = {std::string(reason_.begin(), reason_.end()), runNs()};

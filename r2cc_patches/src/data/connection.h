@@ -167,6 +167,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void addBytes(std::array<uint64_t, Tally::kNics>& byNic) const;
   /// NCCL waits for a message here, or the peer owes us an acknowledgement that a copy is kept for.
   virtual bool hasOutstanding() const { return outstanding_.load(std::memory_order_relaxed) > 0; }
+  /// The same, or NCCL has a message that was not taken yet.
+  bool isOwed() const { return hasOutstanding() || wantsRoom_.load(std::memory_order_relaxed); }
 
  protected:
   /// The one place that changes state_; writes the `path` event.

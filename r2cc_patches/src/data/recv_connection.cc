@@ -49,7 +49,7 @@ ncclResult_t RecvConnection::test(Request& request, int* done, int* size) {
   const Owned owned(owner_, Owned::Wait::No);
   if (!owned) return ncclSuccess;
   // A sender that closed left the lanes that a flush is on.
-  if (request.isFlush && state() != ConnectionState::Failed) return testFlush(request, done);
+  if (request.isFlush) return state() == ConnectionState::Failed ? overNow() : testFlush(request, done);
   bool here = complete(request);
   if (!here && over()) return overNow();
   if (!over() && (!here || request.cut() || request.size >= kTurnBytes)) {
@@ -58,7 +58,9 @@ ncclResult_t RecvConnection::test(Request& request, int* done, int* size) {
   }
   if (!here) return ackIfDue(), ncclSuccess;
   *done = 1;
-  if (size != nullptr) *size = static_cast<int>(requests_.bytes(request));
+  const size_t bytes = requests_.bytes(request);
+  if (size != nullptr) *size = static_cast<int>(bytes);
+  if (bytes > 0) unasked_ = std::exchange(told_, true);
   for (int part = 0; part < request.parts; part++) requests_.part(request, part).on(RequestEvent::Release);
   if (!ackRule_.laterWillDo(delivered(), delivered_.acked.load(std::memory_order_relaxed))) ackIfDue();
   return ncclSuccess;
@@ -121,7 +123,7 @@ RecvConnection::Outcome RecvConnection::take(Lane& lane, Request& r) {
 
 void RecvConnection::drainLane(Lane& lane) {
   if (lane.state != LaneState::Up) return;
-  if (flushes_) flushBeforeDrain(lane);
+  flushBeforeDrain(lane);
   if (lane.inner.ops->drain != nullptr) lane.inner.ops->drain(lane.comm);
   takeDrained(lane);
 }

@@ -95,9 +95,10 @@ class RecvConnection final : public Connection {
   size_t largest_ = kKnownBytes;      // message so far
   bool uncounted_ = false;            // what NCCL still waits for is no longer in Peer::receiving
   int64_t lastAnswer_ = 0;
-  bool flushes_ = false;      // this NCCL wants GPU memory flushed: we do it before a message counts
-  Request flushRequests_[4];  // for NCCL's own flushes
-  Fenced lastFenced_{};       // repeated as it was: the sender replays from this very count
+  bool flushes_ = false;                 // this NCCL wants GPU memory flushed: we do it before a message counts
+  bool told_ = false, unasked_ = false;  // of a message with bytes; of another one, with no flush between: see flushes_
+  Request flushRequests_[4];             // for NCCL's own flushes
+  Fenced lastFenced_{};                  // repeated as it was: the sender replays from this very count
   Switched lastSwitched_{};
   std::optional<Freeze> freeze_;  // not yet answered: its lanes are being fenced
   std::optional<Bye> farewell_;   // so are all

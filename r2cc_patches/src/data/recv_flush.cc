@@ -42,7 +42,7 @@ void RecvConnection::drainApart(const LanePtr& lane) {
 void RecvConnection::flushThenDrain(const LanePtr& lane, int64_t until) {
   const auto whose = weak_from_this();
   const auto self = [whose] { return std::static_pointer_cast<RecvConnection>(whose.lock()); };
-  if (flushes_ && !over() && nowNs() < until && flushSome(*lane)) {
+  if (!over() && nowNs() < until && flushSome(*lane)) {
     services_.apart([] { std::this_thread::sleep_for(kFlushPoll); },
                     [&services = services_, whose, self, lane, until] {
                       const auto connection = self();
@@ -69,8 +69,9 @@ std::vector<void*> RecvConnection::drained(Lane& lane) {
 
 bool RecvConnection::needsFlush(const Request& r) const {
   const auto* mr = static_cast<const Mr*>(r.mr);
-  // NCCL asks for one flush a message, and its parts were written by several NICs: they never wait to be asked.
-  return (flushes_ || r.cut()) && mr != nullptr && mr->type == NCCL_PTR_CUDA && r.size > 0;
+  // NCCL asks for one flush a message, and parts were written by several NICs: they do not wait to be asked, unless
+  // NCCL is known to ask for none.
+  return (flushes_ || (r.cut() && !unasked_)) && mr != nullptr && mr->type == NCCL_PTR_CUDA && r.size > 0;
 }
 
 /// On the lane that wrote, before the message counts: were that NIC to die in between, the sender would send again.

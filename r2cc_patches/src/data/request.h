@@ -87,6 +87,8 @@ struct alignas(64) Request {
   }
   /// Its lane is lost, and the message with it.
   void lose() {
+    if (surety == Surety::Kernel && state < RequestState::Released)
+      surety = Surety::Receiver;  // of a part: the others were not over
     on(RequestEvent::Lose);
     lane = kNoLane;
     inner = flush = nullptr;

@@ -69,7 +69,7 @@ void askIfStuck(Connection& connection) {
 }
 
 bool owesUs(const Peer& peer) {
-  const auto owes = [](const auto& c) { return !c.second->over() && c.second->hasOutstanding(); };
+  const auto owes = [](const auto& c) { return !c.second->over() && c.second->isOwed(); };
   const auto connects = [](const auto& c) { return !c.second->over() && !c.second->everActive(); };
   return std::any_of(peer.sends.begin(), peer.sends.end(), owes) ||
          std::any_of(peer.sends.begin(), peer.sends.end(), connects) ||

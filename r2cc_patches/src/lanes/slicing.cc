@@ -11,8 +11,9 @@ namespace {
 constexpr int kPartsALane = 2, kLargeALane = 4;
 constexpr size_t kLarge = 128 << 10;
 constexpr size_t kAlign = 4096;
-constexpr size_t kLeast = 18 << 10;  // more than what is copied: see kKeepBytes
-constexpr double kOff = 1.25;        // parts so much too large, or too small, are worth a switch
+constexpr size_t kMost = UINT32_MAX / kAlign * kAlign;  // of a unit, on the wire
+constexpr size_t kLeast = 18 << 10;                     // more than what is copied: see kKeepBytes
+constexpr double kOff = 1.25;                           // parts so much too large, or too small, are worth a switch
 }  // namespace
 
 Piece pieceOf(const Slicing& cut, size_t size, int index) {
@@ -29,7 +30,7 @@ Slicing slicingFor(size_t lanes, int inFlight, size_t size) {
   const int parts = std::min(wanted, most);
   if (parts < 2) return {};
   const size_t unit = (size + static_cast<size_t>(parts) - 1) / static_cast<size_t>(parts);
-  return {static_cast<uint8_t>(parts), static_cast<uint32_t>((unit + kAlign - 1) / kAlign * kAlign)};
+  return {static_cast<uint8_t>(parts), static_cast<uint32_t>(std::min((unit + kAlign - 1) / kAlign * kAlign, kMost))};
 }
 
 bool stillDoes(const Slicing& cut, const Slicing& wanted) {
