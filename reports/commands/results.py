@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -91,7 +90,7 @@ def run(
     )  # fmt: skip
     if as_json:
         click.echo(dumped(found))
-    sys.exit(3 if found.failed or found.left else 0)
+    click.get_current_context().exit(3 if found.failed or found.left else 0)
 
 
 def _chosen(board: Board, names: str | None) -> list[Cell]:
@@ -148,7 +147,7 @@ def render(board: Path | None, check: bool, html_file: Path | None, csv_file: Pa
         old = [path for path, text in wanted.items() if not path.is_file() or path.read_text(encoding="utf-8") != text]
         for path in old:
             click.echo(f"{path} is not up to date: r2cc results render", err=True)
-        sys.exit(1 if old else 0)
+        click.get_current_context().exit(1 if old else 0)
     if html_file is not None:
         wanted[html_file] = pages.html(loaded, found)
     if csv_file is not None:
