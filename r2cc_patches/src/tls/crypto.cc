@@ -17,7 +17,9 @@ class ThreadCipher {
   ThreadCipher() : context_(OpenSsl::get().EVP_CIPHER_CTX_new()) {
     if (context_ == nullptr) throw std::runtime_error("R2CC_TLS=1: OpenSSL is out of memory");
   }
-  ~ThreadCipher() { OpenSsl::get().EVP_CIPHER_CTX_free(context_); }
+  ~ThreadCipher() {
+    if (const OpenSsl::Use use; use) OpenSsl::get().EVP_CIPHER_CTX_free(context_);
+  }
   ThreadCipher(const ThreadCipher&) = delete;
   ThreadCipher& operator=(const ThreadCipher&) = delete;
 
@@ -53,6 +55,8 @@ ThreadCipher& cipher() {
 }  // namespace
 
 TlsKey derivedKey(const TlsKey& key, const char* word, const std::vector<uint8_t>& text) {
+  const OpenSsl::Use use;
+  if (!use) return {};
   std::vector<uint8_t> all(word, word + strlen(word) + 1);
   all.insert(all.end(), text.begin(), text.end());
   TlsKey out;
@@ -66,10 +70,15 @@ TlsKey derivedKey(const TlsKey& key, const char* word, const std::vector<uint8_t
 }
 
 void Sealer::seal(uint64_t number, size_t clear, std::vector<uint8_t>& bytes) const {
-  ThreadCipher& c = cipher();
   const size_t size = bytes.size();
   bytes.resize(size + kTagBytes);
   uint8_t* text = bytes.data() + clear;
+  const OpenSsl::Use use;
+  if (!use) {  // nobody can open it, and nobody can read it
+    memset(text, 0, size - clear + kTagBytes);
+    return;
+  }
+  ThreadCipher& c = cipher();
   if (!c.begin(key_, number, true) || !c.take(nullptr, bytes.data(), clear) || !c.take(text, text, size - clear) ||
       !c.end() || !c.tag(OpenSsl::kGetTag, bytes.data() + size)) {
     throw std::runtime_error("R2CC_TLS=1: OpenSSL cannot encrypt: " + OpenSsl::get().lastError());
@@ -77,7 +86,8 @@ void Sealer::seal(uint64_t number, size_t clear, std::vector<uint8_t>& bytes) co
 }
 
 bool Sealer::open(uint64_t number, size_t clear, const uint8_t* data, size_t size, std::vector<uint8_t>& plain) const {
-  if (size < clear + kTagBytes) return false;
+  const OpenSsl::Use use;
+  if (!use || size < clear + kTagBytes) return false;
   ThreadCipher& c = cipher();
   std::array<uint8_t, kTagBytes> tag{};
   memcpy(tag.data(), data + size - kTagBytes, kTagBytes);

@@ -3,7 +3,12 @@
 #include <dlfcn.h>
 
 #include <array>
+#include <atomic>
+#include <cstdlib>
 #include <stdexcept>
+#include <thread>
+
+#include "base/clock.h"
 
 namespace r2cc {
 namespace {
@@ -29,6 +34,16 @@ class Finder {
  private:
   void* library_;  // for as long as the process lives
 };
+
+constexpr int64_t kLastCallNs = msToNs(1000);  // of a call that is under way when the process ends
+std::atomic<int> inside{0};
+std::atomic<bool> tornDown{false};
+
+/// Registered after what OpenSSL may have registered: it runs before that.
+void atExit() {
+  tornDown = true;
+  for (const int64_t until = nowNs() + kLastCallNs; inside > 0 && nowNs() < until;) std::this_thread::yield();
+}
 
 void findSsl(const Finder& find, OpenSsl& out) {
   find(out.OPENSSL_init_ssl, "OPENSSL_init_ssl");
@@ -72,9 +87,9 @@ OpenSsl OpenSsl::load(const char* library) {
   findCrypto(find, out);
   findSsl(find, out);
   if (out.OPENSSL_version_major() < kMajor) throw std::runtime_error(std::string(kNeeds) + "it is older" + kInstall);
-  // What OpenSSL would free at exit may be in use by threads then. A context of our own is not freed, whoever else uses
-  // the library and asked for that.
-  const bool ready = out.OPENSSL_init_ssl(kNoAtExit, nullptr) == 1;
+  // What OpenSSL would free at exit may be in use by threads then: it need not, if we are the first who ask. A context
+  // of our own is never freed.
+  const bool ready = out.OPENSSL_init_ssl(kNoAtExit, nullptr) == 1 && std::atexit(atExit) == 0;
   out.context = ready ? out.OSSL_LIB_CTX_new() : nullptr;
   out.aes128Gcm = out.context != nullptr ? out.EVP_CIPHER_fetch(out.context, "AES-128-GCM", nullptr) : nullptr;
   if (out.aes128Gcm == nullptr)
@@ -85,6 +100,16 @@ OpenSsl OpenSsl::load(const char* library) {
 const OpenSsl& OpenSsl::get() {
   static const OpenSsl& one = *new OpenSsl(load());
   return one;
+}
+
+OpenSsl::Use::Use() {
+  inside++;
+  allowed_ = !tornDown;
+  if (!allowed_) inside--;
+}
+
+OpenSsl::Use::~Use() {
+  if (allowed_) inside--;
 }
 
 std::string OpenSsl::lastError() const {

@@ -104,6 +104,20 @@ struct OpenSsl {
   static const OpenSsl& get();
   /// What OpenSSL last said on this thread, for the log; empty: nothing.
   std::string lastError() const;
+
+  /// To be held while OpenSSL is called. False once the process ends: another user of the library may have asked for it
+  /// to be torn down then, and threads of ours go on. What is called then does nothing.
+  class Use {
+   public:
+    Use();
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+    explicit operator bool() const { return allowed_; }
+
+   private:
+    bool allowed_;
+  };
 };
 
 }  // namespace r2cc

@@ -89,12 +89,16 @@ struct TlsSocket::Callbacks {
 };
 
 void TlsSocket::prepare() {
+  const OpenSsl::Use use;
+  if (!use) return;
   (void)Callbacks::context(true);
   (void)Callbacks::method();
 }
 
 TlsSocket::TlsSocket(int fd, const TlsKey& key, bool connects, uint64_t bytesAKey)
     : openSsl_(OpenSsl::get()), fd_(fd), key_(key), bytesAKey_(bytesAKey) {
+  const OpenSsl::Use use;
+  if (!use) return;
   ssl_ = openSsl_.SSL_new(Callbacks::context(connects));
   Bio* bio = ssl_ == nullptr ? nullptr : openSsl_.BIO_new(Callbacks::method());
   if (bio == nullptr || openSsl_.SSL_set_ex_data(ssl_, 0, this) != 1) {
@@ -107,7 +111,9 @@ TlsSocket::TlsSocket(int fd, const TlsKey& key, bool connects, uint64_t bytesAKe
   connects ? openSsl_.SSL_set_connect_state(ssl_) : openSsl_.SSL_set_accept_state(ssl_);
 }
 
-TlsSocket::~TlsSocket() { openSsl_.SSL_free(ssl_); }
+TlsSocket::~TlsSocket() {
+  if (const OpenSsl::Use use; use) openSsl_.SSL_free(ssl_);
+}
 
 void TlsSocket::fail(const std::string& what) {
   broken_ = true;
@@ -131,6 +137,8 @@ bool TlsSocket::flush() {
 }
 
 TlsSocket::Handshake TlsSocket::handshake() {
+  const OpenSsl::Use use;
+  if (!use) return Handshake::Working;
   if (!flush()) return broken_ ? Handshake::Failed : Handshake::Working;
   if (shaken_) return Handshake::Done;
   openSsl_.ERR_clear_error();
@@ -146,6 +154,8 @@ TlsSocket::Handshake TlsSocket::handshake() {
 }
 
 ssize_t TlsSocket::send(const void* data, size_t size) {
+  const OpenSsl::Use use;
+  if (!use) return 0;
   if (!flush()) return broken_ ? -1 : 0;
   if (owed_ > 0) {
     const size_t moved = owed_;
@@ -167,7 +177,8 @@ ssize_t TlsSocket::send(const void* data, size_t size) {
 }
 
 ssize_t TlsSocket::recv(void* data, size_t size) {
-  if (broken_) return -1;
+  const OpenSsl::Use use;
+  if (broken_ || !use) return broken_ ? -1 : 0;
   openSsl_.ERR_clear_error();
   const int got = openSsl_.SSL_read(ssl_, data, static_cast<int>(std::min<size_t>(size, INT_MAX)));
   if (got > 0) return got;
