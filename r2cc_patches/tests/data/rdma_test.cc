@@ -113,6 +113,33 @@ TEST(net_rdma_gpu_memory_through_faults) {
   }
 }
 
+/// What NCCL asked to be flushed was not, and it must not be told so.
+TEST(net_rdma_a_flush_fails_with_its_connection) {
+  constexpr uint64_t kHalf = 20;
+  Rig rig(rdma(true));
+  rig.fabric.needsNoFlush();
+  rig.stream(0, 1, 0, 2 * kHalf).receiver->asksToFlush = false;
+  End &sender = *rig.streams()[0].sender, &receiver = *rig.streams()[0].receiver;
+  sender.limit = receiver.limit = kHalf;
+  rig.start();
+  CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() == kHalf; }));
+  rig.stop();
+  auto& connection = *static_cast<RecvConnection*>(static_cast<Connection*>(receiver.comm()));
+  void* data =
+      const_cast<uint8_t*>(static_cast<const uint8_t*>(receiver.buffers())) + (kHalf - 1) % kSlots * kSlotBytes;
+  void *mr = receiver.memory(), *flush = nullptr;
+  int size = 1, done = 0;
+  CHECK_EQ(connection.iflush(1, &data, &size, &mr, &flush), ncclSuccess);
+  CHECK(flush != nullptr);
+  connection.fail("the test wants it");
+  // Whoever owns it at the moment is not waited for: NCCL asks again.
+  CHECK(Rig::within(kLimitNs, [&] {
+    return connection.test(*static_cast<r2cc::Request*>(flush), &done, nullptr) != ncclSuccess || done != 0;
+  }));
+  CHECK_EQ(done, 0);
+  rig.closeStreams();
+}
+
 /// What a NIC took is over for the sender's, and lost where it was not flushed: NCCL asks for it between the sender's
 /// question and the receiver's count, and must not be told that it is done.
 TEST(net_rdma_nothing_is_done_by_the_word_of_a_lane_that_is_gone) {

@@ -44,10 +44,11 @@ RigOptions fewLarge(bool rdma) {
 }
 
 /// Large messages, two at a time, over the three NICs that are left: exact, and cut.
-void cutThroughFaults(const RigOptions& options) {
+void cutThroughFaults(const RigOptions& options, bool flushes = true) {
   Rig rig(options);
   PartsSeen parts(rig);
-  for (int i = 0; i < 2; i++) rig.stream(i, 1 - i, 0, 1200);
+  if (!flushes) rig.fabric.needsNoFlush();
+  for (int i = 0; i < 2; i++) rig.stream(i, 1 - i, 0, 1200).receiver->asksToFlush = flushes;
   rig.start();
   CHECK(Rig::within(kLimitNs, [&] { return rig.delivered() > 50; }));
   inject(rig, Fault::LinkAtBoth, 0, fake::Cut::Lose);
@@ -105,6 +106,13 @@ TEST(net_slicing_is_kept_while_sizes_are_about_the_same) {
 TEST(net_slicing_exact_over_sockets) { cutThroughFaults(fewLarge(false)); }
 
 TEST(net_slicing_exact_over_rdma) { cutThroughFaults(fewLarge(true)); }
+
+/// Some GPUs need no flush, and NCCL asks for none: nothing that a NIC took with it lacks one then.
+TEST(net_slicing_exact_in_gpu_memory_that_needs_no_flush) {
+  RigOptions options = fewLarge(true);
+  options.gpu = true;
+  cutThroughFaults(options, false);
+}
 
 TEST(net_slicing_parts_in_gpu_memory_are_flushed) {
   RigOptions options = fewLarge(true);

@@ -134,7 +134,7 @@ class Receiver final : public End {
 
   /// As NCCL where its GPU needs it: a flush before the message is used.
   bool startFlush() {
-    if (gpu_ == nullptr || size_ == 0) return true;
+    if (gpu_ == nullptr || size_ == 0 || !asksToFlush) return true;
     void* data = slot(done_);
     if (connection().iflush(1, &data, &size_, &mr_, &flush_) != ncclSuccess) return fail(), false;
     return true;

@@ -52,6 +52,8 @@ class End {
   std::atomic<uint64_t> limit{UINT64_MAX};
   /// NCCL does not ask for messages from here on.
   std::atomic<uint64_t> askBelow{UINT64_MAX};
+  /// NCCL asks for a flush of each message in GPU memory.
+  std::atomic<bool> asksToFlush{true};
 
  protected:
   virtual void connect() = 0;

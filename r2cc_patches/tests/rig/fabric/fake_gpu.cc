@@ -46,7 +46,7 @@ void Fabric::store(Comm& comm, Request& into, std::vector<uint8_t> bytes) {
   useMr(into, "written");
   if (bytes.empty()) return;
   auto* to = static_cast<uint8_t*>(into.data);
-  if (!play_.gpu || into.mr == nullptr || into.mr->type != NCCL_PTR_CUDA) {
+  if (!play_.gpu || needsNoFlush_ || into.mr == nullptr || into.mr->type != NCCL_PTR_CUDA) {
     memcpy(to, bytes.data(), bytes.size());
     return;
   }

@@ -132,6 +132,8 @@ class Fabric {
   void carries(Nic nic, double part);
   /// No comm refuses a message for the moment any more, only what it has no room or no receive for.
   void takesAll() { takesAll_ = true; }
+  /// GPUs see what NICs write, without a flush.
+  void needsNoFlush() { needsNoFlush_ = true; }
   /// Sends end this much later than their message arrives (direct transports only).
   void endSendsLate(int64_t delayNs);
   /// Flushes take this much longer.
@@ -241,6 +243,7 @@ class Fabric {
   std::condition_variable released_;
   std::map<Nic, double> parts_;
   std::atomic<bool> takesAll_{false};
+  std::atomic<bool> needsNoFlush_{false};
   std::atomic<int64_t> flushLateNs_{0};
   int64_t lateNs_ = 0;
   std::atomic<int64_t> quietNs_{0};
