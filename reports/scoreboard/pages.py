@@ -146,6 +146,7 @@ def quoted(text: str, rows: Sequence[Row]) -> str:
     body = [
         [escape(f"{row.cell.title}: {row.wanted.label}"), measured(row), aim(row), row.verdict]
         for row in rows
-        if row.wanted.readme
+        if row.wanted.readme and row.takes
     ]
-    return f"{before}{begin}\n{chr(10).join(table(SHORT, body))}\n{end}{after}"
+    shown = "\n".join(table(SHORT, body)) if body else "None of them was measured yet."
+    return f"{before}{begin}\n{shown}\n{end}{after}"

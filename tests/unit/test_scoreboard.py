@@ -174,6 +174,12 @@ def test_pages_say_what_was_found(board: Path, tmp_path: Path) -> None:
     assert "First: the time | 11 ms" in readme.read_text() and "old" not in readme.read_text()
 
 
+def test_readme_quotes_only_what_was_measured(board: Path) -> None:
+    loaded = load(board)
+    text = pages.quoted(f"a\n{pages.BEGIN}\n{pages.END}\nb\n", figures.rows(loaded, Shelf(board)))
+    assert text == f"a\n{pages.BEGIN}\nNone of them was measured yet.\n{pages.END}\nb\n"
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
